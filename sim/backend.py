@@ -1,0 +1,233 @@
+"""The seam: a component's backend says how long an op takes when nothing else runs.
+
+A model predicts it, a recording remembers it, a driver measures it; the simulation cannot
+tell them apart.  A table of ops goes in, a table of times comes out, both in SI units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .errors import BackendError
+from .ops import Ops
+from .system import System
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Which rate components an op shares with others, and how much of each: rows of both.
+
+    An op that runs at rate x takes ``weight * x`` of a component.
+
+    Parameters
+    ----------
+    indptr : (n + 1,)
+    component : (m,) number in the system
+    weight : (m,) > 0
+
+    Examples
+    --------
+    >>> Usage.same([3, 4], 2).component.tolist()
+    [3, 4, 3, 4]
+    """
+
+    indptr: NDArray[np.int64]
+    component: NDArray[np.int32]
+    weight: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, rows: list[dict[int, float]]) -> Usage:
+        """From one ``{component: weight}`` for each op."""
+        indptr = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum([len(r) for r in rows], out=indptr[1:])
+        return cls(
+            indptr,
+            np.array([c for r in rows for c in r], np.int32),
+            np.array([w for r in rows for w in r.values()], np.float64),
+        )
+
+    @classmethod
+    def same(cls, components: ArrayLike, n: int, weight: float = 1.0) -> Usage:
+        """The same components for each of ``n`` ops."""
+        one = np.atleast_1d(np.asarray(components, np.int32))
+        indptr = np.arange(n + 1, dtype=np.int64) * len(one)
+        return cls(indptr, np.tile(one, n), np.full(n * len(one), weight))
+
+    def __len__(self) -> int:
+        return len(self.indptr) - 1
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How durations vary from run to run: factors, as quantiles of what was measured.
+
+    The duration of an op is its typical duration times a factor of its rank and iteration
+    (common to all ops there) times a factor of its own.
+
+    Parameters
+    ----------
+    step : (q,) factors, ascending
+        Quantiles at (i + 1/2) / q of the factor of a rank and iteration; empty for none.
+    op : (q,) factors, ascending
+        The same for the op's own factor; empty for none.
+    """
+
+    step: NDArray[np.float64]
+    op: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How long ops take alone.
+
+    ``fixed`` seconds pass first and take no bandwidth; then ``work`` is done at the rate that
+    the op gets of its ``usage``, never above ``limit``.
+
+    Parameters
+    ----------
+    fixed : (n,) s
+    work : (n,) or None
+        In the unit of the components used (B, flop or 1).
+    usage : Usage or None
+        None: the component that was asked, with weight 1.
+    limit : (n,) or None
+        Work a second; infinite for none.
+    spread : Spread or None
+    source : str
+        Where the numbers come from; "" for the backend's own ``source``.
+
+    Examples
+    --------
+    >>> Timing.of([1e-6, 2e-6]).fixed.tolist()
+    [1e-06, 2e-06]
+    """
+
+    fixed: NDArray[np.float64]
+    work: NDArray[np.float64] | None = None
+    usage: Usage | None = None
+    limit: NDArray[np.float64] | None = None
+    spread: Spread | None = None
+    source: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        fixed: ArrayLike,
+        work: ArrayLike | None = None,
+        usage: Usage | None = None,
+        limit: ArrayLike | None = None,
+        spread: Spread | None = None,
+        source: str = "",
+    ) -> Timing:
+        """From anything that NumPy takes."""
+
+        def column(values: ArrayLike | None) -> NDArray[np.float64] | None:
+            return None if values is None else np.atleast_1d(np.asarray(values, np.float64))
+
+        return cls(
+            np.atleast_1d(np.asarray(fixed, np.float64)),
+            column(work),
+            usage,
+            column(limit),
+            spread,
+            source,
+        )
+
+    def __len__(self) -> int:
+        return len(self.fixed)
+
+
+class Backend:
+    """Who answers for a component.  Subclass, and write ``timing``.
+
+    The constructor is the schema: its keyword names are the allowed keys of a scenario, their
+    annotations say which unit each value must carry, the docstring what it means.  Building a
+    backend touches nothing; ``open`` may.
+
+    Attributes
+    ----------
+    source : str
+        Where its numbers come from, shown beside every answer.
+    online : bool
+        Asked during the run, when an op starts, instead of before it.
+    """
+
+    registered_name: ClassVar[str] = ""
+    source: str = ""
+    online: bool = False
+
+    def open(self, system: System) -> None:
+        """Get ready for this system; called once before the first question."""
+
+    def timing(self, ops: Ops, now: float = 0.0) -> Timing:
+        """How long each op takes alone.
+
+        Parameters
+        ----------
+        ops : Ops
+            ``ops.at`` says on which component and between which GPUs.
+        now : s
+            Simulated time of the question; only for ``online`` backends.
+        """
+        raise TypeError(f"{type(self).__name__} does not say how long an op takes: write timing()")
+
+    def close(self) -> None:
+        """Give back what ``open`` took."""
+
+
+BACKENDS: dict[str, type[Backend]] = {}
+B = TypeVar("B", bound=type[Backend])
+
+
+def backend(name: str) -> Callable[[B], B]:
+    """Register a backend under the name that scenarios use.
+
+    Raises
+    ------
+    ValueError
+        The name is taken.
+    """
+
+    def register(cls: B) -> B:
+        if BACKENDS.get(name, cls).__qualname__ != cls.__qualname__:
+            raise ValueError(f"two backends are named {name!r}: {BACKENDS[name]} and {cls}")
+        cls.registered_name = name
+        BACKENDS[name] = cls
+        return cls
+
+    return register
+
+
+def check_timing(timing: Timing, ops: Ops, who: str) -> None:
+    """Refuse an impossible answer: wrong length, NaN, negative, infinite, a weight <= 0.
+
+    Raises
+    ------
+    BackendError
+        Names the component, the op and the value.
+    """
+    columns = {"fixed": timing.fixed, "work": timing.work}
+    for name, column in columns.items():
+        if column is None:
+            continue
+        if len(column) != len(ops):
+            raise BackendError(f"{who}: answered {len(column)} {name} for {len(ops)} ops")
+        bad = np.flatnonzero(~((column >= 0) & np.isfinite(column)))
+        if len(bad):
+            row = int(bad[0])
+            what = ops.signature_text(row) or ops.kind_names[row]
+            raise BackendError(
+                f"{who}: {name} of op {row} ({what}) is {column[row]}; it must be finite and >= 0"
+            )
+    if timing.limit is not None and not np.all(timing.limit >= 0):
+        raise BackendError(f"{who}: a limit is {np.nanmin(timing.limit)}; it must be >= 0")
+    if timing.usage is not None:
+        if len(timing.usage) != len(ops):
+            raise BackendError(f"{who}: answered {len(timing.usage)} usages for {len(ops)} ops")
+        if not np.all((timing.usage.weight > 0) & np.isfinite(timing.usage.weight)):
+            raise BackendError(f"{who}: a weight of a usage is not above 0")

@@ -1,0 +1,73 @@
+"""What can go wrong, as one tree; every message is ``<place>: <what is wrong>; <what to do>``.
+
+::
+
+    ForetraceError
+    ├─ ScenarioError            the scenario asks for something we cannot build
+    ├─ TraceError               a trace file is malformed
+    ├─ GraphError               ops cannot be scheduled (cycle, unknown place, bad weight)
+    ├─ BackendError             a backend gave an impossible answer
+    │  └─ HardwareUnavailable   device absent, busy, or not permitted
+    └─ SimulationError          the run cannot go on (deadlock, starvation, time overflow)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class ForetraceError(Exception):
+    """Anything that a user can cause and cure."""
+
+
+class ScenarioError(ForetraceError):
+    """The scenario asks for something that cannot be built."""
+
+
+class TraceError(ForetraceError):
+    """A trace file is malformed, or cannot be used for what was asked."""
+
+
+class GraphError(ForetraceError):
+    """Ops cannot be scheduled; ``ops`` are the rows at fault.
+
+    Examples
+    --------
+    >>> GraphError("cycle", "op 0 -> op 1 -> op 0; remove one of these dependencies", (0, 1)).ops
+    (0, 1)
+    """
+
+    def __init__(self, kind: str, message: str, ops: Sequence[int] = ()):
+        super().__init__(kind, message, tuple(ops))  # SimPy re-creates errors from `args`
+        self.kind, self.message, self.ops = kind, message, tuple(ops)
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.message}"
+
+
+class BackendError(ForetraceError):
+    """A backend gave an impossible answer, or was asked what it cannot know."""
+
+
+class HardwareUnavailable(BackendError):
+    """A device is absent, busy or not permitted; says what to bind instead."""
+
+
+class SimulationError(ForetraceError):
+    """The run cannot go on; ``ops`` are the root, ``open_ops`` all that did not end.
+
+    Examples
+    --------
+    >>> str(SimulationError("deadlock", "op 1 waits for op 2", (1, 2), (1, 2, 3)))
+    'deadlock: op 1 waits for op 2'
+    """
+
+    def __init__(
+        self, kind: str, message: str, ops: Sequence[int] = (), open_ops: Sequence[int] = ()
+    ):
+        super().__init__(kind, message, tuple(ops), tuple(open_ops))
+        self.kind, self.message = kind, message
+        self.ops, self.open_ops = tuple(ops), tuple(open_ops)
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.message}"

@@ -1,0 +1,362 @@
+"""*What* must be done, with no machine in it: ops, dependencies, release times, labels.
+
+A graph is a list of blocks with one space of row numbers.  An :class:`Explicit` block holds
+every op; a :class:`~.template.Template` holds one program per class of ranks and means what its
+``expand()`` says.  Blocks meet in nothing: to chain graphs, a process awaits one and submits
+the next.
+
+A **collective** is one op with a *place* on every member.  Place numbers extend row numbers:
+place ``r < n`` is the first place of op ``r``; places ``n``, ``n + 1``, … are the further
+places of collectives, ascending by op, in group order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .csr import Csr
+from .errors import GraphError
+from .ops import Kind, Ops
+
+if TYPE_CHECKING:
+    from .system import System
+    from .template import Template
+
+
+class Label(NamedTuple):
+    """What a person calls an op: its name, and where it comes from if known."""
+
+    name: str
+    module: str = ""
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class Places:
+    """The further places of collectives, one row each.
+
+    Parameters
+    ----------
+    op : (e,) row of the collective, ascending
+    rank, stream : (e,) where this member takes part
+    """
+
+    op: NDArray[np.int32]
+    rank: NDArray[np.int32]
+    stream: NDArray[np.int32]
+
+    @classmethod
+    def none(cls) -> Places:
+        """No collective has a second member."""
+        empty = np.empty(0, np.int32)
+        return cls(empty, empty, empty)
+
+    def __len__(self) -> int:
+        return len(self.op)
+
+
+@dataclass(frozen=True)
+class Explicit:
+    """Ops with their dependencies, each written out.
+
+    Parameters
+    ----------
+    ops : Ops
+    successors : Csr
+        Row ``i``: the *places* that wait for the end of op ``i``.
+    places : Places
+    release : (n,) s
+        Not before this time after the submission.
+    peer : (n,) rank
+        The other end of a send or recv; -1 otherwise.
+    slot : (n + e,) component, or None
+        Whose slots each place queues for, -1 for none; None in a graph without a machine.
+    """
+
+    ops: Ops
+    successors: Csr
+    places: Places
+    release: NDArray[np.float64]
+    peer: NDArray[np.int32]
+    slot: NDArray[np.int32] | None = None
+
+    def __len__(self) -> int:
+        return len(self.ops)
+
+    @cached_property
+    def rank(self) -> NDArray[np.int32]:
+        """(n + e,) rank of every place."""
+        return np.concatenate([self.ops.rank, self.places.rank])
+
+    @cached_property
+    def stream(self) -> NDArray[np.int32]:
+        """(n + e,) stream of every place."""
+        return np.concatenate([self.ops.stream, self.places.stream])
+
+    @cached_property
+    def op_of_place(self) -> NDArray[np.int64]:
+        """(n + e,) op of every place."""
+        return np.concatenate([np.arange(len(self)), self.places.op])
+
+    @cached_property
+    def members(self) -> Csr:
+        """Ranks that take part in each op: one, the two ends of a send, or the group."""
+        n = len(self)
+        row = [np.arange(n), np.flatnonzero(self.peer >= 0), self.places.op]
+        rank = [self.ops.rank, self.peer[self.peer >= 0], self.places.rank]
+        return Csr.from_pairs(np.concatenate(row), np.concatenate(rank), n)
+
+
+Stream = tuple[int, int]  # (rank, stream)
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Blocks of ops, and what people call them.
+
+    Parameters
+    ----------
+    name : str
+        Keys the random draws: the same name and row draw the same numbers in every variant.
+    blocks : tuple
+    labels : tuple of Label
+    streams : mapping
+        What each (rank, stream) is: ``"host"``, ``"compute"``, ``"copy"`` or ``"network"``.
+        A stream that is not listed is of the kind of its first op.
+    facts : mapping
+        What the maker knows of the whole graph, e.g. ``{"gap_share": 0.02}``; reports show it.
+    system : System or None
+        The machine it was placed on.
+    gpus : (ranks,) component
+        The GPU of every rank, once placed.
+
+    Examples
+    --------
+    >>> from foretrace.sim.graph import Builder
+    >>> build = Builder("two ops")
+    >>> first = build.op(Kind.COMPUTE, duration=1e-3)
+    >>> _ = build.op(Kind.COMPUTE, duration=2e-3, after=[first])
+    >>> graph = build.graph()
+    >>> len(graph), graph.ranks, graph.placed
+    (2, 1, False)
+    """
+
+    name: str
+    blocks: tuple[Explicit | Template, ...]
+    labels: tuple[Label, ...] = ()
+    streams: Mapping[Stream, str] = field(default_factory=dict)
+    facts: Mapping[str, object] = field(default_factory=dict)
+    system: System | None = field(default=None, repr=False)
+    gpus: NDArray[np.int32] | None = field(default=None, repr=False)
+
+    def __len__(self) -> int:
+        return sum(len(b) for b in self.blocks)
+
+    @property
+    def placed(self) -> bool:
+        """Whether every op knows which component it needs."""
+        return self.system is not None
+
+    @cached_property
+    def ranks(self) -> int:
+        """Number of ranks, from 0."""
+        return 1 + max((int(b.rank.max(initial=-1)) for b in self.blocks), default=-1)
+
+    @cached_property
+    def explicit(self) -> Explicit:
+        """All blocks written out as one."""
+        return join([b if isinstance(b, Explicit) else b.expand() for b in self.blocks])
+
+    @property
+    def ops(self) -> Ops:
+        """Every op of the graph, written out."""
+        return self.explicit.ops
+
+    def label(self, row: int) -> Label:
+        """The label of one op; its kind where it has none."""
+        i = int(self.ops.label[row])
+        return self.labels[i] if i >= 0 else Label(self.ops.kind_names[row])
+
+    def with_ops(self, ops: Ops) -> Graph:
+        """The same graph with other columns, e.g. durations."""
+        return replace(self, blocks=(replace(self.explicit, ops=ops),))
+
+
+def join(blocks: Sequence[Explicit]) -> Explicit:
+    """Blocks one after the other, as one block."""
+    if len(blocks) == 1:
+        return blocks[0]
+    n = sum(len(b) for b in blocks)
+    base, extra, places, values = 0, n, [], []
+    for b in blocks:
+        v = b.successors.values.astype(np.int64)
+        values.append(np.where(v < len(b), v + base, v - len(b) + extra))
+        places.append(b.places.op.astype(np.int64) + base)
+        base, extra = base + len(b), extra + len(b.places)
+    ends = np.concatenate([[0], *(b.successors.counts for b in blocks)])
+    slots = [b.slot for b in blocks if b.slot is not None]
+    firsts = [b.slot[: len(b)] for b in blocks if b.slot is not None]
+    furthers = [b.slot[len(b) :] for b in blocks if b.slot is not None]
+    return Explicit(
+        Ops.concat([b.ops for b in blocks]),
+        Csr(np.cumsum(ends), np.concatenate([*values, np.empty(0)]).astype(np.int32)),
+        Places(
+            np.concatenate([*places, np.empty(0)]).astype(np.int32),
+            np.concatenate([b.places.rank for b in blocks]),
+            np.concatenate([b.places.stream for b in blocks]),
+        ),
+        np.concatenate([b.release for b in blocks]),
+        np.concatenate([b.peer for b in blocks]),
+        np.concatenate(firsts + furthers) if len(slots) == len(blocks) and slots else None,
+    )
+
+
+class Member(NamedTuple):
+    """One member of a collective: where it takes part and what it waits for."""
+
+    rank: int
+    stream: int = 0
+    after: tuple[int, ...] = ()
+
+
+class Builder:
+    """Make an explicit graph op by op.
+
+    Program order is not implied: name every dependency in ``after``.
+
+    Examples
+    --------
+    >>> build = Builder("ring of two")
+    >>> a = build.op(Kind.COMPUTE, rank=0, duration=1.0, name="forward")
+    >>> b = build.op(Kind.COMPUTE, rank=1, duration=2.0, name="forward")
+    >>> both = build.collective([Member(0, 1, (a,)), Member(1, 1, (b,))], bytes=1e6)
+    >>> graph = build.graph()
+    >>> graph.explicit.members[both].tolist(), graph.label(a).name
+    ([0, 1], 'forward')
+    """
+
+    def __init__(self, name: str):
+        self.name = name
+        self._rows: list[dict[str, object]] = []
+        self._edges: list[tuple[int, int, int]] = []  # op, its dependent, number of the place
+        self._further: list[Sequence[Member]] = []
+        self._labels: dict[Label, int] = {}
+        self._signatures: dict[str, int] = {}
+        self._streams: dict[Stream, str] = {}
+
+    def op(
+        self,
+        kind: Kind,
+        *,
+        rank: int = 0,
+        stream: int = 0,
+        after: Iterable[int] = (),
+        name: str = "",
+        label: Label | None = None,
+        signature: str = "",
+        iteration: int = 0,
+        flop: float = np.nan,
+        bytes: float = np.nan,
+        duration: float = np.nan,
+        release: float = 0.0,
+        peer: int = -1,
+    ) -> int:
+        """Add one op and return its row."""
+        row = len(self._rows)
+        self._edges += [(int(a), row, 0) for a in after]
+        label = label or (Label(name) if name else None)
+        self._rows.append(
+            {
+                "kind": kind,
+                "rank": rank,
+                "stream": stream,
+                "iteration": iteration,
+                "flop": flop,
+                "bytes": bytes,
+                "duration": duration,
+                "release": release,
+                "peer": peer,
+                "label": -1 if label is None else self._labels.setdefault(label, len(self._labels)),
+                "signature": self._signatures.setdefault(signature, len(self._signatures))
+                if signature
+                else -1,
+            }
+        )
+        self._further.append(())
+        return row
+
+    def collective(
+        self,
+        members: Sequence[Member],
+        *,
+        name: str = "",
+        label: Label | None = None,
+        signature: str = "",
+        iteration: int = 0,
+        bytes: float = np.nan,
+        duration: float = np.nan,
+        release: float = 0.0,
+    ) -> int:
+        """Add one collective with a place on every member and return its row."""
+        first, *further = members
+        row = self.op(
+            Kind.COLLECTIVE,
+            rank=first.rank,
+            stream=first.stream,
+            after=first.after,
+            name=name,
+            label=label,
+            signature=signature,
+            iteration=iteration,
+            bytes=bytes,
+            duration=duration,
+            release=release,
+        )
+        self._further[row] = further
+        for k, member in enumerate(further, 1):
+            self._edges += [(int(a), row, k) for a in member.after]
+        return row
+
+    def describe(self, rank: int, stream: int, kind: str) -> None:
+        """Say what a stream is: ``host``, ``compute``, ``copy`` or ``network``."""
+        self._streams[rank, stream] = kind
+
+    def graph(self, **facts: object) -> Graph:
+        """All that was added.
+
+        Raises
+        ------
+        GraphError
+            A dependency on an op that does not exist.
+        """
+        n = len(self._rows)
+        members = [(i, m) for i, ms in enumerate(self._further) for m in ms]
+        base = np.cumsum([n, *(len(ms) for ms in self._further)])
+        source = np.array([a for a, _, _ in self._edges], np.int64)
+        if len(source) and not (0 <= source.min() and source.max() < n):
+            a, b, _ = next(e for e in self._edges if not 0 <= e[0] < n)
+            raise GraphError("unknown op", f"op {b} waits for op {a}; rows are 0 to {n - 1}", (b,))
+        target = [b if k == 0 else int(base[b]) + k - 1 for _, b, k in self._edges]
+        pairs = np.array(sorted(set(zip(source.tolist(), target, strict=True))), np.int64)
+        pairs = pairs.reshape(-1, 2)
+        columns = {k: [r[k] for r in self._rows] for k in (self._rows[0] if n else ())}
+        release, peer = columns.pop("release", []), columns.pop("peer", [])
+        ops = Ops.of(**columns, signatures=tuple(self._signatures)) if n else Ops.of(rank=[])  # type: ignore[arg-type]
+        block = Explicit(
+            ops,
+            Csr.from_pairs(pairs[:, 0], pairs[:, 1], n),
+            Places(
+                np.array([i for i, _ in members], np.int32),
+                np.array([m.rank for _, m in members], np.int32),
+                np.array([m.stream for _, m in members], np.int32),
+            ),
+            np.array(release, np.float64),
+            np.array(peer, np.int32),
+        )
+        return Graph(self.name, (block,), tuple(self._labels), self._streams, facts)

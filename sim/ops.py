@@ -1,0 +1,208 @@
+"""The table of ops: a row is an op, one NumPy column a field, 43 bytes a row.
+
+An op says *what* must be done.  Which component does it is placement's answer, how long it
+takes its backend's, and when it happens the simulation's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .csr import Csr
+from .errors import BackendError
+
+if TYPE_CHECKING:
+    from .system import System
+
+
+class Kind(IntEnum):
+    """What an op is; the text form is the lower-case name."""
+
+    COMPUTE = 0
+    HOST = 1
+    COPY = 2
+    SEND = 3
+    RECV = 4
+    COLLECTIVE = 5
+    DELAY = 6
+    GAP = 7
+
+
+DTYPES: dict[str, tuple[type[Any], Any]] = {
+    "kind": (np.uint8, Kind.COMPUTE),
+    "rank": (np.int32, 0),
+    "stream": (np.int32, 0),
+    "iteration": (np.uint16, 0),
+    "flop": (np.float64, np.nan),
+    "bytes": (np.float64, np.nan),
+    "signature": (np.int32, -1),
+    "duration": (np.float64, np.nan),
+    "label": (np.int32, -1),
+}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Where the ops of a table run: what a backend may know beyond the ops themselves.
+
+    Parameters
+    ----------
+    system : System
+    component : (n,) component that was asked; -1 where the fabric is
+    members : (n,) rows of endpoint components (GPUs) of a send or a collective, in group order
+    """
+
+    system: System
+    component: NDArray[np.int32]
+    members: Csr
+
+
+@dataclass(frozen=True)
+class Ops:
+    """Ops as columns.  Unknown ``flop``, ``bytes`` and ``duration`` are NaN.
+
+    Parameters
+    ----------
+    kind : (n,) a :class:`Kind`
+    rank, stream : (n,) where in the trace; of a collective, those of its first place
+    iteration : (n,) number of the step, 0 for the first
+    flop, bytes : (n,) work of the op; of a collective, the bytes of one rank's buffer
+    signature : (n,) index into ``signatures``; -1 for none
+    duration : (n,) s, as recorded
+    label : (n,) index into the graph's labels; -1 for none
+    signatures : texts by the grammar of ``docs/signatures.md``
+    at : where they run, once placed
+
+    Examples
+    --------
+    >>> ops = Ops.of(flop=[0, 2e6], bytes=1000)
+    >>> len(ops), ops.bytes.tolist(), ops.kind_names
+    (2, [1000.0, 1000.0], ['compute', 'compute'])
+    """
+
+    kind: NDArray[np.uint8]
+    rank: NDArray[np.int32]
+    stream: NDArray[np.int32]
+    iteration: NDArray[np.uint16]
+    flop: NDArray[np.float64]
+    bytes: NDArray[np.float64]
+    signature: NDArray[np.int32]
+    duration: NDArray[np.float64]
+    label: NDArray[np.int32]
+    signatures: tuple[str, ...] = ()
+    at: Asked | None = field(default=None, repr=False, compare=False)
+
+    @classmethod
+    def of(cls, *, signatures: tuple[str, ...] = (), **columns: ArrayLike) -> Ops:
+        """Build from columns; scalars are repeated, absent columns are unknown.
+
+        Raises
+        ------
+        TypeError
+            A name that is no column, or columns of different lengths.
+        """
+        unknown = columns.keys() - DTYPES.keys()
+        if unknown:
+            raise TypeError(f"no column {sorted(unknown)}; the columns are {list(DTYPES)}")
+        n = max((np.size(c) for c in columns.values() if np.ndim(c)), default=1)
+        made = {}
+        for name, (dtype, default) in DTYPES.items():
+            values = np.asarray(columns.get(name, default), dtype)
+            if values.ndim and len(values) != n:
+                raise TypeError(f"column {name!r} has {len(values)} rows, others {n}")
+            made[name] = np.ascontiguousarray(np.broadcast_to(values, (n,)))
+        return cls(**made, signatures=signatures)
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+    def take(self, rows: ArrayLike) -> Ops:
+        """Those rows, in that order; where they run is dropped.
+
+        >>> Ops.of(flop=[1, 2, 3]).take([2, 0]).flop.tolist()
+        [3.0, 1.0]
+        """
+        rows = np.asarray(rows)
+        return replace(self, **{n: getattr(self, n)[rows] for n in DTYPES}, at=None)
+
+    def replace(self, **columns: ArrayLike) -> Ops:
+        """A copy with other columns (scalars are repeated).
+
+        >>> Ops.of(flop=[1, 2]).replace(rank=3).rank.tolist()
+        [3, 3]
+        """
+        made = {
+            name: np.ascontiguousarray(np.broadcast_to(np.asarray(c, DTYPES[name][0]), len(self)))
+            for name, c in columns.items()
+        }
+        return replace(self, **made)
+
+    def asked(self, system: System, component: ArrayLike, members: Csr | None = None) -> Ops:
+        """A copy that says where its ops run."""
+        where = np.broadcast_to(np.asarray(component, np.int32), len(self))
+        return replace(self, at=Asked(system, where, members or Csr.empty(len(self))))
+
+    @property
+    def kind_names(self) -> list[str]:
+        """(n,) ``compute``, ``host``, …"""
+        return [Kind(k).name.lower() for k in self.kind.tolist()]
+
+    def signature_text(self, row: int) -> str:
+        """The signature of one row, ``""`` for none.
+
+        >>> Ops.of(signature=[0], signatures=("compute:mm",)).signature_text(0)
+        'compute:mm'
+        """
+        i = int(self.signature[row])
+        return self.signatures[i] if i >= 0 else ""
+
+    @staticmethod
+    def concat(tables: list[Ops]) -> Ops:
+        """All rows one after the other; texts of signatures are merged.
+
+        >>> a, b = Ops.of(signature=[0], signatures=("x",)), Ops.of(signature=[0], signatures=("y",))
+        >>> Ops.concat([a, b]).signatures
+        ('x', 'y')
+        """
+        texts: dict[str, int] = {}
+        moved = []
+        for table in tables:
+            to = np.array([texts.setdefault(s, len(texts)) for s in table.signatures] + [-1])
+            moved.append(to[table.signature])
+        columns: dict[str, Any] = {
+            n: np.concatenate([getattr(t, n) for t in tables]) for n in DTYPES if n != "signature"
+        }
+        return Ops.of(**columns, signature=np.concatenate(moved), signatures=tuple(texts))
+
+
+def require(ops: Ops, *columns: str) -> None:
+    """Refuse ops whose columns are unknown (NaN), naming the first.
+
+    Raises
+    ------
+    BackendError
+        A needed column is unknown.
+
+    Examples
+    --------
+    >>> require(Ops.of(flop=1), "bytes")
+    Traceback (most recent call last):
+    ...
+    foretrace.sim.errors.BackendError: op 0 (compute): bytes are unknown; bind a backend that \
+does not need them ('recorded'), or record them
+    """
+    for name in columns:
+        unknown = np.flatnonzero(np.isnan(getattr(ops, name)))
+        if len(unknown):
+            row = int(unknown[0])
+            what = ops.signature_text(row) or ops.kind_names[row]
+            raise BackendError(
+                f"op {row} ({what}): {name} are unknown; bind a backend that does not need them "
+                f"('recorded'), or record them"
+            )
+
