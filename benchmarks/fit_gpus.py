@@ -1,0 +1,46 @@
+"""Fit the roofline of three GPUs on measured GEMMs, with whole shapes held out.
+
+    python benchmarks/fit_gpus.py
+
+Reads ``llm-opdb-nvidia`` (see its README) from ``$FORETRACE_DATA`` or ``../shared/data``.
+Rule, fixed before the first fit: a group is the pair (n, k) of a GEMM; 30 % of the groups are
+held out by ``models.fit.held_out``, and with them every row of the largest m.
+Prints, for the held-out rows, the blind error (datasheet peaks, nothing fitted) and the error
+after the fit, and the values for ``models/catalog``.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+from foretrace.models.fit import Errors, fit, held_out
+
+DATA = Path(os.environ.get("FORETRACE_DATA", Path(__file__).parents[2] / "shared" / "data"))
+GEMM = {  # the newest engine version in the table that ran the whole grid on this GPU
+    "a100_sxm": "sglang/0.5.10",
+    "h100_sxm": "vllm/0.19.0",
+    "h200_sxm": "vllm/0.19.0",
+}
+PEAK = {  # datasheets, dense; the catalog has the same numbers with their documents
+    "a100_sxm": {"bfloat16": 312e12},
+    "h100_sxm": {"bfloat16": 989.4e12, "fp8": 1978.9e12},
+    "h200_sxm": {"bfloat16": 989.4e12, "fp8": 1978.9e12},
+}
+BANDWIDTH = {"a100_sxm": 2.039e12, "h100_sxm": 3.35e12, "h200_sxm": 4.8e12}
+IN_BYTES = {"bfloat16": 2, "fp8": 1}
+
+
+def rows(gpu: str, dtype: str) -> dict[str, np.ndarray]:
+    """Flop, bytes and seconds of each GEMM, and which rows are held out."""
+    import duckdb
+
+    path = DATA / "llm-opdb-nvidia" / "op" / gpu / "gemm" / GEMM[gpu] / "gemm_perf.parquet"
+    query = "select m, n, k, latency * 1e-3 as s from read_parquet(?) where gemm_dtype = ? and m > 0"
+    table = duckdb.execute(query + " order by m, n, k", [str(path), dtype]).fetchnumpy()
+    m, n, k, s = (np.asarray(table[c], float) for c in ("m", "n", "k", "s"))
+    aside = held_out([f"{a:.0f}x{b:.0f}" for a, b in zip(n, k, strict=True)]) | (m == m.max())
+    moved = IN_BYTES[dtype] * (m * k + k * n) + 2 * m * n
+    return {"m": m, "n": n, "k": k, "flop": 2 * m * n * k, "bytes": moved, "s": s, "aside": aside}
