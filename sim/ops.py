@@ -205,4 +205,3 @@ does not need them ('recorded'), or record them
                 f"op {row} ({what}): {name} are unknown; bind a backend that does not need them "
                 f"('recorded'), or record them"
             )
-

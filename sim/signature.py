@@ -1,0 +1,105 @@
+"""What makes two ops the same work: ``kind:name dtype[shape] …``, one grammar for everybody.
+
+::
+
+    signature = kind ":" name { " " operand }
+    operand   = dtype "[" [ size { "x" size } ] "]"
+
+``compute:aten::mm bf16[4096x1024] bf16[1024x512]``, ``collective:all-reduce fp32[1000]``.  The
+name is free text (kernel names hold spaces and colons); operands are read from the end.  Tables,
+recordings and drivers key on the text, models read the parts.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from .units import Bytes
+
+WIDTH: dict[str, int] = {  # bytes of one element
+    "fp64": 8, "fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "fp8": 1, "fp8_e5m2": 1,
+    "int64": 8, "int32": 4, "int16": 2, "int8": 1, "uint8": 1, "bool": 1,
+    "complex64": 8, "complex128": 16,
+}  # fmt: skip
+
+COLLECTIVES = (
+    "all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast", "reduce", "gather",
+    "scatter", "barrier",
+)  # fmt: skip
+
+_DTYPE, _SHAPE = "|".join(WIDTH), r"(?:\d+(?:x\d+)*)?"
+_OPERAND = re.compile(rf"({_DTYPE})\[({_SHAPE})\]")
+_WHOLE = re.compile(rf"([a-z]+):(.*?)((?: (?:{_DTYPE})\[{_SHAPE}\])*)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Operand:
+    """One tensor: element type and shape; a scalar has no sizes."""
+
+    dtype: str
+    shape: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{'x'.join(map(str, self.shape))}]"
+
+    @property
+    def bytes(self) -> Bytes:
+        """Size in memory.
+
+        >>> Operand("bf16", (4, 8)).bytes
+        64
+        """
+        return WIDTH[self.dtype] * math.prod(self.shape)
+
+
+@dataclass(frozen=True)
+class Signature:
+    """The parts of a signature; ``str()`` writes it.
+
+    Examples
+    --------
+    >>> str(Signature("compute", "aten::mm", (Operand("bf16", (4, 8)), Operand("bf16", (8, 2)))))
+    'compute:aten::mm bf16[4x8] bf16[8x2]'
+    """
+
+    kind: str
+    name: str
+    operands: tuple[Operand, ...] = ()
+
+    def __str__(self) -> str:
+        return " ".join([f"{self.kind}:{self.name}", *map(str, self.operands)])
+
+    @property
+    def dtype(self) -> str:
+        """Element type of the first operand; "" where there is none."""
+        return self.operands[0].dtype if self.operands else ""
+
+
+@lru_cache(maxsize=1 << 16)
+def parse(text: str) -> Signature:
+    """Read a signature.
+
+    Raises
+    ------
+    ValueError
+        The text has no kind.
+
+    Examples
+    --------
+    >>> parse("compute:void gemm<float, 4>(int) fp32[2x3] int64[]").operands
+    (Operand(dtype='fp32', shape=(2, 3)), Operand(dtype='int64', shape=()))
+    >>> parse("compute:mm").name
+    'mm'
+    """
+    found = _WHOLE.fullmatch(text)
+    if found is None:
+        raise ValueError(f"signature {text!r}: has no kind; write it like 'compute:aten::mm'")
+    kind, name, operands = found.groups()
+    return Signature(kind, name, tuple(_operand(*o) for o in _OPERAND.findall(operands)))
+
+
+def _operand(dtype: str, shape: str) -> Operand:
+    return Operand(dtype, tuple(int(s) for s in shape.split("x") if s))
