@@ -1,0 +1,68 @@
+# One word for each thing one does here; every target does its own set-up, and the second time is fast.
+# Needs make and Python >= 3.11 (another one: make PYTHON=/path/to/python3.12 run).
+
+PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python; do \
+	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$python" && break; done)
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
+RECIPE := setup.cfg pyproject.toml
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check docs wheel nightly bench clean
+
+help: ## say what each target does
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 18
+
+run: .venv/.installed ## install, simulate the first scenario, print the answer and where its report is
+	$(BIN)/foretrace run first
+
+test: .venv/.dev ## the default tests, on two cores, within five minutes
+	$(BIN)/python -m pytest tests -n 2
+
+check: .venv/.dev .mypy/foretrace ## style, types and import rules
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy -p foretrace
+	$(BIN)/lint-imports --config setup.cfg
+
+docs: .venv/.docs ## the pages as HTML in build/docs, warnings being errors
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
+	@echo "build/docs/index.html"
+
+wheel: .venv/.installed ## a wheel in dist/, from the files that exist now
+	rm -rf build dist
+	$(BIN)/python -m pip --disable-pip-version-check wheel --quiet --no-deps --wheel-dir dist .
+	rm -rf build
+	@ls dist/*.whl
+
+nightly: .venv/.dev ## the tests that are too long for every push
+	$(BIN)/python -m pytest tests -n 2 -m nightly
+
+bench: .venv/.dev ## every benchmark, one after the other, each against its floor or peer
+	@set -e; for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python "$$script"; done
+
+clean: ## everything that make made
+	rm -rf .venv .mypy build dist foretrace.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+.venv/.python:
+	@test -n "$(PYTHON)" || { echo "make: no Python >= 3.11 on the path; install one, or say make PYTHON=/path/to/python" >&2; exit 2; }
+	"$(PYTHON)" -m venv .venv
+	@touch $@
+
+.venv/.installed: .venv/.python $(RECIPE)
+	@echo "installing foretrace and what it needs into .venv (a minute or two, once)"
+	$(PIP) --editable .
+	@touch $@
+
+.venv/.dev: .venv/.installed
+	$(PIP) --editable '.[dev]'
+	@touch $@
+
+.venv/.docs: .venv/.installed
+	$(PIP) --editable '.[docs]'
+	@touch $@
+
+# `mypy -p foretrace` finds the package through this link, whatever the checkout is called.
+.mypy/foretrace:
+	mkdir -p .mypy
+	ln -sfn .. $@

@@ -1,0 +1,122 @@
+"""Did the design drift?  Layers, folders, public names and what an import costs."""
+
+import configparser
+import importlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import foretrace
+import pytest
+
+ROOT = Path(foretrace.__file__).resolve().parent
+NO_CODE = {"tests", "benchmarks", "docs", "build", "dist", "runs", "shared"}
+SLOW_TO_IMPORT = {"pandas", "matplotlib", "numba", "pint", "duckdb", "torch", "scipy"}
+
+
+def folders_of_code() -> list[Path]:
+    """Every folder of the package that holds a Python file, the root first."""
+    found = [ROOT]
+    for folder, below, files in os.walk(ROOT):
+        here = Path(folder)
+        if here == ROOT:
+            below[:] = [name for name in below if name not in NO_CODE]
+        below[:] = [name for name in below if not name.startswith((".", "__"))]
+        if here != ROOT and any(name.endswith(".py") for name in files):
+            found.append(here)
+    return found
+
+
+def dotted(folder: Path) -> str:
+    return ".".join(("foretrace", *folder.relative_to(ROOT).parts))
+
+
+def settings() -> configparser.ConfigParser:
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    return config
+
+
+def imported_by(program: str) -> set[str]:
+    """Top-level modules, ours and others', that a fresh interpreter holds after ``program``."""
+    listing = (
+        "; import json, sys; print(json.dumps(sorted({m.split('.')[0] for m in sys.modules})))"
+    )
+    command = [sys.executable, "-c", program + listing]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    return set(json.loads(done.stdout.splitlines()[-1])) - set(sys.stdlib_module_names)
+
+
+def test_imports_point_one_way():
+    lint = Path(sys.executable).with_name("lint-imports")
+    command = [str(lint), "--config", "setup.cfg", "--no-cache"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_folder_of_code_is_a_package_that_is_shipped():
+    folders = folders_of_code()
+    assert [f for f in folders if not (f / "__init__.py").is_file()] == []
+    shipped = settings()["options"]["packages"].split()
+    assert sorted(map(dotted, folders)) == sorted(shipped)
+
+
+def test_the_folders_of_tests_are_no_packages():
+    assert list((ROOT / "tests").rglob("__init__.py")) == []
+
+
+def test_every_data_file_is_shipped():
+    patterns = settings()["options.package_data"]
+    lost = []
+    for folder in folders_of_code()[1:]:
+        shipped = {f for p in patterns.get(dotted(folder), "").split() for f in folder.glob(p)}
+        data = {f for f in folder.iterdir() if f.is_file() and f.suffix not in {".py", ".md"}}
+        lost += sorted(data - shipped)
+    assert lost == []
+
+
+def test_no_module_is_loaded_twice():
+    seen: dict[Path, str] = {}
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if file is None or name == "__main__" or not Path(file).resolve().is_relative_to(ROOT):
+            continue
+        first = seen.setdefault(Path(file).resolve(), name)
+        assert first == name, f"{file} is loaded as {first} and as {name}"
+    assert ROOT / "__init__.py" in seen
+
+
+def test_importing_foretrace_loads_numpy_and_nothing_heavier():
+    extra = imported_by("import foretrace") - imported_by("pass")
+    assert extra <= {"foretrace", "numpy"}
+
+
+@pytest.mark.parametrize("argument", ["--help", "--version"])
+def test_the_command_line_starts_without_the_heavy_libraries(argument):
+    program = f"""
+import sys
+from foretrace.__main__ import main
+sys.argv = ["foretrace", {argument!r}]
+try: main()
+except SystemExit as done: assert not done.code, done.code
+"""
+    loaded = imported_by(program.strip() + "\nNone")
+    assert "foretrace" in loaded
+    assert loaded & SLOW_TO_IMPORT == set()
+
+
+def test_every_public_name_of_the_package_exists():
+    assert foretrace.__all__
+    for name in foretrace.__all__:
+        assert getattr(foretrace, name).__doc__, name
+
+
+def test_an_unknown_public_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="Simulatoin"):
+        foretrace.Simulatoin  # noqa: B018
+
+
+def test_importing_a_submodule_does_not_need_the_root_names():
+    assert importlib.import_module("foretrace.sim.ops").__name__ == "foretrace.sim.ops"
