@@ -1,0 +1,92 @@
+"""Random factors of durations: an integer hash into a table of measured quantiles.
+
+A draw is keyed by what it is for (graph and row, or rank and iteration), never by order, so
+that variants of a scenario share their draws.  There is no stored state and no transcendental
+function, so every engine, worker and machine draws the same numbers.
+"""
+
+from __future__ import annotations
+
+import zlib
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .backend import Spread
+
+FRACTION = 20  # a factor is an integer in units of 2^-20
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+def mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """A bijection of 64 bits in which every input bit reaches every output bit.
+
+    The finaliser of SplitMix64 (Steele, Lea, Flood 2014, doi:10.1145/2660193.2660195).
+    """
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+def bits(*keys: ArrayLike) -> NDArray[np.uint64]:
+    """64 random bits for each combination of keys.
+
+    >>> a, b = bits(7, 0, [1, 2]), bits(7, 0, [2, 1])
+    >>> bool(a[0] == b[1]), bool(a[0] == a[1])
+    (True, False)
+    """
+    with np.errstate(over="ignore"):
+        found = np.zeros(1, np.uint64)
+        for key in keys:
+            found = mix((found ^ np.asarray(key).astype(np.uint64)) + _GOLDEN)
+    return found
+
+
+def factor(quantiles: NDArray[np.float64], random: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Factors in 2^-20, interpolated between the quantiles at (i + 1/2) / q.
+
+    >>> table = np.array([0.5, 1.0, 1.5])
+    >>> drawn = factor(table, bits(0, np.arange(1000))) / 2**20
+    >>> bool((drawn >= 0.5).all() and (drawn <= 1.5).all()), round(float(drawn.mean()), 1)
+    (True, 1.0)
+    """
+    table = np.rint(quantiles * 2.0**FRACTION).astype(np.int64)
+    if len(table) == 1:
+        return np.full(random.shape, table[0])
+    last = len(table) - 1
+    at = (random >> np.uint64(32)).astype(np.int64) * len(table) - (1 << 31)
+    at = np.clip(at, 0, last << 32)
+    low = np.minimum(at >> 32, last - 1)
+    part = (at - (low << 32)) >> 12  # 20 bits
+    return table[low] + (((table[low + 1] - table[low]) * part) >> 20)
+
+
+def scaled(duration: NDArray[np.int64], by: NDArray[np.int64]) -> NDArray[np.int64]:
+    """``duration * by / 2^20`` in integers, downwards, without overflow on the way.
+
+    >>> scaled(np.array([10**15]), np.array([1 << 19])).tolist()
+    [500000000000000]
+    """
+    high, low = duration >> FRACTION, duration & ((1 << FRACTION) - 1)
+    return high * by + ((low * by) >> FRACTION)
+
+
+def durations(
+    fixed: NDArray[np.int64],
+    spread: Spread,
+    *,
+    name: str,
+    row: NDArray[np.int64],
+    rank: NDArray[np.int32],
+    iteration: NDArray[np.uint16],
+    seed: int,
+    replica: int,
+) -> NDArray[np.int64]:
+    """Fixed ticks of one replica: typical ticks x a factor of rank and iteration x one of the op."""
+    if len(spread.step):
+        step = factor(spread.step, bits(seed, replica, 1, rank, iteration))
+        fixed = scaled(fixed, step)
+    if len(spread.op):
+        graph = zlib.crc32(name.encode())
+        fixed = scaled(fixed, factor(spread.op, bits(seed, replica, 2, graph, row)))
+    return fixed
