@@ -1,4 +1,4 @@
-"""Fail unless the installed foretrace owns one top-level name and is what this interpreter imports."""
+"""Fail unless the installed foretrace owns one top-level name and is the one imported here."""
 
 import sys
 from importlib import metadata
