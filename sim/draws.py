@@ -82,7 +82,7 @@ def durations(
     seed: int,
     replica: int,
 ) -> NDArray[np.int64]:
-    """Fixed ticks of one replica: typical ticks x a factor of rank and iteration x one of the op."""
+    """Fixed ticks of one replica: typical ones x a factor of rank and iteration x the op's."""
     if len(spread.step):
         step = factor(spread.step, bits(seed, replica, 1, rank, iteration))
         fixed = scaled(fixed, step)

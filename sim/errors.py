@@ -49,7 +49,7 @@ class BackendError(ForetraceError):
     """A backend gave an impossible answer, or was asked what it cannot know."""
 
 
-class HardwareUnavailable(BackendError):
+class HardwareUnavailable(BackendError):  # noqa: N818  reads better in a message
     """A device is absent, busy or not permitted; says what to bind instead."""
 
 

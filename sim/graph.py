@@ -339,7 +339,7 @@ class Builder:
         members = [(i, m) for i, ms in enumerate(self._further) for m in ms]
         base = np.cumsum([n, *(len(ms) for ms in self._further)])
         source = np.array([a for a, _, _ in self._edges], np.int64)
-        if len(source) and not (0 <= source.min() and source.max() < n):
+        if len(source) and (source.min() < 0 or source.max() >= n):
             a, b, _ = next(e for e in self._edges if not 0 <= e[0] < n)
             raise GraphError("unknown op", f"op {b} waits for op {a}; rows are 0 to {n - 1}", (b,))
         target = [b if k == 0 else int(base[b]) + k - 1 for _, b, k in self._edges]

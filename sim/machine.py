@@ -230,8 +230,9 @@ class Machine(Protocol):
     def reaches(
         self, what: str, component: int, at_least: int | None = None, at_most: int | None = None
     ) -> simpy.Event:
-        """Fires when a turn settles with ``what`` (``queue`` length, ``held`` slots, or ``flows``
-        in flight) of a component within the bound.
+        """Fires when a turn settles with a quantity of a component within the bound.
+
+        ``what`` is its ``queue`` length, ``held`` slots, or ``flows`` in flight.
         """
 
     def queue(self, component: int) -> list[tuple[int, int]]:
@@ -253,9 +254,7 @@ class Machine(Protocol):
         """Of one op, as the last turn left it."""
 
     def run(self, until: int | None = None) -> None:
-        """Go on until nothing is open, or to a tick: the machine's first turn there included,
-        no process.
-        """
+        """Go on until nothing is open, or to a tick: the machine's first turn there, no process."""
 
     def columns(self) -> Columns:
         """What has happened so far."""

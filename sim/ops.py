@@ -149,7 +149,7 @@ class Ops:
 
     @property
     def kind_names(self) -> list[str]:
-        """(n,) ``compute``, ``host``, …"""
+        """(n,) ``compute``, ``host``, and so on."""
         return [Kind(k).name.lower() for k in self.kind.tolist()]
 
     def signature_text(self, row: int) -> str:
@@ -165,8 +165,8 @@ class Ops:
     def concat(tables: list[Ops]) -> Ops:
         """All rows one after the other; texts of signatures are merged.
 
-        >>> a, b = Ops.of(signature=[0], signatures=("x",)), Ops.of(signature=[0], signatures=("y",))
-        >>> Ops.concat([a, b]).signatures
+        >>> tables = [Ops.of(signature=[0], signatures=(text,)) for text in "xy"]
+        >>> Ops.concat(tables).signatures
         ('x', 'y')
         """
         texts: dict[str, int] = {}

@@ -1,0 +1,138 @@
+"""Where a rank's time goes: every instant of the run in exactly one of seven boxes.
+
+==========================  ====================================================================
+``compute``                 compute runs, no communication in flight
+``overlapped``              compute runs while communication is in flight
+``exposed_communication``   communication in flight, no compute
+``memory``                  only copies run
+``waiting``                 held at a collective whose other members are late; nothing else runs
+``host``                    only host ops run
+``idle``                    none of these
+==========================  ====================================================================
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .machine import NEVER
+from .ops import Kind
+from .place import NETWORK
+from .result import Result
+from .units import seconds
+
+BOXES = (
+    "compute",
+    "overlapped",
+    "exposed_communication",
+    "memory",
+    "waiting",
+    "host",
+    "idle",
+)
+_LAYERS = ("compute", "network", "copy", "waiting", "host")
+
+
+class Spans(NamedTuple):
+    """Intervals of one layer on ranks: from ``start`` to ``end`` (ticks) on ``rank``."""
+
+    rank: NDArray[np.int32]
+    start: NDArray[np.int64]
+    end: NDArray[np.int64]
+
+
+def activity(
+    result: Result, window: tuple[int, int] | None = None
+) -> dict[str, NDArray[np.float64]]:
+    """Seconds of each rank in each box; they sum to the window (default: the makespan).
+
+    Parameters
+    ----------
+    window : (first tick, last tick)
+
+    Returns
+    -------
+    dict
+        ``{box: (ranks,) s}`` for each of :data:`BOXES`.
+    """
+    first = result.first_release
+    t0, t1 = window or (first, first + result.makespan_ticks)
+    ranks = max((r.graph.ranks for r in result.runs), default=0)
+    layers = _layers(result)
+    rank, time, layer, step = _boundaries(layers, t0, t1, ranks)
+    counts = np.zeros((len(time), len(_LAYERS)), np.int64)
+    counts[np.arange(len(time)), layer] = step
+    running = counts.cumsum(0) > 0  # every rank begins and ends with nothing running
+    box = _box(running)
+    length = np.append(np.diff(time), 0)
+    length[np.append(rank[1:] != rank[:-1], True)] = 0
+    total = np.zeros((len(BOXES), ranks))
+    np.add.at(total, (box, rank), length.astype(np.float64))
+    return {name: seconds(total[i], result.tick) for i, name in enumerate(BOXES)}
+
+
+def _layers(result: Result) -> dict[str, Spans]:
+    """What runs on each rank, by layer."""
+    found: dict[str, list[Spans]] = {name: [] for name in _LAYERS}
+    columns = result.columns
+    base = len(columns.end)
+    for run in result.runs:
+        block, first = run.graph.explicit, run.first
+        op = block.op_of_place
+        n, e = len(block), len(block.places)
+        start, end = columns.start[first + op], columns.end[first + op]
+        arrived = np.concatenate(
+            [columns.arrived[first : first + n], columns.arrived[base : base + e]]
+        )
+        base += e
+        done, kind = end != NEVER, block.ops.kind[op]
+        for layer, kinds in (
+            ("compute", (Kind.COMPUTE,)),
+            ("network", NETWORK),
+            ("copy", (Kind.COPY,)),
+            ("host", (Kind.HOST,)),
+        ):
+            rows = done & np.isin(kind, kinds)
+            found[layer].append(Spans(block.rank[rows], start[rows], end[rows]))
+        late = done & np.isin(kind, NETWORK) & (arrived != NEVER)
+        found["waiting"].append(Spans(block.rank[late], arrived[late], start[late]))
+    return {
+        name: Spans(*(np.concatenate([s[k] for s in spans]) for k in range(3)))
+        for name, spans in found.items()
+        if spans
+    }
+
+
+def _boundaries(
+    layers: dict[str, Spans], t0: int, t1: int, ranks: int
+) -> tuple[NDArray[np.int64], ...]:
+    """Starts (+1) and ends (-1) of all layers within the window, by rank and time."""
+    # A marker at both ends of the window makes idle time at its edges count.
+    rank = [np.repeat(np.arange(ranks), 2)]
+    time = [np.tile([t0, t1], ranks)]
+    layer, step = [np.zeros(2 * ranks, np.int64)], [np.zeros(2 * ranks, np.int64)]
+    for i, name in enumerate(_LAYERS):
+        spans = layers.get(name)
+        if spans is None:
+            continue
+        for at, sign in ((spans.start, 1), (spans.end, -1)):
+            rank.append(spans.rank)
+            time.append(np.clip(at, t0, t1))
+            layer.append(np.full(len(at), i))
+            step.append(np.full(len(at), sign))
+    columns = [np.concatenate(c).astype(np.int64) for c in (rank, time, layer, step)]
+    order = np.lexsort((columns[1], columns[0]))
+    return tuple(c[order] for c in columns)
+
+
+def _box(running: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """The box of each stretch, from which layers run in it."""
+    compute, network, copy, waiting, host = running.T
+    return np.select(
+        [compute & ~network, compute, network, copy, waiting, host],
+        [0, 1, 2, 3, 4, 5],
+        default=6,
+    )

@@ -1,0 +1,201 @@
+"""Who answers for which component, and asking them all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .backend import Backend, Spread, Timing, Usage, check_timing
+from .csr import Csr
+from .errors import BackendError, GraphError
+from .graph import Graph
+from .ops import Kind, Ops
+from .place import NETWORK, asked
+from .system import System
+
+AS_RECORDED = "recorded: delay or gap of the trace"
+
+
+def bind(system: System, backends: Mapping[str, Backend]) -> list[Backend | None]:
+    """The backend of each component: the exact name over a glob, a longer glob over a shorter.
+
+    Raises
+    ------
+    GraphError
+        A name or glob that fits no component.
+
+    Examples
+    --------
+    >>> from foretrace.sim.system import Component
+    >>> system = System((Component("node0.gpu0", "gpu", slots=1),))
+    >>> model, driver = Backend(), Backend()
+    >>> bind(system, {"node*.gpu*": model, "node0.gpu0": driver})[0] is driver
+    True
+    """
+    found: list[Backend | None] = [None] * len(system.components)
+    for pattern in sorted(backends, key=lambda p: (p in system.index, len(p))):
+        rows = [i for i, c in enumerate(system.components) if fnmatchcase(c.name, pattern)]
+        for i in rows or [system.number(pattern)]:
+            found[i] = backends[pattern]
+    return found
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What all backends said of a graph.
+
+    Parameters
+    ----------
+    timing : Timing
+        A row an op; every usage written out.
+    component : (n,) who was asked, -1 for nobody
+    source : (n,) index into ``sources``
+    sources : texts
+    spreads : of groups of rows
+    online : (n,) index into ``drivers`` of ops that are asked when they start; -1 for the others
+    drivers : online backends
+    """
+
+    timing: Timing
+    component: NDArray[np.int32]
+    source: NDArray[np.int32]
+    sources: tuple[str, ...]
+    spreads: tuple[tuple[NDArray[np.int64], Spread], ...]
+    online: NDArray[np.int16]
+    drivers: tuple[Backend, ...]
+
+
+def ask(graph: Graph, bound: Sequence[Backend | None]) -> Answers:
+    """Ask each backend once, about all its ops in one table.
+
+    Raises
+    ------
+    GraphError
+        An op whose component has no backend.
+    BackendError
+        An impossible answer.
+    """
+    system = graph.system
+    component = asked(graph)
+    assert system is not None  # noqa: S101  asked() refuses an unplaced graph
+    ops, members = graph.ops, endpoints(graph)
+    merge = _Merge(len(ops))
+    _nobody(ops, component, merge)
+    drivers: list[Backend] = []
+    online = np.full(len(ops), -1, np.int16)
+    for who, rows in _groups(component, bound, system, ops):
+        table = ops.take(rows).asked(system, component[rows], members.take(rows))
+        if who.online:
+            online[rows] = len(drivers)
+            drivers.append(who)
+            merge.add(rows, Timing.of(np.zeros(len(rows))), component[rows], who.source)
+            continue
+        timing = who.timing(table)
+        check_timing(timing, table, system.components[component[rows[0]]].name)
+        merge.add(rows, timing, component[rows], timing.source or who.source)
+    return Answers(
+        merge.timing(), component, merge.source, tuple(merge.sources), tuple(merge.spreads),
+        online, tuple(drivers),
+    )  # fmt: skip
+
+
+def endpoints(graph: Graph) -> Csr:
+    """GPUs that take part in each send or collective, in group order; no row for other ops."""
+    block = graph.explicit
+    ranks = block.members
+    network = np.isin(block.ops.kind, NETWORK)
+    keep = network[ranks.owner]
+    assert graph.gpus is not None  # noqa: S101
+    return Csr.from_pairs(ranks.owner[keep], graph.gpus[ranks.values[keep]], len(block))
+
+
+def _nobody(ops: Ops, component: NDArray[np.int32], merge: _Merge) -> None:
+    """Delays and gaps last as recorded; a recv ends with its send."""
+    rows = np.flatnonzero(component < 0)
+    strange = rows[~np.isin(ops.kind[rows], (Kind.DELAY, Kind.GAP))]
+    if len(strange):
+        row = int(strange[0])
+        raise GraphError(
+            "no fabric",
+            f"op {row} ({ops.kind_names[row]}) crosses the network, but the system has no fabric; "
+            "give the cluster a fabric",
+            (row,),
+        )
+    unknown = rows[np.isnan(ops.duration[rows])]
+    if len(unknown):
+        raise BackendError(f"op {unknown[0]} (a {ops.kind_names[unknown[0]]}) has no duration")
+    merge.add(rows, Timing.of(ops.duration[rows]), component[rows], AS_RECORDED)
+
+
+def _groups(
+    component: NDArray[np.int32], bound: Sequence[Backend | None], system: System, ops: Ops
+) -> list[tuple[Backend, NDArray[np.int64]]]:
+    """Rows by backend, in the order of their first row."""
+    number = {id(b): i for i, b in reversed(list(enumerate(bound))) if b is not None}
+    first = np.array([-1 if b is None else number[id(b)] for b in bound], np.int64)
+    rows = np.flatnonzero(component >= 0)
+    group = first[component[rows]]
+    if np.any(group < 0):
+        row = int(rows[np.argmax(group < 0)])
+        name = system.components[component[row]].name
+        raise GraphError(
+            "unbound",
+            f"op {row} ({ops.signature_text(row) or ops.kind_names[row]}) needs {name}, which "
+            f"has no backend; bind one, e.g. backends: {{{name}: {{use: recorded}}}}",
+            (row,),
+        )
+    found = []
+    for g in dict.fromkeys(group.tolist()):
+        who = bound[g]
+        if who is not None:
+            found.append((who, rows[group == g]))
+    return found
+
+
+class _Merge:
+    """Puts the answers for groups of rows together into one table."""
+
+    def __init__(self, n: int):
+        self.fixed, self.work = np.zeros(n), np.zeros(n)
+        self.limit = np.full(n, np.inf)
+        self.source = np.zeros(n, np.int32)
+        self.sources: dict[str, int] = {}
+        self.spreads: list[tuple[NDArray[np.int64], Spread]] = []
+        self._usage: list[tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]] = []
+
+    def add(
+        self, rows: NDArray[np.int64], timing: Timing, component: NDArray[np.int32], source: str
+    ) -> None:
+        if not len(rows):
+            return
+        self.fixed[rows] = timing.fixed
+        self.source[rows] = self.sources.setdefault(source, len(self.sources))
+        if timing.limit is not None:
+            self.limit[rows] = timing.limit
+        if timing.spread is not None:
+            self.spreads.append((rows, timing.spread))
+        usage = timing.usage
+        if timing.work is not None:
+            self.work[rows] = timing.work
+            if usage is None:
+                usage = Usage(
+                    np.arange(len(rows) + 1, dtype=np.int64), component, np.ones(len(rows))
+                )
+        if usage is not None:
+            row = np.repeat(rows, np.diff(usage.indptr))
+            self._usage.append((row, usage.component, usage.weight))
+
+    def timing(self) -> Timing:
+        n = len(self.fixed)
+        if not self._usage:
+            return Timing(self.fixed, self.work, Usage.same([], n), self.limit)
+        row, component, weight = (np.concatenate([u[k] for u in self._usage]) for k in range(3))
+        order = np.argsort(row, kind="stable")
+        indptr = np.zeros(n + 1, np.int64)
+        np.cumsum(np.bincount(row, minlength=n), out=indptr[1:])
+        usage = Usage(indptr, component[order].astype(np.int32), weight[order])
+        return Timing(self.fixed, self.work, usage, self.limit)

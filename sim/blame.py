@@ -1,0 +1,285 @@
+"""Who is to blame for the makespan: every tick of the critical path charged to somebody.
+
+The walk goes backwards from the last end.  While an op runs, the component that bounds it is
+charged: its own component while ``fixed`` passes, the fullest component it shares while it
+works (split where its rate changed).  Before it ran it waited for an op that ended exactly when
+it became ready, or that gave back its slot exactly when it started; the walk goes on there.
+What no op explains is charged to ``release``, ``process`` or ``gap``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .machine import NEVER, ONE
+from .ops import Kind
+from .result import Result, Run
+from .units import Seconds, seconds
+
+RELEASE, PROCESS, GAP = "release", "process", "gap"
+
+
+class Charge(NamedTuple):
+    """One stretch of the critical path, in ticks.
+
+    ``op`` is the id of the op that ran, -1 while none did; ``who`` a component's name, or
+    ``release``, ``process`` or ``gap``.
+    """
+
+    start: int
+    end: int
+    op: int
+    who: str
+
+
+@dataclass(frozen=True)
+class Blame:
+    """The critical path, first to last, and its ticks by who is charged."""
+
+    path: tuple[Charge, ...]
+    tick: Seconds
+
+    @cached_property
+    def ticks(self) -> dict[str, int]:
+        """Ticks by who is charged, largest first; they sum to the makespan exactly."""
+        found: dict[str, int] = {}
+        for c in self.path:
+            found[c.who] = found.get(c.who, 0) + c.end - c.start
+        return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """The same in seconds."""
+        return {who: float(seconds(t, self.tick)) for who, t in self.ticks.items()}
+
+
+def blame(result: Result) -> Blame:
+    """Charge every tick of the makespan; see :meth:`Result.blame`."""
+    return Blame(tuple(_Walk(result).path()), result.tick)
+
+
+class _Walk:
+    """Backwards from the last end to the first release."""
+
+    def __init__(self, result: Result):
+        self.result, self.columns = result, result.columns
+        self.first = result.first_release
+        self.history = _History(result)
+        self.ended = np.flatnonzero(self.columns.end != NEVER)
+        order = self.ended[np.argsort(self.columns.end[self.ended], kind="stable")]
+        self.by_end, self.ends = order, self.columns.end[order]
+        self.seen: set[int] = set()
+
+    def path(self) -> list[Charge]:
+        found: list[Charge] = []
+        now = self.first + self.result.makespan_ticks
+        op = self._ended_at(now)
+        while now > self.first:
+            if op is None:
+                earlier = max(self._last_end_before(now), self.first)
+                found.append(Charge(earlier, now, -1, PROCESS))
+                now, op = earlier, self._ended_at(earlier)
+                continue
+            self.seen.add(op)
+            start = max(int(self.columns.start[op]), self.first)
+            found += reversed(self.history.charges(op, start, now))
+            now, op = self._before(op, start, found)
+        return [c for c in reversed(found) if c.end > c.start]
+
+    def _before(self, op: int, start: int, found: list[Charge]) -> tuple[int, int | None]:
+        """The tick at which the reason for the start of ``op`` ended, and that reason."""
+        run, row = self.history.where(op)
+        if int(self.columns.ready[op]) < start:  # it waited for a slot
+            return start, self._unseen(self._ended_with_slot(run, row, start))
+        reason = self._unseen(self._dependencies(run, row, start))
+        if reason is not None:
+            return start, reason
+        release = self.history.release(run, row)
+        if run.first == 0 and release == start > self.first:
+            found.append(Charge(self.first, start, -1, RELEASE))
+            return self.first, None
+        return start, self._ended_at(start)
+
+    def _unseen(self, ops: NDArray[np.int64]) -> int | None:
+        left = [i for i in ops.tolist() if i not in self.seen]
+        return left[0] if left else None
+
+    def _at(self, tick: int) -> NDArray[np.int64]:
+        """Ops that ended at a tick, last id first."""
+        a, b = np.searchsorted(self.ends, [tick, tick + 1])
+        return self.by_end[a:b][::-1]
+
+    def _ended_at(self, tick: int) -> int | None:
+        return self._unseen(self._at(tick))
+
+    def _last_end_before(self, tick: int) -> int:
+        i = int(np.searchsorted(self.ends, tick))
+        return int(self.ends[i - 1]) if i else self.first
+
+    def _dependencies(self, run: Run, row: int, tick: int) -> NDArray[np.int64]:
+        """Ops that this one waited for and that ended at the tick."""
+        found = self._at(tick)
+        return found[np.isin(found - run.first, self.history.predecessors(run, row))]
+
+    def _ended_with_slot(self, run: Run, row: int, tick: int) -> NDArray[np.int64]:
+        """Ops that gave back a slot that this one took, at the tick."""
+        wanted = self.history.slots(run, row)
+        found = self._at(tick)
+        keep = [i for i in found.tolist() if wanted & self.history.slots(*self.history.where(i))]
+        return np.array(keep, np.int64)
+
+
+class _History:
+    """What the run was made of, looked up op by op."""
+
+    def __init__(self, result: Result):
+        self.result = result
+        self.firsts = np.array([r.first for r in result.runs])
+        self._incoming: dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
+
+    def where(self, op: int) -> tuple[Run, int]:
+        """The graph of an op, and its row there."""
+        run = self.result.runs[int(np.searchsorted(self.firsts, op, "right")) - 1]
+        return run, op - run.first
+
+    def release(self, run: Run, row: int) -> int:
+        release = run.lowered.release
+        return int(release[row]) if len(release) else 0
+
+    def predecessors(self, run: Run, row: int) -> NDArray[np.int64]:
+        """Rows that a row waits for, on any of its places."""
+        if id(run) not in self._incoming:
+            block = run.graph.explicit
+            target = block.op_of_place[block.successors.values]
+            order = np.argsort(target, kind="stable")
+            self._incoming[id(run)] = target[order], block.successors.owner[order]
+        target, source = self._incoming[id(run)]
+        a, b = np.searchsorted(target, [row, row + 1])
+        return source[a:b]
+
+    def slots(self, run: Run, row: int) -> set[int]:
+        """Slot components of all places of a row."""
+        lowered = run.lowered
+        a, b = np.searchsorted(lowered.further, [row, row + 1])
+        slots = [
+            int(lowered.slot[row]),
+            *lowered.slot[len(lowered) + a : len(lowered) + b].tolist(),
+        ]
+        return {s for s in slots if s >= 0}
+
+    def charges(self, op: int, start: int, end: int) -> list[Charge]:
+        """Who bounds an op from its start to its end, first to last."""
+        run, row = self.where(op)
+        who = self._own(run, row)
+        flow = int(np.searchsorted(run.lowered.flows.op, row))
+        flows = run.lowered.flows
+        shares = flow < len(flows) and flows.op[flow] == row and flows.work(flow) > 0
+        once = self.result.columns.attempts[op] == 1
+        if not shares or not once:
+            return [Charge(start, end, op, who)]
+        middle = min(start + int(run.lowered.fixed[row]), end)
+        return [Charge(start, middle, op, who), *self._shared(op, middle, end)]
+
+    def _own(self, run: Run, row: int) -> str:
+        """The component that was asked; ``gap`` for delays and gaps."""
+        component = int(run.answers.component[row])
+        if run.graph.ops.kind[row] in (Kind.GAP, Kind.DELAY) or component < 0:
+            return GAP
+        return self.result.parts.names[component]
+
+    @cached_property
+    def _flights(self) -> tuple[NDArray[np.int64], ...]:
+        """Of every op that shared something: id, first and last tick of its work phase."""
+        found = []
+        columns = self.result.columns
+        for run in self.result.runs:
+            flows = run.lowered.flows
+            op = flows.op.astype(np.int64) + run.first
+            begin = columns.start[op] + run.lowered.fixed[flows.op]
+            ran = (columns.end[op] != NEVER) & (columns.end[op] > begin)
+            found.append((op[ran], begin[ran], columns.end[op][ran]))
+        return tuple(np.concatenate([f[k] for f in found]) for k in range(3))
+
+    def _shared(self, op: int, start: int, end: int) -> list[Charge]:
+        """The work phase of an op, split where who shares with it changed."""
+        ids, begin, last = self._flights
+        there = (begin < end) & (last > start)
+        cuts = {start, end}
+        for tick in np.concatenate([begin[there], last[there]]).tolist():
+            cuts.add(min(max(tick, start), end))
+        cuts |= {t for t, _, _ in self.result.rate_log if start < t < end}
+        marks = sorted(cuts)
+        found: list[Charge] = []
+        for a, b in pairwise(marks):
+            flying = ids[there & (begin <= a) & (last >= b)]
+            who = self._bottleneck(op, flying.tolist(), a)
+            if found and found[-1].who == who:
+                found[-1] = found[-1]._replace(end=b)
+            else:
+                found.append(Charge(a, b, op, who))
+        return found
+
+    def _bottleneck(self, op: int, flying: list[int], tick: int) -> str:
+        """The component at whose level an op runs among those in flight; its own for a limit."""
+        capacity = self._capacity(tick)
+        flows = {}
+        for i in flying:
+            run, row = self.where(i)
+            k = int(np.searchsorted(run.lowered.flows.op, row))
+            flows[i] = (run.lowered.flows.usage(k), int(run.lowered.flows.limit[k]))
+        component = full_component(capacity, flows, op)
+        if component is None:
+            return self._own(*self.where(op))
+        return self.result.parts.names[component]
+
+    def _capacity(self, tick: int) -> dict[int, int]:
+        """Rates at a tick: as built, then as processes set them."""
+        rates = {c: r for c, r in enumerate(self.result.parts.rate.tolist()) if r >= 0}
+        return rates | {c: rate for at, c, rate in self.result.rate_log if at <= tick}
+
+
+def full_component(
+    capacity: dict[int, int], flows: dict[int, tuple[dict[int, int], int]], wanted: int
+) -> int | None:
+    """The component that bounds one flow under max-min fairness; None: its own limit.
+
+    Parameters
+    ----------
+    capacity : rate units by component
+    flows : ({component: weight}, limit or -1) by id
+    wanted : id
+
+    Examples
+    --------
+    >>> flows = {0: ({7: ONE}, -1), 1: ({7: ONE, 8: ONE}, -1)}
+    >>> full_component({7: 10, 8: 3}, flows, 0), full_component({7: 10, 8: 3}, flows, 1)
+    (7, 8)
+    """
+    room = {c: r * ONE for c, r in capacity.items()}
+    left = dict(flows)
+    while left:
+        weight: dict[int, int] = {}
+        for usage, _ in left.values():
+            for c, w in usage.items():
+                weight[c] = weight.get(c, 0) + w
+        level = {c: room[c] // w for c, w in weight.items()}
+        limits = [limit for _, limit in left.values() if limit >= 0]
+        lowest = min([*level.values(), *limits])
+        usage, limit = left[wanted]
+        full = [c for c in sorted(usage) if level[c] == lowest]
+        if full:
+            return full[0]
+        if limit == lowest:
+            return None
+        for i, (uses, bound) in list(left.items()):
+            if bound == lowest or any(level[c] == lowest for c in uses):
+                del left[i]
+                for c, w in uses.items():
+                    room[c] -= w * lowest
+    raise AssertionError(f"flow {wanted} is not in flight")
