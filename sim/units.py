@@ -6,8 +6,12 @@ parameter has; the loader reads them from the annotation to check what a user wr
 
 from __future__ import annotations
 
+import difflib
+import re
 from dataclasses import dataclass
-from typing import Annotated, overload
+from fractions import Fraction
+from functools import cache
+from typing import Annotated, Any, get_args, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,21 +19,49 @@ from numpy.typing import ArrayLike, NDArray
 
 @dataclass(frozen=True)
 class Unit:
-    """The SI unit of an annotated float, and an example of how a user writes it."""
+    """The SI unit of an annotated float, an example of how a user writes it, and its name.
+
+    Part of an annotation, it makes pydantic read text with a unit; nothing else here knows
+    pydantic.
+    """
 
     text: str
     example: str
+    what: str
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        from pydantic_core import core_schema
+
+        return core_schema.no_info_before_validator_function(self._read, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> dict[str, Any]:
+        return {"type": ["string", "number"], "examples": [self.example]}
+
+    def _read(self, written: object) -> float:
+        value = quantity(written, self)
+        if value < 0:
+            raise ValueError(f"'{written}' is negative; write it like '{self.example}'")
+        return value
 
 
-Seconds = Annotated[float, Unit("s", "2.1 us")]
-Bytes = Annotated[float, Unit("B", "80 GiB")]
-ByteRate = Annotated[float, Unit("B/s", "400 Gbit/s")]
-Flop = Annotated[float, Unit("flop", "2 Gflop")]
-FlopRate = Annotated[float, Unit("flop/s", "989 Tflop/s")]
-Watts = Annotated[float, Unit("W", "700 W")]
-Money = Annotated[float, Unit("USD", "30000 USD")]
-MoneyRate = Annotated[float, Unit("USD/s", "2.10 USD/hour")]
-Ratio = Annotated[float, Unit("", "0.8")]
+Seconds = Annotated[float, Unit("s", "2.1 us", "a time")]
+Bytes = Annotated[float, Unit("B", "76 GB", "an amount of data")]
+ByteRate = Annotated[float, Unit("B/s", "400 Gb/s", "a rate of data")]
+Flop = Annotated[float, Unit("flop", "2 Gflop", "an amount of arithmetic")]
+FlopRate = Annotated[float, Unit("flop/s", "989 Tflop/s", "a rate of arithmetic")]
+Hertz = Annotated[float, Unit("1/s", "3.2 GHz", "a frequency")]
+Watts = Annotated[float, Unit("W", "700 W", "a power")]
+Joules = Annotated[float, Unit("J", "1.2 kWh", "an energy")]
+Money = Annotated[float, Unit("USD", "30000 USD", "an amount of money")]
+MoneyRate = Annotated[float, Unit("USD/s", "2.10 USD/hour", "a price per time")]
+TokenRate = Annotated[float, Unit("token/s", "120 ktoken/s", "a rate of tokens")]
+Ratio = Annotated[float, Unit("", "0.8", "a ratio")]
+
+ALIASES = (
+    *(Seconds, Bytes, ByteRate, Flop, FlopRate, Hertz, Watts, Joules),
+    *(Money, MoneyRate, TokenRate, Ratio),
+)
+UNITS: dict[str, Unit] = {unit.text: unit for unit in (get_args(a)[1] for a in ALIASES)}
 
 PICOSECOND = 1e-12
 NANOSECOND = 1e-9
@@ -83,3 +115,142 @@ def seconds(ticks: ArrayLike, tick: Seconds = PICOSECOND) -> NDArray[np.float64]
     1.5e-06
     """
     return np.asarray(np.asarray(ticks, np.float64) / ticks_per_second(tick))
+
+
+DEFINITIONS = """
+kilo- = 1e3 = k-
+mega- = 1e6 = M-
+giga- = 1e9 = G-
+tera- = 1e12 = T-
+peta- = 1e15 = P-
+exa- = 1e18 = E-
+milli- = 1e-3 = m-
+micro- = 1e-6 = µ- = μ- = u-
+nano- = 1e-9 = n-
+pico- = 1e-12 = p-
+kibi- = 2**10 = Ki-
+mebi- = 2**20 = Mi-
+gibi- = 2**30 = Gi-
+tebi- = 2**40 = Ti-
+bit = [data] = b
+byte = 8*bit = B
+second = [time] = s = sec
+minute = 60*second = min
+hour = 60*minute = h
+day = 24*hour = d
+bps = bit/second
+Bps = byte/second
+hertz = 1/second = Hz
+percent = 0.01
+flop = [operation] = FLOP = Flop
+FLOPS = flop/second = Flops
+transfer = [transfer] = T
+watt = [power] = W
+joule = watt*second = J
+watthour = watt*hour = Wh
+USD = [money]
+token = [token]
+"""
+NUMBER = re.compile(r"\s*([+-]?\d[\d_]{0,30}(?:\.\d{0,30})?(?:[eE][+-]?\d{1,3})?)\s*(.*?)\s*")
+UNIT = re.compile(r"%|(1\s*/\s*)?[^\W\d_]{1,20}(\s*[/*]\s*[^\W\d_]{1,20}){0,3}")
+COMMON = {  # what a mistyped unit is compared with
+    "s": ("s", "ms", "us", "ns", "min", "hour", "day"),
+    "B": ("B", "kB", "MB", "GB", "TB", "KiB", "MiB", "GiB", "TiB"),
+    "B/s": ("Gb/s", "GB/s", "Mb/s", "MB/s", "Tb/s", "TB/s", "GiB/s", "Gbps", "Gbit/s"),
+    "flop/s": ("Tflop/s", "Gflop/s", "Pflop/s", "TFLOPS"),
+}
+
+
+def quantity(written: object, unit: Unit | str) -> float:
+    """Read text with a unit as an SI float, rounded once.
+
+    Prefixes are SI (``GB`` = 1e9 B) or IEC (``GiB`` = 2**30 B), ``b`` is a bit, ``B`` a byte.
+    Only 0 and ratios may be bare numbers.
+
+    Parameters
+    ----------
+    written : text or number
+    unit : Unit, or the text of one
+        What the quantity must be, such as ``"B/s"``.
+
+    Raises
+    ------
+    ValueError
+        No unit, an unknown one, or one that measures something else.
+
+    Examples
+    --------
+    >>> quantity("400 Gb/s", "B/s"), quantity("80 GiB", "B"), quantity("90 %", "")
+    (50000000000.0, 85899345920.0, 0.9)
+    >>> quantity("450 GB", "B/s")
+    Traceback (most recent call last):
+    ValueError: '450 GB' is not a rate of data; write it like '400 Gb/s'
+    """
+    wanted = UNITS[unit] if isinstance(unit, str) else unit
+    number, name = _split(written, wanted)
+    if not name and number and wanted.text:
+        measure = wanted.example.split(" ", 1)[1]
+        raise ValueError(f"'{written}' has no unit; write for example '{written} {measure}'")
+    try:
+        factor = _factor(name, wanted.text) if name else Fraction(1)
+    except KeyError:
+        raise _unknown(name, written, wanted) from None
+    if factor is None:
+        raise _wrong(written, wanted)
+    try:
+        return float(number * factor)
+    except OverflowError:
+        raise ValueError(f"'{written}' is too large for any quantity") from None
+
+
+def _split(written: object, wanted: Unit) -> tuple[Fraction, str]:
+    """The number, exactly, and the name of the unit."""
+    found = NUMBER.fullmatch(str(written))
+    if not found or not isinstance(written, int | float | str) or isinstance(written, bool):
+        raise _wrong(written, wanted)
+    if found[2] and not UNIT.fullmatch(found[2]):
+        raise _wrong(written, wanted)
+    return Fraction(found[1]), found[2]
+
+
+def _wrong(written: object, wanted: Unit) -> ValueError:
+    shown = str(written)
+    shown = shown if len(shown) <= 40 else shown[:39] + "…"
+    return ValueError(f"'{shown}' is not {wanted.what}; write it like '{wanted.example}'")
+
+
+@cache
+def _registry() -> Any:
+    """Our own units only: in pint's default ones, Gb is a gigagilbert."""
+    import pint
+
+    registry: Any = pint.UnitRegistry(None, non_int_type=Fraction, cache_folder=None)
+    registry.load_definitions(DEFINITIONS.strip().splitlines())
+    return registry
+
+
+@cache
+def _factor(name: str, wanted: str) -> Fraction | None:
+    """What one ``name`` is in SI; None where it measures something else, KeyError for no unit."""
+    from pint.errors import DimensionalityError, UndefinedUnitError
+
+    try:
+        one = _registry().Quantity(Fraction(1), _parsed(name))
+        return Fraction(one.to(_parsed(wanted)).magnitude)
+    except UndefinedUnitError as error:
+        raise KeyError(name) from error
+    except DimensionalityError:
+        return None
+
+
+def _parsed(name: str) -> Any:
+    return _registry().parse_units("percent" if name == "%" else name)
+
+
+def _unknown(name: str, written: object, wanted: Unit) -> ValueError:
+    known = COMMON.get(wanted.text, ())
+    near = [k for k in known if k.lower() == name.lower()]
+    near = near or [k for k in known if k.startswith(name)]
+    near = near or difflib.get_close_matches(name, known, 1)
+    hint = f"did you mean '{near[0]}'?" if near else f"write it like '{wanted.example}'"
+    return ValueError(f"'{name}' in '{written}' is not a unit; {hint}")
