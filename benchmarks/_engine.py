@@ -1,0 +1,54 @@
+"""Run the compiled core alone: what is timed is handing in and running, not placing and asking."""
+
+from collections.abc import Callable
+
+import numpy as np
+from foretrace.sim.backend import Backend, Timing
+from foretrace.sim.graph import Graph
+from foretrace.sim.machine import Columns, Lowered
+from foretrace.sim.ops import Ops
+from foretrace.sim.simulation import Session, Simulation
+from foretrace.sim.system import Component, System
+
+
+class Durations(Backend):
+    """Every op lasts as long as its table says."""
+
+    source = "benchmark: given durations"
+
+    def timing(self, ops: Ops, now: float = 0.0) -> Timing:
+        return Timing.of(ops.duration)
+
+
+def machine_of(ranks: int, slots: int | None) -> System:
+    """One GPU a rank; without slots the order of a stream is its program's, fixed."""
+    gpus = tuple(Component(f"node{i}.gpu0", "gpu", slots=slots) for i in range(ranks))
+    return System(gpus, tuple(g.name for g in gpus))
+
+
+def simulation_of(ranks: int, slots: int | None) -> Simulation:
+    return Simulation(machine_of(ranks, slots), {"*": Durations()})
+
+
+def lowered(simulation: Simulation, graph: Graph) -> Lowered:
+    """The graph as the engine takes it."""
+    return Session(simulation, None).lower(graph)[2]
+
+
+def run(simulation: Simulation, graph: Lowered) -> Columns:
+    """One run of the engine."""
+    session = Session(simulation, None)
+    session.machine.submit(graph)
+    session.machine.run(None)
+    return session.machine.columns()
+
+
+def runner(simulation: Simulation, graph: Graph) -> Callable[[], Columns]:
+    """The engine's part of a run, compiled and tried once."""
+    integers = lowered(simulation, graph)
+    run(simulation, integers)
+    return lambda: run(simulation, integers)
+
+
+def makespan(columns: Columns) -> int:
+    return int(np.max(columns.end))

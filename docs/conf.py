@@ -1,0 +1,11 @@
+"""How `make docs` builds these pages."""
+
+project = "foretrace"
+html_title = "foretrace"
+html_theme = "furo"
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+myst_enable_extensions = ["colon_fence"]
+myst_heading_anchors = 3
+exclude_patterns = ["examples"]
+autodoc_member_order = "bysource"
+autodoc_typehints = "description"
