@@ -1,0 +1,129 @@
+"""Decimal texts as exact integers, many at once, never through a float.
+
+A float64 near 1.7e15 µs (the year 2024) is good to 0.25 µs only, so times are read from
+their digits: texts of one layout are a matrix of characters, and a matrix product with powers
+of ten gives their values in int64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import ROUND_HALF_EVEN, Context, InvalidOperation
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+PLACES = 6  # decimals kept of a µs: picoseconds
+_UNIT = 10**PLACES
+_WIDE = Context(prec=64)  # digits: enough for any time that is not nonsense
+_LARGEST = 10**18  # µs
+
+
+class Micros(NamedTuple):
+    """Times as whole microseconds and the picoseconds beyond them.
+
+    Parameters
+    ----------
+    whole : (n,) µs, rounded down
+    pico : (n,) ps, 0 to 999,999
+    rounded : int
+        How many texts had more digits than a picosecond needs and were rounded, half to even.
+    """
+
+    whole: NDArray[np.int64]
+    pico: NDArray[np.int64]
+    rounded: int = 0
+
+
+def micros(texts: Sequence[Any]) -> Micros:
+    """Read texts (bytes, or msgspec's Raw) of microseconds.
+
+    Raises
+    ------
+    ValueError
+        A text that is no decimal number; ``args`` are its row and the text.
+
+    Examples
+    --------
+    >>> found = micros([b"1712170331000000.123", b"7", b"0.25"])
+    >>> found.whole.tolist(), found.pico.tolist()
+    ([1712170331000000, 7, 0], [123000, 0, 250000])
+    """
+    flat = np.frombuffer(b"\n".join([*texts, b""]), np.uint8)
+    ends = np.flatnonzero(flat == 10)
+    if len(ends) != len(texts):
+        return _one_by_one(texts, range(len(texts)), _empty(len(texts)))
+    starts = np.concatenate([[0], ends[:-1] + 1])[: len(ends)]
+    dots = _dots(flat, starts, ends)
+    out, odd = _empty(len(texts)), []
+    layout = (ends - starts) * 256 + (dots - starts)
+    for code in np.unique(layout).tolist():
+        rows = np.flatnonzero(layout == code)
+        ok = _same_layout(flat, starts[rows], *divmod(code, 256), rows, out)
+        odd += rows[~ok].tolist()
+    return _one_by_one(texts, odd, out)
+
+
+def _empty(n: int) -> Micros:
+    return Micros(np.zeros(n, np.int64), np.zeros(n, np.int64))
+
+
+def _dots(
+    flat: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Where the first point of each text is; its end where it has none."""
+    dots = np.concatenate([np.flatnonzero(flat == 46), [len(flat)]])
+    return np.minimum(dots[np.searchsorted(dots, starts)], ends)
+
+
+def _same_layout(
+    flat: NDArray[np.uint8],
+    starts: NDArray[np.int64],
+    length: int,
+    dot: int,
+    rows: NDArray[np.int64],
+    out: Micros,
+) -> NDArray[np.bool_]:
+    """Read texts of one length with the point in one place; False where another way is needed."""
+    decimals = max(length - dot - 1, 0)
+    if not 0 < dot <= 18 or decimals > PLACES:
+        return np.zeros(len(rows), np.bool_)
+    ok = np.ones(len(rows), np.bool_)
+    out.whole[rows] = _number(flat, starts, dot, ok)
+    out.pico[rows] = _number(flat, starts + dot + 1, decimals, ok) * 10 ** (PLACES - decimals)
+    return ok
+
+
+def _number(
+    flat: NDArray[np.uint8], starts: NDArray[np.int64], length: int, ok: NDArray[np.bool_]
+) -> NDArray[np.int64]:
+    """The integers written at `starts`, digit by digit; clears `ok` where one is no digit."""
+    value = np.zeros(len(starts), np.int64)
+    for place in range(length):
+        digit = flat[starts + place] - np.uint8(48)  # anything else wraps to above 9
+        ok &= digit <= 9
+        value = value * 10 + digit
+    return value
+
+
+def _one_by_one(texts: Sequence[Any], rows: Sequence[int], out: Micros) -> Micros:
+    """Signs, exponents, quotes and very many digits: rare, so one at a time."""
+    rounded = 0
+    for row in rows:
+        exact, was_rounded = _picoseconds(bytes(texts[row]).decode("utf-8", "replace"), row)
+        rounded += was_rounded
+        out.whole[row], out.pico[row] = divmod(exact, _UNIT)
+    return out._replace(rounded=rounded)
+
+
+def _picoseconds(text: str, row: int) -> tuple[int, bool]:
+    """One text, and whether it had to be rounded."""
+    try:
+        value = _WIDE.multiply(_WIDE.create_decimal(text.strip('"')), _WIDE.create_decimal(_UNIT))
+        if not value.is_finite() or abs(value) > _LARGEST * _UNIT:
+            raise ValueError(row, text)
+    except InvalidOperation:
+        raise ValueError(row, text) from None
+    exact = int(value.to_integral_value(ROUND_HALF_EVEN, _WIDE))
+    return exact, exact != value

@@ -1,0 +1,155 @@
+"""The native form of a trace: a folder of parquet tables and a manifest.
+
+Written through DuckDB, into a folder beside the target that is renamed when it is whole, so
+that an interrupted write leaves nothing that looks like a trace.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..sim.errors import TraceError
+from .columns import TABLES
+from .trace import Group, Recorded, Table, Trace, Track
+
+SCHEMA = 1
+MANIFEST = "trace.json"
+
+
+def write(trace: Trace, path: str | Path) -> Path:
+    """Write a trace to the folder `path`, replacing a trace that is there.
+
+    Raises
+    ------
+    TraceError
+        `path` exists and holds something else than a trace.
+    """
+    path = Path(path)
+    if path.exists() and not (path / MANIFEST).is_file():
+        raise TraceError(f"{path}: exists and is no trace; choose another name or remove it")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    try:
+        _write_into(trace, part)
+        _replace(part, path)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return path
+
+
+def _write_into(trace: Trace, folder: Path) -> None:
+    part = folder / "new"
+    part.mkdir()
+    for name in TABLES:
+        _write_table(part / f"{name}.parquet", getattr(trace, name).columns)
+    texts = np.array(trace.strings, object)
+    _write_table(part / "strings.parquet", {"number": np.arange(len(texts)), "text": texts})
+    manifest = {
+        "schema": SCHEMA,
+        "origin": str(trace.origin),  # text: JSON readers may make a float of it
+        "resolution": trace.resolution,
+        "tracks": trace.tracks,
+        "processes": trace.processes,
+        "notes": trace.notes,
+    }
+    (part / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
+
+
+def _replace(part: Path, path: Path) -> None:
+    """Put the finished folder in place; readers see the old trace or the new one."""
+    if path.exists():
+        os.rename(path, part / "old")
+    os.rename(part / "new", path)
+
+
+def _write_table(path: Path, columns: dict[str, Any]) -> None:
+    import duckdb
+
+    with duckdb.connect() as db:
+        db.register("columns", columns)
+        db.execute(
+            f"COPY columns TO '{_quoted(path)}' (FORMAT parquet, PARQUET_VERSION V2, "
+            "COMPRESSION zstd, COMPRESSION_LEVEL 9)"
+        )
+
+
+def _quoted(path: Path) -> str:
+    return str(path).replace("'", "''")
+
+
+def read(path: str | Path) -> Trace:
+    """Read a trace that `write` wrote.
+
+    Raises
+    ------
+    TraceError
+        Not a trace, an incomplete one, or one of another schema.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from .trace import Trace
+    >>> trace = Trace.of(strings=("aten::mm",), name=[0], ts=[5], dur=[7])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     read(write(trace, Path(folder) / "tiny")).events["dur"].tolist()
+    [7]
+    """
+    path = Path(path)
+    manifest = _manifest(path)
+    tables = {name: Table(name, _read_table(path / f"{name}.parquet", name)) for name in TABLES}
+    texts = _read_columns(path / "strings.parquet", ["text"])["text"]
+    return Trace(
+        **tables,
+        strings=tuple(texts),
+        tracks=tuple(Track(*t) for t in manifest["tracks"]),
+        processes=tuple(_process(p) for p in manifest["processes"]),
+        origin=int(manifest["origin"]),
+        resolution=manifest["resolution"],
+        notes=tuple(manifest["notes"]),
+    )
+
+
+def _process(fields: list[Any]) -> Recorded:
+    *most, groups = fields
+    return Recorded(*most, tuple(Group(n, tuple(r), b) for n, r, b in groups))
+
+
+def _manifest(path: Path) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads((path / MANIFEST).read_text())
+    except FileNotFoundError:
+        raise TraceError(f"{path}: no {MANIFEST} in it; this is no trace folder") from None
+    except json.JSONDecodeError as e:
+        raise TraceError(f"{path / MANIFEST}: {e}; import the trace again") from e
+    if found.get("schema") != SCHEMA:
+        raise TraceError(
+            f"{path}: has schema {found.get('schema')}, this version reads {SCHEMA}; "
+            "import the trace again"
+        )
+    return found
+
+
+def _read_table(path: Path, kind: str) -> dict[str, Any]:
+    columns = _read_columns(path, list(TABLES[kind]))
+    return {k: np.ascontiguousarray(columns[k], c.dtype) for k, c in TABLES[kind].items()}
+
+
+def _read_columns(path: Path, names: list[str]) -> dict[str, Any]:
+    import duckdb
+
+    try:
+        with duckdb.connect() as db:
+            wanted = ", ".join(f'"{name}"' for name in names)
+            query = f"SELECT {wanted} FROM '{_quoted(path)}'"
+            found: dict[str, Any] = db.execute(query).fetchnumpy()
+    except duckdb.Error as e:
+        reason = str(e).splitlines()[0]
+        raise TraceError(f"{path}: cannot be read ({reason}); import the trace again") from e
+    return found
