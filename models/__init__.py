@@ -1,0 +1,1 @@
+"""Models: backends that predict, by domain, and the catalog of hardware facts."""

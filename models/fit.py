@@ -19,9 +19,7 @@ SHARE = 0.3
 Predict = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
 
-def held_out(
-    groups: Sequence[str], *, share: float = SHARE, seed: str = SEED
-) -> NDArray[np.bool_]:
+def held_out(groups: Sequence[str], *, share: float = SHARE, seed: str = SEED) -> NDArray[np.bool_]:
     """Which rows are kept from the fit: those whose group's hash falls below ``share``.
 
     Examples

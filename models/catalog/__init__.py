@@ -1,0 +1,1 @@
+"""Hardware facts, one file a part: ``<name>.yaml``, every value with its source."""

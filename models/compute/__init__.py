@@ -1,0 +1,1 @@
+"""GPUs and hosts: recorded durations, measured tables, rooflines, dispatch costs."""

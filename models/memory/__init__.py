@@ -1,0 +1,1 @@
+"""HBM, DRAM and CXL memory, and the copies between them."""

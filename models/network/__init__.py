@@ -1,0 +1,1 @@
+"""Links, adapters, switches, and the fabric that does sends and collectives on them."""

@@ -1,0 +1,233 @@
+"""The fabric: sends and collectives, with the algorithm and protocol that a library would pick.
+
+For every group, size and way to do it the same three numbers: a start, latencies that add up,
+and bytes on every link.  The quickest way is taken.  At fidelity ``flow`` the bytes become one
+activity that shares all those links with everything else; at ``alpha-beta`` a time of their own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...sim.backend import Backend, Timing, Usage, backend
+from ...sim.errors import BackendError
+from ...sim.ops import Kind, Ops, require
+from ...sim.signature import parse
+from ...sim.system import System
+from ...sim.units import Ratio, Seconds
+from .algorithms import ALGORITHMS
+from .load import Load, Members, hop, load, node, route
+
+FIDELITIES = ("alpha-beta", "flow")
+PAYLOAD = {"simple": 1.0, "ll128": 120 / 128, "ll": 1 / 2}
+"""Share of the bytes on the wire that are data: ``ll`` sends a flag with every 4 bytes, ``ll128``
+8 bytes of flags in 128 (NCCL's protocols: Hu et al. 2025, arXiv:2507.04786, table I)."""
+
+
+class Way(NamedTuple):
+    """One algorithm with one protocol among certain GPUs."""
+
+    load: Load
+    protocol: str
+    fixed: Seconds
+    stretch: float
+    """Bytes on the wire for a byte of data, and for the share of the line rate not reached."""
+
+
+@dataclass(frozen=True)
+class _Share:
+    """A row of the answer: seconds, bytes, and what they cross."""
+
+    fixed: float
+    work: float
+    uses: dict[int, float]
+
+
+@backend("fabric")
+class Fabric(Backend):
+    """What joins the GPUs, with the library that drives it.
+
+    Parameters
+    ----------
+    fidelity : str
+        ``flow``: transfers share links with all others; ``alpha-beta``: each as if alone.
+    algorithms : names, or empty for all
+        Those of ``algorithms.py`` that the library has.
+    launch : Seconds
+        Start of a collective, whatever its size.
+    step_simple, step_ll128, step_ll : Seconds or None
+        What a protocol adds to the latency of each step; None for a protocol the library lacks.
+    efficiency : Ratio
+        Share of the line rate that large transfers reach.
+    in_switch_efficiency : Ratio or None
+        The same where the switch reduces; None for a switch that does not.
+
+    Examples
+    --------
+    >>> from .link import Link
+    >>> from .switch import Switch, star
+    >>> from ...sim.csr import Csr
+    >>> link = Link(bandwidth=1e9, latency=1e-6)
+    >>> system = star(4, link, Switch(bandwidth=1e9, latency=0, ports=4))
+    >>> ops = Ops.of(kind=Kind.COLLECTIVE, bytes=[1e9], signature=0,
+    ...     signatures=("collective:all-reduce fp32[250000000]",))
+    >>> fabric = Fabric(algorithms=["ring"])
+    >>> timing = fabric.timing(ops.asked(system, 12, Csr.of([[0, 1, 2, 3]])))
+    >>> round(float(timing.fixed[0]), 9), timing.work.tolist(), timing.usage.weight.tolist()
+    (6e-06, [1000000000.0], [1.5, 1.5, 1.5, 1.5, 1.5, 1.5, 1.5, 1.5])
+    >>> timing.source
+    'model:fabric flow launch=0 s efficiency=1: 1 all-reduce ring/simple'
+
+    References
+    ----------
+    See ``algorithms.py``; the α-β model is Hockney 1994, doi:10.1016/S0167-8191(06)80021-9.
+    """
+
+    def __init__(
+        self,
+        *,
+        fidelity: str = "flow",
+        algorithms: Sequence[str] = (),
+        launch: Seconds = 0.0,
+        step_simple: Seconds | None = None,
+        step_ll128: Seconds | None = None,
+        step_ll: Seconds | None = None,
+        efficiency: Ratio = 1.0,
+        in_switch_efficiency: Ratio | None = None,
+    ):
+        _known("fidelity", fidelity, FIDELITIES)
+        names = tuple(dict.fromkeys(a for way in ALGORITHMS.values() for a in way))
+        for algorithm in algorithms:
+            _known("algorithm", algorithm, names)
+        steps = {"simple": step_simple, "ll128": step_ll128, "ll": step_ll}
+        self.steps = {p: s for p, s in steps.items() if s is not None} or {"simple": 0.0}
+        self.fidelity, self.launch = fidelity, launch
+        self.algorithms = tuple(algorithms) or names
+        self.efficiency, self.in_switch_efficiency = efficiency, in_switch_efficiency
+        self.source = f"model:fabric {fidelity} launch={launch:.4g} s efficiency={efficiency:.3g}"
+        self._ways: dict[tuple[str, Members], list[Way]] = {}
+
+    def open(self, system: System) -> None:
+        """Forget what was laid on another system."""
+        self._ways.clear()
+
+    def timing(self, ops: Ops, now: float = 0.0) -> Timing:
+        """Times of sends (of their bytes), recvs (none: they end with the send) and collectives."""
+        if ops.at is None:
+            raise BackendError("fabric: asked without a machine; place the graph first")
+        groups: dict[tuple[str, Members], list[int]] = {}
+        for row, name in enumerate(_names(ops)):
+            groups.setdefault((name, tuple(ops.at.members[row].tolist())), []).append(row)
+        answer: list[_Share] = [_Share(0.0, 0.0, {})] * len(ops)
+        picked: Counter[str] = Counter()
+        for (name, members), rows in groups.items():
+            shares = self._answers(name, members, ops.take(rows), ops.at.system, picked)
+            for row, share in zip(rows, shares, strict=True):
+                answer[row] = share
+        picks = ", ".join(f"{n} {what}" for what, n in picked.most_common(4))
+        return Timing.of(
+            [a.fixed for a in answer],
+            [a.work for a in answer],
+            Usage.of([a.uses for a in answer]),
+            source=f"{self.source}: {picks}" if picks else self.source,
+        )
+
+    def ways(self, collective: str, members: Members, system: System) -> list[Way]:
+        """Every way to do a collective here.
+
+        Raises
+        ------
+        BackendError
+            An unknown collective, or an algorithm that cannot do it for this group.
+        """
+        key = (collective, members)
+        if key not in self._ways:
+            self._ways[key] = self._laid(collective, members, system)
+        return self._ways[key]
+
+    def _laid(self, collective: str, members: Members, system: System) -> list[Way]:
+        _known("collective", collective, tuple(ALGORITHMS))
+        together = len({node(m, system) for m in members}) == 1
+        found = []
+        for a in ALGORITHMS[collective].values():
+            reach = self.in_switch_efficiency if a.in_switch else self.efficiency
+            if reach is None or not a.usable(len(members)) or (a.in_switch and not together):
+                continue
+            if a.name not in self.algorithms:
+                continue
+            laid = load(a, members, system)
+            for protocol, step in self.steps.items():
+                if a.in_switch and protocol != "simple":
+                    continue
+                fixed = self.launch + laid.latency + laid.steps * step
+                found.append(Way(laid, protocol, fixed, 1 / (PAYLOAD[protocol] * reach)))
+        if not found:
+            raise BackendError(
+                f"fabric: no algorithm of {list(self.algorithms)} does {collective} for "
+                f"{len(members)} members; add one of {list(ALGORITHMS[collective])}"
+            )
+        return found
+
+    def _answers(
+        self, name: str, members: Members, ops: Ops, system: System, picked: Counter[str]
+    ) -> list[_Share]:
+        """One group's rows."""
+        if name == "recv" or (name != "send" and len(members) < 2):
+            return [_Share(0.0, 0.0, {})] * len(ops)
+        size = _sizes(name, ops)
+        ways = [self._send(members, system)] if name == "send" else self.ways(name, members, system)
+        seconds = np.array([w.fixed + size * _beta(w, system) for w in ways])
+        best = np.argmin(seconds, axis=0)
+        made = {k: _uses(ways[k]) for k in set(best.tolist())}
+        shares = []
+        for i, k in enumerate(best.tolist()):
+            way = ways[k]
+            picked[f"{name} {way.load.algorithm.name}/{way.protocol}"] += name != "send"
+            if self.fidelity == "flow":
+                shares.append(_Share(way.fixed, float(size[i]), made[k]))
+            else:
+                shares.append(_Share(float(seconds[k, i]), 0.0, {}))
+        return shares
+
+    def _send(self, members: Members, system: System) -> Way:
+        """From the first member to the second; no protocol and no launch: those are ops."""
+        a, b = members[0], members[-1]
+        uses = dict.fromkeys(route(a, b, system), 1.0) if a != b else {}
+        once = ALGORITHMS["broadcast"]["chain"]
+        return Way(Load(once, 1, 0.0, uses), "simple", hop(a, b, system), 1 / self.efficiency)
+
+
+def _known(what: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise BackendError(f"fabric: {what} {value!r} is unknown; take one of {list(allowed)}")
+
+
+def _names(ops: Ops) -> list[str]:
+    """Which collective each row is; ``send`` and ``recv`` for those."""
+    parsed = [parse(s).name for s in ops.signatures]
+    plain = {int(Kind.SEND): "send", int(Kind.RECV): "recv"}
+    rows = zip(ops.kind.tolist(), ops.signature.tolist(), strict=True)
+    return [plain.get(kind) or (parsed[s] if s >= 0 else "unknown") for kind, s in rows]
+
+
+def _sizes(name: str, ops: Ops) -> NDArray[np.float64]:
+    if name == "barrier":
+        return np.zeros(len(ops))
+    require(ops, "bytes")
+    return ops.bytes
+
+
+def _beta(way: Way, system: System) -> float:
+    """Seconds a byte when alone."""
+    return way.load.per_byte(system) * way.stretch
+
+
+def _uses(way: Way) -> dict[int, float]:
+    """Weights of the one activity."""
+    return {c: w * way.stretch for c, w in way.load.uses.items()}

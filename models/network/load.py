@@ -1,0 +1,139 @@
+"""What an algorithm asks of a machine: the latencies it adds up, and the load on every link."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...sim.errors import BackendError
+from ...sim.system import System
+from ...sim.units import Seconds
+from .algorithms import SWITCH, Algorithm
+
+Members = tuple[int, ...]  # GPUs, as component numbers, in group order
+
+
+@dataclass(frozen=True)
+class Load:
+    """One algorithm among certain GPUs.
+
+    Parameters
+    ----------
+    steps : int
+    latency : Seconds
+        Of all its steps together, without what a protocol adds to each.
+    uses : component to bytes that cross it, as a multiple of S
+    """
+
+    algorithm: Algorithm
+    steps: int
+    latency: Seconds
+    uses: dict[int, float]
+
+    def per_byte(self, system: System) -> float:
+        """Seconds a byte of S, set by the busiest component.
+
+        >>> from .algorithms import ALGORITHMS
+        >>> from .link import Link
+        >>> from .switch import Switch, star
+        >>> link = Link(bandwidth=1e9, latency=1e-6)
+        >>> system = star(4, link, Switch(bandwidth=1e9, latency=0, ports=4))
+        >>> load(ALGORITHMS["all-reduce"]["ring"], (0, 1, 2, 3), system).per_byte(system)
+        1.5e-09
+        """
+        rates = [system.components[c].rate or 0.0 for c in self.uses]
+        return max((w / r if r else np.inf for w, r in zip(self.uses.values(), rates, strict=True)),
+                   default=0.0)  # fmt: skip
+
+
+def load(algorithm: Algorithm, members: Members, system: System) -> Load:
+    """Lay an algorithm on a machine.
+
+    Where the members fill several nodes evenly, it runs on as many channels as a node has members,
+    each with the order within the nodes rotated, so that the traffic between nodes is spread
+    over all of a node's NICs (as NCCL's rings are: Hu et al. 2025, arXiv:2507.04786).
+
+    Raises
+    ------
+    BackendError
+        Two members without a route.
+    """
+    n = len(members)
+    orders = channels(members, system)
+    source, target, share = algorithm.flows(n)
+    uses: dict[int, float] = {}
+    for order in orders:
+        for a, b, part in zip(source.tolist(), target.tolist(), share.tolist(), strict=True):
+            for c in _crossed(a, b, order, system):
+                uses[c] = uses.get(c, 0.0) + part / len(orders)
+    path = algorithm.path(n)
+    latency = sum(hop(orders[0][a], orders[0][b], system) for a, b in path)
+    latency += (algorithm.posts(n) - 1) * posting(orders[0], system)
+    return Load(algorithm, len(path), latency, {c: w for c, w in uses.items() if w})
+
+
+def hop(a: int, b: int, system: System) -> Seconds:
+    """Latency of one message of no bytes: every crossing, and what it costs to enter."""
+    return sum(system.components[c].latency + system.components[c].overhead
+               for c in route(a, b, system))  # fmt: skip
+
+
+def posting(members: Members, system: System) -> Seconds:
+    """What it costs to post one more message while others are on their way."""
+    crossed = route(members[0], members[-1], system)
+    return max((system.components[c].overhead for c in crossed), default=0.0)
+
+
+def route(a: int, b: int, system: System) -> tuple[int, ...]:
+    """The components between two GPUs.
+
+    Raises
+    ------
+    BackendError
+        There are none: the two are not joined.
+    """
+    found = system.route(a, b)
+    if not found and a != b:
+        names = system.components[a].name, system.components[b].name
+        raise BackendError(f"{names[0]}: no route to {names[1]}; give the cluster a link or fabric")
+    return found
+
+
+def node(gpu: int, system: System) -> str:
+    """The machine that a GPU is in: its name up to the last dot."""
+    return system.components[gpu].name.rpartition(".")[0]
+
+
+def channels(members: Members, system: System) -> list[Members]:
+    """The orders in which channels visit the members.
+
+    >>> from ...sim.system import Component
+    >>> gpus = [Component(f"node{i}.gpu{j}", "gpu", slots=1) for i in range(2) for j in range(2)]
+    >>> channels((0, 1, 2, 3), System(tuple(gpus)))
+    [(0, 1, 2, 3), (1, 0, 3, 2)]
+    """
+    local: dict[str, list[int]] = {}
+    for m in members:
+        local.setdefault(node(m, system), []).append(m)
+    groups = list(local.values())
+    width = len(groups[0])
+    if len(groups) == 1 or any(len(g) != width for g in groups):
+        return [members]
+    return [tuple(m for g in groups for m in g[k:] + g[:k]) for k in range(width)]
+
+
+def _crossed(a: int, b: int, order: Sequence[int], system: System) -> tuple[int, ...]:
+    """What a flow crosses; to or from the switch, the part of the route that is the member's."""
+    if SWITCH not in (a, b):
+        return route(order[a], order[b], system)
+    member = order[a if b == SWITCH else b]
+    x, y = [m for m in order if m != member][:2]
+    if b == SWITCH:
+        return _common(route(member, x, system), route(member, y, system))
+    return _common(route(x, member, system), route(y, member, system))
+
+
+def _common(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(c for c in one if c in other)
