@@ -26,6 +26,7 @@ NEVER = -1  # in columns: did not happen
 MAX_TICK = 2**63 - 1
 MAX_TURNS = 10**6  # at one tick, then it is a zero-time loop
 MAX_EVENTS = 10**7  # SimPy events at one tick, likewise
+FIRST, LATER = -1, 2  # SimPy priorities: a tick's first turn and all wake-ups; further turns
 
 
 class State(IntEnum):
@@ -190,6 +191,7 @@ class Machine(Protocol):
     """
 
     env: simpy.Environment
+    watchers: set[simpy.Process]  # processes that only watch; they keep nothing alive
 
     def submit(self, graph: Lowered) -> Submitted:
         """Hand in a graph; it joins at the next turn."""
@@ -239,7 +241,7 @@ class Machine(Protocol):
         """(op, number of the place) that wait there, first in line first."""
 
     def held(self, component: int) -> int:
-        """Slots taken."""
+        """Slots taken; of a rate component, the sum of weight x rate, rounded down."""
 
     def rates(self) -> dict[int, int]:
         """Rate of every op in its work phase."""
