@@ -1,0 +1,1 @@
+"""Models to profile: plain training scripts, each run as ``python -m``; they need torch."""

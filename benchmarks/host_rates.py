@@ -1,0 +1,92 @@
+"""What one core and two ranks of this machine do: GEMM, streaming, all-reduce over gloo.
+
+Raw repeats as CSV, nothing averaged: `record.py` runs this, a fit reads it.
+    python benchmarks/host_rates.py compute OUT.csv START
+    RANK=r WORLD_SIZE=2 ... python benchmarks/host_rates.py all-reduce OUT.csv START
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import torch
+from torch import distributed as dist
+
+COMPUTE = "start,op,m,n,k,bytes,flop,repeat,duration_ns\n"
+ALL_REDUCE = "start,rank,bytes,repeat,duration_ns,cpu_ns\n"
+SQUARES = [(n, n, n) for n in (64, 128, 256, 512, 1024, 2048)]
+# tokens x inputs x outputs of the recorded GPT's linear layers
+LINEAR = [(256, 768, 256), (256, 1024, 256), (256, 256, 1024), (256, 2048, 256)]
+STREAM = [4, 32 << 10, 256 << 10, 2 << 20, 16 << 20, 128 << 20]  # bytes an array
+MESSAGES = [1 << power for power in range(10, 27, 2)]  # 1 KiB to 64 MiB
+SETTLE = 3  # untimed calls before the timed ones
+
+
+def timed(call: Callable[[], object], repeats: int) -> Iterator[int]:
+    """Nanoseconds of each of `repeats` calls."""
+    for _ in range(SETTLE):
+        call()
+    for _ in range(repeats):
+        begin = time.perf_counter_ns()
+        call()
+        yield time.perf_counter_ns() - begin
+
+
+def gemms(start: int) -> Iterator[str]:
+    """Matrix products, (m, k) x (k, n), single precision."""
+    for m, n, k in SQUARES + LINEAR:
+        a, b, c = torch.randn(m, k), torch.randn(k, n), torch.empty(m, n)
+        moved, flop = 4 * (m * k + k * n + m * n), 2 * m * n * k
+        for repeat, spent in enumerate(timed(lambda: torch.mm(a, b, out=c), 20)):  # noqa: B023
+            yield f"{start},gemm,{m},{n},{k},{moved},{flop},{repeat},{spent}\n"
+
+
+def streams(start: int) -> Iterator[str]:
+    """Elementwise ops; bytes are those read plus those written, single precision."""
+    for size in STREAM:
+        a, b = torch.zeros(size // 4), torch.ones(size // 4)
+        calls = {
+            "copy": (2, lambda: b.copy_(a)),  # noqa: B023
+            "add": (3, lambda: b.add_(a)),  # noqa: B023
+            "sum": (1, lambda: a.sum()),  # noqa: B023
+        }
+        for name, (passes, call) in calls.items():
+            flop = 0 if name == "copy" else size // 4
+            for repeat, spent in enumerate(timed(call, 20)):
+                yield f"{start},{name},,,,{passes * size},{flop},{repeat},{spent}\n"
+
+
+def all_reduces(start: int) -> Iterator[str]:
+    """Blocking sums of one tensor over all ranks, each after a barrier."""
+    dist.init_process_group("gloo")
+    for size in MESSAGES:
+        tensor = torch.zeros(size // 4)
+        repeats = 40 if size <= 1 << 20 else 12
+        for repeat in range(-SETTLE, repeats):
+            dist.barrier()
+            wall, cpu = time.perf_counter_ns(), time.process_time_ns()
+            dist.all_reduce(tensor)
+            wall, cpu = time.perf_counter_ns() - wall, time.process_time_ns() - cpu
+            if repeat >= 0:
+                yield f"{start},{dist.get_rank()},{size},{repeat},{wall},{cpu}\n"
+    dist.destroy_process_group()
+
+
+def main(what: str, out: str, start: str) -> None:
+    """Write one process start's table."""
+    torch.manual_seed(0)
+    number = int(start)
+    if what == "compute":
+        rows = [COMPUTE, *gemms(number), *streams(number)]
+    else:
+        rows = [ALL_REDUCE, *all_reduces(number)]
+        out = out.replace(".csv", f".rank{os.environ['RANK']}.csv")
+    Path(out).write_text("".join(rows))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

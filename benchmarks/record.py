@@ -1,0 +1,137 @@
+"""Record the bundled traces and the rates of the machine that runs them.
+
+Every configuration is started in turn, then all again, so that the machine's drift falls on all
+of them alike; rank r is pinned to core r, one torch thread each.  Needs torch and taskset.
+    python benchmarks/record.py DIR [--starts 5] [--only NAME] [--start K]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import resource
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+from foretrace.traces.capture import capture
+
+WARM_UP, UNTRACED, TRACED, AFTER = 4, 26, 10, 5
+STEPS = 1 + WARM_UP + UNTRACED + 1 + TRACED + 1 + AFTER  # see capture_hook.phase
+RESNET = ["-m", "foretrace.traces.zoo.resnet50", "--batch", "8", "--image", "64"]
+GPT = ["-m", "foretrace.traces.zoo.gpt", "--batch", "4", "--length", "64", "--bucket-mb", "4"]
+MODELS = {
+    "resnet50": (1, RESNET),
+    "gpt": (1, GPT),
+    "ddp-resnet50": (2, RESNET),
+    "ddp-gpt": (2, GPT),
+}
+RATES = {"compute": 1, "all-reduce": 2}
+PORT = 29531
+
+
+def launch(ranks: int, command: list[str]) -> int:
+    """Start `ranks` pinned processes of `command`; 0 when all went well."""
+    started = [
+        subprocess.Popen(_pinned(rank, command), env=_env(rank, ranks)) for rank in range(ranks)
+    ]
+    return max(abs(process.wait()) for process in started)
+
+
+def _pinned(rank: int, command: list[str]) -> list[str]:
+    return ["taskset", "-c", str(rank), sys.executable, *command]
+
+
+def _env(rank: int, ranks: int) -> dict[str, str]:
+    group = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(PORT), "GLOO_SOCKET_IFNAME": "lo"}
+    place = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(ranks)}
+    return os.environ | group | place | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+
+def record_model(name: str, out: Path) -> None:
+    """One process start of one model."""
+    ranks, script = MODELS[name]
+    command = [sys.executable, __file__, "launch", str(ranks), *script, "--steps", str(STEPS)]
+    capture(command, out, steps=TRACED, warm_up=WARM_UP, untraced=UNTRACED)
+
+
+def record_rates(name: str, out: Path, start: int) -> None:
+    """One process start of one table of rates."""
+    out.mkdir(parents=True)
+    script = str(Path(__file__).with_name("host_rates.py"))
+    code = launch(RATES[name], [script, name, str(out / f"{name}.csv"), str(start)])
+    if code:
+        raise SystemExit(f"{name}: failed with exit code {code}")
+
+
+def record(name: str, out: Path, start: int) -> None:
+    """One process start, with what else the machine did meanwhile."""
+    folder = out / name / f"start{start}"
+    before = _machine()
+    if name in MODELS:
+        record_model(name, folder)
+    else:
+        record_rates(name, folder, start)
+    after = _machine()
+    (folder / "host.json").write_text(json.dumps(_facts(name, start, before, after), indent=1))
+
+
+def _machine() -> dict[str, float]:
+    """Load average, and CPU seconds since boot: all of the machine's, stolen, and our own."""
+    ticks = [int(x) for x in Path("/proc/stat").read_text().split("\n")[0].split()[1:9]]
+    own = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    hertz = os.sysconf("SC_CLK_TCK")
+    return {
+        "load": os.getloadavg()[0],
+        "wall": sum(ticks) / hertz,
+        "stolen": ticks[7] / hertz,
+        "busy": (sum(ticks) - ticks[3] - ticks[4] - ticks[7]) / hertz,
+        "own": sum(use.ru_utime + use.ru_stime for use in own),
+    }
+
+
+def _facts(
+    name: str, start: int, before: dict[str, float], after: dict[str, float]
+) -> dict[str, object]:
+    import torch
+
+    spent = {key: after[key] - before[key] for key in ("wall", "stolen", "busy", "own")}
+    cpu = [row for row in Path("/proc/cpuinfo").read_text().split("\n") if "model name" in row]
+    return {
+        "configuration": name,
+        "start": start,
+        "date": datetime.now(UTC).strftime("%Y-%m-%dT%H:%MZ"),
+        "load_before": before["load"],
+        "load_after": after["load"],
+        "core_seconds": round(spent["wall"], 2),
+        "own_core_seconds": round(spent["own"], 2),
+        "foreign_core_seconds": round(spent["busy"] - spent["own"], 2),
+        "stolen_core_seconds": round(spent["stolen"], 2),
+        "cpu": cpu[0].split(":")[1].strip(),
+        "cores": len(cpu),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+    }
+
+
+def main() -> None:
+    """Record everything, or one start of one configuration."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--starts", type=int, default=5)
+    parser.add_argument("--only", choices=[*MODELS, *RATES])
+    parser.add_argument("--start", type=int, help="only this process start")
+    args = parser.parse_args()
+    for start in range(args.starts) if args.start is None else [args.start]:
+        for name in [args.only] if args.only else [*MODELS, *RATES]:
+            record(name, args.out, start)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["launch"]:
+        raise SystemExit(launch(int(sys.argv[2]), sys.argv[3:]))
+    main()

@@ -1,0 +1,196 @@
+"""Inside the training process: time every optimizer step, profile some of them.
+
+Loaded by path into every Python that `capture` starts, so it needs the standard library only
+and the training environment need not have foretrace.  It waits for torch's optimizers to be
+imported, and from then on an iteration is what lies between two ends of ``optimizer.step()``.
+"""
+
+from __future__ import annotations
+
+import gzip
+import importlib.abc
+import importlib.util
+import json
+import os
+import shutil
+import sys
+import time
+import weakref
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from typing import Any
+
+HEADER = "step,phase,start_ns,duration_ns,cpu_ns\n"
+PREPARE = 1  # steps torch's profiler asks for before it records: its own start-up cost
+TORCH_MISSING = "torch-missing"  # marker file, beside the hook's sitecustomize
+
+
+def phase(step: int, settings: dict[str, Any]) -> str:
+    """What iteration `step` is good for: only ``untraced`` and ``traced`` are clean times.
+
+    >>> plan = {"warm_up": 1, "untraced": 1, "steps": 2}
+    >>> [phase(step, plan) for step in range(7)]
+    ['warm-up', 'untraced', 'prepare', 'traced', 'traced', 'export', 'untraced']
+    """
+    spans = (
+        ("warm-up", settings["warm_up"]),
+        ("untraced", settings["untraced"]),
+        ("prepare", PREPARE),
+        ("traced", settings["steps"]),
+        ("export", 1),  # the other ranks may still be writing their traces
+    )
+    for name, length in spans:
+        if step < length:
+            return name
+        step -= length
+    return "untraced"
+
+
+class Recorder:
+    """Times the steps of one process and profiles those that are asked for.
+
+    The first optimizer that steps marks the iterations; a second one (a GAN's) does not.
+    """
+
+    def __init__(self, settings: dict[str, Any]):
+        self.settings = settings
+        self.done = -1  # the first step only starts the clock
+        self.rows: list[tuple[int, str, int, int, int]] = []
+        self.profiler: Any = None
+
+    def attach(self, optimizers: Any) -> None:
+        """Listen to every optimizer of the freshly imported ``torch.optim.optimizer``."""
+        optimizers.register_optimizer_step_post_hook(self.after_step)
+
+    def after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        """Close the iteration that ends here and open the next."""
+        wall, cpu = time.perf_counter_ns(), time.process_time_ns()
+        if self.done < 0:
+            self._begin(optimizer)
+        elif self.marks() is not optimizer:
+            return
+        else:
+            self._close(wall, cpu)
+        self.done += 1
+        self.began = time.time_ns()
+        self.wall, self.cpu = time.perf_counter_ns(), time.process_time_ns()
+
+    def _begin(self, optimizer: Any) -> None:
+        self.marks = weakref.ref(optimizer)
+        self.rank, self.ranks = _place()
+        stem = Path(self.settings["out"]) / f"rank{self.rank}"
+        self.trace = stem.with_suffix(".json.gz")
+        # Mode x: two processes of one rank would write over each other.
+        self.table = stem.with_suffix(".steps.csv").open("x", encoding="ascii")
+        self.table.write(HEADER)
+        self.profiler = _profiler(self.settings, self._export)
+        self.profiler.start()
+
+    def _close(self, wall: int, cpu: int) -> None:
+        name = phase(self.done, self.settings)
+        self.rows.append((self.done, name, self.began, wall - self.wall, cpu - self.cpu))
+        if name != "traced":  # writing would show in the trace
+            self._write()
+        if self.profiler is None:
+            return
+        if name == "traced" != phase(self.done + 1, self.settings):
+            self.profiler.add_metadata_json("foretrace", json.dumps(self._facts()))
+        self.profiler.step()
+        if self.trace.exists():
+            self.profiler.stop()
+            self.profiler = None
+
+    def _write(self) -> None:
+        self.table.writelines(",".join(map(str, row)) + "\n" for row in self.rows)
+        self.table.flush()  # a script that is killed later loses nothing
+        self.rows.clear()
+
+    def _facts(self) -> dict[str, Any]:
+        import torch
+
+        return {
+            "rank": self.rank,
+            "world_size": self.ranks,
+            "torch": torch.__version__,
+            "threads": torch.get_num_threads(),
+            "settings": {k: v for k, v in self.settings.items() if k != "out"},
+        }
+
+    def _export(self, profiler: Any) -> None:
+        """Write the trace whole or not at all."""
+        self._write()
+        part = self.trace.with_suffix(".part")
+        profiler.export_chrome_trace(str(part))
+        packed = self.trace.with_suffix(".part.gz")
+        with part.open("rb") as plain, gzip.open(packed, "wb", compresslevel=6) as out:
+            shutil.copyfileobj(plain, out)
+        part.unlink()
+        packed.replace(self.trace)
+
+
+def _profiler(settings: dict[str, Any], ready: Any) -> Any:
+    import torch
+    from torch import profiler as tp
+
+    activities = [tp.ProfilerActivity.CPU]
+    extra = {}
+    if torch.cuda.is_available():
+        activities.append(tp.ProfilerActivity.CUDA)
+        config = torch._C._profiler._ExperimentalConfig
+        extra["experimental_config"] = config(enable_cuda_sync_events=True)
+    wait = settings["warm_up"] + settings["untraced"]
+    return tp.profile(
+        activities=activities,
+        schedule=tp.schedule(wait=wait, warmup=PREPARE, active=settings["steps"], repeat=1),
+        on_trace_ready=ready,
+        record_shapes=True,
+        profile_memory=settings["memory"],
+        with_stack=settings["stack"],
+        **extra,
+    )
+
+
+def _place() -> tuple[int, int]:
+    """Rank and number of ranks: what the process group says, else what the launcher said."""
+    from torch import distributed
+
+    if distributed.is_available() and distributed.is_initialized():
+        return distributed.get_rank(), distributed.get_world_size()
+    return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+
+
+class Watch(importlib.abc.MetaPathFinder):
+    """Starts a Recorder when, and only when, torch's optimizers are imported."""
+
+    TARGET = "torch.optim.optimizer"
+
+    def __init__(self, settings: dict[str, Any], notes: Path):
+        self.settings, self.notes = settings, notes
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> ModuleSpec | None:
+        """Find nothing; wrap the loader of the one module that is waited for."""
+        if name not in ("torch", self.TARGET):
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is None:
+            (self.notes / TORCH_MISSING).touch()
+        elif name == self.TARGET:
+            self._wrap(spec.loader)
+            return spec
+        sys.meta_path.insert(0, self)
+        return spec
+
+    def _wrap(self, loader: Any) -> None:
+        execute = loader.exec_module
+
+        def exec_module(module: Any) -> None:
+            execute(module)
+            Recorder(self.settings).attach(module)
+
+        loader.exec_module = exec_module
+
+
+def install(settings: dict[str, Any], notes: str) -> None:
+    """Wait for torch in this process; `notes` is the folder to leave markers in."""
+    sys.meta_path.insert(0, Watch(settings, Path(notes)))
