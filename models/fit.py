@@ -107,4 +107,4 @@ def fit(predict: Predict, start: Sequence[float], measured: ArrayLike) -> NDArra
     for _ in range(2):
         options = {"xatol": 1e-5, "fatol": 1e-7, "maxiter": 4000, "maxfev": 4000}
         at = minimize(loss, at, method="Nelder-Mead", options=options).x
-    return np.exp(at)
+    return np.asarray(np.exp(at))

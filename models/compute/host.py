@@ -1,0 +1,41 @@
+"""Hosts: dispatching and launching, data loading, everything that Python does."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...sim.backend import Backend, Timing, backend
+from ...sim.ops import Ops, require
+from ...sim.units import Ratio, Seconds
+
+
+@backend("host")
+class Host(Backend):
+    """The cores of one machine: recorded durations on a host of another speed.
+
+    Parameters
+    ----------
+    speed : Ratio
+        Of one thread, relative to the host of the recording; 2 halves every duration.
+    dispatch : Seconds or None
+        Duration of an op that was not recorded (a launch that a model inserted); None refuses it.
+
+    Examples
+    --------
+    >>> ops = Ops.of(kind=1, duration=[1e-5, float("nan")])
+    >>> Host(speed=2.0, dispatch=4e-6).timing(ops).fixed.tolist()
+    [5e-06, 4e-06]
+    """
+
+    def __init__(self, *, speed: Ratio = 1.0, dispatch: Seconds | None = None):
+        self.speed, self.dispatch = speed, dispatch
+        cost = "recorded only" if dispatch is None else f"dispatch={dispatch:.4g} s"
+        self.source = f"model:host speed={speed:g} {cost}"
+
+    def timing(self, ops: Ops, now: float = 0.0) -> Timing:
+        """Recorded durations over the speed, the dispatch cost where none was recorded."""
+        if self.dispatch is None:
+            require(ops, "duration")
+            return Timing.of(ops.duration / self.speed)
+        known = ~np.isnan(ops.duration)
+        return Timing.of(np.where(known, ops.duration / self.speed, self.dispatch))

@@ -1,0 +1,131 @@
+"""GPUs, predicted: a kernel is limited by arithmetic or by memory, whichever is slower.
+
+The roofline (Williams, Waterman, Patterson 2009, doi:10.1145/1498765.1498785) with what share
+of both roofs is reached and a fixed launch cost, all three fitted to measured kernels.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...sim.backend import Backend, Timing, Usage, backend
+from ...sim.errors import BackendError
+from ...sim.ops import Kind, Ops, require
+from ...sim.signature import parse
+from ...sim.system import System
+from ...sim.units import ByteRate, FlopRate, Ratio, Seconds
+
+AS = {"fp8_e5m2": "fp8", "uint8": "int8", "complex64": "fp32", "complex128": "fp64"}
+
+
+@backend("roofline")
+class Roofline(Backend):
+    """One GPU, timed by its roofline.
+
+    The peak is that of the first operand's element type.  Give the peaks of all types in use.
+
+    Parameters
+    ----------
+    bandwidth : ByteRate
+        Of its memory, as the datasheet has it.
+    peak_fp64, peak_fp32, peak_tf32, peak_fp16, peak_bf16, peak_fp8, peak_int8 : FlopRate or None
+        Dense peaks, as the datasheet has them; None refuses ops of that type.
+    efficiency : Ratio
+        Share of a peak that large kernels reach.
+    efficiency_fp8 : Ratio or None
+        The same for fp8, where scaling costs extra; None for ``efficiency``.
+    memory_efficiency : Ratio
+        Share of ``bandwidth`` that large kernels reach.
+    launch : Seconds
+        Cost of any kernel, however small.
+    tf32 : bool
+        fp32 matrix products run on tensor cores.
+    shared : bool
+        Kernels use their GPU's ``hbm``, so that copies and kernels slow each other.
+
+    Examples
+    --------
+    >>> gpu = Roofline(peak_bf16=1e12, bandwidth=1e9, launch=1e-6)
+    >>> ops = Ops.of(flop=[0, 2e6], bytes=1000, signature=0, signatures=("compute:mm bf16[4x8]",))
+    >>> gpu.timing(ops).fixed.round(9).tolist()
+    [2e-06, 3e-06]
+    """
+
+    def __init__(
+        self,
+        *,
+        bandwidth: ByteRate,
+        peak_fp64: FlopRate | None = None,
+        peak_fp32: FlopRate | None = None,
+        peak_tf32: FlopRate | None = None,
+        peak_fp16: FlopRate | None = None,
+        peak_bf16: FlopRate | None = None,
+        peak_fp8: FlopRate | None = None,
+        peak_int8: FlopRate | None = None,
+        efficiency: Ratio = 1.0,
+        efficiency_fp8: Ratio | None = None,
+        memory_efficiency: Ratio = 1.0,
+        launch: Seconds = 0.0,
+        tf32: bool = False,
+        shared: bool = False,
+    ):
+        peaks = {
+            "fp64": peak_fp64, "fp32": peak_tf32 if tf32 else peak_fp32, "tf32": peak_tf32,
+            "fp16": peak_fp16, "bf16": peak_bf16, "fp8": peak_fp8, "int8": peak_int8,
+        }  # fmt: skip
+        own = {"fp8": efficiency if efficiency_fp8 is None else efficiency_fp8}
+        self.reached = {t: p * own.get(t, efficiency) for t, p in peaks.items() if p is not None}
+        self.sustained = bandwidth * memory_efficiency
+        self.launch, self.shared = launch, shared
+        self._hbm: dict[int, int] = {}
+        self.source = (
+            f"model:roofline bandwidth={bandwidth:.4g} B/s launch={launch:.4g} s "
+            f"efficiency={efficiency:.3g} memory_efficiency={memory_efficiency:.3g}"
+        )
+
+    def open(self, system: System) -> None:
+        """Find each GPU's memory."""
+        gpus = [system.number(g) for g in system.gpus]
+        self._hbm = {g: system.part(g, "hbm") for g in gpus if system.part(g, "hbm") >= 0}
+
+    def timing(self, ops: Ops, now: float = 0.0) -> Timing:
+        """Launch, then arithmetic or memory."""
+        copies = ops.kind == Kind.COPY
+        ops = ops.replace(flop=np.where(copies & np.isnan(ops.flop), 0.0, ops.flop))
+        require(ops, "flop", "bytes")
+        busy = np.maximum(ops.flop / self._peak(ops), ops.bytes / self.sustained)
+        if not self.shared:
+            return Timing.of(self.launch + busy)
+        return self._flow(ops, busy)
+
+    def _peak(self, ops: Ops) -> NDArray[np.float64]:
+        """(n,) flop/s; infinite where there is no arithmetic."""
+        types = [parse(s).dtype for s in ops.signatures]
+        rates = np.array([self.reached.get(AS.get(t, t), np.nan) for t in types] + [np.nan])
+        peak = np.where(ops.flop > 0, rates[ops.signature], np.inf)
+        for row in np.flatnonzero(np.isnan(peak))[:1].tolist():
+            i = int(ops.signature[row])
+            what = types[i] if i >= 0 and types[i] else "an unknown element type"
+            raise BackendError(
+                f"op {row} ({ops.signature_text(row) or ops.kind_names[row]}): no peak for {what}, "
+                f"only for {sorted(self.reached)}; give that peak, or bind 'table' or 'recorded'"
+            )
+        return peak
+
+    def _flow(self, ops: Ops, busy: NDArray[np.float64]) -> Timing:
+        """The bytes as work on the GPU's memory, no faster than the roofline allows."""
+        asked = [] if ops.at is None else ops.at.component.tolist()
+        memory = [self._hbm.get(g, -1) for g in asked]
+        if -1 in memory or not asked:
+            raise BackendError(
+                "roofline: 'shared' needs GPUs with an hbm; give the system their parts, "
+                "or set shared: false"
+            )
+        limit = np.divide(ops.bytes, busy, out=np.full(len(ops), np.inf), where=busy > 0)
+        idle = ops.bytes == 0  # arithmetic alone moves nothing
+        fixed = self.launch + np.where(idle, busy, 0.0)
+        usage = Usage(
+            np.arange(len(ops) + 1, dtype=np.int64), np.array(memory, np.int32), np.ones(len(ops))
+        )
+        return Timing.of(fixed, ops.bytes, usage, np.where(idle, np.inf, limit))

@@ -1,0 +1,94 @@
+"""Copies: a DMA engine moves bytes through every memory and bus on the way, all at once."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...sim.backend import Backend, Timing, Usage, backend
+from ...sim.errors import BackendError
+from ...sim.ops import Ops, require
+from ...sim.signature import parse
+from ...sim.system import System
+from ...sim.units import Seconds
+
+WAYS: dict[str, tuple[tuple[str, float], ...]] = {
+    "h2d": (("dram", 1.0), ("h2d", 1.0), ("hbm", 1.0)),
+    "d2h": (("hbm", 1.0), ("d2h", 1.0), ("dram", 1.0)),
+    "d2d": (("hbm", 2.0),),  # read and written
+    "h2h": (("dram", 2.0),),
+    "c2d": (("cxl", 1.0), ("h2d", 1.0), ("hbm", 1.0)),
+    "d2c": (("hbm", 1.0), ("d2h", 1.0), ("cxl", 1.0)),
+}
+"""By direction (h host, d device, c CXL memory): roles of the GPU's parts, and how often the bytes
+pass them.  ``h2d`` and ``d2h`` are also the two directions of the bus."""
+
+
+@backend("copy")
+class Copy(Backend):
+    """The DMA engines of a GPU; the direction is the name in the op's signature (``copy:h2d``).
+
+    Parameters
+    ----------
+    launch : Seconds
+        Of each copy, before its bytes move.
+
+    Examples
+    --------
+    >>> from ...sim.system import Component
+    >>> parts = [Component("g", "gpu", slots=1), Component("dma", "dma", slots=1),
+    ...     Component("bus", "link", rate=1e9, latency=1e-6)]
+    >>> system = System(tuple(parts), ("g",), {"g": {"dma": "dma", "h2d": "bus"}})
+    >>> ops = Ops.of(kind=2, bytes=[1e6], signature=0, signatures=("copy:h2d",)).asked(system, 1)
+    >>> copy = Copy(launch=2e-6)
+    >>> copy.open(system)
+    >>> timing = copy.timing(ops)
+    >>> timing.fixed.round(9).tolist(), timing.usage.component.tolist()
+    ([3e-06], [2])
+    """
+
+    def __init__(self, *, launch: Seconds = 0.0):
+        self.launch = launch
+        self.source = f"model:copy launch={launch:.4g} s"
+        self._gpu: dict[int, int] = {}
+
+    def open(self, system: System) -> None:
+        """Find out whose engines are whose."""
+        gpus = [system.number(g) for g in system.gpus]
+        self._gpu = {g: g for g in gpus}
+        self._gpu |= {system.part(g, "dma"): g for g in gpus if system.part(g, "dma") >= 0}
+
+    def timing(self, ops: Ops, now: float = 0.0) -> Timing:
+        """Launch and the latencies on the way, then bytes at the rate of the narrowest part."""
+        require(ops, "bytes")
+        if ops.at is None:
+            raise BackendError("copy: asked without a machine; place the graph first")
+        system = ops.at.system
+        names = [parse(s).name for s in ops.signatures]
+        asked = zip(ops.at.component.tolist(), ops.signature.tolist(), strict=True)
+        known: dict[tuple[int, int], dict[int, float]] = {}
+        uses = []
+        for component, s in asked:
+            if (component, s) not in known:
+                way = names[s] if s >= 0 else "unknown"
+                known[component, s] = self._uses(component, way, system)
+            uses.append(known[component, s])
+        latency = [sum(system.components[c].latency for c in u) for u in uses]
+        return Timing.of(self.launch + np.array(latency), ops.bytes, Usage.of(uses))
+
+    def _uses(self, component: int, way: str, system: System) -> dict[int, float]:
+        """What a copy in this direction crosses; memories that the system leaves out are skipped."""
+        if way not in WAYS:
+            raise BackendError(
+                f"{system.components[component].name}: copy {way!r} has no direction; "
+                f"name it one of {list(WAYS)} in its signature"
+            )
+        gpu = self._gpu.get(component, component)
+        found = {system.part(gpu, role): weight for role, weight in WAYS[way]}
+        found.pop(-1, None)
+        bus = [role for role, _ in WAYS[way] if role in ("h2d", "d2h")] or [WAYS[way][0][0]]
+        if system.part(gpu, bus[0]) < 0:
+            raise BackendError(
+                f"{system.components[gpu].name}: copy {way!r} needs a part {bus[0]!r}; "
+                "give the node a link between host and GPU, or bind 'recorded'"
+            )
+        return found

@@ -1,0 +1,69 @@
+"""A memory: a latency, and a bandwidth that everybody who uses it shares."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...sim.backend import Backend, Timing, backend
+from ...sim.ops import Ops, require
+from ...sim.system import Component
+from ...sim.units import ByteRate, Bytes, Ratio, Seconds
+
+
+@backend("memory")
+class Memory(Backend):
+    """HBM, DRAM or a CXL expander.
+
+    Parameters
+    ----------
+    bandwidth : ByteRate
+        Of all channels together.
+    latency : Seconds
+        Of one access when idle.
+    efficiency : Ratio
+        Share of the bandwidth that streams reach.
+    in_flight : Bytes or None
+        What one requester may have outstanding.  By Little's law it cannot get more than
+        ``in_flight / latency``: why one core fills no CXL expander.  None: no bound.
+
+    Examples
+    --------
+    >>> cxl = Memory(bandwidth=64e9, latency=4e-7, in_flight=12 * 64)
+    >>> timing = cxl.timing(Ops.of(bytes=[1e9]))
+    >>> timing.work.tolist(), round(float(timing.limit[0]) / 1e9, 3)
+    ([1000000000.0], 1.92)
+
+    References
+    ----------
+    Little 1961, doi:10.1287/opre.9.3.383.
+    """
+
+    def __init__(
+        self,
+        *,
+        bandwidth: ByteRate,
+        latency: Seconds,
+        efficiency: Ratio = 1.0,
+        in_flight: Bytes | None = None,
+    ):
+        self.rate, self.latency = bandwidth * efficiency, latency
+        self.in_flight = in_flight
+        self.source = f"model:memory bandwidth={bandwidth:.4g} B/s latency={latency:.4g} s"
+
+    def component(self, name: str, part: str = "") -> Component:
+        """The memory as a part of a system.
+
+        >>> Memory(bandwidth=2e12, latency=5e-7).component("node0.gpu0.hbm").rate
+        2000000000000.0
+        """
+        return Component(name, "memory", rate=self.rate, latency=self.latency, part=part)
+
+    def timing(self, ops: Ops, now: float = 0.0) -> Timing:
+        """One latency, then the bytes at the rate that is left."""
+        require(ops, "bytes")
+        n = len(ops)
+        if self.in_flight is None or self.latency == 0:
+            return Timing.of(np.full(n, self.latency), ops.bytes)
+        return Timing.of(
+            np.full(n, self.latency), ops.bytes, limit=np.full(n, self.in_flight / self.latency)
+        )
