@@ -1,0 +1,117 @@
+"""Fit NCCL's start, step and bandwidth on 2 and 4 GPUs; judge on 8 GPUs of other machines.
+
+    python benchmarks/fit_collectives.py
+
+Rule, fixed before the first fit (check D8): fitted are the 2- and 4-GPU rows of all-reduce,
+all-gather and reduce-scatter of ``llm-opdb-nvidia`` (half precision, newest NCCL there).
+Judged, and never fitted on, are the 8-GPU all-reduce curves in ``collectives``.  Which
+algorithm ran is given: rings on A100 and on up to four H200, the switch on eight H200.
+Blind: link rates of the datasheets, nothing fitted.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+from pathlib import Path
+
+import numpy as np
+
+from foretrace.models.fit import Errors, fit
+from foretrace.models.network.algorithms import ALGORITHMS, closed_form
+from foretrace.models.network.collectives import PAYLOAD
+
+DATA = Path(os.environ.get("FORETRACE_DATA", Path(__file__).parents[2] / "shared" / "data"))
+NCCL = {"a100_sxm": "2.27.3", "h100_sxm": "2.29.2", "h200_sxm": "2.29.2"}
+LINK = {"a100_sxm": 300e9, "h100_sxm": 450e9, "h200_sxm": 450e9}  # one direction, datasheets
+NAMES = {"all_reduce": "all-reduce", "all_gather": "all-gather", "reduce_scatter": "reduce-scatter"}
+START = (4e-6, 4e-6, 2e-6, 1e-6, 0.8)  # launch; step of simple, ll128, ll; efficiency
+PURE = (1e-12, 1e-12, 1e-12, 1e-12, 1.0)  # α-β from datasheets alone
+LARGE = 16 * 2**20
+
+
+def predict(q, collective, n, size, rate, names=("ring",)):
+    """Seconds: the quickest of the algorithms and protocols."""
+    launch, *steps, efficiency = q
+    ways = [
+        launch + closed_form(ALGORITHMS[collective][a], n, size, step, rate * efficiency * share)
+        for a in names
+        for step, share in zip(steps, PAYLOAD.values(), strict=True)
+    ]
+    return np.min(ways, axis=0)
+
+
+def small_rows(gpu):
+    """(collective, n, bytes, seconds) of every 2- and 4-GPU measurement."""
+    import duckdb
+
+    path = DATA / "llm-opdb-nvidia" / "op" / gpu / "comm" / "nccl" / NCCL[gpu] / "nccl_perf.parquet"
+    query = (
+        "select op_name, num_gpus, message_size * 2.0, latency * 1e-3 from read_parquet(?) "
+        "where nccl_dtype = 'half' and num_gpus in (2, 4) order by all"
+    )
+    found = duckdb.execute(query, [str(path)]).fetchall()
+    return [(NAMES[c], n, float(b), s) for c, n, b, s in found if c in NAMES]
+
+
+def on_rows(q, rows, rate):
+    """Predictions for a list of rows."""
+    seconds = np.zeros(len(rows))
+    for key in {(c, n) for c, n, _, _ in rows}:
+        at = [i for i, r in enumerate(rows) if r[:2] == key]
+        seconds[at] = predict(q, *key, np.array([rows[i][2] for i in at]), rate)
+    return seconds
+
+
+def eight():
+    """Curves of 8-GPU all-reduce: {machine: (gpu, bytes, seconds)}."""
+    unit = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+    curves = {}
+    with open(DATA / "collectives" / "h200-8gpu" / "allreduce.csv") as f:
+        size, busbw = [], []
+        for row in csv.DictReader(f):
+            value, u = re.fullmatch(r"(\d+)(\w+)", row["payload"]).groups()
+            size.append(int(value) * unit[u])
+            busbw.append(float(row["busbw"].removesuffix("GBps")) * 1e9)
+    size = np.array(size, float)
+    curves["h200-8gpu"] = ("h200_sxm", size, size * 1.75 / np.array(busbw))
+    with open(DATA / "collectives" / "a100-8gpu-mleng" / "allreduce.csv") as f:
+        rows = [(float(r["size_B"]), float(r["time_us"]) * 1e-6) for r in csv.DictReader(f)]
+    curves["a100-8gpu-mleng"] = ("a100_sxm", *np.array(rows).T)
+    log = (DATA / "collectives" / "a100-40g-8gpu-superbench" / "nccl_allreduce.log").read_text()
+    found = re.findall(r"^\s*(\d+)\s+\d+\s+float\s+sum\s+([\d.]+)", log, re.MULTILINE)
+    rows = [(float(b), float(us) * 1e-6) for b, us in found if int(b) >= 2**15]
+    curves["a100-8gpu-superbench"] = ("a100_sxm", *np.array(rows).T)
+    return curves
+
+
+def judge(name, q, names, gpu, size, seconds):
+    """Print the error above and up to 16 MiB."""
+    guess = predict(q, "all-reduce", 8, size, LINK[gpu], names)
+    for what, rows in (("> 16 MiB", size > LARGE), ("<= 16 MiB", size <= LARGE)):
+        print(f"  {name:34s} {what:10s} {Errors.of(guess[rows], seconds[rows])}")
+
+
+def main():
+    fitted = {}
+    for gpu, rate in LINK.items():
+        rows = small_rows(gpu)
+        seconds = np.array([r[3] for r in rows])
+        fitted[gpu] = fit(lambda q, rows=rows, rate=rate: on_rows(q, rows, rate), START, seconds)
+        launch, simple, ll128, ll, reached = fitted[gpu]
+        print(
+            f"{gpu}: launch {launch * 1e6:.2f} us, step simple {simple * 1e6:.2f} us, "
+            f"ll128 {ll128 * 1e6:.2f} us, ll {ll * 1e6:.2f} us, efficiency {reached:.3f}"
+        )
+        print(f"  on its own rows: {Errors.of(on_rows(fitted[gpu], rows, rate), seconds)}")
+        print(f"  blind on them:   {Errors.of(on_rows(PURE, rows, rate), seconds)}")
+    for machine, (gpu, size, seconds) in eight().items():
+        names = ("in-switch", "ring") if gpu == "h200_sxm" else ("ring", "tree")
+        print(machine)
+        judge("blind (datasheet)", PURE, names, gpu, size, seconds)
+        judge("fitted on 2 and 4 GPUs", fitted[gpu], names, gpu, size, seconds)
+
+
+if __name__ == "__main__":
+    main()
