@@ -1,0 +1,61 @@
+"""Bytes an op: of the table, of the result, and of what the engine itself allocates while it runs.
+
+Usage: python benchmarks/memory.py [ops]          (Linux: reads and resets this process's peak)
+"""
+
+import sys
+from pathlib import Path
+
+from _engine import lowered, run, simulation_of
+from _measure import report
+from _wdag import Wdag
+from foretrace.sim.ops import DTYPES, Ops
+
+RANKS = 1000
+
+
+def resident(field: str) -> int:
+    """Bytes: ``VmRSS`` in use, ``VmHWM`` the peak since the last reset."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(field):
+            return int(line.split()[1]) * 1024
+    raise SystemExit(f"this kernel does not say {field}")
+
+
+def nbytes(table: object) -> int:
+    """Bytes of the arrays in a record."""
+    return sum(getattr(column, "nbytes", 0) for column in vars(table).values())
+
+
+def state(ops: int, slots: int | None) -> tuple[int, float, float]:
+    """Ops, bytes an op that a run needs beyond graph and columns, bytes an op of the columns."""
+    dag = Wdag(RANKS, max(2, ops // (RANKS * 10)))
+    simulation = simulation_of(RANKS, slots)
+    run(simulation, lowered(simulation, Wdag(16, 2).graph()))  # compiled code is no state
+    integers = lowered(simulation, dag.graph())
+    before = resident("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")  # the peak starts here
+    columns = run(simulation, integers)
+    peak, n = resident("VmHWM"), len(dag)
+    return n, (peak - before - nbytes(columns)) / n, nbytes(columns) / n
+
+
+def main(ops: int = 4_000_000) -> None:
+    n, static, kept = state(ops, None)
+    _, queued, _ = state(ops, 1)
+    table = nbytes(Ops.of(rank=[0] * 1000)) / 1000
+    report(
+        "memory",
+        {
+            "bytes of engine state an op, fixed order": (static, "<=", 40),
+            "bytes of engine state an op, event-driven": (queued, "<=", 40),
+            "bytes of the ops table a row": (table, "<=", 48),
+        },
+        ops=n,
+        columns=len(DTYPES),
+        result_bytes_an_op=kept,
+    )
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))
