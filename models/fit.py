@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 SEED = "foretrace-1"
 SHARE = 0.3
+ROUNDS, GAIN = 20, 1e-5
 
 Predict = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
@@ -88,7 +89,8 @@ def fit(predict: Predict, start: Sequence[float], measured: ArrayLike) -> NDArra
 
     Absolute errors of logarithms: a few strange rows do not pull the fit, and small ops count
     as much as large ones.  The search (Nelder and Mead 1965, doi:10.1093/comjnl/7.4.308) runs
-    in the logarithm of the parameters from ``start`` and, once more, from where it ended.
+    in the logarithm of the parameters from ``start``, and again from where it ended while that
+    gains anything.
 
     Examples
     --------
@@ -103,8 +105,12 @@ def fit(predict: Predict, start: Sequence[float], measured: ArrayLike) -> NDArra
     def loss(logs: NDArray[np.float64]) -> float:
         return float(np.mean(np.abs(np.log(predict(np.exp(logs))) - target)))
 
-    at = np.log(np.asarray(start, float))
-    for _ in range(2):
+    at, best = np.log(np.asarray(start, float)), np.inf
+    for _ in range(ROUNDS):
         options = {"xatol": 1e-5, "fatol": 1e-7, "maxiter": 4000, "maxfev": 4000}
-        at = minimize(loss, at, method="Nelder-Mead", options=options).x
+        found = minimize(loss, at, method="Nelder-Mead", options=options)
+        at, gained = found.x, best - found.fun
+        best = found.fun
+        if gained < GAIN:
+            break
     return np.asarray(np.exp(at))

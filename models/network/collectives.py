@@ -30,6 +30,14 @@ PAYLOAD = {"simple": 1.0, "ll128": 120 / 128, "ll": 1 / 2}
 8 bytes of flags in 128 (NCCL's protocols: Hu et al. 2025, arXiv:2507.04786, table I)."""
 
 
+class Protocol(NamedTuple):
+    """How a library moves bytes over one step."""
+
+    launch: Seconds
+    step: Seconds
+    efficiency: Ratio
+
+
 class Way(NamedTuple):
     """One algorithm with one protocol among certain GPUs."""
 
@@ -37,7 +45,7 @@ class Way(NamedTuple):
     protocol: str
     fixed: Seconds
     stretch: float
-    """Bytes on the wire for a byte of data, and for the share of the line rate not reached."""
+    """Bytes for which a byte occupies the wire: flags, headers, and what is not reached."""
 
 
 @dataclass(frozen=True)
@@ -59,12 +67,14 @@ class Fabric(Backend):
         ``flow``: transfers share links with all others; ``alpha-beta``: each as if alone.
     algorithms : names, or empty for all
         Those of ``algorithms.py`` that the library has.
-    launch : Seconds
-        Start of a collective, whatever its size.
-    step_simple, step_ll128, step_ll : Seconds or None
-        What a protocol adds to the latency of each step; None for a protocol the library lacks.
-    efficiency : Ratio
-        Share of the line rate that large transfers reach.
+    launch, step, efficiency : Seconds, Seconds, Ratio
+        Start of a collective, what the library adds to the latency of each step, and the share of
+        the line rate that large transfers reach.
+    launch_ll128, step_ll128, efficiency_ll128 : or None
+        The same with flags in every 128 bytes: quicker to start, less of the line rate.  A launch
+        makes the protocol available; the others default to those above, less the flags.
+    launch_ll, step_ll, efficiency_ll : or None
+        The same with a flag on every 4 bytes.
     in_switch_efficiency : Ratio or None
         The same where the switch reduces; None for a switch that does not.
 
@@ -95,21 +105,31 @@ class Fabric(Backend):
         fidelity: str = "flow",
         algorithms: Sequence[str] = (),
         launch: Seconds = 0.0,
-        step_simple: Seconds | None = None,
-        step_ll128: Seconds | None = None,
-        step_ll: Seconds | None = None,
+        step: Seconds = 0.0,
         efficiency: Ratio = 1.0,
+        launch_ll128: Seconds | None = None,
+        step_ll128: Seconds | None = None,
+        efficiency_ll128: Ratio | None = None,
+        launch_ll: Seconds | None = None,
+        step_ll: Seconds | None = None,
+        efficiency_ll: Ratio | None = None,
         in_switch_efficiency: Ratio | None = None,
     ):
         _known("fidelity", fidelity, FIDELITIES)
         names = tuple(dict.fromkeys(a for way in ALGORITHMS.values() for a in way))
         for algorithm in algorithms:
             _known("algorithm", algorithm, names)
-        steps = {"simple": step_simple, "ll128": step_ll128, "ll": step_ll}
-        self.steps = {p: s for p, s in steps.items() if s is not None} or {"simple": 0.0}
-        self.fidelity, self.launch = fidelity, launch
+        self.protocols = {"simple": Protocol(launch, step, efficiency)}
+        for name, start, each, reach in (
+            ("ll128", launch_ll128, step_ll128, efficiency_ll128),
+            ("ll", launch_ll, step_ll, efficiency_ll),
+        ):
+            if start is not None:
+                each = step if each is None else each
+                reach = efficiency * PAYLOAD[name] if reach is None else reach
+                self.protocols[name] = Protocol(start, each, reach)
+        self.fidelity, self.in_switch_efficiency = fidelity, in_switch_efficiency
         self.algorithms = tuple(algorithms) or names
-        self.efficiency, self.in_switch_efficiency = efficiency, in_switch_efficiency
         self.source = f"model:fabric {fidelity} launch={launch:.4g} s efficiency={efficiency:.3g}"
         self._ways: dict[tuple[str, Members], list[Way]] = {}
 
@@ -156,23 +176,29 @@ class Fabric(Backend):
         together = len({node(m, system) for m in members}) == 1
         found = []
         for a in ALGORITHMS[collective].values():
-            reach = self.in_switch_efficiency if a.in_switch else self.efficiency
-            if reach is None or not a.usable(len(members)) or (a.in_switch and not together):
-                continue
-            if a.name not in self.algorithms:
-                continue
-            laid = load(a, members, system)
-            for protocol, step in self.steps.items():
-                if a.in_switch and protocol != "simple":
-                    continue
-                fixed = self.launch + laid.latency + laid.steps * step
-                found.append(Way(laid, protocol, fixed, 1 / (PAYLOAD[protocol] * reach)))
+            possible = a.name in self.algorithms and a.usable(len(members))
+            if a.in_switch and (self.in_switch_efficiency is None or not together):
+                possible = False
+            if possible:
+                found += self._protocols(load(a, members, system))
         if not found:
             raise BackendError(
                 f"fabric: no algorithm of {list(self.algorithms)} does {collective} for "
                 f"{len(members)} members; add one of {list(ALGORITHMS[collective])}"
             )
         return found
+
+    def _protocols(self, laid: Load) -> list[Way]:
+        """One algorithm with every protocol; in the switch only the simple one."""
+        if laid.algorithm.in_switch and self.in_switch_efficiency is not None:
+            own = self.protocols["simple"]._replace(efficiency=self.in_switch_efficiency)
+            protocols = {"simple": own}
+        else:
+            protocols = self.protocols
+        return [
+            Way(laid, name, p.launch + laid.latency + laid.steps * p.step, 1 / p.efficiency)
+            for name, p in protocols.items()
+        ]
 
     def _answers(
         self, name: str, members: Members, ops: Ops, system: System, picked: Counter[str]
@@ -200,7 +226,12 @@ class Fabric(Backend):
         a, b = members[0], members[-1]
         uses = dict.fromkeys(route(a, b, system), 1.0) if a != b else {}
         once = ALGORITHMS["broadcast"]["chain"]
-        return Way(Load(once, 1, 0.0, uses), "simple", hop(a, b, system), 1 / self.efficiency)
+        return Way(
+            Load(once, 1, 0.0, uses),
+            "simple",
+            hop(a, b, system),
+            1 / self.protocols["simple"].efficiency,
+        )
 
 
 def _known(what: str, value: str, allowed: tuple[str, ...]) -> None:
