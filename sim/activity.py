@@ -13,7 +13,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -111,8 +111,8 @@ def _boundaries(
 ) -> tuple[NDArray[np.int64], ...]:
     """Starts (+1) and ends (-1) of all layers within the window, by rank and time."""
     # A marker at both ends of the window makes idle time at its edges count.
-    rank = [np.repeat(np.arange(ranks), 2)]
-    time = [np.tile([t0, t1], ranks)]
+    rank: list[NDArray[Any]] = [np.repeat(np.arange(ranks), 2)]
+    time: list[NDArray[Any]] = [np.tile([t0, t1], ranks)]
     layer, step = [np.zeros(2 * ranks, np.int64)], [np.zeros(2 * ranks, np.int64)]
     for i, name in enumerate(_LAYERS):
         spans = layers.get(name)

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from .backend import Spread
 
 FRACTION = 20  # a factor is an integer in units of 2^-20
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -38,7 +38,7 @@ def bits(*keys: ArrayLike) -> NDArray[np.uint64]:
     with np.errstate(over="ignore"):
         found = np.zeros(1, np.uint64)
         for key in keys:
-            found = mix((found ^ np.asarray(key).astype(np.uint64)) + _GOLDEN)
+            found = mix((found ^ np.asarray(key).astype(np.uint64)) + GOLDEN)
     return found
 
 
@@ -58,7 +58,8 @@ def factor(quantiles: NDArray[np.float64], random: NDArray[np.uint64]) -> NDArra
     at = np.clip(at, 0, last << 32)
     low = np.minimum(at >> 32, last - 1)
     part = (at - (low << 32)) >> 12  # 20 bits
-    return table[low] + (((table[low + 1] - table[low]) * part) >> 20)
+    found: NDArray[np.int64] = table[low] + (((table[low + 1] - table[low]) * part) >> 20)
+    return found
 
 
 def scaled(duration: NDArray[np.int64], by: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -110,7 +110,7 @@ class Ops:
         if unknown:
             raise TypeError(f"no column {sorted(unknown)}; the columns are {list(DTYPES)}")
         n = max((np.size(c) for c in columns.values() if np.ndim(c)), default=1)
-        made = {}
+        made: dict[str, Any] = {}
         for name, (dtype, default) in DTYPES.items():
             values = np.asarray(columns.get(name, default), dtype)
             if values.ndim and len(values) != n:
@@ -128,7 +128,8 @@ class Ops:
         [3.0, 1.0]
         """
         rows = np.asarray(rows)
-        return replace(self, **{n: getattr(self, n)[rows] for n in DTYPES}, at=None)
+        taken: dict[str, Any] = {n: getattr(self, n)[rows] for n in DTYPES}
+        return replace(self, **taken, at=None)
 
     def replace(self, **columns: ArrayLike) -> Ops:
         """A copy with other columns (scalars are repeated).
@@ -136,7 +137,7 @@ class Ops:
         >>> Ops.of(flop=[1, 2]).replace(rank=3).rank.tolist()
         [3, 3]
         """
-        made = {
+        made: dict[str, Any] = {
             name: np.ascontiguousarray(np.broadcast_to(np.asarray(c, DTYPES[name][0]), len(self)))
             for name, c in columns.items()
         }
