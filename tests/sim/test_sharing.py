@@ -1,0 +1,190 @@
+"""The compiled medium against progressive filling written down plainly, from scratch each time."""
+
+import os
+import random
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+from foretrace.sim.core import sharing as core
+from foretrace.sim.core.sharing_state import Sharing
+from foretrace.sim.machine import MAX_TICK, NO_LIMIT, ONE, Parts
+
+INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT") == "1"
+FEWER = 20 if INTERPRETED else 1
+
+
+@pytest.fixture(autouse=True)
+def _words_wrap() -> Iterator[None]:
+    with np.errstate(over="ignore"):
+        yield
+
+
+def medium(*rates: int) -> Sharing:
+    rate = np.array(rates, np.int64)
+    names = tuple(f"c{i}" for i in range(len(rates)))
+    return Sharing(Parts(names, np.full(len(rates), -1, np.int32), rate, rate))
+
+
+class Plain:
+    """The meaning: Python integers, every component filled again at every change."""
+
+    def __init__(self, rates: tuple[int, ...]):
+        self.capacity = list(rates)
+        self.flows: list[tuple[dict[int, int], int]] = []
+        self.left: list[int] = []
+        self.rate: dict[int, int] = {}
+        self.now = 0
+
+    def go(self, now: int) -> None:
+        for f, x in self.rate.items():
+            self.left[f] = max(0, self.left[f] - x * (now - self.now))
+        self.now = now
+
+    def fill(self) -> None:
+        uses = {f: dict(self.flows[f][0]) for f in self.rate}
+        room = {c: r * ONE for c, r in enumerate(self.capacity)}
+        for f in uses:
+            if self.flows[f][1] != NO_LIMIT:
+                room[-1 - f], uses[f][-1 - f] = self.flows[f][1] * ONE, ONE
+        self.levels: dict[int, int] = {}
+        while uses:
+            weight: dict[int, int] = {}
+            for u in uses.values():
+                for c, w in u.items():
+                    weight[c] = weight.get(c, 0) + w
+            level = {c: room[c] // w for c, w in weight.items()}
+            lowest = min(level.values())
+            full = {c for c, v in level.items() if v == lowest}
+            self.levels.update(dict.fromkeys(full, lowest))
+            for f in [f for f, u in uses.items() if full & u.keys()]:
+                self.rate[f] = lowest
+                for c, w in uses.pop(f).items():
+                    room[c] -= w * lowest
+
+    def due(self) -> int:
+        ends = [self.now] * (0 in (self.left[f] for f in self.rate))
+        ends += [self.now - -self.left[f] // x for f, x in self.rate.items() if x]
+        return min([e for e in ends if e < MAX_TICK], default=MAX_TICK)
+
+    def done(self) -> list[int]:
+        return sorted(f for f in self.rate if self.left[f] == 0)
+
+
+Draw = Callable[[random.Random], int]
+UNIT: tuple[int, ...] = (ONE,)
+TWELFTHS = tuple(ONE * k // 12 for k in range(1, 25))
+GENERAL = (ONE, ONE // 3, 2 * ONE, ONE // 48, 1, 7 * ONE + 1)
+
+
+def small(rng: random.Random) -> int:
+    return rng.randint(0 if rng.random() < 0.2 else 1, 9)
+
+
+def large(rng: random.Random) -> int:
+    return rng.choice([2**55, 2**55 + rng.randint(0, 3), rng.getrandbits(rng.randint(1, 55)), 0])
+
+
+def little_work(rng: random.Random) -> int:
+    return rng.randint(0, 60)
+
+
+def much_work(rng: random.Random) -> int:
+    return rng.choice([0, 1, rng.getrandbits(80), rng.getrandbits(rng.randint(1, 120)), 2**100])
+
+
+def usage_of(rng: random.Random, components: int, weights: tuple[int, ...]) -> dict[int, int]:
+    many = rng.randint(1, min(components, 5))
+    return {c: rng.choice(weights) for c in rng.sample(range(components), many)}
+
+
+class Pair:
+    """The same history in both."""
+
+    def __init__(self, rates: tuple[int, ...]):
+        self.plain, self.fast = Plain(rates), medium(*rates)
+        self.out = np.zeros(4096, np.int64)
+
+    def add(self, work: int, usage: dict[int, int], limit: int) -> None:
+        self.plain.flows.append((usage, limit))
+        self.plain.left.append(work)
+        self.fast.append(work, usage, limit)
+
+    def join(self, f: int) -> None:
+        self.plain.rate[f] = 0
+        core.join(self.fast.state, f, self.plain.now)
+
+    def leave(self, f: int) -> None:
+        del self.plain.rate[f]
+        core.leave(self.fast.state, f, self.plain.now)
+        assert self.fast.left(f) == self.plain.left[f]
+
+    def set_rate(self, c: int, rate: int) -> None:
+        self.plain.capacity[c] = rate
+        core.set_rate(self.fast.state, c, rate)
+
+    def go(self, now: int) -> list[int]:
+        """Time passes; the flows that are done leave."""
+        self.plain.go(now)
+        done = self.plain.done()
+        n = core.take_due(self.fast.state, now, self.out)
+        assert self.out[:n].tolist() == done
+        for f in done:
+            del self.plain.rate[f]
+        return done
+
+    def settle(self) -> None:
+        self.plain.fill()
+        core.settle(self.fast.state, self.plain.now)
+        got = {f: int(core.rate(self.fast.state, f)) for f in self.plain.rate}
+        assert got == self.plain.rate
+        assert core.due(self.fast.state) == self.plain.due()
+
+
+def history(
+    seed: int, draw: Draw, weights: tuple[int, ...], work: Draw, components: int, flows: int
+) -> None:
+    rng = random.Random(seed)
+    pair = Pair(tuple(draw(rng) for _ in range(components)))
+    kinds = [usage_of(rng, components, weights) for _ in range(rng.randint(1, 6))]
+    for _ in range(flows):
+        usage = rng.choice(kinds) if rng.random() < 0.6 else usage_of(rng, components, weights)
+        limit = draw(rng) if rng.random() < 0.2 else NO_LIMIT
+        pair.add(work(rng), usage, limit)
+    away = list(range(flows))
+    for _ in range(rng.randint(3, 30)):
+        for _ in range(rng.choice([0, 1, 1, 2, flows])):
+            act = rng.random()
+            if act < 0.55 and away:
+                pair.join(away.pop(rng.randrange(len(away))))
+            elif act < 0.75 and pair.plain.rate:
+                f = rng.choice(sorted(pair.plain.rate))
+                pair.leave(f)
+                away.append(f)
+            elif act < 0.85:
+                pair.set_rate(rng.randrange(components), draw(rng))
+        pair.settle()
+        soon = min(pair.plain.due(), pair.plain.now + 2**40)
+        if soon > 2**61:
+            break
+        pair.go(soon if rng.random() < 0.7 else rng.randint(pair.plain.now, soon))
+
+
+CASES = {
+    "ties": (small, UNIT, little_work, 4, 8),
+    "many": (small, UNIT, little_work, 8, 24),
+    "twelfths": (small, TWELFTHS, little_work, 4, 8),
+    "general": (small, GENERAL[:5], little_work, 3, 6),
+    "large": (large, UNIT, much_work, 5, 12),
+    "large and twelfths": (large, TWELFTHS, much_work, 5, 12),
+    "large and general": (large, GENERAL[:4], much_work, 5, 12),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_random_histories_equal_filling_from_scratch(case: str) -> None:
+    for seed in range(600 // FEWER):
+        try:
+            history(seed, *CASES[case])
+        except Exception as error:
+            raise AssertionError(f"{case}: seed {seed}") from error
