@@ -38,9 +38,55 @@ def rows(gpu: str, dtype: str) -> dict[str, np.ndarray]:
     import duckdb
 
     path = DATA / "llm-opdb-nvidia" / "op" / gpu / "gemm" / GEMM[gpu] / "gemm_perf.parquet"
-    query = "select m, n, k, latency * 1e-3 as s from read_parquet(?) where gemm_dtype = ? and m > 0"
+    query = (
+        "select m, n, k, latency * 1e-3 as s from read_parquet(?) where gemm_dtype = ? and m > 0"
+    )
     table = duckdb.execute(query + " order by m, n, k", [str(path), dtype]).fetchnumpy()
     m, n, k, s = (np.asarray(table[c], float) for c in ("m", "n", "k", "s"))
     aside = held_out([f"{a:.0f}x{b:.0f}" for a, b in zip(n, k, strict=True)]) | (m == m.max())
     moved = IN_BYTES[dtype] * (m * k + k * n) + 2 * m * n
     return {"m": m, "n": n, "k": k, "flop": 2 * m * n * k, "bytes": moved, "s": s, "aside": aside}
+
+
+def predict(q: np.ndarray, gpu: str, dtype: str, table: dict[str, np.ndarray]) -> np.ndarray:
+    """Seconds by the roofline; q is (efficiency, memory_efficiency, launch)."""
+    arithmetic = table["flop"] / (PEAK[gpu][dtype] * q[0])
+    return q[2] + np.maximum(arithmetic, table["bytes"] / (BANDWIDTH[gpu] * q[1]))
+
+
+def split(table: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """(rows to fit on, rows held out)."""
+    aside = table["aside"]
+    return {k: v[~aside] for k, v in table.items()}, {k: v[aside] for k, v in table.items()}
+
+
+def main() -> None:
+    """Three constants from bf16; for fp8 its own efficiency and launch, with bf16's memory."""
+    for gpu, peaks in PEAK.items():
+        shared = np.array([0.7, 0.8, 3e-6])
+        for dtype in peaks:
+            near, aside = split(rows(gpu, dtype))
+            blind = predict(np.array([1.0, 1.0, 0.0]), gpu, dtype, aside)
+            first = dtype == "bfloat16"
+
+            def whole(q, shared=shared, first=first):
+                return q if first else np.array([q[0], shared[1], q[1]])
+
+            def guess(q, gpu=gpu, dtype=dtype, near=near, whole=whole):
+                return predict(whole(q), gpu, dtype, near)
+
+            q = whole(fit(guess, shared if first else shared[[0, 2]], near["s"]))
+            shared = q if first else shared
+            told = (
+                f"efficiency {q[0]:.3f}  memory_efficiency {q[1]:.3f}  launch {q[2] * 1e6:.2f} us"
+            )
+            print(f"{gpu} {dtype}: {told}")
+            print(f"  held out, blind:  {Errors.of(blind, aside['s'])}")
+            print(f"  held out, fitted: {Errors.of(predict(q, gpu, dtype, aside), aside['s'])}")
+            large = aside["s"] > 20e-6
+            errors = Errors.of(predict(q, gpu, dtype, aside)[large], aside["s"][large])
+            print(f"  of these > 20 us: {errors}")
+
+
+if __name__ == "__main__":
+    main()

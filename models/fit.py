@@ -26,7 +26,7 @@ def held_out(groups: Sequence[str], *, share: float = SHARE, seed: str = SEED) -
     Examples
     --------
     >>> held_out(["a", "b", "a", "c"]).tolist()
-    [False, True, False, False]
+    [True, False, True, False]
     """
     chosen = {g: _fraction(f"{seed}:{g}") < share for g in set(groups)}
     return np.array([chosen[g] for g in groups], bool)

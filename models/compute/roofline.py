@@ -34,11 +34,13 @@ class Roofline(Backend):
     efficiency : Ratio
         Share of a peak that large kernels reach.
     efficiency_fp8 : Ratio or None
-        The same for fp8, where scaling costs extra; None for ``efficiency``.
+        The same for fp8, whose operands are scaled first; None for ``efficiency``.
     memory_efficiency : Ratio
         Share of ``bandwidth`` that large kernels reach.
     launch : Seconds
         Cost of any kernel, however small.
+    launch_fp8 : Seconds or None
+        The same for fp8, with the kernel that scales; None for ``launch``.
     tf32 : bool
         fp32 matrix products run on tensor cores.
     shared : bool
@@ -67,6 +69,7 @@ class Roofline(Backend):
         efficiency_fp8: Ratio | None = None,
         memory_efficiency: Ratio = 1.0,
         launch: Seconds = 0.0,
+        launch_fp8: Seconds | None = None,
         tf32: bool = False,
         shared: bool = False,
     ):
@@ -78,6 +81,7 @@ class Roofline(Backend):
         self.reached = {t: p * own.get(t, efficiency) for t, p in peaks.items() if p is not None}
         self.sustained = bandwidth * memory_efficiency
         self.launch, self.shared = launch, shared
+        self.launch_fp8 = launch if launch_fp8 is None else launch_fp8
         self._hbm: dict[int, int] = {}
         self.source = (
             f"model:roofline bandwidth={bandwidth:.4g} B/s launch={launch:.4g} s "
@@ -96,13 +100,18 @@ class Roofline(Backend):
         require(ops, "flop", "bytes")
         busy = np.maximum(ops.flop / self._peak(ops), ops.bytes / self.sustained)
         if not self.shared:
-            return Timing.of(self.launch + busy)
+            return Timing.of(self._launch(ops) + busy)
         return self._flow(ops, busy)
+
+    def _launch(self, ops: Ops) -> NDArray[np.float64]:
+        """(n,) s."""
+        costs = [self.launch_fp8 if t == "fp8" else self.launch for t in _types(ops)]
+        return np.array([*costs, self.launch])[ops.signature]
 
     def _peak(self, ops: Ops) -> NDArray[np.float64]:
         """(n,) flop/s; infinite where there is no arithmetic."""
-        types = [parse(s).dtype for s in ops.signatures]
-        rates = np.array([self.reached.get(AS.get(t, t), np.nan) for t in types] + [np.nan])
+        types = _types(ops)
+        rates = np.array([self.reached.get(t, np.nan) for t in types] + [np.nan])
         peak = np.where(ops.flop > 0, rates[ops.signature], np.inf)
         for row in np.flatnonzero(np.isnan(peak))[:1].tolist():
             i = int(ops.signature[row])
@@ -124,8 +133,14 @@ class Roofline(Backend):
             )
         limit = np.divide(ops.bytes, busy, out=np.full(len(ops), np.inf), where=busy > 0)
         idle = ops.bytes == 0  # arithmetic alone moves nothing
-        fixed = self.launch + np.where(idle, busy, 0.0)
+        fixed = self._launch(ops) + np.where(idle, busy, 0.0)
         usage = Usage(
             np.arange(len(ops) + 1, dtype=np.int64), np.array(memory, np.int32), np.ones(len(ops))
         )
         return Timing.of(fixed, ops.bytes, usage, np.where(idle, np.inf, limit))
+
+
+def _types(ops: Ops) -> list[str]:
+    """Element type that each signature computes in."""
+    found = [parse(s).dtype for s in ops.signatures]
+    return [AS.get(t, t) for t in found]

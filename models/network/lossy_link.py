@@ -1,0 +1,59 @@
+"""A link that loses packets: what is lost is sent again, and its senders slow down."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ...sim.backend import Timing, backend
+from ...sim.ops import Ops
+from ...sim.units import ByteRate, Bytes, Ratio, Seconds
+from .link import Link
+
+
+@backend("lossy-link")
+class LossyLink(Link):
+    """One direction of a link on which each packet is lost with the same probability.
+
+    A packet crosses it ``1 / (1 - loss)`` times on average, which is a load on the link, so it
+    costs rate; a sender that halves its window at every loss is bounded whatever the rate, so that
+    is a ``limit`` of its own.
+
+    Parameters
+    ----------
+    loss : Ratio
+        Share of packets that are lost, above 0 and below 1.
+    round_trip : Seconds
+        From a packet to its acknowledgement.
+    mtu : Bytes
+        Payload of a packet.
+
+    Examples
+    --------
+    >>> link = LossyLink(bandwidth=1e9, latency=1e-6, loss=0.015, round_trip=1e-5, mtu=1000)
+    >>> link.rate, link.timing(Ops.of(bytes=1e6)).limit.round().tolist()
+    (985000000.0, [1000000000.0])
+
+    References
+    ----------
+    Mathis, Semke, Mahdavi, Ott 1997, doi:10.1145/263932.264023: window of ``sqrt(3 / (2 loss))``.
+    """
+
+    def __init__(
+        self,
+        *,
+        bandwidth: ByteRate,
+        latency: Seconds,
+        loss: Ratio,
+        round_trip: Seconds,
+        mtu: Bytes = 1460,
+    ):
+        if not 0 < loss < 1:
+            raise ValueError(f"lossy-link: loss is {loss}; give a share above 0 and below 1")
+        super().__init__(bandwidth=bandwidth, latency=latency, efficiency=1 - loss)
+        self.limit = mtu / round_trip * np.sqrt(1.5 / loss)
+
+    def timing(self, ops: Ops, now: float = 0.0) -> Timing:
+        """As of a link, with the bound of each sender."""
+        return replace(super().timing(ops, now), limit=np.full(len(ops), self.limit))
