@@ -105,6 +105,11 @@ class Explicit:
         return np.concatenate([np.arange(len(self)), self.places.op])
 
     @cached_property
+    def ranks(self) -> int:
+        """Number of ranks, from 0; one that only receives counts too."""
+        return 1 + int(max(self.rank.max(initial=-1), self.peer.max(initial=-1)))
+
+    @cached_property
     def members(self) -> Csr:
         """Ranks that take part in each op: one, the two ends of a send, or the group."""
         n = len(self)
@@ -166,7 +171,7 @@ class Graph:
     @cached_property
     def ranks(self) -> int:
         """Number of ranks, from 0."""
-        return 1 + max((int(b.rank.max(initial=-1)) for b in self.blocks), default=-1)
+        return max((b.ranks for b in self.blocks), default=0)
 
     @cached_property
     def explicit(self) -> Explicit:

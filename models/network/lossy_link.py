@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from ...sim.backend import Timing, backend
+from ...sim.errors import BackendError
 from ...sim.ops import Ops
 from ...sim.units import ByteRate, Bytes, Ratio, Seconds
 from .link import Link
@@ -16,9 +17,8 @@ from .link import Link
 class LossyLink(Link):
     """One direction of a link on which each packet is lost with the same probability.
 
-    A packet crosses it ``1 / (1 - loss)`` times on average, which is a load on the link, so it
-    costs rate; a sender that halves its window at every loss is bounded whatever the rate, so that
-    is a ``limit`` of its own.
+    A packet crosses it ``1 / (1 - loss)`` times on average: a load on the link, so it costs rate.
+    A sender that halves its window at every loss has a bound of its own: that is a ``limit``.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class LossyLink(Link):
         mtu: Bytes = 1460,
     ):
         if not 0 < loss < 1:
-            raise ValueError(f"lossy-link: loss is {loss}; give a share above 0 and below 1")
+            raise BackendError(f"lossy-link: loss is {loss}; give a share above 0, below 1")
         super().__init__(bandwidth=bandwidth, latency=latency, efficiency=1 - loss)
         self.limit = mtu / round_trip * np.sqrt(1.5 / loss)
 
