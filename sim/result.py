@@ -125,15 +125,9 @@ class Result:
         A step lasts from the end of the one before it (the first: from its own first start) to
         the last end of its ops on any rank.
         """
-        ended = self.columns.end != NEVER
-        step = self.ops.iteration[ended].astype(np.int64)
-        if not len(step):
-            return np.empty(0)
-        last = np.full(int(step.max()) + 1, -1, np.int64)
-        np.maximum.at(last, step, self.columns.end[ended])
-        last = np.maximum.accumulate(last[np.unique(step)])
-        start = self.columns.start[ended][step == step.min()].min()
-        return seconds(np.diff(np.concatenate([[start], last])), self.tick)
+        from .metrics import step_edges
+
+        return seconds(np.diff(step_edges(self)), self.tick)
 
     @property
     def iteration_time(self) -> Seconds:

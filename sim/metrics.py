@@ -1,0 +1,149 @@
+"""The numbers people ask of a run, each as its samples (``docs/definitions.md`` defines them).
+
+A metric that varies over iterations has a sample for each that counts; a utilization has 100,
+one for each equal window of the run; others have one.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .activity import activity
+from .machine import NEVER
+from .result import Result, Run
+from .units import seconds
+
+WINDOWS = 100
+Samples = NDArray[np.float64]
+
+
+def measure(result: Result, warm_up: int = 0, count: int | None = None) -> dict[str, Samples]:
+    """Samples of every metric.
+
+    Parameters
+    ----------
+    warm_up : int
+        Iterations at the start that do not count.
+    count : int or None
+        Iterations that count after that; all there are.
+
+    Raises
+    ------
+    ValueError
+        No iteration is left to count.
+    """
+    edges = step_edges(result)
+    kept = edges[warm_up : None if count is None else warm_up + count + 1]
+    if len(kept) < 2:
+        raise ValueError(
+            f"the run has {len(edges) - 1} iterations, none is left after {warm_up} of warm-up"
+        )
+    found: dict[str, Samples] = {
+        "makespan": np.array([result.makespan]),
+        "iteration_time": seconds(np.diff(kept), result.tick),
+    }
+    boxes = [activity(result, (int(a), int(b))) for a, b in pairwise(kept)]
+    for metric, box in (
+        ("exposed_communication", "exposed_communication"),
+        ("overlapped_communication", "overlapped"),
+        ("waiting", "waiting"),
+    ):
+        found[metric] = np.array([b[box].mean() if len(b[box]) else 0.0 for b in boxes])
+    for name, samples in utilization(result).items():
+        found[f"{name}.utilization"] = samples
+    for name in dict.fromkeys(m for m, _, _ in result.metrics):
+        found[name] = np.array([v for m, _, v in result.metrics if m == name])
+    return found
+
+
+def step_edges(result: Result) -> NDArray[np.int64]:
+    """(k + 1,) ticks at which the first step begins and each step ends on its last rank."""
+    ended = result.columns.end != NEVER
+    step = result.ops.iteration[ended].astype(np.int64)
+    if not len(step):
+        return np.zeros(1, np.int64)
+    last = np.full(int(step.max()) + 1, -1, np.int64)
+    np.maximum.at(last, step, result.columns.end[ended])
+    last = np.maximum.accumulate(last[np.unique(step)])
+    first = result.columns.start[ended][step == step.min()].min()
+    return np.concatenate([[first], last])
+
+
+def utilization(result: Result) -> dict[str, Samples]:
+    """Share of each component in use in :data:`WINDOWS` equal windows of the run.
+
+    Of a kind (``gpu``, ``nic``, …): its busiest component's.  Components that did nothing are
+    left out; what a flow moves is spread evenly over its work phase.
+    """
+    edges = result.first_release + np.linspace(0, result.makespan_ticks, WINDOWS + 1)
+    busy = np.zeros((len(result.parts), WINDOWS))
+    for run in result.runs:
+        _slots(result, run, edges, busy)
+        _rates(result, run, edges, busy)
+    width = np.maximum(np.diff(edges), 1e-300)
+    share = busy / width / np.where(result.parts.slots > 0, result.parts.slots, 1)[:, None]
+    found: dict[str, Samples] = {}
+    mean = share.mean(axis=1)
+    for c in np.argsort(-mean, kind="stable").tolist():
+        if mean[c] > 0:
+            part = result.system.components[c]
+            found.setdefault(part.kind, share[c])  # the busiest comes first
+            found[part.name] = share[c]
+    return found
+
+
+def _slots(result: Result, run: Run, edges: NDArray[np.float64], busy: NDArray[np.float64]) -> None:
+    place = np.flatnonzero(run.lowered.slot >= 0)
+    op = run.first + run.graph.explicit.op_of_place[place]
+    start, end = result.columns.start[op], result.columns.end[op]
+    done = end != NEVER
+    _spread(run.lowered.slot[place][done], start[done], end[done], None, edges, busy)
+
+
+def _rates(result: Result, run: Run, edges: NDArray[np.float64], busy: NDArray[np.float64]) -> None:
+    usage, work = run.answers.timing.usage, run.answers.timing.work
+    if usage is None or work is None or not len(usage.component):
+        return
+    row = np.repeat(np.arange(len(usage)), np.diff(usage.indptr))
+    begin = result.columns.start[run.first + row] + run.lowered.fixed[row]
+    end = result.columns.end[run.first + row]
+    rate = np.array([c.rate or np.inf for c in result.system.components])[usage.component]
+    moved = work[row] * usage.weight / rate
+    done = (end != NEVER) & (end > begin) & (moved > 0)
+    length = seconds(end - begin, result.tick)
+    share = moved[done] / length[done]
+    _spread(usage.component[done], begin[done], end[done], share, edges, busy)
+
+
+def _spread(
+    component: NDArray[np.int32],
+    start: NDArray[np.int64],
+    end: NDArray[np.int64],
+    share: NDArray[np.float64] | None,
+    edges: NDArray[np.float64],
+    busy: NDArray[np.float64],
+) -> None:
+    """Add to ``busy`` how much of each window the intervals of each component cover."""
+    share = np.ones(len(start)) if share is None else share
+    order = np.argsort(component, kind="stable")
+    marks = np.flatnonzero(np.diff(component[order], prepend=-1, append=-1))
+    for a, b in pairwise(marks):
+        rows = order[a:b]
+        covered = _covered(start[rows], share[rows], edges) - _covered(
+            end[rows], share[rows], edges
+        )
+        busy[component[rows[0]]] += np.diff(covered)
+
+
+def _covered(
+    at: NDArray[np.int64], share: NDArray[np.float64], edges: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Sum over intervals of what lies after their mark and before each edge."""
+    order = np.argsort(at, kind="stable")
+    count = np.searchsorted(at[order], edges)
+    weight = np.concatenate([[0.0], np.cumsum(share[order])])
+    moment = np.concatenate([[0.0], np.cumsum(share[order] * at[order])])
+    return np.asarray(weight[count] * edges - moment[count])
