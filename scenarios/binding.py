@@ -1,0 +1,74 @@
+"""``backends: {GLOB: {use: NAME, …}}``: which backend answers for which components."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any, TypeVar
+
+from pydantic import ValidationInfo
+from pydantic_core import PydanticCustomError
+
+from ..sim.backend import Backend
+from .problems import nearest
+from .settings import known_backends, settings_of
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Binding:
+    """A backend by name, with its settings in SI.
+
+    Parameters
+    ----------
+    use : name of the backend
+    settings : keyword arguments of its constructor; only those that were given
+    """
+
+    use: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def make(self) -> Backend:
+        """The backend itself; building one touches nothing.
+
+        >>> Binding("link", {"bandwidth": 1e9, "latency": 0.0}).make().rate
+        1000000000.0
+        """
+        return known_backends()[self.use](**self.settings)
+
+
+def read_binding(data: Any, info: ValidationInfo) -> Binding:
+    """From what a file says: ``{use: NAME, …}``, or only the name."""
+    if isinstance(data, str):
+        data = {"use": data}
+    if not isinstance(data, dict):
+        raise PydanticCustomError("mapping", "a backend is written like {{use: NAME, …}}")
+    name = data.get("use")
+    if name is None:
+        raise PydanticCustomError("missing", "'use' is missing; it names the backend")
+    known = known_backends()
+    if not isinstance(name, str) or name not in known:
+        hint = nearest(str(name), sorted(known))
+        raise PydanticCustomError(
+            "unknown-backend", "no backend named '{name}'{hint}", {"name": name, "hint": hint}
+        )
+    given = {k: v for k, v in data.items() if k != "use"}
+    if info.context is not None:
+        info.context[id(data)] = ("use", *settings_of(name).keys())
+    model = settings_of(name).model_validate(given)
+    return Binding(name, {k: getattr(model, k) for k in model.model_fields_set})
+
+
+def matching(table: Mapping[str, T], component: str) -> T | None:
+    """What a table of names and globs says of a component: the exact name, else the last glob.
+
+    >>> table = {"node*.gpu*": 1, "node0.gpu0": 2}
+    >>> matching(table, "node0.gpu0"), matching(table, "node0.gpu1"), matching(table, "nic")
+    (2, 1, None)
+    """
+    if component in table:
+        return table[component]
+    fitting = [value for glob, value in table.items() if fnmatchcase(component, glob)]
+    return fitting[-1] if fitting else None

@@ -1,0 +1,127 @@
+"""A tree against the schema: every mismatch as a problem in plain words, at its place."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from typing import Any
+
+from pydantic import ValidationError
+
+from .problems import Problem, Spot, nearest
+from .schema import Section, root
+from .tree import Node, Path, deepest, dotted, find, plain
+
+Error = Any  # one of pydantic's, a dict
+WORDS = {  # what a value of the wrong type is not, and how to write it
+    "int_type": ("a whole number", ""),
+    "int_from_float": ("a whole number", ""),
+    "int_parsing": ("a whole number", ""),
+    "float_type": ("a number", ""),
+    "bool_type": ("true or false", ""),
+    "string_type": ("text", "put it in quotes"),
+    "dict_type": ("a mapping", "write it like {key: value}"),
+    "model_type": ("a mapping", "write it like {key: value}"),
+    "tuple_type": ("a list", "write it like [a, b]"),
+    "list_type": ("a list", "write it like [a, b]"),
+}
+BOUNDS = {
+    "greater_than": ("gt", "must be above {}"),
+    "greater_than_equal": ("ge", "must be at least {}"),
+    "less_than": ("lt", "must be below {}"),
+    "less_than_equal": ("le", "must be at most {}"),
+}
+
+
+def check(tree: Node) -> tuple[Section | None, list[Problem]]:
+    """The checked scenario, or everything that is wrong with it."""
+    data = plain(tree)
+    known: dict[int, tuple[str, ...]] = {}
+    try:
+        return root().model_validate(data, context=known), []
+    except ValidationError as error:
+        errors = error.errors(include_url=False)
+        return None, [_problem(e, tree, data, known) for e in errors]
+
+
+def _problem(error: Error, tree: Node, data: Any, known: dict[int, tuple[str, ...]]) -> Problem:
+    path: Path = tuple(p for p in error["loc"] if p != "[key]")
+    kind = error["type"]
+    if kind == "missing":
+        return _missing(tree, path)
+    if kind == "extra_forbidden":
+        return _unknown(tree, path, _keys_at(data, path[:-1], known))
+    node, _ = deepest(tree, path)
+    spot = node.label if kind == "string_pattern_mismatch" or "[key]" in error["loc"] else node.spot
+    message = _as_written(_message(error, node), node)
+    return Problem(NAMES.get(kind, kind.replace("_", "-")), message, _at(spot, path))
+
+
+NAMES = {"value_error": "value", "literal_error": "not-one-of", "missing": "missing"}
+
+
+def _at(spot: Spot, path: Path) -> Spot:
+    """A place that names what is asked for, unless it is a ``set``, which names itself."""
+    return spot if spot.path else Spot(**{**vars(spot), "path": dotted(path)})
+
+
+def _missing(tree: Node, path: Path) -> Problem:
+    parent, _ = deepest(tree, path[:-1])
+    first = next(iter(parent.mapping.values()), parent)
+    spot = Spot(**{**vars(first.label), "path": dotted(path)})
+    return Problem("missing", f"'{path[-1]}' is missing", spot)
+
+
+def _unknown(tree: Node, path: Path, keys: tuple[str, ...]) -> Problem:
+    node = find(tree, path) or tree
+    name = str(path[-1])
+    if node.layer.startswith(("variant", "--set")):
+        full = [dotted((*path[:-1], k)) for k in keys]
+        message = f"'{dotted(path)}' is not a setting{nearest(dotted(path), full)}"
+    elif path[0] == "backends" and len(path) == 3:
+        message = f"{path[1]} has no setting '{name}'{nearest(name, keys)}"
+    else:
+        message = f"unknown key '{name}'{nearest(name, keys)}"
+    return Problem("unknown-key", message, _at(node.label, path))
+
+
+def _keys_at(data: Any, path: Path, known: dict[int, tuple[str, ...]]) -> tuple[str, ...]:
+    for part in path:
+        data = data[part]
+    return known.get(id(data), ())
+
+
+def _message(error: Error, node: Node) -> str:
+    kind, context = error["type"], error.get("ctx", {})
+    written = node.text or error["input"]
+    if kind == "value_error":
+        return str(context["error"])
+    if kind == "literal_error":
+        return _not_one_of(written, context["expected"])
+    if kind in WORDS and node.value is None:
+        return f"'{node.label.path}' has no value; give one, or remove the line"
+    if kind in WORDS:
+        what, cure = WORDS[kind]
+        shown = f"'{written}'" if node.text else "a list" if node.items else "a mapping"
+        return f"{shown} is not {what}" + (f"; {cure}" if cure else "")
+    if kind in BOUNDS:
+        limit, words = BOUNDS[kind]
+        return f"'{written}' {words.format(context[limit])}"
+    if kind == "string_pattern_mismatch":
+        return f"'{written}' does not fit {context['pattern']}"
+    return str(error["msg"])
+
+
+def _not_one_of(written: object, expected: str) -> str:
+    names = re.findall(r"'([^']*)'|(\d+)", expected)
+    known = [a or b for a, b in names]
+    near = difflib.get_close_matches(str(written), known, 1)
+    hint = f"; did you mean '{near[0]}'?" if near else ""
+    return f"'{written}' is not one of: {', '.join(known)}{hint}"
+
+
+def _as_written(message: str, node: Node) -> str:
+    """1e6 is shown as it stands in the file, not as 1000000.0."""
+    if node.text and not isinstance(node.value, str):
+        return message.replace(f"'{node.value}", f"'{node.text}")
+    return message

@@ -1,0 +1,100 @@
+"""Conditions, ``metric.statistic op quantity``: a small grammar, parsed, never evaluated."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..sim.units import quantity
+from .metrics import named
+
+Compare = Callable[[float, float], bool]
+COMPARE: dict[str, Compare] = {
+    "<=": operator.le,
+    ">=": operator.ge,
+    "<": operator.lt,
+    ">": operator.gt,
+    "==": operator.eq,
+}
+FORM = re.compile(r"\s*([A-Za-z_*][\w.*-]*)\s*(<=|>=|==|<|>)\s*(\S.*?)\s*")
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What must hold of one number.
+
+    Parameters
+    ----------
+    metric : without its statistic, as written
+    statistic : ``p95``, ``mean``, ``peak``; "" for a single number
+    op : ``<=``, ``>=``, ``<``, ``>`` or ``==``
+    limit : SI, in ``unit``; of a change, a ratio
+    unit : of the metric
+    text : as written
+    relative : compares the change against another run, not the value
+
+    Examples
+    --------
+    >>> c = condition("iteration_time.p95 <= 37 s")
+    >>> c.limit, c.holds(36.0), c.holds(38.0)
+    (37.0, True, False)
+    """
+
+    metric: str
+    statistic: str
+    op: str
+    limit: float
+    unit: str
+    text: str
+    relative: bool = False
+
+    @property
+    def name(self) -> str:
+        """Metric and statistic."""
+        return f"{self.metric}.{self.statistic}".rstrip(".")
+
+    def holds(self, value: float) -> bool:
+        """Is it met by a value (SI); NaN meets nothing."""
+        return COMPARE[self.op](value, self.limit)
+
+
+def condition(text: str) -> Condition:
+    """Read ``metric.statistic op quantity``.
+
+    Raises
+    ------
+    ValueError
+        Another form, an unknown metric or statistic, a quantity of another kind.
+
+    Examples
+    --------
+    >>> condition("gpu.memory.peak <= 76 ms")
+    Traceback (most recent call last):
+    ValueError: '76 ms' is not an amount of data; write it like '76 GB'
+    """
+    metric, op, limit = _parts(text, "iteration_time.p95 <= 37 s")
+    known, name, statistic = named(metric)
+    return Condition(name, statistic, op, quantity(limit, known.unit), known.unit, text)
+
+
+def change(text: str) -> Condition:
+    """Read ``metric.statistic op +quantity %``: a condition on the change against another run.
+
+    Examples
+    --------
+    >>> change("iteration_time.p50 > +3 %").limit
+    0.03
+    """
+    metric, op, limit = _parts(text, "iteration_time.p50 > +3 %")
+    known, name, statistic = named(metric)
+    return Condition(name, statistic, op, quantity(limit, ""), known.unit, text, relative=True)
+
+
+def _parts(text: str, example: str) -> tuple[str, str, str]:
+    found = FORM.fullmatch(text)
+    if not found:
+        raise ValueError(f"'{text}' is not a condition; write it like '{example}'")
+    metric, op, limit = found.groups()
+    return metric, op, limit

@@ -1,0 +1,178 @@
+"""From a file to a checked scenario, or to everything that is wrong with it at once.
+
+A scenario is a merge of trees: catalog < ``extends`` < the file < ``--set`` < a variant.  Each is
+checked by one schema, whose errors lead back to the line that is at fault.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path as File
+
+from . import doubts, references
+from .catalog import Catalog, faults, installed
+from .check import check
+from .document import parse, read
+from .fill import Used, expanded, filled
+from .overrides import with_settings, with_variant
+from .problems import InvalidScenarioError, Problem, Spot, in_order, nearest
+from .resolve import BUNDLED, origins, resolved, with_defaults, with_files
+from .scenario import BASE, Scenario
+from .schema import SECTIONS, root
+from .tree import Node, find, merge, relabel, without
+
+LIBRARY = File(__file__).parent / "library"
+
+
+def load(
+    file: str | os.PathLike[str],
+    *,
+    set: Iterable[str] = (),
+    catalogs: Iterable[str | os.PathLike[str]] = (),
+) -> Scenario:
+    """Read and check a scenario.
+
+    Parameters
+    ----------
+    file : str or Path
+        A YAML file, or ``foretrace:NAME`` for a bundled one (``NAME`` alone will do).
+    set : texts
+        ``cluster.nodes=4`` and the like, laid over the file.
+    catalogs : directories
+        Of catalog files; theirs win over ours.
+
+    Raises
+    ------
+    InvalidScenarioError
+        Everything that is wrong, with places.
+    """
+    path, shown = located(os.fspath(file))
+    return _checked(_inherited(path, shown, ()), shown, set, installed(map(str, catalogs)))
+
+
+def loads(
+    text: str,
+    *,
+    file: str = "<text>",
+    set: Iterable[str] = (),
+    catalogs: Iterable[str | os.PathLike[str]] = (),
+) -> Scenario:
+    """The same from text; relative paths start at the current folder.
+
+    Parameters
+    ----------
+    text : YAML
+    file : how messages name it
+    set, catalogs : as for ``load``
+
+    Examples
+    --------
+    >>> loads("foretrace: 1")
+    Traceback (most recent call last):
+    foretrace.scenarios.problems.InvalidScenarioError: error 'name' is missing
+    ...
+    """
+    tree = _extended(parse(text, file), file, ())
+    return _checked(tree, file, set, installed(map(str, catalogs)))
+
+
+def located(name: str) -> tuple[File, str]:
+    """The file of a scenario, and how messages name it.
+
+    Raises
+    ------
+    InvalidScenarioError
+        Neither a file nor a bundled scenario.
+    """
+    bundled = name.removeprefix(BUNDLED)
+    inside = LIBRARY / f"{bundled}.yaml"
+    if not name.startswith(BUNDLED) and (File(name).is_file() or File(name).suffix):
+        return File(name), name
+    known = sorted(f.stem for f in LIBRARY.glob("*.yaml"))
+    if bundled in known:
+        return inside, f"{BUNDLED}{bundled}"
+    message = f"no file and no bundled scenario '{bundled}'{nearest(bundled, known)}"
+    raise InvalidScenarioError([Problem("unreadable", message, Spot(name))])
+
+
+def _inherited(path: File, shown: str, above: tuple[str, ...]) -> Node:
+    """A file with all that it extends beneath it."""
+    return _extended(read(path, shown), shown, (*above, os.path.abspath(path)))
+
+
+def _extended(tree: Node, shown: str, above: tuple[str, ...]) -> Node:
+    tree = expanded(tree)
+    named = tree.mapping.get("extends")
+    if named is None or not isinstance(named.value, str):
+        return tree
+    inside = named.value.startswith(BUNDLED)
+    target = named.value if inside else os.path.join(os.path.dirname(shown), named.value)
+    path, name = located(target)
+    if os.path.abspath(path) in above:
+        message = f"'{named.value}' extends this file in turn; take one of them out"
+        raise InvalidScenarioError([Problem("circular-extends", message, named.spot)])
+    if not path.is_file():
+        message = f"no file '{target}' to extend; paths start at the folder of this file"
+        raise InvalidScenarioError([Problem("unreadable", message, named.spot)])
+    root()  # the sections must be known to say which are inherited
+    own = tuple(key for key, entry in SECTIONS.items() if not entry.inherited)
+    below = without(relabel(_inherited(path, name, above), "extends"), own)
+    return merge(below, tree)
+
+
+def _checked(tree: Node, shown: str, settings: Iterable[str], catalog: Catalog) -> Scenario:
+    root()
+    tree = with_files(with_settings(tree, settings))
+    problems: list[Problem] = []
+    if own := find(tree, ("catalog",)):
+        problems += faults(own)
+        catalog = catalog.beside(own)
+    base, used, found = _one(tree, catalog, BASE, shown)
+    problems += found
+    problems += references.broken(tree, catalog)
+    others, more_used, found = _variants(tree, catalog, shown)
+    problems += found
+    if problems or base is None:
+        raise InvalidScenarioError(problems)
+    plain = resolved(with_defaults(tree, base.model), {**used, **more_used})
+    warnings = in_order([*doubts.raised(tree), *(w for o in others for w in o.warnings)])
+    return Scenario(base.model, plain, base.origins, BASE, others, warnings, shown)
+
+
+def _one(
+    tree: Node, catalog: Catalog, variant: str, shown: str
+) -> tuple[Scenario | None, Used, list[Problem]]:
+    """The scenario of one tree, or its problems."""
+    full, used, problems = filled(tree, catalog)
+    model, found = check(full)
+    if model is None or problems:
+        return None, used, problems + found
+    whole = with_defaults(full, model)
+    bare = without(with_defaults(tree, model), () if variant == BASE else ("what_if",))
+    warnings = tuple(doubts.raised(full)) if variant != BASE else ()
+    scenario = Scenario(model, resolved(bare, used), origins(whole), variant, (), warnings, shown)
+    return scenario, used, []
+
+
+def _variants(
+    tree: Node, catalog: Catalog, shown: str
+) -> tuple[tuple[Scenario, ...], Used, list[Problem]]:
+    """The scenario of each entry of ``what_if``, and what is wrong in those entries."""
+    made: list[Scenario] = []
+    all_used: Used = {}
+    problems: list[Problem] = []
+    entries = find(tree, ("what_if",))
+    for number, entry in enumerate(entries.items if entries else ()):
+        if not isinstance(entry.value, Mapping) or not entry.has("name"):
+            continue
+        try:
+            changed = with_files(with_variant(tree, number))
+        except InvalidScenarioError as error:
+            problems += error.problems
+            continue
+        scenario, used, found = _one(changed, catalog, str(entry["name"].value), shown)
+        all_used |= used
+        problems += [p for p in found if p.spot.path.startswith("what_if.")]
+        made += [scenario] if scenario else []
+    return tuple(made), all_used, problems

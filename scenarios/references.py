@@ -1,0 +1,139 @@
+"""The second pass: names that must exist elsewhere in the scenario.  Runs on whatever parsed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from .catalog import Catalog
+from .problems import Problem, nearest
+from .tree import Node, Path, find
+
+PARTS = ("gpu", "nic", "cxl", "host", "memory")
+PRICED = (*PARTS, "node", "switch", "link")
+
+
+def broken(tree: Node, catalog: Catalog) -> Iterator[Problem]:
+    """Every reference that leads nowhere."""
+    yield from _link_ends(tree)
+    yield from _variants(tree)
+    yield from _priced(tree)
+    yield from _metrics(tree)
+    yield from _recorded_on(tree, catalog)
+    yield from _memory(tree)
+
+
+def _at(tree: Node, *path: str | int) -> Node | None:
+    return find(tree, path)
+
+
+def _items(tree: Node, *path: str | int) -> Iterator[tuple[int, Node]]:
+    node = find(tree, path)
+    yield from enumerate(node.items if node else ())
+
+
+def _parts(tree: Node) -> list[str]:
+    node = _at(tree, "cluster", "node")
+    return sorted(set(node.mapping) & set(PARTS)) if node else []
+
+
+def _link_ends(tree: Node) -> Iterator[Problem]:
+    known = _parts(tree)
+    for _, link in _items(tree, "cluster", "node", "links"):
+        for end in ("from", "to"):
+            name = link.mapping.get(end)
+            if name and isinstance(name.value, str) and name.value not in known:
+                has = ", ".join(known)
+                message = f"no component '{name.value}' in this node; it has: {has}"
+                yield Problem("unknown-component", message, name.spot)
+
+
+def _variants(tree: Node) -> Iterator[Problem]:
+    first: dict[Any, Node] = {}
+    for _, variant in _items(tree, "what_if"):
+        name = variant.mapping.get("name")
+        if name and name.value == "base":
+            yield Problem("duplicate-name", "'base' names the scenario itself", name.spot)
+        if name and name.value in first:
+            line = first[name.value].spot.line
+            message = f"two variants are named '{name.value}', the first in line {line}"
+            yield Problem("duplicate-name", message, name.spot)
+        if name:
+            first.setdefault(name.value, name)
+    uses = {n: _used(v) for n, v in _named(tree)}
+    for name, used in uses.items():
+        for other in used:
+            if other.value not in uses:
+                hint = nearest(str(other.value), uses)
+                message = f"no variant named '{other.value}'{hint}"
+                yield Problem("unknown-variant", message, other.spot)
+            elif _leads_to(uses, other.value, name):
+                message = f"'{name}' uses itself through '{other.value}'; take one out"
+                yield Problem("circular-use", message, other.spot)
+
+
+def _named(tree: Node) -> Iterator[tuple[Any, Node]]:
+    for _, variant in _items(tree, "what_if"):
+        if variant.has("name"):
+            yield variant["name"].value, variant
+
+
+def _used(variant: Node) -> tuple[Node, ...]:
+    return variant["use"].items if variant.has("use") else ()
+
+
+def _leads_to(uses: Mapping[Any, tuple[Node, ...]], start: Any, goal: Any) -> bool:
+    seen, todo = set(), [start]
+    while todo:
+        name = todo.pop()
+        if name == goal:
+            return True
+        if name not in seen:
+            seen.add(name)
+            todo += [n.value for n in uses.get(name, ())]
+    return False
+
+
+def _priced(tree: Node) -> Iterator[Problem]:
+    for _, item in _items(tree, "cost", "items"):
+        what = item.mapping.get("what")
+        if what and isinstance(what.value, str) and what.value not in PRICED:
+            message = f"no kind of component '{what.value}'{nearest(what.value, PRICED)}"
+            yield Problem("unknown-component", message, what.spot)
+
+
+def _metrics(tree: Node) -> Iterator[Problem]:
+    """A metric of a part that no machine has."""
+    known = _parts(tree)
+    for _, expectation in _items(tree, "expect"):
+        that = expectation.mapping.get("that")
+        found = re.match(r"\s*(\w+)\.utilization\b", that.text) if that and known else None
+        if that and found and found[1] in PARTS and found[1] not in known:
+            message = f"no component '{found[1]}' in this node; it has: {', '.join(known)}"
+            yield Problem("unknown-component", message, that.spot)
+
+
+def _recorded_on(tree: Node, catalog: Catalog) -> Iterator[Problem]:
+    device = _at(tree, "workload", "recorded_on", "device")
+    if device is None or not isinstance(device.value, str):
+        return
+    known = (*catalog.names("gpu"), *catalog.names("host"))
+    if device.value not in known:
+        hint = nearest(device.value, known)
+        message = f"no gpu or host model named '{device.value}'{hint}; see: foretrace catalog"
+        yield Problem("unknown-model", message, device.spot)
+
+
+def _memory(tree: Node) -> Iterator[Problem]:
+    """State that is kept in a memory that is not fitted."""
+    where = _at(tree, "placement", "optimizer_state")
+    if where is None or where.value not in ("cxl", "host"):
+        return
+    part = "cxl" if where.value == "cxl" else "host"
+    node = _at(tree, "cluster", "node", part)
+    size = node.mapping.get("size") if node else None
+    if node is None or (size is not None and re.fullmatch(r"0(\.0*)?(\s.*)?", size.text)):
+        path: Path = ("cluster", "node", part)
+        message = f"'{where.value}' is not fitted; give {'.'.join(map(str, path))} a size"
+        yield Problem("not-fitted", message, where.spot)

@@ -1,0 +1,182 @@
+"""A checked description: immutable, SI floats, every value with who decided it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from .problems import Problem
+from .tree import Plain, Source
+
+if TYPE_CHECKING:
+    from .binding import Binding
+    from .schema import Section
+    from .sections.cluster import Cluster
+    from .sections.cost import Cost
+    from .sections.expect import Expectation
+    from .sections.placement import Placement
+    from .sections.report import ReportSection
+    from .sections.run import Run
+    from .sections.what_if import Variant
+    from .sections.workload import Workload
+
+BASE = "base"
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Who decided a value.
+
+    Parameters
+    ----------
+    text : as written
+    layer : ``default``, ``catalog``, ``extends``, ``scenario``, ``--set`` or ``variant NAME``
+    where : file, line and column; "" for defaults
+    source : where the number comes from, if that is said
+    """
+
+    text: str
+    layer: str
+    where: str = ""
+    source: Source | None = None
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A checked description of what to simulate; made by ``load``.
+
+    Parameters
+    ----------
+    model : the checked sections
+    plain : what it takes to load it again: see ``resolved``
+    origins : who decided each value, by dotted path
+    variant : ``base``, or a name of ``what_if``
+    others : the scenarios of ``what_if``, in order
+    warnings : legal, and probably wrong
+    file : as the user named it
+    """
+
+    model: Section
+    plain: Plain = field(repr=False)
+    origins: Mapping[str, Origin] = field(repr=False)
+    variant: str = BASE
+    others: tuple[Scenario, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+    file: str = ""
+
+    def section(self, key: str) -> Any:
+        """What stands under a key at the top, checked; None where it is absent."""
+        return getattr(self.model, key)
+
+    @property
+    def name(self) -> str:
+        """Names the folder of its runs."""
+        return str(self.section("name"))
+
+    @property
+    def question(self) -> str:
+        """What the answer is for; "" for none."""
+        return str(self.section("question")).strip()
+
+    @property
+    def workload(self) -> Workload:
+        """What is run."""
+        workload: Workload = self.section("workload")
+        return workload
+
+    @property
+    def cluster(self) -> Cluster:
+        """The machines."""
+        cluster: Cluster = self.section("cluster")
+        return cluster
+
+    @property
+    def backends(self) -> Mapping[str, Binding]:
+        """Who answers for which components, by name or glob; see ``binding.matching``."""
+        backends: Mapping[str, Binding] = self.section("backends")
+        return backends
+
+    @property
+    def placement(self) -> Placement:
+        """What is kept where."""
+        placement: Placement = self.section("placement")
+        return placement
+
+    @property
+    def what_if(self) -> tuple[Variant, ...]:
+        """The differences as written; their scenarios are ``variants()``."""
+        what_if: tuple[Variant, ...] = self.section("what_if")
+        return what_if
+
+    @property
+    def expect(self) -> tuple[Expectation, ...]:
+        """What must hold."""
+        expect: tuple[Expectation, ...] = self.section("expect")
+        return expect
+
+    @property
+    def cost(self) -> Cost | None:
+        """What things cost, if that is said."""
+        cost: Cost | None = self.section("cost")
+        return cost
+
+    @property
+    def run(self) -> Run:
+        """How it is run."""
+        run: Run = self.section("run")
+        return run
+
+    @property
+    def report(self) -> ReportSection:
+        """What the report shows."""
+        report: ReportSection = self.section("report")
+        return report
+
+    def variants(self) -> tuple[Scenario, ...]:
+        """Itself as ``base``, then each of ``what_if``."""
+        return (self, *self.others)
+
+    def resolved(self) -> Plain:
+        """All of it as plain values, ready for YAML: loads again to the same scenario.
+
+        Files have absolute paths, defaults are written out, and the catalog entries that are
+        used stand under ``catalog`` with their sources.
+        """
+        return json.loads(json.dumps(self.plain))
+
+    def digest(self) -> str:
+        """SHA-256 of everything that can change the answer; files count by name only."""
+        told = self.resolved()
+        for key in ("question", "report"):
+            told.pop(key, None)
+        trace = told.get("workload", {}).get("trace")
+        if trace:
+            told["workload"]["trace"] = os.path.basename(trace)
+        text = json.dumps({"variant": self.variant, **told}, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def settings(self) -> dict[str, Any]:
+        """Every checked value in SI, by dotted path of the section models; for tables."""
+        return flat(self.model)
+
+
+def flat(value: Any, path: str = "") -> dict[str, Any]:
+    """Nested models, mappings and sequences as one mapping of dotted paths."""
+    from pydantic import BaseModel
+
+    if isinstance(value, BaseModel):
+        inner = {f.alias or k: getattr(value, k) for k, f in type(value).model_fields.items()}
+    elif isinstance(value, Mapping):
+        inner = dict(value)
+    elif isinstance(value, tuple | list):
+        inner = {str(i): v for i, v in enumerate(value)}
+    else:
+        return {path: value}
+    found: dict[str, Any] = {}
+    for key, below in inner.items():
+        found |= flat(below, f"{path}.{key}".lstrip("."))
+    return found

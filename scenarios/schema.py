@@ -1,0 +1,147 @@
+"""Which sections a scenario has: each is a model that registers itself under its key.
+
+A section that nobody registered is an unknown key, so later work adds one without editing the
+loader: a module in ``sections/``, or one that an installed package names as its entry point
+``foretrace.sections``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, create_model, model_validator
+
+T = TypeVar("T")
+REQUIRED: Any = ...
+Many = Annotated[tuple[T, ...], Field(strict=False)]
+"""A list in the file, a tuple in Python."""
+
+
+class Section(BaseModel):
+    """A mapping of a scenario: unknown keys are errors, nothing is converted silently.
+
+    The text under each field is what ``explain`` and editors show.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _note_keys(cls, data: Any, info: ValidationInfo) -> Any:
+        """Leave word of the keys known here, for messages."""
+        if info.context is not None and isinstance(data, dict):
+            info.context[id(data)] = cls.keys()
+        return data
+
+    @classmethod
+    def keys(cls) -> tuple[str, ...]:
+        """The keys that it takes."""
+        return tuple(f.alias or name for name, f in cls.model_fields.items())
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A key at the top of a scenario.
+
+    Parameters
+    ----------
+    annotation : type of its value
+    default : value where the key is absent; ``REQUIRED`` for none
+    help : one sentence
+    inherited : does ``extends`` bring it along
+    files : keys below it that name files, relative to the file that says so
+    """
+
+    annotation: Any
+    default: Any
+    help: str
+    inherited: bool
+    files: tuple[str, ...]
+
+
+SECTIONS: dict[str, Entry] = {}
+
+
+def register(
+    key: str,
+    annotation: Any,
+    default: Any = None,
+    *,
+    help: str = "",
+    inherited: bool = True,
+    files: tuple[str, ...] = (),
+) -> None:
+    """Add a key to the top of every scenario.
+
+    Parameters
+    ----------
+    key : as in the file
+    annotation : a Section, or any type that pydantic checks
+    default : value where the key is absent; ``REQUIRED`` for none
+    help : one sentence; a Section's docstring unless said
+    inherited : does ``extends`` bring it along
+    files : keys below it that name files, relative to the file that says so
+
+    Raises
+    ------
+    ValueError
+        The key is taken.
+    """
+    if key in SECTIONS:
+        raise ValueError(f"two sections are named {key!r}")
+    told = help or (getattr(annotation, "__doc__", "") or "").strip().split("\n")[0]
+    SECTIONS[key] = Entry(annotation, default, told, inherited, files)
+    root.cache_clear()
+
+
+def unregister(key: str) -> None:
+    """Take a key away again; for tests."""
+    del SECTIONS[key]
+    root.cache_clear()
+
+
+@cache
+def root() -> type[Section]:
+    """The model of a whole scenario, of the sections registered by now."""
+    _import_sections()
+    fields: dict[str, Any] = {
+        key: (
+            entry.annotation | None if entry.default is None else entry.annotation,
+            Field(entry.default, description=entry.help or None),
+        )
+        for key, entry in SECTIONS.items()
+    }
+    return create_model("Scenario", __base__=Section, **fields)
+
+
+@cache
+def _import_sections() -> None:
+    """Run every registration: our own modules by name, then those of installed packages."""
+    from importlib.metadata import entry_points
+
+    from . import sections
+
+    for module in pkgutil.iter_modules(sections.__path__):
+        importlib.import_module(f"{sections.__name__}.{module.name}")
+    for point in entry_points(group="foretrace.sections"):
+        point.load()
+
+
+def json_schema() -> dict[str, Any]:
+    """What editors check and complete with, installed sections and backends included.
+
+    Examples
+    --------
+    >>> sorted(json_schema()["required"])
+    ['cluster', 'foretrace', 'name', 'workload']
+    """
+    schema = root().model_json_schema()
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    schema["title"] = "foretrace scenario"
+    return schema

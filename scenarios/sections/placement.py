@@ -1,0 +1,19 @@
+"""``placement``: what is kept where, and which rank runs on which GPU."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from ..schema import Many, Section, register
+
+
+class Placement(Section):
+    """What is kept where."""
+
+    optimizer_state: Literal["hbm", "host", "cxl", "auto"] = "hbm"
+    """Memory that holds the optimizer's state; ``auto`` is solved for."""
+    ranks: Many[str] | None = None
+    """Component of each rank, ``node0.gpu0`` …; rank r on the r-th GPU unless said."""
+
+
+register("placement", Placement, Placement())

@@ -1,0 +1,28 @@
+"""``run``: how the simulation is run."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from ...sim.units import Seconds
+from ..schema import Section, register
+
+
+class Run(Section):
+    """How the simulation is run."""
+
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    """Of every draw; the same seed gives the same answer."""
+    replicas: Annotated[int, Field(ge=1, le=10_000)] = 1
+    """Seeded runs that the jitter interval comes from."""
+    engine: Literal["core", "reference"] = "core"
+    """Compiled, or the plain SimPy program that defines what is right."""
+    workers: Annotated[str, Field(pattern=r"^(local(:\d+)?|dask://.+|ray://.+)$")] = "local"
+    """Where points run: local, local:N, dask://HOST:PORT."""
+    time_limit: Seconds | None = None
+    """Wall time after which a run is given up."""
+
+
+register("run", Run, Run())

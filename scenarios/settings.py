@@ -1,0 +1,99 @@
+"""A constructor is a schema: keyword names, units and defaults, read from its signature once."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import re
+from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+
+from pydantic import Field, create_model
+
+from ..sim.backend import BACKENDS, Backend
+from .schema import REQUIRED, Section
+
+HOMES = ("models", "hil")
+
+
+@cache
+def known_backends() -> Mapping[str, type[Backend]]:
+    """Every backend there is, by the name that scenarios use; imports those who register.
+
+    >>> "roofline" in known_backends()
+    True
+    """
+    package = __package__.rpartition(".")[0]
+    for home in HOMES:
+        parent = importlib.import_module(f"{package}.{home}")
+        for module in pkgutil.walk_packages(parent.__path__, f"{parent.__name__}."):
+            importlib.import_module(module.name)
+    for point in entry_points(group="foretrace.backends"):
+        point.load()
+    return BACKENDS
+
+
+@cache
+def settings_of(name: str, *, optional: bool = False) -> type[Section]:
+    """The model of a backend's keyword arguments.
+
+    Parameters
+    ----------
+    name : str
+        Of the backend; its ``__init__`` is read, its docstring gives the help texts.
+    optional : bool
+        Leave everything out that is not given, defaults too.
+
+    Examples
+    --------
+    >>> settings_of("link").keys()
+    ('bandwidth', 'latency', 'efficiency', 'overhead')
+    """
+    cls = known_backends()[name]
+    hints = get_type_hints(getattr(cls, "__init__"), include_extras=True)  # noqa: B009  mypy
+    told = help_of(cls)
+    fields: dict[str, Any] = {}
+    for key, parameter in inspect.signature(cls).parameters.items():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue
+        annotation = _readable(hints.get(key, Any))
+        default = REQUIRED if parameter.default is parameter.empty else parameter.default
+        if optional:
+            annotation, default = annotation | None, None
+        fields[key] = (annotation, Field(default, description=told.get(key)))
+    return create_model(cls.__name__, __base__=Section, __doc__=inspect.getdoc(cls), **fields)
+
+
+def _readable(annotation: Any) -> Any:
+    """An annotation as a file can give it: lists for sequences, text for paths."""
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if annotation is Path:
+        return Annotated[Path, Field(strict=False)]
+    if origin in (tuple, list) or (origin and getattr(origin, "__name__", "") == "Sequence"):
+        return Annotated[annotation, Field(strict=False)]
+    if type(None) in inner:
+        rest = [_readable(a) for a in inner if a is not type(None)]
+        return Union[*rest, None]
+    return annotation
+
+
+def help_of(cls: type) -> dict[str, str]:
+    """The help text of each parameter, from a numpydoc docstring.
+
+    >>> help_of(known_backends()["link"])["latency"]
+    'To cross it once.'
+    """
+    doc = inspect.getdoc(cls) or ""
+    section = re.search(r"^Parameters\n-+\n(.*?)(?=^\S[^\n]*\n-{3,}$|\Z)", doc, re.M | re.S)
+    found: dict[str, str] = {}
+    names: list[str] = []
+    for line in section[1].splitlines() if section else []:
+        if line and not line.startswith(" "):
+            names = [n.strip() for n in line.partition(" : ")[0].split(",")]
+        for name in names if line.startswith(" ") else ():
+            found[name] = f"{found.get(name, '')} {line.strip()}".strip()
+    return found

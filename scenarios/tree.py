@@ -1,0 +1,202 @@
+"""A description as a tree in which every value knows where it was written.
+
+Layers (catalog, extended scenario, scenario, ``--set``) are trees; a scenario is their merge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from .problems import Spot
+
+Path = tuple[str | int, ...]
+Value = Mapping[str, "Node"] | tuple["Node", ...] | str | int | float | bool | None
+Plain = Any  # dict, list or scalar, as YAML has them
+
+KINDS = ("measured", "fitted", "datasheet", "assumed")
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a number comes from.
+
+    Parameters
+    ----------
+    kind : ``measured``, ``fitted``, ``datasheet`` or ``assumed``
+    where : a machine, a document and table, a reason
+    date : as written
+    error : of a fit or measurement, as written
+    """
+
+    kind: str
+    where: str = ""
+    date: str = ""
+    error: str = ""
+
+    def facts(self) -> dict[str, str]:
+        """What is known of it, as the catalog writes it."""
+        return {k: v for k, v in vars(self).items() if v}
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """A mapping, a list or a scalar, and where it stands.
+
+    Parameters
+    ----------
+    value : mapping, tuple or scalar
+    spot : of the value
+    key : of ``key: value``; None in lists and at the top
+    text : of a scalar, as written
+    layer : who decided it: ``catalog``, ``extends``, ``scenario``, ``--set``, ``variant NAME``
+    source : where the number comes from, if it is said
+    """
+
+    value: Value
+    spot: Spot
+    key: Spot | None = None
+    text: str = ""
+    layer: str = "scenario"
+    source: Source | None = None
+
+    @property
+    def mapping(self) -> Mapping[str, Node]:
+        """Its keys, if it has any."""
+        return self.value if isinstance(self.value, Mapping) else {}
+
+    @property
+    def items(self) -> tuple[Node, ...]:
+        """Its list items, if it has any."""
+        return self.value if isinstance(self.value, tuple) else ()
+
+    @property
+    def label(self) -> Spot:
+        """Where to point when the key is at fault."""
+        return self.key or self.spot
+
+    def __getitem__(self, part: str | int) -> Node:
+        if isinstance(part, int):
+            return self.items[part]
+        return self.mapping[part]
+
+    def has(self, part: str | int) -> bool:
+        """Is there such a key or item."""
+        return 0 <= part < len(self.items) if isinstance(part, int) else part in self.mapping
+
+
+def plain(node: Node) -> Plain:
+    """Without places."""
+    if isinstance(node.value, Mapping):
+        return {k: plain(n) for k, n in node.value.items()}
+    if isinstance(node.value, tuple):
+        return [plain(n) for n in node.value]
+    return node.value
+
+
+def find(node: Node, path: Path) -> Node | None:
+    """The node at a path; None where there is none."""
+    for part in path:
+        if not node.has(part):
+            return None
+        node = node[part]
+    return node
+
+
+def deepest(node: Node, path: Path) -> tuple[Node, Path]:
+    """As far down a path as the tree goes, and what is left of it."""
+    for depth, part in enumerate(path):
+        if not node.has(part):
+            return node, path[depth:]
+        node = node[part]
+    return node, ()
+
+
+def leaves(node: Node, path: Path = ()) -> Iterator[tuple[Path, Node]]:
+    """Every scalar and empty container, with its path."""
+    parts = node.mapping.items() or enumerate(node.items)
+    empty = True
+    for part, below in parts:
+        empty = False
+        yield from leaves(below, (*path, part))
+    if empty:
+        yield path, node
+
+
+def merge(lower: Node, upper: Node) -> Node:
+    """Mappings merge, everything else is replaced by the upper layer.
+
+    A mapping that names another ``use`` (a backend) replaces the lower one whole: settings of
+    one backend mean nothing to another.
+    """
+    if not isinstance(lower.value, Mapping) or not isinstance(upper.value, Mapping):
+        return upper
+    if _names_another(lower.value, upper.value, "use"):
+        return upper
+    below = lower.value
+    merged = {k: merge(below[k], n) if k in below else n for k, n in upper.value.items()}
+    return replace(upper, value=merged | {k: n for k, n in below.items() if k not in merged})
+
+
+def _names_another(lower: Mapping[str, Node], upper: Mapping[str, Node], key: str) -> bool:
+    return key in lower and key in upper and lower[key].value != upper[key].value
+
+
+def put(root: Node, path: Path, leaf: Node) -> Node:
+    """The tree with something merged in at a path; missing mappings on the way are made.
+
+    Raises
+    ------
+    LookupError
+        The path leads through a value, or past the end of a list; its argument is how far
+        it led.
+    """
+    if not path:
+        return merge(root, leaf)
+    part, rest = path[0], path[1:]
+    if isinstance(root.value, tuple):
+        if not isinstance(part, int) or not root.has(part):
+            raise LookupError(path)
+        changed = [put(n, rest, leaf) if i == part else n for i, n in enumerate(root.value)]
+        return replace(root, value=tuple(changed))
+    if not isinstance(root.value, Mapping) or not isinstance(part, str):
+        raise LookupError(path)
+    below = root.value.get(part)
+    if below is None or (below.value is None and rest):
+        below = replace(leaf, value={}, text="") if rest else None
+    new = leaf if below is None else put(below, rest, leaf)
+    return replace(root, value={**root.value, part: new})
+
+
+def without(root: Node, keys: tuple[str, ...]) -> Node:
+    """A mapping less some keys."""
+    return replace(root, value={k: n for k, n in root.mapping.items() if k not in keys})
+
+
+def relabel(node: Node, layer: str) -> Node:
+    """The same tree as the work of another layer."""
+    if isinstance(node.value, Mapping):
+        value: Value = {k: relabel(n, layer) for k, n in node.value.items()}
+    elif isinstance(node.value, tuple):
+        value = tuple(relabel(n, layer) for n in node.value)
+    else:
+        value = node.value
+    return replace(node, value=value, layer=layer)
+
+
+def dotted(path: Path) -> str:
+    """A path as a user writes it."""
+    return ".".join(map(str, path))
+
+
+def made(value: Plain, spot: Spot, layer: str) -> Node:
+    """A tree of plain values, all from one place."""
+    if isinstance(value, Mapping):
+        inner: Value = {str(k): made(v, spot, layer) for k, v in value.items()}
+    elif isinstance(value, list | tuple):
+        inner = tuple(made(v, spot, layer) for v in value)
+    else:
+        inner = value
+    text = "" if isinstance(inner, Mapping | tuple) else str(value)
+    return Node(inner, spot, spot, text, layer)
