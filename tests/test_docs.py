@@ -68,3 +68,14 @@ def test_links_of_page_lead_somewhere(page):
     targets = re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", page.read_text())
     broken = [t for t in targets if not os.path.exists(page.parent / t)]
     assert broken == []
+
+
+def test_pages_that_the_code_names_exist():
+    named = {
+        (page, file)
+        for file in ROOT.rglob("*.py")
+        if not any(part.startswith(".") for part in file.relative_to(ROOT).parts)
+        for page in re.findall(r"``(docs/[\w/.-]+)``", file.read_text())
+        if not (ROOT / page).is_file()
+    }
+    assert named == set()
