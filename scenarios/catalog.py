@@ -13,76 +13,103 @@ variable ``FORETRACE_CATALOG`` and wins, and so does ``catalog:`` in a scenario.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from functools import cache
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 from pathlib import Path as File
 
-from .document import read
+from .document import parse, text_of
 from .parts import KINDS
-from .problems import Problem, nearest
-from .tree import Node, leaves, relabel
+from .problems import InvalidScenarioError, Problem, Spot, nearest
+from .tree import Node, find, leaves, relabel
 
 OURS = File(__file__).parent.parent / "models" / "catalog"
 VARIABLE = "FORETRACE_CATALOG"
 
-Entries = Mapping[str, Mapping[str, Node]]  # by kind and name
+
+@dataclass(frozen=True)
+class Sheet:
+    """A catalog file, read when something in it is asked for."""
+
+    file: File
+    shown: str
+
+    @cached_property
+    def text(self) -> str:
+        """All of it."""
+        return text_of(self.file, self.shown)
+
+    @cached_property
+    def tree(self) -> Node:
+        """Kinds to names to settings.
+
+        Raises
+        ------
+        InvalidScenarioError
+            No YAML, an unknown kind, or a value without a source.
+        """
+        tree = parse(self.text, self.shown, "catalog")
+        if problems := faults(tree):
+            raise InvalidScenarioError(problems)
+        return tree
 
 
 @dataclass(frozen=True)
 class Catalog:
-    """Parts by kind and name.
+    """Parts by kind and name; what is said later wins.
+
+    Parameters
+    ----------
+    sheets : files
+    own : kinds to names to settings, of a scenario itself
 
     Examples
     --------
-    >>> Catalog().names("nic")
-    ()
+    >>> "h100-sxm5-80g" in installed().names("gpu")
+    True
     """
 
-    entries: Entries = field(default_factory=dict)
+    sheets: tuple[Sheet, ...] = ()
+    own: Node | None = None
 
     def names(self, kind: str) -> tuple[str, ...]:
         """All parts of a kind."""
-        return tuple(sorted(self.entries.get(kind, {})))
+        trees = [*(s.tree for s in self.sheets), *((self.own,) if self.own else ())]
+        found = {n for t in trees if t.has(kind) for n in t[kind].mapping}
+        return tuple(sorted(found))
 
     def entry(self, kind: str, name: str) -> Node | None:
         """What is known of a part; None for an unknown one."""
-        return self.entries.get(kind, {}).get(name)
+        found = find(self.own, (kind, name)) if self.own else None
+        likely = (s.tree for s in reversed(self.sheets) if name in s.text)
+        return found or next((n for t in likely if (n := find(t, (kind, name)))), None)
 
-    def beside(self, tree: Node) -> Catalog:
-        """Itself and the parts of one more tree, which win."""
-        merged = {kind: dict(parts) for kind, parts in self.entries.items()}
-        for kind, parts in tree.mapping.items():
-            for name, part in parts.mapping.items():
-                merged.setdefault(kind, {})[name] = relabel(part, "catalog")
-        return Catalog(merged)
+    def beside(self, own: Node) -> Catalog:
+        """The same with the parts that a scenario has of its own."""
+        return replace(self, own=relabel(own, "catalog"))
 
 
-def installed(directories: Iterable[str | File] = ()) -> Catalog:
+def installed(directories: Iterable[str] = ()) -> Catalog:
     """Our catalog, then those of ``FORETRACE_CATALOG``, then the given directories.
 
     Raises
     ------
     InvalidScenarioError
-        A file that is no YAML, or a value without a source.
+        A directory that is not there.
     """
     theirs = [d for d in os.environ.get(VARIABLE, "").split(os.pathsep) if d]
-    return _installed(tuple(map(str, (OURS, *theirs, *directories))))
+    sheets = [s for d in (str(OURS), *theirs, *directories) for s in _sheets(d)]
+    return Catalog(tuple(sheets))
 
 
 @cache
-def _installed(directories: tuple[str, ...]) -> Catalog:
-    from .problems import InvalidScenarioError
-
-    catalog, problems = Catalog(), []
-    for file in (f for d in directories for f in sorted(File(d).glob("*.yaml"))):
-        shown = f"foretrace:catalog/{file.name}" if file.parent == OURS else str(file)
-        tree = read(file, shown, "catalog")
-        problems += faults(tree)
-        catalog = catalog.beside(tree)
-    if problems:
-        raise InvalidScenarioError(problems)
-    return catalog
+def _sheets(directory: str) -> tuple[Sheet, ...]:
+    folder = File(directory)
+    if not folder.is_dir():
+        message = f"no catalog directory '{directory}'; make it, or correct {VARIABLE}"
+        raise InvalidScenarioError([Problem("unreadable", message, Spot(directory))])
+    prefix = "foretrace:catalog" if folder == OURS else directory
+    return tuple(Sheet(f, f"{prefix}/{f.name}") for f in sorted(folder.glob("*.yaml")))
 
 
 def faults(tree: Node) -> list[Problem]:

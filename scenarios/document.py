@@ -34,7 +34,7 @@ def read(file: File, shown: str = "", layer: str = "scenario") -> Node:
         Not there, not text, not YAML, or YAML with traps.
     """
     name = shown or str(file)
-    return parse(_text(file, name), name, layer)
+    return parse(text_of(file, name), name, layer)
 
 
 def parse(text: str, file: str = "<text>", layer: str = "scenario") -> Node:
@@ -53,7 +53,14 @@ def parse(text: str, file: str = "<text>", layer: str = "scenario") -> Node:
     return tree
 
 
-def _text(file: File, name: str) -> str:
+def text_of(file: File, name: str) -> str:
+    """The text of a file.
+
+    Raises
+    ------
+    InvalidScenarioError
+        Not there, too large, not UTF-8.
+    """
     try:
         raw = file.read_bytes()
     except OSError as error:
@@ -207,7 +214,7 @@ class _Reader:
             message = f"a source needs a kind, one of: {', '.join(KINDS)}"
             self.problems.append(Problem("source", message, (kind or node).spot))
         else:
-            return Source(**{k: n.text for k, n in node.mapping.items()})
+            return Source(**{k: n.text for k, n in node.mapping.items() if n.value is not None})
         return None
 
 

@@ -68,10 +68,10 @@ def loads(
 
     Examples
     --------
-    >>> loads("foretrace: 1")
-    Traceback (most recent call last):
-    foretrace.scenarios.problems.InvalidScenarioError: error 'name' is missing
-    ...
+    >>> head, machines = "foretrace: 1, name: t", "cluster: {nodes: 2, node: {gpu: {}}}"
+    >>> tiny = f"{{{head}, workload: {{trace: t.json}}, {machines}}}"
+    >>> loads(tiny, set=["cluster.nodes=4"]).cluster.nodes
+    4
     """
     tree = _extended(parse(text, file), file, ())
     return _checked(tree, file, set, installed(map(str, catalogs)))

@@ -14,9 +14,9 @@ NAMED = (("backends",), ("cluster", "override"))  # mappings whose keys are comp
 
 
 def path_of(tree: Node, text: str) -> Path:
-    r"""A dotted path as the tree has it; names of components hold dots themselves.
+    """A dotted path as the tree has it; names of components hold dots themselves.
 
-    >>> tree = parse("backends: {node*.gpu*: {use: link}}\\na: [{b: 1}]")
+    >>> tree = parse("{backends: {node*.gpu*: {use: link}}, a: [{b: 1}]}")
     >>> path_of(tree, "backends.node*.gpu*.latency"), path_of(tree, "a.0.b")
     (('backends', 'node*.gpu*', 'latency'), ('a', 0, 'b'))
     """
