@@ -1,0 +1,197 @@
+"""The same training step on more (or fewer) data-parallel ranks.
+
+A new rank does what the recorded rank at its place does; replica d does what recorded replica
+``d mod D`` did.  A collective over all replicas becomes one over all new ones, a collective
+within a replica is copied with it.  How long the larger collectives take is the fabric's answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...sim.csr import Csr
+from ...sim.errors import TraceError
+from ...sim.graph import Explicit, Graph, Places
+from ...sim.ops import Kind
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How ranks are numbered: tensor fastest, then data, then pipeline (Megatron's default)."""
+
+    tensor: int = 1
+    data: int = 1
+    pipeline: int = 1
+
+    @property
+    def ranks(self) -> int:
+        """Ranks in all."""
+        return self.tensor * self.data * self.pipeline
+
+    def replica(self, rank: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Which data-parallel replica a rank belongs to.
+
+        >>> Layout(tensor=2, data=2).replica(np.arange(4)).tolist()
+        [0, 0, 1, 1]
+        """
+        return np.asarray(rank // self.tensor % self.data, np.int32)
+
+    def moved(self, rank: NDArray[np.int32], replica: int, data: int) -> NDArray[np.int32]:
+        """The same place in another replica of a layout with ``data`` replicas."""
+        tensor, stage = rank % self.tensor, rank // (self.tensor * self.data)
+        return np.asarray(tensor + self.tensor * (replica + data * stage), np.int32)
+
+
+def scale(graph: Graph, layout: Layout, data: int) -> Graph:
+    """Resize the data-parallel groups of a recorded graph to ``data`` replicas.
+
+    Raises
+    ------
+    TraceError
+        Ranks that do not fit the layout, or a collective over some replicas but not all.
+
+    Examples
+    --------
+    >>> from foretrace.sim.graph import Builder, Member
+    >>> from foretrace.sim.ops import Kind
+    >>> build = Builder("pair")
+    >>> work = [build.op(Kind.COMPUTE, rank=r, duration=1.0) for r in range(2)]
+    >>> _ = build.collective([Member(r, 1, (work[r],)) for r in range(2)], bytes=4e6)
+    >>> wide = scale(build.graph(), Layout(data=2), 8)
+    >>> wide.ranks, len(wide), wide.explicit.members.counts.tolist()[-1]
+    (8, 9, 8)
+    """
+    if graph.ranks != layout.ranks:
+        raise TraceError(
+            f"{graph.name}: {graph.ranks} ranks were recorded, but tensor {layout.tensor} x data "
+            f"{layout.data} x pipeline {layout.pipeline} is {layout.ranks}; correct "
+            "workload.recorded_on.parallel"
+        )
+    return _Scaled(graph, layout, data).graph()
+
+
+class _Scaled:
+    """Copies of the recorded replicas, joined where all of them meet."""
+
+    def __init__(self, graph: Graph, layout: Layout, data: int):
+        self.source, self.layout, self.data = graph, layout, data
+        self.block = graph.explicit
+        self.copies = -(-data // layout.data)
+        self.joint = self._joint()
+        n = len(self.block)
+        own = np.flatnonzero(~self.joint)
+        replica = layout.replica(self.block.ops.rank)
+        self.row = np.full((self.copies, n), -1, np.int64)  # of each op in each copy
+        base = 0
+        for c in range(self.copies):
+            kept = own[replica[own] + c * layout.data < data]
+            self.row[c, kept] = base + np.arange(len(kept))
+            base += len(kept)
+        self.row[:, self.joint] = base + np.arange(int(self.joint.sum()))
+        self.total = base + int(self.joint.sum())
+
+    def _joint(self) -> NDArray[np.bool_]:
+        """(n,) collectives over all replicas."""
+        members = self.block.members
+        replica = self.layout.replica(members.values)
+        pairs = np.unique(np.stack([members.owner, replica], axis=1), axis=0)
+        spans = np.bincount(pairs[:, 0], minlength=len(self.block))
+        partial = np.flatnonzero((spans > 1) & (spans < self.layout.data))
+        if len(partial):
+            row = int(partial[0])
+            raise TraceError(
+                f"{self.source.name}: op {row} ({self.source.label(row).name}) joins {spans[row]} "
+                f"of {self.layout.data} data-parallel replicas; it cannot be resized"
+            )
+        return np.asarray((spans > 1) & (self.block.ops.kind == Kind.COLLECTIVE))
+
+    def graph(self) -> Graph:
+        """All copies."""
+        block = self.block
+        source = np.zeros(self.total, np.int64)
+        copy = np.zeros(self.total, np.int64)
+        for c in reversed(range(self.copies)):
+            rows = np.flatnonzero(self.row[c] >= 0)
+            source[self.row[c, rows]], copy[self.row[c, rows]] = rows, c
+        rank = self._rank(block.ops.rank[source], copy)
+        peer = np.where(block.peer[source] >= 0, self._rank(block.peer[source], copy), -1)
+        places, place = self._places()
+        made = Explicit(
+            block.ops.take(source).replace(rank=rank),
+            self._successors(place),
+            places,
+            block.release[source],
+            peer.astype(np.int32),
+        )
+        return replace(
+            self.source,
+            blocks=(made,),
+            streams=self._streams(),
+            facts={**self.source.facts, "scaled_to_data": self.data},
+        )
+
+    def _rank(self, rank: NDArray[np.int32], copy: NDArray[np.int64]) -> NDArray[np.int32]:
+        replica = self.layout.replica(rank) + copy * self.layout.data
+        tensor = rank % self.layout.tensor
+        stage = rank // (self.layout.tensor * self.layout.data)
+        return np.asarray(tensor + self.layout.tensor * (replica + self.data * stage), np.int32)
+
+    def _places(self) -> tuple[Places, NDArray[np.int64]]:
+        """Further places of all collectives; and where each place of each copy went."""
+        block, n = self.block, len(self.block)
+        op = block.op_of_place
+        found = []  # copy, old place, new op, rank
+        for c in range(self.copies):
+            kept = self.layout.replica(block.rank) + c * self.layout.data < self.data
+            first = np.arange(len(op)) < n
+            further = np.flatnonzero(kept & (~first | (self.joint[op] & (c > 0))))
+            found.append(
+                np.stack(
+                    [
+                        np.full(len(further), c),
+                        further,
+                        self.row[c, op[further]],
+                        self._rank(block.rank[further], np.full(len(further), c)),
+                    ],
+                    axis=1,
+                )
+            )
+        table = np.concatenate(found)
+        table = table[np.lexsort((table[:, 3], table[:, 2]))]
+        place = np.full((self.copies, len(op)), -1, np.int64)
+        for c in range(self.copies):
+            own = self.row[c] >= 0
+            if c:
+                own &= ~self.joint
+            place[c, :n][own] = self.row[c][own]
+        place[table[:, 0], table[:, 1]] = self.total + np.arange(len(table))
+        stream = block.stream[table[:, 1]]
+        return (
+            Places(table[:, 2].astype(np.int32), table[:, 3].astype(np.int32), stream),
+            place,
+        )
+
+    def _successors(self, place: NDArray[np.int64]) -> Csr:
+        block = self.block
+        pairs = []
+        for c in range(self.copies):
+            source = self.row[c, block.successors.owner]
+            target = place[c, block.successors.values]
+            there = (source >= 0) & (target >= 0)
+            pairs.append(np.stack([source[there], target[there]], axis=1))
+        table = np.unique(np.concatenate(pairs), axis=0)
+        return Csr.from_pairs(table[:, 0], table[:, 1], self.total)
+
+    def _streams(self) -> Mapping[tuple[int, int], str]:
+        found = {}
+        for c in range(self.copies):
+            for (rank, stream), kind in self.source.streams.items():
+                one = np.array([rank], np.int32)
+                replica = int(self.layout.replica(one)[0]) + c * self.layout.data
+                if replica < self.data:
+                    found[int(self.layout.moved(one, replica, self.data)[0]), stream] = kind
+        return found
