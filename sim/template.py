@@ -122,10 +122,7 @@ class Template:
         """(families, programs) collectives of each family in each program."""
         families = len(self.groups)
         return np.array(
-            [
-                [int((p.family[~p.own] == f).sum()) for p in self.programs]
-                for f in range(families)
-            ],
+            [[int((p.family[~p.own] == f).sum()) for p in self.programs] for f in range(families)],
             np.int64,
         ).reshape(families, len(self.programs))
 
@@ -237,9 +234,7 @@ class _Expansion:
             rows[at] = self.family_base[f] + first + np.arange(len(at))
         return rows
 
-    def _places(
-        self, rows: list[NDArray[np.int64]]
-    ) -> tuple[Places, dict[tuple[int, int], int]]:
+    def _places(self, rows: list[NDArray[np.int64]]) -> tuple[Places, dict[tuple[int, int], int]]:
         """Further places of collectives, and the place of each (collective, rank)."""
         found: list[tuple[int, int, int]] = []
         place_of: dict[tuple[int, int], int] = {}
