@@ -123,7 +123,7 @@ def main():
         print(f"  on its own rows: {Errors.of(on_rows(fitted[link], rows, rate), seconds)}")
         print(f"  blind on them:   {Errors.of(on_rows(PURE, rows, rate), seconds)}")
     for machine, (link, size, seconds) in eight().items():
-        names = ("in-switch", "ring") if link == "nvlink4" else ("ring", "tree")
+        names = ("in-switch", "ring") if link == "nvlink4" else ("ring",)
         print(machine)
         judge("blind (datasheet)", PURE, names, link, size, seconds)
         judge("fitted on 2 and 4 GPUs", fitted[link], names, link, size, seconds)

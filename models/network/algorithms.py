@@ -46,33 +46,36 @@ class Algorithm:
     in_switch : bool
         Needs a switch that reduces and multicasts.
     posts : messages that a member posts one after the other in a step
+    nested : bool
+        Between nodes only; ``flows`` and ``path`` also take the number of members in a node.
     """
 
     collective: str
     name: str
-    flows: Callable[[int], Flows]
-    path: Callable[[int], Path]
+    flows: Callable[..., Flows]
+    path: Callable[..., Path]
     usable: Callable[[int], bool] = lambda n: n >= 2
     in_switch: bool = False
     posts: Callable[[int], int] = lambda n: 1
+    nested: bool = False
 
-    def steps(self, n: int) -> int:
+    def steps(self, *n: int) -> int:
         """Latencies that add up.
 
         >>> ALGORITHMS["all-reduce"]["ring"].steps(8)
         14
         """
-        return len(self.path(n))
+        return len(self.path(*n))
 
-    def volume(self, n: int) -> float:
+    def volume(self, *n: int) -> float:
         """What the busiest member sends or receives, as a multiple of S.
 
         >>> ALGORITHMS["all-reduce"]["ring"].volume(8)
         1.75
         """
-        source, target, share = self.flows(n)
-        out = np.bincount(source[source != SWITCH], share[source != SWITCH], n)
-        into = np.bincount(target[target != SWITCH], share[target != SWITCH], n)
+        source, target, share = self.flows(*n)
+        out = np.bincount(source[source != SWITCH], share[source != SWITCH], n[0])
+        into = np.bincount(target[target != SWITCH], share[target != SWITCH], n[0])
         return float(max(out.max(), into.max()))
 
 
@@ -196,6 +199,20 @@ def _trees(n: int) -> Flows:
     return _joined(half + [(high, low, share) for low, high, share in half])
 
 
+def _chained_trees(n: int, width: int) -> Flows:
+    """A chain through each node, and the two trees between their first members."""
+    inner = np.arange(n)[np.arange(n) % width > 0]
+    low, high, share = _trees(n // width)
+    whole = np.ones(len(inner))
+    return _joined(
+        [
+            (inner, inner - 1, whole),
+            (inner - 1, inner, whole),
+            (low * width, high * width, share),
+        ]
+    )
+
+
 def _rooted(into: bool) -> Callable[[int], Flows]:
     """Two trees of all but member 0, which gives half of S to the root of each, or gets it."""
 
@@ -259,6 +276,13 @@ def _climb(n: int) -> Path:
     return hops + [(b, a) for a, b in reversed(hops)]
 
 
+def _chained_climb(n: int, width: int) -> Path:
+    """Down the chain of a node, up the tree and back."""
+    chain = [(i, i - 1) for i in range(width - 1, 0, -1)]
+    between = [(a * width, b * width) for a, b in _climb(n // width)]
+    return [*chain, *between, *((b, a) for a, b in reversed(chain))]
+
+
 def _to_root(n: int) -> Path:
     """From the deepest leaf of the tree without member 0 to its root, then to member 0."""
     hops = [(a + 1, b + 1) for a, b in _hops(n - 1)]
@@ -291,6 +315,7 @@ def _others(n: int) -> int:
 ALL = (
     Algorithm("all-reduce", "ring", _ring(lambda n: 2 * (n - 1) / n), _round(2)),
     Algorithm("all-reduce", "tree", _trees, _climb),
+    Algorithm("all-reduce", "chain-tree", _chained_trees, _chained_climb, nested=True),
     Algorithm("all-reduce", "halving-doubling", _doubling(2), _distances(2), power_of_two),
     Algorithm("all-reduce", "two-shot", _pairs(lambda n: 2 / n), _direct(2), posts=_others),
     Algorithm("all-reduce", "one-shot", _pairs(lambda n: 1.0), _direct(1), posts=_others),

@@ -8,7 +8,6 @@ activity that shares all those links with everything else; at ``alpha-beta`` a t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -87,7 +86,7 @@ class Fabric(Backend):
     >>> system = star(4, link, Switch(bandwidth=1e9, latency=0, ports=4))
     >>> ops = Ops.of(kind=Kind.COLLECTIVE, bytes=[1e9], signature=0,
     ...     signatures=("collective:all-reduce fp32[250000000]",))
-    >>> fabric = Fabric(algorithms=["ring"])
+    >>> fabric = Fabric(algorithms=("ring",))
     >>> timing = fabric.timing(ops.asked(system, 12, Csr.of([[0, 1, 2, 3]])))
     >>> round(float(timing.fixed[0]), 9), timing.work.tolist(), timing.usage.weight.tolist()
     (6e-06, [1000000000.0], [1.5, 1.5, 1.5, 1.5, 1.5, 1.5, 1.5, 1.5])
@@ -103,7 +102,7 @@ class Fabric(Backend):
         self,
         *,
         fidelity: str = "flow",
-        algorithms: Sequence[str] = (),
+        algorithms: tuple[str, ...] = (),
         launch: Seconds = 0.0,
         step: Seconds = 0.0,
         efficiency: Ratio = 1.0,
@@ -129,7 +128,7 @@ class Fabric(Backend):
                 reach = efficiency * PAYLOAD[name] if reach is None else reach
                 self.protocols[name] = Protocol(start, each, reach)
         self.fidelity, self.in_switch_efficiency = fidelity, in_switch_efficiency
-        self.algorithms = tuple(algorithms) or names
+        self.algorithms = algorithms or names
         self.source = f"model:fabric {fidelity} launch={launch:.4g} s efficiency={efficiency:.3g}"
         self._ways: dict[tuple[str, Members], list[Way]] = {}
 
@@ -178,6 +177,8 @@ class Fabric(Backend):
         for a in ALGORITHMS[collective].values():
             possible = a.name in self.algorithms and a.usable(len(members))
             if a.in_switch and (self.in_switch_efficiency is None or not together):
+                possible = False
+            if a.nested and not _even(members, system):
                 possible = False
             if possible:
                 found += self._protocols(load(a, members, system))
@@ -252,6 +253,12 @@ def _sizes(name: str, ops: Ops) -> NDArray[np.float64]:
         return np.zeros(len(ops))
     require(ops, "bytes")
     return ops.bytes
+
+
+def _even(members: Members, system: System) -> bool:
+    """Whether the group fills several nodes with equally many members."""
+    counts = Counter(node(m, system) for m in members)
+    return len(counts) > 1 and len(set(counts.values())) == 1
 
 
 def _beta(way: Way, system: System) -> float:

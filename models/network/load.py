@@ -60,17 +60,17 @@ def load(algorithm: Algorithm, members: Members, system: System) -> Load:
     BackendError
         Two members without a route.
     """
-    n = len(members)
     orders = channels(members, system)
-    source, target, share = algorithm.flows(n)
+    shape = (len(members), len(orders)) if algorithm.nested else (len(members),)
+    source, target, share = algorithm.flows(*shape)
     uses: dict[int, float] = {}
     for order in orders:
         for a, b, part in zip(source.tolist(), target.tolist(), share.tolist(), strict=True):
             for c in _crossed(a, b, order, system):
                 uses[c] = uses.get(c, 0.0) + part / len(orders)
-    path = algorithm.path(n)
+    path = algorithm.path(*shape)
     latency = sum(hop(orders[0][a], orders[0][b], system) for a, b in path)
-    latency += (algorithm.posts(n) - 1) * posting(orders[0], system)
+    latency += (algorithm.posts(len(members)) - 1) * posting(orders[0], system)
     return Load(algorithm, len(path), latency, {c: w for c, w in uses.items() if w})
 
 
