@@ -64,8 +64,8 @@ class Fabric(Backend):
     ----------
     fidelity : str
         ``flow``: transfers share links with all others; ``alpha-beta``: each as if alone.
-    algorithms : names, or empty for all
-        Those of ``algorithms.py`` that the library has.
+    algorithms : str
+        Those of ``algorithms.py`` that the library has, ``"ring, chain-tree"``; "" for all.
     launch, step, efficiency : Seconds, Seconds, Ratio
         Start of a collective, what the library adds to the latency of each step, and the share of
         the line rate that large transfers reach.
@@ -86,7 +86,7 @@ class Fabric(Backend):
     >>> system = star(4, link, Switch(bandwidth=1e9, latency=0, ports=4))
     >>> ops = Ops.of(kind=Kind.COLLECTIVE, bytes=[1e9], signature=0,
     ...     signatures=("collective:all-reduce fp32[250000000]",))
-    >>> fabric = Fabric(algorithms=("ring",))
+    >>> fabric = Fabric(algorithms="ring")
     >>> timing = fabric.timing(ops.asked(system, 12, Csr.of([[0, 1, 2, 3]])))
     >>> round(float(timing.fixed[0]), 9), timing.work.tolist(), timing.usage.weight.tolist()
     (6e-06, [1000000000.0], [1.5, 1.5, 1.5, 1.5, 1.5, 1.5, 1.5, 1.5])
@@ -102,7 +102,7 @@ class Fabric(Backend):
         self,
         *,
         fidelity: str = "flow",
-        algorithms: tuple[str, ...] = (),
+        algorithms: str = "",
         launch: Seconds = 0.0,
         step: Seconds = 0.0,
         efficiency: Ratio = 1.0,
@@ -116,7 +116,8 @@ class Fabric(Backend):
     ):
         _known("fidelity", fidelity, FIDELITIES)
         names = tuple(dict.fromkeys(a for way in ALGORITHMS.values() for a in way))
-        for algorithm in algorithms:
+        self.algorithms = tuple(a.strip() for a in algorithms.split(",") if a.strip()) or names
+        for algorithm in self.algorithms:
             _known("algorithm", algorithm, names)
         self.protocols = {"simple": Protocol(launch, step, efficiency)}
         for name, start, each, reach in (
@@ -128,7 +129,6 @@ class Fabric(Backend):
                 reach = efficiency * PAYLOAD[name] if reach is None else reach
                 self.protocols[name] = Protocol(start, each, reach)
         self.fidelity, self.in_switch_efficiency = fidelity, in_switch_efficiency
-        self.algorithms = algorithms or names
         self.source = f"model:fabric {fidelity} launch={launch:.4g} s efficiency={efficiency:.3g}"
         self._ways: dict[tuple[str, Members], list[Way]] = {}
 
