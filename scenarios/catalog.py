@@ -49,7 +49,12 @@ class Sheet:
             No YAML, an unknown kind, or a value without a source.
         """
         tree = parse(self.text, self.shown, "catalog")
-        if problems := faults(tree):
+        strange = [(k, n) for k, n in tree.mapping.items() if k not in KINDS]
+        problems = [
+            Problem("unknown-key", f"no kind of part is named '{k}'{nearest(k, KINDS)}", n.label)
+            for k, n in strange
+        ]
+        if problems := problems + faults(tree):
             raise InvalidScenarioError(problems)
         return tree
 
@@ -113,13 +118,9 @@ def _sheets(directory: str) -> tuple[Sheet, ...]:
 
 
 def faults(tree: Node) -> list[Problem]:
-    """Unknown kinds, and values that do not say where they come from."""
+    """Values that do not say where they come from."""
     found = []
-    for kind, parts in tree.mapping.items():
-        if kind not in KINDS:
-            message = f"no kind of part is named '{kind}'{nearest(kind, KINDS)}"
-            found.append(Problem("unknown-key", message, parts.label))
-            continue
+    for parts in tree.mapping.values():
         for path, leaf in leaves(parts):
             if len(path) < 2:
                 message = "a part is written like {NAME: {bandwidth: {value: …, source: …}}}"

@@ -25,6 +25,7 @@ WORDS = {  # what a value of the wrong type is not, and how to write it
     "tuple_type": ("a list", "write it like [a, b]"),
     "list_type": ("a list", "write it like [a, b]"),
 }
+NUMBERS = {"int_type", "float_type"}
 BOUNDS = {
     "greater_than": ("gt", "must be above {}"),
     "greater_than_equal": ("ge", "must be at least {}"),
@@ -40,8 +41,19 @@ def check(tree: Node) -> tuple[Section | None, list[Problem]]:
     try:
         return root().model_validate(data, context=known), []
     except ValidationError as error:
-        errors = error.errors(include_url=False)
+        errors = _without_echoes(error.errors(include_url=False))
         return None, [_problem(e, tree, data, known) for e in errors]
+
+
+def _without_echoes(errors: list[Error]) -> list[Error]:
+    """A key is not missing where it is only mistyped."""
+    unknown = [e["loc"] for e in errors if e["type"] == "extra_forbidden"]
+    return [e for e in errors if e["type"] != "missing" or not _mistyped(e["loc"], unknown)]
+
+
+def _mistyped(missing: Path, unknown: list[Path]) -> bool:
+    beside = [str(loc[-1]) for loc in unknown if loc[:-1] == missing[:-1]]
+    return bool(difflib.get_close_matches(str(missing[-1]), beside, 1))
 
 
 def _problem(error: Error, tree: Node, data: Any, known: dict[int, tuple[str, ...]]) -> Problem:
@@ -52,7 +64,7 @@ def _problem(error: Error, tree: Node, data: Any, known: dict[int, tuple[str, ..
     if kind == "extra_forbidden":
         return _unknown(tree, path, _keys_at(data, path[:-1], known))
     node, _ = deepest(tree, path)
-    spot = node.label if kind == "string_pattern_mismatch" or "[key]" in error["loc"] else node.spot
+    spot = node.label if "[key]" in error["loc"] else node.spot
     message = _as_written(_message(error, node), node)
     return Problem(NAMES.get(kind, kind.replace("_", "-")), message, _at(spot, path))
 
@@ -102,14 +114,22 @@ def _message(error: Error, node: Node) -> str:
         return f"'{node.label.path}' has no value; give one, or remove the line"
     if kind in WORDS:
         what, cure = WORDS[kind]
-        shown = f"'{written}'" if node.text else "a list" if node.items else "a mapping"
+        if kind in NUMBERS and isinstance(node.value, str) and _is_number(node.value):
+            cure = "take the quotes away"
+        shown = f"'{written}'" if node.text else _shape(node)
         return f"{shown} is not {what}" + (f"; {cure}" if cure else "")
     if kind in BOUNDS:
         limit, words = BOUNDS[kind]
         return f"'{written}' {words.format(context[limit])}"
-    if kind == "string_pattern_mismatch":
-        return f"'{written}' does not fit {context['pattern']}"
     return str(error["msg"])
+
+
+def _shape(node: Node) -> str:
+    return "a list" if isinstance(node.value, tuple) else "a mapping"
+
+
+def _is_number(text: str) -> bool:
+    return re.fullmatch(r"[+-]?\d+(\.\d*)?", text) is not None
 
 
 def _not_one_of(written: object, expected: str) -> str:

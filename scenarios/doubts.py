@@ -24,6 +24,10 @@ def raised(tree: Node) -> Iterator[Problem]:
             yield from _latency(path, leaf)
         if path == ("cluster", "node", "nic", "bandwidth"):
             yield from _nic(path, leaf)
+
+
+def idle(tree: Node) -> Iterator[Problem]:
+    """Every setting of ``what_if`` that says what the scenario says already."""
     for number, variant in enumerate(_what_if(tree)):
         yield from _no_change(tree, variant, number)
 

@@ -87,8 +87,9 @@ def located(name: str) -> tuple[File, str]:
     """
     bundled = name.removeprefix(BUNDLED)
     inside = LIBRARY / f"{bundled}.yaml"
-    if not name.startswith(BUNDLED) and (File(name).is_file() or File(name).suffix):
-        return File(name), name
+    path = File(name)
+    if not name.startswith(BUNDLED) and (path.exists() or path.suffix or "/" in name):
+        return path, name
     known = sorted(f.stem for f in LIBRARY.glob("*.yaml"))
     if bundled in known:
         return inside, f"{BUNDLED}{bundled}"
@@ -132,12 +133,12 @@ def _checked(tree: Node, shown: str, settings: Iterable[str], catalog: Catalog) 
     problems += found
     problems += references.broken(tree, catalog)
     others, more_used, found = _variants(tree, catalog, shown)
-    problems += found
+    problems += found  # those of the base come again, and are shown once
     if problems or base is None:
         raise InvalidScenarioError(problems)
     plain = resolved(with_defaults(tree, base.model), {**used, **more_used})
-    warnings = in_order([*doubts.raised(tree), *(w for o in others for w in o.warnings)])
-    return Scenario(base.model, plain, base.origins, BASE, others, warnings, shown)
+    raised = [*base.warnings, *doubts.idle(tree), *(w for o in others for w in o.warnings)]
+    return Scenario(base.model, plain, base.origins, BASE, others, in_order(raised), shown)
 
 
 def _one(
@@ -150,7 +151,7 @@ def _one(
         return None, used, problems + found
     whole = with_defaults(full, model)
     bare = without(with_defaults(tree, model), () if variant == BASE else ("what_if",))
-    warnings = tuple(doubts.raised(full)) if variant != BASE else ()
+    warnings = tuple(doubts.raised(tree))
     scenario = Scenario(model, resolved(bare, used), origins(whole), variant, (), warnings, shown)
     return scenario, used, []
 
@@ -173,6 +174,6 @@ def _variants(
             continue
         scenario, used, found = _one(changed, catalog, str(entry["name"].value), shown)
         all_used |= used
-        problems += [p for p in found if p.spot.path.startswith("what_if.")]
+        problems += [*found, *references.broken(changed, catalog)]
         made += [scenario] if scenario else []
     return tuple(made), all_used, problems

@@ -104,21 +104,37 @@ class Part:
 
 
 @cache
+def entry_model(kind: str) -> type[Section]:
+    """The model of a catalog entry: the facts and settings of one kind of part.
+
+    >>> entry_model("nic").keys()[:3]
+    ('power', 'bandwidth', 'latency')
+    """
+    facts, backends = KINDS[kind]
+    fields: dict[str, Any] = {}
+    for model in (facts, *_settings(backends)):
+        for name, info in model.model_fields.items():
+            fields.setdefault(name, (info.annotation, info))
+    return create_model(f"{kind}_entry", __base__=Section, __doc__=f"A {kind}.", **fields)
+
+
+@cache
 def part_model(kind: str) -> type[Section]:
-    """The model of one kind of part as a file writes it.
+    """The model of one kind of part as a scenario writes it.
 
     >>> part_model("nic").keys()[:4]
     ('model', 'count', 'power', 'bandwidth')
     """
-    facts, backends = KINDS[kind]
-    fields: dict[str, Any] = {
+    own: dict[str, Any] = {
         "model": (str | None, Field(None, description=f"A name of `foretrace catalog {kind}`.")),
         "count": (Whole, Field(1, description="How many, in each machine.")),
     }
-    for model in (facts, *_settings(backends)):
-        for name, info in model.model_fields.items():
-            fields.setdefault(name, (info.annotation, info))
-    return create_model(f"{kind}_part", __base__=Section, __doc__=f"A {kind}.", **fields)
+    rest = _fields(entry_model(kind))
+    return create_model(f"{kind}_part", __base__=Section, __doc__=f"A {kind}.", **own, **rest)
+
+
+def _fields(model: type[Section]) -> dict[str, Any]:
+    return {k: (f.annotation, f) for k, f in model.model_fields.items()}
 
 
 @dataclass(frozen=True)
@@ -162,15 +178,12 @@ class _Override(Section):
 @cache
 def join_model() -> type[Section]:
     """The model of one of ``links`` as a file writes it."""
-    link = part_model("link")
     own: dict[str, Any] = {
         "from_": (str, Field(alias="from", description="A part: gpu, nic, cxl, host, memory.")),
         "to": (str, Field(description="The other end.")),
         "via": (str | None, Field(None, description="A name of `foretrace catalog link`.")),
     }
-    rest: dict[str, Any] = {
-        k: (f.annotation, f) for k, f in link.model_fields.items() if k not in OWN
-    }
+    rest = _fields(entry_model("link"))
     return create_model("link", __base__=Section, __doc__=Join.__doc__, **own, **rest)
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path as File
-from typing import Any, get_args
+from typing import Any
 
 from pydantic import BaseModel
 
-from ..sim.units import Unit
 from .fill import Used
 from .problems import Spot
 from .scenario import Origin
 from .schema import SECTIONS
+from .settings import default_of, settings_of
 from .tree import Node, Path, Plain, dotted, find, leaves, made, merge, put
 
 NOWHERE = Spot("")
@@ -34,26 +34,28 @@ def with_files(tree: Node) -> Node:
 
 
 def with_defaults(tree: Node, model: BaseModel) -> Node:
-    """The tree with the defaults of the models beneath it."""
-    return merge(made(dict(_defaults(model)), NOWHERE, "default"), tree)
+    """The tree with the defaults of the models and of the backends beneath it."""
+    told = dict(_defaults(model))
+    backends = find(tree, ("backends",))
+    if backends:
+        told["backends"] = {glob: _of_backend(n) for glob, n in backends.mapping.items()}
+    return merge(made(told, NOWHERE, "default"), tree)
 
 
 def _defaults(model: BaseModel) -> Iterator[tuple[str, Plain]]:
     """What the file left out, as a file would say it."""
     for name, field in type(model).model_fields.items():
         value, key = getattr(model, name), field.alias or name
-        if isinstance(value, BaseModel):
-            yield key, dict(_defaults(value))
-        elif name not in model.model_fields_set and _is_plain(value):
-            unit = next(
-                (u for u in (*field.metadata, *get_args(field.annotation)) if isinstance(u, Unit)),
-                None,
-            )
-            yield key, f"{value!r} {unit.text}" if unit and unit.text else value
+        inner = dict(_defaults(value)) if isinstance(value, BaseModel) else {}
+        if inner:
+            yield key, inner
+        elif name not in model.model_fields_set and default_of(field) is not None:
+            yield key, default_of(field)
 
 
-def _is_plain(value: object) -> bool:
-    return isinstance(value, str | int | float) and value != ""
+def _of_backend(node: Node) -> Plain:
+    fields = settings_of(str(node["use"].value)).model_fields
+    return {k: default_of(f) for k, f in fields.items() if default_of(f) is not None}
 
 
 def plain_with_sources(node: Node) -> Plain:

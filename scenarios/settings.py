@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from pydantic import Field, create_model
+from pydantic.fields import FieldInfo
 
 from ..sim.backend import BACKENDS, Backend
+from ..sim.units import Unit
 from .schema import REQUIRED, Section
 
 HOMES = ("models", "hil")
@@ -79,6 +81,28 @@ def _readable(annotation: Any) -> Any:
         rest = [_readable(a) for a in inner if a is not type(None)]
         return Union[*rest, None]
     return annotation
+
+
+def unit_of(annotation: Any) -> Unit | None:
+    """The unit that a value of this annotation carries, if any.
+
+    >>> from foretrace.sim.units import Seconds
+    >>> unit_of(Seconds | None).text
+    's'
+    """
+    if isinstance(annotation, Unit):
+        return annotation
+    return next((u for a in get_args(annotation) if (u := unit_of(a))), None)
+
+
+def default_of(field: FieldInfo) -> str | int | float | None:
+    """A default as a file would say it; None where a file could not."""
+    value = field.default
+    if not isinstance(value, str | int | float) or value == "":
+        return None
+    units = (*field.metadata, unit_of(field.annotation))
+    unit = next((u for u in units if isinstance(u, Unit)), None)
+    return f"{value!r} {unit.text}" if unit and unit.text else value
 
 
 def help_of(cls: type) -> dict[str, str]:

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..schema import register
+from pydantic import Field, create_model
 
-register(
-    "catalog",
-    dict[str, dict[str, dict[str, Any]]],
-    {},
-    help="Parts by kind and name, as in a catalog file; they win over installed ones.",
+from ..parts import KINDS, entry_model
+from ..schema import Section, register
+
+
+def _by_name(kind: str) -> Any:
+    entries: Any = dict[str, entry_model(kind)]  # type: ignore[misc]
+    return entries, Field(default_factory=dict, description=f"By name: {kind}.")
+
+
+Entries = create_model(
+    "Entries",
+    __base__=Section,
+    __doc__="Parts by kind and name, as in a catalog file; they win over installed ones.",
+    **{kind: _by_name(kind) for kind in KINDS},
 )
+
+register("catalog", Entries, Entries())

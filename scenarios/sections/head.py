@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from ..schema import REQUIRED, register
 
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
+
+
+def _named(text: str) -> str:
+    if not re.match(PATTERN, text):
+        raise ValueError(f"'{text}' is not a name; use up to 64 letters, digits, '.', '_' and '-'")
+    return text
+
+
+Name = Annotated[str, AfterValidator(_named), Field(json_schema_extra={"pattern": PATTERN})]
 
 register("foretrace", Literal[1], REQUIRED, help="Version of the form of this file.")
 register("name", Name, REQUIRED, help="Names the folder of its runs.")

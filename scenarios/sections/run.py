@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from ...sim.units import Seconds
 from ..schema import Section, register
+
+
+def _workers(text: str) -> str:
+    if not re.fullmatch(r"local(:[1-9]\d*)?|dask://.+", text):
+        raise ValueError(f"no workers '{text}'; write local, local:4 or dask://HOST:PORT")
+    return text
 
 
 class Run(Section):
@@ -19,7 +26,7 @@ class Run(Section):
     """Seeded runs that the jitter interval comes from."""
     engine: Literal["core", "reference"] = "core"
     """Compiled, or the plain SimPy program that defines what is right."""
-    workers: Annotated[str, Field(pattern=r"^(local(:\d+)?|dask://.+|ray://.+)$")] = "local"
+    workers: Annotated[str, AfterValidator(_workers)] = "local"
     """Where points run: local, local:N, dask://HOST:PORT."""
     time_limit: Seconds | None = None
     """Wall time after which a run is given up."""

@@ -1,0 +1,219 @@
+"""From ``cluster`` to a system, and from ``backends`` to who answers for its components."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+from ..models.compute.recorded import Recorded
+from ..models.memory.copy import Copy
+from ..models.memory.memory import Memory
+from ..models.network.collectives import Fabric as Collectives
+from ..models.network.link import Link
+from ..models.network.nic import Nic
+from ..models.network.switch import Switch
+from ..models.network.topology import Fabric, Node, cluster
+from ..sim.backend import Backend
+from ..sim.errors import ScenarioError
+from ..sim.sensitivity import Altered
+from ..sim.system import Component, System
+from .binding import Binding, matching
+from .parts import Part
+from .scenario import Scenario
+from .sections.cluster import Cluster
+
+T = TypeVar("T", bound=Backend)
+
+
+def system(scenario: Scenario) -> System:
+    """The machines of a scenario.
+
+    Raises
+    ------
+    ScenarioError
+        A part lacks a value that neither the scenario nor the catalog says.
+    """
+    described = scenario.cluster
+    made = cluster(described.nodes, _node(described), _fabric(described))
+    return _overridden(made, described)
+
+
+def _node(described: Cluster) -> Node:
+    node = described.node
+    gpu = node.gpu.settings
+    parts = {p.kind: p.model for p in described.parts().values()}
+    return Node(
+        gpus=node.gpu.count,
+        streams=int(gpu.get("streams") or _missing("cluster.node.gpu.streams", "128")),
+        copy_engines=int(gpu.get("copy_engines", 0)),
+        cores=_cores(node.host),
+        gpu_link=_link(described, "gpu", "gpu"),
+        host_link=_link(described, "gpu", "host"),
+        nic_link=_link(described, "gpu", "nic"),
+        nics=node.nic.count if node.nic else 0,
+        nic=_made(Nic, "nic", node.nic, "cluster.node.nic") if node.nic else None,
+        hbm=Memory(bandwidth=gpu["bandwidth"], latency=0.0) if "bandwidth" in gpu else None,
+        dram=_memory(node.memory, "cluster.node.memory"),
+        cxl=_memory(node.cxl, "cluster.node.cxl"),
+        parts=parts,
+    )
+
+
+def _missing(path: str, example: str) -> float:
+    raise ScenarioError(f"{path}: is needed and nobody says it; write it, for example {example}")
+
+
+def _cores(host: Part | None) -> int:
+    """Threads that run at once; without a host, as many as there are."""
+    if host is None:
+        return 2**31 - 1
+    return int(host.settings.get("cores") or _missing("cluster.node.host.cores", "64"))
+
+
+def _made(cls: type[T], backend: str, part: Part, path: str) -> T:
+    """A backend from the settings of a part."""
+    try:
+        return cls(**part.of(backend))
+    except TypeError as error:
+        lacking = str(error).partition("argument")[2].strip(" s:")
+        raise ScenarioError(
+            f"{path}: {lacking} is needed and nobody says it; write it, or name a catalog entry"
+        ) from error
+
+
+def _memory(part: Part | None, path: str) -> Memory | None:
+    """A memory, unless it is not fitted."""
+    if part is None or part.settings.get("size") == 0:
+        return None
+    return _made(Memory, "memory", part, path)
+
+
+def _link(described: Cluster, a: str, b: str) -> Link | None:
+    for i, join in enumerate(described.node.links):
+        if {join.from_, join.to} == {a, b} and (a != b or join.from_ == join.to):
+            return _made(Link, "link", join.link, f"cluster.node.links.{i}")
+    return None
+
+
+def _fabric(described: Cluster) -> Fabric:
+    fabric = described.fabric
+    switch = fabric.switch
+    made = _made(Switch, "switch", switch, "cluster.fabric.switch") if switch else None
+    return Fabric(made, fabric.topology, fabric.oversubscription)
+
+
+def _overridden(made: System, described: Cluster) -> System:
+    """Slower rates and links that are down; slower slots are their backends' matter."""
+    components = []
+    for part in made.components:
+        override = matching(described.override, part.name)
+        if override is not None and part.rate is not None:
+            part = _slower(part, 0.0 if override.down else 1 / override.slowdown)
+        components.append(part)
+    return replace(made, components=tuple(components))
+
+
+def _slower(part: Component, factor: float) -> Component:
+    return replace(part, rate=(part.rate or 0.0) * factor, max_rate=part.top)
+
+
+def backends(scenario: Scenario, made: System) -> dict[str, Backend]:
+    """Who answers for each component, by exact name.
+
+    What the scenario does not bind is bound by what is known: a GPU of the kind that the trace was
+    recorded on and the host answer with recorded durations, the fabric with a model.
+
+    Raises
+    ------
+    ScenarioError
+        The GPU is not the one of the recording, and nobody says how to predict it.
+    """
+    bound: dict[str, Backend] = {}
+    shared: dict[int, Backend] = {}
+    given = scenario.backends
+    defaults = _Defaults(scenario)
+    for part in made.components:
+        binding = matching(given, part.name)
+        if binding is not None:
+            bound[part.name] = shared.setdefault(id(binding), _answerer(binding, scenario, part))
+        elif (known := defaults.of(part)) is not None:
+            bound[part.name] = known
+    return _slowed(bound, scenario.cluster, made)
+
+
+def _answerer(binding: Binding, scenario: Scenario, part: Component) -> Backend:
+    """A backend; what the binding does not set, its part's settings do."""
+    parts: Mapping[str, Part] = scenario.cluster.parts()
+    own = parts.get(f"node.{part.kind}") or parts.get(f"fabric.{part.kind}")
+    known = own.of(binding.use) if own is not None else {}
+    try:
+        return Binding(binding.use, {**known, **binding.settings}).make()
+    except TypeError as error:
+        lacking = str(error).partition("argument")[2].strip(" s:")
+        raise ScenarioError(
+            f"backends.{part.name}: '{binding.use}' needs {lacking}; add it there"
+        ) from error
+
+
+class _Defaults:
+    """What answers where the scenario says nothing."""
+
+    def __init__(self, scenario: Scenario):
+        self.scenario = scenario
+        self.recorded = Recorded()
+        self.copy = Copy()
+        self.fabric = Collectives(fidelity=scenario.cluster.fabric.fidelity)
+
+    def of(self, part: Component) -> Backend | None:
+        if part.kind == "fabric":
+            return self.fabric
+        if part.kind == "host":
+            return self.recorded
+        if part.kind == "dma":
+            return self.recorded if self._as_recorded() else self.copy
+        if part.kind == "gpu":
+            if not self._as_recorded():
+                self._refuse()
+            return self.recorded
+        return None
+
+    def _device(self) -> str | None:
+        told = getattr(self.scenario.workload, "recorded_on", None)
+        return None if told is None else told.device
+
+    def _as_recorded(self) -> bool:
+        return self._device() == self.scenario.cluster.node.gpu.model
+
+    def _refuse(self) -> None:
+        device, wanted = self._device(), self.scenario.cluster.node.gpu.model
+        if device is None:
+            raise ScenarioError(
+                "workload.recorded_on.device: nobody says what the trace was recorded on; write "
+                f"it, for example {{device: {wanted or 'h100-sxm5-80g'}}}"
+            )
+        raise ScenarioError(
+            f"backends: the trace was recorded on {device}, the cluster has {wanted}; say who "
+            "predicts it, for example {'node*.gpu*': {use: roofline}}"
+        )
+
+
+def _slowed(bound: dict[str, Backend], described: Cluster, made: System) -> dict[str, Backend]:
+    """Slots that ``override`` slows down, by backends whose answers take longer there."""
+    for part in made.components:
+        override = matching(described.override, part.name)
+        if override is None or part.name not in bound or override.slowdown == 1:
+            continue
+        number = made.number(part.name)
+        bound[part.name] = Altered(bound[part.name], [number], 1 / override.slowdown)
+    return bound
+
+
+def failures(scenario: Scenario, made: System) -> tuple[str, ...]:
+    """Components with slots that ``override`` says are down."""
+    found = []
+    for part in made.components:
+        override = matching(scenario.cluster.override, part.name)
+        if override is not None and override.down and part.slots is not None:
+            found.append(part.name)
+    return tuple(found)

@@ -1,0 +1,123 @@
+"""From ``workload`` to what must be done: one builder for each ``type``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from glob import glob
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..sim.errors import ScenarioError
+from ..sim.graph import Graph
+from .scenario import Scenario
+
+if TYPE_CHECKING:
+    from ..traces.trace import Trace
+
+Builder = Callable[[Scenario], Graph]
+BUILDERS: dict[str, Builder] = {}
+
+
+def workload(kind: str) -> Callable[[Builder], Builder]:
+    """Register who builds the graph of a ``workload.type``.
+
+    Raises
+    ------
+    ValueError
+        The type is taken.
+    """
+
+    def register(builder: Builder) -> Builder:
+        if kind in BUILDERS:
+            raise ValueError(f"two builders make workloads of type {kind!r}")
+        BUILDERS[kind] = builder
+        return builder
+
+    return register
+
+
+def build(scenario: Scenario) -> Graph:
+    """The graph of a scenario's workload, without a machine in it."""
+    kind: Any = scenario.workload.type  # type: ignore[attr-defined]
+    return BUILDERS[kind](scenario)
+
+
+@workload("trace")
+def from_trace(scenario: Scenario) -> Graph:
+    """A recorded trace, resized where the scenario says so.
+
+    Raises
+    ------
+    ScenarioError
+        No file of that name.
+    TraceError
+        The trace cannot be used for what is asked.
+    """
+    said: Any = scenario.workload
+    trace = open_trace(said.trace, said.ranks)
+    graph = trace.graph(missing_ranks=said.missing_ranks, serialise=said.serialise)
+    if said.scale_to is None:
+        return graph
+    return _resized(graph, said)
+
+
+def _resized(graph: Graph, said: Any) -> Graph:
+    from ..traces.transform.data_parallel import data_parallel
+    from ..traces.transform.scale import Layout, scale
+
+    told = said.recorded_on.parallel if said.recorded_on else None
+    wanted = said.scale_to.parallel
+    was = Layout(told.tensor, told.data, told.pipeline) if told else Layout(data=graph.ranks)
+    if (wanted.tensor, wanted.pipeline) != (was.tensor, was.pipeline):
+        raise ScenarioError(
+            "workload.scale_to: only data-parallel groups of a trace can be resized; it was "
+            f"recorded with tensor {was.tensor} x pipeline {was.pipeline}"
+        )
+    if was.ranks == 1 and wanted.data > 1:
+        graph, was = data_parallel(graph), Layout(data=1)
+    return scale(graph, was, wanted.data)
+
+
+def open_trace(name: str, ranks: tuple[int, ...] | None = None) -> Trace:
+    """Read a trace: bundled (``foretrace:ddp-resnet50``), native, or Kineto files by glob.
+
+    Raises
+    ------
+    ScenarioError
+        Nothing there; names what is bundled.
+    """
+    from ..traces import kineto, native
+
+    files = [bundled(name)] if name.startswith("foretrace:") else sorted(map(Path, glob(name)))
+    if not files:
+        raise ScenarioError(
+            f"workload.trace: no file fits '{name}'; correct the path, or take a bundled trace: "
+            f"{', '.join(bundled_traces())}"
+        )
+    trace = native.read(files[0]) if native.is_native(files[0]) else kineto.read(files)
+    return trace if ranks is None else trace.only(ranks)
+
+
+DATA = Path(__file__).parent.parent / "traces" / "data"
+
+
+def bundled_traces() -> tuple[str, ...]:
+    """Names of the traces that come with the package."""
+    return tuple(f"foretrace:{p.name}" for p in sorted(DATA.glob("*")) if (p / "manifest.json").is_file())
+
+
+def bundled(name: str) -> Path:
+    """The folder of a bundled trace.
+
+    Raises
+    ------
+    ScenarioError
+        No trace of that name is bundled.
+    """
+    from .problems import nearest
+
+    if name not in bundled_traces():
+        raise ScenarioError(
+            f"workload.trace: no bundled trace '{name}'{nearest(name, list(bundled_traces()))}"
+        )
+    return DATA / name.removeprefix("foretrace:")
