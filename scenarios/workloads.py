@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..sim.errors import ScenarioError
 from ..sim.graph import Graph
+from ..traces.native import MANIFEST
 from .scenario import Scenario
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def open_trace(name: str, ranks: tuple[int, ...] | None = None) -> Trace:
             f"workload.trace: no file fits '{name}'; correct the path, or take a bundled trace: "
             f"{', '.join(bundled_traces())}"
         )
-    trace = native.read(files[0]) if native.is_native(files[0]) else kineto.read(files)
+    trace = native.read(files[0]) if (files[0] / MANIFEST).is_file() else kineto.read(files)
     return trace if ranks is None else trace.only(ranks)
 
 
@@ -103,7 +104,7 @@ DATA = Path(__file__).parent.parent / "traces" / "data"
 
 def bundled_traces() -> tuple[str, ...]:
     """Names of the traces that come with the package."""
-    return tuple(f"foretrace:{p.name}" for p in sorted(DATA.glob("*")) if (p / "manifest.json").is_file())
+    return tuple(f"foretrace:{p.name}" for p in sorted(DATA.glob("*")) if (p / MANIFEST).is_file())
 
 
 def bundled(name: str) -> Path:

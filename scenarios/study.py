@@ -1,0 +1,233 @@
+"""A study: every variant of a scenario run, measured, explained, and compared with the first."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from ..sim.activity import activity
+from ..sim.result import Result
+from ..sim.sensitivity import Change, altered, faster
+from ..sim.simulation import Simulation
+from .points import Measured, Point, measured, points
+from .scenario import BASE, Scenario
+from .summary import FEWEST, Summary, Value, checked, values
+
+log = logging.getLogger(__name__)
+
+HEADLINE = "iteration_time.p50"
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Study:
+    """All that was run, and what it says."""
+
+    scenario: Scenario
+    measured: tuple[Measured, ...]
+    summary: Summary
+
+    @property
+    def results(self) -> dict[str, Result]:
+        """The run of each variant with durations as recorded."""
+        return {m.name: m.result for m in self.measured}
+
+
+def study(scenario: Scenario, progress: Progress = lambda _: None) -> Study:
+    """Run everything that a scenario asks.
+
+    Parameters
+    ----------
+    progress : told what is being done, a line each
+    """
+    made = []
+    for one in points(scenario):
+        progress(f"running {one.name}: {len(one.graph):,} ops on {one.graph.ranks} ranks")
+        made.append(measured(one))
+    told = {m.name: _told(m, made[0], progress) for m in made}
+    return Study(scenario, tuple(made), Summary(scenario.name, scenario.question, told,
+                 provenance(scenario, made)))  # fmt: skip
+
+
+def _told(of: Measured, base: Measured, progress: Progress) -> dict[str, Any]:
+    """What one point says."""
+    progress(f"explaining {of.name}: blame, and what a faster part would change")
+    changes = what_if_faster(of.point)
+    found = checked(values(of), [e.that for e in of.point.scenario.expect])
+    found = _with_model_error(found, of)
+    boxes = activity(of.result)
+    return {
+        "metrics": {k: asdict(v) for k, v in found.items()},
+        "expect": _expectations(of, found),
+        "blame": of.result.blame().seconds,
+        "activity": {box: {"mean": float(t.mean()), "worst": float(t.max())}
+                     for box, t in boxes.items()},
+        "faster": [asdict(c) | {"gain": c.gain, "bound": c.bound} for c in changes],
+        "sources": of.result.sources,
+        "facts": {
+            "ops": len(of.result.ops),
+            "ranks": of.point.graph.ranks,
+            **{k: v for k, v in of.point.graph.facts.items() if _plain(v)},
+        },
+        "settings": differences(base.point.scenario, of.point.scenario),
+        "change": change(base, of),
+    }  # fmt: skip
+
+
+def _plain(value: object) -> bool:
+    return isinstance(value, str | int | float | bool)
+
+
+def _expectations(of: Measured, found: Mapping[str, Value]) -> list[dict[str, Any]]:
+    """Each condition with the value it is about; a metric that the run lacks is not met."""
+    return [
+        {
+            "that": e.that.text,
+            "otherwise": e.otherwise,
+            "value": found[e.that.name].value if e.that.name in found else None,
+            "met": e.that.name in found and bool(e.that.holds(found[e.that.name].value)),
+        }
+        for e in of.point.scenario.expect
+    ]
+
+
+def groups(simulation: Simulation) -> dict[str, list[int]]:
+    """Components by kind, in the order in which the system lists them."""
+    found: dict[str, list[int]] = {}
+    for i, part in enumerate(simulation.system.components):
+        found.setdefault(part.kind, []).append(i)
+    return found
+
+
+def what_if_faster(point: Point, factor: float = 1.1) -> list[Change]:
+    """Every kind of component 10 % faster, and free: by running again."""
+    return faster(
+        point.simulation,
+        lambda s: replace(point, simulation=s).run(),
+        groups(point.simulation),
+        factor,
+    )
+
+
+def change(base: Measured, of: Measured) -> dict[str, Any]:
+    """How a point differs from the base: the change, and its interval over paired replicas."""
+    from .summary import interval, statistic_of
+
+    def ratio(a: Mapping[str, Any], b: Mapping[str, Any]) -> float:
+        return (
+            statistic_of(b["iteration_time"], "p50") / statistic_of(a["iteration_time"], "p50") - 1
+        )
+
+    drawn = [ratio(a, b) for a, b in zip(base.replicas, of.replicas, strict=False)]
+    return {
+        "of": HEADLINE,
+        "value": ratio(base.samples, of.samples),
+        "interval": interval(drawn),
+        "interval_of": ["jitter"] if len(drawn) >= FEWEST else [],
+    }
+
+
+def differences(base: Scenario, of: Scenario) -> dict[str, tuple[str, str]]:
+    """Settings that differ, as written: ``{path: (base, this)}``."""
+    a, b = base.origins, of.origins
+    paths = [p for p in dict.fromkeys((*a, *b)) if not p.startswith("what_if")]
+    return {
+        p: (a[p].text if p in a else "", b[p].text if p in b else "")
+        for p in paths
+        if (a[p].text if p in a else None) != (b[p].text if p in b else None)
+    }
+
+
+# How far to trust it.
+
+PERCENT = re.compile(r"(\d+(?:\.\d+)?) %")
+
+
+def model_errors(scenario: Scenario) -> dict[str, float]:
+    """Relative error of each kind of part, where its values say one: the largest.
+
+    An error is the first percentage in the text of a value's source; what was merely written
+    down from a datasheet, or assumed, has none.
+    """
+    found: dict[str, float] = {}
+    for path, origin in scenario.origins.items():
+        error = origin.source.error if origin.source else None
+        parts = path.split(".")
+        told = PERCENT.search(error) if error else None
+        if told and parts[0] == "cluster" and len(parts) > 2:
+            kind = parts[2]
+            found[kind] = max(found.get(kind, 0.0), float(told[1]) / 100)
+    return found
+
+
+def _with_model_error(found: dict[str, Value], of: Measured) -> dict[str, Value]:
+    """The headline's interval with what the errors of the parts do to it, by running again."""
+    headline = found.get(HEADLINE)
+    errors = model_errors(of.point.scenario)
+    kinds = groups(of.point.simulation)
+    if headline is None or not errors:
+        return found
+    low = high = 0.0
+    for kind, error in errors.items():
+        if kind not in kinds:
+            continue
+        slow = _iteration(of.point, kinds[kind], 1 / (1 + error)) - headline.value
+        fast = _iteration(of.point, kinds[kind], 1 + error) - headline.value
+        high, low = high + max(slow, fast, 0.0) ** 2, low + min(slow, fast, 0.0) ** 2
+    a, b = headline.interval or (headline.value, headline.value)
+    low = ((headline.value - a) ** 2 + low) ** 0.5
+    high = ((b - headline.value) ** 2 + high) ** 0.5
+    return found | {
+        HEADLINE: replace(
+            headline,
+            interval=(headline.value - low, headline.value + high),
+            interval_of=(*headline.interval_of, "model"),
+        )
+    }
+
+
+def _iteration(point: Point, chosen: list[int], factor: float) -> float:
+    made = replace(point, simulation=altered(point.simulation, chosen, factor)).run()
+    return made.iteration_time
+
+
+def provenance(scenario: Scenario, made: list[Measured]) -> dict[str, Any]:
+    """Where the numbers come from."""
+    kinds: dict[str, int] = {}
+    listed = []
+    for path, origin in scenario.origins.items():
+        if path.startswith(("what_if", "expect", "report", "run", "question", "name")):
+            continue
+        kind = origin.source.kind if origin.source else ""
+        if kind:
+            kinds[kind] = kinds.get(kind, 0) + 1
+            listed.append(
+                {
+                    "path": path,
+                    "value": origin.text,
+                    "kind": kind,
+                    "where": origin.source.where if origin.source else "",
+                    "error": (origin.source.error if origin.source else None) or "",
+                }
+            )
+    return {
+        "engine": scenario.run.engine,
+        "seed": scenario.run.seed,
+        "replicas": scenario.run.replicas,
+        "inputs": kinds,
+        "values": listed,
+        "calibration": calibration(scenario),
+        "base": BASE,
+    }
+
+
+def calibration(scenario: Scenario) -> str:
+    """``blind``, or how many values of the machine were fitted to measurements."""
+    fitted = [
+        o for p, o in scenario.origins.items()
+        if p.startswith("cluster") and o.source and o.source.kind == "fitted"
+    ]  # fmt: skip
+    return f"{len(fitted)} values fitted" if fitted else "blind"

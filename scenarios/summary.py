@@ -1,0 +1,143 @@
+"""What a run says, as plain data: ``summary.json``, ``--json``, and all that a report shows.
+
+Nothing in it depends on the clock, the host or the date: the same seed and inputs give the
+same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..sim.metrics import Samples
+from .expect import Condition
+from .metrics import METRICS, PERCENTILE, Metric
+from .points import Measured
+
+SCHEMA = 1
+LEVEL = 0.9  # of every interval
+FEWEST = 5  # replicas below which no interval is shown
+HEADLINES = ("p50", "p95")
+
+
+@dataclass(frozen=True)
+class Value:
+    """One number with what is known of its error.
+
+    Parameters
+    ----------
+    value : SI, in ``unit``
+    interval : 90 % of the replicas lie in it; None where none is known
+    interval_of : the sources of error that it holds: ``jitter``, ``parameters``, ``model``
+    expected, met : the condition on it and whether it holds; None where there is none
+    """
+
+    value: float
+    unit: str
+    interval: tuple[float, float] | None = None
+    interval_of: tuple[str, ...] = ()
+    expected: str | None = None
+    met: bool | None = None
+
+
+def values(measured: Measured) -> dict[str, Value]:
+    """Every statistic of every metric of one point, by ``metric.statistic``."""
+    found: dict[str, Value] = {}
+    for name, samples in measured.samples.items():
+        metric = _metric(name)
+        for statistic in _statistics(metric, name):
+            key = f"{name}.{statistic}".rstrip(".")
+            drawn = [statistic_of(r[name], statistic) for r in measured.replicas if name in r]
+            found[key] = Value(
+                statistic_of(samples, statistic),
+                metric.unit,
+                interval(drawn),
+                ("jitter",) if len(drawn) >= FEWEST else (),
+            )
+    return found
+
+
+def _metric(name: str) -> Metric:
+    known = [m for m in METRICS.values() if m.fits(name) or m.fits(name.rpartition(".")[0])]
+    return known[0] if known else Metric(name, "", "Emitted by a process.")
+
+
+def _statistics(metric: Metric, name: str) -> tuple[str, ...]:
+    if not metric.statistics or metric.statistics == (name.rpartition(".")[2],):
+        return ("",)
+    return metric.statistics
+
+
+def statistic_of(samples: Samples, statistic: str) -> float:
+    """A statistic of samples; a single number is itself.
+
+    >>> statistic_of(np.array([1.0, 2.0, 9.0]), "p50"), statistic_of(np.array([4.0]), "")
+    (2.0, 4.0)
+    """
+    percentile = PERCENTILE.fullmatch(statistic)
+    if percentile:
+        return float(np.percentile(samples, float(percentile[1])))
+    if statistic in ("", "peak", "max"):
+        return float(samples.max())
+    return float({"mean": np.mean, "min": np.min}[statistic](samples))
+
+
+def interval(drawn: Sequence[float]) -> tuple[float, float] | None:
+    """Where 90 % of the replicas lie; None for too few of them.
+
+    >>> interval([1.0, 2.0, 3.0, 4.0, 5.0])
+    (1.2, 4.8)
+    """
+    if len(drawn) < FEWEST:
+        return None
+    low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return float(low), float(high)
+
+
+def checked(found: Mapping[str, Value], conditions: Sequence[Condition]) -> dict[str, Value]:
+    """The values with what is expected of them."""
+    out = dict(found)
+    for condition in conditions:
+        value = out.get(condition.name)
+        if value is not None:
+            told = f"{condition.op} {condition.text.split(condition.op, 1)[1].strip()}"
+            out[condition.name] = Value(
+                **{**asdict(value), "expected": told, "met": condition.holds(value.value)}
+            )
+    return out
+
+
+@dataclass(frozen=True)
+class Summary:
+    """All that a run says.
+
+    Parameters
+    ----------
+    name, question : of the scenario
+    points : by variant, ``base`` first: metrics, blame, sources, facts
+    provenance : engine, seed, replicas, catalog values and their sources
+    """
+
+    name: str
+    question: str
+    points: dict[str, dict[str, Any]] = field(default_factory=dict)
+    provenance: dict[str, Any] = field(default_factory=dict)
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {"schema": SCHEMA, **asdict(self)}
+
+    def value(self, variant: str, metric: str) -> Value:
+        """One number of one variant.
+
+        Raises
+        ------
+        KeyError
+            No such variant or metric.
+        """
+        told = self.points[variant]["metrics"][metric]
+        bounds = told["interval"]
+        return Value(**{**told, "interval": tuple(bounds) if bounds else None})
