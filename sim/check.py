@@ -1,0 +1,188 @@
+"""What both engines refuse at the call: graphs that cannot be scheduled, impossible verbs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .errors import BackendError, GraphError, SimulationError
+from .machine import NO_LIMIT, Answer, Lowered, Parts
+
+WORK_BITS = 127
+
+
+def check_graph(parts: Parts, graph: Lowered) -> None:
+    """Refuse a graph that names what is not there or asks for the impossible; cycles apart.
+
+    Raises
+    ------
+    GraphError
+        Of kind ``unknown place``, ``no slots``, ``unknown component``, ``no rate``, ``weight``,
+        ``negative``, ``unbounded`` or ``unknown op``, with the first row at fault.
+
+    Examples
+    --------
+    >>> from foretrace.sim.script import Case, Script, lowered
+    >>> check_graph(Script((1,), (-1,), ()).parts, lowered("g", [Case(((7, ()),))]))
+    Traceback (most recent call last):
+    ...
+    foretrace.sim.errors.GraphError: unknown place: graph 'g' op 0: component 7; there are 1
+    """
+    n = len(graph)
+    op = np.concatenate([np.arange(n), graph.further])
+    used = np.repeat(graph.flows.op, np.diff(graph.flows.indptr))
+    _check_components(parts, graph, op, used)
+    flows = graph.flows
+    _refuse(graph, used, flows.weight < 1, "weight", "a weight below 2^-40")
+    for column, row in ((graph.fixed, None), (graph.release, None), (flows.work_hi, flows.op)):
+        at = np.arange(len(column)) if row is None else row
+        _refuse(graph, at, column < 0, "negative", "a negative time or work")
+    _refuse(graph, flows.op, flows.limit < NO_LIMIT, "negative", "a negative limit")
+    works = (flows.work_hi > 0) | (flows.work_lo > 0)
+    free = works & (np.diff(flows.indptr) == 0) & (flows.limit == NO_LIMIT)
+    _refuse(graph, flows.op, free, "unbounded", "work, but neither usage nor limit bounds its rate")
+    after = graph.successors
+    owner = np.repeat(np.arange(n), np.diff(graph.indptr))
+    lost = (after < 0) | (after >= len(op))
+    _refuse(graph, owner, lost, "unknown op", f"a successor that is none of the {len(op)} places")
+
+
+def _check_components(
+    parts: Parts, graph: Lowered, op: NDArray[np.int64], used: NDArray[np.int32]
+) -> None:
+    count = len(parts)
+    slot, rated = graph.slot, graph.flows.component
+    _refuse(graph, op, (slot < -1) | (slot >= count), "unknown place", "component {}", slot, count)
+    bad = (slot >= 0) & (parts.slots[slot] < 0) if count else slot >= 0
+    _refuse(graph, op, bad, "no slots", "component {} has no slots to queue for", slot)
+    missing = (rated < 0) | (rated >= count)
+    _refuse(graph, used, missing, "unknown component", "component {}", rated, count)
+    bad = parts.rate[rated] < 0 if count else missing
+    _refuse(graph, used, bad, "no rate", "component {} has no rate to share", rated)
+
+
+def _refuse(
+    graph: Lowered,
+    op: NDArray[np.int64] | NDArray[np.int32],
+    bad: NDArray[np.bool_],
+    kind: str,
+    what: str,
+    value: NDArray[np.int32] | None = None,
+    count: int | None = None,
+) -> None:
+    """Raise for the lowest op that is bad."""
+    at = np.flatnonzero(bad)
+    if not len(at):
+        return
+    first = int(at[np.argmin(op[at])])
+    said = what.format(None if value is None else int(value[first]))
+    said += "" if count is None else f"; there are {count}"
+    row = int(op[first])
+    raise GraphError(kind, f"graph {graph.name!r} op {row}: {said}", (row,))
+
+
+def check_rate(parts: Parts, component: int, rate: int) -> None:
+    """Refuse a rate that a component cannot have.
+
+    Raises
+    ------
+    SimulationError
+        Of kind ``action``.
+    """
+    name = _name(parts, component)
+    if parts.rate[component] < 0:
+        raise SimulationError("action", f"{name}: has no rate to set; fail() it instead")
+    if not rate >= 0:
+        raise SimulationError("action", f"{name}: rate {rate}; it must be >= 0")
+    if rate > parts.top[component]:
+        raise SimulationError(
+            "action", f"{name}: rate {rate} above {parts.top[component]}; give it a larger max_rate"
+        )
+
+
+def check_component(parts: Parts, component: int) -> None:
+    """Refuse a component that is not there.
+
+    Raises
+    ------
+    SimulationError
+        Of kind ``action``.
+    """
+    _name(parts, component)
+
+
+def _name(parts: Parts, component: int) -> str:
+    if not 0 <= component < len(parts):
+        raise SimulationError("action", f"component {component}: there are {len(parts)}")
+    return parts.names[component]
+
+
+def check_resume(
+    parts: Parts,
+    op: int,
+    places: int,
+    slots: Sequence[int] | None,
+    usage: Mapping[int, int] | None,
+) -> None:
+    """Refuse places and usage that an op cannot have.
+
+    Raises
+    ------
+    SimulationError
+        Of kind ``action``.
+    """
+    wrong = ""
+    if slots is not None and len(slots) != places:
+        wrong = f"{len(slots)} slots for {places} places"
+    for c in slots or ():
+        if c != -1 and not (0 <= c < len(parts) and parts.slots[c] >= 0):
+            wrong = f"component {c} has no slots"
+    for c, weight in (usage or {}).items():
+        if not (0 <= c < len(parts) and parts.rate[c] >= 0) or weight < 1:
+            wrong = f"usage of component {c} with weight {weight}"
+    if wrong:
+        raise SimulationError("action", f"op {op}: cannot be resumed: {wrong}", (op,))
+
+
+def check_reaches(
+    parts: Parts, what: str, component: int, at_least: int | None, at_most: int | None
+) -> None:
+    """Refuse a threshold that means nothing.
+
+    Raises
+    ------
+    SimulationError
+        Of kind ``action``.
+    """
+    name = _name(parts, component)
+    has = parts.rate if what == "flows" else parts.slots
+    if what not in ("queue", "held", "flows"):
+        raise SimulationError("action", f"{name}: {what!r}; it is queue, held or flows")
+    if has[component] < 0:
+        raise SimulationError("action", f"{name}: has no {what}")
+    if at_least is None and at_most is None:
+        raise SimulationError("action", f"{name}: give at_least or at_most")
+
+
+def check_answer(parts: Parts, op: int, answer: Answer) -> None:
+    """Refuse an impossible answer of an online backend.
+
+    Raises
+    ------
+    BackendError
+        Names the op and the value.
+    """
+    wrong = ""
+    if answer.fixed < 0 or answer.work < 0 or answer.limit < NO_LIMIT:
+        wrong = f"{answer}: a negative number"
+    elif answer.work >> WORK_BITS:
+        wrong = f"work {answer.work} is beyond 127 bits"
+    elif answer.work and not answer.usage and answer.limit == NO_LIMIT:
+        wrong = "work, but neither usage nor limit bounds its rate"
+    for c, weight in answer.usage.items():
+        if not (0 <= c < len(parts) and parts.rate[c] >= 0) or weight < 1:
+            wrong = f"usage of component {c} with weight {weight}"
+    if wrong:
+        raise BackendError(f"op {op}: its online backend answered {wrong}")

@@ -1,0 +1,108 @@
+"""How an engine shares SimPy's clock: its turns are events there, among those of processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import simpy
+from simpy.events import Condition
+
+from . import machine
+from .errors import SimulationError
+
+
+class Turn(simpy.Event):
+    """A turn of the machine; void when another one was planned since."""
+
+    def __init__(self, env: simpy.Environment, take: Callable[[], None]):
+        super().__init__(env)
+        self._ok, self._value = True, None
+        self.void = False
+        self.callbacks.append(lambda _: None if self.void else take())
+
+
+class Clocked(Protocol):
+    """What :func:`drive` needs of an engine."""
+
+    env: simpy.Environment
+    watchers: set[simpy.Process]
+
+    def due(self) -> tuple[int, int] | None:
+        """Tick and priority of the turn that is planned."""
+
+    def open_ops(self) -> tuple[int, ...]:
+        """Ops that have neither ended nor been cancelled."""
+
+
+def wake(env: simpy.Environment, event: simpy.Event, value: object) -> None:
+    """Fire an event of this turn: before all other SimPy events of the tick."""
+    event._ok, event._value = True, value
+    env.schedule(event, machine.FIRST)  # type: ignore[arg-type]
+
+
+def drive(engine: Clocked, until: int | None = None) -> None:
+    """Step SimPy until nothing that may act is due, or to a tick.
+
+    Raises
+    ------
+    SimulationError
+        A zero-time loop: too many events at one tick.
+    """
+    steps = _Steps(engine)
+    if until is None:
+        while engine.due() is not None or acting(engine):
+            steps.one()
+        return
+    reached = simpy.Event(engine.env)
+    reached._ok, reached._value = True, None
+    engine.env.schedule(reached, machine.FIRST - 1, until - engine.env.now)  # type: ignore[arg-type]
+    while not reached.processed:
+        steps.one()
+    while engine.due() == (until, machine.FIRST):
+        steps.one()
+
+
+class _Steps:
+    """Steps SimPy and counts the events of a tick."""
+
+    def __init__(self, engine: Clocked):
+        self.engine, self.tick, self.count = engine, -1, 0
+
+    def one(self) -> None:
+        env = self.engine.env
+        who = _who(env) if self.count > machine.MAX_EVENTS - 100 else ""
+        env.step()
+        self.count = self.count + 1 if env.now == self.tick else 0
+        self.tick = int(env.now)
+        if self.count > machine.MAX_EVENTS:
+            raise zero_time_loop(self.engine, f"{self.count} events", who)
+
+
+def zero_time_loop(engine: Clocked, what: str, who: str) -> SimulationError:
+    """The error of a process that goes on for ever at one tick."""
+    message = f"{who}: {what} at tick {engine.env.now}; let some time pass between its actions"
+    return SimulationError("zero-time loop", message, (), engine.open_ops())
+
+
+def acting(engine: Clocked) -> bool:
+    """Whether an event is due that wakes a process which may act."""
+    return any(_may_act(event, engine.watchers) for *_, event in engine.env._queue)
+
+
+def _may_act(event: simpy.Event, watchers: set[simpy.Process]) -> bool:
+    if isinstance(event, Turn):
+        return False
+    owners = [getattr(c, "__self__", None) for c in event.callbacks or ()]
+    return any(
+        _may_act(o, watchers) if isinstance(o, Condition) else o not in watchers for o in owners
+    )
+
+
+def _who(env: simpy.Environment) -> str:
+    """The process that the next event wakes."""
+    for callback in env._queue[0][3].callbacks or ():
+        owner = getattr(callback, "__self__", None)
+        if isinstance(owner, simpy.Process):
+            return str(owner.name)
+    return "a process"

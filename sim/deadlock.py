@@ -1,0 +1,221 @@
+"""Why nothing goes on: which ops are at the root, and a shortest cycle of waits.
+
+A function over plain dicts and lists, so that both engines tell the same story of their last
+state.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from .errors import SimulationError
+
+SHOWN = 8  # ops named in a message
+
+
+@dataclass(frozen=True)
+class Stuck:
+    """The last state of a run in which ops are open and no event is left.
+
+    Parameters
+    ----------
+    names : of components
+    open_ops : ascending
+    stopped : what stopped an op that was not resumed, by op
+    beyond : ops whose release or end lies beyond the range of ticks
+    starved : why an op cannot go on though it is its turn, by op
+    unmet : ops that the waiting places of an op wait for, by op
+    queues : ops in line, first first, by component
+    holders : ops that hold a slot, by component
+    """
+
+    names: Sequence[str]
+    open_ops: Sequence[int]
+    stopped: Mapping[int, str] = field(default_factory=dict)
+    beyond: Sequence[int] = ()
+    starved: Mapping[int, str] = field(default_factory=dict)
+    unmet: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    queues: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    holders: Mapping[int, Sequence[int]] = field(default_factory=dict)
+
+
+def diagnose(stuck: Stuck) -> SimulationError:
+    """The error that says why: lost, time overflow, starvation or deadlock, the first that applies.
+
+    Examples
+    --------
+    >>> crossed = Stuck(("a", "b"), [4, 5], queues={0: [5], 1: [4]}, holders={0: [4], 1: [5]})
+    >>> error = diagnose(crossed)
+    >>> error.kind, error.ops
+    ('deadlock', (4, 5))
+    """
+    every = tuple(stuck.open_ops)
+    if stuck.stopped:
+        said = _list(stuck.stopped, lambda op: f"was stopped by {stuck.stopped[op]}")
+        cure = "resume or cancel it (for a link that flaps use set_rate)"
+        return SimulationError("lost", f"{said}; {cure}", tuple(sorted(stuck.stopped)), every)
+    if stuck.beyond:
+        said = _list(stuck.beyond, lambda _: "would end beyond the range of ticks")
+        return SimulationError(
+            "time overflow", f"{said}; use a coarser tick", tuple(sorted(stuck.beyond)), every
+        )
+    if stuck.starved:
+        said = _list(stuck.starved, lambda op: stuck.starved[op])
+        cure = "raise the rate, restore the component, or cancel the op"
+        return SimulationError("starvation", f"{said}; {cure}", tuple(sorted(stuck.starved)), every)
+    ring = shortest_cycle(stuck.unmet, stuck.queues, stuck.holders)
+    if not ring:
+        raise AssertionError(f"ops {every[:SHOWN]} are open without a reason")
+    cure = "give the same order to all members, or another slot"
+    said = " waits for ".join(f"op {i}" for i in (*ring, ring[0]))
+    return SimulationError("deadlock", f"{said}; {cure}", tuple(ring), every)
+
+
+def _list(ops: Iterable[int], why: Callable[[int], str]) -> str:
+    found = sorted(ops)
+    said = "; ".join(f"op {i} {why(i)}" for i in found[:SHOWN])
+    return said + (f" (and {len(found) - SHOWN} more)" if len(found) > SHOWN else "")
+
+
+def shortest_cycle(
+    waits: Mapping[int, Sequence[int]],
+    queues: Mapping[int, Sequence[int]] | None = None,
+    holders: Mapping[int, Sequence[int]] | None = None,
+) -> list[int]:
+    """A shortest cycle of waits, of several the one that comes first by number; [] for none.
+
+    Parameters
+    ----------
+    waits : those that each waits for
+    queues : each in line waits for all others ahead of it and for the holders
+    holders : of the same keys
+
+    Examples
+    --------
+    >>> shortest_cycle({0: [1], 1: [2], 2: [0, 1], 3: [0]})
+    [1, 2]
+    """
+    graph = _Waits(waits, queues or {}, holders or {})
+    best: list[int] = []
+    for start in graph.nodes():
+        found = graph.cycle(start, len(best) - 1 if best else None)
+        best = found or best
+        if len(best) == 1:
+            break
+        graph.remove([start])
+    return best
+
+
+class _Waits:
+    """Who waits for whom; what nobody waits for can be on no cycle and is removed."""
+
+    def __init__(
+        self,
+        waits: Mapping[int, Sequence[int]],
+        queues: Mapping[int, Sequence[int]],
+        holders: Mapping[int, Sequence[int]],
+    ):
+        self.waits = {i: sorted(set(w)) for i, w in waits.items()}
+        self.queues = {c: list(q) for c, q in queues.items() if q}
+        self.holders = {c: sorted(set(holders.get(c, ()))) for c in self.queues}
+        self.last: dict[int, dict[int, int]] = {}  # position in each queue, by op
+        self.first: dict[int, dict[int, int]] = {}
+        for c, queue in self.queues.items():
+            for at, op in enumerate(queue):
+                self.last.setdefault(op, {})[c] = at
+                self.first.setdefault(op, {}).setdefault(c, at)
+        self.gone: set[int] = set()
+        self.wanted = self._count()
+        self.remove([i for i in self._all() if not self.wanted.get(i)])
+
+    def _all(self) -> set[int]:
+        named: list[Iterable[int]] = [self.waits, self.last]
+        named += [*self.waits.values(), *self.holders.values()]
+        return {i for some in named for i in some}
+
+    def _count(self) -> dict[int, int]:
+        """How many reasons there are to wait for each."""
+        wanted: dict[int, int] = {}
+        for reasons in (*self.waits.values(), *self.holders.values()):
+            for i in reasons:
+                wanted[i] = wanted.get(i, 0) + 1
+        for queue in self.queues.values():
+            for i in queue[:-1]:
+                wanted[i] = wanted.get(i, 0) + 1
+        return wanted
+
+    def nodes(self) -> Iterable[int]:
+        """Those that are left, ascending, while others are removed."""
+        return (i for i in sorted(self._all()) if i not in self.gone)
+
+    def remove(self, ops: Iterable[int]) -> None:
+        """Take ops out, and whom nobody waits for then."""
+        todo = list(ops)
+        while todo:
+            op = todo.pop()
+            if op in self.gone:
+                continue
+            self.gone.add(op)
+            for freed in self._freed_by(op):
+                self.wanted[freed] -= 1
+                if not self.wanted[freed]:
+                    todo.append(freed)
+
+    def _freed_by(self, op: int) -> Iterable[int]:
+        """Those whom one reason less to wait for is left, now that ``op`` is gone."""
+        yield from self.waits.get(op, ())
+        for c in self.last.get(op, ()):
+            queue = self.queues[c]
+            while queue and queue[-1] in self.gone:
+                queue.pop()
+                if queue:
+                    yield queue[-1]
+                else:
+                    yield from self.holders[c]
+
+    def cycle(self, start: int, longest: int | None) -> list[int]:
+        """The first of the shortest cycles through ``start``, if not above ``longest``."""
+        back: dict[int, int | None] = {start: None}
+        depth = {start: 1}
+        seen = dict.fromkeys(self.queues, 0)  # positions of queues that were looked at
+        todo = deque([start])
+        while todo:
+            op = todo.popleft()
+            if longest is not None and depth[op] > longest:
+                return []
+            if self._waits_for(op, start):
+                return _path(back, op)
+            for other in sorted(self._new(op, seen)):
+                if other not in back and other not in self.gone:
+                    back[other], depth[other] = op, depth[op] + 1
+                    todo.append(other)
+        return []
+
+    def _waits_for(self, op: int, other: int) -> bool:
+        if other in self.waits.get(op, ()):
+            return True
+        ahead = self.first.get(other, {}) if other != op else {}
+        return any(
+            other in self.holders[c] or ahead.get(c, at) < at
+            for c, at in self.last.get(op, {}).items()
+        )
+
+    def _new(self, op: int, seen: dict[int, int]) -> set[int]:
+        """Whom ``op`` waits for and nobody before it did."""
+        found = set(self.waits.get(op, ()))
+        for c, at in self.last.get(op, {}).items():
+            found.update(self.queues[c][seen[c] : at])
+            found.update(self.holders[c] if seen[c] == 0 else ())
+            seen[c] = max(seen[c], at)
+        return found
+
+
+def _path(back: Mapping[int, int | None], op: int) -> list[int]:
+    found: list[int] = []
+    at: int | None = op
+    while at is not None:
+        found.append(at)
+        at = back[at]
+    return found[::-1]

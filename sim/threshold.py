@@ -1,0 +1,69 @@
+"""Who waits for a turn to settle, and with what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+import simpy
+
+from .check import check_reaches
+
+if TYPE_CHECKING:
+    from .reference import ReferenceMachine
+
+
+class Threshold(NamedTuple):
+    """A bound on a quantity of a component, and the event that fires within it."""
+
+    what: str
+    component: int
+    at_least: int | None
+    at_most: int | None
+    event: simpy.Event
+
+    def holds(self, value: int) -> bool:
+        """Whether a value is within the bound."""
+        return (self.at_least is None or value >= self.at_least) and (
+            self.at_most is None or value <= self.at_most
+        )
+
+
+class Thresholds:
+    """The thresholds of a run, in the order they were asked for."""
+
+    def __init__(self, engine: ReferenceMachine):
+        self.engine = engine
+        self.waiting: list[Threshold] = []
+        self.next_turn: list[simpy.Event] = []
+
+    def add(
+        self, what: str, component: int, at_least: int | None, at_most: int | None
+    ) -> simpy.Event:
+        """An event that fires when a turn settles within the bound."""
+        check_reaches(self.engine.parts, what, component, at_least, at_most)
+        event = self.engine.env.event()
+        self.waiting.append(Threshold(what, component, at_least, at_most, event))
+        return event
+
+    def settled(self) -> simpy.Event:
+        """An event that fires after the next turn."""
+        self.next_turn.append(self.engine.env.event())
+        return self.next_turn[-1]
+
+    def reached(self) -> Iterator[simpy.Event]:
+        """What fires after this turn, thresholds first."""
+        waiting, self.waiting = self.waiting, []
+        for one in waiting:
+            if one.holds(self._value(one)):
+                yield one.event
+            else:
+                self.waiting.append(one)
+        settled, self.next_turn = self.next_turn, []
+        yield from settled
+
+    def _value(self, one: Threshold) -> int:
+        if one.what == "flows":
+            return self.engine.medium.users(one.component)
+        part = self.engine.at[one.component]
+        return len(part.queue) if one.what == "queue" else part.held
