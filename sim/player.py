@@ -40,8 +40,8 @@ class Player:
     A step is ``(verb, *arguments)``.  Waiting: ``at tick``, ``wait ticks``, ``ended op``,
     ``done graph``, ``lost graph``, ``settled``, ``reaches what component low high``.  Acting: the
     verbs of the machine, ``cancel graph`` as ``drop``, ``submit cases``, ``observe``.  Loops:
-    ``rescue graph keep slot times`` resumes what it is told was lost; ``monitor period``
-    observes for ever and keeps nothing alive.  Ops and graphs are counted modulo what there is.
+    ``rescue graph keep slot times`` resumes what it is told was lost; ``monitor period
+    times`` observes and keeps nothing alive.  Ops and graphs are counted modulo what there is.
     """
 
     def __init__(self, machine: Machine, script: Script):
@@ -101,9 +101,9 @@ class Player:
             for loss in losses:
                 self.act(k, i, "resume", loss.op, keep, slot, None)
 
-    def _loop_monitor(self, k: int, period: int) -> Generator[simpy.Event, Any, None]:
-        """Look, for ever."""
-        while True:
+    def _loop_monitor(self, k: int, period: int, times: int) -> Generator[simpy.Event, Any, None]:
+        """Look, and never act."""
+        for _ in range(times):
             yield self.machine.env.timeout(period)
             self._do_observe()
 

@@ -42,7 +42,7 @@ class _Draw:
         r = self.r
         slots = [r.choice([1, 1, 1, 2, 3]) for _ in range(r.randint(1, 4))]
         rates = [self.rate() for _ in range(r.randint(1, 5))]
-        if r.random() < 0.7:
+        if r.random() < 0.85:
             rates = [v or 3 for v in rates]
         self.scale = 1 << r.choice([0, 20, 33, 50, 55]) if kind == "large" else 1
         rates = [self.scaled(v) for v in rates]
@@ -108,7 +108,7 @@ class _Draw:
         if phase > 0.4:
             work, usage = self.scaled(r.choice(self.works)), self.usage()
             if r.random() < 0.2:
-                limit = self.scaled(r.choice([0, 1, 2, 3, 5] if r.random() < 0.3 else [1, 2, 3]))
+                limit = self.scaled(r.choice([0, 1, 2, 3, 5] if r.random() < 0.1 else [1, 2, 3]))
                 if r.random() < 0.2:
                     usage = ()
         release = r.choice([0, 0, 0, 0, 1, 2, 3, 5, 5, 10])
@@ -204,13 +204,13 @@ class _Draw:
         if r.random() < 0.5:
             actors += self.losing()[:2]
         if r.random() < 0.3:
-            actors.append([("monitor", r.randint(1, 4))])
+            actors.append([("monitor", r.randint(1, 4), 40)])
         return [*actors, self.repair()]
 
     def anything(self) -> list[Step]:
         r, steps = self.r, []  # type: random.Random, list[Step]
         for _ in range(r.randint(1, 6)):
-            if r.random() < 0.7:
+            if r.random() < 0.85:
                 steps.append(self.waiting())
             if r.random() < 0.3:
                 steps.append(("observe",))
