@@ -8,10 +8,10 @@ from fnmatch import fnmatchcase
 from typing import Any, TypeVar
 
 from pydantic import ValidationInfo
-from pydantic_core import PydanticCustomError
 
 from ..sim.backend import Backend
 from .problems import nearest
+from .schema import refusal
 from .settings import known_backends, settings_of
 
 T = TypeVar("T")
@@ -44,19 +44,17 @@ def read_binding(data: Any, info: ValidationInfo) -> Binding:
     if isinstance(data, str):
         data = {"use": data}
     if not isinstance(data, dict):
-        raise PydanticCustomError("mapping", "a backend is written like {{use: NAME, …}}")
+        raise refusal("mapping", "a backend is written like {use: NAME, …}", value=data)
     name = data.get("use")
     if name is None:
-        raise PydanticCustomError("missing", "'use' is missing; it names the backend")
+        raise refusal("missing", "'use' is missing; it names the backend", value=data)
     known = known_backends()
     if not isinstance(name, str) or name not in known:
         hint = nearest(str(name), sorted(known))
-        raise PydanticCustomError(
-            "unknown-backend", "no backend named '{name}'{hint}", {"name": name, "hint": hint}
-        )
+        raise refusal("unknown-backend", f"no backend named '{name}'{hint}", "use", name)
     given = {k: v for k, v in data.items() if k != "use"}
     if info.context is not None:
-        info.context[id(data)] = ("use", *settings_of(name).keys())
+        info.context[id(data)] = ("use", *settings_of(name).allowed())
     model = settings_of(name).model_validate(given)
     return Binding(name, {k: getattr(model, k) for k in model.model_fields_set})
 

@@ -27,10 +27,10 @@ WORDS = {  # what a value of the wrong type is not, and how to write it
 }
 NUMBERS = {"int_type", "float_type"}
 BOUNDS = {
-    "greater_than": ("gt", "must be above {}"),
-    "greater_than_equal": ("ge", "must be at least {}"),
-    "less_than": ("lt", "must be below {}"),
-    "less_than_equal": ("le", "must be at most {}"),
+    "greater_than": ("gt", "must be above"),
+    "greater_than_equal": ("ge", "must be at least"),
+    "less_than": ("lt", "must be below"),
+    "less_than_equal": ("le", "must be at most"),
 }
 
 
@@ -114,13 +114,12 @@ def _message(error: Error, node: Node) -> str:
         return f"'{node.label.path}' has no value; give one, or remove the line"
     if kind in WORDS:
         what, cure = WORDS[kind]
-        if kind in NUMBERS and isinstance(node.value, str) and _is_number(node.value):
-            cure = "take the quotes away"
+        cure = (kind in NUMBERS and _as_number(node.value)) or cure
         shown = f"'{written}'" if node.text else _shape(node)
         return f"{shown} is not {what}" + (f"; {cure}" if cure else "")
     if kind in BOUNDS:
         limit, words = BOUNDS[kind]
-        return f"'{written}' {words.format(context[limit])}"
+        return f"'{written}' {words} {context[limit]:g}"
     return str(error["msg"])
 
 
@@ -128,8 +127,12 @@ def _shape(node: Node) -> str:
     return "a list" if isinstance(node.value, tuple) else "a mapping"
 
 
-def _is_number(text: str) -> bool:
-    return re.fullmatch(r"[+-]?\d+(\.\d*)?", text) is not None
+def _as_number(value: object) -> str:
+    """How to write what was meant as a number."""
+    if isinstance(value, str) and re.fullmatch(r"[+-]?\d+(\.\d*)?", value):
+        return "take the quotes away"
+    whole = isinstance(value, float) and value.is_integer()
+    return f"write {value:.0f}" if whole else ""
 
 
 def _not_one_of(written: object, expected: str) -> str:

@@ -11,10 +11,9 @@ from functools import cache
 from typing import Annotated, Any
 
 from pydantic import Field, ValidationInfo, create_model
-from pydantic_core import PydanticCustomError
 
 from ..sim.units import Bytes, Watts
-from .schema import Section
+from .schema import Section, refusal
 from .settings import known_backends, settings_of
 
 Whole = Annotated[int, Field(ge=0)]
@@ -107,7 +106,7 @@ class Part:
 def entry_model(kind: str) -> type[Section]:
     """The model of a catalog entry: the facts and settings of one kind of part.
 
-    >>> entry_model("nic").keys()[:3]
+    >>> entry_model("nic").allowed()[:3]
     ('power', 'bandwidth', 'latency')
     """
     facts, backends = KINDS[kind]
@@ -122,7 +121,7 @@ def entry_model(kind: str) -> type[Section]:
 def part_model(kind: str) -> type[Section]:
     """The model of one kind of part as a scenario writes it.
 
-    >>> part_model("nic").keys()[:4]
+    >>> part_model("nic").allowed()[:4]
     ('model', 'count', 'power', 'bandwidth')
     """
     own: dict[str, Any] = {
@@ -195,9 +194,8 @@ def override_model() -> type[Section]:
 def read_join(data: Any, info: ValidationInfo) -> Join:
     """One of ``links``."""
     if not isinstance(data, dict):
-        raise PydanticCustomError(
-            "mapping", "a link has keys; write it like {{from: gpu, to: nic, via: pcie5-x16}}"
-        )
+        message = "a link has keys; write it like {from: gpu, to: nic, via: pcie5-x16}"
+        raise refusal("mapping", message, value=data)
     model: Any = join_model().model_validate(data, context=info.context)
     given = {k: v for k, v in model if v is not None and k not in ("from_", "to", "via")}
     return Join(model.from_, model.to, Part("link", model.via or "", 1, given))
@@ -218,9 +216,8 @@ def read_part(kind: str, data: Any, info: ValidationInfo) -> Part:
     if isinstance(data, str):
         return Part(kind, data)
     if not isinstance(data, dict):
-        raise PydanticCustomError(
-            "mapping", "a {kind} has keys; write it like {{model: NAME, count: 8}}", {"kind": kind}
-        )
+        message = f"a {kind} has keys; write it like {{model: NAME, count: 8}}"
+        raise refusal("mapping", message, value=data)
     model = part_model(kind).model_validate(data, context=info.context)
     given = {k: v for k, v in model if v is not None and k not in OWN}
     return Part(kind, model.model or "", model.count, given)  # type: ignore[attr-defined]

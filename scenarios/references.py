@@ -69,7 +69,8 @@ def _variants(tree: Node) -> Iterator[Problem]:
                 message = f"no variant named '{other.value}'{hint}"
                 yield Problem("unknown-variant", message, other.spot)
             elif _leads_to(uses, other.value, name):
-                message = f"'{name}' uses itself through '{other.value}'; take one out"
+                through = f" through '{other.value}'" if other.value != name else ""
+                message = f"'{name}' uses itself{through}; take it out"
                 yield Problem("circular-use", message, other.spot)
 
 

@@ -13,7 +13,16 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, create_model, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    create_model,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
 
 T = TypeVar("T")
 REQUIRED: Any = ...
@@ -36,13 +45,28 @@ class Section(BaseModel):
     def _note_keys(cls, data: Any, info: ValidationInfo) -> Any:
         """Leave word of the keys known here, for messages."""
         if info.context is not None and isinstance(data, dict):
-            info.context[id(data)] = cls.keys()
+            info.context[id(data)] = cls.allowed()
         return data
 
     @classmethod
-    def keys(cls) -> tuple[str, ...]:
+    def allowed(cls) -> tuple[str, ...]:
         """The keys that it takes."""
         return tuple(f.alias or name for name, f in cls.model_fields.items())
+
+
+def refusal(kind: str, message: str, key: str = "", value: Any = None) -> ValidationError:
+    """What a validator raises to say what is wrong with one key below its value.
+
+    Parameters
+    ----------
+    kind : of the problem
+    message : in full
+    key : below the value that is validated; "" for the value itself
+    value : what stands there
+    """
+    error = PydanticCustomError(kind, "{message}", {"message": message})
+    details: Any = {"type": error, "loc": (key,) if key else (), "input": value}
+    return ValidationError.from_exception_data("scenario", [details])
 
 
 @dataclass(frozen=True)

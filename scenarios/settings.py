@@ -52,7 +52,7 @@ def settings_of(name: str, *, optional: bool = False) -> type[Section]:
 
     Examples
     --------
-    >>> settings_of("link").keys()
+    >>> settings_of("link").allowed()
     ('bandwidth', 'latency', 'efficiency', 'overhead')
     """
     cls = known_backends()[name]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
 from ..schema import REQUIRED, register
 
+FORM = 1
 PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 
 
@@ -20,7 +21,16 @@ def _named(text: str) -> str:
 
 Name = Annotated[str, AfterValidator(_named), Field(json_schema_extra={"pattern": PATTERN})]
 
-register("foretrace", Literal[1], REQUIRED, help="Version of the form of this file.")
+
+def _form(number: int) -> int:
+    if number != FORM:
+        raise ValueError(f"the form of this file is {number}, and we read {FORM}; see CHANGELOG")
+    return number
+
+
+Form = Annotated[int, AfterValidator(_form), Field(json_schema_extra={"const": FORM})]
+
+register("foretrace", Form, REQUIRED, help="Version of the form of this file.")
 register("name", Name, REQUIRED, help="Names the folder of its runs.")
 register("question", str, "", help="What the answer is for; the report answers it.")
 register("extends", str, None, help="Another scenario, of which this one says the differences.")

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, PlainValidator, ValidationInfo
-from pydantic_core import PydanticCustomError
 
-from ..schema import REQUIRED, Many, Section, register
+from ..schema import REQUIRED, Many, Section, refusal, register
 
 Positive = Annotated[int, Field(ge=1)]
 
@@ -97,11 +96,11 @@ class TraceWorkload(Workload):
 def pick(data: Any, info: ValidationInfo) -> Workload:
     """The workload of the ``type`` that is named; a trace unless said."""
     if not isinstance(data, dict):
-        raise PydanticCustomError("mapping", "a workload has keys; write it like {{trace: FILE}}")
+        raise refusal("mapping", "a workload has keys; write it like {trace: FILE}", value=data)
     kind = data.get("type", "trace")
     if kind not in Workload.kinds:
-        told = {"kind": kind, "known": ", ".join(Workload.kinds)}
-        raise PydanticCustomError("type", "no workload type '{kind}'; there is: {known}", told)
+        message = f"no workload type '{kind}'; there is: {', '.join(Workload.kinds)}"
+        raise refusal("not-one-of", message, "type", kind)
     return Workload.kinds[kind].model_validate(data, context=info.context)
 
 
