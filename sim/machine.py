@@ -255,6 +255,9 @@ class Machine(Protocol):
     def state(self, op: int) -> State:
         """Of one op, as the last turn left it."""
 
+    def usage(self, op: int) -> dict[int, int]:
+        """``{component: weight}`` that one op uses, as the last turn left it."""
+
     def run(self, until: int | None = None) -> None:
         """Go on until nothing is open, or to a tick: the machine's first turn there, no process."""
 

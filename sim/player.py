@@ -182,6 +182,7 @@ class Player:
                 [m.capacity(c) for c, r in enumerate(script.rates) if r >= 0],
                 [m.failed(c) for c in range(len(script.slots))],
                 [int(m.state(op)) for op in range(len(self.places))],
+                [sorted(m.usage(op).items()) for op in range(len(self.places))],
             )
         )
 

@@ -184,6 +184,10 @@ class ReferenceMachine:
         """Of one op, as the last turn left it."""
         return self._row(op).state
 
+    def usage(self, op: int) -> dict[int, int]:
+        """``{component: weight}`` that one op uses, as the last turn left it."""
+        return dict(self._row(op).usage)
+
     # Turns and rounds.
 
     def _note(self, action: Callable[[], None]) -> None:

@@ -1,0 +1,279 @@
+"""The face that a process sees of a running simulation: names and SI units over any engine.
+
+A process is a SimPy generator that is given a :class:`Running`.  It may wait, observe and act;
+what it does is applied in the machine's next turn (``docs/semantics.md``, section 5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+
+import simpy
+
+from .errors import SimulationError
+from .lower import MAX_SCALE, rate_units
+from .machine import ONE, Machine, State, Submitted
+from .system import System
+from .units import Seconds, seconds, ticks, ticks_per_second
+
+if TYPE_CHECKING:
+    from .graph import Graph
+
+Steps = Generator[simpy.Event, Any, Any]
+
+
+@runtime_checkable
+class Process(Protocol):
+    """What steers a run: a policy, a fault, a controller, a workload that submits graphs.
+
+    A plain generator function is one.  Where it has an attribute ``touches`` (globs of
+    component names), it may alter nothing else; ``touches = ()`` is a monitor, which only
+    watches and keeps nothing alive.  Undeclared means everything.
+
+    Examples
+    --------
+    >>> def slow_down(sim):
+    ...     yield sim.wait(1e-3)
+    ...     sim.set_rate("node0.nic0", 1e9)
+    >>> isinstance(slow_down, Process)
+    True
+    """
+
+    def __call__(self, sim: Running) -> Steps:
+        """The generator; it yields what it waits for."""
+
+
+class Lost(NamedTuple):
+    """One op that a failure stopped.
+
+    Parameters
+    ----------
+    op : id, as ``graph.first`` + row
+    fixed : s left
+    work : left, in the unit of what it uses
+    component : name of what failed
+    """
+
+    op: int
+    fixed: Seconds
+    work: float
+    component: str
+
+
+class Stage(Protocol):
+    """What :class:`Running` needs of the run under way."""
+
+    machine: Machine
+    system: System
+    scale: Mapping[str, int]
+    tick: Seconds
+    metrics: list[tuple[str, float, float]]
+    rate_log: list[tuple[int, int, int]]
+
+    def submit(self, graph: Graph) -> Submitted:
+        """Place, time and hand in a graph."""
+
+
+class Running:
+    """A simulation under way, as one process sees it.
+
+    Ops are numbered over all graphs: row ``r`` of a submitted graph is ``graph.first + r``.
+
+    Parameters
+    ----------
+    stage : Stage
+    who : str
+        The process, in messages.
+    touches : globs of component names, or None
+        What it may alter; None for everything.
+    """
+
+    def __init__(self, stage: Stage, who: str = "", touches: Sequence[str] | None = None):
+        self._stage, self._machine, self._system = stage, stage.machine, stage.system
+        self._who, self._touches = who, touches
+
+    def start(self, processes: Sequence[Process]) -> list[simpy.Process]:
+        """Begin processes, each with a face of its own."""
+        return [self._start(process) for process in processes]
+
+    def _start(self, process: Process) -> simpy.Process:
+        who = getattr(process, "__name__", type(process).__name__)
+        touches = getattr(process, "touches", None)
+        started = self.env.process(process(Running(self._stage, who, touches)))
+        if touches is not None and not len(touches):
+            self._machine.watchers.add(started)
+        return started
+
+    # Waiting
+
+    @property
+    def env(self) -> simpy.Environment:
+        """The SimPy environment; its time is in ticks."""
+        return self._machine.env
+
+    @property
+    def now(self) -> Seconds:
+        """Simulated time."""
+        return float(seconds(self.env.now, self._stage.tick))
+
+    def wait(self, time: Seconds) -> simpy.Event:
+        """Fires after that time."""
+        return self.env.timeout(ticks(time, self._stage.tick))
+
+    def ended(self, op: int) -> simpy.Event:
+        """Fires with ``"ended"`` or ``"cancelled"``."""
+        return self._machine.ended(op)
+
+    def settled(self) -> simpy.Event:
+        """Fires after the turn that applies what was done so far."""
+        return self._machine.settled()
+
+    def reaches(
+        self, what: str, name: str, at_least: int | None = None, at_most: int | None = None
+    ) -> simpy.Event:
+        """Fires when a turn settles with a quantity of a component within the bound.
+
+        Parameters
+        ----------
+        what : ``queue`` (places in line), ``held`` (slots), or ``flows`` (in flight)
+        """
+        return self._machine.reaches(what, self._system.number(name), at_least, at_most)
+
+    def lost(self, graph: Submitted) -> simpy.Event:
+        """Fires with a list of :class:`Lost`: what failures stopped and nobody was told of."""
+        event = self._machine.lost(graph)
+        if event.callbacks is not None:
+            event.callbacks.insert(0, self._translate)  # before whoever waits reads the value
+        return event
+
+    def _translate(self, event: simpy.Event) -> None:
+        """Names and SI units for numbers, in place, once."""
+        losses: list[Any] = event.value
+        losses[:] = [x if isinstance(x, Lost) else self._lost(*x) for x in losses]
+
+    def _lost(self, op: int, fixed: int, work: int, component: int) -> Lost:
+        tick, parts = self._stage.tick, self._system.components
+        units = [parts[c].unit for c in self._machine.usage(op)]
+        scale = self._stage.scale[units[0]] if units else MAX_SCALE  # as in lower.flows
+        left = work / (ticks_per_second(tick) << scale)
+        return Lost(op, float(seconds(fixed, tick)), left, parts[component].name)
+
+    # Observing: the machine as its last turn left it
+
+    def queue(self, name: str) -> list[int]:
+        """Ops in line for the slots of a component, first first."""
+        return [op for op, _ in self._machine.queue(self._system.number(name))]
+
+    def utilisation(self, name: str) -> float:
+        """Share of its slots or of its rate that is taken."""
+        c = self._system.number(name)
+        whole = self._system.components[c].slots
+        if whole is None:
+            whole = self._machine.capacity(c)
+        return self._machine.held(c) / whole if whole else 0.0
+
+    def rate(self, name: str) -> float:
+        """The rate of a component, in its unit a second."""
+        c = self._system.number(name)
+        unit = self._stage.scale[self._system.components[c].unit]
+        return self._machine.capacity(c) / (1 << unit)
+
+    def failed(self, name: str) -> bool:
+        """Whether a component is out of order."""
+        return self._machine.failed(self._system.number(name))
+
+    def state(self, op: int) -> State:
+        """Of one op."""
+        return self._machine.state(op)
+
+    def flows(self) -> list[int]:
+        """Ops in their work phase, ascending."""
+        return sorted(self._machine.rates())
+
+    # Acting: applied in the next turn
+
+    def submit(self, graph: Graph) -> Submitted:
+        """Hand in a graph; wait for its ``done``."""
+        self._may_act("submit a graph")
+        return self._stage.submit(graph)
+
+    def set_rate(self, name: str, rate: float) -> None:
+        """Change a rate, in the component's unit a second; flows keep their progress."""
+        c = self._may_touch(name)
+        part = self._system.components[c]
+        if part.rate is None:
+            raise SimulationError("action", f"{name}: has no rate to set; fail() it instead")
+        if not 0 <= rate <= part.top:
+            raise SimulationError(
+                "action",
+                f"{name}: rate {rate:g} {part.unit}/s; it must be within 0 and its max_rate "
+                f"{part.top:g}",
+            )
+        units = rate_units(rate, self._stage.scale[part.unit])
+        self._machine.set_rate(c, units)
+        self._stage.rate_log.append((int(self.env.now), c, units))
+
+    def fail(self, name: str) -> None:
+        """Stop what runs on a component, uses it, or holds a place on it; see ``lost``."""
+        self._machine.fail(self._may_touch(name))
+
+    def restore(self, name: str) -> None:
+        """Let its queue move again; resumes nothing."""
+        self._machine.restore(self._may_touch(name))
+
+    def stop(self, op: int) -> None:
+        """Take an op out of its queue, places and components."""
+        self._may_act("stop an op")
+        self._machine.stop(op)
+
+    def resume(
+        self,
+        op: int,
+        keep: bool = True,
+        slots: Sequence[str] | None = None,
+        usage: Mapping[str, float] | None = None,
+    ) -> None:
+        """Let a stopped op queue again.
+
+        Parameters
+        ----------
+        keep : keep the progress; else from zero, asking an online backend again
+        slots : components to queue for, one for each place; the same as before unless said
+        usage : ``{component: weight}`` instead of what it used
+        """
+        self._may_act("resume an op")
+        number = self._system.number
+        self._machine.resume(
+            op,
+            keep,
+            None if slots is None else [number(name) for name in slots],
+            None if usage is None else {number(c): round(w * ONE) for c, w in usage.items()},
+        )
+
+    def cancel(self, what: int | Submitted) -> None:
+        """Remove an op or a whole graph, with all that depends on it."""
+        self._may_act("cancel an op")
+        if isinstance(what, int):
+            self._machine.cancel([what])
+        else:
+            self._machine.cancel(range(what.first, what.first + what.count))
+
+    def emit(self, metric: str, value: float) -> None:
+        """Note a value of a metric at this time; the result holds all of them."""
+        self._stage.metrics.append((metric, self.now, float(value)))
+
+    def _may_act(self, what: str) -> None:
+        if self._touches is not None and not len(self._touches):
+            raise SimulationError(
+                "action", f"{self._who}: wants to {what}, but its touches are (); declare them"
+            )
+
+    def _may_touch(self, name: str) -> int:
+        c = self._system.number(name)
+        if self._touches is not None and not any(fnmatchcase(name, t) for t in self._touches):
+            raise SimulationError(
+                "action", f"{self._who}: alters {name}, which its touches do not name"
+            )
+        return c
