@@ -1,0 +1,97 @@
+"""Collectives matched across ranks: the k-th of a group on one rank is the k-th on all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ..sim.errors import TraceError
+from .collective import Collective
+from .nest import Rows
+from .part import Part
+
+
+class Match(NamedTuple):
+    """One collective of all its members.
+
+    Parameters
+    ----------
+    members : (number of the part, its collective), by rank
+    lasts : ticks
+        The shortest of the members' durations: the others also waited in it for the last.
+    """
+
+    members: tuple[tuple[int, Collective], ...]
+    lasts: int
+
+    def rows(self, base: Sequence[int] | Rows) -> Rows:
+        """Rows of the members in a table of all parts."""
+        return np.array([int(base[p]) + c.work for p, c in self.members])
+
+
+def match(parts: Sequence[Part], *, alone: bool) -> list[Match]:
+    """Match collectives.
+
+    Parameters
+    ----------
+    alone : whether ranks that were not recorded are represented by the waits for them
+
+    Raises
+    ------
+    TraceError
+        Members disagree on what the k-th collective of their group is.
+    """
+    ranks = [p.view.rank for p in parts]
+    queues: dict[tuple[tuple[int, ...], str], dict[int, list[Collective]]] = {}
+    for i, p in enumerate(parts):
+        for c in p.collectives:
+            group = c.group or tuple(ranks)
+            queues.setdefault((group, c.channel), {}).setdefault(i, []).append(c)
+    found = []
+    for (group, channel), members in queues.items():
+        expected = [i for i, r in enumerate(ranks) if r in group]
+        found += _match_group(parts, channel, members, expected, alone)
+    return found
+
+
+def _match_group(
+    parts: Sequence[Part],
+    channel: str,
+    members: dict[int, list[Collective]],
+    expected: list[int],
+    alone: bool,
+) -> list[Match]:
+    count = {i: len(members.get(i, [])) for i in expected}
+    most = max(count.values())
+    if min(count.values()) != most:
+        few = min(expected, key=lambda i: count[i])
+        raise TraceError(
+            f"{parts[few].view.process.file}: rank {parts[few].view.rank} has {count[few]} "
+            f"collectives of group {channel or 'of all'!r}, others {most}; record the same steps "
+            "on every rank"
+        )
+    found = []
+    for k in range(most):
+        together = tuple((i, members[i][k]) for i in expected)
+        _refuse_different(parts, k, together)
+        found.append(Match(together, min(_lasts(parts[i], c) for i, c in together)))
+    return found
+
+
+def _lasts(p: Part, c: Collective) -> int:
+    return int(p.end[c.work] - p.start[c.work])
+
+
+def _refuse_different(
+    parts: Sequence[Part], k: int, together: tuple[tuple[int, Collective], ...]
+) -> None:
+    first = together[0][1]
+    for i, c in together[1:]:
+        if c.name != first.name:
+            raise TraceError(
+                f"{parts[i].view.process.file}: collective {k} is {c.signature} on rank "
+                f"{parts[i].view.rank}, but {first.signature} on rank "
+                f"{parts[together[0][0]].view.rank}; give traces of the same steps of one job"
+            )

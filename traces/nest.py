@@ -1,0 +1,82 @@
+"""Which event runs inside which, on every host thread: a forest, found in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Rows = NDArray[np.int64]
+
+
+class Nest(NamedTuple):
+    """Events of host threads as a forest; a parent stands before its children.
+
+    Parameters
+    ----------
+    row : (n,) row of the event in the trace, by thread, start, and outermost first
+    line : (n,) thread
+    start, end : (n,) ticks; a child that ends after its parent is cut there
+    parent : (n,) position of the event around it; -1 for none
+    depth : (n,) 0 for the outermost
+    """
+
+    row: Rows
+    line: Rows
+    start: Rows
+    end: Rows
+    parent: Rows
+    depth: Rows
+
+    def own(self) -> Rows:
+        """(n,) Ticks of each event in which none of its children ran."""
+        lasts = self.end - self.start
+        inner = self.parent >= 0
+        children = np.bincount(self.parent[inner], lasts[inner], len(lasts))
+        return lasts - children.astype(np.int64)
+
+    def levels(self) -> Iterator[Rows]:
+        """Positions one level below the outermost, then the next level, and so on."""
+        order = np.argsort(self.depth, kind="stable")
+        bounds = np.searchsorted(self.depth[order], np.arange(1, self.depth.max(initial=0) + 2))
+        for low, high in pairwise(bounds.tolist()):
+            yield order[low:high]
+
+
+def nest(row: Rows, line: Rows, start: Rows, end: Rows) -> Nest:
+    """Find the forest.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> tree = nest(np.arange(3), np.zeros(3, int), np.array([0, 1, 4]), np.array([9, 3, 5]))
+    >>> tree.parent.tolist(), tree.own().tolist()
+    ([-1, 0, 0], [6, 2, 1])
+    """
+    order = np.lexsort((row, -end, start, line))
+    row, line, start, end = row[order], line[order], start[order], end[order]
+    parent, depth, ends = _stack(line.tolist(), start.tolist(), end.tolist())
+    return Nest(row, line, start, np.array(ends), np.array(parent, np.int64), np.array(depth))
+
+
+def _stack(
+    lines: list[int], starts: list[int], ends: list[int]
+) -> tuple[list[int], list[int], list[int]]:
+    parents, depths, clipped = [], [], []
+    inside: list[int] = []
+    current = -1
+    for i, (line, start, end) in enumerate(zip(lines, starts, ends, strict=True)):
+        if line != current:
+            inside, current = [], line
+        while inside and clipped[inside[-1]] <= start:
+            inside.pop()
+        if inside:
+            end = min(end, clipped[inside[-1]])
+        parents.append(inside[-1] if inside else -1)
+        depths.append(len(inside))
+        clipped.append(end)
+        inside.append(i)
+    return parents, depths, clipped
