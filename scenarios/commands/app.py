@@ -1,0 +1,98 @@
+"""The command line: commands, and how errors become exit codes.
+
+==== ========================================================================
+0    done, every expectation met
+1    our fault: an unexpected error
+2    the request is wrong: usage, scenario, trace, a model asked the impossible
+3    the simulation could not finish: deadlock, starvation, lost ops
+4    hardware or a driver is missing, busy or not permitted
+5    finished, an expectation failed
+130  interrupted; resumable
+==== ========================================================================
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import traceback
+from importlib import import_module
+from typing import Annotated, NoReturn
+
+import typer
+
+from ...sim.errors import ForetraceError, HardwareUnavailable, SimulationError
+
+WRONG, UNFINISHED, NO_HARDWARE, MISSED, INTERRUPTED = 2, 3, 4, 5, 130
+COMMANDS = ("validate", "run", "compare", "report", "trace", "catalog")
+
+app = typer.Typer(
+    name="foretrace",
+    help="Profile operations once; simulate any machine; learn how far to trust the answer.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"foretrace {version('foretrace')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Say what is done.")] = False,
+    no_color: Annotated[bool, typer.Option("--no-color", help="No colours.")] = False,
+) -> None:
+    """Profile operations once; simulate any machine; learn how far to trust the answer."""
+    if no_color:
+        os.environ["NO_COLOR"] = "1"
+    level = logging.INFO if verbose else logging.WARNING
+    logging.basicConfig(level=level, format="%(levelname)s %(message)s", stream=sys.stderr)
+
+
+for _name in COMMANDS:  # each registers itself; imported late libraries keep --help quick
+    import_module(f".{_name}", __package__)
+
+
+def code_of(error: ForetraceError) -> int:
+    """The exit code of an error of ours."""
+    if isinstance(error, HardwareUnavailable):
+        return NO_HARDWARE
+    if isinstance(error, SimulationError):
+        return UNFINISHED
+    return WRONG
+
+
+def main() -> NoReturn:
+    """Run the command line and leave with its exit code."""
+    try:
+        app(standalone_mode=True)
+    except ForetraceError as error:
+        typer.echo(_text(error), err=True)
+        sys.exit(code_of(error))
+    except KeyboardInterrupt:
+        typer.echo("interrupted; finished runs are kept", err=True)
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except Exception:  # our fault: say so, with all there is to report it
+        traceback.print_exc()
+        typer.echo("error this is a fault of foretrace; please report what is above", err=True)
+        sys.exit(1)
+    sys.exit(0)
+
+
+def _text(error: ForetraceError) -> str:
+    """A message that begins with what it is."""
+    text = str(error)
+    return text if text.startswith(("error ", "warning ")) else f"error {text}"

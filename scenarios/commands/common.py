@@ -1,0 +1,36 @@
+"""What commands share: options, and printing for people or for programs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+Json = Annotated[bool, typer.Option("--json", help="One object on stdout, messages on stderr.")]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Only the answer.")]
+Set = Annotated[
+    list[str], typer.Option("--set", metavar="PATH=VALUE", help="Change a setting; repeatable.")
+]
+Catalogs = Annotated[
+    list[Path], typer.Option("--catalog", help="A directory of catalog files of your own.")
+]
+File = Annotated[str, typer.Argument(help="A scenario file, or the name of a bundled one.")]
+Out = Annotated[Path, typer.Option("--out", help="Where run folders are kept.")]
+
+
+def print_json(value: Any) -> None:
+    """One object on stdout."""
+    from ..folder import finite
+
+    typer.echo(json.dumps(finite(value), indent=1))
+
+
+def teller(quiet: bool) -> Callable[[str], None]:
+    """Tells what is being done, on stderr; nothing when quiet."""
+    if quiet:
+        return lambda _: None
+    return lambda text: print(text, file=sys.stderr, flush=True)  # noqa: T201  that is the point

@@ -1,0 +1,116 @@
+"""Summaries as tables in a terminal; plain text where there is none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...reports.answer import sentences
+from ...reports.numbers import told
+
+SHOWN = (  # the metrics of the table, in this order, where the run has them
+    "iteration_time",
+    "exposed_communication",
+    "waiting",
+    "tokens_per_second",
+    "mfu",
+    "gpu.memory.peak",
+    "gpu.utilization",
+    "nic.utilization",
+    "link.utilization",
+    "host.utilization",
+)
+
+
+def answer(summary: dict[str, Any], quiet: bool) -> None:
+    """The answer in sentences, then the table of variants and the metrics of the base."""
+    from rich.console import Console
+
+    console = Console(width=None if Console().is_terminal else 100, highlight=False)
+    for sentence in sentences(summary):
+        console.print(sentence, soft_wrap=True)
+    if quiet:
+        return
+    console.print()
+    if len(summary["points"]) > 1:
+        console.print(variants(summary))
+        console.print()
+    console.print(metrics(summary["points"]["base"]))
+    base = summary["points"]["base"]
+    console.print(f"\ntime     {shares(base['activity'])}")
+    console.print(f"limit    {shares_of(base['blame'])}")
+
+
+def shares(activity: dict[str, dict[str, float]]) -> str:
+    """Where the time of the mean rank goes, largest first."""
+    means = {box.replace("_", " "): t["mean"] for box, t in activity.items()}
+    return shares_of(means)
+
+
+def shares_of(seconds: dict[str, float], most: int = 5) -> str:
+    """Shares of a whole in per cent, largest first."""
+    whole = sum(seconds.values()) or 1.0
+    ordered = sorted(seconds.items(), key=lambda item: -item[1])
+    return ", ".join(f"{who} {t / whole:.0%}" for who, t in ordered[:most] if t / whole >= 0.005)
+
+
+def variants(summary: dict[str, Any]) -> Any:
+    """A row for each variant: iteration time, change, expectations."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for column, justify in (("variant", "left"), ("iteration p50", "right"), ("change", "right"),
+                            ("expectations", "left")):  # fmt: skip
+        table.add_column(column, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+    for name, point in summary["points"].items():
+        value = point["metrics"]["iteration_time.p50"]
+        change = "" if name == "base" else told_change(point["change"])
+        table.add_row(name, told(value["value"], "s"), change, met(point["expect"]))
+    return table
+
+
+def told_change(change: dict[str, Any]) -> str:
+    """A change in per cent with its interval."""
+    text = f"{change['value']:+.1%}"
+    if change["interval"]:
+        low, high = change["interval"]
+        text += f" ({low:+.1%} to {high:+.1%})"
+    return text
+
+
+def met(expected: list[dict[str, Any]]) -> str:
+    """``pass``, or what is missed."""
+    failed = [e["that"] for e in expected if not e["met"]]
+    return "" if not expected else "misses " + "; ".join(failed) if failed else "pass"
+
+
+def metrics(point: dict[str, Any]) -> Any:
+    """The metrics of one variant: status first, then p50, p95 and the interval."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for column, justify in (("", "left"), ("metric", "left"), ("p50", "right"), ("p95", "right"),
+                            ("p50 is within", "right"), ("expected", "left")):  # fmt: skip
+        table.add_column(column, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+    for name in SHOWN:
+        row = _row(point["metrics"], name)
+        if row is not None:
+            table.add_row(*row)
+    return table
+
+
+def _row(found: dict[str, Any], name: str) -> tuple[str, ...] | None:
+    p50, p95 = found.get(f"{name}.p50", found.get(name)), found.get(f"{name}.p95")
+    if p50 is None:
+        return None
+    expected = [v for v in (p50, p95) if v and v["expected"]]
+    status = "" if not expected else "pass" if all(v["met"] for v in expected) else "FAIL"
+    bounds = p50["interval"]
+    within = " to ".join(told(b, p50["unit"]) for b in bounds) if bounds else "unknown"
+    return (
+        status,
+        name.replace("_", " "),
+        told(p50["value"], p50["unit"]),
+        told(p95["value"], p95["unit"]) if p95 else "",
+        within,
+        "; ".join(v["expected"] for v in expected),
+    )

@@ -1,0 +1,71 @@
+"""``foretrace trace``: record, import and describe traces."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .app import app
+from .common import Json, print_json
+
+trace = typer.Typer(name="trace", help="Record, import and describe traces.", no_args_is_help=True)
+app.add_typer(trace)
+
+Files = Annotated[
+    list[str], typer.Argument(help="Kineto files, a glob, a native folder, or foretrace:NAME.")
+]
+
+
+@trace.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def capture(
+    command: Annotated[list[str], typer.Argument(help="-- python train.py …")],
+    out: Annotated[Path, typer.Option("--out", help="Folder for the recording.")] = Path("trace"),
+    steps: Annotated[int, typer.Option(help="Steps to trace.")] = 10,
+    warm_up: Annotated[int, typer.Option(help="First steps, not used.")] = 3,
+    untraced: Annotated[int, typer.Option(help="Steps timed without a profiler.")] = 10,
+    stack: Annotated[bool, typer.Option("--stack", help="Record Python stacks.")] = False,
+    memory: Annotated[bool, typer.Option("--memory", help="Record allocations.")] = False,
+) -> None:
+    """Run an unchanged training script and record its steps (needs torch)."""
+    from ...traces.capture import capture as record
+
+    files = record(
+        command, out, steps=steps, warm_up=warm_up, untraced=untraced, stack=stack, memory=memory
+    )
+    for file in files:
+        typer.echo(f"wrote {file}")
+    typer.echo(f"next: foretrace trace info '{out}/rank*.json.gz'")
+
+
+@trace.command("import")
+def import_(
+    files: Files,
+    out: Annotated[Path, typer.Option("--out", help="Folder for the native form.")],
+) -> None:
+    """Read Kineto traces and keep them in the native form (parquet)."""
+    from ...traces import native
+
+    found = _opened(files)
+    native.write(found, out)
+    typer.echo(f"wrote {out}  {len(found):,} events, ranks {', '.join(map(str, found.ranks))}")
+
+
+@trace.command()
+def info(files: Files, json: Json = False) -> None:
+    """Say what a trace holds and what it can be used for."""
+    from dataclasses import asdict
+
+    told = _opened(files).info()
+    if json:
+        print_json(asdict(told))
+    else:
+        typer.echo(str(told))
+
+
+def _opened(files: list[str]):  # type: ignore[no-untyped-def]
+    from ...traces import kineto
+    from ..workloads import open_trace
+
+    return open_trace(files[0]) if len(files) == 1 else kineto.read(files)

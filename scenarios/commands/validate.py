@@ -1,0 +1,46 @@
+"""``foretrace validate``: syntax, units, names and references; reads no trace, opens no device."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from .app import WRONG, app
+from .common import Catalogs, Json, Set, print_json
+
+
+@app.command()
+def validate(
+    files: Annotated[list[str], typer.Argument(help="Scenario files, or names of bundled ones.")],
+    json: Json = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Warnings fail, too.")] = False,
+    resolved: Annotated[
+        bool, typer.Option("--resolved", help="Print every value with who decided it.")
+    ] = False,
+    set: Set = [],  # noqa: B006  typer's form of a repeatable option
+    catalog: Catalogs = [],  # noqa: B006
+) -> None:
+    """Check scenarios without running them."""
+    from ..loader import load
+    from ..problems import InvalidScenarioError, Problem, rendered
+    from ..resolve import resolved_yaml
+
+    problems: list[Problem] = []
+    for file in files:
+        try:
+            scenario = load(file, set=set, catalogs=catalog)
+        except InvalidScenarioError as error:
+            problems += error.problems
+            continue
+        problems += scenario.warnings
+        if resolved:
+            typer.echo(resolved_yaml(scenario.resolved(), scenario.origins))
+        elif not json and not scenario.warnings:
+            typer.echo(f"ok    {file}")
+    if json:
+        print_json({"problems": [p.facts() for p in problems]})
+    elif problems:
+        typer.echo(rendered(problems), err=True)
+    if any(p.severity == "error" or strict for p in problems):
+        raise typer.Exit(WRONG)

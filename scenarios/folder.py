@@ -1,0 +1,200 @@
+"""A run folder: everything a run leaves, written beside its place and renamed when it is whole.
+
+Only ``manifest.json`` knows wall time, host and date; all else is the same bytes for the same
+seed and inputs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from ..reports.page import write_report
+from ..reports.perfetto import write_timeline
+from ..reports.tables import write_ops
+from ..sim.errors import ScenarioError
+from .resolve import resolved_yaml
+from .scenario import Scenario
+from .study import Study
+
+SCHEMA = 1
+MOST_OPS = 5_000_000
+KEY = 12  # hexadecimal digits of the name of a run
+
+
+def key(scenario: Scenario) -> str:
+    """Names a run by all that can change its answer: scenario, catalog, trace, version, seed."""
+    told = {
+        "scenario": scenario.digest(),
+        "trace": trace_digest(scenario),
+        "version": version("foretrace"),
+        "code": code_digest(),
+    }
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:KEY]
+
+
+def trace_digest(scenario: Scenario) -> str:
+    """SHA-256 of the files of the workload's trace; "" where there is none."""
+    from glob import glob
+
+    from .workloads import bundled
+
+    name = getattr(scenario.workload, "trace", "")
+    if not name:
+        return ""
+    paths = [bundled(name)] if name.startswith("foretrace:") else map(Path, sorted(glob(name)))
+    digest = hashlib.sha256()
+    for path in paths:
+        for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+            if file.is_file():
+                digest.update(file.name.encode() + file.read_bytes())
+    return digest.hexdigest()
+
+
+def code_digest() -> str:
+    """SHA-256 of our own sources: another version of the models is another answer."""
+    root = Path(__file__).parent.parent
+    digest = hashlib.sha256()
+    for folder in ("sim", "models", "traces", "scenarios", "reports", "hil"):
+        for file in sorted((root / folder).rglob("*.py")):
+            digest.update(file.relative_to(root).as_posix().encode() + file.read_bytes())
+    return digest.hexdigest()
+
+
+def existing(out: Path, scenario: Scenario) -> Path | None:
+    """A finished run of the same key, if there is one."""
+    folder = out / scenario.name / key(scenario)
+    return folder if (folder / "manifest.json").is_file() else None
+
+
+def save(study: Study, out: Path, started: float, command: str) -> Path:
+    """Write everything a run leaves; returns its folder.
+
+    Raises
+    ------
+    ScenarioError
+        The folder cannot be written.
+    """
+    name = key(study.scenario)
+    parent = out / study.scenario.name
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        part = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=parent))
+    except OSError as error:
+        raise ScenarioError(
+            f"{parent}: cannot be written ({error}); choose another --out"
+        ) from error
+    try:
+        whole = part / "run"
+        whole.mkdir()
+        _fill(whole, study, name, started, command)
+        _put(whole, parent / name, part)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return parent / name
+
+
+def _put(whole: Path, target: Path, part: Path) -> None:
+    """Into its place; who reads meanwhile sees the old run or the new one."""
+    if target.exists():
+        os.rename(target, part / "old")
+    os.rename(whole, target)
+
+
+def _fill(folder: Path, study: Study, name: str, started: float, command: str) -> None:
+    scenario = study.scenario
+    summary = study.summary.plain()
+    resolved = resolved_yaml(scenario.resolved(), scenario.origins)
+    source = Path(scenario.file)
+    if source.is_file():
+        shutil.copyfile(source, folder / "scenario.yaml")
+    (folder / "resolved.yaml").write_text(resolved)
+    write_json(folder / "summary.json", summary)
+    left_out = _tables(folder, study)
+    write_timeline(folder / "timeline.pftrace", study.results)
+    files = {"resolved": resolved, "command": command, "run": name}
+    write_report(folder / "report.html", summary, study.results, files)
+    write_json(folder / "manifest.json", manifest(scenario, name, started, command, left_out))
+
+
+def _tables(folder: Path, study: Study) -> list[str]:
+    """``ops.parquet`` of every variant; returns which were too large."""
+    left_out = []
+    for variant, result in study.results.items():
+        if len(result.ops) > MOST_OPS:
+            left_out.append(f"ops of {variant}: {len(result.ops)} rows, above {MOST_OPS}")
+            continue
+        write_ops(folder / f"ops.{variant}.parquet", result)
+    return left_out
+
+
+def manifest(
+    scenario: Scenario, name: str, started: float, command: str, left_out: list[str]
+) -> dict[str, Any]:
+    """What the bytes of the rest must not depend on, and what made them."""
+    return {
+        "schema": SCHEMA,
+        "run": name,
+        "scenario": {"name": scenario.name, "file": scenario.file, "digest": scenario.digest()},
+        "trace": trace_digest(scenario),
+        "command": command,
+        "seed": scenario.run.seed,
+        "left_out": left_out,
+        "versions": versions(),
+        "host": platform.platform(),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "wall_seconds": round(time.monotonic() - started, 3),
+    }
+
+
+def versions() -> dict[str, str]:
+    """Of ourselves, Python, and the packages whose version can change a number."""
+    names = ("foretrace", "numpy", "scipy", "numba", "simpy", "pandas", "duckdb")
+    return {"python": sys.version.split()[0], **{n: version(n) for n in names}}
+
+
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    """Keys in a fixed order, floats as their shortest text; not a number becomes null."""
+    path.write_text(json.dumps(finite(value), indent=1, sort_keys=False) + "\n")
+
+
+def finite(value: Any) -> Any:
+    """The same with null for what is not a finite number."""
+    if isinstance(value, Mapping):
+        return {str(k): finite(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(v) for v in value]
+    if isinstance(value, float) and not abs(value) < float("inf"):
+        return None
+    return value
+
+
+def load_summary(run: Path) -> dict[str, Any]:
+    """The summary of a saved run, by its folder or its ``summary.json``.
+
+    Raises
+    ------
+    ScenarioError
+        Not a finished run.
+    """
+    file = run / "summary.json" if run.is_dir() else run
+    try:
+        told: dict[str, Any] = json.loads(file.read_text())
+    except (OSError, ValueError) as error:
+        raise ScenarioError(f"{run}: is no saved run ({error}); give a run folder") from error
+    if told.get("schema") != SCHEMA:
+        raise ScenarioError(
+            f"{file}: has schema {told.get('schema')}, this version reads {SCHEMA}; run it again"
+        )
+    return told
