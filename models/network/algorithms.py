@@ -154,10 +154,14 @@ def _ring(share: Share) -> Callable[[int], Flows]:
     return flows
 
 
-def _chain(n: int) -> Flows:
-    """Member i passes everything on to i + 1, in a pipeline."""
-    here = np.arange(n - 1)
-    return here, here + 1, np.ones(n - 1)
+def _chain(into: bool) -> Callable[[int], Flows]:
+    """Everything passes from member to member, away from member 0 or to it, in a pipeline."""
+
+    def flows(n: int) -> Flows:
+        near, far, whole = np.arange(n - 1), np.arange(1, n), np.ones(n - 1)
+        return (far, near, whole) if into else (near, far, whole)
+
+    return flows
 
 
 def _pairs(share: Share) -> Callable[[int], Flows]:
@@ -265,6 +269,11 @@ def _round(laps: int) -> Callable[[int], Path]:
     return lambda n: [(i % n, (i + 1) % n) for i in range(laps * (n - 1))]
 
 
+def _back(n: int) -> Path:
+    """From the last member to the first."""
+    return [(i, i - 1) for i in range(n - 1, 0, -1)]
+
+
 def _distances(phases: int) -> Callable[[int], Path]:
     """Partners at distances that double."""
     return lambda n: [(0, (1 << k) % n) for k in range(depth(n))] * phases
@@ -328,12 +337,12 @@ ALL = (
     Algorithm("reduce-scatter", "direct", _pairs(lambda n: 1 / n), _direct(1), posts=_others),
     Algorithm("all-to-all", "grouped", _pairs(lambda n: 1 / n), _direct(1), posts=_others),
     Algorithm("all-to-all", "pairwise", _pairs(lambda n: 1 / n), _round(1)),
-    Algorithm("broadcast", "chain", _chain, _round(1)),
-    Algorithm("broadcast", "tree", _rooted(False), _from_root),
-    Algorithm("reduce", "chain", _chain, _round(1)),
-    Algorithm("reduce", "tree", _rooted(True), _to_root),
-    Algorithm("gather", "linear", _star(True), _direct(1)),
-    Algorithm("scatter", "linear", _star(False), _direct(1), posts=_others),
+    Algorithm("broadcast", "chain", _chain(into=False), _round(1)),
+    Algorithm("broadcast", "tree", _rooted(into=False), _from_root),
+    Algorithm("reduce", "chain", _chain(into=True), _back),
+    Algorithm("reduce", "tree", _rooted(into=True), _to_root),
+    Algorithm("gather", "linear", _star(into=True), _direct(1)),
+    Algorithm("scatter", "linear", _star(into=False), _direct(1), posts=_others),
     Algorithm("barrier", "dissemination", _nothing, _distances(1)),
 )
 

@@ -61,10 +61,16 @@ def _star(into: bool) -> Callable[[int], Iterator[Sends]]:
 SEGMENTS = 16
 
 
-def _chain(n: int) -> Iterator[Sends]:
-    """Segments follow each other down the chain."""
-    for t in range(n - 1 + SEGMENTS - 1):
-        yield [(i, i + 1, 1 / SEGMENTS) for i in range(n - 1) if 0 <= t - i < SEGMENTS]
+def _chain(into: bool) -> Callable[[int], Iterator[Sends]]:
+    """Segments follow each other along the chain."""
+
+    def steps(n: int) -> Iterator[Sends]:
+        for t in range(n - 1 + SEGMENTS - 1):
+            hops = [i for i in range(n - 1) if 0 <= t - i < SEGMENTS]
+            ends = [(n - 1 - i, n - 2 - i) if into else (i, i + 1) for i in hops]
+            yield [(a, b, 1 / SEGMENTS) for a, b in ends]
+
+    return steps
 
 
 def _part(n: int) -> float:
@@ -88,8 +94,8 @@ STEPS: dict[tuple[str, str], Callable[[int], Iterator[Sends]]] = {
     ("reduce-scatter", "direct"): _pairs((_part,)),
     ("all-to-all", "grouped"): _pairs((_part,)),
     ("all-to-all", "pairwise"): _pairwise,
-    ("broadcast", "chain"): _chain,
-    ("reduce", "chain"): _chain,
+    ("broadcast", "chain"): _chain(into=False),
+    ("reduce", "chain"): _chain(into=True),
     ("gather", "linear"): _star(into=True),
     ("scatter", "linear"): _star(into=False),
 }

@@ -1,0 +1,124 @@
+"""Collectives against their published closed forms."""
+
+import numpy as np
+import pytest
+from foretrace.models.network.algorithms import (
+    ALGORITHMS,
+    ALL,
+    SWITCH,
+    bus_factor,
+    closed_form,
+    depth,
+    parent,
+)
+from foretrace.models.network.expand import STEPS
+
+GROUPS = (2, 3, 4, 5, 6, 7, 8, 9, 16, 31, 64)
+ALPHA, RATE, SIZE = 2e-6, 25e9, 1e8
+
+
+@pytest.mark.parametrize("n", GROUPS)
+def test_ring_all_reduce_is_2_n_minus_1_times_alpha_plus_a_part(n):
+    """Thakur 2005, section 4; Patarasu and Yuan 2009."""
+    want = 2 * (n - 1) * (ALPHA + SIZE / (n * RATE))
+    assert closed_form(ALGORITHMS["all-reduce"]["ring"], n, SIZE, ALPHA, RATE) == pytest.approx(
+        want, rel=1e-12
+    )
+
+
+@pytest.mark.parametrize("n", [2, 4, 8, 64])
+def test_halving_doubling_has_the_volume_of_the_ring_in_2_log_n_steps(n):
+    """Thakur 2005, section 4.2 (Rabenseifner's algorithm)."""
+    want = 2 * np.log2(n) * ALPHA + 2 * (n - 1) / n * SIZE / RATE
+    algorithm = ALGORITHMS["all-reduce"]["halving-doubling"]
+    assert closed_form(algorithm, n, SIZE, ALPHA, RATE) == pytest.approx(want, rel=1e-12)
+
+
+@pytest.mark.parametrize("n", [4, 8, 16, 64])
+def test_two_trees_move_2_s_and_climb_twice_the_depth(n):
+    """Sanders, Speck, Träff 2009: full bandwidth, logarithmic latency."""
+    algorithm = ALGORITHMS["all-reduce"]["tree"]
+    assert algorithm.volume(n) == pytest.approx(2.0)
+    assert algorithm.steps(n) == 2 * depth(n)
+
+
+@pytest.mark.parametrize(
+    ("name", "n"),
+    [
+        (a.name, n)
+        for a in ALL
+        for n in GROUPS
+        if a.collective == "all-reduce" and a.usable(n) and not (a.in_switch or a.nested)
+    ],
+)
+def test_no_all_reduce_without_a_switch_beats_the_lower_bound(name, n):
+    """2 (n - 1) / n S leaves or reaches some member: Patarasu and Yuan 2009, theorem 1."""
+    assert ALGORITHMS["all-reduce"][name].volume(n) >= 2 * (n - 1) / n - 1e-12
+
+
+@pytest.mark.parametrize("n", [3, 4, 8, 72])
+def test_reduction_in_the_switch_moves_less_than_any_ring(n):
+    """Klenk et al. 2020: every member sends and receives about S once, not twice."""
+    volume = ALGORITHMS["all-reduce"]["in-switch"].volume(n)
+    assert volume == pytest.approx(1 + 1 / n)
+    assert volume < ALGORITHMS["all-reduce"]["ring"].volume(n) + 1e-12
+
+
+@pytest.mark.parametrize("n", GROUPS)
+@pytest.mark.parametrize("collective", ["all-gather", "reduce-scatter", "all-to-all"])
+def test_what_is_split_moves_all_but_the_own_part(collective, n):
+    for algorithm in ALGORITHMS[collective].values():
+        if algorithm.usable(n):
+            assert algorithm.volume(n) == pytest.approx((n - 1) / n)
+
+
+@pytest.mark.parametrize("n", GROUPS)
+def test_everybody_gets_a_whole_broadcast(n):
+    for algorithm in ALGORITHMS["broadcast"].values():
+        _, target, share = algorithm.flows(n)
+        got = np.bincount(target, share, n)
+        assert got[0] == 0
+        assert got[1:] == pytest.approx(np.ones(n - 1))
+
+
+@pytest.mark.parametrize("n", [n for n in GROUPS if n % 2 == 0])
+def test_a_member_is_inner_in_at_most_one_of_the_two_trees(n):
+    """Sanders, Speck, Träff 2009, lemma 2; what gives the two trees full bandwidth."""
+    inner = {parent(i, n) - 1 for i in range(1, n + 1)} - {-1}
+    assert not inner & {n - 1 - i for i in inner}
+
+
+@pytest.mark.parametrize("algorithm", ALL, ids=lambda a: f"{a.collective}-{a.name}")
+def test_flows_and_paths_stay_within_the_group(algorithm):
+    for n in GROUPS:
+        shape = (n * 4, 4) if algorithm.nested else (n,)
+        if not algorithm.usable(shape[0]):
+            continue
+        source, target, share = algorithm.flows(*shape)
+        for ends in (source, target):
+            assert ends.min() >= (SWITCH if algorithm.in_switch else 0)
+            assert ends.max() < shape[0]
+        assert np.all(source != target)
+        assert np.all(share >= 0)
+        assert all(0 <= a < shape[0] and 0 <= b < shape[0] for a, b in algorithm.path(*shape))
+
+
+@pytest.mark.parametrize(
+    ("collective", "name", "n"),
+    [(c, a, n) for c, a in STEPS for n in (2, 3, 4, 6, 8) if ALGORITHMS[c][a].usable(n)],
+)
+def test_the_steps_add_up_to_the_flows(collective, name, n):
+    algorithm = ALGORITHMS[collective][name]
+    want, found = np.zeros((n, n)), np.zeros((n, n))
+    np.add.at(want, algorithm.flows(n)[:2], algorithm.flows(n)[2])
+    for sends in STEPS[collective, name](n):
+        for a, b, share in sends:
+            found[a, b] += share
+    assert found == pytest.approx(want)
+
+
+def test_bus_bandwidth_of_a_large_ring_is_the_link_rate():
+    """The point of busbw (nccl-tests, doc/PERFORMANCE.md)."""
+    for collective in ("all-reduce", "all-gather", "reduce-scatter"):
+        seconds = closed_form(ALGORITHMS[collective]["ring"], 8, 1e12, 0.0, RATE)
+        assert 1e12 / seconds * bus_factor(collective, 8) == pytest.approx(RATE)

@@ -1,0 +1,243 @@
+"""The fabric: what it picks, what it asks of links, and what two at once do to each other."""
+
+import numpy as np
+import pytest
+from foretrace.models.network.algorithms import ALGORITHMS, closed_form
+from foretrace.models.network.collectives import Fabric
+from foretrace.models.network.link import Link
+from foretrace.models.network.nic import Nic
+from foretrace.models.network.switch import Switch, star
+from foretrace.models.network.topology import Node, cluster
+from foretrace.sim.csr import Csr
+from foretrace.sim.errors import BackendError
+from foretrace.sim.graph import Builder, Member
+from foretrace.sim.ops import Kind, Ops
+from foretrace.sim.simulation import Simulation
+from foretrace.sim.system import Component, System
+
+ALPHA, RATE = 1e-6, 1e9
+ENGINES = pytest.mark.parametrize("engine", ["reference", "core"])
+FIDELITIES = pytest.mark.parametrize("fidelity", ["flow", "alpha-beta"])
+
+
+def board(n):
+    link = Link(bandwidth=RATE, latency=ALPHA)
+    return star(n, link, Switch(bandwidth=RATE, latency=0.0, ports=n))
+
+
+def graph(*collectives, ranks=None):
+    """Independent collectives: (name, ranks, bytes)."""
+    build = Builder("collectives")
+    for name, members, size in collectives:
+        build.collective(
+            [Member(r, 9) for r in members], bytes=size, signature=f"collective:{name} fp32[1]"
+        )
+    return build.graph()
+
+
+def makespan(system, fabric, made, engine="reference"):
+    return Simulation(system, {"fabric": fabric}, engine=engine).run(made).makespan
+
+
+def asked(system, name, members, *sizes):
+    ops = Ops.of(
+        kind=Kind.COLLECTIVE,
+        bytes=np.array(sizes, float),
+        signature=0,
+        signatures=(f"collective:{name} fp32[1]",),
+    )
+    fabric = system.number("fabric")
+    return ops.asked(system, fabric, Csr.of([members] * len(sizes)))
+
+
+@ENGINES
+@FIDELITIES
+@pytest.mark.parametrize("n", [2, 3, 4, 8])
+def test_a_ring_alone_takes_its_closed_form(engine, fidelity, n):
+    """2 (n - 1) (α + S / (n B)): Thakur 2005, Patarasu and Yuan 2009."""
+    fabric = Fabric(fidelity=fidelity, algorithms="ring")
+    want = 2 * (n - 1) * (ALPHA + 1e6 / (n * RATE))
+    found = makespan(board(n), fabric, graph(("all-reduce", range(n), 1e6)), engine)
+    assert found == pytest.approx(want, abs=2e-12)
+
+
+@pytest.mark.parametrize("name", [a for a in ALGORITHMS["all-reduce"] if a != "chain-tree"])
+@FIDELITIES
+def test_every_all_reduce_alone_takes_its_closed_form(name, fidelity):
+    fabric = Fabric(fidelity=fidelity, algorithms=name, in_switch_efficiency=1.0)
+    want = closed_form(ALGORITHMS["all-reduce"][name], 8, 1e6, ALPHA, RATE)
+    found = makespan(board(8), fabric, graph(("all-reduce", range(8), 1e6)))
+    assert found == pytest.approx(want, abs=2e-12)
+
+
+@ENGINES
+def test_two_rings_over_the_same_links_share_them_evenly(engine):
+    fabric = Fabric(algorithms="ring")
+    alone = makespan(board(4), fabric, graph(("all-reduce", range(4), 1e6)), engine)
+    both = makespan(
+        board(4),
+        fabric,
+        graph(("all-reduce", range(4), 1e6), ("all-reduce", range(4), 1e6)),
+        engine,
+    )
+    latency = 6 * ALPHA
+    assert both - latency == pytest.approx(2 * (alone - latency), abs=4e-12)
+
+
+def test_two_rings_as_if_alone_do_not_share():
+    fabric = Fabric(fidelity="alpha-beta", algorithms="ring")
+    one = graph(("all-reduce", range(4), 1e6))
+    two = graph(("all-reduce", range(4), 1e6), ("all-reduce", range(4), 1e6))
+    assert makespan(board(4), fabric, two) == makespan(board(4), fabric, one)
+
+
+def test_rings_of_disjoint_groups_do_not_meet():
+    fabric = Fabric(algorithms="ring")
+    one = graph(("all-reduce", (0, 1), 1e6))
+    two = graph(("all-reduce", (0, 1), 1e6), ("all-reduce", (2, 3), 1e6))
+    assert makespan(board(4), fabric, two) == makespan(board(4), fabric, one)
+
+
+@ENGINES
+def test_a_send_takes_latency_and_its_bytes(engine):
+    build = Builder("send")
+    build.op(Kind.SEND, rank=0, peer=1, bytes=1e6)
+    found = makespan(board(2), Fabric(), build.graph(), engine)
+    assert found == pytest.approx(ALPHA + 1e6 / RATE, abs=2e-12)
+
+
+@ENGINES
+def test_sends_into_one_port_share_it_and_others_do_not(engine):
+    build = Builder("incast")
+    for sender in (1, 2, 3):
+        build.op(Kind.SEND, rank=sender, peer=0, bytes=1e6)
+    build.op(Kind.SEND, rank=0, peer=1, bytes=1e6)
+    found = makespan(board(4), Fabric(), build.graph(), engine)
+    assert found == pytest.approx(ALPHA + 3e6 / RATE, abs=4e-12)
+
+
+def test_small_ones_take_few_steps_and_large_ones_little_volume():
+    system = board(8)
+    fabric = Fabric(algorithms="ring, one-shot")
+    timing = fabric.timing(asked(system, "all-reduce", range(8), 8, 1e9))
+    assert timing.fixed.tolist() == pytest.approx([ALPHA, 14 * ALPHA])
+    assert "1 all-reduce one-shot/simple" in timing.source
+    assert "1 all-reduce ring/simple" in timing.source
+
+
+def test_protocols_trade_latency_for_bandwidth():
+    """NCCL's: a flag on every 4 bytes starts quickest and moves least."""
+    system = board(4)
+    fabric = Fabric(
+        algorithms="ring", launch=2e-5, launch_ll128=1e-5, launch_ll=5e-6, efficiency=0.8
+    )
+    timing = fabric.timing(asked(system, "all-reduce", range(4), 8, 2e4, 1e8))
+    for protocol in ("simple", "ll128", "ll"):
+        assert f"1 all-reduce ring/{protocol}" in timing.source
+    alone = timing.fixed + timing.work * [1.5 / (0.8 * s * RATE) for s in (0.5, 120 / 128, 1.0)]
+    assert np.all(np.diff(alone) > 0)
+    assert timing.usage.weight.reshape(3, -1)[:, 0] == pytest.approx(
+        [1.5 / (0.8 * s) for s in (0.5, 120 / 128, 1.0)]
+    )
+
+
+def test_the_switch_reduces_only_where_it_can():
+    system = board(8)
+    timing = Fabric(in_switch_efficiency=1.0).timing(asked(system, "all-reduce", range(8), 1e9))
+    assert "in-switch" in timing.source
+    assert "in-switch" not in Fabric().timing(asked(system, "all-reduce", range(8), 1e9)).source
+
+
+def test_the_switch_does_not_reduce_between_nodes():
+    system = nodes(2, 4)
+    timing = Fabric(in_switch_efficiency=1.0).timing(asked_gpus(system, 8, 1e9))
+    assert "in-switch" not in timing.source
+
+
+def nodes(count, gpus, nics=None):
+    nic = Nic(bandwidth=RATE / 10, latency=ALPHA, mtu=1e9, header=0.0)
+    link = Link(bandwidth=RATE, latency=ALPHA)
+    return cluster(count, Node(gpus=gpus, gpu_link=link, nics=nics or gpus, nic=nic))
+
+
+def asked_gpus(system, n, *sizes):
+    return asked(system, "all-reduce", [system.number(g) for g in system.gpus[:n]], *sizes)
+
+
+def test_between_nodes_a_ring_uses_every_nic_evenly():
+    """One channel a GPU, so that 4 NICs of B carry what one of 4 B would."""
+    system = nodes(2, 4)
+    timing = Fabric(algorithms="ring").timing(asked_gpus(system, 8, 1e9))
+    load = dict(zip(timing.usage.component.tolist(), timing.usage.weight.tolist(), strict=True))
+    nics = [w for c, w in load.items() if system.components[c].kind == "nic"]
+    assert len(nics) == 2 * 4 * 2
+    assert nics == pytest.approx([1.75 / 4] * 16)
+
+
+def test_one_nic_for_all_gpus_carries_all_channels():
+    system = nodes(2, 4, nics=1)
+    timing = Fabric(algorithms="ring").timing(asked_gpus(system, 8, 1e9))
+    load = dict(zip(timing.usage.component.tolist(), timing.usage.weight.tolist(), strict=True))
+    assert load[system.number("node0.nic0.tx")] == pytest.approx(1.75)
+
+
+def test_trees_between_nodes_climb_chains_within_them():
+    """Hu et al. 2025, arXiv:2507.04786: NCCL's tree is a chain inside a node."""
+    steps = ALGORITHMS["all-reduce"]["chain-tree"].steps(32, 8)
+    assert steps == 2 * (7 + 2)  # seven hops down the chain, two levels of four nodes
+    system = nodes(4, 2)
+    timing = Fabric(algorithms="chain-tree").timing(asked_gpus(system, 8, 0.0))
+    chain, across = 2 * ALPHA, 2 * ALPHA  # two crossings each: tx and rx of link or NIC
+    assert timing.fixed[0] == pytest.approx(2 * (chain + 2 * across))
+
+
+def test_a_collective_of_one_costs_nothing():
+    timing = Fabric(launch=1e-3).timing(asked(board(2), "all-reduce", [0], 1e9))
+    assert timing.fixed.tolist() == [0.0]
+    assert timing.work.tolist() == [0.0]
+
+
+def test_a_barrier_has_messages_and_no_bytes():
+    ops = asked(board(8), "barrier", range(8), np.nan)
+    assert Fabric().timing(ops).fixed.tolist() == pytest.approx([3 * ALPHA])
+
+
+def test_posting_many_messages_costs_the_nic_each_time():
+    link = Link(bandwidth=RATE, latency=ALPHA, overhead=5e-7)
+    system = star(8, link, Switch(bandwidth=RATE, latency=0.0, ports=8))
+    timing = Fabric(algorithms="grouped").timing(asked(system, "all-to-all", range(8), 0.0))
+    assert timing.fixed.tolist() == pytest.approx([ALPHA + 7 * 5e-7])
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Fabric(algorithms="rings"), r"algorithm 'rings' is unknown; take one of \['ring'"),
+        (lambda: Fabric(fidelity="packet"), r"fidelity 'packet' is unknown"),
+        (
+            lambda: Fabric().timing(asked(board(2), "allreduce", [0, 1], 1.0)),
+            r"collective 'allreduce' is unknown; take one of \['all-reduce'",
+        ),
+        (
+            lambda: Fabric(algorithms="halving-doubling").timing(
+                asked(board(3), "all-reduce", range(3), 1.0)
+            ),
+            r"no algorithm of \['halving-doubling'\] does all-reduce for 3 members; add one of",
+        ),
+        (
+            lambda: Fabric().timing(asked(board(2), "all-reduce", [0, 1], np.nan)),
+            r"op 0 \(collective:all-reduce fp32\[1\]\): bytes are unknown",
+        ),
+        (lambda: Fabric().timing(Ops.of(kind=Kind.SEND, bytes=1.0)), "asked without a machine"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_with_the_cure(make, message):
+    with pytest.raises(BackendError, match=message):
+        make()
+
+
+def test_gpus_that_are_not_joined_are_named():
+    gpus = [Component(f"node{i}.gpu0", "gpu", slots=1) for i in range(2)]
+    system = System((*gpus, Component("fabric", "fabric")), tuple(g.name for g in gpus))
+    with pytest.raises(BackendError, match=r"node0.gpu0: no route to node1.gpu0; give the cluster"):
+        Fabric().timing(asked(system, "all-reduce", [0, 1], 1.0))

@@ -1,0 +1,125 @@
+"""Collectives written out as sends, against the closed form and the one activity."""
+
+import pytest
+from foretrace.models.network.algorithms import ALGORITHMS, closed_form
+from foretrace.models.network.collectives import Fabric
+from foretrace.models.network.expand import SEGMENTS, STEPS, expand
+from foretrace.models.network.link import Link
+from foretrace.models.network.switch import Switch, star
+from foretrace.sim.backend import Backend, Timing
+from foretrace.sim.errors import GraphError
+from foretrace.sim.graph import Builder, Member
+from foretrace.sim.ops import Kind
+from foretrace.sim.place import place
+from foretrace.sim.simulation import Simulation
+
+ALPHA, RATE, SIZE = 1e-6, 1e9, 1e6
+
+
+class Recorded(Backend):
+    """Durations of the graph."""
+
+    source = "test"
+
+    def timing(self, ops, now=0.0):
+        return Timing.of(ops.duration)
+
+
+def board(n, alpha=ALPHA):
+    link = Link(bandwidth=RATE, latency=alpha)
+    return star(n, link, Switch(bandwidth=RATE, latency=0.0, ports=n))
+
+
+def one(name, n):
+    build = Builder("one")
+    build.collective(
+        [Member(r, 9) for r in range(n)], bytes=SIZE, signature=f"collective:{name} fp32[1]"
+    )
+    return build.graph()
+
+
+def makespan(system, graph):
+    backends = {"fabric": Fabric(), "node0.gpu*": Recorded()}
+    return Simulation(system, backends, engine="reference").run(graph).makespan
+
+
+@pytest.mark.parametrize(
+    ("collective", "name", "n"),
+    [
+        (c, a, n)
+        for c, a in STEPS
+        for n in (2, 4, 5, 8)
+        if ALGORITHMS[c][a].usable(n) and a != "chain"
+    ],
+)
+def test_sends_take_the_closed_form(collective, name, n):
+    """Thakur 2005, Chan 2007: on identical links steps x α + volume x S / B."""
+    sends = expand(one(collective, n), name)
+    want = closed_form(ALGORITHMS[collective][name], n, SIZE, ALPHA, RATE)
+    assert makespan(board(n), sends) == pytest.approx(want, abs=1e-10)
+
+
+@pytest.mark.parametrize("collective", ["broadcast", "reduce"])
+def test_a_chain_of_segments_is_a_pipeline(collective):
+    """(n - 2 + k) (α + S / (k B)) for k segments: Chan 2007, section on pipelined broadcast."""
+    n = 5
+    sends = expand(one(collective, n), "chain")
+    want = (n - 2 + SEGMENTS) * (ALPHA + SIZE / (SEGMENTS * RATE))
+    assert makespan(board(n), sends) == pytest.approx(want, abs=1e-10)
+
+
+def test_without_latency_sends_and_activity_agree():
+    system = board(4, alpha=0.0)
+    whole = one("all-reduce", 4)
+    fabric = {"fabric": Fabric(algorithms="ring")}
+    activity = Simulation(system, fabric, engine="reference").run(whole).makespan
+    assert makespan(system, expand(whole)) == pytest.approx(activity, abs=1e-10)
+
+
+def test_the_number_of_sends_is_steps_times_members():
+    assert len(expand(one("all-reduce", 8))) == 14 * 8 + 1
+
+
+def test_what_waited_for_the_collective_waits_for_its_last_message():
+    build = Builder("around")
+    before = [build.op(Kind.COMPUTE, rank=r, duration=(r + 1) * 1e-3) for r in range(3)]
+    both = build.collective(
+        [Member(r, 9, (before[r],)) for r in range(3)],
+        bytes=SIZE,
+        signature="collective:all-reduce fp32[1]",
+    )
+    for rank in range(3):
+        build.op(Kind.COMPUTE, rank=rank, duration=1e-3, after=[both], name="after")
+    ring = 4 * (ALPHA + SIZE / (3 * RATE))
+    assert makespan(board(3), expand(build.graph())) == pytest.approx(3e-3 + ring + 1e-3, abs=1e-10)
+
+
+def test_members_that_are_early_start_the_ring_before_the_last():
+    """The reason to expand: rank 2 is late, but what 0 sends to 1 is already there."""
+    build = Builder("straggler")
+    late = build.op(Kind.COMPUTE, rank=2, duration=1e-3)
+    build.collective(
+        [Member(0, 9), Member(1, 9), Member(2, 9, (late,))],
+        bytes=SIZE,
+        signature="collective:all-gather fp32[1]",
+    )
+    sends = expand(build.graph())
+    ends = Simulation(
+        board(3), {"fabric": Fabric(), "node0.gpu*": Recorded()}, engine="reference"
+    ).run(sends)
+    assert ends.makespan == pytest.approx(1e-3 + 2 * (ALPHA + SIZE / (3 * RATE)), abs=1e-10)
+    first = ends.frame()[lambda f: f["kind"] == "send"]["start_us"].min()
+    assert first == 0
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: expand(place(one("all-reduce", 2), board(2))), "expand it before place"),
+        (lambda: expand(one("all-reduce", 3), "halving-doubling"), r"none of \['halving-doubling'"),
+        (lambda: expand(one("all-reduce", 4), "tree"), r"add one of \['ring', 'halving-doubling'"),
+    ],
+)
+def test_what_cannot_be_written_out_is_refused(make, message):
+    with pytest.raises(GraphError, match=message):
+        make()
