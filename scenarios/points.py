@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-import simpy
 
 from ..models.compute.jitter import typical
 from ..models.compute.recorded import Recorded
 from ..sim.backend import Backend
 from ..sim.graph import Graph
 from ..sim.metrics import Samples, measure
-from ..sim.process import Process, Running
+from ..sim.process import Process, Running, Steps
 from ..sim.result import Result
 from ..sim.simulation import Simulation
 from .machine import backends, failures, system
@@ -82,9 +81,13 @@ class Down:
     """Components that are out of order from the start."""
 
     names: tuple[str, ...]
-    touches: tuple[str, ...] = field(default=())
 
-    def __call__(self, sim: Running) -> Iterator[simpy.Event]:
+    @property
+    def touches(self) -> tuple[str, ...]:
+        """What it alters."""
+        return self.names
+
+    def __call__(self, sim: Running) -> Steps:
         """Fail them before anything begins."""
         for name in self.names:
             sim.fail(name)

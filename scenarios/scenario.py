@@ -6,10 +6,11 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from .problems import Problem
+from ..sim.errors import ScenarioError
+from .problems import Problem, nearest
 from .tree import Plain, Source
 
 if TYPE_CHECKING:
@@ -139,6 +140,20 @@ class Scenario:
     def variants(self) -> tuple[Scenario, ...]:
         """Itself as ``base``, then each of ``what_if``."""
         return (self, *self.others)
+
+    def only(self, variant: str) -> Scenario:
+        """The same with one variant of ``what_if``.
+
+        Raises
+        ------
+        ScenarioError
+            No variant of that name.
+        """
+        kept = tuple(o for o in self.others if o.variant == variant)
+        if not kept:
+            known = [o.variant for o in self.others]
+            raise ScenarioError(f"no variant named '{variant}'{nearest(variant, known)}")
+        return replace(self, others=kept)
 
     def resolved(self) -> Plain:
         """All of it as plain values, ready for YAML: loads again to the same scenario.

@@ -1,0 +1,103 @@
+"""The answer in sentences: better, worse, or cannot tell; how sure; what limits it; what next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .numbers import change, plus_minus, told
+
+SMALL = 0.005  # a change below this is called none
+Point = Mapping[str, Any]
+
+
+def sentences(summary: Mapping[str, Any]) -> list[str]:
+    """What a reader should know first, a sentence each."""
+    points: dict[str, Point] = summary["points"]
+    base, *variants = points.items()
+    found = [_base(base[1])]
+    found += [_variant(name, point) for name, point in variants]
+    found.append(_limit(base[1]))
+    found += _expected(base[1])
+    found.append(trust(summary))
+    return found
+
+
+def _base(point: Point) -> str:
+    value = point["metrics"]["iteration_time.p50"]
+    sure = plus_minus(value["value"], value["interval"])
+    ranks = point["facts"]["ranks"]
+    return (
+        f"As described, an iteration takes {told(value['value'], 's')}"
+        f"{f' ({sure})' if sure else ''} on {ranks} rank{'s' * (ranks != 1)}."
+    )
+
+
+def outcome(point: Point) -> str:
+    """``better``, ``worse``, ``same`` or ``cannot tell``.
+
+    >>> outcome({"change": {"value": -0.1, "interval": None}})
+    'better'
+    >>> outcome({"change": {"value": -0.01, "interval": (-0.03, 0.01)}})
+    'cannot tell'
+    """
+    change_ = point["change"]
+    if change_["interval"]:
+        low, high = change_["interval"]
+        if low < 0 < high and abs(change_["value"]) >= SMALL:
+            return "cannot tell"
+    if abs(change_["value"]) < SMALL:
+        return "same"
+    return "better" if change_["value"] < 0 else "worse"
+
+
+def _variant(name: str, point: Point) -> str:
+    value = point["metrics"]["iteration_time.p50"]["value"]
+    ratio = point["change"]["value"]
+    words = {
+        "better": f"{name} makes an iteration {-100 * ratio:.1f} % shorter",
+        "worse": f"{name} makes an iteration {100 * ratio:.1f} % longer",
+        "same": f"{name} changes an iteration by {change(ratio)}" if abs(ratio) >= 0.0005
+        else f"{name} changes nothing",
+        "cannot tell": f"{name}: cannot tell, the change of {change(ratio)} is within its interval",
+    }  # fmt: skip
+    return f"{words[outcome(point)]} ({told(value, 's')})."
+
+
+def _limit(point: Point) -> str:
+    """Who is on the critical path most, and what making it free would gain at most."""
+    blame: dict[str, float] = point["blame"]
+    whole = sum(blame.values()) or 1.0
+    who, most = next(iter(blame.items()), ("nothing", 0.0))
+    best = min(point["faster"], key=lambda c: c["faster"], default=None)
+    text = f"The critical path is {who} for {most / whole:.0%} of its time"
+    if best is None or best["gain"] > -SMALL:
+        return f"{text}; no kind of part that is 10 % faster gains more than 0.5 %."
+    return (
+        f"{text}; 10 % faster {best['group']} parts would change the run by "
+        f"{change(best['gain'])}, free ones by {change(best['bound'])} at most."
+    )
+
+
+def _expected(point: Point) -> list[str]:
+    missed = [e for e in point["expect"] if not e["met"]]
+    if not point["expect"]:
+        return []
+    if not missed:
+        return ["Every expectation is met."]
+    return [f"Not met: {e['that']} (it is {e['value']:.4g})." if e["value"] is not None
+            else f"Not met: {e['that']} (the run has no such metric)." for e in missed]  # fmt: skip
+
+
+def trust(summary: Mapping[str, Any]) -> str:
+    """How far to trust it, in a sentence."""
+    told_ = summary["provenance"]
+    inputs = told_["inputs"]
+    listed = ", ".join(f"{n} {kind}" for kind, n in sorted(inputs.items()))
+    blind = told_["calibration"] == "blind"
+    how = (
+        "This is a blind prediction: nothing was fitted to the machine it speaks of"
+        if blind
+        else f"Calibrated: {told_['calibration']}"
+    )
+    return f"{how}; its inputs are {listed or 'the trace alone'}."

@@ -1,0 +1,63 @@
+"""Numbers as people read them: three digits, a prefix, a unit."""
+
+from __future__ import annotations
+
+import math
+
+PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""),
+            (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"), (1e-12, "p"))  # fmt: skip
+MOST_SECONDS = 600.0  # beyond which minutes are easier
+
+
+def told(value: float | None, unit: str) -> str:
+    """A value in SI with its unit.
+
+    >>> told(0.0348, "s"), told(25e9, "B/s"), told(0.714, ""), told(7300.0, "s")
+    ('34.8 ms', '25 GB/s', '71.4 %', '122 min')
+    >>> told(None, "s")
+    'unknown'
+    """
+    if value is None or not math.isfinite(value):
+        return "unknown"
+    if unit == "":
+        return f"{digits(100 * value)} %"
+    if unit == "s" and abs(value) >= MOST_SECONDS:
+        return f"{digits(value / 60)} min"
+    for scale, prefix in PREFIXES:
+        if abs(value) >= scale * 0.9995:
+            return f"{digits(value / scale)} {prefix}{unit}"
+    return f"0 {unit}"
+
+
+def digits(value: float) -> str:
+    """Three significant digits, no exponent, no trailing zeros.
+
+    >>> digits(1234.5), digits(12.34), digits(0.5), digits(100.0)
+    ('1234', '12.3', '0.5', '100')
+    """
+    if value == 0:
+        return "0"
+    places = max(0, 2 - math.floor(math.log10(abs(value))))
+    text = f"{value:.{places}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def change(ratio: float) -> str:
+    """A relative change with its sign.
+
+    >>> change(-0.1213), change(0.0004)
+    ('-12.1 %', 'no change')
+    """
+    return "no change" if abs(ratio) < 0.0005 else f"{100 * ratio:+.1f} %"
+
+
+def plus_minus(value: float, interval: tuple[float, float] | list[float] | None) -> str:
+    """Half the width of an interval, as a share of the value; "" where none is known.
+
+    >>> plus_minus(10.0, (9.5, 10.5))
+    '±5 %'
+    """
+    if not interval or not value:
+        return ""
+    half = (interval[1] - interval[0]) / 2 / abs(value)
+    return f"±{digits(100 * half)} %"
