@@ -1,0 +1,73 @@
+"""The compiled engine equals the reference in everything that can be observed."""
+
+import os
+
+import pytest
+from foretrace.sim.core.machine import CoreMachine
+from foretrace.sim.reference import ReferenceMachine
+from foretrace.sim.testing import KINDS, Case, Script, compare, play, random_script
+
+BLOCKS = 4  # of runs of one kind, so that a failure names few seeds
+INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT") == "1"
+IN_CI = 20 if INTERPRETED else 100  # runs of a block
+NIGHTLY = 100_000
+
+# Scripts on which engines once differed, with what differed.
+KEPT: dict[str, Script] = {}
+
+
+def differences(kind: str, seeds: range) -> list[str]:
+    """What differs, with the seed that shows it."""
+    found = []
+    for seed in seeds:
+        script = random_script(kind, seed)
+        what = compare(play(ReferenceMachine, script), play(CoreMachine, script))
+        if what:
+            found.append(f"random_script({kind!r}, {seed}): reference and core: {what}")
+    return found
+
+
+@pytest.mark.parametrize("block", range(BLOCKS))
+@pytest.mark.parametrize("kind", KINDS)
+def test_core_equals_reference(kind, block):
+    seeds = range(block * IN_CI, (block + 1) * IN_CI)
+    print(f"{kind}: seeds {seeds}")
+    assert differences(kind, seeds) == []
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("kind", KINDS)
+def test_core_equals_reference_all_night(kind):
+    seeds = range(1000, 1000 + NIGHTLY // len(KINDS) + 1)
+    print(f"{kind}: seeds {seeds}")
+    assert differences(kind, seeds) == []
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_what_once_differed_is_equal(name):
+    script = KEPT[name]
+    assert compare(play(ReferenceMachine, script), play(CoreMachine, script)) == ""
+
+
+def test_the_scripts_reach_every_outcome():
+    kinds = set()
+    for kind in KINDS:
+        for seed in range(150):
+            error = play(ReferenceMachine, random_script(kind, seed)).error
+            kinds.add(error[1] if error else "done")
+    wanted = {"done", "lost", "time overflow", "starvation", "deadlock", "cycle", "action"}
+    assert wanted <= kinds
+
+
+def test_a_wrong_engine_is_noticed():
+    class Unfair(ReferenceMachine):
+        def _move(self, component):
+            self.at[component].queue.reverse()
+            moved = super()._move(component)
+            self.at[component].queue.reverse()
+            return moved
+
+    script = Script((1,), (-1,), (tuple([Case(((0, ()),), fixed=3)] * 3),))
+    assert compare(play(ReferenceMachine, script), play(Unfair, script)) == (
+        "start of op 0: 0 and 6"
+    )
