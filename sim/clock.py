@@ -93,7 +93,7 @@ def acting(engine: Clocked) -> bool:
 def _may_act(event: simpy.Event, watchers: set[simpy.Process]) -> bool:
     if isinstance(event, Turn):
         return False
-    owners = [getattr(c, "__self__", None) for c in event.callbacks or ()]
+    owners = {getattr(c, "__self__", None) for c in event.callbacks or ()} - {event}
     return any(
         _may_act(o, watchers) if isinstance(o, Condition) else o not in watchers for o in owners
     )

@@ -150,7 +150,7 @@ class Running:
 
     def _translate(self, event: simpy.Event) -> None:
         """Names and SI units for numbers, in place, once."""
-        losses: list[Any] = event.value
+        losses: list[Any] = event.value  # type: ignore[assignment]
         losses[:] = [x if isinstance(x, Lost) else self._lost(*x) for x in losses]
 
     def _lost(self, op: int, fixed: int, work: int, component: int) -> Lost:
