@@ -1,172 +1,150 @@
 """The shared-rate medium, compiled: weighted max-min over everything an op uses at once.
 
-An op in its work phase is a *flow*.  This is the plain form: every change fills all components
-again.  Kernels take the state ``state`` of a :class:`~.sharing_state.Sharing`.
+An op in its work phase is a *flow*.  A turn lets flows ``join`` and ``leave`` and components
+change their rate, then ``settle`` computes rates, once.  Nothing but what these changes reach is
+looked at (:mod:`.sharing_levels`), and flows that always run at one rate are looked at as one
+(:mod:`.sharing_bundles`).  Kernels take the ``state`` of a :class:`~.sharing_state.Sharing`.
 """
 
 from __future__ import annotations
 
-import numpy as np
-
-from ..machine import ONE
+from .heap import CHILD, KEY_HI, KEY_LO, NEXT, NONE, remove
 from .jit import Int, jit
+from .sharing_bundles import advance, attach, detach, left, schedule, touch
+from .sharing_levels import bundle_rate, queue, settle_levels
 from .sharing_state import (
+    BUNDLE,
     CAP,
+    CLOCK_HI,
+    CLOCK_LO,
     COMPONENT,
     COUNT,
+    DUE,
+    FIRST_DUE,
+    FIRST_LOOSE,
+    FIRST_TOUCHED,
     FLOWS,
-    LEFT_HI,
-    LEFT_LO,
+    IN_FLIGHT,
     LEVEL,
-    LIMIT,
-    ON,
+    LOOSE,
+    NEXT_LOOSE,
+    NEXT_TOUCHED,
+    ONLY,
+    OPEN,
     RATE,
-    REST_HI,
-    REST_LO,
-    SINCE,
+    ROOT,
+    SHARED,
+    SIZE,
     START,
-    WEIGHT,
-    WIDTH,
+    TAG,
+    TOUCHED,
     Array,
+    State,
 )
-from .wide import MAX, add, div, mul, sub
+from .wide import less
 
-State = tuple[Array, Array, Array, Array]
+__all__ = [
+    "State",
+    "due",
+    "in_flight",
+    "join",
+    "leave",
+    "left",
+    "left_at",
+    "level",
+    "put",
+    "rate",
+    "set_rate",
+    "settle",
+    "take_due",
+    "users",
+]
 
 
 @jit
 def join(s: State, f: Int, now: Int) -> None:
     """The flow enters its work phase with its stored work left; it has a rate from `settle` on."""
     parts, flows, uses, _ = s
-    flows[f, ON] = 1
-    flows[f, SINCE] = now
-    flows[f, RATE] = 0
+    flows[f, IN_FLIGHT] = 1
+    _loosen(s, f)
     for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
-        parts[uses[u, COMPONENT], FLOWS] += 1
+        c = uses[u, COMPONENT]
+        if parts[c, FLOWS] == 1:
+            _free(s, parts[c, ONLY], now)
+        parts[c, FLOWS] += 1
+        parts[c, ONLY] ^= f
+    _mark_shared(s, f)
 
 
 @jit
 def leave(s: State, f: Int, now: Int) -> None:
     """Progress is booked and the work left is stored."""
     parts, flows, uses, _ = s
-    _book(flows, f, now)
-    flows[f, ON] = 0
-    flows[f, RATE] = 0
+    flows[f, IN_FLIGHT] = 0
+    if flows[f, BUNDLE]:
+        detach(s, f, now)
     for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
-        parts[uses[u, COMPONENT], FLOWS] -= 1
+        c = uses[u, COMPONENT]
+        parts[c, FLOWS] -= 1
+        parts[c, ONLY] ^= f
+        if parts[c, FLOWS] == 1:
+            _free(s, parts[c, ONLY], now)
+    _mark_shared(s, f)
 
 
 @jit
 def set_rate(s: State, c: Int, rate: Int) -> None:
     """Change a component's rate, from the next `settle` on."""
-    s[0][c, CAP] = rate
+    parts = s[0]
+    parts[c, CAP] = rate
+    if parts[c, SHARED]:
+        queue(s, c)
+    elif parts[c, FLOWS]:
+        _loosen(s, parts[c, ONLY])
 
 
 @jit
 def settle(s: State, now: Int) -> None:
     """Once a turn, after its last round: rates are computed, flows keep their progress."""
-    parts, flows, uses, _ = s
-    for c in range(len(parts)):
-        parts[c, LEVEL] = -1
-        parts[c, REST_HI], parts[c, REST_LO] = mul(parts[c, CAP], np.int64(ONE))
-        parts[c, WIDTH] = 0
-    todo = 0
-    for f in range(len(flows)):
-        if flows[f, ON]:
-            _book(flows, f, now)
-            flows[f, RATE] = -1
-            todo += 1
-            for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
-                parts[uses[u, COMPONENT], WIDTH] += uses[u, WEIGHT]
-    while todo:
-        todo -= _freeze(parts, flows, uses)
-
-
-@jit
-def _freeze(parts: Array, flows: Array, uses: Array) -> Int:
-    """Stop every flow on every component of the lowest level; how many there were."""
-    lowest = MAX
-    for c in range(len(parts)):
-        if parts[c, WIDTH]:
-            lowest = min(lowest, div(parts[c, REST_HI], parts[c, REST_LO], parts[c, WIDTH]))
-    for f in range(len(flows)):
-        if flows[f, ON] and flows[f, RATE] < 0 and flows[f, LIMIT] >= 0:
-            lowest = min(lowest, flows[f, LIMIT])
-    for c in range(len(parts)):
-        if parts[c, WIDTH] and lowest == div(parts[c, REST_HI], parts[c, REST_LO], parts[c, WIDTH]):
-            parts[c, LEVEL] = lowest
-    done = 0
-    for f in range(len(flows)):
-        if flows[f, ON] and flows[f, RATE] < 0 and _is_full(parts, flows, uses, f, lowest):
-            flows[f, RATE] = lowest
-            done += 1
-    for f in range(len(flows)):
-        if flows[f, ON] and flows[f, RATE] == lowest:
-            for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
-                c = uses[u, COMPONENT]
-                if parts[c, WIDTH]:
-                    hi, lo = mul(uses[u, WEIGHT], lowest)
-                    hi, lo = sub(parts[c, REST_HI], parts[c, REST_LO], hi, lo)
-                    parts[c, REST_HI], parts[c, REST_LO] = hi, lo
-                    parts[c, WIDTH] -= uses[u, WEIGHT]
-    return done
-
-
-@jit
-def _is_full(parts: Array, flows: Array, uses: Array, f: Int, lowest: Int) -> bool:
-    """Whether something that the flow uses is full at this level."""
-    for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
-        if parts[uses[u, COMPONENT], LEVEL] == lowest:
-            return True
-    return bool(flows[f, LIMIT] == lowest)
-
-
-@jit
-def _book(flows: Array, f: Int, now: Int) -> None:
-    """Subtract what was done since the flow was last looked at."""
-    hi, lo = mul(flows[f, RATE], now - flows[f, SINCE])
-    hi, lo = sub(flows[f, LEFT_HI], flows[f, LEFT_LO], hi, lo)
-    if hi < 0:
-        hi, lo = np.int64(0), np.int64(0)
-    flows[f, LEFT_HI], flows[f, LEFT_LO] = hi, lo
-    flows[f, SINCE] = now
-
-
-@jit
-def _end(flows: Array, f: Int) -> Int:
-    """The first tick at which the flow's work is done, MAX for never."""
-    hi, lo = flows[f, LEFT_HI], flows[f, LEFT_LO]
-    if hi == 0 and lo == 0:
-        return flows[f, SINCE]
-    if flows[f, RATE] == 0:
-        return MAX
-    hi, lo = add(hi, lo, np.int64(0), flows[f, RATE] - 1)
-    ticks = div(hi, lo, flows[f, RATE])
-    if ticks >= MAX - flows[f, SINCE]:
-        return MAX
-    return flows[f, SINCE] + ticks
+    _, flows, _, bundles = s
+    while bundles[0, FIRST_LOOSE] != NONE:
+        f = bundles[0, FIRST_LOOSE]
+        bundles[0, FIRST_LOOSE] = flows[f, NEXT_LOOSE]
+        flows[f, LOOSE] = 0
+        if flows[f, BUNDLE]:
+            detach(s, f, now)
+        if flows[f, IN_FLIGHT]:
+            attach(s, f, now)
+    settle_levels(s)
+    while bundles[0, FIRST_TOUCHED]:
+        b = bundles[0, FIRST_TOUCHED]
+        bundles[0, FIRST_TOUCHED] = bundles[b, NEXT_TOUCHED]
+        bundles[b, TOUCHED] = 0
+        if bundles[b, SIZE]:
+            advance(bundles, b, now)
+            bundles[b, RATE] = bundle_rate(s, b)
+            schedule(s, b, now)
 
 
 @jit
 def due(s: State) -> Int:
-    """The tick of the earliest completion; MAX when there is none within the range."""
-    flows = s[1]
-    first = MAX
-    for f in range(len(flows)):
-        if flows[f, ON]:
-            first = min(first, _end(flows, f))
-    return first
+    """The tick of the earliest completion; the last of int64 when there is none in range."""
+    b = s[3][0, FIRST_DUE]
+    return OPEN if b == NONE else s[3][b, DUE + KEY_HI]
 
 
 @jit
 def take_due(s: State, now: Int, out: Array) -> Int:
     """Flows whose work is done at ``now`` leave; their numbers, ascending; how many."""
-    flows = s[1]
+    bundles = s[3]
     n = 0
-    for f in range(len(flows)):
-        if flows[f, ON] and _end(flows, f) <= now:
-            out[n] = f
-            n += 1
+    while due(s) <= now:
+        b = bundles[0, FIRST_DUE]
+        bundles[0, FIRST_DUE] = remove(bundles, DUE, b, b)
+        touch(bundles, b)
+        advance(bundles, b, now)
+        n = _collect(s, b, out, n)
+    _sort(out, n)
     for i in range(n):
         leave(s, out[i], now)
     return n
@@ -175,34 +153,107 @@ def take_due(s: State, now: Int, out: Array) -> Int:
 @jit
 def put(s: State, f: Int, hi: Int, lo: Int) -> None:
     """Replace the work left of a flow that is not in flight."""
-    s[1][f, LEFT_HI], s[1][f, LEFT_LO] = hi, lo
+    s[1][f, TAG + KEY_HI], s[1][f, TAG + KEY_LO] = hi, lo
 
 
 @jit
-def rate(s: State, f: Int) -> Int:
-    """Rate of a flow in flight as the last `settle` left it."""
-    return s[1][f, RATE]
-
-
-@jit
-def left(s: State, f: Int) -> tuple[Int, Int]:
-    """Stored work left of a flow that is not in flight: high and low word."""
-    return s[1][f, LEFT_HI], s[1][f, LEFT_LO]
+def left_at(s: State, f: Int, now: Int) -> tuple[Int, Int]:
+    """Work left of a flow at a tick not before the last turn: high and low word."""
+    if s[1][f, BUNDLE]:
+        advance(s[3], s[1][f, BUNDLE], now)
+    return left(s, f)
 
 
 @jit
 def in_flight(s: State, f: Int) -> bool:
-    """Whether the flow has joined."""
-    return bool(s[1][f, ON] != 0)
+    """Whether the flow has joined and not left."""
+    return bool(s[1][f, IN_FLIGHT])
+
+
+@jit
+def rate(s: State, f: Int) -> Int:
+    """Rate of a flow as the last `settle` left it; 0 when it is not in flight."""
+    return s[3][s[1][f, BUNDLE], RATE] if s[1][f, BUNDLE] else 0
 
 
 @jit
 def level(s: State, c: Int) -> Int:
-    """Level of a full component, -1 where it is not full."""
-    return int(s[0][c, LEVEL])
+    """The level of a shared component that is full, else -1."""
+    return -1 if s[0][c, LEVEL] == OPEN else s[0][c, LEVEL]
 
 
 @jit
 def users(s: State, c: Int) -> Int:
     """Flows in flight that use a component."""
-    return int(s[0][c, FLOWS])
+    return s[0][c, FLOWS]
+
+
+@jit
+def _loosen(s: State, f: Int) -> None:
+    """Have the flow find a bundle when the turn settles."""
+    flows, bundles = s[1], s[3]
+    if not flows[f, LOOSE]:
+        flows[f, LOOSE] = 1
+        flows[f, NEXT_LOOSE] = bundles[0, FIRST_LOOSE]
+        bundles[0, FIRST_LOOSE] = f
+
+
+@jit
+def _free(s: State, f: Int, now: Int) -> None:
+    """The set of shared components that the flow uses is about to change."""
+    if s[1][f, BUNDLE]:
+        detach(s, f, now)
+    _loosen(s, f)
+
+
+@jit
+def _mark_shared(s: State, f: Int) -> None:
+    """Note which of the flow's components two or more use; no cell is left on the others."""
+    parts, flows, uses, _ = s
+    for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
+        c = uses[u, COMPONENT]
+        parts[c, SHARED] = parts[c, FLOWS] > 1
+        if not parts[c, SHARED]:
+            parts[c, LEVEL] = OPEN
+
+
+@jit
+def _collect(s: State, b: Int, out: Array, n: Int) -> Int:
+    """Append the flows of a bundle whose tags its clock has reached: the top of their heap."""
+    _, flows, _, bundles = s
+    i = n
+    if _is_done(s, b, bundles[b, ROOT]):
+        out[n] = bundles[b, ROOT]
+        n += 1
+    while i < n:
+        f = flows[out[i], TAG + CHILD]
+        while f != NONE:
+            if _is_done(s, b, f):
+                out[n] = f
+                n += 1
+            f = flows[f, TAG + NEXT]
+        i += 1
+    return n
+
+
+@jit
+def _is_done(s: State, b: Int, f: Int) -> bool:
+    _, flows, _, bundles = s
+    hi, lo = flows[f, TAG + KEY_HI], flows[f, TAG + KEY_LO]
+    return not less(bundles[b, CLOCK_HI], bundles[b, CLOCK_LO], hi, lo)
+
+
+@jit
+def _sort(out: Array, n: Int) -> None:
+    """Ascending, in place (Shell 1959, doi:10.1145/368370.368387; gaps of Knuth)."""
+    gap = 1
+    while gap < n // 3:
+        gap = 3 * gap + 1
+    while gap:
+        for i in range(gap, n):
+            value, j = out[i], i
+            while j >= gap and out[j - gap] > value:
+                out[j] = out[j - gap]
+                j -= gap
+            out[j] = value
+        gap //= 3

@@ -1,4 +1,9 @@
-"""The arrays behind the shared-rate medium, and the object that makes and grows them."""
+"""The arrays behind the shared-rate medium, and the object that makes and grows them.
+
+Four tables of int64.  Rows of *parts* are components, of *flows* flows, of *uses* what a flow
+takes of a component; a row of *bundles* is a set of flows that run at one rate (see
+:mod:`.sharing_bundles`), and its row 0 is no bundle but holds where the lists begin.
+"""
 
 from __future__ import annotations
 
@@ -7,23 +12,51 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from ..machine import NO_LIMIT, Flows, Parts
-
-# Columns of `parts`, a row a component.
-CAP, FLOWS, LEVEL, REST_HI, REST_LO, WIDTH = range(6)
-# Columns of `flows`, a row a flow.
-START, COUNT, LIMIT, ON, RATE, SINCE, LEFT_HI, LEFT_LO = range(8)
-# Columns of `uses`, a row a use of a component by a flow.
-COMPONENT, WEIGHT = range(2)
+from ..errors import BackendError
+from ..machine import NO_LIMIT, ONE, Flows, Parts
+from .heap import ABSENT, BEFORE, KEY_HI, KEY_LO, NODE, NONE
+from .jit import jit
 
 Array = NDArray[np.int64]
+State = tuple[Array, Array, Array, Array]
+
+# parts: rate; flows in flight and the exclusive-or of their numbers (the flow, when it is alone);
+# whether two or more share it; level (OPEN: not full); whether weights have fractions; weight of
+# all; first cell; what is taken of it while it is not full (128 bits); node of the queue
+CAP, FLOWS, ONLY, SHARED, LEVEL, FINE, TOTAL, HEAD, LOAD_HI, LOAD_LO, QUEUE = range(11)
+PART_COLUMNS = QUEUE + NODE
+
+# flows: its uses; limit; whether it is in flight; its bundle (0: none) and whether it waits to
+# get one; node in the heap of its bundle: the key is its tag, or the work left while it has none
+START, COUNT, LIMIT, IN_FLIGHT, BUNDLE, LOOSE, NEXT_LOOSE, TAG = range(8)
+FLOW_COLUMNS = TAG + NODE
+
+# uses: component and weight; in the rows of a bundle's leader, its cells: weight of the bundle,
+# neighbours among the cells of the component, bundle, lowest rate allowed elsewhere
+COMPONENT, WEIGHT, SUM, NEXT_CELL, LAST_CELL, OWNER, OTHER = range(7)
+USE_COLUMNS = 8
+
+# bundles: rate and the exact integral of it (128 bits) up to a tick; heap of its flows; leader,
+# members, rate that its flows' limits and unshared components allow; node of the due heap;
+# whether it is in the list of touched ones and the next there; hash, next of equal hash, and
+# (nothing of the bundle) the first bundle of the row's hash bucket
+RATE, CLOCK_HI, CLOCK_LO, SINCE, ROOT, LEADER, SIZE, CEILING, DUE = range(9)
+TOUCHED, NEXT_TOUCHED, HASH, CHAIN, BUCKET = range(DUE + NODE, DUE + NODE + 5)
+BUNDLE_COLUMNS = BUCKET + 1
+
+# row 0 of bundles
+FIRST_DUE, FIRST_QUEUED, FIRST_TOUCHED, FIRST_LOOSE, FIRST_FREE, FRESH, MASK = range(7)
+
+OPEN = 2**63 - 1  # the level of a component that is not full; no limit
+FASTEST = 2**62  # rates lie below
 
 
 class Sharing:
     """State of the medium of one run; kernels of :mod:`.sharing` take its ``state``.
 
-    Flows of all graphs have one numbering: those of the first `add` come first.  ``state`` is a new
-    tuple after `add` and `set_usage`; fetch it again.
+    Flows of all graphs have one numbering: those of the first `add` come first.  ``state`` is a
+    new tuple after `add`, `append` and `set_usage`; fetch it again.  Interpreted, kernels need
+    ``np.errstate(over="ignore")``.
 
     Parameters
     ----------
@@ -33,7 +66,6 @@ class Sharing:
     Examples
     --------
     >>> from foretrace.sim.core.sharing import due, join, settle
-    >>> from foretrace.sim.machine import ONE
     >>> sharing = Sharing(Parts(("link",), np.array([-1]), np.array([10]), np.array([160])))
     >>> sharing.append(work=40, usage={0: ONE}), sharing.append(work=60, usage={0: ONE})
     (0, 1)
@@ -46,34 +78,55 @@ class Sharing:
     """
 
     def __init__(self, parts: Parts):
-        self._parts = np.zeros((len(parts), WIDTH + 1), np.int64)
+        self._top = np.maximum(parts.top, 0)
+        self._parts = np.zeros((len(parts), PART_COLUMNS), np.int64)
         self._parts[:, CAP] = np.maximum(parts.rate, 0)
-        self._parts[:, LEVEL] = -1
-        self._flows = np.zeros((0, LEFT_LO + 1), np.int64)
-        self._uses = np.zeros((0, WEIGHT + 1), np.int64)
-        self._queue = np.zeros((1, 1), np.int64)
+        self._parts[:, LEVEL] = OPEN
+        self._parts[:, HEAD] = NONE
+        self._parts[:, QUEUE + BEFORE] = ABSENT
+        self._flows, self._flow_count = np.zeros((4, FLOW_COLUMNS), np.int64), 0
+        self._uses, self._use_count = np.zeros((4, USE_COLUMNS), np.int64), 0
+        self._bundles = np.zeros((0, BUNDLE_COLUMNS), np.int64)
+        self._grow_bundles(5)
+        self._bundles[0, [FIRST_DUE, FIRST_QUEUED]] = NONE
+        self._bundles[0, FIRST_LOOSE] = NONE
+        self._bundles[0, FRESH] = 1
 
     def __len__(self) -> int:
-        return len(self._flows)
+        return self._flow_count
 
     @property
-    def state(self) -> tuple[Array, Array, Array, Array]:
+    def state(self) -> State:
         """What the kernels take."""
-        return self._parts, self._flows, self._uses, self._queue
+        return self._parts, self._flows, self._uses, self._bundles
 
     def add(self, flows: Flows) -> int:
-        """Append flows, not in flight; returns the number of the first."""
-        first = len(self._flows)
-        rows = np.zeros((len(flows), self._flows.shape[1]), np.int64)
-        rows[:, START] = flows.indptr[:-1] + len(self._uses)
+        """Append flows, not in flight; returns the number of the first.
+
+        Raises
+        ------
+        BackendError
+            A component twice in one usage, or a flow that nothing keeps below 2^62 rate units.
+        """
+        first, n, m = self._flow_count, len(flows), len(flows.component)
+        owner = np.repeat(np.arange(n), np.diff(flows.indptr))
+        order = np.lexsort((flows.component, owner))
+        component, weight = flows.component[order].astype(np.int64), flows.weight[order]
+        self._check(flows, owner, component, weight)
+        self._flows = _room(self._flows, first + n)
+        self._uses = _room(self._uses, self._use_count + m)
+        self._grow_bundles(len(self._flows) + 1)
+        uses = self._uses[self._use_count : self._use_count + m]
+        uses[:, COMPONENT], uses[:, WEIGHT] = component, weight
+        self._parts[component[weight % ONE != 0], FINE] = 1
+        rows = self._flows[first : first + n]
+        rows[:, START] = flows.indptr[:-1] + self._use_count
         rows[:, COUNT] = np.diff(flows.indptr)
-        rows[:, LIMIT] = flows.limit
-        rows[:, LEFT_HI] = flows.work_hi
-        rows[:, LEFT_LO] = flows.work_lo.view(np.int64)
-        uses = np.zeros((len(flows.component), self._uses.shape[1]), np.int64)
-        uses[:, COMPONENT], uses[:, WEIGHT] = flows.component, flows.weight
-        self._flows = np.concatenate([self._flows, rows])
-        self._uses = np.concatenate([self._uses, uses])
+        rows[:, LIMIT] = np.where(flows.limit == NO_LIMIT, OPEN, flows.limit)
+        rows[:, TAG + KEY_HI] = flows.work_hi
+        rows[:, TAG + KEY_LO] = flows.work_lo.view(np.int64)
+        rows[:, TAG + BEFORE] = ABSENT
+        self._flow_count, self._use_count = first + n, self._use_count + m
         return first
 
     def append(self, work: int, usage: Mapping[int, int], limit: int = NO_LIMIT) -> int:
@@ -85,23 +138,73 @@ class Sharing:
         new = self.append(0, usage, limit)
         for field in (START, COUNT, LIMIT):
             self._flows[flow, field] = self._flows[new, field]
-        self._flows = self._flows[:new]
+        self._flow_count = new
 
     def set_left(self, flow: int, work: int) -> None:
         """Replace the work left of a flow, while it is not in flight."""
-        hi, lo = work >> 64, work & (2**64 - 1)
-        self._flows[flow, LEFT_HI] = hi
-        self._flows[flow, LEFT_LO] = np.uint64(lo).astype(np.int64)
+        self._flows[flow, TAG + KEY_HI] = work >> 64
+        self._flows[flow, TAG + KEY_LO] = np.uint64(work & (2**64 - 1)).astype(np.int64)
 
     def left(self, flow: int) -> int:
         """Work left of a flow that is not in flight."""
-        return (int(self._flows[flow, LEFT_HI]) << 64) + int(self._flows[flow, LEFT_LO]) % 2**64
+        hi, lo = self._flows[flow, TAG + KEY_HI], self._flows[flow, TAG + KEY_LO]
+        return (int(hi) << 64) + int(lo) % 2**64
+
+    def _grow_bundles(self, rows: int) -> None:
+        """A bundle for every flow, beside row 0; buckets are found again by their new mask."""
+        if rows <= len(self._bundles):
+            return
+        old = len(self._bundles)
+        self._bundles = np.concatenate(
+            [self._bundles, np.zeros((rows - old, BUNDLE_COLUMNS), np.int64)]
+        )
+        self._bundles[max(old, 1) :, DUE + BEFORE] = ABSENT
+        self._bundles[0, MASK] = (1 << (rows.bit_length() - 1)) - 1
+        _rehash(self._bundles)
+
+    def _check(self, flows: Flows, owner: Array, component: Array, weight: Array) -> None:
+        """Refuse what the kernels cannot hold."""
+        twice = np.flatnonzero((np.diff(component) == 0) & (np.diff(owner) == 0))
+        if len(twice):
+            row = owner[twice[0]]
+            raise BackendError(
+                f"op {flows.op[row]}: component {component[twice[0]]} twice; add up its weights"
+            )
+        bound = np.where(flows.limit == NO_LIMIT, np.inf, flows.limit.astype(np.float64))
+        np.minimum.at(bound, owner, self._top[component] * (ONE / weight))
+        for row in np.flatnonzero(bound >= 0.99 * FASTEST):
+            tops = [int(self._top[c]) * ONE // w for c, w in flows.usage(int(row)).items()]
+            limits = [int(flows.limit[row])] if flows.limit[row] != NO_LIMIT else []
+            if min(tops + limits, default=FASTEST) >= FASTEST:
+                raise BackendError(
+                    f"op {flows.op[row]}: may run at 2^62 rate units or more; "
+                    "give it a limit, or its components a lower max_rate"
+                )
+
+
+@jit
+def _rehash(bundles: Array) -> None:
+    """Every living bundle into the bucket of its hash."""
+    bundles[:, BUCKET] = 0
+    for b in range(1, len(bundles)):
+        if bundles[b, SIZE]:
+            at = bundles[b, HASH] & bundles[0, MASK]
+            bundles[b, CHAIN] = bundles[at, BUCKET]
+            bundles[at, BUCKET] = b
+
+
+def _room(table: Array, rows: int) -> Array:
+    """The table with space for that many rows, twice as many when it has to grow."""
+    if rows <= len(table):
+        return table
+    more = np.zeros((max(rows, 2 * len(table)) - len(table), table.shape[1]), np.int64)
+    return np.concatenate([table, more])
 
 
 def one(work: int, usage: Mapping[int, int], limit: int = NO_LIMIT) -> Flows:
     """The table of one flow.
 
-    >>> one(2**64 + 5, {3: 1 << 40}).work(0) == 2**64 + 5
+    >>> one(2**64 + 5, {3: ONE}).work(0) == 2**64 + 5
     True
     """
     return Flows(

@@ -20,10 +20,11 @@ def _words_wrap() -> Iterator[None]:
         yield
 
 
-def medium(*rates: int) -> Sharing:
+def medium(*rates: int, top: int = 0) -> Sharing:
     rate = np.array(rates, np.int64)
+    tops = np.full(len(rates), max(top, *rates), np.int64)
     names = tuple(f"c{i}" for i in range(len(rates)))
-    return Sharing(Parts(names, np.full(len(rates), -1, np.int32), rate, rate))
+    return Sharing(Parts(names, np.full(len(rates), -1, np.int32), rate, tops))
 
 
 class Plain:
@@ -101,8 +102,8 @@ def usage_of(rng: random.Random, components: int, weights: tuple[int, ...]) -> d
 class Pair:
     """The same history in both."""
 
-    def __init__(self, rates: tuple[int, ...]):
-        self.plain, self.fast = Plain(rates), medium(*rates)
+    def __init__(self, rates: tuple[int, ...], top: int):
+        self.plain, self.fast = Plain(rates), medium(*rates, top=top)
         self.out = np.zeros(4096, np.int64)
 
     def add(self, work: int, usage: dict[int, int], limit: int) -> None:
@@ -145,7 +146,7 @@ def history(
     seed: int, draw: Draw, weights: tuple[int, ...], work: Draw, components: int, flows: int
 ) -> None:
     rng = random.Random(seed)
-    pair = Pair(tuple(draw(rng) for _ in range(components)))
+    pair = Pair(tuple(draw(rng) for _ in range(components)), 9 if draw is small else 2**55 + 3)
     kinds = [usage_of(rng, components, weights) for _ in range(rng.randint(1, 6))]
     for _ in range(flows):
         usage = rng.choice(kinds) if rng.random() < 0.6 else usage_of(rng, components, weights)
@@ -174,7 +175,7 @@ CASES = {
     "ties": (small, UNIT, little_work, 4, 8),
     "many": (small, UNIT, little_work, 8, 24),
     "twelfths": (small, TWELFTHS, little_work, 4, 8),
-    "general": (small, GENERAL[:5], little_work, 3, 6),
+    "general": (small, GENERAL, little_work, 3, 6),
     "large": (large, UNIT, much_work, 5, 12),
     "large and twelfths": (large, TWELFTHS, much_work, 5, 12),
     "large and general": (large, GENERAL[:4], much_work, 5, 12),
