@@ -56,7 +56,8 @@ def union(start: Rows, end: Rows) -> Spans:
 
 def handovers(view: View) -> Handovers:
     """Waits between the main thread and autograd's threads."""
-    engine = np.unique(view.lines[(view.kind == Event.OP) & view.named(BACKWARD)])
+    backward = view.named(BACKWARD) | (view.events["forward"] >= 0)
+    engine = np.unique(view.lines[(view.kind == Event.OP) & backward])
     main = busy(view, 0)
     parts = []
     for line in engine[engine > 0].tolist():

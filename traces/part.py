@@ -21,15 +21,13 @@ from .streams import StreamWaits, stream_waits
 from .sync import HostWaits, Order, host_waits
 from .view import View
 
-QUICK = frozenset(
-    "aten::" + name
-    for name in (
-        "t transpose as_strided view reshape expand expand_as detach alias permute squeeze "
-        "unsqueeze select slice narrow split chunk unbind flatten empty empty_like empty_strided "
-        "resolve_conj resolve_neg result_type is_nonzero size stride numel set_ resize_ "
-        "lift_fresh numpy_T unfold diagonal movedim swapaxes _unsafe_view _reshape_alias"
-    ).split()
-) | frozenset(("detach", "alias"))
+_QUICK = (
+    "t transpose as_strided view reshape expand expand_as detach alias permute squeeze unsqueeze "
+    "select slice narrow split chunk unbind flatten empty empty_like empty_strided resolve_conj "
+    "resolve_neg result_type is_nonzero size stride numel set_ resize_ lift_fresh numpy_T unfold "
+    "diagonal movedim swapaxes _unsafe_view _reshape_alias"
+)
+QUICK = frozenset({"detach", "alias", *(f"aten::{name}" for name in _QUICK.split())})
 """Operators that touch no numbers: they never count as computing."""
 
 
@@ -148,6 +146,8 @@ class _Assembly:
         p = self.f.pieces
         step = self.f.steps.of(p.start)
         busy = (p.owner >= 0) | (p.wait >= 0)
+        awaited = p.at(self.f.threads.marks)
+        busy[awaited[awaited >= 0]] = True
         kept = np.flatnonzero((step >= 0) & busy)
         # the main thread is followed from mark to mark, others from their first to their last work
         first = np.full(max(self.f.view.hosts, 1), len(busy))

@@ -62,9 +62,11 @@ class _Reader:
         self.issued: list[int] = []  # collectives, in the order of their launches
         self.first: dict[int, int] = {}  # line to the first of them that it has not waited for
         self.launches: dict[int, int] = {}  # thread to its last launch so far
+        self.current: dict[int, int] = {}  # thread to the line of its last launch, not collectives
         self.near = int(NEAR * view.trace.resolution)
         self.pairs: list[tuple[int, int]] = []
-        self.inferred = self.unresolved = 0
+        self.guesses: set[tuple[int, int]] = set()
+        self.unresolved = 0
         self.records = self._records()
 
     def _records(self) -> dict[int, Rows]:
@@ -80,13 +82,22 @@ class _Reader:
             if launch < 0:
                 pending.setdefault(thread, []).append(call)
                 continue
-            if pending.get(thread):
-                pending[thread] = self._launch(launch, pending[thread])
+            for waiter in self._whose(thread, launch, pending):
+                pending[waiter] = self._launch(launch, pending[waiter])
             self.launches[thread] = time
             if self.collective[launch]:
                 self.issued.append(launch)
+            else:
+                self.current[thread] = int(self.work.line[launch])
         pairs = np.array(sorted(set(self.pairs)), np.int64).reshape(-1, 2)
-        return StreamWaits(pairs[:, 0], pairs[:, 1], self.inferred, self.unresolved)
+        return StreamWaits(pairs[:, 0], pairs[:, 1], len(self.guesses), self.unresolved)
+
+    def _whose(self, thread: int, launch: int, pending: dict[int, list[int]]) -> list[int]:
+        """Threads whose waits a launch honours: its own, and those that used the same stream."""
+        line = int(self.work.line[launch])
+        return [
+            t for t, calls in pending.items() if calls and (t == thread or self.current.get(t) == line)
+        ]
 
     def _in_order(self, calls: Rows) -> list[tuple[int, int, int, int]]:
         """(time, thread, call, launched work or -1) of waits and launches, by time."""
@@ -108,7 +119,8 @@ class _Reader:
             if awaited < 0:
                 self.unresolved += 1
                 continue
-            self.inferred += call not in self.exact
+            if call not in self.exact:
+                self.guesses.add((k, awaited))
             self.waited.add((int(self.work.line[k]), awaited))
             self.pairs.append((k, awaited))
         return later
