@@ -140,10 +140,7 @@ the measured sizes ([8] to [16]); measure it, or set outside: warn
                 f"{self.source}: {text!r} lies outside the measured sizes ({family.range}); "
                 "measure it, or set outside: warn"
             )
-        guess, far = family.nearest(sizes)
-        log.warning(
-            "%s: %r is extrapolated %.3g-fold from the nearest size", self.source, text, far
-        )
+        guess, self._far[text] = family.nearest(sizes)
         return guess
 
 

@@ -1,0 +1,70 @@
+"""Recorded durations, and how they vary."""
+
+import numpy as np
+import pytest
+from foretrace.models.compute.host import Host
+from foretrace.models.compute.jitter import spread, typical
+from foretrace.models.compute.recorded import Recorded
+from foretrace.sim.errors import BackendError
+from foretrace.sim.ops import Kind, Ops
+
+
+def test_durations_are_given_back_as_recorded():
+    assert Recorded().timing(Ops.of(duration=[1e-9, 2.5])).fixed.tolist() == [1e-9, 2.5]
+
+
+def test_an_op_that_was_not_recorded_is_refused():
+    with pytest.raises(BackendError, match=r"op 1 .*duration are unknown"):
+        Recorded().timing(Ops.of(duration=[1.0, np.nan]))
+
+
+def steps(iterations=40, ops=200, step_sigma=0.1, op_sigma=0.03, ranks=2):
+    """Ops whose durations are typical x factor of rank and step x own factor."""
+    rng = np.random.default_rng(7)
+    usual = rng.uniform(1e-5, 1e-3, ops)
+    rank, step, op = np.meshgrid(
+        np.arange(ranks), np.arange(iterations), np.arange(ops), indexing="ij"
+    )
+    factor = np.exp(rng.normal(0, step_sigma, (ranks, iterations, 1)))
+    own = np.exp(rng.normal(0, op_sigma, rank.shape))
+    return Ops.of(
+        rank=rank.ravel(), iteration=step.ravel(), label=op.ravel() % 50,
+        duration=(usual * factor * own).ravel(),
+    )  # fmt: skip
+
+
+def test_the_factor_of_a_step_is_told_from_that_of_an_op():
+    found = spread(steps())
+    assert np.std(np.log(found.step)) == pytest.approx(0.1, rel=0.15)
+    assert np.std(np.log(found.op)) == pytest.approx(0.03, rel=0.15)
+    assert np.all(np.diff(found.step) >= 0)
+    assert np.all(np.diff(found.op) >= 0)
+
+
+def test_one_iteration_tells_nothing_of_variation():
+    assert spread(Ops.of(duration=[1.0, 2.0])) is None
+    assert Recorded.varying(Ops.of(duration=[1.0, 2.0])).spread is None
+
+
+def test_the_typical_duration_is_the_median_of_the_same_op():
+    ops = steps(iterations=5, step_sigma=0.0, op_sigma=0.0)
+    assert typical(ops) == pytest.approx(ops.duration)
+    ops = Ops.of(iteration=[0, 0, 1, 1, 2, 2], duration=[1, 10, 3, 30, 2, 20], label=4)
+    assert typical(ops).tolist() == [2, 20] * 3  # the first and the second of each step
+
+
+def test_waiting_is_no_jitter():
+    """A collective's recorded duration holds the wait for the last member."""
+    ops = Ops.of(
+        kind=[Kind.COMPUTE, Kind.COLLECTIVE] * 2, iteration=[0, 0, 1, 1], duration=[1, 5, 1, 500]
+    )
+    found = spread(ops)
+    assert found.step == pytest.approx(np.ones(64))
+    assert found.op == pytest.approx(np.ones(64))
+
+
+def test_a_host_of_twice_the_speed_halves_recorded_durations():
+    ops = Ops.of(kind=Kind.HOST, duration=[2e-6, np.nan])
+    assert Host(speed=2.0, dispatch=3e-6).timing(ops).fixed.tolist() == [1e-6, 3e-6]
+    with pytest.raises(BackendError, match="duration are unknown"):
+        Host(speed=2.0).timing(ops)

@@ -1,0 +1,126 @@
+"""The roofline: its corner, its roofs, and what it refuses."""
+
+import numpy as np
+import pytest
+from foretrace.models.compute.roofline import Roofline
+from foretrace.models.memory.copy import Copy
+from foretrace.models.memory.memory import Memory
+from foretrace.models.network.link import Link
+from foretrace.models.network.topology import Node, cluster
+from foretrace.sim.errors import BackendError
+from foretrace.sim.graph import Builder
+from foretrace.sim.ops import Kind, Ops
+from foretrace.sim.simulation import Simulation
+
+PEAK, BANDWIDTH = 1e14, 1e12
+
+
+def ops(flop, moved, dtype="bf16", kind=Kind.COMPUTE):
+    return Ops.of(
+        kind=kind, flop=flop, bytes=moved, signature=0, signatures=(f"compute:mm {dtype}[8x8]",)
+    )
+
+
+def test_the_corner_is_at_peak_over_bandwidth():
+    """Williams, Waterman, Patterson 2009: attainable = min(peak, intensity x bandwidth)."""
+    intensity = np.logspace(-1, 5, 25)
+    moved = 1e9
+    gpu = Roofline(peak_bf16=PEAK, bandwidth=BANDWIDTH)
+    seconds = gpu.timing(ops(intensity * moved, moved)).fixed
+    attained = intensity * moved / seconds
+    assert attained == pytest.approx(np.minimum(PEAK, intensity * BANDWIDTH), rel=1e-12)
+    at_corner = gpu.timing(ops([PEAK / BANDWIDTH * moved], moved)).fixed[0]
+    assert at_corner == pytest.approx(moved / BANDWIDTH)
+
+
+def test_shares_lower_both_roofs_and_launch_is_a_floor():
+    gpu = Roofline(
+        peak_bf16=PEAK, bandwidth=BANDWIDTH, efficiency=0.5, memory_efficiency=0.25, launch=1e-6
+    )
+    found = gpu.timing(ops([0.0, 1e8, 0.0], [0.0, 0.0, 1e6])).fixed
+    assert found.tolist() == pytest.approx([1e-6, 3e-6, 5e-6])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "tf32", "peak"),
+    [("bf16", False, 4e12), ("fp32", False, 1e12), ("fp32", True, 2e12), ("fp8_e5m2", False, 8e12)],
+)
+def test_the_peak_is_that_of_the_element_type(dtype, tf32, peak):
+    gpu = Roofline(
+        bandwidth=1e15, peak_fp32=1e12, peak_tf32=2e12, peak_bf16=4e12, peak_fp8=8e12, tf32=tf32
+    )
+    assert gpu.timing(ops([peak], 0.0, dtype)).fixed[0] == pytest.approx(1.0)
+
+
+def test_fp8_pays_for_the_scaling_of_its_operands():
+    gpu = Roofline(
+        bandwidth=1e15, peak_bf16=1e12, peak_fp8=1e12, launch=1e-6, launch_fp8=3e-6,
+        efficiency_fp8=0.5,
+    )  # fmt: skip
+    assert gpu.timing(ops([1e6], 0.0, "bf16")).fixed[0] == pytest.approx(2e-6)
+    assert gpu.timing(ops([1e6], 0.0, "fp8")).fixed[0] == pytest.approx(5e-6)
+
+
+def test_an_op_without_arithmetic_needs_no_peak():
+    gpu = Roofline(bandwidth=BANDWIDTH)
+    assert gpu.timing(ops([0.0], 1e6, "int64")).fixed[0] == pytest.approx(1e-6)
+    assert gpu.timing(ops([np.nan], 1e6, kind=Kind.COPY)).fixed[0] == pytest.approx(1e-6)
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (ops([1.0], 1.0, "fp64"), r"op 0 \(compute:mm fp64\[8x8\]\): no peak for fp64, only for"),
+        (Ops.of(flop=1.0, bytes=1.0), "no peak for an unknown element type"),
+        (ops([np.nan], 1.0), "flop are unknown"),
+        (ops([1.0], [np.nan]), "bytes are unknown"),
+    ],
+)
+def test_what_it_cannot_know_it_refuses(asked, message):
+    with pytest.raises(BackendError, match=message):
+        Roofline(bandwidth=BANDWIDTH, peak_bf16=PEAK).timing(asked)
+
+
+def node(rate=1e12):
+    memory = Memory(bandwidth=BANDWIDTH, latency=0.0)
+    bus = Link(bandwidth=rate, latency=0.0)
+    return cluster(1, Node(gpus=1, hbm=memory, host_link=bus))
+
+
+def together(shared):
+    """A kernel that moves 1 GB and a copy of 1 GB into the same memory, at once."""
+    build = Builder("both")
+    build.op(Kind.COMPUTE, flop=0.0, bytes=1e9, signature="compute:add bf16[8]")
+    build.op(Kind.COPY, stream=7, bytes=1e9, signature="copy:h2d")
+    gpu = Roofline(bandwidth=BANDWIDTH, peak_bf16=PEAK, shared=shared)
+    backends = {"node0.gpu0": gpu, "node0.gpu0.dma": Copy()}
+    return Simulation(node(), backends, engine="reference").run(build.graph()).makespan
+
+
+def test_kernels_and_copies_share_the_memory_only_if_asked_to():
+    assert together(shared=False) == pytest.approx(1e-3)
+    assert together(shared=True) == pytest.approx(2e-3)
+
+
+def test_alone_a_sharing_kernel_takes_as_long_as_one_that_does_not():
+    asked = ops([1e10, 1e11, 0.0, 5e10], [1e9, 1e6, 1e9, 0.0])
+    spans = []
+    for shared in (False, True):
+        build = Builder("row")
+        last = []
+        for row in range(len(asked)):
+            last = [
+                build.op(
+                    Kind.COMPUTE, flop=asked.flop[row], bytes=asked.bytes[row], after=last,
+                    signature=asked.signature_text(row),
+                )
+            ]  # fmt: skip
+        gpu = Roofline(bandwidth=BANDWIDTH, peak_bf16=PEAK, launch=1e-6, shared=shared)
+        run = Simulation(node(), {"node0.gpu0": gpu}, engine="reference").run(build.graph())
+        spans.append(run.makespan)
+    assert spans[0] == pytest.approx(spans[1], abs=1e-11)
+
+
+def test_sharing_without_a_memory_to_share_is_refused():
+    with pytest.raises(BackendError, match="needs GPUs with an hbm"):
+        Roofline(bandwidth=BANDWIDTH, shared=True).timing(ops([0.0], 1.0))
