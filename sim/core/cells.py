@@ -1,0 +1,108 @@
+"""How the core lays out its state: a record a place, and one array of numbers for all the rest.
+
+A *cell* is a place of an op.  The first place of an op stands for the op too: cell ``c`` with
+``link`` as its flow or, for a collective, its row in the table of collectives.  The cells of a
+graph are its first places by row, then the further places; later graphs come behind.
+
+A cell is in at most one list at a time (a bucket of the event queue, the line for a slot, or a
+list of this round), so that one ``next`` serves them all and no list needs memory of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Rows = NDArray[Any]  # of CELL
+Array = NDArray[np.int64]
+Links = NDArray[np.int32]
+
+CELL = np.dtype(
+    [
+        ("left", np.int64),  # fixed ticks that an attempt begins with
+        ("next", np.int32),
+        ("unmet", np.int32),  # dependencies that have not ended
+        ("slot", np.int32),
+        ("link", np.int32),
+        ("first", np.int32),  # its successors begin here; the next cell's begin where they end
+        ("state", np.uint8),
+        ("at", np.uint8),
+        ("flags", np.int16),
+    ]
+)
+
+NONE = -1  # the end of a list
+PENDING, RUNNING, ENDED, STOPPED, CANCELLED = range(5)  # machine.State
+WAITING, COMING, QUEUED, HELD = range(4)  # where a place stands; coming: on its way to a queue
+
+FURTHER = 1  # not the first place of its op, which is its `link`
+WIDE = 2  # a collective: `link` is its row in the table of collectives
+ASK = 4  # its backend is asked at the start
+BARRED = 8  # uses a failed component
+WATCHED = 16  # somebody waits for its end
+TIMED = 32  # in its fixed time, its end is in the event queue
+FLOWING = 64  # in its work phase
+BEYOND = 128  # the end of its fixed time is beyond the range of ticks
+STARTED = 256  # in this attempt
+NEVER = 512  # its release is beyond the range of ticks
+
+# Rows of `times`; `END` of what has not ended is the tick of its event.
+ARRIVED, START, END = range(3)
+
+# The first numbers of `world`.
+(
+    NOW,
+    LIMIT,  # no instant after this tick
+    PHASE,
+    STEPWISE,  # come back after every instant
+    WATCHING,  # how many ops are watched
+    ROUND,
+    OPEN,  # ops that have neither ended nor been cancelled
+    ENDING,  # ops that end in this round
+    ARRIVING,  # places that arrive in this round, first and last
+    ARRIVING_LAST,
+    JOINING,  # how many of them queue for a slot
+    MOVING,  # components whose line may move
+    GRANTED,  # ops that hold all their places
+    GRANTED_LAST,
+    ONLINE,  # whether any op asks its backend
+    ASKING,  # how many ops that start in this round do
+    ASKED,  # the ops that start in such a round, first and last
+    ASKED_LAST,
+    BARRIER,  # ops that hold all their places but use a failed component
+    NEWS,  # ops of which somebody has to be told
+    NEWS_LAST,
+    STALE,  # rates have to be computed
+    FLOWS,  # flows in flight
+    DUE,  # tick of the next instant, NONE for none
+    SOONEST,  # tick of the next event, NONE when it has to be looked up
+    BASE,  # of the event queue: no event is before this tick
+    PARTS,  # where the components, graphs, collectives, owners of flows and a scratch list begin
+    GRAPHS,
+    GRAPH_COUNT,
+    COLLECTIVES,
+    OWNERS,
+    SCRATCH,
+    FLOW_COUNT,
+    HEADER,
+) = range(34)
+
+BUCKETS = 40  # 64 heads of lists: by the highest bit in which a tick differs from `BASE`
+BINS = BUCKETS + 64  # 32 heads of lists for sorting
+TABLES = BINS + 32
+
+# A row of the components.
+SLOTS, TAKEN, FAILED, HEAD, TAIL, MOVES, PART = range(7)
+UNMOVED = -2  # of `MOVES`: not in the list of those whose line may move
+
+# A row of the graphs.
+FIRST_CELL, OPEN_OPS, GRAPH = range(3)
+
+# A row of the collectives: places that are not held yet, first further place, flow.
+MISSING, FURTHER_CELL, WIDE_FLOW, COLLECTIVE = range(4)
+
+# Phases, and what `advance` comes back with.
+IDLE, BEGIN, ANSWERED = range(3)
+NOTHING, ASKS, TELLS = range(3)
