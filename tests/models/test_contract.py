@@ -1,0 +1,92 @@
+"""Every backend that models/ registers keeps the contract of the seam."""
+
+import importlib
+import inspect
+import pkgutil
+
+import numpy as np
+import pytest
+from foretrace import models
+from foretrace.models.compute.table import Table
+from foretrace.models.memory.memory import Memory
+from foretrace.models.network.link import Link
+from foretrace.models.network.topology import Node, cluster
+from foretrace.sim.backend import BACKENDS
+from foretrace.sim.csr import Csr
+from foretrace.sim.ops import Kind, Ops
+from foretrace.sim.testing import check_backend
+
+for _module in pkgutil.walk_packages(models.__path__, "foretrace.models."):
+    importlib.import_module(_module.name)
+
+OURS = sorted(n for n, c in BACKENDS.items() if c.__module__.startswith("foretrace.models."))
+SYSTEM = cluster(
+    1,
+    Node(
+        gpus=4, hbm=Memory(bandwidth=1e12, latency=0.0), dram=Memory(bandwidth=1e11, latency=0.0),
+        gpu_link=Link(bandwidth=1e11, latency=1e-6), host_link=Link(bandwidth=1e10, latency=1e-6),
+    ),
+)  # fmt: skip
+TEXTS = ("compute:mm bf16[8x8]", "compute:mm bf16[8x16]", "compute:mm fp8[64x64]")
+
+
+def on(name, members=None, **columns):
+    """Ops asked of one component, 24 rows."""
+    ops = Ops.of(**{"signatures": TEXTS, "signature": np.arange(24) % 3} | columns)
+    return ops.asked(SYSTEM, SYSTEM.number(name), members)
+
+
+GPU = on(
+    "node0.gpu1", flop=np.linspace(0, 1e12, 24), bytes=np.linspace(0, 1e9, 24),
+    duration=np.linspace(0, 1e-3, 24),
+)  # fmt: skip
+BYTES = on("node0.gpu0.tx", kind=Kind.SEND, bytes=np.linspace(0, 1e9, 24))
+COPIES = on(
+    "node0.gpu2.dma", kind=Kind.COPY, bytes=np.linspace(0, 1e9, 24),
+    signatures=("copy:h2d", "copy:d2h", "copy:d2d"),
+)  # fmt: skip
+GROUPS = on(
+    "fabric",
+    Csr.of([[SYSTEM.number(f"node0.gpu{g}") for g in range(2 + i % 3)] for i in range(24)]),
+    kind=[Kind.COLLECTIVE] * 20 + [Kind.SEND] * 4, bytes=np.linspace(0, 1e9, 24),
+    signatures=("collective:all-reduce fp32[1]", "collective:all-to-all fp32[1]",
+                "collective:barrier"),
+)  # fmt: skip
+
+CASES = {
+    "copy": (dict(launch=1e-6), COPIES),
+    "fabric": (dict(launch_ll=1e-6), GROUPS),
+    "host": (dict(speed=1.5), GPU),
+    "link": (dict(bandwidth=1e9, latency=1e-6), BYTES),
+    "lossy-link": (dict(bandwidth=1e9, latency=1e-6, loss=0.01, round_trip=1e-5), BYTES),
+    "memory": (dict(bandwidth=1e9, latency=1e-6, in_flight=640), BYTES),
+    "nic": (dict(bandwidth=1e9, latency=1e-6), BYTES),
+    "recorded": ({}, GPU),
+    "roofline": (dict(bandwidth=1e12, peak_bf16=1e14, peak_fp8=2e14, shared=True), GPU),
+    "switch": (dict(bandwidth=1e9, latency=1e-6, ports=4), BYTES),
+}
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_a_registered_backend_keeps_its_contract(name):
+    if name == "table":
+        check_backend(lambda: Table.of(TEXTS, [1e-6, 2e-6, 3e-6]), GPU)
+        return
+    assert name in CASES, f"{name} has no case here: add its settings and some ops"
+    settings, ops = CASES[name]
+    check_backend(lambda: BACKENDS[name](**settings), ops)
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_every_setting_has_a_type_and_a_line_of_help(name):
+    """The constructor is the schema of a scenario."""
+    cls = BACKENDS[name]
+    for parameter in inspect.signature(cls).parameters.values():
+        assert parameter.kind is parameter.KEYWORD_ONLY
+        assert parameter.annotation is not parameter.empty
+        assert parameter.name in (inspect.getdoc(cls) or "")
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_a_name_is_registered_once_and_known_to_its_class(name):
+    assert BACKENDS[name].registered_name == name
