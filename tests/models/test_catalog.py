@@ -1,0 +1,138 @@
+"""Every value of the catalog has a unit, a source and a meaning."""
+
+import datetime
+import inspect
+from pathlib import Path
+from typing import get_args, get_type_hints
+
+import pytest
+from foretrace import models
+from foretrace.models.compute.host import Host
+from foretrace.models.compute.roofline import Roofline
+from foretrace.models.memory.memory import Memory
+from foretrace.models.network.collectives import Fabric
+from foretrace.models.network.link import Link
+from foretrace.models.network.nic import Nic
+from foretrace.models.network.switch import Switch
+from foretrace.sim.units import Bytes, Unit, Watts, quantity
+from ruamel.yaml import YAML
+
+FOLDER = Path(models.__path__[0]) / "catalog"
+BACKEND = {
+    "gpu": Roofline, "host": Host, "memory": Memory, "cxl": Memory, "link": Link, "nic": Nic,
+    "switch": Switch, "library": Fabric,
+}  # fmt: skip
+FACTS = {"memory": Bytes, "size": Bytes, "power": Watts}
+COUNTS = ("cores", "streams", "copy_engines")
+WANTED = {
+    "gpu": ["a100-sxm4-80g", "h100-sxm5-80g", "h200-sxm-141g"],
+    "nic": ["connectx-7"],
+    "switch": ["tomahawk-5", "nvswitch"],
+    "link": ["pcie4-x16", "pcie5-x16", "nvlink3", "nvlink4"],
+    "cxl": ["cxl2-x16-expander"],
+    "host": ["epyc-7742-dual", "xeon-8480c-dual"],
+    "library": ["nccl-nvlink3", "nccl-nvlink4"],
+}
+
+
+def entries():
+    """(file, kind, name, values) of every part."""
+    for file in sorted(FOLDER.glob("*.yaml")):
+        for kind, parts in YAML(typ="safe").load(file).items():
+            for name, values in parts.items():
+                yield file.name, kind, name, values
+
+
+ALL = list(entries())
+PARTS = pytest.mark.parametrize(
+    ("file", "kind", "name", "values"), ALL, ids=[f"{k}-{n}" for _, k, n, _ in ALL]
+)
+
+
+def unit(annotation):
+    """The unit of an annotated parameter; None for text, numbers and switches."""
+    for one in (annotation, *get_args(annotation)):
+        for extra in getattr(one, "__metadata__", ()):
+            if isinstance(extra, Unit):
+                return extra
+    return None
+
+
+def settings(kind, values):
+    """What the backend of a part is built with, in SI."""
+    hints = get_type_hints(BACKEND[kind].__init__, include_extras=True)
+    return {
+        key: v["value"] if unit(hints[key]) is None else quantity(v["value"], unit(hints[key]))
+        for key, v in values.items()
+        if key in hints
+    }
+
+
+@pytest.mark.parametrize("kind", WANTED)
+def test_the_catalog_has_the_parts_that_scenarios_use(kind):
+    assert {n for _, k, n, _ in ALL if k == kind} >= set(WANTED[kind])
+
+
+@PARTS
+def test_every_value_has_a_source(file, kind, name, values):
+    for key, entry in values.items():
+        assert set(entry) == {"value", "source"}, key
+        source = entry["source"]
+        assert set(source) == {"kind", "where", "date", "error"}, key
+        assert source["kind"] in ("datasheet", "measured", "fitted", "assumed"), key
+        assert len(source["where"]) > 10, key
+        assert isinstance(source["date"], datetime.date), key
+        if source["kind"] == "fitted":
+            assert source["error"], f"{key} is fitted: with which error?"
+
+
+@PARTS
+def test_every_key_means_something_and_every_value_has_its_unit(file, kind, name, values):
+    hints = get_type_hints(BACKEND[kind].__init__, include_extras=True)
+    for key, entry in values.items():
+        value = entry["value"]
+        if key in COUNTS:
+            assert isinstance(value, int)
+            assert value > 0
+        elif key in FACTS and key not in hints:
+            assert quantity(value, unit(FACTS[key])) > 0
+        else:
+            assert key in hints, f"{file}: {BACKEND[kind].__name__} has no {key}"
+            if unit(hints[key]) is not None:
+                assert quantity(value, unit(hints[key])) >= 0
+
+
+@PARTS
+def test_a_part_has_all_that_its_backend_needs(file, kind, name, values):
+    made = BACKEND[kind](**settings(kind, values))
+    assert made.source
+    needed = {
+        p.name for p in inspect.signature(BACKEND[kind]).parameters.values() if p.default is p.empty
+    }
+    assert needed <= set(values)
+
+
+@PARTS
+def test_a_share_is_above_0_and_at_most_1(file, kind, name, values):
+    for key, entry in values.items():
+        if "efficiency" in key:
+            assert 0 < entry["value"] <= 1, key
+
+
+def test_a_file_is_named_after_its_part():
+    assert all(file == f"{name}.yaml" for file, _, name, _ in ALL)
+
+
+def test_newer_gpus_of_the_list_are_not_slower():
+    """A slip in a unit would show here: datasheet bf16 and bandwidth grow from A100 to H200."""
+    chips = [settings("gpu", v) for name in WANTED["gpu"] for _, _, n, v in ALL if n == name]
+    assert [c["peak_bf16"] / 1e12 for c in chips] == [312, 989.4, 989.4]
+    assert [c["bandwidth"] / 1e12 for c in chips] == [2.039, 3.35, 4.8]
+
+
+def test_the_loader_reads_the_whole_catalog():
+    from foretrace.scenarios.catalog import installed
+
+    catalog = installed()
+    for kind, names in WANTED.items():
+        assert set(names) <= set(catalog.names(kind))
