@@ -1,7 +1,9 @@
 """GPUs, predicted: a kernel is limited by arithmetic or by memory, whichever is slower.
 
 The roofline (Williams, Waterman, Patterson 2009, doi:10.1145/1498765.1498785) with what share
-of both roofs is reached and a fixed launch cost, all three fitted to measured kernels.
+of both roofs is reached and a fixed launch cost, all three fitted to measured kernels; and, for
+processors, a higher roof for what fits the cache (Ilic, Pratas, Sousa 2014,
+doi:10.1109/L-CA.2013.6).
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from ...sim.errors import BackendError
 from ...sim.ops import Kind, Ops, require
 from ...sim.signature import parse
 from ...sim.system import System
-from ...sim.units import ByteRate, FlopRate, Ratio, Seconds
+from ...sim.units import ByteRate, Bytes, FlopRate, Ratio, Seconds
 
 AS = {"fp8_e5m2": "fp8", "uint8": "int8", "complex64": "fp32", "complex128": "fp64"}
 
@@ -37,6 +39,8 @@ class Roofline(Backend):
         The same for fp8, whose operands are scaled first; None for ``efficiency``.
     memory_efficiency : Ratio
         Share of ``bandwidth`` that large kernels reach.
+    cache, cache_bandwidth : Bytes, ByteRate, or None
+        Ops that move no more bytes than this do so at this sustained rate; None: no cache.
     launch : Seconds
         Cost of any kernel, however small.
     launch_fp8 : Seconds or None
@@ -68,6 +72,8 @@ class Roofline(Backend):
         efficiency: Ratio = 1.0,
         efficiency_fp8: Ratio | None = None,
         memory_efficiency: Ratio = 1.0,
+        cache: Bytes | None = None,
+        cache_bandwidth: ByteRate | None = None,
         launch: Seconds = 0.0,
         launch_fp8: Seconds | None = None,
         tf32: bool = False,
@@ -80,6 +86,9 @@ class Roofline(Backend):
         own = {"fp8": efficiency if efficiency_fp8 is None else efficiency_fp8}
         self.reached = {t: p * own.get(t, efficiency) for t, p in peaks.items() if p is not None}
         self.sustained = bandwidth * memory_efficiency
+        if (cache is None) != (cache_bandwidth is None):
+            raise BackendError("roofline: a cache has a size and a rate; give both or neither")
+        self.cache, self.cache_bandwidth = cache or 0.0, cache_bandwidth or self.sustained
         self.launch, self.shared = launch, shared
         self.launch_fp8 = launch if launch_fp8 is None else launch_fp8
         self._hbm: dict[int, int] = {}
@@ -98,7 +107,8 @@ class Roofline(Backend):
         copies = ops.kind == Kind.COPY
         ops = ops.replace(flop=np.where(copies & np.isnan(ops.flop), 0.0, ops.flop))
         require(ops, "flop", "bytes")
-        busy = np.maximum(ops.flop / self._peak(ops), ops.bytes / self.sustained)
+        rate = np.where(ops.bytes <= self.cache, self.cache_bandwidth, self.sustained)
+        busy = np.maximum(ops.flop / self._peak(ops), ops.bytes / rate)
         if not self.shared:
             return Timing.of(self._launch(ops) + busy)
         return self._flow(ops, busy)

@@ -61,6 +61,13 @@ def test_fp8_pays_for_the_scaling_of_its_operands():
     assert gpu.timing(ops([1e6], 0.0, "fp8")).fixed[0] == pytest.approx(5e-6)
 
 
+def test_what_fits_the_cache_moves_at_its_rate():
+    gpu = Roofline(bandwidth=1e9, cache=1e6, cache_bandwidth=1e10)
+    assert gpu.timing(ops([0.0] * 2, [1e6, 2e6])).fixed.tolist() == pytest.approx([1e-4, 2e-3])
+    with pytest.raises(BackendError, match="give both or neither"):
+        Roofline(bandwidth=1e9, cache=1e6)
+
+
 def test_an_op_without_arithmetic_needs_no_peak():
     gpu = Roofline(bandwidth=BANDWIDTH)
     assert gpu.timing(ops([0.0], 1e6, "int64")).fixed[0] == pytest.approx(1e-6)
