@@ -6,19 +6,24 @@ Python that the command starts (torchrun's workers too); `capture_hook` does the
 
 from __future__ import annotations
 
+import csv
 import json
 import logging
+import math
 import os
 import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from ..sim.errors import TraceError
 from . import capture_hook
 
 log = logging.getLogger(__name__)
+
+SLOW = 1.1  # traced over untraced step time; above it the trace misleads about proportions
 
 _START_UP = """\
 import importlib.util, sys
@@ -91,7 +96,40 @@ def capture(
     manifest = {"command": list(command), "settings": settings | {"out": "."}}
     (out / "capture.json").write_text(json.dumps(manifest, indent=1) + "\n")
     log.info("%s: %d ranks, %d traced steps each", out, len(traces), steps)
+    _warn_if_slow(out / f"rank{_rank(traces[0])}.steps.csv")
     return traces
+
+
+def slowdown(table: Path) -> float:
+    r"""Median traced step over median untraced step of a ``rankK.steps.csv``; nan without both.
+
+    Examples
+    --------
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     table = Path(folder) / "rank0.steps.csv"
+    ...     rows = ["step,phase,duration_ns", "0,warm-up,9", "1,untraced,4", "2,traced,5"]
+    ...     _ = table.write_text("\n".join(rows))
+    ...     slowdown(table)
+    1.25
+    """
+    times: dict[str, list[int]] = {"traced": [], "untraced": []}
+    with table.open(newline="", encoding="ascii") as text:
+        for row in csv.DictReader(text):
+            times.get(row["phase"], []).append(int(row["duration_ns"]))
+    if not all(times.values()):
+        return math.nan
+    return median(times["traced"]) / median(times["untraced"])
+
+
+def _warn_if_slow(table: Path) -> None:
+    ratio = slowdown(table)
+    if ratio > SLOW:
+        log.warning(
+            "%s: a traced step takes %.2f times an untraced one; on CPUs an allocator that keeps "
+            "small and large blocks apart (LD_PRELOAD jemalloc) often cures it",
+            table,
+            ratio,
+        )
 
 
 def _settings(

@@ -1,6 +1,7 @@
 """Does `capture` say what went wrong?  None of this needs torch."""
 
 import importlib.util
+import math
 import os
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 from foretrace.sim.errors import TraceError
 from foretrace.traces import capture_hook
-from foretrace.traces.capture import capture
+from foretrace.traces.capture import capture, slowdown
 
 
 def python(code: str) -> list[str]:
@@ -82,3 +83,16 @@ def test_the_hook_needs_the_standard_library_only():
     code = f"import runpy, sys; runpy.run_path({path!r}); assert 'foretrace' not in sys.modules"
     done = subprocess.run([sys.executable, "-I", "-S", "-c", code], env=dict(os.environ))
     assert done.returncode == 0
+
+
+def test_only_clean_steps_enter_the_slowdown(tmp_path):
+    rows = ["warm-up,90", "untraced,10", "prepare,70", "traced,12", "traced,14", "export,80"]
+    table = tmp_path / "rank0.steps.csv"
+    table.write_text("\n".join(["phase,duration_ns", *rows, "untraced,10"]))
+    assert slowdown(table) == 1.3
+
+
+def test_without_untraced_steps_nothing_is_known_of_the_slowdown(tmp_path):
+    table = tmp_path / "rank0.steps.csv"
+    table.write_text("phase,duration_ns\nwarm-up,90\ntraced,12\n")
+    assert math.isnan(slowdown(table))
