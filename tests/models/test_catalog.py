@@ -25,13 +25,13 @@ BACKEND = {
 FACTS = {"memory": Bytes, "size": Bytes, "power": Watts}
 COUNTS = ("cores", "streams", "copy_engines")
 WANTED = {
-    "gpu": ["a100-sxm4-80g", "h100-sxm5-80g", "h200-sxm-141g"],
-    "nic": ["connectx-7"],
+    "gpu": ["a100-sxm4-80g", "h100-sxm5-80g", "h200-sxm-141g", "epyc-zen4-core"],
+    "nic": ["connectx-7", "loopback-tcp"],
     "switch": ["tomahawk-5", "nvswitch"],
     "link": ["pcie4-x16", "pcie5-x16", "nvlink3", "nvlink4"],
     "cxl": ["cxl2-x16-expander"],
-    "host": ["epyc-7742-dual", "xeon-8480c-dual"],
-    "library": ["nccl-nvlink3", "nccl-nvlink4"],
+    "host": ["epyc-7742-dual", "xeon-8480c-dual", "epyc-zen4-vm"],
+    "library": ["nccl-nvlink3", "nccl-nvlink4", "gloo"],
 }
 
 
@@ -93,7 +93,7 @@ def test_every_key_means_something_and_every_value_has_its_unit(file, kind, name
         value = entry["value"]
         if key in COUNTS:
             assert isinstance(value, int)
-            assert value > 0
+            assert value >= 0
         elif key in FACTS and key not in hints:
             assert quantity(value, unit(FACTS[key])) > 0
         else:
@@ -125,7 +125,7 @@ def test_a_file_is_named_after_its_part():
 
 def test_newer_gpus_of_the_list_are_not_slower():
     """A slip in a unit would show here: datasheet bf16 and bandwidth grow from A100 to H200."""
-    chips = [settings("gpu", v) for name in WANTED["gpu"] for _, _, n, v in ALL if n == name]
+    chips = [settings("gpu", v) for name in WANTED["gpu"][:3] for _, _, n, v in ALL if n == name]
     assert [c["peak_bf16"] / 1e12 for c in chips] == [312, 989.4, 989.4]
     assert [c["bandwidth"] / 1e12 for c in chips] == [2.039, 3.35, 4.8]
 
