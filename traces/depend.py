@@ -19,7 +19,6 @@ from ..sim.errors import TraceError
 from ..sim.graph import Explicit, Graph, Places
 from ..sim.ops import Kind, Ops
 from .clock import Offsets, offsets
-from .columns import Event
 from .describe import Texts, labels, signatures
 from .match import Match, match
 from .part import NEVER, Part, part
@@ -82,8 +81,7 @@ class _Join:
         start = self._aligned("start")
         end = self._aligned("end")
         lasts = end - start
-        for m in self.matches:
-            lasts[m.rows(self.base)] = m.lasts
+        self._share_durations(start, end, lasts)
         kept, row_of, place_of, places = self._places()
         source = np.concatenate([p.source + b for p, b in zip(self.parts, self.base, strict=False)])
         target = np.concatenate([p.target + b for p, b in zip(self.parts, self.base, strict=False)])
@@ -110,6 +108,36 @@ class _Join:
     def _aligned(self, name: str) -> NDArray[np.int64]:
         shift = np.repeat(self.clock.ticks, [len(p.kind) for p in self.parts])
         return self._all(name) + shift
+
+    def _share_durations(
+        self, start: NDArray[np.int64], end: NDArray[np.int64], lasts: NDArray[np.int64]
+    ) -> None:
+        """How long collectives take once all members are there.
+
+        On a GPU the shortest of the members' durations: the others also waited in it.  On gloo's
+        threads, which return late when they lose their core, until the first member returned;
+        the returns of the others take what they lost.
+        """
+        back = self._returns()
+        for m in self.matches:
+            rows = m.rows(self.base)
+            both = int(end[rows].min() - start[rows].max())
+            late = [back.get(int(r), -1) for r in rows]
+            if both <= 0 or len(rows) == 1 or min(late) < 0:
+                lasts[rows] = lasts[rows].min()
+                continue
+            lasts[rows] = both
+            lasts[late] += end[rows] - end[rows].min()
+
+    def _returns(self) -> dict[int, int]:
+        """The return of each collective of a library's own thread."""
+        found: dict[int, int] = {}
+        for p, base in zip(self.parts, self.base.tolist(), strict=False):
+            network = [c.work for c in p.collectives if p.view.network[p.owner[c.work]]]
+            at = np.flatnonzero(np.isin(p.source, network) & (p.kind[p.target] == Kind.DELAY))
+            pairs = zip((p.source[at] + base).tolist(), (p.target[at] + base).tolist(), strict=True)
+            found |= dict(pairs)
+        return found
 
     def _places(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], Places]:
         """Rows that stay, the row and the place of every old row, and the further places."""

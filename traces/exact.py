@@ -60,7 +60,8 @@ def micros(texts: Sequence[Any]) -> Micros:
     layout = (ends - starts) * 256 + (dots - starts)
     for code in np.unique(layout).tolist():
         rows = np.flatnonzero(layout == code)
-        ok = _same_layout(flat, starts[rows], *divmod(code, 256), rows, out)
+        length, dot = divmod(code, 256)
+        ok = _same_layout(flat, starts[rows], length, dot, rows, out)
         odd += rows[~ok].tolist()
     return _one_by_one(texts, odd, out)
 
@@ -74,7 +75,8 @@ def _dots(
 ) -> NDArray[np.int64]:
     """Where the first point of each text is; its end where it has none."""
     dots = np.concatenate([np.flatnonzero(flat == 46), [len(flat)]])
-    return np.minimum(dots[np.searchsorted(dots, starts)], ends)
+    found: NDArray[np.int64] = np.minimum(dots[np.searchsorted(dots, starts)], ends)
+    return found
 
 
 def _same_layout(

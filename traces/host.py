@@ -159,7 +159,8 @@ def _busiest(lasts: Rows, first: Rows) -> Rows:
         return first
     group = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(lasts))))
     order = np.lexsort((lasts, group))
-    return order[np.append(first[1:], len(lasts)) - 1]
+    found: Rows = order[np.append(first[1:], len(lasts)) - 1]
+    return found
 
 
 def _with_waits(found: Pieces, waits: Waits) -> Pieces:

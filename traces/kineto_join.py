@@ -82,7 +82,7 @@ def _ticks(
 
 def _tables(parts: Sequence[Part]) -> dict[str, Any]:
     """Tables of all files, one after the other; rows that point to events are moved along."""
-    base, found = 0, {name: [] for name in TABLES}
+    base, found = 0, dict[str, list[Table]]((name, []) for name in TABLES)
     for part in parts:
         for name in TABLES:
             for table in part.columns.parts[name]:

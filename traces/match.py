@@ -19,12 +19,9 @@ class Match(NamedTuple):
     Parameters
     ----------
     members : (number of the part, its collective), by rank
-    lasts : ticks
-        The shortest of the members' durations: the others also waited in it for the last.
     """
 
     members: tuple[tuple[int, Collective], ...]
-    lasts: int
 
     def rows(self, base: Sequence[int] | Rows) -> Rows:
         """Rows of the members in a table of all parts."""
@@ -76,12 +73,8 @@ def _match_group(
     for k in range(most):
         together = tuple((i, members[i][k]) for i in expected)
         _refuse_different(parts, k, together)
-        found.append(Match(together, min(_lasts(parts[i], c) for i, c in together)))
+        found.append(Match(together))
     return found
-
-
-def _lasts(p: Part, c: Collective) -> int:
-    return int(p.end[c.work] - p.start[c.work])
 
 
 def _refuse_different(

@@ -117,8 +117,8 @@ def read(path: str | Path) -> Trace:
 
 
 def _process(fields: list[Any]) -> Recorded:
-    *most, groups = fields
-    return Recorded(*most, tuple(Group(n, tuple(r), b) for n, r, b in groups))
+    groups = tuple(Group(name, tuple(ranks), backend) for name, ranks, backend in fields.pop())
+    return Recorded(*fields, groups=groups)
 
 
 def _manifest(path: Path) -> dict[str, Any]:

@@ -65,7 +65,9 @@ def nest(row: Rows, line: Rows, start: Rows, end: Rows) -> Nest:
 def _stack(
     lines: list[int], starts: list[int], ends: list[int]
 ) -> tuple[list[int], list[int], list[int]]:
-    parents, depths, clipped = [], [], []
+    parents: list[int] = []
+    depths: list[int] = []
+    clipped: list[int] = []
     inside: list[int] = []
     current = -1
     for i, (line, start, end) in enumerate(zip(lines, starts, ends, strict=True)):

@@ -188,6 +188,7 @@ class _Assembly:
             target,
         )
         bridged = _bridge(found, len(piece), self._expected(work))
+        bridged = _with_returns(bridged, self.work_op[f.network.work])
         return Part(
             f.view,
             f.steps,
@@ -360,4 +361,29 @@ def _with_bridges(t: _Table, ready: Rows, delay: Rows, gap: Rows) -> _Table:
         release,
         np.concatenate([t.source, delay_op[delays], gap_op[both], gap_op[fast]]),
         np.concatenate([head[t.target], delays, delay_op[both], fast]),
+    )
+
+
+def _with_returns(t: _Table, work: Rows) -> _Table:
+    """Between a collective on a thread of its own and whoever waits for it: its return.
+
+    It takes no time here; once the other members are known it is how much later this rank's
+    thread came back than the first.
+    """
+    n = len(t.start)
+    work = np.unique(work[work >= 0])
+    back = np.full(n, -1)
+    back[work] = n + np.arange(len(work))
+    waited = back[t.source] >= 0
+    end = t.end[work]
+    return _Table(
+        np.concatenate([t.kind, np.full(len(work), Kind.DELAY, np.uint8)]),
+        np.concatenate([t.line, t.line[work]]),
+        np.concatenate([t.iteration, t.iteration[work]]),
+        np.concatenate([t.start, end]),
+        np.concatenate([t.end, end]),
+        np.concatenate([t.owner, t.owner[work]]),
+        np.concatenate([t.release, np.full(len(work), NEVER)]),
+        np.concatenate([np.where(waited, back[t.source], t.source), work]),
+        np.concatenate([t.target, back[work]]),
     )

@@ -96,7 +96,9 @@ class _Reader:
         """Threads whose waits a launch honours: its own, and those that used the same stream."""
         line = int(self.work.line[launch])
         return [
-            t for t, calls in pending.items() if calls and (t == thread or self.current.get(t) == line)
+            t
+            for t, calls in pending.items()
+            if calls and (t == thread or self.current.get(t) == line)
         ]
 
     def _in_order(self, calls: Rows) -> list[tuple[int, int, int, int]]:

@@ -64,7 +64,7 @@ class Table:
     def __repr__(self) -> str:
         return f"<{self.kind}: {len(self)} rows>"
 
-    def take(self, rows: ArrayLike) -> Table:
+    def take(self, rows: NDArray[np.int64]) -> Table:
         """Those rows, in that order."""
         return Table(self.kind, {k: c[rows] for k, c in self._columns.items()})
 
@@ -178,7 +178,7 @@ class Trace:
 
     def seconds(self, ticks: NDArray[np.int64]) -> NDArray[np.float64]:
         """Ticks of this trace in seconds."""
-        return ticks / self.resolution
+        return np.asarray(ticks / self.resolution, np.float64)
 
     def absolute(self, row: int) -> int:
         """Start of an event on the recording's own clock, ticks: exact, however large."""

@@ -38,7 +38,8 @@ class View:
 
     def named(self, pattern: re.Pattern[str]) -> NDArray[np.bool_]:
         """(n,) Whether the name of each event matches from its start."""
-        return self._matches(pattern)[self.name]
+        found: NDArray[np.bool_] = self._matches(pattern)[self.name]
+        return found
 
     def _matches(self, pattern: re.Pattern[str]) -> NDArray[np.bool_]:
         return np.array([bool(pattern.match(s)) for s in self.trace.strings], np.bool_)
@@ -56,7 +57,7 @@ class View:
     @cached_property
     def network(self) -> NDArray[np.bool_]:
         """(n,) Collectives that a library runs on threads of its own (gloo)."""
-        return (self.kind == Event.ANNOTATION) & self.named(GLOO)
+        return np.asarray((self.kind == Event.ANNOTATION) & self.named(GLOO))
 
     @cached_property
     def on_host(self) -> NDArray[np.bool_]:
