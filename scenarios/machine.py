@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ..models.compute.recorded import Recorded
 from ..models.memory.copy import Copy
@@ -53,11 +53,19 @@ def _node(described: Cluster) -> Node:
         nic_link=_link(described, "gpu", "nic"),
         nics=node.nic.count if node.nic else 0,
         nic=_made(Nic, "nic", node.nic, "cluster.node.nic") if node.nic else None,
-        hbm=Memory(bandwidth=gpu["bandwidth"], latency=0.0) if "bandwidth" in gpu else None,
+        hbm=_hbm(gpu),
         dram=_memory(node.memory, "cluster.node.memory"),
         cxl=_memory(node.cxl, "cluster.node.cxl"),
         parts=parts,
     )
+
+
+def _hbm(gpu: Mapping[str, Any]) -> Memory | None:
+    """The memory of a GPU: what its kernels reach together; its latency is in their launch."""
+    if "bandwidth" not in gpu:
+        return None
+    reached = gpu.get("memory_efficiency", 1.0)
+    return Memory(bandwidth=gpu["bandwidth"], latency=0.0, efficiency=reached)
 
 
 def _missing(path: str, example: str) -> float:
@@ -145,7 +153,8 @@ def backends(scenario: Scenario, made: System) -> dict[str, Backend]:
 def _answerer(binding: Binding, scenario: Scenario, part: Component) -> Backend:
     """A backend; what the binding does not set, its part's settings do."""
     parts: Mapping[str, Part] = scenario.cluster.parts()
-    own = parts.get(f"node.{part.kind}") or parts.get(f"fabric.{part.kind}")
+    role = "library" if part.kind == "fabric" else part.kind
+    own = parts.get(f"node.{role}") or parts.get(f"fabric.{role}")
     known = own.of(binding.use) if own is not None else {}
     try:
         return Binding(binding.use, {**known, **binding.settings}).make()
@@ -163,7 +172,9 @@ class _Defaults:
         self.scenario = scenario
         self.recorded = Recorded()
         self.copy = Copy()
-        self.fabric = Collectives(fidelity=scenario.cluster.fabric.fidelity)
+        described = scenario.cluster.fabric
+        library = described.library.of("fabric") if described.library else {}
+        self.fabric = Collectives(**{**library, "fidelity": described.fidelity})
 
     def of(self, part: Component) -> Backend | None:
         if part.kind == "fabric":
