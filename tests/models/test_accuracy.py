@@ -1,0 +1,119 @@
+"""Catalog values against measurements that they were not fitted to (check D8, and our GPUs).
+
+Bars are what was reached, rounded up; blind errors (datasheets alone) stand beside them in
+``benchmarks/fit_collectives.py`` and ``fit_gpus.py``.
+"""
+
+import csv
+import re
+
+import numpy as np
+import pytest
+from foretrace.models.compute.roofline import Roofline
+from foretrace.models.fit import Errors, held_out
+from foretrace.models.network.algorithms import bus_factor
+from foretrace.models.network.collectives import Fabric
+from foretrace.models.network.link import Link
+from foretrace.models.network.switch import Switch, star
+from foretrace.scenarios.catalog import installed
+from foretrace.scenarios.parts import KINDS
+from foretrace.sim.csr import Csr
+from foretrace.sim.ops import Kind, Ops
+from foretrace.sim.units import quantity
+
+LARGE = 16 * 2**20
+UNIT = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+
+
+def part(kind, name, cls):
+    """A backend with the values of the catalog."""
+    from typing import get_args, get_type_hints
+
+    from foretrace.sim.units import Unit
+
+    hints = get_type_hints(cls.__init__, include_extras=True)
+    made = {}
+    for key, node in installed().entry(kind, name).mapping.items():
+        if key not in hints:
+            continue
+        extras = [
+            e for a in (hints[key], *get_args(hints[key])) for e in getattr(a, "__metadata__", ())
+        ]
+        unit = next((e for e in extras if isinstance(e, Unit)), None)
+        made[key] = node.value if unit is None else quantity(node.value, unit)
+    assert kind in KINDS
+    return cls(**made)
+
+
+def all_reduce(library, link, size):
+    """Seconds of an 8-GPU all-reduce as if alone."""
+    wire = part("link", link, Link)
+    system = star(8, wire, Switch(bandwidth=wire.bandwidth, latency=0.0, ports=8))
+    fabric = part("library", library, Fabric)
+    fabric.fidelity = "alpha-beta"
+    ops = Ops.of(
+        kind=Kind.COLLECTIVE, bytes=size, signature=0, signatures=("collective:all-reduce fp32[1]",)
+    )
+    members = Csr.of([list(range(8))] * len(ops))
+    return fabric.timing(ops.asked(system, system.number("fabric"), members)).fixed
+
+
+def test_all_reduce_of_eight_h200(data):
+    """Truth: ml-engineering, one machine; the library's values are of 2 and 4 GPUs."""
+    with open(data / "collectives" / "h200-8gpu" / "allreduce.csv") as lines:
+        rows = list(csv.DictReader(lines))
+    size, busbw = [], []
+    for row in rows:
+        value, unit = re.fullmatch(r"(\d+)(\w+)", row["payload"]).groups()
+        size.append(int(value) * UNIT[unit])
+        busbw.append(float(row["busbw"].removesuffix("GBps")) * 1e9)
+    size = np.array(size, float)
+    truth = size / (np.array(busbw) / bus_factor("all-reduce", 8))
+    error = Errors.of(
+        *(x[size > LARGE] for x in (all_reduce("nccl-nvlink4", "nvlink4", size), truth))
+    )
+    assert error.median <= 0.11
+    assert error.mean <= 0.13
+
+
+@pytest.mark.parametrize("machine", ["a100-8gpu-mleng", "a100-40g-8gpu-superbench"])
+def test_all_reduce_of_eight_a100(data, machine):
+    folder = data / "collectives" / machine
+    if machine.endswith("mleng"):
+        with open(folder / "allreduce.csv") as lines:
+            rows = [(float(r["size_B"]), float(r["time_us"])) for r in csv.DictReader(lines)]
+    else:
+        log = (folder / "nccl_allreduce.log").read_text()
+        rows = re.findall(r"^\s*(\d+)\s+\d+\s+float\s+sum\s+([\d.]+)", log, re.MULTILINE)
+    size, us = np.array(rows, float).T
+    found = all_reduce("nccl-nvlink3", "nvlink3", size[size > LARGE])
+    error = Errors.of(found, us[size > LARGE] * 1e-6)
+    assert error.median <= 0.06
+    assert error.mean <= 0.08
+
+
+@pytest.mark.parametrize(
+    ("gpu", "folder", "bar"),
+    [
+        ("a100-sxm4-80g", "a100_sxm/gemm/sglang/0.5.10", 0.11),
+        ("h100-sxm5-80g", "h100_sxm/gemm/vllm/0.19.0", 0.08),
+        ("h200-sxm-141g", "h200_sxm/gemm/vllm/0.19.0", 0.105),
+    ],
+)
+def test_matrix_products_of_shapes_that_were_held_out(data, gpu, folder, bar):
+    import duckdb
+
+    path = data / "llm-opdb-nvidia" / "op" / folder / "gemm_perf.parquet"
+    query = (
+        "select m, n, k, latency * 1e-3 as s from read_parquet(?) "
+        "where gemm_dtype = 'bfloat16' and m > 0"
+    )
+    table = duckdb.execute(query, [str(path)]).fetchnumpy()
+    m, n, k, s = (np.asarray(table[c], float) for c in ("m", "n", "k", "s"))
+    aside = held_out([f"{a:.0f}x{b:.0f}" for a, b in zip(n, k, strict=True)]) | (m == m.max())
+    moved = 2 * (m * k + k * n + m * n)
+    ops = Ops.of(
+        flop=(2 * m * n * k)[aside], bytes=moved[aside], signature=0,
+        signatures=("compute:mm bf16[1x1]",),
+    )  # fmt: skip
+    assert Errors.of(part("gpu", gpu, Roofline).timing(ops).fixed, s[aside]).median <= bar
