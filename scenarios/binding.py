@@ -24,11 +24,15 @@ class Binding:
     Parameters
     ----------
     use : name of the backend
-    settings : keyword arguments of its constructor; only those that were given
+    settings : keyword arguments of its constructor, defaults included
     """
 
     use: str
     settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def told(self) -> dict[str, Any]:
+        """All of it, as a scenario has it."""
+        return {"use": self.use, **self.settings}
 
     def make(self) -> Backend:
         """The backend itself; building one touches nothing.
@@ -47,7 +51,7 @@ def read_binding(data: Any, info: ValidationInfo) -> Binding:
         raise refusal("mapping", "a backend is written like {use: NAME, …}", value=data)
     name = data.get("use")
     if name is None:
-        raise refusal("missing", "'use' is missing; it names the backend", value=data)
+        raise refusal("missing-key", "'use' is missing; it names the backend", value=data)
     known = known_backends()
     if not isinstance(name, str) or name not in known:
         hint = nearest(str(name), sorted(known))
@@ -56,7 +60,7 @@ def read_binding(data: Any, info: ValidationInfo) -> Binding:
     if info.context is not None:
         info.context[id(data)] = ("use", *settings_of(name).allowed())
     model = settings_of(name).model_validate(given)
-    return Binding(name, {k: getattr(model, k) for k in model.model_fields_set})
+    return Binding(name, dict(model))
 
 
 def matching(table: Mapping[str, T], component: str) -> T | None:

@@ -69,7 +69,7 @@ def _problem(error: Error, tree: Node, data: Any, known: dict[int, tuple[str, ..
     return Problem(NAMES.get(kind, kind.replace("_", "-")), message, _at(spot, path))
 
 
-NAMES = {"value_error": "value", "literal_error": "not-one-of", "missing": "missing"}
+NAMES = {"value_error": "value", "literal_error": "not-one-of", "missing-key": "missing"}
 
 
 def _at(spot: Spot, path: Path) -> Spot:

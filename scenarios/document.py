@@ -15,7 +15,7 @@ from .problems import InvalidScenarioError, Problem, Spot
 from .tree import KINDS, Node, Path, Source, Value, dotted
 
 LARGEST = 1_000_000  # bytes of a file
-MOST_NODES = 50_000  # after aliases are followed
+MOST_NODES = 20_000  # after aliases are followed
 PLAIN = "tag:yaml.org,2002:"
 
 
@@ -126,8 +126,8 @@ class _Reader:
         spot = Spot(self.file, line + 1, column + 1, 1, text)
         if "\t" in text[: column + 1]:
             return Problem("tab", "a tab stands here; YAML wants spaces", spot)
-        parts = [p for p in (error.context, error.problem) if p]
-        return Problem("syntax", f"not YAML: {', '.join(parts)}{_cure(error.problem)}", spot)
+        what = ", ".join(p for p in (error.context, error.problem) if p)
+        return Problem("syntax", f"not YAML: {what}{_cure(what)}", spot)
 
     def _node(self, node: Any, path: Path, key: Spot | None, above: tuple[int, ...]) -> Node:
         """One node and all below; ``above`` are the ids it is inside of."""
@@ -242,7 +242,7 @@ READ: dict[str, Callable[[str], Value]] = {
 }
 
 
-def _cure(problem: str | None) -> str:
+def _cure(problem: str) -> str:
     cures: Iterable[tuple[str, str]] = (
         ("mapping values are not allowed", "; put text with ': ' in quotes"),
         ("cannot start any token", "; put text that begins with this character in quotes"),
@@ -251,4 +251,4 @@ def _cure(problem: str | None) -> str:
         ("end of stream", "; close the quote or bracket"),
         ("expected ','", "; close the bracket, or put a comma"),
     )
-    return next((cure for sign, cure in cures if sign in (problem or "")), "")
+    return next((cure for sign, cure in cures if sign in problem), "")

@@ -18,7 +18,7 @@ COMPARE: dict[str, Compare] = {
     ">": operator.gt,
     "==": operator.eq,
 }
-FORM = re.compile(r"\s*([A-Za-z_*][\w.*-]*)\s*(<=|>=|==|<|>)\s*(\S.*?)\s*")
+FORM = re.compile(r"\s*([A-Za-z_*][\w.*-]*)\s*(<=|>=|==|[<>](?!=))\s*(\S.*?)\s*")
 
 
 @dataclass(frozen=True)

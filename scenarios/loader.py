@@ -6,6 +6,7 @@ checked by one schema, whose errors lead back to the line that is at fault.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path as File
@@ -18,9 +19,9 @@ from .fill import Used, expanded, filled
 from .overrides import with_settings, with_variant
 from .problems import InvalidScenarioError, Problem, Spot, in_order, nearest
 from .resolve import BUNDLED, origins, resolved, with_defaults, with_files
-from .scenario import BASE, Scenario
+from .scenario import BASE, Origin, Scenario
 from .schema import SECTIONS, root
-from .tree import Node, find, merge, relabel, without
+from .tree import Node, Plain, find, merge, relabel, without
 
 LIBRARY = File(__file__).parent / "library"
 
@@ -75,6 +76,24 @@ def loads(
     """
     tree = _extended(parse(text, file), file, ())
     return _checked(tree, file, set, installed(map(str, catalogs)))
+
+
+def revived(
+    plain: Plain,
+    decided: Mapping[str, Origin],
+    variant: str,
+    others: tuple[Scenario, ...],
+    warnings: tuple[Problem, ...],
+    file: str,
+) -> Scenario:
+    """A scenario that was pickled, from its resolved form and the rest of what it knew."""
+    tree = parse(json.dumps(plain), file)
+    own = find(tree, ("catalog",))
+    full, _, _ = filled(tree, Catalog(own=own))
+    model, problems = check(full)
+    if model is None:
+        raise InvalidScenarioError(problems)
+    return Scenario(model, plain, decided, variant, others, warnings, file)
 
 
 def located(name: str) -> tuple[File, str]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from .problems import nearest
 
 PERCENTILE = re.compile(r"p(\d{1,2}(?:\.\d+)?)")
+LAST = re.compile(r"(.+?)\.(p\d{1,2}\.\d+|[^.]+)")  # p99.9 has a dot of its own
 SPREAD = ("p50", "p95", "p99", "mean", "min", "max")
 
 
@@ -77,7 +78,8 @@ def named(text: str) -> tuple[Metric, str, str]:
     Traceback (most recent call last):
     ValueError: no metric named 'iteraton_time.p95'; did you mean 'iteration_time.p95'?; see: ...
     """
-    head, _, statistic = text.rpartition(".")
+    found = LAST.fullmatch(text)
+    head, statistic = found.groups() if found else ("", text)
     whole = next((m for m in METRICS.values() if m.fits(text)), None)
     part = next((m for m in METRICS.values() if head and m.fits(head)), None)
     if part and part.has(statistic):

@@ -92,6 +92,10 @@ class Part:
     count: int = 1
     settings: Mapping[str, Any] = field(default_factory=dict)
 
+    def told(self) -> dict[str, Any]:
+        """All of it, as a scenario has it."""
+        return {"model": self.model, "count": self.count, **self.settings}
+
     def of(self, backend: str) -> dict[str, Any]:
         """Those of its settings that a backend's constructor takes.
 
@@ -150,6 +154,10 @@ class Join:
     to: str
     link: Part
 
+    def told(self) -> dict[str, Any]:
+        """All of it, as a scenario has it."""
+        return {"from": self.from_, "to": self.to, "via": self.link.model, **self.link.settings}
+
 
 @dataclass(frozen=True)
 class Override:
@@ -163,6 +171,10 @@ class Override:
 
     slowdown: float = 1.0
     down: bool = False
+
+    def told(self) -> dict[str, Any]:
+        """All of it, as a scenario has it."""
+        return {"slowdown": self.slowdown, "down": self.down}
 
 
 class _Override(Section):

@@ -69,6 +69,13 @@ class Scenario:
     warnings: tuple[Problem, ...] = ()
     file: str = ""
 
+    def __reduce__(self) -> Any:
+        """Pickled as what it was read from: models are made from signatures, not imported."""
+        from .loader import revived
+
+        told = (self.plain, dict(self.origins), self.variant, self.others, self.warnings, self.file)
+        return revived, told
+
     def section(self, key: str) -> Any:
         """What stands under a key at the top, checked; None where it is absent."""
         return getattr(self.model, key)
@@ -175,7 +182,7 @@ class Scenario:
         return hashlib.sha256(text.encode()).hexdigest()
 
     def settings(self) -> dict[str, Any]:
-        """Every checked value in SI, by dotted path of the section models; for tables."""
+        """Every checked value in SI, by dotted path; for tables."""
         return flat(self.model)
 
 
@@ -187,6 +194,8 @@ def flat(value: Any, path: str = "") -> dict[str, Any]:
         inner = {f.alias or k: getattr(value, k) for k, f in type(value).model_fields.items()}
     elif isinstance(value, Mapping):
         inner = dict(value)
+    elif hasattr(value, "told"):
+        inner = value.told()
     elif isinstance(value, tuple | list):
         inner = {str(i): v for i, v in enumerate(value)}
     else:

@@ -1,0 +1,100 @@
+"""Hardware facts: where they are read from, and what each must say of itself."""
+
+import pytest
+from foretrace.scenarios.catalog import OURS, installed
+from foretrace.scenarios.loader import loads
+from foretrace.scenarios.parts import KINDS, entry_model
+from foretrace.scenarios.problems import InvalidScenarioError
+from foretrace.scenarios.tree import leaves, plain
+
+VALUE = "{value: 1 TB/s, source: {kind: assumed, where: here}}"
+TINY = "{foretrace: 1, name: t, workload: {trace: t}, cluster: {nodes: 1, node: {gpu: {model: x}}}}"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    def write(text):
+        (tmp_path / "x.yaml").write_text(text)
+        return str(tmp_path)
+
+    return write
+
+
+def bundled():
+    catalog = installed()
+    return [(kind, name) for kind in KINDS for name in catalog.names(kind)]
+
+
+@pytest.mark.parametrize(("kind", "name"), bundled(), ids=lambda v: v)
+def test_every_bundled_part_fits_the_settings_of_its_kind(kind, name):
+    entry = installed().entry(kind, name)
+    entry_model(kind).model_validate(plain(entry))
+    assert all(leaf.source is not None for _, leaf in leaves(entry))
+
+
+def test_every_bundled_file_is_read():
+    assert list(OURS.glob("*.yml")) == []
+    assert len(bundled()) >= len(list(OURS.glob("*.yaml"))) > 0
+
+
+def test_a_directory_of_ones_own_wins(folder):
+    ours = installed().names("gpu")[0]
+    where = folder(f"gpu: {{{ours}: {{bandwidth: {VALUE}}}}}")
+    entry = installed([where]).entry("gpu", ours)
+    assert plain(entry) == {"bandwidth": "1 TB/s"}
+    assert entry["bandwidth"].source.kind == "assumed"
+
+
+def test_a_directory_can_come_from_the_environment(folder, monkeypatch):
+    where = folder(f"gpu: {{x: {{bandwidth: {VALUE}}}}}")
+    with pytest.raises(InvalidScenarioError, match="no gpu model named 'x'"):
+        loads(TINY)
+    monkeypatch.setenv("FORETRACE_CATALOG", where)
+    assert loads(TINY).cluster.node.gpu.settings == {"bandwidth": 1e12}
+
+
+def test_a_directory_that_is_not_there_is_an_error(monkeypatch):
+    monkeypatch.setenv("FORETRACE_CATALOG", "nowhere")
+    with pytest.raises(InvalidScenarioError, match="no catalog directory 'nowhere'; make it"):
+        loads(TINY)
+
+
+def test_a_scenario_can_have_parts_of_its_own():
+    own = f"catalog: {{gpu: {{x: {{bandwidth: {VALUE}}}}}}}"
+    s = loads(TINY[:-1] + f", {own}}}")
+    assert s.cluster.node.gpu.settings == {"bandwidth": 1e12}
+    assert s.origins["cluster.node.gpu.bandwidth"].layer == "catalog"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("gpu: {x: {bandwidth: 1 TB/s}}", "'bandwidth' has no source; write {value: …, source:"),
+        (f"gppu: {{x: {{bandwidth: {VALUE}}}}}", "no kind of part is named 'gppu'; did you mean"),
+        ("gpu: {x: 5}", "a part is written like {NAME: {bandwidth: {value: …, source: …}}}"),
+        (f"gpu: {{x: {{bandwith: {VALUE}}}}}", "unknown key 'bandwith'; did you mean 'bandwidth'"),
+        (
+            f"gpu: {{x: {{memory: {VALUE}}}}}",
+            "'1 TB/s' is not an amount of data; write it like '76 GB'",
+        ),
+        (
+            "gpu: {x: {bandwidth: {value: 1 TB/s, source: {kind: guess}}}}",
+            "a source needs a kind, one of: measured, fitted, datasheet, assumed",
+        ),
+        (
+            "gpu: {x: {bandwidth: {value: 1 TB/s, source: {kind: assumed, who: me}}}}",
+            "unknown key 'who' in a source; it has kind, where, date, error",
+        ),
+    ],
+)
+def test_a_bad_part_is_told_at_its_place_in_the_catalog(folder, text, said):
+    with pytest.raises(InvalidScenarioError) as caught:
+        loads(TINY, catalogs=[folder(text)])
+    assert said in str(caught.value)
+    assert "x.yaml:1:" in str(caught.value)
+
+
+def test_files_are_read_only_when_something_in_them_is_asked_for(folder):
+    where = folder("gpu: {y: {bandwidth: [}}")
+    ours = installed().names("gpu")[0]
+    assert loads(TINY.replace("model: x", f"model: {ours}"), catalogs=[where]).cluster.nodes == 1

@@ -1,0 +1,83 @@
+"""No key is ever ignored, wherever it stands."""
+
+import json
+
+from foretrace.scenarios.document import parse
+from foretrace.scenarios.loader import loads
+from foretrace.scenarios.problems import InvalidScenarioError
+from foretrace.scenarios.tree import plain
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+OWN = """
+catalog:
+  gpu:
+    mine: {bandwidth: {value: 1 TB/s, source: {kind: assumed, where: here}}}
+"""
+NAMES = st.text("abcdefghijklmnopqrstuvwxyz_-", min_size=1, max_size=12)
+
+
+def mappings(value, path=()):
+    """Paths of all mappings below."""
+    if isinstance(value, dict):
+        yield path
+        for key, below in value.items():
+            yield from mappings(below, (*path, key))
+    elif isinstance(value, list):
+        for i, below in enumerate(value):
+            yield from mappings(below, (*path, i))
+
+
+def described(text):
+    """A scenario as plain values, sources included."""
+    found = plain(parse(text))
+    own = {"value": "1 TB/s", "source": {"kind": "assumed", "where": "here"}}
+    found["catalog"] = {"gpu": {"mine": {"bandwidth": own}}}
+    found["report"] = {"title": "Ours", "sections": ["answer"]}
+    return found
+
+
+def at(value, path):
+    for part in path:
+        value = value[part]
+    return value
+
+
+@given(st.data())
+@settings(
+    max_examples=100,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+def test_a_random_unknown_key_at_any_level_is_an_error(whole, catalog, data):
+    tree = described(whole)
+    path = data.draw(st.sampled_from(sorted(mappings(tree), key=str)), "where")
+    mapping = at(tree, path)
+    key = data.draw(NAMES.filter(lambda k: k not in mapping), "key")
+    mapping[key] = data.draw(st.sampled_from([1, "text", {"a": 1}, [1], True]), "value")
+    try:
+        loads(json.dumps(tree), file="s.json", catalogs=[catalog])
+    except InvalidScenarioError as error:
+        assert key in str(error)
+    else:
+        assert key in known_at(path, tree)
+
+
+def known_at(path, tree):
+    """Keys that are right there and only absent, by the refusal of a key that is not."""
+    mapping = at(tree, path)
+    mapping["no-such-key"] = 1
+    try:
+        loads(json.dumps(tree), file="s.json")
+    except InvalidScenarioError as error:
+        said = " ".join(p.message for p in error.problems if "no-such-key" in p.message)
+    finally:
+        del mapping["no-such-key"]
+    return {word.strip("',;") for word in said.partition("known here:")[2].split()}
+
+
+def test_the_scenario_that_the_test_breaks_is_right(whole, catalog):
+    tree = described(whole)
+    assert loads(json.dumps(tree), catalogs=[catalog]).report.title == "Ours"
+    assert len(list(mappings(tree))) > 30
+    assert len(list(mappings(plain(parse(OWN))))) == 4
