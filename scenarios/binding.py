@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -10,6 +11,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationInfo
 
 from ..sim.backend import Backend
+from .parts import Part
 from .problems import nearest
 from .schema import refusal
 from .settings import known_backends, settings_of
@@ -24,7 +26,8 @@ class Binding:
     Parameters
     ----------
     use : name of the backend
-    settings : keyword arguments of its constructor, defaults included
+    settings : keyword arguments of its constructor that are said here; the part that it
+        answers for may say others
     """
 
     use: str
@@ -59,8 +62,45 @@ def read_binding(data: Any, info: ValidationInfo) -> Binding:
     given = {k: v for k, v in data.items() if k != "use"}
     if info.context is not None:
         info.context[id(data)] = ("use", *settings_of(name).allowed())
-    model = settings_of(name).model_validate(given)
-    return Binding(name, dict(model))
+    model = settings_of(name, optional=True).model_validate(given)
+    return Binding(name, {k: v for k, v in model if v is not None})
+
+
+def lacking(glob: str, binding: Binding, parts: Mapping[str, Part]) -> tuple[list[str], str]:
+    """Settings that a backend needs and nobody says, and the part that could have said them.
+
+    Parameters
+    ----------
+    glob : the components
+    binding : who answers for them
+    parts : of the cluster, by place: ``node.gpu``
+
+    Examples
+    --------
+    >>> gpu = Part("gpu", settings={"bandwidth": 3e12})
+    >>> lacking("node*.gpu*", Binding("roofline"), {"node.gpu": gpu})
+    ([], 'cluster.node.gpu')
+    >>> lacking("wire", Binding("link", {"latency": 0.0}), {})
+    (['bandwidth'], '')
+    """
+    place = _part_of(glob, parts)
+    if not place and "*" in glob.split("."):
+        return [], ""  # anything at all: the machine will tell
+    known = parts[place].settings if place else {}
+    fields = settings_of(binding.use).model_fields
+    needed = [k for k, f in fields.items() if f.is_required()]
+    absent = [k for k in needed if k not in binding.settings and k not in known]
+    return absent, f"cluster.{place}" if place else ""
+
+
+def _part_of(glob: str, parts: Mapping[str, Part]) -> str:
+    """The place of the part whose components a glob means; "" for none."""
+    for word in reversed(re.findall(r"[a-z]+", glob)):
+        kind = "library" if word == "fabric" else word
+        for place in (f"node.{kind}", f"fabric.{kind}"):
+            if place in parts:
+                return place
+    return ""
 
 
 def matching(table: Mapping[str, T], component: str) -> T | None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from pydantic import ValidationError
 
+from .binding import lacking
 from .problems import Problem, Spot, nearest
 from .schema import Section, root
 from .tree import Node, Path, deepest, dotted, find, plain
@@ -39,10 +42,23 @@ def check(tree: Node) -> tuple[Section | None, list[Problem]]:
     data = plain(tree)
     known: dict[int, tuple[str, ...]] = {}
     try:
-        return root().model_validate(data, context=known), []
+        model = root().model_validate(data, context=known)
     except ValidationError as error:
         errors = _without_echoes(error.errors(include_url=False))
         return None, [_problem(e, tree, data, known) for e in errors]
+    unanswered = list(_unanswered(model, tree))
+    return (None if unanswered else model), unanswered
+
+
+def _unanswered(model: Any, tree: Node) -> Iterator[Problem]:
+    """Backends that lack a setting which neither they nor their part says."""
+    parts = model.cluster.parts()
+    for glob, binding in model.backends.items():
+        names, place = lacking(glob, binding, parts)
+        for name in names:
+            problem = _missing(tree, ("backends", glob, name))
+            beside = f"; say it here or in {place}" if place else ""
+            yield replace(problem, message=f"'{name}' is missing{beside}")
 
 
 def _without_echoes(errors: list[Error]) -> list[Error]:
@@ -74,13 +90,13 @@ NAMES = {"value_error": "value", "literal_error": "not-one-of", "missing-key": "
 
 def _at(spot: Spot, path: Path) -> Spot:
     """A place that names what is asked for, unless it is a ``set``, which names itself."""
-    return spot if spot.path else Spot(**{**vars(spot), "path": dotted(path)})
+    return spot if spot.path else replace(spot, path=dotted(path))
 
 
 def _missing(tree: Node, path: Path) -> Problem:
     parent, _ = deepest(tree, path[:-1])
     first = next(iter(parent.mapping.values()), parent)
-    spot = Spot(**{**vars(first.label), "path": dotted(path)})
+    spot = replace(first.label, path=dotted(path))
     return Problem("missing", f"'{path[-1]}' is missing", spot)
 
 

@@ -13,7 +13,7 @@ from .fill import Used
 from .problems import Spot
 from .scenario import Origin
 from .schema import SECTIONS
-from .settings import default_of, settings_of
+from .settings import default_of
 from .tree import Node, Path, Plain, dotted, find, leaves, made, merge, put
 
 NOWHERE = Spot("")
@@ -34,12 +34,8 @@ def with_files(tree: Node) -> Node:
 
 
 def with_defaults(tree: Node, model: BaseModel) -> Node:
-    """The tree with the defaults of the models and of the backends beneath it."""
-    told = dict(_defaults(model))
-    backends = find(tree, ("backends",))
-    if backends:
-        told["backends"] = {glob: _of_backend(n) for glob, n in backends.mapping.items()}
-    return merge(made(told, NOWHERE, "default"), tree)
+    """The tree with the defaults of the models beneath it."""
+    return merge(made(dict(_defaults(model)), NOWHERE, "default"), tree)
 
 
 def _defaults(model: BaseModel) -> Iterator[tuple[str, Plain]]:
@@ -51,11 +47,6 @@ def _defaults(model: BaseModel) -> Iterator[tuple[str, Plain]]:
             yield key, inner
         elif name not in model.model_fields_set and default_of(field) is not None:
             yield key, default_of(field)
-
-
-def _of_backend(node: Node) -> Plain:
-    fields = settings_of(str(node["use"].value)).model_fields
-    return {k: default_of(f) for k, f in fields.items() if default_of(f) is not None}
 
 
 def plain_with_sources(node: Node) -> Plain:

@@ -78,6 +78,17 @@ def test_help_comes_from_the_docstring(toy):
     assert fields["start"].description == fields["stop"].description == "At either end."
 
 
+def test_what_a_part_says_need_not_be_said_of_its_backend():
+    gpu = TINY.replace("count: 2", "count: 2, bandwidth: 3 TB/s")
+    assert loads(gpu + "  node*.gpu*: roofline").backends["node*.gpu*"].settings == {}
+    with pytest.raises(InvalidScenarioError) as caught:
+        loads(TINY + "  node*.gpu*: roofline")
+    assert str(caught.value).startswith(
+        "error 'bandwidth' is missing; say it here or in cluster.node.gpu\n"
+        "  <text>:6:3  backends.node*.gpu*.bandwidth"
+    )
+
+
 @pytest.mark.parametrize(
     ("said", "message"),
     [
