@@ -1,0 +1,1 @@
+"""Results in, one HTML file out; tables and a timeline beside it."""

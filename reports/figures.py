@@ -1,0 +1,185 @@
+"""Figures: data in, inline SVG out.
+
+Drawn by matplotlib without its window system.  Ink and paper are the reader's: what is drawn in
+:data:`INK` takes the colour of the text around it, so a figure is readable on light, dark and
+paper.  Colours are those of Okabe and Ito (2008), told apart without colour vision.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..sim.machine import NEVER
+from ..sim.ops import Kind
+from ..sim.result import Result
+from ..sim.units import seconds
+
+INK = "#010203"
+COLOURS = {
+    "compute": "#0072B2",
+    "overlapped": "#56B4E9",
+    "exposed_communication": "#D55E00",
+    "memory": "#009E73",
+    "waiting": "#E69F00",
+    "host": "#999999",
+    "idle": "#DDDDDD",
+}
+KIND_COLOURS = {
+    Kind.COMPUTE: COLOURS["compute"],
+    Kind.HOST: COLOURS["host"],
+    Kind.COPY: COLOURS["memory"],
+    Kind.SEND: COLOURS["exposed_communication"],
+    Kind.RECV: COLOURS["exposed_communication"],
+    Kind.COLLECTIVE: COLOURS["exposed_communication"],
+    Kind.DELAY: COLOURS["idle"],
+    Kind.GAP: COLOURS["idle"],
+}
+MOST_BARS = 20_000
+MOST_ROWS = 24
+
+
+def _figure(width: float, height: float) -> tuple[Any, Any]:
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    mpl.rcParams.update(
+        {
+            "svg.fonttype": "none",
+            "svg.hashsalt": "foretrace",  # the same bytes every time
+            "font.size": 9,
+            "text.color": INK,
+            "axes.labelcolor": INK,
+            "axes.edgecolor": INK,
+            "xtick.color": INK,
+            "ytick.color": INK,
+        }
+    )
+    figure = Figure(figsize=(width, height), layout="constrained")
+    figure.patch.set_alpha(0)
+    axes = figure.add_subplot()
+    axes.patch.set_alpha(0)
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure, axes
+
+
+def svg(figure: Any) -> str:
+    """A figure as inline SVG, its ink that of the page."""
+    buffer = io.StringIO()
+    figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    text = buffer.getvalue()
+    text = text[text.index("<svg") :].replace(INK, "currentColor")
+    return re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.S)
+
+
+def boxes(points: Mapping[str, Mapping[str, Any]]) -> str:
+    """Mean rank's time by what it does, a bar for each variant."""
+    figure, axes = _figure(7.2, 0.75 + 0.42 * len(points))
+    names = list(points)
+    left = np.zeros(len(names))
+    scale, unit = _scale(
+        max(sum(b["mean"] for b in p["activity"].values()) for p in points.values())
+    )
+    for box, colour in COLOURS.items():
+        width = np.array([points[n]["activity"][box]["mean"] for n in names]) / scale
+        if width.any():
+            axes.barh(
+                names, width, left=left, color=colour, label=box.replace("_", " "), height=0.6
+            )
+        left += width
+    axes.invert_yaxis()
+    axes.set_xlabel(f"time of the mean rank, {unit}")
+    axes.legend(ncols=4, loc="lower left", bbox_to_anchor=(0, 1), frameon=False, fontsize=8)
+    return svg(figure)
+
+
+def blame(points: Mapping[str, Mapping[str, Any]], most: int = 8) -> str:
+    """Critical path by who is charged, for each variant."""
+    totals: dict[str, float] = {}
+    for p in points.values():
+        for who, t in p["blame"].items():
+            totals[who] = max(totals.get(who, 0.0), t)
+    shown = sorted(totals, key=lambda w: -totals[w])[:most]
+    figure, axes = _figure(7.2, 0.8 + 0.16 * len(shown) * (1 + len(points)))
+    scale, unit = _scale(max(totals.values(), default=1.0))
+    height = 0.8 / len(points)
+    palette = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00"]
+    for i, (name, p) in enumerate(points.items()):
+        at = np.arange(len(shown)) + (i - (len(points) - 1) / 2) * height
+        width = [p["blame"].get(who, 0.0) / scale for who in shown]
+        axes.barh(at, width, height=height * 0.9, label=name, color=palette[i % len(palette)])
+    axes.set_yticks(np.arange(len(shown)), shown)
+    axes.invert_yaxis()
+    axes.set_xlabel(f"of the critical path, {unit}")
+    if len(points) > 1:
+        axes.legend(frameon=False, fontsize=8)
+    return svg(figure)
+
+
+def _scale(largest: float) -> tuple[float, str]:
+    for scale, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
+        if largest >= scale:
+            return scale, unit
+    return 1e-9, "ns"
+
+
+def heat(shares: Mapping[str, Sequence[float]], makespan: float) -> str:
+    """Utilization over time: a row for each of the busiest components, light is idle."""
+    names = sorted(shares, key=lambda n: -float(np.mean(shares[n])))[:MOST_ROWS]
+    figure, axes = _figure(7.2, 0.9 + 0.19 * len(names))
+    scale, unit = _scale(makespan)
+    image = np.array([shares[n] for n in names])
+    axes.imshow(
+        image, aspect="auto", cmap="cividis", vmin=0, vmax=1, interpolation="nearest",
+        extent=(0, makespan / scale, len(names) - 0.5, -0.5),
+    )  # fmt: skip
+    axes.set_yticks(range(len(names)), [f"{n}  {np.mean(shares[n]):.0%}" for n in names])
+    axes.set_xlabel(f"time, {unit}")
+    return svg(figure)
+
+
+def timeline(result: Result, ranks: Sequence[int], window: tuple[int, int]) -> tuple[str, int]:
+    """Ops of some ranks between two ticks; and how many were too short to draw."""
+    a, b = window
+    ops, columns = result.ops, result.columns
+    there = (columns.end != NEVER) & (columns.end > a) & (columns.start < b)
+    there &= np.isin(ops.rank, ranks) & (columns.end > columns.start)
+    rows = np.flatnonzero(there)
+    took = columns.end[rows] - columns.start[rows]
+    kept = rows[np.argsort(-took, kind="stable")[:MOST_BARS]]
+    wide = columns.end[kept] - columns.start[kept] > (b - a) / 2000
+    lanes = _lanes(ops.rank[kept], ops.stream[kept])
+    figure, axes = _figure(7.2, 0.9 + 0.32 * (1 + max(lanes.values(), default=0)))
+    length = float(seconds(b - a, result.tick))
+    scale, unit = _scale(length)
+    for kind, colour in KIND_COLOURS.items():
+        _bars(axes, result, kept[(ops.kind[kept] == kind) & wide], lanes, a, scale, colour)
+    axes.set_yticks(list(lanes.values()), [f"rank {r}, stream {s}" for r, s in lanes])
+    axes.invert_yaxis()
+    axes.set_xlim(0, length / scale)
+    axes.set_xlabel(f"time, {unit}")
+    return svg(figure), len(rows) - int(wide.sum())
+
+
+def _lanes(rank: Any, stream: Any) -> dict[tuple[int, int], int]:
+    pairs = sorted(set(zip(rank.tolist(), stream.tolist(), strict=True)))
+    return {pair: i for i, pair in enumerate(pairs)}
+
+
+def _bars(
+    axes: Any, result: Result, rows: Any, lanes: dict[tuple[int, int], int], first: int,
+    scale: float, colour: str,
+) -> None:  # fmt: skip
+    """Bars of one colour, as one drawn object for each lane."""
+    ops, columns = result.ops, result.columns
+    start = seconds(columns.start[rows] - first, result.tick) / scale
+    took = seconds(columns.end[rows] - columns.start[rows], result.tick) / scale
+    for lane, y in lanes.items():
+        own = (ops.rank[rows] == lane[0]) & (ops.stream[rows] == lane[1])
+        if own.any():
+            spans = list(zip(start[own].tolist(), took[own].tolist(), strict=True))
+            axes.broken_barh(spans, (y - 0.4, 0.8), facecolors=colour, linewidth=0)
