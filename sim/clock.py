@@ -86,8 +86,8 @@ def zero_time_loop(engine: Clocked, what: str, who: str) -> SimulationError:
 
 
 def acting(engine: Clocked) -> bool:
-    """Whether an event is due that wakes a process which may act."""
-    return any(_may_act(event, engine.watchers) for *_, event in engine.env._queue)
+    """Whether an event is due that wakes a process which may act, or raises its error."""
+    return any(not event._ok or _may_act(event, engine.watchers) for *_, event in engine.env._queue)
 
 
 def _may_act(event: simpy.Event, watchers: set[simpy.Process]) -> bool:

@@ -1,0 +1,1 @@
+"""Fleets: what fails, who notices, and where the work goes."""
