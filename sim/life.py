@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
 import simpy
 
 from .deadlock import shortest_cycle
 from .errors import GraphError
-from .machine import NEVER, NO_LIMIT, Loss, Lowered, Online, State
+from .machine import NEVER, NO_LIMIT, Columns, Loss, Lowered, Online, State
 
 WAITING, QUEUED, HELD = "waiting", "queued", "held"  # where a place stands
 
@@ -52,13 +53,8 @@ class Row:
     """One op: pending, then running, then ended; or stopped, or cancelled."""
 
     def __init__(self, id: int, batch: Batch, fixed: int, release: int, online: int):
-        self.id, self.batch, self.fixed, self.release, self.online = (
-            id,
-            batch,
-            fixed,
-            release,
-            online,
-        )
+        self.id, self.batch = id, batch
+        self.fixed, self.release, self.online = fixed, release, online
         self.asks = online >= 0  # at its next start
         self.work = 0
         self.fixed_left, self.work_left = fixed, 0
@@ -118,6 +114,19 @@ def rows_of(graph: Lowered, batch: Batch, now: int) -> list[Row]:
         row.usage, row.limit = graph.flows.usage(f), int(graph.flows.limit[f])
     _refuse_cycle(graph.name, rows)
     return rows
+
+
+def columns(rows: list[Row]) -> Columns:
+    """What happened to ops, ascending by id."""
+    arrived = [r.arrived[0] for r in rows] + [a for r in rows for a in r.arrived[1:]]
+    return Columns(
+        np.array([r.ready for r in rows], np.int64),
+        np.array([r.start for r in rows], np.int64),
+        np.array([r.end for r in rows], np.int64),
+        np.array([r.state for r in rows], np.uint8),
+        np.array([r.attempts for r in rows], np.int32),
+        np.array(arrived, np.int64),
+    )
 
 
 def _refuse_cycle(name: str, rows: list[Row]) -> None:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 import simpy
 
 from .check import check_reaches
+from .machine import Parts
 
-if TYPE_CHECKING:
-    from .reference import ReferenceMachine
+
+class Engine(Protocol):
+    """What thresholds need of an engine."""
+
+    env: simpy.Environment
+    parts: Parts
 
 
 class Threshold(NamedTuple):
@@ -29,10 +35,10 @@ class Threshold(NamedTuple):
         )
 
 
-class Thresholds:
+class Thresholds(ABC):
     """The thresholds of a run, in the order they were asked for."""
 
-    def __init__(self, engine: ReferenceMachine):
+    def __init__(self, engine: Engine):
         self.engine = engine
         self.waiting: list[Threshold] = []
         self.next_turn: list[simpy.Event] = []
@@ -62,8 +68,6 @@ class Thresholds:
         settled, self.next_turn = self.next_turn, []
         yield from settled
 
+    @abstractmethod
     def _value(self, one: Threshold) -> int:
-        if one.what == "flows":
-            return self.engine.medium.users(one.component)
-        part = self.engine.at[one.component]
-        return len(part.queue) if one.what == "queue" else part.held
+        """The quantity, as this turn leaves it."""
