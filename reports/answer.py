@@ -94,10 +94,9 @@ def trust(summary: Mapping[str, Any]) -> str:
     told_ = summary["provenance"]
     inputs = told_["inputs"]
     listed = ", ".join(f"{n} {kind}" for kind, n in sorted(inputs.items()))
-    blind = told_["calibration"] == "blind"
     how = (
-        "This is a blind prediction: nothing was fitted to the machine it speaks of"
-        if blind
+        "This is a blind prediction: no measurement of what it predicts went into it"
+        if told_["calibration"].startswith("blind")
         else f"Calibrated: {told_['calibration']}"
     )
     return f"{how}; its inputs are {listed or 'the trace alone'}."

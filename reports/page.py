@@ -49,9 +49,7 @@ def page(summary: Mapping[str, Any], results: Mapping[str, Result], run: Mapping
     base = next(iter(points))
     chart, note = _timeline(results[base])
     return template.render(
-        style=jinja2.utils.markupsafe.Markup(
-            (folder / "report.css").read_text(encoding="utf-8")
-        ),
+        style=jinja2.utils.markupsafe.Markup((folder / "report.css").read_text(encoding="utf-8")),
         title=summary["name"],
         question=summary["question"],
         answer=sentences(summary),
@@ -163,7 +161,8 @@ def _timeline(result: Result) -> tuple[str, str]:
     ranks = sorted({int(order[-1]), int(order[len(order) // 2])})
     chart, cut = figures.timeline(result, ranks, window)
     listed = " and ".join(map(str, ranks))
-    note = f"The first {min(TWO_STEPS, len(edges) - 1)} steps of rank {listed} (the slowest and the median)."
+    steps = min(TWO_STEPS, len(edges) - 1)
+    note = f"The first {steps} steps of rank {listed} (the slowest and the median)."
     return chart, f"{note} {cut} ops too short to see are left out." if cut else note
 
 

@@ -225,9 +225,10 @@ def provenance(scenario: Scenario, made: list[Measured]) -> dict[str, Any]:
 
 
 def calibration(scenario: Scenario) -> str:
-    """``blind``, or how many values of the machine were fitted to measurements."""
+    """``blind``: nothing was taken from a measurement of what is predicted, end to end."""
     fitted = [
         o for p, o in scenario.origins.items()
         if p.startswith("cluster") and o.source and o.source.kind == "fitted"
     ]  # fmt: skip
-    return f"{len(fitted)} values fitted" if fitted else "blind"
+    told = f", {len(fitted)} values of its parts were fitted on their own" if fitted else ""
+    return f"blind{told}"
