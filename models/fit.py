@@ -39,7 +39,7 @@ def _fraction(text: str) -> float:
 
 @dataclass(frozen=True)
 class Errors:
-    """Errors of predictions, as ``docs/definitions`` has them: (predicted - measured) / measured.
+    """Errors of predictions: (predicted - measured) / measured, as ``docs/definitions.md`` says.
 
     Parameters
     ----------

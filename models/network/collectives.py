@@ -8,13 +8,13 @@ activity that shares all those links with everything else; at ``alpha-beta`` a t
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.backend import Backend, Timing, Usage, backend
+from ...sim.csr import Csr
 from ...sim.errors import BackendError
 from ...sim.ops import Kind, Ops, require
 from ...sim.signature import parse
@@ -27,6 +27,9 @@ FIDELITIES = ("alpha-beta", "flow")
 PAYLOAD = {"simple": 1.0, "ll128": 120 / 128, "ll": 1 / 2}
 """Share of the bytes on the wire that are data: ``ll`` sends a flag with every 4 bytes, ``ll128``
 8 bytes of flags in 128 (NCCL's protocols: Hu et al. 2025, arXiv:2507.04786, table I)."""
+
+
+Floats = NDArray[np.float64]
 
 
 class Protocol(NamedTuple):
@@ -47,13 +50,32 @@ class Way(NamedTuple):
     """Bytes for which a byte occupies the wire: flags, headers, and what is not reached."""
 
 
-@dataclass(frozen=True)
-class _Share:
-    """A row of the answer: seconds, bytes, and what they cross."""
+class _Answer:
+    """The table under way, group by group."""
 
-    fixed: float
-    work: float
-    uses: dict[int, float]
+    def __init__(self, n: int):
+        self.fixed, self.work = np.zeros(n), np.zeros(n)
+        self.picked: Counter[str] = Counter()
+        self._counts = np.zeros(n, np.int64)
+        self._uses: list[tuple[NDArray[np.int64], Way]] = []
+
+    def add(self, rows: NDArray[np.int64], way: Way, fixed: Floats, work: Floats) -> None:
+        """One way for some rows; ``work`` at the shared rate of all that the way uses."""
+        self.fixed[rows], self.work[rows] = fixed, work
+        if work.any():
+            self._counts[rows] = len(way.load.uses)
+            self._uses.append((rows, way))
+
+    def usage(self) -> Usage:
+        """Every row's components and weights."""
+        indptr = np.zeros(len(self.fixed) + 1, np.int64)
+        np.cumsum(self._counts, out=indptr[1:])
+        component, weight = np.zeros(indptr[-1], np.int32), np.zeros(indptr[-1])
+        for rows, way in self._uses:
+            at = indptr[rows, None] + np.arange(len(way.load.uses))
+            component[at] = list(way.load.uses)
+            weight[at] = np.array(list(way.load.uses.values())) * way.stretch
+        return Usage(indptr, component, weight)
 
 
 @backend("fabric")
@@ -81,7 +103,6 @@ class Fabric(Backend):
     --------
     >>> from .link import Link
     >>> from .switch import Switch, star
-    >>> from ...sim.csr import Csr
     >>> link = Link(bandwidth=1e9, latency=1e-6)
     >>> system = star(4, link, Switch(bandwidth=1e9, latency=0, ports=4))
     >>> ops = Ops.of(kind=Kind.COLLECTIVE, bytes=[1e9], signature=0,
@@ -140,22 +161,12 @@ class Fabric(Backend):
         """Times of sends (of their bytes), recvs (none: they end with the send) and collectives."""
         if ops.at is None:
             raise BackendError("fabric: asked without a machine; place the graph first")
-        groups: dict[tuple[str, Members], list[int]] = {}
-        for row, name in enumerate(_names(ops)):
-            groups.setdefault((name, tuple(ops.at.members[row].tolist())), []).append(row)
-        answer: list[_Share] = [_Share(0.0, 0.0, {})] * len(ops)
-        picked: Counter[str] = Counter()
-        for (name, members), rows in groups.items():
-            shares = self._answers(name, members, ops.take(rows), ops.at.system, picked)
-            for row, share in zip(rows, shares, strict=True):
-                answer[row] = share
-        picks = ", ".join(f"{n} {what}" for what, n in picked.most_common(4))
-        return Timing.of(
-            [a.fixed for a in answer],
-            [a.work for a in answer],
-            Usage.of([a.uses for a in answer]),
-            source=f"{self.source}: {picks}" if picks else self.source,
-        )
+        answer = _Answer(len(ops))
+        for (name, members), rows in _groups(ops, ops.at.members).items():
+            self._answer(name, members, np.array(rows), ops, ops.at.system, answer)
+        picks = ", ".join(f"{n} {what}" for what, n in answer.picked.most_common(4))
+        source = f"{self.source}: {picks}" if picks else self.source
+        return Timing(answer.fixed, answer.work, answer.usage(), source=source)
 
     def ways(self, collective: str, members: Members, system: System) -> list[Way]:
         """Every way to do a collective here.
@@ -201,38 +212,39 @@ class Fabric(Backend):
             for name, p in protocols.items()
         ]
 
-    def _answers(
-        self, name: str, members: Members, ops: Ops, system: System, picked: Counter[str]
-    ) -> list[_Share]:
-        """One group's rows."""
+    def _answer(
+        self,
+        name: str,
+        members: Members,
+        rows: NDArray[np.int64],
+        ops: Ops,
+        system: System,
+        answer: _Answer,
+    ) -> None:
+        """The rows of one group, each by its quickest way."""
         if name == "recv" or (name != "send" and len(members) < 2):
-            return [_Share(0.0, 0.0, {})] * len(ops)
-        size = _sizes(name, ops)
+            return
+        size = _sizes(name, ops, rows)
         ways = [self._send(members, system)] if name == "send" else self.ways(name, members, system)
         seconds = np.array([w.fixed + size * _beta(w, system) for w in ways])
         best = np.argmin(seconds, axis=0)
-        made = {k: _uses(ways[k]) for k in set(best.tolist())}
-        shares = []
-        for i, k in enumerate(best.tolist()):
-            way = ways[k]
-            picked[f"{name} {way.load.algorithm.name}/{way.protocol}"] += name != "send"
+        for k in np.unique(best).tolist():
+            mine, way = best == k, ways[k]
+            if name != "send":
+                what = f"{name} {way.load.algorithm.name}/{way.protocol}"
+                answer.picked[what] += int(mine.sum())
             if self.fidelity == "flow":
-                shares.append(_Share(way.fixed, float(size[i]), made[k]))
+                answer.add(rows[mine], way, np.full(mine.sum(), way.fixed), size[mine])
             else:
-                shares.append(_Share(float(seconds[k, i]), 0.0, {}))
-        return shares
+                answer.add(rows[mine], way, seconds[k, mine], np.zeros(mine.sum()))
 
     def _send(self, members: Members, system: System) -> Way:
-        """From the first member to the second; no protocol and no launch: those are ops."""
+        """From the first member to the second: one step of the simple protocol."""
         a, b = members[0], members[-1]
         uses = dict.fromkeys(route(a, b, system), 1.0) if a != b else {}
-        once = ALGORITHMS["broadcast"]["chain"]
-        return Way(
-            Load(once, 1, 0.0, uses),
-            "simple",
-            hop(a, b, system),
-            1 / self.protocols["simple"].efficiency,
-        )
+        simple = self.protocols["simple"]
+        once = Load(ALGORITHMS["broadcast"]["chain"], 1, hop(a, b, system), uses)
+        return Way(once, "simple", once.latency + simple.step, 1 / simple.efficiency)
 
 
 def _known(what: str, value: str, allowed: tuple[str, ...]) -> None:
@@ -248,11 +260,20 @@ def _names(ops: Ops) -> list[str]:
     return [plain.get(kind) or (parsed[s] if s >= 0 else "unknown") for kind, s in rows]
 
 
-def _sizes(name: str, ops: Ops) -> NDArray[np.float64]:
+def _groups(ops: Ops, members: Csr) -> dict[tuple[str, Members], list[int]]:
+    """Rows by what they do and among whom."""
+    found: dict[tuple[str, bytes], list[int]] = {}
+    for row, name in enumerate(_names(ops)):
+        found.setdefault((name, members[row].tobytes()), []).append(row)
+    return {(n, tuple(members[rows[0]].tolist())): rows for (n, _), rows in found.items()}
+
+
+def _sizes(name: str, ops: Ops, rows: NDArray[np.int64]) -> Floats:
     if name == "barrier":
-        return np.zeros(len(ops))
-    require(ops, "bytes")
-    return ops.bytes
+        return np.zeros(len(rows))
+    if np.isnan(ops.bytes[rows]).any():
+        require(ops, "bytes")
+    return ops.bytes[rows]
 
 
 def _even(members: Members, system: System) -> bool:
@@ -264,8 +285,3 @@ def _even(members: Members, system: System) -> bool:
 def _beta(way: Way, system: System) -> float:
     """Seconds a byte when alone."""
     return way.load.per_byte(system) * way.stretch
-
-
-def _uses(way: Way) -> dict[int, float]:
-    """Weights of the one activity."""
-    return {c: w * way.stretch for c, w in way.load.uses.items()}

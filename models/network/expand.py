@@ -15,7 +15,8 @@ from ...sim.errors import GraphError
 from ...sim.graph import Builder, Explicit, Graph
 from ...sim.ops import DTYPES, Kind
 from ...sim.signature import parse
-from .algorithms import ALGORITHMS, depth
+from .algorithms import ALGORITHMS
+from .patterns import depth
 
 Sends = list[tuple[int, int, float]]
 """(from, to, share of S) of one step."""

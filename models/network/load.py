@@ -10,7 +10,8 @@ import numpy as np
 from ...sim.errors import BackendError
 from ...sim.system import System
 from ...sim.units import Seconds
-from .algorithms import SWITCH, Algorithm
+from .algorithms import Algorithm
+from .patterns import SWITCH
 
 Members = tuple[int, ...]  # GPUs, as component numbers, in group order
 
@@ -60,7 +61,7 @@ def load(algorithm: Algorithm, members: Members, system: System) -> Load:
     BackendError
         Two members without a route.
     """
-    orders = channels(members, system)
+    orders = [members] if algorithm.symmetric else channels(members, system)
     shape = (len(members), len(orders)) if algorithm.nested else (len(members),)
     source, target, share = algorithm.flows(*shape)
     uses: dict[int, float] = {}

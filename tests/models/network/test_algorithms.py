@@ -5,13 +5,11 @@ import pytest
 from foretrace.models.network.algorithms import (
     ALGORITHMS,
     ALL,
-    SWITCH,
     bus_factor,
     closed_form,
-    depth,
-    parent,
 )
 from foretrace.models.network.expand import STEPS
+from foretrace.models.network.patterns import SWITCH, depth, parent
 
 GROUPS = (2, 3, 4, 5, 6, 7, 8, 9, 16, 31, 64)
 ALPHA, RATE, SIZE = 2e-6, 25e9, 1e8
