@@ -63,7 +63,6 @@ def from_trace(scenario: Scenario) -> Graph:
 
 
 def _resized(graph: Graph, said: Any) -> Graph:
-    from ..traces.transform.data_parallel import data_parallel
     from ..traces.transform.scale import Layout, scale
 
     told = said.recorded_on.parallel if said.recorded_on else None
@@ -75,6 +74,8 @@ def _resized(graph: Graph, said: Any) -> Graph:
             f"recorded with tensor {was.tensor} x pipeline {was.pipeline}"
         )
     if was.ranks == 1 and wanted.data > 1:
+        from ..traces.transform.data_parallel import data_parallel
+
         graph, was = data_parallel(graph), Layout(data=1)
     return scale(graph, was, wanted.data)
 
