@@ -54,7 +54,8 @@ def load(algorithm: Algorithm, members: Members, system: System) -> Load:
 
     Where the members fill several nodes evenly, it runs on as many channels as a node has members,
     each with the order within the nodes rotated, so that the traffic between nodes is spread
-    over all of a node's NICs (as NCCL's rings are: Hu et al. 2025, arXiv:2507.04786).
+    over all of a node's NICs (as NCCL's rings are: Hu et al. 2025, arXiv:2507.04786).  A group that
+    fills nodes unevenly runs on one channel.
 
     Raises
     ------
