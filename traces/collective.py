@@ -80,10 +80,12 @@ def plain(text: str) -> str:
 
 def collectives(view: View, work: Launched, tree: Nest) -> list[Collective]:
     """Describe every collective of a rank, in the order of its launches."""
-    position = {int(r): i for i, r in enumerate(tree.row.tolist())}
-    table = {int(e): i for i, e in enumerate(view.trace.collectives["event"].tolist())}
-    found = []
+    found: list[Collective] = []
     rows = np.flatnonzero(is_collective(view, work))
+    if not len(rows):
+        return found
+    position = {r: i for i, r in enumerate(tree.row.tolist())}
+    table = {e: i for i, e in enumerate(view.trace.collectives["event"].tolist())}
     when = np.where(work.call[rows] >= 0, view.start[work.call[rows]], work.start[rows])
     for k in rows[np.lexsort((work.start[rows], when))].tolist():
         around = _around(view, work, tree, position, k)

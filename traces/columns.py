@@ -66,7 +66,7 @@ EVENTS: dict[str, Column] = {
     "stack": Column("i4", -1, f"call stack; {_TEXT}"),
     "module": Column("i4", -1, f"module hierarchy; {_TEXT}"),
     "sequence": Column("i8", -1, "joins a forward operator to its backward operators"),
-    "forward": Column("i8", -1, "thread of the forward operator; only backward operators have it"),
+    "forward": Column("i8", -1, "thread of the forward operator, as the profiler numbers it"),
     "python": Column("i8", -1, "number of the Python call"),
     "caller": Column("i8", -1, "number of the Python call around it"),
     "graph_node": Column("i8", -1, "node of the CUDA or HIP graph that launched it"),

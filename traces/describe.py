@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -44,17 +46,26 @@ class Texts:
 def labels(p: Part, texts: Texts) -> NDArray[np.int64]:
     """(n,) Label of each op; -1 where nothing was recorded."""
     row = p.owner
-    keys = np.stack(
-        [p.view.name[row], p.names.module[row], _stack(p)[row], (p.kind == Kind.DELAY) * 1], 1
-    )
-    keys[row < 0] = -1
-    distinct, inverse = np.unique(keys, axis=0, return_inverse=True)
-    numbers = np.array([_label(p, k, texts) for k in distinct.tolist()], np.int64)
-    return numbers[inverse.reshape(-1)]
+    keys = [p.view.name[row], p.names.module[row], p.names.source[row], p.kind == Kind.DELAY]
+    rows, inverse = distinct([np.where(row < 0, -1, k) for k in keys])
+    return np.array([_label(p, k, texts) for k in rows], np.int64)[inverse]
 
 
-def _stack(p: Part) -> NDArray[np.int64]:
-    return p.names.source
+def distinct(columns: list[NDArray[Any]]) -> tuple[list[list[int]], NDArray[np.int64]]:
+    """Rows that occur in several columns of integers, and which of them each row is.
+
+    >>> import numpy as np
+    >>> rows, inverse = distinct([np.array([5, 5, 7]), np.array([1, 1, 0])])
+    >>> rows, inverse.tolist()
+    ([[5, 1], [7, 0]], [0, 0, 1])
+    """
+    code = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        values, inverse = np.unique(column, return_inverse=True)
+        _, code = np.unique(code * len(values) + inverse, return_inverse=True)
+    first = np.full(int(code.max(initial=-1)) + 1, 0)
+    first[code] = np.arange(len(code))
+    return np.stack([c[first].astype(np.int64) for c in columns], 1).tolist(), code
 
 
 def _label(p: Part, key: list[int], texts: Texts) -> int:
@@ -86,13 +97,10 @@ def signatures(p: Part, texts: Texts) -> NDArray[np.int64]:
     operator = np.where(work, p.names.operator[row], -1)
     of = np.where(operator >= 0, operator, row)
     sole = np.where(operator >= 0, p.names.sole[row], 1)
-    keys = np.stack(
-        [p.kind, view.name[row], view.name[of], sole, events["shapes"][of], events["dtypes"][of]], 1
-    ).astype(np.int64)
-    keys[row < 0] = -1
-    distinct, inverse = np.unique(keys, axis=0, return_inverse=True)
-    numbers = np.array([_signature(p, k, texts) for k in distinct.tolist()], np.int64)
-    found = numbers[inverse.reshape(-1)]
+    shapes, dtypes = events["shapes"][of], events["dtypes"][of]
+    keys = [p.kind, view.name[row], view.name[of], sole, shapes, dtypes]
+    rows, inverse = distinct([np.where(row < 0, -1, k) for k in keys])
+    found = np.array([_signature(p, k, texts) for k in rows], np.int64)[inverse]
     for c in p.collectives:
         found[c.work] = texts.signature(c.signature)
     return found

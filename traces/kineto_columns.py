@@ -42,6 +42,14 @@ MEMORY = "[memory]"
 _JOINS = ("correlation", "external")
 _ON_HOST = ("external", "sequence", "forward")
 _TEXTS = ("shapes", "dtypes", "scalars", "stack", "module")
+_PLAIN = (
+    "stack",
+    "module",
+    "collective",
+    "element",
+    "group",
+    "sync",
+)  # texts; the rest is kept as JSON
 _PLACE = ("correlation", "external", "stream", "device", "bytes", "graph_node")
 _FIELDS: dict[Event, tuple[str, ...]] = {
     Event.OP: _ON_HOST,
@@ -111,19 +119,13 @@ class Columns:
             self._name_threads([e for e in events if e.ph == "M"])
         kept = [e for e in events if e.ph == "X" or (e.ph == "i" and e.name == MEMORY)]
         if kept:
-            self._refuse_nameless(events, kept, first)
-            self._add_rows(kept)
+            self._add_rows(events, kept, first)
             self._refuse_negative(events, kept, first)
 
     def _name_threads(self, events: Iterable[Raw]) -> None:
         for e in events:
             if e.name == "thread_name":
                 self.thread_names[self.number, str(e.pid), str(e.tid)] = str(e.args.name)
-
-    def _refuse_nameless(self, events: Sequence[Raw], kept: Sequence[Raw], first: int) -> None:
-        for e in kept:
-            if e.name is None or not bytes(e.ts):
-                self._fail(events, e, first, "has no name or no ts; the file is damaged")
 
     def _refuse_negative(self, events: Sequence[Raw], kept: Sequence[Raw], first: int) -> None:
         whole, pico, _ = self.lasting[-1]
@@ -136,23 +138,35 @@ class Columns:
         row = next(i for i, e in enumerate(events) if e is culprit)
         raise TraceError(f"{self.file}: event {first + row} ({culprit.name!r}): {what}")
 
-    def _add_rows(self, kept: list[Raw]) -> None:
+    def _add_rows(self, events: Sequence[Raw], kept: list[Raw], first: int) -> None:
         categories = [e.cat or "" for e in kept]
+        named = [e.name for e in kept]
+        if None in named:
+            culprit = kept[named.index(None)]
+            self._fail(events, culprit, first, "has no name; the file is damaged, record it again")
         kind = _kinds(categories)
         kind[[i for i, e in enumerate(kept) if e.ph == "i"]] = Event.MEMORY
         self.times.append(self._micros([e.ts for e in kept], "ts", kept))
-        self.lasting.append(self._micros([bytes(e.dur) or b"0" for e in kept], "dur", kept))
+        self.lasting.append(self._micros([e.dur for e in kept], "dur", kept))
         columns: dict[str, Any] = {
             "kind": kind,
             "category": self.texts.of(categories),
-            "name": self.texts.of([e.name for e in kept]),
-            "track": self.tracks.of([(self.number, str(e.pid), str(e.tid)) for e in kept]),
+            "name": self.texts.of(named),
+            "track": self._track_of([(e.pid, e.tid) for e in kept]),
         }
         args = [e.args for e in kept]
         self._add_fields(columns, args, kind)
         self._add_side_tables(args, kind)
         self.parts["events"].append(Table.of("events", **columns))
         self.count += len(kept)
+
+    def _track_of(self, pairs: list[tuple[Any, Any]]) -> NDArray[np.int32]:
+        """(n,) Tracks; some writers quote the numbers of threads and others do not."""
+        codes = Codes()
+        local = codes.of(pairs)
+        known = [(self.number, str(pid), str(tid)) for pid, tid in codes.numbers]
+        found: NDArray[np.int32] = self.tracks.of(known)[local]
+        return found
 
     def _micros(self, texts: list[Any], field: str, kept: list[Raw]) -> Micros:
         try:
@@ -207,7 +221,7 @@ class Columns:
     def _texts(self, args: list[Args], name: str) -> NDArray[np.int32]:
         """Numbers of texts; -1 for what is absent or empty."""
         values: list[Any] = list(map(attrgetter(name), args))
-        if name not in ("stack", "module", "collective", "element", "group"):
+        if name not in _PLAIN:
             values = list(map(bytes, values))
             if name == "shapes" and not any(values):
                 values = [bytes(a.shapes_old) for a in args]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
-NONE = Raw(b"")
+NONE, ZERO = Raw(b""), Raw(b"0")
 Number = int | str | None  # some writers quote their numbers
 
 
@@ -65,7 +65,7 @@ class Event(Struct, gc=False):
     pid: Number = None
     tid: Number = None
     ts: Raw = NONE
-    dur: Raw = NONE
+    dur: Raw = ZERO
     args: Args = Args()
 
 

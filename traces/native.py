@@ -117,8 +117,9 @@ def read(path: str | Path) -> Trace:
 
 
 def _process(fields: list[Any]) -> Recorded:
-    groups = tuple(Group(name, tuple(ranks), backend) for name, ranks, backend in fields.pop())
-    return Recorded(*fields, groups=groups)
+    rank, file, world, backend, device, groups = fields
+    made = tuple(Group(name, tuple(ranks), library) for name, ranks, library in groups)
+    return Recorded(rank, file, world, backend, device, made)
 
 
 def _manifest(path: Path) -> dict[str, Any]:

@@ -68,17 +68,18 @@ def _stack(
     parents: list[int] = []
     depths: list[int] = []
     clipped: list[int] = []
-    inside: list[int] = []
-    current = -1
+    current = around = -1
     for i, (line, start, end) in enumerate(zip(lines, starts, ends, strict=True)):
         if line != current:
-            inside, current = [], line
-        while inside and clipped[inside[-1]] <= start:
-            inside.pop()
-        if inside:
-            end = min(end, clipped[inside[-1]])
-        parents.append(inside[-1] if inside else -1)
-        depths.append(len(inside))
-        clipped.append(end)
-        inside.append(i)
+            around, current = -1, line
+        while around >= 0 and clipped[around] <= start:
+            around = parents[around]
+        parents.append(around)
+        if around >= 0:
+            depths.append(depths[around] + 1)
+            clipped.append(end if end < clipped[around] else clipped[around])
+        else:
+            depths.append(0)
+            clipped.append(end)
+        around = i
     return parents, depths, clipped

@@ -6,7 +6,8 @@ work had ended when the waiting work began:
 
 1. *evidence*: the waiting work began right when work of another stream ended, and nothing else
    explains when it began;
-2. *hand-over*: the thread launched onto another stream just before it called the wait;
+2. *hand-over*: the thread launched onto another stream just before it called the wait (and
+   recorded an event since, where records are in the trace);
 3. *first out*: the oldest collective that this stream has not waited for yet.
 """
 
@@ -164,9 +165,13 @@ class _Reader:
 
     def _by_order(self, k: int, call: int, ended: dict[int, int]) -> int:
         thread, when = int(self.view.lines[call]), int(self.view.start[call])
-        last = self.order.line_of_thread(thread, when)
-        if last in ended and self._recorded_since_launch(thread, when):
-            return ended[last]
+        if self.collective[k]:
+            last = self.current.get(thread, -1)
+        else:
+            last = self.order.line_of_thread(thread, when)
+        awaited = ended.get(last, -1)
+        if awaited >= 0 and not self.collective[awaited]:
+            return awaited if self._recorded_since_launch(thread, when) else -1
         return -1 if self.collective[k] else self._first_out(k)
 
     def _recorded_since_launch(self, thread: int, when: int) -> bool:

@@ -166,6 +166,8 @@ def _awaited(view: View, work: Launched, order: Order, call: int, kind: str) -> 
 def _resolved(view: View) -> dict[int, dict[str, int]]:
     """What ``cuda_sync`` events say of the calls with the same correlation."""
     syncs = view.trace.syncs
+    if not len(syncs):
+        return {}
     position = {int(r): i for i, r in enumerate(view.rows)}
     by_correlation: dict[int, dict[str, int]] = {}
     for i, row in enumerate(syncs["event"].tolist()):

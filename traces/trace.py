@@ -170,7 +170,8 @@ class Trace:
 
     def text(self, column: str, table: str = "events") -> NDArray[Any]:
         """(n,) the texts of a column of numbers; "" where not recorded."""
-        return self._texts[getattr(self, table)[column]]
+        found: NDArray[Any] = self._texts[getattr(self, table)[column]]
+        return found
 
     @cached_property
     def _texts(self) -> NDArray[Any]:
