@@ -80,9 +80,10 @@ def _problem(error: Error, tree: Node, data: Any, known: dict[int, tuple[str, ..
     if kind == "extra_forbidden":
         return _unknown(tree, path, _keys_at(data, path[:-1], known))
     node, _ = deepest(tree, path)
-    spot = node.label if "[key]" in error["loc"] else node.spot
+    if "[key]" in error["loc"]:
+        return Problem("key", "a name is empty; write one", _at(node.label, path))
     message = _as_written(_message(error, node), node)
-    return Problem(NAMES.get(kind, kind.replace("_", "-")), message, _at(spot, path))
+    return Problem(NAMES.get(kind, kind.replace("_", "-")), message, _at(node.spot, path))
 
 
 NAMES = {"value_error": "value", "literal_error": "not-one-of", "missing-key": "missing"}

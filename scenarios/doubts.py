@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ..sim.units import quantity
 from .problems import Problem
-from .tree import Node, Path, dotted, find, leaves
+from .tree import Node, find, leaves
 
 SLOW_NIC = 10e9 / 8  # B/s
 LONG = 1e-3  # s, of a latency
@@ -21,9 +22,9 @@ def raised(tree: Node) -> Iterator[Problem]:
         if leaf.layer in ("catalog", "default"):
             continue
         if path[:1] == ("cluster",) and path[-1] == "latency":
-            yield from _latency(path, leaf)
+            yield from _latency(leaf)
         if path == ("cluster", "node", "nic", "bandwidth"):
-            yield from _nic(path, leaf)
+            yield from _nic(leaf)
 
 
 def idle(tree: Node) -> Iterator[Problem]:
@@ -39,18 +40,18 @@ def _value(leaf: Node, unit: str) -> float | None:
         return None
 
 
-def _latency(path: Path, leaf: Node) -> Iterator[Problem]:
+def _latency(leaf: Node) -> Iterator[Problem]:
     value = _value(leaf, "s")
     if value is not None and value >= LONG:
-        yield _warning(f"a latency of '{leaf.text}' is long; is it microseconds?", path, leaf)
+        yield _warning(f"a latency of '{leaf.text}' is long; is it microseconds?", leaf)
 
 
-def _nic(path: Path, leaf: Node) -> Iterator[Problem]:
+def _nic(leaf: Node) -> Iterator[Problem]:
     value = _value(leaf, "B/s")
     if value is not None and value < SLOW_NIC:
         larger = re.sub(r"b(?=/|ps)", "B", leaf.text)
         hint = f"; did you mean '{larger}'?" if larger != leaf.text else "; is it right?"
-        yield _warning(f"'{leaf.text}' is slow for a NIC{hint}", path, leaf)
+        yield _warning(f"'{leaf.text}' is slow for a NIC{hint}", leaf)
 
 
 def _bits(tree: Node) -> Iterator[Problem]:
@@ -62,7 +63,7 @@ def _bits(tree: Node) -> Iterator[Problem]:
             and re.search(r"(?<![A-Za-z])[KMGT]i?b(it)?$", leaf.text)
         ):
             meant = re.sub(r"b(it)?$", "B", leaf.text)
-            yield _warning(f"'{leaf.text}' is bits; did you mean '{meant}'?", path, leaf)
+            yield _warning(f"'{leaf.text}' is bits; did you mean '{meant}'?", leaf)
 
 
 def _what_if(tree: Node) -> tuple[Node, ...]:
@@ -78,9 +79,9 @@ def _no_change(tree: Node, variant: Node, number: int) -> Iterator[Problem]:
         now = find(tree, path_of(tree, name))
         if now and now.text and now.text == leaf.text:
             message = f"'{name}' is '{leaf.text}' already; this changes nothing"
-            yield _warning(message, ("what_if", number, "set"), leaf)
+            yield _warning(message, leaf, f"what_if.{number}.set")
 
 
-def _warning(message: str, path: Path, leaf: Node) -> Problem:
-    spot = leaf.spot if leaf.spot.path else leaf.label
-    return Problem("doubt", message, type(spot)(**{**vars(spot), "path": dotted(path)}), "warning")
+def _warning(message: str, leaf: Node, path: str = "") -> Problem:
+    spot = replace(leaf.spot, path=path) if path else leaf.spot
+    return Problem("doubt", message, spot, "warning")

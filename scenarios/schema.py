@@ -11,6 +11,7 @@ import importlib
 import pkgutil
 from dataclasses import dataclass
 from functools import cache
+from inspect import isfunction
 from typing import Annotated, Any, TypeVar
 
 from pydantic import (
@@ -26,6 +27,10 @@ from pydantic_core import PydanticCustomError
 
 T = TypeVar("T")
 REQUIRED: Any = ...
+ORDER = (  # of a file, of lists in messages
+    *("head", "workload", "cluster", "backends", "placement", "cost", "what_if", "expect"),
+    *("run", "report", "catalog"),
+)
 Many = Annotated[tuple[T, ...], Field(strict=False)]
 """A list in the file, a tuple in Python."""
 
@@ -75,7 +80,7 @@ class Entry:
 
     Parameters
     ----------
-    annotation : type of its value
+    annotation : type of its value, or a function that makes it when all sections are known
     default : value where the key is absent; ``REQUIRED`` for none
     help : one sentence
     inherited : does ``extends`` bring it along
@@ -106,7 +111,8 @@ def register(
     Parameters
     ----------
     key : as in the file
-    annotation : a Section, or any type that pydantic checks
+    annotation : a Section, any type that pydantic checks, or a function that makes it when
+        all sections are known
     default : value where the key is absent; ``REQUIRED`` for none
     help : one sentence; a Section's docstring unless said
     inherited : does ``extends`` bring it along
@@ -119,7 +125,7 @@ def register(
     """
     if key in SECTIONS:
         raise ValueError(f"two sections are named {key!r}")
-    told = help or (getattr(annotation, "__doc__", "") or "").strip().split("\n")[0]
+    told = help or (annotation.__doc__ or "").strip().split("\n")[0]
     SECTIONS[key] = Entry(annotation, default, told, inherited, files)
     root.cache_clear()
 
@@ -134,25 +140,24 @@ def unregister(key: str) -> None:
 def root() -> type[Section]:
     """The model of a whole scenario, of the sections registered by now."""
     _import_sections()
-    fields: dict[str, Any] = {
-        key: (
-            entry.annotation | None if entry.default is None else entry.annotation,
-            Field(entry.default, description=entry.help or None),
-        )
-        for key, entry in SECTIONS.items()
-    }
+    fields: dict[str, Any] = {}
+    for key, entry in SECTIONS.items():
+        made = entry.annotation() if isfunction(entry.annotation) else entry.annotation
+        annotation = made | None if entry.default is None else made
+        fields[key] = (annotation, Field(entry.default, description=entry.help or None))
     return create_model("Scenario", __base__=Section, **fields)
 
 
 @cache
 def _import_sections() -> None:
-    """Run every registration: our own modules by name, then those of installed packages."""
+    """Run every registration: ours in the order of a file, then those of installed packages."""
     from importlib.metadata import entry_points
 
     from . import sections
 
-    for module in pkgutil.iter_modules(sections.__path__):
-        importlib.import_module(f"{sections.__name__}.{module.name}")
+    found = {module.name: None for module in pkgutil.iter_modules(sections.__path__)}
+    for name in (*(n for n in ORDER if n in found), *(n for n in found if n not in ORDER)):
+        importlib.import_module(f"{sections.__name__}.{name}")
     for point in entry_points(group="foretrace.sections"):
         point.load()
 

@@ -106,12 +106,18 @@ def default_of(field: FieldInfo) -> str | int | float | None:
 
 
 def help_of(cls: type) -> dict[str, str]:
-    """The help text of each parameter, from a numpydoc docstring.
+    """The help text of each parameter, from its numpydoc docstring and those it inherits from.
 
     >>> help_of(known_backends()["link"])["latency"]
     'To cross it once.'
     """
-    doc = inspect.getdoc(cls) or ""
+    found: dict[str, str] = {}
+    for one in reversed(cls.__mro__):
+        found |= _parameters(inspect.cleandoc(one.__doc__ or ""))
+    return found
+
+
+def _parameters(doc: str) -> dict[str, str]:
     section = re.search(r"^Parameters\n-+\n(.*?)(?=^\S[^\n]*\n-{3,}$|\Z)", doc, re.M | re.S)
     found: dict[str, str] = {}
     names: list[str] = []

@@ -25,7 +25,7 @@ import typer
 from ...sim.errors import ForetraceError, HardwareUnavailable, SimulationError
 
 WRONG, UNFINISHED, NO_HARDWARE, MISSED, INTERRUPTED = 2, 3, 4, 5, 130
-COMMANDS = ("validate", "run", "compare", "report", "trace", "catalog")
+COMMANDS = ("validate", "run", "compare", "report", "trace", "catalog", "explain")
 
 app = typer.Typer(
     name="foretrace",

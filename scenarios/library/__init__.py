@@ -1,0 +1,1 @@
+"""Bundled scenarios, named ``foretrace:NAME``; data, no code."""

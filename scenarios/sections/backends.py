@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, Union
 
-from pydantic import Field, PlainValidator
+from pydantic import Field, PlainValidator, create_model
 
 from ..binding import Binding, read_binding
-from ..schema import Section, register
+from ..schema import REQUIRED, Section, register
+from ..settings import known_backends, settings_of
 
 
-class AnyBinding(Section):
-    """A backend and its settings."""
+def _form(name: str) -> type[Section]:
+    """A backend and its settings, as a file writes them."""
+    model = settings_of(name, optional=True)
+    own: dict[str, Any] = {"use": (Literal[name], Field(REQUIRED, description="This backend."))}
+    rest: dict[str, Any] = {k: (f.annotation, f) for k, f in model.model_fields.items()}
+    told = (model.__doc__ or "").partition("\n")[0]
+    return create_model(f"{name}_backend", __base__=Section, __doc__=told, **own, **rest)
 
-    use: str
-    """A name of `foretrace explain backends`."""
 
+def _bindings() -> Any:
+    forms: Any = Union[(str, *(_form(name) for name in sorted(known_backends())))]
+    reader = PlainValidator(read_binding, json_schema_input_type=forms)
+    return dict[Annotated[str, Field(min_length=1)], Annotated[Binding, reader]]
 
-Bindings = dict[
-    Annotated[str, Field(min_length=1)],
-    Annotated[Binding, PlainValidator(read_binding, json_schema_input_type=dict[str, Any])],
-]
 
 register(
     "backends",
-    Bindings,
+    _bindings,
     {},
     help="Who answers for which components, by name or glob; an exact name wins over a glob.",
 )

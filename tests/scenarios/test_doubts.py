@@ -1,0 +1,54 @@
+"""Warnings for what is legal and probably wrong."""
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said", "place"),
+    [
+        (
+            "bandwidth: 200 Gb/s",
+            "bandwidth: 8 Gb/s",
+            "'8 Gb/s' is slow for a NIC; did you mean '8 GB/s'?",
+            "s.yaml:16:51  cluster.node.nic.bandwidth",
+        ),
+        (
+            "latency: 1.3 us",
+            "latency: 5 s",
+            "a latency of '5 s' is long; is it microseconds?",
+            "s.yaml:16:70  cluster.node.nic.latency",
+        ),
+        (
+            "{model: test-gpu-80g, count: 8}",
+            "{model: test-gpu-80g, count: 8, memory: 80 Gb}",
+            "'80 Gb' is bits; did you mean '80 GB'?",
+            "s.yaml:15:50  cluster.node.gpu.memory",
+        ),
+        (
+            "set: {cluster.node.nic.bandwidth: 400 Gb/s}",
+            "set: {cluster.node.nic.bandwidth: 200 Gb/s}",
+            "'cluster.node.nic.bandwidth' is '200 Gb/s' already; this changes nothing",
+            "s.yaml:38:39  what_if.0.set",
+        ),
+        (
+            "set: {cluster.node.nic.bandwidth: 400 Gb/s}",
+            "set: {cluster.node.nic.bandwidth: 4 Gb/s}",
+            "'4 Gb/s' is slow for a NIC; did you mean '4 GB/s'?",
+            "s.yaml:38:39  what_if.0.set",
+        ),
+    ],
+)
+def test_a_doubt_is_a_warning_with_a_guess(scenario, whole, old, new, said, place):
+    found = scenario(whole.replace(old, new)).warnings
+    assert [p.message for p in found] == [said]
+    assert str(found[0]).splitlines()[:2] == [f"warning {said}", f"  {place}"]
+    assert found[0].facts()["severity"] == "warning"
+
+
+def test_a_sound_scenario_raises_no_doubt(scenario):
+    assert scenario().warnings == ()
+
+
+def test_the_catalog_is_not_doubted(scenario, whole):
+    text = whole.replace("bandwidth: 200 Gb/s, latency: 1.3 us", "bandwidth: 200 Gb/s")
+    assert scenario(text).warnings == ()

@@ -1,0 +1,73 @@
+"""Explanations are read from what checks."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from foretrace.scenarios.explain import explain
+from foretrace.scenarios.metrics import METRICS
+from foretrace.scenarios.schema import json_schema, root
+from foretrace.scenarios.settings import known_backends
+from foretrace.sim.errors import ScenarioError
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("run.seed", "  default  0"),
+        ("run.engine", "  values   core, reference"),
+        ("cluster.nodes", "  type     integer"),
+        ("cluster.node.nic.bandwidth", "  like     400 Gb/s"),
+        ("cluster.fabric.topology", "  values   fat-tree, rail, torus, dragonfly"),
+        ("cluster.override.node0.slowdown", "  type     number"),
+        ("cluster.node.links.via", "  A name of `foretrace catalog link`."),
+        ("what_if.name", "  Its column in tables."),
+        ("iteration_time", "  unit     s"),
+        ("nic.utilization", "  unit     ratio"),
+        ("roofline", "    launch             Cost of any kernel, however small."),
+    ],
+)
+def test_a_name_is_explained(name, line):
+    assert line in str(explain(name)).splitlines()
+
+
+def test_lists_are_whole():
+    assert list(explain("scenario").below) == list(root().allowed())
+    assert list(explain("backends").below) == list(known_backends())
+    assert len(explain("metrics").below) == len(METRICS)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        ("cluster.nods", "cluster.nodes"),
+        ("iteratontime", "iteration_time"),
+        ("rofline", "roofline"),
+    ],
+)
+def test_what_has_no_name_is_answered_with_the_nearest(wrong, right):
+    with pytest.raises(ScenarioError, match=f"'{wrong}'; did you mean '{right}'"):
+        explain(wrong)
+
+
+def test_every_key_at_the_top_says_what_it_is():
+    assert [key for key, what in explain("scenario").below.items() if not what] == []
+
+
+def test_every_setting_of_a_section_says_what_it_is():
+    silent = []
+    for name, found in json_schema()["$defs"].items():
+        for key, value in found.get("properties", {}).items():
+            inner = value.get("$ref", "").rpartition("/")[2]
+            described = json_schema()["$defs"].get(inner, value)
+            if not (value.get("description") or described.get("description")):
+                silent.append(f"{name}.{key}")
+    assert silent == []
+
+
+def test_the_command_line_writes_the_schema(tmp_path):
+    file = tmp_path / "a" / "schema.json"
+    command = [sys.executable, "-m", "foretrace", "schema", "-o", str(file)]
+    subprocess.run(command, check=True, timeout=60)
+    assert json.loads(file.read_text()) == json_schema()
