@@ -9,6 +9,8 @@ What no op explains is charged to ``release``, ``process`` or ``gap``.
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -17,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .csr import Csr
 from .machine import NEVER, ONE
 from .ops import Kind
 from .result import Result, Run
@@ -106,9 +109,8 @@ class _Walk:
             return self.first, None
         return start, self._ended_at(start)
 
-    def _unseen(self, ops: NDArray[np.int64]) -> int | None:
-        left = [i for i in ops.tolist() if i not in self.seen]
-        return left[0] if left else None
+    def _unseen(self, ops: Iterable[int]) -> int | None:
+        return next((i for i in ops if i not in self.seen), None)
 
     def _at(self, tick: int) -> NDArray[np.int64]:
         """Ops that ended at a tick, last id first."""
@@ -116,23 +118,23 @@ class _Walk:
         return self.by_end[a:b][::-1]
 
     def _ended_at(self, tick: int) -> int | None:
-        return self._unseen(self._at(tick))
+        return self._unseen(self._at(tick).tolist())
 
     def _last_end_before(self, tick: int) -> int:
         i = int(np.searchsorted(self.ends, tick))
         return int(self.ends[i - 1]) if i else self.first
 
-    def _dependencies(self, run: Run, row: int, tick: int) -> NDArray[np.int64]:
-        """Ops that this one waited for and that ended at the tick."""
-        found = self._at(tick)
-        return found[np.isin(found - run.first, self.history.predecessors(run, row))]
+    def _dependencies(self, run: Run, row: int, tick: int) -> list[int]:
+        """Ops that this one waited for and that ended at the tick, last id first."""
+        end, first = self.columns.end, run.first
+        found = [first + r for r in self.history.predecessors(run, row) if end[first + r] == tick]
+        return sorted(found, reverse=True)
 
-    def _ended_with_slot(self, run: Run, row: int, tick: int) -> NDArray[np.int64]:
+    def _ended_with_slot(self, run: Run, row: int, tick: int) -> list[int]:
         """Ops that gave back a slot that this one took, at the tick."""
         wanted = self.history.slots(run, row)
-        found = self._at(tick)
-        keep = [i for i in found.tolist() if wanted & self.history.slots(*self.history.where(i))]
-        return np.array(keep, np.int64)
+        found = self._at(tick).tolist()
+        return [i for i in found if wanted & self.history.slots(*self.history.where(i))]
 
 
 class _History:
@@ -140,28 +142,27 @@ class _History:
 
     def __init__(self, result: Result):
         self.result = result
-        self.firsts = np.array([r.first for r in result.runs])
-        self._incoming: dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
+        self.firsts = [r.first for r in result.runs]
+        self._incoming: dict[int, Csr] = {}
+        self._who: dict[int, NDArray[np.object_]] = {}
 
     def where(self, op: int) -> tuple[Run, int]:
         """The graph of an op, and its row there."""
-        run = self.result.runs[int(np.searchsorted(self.firsts, op, "right")) - 1]
+        run = self.result.runs[bisect_right(self.firsts, op) - 1]
         return run, op - run.first
 
     def release(self, run: Run, row: int) -> int:
         release = run.lowered.release
         return int(release[row]) if len(release) else 0
 
-    def predecessors(self, run: Run, row: int) -> NDArray[np.int64]:
+    def predecessors(self, run: Run, row: int) -> list[int]:
         """Rows that a row waits for, on any of its places."""
-        if id(run) not in self._incoming:
+        if run.first not in self._incoming:
             block = run.graph.explicit
             target = block.op_of_place[block.successors.values]
-            order = np.argsort(target, kind="stable")
-            self._incoming[id(run)] = target[order], block.successors.owner[order]
-        target, source = self._incoming[id(run)]
-        a, b = np.searchsorted(target, [row, row + 1])
-        return source[a:b]
+            self._incoming[run.first] = Csr.from_pairs(target, block.successors.owner, len(block))
+        found: list[int] = self._incoming[run.first][row].tolist()
+        return found
 
     def slots(self, run: Run, row: int) -> set[int]:
         """Slot components of all places of a row."""
@@ -188,10 +189,11 @@ class _History:
 
     def _own(self, run: Run, row: int) -> str:
         """The component that was asked; ``gap`` for delays and gaps."""
-        component = int(run.answers.component[row])
-        if run.graph.ops.kind[row] in (Kind.GAP, Kind.DELAY) or component < 0:
-            return GAP
-        return self.result.parts.names[component]
+        if run.first not in self._who:
+            names = np.array([*self.result.parts.names, GAP], object)
+            idle = np.isin(run.graph.ops.kind, (Kind.GAP, Kind.DELAY))
+            self._who[run.first] = names[np.where(idle, -1, run.answers.component)]
+        return str(self._who[run.first][row])
 
     @cached_property
     def _flights(self) -> tuple[NDArray[np.int64], ...]:
