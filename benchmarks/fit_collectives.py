@@ -4,7 +4,8 @@
 
 Rule, fixed before the first fit (check D8): fitted are the 2- and 4-GPU rows of all-reduce,
 all-gather and reduce-scatter of ``llm-opdb-nvidia`` (half precision, newest NCCL there).
-Judged, and never fitted on, are the 8-GPU all-reduce curves in ``collectives``.  Which
+Judged, and never fitted on, are the 8-GPU all-reduce curves in ``collectives`` and the 2- to
+8-GPU all-reduce tables of a third A100 machine in ``megatron-a100``.  Which
 algorithm ran is given: rings on A100 and on up to four H200, the switch on eight H200.
 Blind: link rates of the datasheets, nothing fitted.
 
@@ -27,7 +28,6 @@ import re
 from pathlib import Path
 
 import numpy as np
-
 from foretrace.models.fit import Errors, fit
 from foretrace.models.network.algorithms import ALGORITHMS, closed_form
 from foretrace.models.network.collectives import PAYLOAD
@@ -103,6 +103,15 @@ def eight():
     return curves
 
 
+def third():
+    """All-reduce of 2 to 8 A100: (members, bytes, seconds) of each table."""
+    for n in range(2, 9):
+        file = DATA / "megatron-a100" / "allreduce_lut" / f"a100_AR_GPU{n}_1M_1024M_LUT.csv"
+        with open(file) as lines:
+            rows = [(float(r[0]), float(r[3]) * 1e-9) for r in list(csv.reader(lines))[1:]]
+        yield n, *np.array(rows).T
+
+
 def judge(name, q, names, link, size, seconds):
     """Print the error above and up to 16 MiB."""
     guess = predict(q, "all-reduce", 8, size, LINK[link], names)
@@ -127,6 +136,11 @@ def main():
         print(machine)
         judge("blind (datasheet)", PURE, names, link, size, seconds)
         judge("fitted on 2 and 4 GPUs", fitted[link], names, link, size, seconds)
+    print("third A100 machine, rings of n, 1 MiB to 1 GiB")
+    for n, size, seconds in third():
+        for name, q in (("blind", PURE), ("fitted", fitted["nvlink3"])):
+            guess = predict(q, "all-reduce", n, size, LINK["nvlink3"])
+            print(f"  n = {n}, {name:6s} {Errors.of(guess, seconds)}")
 
 
 if __name__ == "__main__":

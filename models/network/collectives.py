@@ -21,7 +21,7 @@ from ...sim.signature import parse
 from ...sim.system import System
 from ...sim.units import Ratio, Seconds
 from .algorithms import ALGORITHMS
-from .load import Load, Members, hop, load, node, route
+from .load import Load, Members, even, hop, load, node, route, wires
 
 FIDELITIES = ("alpha-beta", "flow")
 PAYLOAD = {"simple": 1.0, "ll128": 120 / 128, "ll": 1 / 2}
@@ -46,8 +46,12 @@ class Way(NamedTuple):
     load: Load
     protocol: str
     fixed: Seconds
-    stretch: float
-    """Bytes for which a byte occupies the wire: flags, headers, and what is not reached."""
+    beta: float
+    """Seconds a byte when alone."""
+    component: NDArray[np.int32]
+    weight: Floats
+    """What it uses: bytes for which a byte of S occupies each, flags and what is not reached
+    included."""
 
 
 class _Answer:
@@ -63,7 +67,7 @@ class _Answer:
         """One way for some rows; ``work`` at the shared rate of all that the way uses."""
         self.fixed[rows], self.work[rows] = fixed, work
         if work.any():
-            self._counts[rows] = len(way.load.uses)
+            self._counts[rows] = len(way.component)
             self._uses.append((rows, way))
 
     def usage(self) -> Usage:
@@ -72,9 +76,8 @@ class _Answer:
         np.cumsum(self._counts, out=indptr[1:])
         component, weight = np.zeros(indptr[-1], np.int32), np.zeros(indptr[-1])
         for rows, way in self._uses:
-            at = indptr[rows, None] + np.arange(len(way.load.uses))
-            component[at] = list(way.load.uses)
-            weight[at] = np.array(list(way.load.uses.values())) * way.stretch
+            at = indptr[rows, None] + np.arange(len(way.component))
+            component[at], weight[at] = way.component, way.weight
         return Usage(indptr, component, weight)
 
 
@@ -98,6 +101,8 @@ class Fabric(Backend):
         The same with a flag on every 4 bytes.
     in_switch_efficiency : Ratio or None
         The same where the switch reduces; None for a switch that does not.
+    network_efficiency : Ratio or None
+        Share of the rate of NICs and of what joins them; None for ``efficiency``.
 
     Examples
     --------
@@ -134,6 +139,7 @@ class Fabric(Backend):
         step_ll: Seconds | None = None,
         efficiency_ll: Ratio | None = None,
         in_switch_efficiency: Ratio | None = None,
+        network_efficiency: Ratio | None = None,
     ):
         _known("fidelity", fidelity, FIDELITIES)
         names = tuple(dict.fromkeys(a for way in ALGORITHMS.values() for a in way))
@@ -149,13 +155,16 @@ class Fabric(Backend):
                 each = step if each is None else each
                 reach = efficiency * PAYLOAD[name] if reach is None else reach
                 self.protocols[name] = Protocol(start, each, reach)
+        self.network_efficiency = network_efficiency
         self.fidelity, self.in_switch_efficiency = fidelity, in_switch_efficiency
         self.source = f"model:fabric {fidelity} launch={launch:.4g} s efficiency={efficiency:.3g}"
         self._ways: dict[tuple[str, Members], list[Way]] = {}
+        self._stretches: dict[tuple[str, float], Floats] = {}
 
     def open(self, system: System) -> None:
         """Forget what was laid on another system."""
         self._ways.clear()
+        self._stretches.clear()
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
         """Times of sends (of their bytes), recvs (none: they end with the send) and collectives."""
@@ -189,10 +198,10 @@ class Fabric(Backend):
             possible = a.name in self.algorithms and a.usable(len(members))
             if a.in_switch and (self.in_switch_efficiency is None or not together):
                 possible = False
-            if a.nested and not _even(members, system):
+            if a.nested and not even(members, system):
                 possible = False
             if possible:
-                found += self._protocols(load(a, members, system))
+                found += self._protocols(load(a, members, system), system)
         if not found:
             raise BackendError(
                 f"fabric: no algorithm of {list(self.algorithms)} does {collective} for "
@@ -200,17 +209,33 @@ class Fabric(Backend):
             )
         return found
 
-    def _protocols(self, laid: Load) -> list[Way]:
+    def _protocols(self, laid: Load, system: System) -> list[Way]:
         """One algorithm with every protocol; in the switch only the simple one."""
         if laid.algorithm.in_switch and self.in_switch_efficiency is not None:
             own = self.protocols["simple"]._replace(efficiency=self.in_switch_efficiency)
             protocols = {"simple": own}
         else:
             protocols = self.protocols
-        return [
-            Way(laid, name, p.launch + laid.latency + laid.steps * p.step, 1 / p.efficiency)
-            for name, p in protocols.items()
-        ]
+        return [self._way(laid, n, p.launch, p, system) for n, p in protocols.items()]
+
+    def _way(
+        self, laid: Load, name: str, launch: Seconds, protocol: Protocol, system: System
+    ) -> Way:
+        stretch = self._stretch(name, protocol.efficiency, system)
+        component = np.array(list(laid.uses), np.int32)
+        weight = np.array(list(laid.uses.values())) * stretch[component]
+        fixed = launch + laid.latency + laid.steps * protocol.step
+        return Way(laid, name, fixed, laid.per_byte(system, stretch), component, weight)
+
+    def _stretch(self, protocol: str, efficiency: Ratio, system: System) -> Floats:
+        """(components,) bytes for which a byte occupies each."""
+        key = (protocol, efficiency)
+        if key not in self._stretches:
+            found = np.full(len(system.components), 1 / efficiency)
+            if self.network_efficiency is not None:
+                found[wires(system)] = 1 / (self.network_efficiency * PAYLOAD[protocol])
+            self._stretches[key] = found
+        return self._stretches[key]
 
     def _answer(
         self,
@@ -226,7 +251,7 @@ class Fabric(Backend):
             return
         size = _sizes(name, ops, rows)
         ways = [self._send(members, system)] if name == "send" else self.ways(name, members, system)
-        seconds = np.array([w.fixed + size * _beta(w, system) for w in ways])
+        seconds = np.array([w.fixed + size * w.beta for w in ways])
         best = np.argmin(seconds, axis=0)
         for k in np.unique(best).tolist():
             mine, way = best == k, ways[k]
@@ -242,9 +267,8 @@ class Fabric(Backend):
         """From the first member to the second: one step of the simple protocol."""
         a, b = members[0], members[-1]
         uses = dict.fromkeys(route(a, b, system), 1.0) if a != b else {}
-        simple = self.protocols["simple"]
         once = Load(ALGORITHMS["broadcast"]["chain"], 1, hop(a, b, system), uses)
-        return Way(once, "simple", once.latency + simple.step, 1 / simple.efficiency)
+        return self._way(once, "simple", 0.0, self.protocols["simple"], system)
 
 
 def _known(what: str, value: str, allowed: tuple[str, ...]) -> None:
@@ -274,14 +298,3 @@ def _sizes(name: str, ops: Ops, rows: NDArray[np.int64]) -> Floats:
     if np.isnan(ops.bytes[rows]).any():
         require(ops, "bytes")
     return ops.bytes[rows]
-
-
-def _even(members: Members, system: System) -> bool:
-    """Whether the group fills several nodes with equally many members."""
-    counts = Counter(node(m, system) for m in members)
-    return len(counts) > 1 and len(set(counts.values())) == 1
-
-
-def _beta(way: Way, system: System) -> float:
-    """Seconds a byte when alone."""
-    return way.load.per_byte(system) * way.stretch

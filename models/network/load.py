@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...sim.errors import BackendError
 from ...sim.system import System
@@ -33,9 +35,15 @@ class Load:
     latency: Seconds
     uses: dict[int, float]
 
-    def per_byte(self, system: System) -> float:
+    def per_byte(self, system: System, stretch: NDArray[np.float64] | None = None) -> float:
         """Seconds a byte of S, set by the busiest component.
 
+        Parameters
+        ----------
+        stretch : (components,) bytes for which a byte occupies each; None for one
+
+        Examples
+        --------
         >>> from .algorithms import ALGORITHMS
         >>> from .link import Link
         >>> from .switch import Switch, star
@@ -44,9 +52,12 @@ class Load:
         >>> load(ALGORITHMS["all-reduce"]["ring"], (0, 1, 2, 3), system).per_byte(system)
         1.5e-09
         """
-        rates = [system.components[c].rate or 0.0 for c in self.uses]
-        return max((w / r if r else np.inf for w, r in zip(self.uses.values(), rates, strict=True)),
-                   default=0.0)  # fmt: skip
+        found = 0.0
+        for c, weight in self.uses.items():
+            rate = system.components[c].rate or 0.0
+            weight *= 1.0 if stretch is None else float(stretch[c])
+            found = max(found, weight / rate if rate else np.inf)
+        return found
 
 
 def load(algorithm: Algorithm, members: Members, system: System) -> Load:
@@ -106,6 +117,33 @@ def route(a: int, b: int, system: System) -> tuple[int, ...]:
 def node(gpu: int, system: System) -> str:
     """The machine that a GPU is in: its name up to the last dot."""
     return system.components[gpu].name.rpartition(".")[0]
+
+
+def wires(system: System) -> NDArray[np.bool_]:
+    """Which components are between machines, NICs included.
+
+    >>> from .nic import Nic
+    >>> from .topology import Node, cluster
+    >>> system = cluster(2, Node(gpus=1, nics=1, nic=Nic(bandwidth=1e9, latency=0)))
+    >>> [c.name for c, wire in zip(system.components, wires(system)) if wire and c.rate]
+    ['node0.nic0.tx', 'node0.nic0.rx', 'node1.nic0.tx', 'node1.nic0.rx']
+    """
+    machines = {g.partition(".")[0] for g in system.gpus}
+    inside = [c.name.partition(".")[0] in machines for c in system.components]
+    nic = [c.kind == "nic" for c in system.components]
+    return np.asarray(np.array(nic) | ~np.array(inside))
+
+
+def even(members: Members, system: System) -> bool:
+    """Whether a group fills several nodes with equally many members.
+
+    >>> from ...sim.system import Component
+    >>> gpus = [Component(f"node{i}.gpu{j}", "gpu", slots=1) for i in range(2) for j in range(2)]
+    >>> even((0, 1, 2, 3), System(tuple(gpus))), even((0, 1, 2), System(tuple(gpus)))
+    (True, False)
+    """
+    counts = Counter(node(m, system) for m in members)
+    return len(counts) > 1 and len(set(counts.values())) == 1
 
 
 def channels(members: Members, system: System) -> list[Members]:

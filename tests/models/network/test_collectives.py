@@ -174,6 +174,17 @@ def test_between_nodes_a_ring_uses_every_nic_evenly():
     assert nics == pytest.approx([1.75 / 4] * 16)
 
 
+def test_links_and_network_are_reached_to_shares_of_their_own():
+    system = nodes(2, 4)
+    fabric = Fabric(algorithms="ring", efficiency=0.5, network_efficiency=0.8)
+    timing = fabric.timing(asked_gpus(system, 8, 1e9))
+    load = dict(zip(timing.usage.component.tolist(), timing.usage.weight.tolist(), strict=True))
+    plain = Fabric(algorithms="ring").timing(asked_gpus(system, 8, 1e9))
+    for c, weight in zip(plain.usage.component.tolist(), plain.usage.weight.tolist(), strict=True):
+        share = 0.8 if system.components[c].kind == "nic" else 0.5
+        assert load[c] == pytest.approx(weight / share)
+
+
 def test_one_nic_for_all_gpus_carries_all_channels():
     system = nodes(2, 4, nics=1)
     timing = Fabric(algorithms="ring").timing(asked_gpus(system, 8, 1e9))
