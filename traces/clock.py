@@ -23,10 +23,19 @@ SLACK = 1e-3  # s: how far the ends of one collective may lie apart once clocks 
 
 
 class Offsets(NamedTuple):
-    """What is added to the times of each part, ticks; and what was done, in words."""
+    """What is added to the times of each part.
+
+    Parameters
+    ----------
+    ticks : one for each part
+    note : what was done, in words
+    proven : whether all members of every collective are in it at one instant; then dependencies
+        go forward in time, and cannot form a cycle
+    """
 
     ticks: Rows
     note: str
+    proven: bool
 
 
 def offsets(parts: Sequence[Part], matches: Sequence[Match]) -> Offsets:
@@ -39,8 +48,9 @@ def offsets(parts: Sequence[Part], matches: Sequence[Match]) -> Offsets:
     """
     nothing = np.zeros(len(parts), np.int64)
     wide = [m for m in matches if len(m.members) > 1 and m.members[0][1].name in TOGETHER]
+    proven = all(len(m.members) == 1 or m.members[0][1].name in TOGETHER for m in matches)
     if not wide or _worst(parts, wide, nothing)[0] <= 0:
-        return Offsets(nothing, "as recorded")
+        return Offsets(nothing, "as recorded", proven)
     shift = _by_ends(parts, wide)
     slack = int(SLACK * parts[0].view.trace.resolution)
     apart, m = _worst(parts, wide, shift)
@@ -54,7 +64,8 @@ def offsets(parts: Sequence[Part], matches: Sequence[Match]) -> Offsets:
             "of different runs or of drifting clocks, record them together"
         )
     largest = np.abs(shift).max() / parts[0].view.trace.resolution
-    return Offsets(shift, f"shifted by up to {largest:.3g} s so that collectives end together")
+    note = f"shifted by up to {largest:.3g} s so that collectives end together"
+    return Offsets(shift, note, proven and apart <= 0)
 
 
 def _worst(

@@ -19,6 +19,7 @@ from ..sim.errors import TraceError
 from ..sim.graph import Explicit, Graph, Places
 from ..sim.ops import Kind, Ops
 from .clock import Offsets, offsets
+from .cycle import refuse_cycles
 from .describe import Texts, labels, signatures
 from .match import Match, match
 from .part import NEVER, Part, part
@@ -89,6 +90,9 @@ class _Join:
             int(p.steps.start[0]) + o for p, o in zip(self.parts, self.clock.ticks, strict=True)
         )
         ops, texts = self._ops(kept, lasts)
+        if not self.clock.proven:
+            op_of = np.concatenate([np.arange(len(kept)), places.op])
+            refuse_cycles(self._name(), ops, row_of[source], op_of[place_of[target]])
         release = self._releases(zero)[kept] / self.trace.resolution
         block = Explicit(
             ops,

@@ -88,12 +88,12 @@ def findings(view: View, steps: Steps) -> Findings:
     threads = handovers(view)
     work = work._replace(end=network.end)
     streams = stream_waits(view, work, order, is_collective(view, work))
-    marks = _marks(view, work, threads, steps)
     waits = Waits(
         *(np.concatenate(c) for c in zip(host.waits, network.waits, threads.waits, strict=True))
     )
     rows = np.flatnonzero(view.on_host)
     tree = nest(rows, view.lines[rows], view.start[rows], view.end[rows])
+    marks = _marks(view, work, threads, steps, tree)
     operator, call = (view.kind[tree.row] == k for k in (Event.OP, Event.RUNTIME))
     shown = visible(tree, operator, call)
     computing = _computing(view, tree)
@@ -103,12 +103,24 @@ def findings(view: View, steps: Steps) -> Findings:
     )
 
 
-def _marks(view: View, work: Launched, threads: Handovers, steps: Steps) -> Marks:
-    """Launches, hand-overs, and the borders of steps on every thread."""
-    borders = np.concatenate([steps.start, steps.end])
+def _marks(view: View, work: Launched, threads: Handovers, steps: Steps, tree: Nest) -> Marks:
+    """Launches, hand-overs, borders of named ranges, and those of steps on every thread."""
+    borders = np.concatenate([steps.start, steps.end])[: None if steps.marked else 0]
     lines = np.repeat(np.arange(view.hosts), len(borders))
-    parts = (work.marks(view), threads.marks, Marks(lines, np.tile(borders, view.hosts)))
+    at_steps = Marks(lines, np.tile(borders, view.hosts))
+    parts = (work.marks(view), threads.marks, at_steps, _ranges(view, tree))
     return Marks(*(np.concatenate(c) for c in zip(*parts, strict=True)))
+
+
+def _ranges(view: View, tree: Nest) -> Marks:
+    """Where the outermost named ranges (data loading, the optimizer's step) begin and end."""
+    named = view.kind[tree.row] == Event.ANNOTATION
+    within = np.zeros(len(named), np.bool_)
+    for level in tree.levels():
+        p = tree.parent[level]
+        within[level] = within[p] | named[p]
+    rows = np.flatnonzero(named & ~within)
+    return Marks(np.tile(tree.line[rows], 2), np.concatenate([tree.start[rows], tree.end[rows]]))
 
 
 def _computing(view: View, tree: Nest) -> NDArray[np.bool_]:

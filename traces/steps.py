@@ -25,12 +25,14 @@ class Steps(NamedTuple):
     number : as recorded; 0 where steps were not marked
     start, end : (k,) ticks
     recorded : (k,) ticks; what the profiler says each lasted
+    marked : whether the trace says where steps begin
     """
 
     number: tuple[int, ...]
     start: Rows
     end: Rows
     recorded: Rows
+    marked: bool = True
 
     def of(self, time: Rows) -> Rows:
         """(n,) Position of the step at each instant; -1 outside."""
@@ -55,7 +57,8 @@ class Steps(NamedTuple):
                 f"{place}: has no step {min(missing)}; it has {', '.join(map(str, self.number))}"
             )
         k = [i for i, n in enumerate(self.number) if n in wanted]
-        return Steps(tuple(self.number[i] for i in k), *(c[k] for c in self[1:]))
+        number = tuple(self.number[i] for i in k)
+        return Steps(number, self.start[k], self.end[k], self.recorded[k], self.marked)
 
 
 def steps(view: View) -> Steps:
@@ -64,7 +67,8 @@ def steps(view: View) -> Steps:
     if not len(rows):
         work = view.lines >= 0
         low, high = view.start[work].min(initial=2**62), view.end[work].max(initial=0)
-        return Steps((0,), *(np.array([v], np.int64) for v in (low, high + 1, high - low)))
+        once = (np.array([v], np.int64) for v in (low, high + 1, high - low))
+        return Steps((0,), *once, marked=False)
     found: dict[int, int] = {}
     for row in rows[np.argsort(view.start[rows], kind="stable")].tolist():
         mark = STEP.match(view.text(row))

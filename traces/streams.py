@@ -154,14 +154,14 @@ class _Reader:
     def _by_evidence(self, k: int, ended: dict[int, int]) -> int:
         """The work that released this one, if its start has no other explanation."""
         work = self.work
-        before = int(work.end[self.previous[k]]) if self.previous[k] >= 0 else -1
         latest = max(ended.values(), key=lambda j: int(work.end[j]), default=-1)
         if latest < 0:
             return -1
-        end = int(work.end[latest])
         begins = int(work.start[k])
-        alone = end > before and end > int(work.point[k])
-        return latest if alone and begins - end <= self.near else -1
+        before = int(work.end[self.previous[k]]) if self.previous[k] >= 0 else 0
+        launched = int(self.view.start[work.call[k]]) + work.latency
+        explained = begins - max(before, launched) <= self.near
+        return -1 if explained or begins - int(work.end[latest]) > self.near else latest
 
     def _by_order(self, k: int, call: int, ended: dict[int, int]) -> int:
         thread, when = int(self.view.lines[call]), int(self.view.start[call])
