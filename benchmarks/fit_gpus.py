@@ -15,7 +15,6 @@ import os
 from pathlib import Path
 
 import numpy as np
-
 from foretrace.models.fit import Errors, fit, held_out
 
 DATA = Path(os.environ.get("FORETRACE_DATA", Path(__file__).parents[2] / "shared" / "data"))
