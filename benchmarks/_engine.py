@@ -23,7 +23,9 @@ class Durations(Backend):
 def machine_of(ranks: int, slots: int | None) -> System:
     """One GPU a rank; without slots the order of a stream is its program's, fixed."""
     gpus = tuple(Component(f"node{i}.gpu0", "gpu", slots=slots) for i in range(ranks))
-    return System(gpus, tuple(g.name for g in gpus))
+    return System(
+        (*gpus, Component("fabric", "fabric")), tuple(g.name for g in gpus), fabric="fabric"
+    )
 
 
 def simulation_of(ranks: int, slots: int | None) -> Simulation:
@@ -35,19 +37,20 @@ def lowered(simulation: Simulation, graph: Graph) -> Lowered:
     return Session(simulation, None).lower(graph)[2]
 
 
-def run(simulation: Simulation, graph: Lowered) -> Columns:
-    """One run of the engine."""
+def run(simulation: Simulation, graph: Lowered, ahead: bool = True) -> Columns:
+    """One run of the engine; ``ahead`` lets it leave the queue out where the order is fixed."""
     session = Session(simulation, None)
+    session.machine.runs_ahead = ahead
     session.machine.submit(graph)
     session.machine.run(None)
     return session.machine.columns()
 
 
-def runner(simulation: Simulation, graph: Graph) -> Callable[[], Columns]:
+def runner(simulation: Simulation, graph: Graph, ahead: bool = True) -> Callable[[], Columns]:
     """The engine's part of a run, compiled and tried once."""
     integers = lowered(simulation, graph)
-    run(simulation, integers)
-    return lambda: run(simulation, integers)
+    run(simulation, integers, ahead)
+    return lambda: run(simulation, integers, ahead)
 
 
 def makespan(columns: Columns) -> int:

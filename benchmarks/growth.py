@@ -12,17 +12,17 @@ from _wdag import Wdag
 RANKS = 1000
 
 
-def cost(ops: int, slots: int | None) -> tuple[int, float]:
+def cost(ops: int, ahead: bool) -> tuple[int, float]:
     """Ops, and CPU seconds of the fastest of three runs."""
     dag = Wdag(RANKS, max(2, ops // (RANKS * 10)))
-    go = runner(simulation_of(RANKS, slots), dag.graph())
+    go = runner(simulation_of(RANKS, 1), dag.graph(), ahead)
     return len(dag), min(cpu(go) for _ in range(3))
 
 
 def main(largest: int = 10_000_000) -> None:
     sizes = [largest // 100, largest // 10, largest]
-    static = [cost(n, None) for n in sizes]
-    queued = [cost(n, 1) for n in sizes]
+    static = [cost(n, ahead=True) for n in sizes]
+    queued = [cost(n, ahead=False) for n in sizes]
     report(
         "growth",
         {

@@ -3,6 +3,7 @@
 Usage: python benchmarks/memory.py [ops]          (Linux: reads and resets this process's peak)
 """
 
+import ctypes
 import sys
 from pathlib import Path
 
@@ -27,22 +28,23 @@ def nbytes(table: object) -> int:
     return sum(getattr(column, "nbytes", 0) for column in vars(table).values())
 
 
-def state(ops: int, slots: int | None) -> tuple[int, float, float]:
+def state(ops: int, ahead: bool) -> tuple[int, float, float]:
     """Ops, bytes an op that a run needs beyond graph and columns, bytes an op of the columns."""
     dag = Wdag(RANKS, max(2, ops // (RANKS * 10)))
-    simulation = simulation_of(RANKS, slots)
-    run(simulation, lowered(simulation, Wdag(16, 2).graph()))  # compiled code is no state
+    simulation = simulation_of(RANKS, 1)
+    run(simulation, lowered(simulation, Wdag(16, 2).graph()), ahead)  # compiled code is no state
     integers = lowered(simulation, dag.graph())
+    ctypes.CDLL(None).malloc_trim(0)  # what was freed must not hide what is taken
     before = resident("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")  # the peak starts here
-    columns = run(simulation, integers)
+    columns = run(simulation, integers, ahead)
     peak, n = resident("VmHWM"), len(dag)
     return n, (peak - before - nbytes(columns)) / n, nbytes(columns) / n
 
 
 def main(ops: int = 4_000_000) -> None:
-    n, static, kept = state(ops, None)
-    _, queued, _ = state(ops, 1)
+    n, static, kept = state(ops, ahead=True)
+    _, queued, _ = state(ops, ahead=False)
     table = nbytes(Ops.of(rank=[0] * 1000)) / 1000
     report(
         "memory",

@@ -13,12 +13,12 @@ from _wdag import Peer, Wdag
 def main(ranks: int = 1000, ops: int = 1000) -> None:
     dag = Wdag(ranks, ops // 10)
     graph = dag.graph()
-    static = runner(simulation_of(ranks, None), graph)
-    queued = runner(simulation_of(ranks, 1), graph)
+    static = runner(simulation_of(ranks, 1), graph)
+    queued = runner(simulation_of(ranks, 1), graph, ahead=False)
     ends = {makespan(static()), makespan(queued()), Peer(dag).run()}
     if len(ends) != 1:
         sys.exit(f"the three programs end at different ticks: {sorted(ends)}")
-    whole = simulation_of(ranks, None)
+    whole = simulation_of(ranks, 1)
     spent = side_by_side(
         3,
         simpy=lambda: Peer(dag).run(),
