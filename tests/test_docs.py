@@ -79,3 +79,11 @@ def test_pages_that_the_code_names_exist():
         if not (ROOT / page).is_file()
     }
     assert named == set()
+
+
+def test_the_page_of_definitions_is_what_the_metrics_say():
+    from foretrace.scenarios.metrics import METRICS
+
+    page = (ROOT / "docs" / "definitions.md").read_text()
+    rows = [f"| `{m.name}` | {m.unit or 1} | {m.definition} |" for m in METRICS.values()]
+    assert [row for row in rows if row not in page] == []
