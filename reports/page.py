@@ -33,7 +33,7 @@ def write_report(
     ----------
     summary : as in ``summary.json``
     results : the run of each variant
-    run : ``resolved`` (text of the resolved scenario), ``command``, ``run`` (its name)
+    run : ``resolved`` (text of the resolved scenario), ``command``, ``run`` (its name), ``title``
     """
     path.write_text(page(summary, results, run), encoding="utf-8")
 
@@ -50,7 +50,6 @@ def page(summary: Mapping[str, Any], results: Mapping[str, Result], run: Mapping
     chart, note = _timeline(results[base])
     return template.render(
         style=jinja2.utils.markupsafe.Markup((folder / "report.css").read_text(encoding="utf-8")),
-        title=summary["name"],
         question=summary["question"],
         answer=sentences(summary),
         lead=min(LEAD, len(points)),
@@ -70,7 +69,7 @@ def page(summary: Mapping[str, Any], results: Mapping[str, Result], run: Mapping
         values=_values(summary["provenance"]["values"]),
         metrics=_metrics(points),
         data=_embedded(summary),
-        **run,
+        **{**run, "title": run.get("title") or summary["name"]},
     )
 
 

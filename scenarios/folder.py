@@ -123,7 +123,8 @@ def _fill(folder: Path, study: Study, name: str, started: float, command: str) -
     write_json(folder / "summary.json", summary)
     left_out = _tables(folder, study)
     write_timeline(folder / "timeline.pftrace", study.results)
-    files = {"resolved": resolved, "command": command, "run": name}
+    title = scenario.report.title
+    files = {"resolved": resolved, "command": command, "run": name, "title": title}
     write_report(folder / "report.html", summary, study.results, files)
     write_json(folder / "manifest.json", manifest(scenario, name, started, command, left_out))
 

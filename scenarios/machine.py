@@ -20,6 +20,7 @@ from ..sim.sensitivity import Altered
 from ..sim.system import Component, System
 from .binding import Binding, matching
 from .parts import Part
+from .problems import nearest
 from .scenario import Scenario
 from .sections.cluster import Cluster
 
@@ -137,6 +138,7 @@ def backends(scenario: Scenario, made: System) -> dict[str, Backend]:
     ScenarioError
         The GPU is not the one of the recording, and nobody says how to predict it.
     """
+    _all_meant(scenario, made)
     bound: dict[str, Backend] = {}
     shared: dict[int, Backend] = {}
     given = scenario.backends
@@ -148,6 +150,19 @@ def backends(scenario: Scenario, made: System) -> dict[str, Backend]:
         elif (known := defaults.of(part)) is not None:
             bound[part.name] = known
     return _slowed(bound, scenario.cluster, made)
+
+
+def _all_meant(scenario: Scenario, made: System) -> None:
+    """Refuse a name or glob that means no component."""
+    tables = {"backends": scenario.backends, "cluster.override": scenario.cluster.override}
+    for path, table in tables.items():
+        for glob in table:
+            if not made.match(glob):
+                names = [c.name for c in made.components]
+                where = scenario.place(f"{path}.{glob}")
+                raise ScenarioError(
+                    f"{where}{path}: no component is named '{glob}'{nearest(glob, names)}"
+                )
 
 
 def _answerer(binding: Binding, scenario: Scenario, part: Component) -> Backend:

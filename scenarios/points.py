@@ -15,11 +15,15 @@ from ..models.compute.recorded import Recorded
 from ..sim.backend import Backend
 from ..sim.graph import Graph
 from ..sim.metrics import Samples, measure
+from ..sim.place import place
 from ..sim.process import Process, Running, Steps
 from ..sim.result import Result
 from ..sim.simulation import Simulation
 from .machine import backends, failures, system
+from .price import cost_per_million_tokens, price
+from .problems import InvalidScenarioError
 from .scenario import Scenario
+from .unanswered import unanswered
 from .workloads import build
 
 log = logging.getLogger(__name__)
@@ -103,15 +107,33 @@ def point(scenario: Scenario, graph: Graph | None = None) -> Point:
     graph : Graph or None
         Its workload, where it was built before.
     """
+    refuse(scenario)
     made = system(scenario)
     simulation = Simulation(
         made, backends(scenario, made), engine=scenario.run.engine, seed=scenario.run.seed
     )
-    return Point(scenario, build(scenario) if graph is None else graph, simulation)
+    graph = build(scenario) if graph is None else graph
+    if scenario.placement.ranks is not None:
+        graph = place(graph, made, scenario.placement.ranks)
+    return Point(scenario, graph, simulation)
+
+
+def refuse(scenario: Scenario) -> None:
+    """Refuse what nothing here simulates.
+
+    Raises
+    ------
+    InvalidScenarioError
+        Every such setting, of all variants.
+    """
+    found = [p for p in unanswered(scenario) if p.severity == "error"]
+    if found:
+        raise InvalidScenarioError(found)
 
 
 def points(scenario: Scenario) -> list[Point]:
     """Every variant; those with the same workload share its graph."""
+    refuse(scenario)
     graphs: dict[str, Graph] = {}
     found = []
     for variant in scenario.variants():
@@ -173,6 +195,11 @@ def _extended(samples: dict[str, Samples], point: Point) -> dict[str, Samples]:
     if tokens is not None:
         grown = _growth(point)
         samples["tokens_per_second"] = tokens * grown / samples["iteration_time"]
+        rate = price(point.scenario)
+        if rate is not None:
+            mean = float(samples["iteration_time"].mean())
+            cost = cost_per_million_tokens(rate, mean, tokens * grown)
+            samples["cost_per_million_tokens"] = np.array([cost])
     peak = point.graph.facts.get("memory_peak")
     if isinstance(peak, int | float) and peak > 0:
         samples["gpu.memory.peak"] = np.array([float(peak)])

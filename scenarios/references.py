@@ -11,7 +11,7 @@ from .problems import Problem, nearest
 from .tree import Node, Path, find
 
 PARTS = ("gpu", "nic", "cxl", "host", "memory")
-PRICED = (*PARTS, "node", "switch", "link")
+PRICED = (*PARTS, "node")
 
 
 def broken(tree: Node, catalog: Catalog) -> Iterator[Problem]:

@@ -7,11 +7,12 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ..sim.errors import ScenarioError
-from .problems import Problem, nearest
-from .tree import Plain, Source
+from .problems import Problem, Spot, nearest
+from .tree import Plain, Source, made, merge, plain
 
 if TYPE_CHECKING:
     from .binding import Binding
@@ -160,7 +161,14 @@ class Scenario:
         if not kept:
             known = [o.variant for o in self.others]
             raise ScenarioError(f"no variant named '{variant}'{nearest(variant, known)}")
-        return replace(self, others=kept)
+        told = self.resolved()
+        told["what_if"] = [flattened(told["what_if"], variant)]
+        return replace(self, plain=told, others=kept)
+
+    def place(self, path: str) -> str:
+        """Where something is said, as the beginning of a message; "" for nowhere."""
+        places = (o.where for p, o in self.origins.items() if p.startswith(path) and o.where)
+        return "".join(f"{where}: " for where in islice(places, 1))
 
     def resolved(self) -> Plain:
         """All of it as plain values, ready for YAML: loads again to the same scenario.
@@ -184,6 +192,20 @@ class Scenario:
     def settings(self) -> dict[str, Any]:
         """Every checked value in SI, by dotted path; for tables."""
         return flat(self.model)
+
+
+def flattened(entries: list[Plain], name: str) -> Plain:
+    """One entry of ``what_if`` with all that it uses written into it.
+
+    >>> a, b = {"name": "a", "set": {"x": 1, "y": 1}}, {"name": "b", "use": ["a"], "set": {"x": 2}}
+    >>> flattened([a, b], "b")
+    {'name': 'b', 'set': {'x': 2, 'y': 1}}
+    """
+    entry = next(e for e in entries if e["name"] == name)
+    own = made({k: v for k, v in entry.items() if k != "use"}, Spot(""), "")
+    for other in reversed(entry.get("use", ())):
+        own = merge(made(flattened(entries, other), Spot(""), ""), own)
+    return plain(own)
 
 
 def flat(value: Any, path: str = "") -> dict[str, Any]:

@@ -27,9 +27,9 @@ from pydantic_core import PydanticCustomError
 
 T = TypeVar("T")
 REQUIRED: Any = ...
-ORDER = (  # of a file, of lists in messages
-    *("head", "workload", "cluster", "backends", "placement", "cost", "what_if", "expect"),
-    *("run", "report", "catalog"),
+ORDER = (  # of a file, of lists in messages; other keys follow
+    *("foretrace", "name", "question", "extends", "workload", "cluster", "backends"),
+    *("placement", "cost", "what_if", "expect", "run", "report", "catalog"),
 )
 Many = Annotated[tuple[T, ...], Field(strict=False)]
 """A list in the file, a tuple in Python."""
@@ -141,7 +141,8 @@ def root() -> type[Section]:
     """The model of a whole scenario, of the sections registered by now."""
     _import_sections()
     fields: dict[str, Any] = {}
-    for key, entry in SECTIONS.items():
+    for key in (*(k for k in ORDER if k in SECTIONS), *(k for k in SECTIONS if k not in ORDER)):
+        entry = SECTIONS[key]
         made = entry.annotation() if isfunction(entry.annotation) else entry.annotation
         annotation = made | None if entry.default is None else made
         fields[key] = (annotation, Field(entry.default, description=entry.help or None))
@@ -150,14 +151,13 @@ def root() -> type[Section]:
 
 @cache
 def _import_sections() -> None:
-    """Run every registration: ours in the order of a file, then those of installed packages."""
+    """Run every registration, ours and those of installed packages."""
     from importlib.metadata import entry_points
 
     from . import sections
 
-    found = {module.name: None for module in pkgutil.iter_modules(sections.__path__)}
-    for name in (*(n for n in ORDER if n in found), *(n for n in found if n not in ORDER)):
-        importlib.import_module(f"{sections.__name__}.{name}")
+    for module in pkgutil.iter_modules(sections.__path__):
+        importlib.import_module(f"{sections.__name__}.{module.name}")
     for point in entry_points(group="foretrace.sections"):
         point.load()
 

@@ -55,7 +55,7 @@ def from_trace(scenario: Scenario) -> Graph:
         The trace cannot be used for what is asked.
     """
     said: Any = scenario.workload
-    trace = open_trace(said.trace, said.ranks)
+    trace = open_trace(said.trace, said.ranks, said.format)
     graph = trace.graph(missing_ranks=said.missing_ranks, serialise=said.serialise)
     if said.scale_to is None:
         return graph
@@ -80,7 +80,7 @@ def _resized(graph: Graph, said: Any) -> Graph:
     return scale(graph, was, wanted.data)
 
 
-def open_trace(name: str, ranks: tuple[int, ...] | None = None) -> Trace:
+def open_trace(name: str, ranks: tuple[int, ...] | None = None, form: str | None = None) -> Trace:
     """Read a trace: bundled (``foretrace:ddp-resnet50``), native, or Kineto files by glob.
 
     Raises
@@ -96,7 +96,12 @@ def open_trace(name: str, ranks: tuple[int, ...] | None = None) -> Trace:
             f"workload.trace: no file fits '{name}'; correct the path, or take a bundled trace: "
             f"{', '.join(bundled_traces())}"
         )
-    trace = native.read(files[0]) if (files[0] / MANIFEST).is_file() else kineto.read(files)
+    found = "native" if (files[0] / MANIFEST).is_file() else "kineto"
+    if form not in (None, found):
+        raise ScenarioError(
+            f"workload.format: '{name}' is {found}, not {form}; leave the format out"
+        )
+    trace = native.read(files[0]) if found == "native" else kineto.read(files)
     return trace if ranks is None else trace.only(ranks)
 
 

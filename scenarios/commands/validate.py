@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -25,6 +26,7 @@ def validate(
     from ..loader import load
     from ..problems import InvalidScenarioError, Problem, rendered
     from ..resolve import resolved_yaml
+    from ..unanswered import unanswered
 
     problems: list[Problem] = []
     for file in files:
@@ -33,10 +35,14 @@ def validate(
         except InvalidScenarioError as error:
             problems += error.problems
             continue
-        problems += scenario.warnings
+        found = [
+            *scenario.warnings,
+            *(replace(p, severity="warning") for p in unanswered(scenario)),
+        ]
+        problems += found
         if resolved:
             typer.echo(resolved_yaml(scenario.resolved(), scenario.origins))
-        elif not json and not scenario.warnings:
+        elif not json and not found:
             typer.echo(f"ok    {file}")
     if json:
         print_json({"problems": [p.facts() for p in problems]})

@@ -92,3 +92,16 @@ def test_the_yaml_says_who_decided_each_value(scenario):
     assert "  replicas: 9 # --set --set:1:14" in lines
     assert "  engine: core # default" in lines
     assert plain(parse("\n".join(lines)))["run"]["replicas"] == 9
+
+
+def test_one_variant_alone_resolves_to_itself(scenario):
+    s = scenario()
+    both = s.only("both")
+    assert [v.variant for v in both.variants()] == ["base", "both"]
+    again = loads(json.dumps(both.resolved()))
+    assert [v.variant for v in again.variants()] == ["base", "both"]
+    before, after = (without_catalog(v) for v in (s.variants()[3], again.variants()[1]))
+    assert {k: v for k, v in before.items() if not k.startswith("what_if")} == {
+        k: v for k, v in after.items() if not k.startswith("what_if")
+    }
+    assert both.digest() == again.digest() != s.digest()
