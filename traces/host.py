@@ -52,6 +52,8 @@ class Pieces(NamedTuple):
 
     def at(self, marks: Marks) -> Rows:
         """(m,) The last piece that ended at or before each mark; -1 for none."""
+        if not len(self.line):
+            return np.full(len(marks.line), -1, np.int64)
         key, base = _keyed(self.line, self.end, marks.line, marks.time)
         found = np.searchsorted(key, base, side="right") - 1
         same = (found >= 0) & (self.line[found] == marks.line)

@@ -107,7 +107,7 @@ def info(trace: Trace) -> Info:
     common = [n for n in found[0].number if all(n in s.number for s in found)]
     at = [found[0].number.index(n) for n in common]
     parts, refused = _parts(trace)
-    facts = _facts(trace) if parts else {}
+    facts, contradiction = _facts(trace)
     ts = trace.events["ts"]
     first = trace.processes[0]
     return Info(
@@ -121,7 +121,7 @@ def info(trace: Trace) -> Info:
         step_times=tuple(trace.seconds(found[0].recorded[at]).tolist()),
         collectives=sum(len(p.collectives) for p in parts),
         memory_peak=memory_peak(trace),
-        uses=_uses(trace, parts, refused),
+        uses=_uses(trace, parts, refused or contradiction),
         facts=facts,
         notes=trace.notes,
     )
@@ -138,12 +138,13 @@ def _parts(trace: Trace) -> tuple[list[Part], str]:
     return parts, "GPU work without launches; serialise: true keeps recorded order" * loose
 
 
-def _facts(trace: Trace) -> dict[str, object]:
+def _facts(trace: Trace) -> tuple[dict[str, object], str]:
+    """What dependencies rest on, or why there are none."""
     try:
         found = trace.graph(missing_ranks="recorded_waits", serialise=True).facts
     except TraceError as e:
-        return {"dependencies": f"none ({e})"}
-    return {k: v for k, v in found.items() if k not in ("recorded_ranks", "steps")}
+        return {}, str(e)
+    return {k: v for k, v in found.items() if k not in ("recorded_ranks", "steps")}, ""
 
 
 def _uses(trace: Trace, parts: list[Part], refused: str) -> tuple[Use, ...]:

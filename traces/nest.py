@@ -59,7 +59,8 @@ def nest(row: Rows, line: Rows, start: Rows, end: Rows) -> Nest:
     order = np.lexsort((row, -end, start, line))
     row, line, start, end = row[order], line[order], start[order], end[order]
     parent, depth, ends = _stack(line.tolist(), start.tolist(), end.tolist())
-    return Nest(row, line, start, np.array(ends), np.array(parent, np.int64), np.array(depth))
+    found = (np.array(c, np.int64) for c in (ends, parent, depth))
+    return Nest(row, line, start, *found)
 
 
 def _stack(

@@ -1,0 +1,106 @@
+"""What `trace info` says."""
+
+import pytest
+from foretrace.traces import kineto
+from foretrace.traces.info import memory_peak
+
+SAID = {
+    "Collective name": "allreduce", "dtype": "Float", "In msg nelems": 8, "Out msg nelems": 8,
+    "Process Group Name": "0", "Process Group Ranks": "[0, 1]",
+}  # fmt: skip
+NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
+
+
+def one(script, world=1, **said):
+    s = script(world=world, deviceProperties=[{"name": "A GPU"}])
+    s.step(3, 0, 1000)
+    s.op("aten::mm", 0, 1000)
+    s.launch(5, 10, 80, stream=20, name=NCCL, **said)
+    s.step(4, 1000, 3000)
+    s.op("aten::mm", 1000, 3000)
+    return s
+
+
+def test_a_trace_says_what_it_holds(script, tmp_path):
+    info = one(script, **SAID | {"Process Group Ranks": "[0]"}).read(tmp_path).info()
+    assert str(info).splitlines()[:7] == [
+        "ranks      0 of 1",
+        "device     A GPU",
+        "events     6 in 0.004 s",
+        "steps      3 to 4, median 2 ms",
+        "network    1 collectives, backend nccl",
+        "memory     peak unknown",
+        "usable for replay yes; scale_to yes; rooflines no: no shapes; record with "
+        "record_shapes=True; memory no: no memory events with totals; record with "
+        "profile_memory=True",
+    ]
+    assert info.step_times == pytest.approx((1e-3, 3e-3))
+    assert info.facts["gap_share"] == 0
+
+
+def test_replay_with_missing_ranks_says_what_to_set(script, tmp_path):
+    info = one(script, world=2, **SAID).read(tmp_path).info()
+    assert str(info.usable("replay")) == "replay yes: ranks 1 were not recorded; set missing_ranks"
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ({}, "scale_to no: no group sizes"),
+        ({**SAID, "In msg nelems": 0, "Out msg nelems": 0}, "scale_to no: no message sizes"),
+    ],
+)
+def test_scaling_needs_groups_and_sizes(script, tmp_path, said, why):
+    assert str(one(script, **said).read(tmp_path).info().usable("scale_to")) == why
+
+
+def test_scaling_needs_collectives(script, tmp_path):
+    s = script()
+    s.op("aten::mm", 0, 10)
+    assert str(s.read(tmp_path).info().usable("scale_to")) == (
+        "scale_to no: no collectives, so nothing says what ranks exchange"
+    )
+
+
+def test_a_trace_without_launches_can_only_be_serialised(script, tmp_path):
+    s = script()
+    s.add("kernel", "k", 0, 10, pid=0, tid=7, stream=7)
+    info = s.read(tmp_path).info()
+    assert str(info.usable("replay")) == (
+        "replay no: GPU work without launches; serialise: true keeps recorded order"
+    )
+
+
+def test_memory_peaks_are_by_device(script, tmp_path):
+    s = script()
+    s.op("a", 0, 10)
+    for at, kind, device, total in ((1, 1, 0, 300), (2, 1, 0, 900), (3, 1, 1, 20), (4, 0, -1, 64)):
+        e = s.add(
+            "cpu_instant_event",
+            "[memory]",
+            at,
+            0,
+            **{"Bytes": 8, "Device Type": kind, "Device Id": device, "Total Allocated": total},
+        )
+        e["ph"] = "i"
+    assert memory_peak(s.read(tmp_path)) == {"gpu0": 900, "gpu1": 20, "host": 64}
+
+
+def test_unmarked_steps_are_said_to_be_one(script, tmp_path):
+    s = script()
+    s.op("a", 0, 10)
+    assert "steps      not marked; the whole trace is one" in str(s.read(tmp_path).info())
+
+
+def test_ranks_that_do_not_match_still_have_an_info(script, tmp_path):
+    """Info reports what is wrong where a graph is refused."""
+    a, b = one(script, **SAID), one(script, **SAID)
+    b.rank = 1
+    b.document["distributedInfo"]["rank"] = 1
+    b.launch(500, 510, 80, stream=20, name=NCCL, **SAID)
+    info = kineto.read([a.write(tmp_path), b.write(tmp_path)]).info()
+    assert str(info.usable("replay")) == (
+        "replay no: rank0.json.gz: rank 0 has 1 collectives of group '0', others 2; record the "
+        "same steps on every rank"
+    )
+    assert info.facts == {}
