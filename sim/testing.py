@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import zip_longest
 from typing import Any
 from unittest.mock import patch
 
@@ -43,7 +44,8 @@ def compare(a: Outcome, b: Outcome) -> str:
         return f"error: {a.error} and {b.error}"
     for i, (x, y) in enumerate(zip(a.log, b.log, strict=False)):
         if x != y:
-            return f"entry {i} of the log: {x} and {y}"
+            item, one, two = next((k, p, q) for k, (p, q) in enumerate(zip_longest(x, y)) if p != q)
+            return f"entry {i} of the log ({x[:2]}), item {item}: {one} and {two}"
     if len(a.log) != len(b.log):
         return f"length of the log: {len(a.log)} and {len(b.log)}"
     for name, column in (a.columns or {}).items():
