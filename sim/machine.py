@@ -157,6 +157,7 @@ class Loss(NamedTuple):
 class Submitted(Protocol):
     """A graph that was handed in."""
 
+    index: int  # how many were handed in before
     first: int  # id of its row 0; row r has the id first + r
     count: int
     done: simpy.Event  # fires when every op has ended or was cancelled

@@ -67,10 +67,13 @@ class Stage(Protocol):
 
     machine: Machine
     system: System
-    scale: Mapping[str, int]
     tick: Seconds
     metrics: list[tuple[str, float, float]]
     rate_log: list[tuple[int, int, int]]
+
+    @property
+    def scale(self) -> Mapping[str, int]:
+        """K of each unit: rates of that unit are in 2^-K."""
 
     def submit(self, graph: Graph) -> Submitted:
         """Place, time and hand in a graph."""

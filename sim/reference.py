@@ -16,7 +16,7 @@ from .clock import drive
 from .deadlock import diagnose
 from .errors import GraphError, SimulationError
 from .life import HELD, Batch, Row, columns, rows_of
-from .machine import Columns, Loss, Lowered, Parts, State
+from .machine import Columns, Loss, Lowered, Parts, State, Submitted
 from .rounds import Rounds
 from .stuck import stuck
 
@@ -109,13 +109,14 @@ class ReferenceMachine(Rounds):
                 row.done.succeed(row.state.name.lower())
         return row.done
 
-    def lost(self, graph: Batch) -> simpy.Event:
+    def lost(self, graph: Submitted) -> simpy.Event:
         """Fires with the losses (list of :class:`Loss`) nobody was told of."""
-        if graph.lost is None or graph.lost.triggered:
-            graph.lost = self.env.event()
-            if graph.untold:
-                graph.lost.succeed(self._tell(graph))
-        return graph.lost
+        batch = self.batches[graph.index]
+        if batch.lost is None or batch.lost.triggered:
+            batch.lost = self.env.event()
+            if batch.untold:
+                batch.lost.succeed(self._tell(batch))
+        return batch.lost
 
     def settled(self) -> simpy.Event:
         """Fires after the next turn."""

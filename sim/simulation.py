@@ -16,7 +16,7 @@ from .draws import durations
 from .errors import GraphError
 from .graph import Graph
 from .lower import answers, lower, parts, scales
-from .machine import Answer, Lowered, Machine, Online, Parts
+from .machine import Answer, Lowered, Machine, Online, Parts, Submitted
 from .ops import Ops
 from .place import place
 from .result import Result, Run
@@ -157,7 +157,7 @@ class Session:
         )
         return graph, said, self._drawn(lowered, graph.ops, said)
 
-    def submit(self, graph: Graph) -> object:
+    def submit(self, graph: Graph) -> Submitted:
         """Hand a graph to the machine and remember it for the result."""
         placed, said, lowered = self.lower(graph)
         handle = self.machine.submit(lowered)
