@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from .jit import Int, jit
+from .jit import Int, lean
 from .wide import less
 
 KEY_HI, KEY_LO, CHILD, NEXT, BEFORE = range(5)
@@ -22,7 +22,7 @@ NONE, ABSENT = -1, -2  # no row; in no heap
 Table = NDArray[np.int64]
 
 
-@jit
+@lean
 def insert(t: Table, k: Int, heap: Int, i: Int) -> Int:
     """Row ``i``, whose key is set, enters; returns the heap.
 
@@ -39,7 +39,7 @@ def insert(t: Table, k: Int, heap: Int, i: Int) -> Int:
     return _meld(t, k, heap, i)
 
 
-@jit
+@lean
 def remove(t: Table, k: Int, heap: Int, i: Int) -> Int:
     """Row ``i`` goes; returns the heap."""
     below = _pair(t, k, t[i, k + CHILD])
@@ -56,7 +56,7 @@ def remove(t: Table, k: Int, heap: Int, i: Int) -> Int:
     return _meld(t, k, heap, below)
 
 
-@jit
+@lean
 def _meld(t: Table, k: Int, a: Int, b: Int) -> Int:
     """One heap of two."""
     if a == NONE or b == NONE:
@@ -72,7 +72,7 @@ def _meld(t: Table, k: Int, a: Int, b: Int) -> Int:
     return a
 
 
-@jit
+@lean
 def _pair(t: Table, k: Int, i: Int) -> Int:
     """One heap of a row and its next siblings: melded two by two, then all, from the last."""
     done = NONE  # pairs, linked backwards

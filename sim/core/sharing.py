@@ -9,7 +9,7 @@ looked at (:mod:`.sharing_levels`), and flows that always run at one rate are lo
 from __future__ import annotations
 
 from .heap import CHILD, KEY_HI, KEY_LO, NEXT, NONE, remove
-from .jit import Int, jit
+from .jit import Int, lean
 from .sharing_bundles import advance, attach, detach, left, schedule, touch
 from .sharing_levels import bundle_rate, queue, settle_levels
 from .sharing_state import (
@@ -61,7 +61,7 @@ __all__ = [
 ]
 
 
-@jit
+@lean
 def join(s: State, f: Int, now: Int) -> None:
     """The flow enters its work phase with its stored work left; it has a rate from `settle` on."""
     parts, flows, uses, _ = s
@@ -70,13 +70,12 @@ def join(s: State, f: Int, now: Int) -> None:
     for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
         c = uses[u, COMPONENT]
         if parts[c, FLOWS] == 1:
-            _free(s, parts[c, ONLY], now)
+            _loosen(s, parts[c, ONLY])
         parts[c, FLOWS] += 1
         parts[c, ONLY] ^= f
-    _mark_shared(s, f)
 
 
-@jit
+@lean
 def leave(s: State, f: Int, now: Int) -> None:
     """Progress is booked and the work left is stored."""
     parts, flows, uses, _ = s
@@ -88,52 +87,61 @@ def leave(s: State, f: Int, now: Int) -> None:
         parts[c, FLOWS] -= 1
         parts[c, ONLY] ^= f
         if parts[c, FLOWS] == 1:
-            _free(s, parts[c, ONLY], now)
-    _mark_shared(s, f)
+            _loosen(s, parts[c, ONLY])
 
 
-@jit
+@lean
 def set_rate(s: State, c: Int, rate: Int) -> None:
     """Change a component's rate, from the next `settle` on."""
     parts = s[0]
     parts[c, CAP] = rate
     if parts[c, SHARED]:
         queue(s, c)
-    elif parts[c, FLOWS]:
+    elif parts[c, FLOWS] == 1:
         _loosen(s, parts[c, ONLY])
 
 
-@jit
+@lean
 def settle(s: State, now: Int) -> None:
     """Once a turn, after its last round: rates are computed, flows keep their progress."""
     _, flows, _, bundles = s
-    while bundles[0, FIRST_LOOSE] != NONE:
-        f = bundles[0, FIRST_LOOSE]
-        bundles[0, FIRST_LOOSE] = flows[f, NEXT_LOOSE]
-        flows[f, LOOSE] = 0
+    first = bundles[0, FIRST_LOOSE]
+    f = first
+    while f != NONE:
         if flows[f, BUNDLE]:
             detach(s, f, now)
+        f = flows[f, NEXT_LOOSE]
+    f = first
+    while f != NONE:
+        _mark_shared(s, f)
+        f = flows[f, NEXT_LOOSE]
+    f = first
+    while f != NONE:
+        flows[f, LOOSE] = 0
         if flows[f, IN_FLIGHT]:
             attach(s, f, now)
+        f = flows[f, NEXT_LOOSE]
+    bundles[0, FIRST_LOOSE] = NONE
     settle_levels(s)
-    while bundles[0, FIRST_TOUCHED]:
-        b = bundles[0, FIRST_TOUCHED]
-        bundles[0, FIRST_TOUCHED] = bundles[b, NEXT_TOUCHED]
+    b = bundles[0, FIRST_TOUCHED]
+    bundles[0, FIRST_TOUCHED] = 0
+    while b:
         bundles[b, TOUCHED] = 0
         if bundles[b, SIZE]:
             advance(bundles, b, now)
             bundles[b, RATE] = bundle_rate(s, b)
             schedule(s, b, now)
+        b = bundles[b, NEXT_TOUCHED]
 
 
-@jit
+@lean
 def due(s: State) -> Int:
     """The tick of the earliest completion; the last of int64 when there is none in range."""
     b = s[3][0, FIRST_DUE]
     return OPEN if b == NONE else s[3][b, DUE + KEY_HI]
 
 
-@jit
+@lean
 def take_due(s: State, now: Int, out: Array) -> Int:
     """Flows whose work is done at ``now`` leave; their numbers, ascending; how many."""
     bundles = s[3]
@@ -150,13 +158,13 @@ def take_due(s: State, now: Int, out: Array) -> Int:
     return n
 
 
-@jit
+@lean
 def put(s: State, f: Int, hi: Int, lo: Int) -> None:
     """Replace the work left of a flow that is not in flight."""
     s[1][f, TAG + KEY_HI], s[1][f, TAG + KEY_LO] = hi, lo
 
 
-@jit
+@lean
 def left_at(s: State, f: Int, now: Int) -> tuple[Int, Int]:
     """Work left of a flow at a tick not before the last turn: high and low word."""
     if s[1][f, BUNDLE]:
@@ -164,31 +172,31 @@ def left_at(s: State, f: Int, now: Int) -> tuple[Int, Int]:
     return left(s, f)
 
 
-@jit
+@lean
 def in_flight(s: State, f: Int) -> bool:
     """Whether the flow has joined and not left."""
     return bool(s[1][f, IN_FLIGHT])
 
 
-@jit
+@lean
 def rate(s: State, f: Int) -> Int:
     """Rate of a flow as the last `settle` left it; 0 when it is not in flight."""
     return s[3][s[1][f, BUNDLE], RATE] if s[1][f, BUNDLE] else 0
 
 
-@jit
+@lean
 def level(s: State, c: Int) -> Int:
     """The level of a shared component that is full, else -1."""
     return -1 if s[0][c, LEVEL] == OPEN else s[0][c, LEVEL]
 
 
-@jit
+@lean
 def users(s: State, c: Int) -> Int:
     """Flows in flight that use a component."""
     return s[0][c, FLOWS]
 
 
-@jit
+@lean
 def _loosen(s: State, f: Int) -> None:
     """Have the flow find a bundle when the turn settles."""
     flows, bundles = s[1], s[3]
@@ -198,17 +206,12 @@ def _loosen(s: State, f: Int) -> None:
         bundles[0, FIRST_LOOSE] = f
 
 
-@jit
-def _free(s: State, f: Int, now: Int) -> None:
-    """The set of shared components that the flow uses is about to change."""
-    if s[1][f, BUNDLE]:
-        detach(s, f, now)
-    _loosen(s, f)
-
-
-@jit
+@lean
 def _mark_shared(s: State, f: Int) -> None:
-    """Note which of the flow's components two or more use; no cell is left on the others."""
+    """Note which of the flow's components two or more use.
+
+    Whoever uses one for which this changes is loose, so no bundle has a cell there.
+    """
     parts, flows, uses, _ = s
     for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
         c = uses[u, COMPONENT]
@@ -217,7 +220,7 @@ def _mark_shared(s: State, f: Int) -> None:
             parts[c, LEVEL] = OPEN
 
 
-@jit
+@lean
 def _collect(s: State, b: Int, out: Array, n: Int) -> Int:
     """Append the flows of a bundle whose tags its clock has reached: the top of their heap."""
     _, flows, _, bundles = s
@@ -236,14 +239,14 @@ def _collect(s: State, b: Int, out: Array, n: Int) -> Int:
     return n
 
 
-@jit
+@lean
 def _is_done(s: State, b: Int, f: Int) -> bool:
     _, flows, _, bundles = s
     hi, lo = flows[f, TAG + KEY_HI], flows[f, TAG + KEY_LO]
     return not less(bundles[b, CLOCK_HI], bundles[b, CLOCK_LO], hi, lo)
 
 
-@jit
+@lean
 def _sort(out: Array, n: Int) -> None:
     """Ascending, in place (Shell 1959, doi:10.1145/368370.368387; gaps of Knuth)."""
     gap = 1

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..machine import ONE
 from .heap import ABSENT, BEFORE, KEY_HI, KEY_LO, NONE, insert, remove
-from .jit import Int, jit
+from .jit import Int, lean
 from .sharing_levels import queue
 from .sharing_state import (
     BUCKET,
@@ -68,7 +68,7 @@ EPOCH = -(2**62)  # high word of a new clock: tags of works up to 2^127 then fit
 _BITS = (1 << 40) - 1
 
 
-@jit
+@lean
 def attach(s: State, f: Int, now: Int) -> None:
     """The flow gets a bundle: the one of its kind, or a new one."""
     parts, flows, uses, bundles = s
@@ -91,7 +91,7 @@ def attach(s: State, f: Int, now: Int) -> None:
     touch(bundles, b)
 
 
-@jit
+@lean
 def detach(s: State, f: Int, now: Int) -> None:
     """The flow leaves its bundle with its work left booked."""
     flows, bundles = s[1], s[3]
@@ -109,7 +109,7 @@ def detach(s: State, f: Int, now: Int) -> None:
         _hand_over(s, b, bundles[b, ROOT])
 
 
-@jit
+@lean
 def left(s: State, f: Int) -> tuple[Int, Int]:
     """Work left of a flow when its bundle's clock was last read."""
     _, flows, _, bundles = s
@@ -122,7 +122,7 @@ def left(s: State, f: Int) -> tuple[Int, Int]:
     return hi, lo
 
 
-@jit
+@lean
 def advance(bundles: Array, b: Int, now: Int) -> None:
     """Let the clock of a bundle reach now."""
     if now != bundles[b, SINCE]:
@@ -132,7 +132,7 @@ def advance(bundles: Array, b: Int, now: Int) -> None:
         bundles[b, SINCE] = now
 
 
-@jit
+@lean
 def touch(bundles: Array, b: Int) -> None:
     """Have its rate and the end of its first flow computed when the turn settles."""
     if not bundles[b, TOUCHED]:
@@ -141,7 +141,7 @@ def touch(bundles: Array, b: Int) -> None:
         bundles[0, FIRST_TOUCHED] = b
 
 
-@jit
+@lean
 def schedule(s: State, b: Int, now: Int) -> None:
     """Put the bundle where the end of its first flow belongs among what is due."""
     _, _, _, bundles = s
@@ -155,7 +155,7 @@ def schedule(s: State, b: Int, now: Int) -> None:
         bundles[0, FIRST_DUE] = insert(bundles, DUE, bundles[0, FIRST_DUE], b)
 
 
-@jit
+@lean
 def _end(s: State, b: Int, now: Int) -> Int:
     """First tick at which work of the bundle is done; OPEN if none in range."""
     bundles = s[3]
@@ -171,7 +171,7 @@ def _end(s: State, b: Int, now: Int) -> Int:
     return np.int64(OPEN) if ticks >= OPEN - now else now + ticks
 
 
-@jit
+@lean
 def _kind(parts: Array, flows: Array, uses: Array, f: Int) -> tuple[Int, Int]:
     """The rate that limits and unshared components allow, and a hash of the shared ones."""
     ceiling = flows[f, LIMIT]
@@ -189,7 +189,7 @@ def _kind(parts: Array, flows: Array, uses: Array, f: Int) -> tuple[Int, Int]:
     return ceiling, key ^ (key >> 17)
 
 
-@jit
+@lean
 def _find(s: State, f: Int, ceiling: Int, key: Int) -> Int:
     """The bundle of this kind, 0 when there is none."""
     bundles = s[3]
@@ -205,7 +205,7 @@ def _find(s: State, f: Int, ceiling: Int, key: Int) -> Int:
     return np.int64(0)
 
 
-@jit
+@lean
 def _shared(s: State, u: Int, end: Int) -> Int:
     """The first use from ``u`` on whose component is shared, or the end."""
     while u < end and not s[0][s[2][u, COMPONENT], SHARED]:
@@ -213,7 +213,7 @@ def _shared(s: State, u: Int, end: Int) -> Int:
     return u
 
 
-@jit
+@lean
 def _same(s: State, f: Int, g: Int) -> bool:
     """Whether two flows use the same shared components."""
     _, flows, uses, _ = s
@@ -229,7 +229,7 @@ def _same(s: State, f: Int, g: Int) -> bool:
         v += 1
 
 
-@jit
+@lean
 def _found(s: State, f: Int, ceiling: Int, key: Int, now: Int) -> Int:
     """A new bundle, led by the flow."""
     parts, flows, uses, bundles = s
@@ -261,7 +261,7 @@ def _found(s: State, f: Int, ceiling: Int, key: Int, now: Int) -> Int:
     return b
 
 
-@jit
+@lean
 def _weigh(parts: Array, c: Int, weight: Int) -> None:
     """Count the weight of one more flow."""
     if weight >= FASTEST - parts[c, TOTAL]:
@@ -269,7 +269,7 @@ def _weigh(parts: Array, c: Int, weight: Int) -> None:
     parts[c, TOTAL] += weight
 
 
-@jit
+@lean
 def _merge(s: State, f: Int, b: Int) -> None:
     """The flow's weights join the cells of the bundle."""
     parts, flows, uses, bundles = s
@@ -284,7 +284,7 @@ def _merge(s: State, f: Int, b: Int) -> None:
             v += 1
 
 
-@jit
+@lean
 def _take_back(s: State, f: Int, b: Int) -> None:
     """The flow's weights leave the cells of the bundle; a component that is full gets queued."""
     parts, flows, uses, bundles = s
@@ -304,7 +304,7 @@ def _take_back(s: State, f: Int, b: Int) -> None:
             v += 1
 
 
-@jit
+@lean
 def _dissolve(s: State, b: Int) -> None:
     """A bundle without flows gives its row back."""
     parts, flows, uses, bundles = s
@@ -333,7 +333,7 @@ def _dissolve(s: State, b: Int) -> None:
     bundles[0, FIRST_FREE] = b
 
 
-@jit
+@lean
 def _hand_over(s: State, b: Int, g: Int) -> None:
     """The cells move into the use rows of another member."""
     parts, flows, uses, bundles = s

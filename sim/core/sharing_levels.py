@@ -16,7 +16,7 @@ import numpy as np
 
 from ..machine import ONE
 from .heap import ABSENT, BEFORE, KEY_HI, NONE, insert, remove
-from .jit import Int, jit
+from .jit import Int, lean
 from .sharing_state import (
     CAP,
     CEILING,
@@ -49,7 +49,7 @@ from .wide import add, div, less, mul, sub
 _SHIFT = 40  # ONE is 2^40
 
 
-@jit
+@lean
 def queue(s: State, c: Int) -> None:
     """Have the level of a component computed, after those that may lie lower."""
     parts, _, _, bundles = s
@@ -61,7 +61,7 @@ def queue(s: State, c: Int) -> None:
         bundles[0, FIRST_QUEUED] = insert(parts, QUEUE, bundles[0, FIRST_QUEUED], c)
 
 
-@jit
+@lean
 def settle_levels(s: State) -> None:
     """Solve queued components until none is left."""
     parts, _, _, bundles = s
@@ -80,13 +80,13 @@ def settle_levels(s: State) -> None:
             _spread(s, c, old, new)
 
 
-@jit
+@lean
 def bundle_rate(s: State, b: Int) -> Int:
     """The lowest of the bundle's ceiling and the levels of its shared components."""
     return _lowest(s, b, np.int64(NONE))
 
 
-@jit
+@lean
 def _lowest(s: State, b: Int, but: Int) -> Int:
     """The rate that everything except one component allows a bundle."""
     parts, flows, uses, bundles = s
@@ -99,7 +99,7 @@ def _lowest(s: State, b: Int, but: Int) -> Int:
     return lowest
 
 
-@jit
+@lean
 def _look_elsewhere(s: State, c: Int) -> None:
     """Note in each cell the rate that the bundle's other components allow."""
     uses = s[2]
@@ -109,7 +109,7 @@ def _look_elsewhere(s: State, c: Int) -> None:
         u = uses[u, NEXT_CELL]
 
 
-@jit
+@lean
 def _level(parts: Array, uses: Array, c: Int) -> Int:
     """The level of a component whose weights are whole, from below.
 
@@ -136,7 +136,7 @@ def _level(parts: Array, uses: Array, c: Int) -> Int:
         v = share
 
 
-@jit
+@lean
 def _fine_level(parts: Array, uses: Array, c: Int) -> Int:
     """The same for weights with fractions, in 128 bits."""
     cap_hi, cap_lo = mul(parts[c, CAP], np.int64(ONE))
@@ -165,7 +165,7 @@ def _fine_level(parts: Array, uses: Array, c: Int) -> Int:
         v = share
 
 
-@jit
+@lean
 def _spread(s: State, c: Int, old: Int, new: Int) -> None:
     """A level moved: tell the other components of the bundles that it holds or held back."""
     parts, flows, uses, bundles = s
@@ -189,7 +189,7 @@ def _spread(s: State, c: Int, old: Int, new: Int) -> None:
         u = uses[u, NEXT_CELL]
 
 
-@jit
+@lean
 def _fills(parts: Array, c: Int, weight: Int, old: Int, new: Int) -> bool:
     """Book another rate on a component that is not full; whether it may have become full.
 

@@ -1,0 +1,130 @@
+"""Flows that share links, the medium alone: cost against filling from scratch, and its growth.
+
+Usage: python benchmarks/flows.py [k]
+
+What filling everything again at every change would cost is measured on the state as it is when
+all flows are under way, times the number of changes: it is not run to the end.
+"""
+
+import sys
+import time
+from collections.abc import Callable
+
+import numpy as np
+from _fattree import flows, problem, routes
+from _measure import exponent, report
+from foretrace.sim.core.jit import jit
+from foretrace.sim.core.sharing import due, join, settle, take_due
+from foretrace.sim.core.sharing_state import OPEN, Array, Sharing, State
+
+
+@jit
+def play(s: State, n: int, end: Array, out: Array) -> int:
+    """All flows start at 0; their ends, and how many ticks something ended at."""
+    for f in range(n):
+        join(s, f, 0)
+    settle(s, 0)
+    changes = 0
+    now = due(s)
+    while now < OPEN:
+        for i in range(take_due(s, now, out)):
+            end[out[i]] = now
+        settle(s, now)
+        changes += 1
+        now = due(s)
+    return changes
+
+
+@jit
+def fill(capacity: Array, indptr: Array, link: Array) -> int:
+    """Plain progressive filling of unit weights; the number of levels."""
+    room, open_on = capacity.copy(), np.zeros(len(capacity), np.int64)
+    for c in link:
+        open_on[c] += 1
+    frozen = np.zeros(len(indptr) - 1, np.int64)
+    levels = 0
+    while True:
+        lowest = OPEN
+        for c in range(len(room)):
+            if open_on[c]:
+                lowest = min(lowest, room[c] // open_on[c])
+        if lowest == OPEN:
+            return levels
+        levels += 1
+        for f in range(len(frozen)):
+            if frozen[f] == 0:
+                for u in range(indptr[f], indptr[f + 1]):
+                    if room[link[u]] // open_on[link[u]] == lowest:
+                        frozen[f] = 2
+        for f in range(len(frozen)):
+            if frozen[f] == 2:
+                frozen[f] = 1
+                for u in range(indptr[f], indptr[f + 1]):
+                    room[link[u]] -= lowest
+                    open_on[link[u]] -= 1
+
+
+def best(work: Callable[[], float], rounds: int = 5) -> float:
+    return min(work() for _ in range(rounds))
+
+
+class Case:
+    """One kind of traffic on one network."""
+
+    def __init__(self, kind: str, k: int):
+        source, to, self.size = flows(kind, k)
+        self.indptr, self.link, links = routes(k, source, to)
+        self.parts, self.flows = problem(self.indptr, self.link, links, self.size)
+        self.end = np.zeros(len(self.size), np.int64)
+        self.changes = 0
+
+    def once(self) -> float:
+        """CPU seconds from the first start to the last end; the tables are ready."""
+        sharing, out = Sharing(self.parts), np.zeros(len(self.size), np.int64)
+        sharing.add(self.flows)
+        began = time.process_time()
+        self.changes = play(sharing.state, len(self.size), self.end, out)
+        return time.process_time() - began
+
+    def scratch(self) -> float:
+        """CPU seconds that filling from scratch at every change would take, at least.
+
+        Half of the first fill a change: flows become fewer, in the mean by half.
+        """
+        began = time.process_time()
+        fill(self.parts.rate, self.indptr, self.link)
+        return (time.process_time() - began) * self.changes / 2
+
+
+def main(k: int = 16) -> None:
+    facts: dict[str, object] = {}
+    began = time.process_time()
+    Case("perm", 4).once()
+    Case("perm", 4).scratch()
+    facts["first_call_seconds"] = round(time.process_time() - began, 2)
+    goals: dict[str, tuple[float, str, float]] = {}
+    for kind in ("ring", "perm", "incast", "rand4", "a2a16", "incastall"):
+        case = Case(kind, k)
+        spent = best(case.once)
+        facts[kind] = {
+            "flows": len(case.size),
+            "changes": case.changes,
+            "cpu_seconds": spent,
+            "microseconds_a_flow": round(spent / len(case.size) * 1e6, 2),
+            "filling_from_scratch": round(best(case.scratch, 3) / spent, 1),
+        }
+        print(kind, facts[kind])
+    hosts = [k // 2, k, 2 * k]
+    for kind, goal in (("rand4", 1.4), ("incastall", 1.5)):
+        cases = [Case(kind, size) for size in hosts]
+        costs = [best(case.once, 3) for case in cases]
+        print(kind, [len(case.size) for case in cases], costs)
+        grown = exponent([len(case.size) for case in cases], costs)
+        goals[f"{kind}: exponent of growth in flows"] = (grown, "<=", goal)
+        if kind == "incastall":
+            goals[f"CPU seconds, {len(cases[-1].size)} flows into one port"] = (costs[-1], "<=", 1)
+    report("flows", goals, **facts)
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))
