@@ -2,12 +2,15 @@
 
 import os
 import random
+import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from foretrace.sim.core import sharing as core
-from foretrace.sim.core.sharing_state import Sharing
+from foretrace.sim.core.sharing_state import BUNDLE, Sharing, one
+from foretrace.sim.errors import BackendError
 from foretrace.sim.machine import MAX_TICK, NO_LIMIT, ONE, Parts
 
 INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT") == "1"
@@ -189,3 +192,132 @@ def test_random_histories_equal_filling_from_scratch(case: str) -> None:
             history(seed, *CASES[case])
         except Exception as error:
             raise AssertionError(f"{case}: seed {seed}") from error
+
+
+def test_the_tie_of_two_components_freezes_both() -> None:
+    """3 units each, one flow on both and one on each: 1, 1, 1, where an order would say 2."""
+    link = medium(3, 3)
+    for usage in ({0: ONE, 1: ONE}, {0: ONE}, {1: ONE}):
+        link.append(10, usage)
+    for f in range(3):
+        core.join(link.state, f, 0)
+    core.settle(link.state, 0)
+    assert [core.rate(link.state, f) for f in range(3)] == [1, 1, 1]
+    assert [core.level(link.state, c) for c in (0, 1)] == [1, 1]
+
+
+def test_a_slack_component_becomes_a_near_tie_when_its_flow_speeds_up() -> None:
+    """7 units under flows of 3 and 4: both get 3, because what is left is shared in whole units."""
+    link = medium(7, 3, 4)
+    link.append(10**6, {0: ONE, 1: ONE})
+    link.append(10**6, {0: ONE, 2: ONE})
+    link.append(10**6, {2: ONE})
+    for f in range(3):
+        core.join(link.state, f, 0)
+    core.settle(link.state, 0)
+    assert [core.rate(link.state, f) for f in range(3)] == [3, 2, 2]
+    core.leave(link.state, 2, 5)
+    core.settle(link.state, 5)
+    assert [core.rate(link.state, f) for f in range(2)] == [3, 3]
+
+
+def test_flows_are_added_while_others_are_in_flight() -> None:
+    rng = random.Random(5)
+    pair = Pair((9, 7, 5), 9)
+    for f in range(40):
+        pair.add(rng.randint(1, 99), usage_of(rng, 3, TWELFTHS), NO_LIMIT)
+        pair.join(f)
+        pair.settle()
+        pair.go(min(pair.plain.due(), pair.plain.now + rng.randint(0, 2)))
+        pair.settle()
+
+
+def test_usage_and_work_are_replaced_between_attempts() -> None:
+    link = medium(10, 4)
+    link.append(100, {0: ONE})
+    core.join(link.state, 0, 0)
+    core.settle(link.state, 0)
+    assert core.left_at(link.state, 0, 3) == (0, 70)
+    core.leave(link.state, 0, 3)
+    assert link.left(0) == 70
+    link.set_usage(0, {1: ONE})
+    core.join(link.state, 0, 5)
+    core.settle(link.state, 5)
+    assert (core.users(link.state, 0), core.users(link.state, 1)) == (0, 1)
+    assert core.due(link.state) == 5 + 18
+    core.leave(link.state, 0, 6)
+    core.put(link.state, 0, 0, 8)
+    link.set_usage(0, {}, limit=2)
+    core.join(link.state, 0, 6)
+    core.settle(link.state, 6)
+    assert core.due(link.state) == 10
+    link.set_left(0, 2**100 + 3)
+    assert link.left(0) == 2**100 + 3
+
+
+def test_an_end_beyond_the_range_is_no_event() -> None:
+    link = medium(1)
+    link.append(2**63 - 2, {0: ONE})
+    core.join(link.state, 0, 0)
+    core.settle(link.state, 0)
+    assert core.due(link.state) == MAX_TICK - 1
+    link.append(2**63 - 1, {0: ONE})
+    core.leave(link.state, 0, 0)
+    core.join(link.state, 1, 0)
+    core.settle(link.state, 0)
+    assert core.due(link.state) == MAX_TICK
+
+
+def test_what_nothing_keeps_in_range_is_refused() -> None:
+    with pytest.raises(BackendError, match=r"op 0: may run at 2\^62 rate units or more; give it"):
+        medium(2**61).append(1, {0: ONE // 12})
+    assert medium(2**61).append(1, {0: ONE // 12}, limit=2**61) == 0
+    twice = replace(one(1, {0: ONE, 1: ONE}), component=np.zeros(2, np.int32))
+    with pytest.raises(BackendError, match="op 0: component 0 twice; add up"):
+        medium(1, 1).add(twice)
+
+
+def incast(senders: int) -> tuple[Sharing, list[int]]:
+    """Different sizes into port 0, each over a link of its own."""
+    port = medium(10**9, *[10**9] * senders)
+    work = [10**18 + 10**12 * i * i for i in range(senders)]
+    for i, w in enumerate(work):
+        port.append(w, {0: ONE, 1 + i: ONE})
+    return port, work
+
+
+def test_senders_to_one_port_share_one_clock() -> None:
+    """Their levels: 1/n of the port for the first, and so on; every end in closed form."""
+    port, work = incast(300 if not INTERPRETED else 30)
+    s, out = port.state, np.zeros(len(work), np.int64)
+    for f in range(len(work)):
+        core.join(s, f, 0)
+    core.settle(s, 0)
+    assert len({int(b) for b in s[1][: len(work), BUNDLE]}) == 1
+    clock = now = 0
+    for f, w in enumerate(work):
+        level = 10**9 // (len(work) - f)
+        now, before = now - (clock - w) // level, now
+        clock += level * (now - before)
+        assert core.due(s) == now
+        assert core.take_due(s, now, out) == 1
+        assert out[0] == f
+        core.settle(s, now)
+
+
+@pytest.mark.skipif(INTERPRETED, reason="counts compiled seconds")
+def test_a_port_with_eight_thousand_senders_is_quick() -> None:
+    port, work = incast(8191)
+    s, out = port.state, np.zeros(len(work), np.int64)
+    core.settle(s, 0)
+    core.take_due(s, 0, out)
+    began = time.process_time()
+    for f in range(len(work)):
+        core.join(s, f, 0)
+    core.settle(s, 0)
+    for _ in work:
+        now = core.due(s)
+        assert core.take_due(s, now, out) == 1
+        core.settle(s, now)
+    assert core.due(s) == MAX_TICK
+    assert time.process_time() - began < 1
