@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import BackendError, GraphError, SimulationError
-from .machine import NO_LIMIT, Answer, Lowered, Parts
+from .machine import NO_LIMIT, ONE, Answer, Flows, Lowered, Parts
 
 WORK_BITS = 127
+FASTEST = 1 << 62  # rate units that nothing may reach
 
 
 def check_graph(parts: Parts, graph: Lowered) -> None:
@@ -20,7 +21,7 @@ def check_graph(parts: Parts, graph: Lowered) -> None:
     ------
     GraphError
         Of kind ``unknown place``, ``no slots``, ``unknown component``, ``no rate``, ``weight``,
-        ``negative``, ``unbounded`` or ``unknown op``, with the first row at fault.
+        ``negative``, ``unbounded``, ``too fast`` or ``unknown op``, with the first row at fault.
 
     Examples
     --------
@@ -43,6 +44,8 @@ def check_graph(parts: Parts, graph: Lowered) -> None:
     works = (flows.work_hi > 0) | (flows.work_lo > 0)
     free = works & (np.diff(flows.indptr) == 0) & (flows.limit == NO_LIMIT)
     _refuse(graph, flows.op, free, "unbounded", "work, but neither usage nor limit bounds its rate")
+    fast = "its weights let it run at 2^62 rate units or more; give it a limit"
+    _refuse(graph, flows.op, _too_fast(parts, flows), "too fast", fast)
     after = graph.successors
     owner = np.repeat(np.arange(n), np.diff(graph.indptr))
     lost = (after < 0) | (after >= len(op))
@@ -81,6 +84,30 @@ def _refuse(
     said += "" if count is None else f"; there are {count}"
     row = int(op[first])
     raise GraphError(kind, f"graph {graph.name!r} op {row}: {said}", (row,))
+
+
+def _too_fast(parts: Parts, flows: Flows) -> NDArray[np.bool_]:
+    """Whether each flow may reach a rate that 63 bits do not hold."""
+    bound = np.where(flows.limit == NO_LIMIT, np.inf, flows.limit.astype(np.float64))
+    owner = np.repeat(np.arange(len(flows)), np.diff(flows.indptr))
+    np.minimum.at(bound, owner, parts.top[flows.component] * (ONE / flows.weight))
+    fast = np.isfinite(bound) & (bound >= 0.99 * FASTEST)
+    for i in np.flatnonzero(fast).tolist():
+        fast[i] = fastest(parts, flows.usage(i), int(flows.limit[i])) >= FASTEST
+    return fast
+
+
+def fastest(parts: Parts, usage: Mapping[int, int], limit: int = NO_LIMIT) -> int:
+    """The highest rate that a flow may ever have; 0 where nothing bounds it.
+
+    Examples
+    --------
+    >>> from foretrace.sim.script import Script
+    >>> fastest(Script((-1,), (10,), ()).parts, {0: 2 * ONE}) == 2**57 - 1
+    True
+    """
+    bounds = [int(parts.top[c]) * ONE // weight for c, weight in usage.items()]
+    return min([*bounds, *([] if limit == NO_LIMIT else [limit])], default=0)
 
 
 def check_rate(parts: Parts, component: int, rate: int) -> None:
@@ -142,6 +169,8 @@ def check_resume(
     for c, weight in (usage or {}).items():
         if not (0 <= c < len(parts) and parts.rate[c] >= 0) or weight < 1:
             wrong = f"usage of component {c} with weight {weight}"
+    if not wrong and usage and fastest(parts, usage) >= FASTEST:
+        wrong = "its weights let it run at 2^62 rate units or more"
     if wrong:
         raise SimulationError("action", f"op {op}: cannot be resumed: {wrong}", (op,))
 
@@ -184,5 +213,7 @@ def check_answer(parts: Parts, op: int, answer: Answer) -> None:
     for c, weight in answer.usage.items():
         if not (0 <= c < len(parts) and parts.rate[c] >= 0) or weight < 1:
             wrong = f"usage of component {c} with weight {weight}"
+    if not wrong and fastest(parts, answer.usage, answer.limit) >= FASTEST:
+        wrong = "weights that let it run at 2^62 rate units or more"
     if wrong:
         raise BackendError(f"op {op}: its online backend answered {wrong}")

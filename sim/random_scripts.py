@@ -44,7 +44,7 @@ class _Draw:
         rates = [self.rate() for _ in range(r.randint(1, 5))]
         if r.random() < 0.85:
             rates = [v or 3 for v in rates]
-        self.scale = 1 << r.choice([0, 20, 33, 50, 55]) if kind == "large" else 1
+        self.scale = 1 << r.choice([0, 20, 33, 50, 51]) if kind == "large" else 1
         rates = [self.scaled(v) for v in rates]
         self.slots, self.rates = [*slots, *([-1] * len(rates))], [*([-1] * len(slots)), *rates]
         self.queues = list(range(len(slots)))

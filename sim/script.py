@@ -50,13 +50,13 @@ class Script(NamedTuple):
 
     @property
     def parts(self) -> Parts:
-        """The components as an engine reads them; rates may be raised as far as 2^62."""
+        """The components as an engine reads them; rates may be raised as far as 2^58."""
         rate = np.array(self.rates, np.int64)
         return Parts(
             tuple(f"c{i}" for i in range(len(self.slots))),
             np.array(self.slots, np.int32),
             rate,
-            np.where(rate >= 0, 2**62 - 1, -1),
+            np.where(rate >= 0, 2**58 - 1, -1),
         )
 
 

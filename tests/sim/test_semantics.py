@@ -360,6 +360,7 @@ def test_an_answer_on_a_failed_component_waits_for_the_restore(engine):
         (Answer(0, 5, {1: 0}), "weight 0"),
         (Answer(0, 2**127, {1: ONE}), "127 bits"),
         (Answer(0, 5, {1: ONE}, -2), "negative"),
+        (Answer(0, 5, {1: ONE // 48}), "2.62 rate units"),
     ],
 )
 def test_an_impossible_answer_is_refused(engine, answer, what):
@@ -385,6 +386,8 @@ def test_an_impossible_answer_is_refused(engine, answer, what):
         (op(release=-1), "negative"),
         (op(work=-1, usage=((1, ONE),)), "negative"),
         (op(limit=-2, usage=((1, ONE),)), "negative"),
+        (op(work=1, usage=((1, ONE // 48),)), "too fast"),
+        (op(work=1, limit=2**62), "too fast"),
     ],
 )
 def test_a_graph_that_cannot_be_scheduled_is_refused(engine, case, kind):
@@ -412,13 +415,14 @@ def test_an_op_that_waits_for_itself_is_a_cycle(engine):
     [
         ("set_rate", 0, 5),
         ("set_rate", 1, -1),
-        ("set_rate", 1, 2**62),
+        ("set_rate", 1, 2**58),
         ("set_rate", 1, float("nan")),
         ("fail", 2),
         ("restore", -1),
         ("resume", 0, True, [1]),
         ("resume", 0, True, [0, 0]),
         ("resume", 0, True, None, {0: ONE}),
+        ("resume", 0, True, None, {1: ONE // 48}),
         ("reaches", "queue", 1, 1, None),
         ("reaches", "held", 0, None, None),
         ("reaches", "flow", 1, 1, None),
@@ -594,8 +598,8 @@ def test_an_environment_may_be_shared(engine):
 
 
 def test_numbers_near_the_limits_stay_exact(engine):
-    m = build(engine, rates=[2**62 - 1])
-    left = (2**62 - 1) * (2**63 - 2) + 1
+    m = build(engine, rates=[2**58 - 1])
+    left = (2**58 - 1) * (2**63 - 3) + 1
     m.submit(lowered("huge", [op(work=left, usage=((0, ONE),), limit=NO_LIMIT)]))
     m.run()
-    assert rows(m) == [(0, 0, 2**63 - 1)]
+    assert rows(m) == [(0, 0, 2**63 - 2)]

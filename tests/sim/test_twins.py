@@ -12,8 +12,48 @@ INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT") == "1"
 IN_CI = 20 if INTERPRETED else 100  # runs of a block
 NIGHTLY = 100_000
 
-# Scripts on which engines once differed, with what differed.
-KEPT: dict[str, Script] = {}
+
+def alone(*cases):
+    """An op without a slot, or with one, and what it waits for."""
+    return tuple(Case(((slot, after),), **facts) for slot, after, facts in cases)
+
+
+FULL = 1 << 40
+
+# Scripts on which engines once differed, by what the wrong one did.
+KEPT = {
+    "a flow that joins hides one that ends": Script(
+        (1, -1),
+        (-1, 3),
+        (
+            alone(
+                (-1, (), {"fixed": 1, "work": 1, "usage": ((1, FULL),)}),
+                (-1, (), {"release": 1, "online": 2}),
+                (-1, (), {"work": 1, "usage": ((1, FULL),)}),
+                (-1, (2,), {"online": 2}),
+            ),
+        ),
+    ),
+    "the same, seen in the order of a queue": Script(
+        (1, -1, -1),
+        (-1, 1, 3),
+        (
+            alone(
+                (-1, (), {"fixed": 3}),
+                (-1, (0,), {"work": 4, "usage": ((2, FULL),)}),
+                (0, (1,), {}),
+                (-1, (), {"fixed": 3, "work": 1, "usage": ((2, FULL),), "release": 2}),
+                (0, (), {"fixed": 1, "release": 5}),
+            ),
+        ),
+    ),
+    "an answer without usage keeps an unbounded flow": Script(
+        (1, -1),
+        (-1, 4),
+        (alone((-1, (), {"fixed": 1, "online": 1})),),
+        ((("stop", 0), ("resume", 0, False, None, ((1, FULL),))),),
+    ),
+}
 
 
 def differences(kind: str, seeds: range) -> list[str]:
