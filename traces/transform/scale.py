@@ -107,7 +107,8 @@ class _Scaled:
                 f"{self.source.name}: op {row} ({self.source.label(row).name}) joins {spans[row]} "
                 f"of {self.layout.data} data-parallel replicas; it cannot be resized"
             )
-        return np.asarray((spans > 1) & (self.block.ops.kind == Kind.COLLECTIVE))
+        everyone = (spans > 1) | (self.layout.ranks == 1)  # one process: its groups are of all
+        return np.asarray(everyone & (self.block.ops.kind == Kind.COLLECTIVE))
 
     def graph(self) -> Graph:
         """All copies."""

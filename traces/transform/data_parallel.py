@@ -1,0 +1,249 @@
+"""A single-process training step, made data-parallel the way PyTorch's DDP does it.
+
+Gradients go into buckets in the order in which the backward pass finishes them; when the last
+gradient of a bucket is there, the bucket is all-reduced beside the rest of the backward pass;
+the optimizer waits for all of them.  Every gradient is copied into its bucket and back.
+(Li et al. 2020, "PyTorch Distributed", arXiv:2006.15704, sections 3.2 and 4.2.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...sim.csr import Csr
+from ...sim.errors import TraceError
+from ...sim.graph import Explicit, Graph, Label, Places
+from ...sim.ops import Kind, Ops
+from ...sim.units import ByteRate, Bytes
+from ..signature import operands
+from ..steps import Steps, steps
+from ..trace import Trace
+from ..view import View
+
+GRADIENT = "torch::autograd::AccumulateGrad"
+FIRST_BUCKET = 2.0**20
+"""torch.distributed: ``_DEFAULT_FIRST_BUCKET_BYTES``, 1 MiB."""
+BUCKET = 25 * 2.0**20
+"""DistributedDataParallel: ``bucket_cap_mb``, 25 MiB."""
+WIDTH = {"fp32": 4, "fp64": 8, "fp16": 2, "bf16": 2}
+
+
+@dataclass(frozen=True)
+class Gradients:
+    """Gradients of the kept steps, in the order in which they were finished.
+
+    Parameters
+    ----------
+    time : (n,) s after the first kept step began
+    bytes : (n,) of each
+    step : (n,) which step
+    """
+
+    time: NDArray[np.float64]
+    bytes: NDArray[np.float64]
+    step: NDArray[np.int64]
+
+
+def gradients(trace: Trace) -> Gradients:
+    """When the backward pass finished which gradient.
+
+    Raises
+    ------
+    TraceError
+        The trace has no gradients, or not their shapes.
+    """
+    view = View(trace, trace.ranks[0])
+    marks: Steps = steps(view)
+    rows = np.flatnonzero([trace.strings[i] == GRADIENT for i in view.name.tolist()])
+    rows = rows[np.argsort(view.end[rows], kind="stable")]
+    step = marks.of(view.start[rows])
+    rows, step = rows[step >= 0], step[step >= 0]
+    if not len(rows):
+        raise TraceError(
+            f"{view.process.file}: has no {GRADIENT}; scale_to needs the backward pass of a "
+            "training step, recorded with CPU activities"
+        )
+    shapes, dtypes = trace.text("shapes")[view.rows], trace.text("dtypes")[view.rows]
+    size = [_bytes(shapes[i], dtypes[i]) for i in rows.tolist()]
+    if not all(size):
+        raise TraceError(
+            f"{view.process.file}: the shapes of its gradients were not recorded; record them "
+            "(record_shapes=True)"
+        )
+    zero = int(marks.start[0])
+    return Gradients(trace.seconds(view.end[rows] - zero), np.array(size, np.float64), step)
+
+
+def _bytes(shapes: str, dtypes: str) -> float:
+    found = operands(shapes, dtypes)
+    if not found:
+        return 0.0
+    return float(np.prod(found[0].shape)) * WIDTH.get(found[0].dtype, 0)
+
+
+def buckets(
+    size: NDArray[np.float64], first: Bytes = FIRST_BUCKET, cap: Bytes = BUCKET
+) -> list[int]:
+    """Position after the last gradient of each bucket; one closes when it reaches its cap.
+
+    >>> buckets(np.array([6e5, 6e5, 20e6, 10e6, 1e6]))
+    [2, 4, 5]
+    """
+    ends, held, limit = [], 0.0, first
+    for i, b in enumerate(size.tolist()):
+        held += b
+        if held >= limit:
+            ends.append(i + 1)
+            held, limit = 0.0, cap
+    if held:
+        ends.append(len(size))
+    return ends
+
+
+def data_parallel(trace: Trace, graph: Graph, *, copy_rate: ByteRate, in_flight: int = 1) -> Graph:
+    """Insert what DDP adds to the step of one process; ``scale`` then makes ranks of it.
+
+    Parameters
+    ----------
+    graph : of that trace, one rank
+    copy_rate : ByteRate
+        At which the device copies gradients into buckets and back, each byte read and written.
+    in_flight : int
+        All-reduces that the library runs at once: 1 on NCCL's stream, 2 on gloo's threads.
+
+    Raises
+    ------
+    TraceError
+        More than one rank, or gradients that were not recorded.
+    """
+    if graph.ranks != 1:
+        raise TraceError(f"{graph.name}: has {graph.ranks} ranks already; scale those")
+    return _Inserted(graph, gradients(trace), copy_rate, in_flight).graph()
+
+
+class _Inserted:
+    """The ops of a step with those of DDP between them."""
+
+    def __init__(self, graph: Graph, found: Gradients, copy_rate: ByteRate, in_flight: int):
+        self.source, self.found, self.in_flight = graph, found, in_flight
+        self.block, self.copy_rate = graph.explicit, copy_rate
+        self.base = len(self.block)
+        self.rows: list[dict[str, float]] = []
+        self.edges: list[tuple[int, int]] = []
+        self.network = 1 + int(self.block.stream.max(initial=0))
+        self.end = _schedule(self.block)
+        self.host = self._main_stream()
+        self.after = dict(zip(self.host.tolist(), self.host[1:].tolist(), strict=False))
+        self.tail: dict[int, int] = {}  # of an op: what was last put behind it
+
+    def _main_stream(self) -> NDArray[np.int64]:
+        """Ops of the stream that has most of them, in order."""
+        stream = self.block.ops.stream
+        main = int(np.bincount(stream).argmax())
+        rows = np.flatnonzero(stream == main)
+        return rows[np.argsort(self.end[rows], kind="stable")]
+
+    def graph(self) -> Graph:
+        for step in np.unique(self.found.step).tolist():
+            self._step(step)
+        ops = self.block.ops
+        label = len(self.source.labels)
+        columns = {k: [r[k] for r in self.rows] for k in self.rows[0]}
+        texts = (*ops.signatures, "collective:all-reduce")
+        added = Ops.of(**columns, rank=0, signatures=texts)  # type: ignore[arg-type]
+        added = added.replace(label=np.where(added.kind == Kind.COLLECTIVE, label, label + 1))
+        merged = Ops.concat([replace(ops, signatures=texts), added])
+        total = len(merged)
+        old = np.stack([self.block.successors.owner, self._moved()], axis=1)
+        pairs = np.unique(np.concatenate([old, np.array(self.edges, np.int64)]), axis=0)
+        places = self.block.places
+        return replace(
+            self.source,
+            blocks=(
+                Explicit(
+                    merged,
+                    Csr.from_pairs(pairs[:, 0], pairs[:, 1], total),
+                    Places(places.op, places.rank, places.stream),
+                    np.concatenate([self.block.release, np.zeros(len(self.rows))]),
+                    np.full(total, -1, np.int32),
+                ),
+            ),
+            labels=(*self.source.labels, Label("all-reduce of a bucket"), Label("copy to bucket")),
+            streams={
+                **self.source.streams,
+                **{(0, self.network + k): "network" for k in range(self.in_flight)},
+            },
+            facts={**self.source.facts, "made_data_parallel": True},
+        )
+
+    def _moved(self) -> NDArray[np.int64]:
+        """Places of the old block behind the new rows."""
+        values = self.block.successors.values.astype(np.int64)
+        return np.where(values < self.base, values, values + len(self.rows))
+
+    def _add(self, kind: Kind, stream: int, step: int, size: float, took: float) -> int:
+        signature = len(self.block.ops.signatures) if kind == Kind.COLLECTIVE else -1
+        self.rows.append(
+            {"kind": kind, "stream": stream, "iteration": step, "bytes": size, "duration": took,
+             "signature": signature}
+        )  # fmt: skip
+        return self.base + len(self.rows) - 1
+
+    def _step(self, step: int) -> None:
+        """Buckets of one step, and the wait of the optimizer for them."""
+        own = np.flatnonzero(self.found.step == step)
+        first, reduced = 0, []
+        main = int(self.block.ops.stream[self.host[0]])
+        for k, last in enumerate(buckets(self.found.bytes[own])):
+            rows = own[first:last]
+            size = float(self.found.bytes[rows].sum())
+            at = self._op_at(float(self.found.time[rows[-1]]))
+            copied = self._add(Kind.COMPUTE, main, step, 2 * size, 2 * size / self.copy_rate)
+            self._between(at, copied)
+            op = self._add(Kind.COLLECTIVE, self.network + k % self.in_flight, step, size, np.nan)
+            self.edges.append((copied, op))
+            if k >= self.in_flight:
+                self.edges.append((reduced[k - self.in_flight], op))
+            reduced.append(op)
+            first = last
+        size = float(self.found.bytes[own].sum())
+        back = self._add(Kind.COMPUTE, main, step, 2 * size, 2 * size / self.copy_rate)
+        self.edges += [(op, back) for op in reduced]
+        self._between(self._op_at(float(self.found.time[own[-1]])), back)
+
+    def _between(self, op: int, new: int) -> None:
+        """Put a new op behind one of the main stream, and behind what was put there before it."""
+        before = self.tail.get(op, op)
+        self.edges.append((before, new))
+        if op in self.after:
+            self.edges.append((new, self.after[op]))
+        self.tail[op] = new
+
+    def _op_at(self, time: float) -> int:
+        """The op of the main stream that ran when a gradient was finished."""
+        ends = self.end[self.host]
+        # Recorded times are whole nanoseconds; half of one tells an end from what follows.
+        return int(self.host[min(np.searchsorted(ends, time - 5e-10), len(ends) - 1)])
+
+
+def _schedule(block: Explicit) -> NDArray[np.float64]:
+    """(n,) s: end of each op when every op lasts as recorded; what the recording looked like."""
+    from rustworkx import PyDiGraph, topological_sort
+
+    n = len(block)
+    dag = PyDiGraph()
+    dag.add_nodes_from(range(n))
+    target = block.op_of_place[block.successors.values]
+    dag.extend_from_edge_list(
+        list(zip(block.successors.owner.tolist(), target.tolist(), strict=True))
+    )
+    end = (block.release).tolist()  # ready times, then ends
+    took = np.nan_to_num(block.ops.duration).tolist()
+    for i in topological_sort(dag):
+        end[i] += took[i]
+        for v in dag.successor_indices(i):
+            end[v] = max(end[v], end[i])
+    return np.array(end)
