@@ -21,7 +21,7 @@ Links = NDArray[np.int32]
 
 CELL = np.dtype(
     [
-        ("left", np.int64),  # fixed ticks that an attempt begins with
+        ("left", np.int64),  # fixed ticks still to do; while they run, the tick at which they end
         ("next", np.int32),
         ("unmet", np.int32),  # dependencies that have not ended
         ("slot", np.int32),
@@ -30,7 +30,8 @@ CELL = np.dtype(
         ("state", np.uint8),
         ("at", np.uint8),
         ("flags", np.int16),
-    ]
+    ],
+    align=True,
 )
 
 NONE = -1  # the end of a list
@@ -48,7 +49,7 @@ BEYOND = 128  # the end of its fixed time is beyond the range of ticks
 STARTED = 256  # in this attempt
 NEVER = 512  # its release is beyond the range of ticks
 
-# Rows of `times`; `END` of what has not ended is the tick of its event.
+# Rows of `times`; `ARRIVED` of what has not arrived is -1 less the release.
 ARRIVED, START, END = range(3)
 
 # The first numbers of `world`.

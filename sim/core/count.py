@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from .cells import Links, Rows
-from .jit import Int, jit
+from .jit import Int, lean
 
 
-@jit
+@lean
 def count_unmet(rows: Rows, links: Links, first: Int, last: Int) -> None:
     """Count the links ``first`` to ``last`` on the cells they point to."""
     for e in range(first, last):

@@ -7,6 +7,8 @@ the next round; when there are none, rates are computed once and the instant is 
 
 from __future__ import annotations
 
+import numpy as np
+
 from .cells import (
     ANSWERED,
     ASK,
@@ -71,14 +73,14 @@ from .cells import (
     Links,
     Rows,
 )
-from .jit import Int, jit
+from .jit import Int, lean
 from .queue import forget, push, soonest, sort, take, unlink
 from .sharing import State, due, join, leave, left, settle, take_due
 from .slots import append, arrive, await_release, come, grant, moves
 from .wide import MAX
 
 
-@jit
+@lean
 def advance(rows: Rows, times: Array, links: Links, world: Array, s: State) -> Int:
     """Run instants, up to and including tick ``LIMIT``.
 
@@ -87,7 +89,7 @@ def advance(rows: Rows, times: Array, links: Links, world: Array, s: State) -> I
     """
     while True:
         if world[PHASE] == ANSWERED:
-            answered(rows, times, world, s)
+            answered(rows, world, s)
         else:
             if world[PHASE] == IDLE:
                 tick = next_tick(rows, times, world, s)
@@ -115,7 +117,7 @@ def advance(rows: Rows, times: Array, links: Links, world: Array, s: State) -> I
             return TELLS
 
 
-@jit
+@lean
 def next_tick(rows: Rows, times: Array, world: Array, s: State) -> Int:
     """The next tick at which something happens by itself, NONE for none."""
     tick = soonest(rows, times, world)
@@ -126,7 +128,7 @@ def next_tick(rows: Rows, times: Array, world: Array, s: State) -> Int:
     return tick
 
 
-@jit
+@lean
 def begin(rows: Rows, times: Array, world: Array, s: State) -> None:
     """What is due at this tick: releases, ends of fixed times, flows whose work is done."""
     now = world[NOW]
@@ -134,6 +136,16 @@ def begin(rows: Rows, times: Array, world: Array, s: State) -> None:
         c = world[BARRIER]
         world[BARRIER] = rows[c]["next"]
         append(rows, world, GRANTED, c)
+    # Before any flow joins here: one that has just joined hides those that are due.
+    if world[FLOWS] and due(s) <= now < MAX:
+        out = world[world[SCRATCH] : world[SCRATCH] + world[FLOW_COUNT]]
+        count = take_due(s, now, out)
+        for i in range(count):
+            c = world[world[OWNERS] + out[i]]
+            rows[c]["flags"] &= ~FLOWING
+            end_soon(rows, world, c)
+        world[FLOWS] -= count
+        world[STALE] = 1
     if soonest(rows, times, world) == now:
         c = take(rows, times, world, now)
         while c != NONE:
@@ -145,25 +157,16 @@ def begin(rows: Rows, times: Array, world: Array, s: State) -> None:
                 rows[c]["left"] = 0
                 work(rows, world, s, c)
             c = following
-    if world[FLOWS] and due(s) <= now < MAX:
-        out = world[world[SCRATCH] : world[SCRATCH] + world[FLOW_COUNT]]
-        count = take_due(s, now, out)
-        for i in range(count):
-            c = world[world[OWNERS] + out[i]]
-            rows[c]["flags"] &= ~FLOWING
-            end_soon(rows, world, c)
-        world[FLOWS] -= count
-        world[STALE] = 1
 
 
-@jit
+@lean
 def end_soon(rows: Rows, world: Array, c: Int) -> None:
     """An op ends in the round that comes."""
     rows[c]["next"] = world[ENDING]
     world[ENDING] = c
 
 
-@jit
+@lean
 def flow_of(rows: Rows, world: Array, c: Int) -> Int:
     """The flow of an op, NONE for none."""
     if rows[c]["flags"] & WIDE:
@@ -171,7 +174,7 @@ def flow_of(rows: Rows, world: Array, c: Int) -> Int:
     return rows[c]["link"]
 
 
-@jit
+@lean
 def work(rows: Rows, world: Array, s: State, c: Int) -> None:
     """After its fixed time an op works, or ends."""
     flow = flow_of(rows, world, c)
@@ -186,7 +189,7 @@ def work(rows: Rows, world: Array, s: State, c: Int) -> None:
     end_soon(rows, world, c)
 
 
-@jit
+@lean
 def take_round(rows: Rows, times: Array, links: Links, world: Array, s: State) -> None:
     """One round."""
     c = world[ENDING]
@@ -201,10 +204,10 @@ def take_round(rows: Rows, times: Array, links: Links, world: Array, s: State) -
     grant(rows, world)
     start(rows, times, world, s)
     if world[ASKED] != NONE and not world[ASKING]:
-        answered(rows, times, world, s)
+        answered(rows, world, s)
 
 
-@jit
+@lean
 def end(rows: Rows, times: Array, links: Links, world: Array, c: Int) -> None:
     """An op ends: its slots are free, its dependents come nearer."""
     rows[c]["state"] = ENDED
@@ -212,13 +215,13 @@ def end(rows: Rows, times: Array, links: Links, world: Array, c: Int) -> None:
     give_back(rows, world, c)
     close(rows, world, c)
     for e in range(rows[c]["first"], rows[c + 1]["first"]):
-        p = links[e]
+        p = np.int64(links[e])
         rows[p]["unmet"] -= 1
         if rows[p]["unmet"] == 0:
             await_release(rows, times, world, p)
 
 
-@jit
+@lean
 def give_back(rows: Rows, world: Array, c: Int) -> None:
     """All slots that an op holds."""
     free(rows, world, c)
@@ -229,7 +232,7 @@ def give_back(rows: Rows, world: Array, c: Int) -> None:
             p += 1
 
 
-@jit
+@lean
 def free(rows: Rows, world: Array, p: Int) -> None:
     """The slot of one place."""
     if rows[p]["at"] == HELD and rows[p]["slot"] >= 0:
@@ -239,7 +242,7 @@ def free(rows: Rows, world: Array, p: Int) -> None:
     rows[p]["at"] = WAITING
 
 
-@jit
+@lean
 def close(rows: Rows, world: Array, c: Int) -> None:
     """One op less is open; note whom this concerns."""
     world[OPEN] -= 1
@@ -256,7 +259,7 @@ def close(rows: Rows, world: Array, c: Int) -> None:
         append(rows, world, NEWS, c)
 
 
-@jit
+@lean
 def start(rows: Rows, times: Array, world: Array, s: State) -> None:
     """Ops that hold all their places start, unless a component they use has failed."""
     c = world[GRANTED]
@@ -276,23 +279,23 @@ def start(rows: Rows, times: Array, world: Array, s: State) -> None:
                 append(rows, world, ASKED, c)
                 world[ASKING] += (rows[c]["flags"] & ASK) != 0
             else:
-                go_on(rows, times, world, s, c)
+                go_on(rows, world, s, c)
         c = following
 
 
-@jit
-def answered(rows: Rows, times: Array, world: Array, s: State) -> None:
+@lean
+def answered(rows: Rows, world: Array, s: State) -> None:
     """Ops of a round in which backends could be asked go on, now that they have been."""
     c = world[ASKED]
     world[ASKED] = NONE
     while c != NONE:
         following = rows[c]["next"]
-        go_on(rows, times, world, s, c)
+        go_on(rows, world, s, c)
         c = following
 
 
-@jit
-def go_on(rows: Rows, times: Array, world: Array, s: State, c: Int) -> None:
+@lean
+def go_on(rows: Rows, world: Array, s: State, c: Int) -> None:
     """An op that started begins with its fixed time, or with its work."""
     fixed = rows[c]["left"]
     if fixed == 0:
@@ -301,18 +304,21 @@ def go_on(rows: Rows, times: Array, world: Array, s: State, c: Int) -> None:
     rows[c]["flags"] |= TIMED
     if fixed > MAX - world[NOW]:
         rows[c]["flags"] |= BEYOND
-    else:
-        push(rows, times, world, c, world[NOW] + fixed)
+        return
+    rows[c]["left"] = world[NOW] + fixed
+    push(rows, world, c, world[NOW] + fixed)
 
 
-@jit
+@lean
 def leave_all(rows: Rows, times: Array, world: Array, s: State, c: Int) -> None:
     """An op leaves its lines, places and components; what is left of it is kept."""
     flags = rows[c]["flags"]
     if flags & TIMED:
-        rows[c]["left"] -= world[NOW] - times[START, c]
-        if not flags & BEYOND:
+        if flags & BEYOND:
+            rows[c]["left"] -= world[NOW] - times[START, c]
+        else:
             forget(rows, times, world, c)
+            rows[c]["left"] -= world[NOW]
     if flags & FLOWING:
         leave(s, flow_of(rows, world, c), world[NOW])
         world[FLOWS] -= 1
@@ -331,7 +337,7 @@ def leave_all(rows: Rows, times: Array, world: Array, s: State, c: Int) -> None:
             p += 1
 
 
-@jit
+@lean
 def is_granted(rows: Rows, world: Array, c: Int) -> bool:
     """Whether an op holds all its places."""
     if rows[c]["flags"] & WIDE:
@@ -339,7 +345,7 @@ def is_granted(rows: Rows, world: Array, c: Int) -> bool:
     return bool(rows[c]["at"] == HELD)
 
 
-@jit
+@lean
 def leave_place(rows: Rows, times: Array, world: Array, p: Int) -> None:
     """One place is given up, wherever it stands."""
     if rows[p]["at"] == COMING:

@@ -57,6 +57,15 @@ def _join(columns: list[NDArray]) -> NDArray:
 
 def _of_graph(engine: CoreMachine, graph: Graph) -> dict[str, NDArray]:
     n, e = graph.count, len(graph.lowered.further)
+    if graph.over and graph.ahead is not None:
+        return {
+            "ready": graph.ahead.begin,
+            "start": graph.ahead.begin,
+            "end": graph.ahead.finish,
+            "state": np.full(n, ENDED, np.uint8),
+            "attempts": np.ones(n, np.int32),
+            "arrived": graph.ahead.arrived,
+        }
     if graph.base == NONE:
         never = np.full(n + e, NEVER, np.int64)
         zeros = np.zeros(n, np.int64)
@@ -70,19 +79,29 @@ def _of_graph(engine: CoreMachine, graph: Graph) -> dict[str, NDArray]:
         }
     at = slice(graph.base, graph.base + n)
     times, rows = engine.store.times, engine.store.rows[at]
-    arrived = np.maximum(times[ARRIVED, graph.base : graph.base + n + e], NEVER)
-    ready = arrived[:n].copy()
-    np.maximum.at(ready, graph.lowered.further, arrived[n:])
-    ready[arrived[:n] == NEVER] = NEVER
-    ready[graph.lowered.further[arrived[n:] == NEVER]] = NEVER
+    arrived, end = times[ARRIVED, graph.base : graph.base + n + e], times[END, at]
+    whole = bool(np.all(rows["state"] == ENDED))  # then nothing will be written there again
+    if not whole:
+        arrived = np.maximum(arrived, NEVER)
+        end = np.where(rows["state"] == ENDED, end, NEVER)
     return {
-        "ready": ready,
-        "start": times[START, at].copy(),
-        "end": np.where(rows["state"] == ENDED, times[END, at], NEVER),
+        "ready": _ready(arrived, graph.lowered.further, n),
+        "start": times[START, at] if whole else times[START, at].copy(),
+        "end": end,
         "state": rows["state"].copy(),
         "attempts": ((rows["flags"] & STARTED) != 0).astype(np.int32),
         "arrived": arrived,
     }
+
+
+def _ready(arrived: Ticks, further: NDArray[np.int32], n: int) -> Ticks:
+    """The last arrival of each op, -1 where one is missing."""
+    ready = arrived[:n].copy()
+    if len(further):
+        np.maximum.at(ready, further, arrived[n:])
+        ready[arrived[:n] == NEVER] = NEVER
+        ready[further[arrived[n:] == NEVER]] = NEVER
+    return ready
 
 
 def stuck(engine: CoreMachine) -> Stuck:

@@ -29,8 +29,10 @@ from ..machine import (
     Lowered,
     Parts,
     State,
+    Submitted,
 )
 from ..threshold import Threshold, Thresholds
+from .ahead import Ahead, run_ahead
 from .cells import (
     ASK,
     ASKED,
@@ -66,7 +68,6 @@ from .cells import (
     WATCHED,
     WATCHING,
 )
-from .cycle import refuse_cycle
 from .executor import advance, leave_all
 from .final import columns, stuck
 from .sharing import rate as rate_of
@@ -85,10 +86,20 @@ class Graph:
     first : id of its row 0
     """
 
-    def __init__(self, env: simpy.Environment, index: int, first: int, lowered: Lowered, at: int):
+    def __init__(
+        self,
+        env: simpy.Environment,
+        index: int,
+        first: int,
+        lowered: Lowered,
+        at: int,
+        ahead: Ahead | None,
+    ):
         self.index, self.first, self.count, self.at = index, first, len(lowered), at
         self.lowered = lowered
+        self.ahead = ahead  # its schedule, until it joins or for good
         self.base = NONE  # its first cell, once it joined
+        self.over = False  # it ran ahead of the clock, to its end
         self.done = env.event()
         self.lost: simpy.Event | None = None
         self.untold: list[Loss] = []
@@ -125,7 +136,9 @@ class CoreMachine:
         self.thresholds = _Thresholds(self)
         self.graphs: list[Graph] = []
         self.firsts: list[int] = []  # id of row 0 of each graph
+        self.joined: list[Graph] = []
         self.bases: list[int] = []  # first cell of each graph that joined
+        self.runs_ahead = True  # where that is the same; False is for tests and measurements
         self.count = 0
         self.ends: dict[int, simpy.Event] = {}  # who waits for the end of an op
         self.earlier: dict[int, int] = {}  # attempts that were broken off
@@ -146,8 +159,8 @@ class CoreMachine:
     def submit(self, graph: Lowered) -> Graph:
         """Hand in a graph; it joins at the next turn."""
         check_graph(self.parts, graph)
-        refuse_cycle(graph)
-        made = Graph(self.env, len(self.graphs), self.count, graph, self._now)
+        ahead = run_ahead(graph, len(self.parts), self._now)
+        made = Graph(self.env, len(self.graphs), self.count, graph, self._now, ahead)
         self.graphs.append(made)
         self.firsts.append(self.count)
         self.count += len(graph)
@@ -173,7 +186,7 @@ class CoreMachine:
         """Take an op out of its queue, place and components."""
         self._check_op(op)
         who = self._who()
-        self._note(lambda: self._stop(self.cell(op), who))
+        self._note(lambda: None if self._is_over(op) else self._stop(self.cell(op), who))
 
     def resume(
         self,
@@ -209,14 +222,15 @@ class CoreMachine:
                 self._watch(self.cell(op))
         return event
 
-    def lost(self, graph: Graph) -> simpy.Event:
+    def lost(self, graph: Submitted) -> simpy.Event:
         """Fires with the losses (list of :class:`Loss`) nobody was told of."""
-        if graph.lost is None or graph.lost.triggered:
-            graph.lost = self.env.event()
-            if graph.untold:
-                graph.lost.succeed(graph.untold)
-                graph.untold = []
-        return graph.lost
+        mine = self.graphs[graph.index]
+        if mine.lost is None or mine.lost.triggered:
+            mine.lost = self.env.event()
+            if mine.untold:
+                mine.lost.succeed(mine.untold)
+                mine.untold = []
+        return mine.lost
 
     def settled(self) -> simpy.Event:
         """Fires after the next turn."""
@@ -274,7 +288,7 @@ class CoreMachine:
         """Of one op, as the last turn left it."""
         graph = self._check_op(op)
         if graph.base == NONE:
-            return State.PENDING
+            return State.ENDED if graph.over else State.PENDING
         return State(int(self.store.rows[self.cell(op)]["state"]))
 
     def usage(self, op: int) -> dict[int, int]:
@@ -285,6 +299,9 @@ class CoreMachine:
         flows, row = graph.lowered.flows, op - graph.first
         at = int(np.searchsorted(flows.op, row))
         return flows.usage(at) if at < len(flows) and flows.op[at] == row else {}
+
+    def _is_over(self, op: int) -> bool:
+        return self.state(op) in (State.ENDED, State.CANCELLED)
 
     # Numbers of ops and cells.
 
@@ -300,8 +317,11 @@ class CoreMachine:
 
     def id(self, c: int) -> int:
         """Of the op of a first place."""
-        k = bisect_right(self.bases, c) - 1
-        return self.firsts[k] + c - self.bases[k]
+        graph = self._graph(c)
+        return graph.first + c - graph.base
+
+    def _graph(self, c: int) -> Graph:
+        return self.joined[bisect_right(self.bases, c) - 1]
 
     def op_cell(self, c: int) -> int:
         """First place of the op of a place."""
@@ -374,7 +394,7 @@ class CoreMachine:
             self.tick, self.turn = now, 0
         if due != NONE:
             self._plan(due, FIRST)
-        elif now > self._now:
+        elif now > self._now and self.until == MAX_TICK:
             self._catch_up(now)
 
     def _catch_up(self, tick: int) -> None:
@@ -398,8 +418,7 @@ class CoreMachine:
         self.losing = {k for k in self.losing if self._owes(self.graphs[k])}
         told += [(event, None) for event in self.thresholds.reached()]
         for event, value in told:
-            event._ok, event._value = True, value
-            self.env.schedule(event, FIRST, tick - self._now)  # type: ignore[arg-type]
+            self._wake_at(tick, event, value)
         return bool(told)
 
     @staticmethod
@@ -421,7 +440,7 @@ class CoreMachine:
             told += self._end_of(c)
             k = bisect_right(self.bases, c) - 1
             if last[k] == c and store.graph_table[k, OPEN_OPS] == 0:
-                told.append((self.graphs[k].done, None))
+                told.append((self.joined[k].done, None))
         return told
 
     def _end_of(self, c: int) -> list[tuple[simpy.Event, object]]:
@@ -447,13 +466,13 @@ class CoreMachine:
         while c != NONE:
             if rows[c]["flags"] & ASK:
                 k = bisect_right(self.bases, c) - 1
-                lowered = self.graphs[k].lowered
+                lowered = self.joined[k].lowered
                 asked.setdefault((k, int(lowered.online[c - self.bases[k]])), []).append(c)
             c = int(rows[c]["next"])
         now = int(store.world[NOW])
         for (k, backend), cells in asked.items():
             base = self.bases[k]
-            answers = self.graphs[k].lowered.backends[backend]([c - base for c in cells], now)
+            answers = self.joined[k].lowered.backends[backend]([c - base for c in cells], now)
             for c, answer in zip(cells, answers, strict=True):
                 self._answer(c, answer)
         store.world[ASKING] = 0
@@ -469,7 +488,9 @@ class CoreMachine:
     def _use(self, c: int, work: int, usage: dict[int, int], limit: int) -> None:
         """Give an op a flow, or another one in its place."""
         sharing, flow = self.store.sharing, self.store.flow(c)
-        if flow == NONE:
+        if not usage and limit == NO_LIMIT:
+            self.store.drop_flow(c)
+        elif flow == NONE:
             self.store.add_flow(c, sharing.append(work, usage, limit))
         else:
             sharing.set_usage(flow, usage, limit)
@@ -479,7 +500,9 @@ class CoreMachine:
     # What happens to one op.
 
     def _join(self, graph: Graph) -> None:
+        graph.ahead = None
         graph.base = self.store.add(graph.lowered, graph.at)
+        self.joined.append(graph)
         self.bases.append(graph.base)
         self.roots.append((graph.base, self.store.cells))
         for op in [op for op in self.ends if graph.first <= op < graph.first + graph.count]:
@@ -528,7 +551,7 @@ class CoreMachine:
                     hit.add(c)
         for c in sorted(hit):
             self._stop(c, f"the failure of {self.parts.names[component]}")
-            graph = self.graphs[bisect_right(self.bases, c) - 1]
+            graph = self._graph(c)
             left = self._work_left(c)
             graph.untold.append(Loss(self.id(c), int(rows[c]["left"]), left, component))
             self.losing.add(graph.index)
@@ -563,10 +586,10 @@ class CoreMachine:
     def _resume(
         self, op: int, keep: bool, slots: Sequence[int] | None, usage: dict[int, int] | None
     ) -> None:
+        if self._is_over(op):
+            return
         store, c = self.store, self.cell(op)
         row = store.rows[c]
-        if row["state"] in (ENDED, CANCELLED):
-            return
         if row["state"] != STOPPED:
             state = State(int(row["state"])).name.lower()
             raise self._refused(op, f"it is {state}; stop it first")
@@ -576,25 +599,31 @@ class CoreMachine:
         places = store.places(c)
         for p, slot in zip(places, slots or (), strict=slots is not None):
             store.rows[p]["slot"] = slot
-        bound = self._limit(c)
-        if usage is not None:
-            self._use(c, self._work_left(c), dict(usage), bound)
-        if self._work_left(c) and bound < 0 and not self._usage(c):
+        bound, left = self._limit(c), self._work_left(c)
+        uses = self._usage(c) if usage is None else dict(usage)
+        if left and bound == NO_LIMIT and not uses:
             raise self._refused(op, "neither usage nor limit bounds the rate of its work")
+        if usage is not None:
+            self._use(c, left, uses, bound)
         self.roots += [(p, p + 1) for p in places]
 
     def _start_over(self, c: int) -> None:
         """All the work is to be done again; an online backend is asked again."""
-        graph = self.graphs[bisect_right(self.bases, c) - 1]
+        graph = self._graph(c)
         row, lowered = c - graph.base, graph.lowered
         cell, flow = self.store.rows[c], self.store.flow(c)
         cell["left"] = lowered.fixed[row]
         if len(lowered.online) and lowered.online[row] >= 0:
             cell["flags"] |= ASK
-        if flow != NONE:
-            at = int(np.searchsorted(lowered.flows.op, row))
-            has = at < len(lowered.flows) and lowered.flows.op[at] == row
-            self.store.sharing.set_left(flow, lowered.flows.work(at) if has else 0)
+        at = int(np.searchsorted(lowered.flows.op, row))
+        if at < len(lowered.flows) and lowered.flows.op[at] == row:
+            work = lowered.flows.work(at)
+            if flow != NONE:
+                self.store.sharing.set_left(flow, work)
+            elif work:
+                raise self._refused(self.id(c), "nothing bounds the rate of its work")
+        elif flow != NONE:
+            self.store.sharing.set_left(flow, 0)
 
     def _usage(self, c: int) -> dict[int, int]:
         flow = self.store.flow(c)
@@ -611,7 +640,7 @@ class CoreMachine:
     def _cancel(self, ops: Sequence[int]) -> None:
         store, rows, links = self.store, self.store.rows, self.store.links
         gone: set[int] = set()
-        todo = [self.cell(op) for op in ops]
+        todo = [self.cell(op) for op in ops if not self._is_over(op)]
         while todo:
             c = todo.pop()
             if c not in gone and rows[c]["state"] not in (ENDED, CANCELLED):
@@ -626,7 +655,7 @@ class CoreMachine:
             k = bisect_right(self.bases, c) - 1
             store.graph_table[k, OPEN_OPS] -= 1
             if store.graph_table[k, OPEN_OPS] == 0:
-                self.news.append((self.graphs[k].done, None))
+                self.news.append((self.joined[k].done, None))
 
     # The run as a whole.
 
@@ -639,7 +668,7 @@ class CoreMachine:
         found: list[int] = []
         for graph in self.graphs:
             if graph.base == NONE:
-                found += range(graph.first, graph.first + graph.count)
+                found += [] if graph.over else range(graph.first, graph.first + graph.count)
             else:
                 state = self.store.rows["state"][graph.base : graph.base + graph.count]
                 live = np.flatnonzero((state != ENDED) & (state != CANCELLED))
@@ -655,9 +684,44 @@ class CoreMachine:
             Nothing can happen and ops are open: lost, time overflow, starvation, deadlock.
         """
         self.until = MAX_TICK if until is None else until
+        if until is None and self._may_run_ahead():
+            self._run_ahead()
         drive(self, until)
         if until is None and self.store.world[OPEN]:
             raise diagnose(stuck(self))
+
+    def _may_run_ahead(self) -> bool:
+        """Whether all that is open follows its schedule: nobody can see or alter it on the way."""
+        fresh = [g for g in self.graphs if g.base == NONE and not g.over]
+        lonely = all(isinstance(event, Turn) for *_, event in self.env._queue)
+        if not (self.runs_ahead and fresh and lonely and len(self.todo) == len(fresh)):
+            return False
+        if self.store.world[OPEN] or self.store.failed.any() or self.thresholds.waiting:
+            return False
+        if any(g.ahead is None or not g.ahead.holds or g.done.callbacks for g in fresh):
+            return False
+        if any(op >= fresh[0].first for op in self.ends):
+            return False
+        wanted = sum(g.ahead.chains for g in fresh if g.ahead is not None)
+        return bool(np.all((wanted <= self.parts.slots) | (self.parts.slots < 0)))
+
+    def _run_ahead(self) -> None:
+        """All ops end as scheduled; SimPy's clock follows."""
+        self.todo = []
+        if self.next_turn is not None:
+            self.next_turn.void = True
+        self.planned, last = None, self._now
+        for graph in [g for g in self.graphs if g.base == NONE and not g.over]:
+            assert graph.ahead is not None
+            end = int(graph.ahead.finish.max(initial=graph.at))
+            graph.over, last = True, max(last, end)
+            self._wake_at(end, graph.done, None)
+        if last > self._now:
+            self._catch_up(last)
+
+    def _wake_at(self, tick: int, event: simpy.Event, value: object) -> None:
+        event._ok, event._value = True, value
+        self.env.schedule(event, FIRST, tick - self._now)  # type: ignore[arg-type]
 
     def columns(self) -> Columns:
         """What has happened so far."""
@@ -667,7 +731,7 @@ class CoreMachine:
 class _Thresholds(Thresholds):
     """The same, read off the core."""
 
-    engine: CoreMachine  # type: ignore[assignment]
+    engine: CoreMachine
 
     def _value(self, one: Threshold) -> int:
         if one.what == "flows":

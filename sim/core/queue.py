@@ -8,52 +8,48 @@ times, mostly three to five, and memory is the link in the cell.
 
 from __future__ import annotations
 
-from .cells import BASE, BINS, BUCKETS, END, FURTHER, NONE, SOONEST, Array, Rows
-from .jit import Int, jit
+import numpy as np
+
+from .cells import ARRIVED, BASE, BINS, BUCKETS, COMING, FURTHER, NONE, SOONEST, Array, Rows
+from .jit import Int, lean
 
 
-@jit
+@lean
 def bucket(tick: Int, base: Int) -> Int:
     """Number of the highest bit that differs, from 1; 0 for none.
 
-    >>> bucket(12, 12), bucket(13, 12), bucket(8, 7)
+    >>> x = [np.int64(i) for i in (7, 8, 12, 13, 2**62)]
+    >>> int(bucket(x[2], x[2])), int(bucket(x[3], x[2])), int(bucket(x[1], x[0]))
     (0, 1, 4)
+    >>> int(bucket(x[4] - 1, x[4]))
+    63
     """
     x = tick ^ base
-    n = 0
-    if x >= 1 << 32:
-        x >>= 32
-        n += 32
-    if x >= 1 << 16:
-        x >>= 16
-        n += 16
-    if x >= 1 << 8:
-        x >>= 8
-        n += 8
-    if x >= 1 << 4:
-        x >>= 4
-        n += 4
-    if x >= 1 << 2:
-        x >>= 2
-        n += 2
-    if x >= 2:
-        x >>= 1
-        n += 1
-    return n + x
+    if x == 0:
+        return np.int64(0)
+    x &= ~(x >> 1)  # the next bit cleared, so that the float is not rounded up
+    return (np.float64(x).view(np.int64) >> 52) - 1022  # its exponent
 
 
-@jit
-def push(rows: Rows, times: Array, world: Array, c: Int, tick: Int) -> None:
+@lean
+def tick_of(rows: Rows, times: Array, c: Int) -> Int:
+    """When a cell in the queue is due: the end of a fixed time, or a release."""
+    if rows[c]["at"] == COMING:
+        return -1 - times[ARRIVED, c]
+    return rows[c]["left"]
+
+
+@lean
+def push(rows: Rows, world: Array, c: Int, tick: Int) -> None:
     """Let something happen to a cell at a tick, not before the last that was taken."""
-    times[END, c] = tick
     b = BUCKETS + bucket(tick, world[BASE])
     rows[c]["next"] = world[b]
     world[b] = c
-    if world[SOONEST] != NONE and tick < world[SOONEST]:
+    if tick < world[SOONEST]:  # NONE is below all ticks
         world[SOONEST] = tick
 
 
-@jit
+@lean
 def soonest(rows: Rows, times: Array, world: Array) -> Int:
     """The earliest tick, NONE when nothing is due."""
     if world[SOONEST] != NONE:
@@ -61,16 +57,16 @@ def soonest(rows: Rows, times: Array, world: Array) -> Int:
     for b in range(BUCKETS, BUCKETS + 64):
         c = world[b]
         if c != NONE:
-            tick = times[END, c]
+            tick = tick_of(rows, times, c)
             while c != NONE:
-                tick = min(tick, times[END, c])
+                tick = min(tick, tick_of(rows, times, c))
                 c = rows[c]["next"]
             world[SOONEST] = tick
             return tick
     return NONE
 
 
-@jit
+@lean
 def take(rows: Rows, times: Array, world: Array, tick: Int) -> Int:
     """The list of all cells that are due at the earliest tick; they leave the queue."""
     b = BUCKETS + bucket(tick, world[BASE])
@@ -80,7 +76,7 @@ def take(rows: Rows, times: Array, world: Array, tick: Int) -> Int:
         world[b] = NONE
         while c != NONE:
             following = rows[c]["next"]
-            to = BUCKETS + bucket(times[END, c], tick)
+            to = BUCKETS + bucket(tick_of(rows, times, c), tick)
             rows[c]["next"] = world[to]
             world[to] = c
             c = following
@@ -90,14 +86,14 @@ def take(rows: Rows, times: Array, world: Array, tick: Int) -> Int:
     return c
 
 
-@jit
+@lean
 def forget(rows: Rows, times: Array, world: Array, c: Int) -> None:
     """Take one cell out."""
-    unlink(rows, world, BUCKETS + bucket(times[END, c], world[BASE]), c)
+    unlink(rows, world, BUCKETS + bucket(tick_of(rows, times, c), world[BASE]), c)
     world[SOONEST] = NONE
 
 
-@jit
+@lean
 def unlink(rows: Rows, world: Array, head: Int, c: Int) -> Int:
     """Take a cell out of the list that begins at ``world[head]``; the cell before it."""
     before = NONE
@@ -112,7 +108,7 @@ def unlink(rows: Rows, world: Array, head: Int, c: Int) -> Int:
     return before
 
 
-@jit
+@lean
 def is_before(rows: Rows, a: Int, b: Int) -> bool:
     """The order of places within a round: by op, then by place."""
     op_a = rows[a]["link"] if rows[a]["flags"] & FURTHER else a
@@ -120,14 +116,14 @@ def is_before(rows: Rows, a: Int, b: Int) -> bool:
     return bool(op_a < op_b or (op_a == op_b and a < b))
 
 
-@jit
+@lean
 def merge(rows: Rows, a: Int, b: Int) -> Int:
     """Two sorted lists as one."""
     if is_before(rows, b, a):
         a, b = b, a
     head = a
     while b != NONE:
-        following = rows[a]["next"]
+        following = np.int64(rows[a]["next"])
         if following == NONE or is_before(rows, b, following):
             rows[a]["next"] = b
             b = following
@@ -135,7 +131,7 @@ def merge(rows: Rows, a: Int, b: Int) -> Int:
     return head
 
 
-@jit
+@lean
 def sort(rows: Rows, world: Array, head: Int) -> Int:
     """A list in the order of op and place."""
     for b in range(BINS, BINS + 32):
@@ -143,7 +139,7 @@ def sort(rows: Rows, world: Array, head: Int) -> Int:
     c = head
     while c != NONE:
         run = c  # of cells that are in order already
-        while rows[c]["next"] != NONE and is_before(rows, c, rows[c]["next"]):
+        while rows[c]["next"] != NONE and is_before(rows, c, np.int64(rows[c]["next"])):
             c = rows[c]["next"]
         following = rows[c]["next"]
         rows[c]["next"] = NONE

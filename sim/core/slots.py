@@ -32,11 +32,11 @@ from .cells import (
     Array,
     Rows,
 )
-from .jit import Int, jit
+from .jit import Int, lean
 from .queue import push, sort
 
 
-@jit
+@lean
 def append(rows: Rows, world: Array, head: Int, c: Int) -> None:
     """Put a cell at the end of the list ``world[head]`` whose last is ``world[head + 1]``."""
     rows[c]["next"] = NONE
@@ -47,7 +47,7 @@ def append(rows: Rows, world: Array, head: Int, c: Int) -> None:
     world[head + 1] = c
 
 
-@jit
+@lean
 def await_release(rows: Rows, times: Array, world: Array, c: Int) -> None:
     """A place whose dependencies ended comes in this round, or at its release."""
     op = rows[c]["link"] if rows[c]["flags"] & FURTHER else c
@@ -56,12 +56,12 @@ def await_release(rows: Rows, times: Array, world: Array, c: Int) -> None:
     rows[c]["at"] = COMING
     release = -1 - times[ARRIVED, c]
     if release > world[NOW]:
-        push(rows, times, world, c, release)
+        push(rows, world, c, release)
     else:
         come(rows, world, c)
 
 
-@jit
+@lean
 def await_all(rows: Rows, times: Array, world: Array, first: Int, last: Int) -> None:
     """The same for all cells of a range that wait for nothing else."""
     for c in range(first, last):
@@ -69,7 +69,7 @@ def await_all(rows: Rows, times: Array, world: Array, first: Int, last: Int) -> 
             await_release(rows, times, world, c)
 
 
-@jit
+@lean
 def come(rows: Rows, world: Array, c: Int) -> None:
     """A place arrives in this round."""
     append(rows, world, ARRIVING, c)
@@ -77,7 +77,7 @@ def come(rows: Rows, world: Array, c: Int) -> None:
         world[JOINING] += 1
 
 
-@jit
+@lean
 def arrive(rows: Rows, times: Array, world: Array) -> None:
     """Places of this round become ready, by op and place."""
     c = world[ARRIVING]
@@ -99,7 +99,7 @@ def arrive(rows: Rows, times: Array, world: Array) -> None:
         c = following
 
 
-@jit
+@lean
 def moves(world: Array, part: Int) -> None:
     """The line for a component has to be looked at in this round."""
     if world[part + MOVES] == UNMOVED:
@@ -107,7 +107,7 @@ def moves(world: Array, part: Int) -> None:
         world[MOVING] = part
 
 
-@jit
+@lean
 def hold(rows: Rows, world: Array, c: Int) -> None:
     """A place is held; with its last place an op may start."""
     rows[c]["at"] = HELD
@@ -120,7 +120,7 @@ def hold(rows: Rows, world: Array, c: Int) -> None:
     append(rows, world, GRANTED, op)
 
 
-@jit
+@lean
 def grant(rows: Rows, world: Array) -> None:
     """Free slots go to those in line, first come first served."""
     part = world[MOVING]

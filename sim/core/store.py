@@ -17,7 +17,6 @@ from .cells import (
     COLLECTIVE,
     COLLECTIVES,
     DUE,
-    END,
     ENDING,
     FAILED,
     FIRST_CELL,
@@ -42,7 +41,6 @@ from .cells import (
     SCRATCH,
     SLOTS,
     SOONEST,
-    START,
     TABLES,
     TAIL,
     UNMOVED,
@@ -162,6 +160,13 @@ class Store:
             self.collective(c)[-1] = flow
         else:
             self.rows[c]["link"] = flow
+
+    def drop_flow(self, c: int) -> None:
+        """An op works no more."""
+        if self.rows[c]["flags"] & WIDE:
+            self.collective(c)[-1] = NONE
+        else:
+            self.rows[c]["link"] = NONE
 
     def flow(self, c: int) -> int:
         """The flow of an op, -1 for none."""
