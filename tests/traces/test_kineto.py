@@ -170,6 +170,18 @@ def test_a_file_in_pieces_is_the_same_trace(script, tmp_path, monkeypatch):
             np.testing.assert_array_equal(column, getattr(again, table)[name], err_msg=name)
 
 
+def test_events_that_do_not_begin_with_their_phase_are_read_whole(tmp_path, monkeypatch):
+    monkeypatch.setattr(pieces, "PIECE", 4096)
+    turned = [dict(reversed(event(ts=i).items())) for i in range(500)]
+    path = written(tmp_path / "t.json", *turned)
+    assert len(list(pieces.pieces(path, 2**30))) == 1
+    assert kineto.read(path).events["ts"].tolist() == [1000 * i for i in range(500)]
+    with pytest.raises(
+        kineto.TraceError, match=r"t.json: needs about .* GiB of memory, .* allowed"
+    ):
+        kineto.read(path, memory=100_000)
+
+
 def test_an_error_in_a_later_piece_has_its_true_place(script, tmp_path, monkeypatch):
     monkeypatch.setattr(pieces, "PIECE", 4096)
     s = script()

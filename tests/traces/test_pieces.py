@@ -1,4 +1,4 @@
-"""Host time cut into pieces: the vectorised way against a naive twin that looks at every instant."""
+"""Host time cut into pieces: the vectorised way against a naive twin, instant by instant."""
 
 import numpy as np
 from foretrace.traces.handover import union

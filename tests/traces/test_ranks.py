@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-
 from foretrace.sim.errors import TraceError
 from foretrace.sim.ops import Kind
 from foretrace.traces import kineto
@@ -221,7 +220,7 @@ def test_gloo_collectives_are_not_dropped_and_each_bucket_waits_for_its_own(
     ops = graph.ops
     slow = ops.duration.copy()
     slow[rows[1]] += 200e-6
-    start, end = replay(graph)
+    start, _ = replay(graph)
     later = replay(graph.with_ops(ops.replace(duration=slow)))[0]
     copies = [
         i

@@ -36,7 +36,7 @@ ONE_RANK = [
     "sglang-qwen3-8b-MI300X/decode_graph.json.gz",
     "sglang-qwen3-8b-MI300X/prefilldecode.json.gz",
 ]
-D1 = {  # largest share of the critical path that only gaps explain, as measured when this was written
+D1 = {  # more of the critical path than only gaps explain, as measured when this was written
     "ddp-A100x2/rank0.json.gz": 0.07,
     "dlrm-A100x8-rank3/control.json.gz": 0.17,
     "dlrm-V100x2-rank1/test.json.gz": 0.05,
@@ -143,9 +143,9 @@ def test_d2_eight_ranks_end_when_they_did(data, eight, replay):
 
 
 def test_d2_last_arrivers_and_waits(data, eight, replay):
-    """Per collective: who arrives last, and how long all others wait, from the replayed schedule."""
+    """Who arrives last at each collective, and how long all others wait, as replayed."""
     trace, graph = eight
-    start, end = replay(graph)
+    _, end = replay(graph)
     block, ops = graph.explicit, graph.ops
     rows = np.flatnonzero(ops.kind == Kind.COLLECTIVE)
     assert len(rows) == 8
