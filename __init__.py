@@ -1,1 +1,128 @@
-"""foretrace: profile operations once; simulate any machine; learn how far to trust the answer."""
+"""foretrace: profile operations once; simulate any machine; learn how far to trust the answer.
+
+Names are loaded when they are first used, so that ``import foretrace`` costs next to nothing.
+
+>>> import foretrace
+>>> system = foretrace.System((foretrace.Component("node0.gpu0", "gpu", slots=1),), ("node0.gpu0",))
+>>> build = foretrace.Builder("two kernels")
+>>> first = build.op(foretrace.Kind.COMPUTE, duration=1e-3)
+>>> _ = build.op(foretrace.Kind.COMPUTE, duration=2e-3, after=[first])
+>>> from foretrace.models.compute.recorded import Recorded
+>>> foretrace.Simulation(system, {"*": Recorded()}).run(build.graph()).makespan
+0.003
+
+A scenario file: ``foretrace.run(foretrace.load("first")).results["base"].frame()``.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .scenarios.loader import load
+    from .scenarios.scenario import Scenario
+    from .scenarios.study import Study
+    from .scenarios.study import study as run
+    from .sim.backend import Backend, Spread, Timing, Usage, backend
+    from .sim.errors import (
+        BackendError,
+        ForetraceError,
+        GraphError,
+        HardwareUnavailable,
+        ScenarioError,
+        SimulationError,
+        TraceError,
+    )
+    from .sim.graph import Builder, Graph, Label, Member
+    from .sim.ops import Kind, Ops, require
+    from .sim.place import place
+    from .sim.process import Process, Running
+    from .sim.result import Result
+    from .sim.simulation import Simulation
+    from .sim.system import Component, System
+    from .traces.read import read as read_trace
+    from .traces.trace import Trace
+
+__all__ = [
+    "Backend",
+    "BackendError",
+    "Builder",
+    "Component",
+    "ForetraceError",
+    "Graph",
+    "GraphError",
+    "HardwareUnavailable",
+    "Kind",
+    "Label",
+    "Member",
+    "Ops",
+    "Process",
+    "Result",
+    "Running",
+    "Scenario",
+    "ScenarioError",
+    "Simulation",
+    "SimulationError",
+    "Spread",
+    "Study",
+    "System",
+    "Timing",
+    "Trace",
+    "TraceError",
+    "Usage",
+    "backend",
+    "load",
+    "place",
+    "read_trace",
+    "require",
+    "run",
+]
+
+_HOME = {
+    "Backend": "sim.backend",
+    "BackendError": "sim.errors",
+    "Builder": "sim.graph",
+    "Component": "sim.system",
+    "ForetraceError": "sim.errors",
+    "Graph": "sim.graph",
+    "GraphError": "sim.errors",
+    "HardwareUnavailable": "sim.errors",
+    "Kind": "sim.ops",
+    "Label": "sim.graph",
+    "Member": "sim.graph",
+    "Ops": "sim.ops",
+    "Process": "sim.process",
+    "Result": "sim.result",
+    "Running": "sim.process",
+    "Scenario": "scenarios.scenario",
+    "ScenarioError": "sim.errors",
+    "Simulation": "sim.simulation",
+    "SimulationError": "sim.errors",
+    "Spread": "sim.backend",
+    "Study": "scenarios.study",
+    "System": "sim.system",
+    "Timing": "sim.backend",
+    "Trace": "traces.trace",
+    "TraceError": "sim.errors",
+    "Usage": "sim.backend",
+    "backend": "sim.backend",
+    "load": "scenarios.loader",
+    "place": "sim.place",
+    "read_trace": "traces.read",
+    "require": "sim.ops",
+    "run": "scenarios.study",
+}
+_NAME = {"read_trace": "read", "run": "study"}  # where it is called otherwise
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'foretrace' has no attribute {name!r}; it has {__all__}")
+    value = getattr(import_module(f".{_HOME[name]}", __name__), _NAME.get(name, name))
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -32,7 +32,7 @@ def default() -> list[Path]:
 
 def imported(file: Path) -> int:
     """Ops of the graph."""
-    return len(read(file).graph(missing_ranks="like_recorded"))
+    return len(read(file).graph(missing_ranks="recorded_waits", serialise=True))
 
 
 def main(*names: str) -> None:
