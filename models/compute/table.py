@@ -96,9 +96,9 @@ class Table(Backend):
                 f"op {row} ({ops.kind_names[row]}): has no signature to look up; bind 'recorded'"
             )
         seconds = np.full(len(ops.signatures), np.nan)
-        for s in used.tolist():
-            seconds[s] = self.seconds(ops.signatures[s])
-        far = {t: self._far[t] for s in used.tolist() if (t := ops.signatures[s]) in self._far}
+        texts = [ops.signatures[s] for s in used.tolist()]
+        seconds[used] = self.seconds(texts)
+        far = {t: self._far[t] for t in texts if t in self._far}
         if not far:
             return Timing.of(seconds[ops.signature])
         text = max(far, key=lambda t: far[t])
@@ -106,42 +106,49 @@ class Table(Backend):
         log.warning("%s: %s (%s); measure those", self.source, told, text)
         return Timing.of(seconds[ops.signature], source=f"{self.source}, {told}")
 
-    def seconds(self, text: str) -> float:
-        """How long one op takes.
+    def seconds(self, texts: Sequence[str]) -> NDArray[np.float64]:
+        """How long ops of these signatures take.
 
         Raises
         ------
         BackendError
-            Nothing like it was measured, or only at other sizes.
+            Nothing like one of them was measured, or only at other sizes.
 
         Examples
         --------
         >>> table = Table.of(["compute:mm fp32[8]", "compute:mm fp32[16]"], [1e-6, 2e-6])
-        >>> table.seconds("compute:mm fp32[32]")
+        >>> table.seconds(["compute:mm fp32[16]", "compute:mm fp32[32]"])
         Traceback (most recent call last):
         ...
         foretrace.sim.errors.BackendError: table:<memory>: 'compute:mm fp32[32]' lies outside \
 the measured sizes ([8] to [16]); measure it, or set outside: warn
         """
-        if text in self._measured:
-            return self._measured[text]
-        signature = parse(text)
-        family = self._families.get(_family(signature))
+        found = np.array([self._measured.get(t, np.nan) for t in texts])
+        asked: dict[Family, list[int]] = {}
+        for i in np.flatnonzero(np.isnan(found)).tolist():
+            asked.setdefault(_family(parse(texts[i])), []).append(i)
+        for family, rows in asked.items():
+            found[rows] = self._between(family, [texts[i] for i in rows])
+        return found
+
+    def _between(self, name: Family, texts: list[str]) -> NDArray[np.float64]:
+        """Sizes that were not measured, of one family."""
+        family = self._families.get(name)
         if family is None:
             raise BackendError(
-                f"{self.source}: nothing like {text!r} was measured; measure it, or bind 'roofline'"
+                f"{self.source}: nothing like {texts[0]!r} was measured; measure it, or bind "
+                "'roofline'"
             )
-        sizes = _logs([_sizes(signature)])
-        inside = family.inside(sizes)
-        if not np.isnan(inside):
-            return inside
-        if self.outside == "refuse":
-            raise BackendError(
-                f"{self.source}: {text!r} lies outside the measured sizes ({family.range}); "
-                "measure it, or set outside: warn"
-            )
-        guess, self._far[text] = family.nearest(sizes)
-        return guess
+        sizes = _logs([_sizes(parse(t)) for t in texts])
+        found = family.inside(sizes)
+        for i in np.flatnonzero(np.isnan(found)).tolist():
+            if self.outside == "refuse":
+                raise BackendError(
+                    f"{self.source}: {texts[i]!r} lies outside the measured sizes "
+                    f"({family.range}); measure it, or set outside: warn"
+                )
+            found[i], self._far[texts[i]] = family.nearest(sizes[i])
+        return found
 
 
 class _Family:
@@ -163,22 +170,22 @@ class _Family:
         low, high = self._raw.min(axis=0), self._raw.max(axis=0)
         return f"{low.astype(int).tolist()} to {high.astype(int).tolist()}"
 
-    def inside(self, sizes: Matrix) -> float:
-        """Interpolated seconds; NaN outside the measured points."""
+    def inside(self, sizes: Matrix) -> NDArray[np.float64]:
+        """(n,) interpolated seconds; NaN outside the measured points."""
         x = (sizes - self._centre)[:, self._axes]
-        if not np.allclose(x @ self._follow, sizes - self._centre, atol=1e-9):
-            return float("nan")  # a size that was the same, or tied to others, in all measurements
+        off = np.abs(x @ self._follow - (sizes - self._centre)).max(axis=1, initial=0.0)
         if self._inside is None:
             self._inside = _interpolator(
                 (self._points - self._centre)[:, self._axes], self._seconds
             )
-        return float(np.exp(self._inside(x)[0]))
+        # a size that was the same, or tied to others, in all measurements must be so here
+        return np.where(off <= SLACK, np.exp(self._inside(x)), np.nan)
 
     def nearest(self, sizes: Matrix) -> tuple[float, float]:
         """Seconds from the nearest point, and how many times larger (or smaller) the op is."""
         k = int(np.argmin(np.abs(self._points - sizes).sum(axis=1)))
         grown = float(np.max(np.abs(sizes - self._points[k]), initial=0.0))
-        larger = float(np.maximum((sizes - self._points[k])[:, self._axes], 0).sum())
+        larger = float(np.maximum((sizes - self._points[k])[self._axes], 0).sum())
         return float(np.exp(self._seconds[k] + larger)), float(np.exp(grown))
 
 
