@@ -18,13 +18,14 @@ from ..sim.csr import Csr
 from ..sim.errors import TraceError
 from ..sim.graph import Explicit, Graph, Places
 from ..sim.ops import Kind, Ops
+from .bridge import NEVER
 from .clock import Offsets, offsets
 from .cycle import refuse_cycles
 from .describe import Texts, labels, signatures
 from .match import Match, match
-from .part import NEVER, Part, part
+from .part import Part, part
 from .shares import gap_share
-from .steps import steps
+from .steps import Steps, steps
 from .trace import Trace
 from .view import View
 from .world import complete
@@ -44,6 +45,7 @@ def graph(
         raise ValueError(f"missing_ranks is {missing_ranks!r}; choose from {', '.join(POLICIES)}")
     wanted = None if iterations is None else sorted(iterations)
     parts = [_part(trace, rank, wanted, serialise) for rank in trace.ranks]
+    _refuse_different_steps(parts)
     parts = complete(trace, parts, missing_ranks)
     matches = match(parts, alone=missing_ranks == "recorded_waits")
     return _Join(trace, parts, matches, offsets(parts, matches)).graph()
@@ -64,6 +66,22 @@ def _part(trace: Trace, rank: int, wanted: list[int] | None, serialise: bool) ->
             "recorded order to be kept (serialise: true)"
         )
     return found
+
+
+def _refuse_different_steps(parts: list[Part]) -> None:
+    first = parts[0]
+    for p in parts[1:]:
+        if p.steps.number != first.steps.number:
+            common = sorted(set(p.steps.number) & set(first.steps.number))
+            raise TraceError(
+                f"{p.view.process.file}: has steps {_span(p.steps)}, but "
+                f"{first.view.process.file} has {_span(first.steps)}; "
+                + (f"keep those of both (iterations: {common})" if common else "record the same")
+            )
+
+
+def _span(steps: Steps) -> str:
+    return f"{steps.number[0]} to {steps.number[-1]}"
 
 
 class _Join:
@@ -215,6 +233,7 @@ class _Join:
             "clock": self.clock.note,
             "recorded_ranks": self.trace.ranks,
             "steps": self.parts[0].steps.number,
+            "step_times": [(p.steps.recorded / self.trace.resolution).tolist() for p in self.parts],
         }
 
 

@@ -144,7 +144,9 @@ def _facts(trace: Trace) -> tuple[dict[str, object], str]:
         found = trace.graph(missing_ranks="recorded_waits", serialise=True).facts
     except TraceError as e:
         return {}, str(e)
-    return {k: v for k, v in found.items() if k not in ("recorded_ranks", "steps")}, ""
+    return {
+        k: v for k, v in found.items() if k not in ("recorded_ranks", "steps", "step_times")
+    }, ""
 
 
 def _uses(trace: Trace, parts: list[Part], refused: str) -> tuple[Use, ...]:

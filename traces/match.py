@@ -12,6 +12,9 @@ from .collective import Collective
 from .nest import Rows
 from .part import Part
 
+ENDS = {"send", "recv"}
+"""The two ends of a message: in a group of two ranks they are one op with two places."""
+
 
 class Match(NamedTuple):
     """One collective of all its members.
@@ -81,8 +84,14 @@ def _refuse_different(
     parts: Sequence[Part], k: int, together: tuple[tuple[int, Collective], ...]
 ) -> None:
     first = together[0][1]
+    if first.name in ENDS and len(together) > 2:
+        raise TraceError(
+            f"{parts[0].view.process.file}: collective {k} is a {first.name} in a group of "
+            f"{len(together)} ranks, and its peer was not recorded; record with a process group of "
+            "two ranks for each pair, or give one rank and missing_ranks: recorded_waits"
+        )
     for i, c in together[1:]:
-        if c.name != first.name:
+        if c.name != first.name and not {c.name, first.name} <= ENDS:
             raise TraceError(
                 f"{parts[i].view.process.file}: collective {k} is {c.signature} on rank "
                 f"{parts[i].view.rank}, but {first.signature} on rank "

@@ -8,27 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..sim.ops import Kind
+from .bridge import NEVER, Table, bridge, with_returns
 from .collective import Collective, collectives, is_collective
 from .columns import Event
-from .gloo import NetworkWaits, network_waits
-from .handover import Handovers, handovers
-from .host import GAP, Marks, Pieces, Waits, pieces, visible
-from .launched import Launched, launched
+from .findings import Findings, findings
+from .host import GAP
 from .names import Names, names
-from .nest import Nest, Rows, nest
+from .nest import Rows
 from .steps import Steps
-from .streams import StreamWaits, stream_waits
-from .sync import HostWaits, Order, host_waits
 from .view import View
-
-_QUICK = (
-    "t transpose as_strided view reshape expand expand_as detach alias permute squeeze unsqueeze "
-    "select slice narrow split chunk unbind flatten empty empty_like empty_strided resolve_conj "
-    "resolve_neg result_type is_nonzero size stride numel set_ resize_ lift_fresh numpy_T unfold "
-    "diagonal movedim swapaxes _unsafe_view _reshape_alias"
-)
-QUICK = frozenset({"detach", "alias", *(f"aten::{name}" for name in _QUICK.split())})
-"""Operators that touch no numbers: they never count as computing."""
 
 
 class Part(NamedTuple):
@@ -58,81 +46,6 @@ class Part(NamedTuple):
     target: Rows
     collectives: list[Collective]
     facts: dict[str, int]
-
-
-NEVER = np.iinfo(np.int64).min
-
-
-class Findings(NamedTuple):
-    """What was found of one rank before ops are made of it."""
-
-    view: View
-    steps: Steps
-    tree: Nest
-    work: Launched
-    pieces: Pieces
-    host: HostWaits
-    network: NetworkWaits
-    threads: Handovers
-    streams: StreamWaits
-    marks: Marks
-    computing: NDArray[np.bool_]  # (rows,) events that compute on the host itself
-
-
-def findings(view: View, steps: Steps) -> Findings:
-    """Read one rank."""
-    work = launched(view)
-    order = Order(view, work)
-    host = host_waits(view, work, order)
-    network = network_waits(view, work)
-    threads = handovers(view)
-    work = work._replace(end=network.end)
-    streams = stream_waits(view, work, order, is_collective(view, work))
-    waits = Waits(
-        *(np.concatenate(c) for c in zip(host.waits, network.waits, threads.waits, strict=True))
-    )
-    rows = np.flatnonzero(view.on_host)
-    tree = nest(rows, view.lines[rows], view.start[rows], view.end[rows])
-    marks = _marks(view, work, threads, steps, tree)
-    operator, call = (view.kind[tree.row] == k for k in (Event.OP, Event.RUNTIME))
-    shown = visible(tree, operator, call)
-    computing = _computing(view, tree)
-    found = pieces(shown, marks, waits, computing[shown.row])
-    return Findings(
-        view, steps, tree, work, found, host, network, threads, streams, marks, computing
-    )
-
-
-def _marks(view: View, work: Launched, threads: Handovers, steps: Steps, tree: Nest) -> Marks:
-    """Launches, hand-overs, borders of named ranges, and those of steps on every thread."""
-    borders = np.concatenate([steps.start, steps.end])[: None if steps.marked else 0]
-    lines = np.repeat(np.arange(view.hosts), len(borders))
-    at_steps = Marks(lines, np.tile(borders, view.hosts))
-    parts = (work.marks(view), threads.marks, at_steps, _ranges(view, tree))
-    return Marks(*(np.concatenate(c) for c in zip(*parts, strict=True)))
-
-
-def _ranges(view: View, tree: Nest) -> Marks:
-    """Where the outermost named ranges (data loading, the optimizer's step) begin and end."""
-    named = view.kind[tree.row] == Event.ANNOTATION
-    within = np.zeros(len(named), np.bool_)
-    for level in tree.levels():
-        p = tree.parent[level]
-        within[level] = within[p] | named[p]
-    rows = np.flatnonzero(named & ~within)
-    return Marks(np.tile(tree.line[rows], 2), np.concatenate([tree.start[rows], tree.end[rows]]))
-
-
-def _computing(view: View, tree: Nest) -> NDArray[np.bool_]:
-    """Operators that do most of their work themselves, on a rank without a GPU."""
-    found = np.zeros(len(view.rows), np.bool_)
-    if view.has_gpu:
-        return found
-    stands = (view.kind[tree.row] == Event.OP) & (2 * tree.own() > tree.end - tree.start)
-    quick = np.array([s in QUICK or s.startswith("c10d::") for s in view.trace.strings], np.bool_)
-    rows = tree.row[stands]
-    found[rows[~quick[view.name[rows]]]] = True
-    return found
 
 
 def part(view: View, steps: Steps, *, serialise: bool) -> Part:
@@ -188,7 +101,7 @@ class _Assembly:
         start = np.concatenate([p.start[piece], w.start[work]])
         end = np.concatenate([p.end[piece], w.end[work]])
         owner = np.concatenate([self._owners(piece), w.row[work]])
-        found = _Table(
+        found = Table(
             np.concatenate([self._kinds(piece), self._work_kinds(work)]),
             np.concatenate([p.line[piece], w.line[work]]),
             np.concatenate([self.piece_step[piece], self.work_step[work]]),
@@ -199,8 +112,8 @@ class _Assembly:
             source,
             target,
         )
-        bridged = _bridge(found, len(piece), self._expected(work))
-        bridged = _with_returns(bridged, self.work_op[f.network.work])
+        bridged = bridge(found, len(piece), self._expected(work))
+        bridged = with_returns(bridged, self.work_op[f.network.work])
         return Part(
             f.view,
             f.steps,
@@ -256,10 +169,10 @@ class _Assembly:
         return np.where(fine, self.work_op[before], -1), self.work_op
 
     def _owners(self, piece: Rows) -> Rows:
-        """Event of each piece; a wait belongs to the call that waits."""
+        """Event of each piece; a wait belongs to the call that waits, or to what is awaited."""
         p, f = self.f.pieces, self.f
-        calls = np.full(len(f.network.waits.line) + len(f.threads.waits.line), GAP)
-        by_wait = np.concatenate([f.host.call, calls])
+        unknown = np.full(len(f.threads.waits.line), GAP)
+        by_wait = np.concatenate([f.host.call, f.work.row[f.network.work], unknown])
         wait = p.wait[piece]
         return np.where(wait >= 0, by_wait[wait] if len(by_wait) else GAP, p.owner[piece])
 
@@ -316,86 +229,3 @@ class _Assembly:
 
 def _numbered(kept: NDArray[np.bool_], first: int) -> Rows:
     return np.where(kept, np.cumsum(kept) - 1 + first, -1)
-
-
-class _Table(NamedTuple):
-    kind: NDArray[np.uint8]
-    line: Rows
-    iteration: Rows
-    start: Rows
-    end: Rows
-    owner: Rows
-    release: Rows
-    source: Rows
-    target: Rows
-
-
-def _bridge(t: _Table, first: int, expected: tuple[Rows, int]) -> _Table:
-    """Put a delay, a gap or both before launched work that began later than it was ready.
-
-    What launching usually takes is a delay; the rest nothing explains, and is a gap.
-    """
-    ready = t.release.copy()
-    np.maximum.at(ready, t.target, t.end[t.source])
-    launch, lag = expected
-    late = np.maximum(t.start - ready, 0)
-    late[:first] = 0
-    late[ready == NEVER] = 0
-    usual = np.full(len(late), lag)
-    usual[first:] = np.maximum(launch, lag)
-    delayed = np.minimum(late, usual)
-    return _with_bridges(t, ready, delayed, late - delayed)
-
-
-def _with_bridges(t: _Table, ready: Rows, delay: Rows, gap: Rows) -> _Table:
-    n = len(t.start)
-    delays, gaps = np.flatnonzero(delay), np.flatnonzero(gap)
-    delay_op, gap_op = np.full(n, -1), np.full(n, -1)
-    delay_op[delays] = n + np.arange(len(delays))
-    gap_op[gaps] = n + len(delays) + np.arange(len(gaps))
-    head = np.where(gap_op >= 0, gap_op, np.where(delay_op >= 0, delay_op, np.arange(n)))
-    both = np.flatnonzero((delay > 0) & (gap > 0))
-    late = np.concatenate([delays, gaps])
-    release = np.concatenate([t.release, np.full(len(late), NEVER)])
-    release[head] = t.release
-    release[:n][head != np.arange(n)] = NEVER
-    fast = np.setdiff1d(gaps, both)
-    kinds = np.repeat([Kind.DELAY, Kind.GAP], [len(delays), len(gaps)]).astype(np.uint8)
-    begins = np.concatenate([ready[delays] + gap[delays], ready[gaps]])
-    ends = np.concatenate([t.start[delays], ready[gaps] + gap[gaps]])
-    return _Table(
-        np.concatenate([t.kind, kinds]),
-        np.concatenate([t.line, t.line[late]]),
-        np.concatenate([t.iteration, t.iteration[late]]),
-        np.concatenate([np.maximum(t.start, ready), begins]),
-        np.concatenate([np.maximum(t.end, np.maximum(t.start, ready)), ends]),
-        np.concatenate([t.owner, t.owner[late]]),
-        release,
-        np.concatenate([t.source, delay_op[delays], gap_op[both], gap_op[fast]]),
-        np.concatenate([head[t.target], delays, delay_op[both], fast]),
-    )
-
-
-def _with_returns(t: _Table, work: Rows) -> _Table:
-    """Between a collective on a thread of its own and whoever waits for it: its return.
-
-    It takes no time here; once the other members are known it is how much later this rank's
-    thread came back than the first.
-    """
-    n = len(t.start)
-    work = np.unique(work[work >= 0])
-    back = np.full(n, -1)
-    back[work] = n + np.arange(len(work))
-    waited = back[t.source] >= 0
-    end = t.end[work]
-    return _Table(
-        np.concatenate([t.kind, np.full(len(work), Kind.DELAY, np.uint8)]),
-        np.concatenate([t.line, t.line[work]]),
-        np.concatenate([t.iteration, t.iteration[work]]),
-        np.concatenate([t.start, end]),
-        np.concatenate([t.end, end]),
-        np.concatenate([t.owner, t.owner[work]]),
-        np.concatenate([t.release, np.full(len(work), NEVER)]),
-        np.concatenate([np.where(waited, back[t.source], t.source), work]),
-        np.concatenate([t.target, back[work]]),
-    )

@@ -67,8 +67,8 @@ def steps(view: View) -> Steps:
     if not len(rows):
         work = view.lines >= 0
         low, high = view.start[work].min(initial=2**62), view.end[work].max(initial=0)
-        once = (np.array([v], np.int64) for v in (low, high + 1, high - low))
-        return Steps((0,), *once, marked=False)
+        start, end, lasts = (np.array([v], np.int64) for v in (low, high + 1, high - low))
+        return Steps((0,), start, end, lasts, marked=False)
     found: dict[int, int] = {}
     for row in rows[np.argsort(view.start[rows], kind="stable")].tolist():
         mark = STEP.match(view.text(row))

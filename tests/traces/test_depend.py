@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-
 from foretrace.sim.errors import TraceError
 from foretrace.sim.ops import Kind
 

@@ -126,6 +126,34 @@ def test_one_process_of_a_large_job_without_collectives_needs_no_others(script, 
     assert len(s.read(tmp_path).graph()) == 1
 
 
+def test_ranks_that_recorded_different_steps_are_refused(script, tmp_path):
+    a, b = script(rank=0, world=2), script(rank=1, world=2)
+    for s, first in ((a, 4), (b, 5)):
+        for k in range(3):
+            s.step(first + k, 100 * k, 100)
+            s.op("aten::mm", 100 * k, 90)
+    with pytest.raises(TraceError) as caught:
+        read(tmp_path, a, b).graph()
+    assert str(caught.value) == (
+        "rank1.json.gz: has steps 5 to 7, but rank0.json.gz has 4 to 6; keep those of both "
+        "(iterations: [5, 6])"
+    )
+    assert read(tmp_path, a, b).graph(iterations=[5, 6]).facts["steps"] == (5, 6)
+
+
+def test_a_send_and_its_recv_in_a_group_of_two_are_one_op(script, tmp_path, replay):
+    def end(rank, what, arrive, leave):
+        s = member(script, rank, [arrive], [leave], name="ncclDevKernel_SendRecv")
+        for e in s.events:
+            e["name"] = e["name"].replace("all_reduce", what)
+        return s
+
+    graph = read(tmp_path, end(0, "send", 50, 120), end(1, "recv", 20, 121)).graph()
+    row = int(np.flatnonzero(graph.ops.kind == Kind.COLLECTIVE)[0])
+    assert graph.explicit.members[row].tolist() == [0, 1]
+    assert replay(graph)[1][row] == pytest.approx(120e-6)
+
+
 def test_different_numbers_of_collectives_are_refused(script, tmp_path):
     trace = read(tmp_path, member(script, 0, [50, 200], [120, 220]), member(script, 1, [50], [120]))
     with pytest.raises(

@@ -4,7 +4,6 @@ import random
 
 import numpy as np
 import pytest
-
 from foretrace.sim.ops import Kind
 from foretrace.traces.collective import is_collective
 from foretrace.traces.launched import launched
