@@ -166,9 +166,9 @@ def _end(s: State, b: Int, now: Int) -> Int:
     rate = bundles[b, RATE]
     if rate == 0:
         return np.int64(OPEN)
-    hi, lo = add(hi, lo, np.int64(0), rate - 1)
+    hi, lo = sub(hi, lo, np.int64(0), np.int64(1))  # rounding up without going beyond 2^127
     ticks = div(hi, lo, rate)
-    return np.int64(OPEN) if ticks >= OPEN - now else now + ticks
+    return np.int64(OPEN) if ticks >= OPEN - now - 1 else now + ticks + 1
 
 
 @lean
