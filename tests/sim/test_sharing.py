@@ -78,6 +78,7 @@ class Plain:
 Draw = Callable[[random.Random], int]
 UNIT: tuple[int, ...] = (ONE,)
 TWELFTHS = tuple(ONE * k // 12 for k in range(1, 25))
+TINY = (ONE, ONE // 1024, 1)  # whose levels may lie beyond the range: then a limit is slower
 GENERAL = (ONE, ONE // 3, 2 * ONE, ONE // 48, 1, 7 * ONE + 1)
 
 
@@ -153,7 +154,7 @@ def history(
     kinds = [usage_of(rng, components, weights) for _ in range(rng.randint(1, 6))]
     for _ in range(flows):
         usage = rng.choice(kinds) if rng.random() < 0.6 else usage_of(rng, components, weights)
-        limit = draw(rng) if rng.random() < 0.2 else NO_LIMIT
+        limit = draw(rng) if rng.random() < 0.2 or weights is TINY else NO_LIMIT
         pair.add(work(rng), usage, limit)
     away = list(range(flows))
     for _ in range(rng.randint(3, 30)):
@@ -181,6 +182,7 @@ CASES = {
     "general": (small, GENERAL, little_work, 3, 6),
     "large": (large, UNIT, much_work, 5, 12),
     "large and twelfths": (large, TWELFTHS, much_work, 5, 12),
+    "large and tiny": (large, TINY, much_work, 4, 12),
     "large and general": (large, GENERAL[:4], much_work, 5, 12),
 }
 
@@ -206,19 +208,19 @@ def test_the_tie_of_two_components_freezes_both() -> None:
     assert [core.level(link.state, c) for c in (0, 1)] == [1, 1]
 
 
-def test_a_slack_component_becomes_a_near_tie_when_its_flow_speeds_up() -> None:
-    """7 units under flows of 3 and 4: both get 3, because what is left is shared in whole units."""
-    link = medium(7, 3, 4)
-    link.append(10**6, {0: ONE, 1: ONE})
-    link.append(10**6, {0: ONE, 2: ONE})
-    link.append(10**6, {2: ONE})
-    for f in range(3):
+def test_a_slack_component_becomes_full_when_a_flow_speeds_up_elsewhere() -> None:
+    """7 units hold flows of 3 and 2, and 3 and 4 would fit; in whole units both get 3."""
+    link = medium(7, 3, 8)
+    for usage in ({0: ONE, 1: ONE}, {0: ONE, 2: ONE}, {2: ONE}, {2: ONE}, {2: ONE}):
+        link.append(10**6, usage)
+    for f in range(5):
         core.join(link.state, f, 0)
     core.settle(link.state, 0)
     assert [core.rate(link.state, f) for f in range(3)] == [3, 2, 2]
-    core.leave(link.state, 2, 5)
+    core.leave(link.state, 3, 5)
+    core.leave(link.state, 4, 5)
     core.settle(link.state, 5)
-    assert [core.rate(link.state, f) for f in range(2)] == [3, 3]
+    assert [core.rate(link.state, f) for f in range(3)] == [3, 3, 5]
 
 
 def test_flows_are_added_while_others_are_in_flight() -> None:
