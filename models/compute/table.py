@@ -1,14 +1,10 @@
-"""Ops that were measured at some sizes: exact there, interpolated between, refused outside.
-
-Interpolation is linear in the logarithms of all sizes and of time, over the simplices of the
-measured points, so a power law of the sizes is reproduced exactly.
-"""
+"""Ops that were measured at some sizes: exact there, interpolated between, refused outside."""
 
 from __future__ import annotations
 
 import csv
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,12 +15,11 @@ from ...sim.errors import BackendError
 from ...sim.ops import Ops
 from ...sim.signature import Signature, parse
 from ...sim.system import System
+from .between import Measured, logs
 
 log = logging.getLogger(__name__)
 
 Family = tuple[object, ...]  # ops that differ only in sizes
-Matrix = NDArray[np.float64]
-SLACK = 1e-9  # of a logarithm, for points on the border of the hull
 
 
 @backend("table")
@@ -55,7 +50,7 @@ class Table(Backend):
         self.file, self.outside = file, outside
         self.source = f"table:{Path(file).name}"
         self._measured: dict[str, float] = {}
-        self._families: dict[Family, _Family] = {}
+        self._families: dict[Family, Measured] = {}
         self._far: dict[str, float] = {}
 
     @classmethod
@@ -85,7 +80,7 @@ class Table(Backend):
         families: dict[Family, list[tuple[list[int], float]]] = {}
         for text, s in self._measured.items():
             families.setdefault(_family(parse(text)), []).append((_sizes(parse(text)), s))
-        self._families = {f: _Family(rows) for f, rows in families.items()}
+        self._families = {f: Measured(rows) for f, rows in families.items()}
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
         """Each distinct signature is looked up once."""
@@ -139,7 +134,7 @@ the measured sizes ([8] to [16]); measure it, or set outside: warn
                 f"{self.source}: nothing like {texts[0]!r} was measured; measure it, or bind "
                 "'roofline'"
             )
-        sizes = _logs([_sizes(parse(t)) for t in texts])
+        sizes = logs([_sizes(parse(t)) for t in texts])
         found = family.inside(sizes)
         for i in np.flatnonzero(np.isnan(found)).tolist():
             if self.outside == "refuse":
@@ -151,80 +146,9 @@ the measured sizes ([8] to [16]); measure it, or set outside: warn
         return found
 
 
-class _Family:
-    """Measured points of ops that differ in sizes only."""
-
-    def __init__(self, rows: list[tuple[list[int], float]]):
-        self._raw = np.array([sizes for sizes, _ in rows], float).reshape(len(rows), -1)
-        self._points = _logs([sizes for sizes, _ in rows])
-        self._seconds = np.log([s for _, s in rows])
-        self._centre = self._points.mean(axis=0)
-        self._axes = _independent(self._points - self._centre)
-        kept = (self._points - self._centre)[:, self._axes]
-        self._follow = np.linalg.pinv(kept) @ (self._points - self._centre)
-        self._inside: Callable[[Matrix], Matrix] | None = None
-
-    @property
-    def range(self) -> str:
-        """The measured sizes, for messages."""
-        low, high = self._raw.min(axis=0), self._raw.max(axis=0)
-        return f"{low.astype(int).tolist()} to {high.astype(int).tolist()}"
-
-    def inside(self, sizes: Matrix) -> NDArray[np.float64]:
-        """(n,) interpolated seconds; NaN outside the measured points."""
-        x = (sizes - self._centre)[:, self._axes]
-        off = np.abs(x @ self._follow - (sizes - self._centre)).max(axis=1, initial=0.0)
-        if self._inside is None:
-            self._inside = _interpolator(
-                (self._points - self._centre)[:, self._axes], self._seconds
-            )
-        # a size that was the same, or tied to others, in all measurements must be so here
-        return np.where(off <= SLACK, np.exp(self._inside(x)), np.nan)
-
-    def nearest(self, sizes: Matrix) -> tuple[float, float]:
-        """Seconds from the nearest point, and how many times larger (or smaller) the op is."""
-        k = int(np.argmin(np.abs(self._points - sizes).sum(axis=1)))
-        grown = float(np.max(np.abs(sizes - self._points[k]), initial=0.0))
-        larger = float(np.maximum((sizes - self._points[k])[self._axes], 0).sum())
-        return float(np.exp(self._seconds[k] + larger)), float(np.exp(grown))
-
-
-def _interpolator(points: Matrix, seconds: Matrix) -> Callable[[Matrix], Matrix]:
-    """Piecewise linear through the points, NaN outside of them."""
-    dims = points.shape[1]
-    if dims == 0:
-        return lambda x: np.full(len(x), seconds.mean())
-    if dims == 1:
-        order = np.argsort(points[:, 0])
-        xs, ys = points[order, 0], seconds[order]
-        return lambda x: np.where(
-            (x[:, 0] >= xs[0] - SLACK) & (x[:, 0] <= xs[-1] + SLACK),
-            np.interp(x[:, 0], xs, ys),
-            np.nan,
-        )
-    from scipy.interpolate import LinearNDInterpolator
-
-    return LinearNDInterpolator(points, seconds)  # type: ignore[no-any-return]
-
-
-def _independent(centred: Matrix) -> list[int]:
-    """Columns, the first that will do, on which all others depend linearly."""
-    kept: list[int] = []
-    for c in range(centred.shape[1]):
-        if np.linalg.matrix_rank(centred[:, [*kept, c]], tol=1e-9) > len(kept):
-            kept.append(c)
-    return kept
-
-
 def _family(s: Signature) -> Family:
     return (s.kind, s.name, *((o.dtype, len(o.shape)) for o in s.operands))
 
 
 def _sizes(s: Signature) -> list[int]:
     return [size for o in s.operands for size in o.shape]
-
-
-def _logs(sizes: list[list[int]]) -> Matrix:
-    """Logarithms; an empty tensor counts as one of size one half."""
-    raw = np.array(sizes, float).reshape(len(sizes), -1)
-    return np.asarray(np.log(np.maximum(raw, 0.5)))

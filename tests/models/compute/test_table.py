@@ -103,3 +103,19 @@ def test_a_file_of_other_columns_is_refused(tmp_path):
 def test_an_unknown_policy_is_refused():
     with pytest.raises(BackendError, match="outside 'guess' is unknown"):
         Table.of([], [], outside="guess")
+
+
+def test_scattered_points_are_interpolated_too():
+    """No box of measured corners holds the size: a power law is exact on simplices as well."""
+    rng = np.random.default_rng(5)
+    sizes = np.unique(rng.integers(16, 2000, (300, 3)), axis=0).tolist()
+    table = Table.of([mm(*s) for s in sizes], [law(*s) for s in sizes])
+    asked = [(300, 400, 500), (1000, 900, 800)]
+    assert table.seconds([mm(*s) for s in asked]) == pytest.approx([law(*s) for s in asked])
+
+
+def test_a_hole_in_the_grid_is_bridged_from_around_it():
+    holes = {(m, 64, 256) for m in SIZES}
+    near = [g for g in GRID if g not in holes]
+    table = Table.of([mm(*g) for g in near], [law(*g) for g in near])
+    assert table.seconds([mm(*g) for g in holes]) == pytest.approx([law(*g) for g in holes])
