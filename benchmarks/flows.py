@@ -72,10 +72,20 @@ class Case:
     """One kind of traffic on one network."""
 
     def __init__(self, kind: str, k: int):
-        source, to, self.size = flows(kind, k)
-        self.indptr, self.link, links = routes(k, source, to)
-        self.parts, self.flows = problem(self.indptr, self.link, links, self.size)
-        self.end = np.zeros(len(self.size), np.int64)
+        source, to, size = flows(kind, k)
+        self._ready(*routes(k, source, to), size)
+
+    @classmethod
+    def of(cls, indptr: Array, link: Array, size: Array) -> "Case":
+        """Routes from elsewhere."""
+        case = cls.__new__(cls)
+        case._ready(indptr, link, int(link.max()) + 1, size)
+        return case
+
+    def _ready(self, indptr: Array, link: Array, links: int, size: Array) -> None:
+        self.indptr, self.link, self.size = indptr, link, size
+        self.parts, self.flows = problem(indptr, link, links, size)
+        self.end = np.zeros(len(size), np.int64)
         self.changes = 0
 
     def once(self) -> float:
