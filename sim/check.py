@@ -31,6 +31,8 @@ def check_graph(parts: Parts, graph: Lowered) -> None:
     ...
     foretrace.sim.errors.GraphError: unknown place: graph 'g' op 0: component 7; there are 1
     """
+    if _is_plain(parts, graph):
+        return
     n = len(graph)
     op = np.concatenate([np.arange(n), graph.further])
     used = np.repeat(graph.flows.op, np.diff(graph.flows.indptr))
@@ -50,6 +52,20 @@ def check_graph(parts: Parts, graph: Lowered) -> None:
     owner = np.repeat(np.arange(n), np.diff(graph.indptr))
     lost = (after < 0) | (after >= len(op))
     _refuse(graph, owner, lost, "unknown op", f"a successor that is none of the {len(op)} places")
+
+
+def _is_plain(parts: Parts, graph: Lowered) -> bool:
+    """Whether there is nothing to refuse, found without a table as long as the graph."""
+    slot, after, times = graph.slot, graph.successors, (graph.fixed, graph.release)
+    places = len(graph) + len(graph.further)
+    if len(graph.flows) or slot.min(initial=-1) < -1 or slot.max(initial=-1) >= len(parts):
+        return False
+    if after.min(initial=0) < 0 or after.max(initial=-1) >= places:
+        return False
+    used = np.zeros(len(parts) + 1, bool)
+    used[slot] = True  # -1, no slot, is the last one
+    without = bool(np.any(used[:-1] & (parts.slots < 0)))
+    return not without and all(column.min(initial=0) >= 0 for column in times)
 
 
 def _check_components(

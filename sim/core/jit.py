@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 Int = Any  # a 64-bit integer in a kernel: np.int64 interpreted, a machine word compiled
 
+log = logging.getLogger(__name__)
+
 try:
     import numba
+    from numba.core import event
 except ImportError:  # no wheel for this platform: the same kernels, interpreted
 
     def jit(kernel: Kernel) -> Kernel:
@@ -19,15 +24,46 @@ except ImportError:  # no wheel for this platform: the same kernels, interpreted
     lean = jit
 
 else:
+    _HERE = Path(__file__).parent
+    _SOURCES = [*sorted(_HERE.glob("*.py")), _HERE.parent / "machine.py", _HERE.parent / "draws.py"]
+    _STATS = [source.stat() for source in _SOURCES]
+    _STAMP = (max(s.st_mtime for s in _STATS), sum(s.st_size for s in _STATS))
+
+    def _compile(kernel: Kernel, **options: Any) -> Kernel:
+        """A compiled kernel whose cached code is of no use once any of the sources has changed.
+
+        Left alone, numba looks at the kernel's own file only, and code of the kernels that it
+        calls stays in it as it was.
+        """
+        made: Any = numba.njit(cache=True, nogil=True, **options)(kernel)
+        file = getattr(getattr(made, "_cache", None), "_cache_file", None)
+        if file is not None:
+            file._source_stamp = _STAMP
+        return cast(Kernel, made)
 
     def jit(kernel: Kernel) -> Kernel:
         """The kernel, compiled at its first call."""
-        return cast(Kernel, numba.njit(cache=True, nogil=True)(kernel))
+        return _compile(kernel)
 
     def lean(kernel: Kernel) -> Kernel:
         """The same for a kernel that makes no array: references to arrays are not counted.
 
         A small kernel spends a quarter of its time on that count.
         """
-        options: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": False}
-        return cast(Kernel, numba.njit(**options)(kernel))
+        return _compile(kernel, _nrt=False)
+
+    class _Announce(event.Listener):  # type: ignore[misc]
+        """Says once that kernels are being compiled, because it takes a while."""
+
+        said = False
+
+        def on_start(self, event: Any) -> None:
+            kernel = event.data["dispatcher"].py_func
+            if not self.said and kernel.__module__.startswith(__name__.rpartition(".")[0]):
+                self.said = True
+                log.info("compiling the engine, some 20 s; done once for this machine and version")
+
+        def on_end(self, event: Any) -> None:
+            pass
+
+    event.register("numba:compile", _Announce())

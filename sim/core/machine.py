@@ -68,7 +68,8 @@ from .cells import (
     WATCHED,
     WATCHING,
 )
-from .executor import advance, leave_all
+from .ends import leave_all
+from .executor import advance
 from .final import columns, stuck
 from .sharing import rate as rate_of
 from .sharing import set_rate, users

@@ -1,20 +1,15 @@
-"""Places on their way: who may join a line, the lines for slots, and who holds all it needs."""
+"""Places on their way: who may join a line, the lines for slots, and who gets a slot."""
 
 from __future__ import annotations
 
 from .cells import (
     ARRIVED,
     ARRIVING,
-    COLLECTIVE,
-    COLLECTIVES,
     COMING,
     FAILED,
     FURTHER,
-    GRANTED,
     HEAD,
-    HELD,
     JOINING,
-    MISSING,
     MOVES,
     MOVING,
     NEVER,
@@ -28,23 +23,14 @@ from .cells import (
     TAKEN,
     UNMOVED,
     WAITING,
-    WIDE,
     Array,
     Rows,
 )
 from .jit import Int, lean
-from .queue import push, sort
-
-
-@lean
-def append(rows: Rows, world: Array, head: Int, c: Int) -> None:
-    """Put a cell at the end of the list ``world[head]`` whose last is ``world[head + 1]``."""
-    rows[c]["next"] = NONE
-    if world[head] == NONE:
-        world[head] = c
-    else:
-        rows[world[head + 1]]["next"] = c
-    world[head + 1] = c
+from .lists import append, sort
+from .queue import push
+from .sharing import State
+from .starts import hold
 
 
 @lean
@@ -78,8 +64,8 @@ def come(rows: Rows, world: Array, c: Int) -> None:
 
 
 @lean
-def arrive(rows: Rows, times: Array, world: Array) -> None:
-    """Places of this round become ready, by op and place."""
+def arrive(rows: Rows, times: Array, world: Array, s: State) -> None:
+    """Places of this round become ready, by op and place, and take a free slot or join the line."""
     c = world[ARRIVING]
     if world[JOINING] > 1:
         c = sort(rows, world, c)
@@ -90,49 +76,43 @@ def arrive(rows: Rows, times: Array, world: Array) -> None:
         if times[ARRIVED, c] < 0:
             times[ARRIVED, c] = world[NOW]
         if rows[c]["slot"] < 0:
-            hold(rows, world, c)
+            hold(rows, times, world, s, c)
         else:
-            rows[c]["at"] = QUEUED
             part = world[PARTS] + rows[c]["slot"] * PART
-            append(rows, world, part + HEAD, c)
-            moves(world, part)
+            if world[part + HEAD] == NONE and has_slot(world, part):
+                world[part + TAKEN] += 1
+                hold(rows, times, world, s, c)
+            else:
+                rows[c]["at"] = QUEUED
+                append(rows, world, part + HEAD, c)
         c = following
 
 
 @lean
-def moves(world: Array, part: Int) -> None:
-    """The line for a component has to be looked at in this round."""
-    if world[part + MOVES] == UNMOVED:
-        world[part + MOVES] = world[MOVING]
-        world[MOVING] = part
+def has_slot(world: Array, part: Int) -> bool:
+    """Whether a component has a free slot to give."""
+    return bool(world[part + TAKEN] < world[part + SLOTS] and not world[part + FAILED])
 
 
 @lean
-def hold(rows: Rows, world: Array, c: Int) -> None:
-    """A place is held; with its last place an op may start."""
-    rows[c]["at"] = HELD
-    op = rows[c]["link"] if rows[c]["flags"] & FURTHER else c
-    if rows[op]["flags"] & WIDE:
-        row = world[COLLECTIVES] + rows[op]["link"] * COLLECTIVE
-        world[row + MISSING] -= 1
-        if world[row + MISSING] > 0:
-            return
-    append(rows, world, GRANTED, op)
-
-
-@lean
-def grant(rows: Rows, world: Array) -> None:
-    """Free slots go to those in line, first come first served."""
+def grant(rows: Rows, times: Array, world: Array, s: State) -> None:
+    """Slots that were given back go to those in line, first come first served."""
     part = world[MOVING]
     world[MOVING] = NONE
     while part != NONE:
-        while world[part + HEAD] != NONE and not world[part + FAILED]:
-            if world[part + TAKEN] >= world[part + SLOTS]:
-                break
+        while world[part + HEAD] != NONE and has_slot(world, part):
             c = world[part + HEAD]
             world[part + HEAD] = rows[c]["next"]
             world[part + TAKEN] += 1
-            hold(rows, world, c)
+            hold(rows, times, world, s, c)
         following = world[part + MOVES]
         world[part + MOVES] = UNMOVED
         part = following
+
+
+@lean
+def moves(world: Array, part: Int) -> None:
+    """A line has to be looked at in this round, if there is one."""
+    if world[part + HEAD] != NONE and world[part + MOVES] == UNMOVED:
+        world[part + MOVES] = world[MOVING]
+        world[MOVING] = part

@@ -49,7 +49,7 @@ from .cells import (
     Links,
     Rows,
 )
-from .count import count_unmet
+from .fill import fill
 from .sharing_state import Sharing
 
 _LISTS = (ENDING, ARRIVING, MOVING, GRANTED, ASKED, BARRIER, NEWS, SOONEST, DUE)
@@ -187,21 +187,17 @@ class Store:
         wide, at, places = np.unique(graph.further, return_index=True, return_counts=True)
         self._make_room(graphs=1, collectives=len(wide), flows=len(graph.flows))
         self._make_cells(n + e)
-        links = self._add_links(graph.successors)
-        rows = self.rows[base : base + n + e]
-        rows["left"][:n] = graph.fixed
-        rows["slot"] = graph.slot
-        rows["link"] = NONE
-        rows["first"][:n] = graph.indptr[:-1]
-        rows["first"][:n] += links
-        rows["first"][n:] = self.edges
-        self.rows[base + n + e]["first"] = self.edges
-        count_unmet(self.rows, self.links, links, self.edges)
+        edges = self._add_links(graph.successors)
+        rows = self.rows[: base + n + e + 1]
+        rows["slot"][base:-1] = graph.slot
+        rows["first"][base : base + n] = graph.indptr[:-1]
+        fixed = np.require(graph.fixed, np.int64, "CW")
+        fill(rows, self.times, self.links[: self.edges], fixed, base, edges)
         self._add_further(graph, base, wide, at, places)
         self._add_flows(graph, base)
         self._add_releases(graph, base, now)
         if len(graph.online):
-            rows["flags"][:n][graph.online >= 0] |= ASK
+            rows["flags"][base : base + n][graph.online >= 0] |= ASK
             self.world[ONLINE] |= int(np.any(graph.online >= 0))
         self.graphs += 1
         self.world[GRAPH_COUNT] = self.graphs
@@ -215,7 +211,7 @@ class Store:
         have = len(self.rows)
         if need > have:
             size = need if self.cells == 0 else max(need, 2 * have)
-            rows, times = np.zeros(size, CELL), np.full((3, size), -1, np.int64)
+            rows, times = np.empty(size, CELL), np.empty((3, size), np.int64)
             rows[:have], times[:, :have] = self.rows, self.times
             self.rows, self.times = rows, times
 
@@ -246,7 +242,6 @@ class Store:
             return
         rows = self.rows[base : base + n + e]
         rows["link"][n:] = graph.further + base
-        rows["flags"][n:] = FURTHER
         rows["flags"][wide] = WIDE
         rows["link"][wide] = self.collectives + np.arange(len(wide))
         start = int(self.world[COLLECTIVES]) + self.collectives * COLLECTIVE
@@ -270,7 +265,8 @@ class Store:
     def _add_releases(self, graph: Lowered, base: int, now: int) -> None:
         n, e = len(graph), len(graph.further)
         arrived = self.times[ARRIVED, base : base + n + e]
-        arrived[:] = -1 - now
+        if now:
+            arrived -= now
         if not len(graph.release):
             return
         beyond = graph.release > MAX_TICK - now

@@ -1,0 +1,42 @@
+"""Writing the cells of a graph in one pass."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .cells import ARRIVED, END, FURTHER, NONE, START, Array, Links, Rows
+from .jit import Int, lean
+
+
+@lean
+def fill(rows: Rows, times: Array, links: Links, fixed: Array, base: Int, edges: Int) -> None:
+    """The first places of a graph's ops, and its further places as far as they are alike.
+
+    Parameters
+    ----------
+    fixed : (n,) ticks
+    base : its first cell; the rows end one behind its last
+    edges : where its links begin; `first` holds how many are before it in the graph
+    """
+    for c in range(base, len(rows) - 1):
+        rows[c]["next"] = NONE
+        rows[c]["link"] = NONE
+        rows[c]["unmet"] = 0
+        rows[c]["state"] = 0
+        rows[c]["at"] = 0
+        rows[c]["flags"] = 0
+        times[ARRIVED, c] = NONE
+        times[START, c] = NONE
+        times[END, c] = NONE
+        i = c - base
+        if i < len(fixed):
+            rows[c]["left"] = fixed[i]
+            rows[c]["first"] += edges
+        else:
+            rows[c]["flags"] = FURTHER
+            rows[c]["left"] = 0
+            rows[c]["first"] = len(links)
+    rows[len(rows) - 1]["first"] = len(links)
+    rows[len(rows) - 1]["flags"] = 0
+    for e in range(edges, len(links)):
+        rows[np.int64(links[e])]["unmet"] += 1
