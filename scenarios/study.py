@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from ..sim.activity import activity
 from ..sim.result import Result
 from ..sim.sensitivity import Change, altered, faster
@@ -124,7 +126,9 @@ def change(base: Measured, of: Measured) -> dict[str, Any]:
     drawn = [ratio(a, b) for a, b in zip(base.replicas, of.replicas, strict=False)]
     return {
         "of": HEADLINE,
-        "value": ratio(base.samples, of.samples),
+        "value": float(np.median(drawn))
+        if len(drawn) >= FEWEST
+        else ratio(base.samples, of.samples),
         "interval": interval(drawn),
         "interval_of": ["jitter"] if len(drawn) >= FEWEST else [],
     }

@@ -44,18 +44,23 @@ class Value:
 
 
 def values(measured: Measured) -> dict[str, Value]:
-    """Every statistic of every metric of one point, by ``metric.statistic``."""
+    """Every statistic of every metric of one point, by ``metric.statistic``.
+
+    With enough replicas a value is their median, so that it lies within its interval; else it is
+    that of the run with durations as recorded.
+    """
     found: dict[str, Value] = {}
     for name, samples in measured.samples.items():
         metric = _metric(name)
         for statistic in _statistics(metric, name):
             key = f"{name}.{statistic}".rstrip(".")
             drawn = [statistic_of(r[name], statistic) for r in measured.replicas if name in r]
+            known = len(drawn) >= FEWEST
             found[key] = Value(
-                statistic_of(samples, statistic),
+                float(np.median(drawn)) if known else statistic_of(samples, statistic),
                 metric.unit,
                 interval(drawn),
-                ("jitter",) if len(drawn) >= FEWEST else (),
+                ("jitter",) if known else (),
             )
     return found
 

@@ -59,18 +59,35 @@ def activity(
         ``{box: (ranks,) s}`` for each of :data:`BOXES`.
     """
     first = result.first_release
-    t0, t1 = window or (first, first + result.makespan_ticks)
+    edges = np.array(window or (first, first + result.makespan_ticks), np.int64)
+    return {box: total[0] for box, total in activities(result, edges).items()}
+
+
+def activities(result: Result, edges: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
+    """The same in consecutive windows.
+
+    Parameters
+    ----------
+    edges : (k + 1,) ticks, ascending
+
+    Returns
+    -------
+    dict
+        ``{box: (k, ranks) s}``.
+    """
     ranks = max((r.graph.ranks for r in result.runs), default=0)
-    layers = _layers(result)
-    rank, time, layer, step = _boundaries(layers, t0, t1, ranks)
-    counts = np.zeros((len(time), len(_LAYERS)), np.int64)
-    counts[np.arange(len(time)), layer] = step
-    running = counts.cumsum(0) > 0  # every rank begins and ends with nothing running
+    windows = len(edges) - 1
+    rank, time, layer, step = _boundaries(_layers(result), edges, ranks)
+    running = np.empty((len(time), len(_LAYERS)), np.bool_)
+    for i in range(len(_LAYERS)):
+        running[:, i] = np.cumsum(np.where(layer == i, step, 0)) > 0
     box = _box(running)
     length = np.append(np.diff(time), 0)
     length[np.append(rank[1:] != rank[:-1], True)] = 0
-    total = np.zeros((len(BOXES), ranks))
-    np.add.at(total, (box, rank), length.astype(np.float64))
+    at = np.clip(np.searchsorted(edges, time, side="right") - 1, 0, windows - 1)
+    cell = (box * windows + at) * ranks + rank
+    total = np.bincount(cell, length.astype(np.float64), len(BOXES) * windows * ranks)
+    total = total.reshape(len(BOXES), windows, ranks)
     return {name: seconds(total[i], result.tick) for i, name in enumerate(BOXES)}
 
 
@@ -107,20 +124,21 @@ def _layers(result: Result) -> dict[str, Spans]:
 
 
 def _boundaries(
-    layers: dict[str, Spans], t0: int, t1: int, ranks: int
+    layers: dict[str, Spans], edges: NDArray[np.int64], ranks: int
 ) -> tuple[NDArray[np.int64], ...]:
-    """Starts (+1) and ends (-1) of all layers within the window, by rank and time."""
-    # A marker at both ends of the window makes idle time at its edges count.
-    rank: list[NDArray[Any]] = [np.repeat(np.arange(ranks), 2)]
-    time: list[NDArray[Any]] = [np.tile([t0, t1], ranks)]
-    layer, step = [np.zeros(2 * ranks, np.int64)], [np.zeros(2 * ranks, np.int64)]
+    """Starts (+1) and ends (-1) of all layers within the windows, by rank and time."""
+    # A marker at every edge parts the windows, and makes idle time beside it count.
+    marks = ranks * len(edges)
+    rank: list[NDArray[Any]] = [np.repeat(np.arange(ranks), len(edges))]
+    time: list[NDArray[Any]] = [np.tile(edges, ranks)]
+    layer, step = [np.full(marks, -1)], [np.zeros(marks, np.int64)]
     for i, name in enumerate(_LAYERS):
         spans = layers.get(name)
         if spans is None:
             continue
         for at, sign in ((spans.start, 1), (spans.end, -1)):
             rank.append(spans.rank)
-            time.append(np.clip(at, t0, t1))
+            time.append(np.clip(at, edges[0], edges[-1]))
             layer.append(np.full(len(at), i))
             step.append(np.full(len(at), sign))
     columns = [np.concatenate(c).astype(np.int64) for c in (rank, time, layer, step)]

@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from .activity import activity
+from .activity import activities
 from .machine import NEVER
 from .result import Result, Run
 from .units import seconds
@@ -45,13 +45,13 @@ def measure(result: Result, warm_up: int = 0, count: int | None = None) -> dict[
         "makespan": np.array([result.makespan]),
         "iteration_time": seconds(np.diff(kept), result.tick),
     }
-    boxes = [activity(result, (int(a), int(b))) for a, b in pairwise(kept)]
+    boxes = activities(result, kept)
     for metric, box in (
         ("exposed_communication", "exposed_communication"),
         ("overlapped_communication", "overlapped"),
         ("waiting", "waiting"),
     ):
-        found[metric] = np.array([b[box].mean() if len(b[box]) else 0.0 for b in boxes])
+        found[metric] = boxes[box].mean(axis=1)
     for name, samples in utilization(result).items():
         found[f"{name}.utilization"] = samples
     for name in dict.fromkeys(m for m, _, _ in result.metrics):

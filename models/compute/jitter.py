@@ -9,6 +9,8 @@ is a factor common to all its ops of one iteration.  So the two are kept apart.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -62,15 +64,19 @@ def _quantiles(factors: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _same(ops: Ops) -> NDArray[np.int64]:
     """(n,) number of the op that recurs: same place, kind, name and turn within its iteration."""
-    columns = [ops.rank, ops.stream, ops.kind, ops.signature, ops.label]
-    key = np.stack([np.asarray(c, np.int64) for c in columns], axis=1)
-    _, group = np.unique(key, axis=0, return_inverse=True)
-    within = np.stack([group.reshape(-1), ops.iteration.astype(np.int64)], axis=1)
-    _, once = np.unique(within, axis=0, return_inverse=True)
-    once = once.reshape(-1)
+    group = np.zeros(len(ops), np.int64)
+    for column in (ops.rank, ops.stream, ops.kind, ops.signature, ops.label):
+        group = _pairs(group, column)
+    once = _pairs(group, ops.iteration)
     order = np.argsort(once, kind="stable")
     starts = np.flatnonzero(np.diff(once[order], prepend=-1))
     turn = np.empty(len(once), np.int64)
     turn[order] = np.arange(len(once)) - np.repeat(starts, np.diff(np.append(starts, len(once))))
-    _, same = np.unique(np.stack([group.reshape(-1), turn], axis=1), axis=0, return_inverse=True)
-    return np.asarray(same.reshape(-1), np.int64)
+    return _pairs(group, turn)
+
+
+def _pairs(a: NDArray[np.int64], b: NDArray[Any]) -> NDArray[np.int64]:
+    """(n,) one number for each pair of values; ``b`` is at least -1."""
+    width = int(b.max(initial=0)) + 2
+    _, number = np.unique(a * width + b.astype(np.int64) + 1, return_inverse=True)
+    return np.asarray(number.reshape(-1), np.int64)
