@@ -46,6 +46,8 @@ def drive(engine: Clocked, until: int | None = None) -> None:
 
     Raises
     ------
+    ValueError
+        The tick has passed.
     SimulationError
         A zero-time loop: too many events at one tick.
     """
@@ -54,6 +56,8 @@ def drive(engine: Clocked, until: int | None = None) -> None:
         while engine.due() is not None or acting(engine):
             steps.one()
         return
+    if until < engine.env.now:
+        raise ValueError(f"until is tick {until}, but it is {engine.env.now} already")
     reached = simpy.Event(engine.env)
     reached._ok, reached._value = True, None
     engine.env.schedule(reached, machine.FIRST - 1, until - engine.env.now)  # type: ignore[arg-type]

@@ -30,7 +30,8 @@ class Process(Protocol):
 
     A plain generator function is one.  Where it has an attribute ``touches`` (globs of
     component names), it may alter nothing else; ``touches = ()`` is a monitor, which only
-    watches and keeps nothing alive.  Undeclared means everything.
+    watches and keeps nothing alive (what it starts with ``sim.env.process`` does).  Undeclared
+    means everything.
 
     Examples
     --------
@@ -91,6 +92,28 @@ class Running:
         The process, in messages.
     touches : globs of component names, or None
         What it may alter; None for everything.
+
+    Examples
+    --------
+    >>> from foretrace.sim.backend import Backend, Timing
+    >>> from foretrace.sim.graph import Builder
+    >>> from foretrace.sim.ops import Kind
+    >>> from foretrace.sim.simulation import Simulation
+    >>> from foretrace.sim.system import Component
+    >>> class Constant(Backend):
+    ...     def timing(self, ops, now=0.0):
+    ...         return Timing.of([1e-3] * len(ops))
+    >>> build = Builder("step")
+    >>> _ = build.op(Kind.COMPUTE)
+    >>> step = build.graph()
+    >>> def training(sim):
+    ...     for _ in range(3):
+    ...         yield sim.submit(step).done
+    ...         sim.emit("step_end", sim.now)
+    >>> system = System((Component("node0.gpu0", "gpu", slots=1),), ("node0.gpu0",))
+    >>> simulation = Simulation(system, {"*": Constant()}, engine="reference")
+    >>> [value for _, _, value in simulation.run(None, training).metrics]
+    [0.001, 0.002, 0.003]
     """
 
     def __init__(self, stage: Stage, who: str = "", touches: Sequence[str] | None = None):

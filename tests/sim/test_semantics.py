@@ -576,6 +576,13 @@ def test_run_until_includes_the_first_turn_and_no_process(engine):
     assert rows(m) == [(0, 0, 5), (0, 7, 10)]
 
 
+def test_run_does_not_go_back(engine):
+    m = build(engine)
+    m.run(until=5)
+    with pytest.raises(ValueError, match="it is 5 already"):
+        m.run(until=4)
+
+
 def test_an_empty_graph_is_done_at_once(engine):
     m, seen = build(engine), []
 
