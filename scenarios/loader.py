@@ -184,14 +184,14 @@ def _variants(
     problems: list[Problem] = []
     entries = find(tree, ("what_if",))
     for number, entry in enumerate(entries.items if entries else ()):
-        if not isinstance(entry.value, Mapping) or not entry.has("name"):
+        if not entry.has("name") or not entry["name"].word:
             continue
         try:
             changed = with_files(with_variant(tree, number))
         except InvalidScenarioError as error:
             problems += error.problems
             continue
-        scenario, used, found = _one(changed, catalog, str(entry["name"].value), shown)
+        scenario, used, found = _one(changed, catalog, entry["name"].word, shown)
         all_used |= used
         problems += [*found, *references.broken(changed, catalog)]
         made += [scenario] if scenario else []

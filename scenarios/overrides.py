@@ -90,7 +90,10 @@ def laid(tree: Node, name: str, leaf: Node) -> Node:
     InvalidScenarioError
         The path leads through a value or past a list.
     """
-    path = path_of(tree, name)
+    return _laid(tree, path_of(tree, name), leaf)
+
+
+def _laid(tree: Node, path: Path, leaf: Node) -> Node:
     try:
         return put(tree, path, leaf)
     except LookupError as error:
@@ -112,10 +115,10 @@ def with_variant(tree: Node, number: int, seen: tuple[int, ...] = ()) -> Node:
     """
     entries = tree["what_if"].items
     variant = entries[number]
-    layer = f"variant {variant['name'].value}"
-    order = {n["name"].value: i for i, n in reversed(list(enumerate(entries))) if n.has("name")}
+    layer = f"variant {variant['name'].word}"
+    order = {n["name"].word: i for i, n in reversed(list(enumerate(entries))) if n.has("name")}
     for name in variant["use"].items if variant.has("use") else ():
-        other = order.get(name.value, number)
+        other = order.get(name.word, number)
         if other not in (*seen, number):
             tree = with_variant(tree, other, (*seen, number))
     problems: list[Problem] = []
@@ -130,7 +133,7 @@ def with_variant(tree: Node, number: int, seen: tuple[int, ...] = ()) -> Node:
     for key, path in (("override", ("cluster", "override")), ("backends", ("backends",))):
         if variant.has(key):
             below = _of_variant(variant[key], layer, f"what_if.{number}.{key}")
-            tree = put(tree, path, below)
+            tree = _laid(tree, path, below)
     return expanded(_with_prices(tree, variant, layer, number))
 
 
@@ -149,11 +152,12 @@ def _of_variant(node: Node, layer: str, path: str) -> Node:
 def _with_prices(tree: Node, variant: Node, layer: str, number: int) -> Node:
     """New prices in place of those of the same kind."""
     items = find(tree, ("cost", "items"))
-    kinds = [str(n["what"].value) for n in items.items if n.has("what")] if items else []
+    told = enumerate(items.items if items else ())
+    kinds = {n["what"].word: i for i, n in told if n.has("what")}
     for what, price in variant["cost"].mapping.items() if variant.has("cost") else ():
         leaf = _of_variant(price, layer, f"what_if.{number}.cost")
         if what not in kinds:
             message = f"nothing in cost.items has the price of '{what}'{nearest(what, kinds)}"
             raise InvalidScenarioError([Problem("unknown-price", message, leaf.label)])
-        tree = put(tree, ("cost", "items", kinds.index(what), "each"), leaf)
+        tree = _laid(tree, ("cost", "items", kinds[what], "each"), leaf)
     return tree

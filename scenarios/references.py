@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from .catalog import Catalog
 from .problems import Problem, nearest
+from .scenario import BASE
 from .tree import Node, Path, find
 
 PARTS = ("gpu", "nic", "cxl", "host", "memory")
@@ -50,49 +50,55 @@ def _link_ends(tree: Node) -> Iterator[Problem]:
 
 
 def _variants(tree: Node) -> Iterator[Problem]:
-    first: dict[Any, Node] = {}
-    for _, variant in _items(tree, "what_if"):
-        name = variant.mapping.get("name")
-        if name and name.value == "base":
-            yield Problem("duplicate-name", "'base' names the scenario itself", name.spot)
-        if name and name.value in first:
-            line = first[name.value].spot.line
-            message = f"two variants are named '{name.value}', the first in line {line}"
-            yield Problem("duplicate-name", message, name.spot)
-        if name:
-            first.setdefault(name.value, name)
+    yield from _names(tree)
     uses = {n: _used(v) for n, v in _named(tree)}
     for name, used in uses.items():
         for other in used:
-            if other.value not in uses:
-                hint = nearest(str(other.value), uses)
-                message = f"no variant named '{other.value}'{hint}"
-                yield Problem("unknown-variant", message, other.spot)
-            elif _leads_to(uses, other.value, name):
-                through = f" through '{other.value}'" if other.value != name else ""
+            if other.word not in uses:
+                hint = nearest(other.word, uses)
+                yield Problem(
+                    "unknown-variant", f"no variant named '{other.text}'{hint}", other.spot
+                )
+            elif _leads_to(uses, other.word, name):
+                through = f" through '{other.word}'" if other.word != name else ""
                 message = f"'{name}' uses itself{through}; take it out"
                 yield Problem("circular-use", message, other.spot)
 
 
-def _named(tree: Node) -> Iterator[tuple[Any, Node]]:
+def _names(tree: Node) -> Iterator[Problem]:
+    """Names of variants that are taken."""
+    first: dict[str, Node] = {}
+    for name, variant in _named(tree):
+        node = variant["name"]
+        if name == BASE:
+            yield Problem("duplicate-name", f"'{BASE}' names the scenario itself", node.spot)
+        if name in first:
+            line = first[name].spot.line
+            message = f"two variants are named '{name}', the first in line {line}"
+            yield Problem("duplicate-name", message, node.spot)
+        first.setdefault(name, node)
+
+
+def _named(tree: Node) -> Iterator[tuple[str, Node]]:
     for _, variant in _items(tree, "what_if"):
-        if variant.has("name"):
-            yield variant["name"].value, variant
+        if variant.has("name") and variant["name"].word:
+            yield variant["name"].word, variant
 
 
 def _used(variant: Node) -> tuple[Node, ...]:
     return variant["use"].items if variant.has("use") else ()
 
 
-def _leads_to(uses: Mapping[Any, tuple[Node, ...]], start: Any, goal: Any) -> bool:
-    seen, todo = set(), [start]
+def _leads_to(uses: Mapping[str, tuple[Node, ...]], start: str, goal: str) -> bool:
+    seen: set[str] = set()
+    todo = [start]
     while todo:
         name = todo.pop()
         if name == goal:
             return True
         if name not in seen:
             seen.add(name)
-            todo += [n.value for n in uses.get(name, ())]
+            todo += [n.word for n in uses.get(name, ())]
     return False
 
 

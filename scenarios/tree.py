@@ -72,6 +72,11 @@ class Node:
         return self.value if isinstance(self.value, tuple) else ()
 
     @property
+    def word(self) -> str:
+        """Itself, if it is text; "" for anything else."""
+        return self.value if isinstance(self.value, str) else ""
+
+    @property
     def label(self) -> Spot:
         """Where to point when the key is at fault."""
         return self.key or self.spot

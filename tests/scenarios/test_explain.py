@@ -57,10 +57,11 @@ def test_every_key_at_the_top_says_what_it_is():
 
 def test_every_setting_of_a_section_says_what_it_is():
     silent = []
-    for name, found in json_schema()["$defs"].items():
+    defined = json_schema()["$defs"]
+    for name, found in defined.items():
         for key, value in found.get("properties", {}).items():
             inner = value.get("$ref", "").rpartition("/")[2]
-            described = json_schema()["$defs"].get(inner, value)
+            described = defined.get(inner, value)
             if not (value.get("description") or described.get("description")):
                 silent.append(f"{name}.{key}")
     assert silent == []

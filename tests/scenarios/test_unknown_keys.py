@@ -45,7 +45,7 @@ def at(value, path):
 
 @given(st.data())
 @settings(
-    max_examples=100,
+    max_examples=60,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
