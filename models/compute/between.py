@@ -62,7 +62,9 @@ class Measured:
         tied = self._centre + (x - self._centre[self._axes]) @ self._follow
         off = np.abs(tied - sizes).max(axis=1, initial=0.0)
         found = np.array([self._in_box(row) for row in x.tolist()])
-        rest = np.flatnonzero(np.isnan(found) & (off <= SLACK))
+        low, high = (np.array([v[i] for v in self._values]) for i in (0, -1))
+        within = ((x >= low - SLACK) & (x <= high + SLACK)).all(axis=1)
+        rest = np.flatnonzero(np.isnan(found) & (off <= SLACK) & within)
         if len(rest) and len(self._axes) > 1 and len(self._seconds) > len(self._axes):
             found[rest] = self._in_simplex(x[rest])
         # a size that was the same, or tied to others, in all measurements must be so here
