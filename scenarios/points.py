@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..models.compute.jitter import typical
+from ..models.compute.jitter import spread, typical
 from ..models.compute.recorded import Recorded
 from ..sim.backend import Backend
 from ..sim.graph import Graph
@@ -72,11 +72,12 @@ class Point:
     @cached_property
     def _varying(self) -> dict[str, Backend]:
         """Recorded durations that vary as the recording does."""
-        ops = self.graph.ops
+        varies = spread(self.graph.ops)
         made: dict[int, Backend] = {}
         for backend in self.simulation.backends.values():
             if isinstance(backend, Recorded):
-                made[id(backend)] = Recorded.varying(ops, scale=backend.scale)
+                varied = made[id(backend)] = Recorded(scale=backend.scale)
+                varied.spread = varies
         return {n: made.get(id(b), b) for n, b in self.simulation.backends.items()}
 
 
