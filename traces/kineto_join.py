@@ -30,6 +30,7 @@ def join(parts: Sequence[Part], texts: Codes, tracks: Codes) -> Trace:
     """One trace; the ranks of `parts` ascend."""
     starts = [_joined(p.columns.times) for p in parts]
     lasting = [_joined(p.columns.lasting) for p in parts]
+    notes = _notes(starts + lasting)
     fine = any((t.pico % 1000).any() for t in [*starts, *lasting])
     origin = min(
         p.base * 1000 + int(t.whole.min()) * _PICO for p, t in zip(parts, starts, strict=True)
@@ -50,16 +51,19 @@ def join(parts: Sequence[Part], texts: Codes, tracks: Codes) -> Trace:
         processes=tuple(p.process for p in parts),
         origin=origin // unit,
         resolution=10**12 // unit,
-        notes=_notes(starts + lasting),
+        notes=notes,
     )
 
 
-def _joined(times: Sequence[Micros]) -> Micros:
-    return Micros(
+def _joined(times: list[Micros]) -> Micros:
+    """All times of a file; empties the list, so that memory is held once."""
+    found = Micros(
         np.concatenate([t.whole for t in times]),
         np.concatenate([t.pico for t in times]),
         sum(t.rounded for t in times),
     )
+    times.clear()
+    return found
 
 
 def _ticks(
@@ -92,8 +96,9 @@ def _tables(parts: Sequence[Part]) -> dict[str, Any]:
                 else:
                     table = table.replace(event=table["event"] + base)
                 found[name].append(table)
+            part.columns.parts[name] = []  # held once
         base += part.columns.count
-    return {n: Table.concat(t) if t else Table.of(n) for n, t in found.items()}
+    return {n: Table.gather(t) if t else Table.of(n) for n, t in found.items()}
 
 
 def _notes(times: Sequence[Micros]) -> tuple[str, ...]:

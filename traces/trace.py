@@ -48,11 +48,11 @@ class Table:
         return cls(kind, {k: _column(c, columns.get(k), n) for k, c in TABLES[kind].items()})
 
     @staticmethod
-    def concat(tables: Sequence[Table]) -> Table:
-        """All rows, one table after the other."""
-        names = tables[0]._columns
+    def gather(tables: Sequence[Table]) -> Table:
+        """All rows, one table after the other; empties the tables, so that memory is held once."""
+        names = list(tables[0]._columns)
         return Table(
-            tables[0].kind, {k: np.concatenate([t._columns[k] for t in tables]) for k in names}
+            tables[0].kind, {k: np.concatenate([t._columns.pop(k) for t in tables]) for k in names}
         )
 
     def __getitem__(self, name: str) -> NDArray[Any]:

@@ -146,7 +146,7 @@ def test_two_files_of_one_rank(tmp_path):
 def test_more_than_the_memory_allowed(tmp_path):
     path = written(tmp_path / "t.json", {"traceEvents": [EVENT] * 20_000})
     assert refusal(path, memory=300_000) == (
-        "t.json: needs about 0.00113 GiB of memory, 0.000279 are allowed; allow more, or record "
+        "t.json: needs about 0.00246 GiB of memory, 0.000279 are allowed; allow more, or record "
         "fewer steps"
     )
 

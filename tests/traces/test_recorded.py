@@ -9,7 +9,10 @@ from glob import glob
 
 import numpy as np
 import pytest
+from foretrace.models.compute.recorded import Recorded
 from foretrace.sim.ops import Kind
+from foretrace.sim.simulation import Simulation
+from foretrace.sim.system import Component, System
 from foretrace.traces import kineto
 from foretrace.traces.collective import is_collective
 from foretrace.traces.handover import union
@@ -25,14 +28,14 @@ ONE_RANK = [
     "h100-mi300-pairs/bert-small.h100.json.gz",
     "h100-mi300-pairs/bert-small.mi300.json.gz",
     "h100-mi300-pairs/nsfw-vit.h100.json.gz",
-    "h100-mi300-pairs/nsfw-vit.mi300.json.gz",
+    pytest.param("h100-mi300-pairs/nsfw-vit.mi300.json.gz", marks=pytest.mark.nightly),
     "h100-mi300-pairs/qwen1.5-0.5b-chat.h100.json.gz",
     "h100-mi300-pairs/qwen1.5-0.5b-chat.mi300.json.gz",
-    "param-rtx2080ti/linear_kineto.json.gz",
+    pytest.param("param-rtx2080ti/linear_kineto.json.gz", marks=pytest.mark.nightly),
     "param-rtx2080ti/resnet_kineto.json.gz",
     "resnet-actckpt-MI300Xx8-rank0/trace.json.gz",
     "resnet50-V100-workers0/run1.json.gz",
-    "resnet50-V100-workers0/run2.json.gz",
+    pytest.param("resnet50-V100-workers0/run2.json.gz", marks=pytest.mark.nightly),
     "sglang-qwen3-8b-MI300X/decode_graph.json.gz",
     "sglang-qwen3-8b-MI300X/prefilldecode.json.gz",
 ]
@@ -174,3 +177,22 @@ def _recorded_arrivals(trace, rank):
         view.on_gpu & np.char.startswith(trace.text("name")[view.rows].astype(str), "ncclKernel")
     )
     return np.sort(view.start[rows])
+
+
+@pytest.mark.parametrize("engine", ["core", "reference"])
+def test_both_engines_give_back_the_recorded_end(data, replay, engine):
+    """Eight ranks on a machine with enough slots: the schedule is the plain replay's."""
+    graph = eight_of(data)[1]
+    parts, components, gpus = {}, [Component("fabric", "fabric")], []
+    for r in range(8):
+        name = f"node{r}.gpu0"
+        parts[name] = {"host": f"node{r}.host", "dma": f"node{r}.dma"}
+        gpus.append(name)
+        components += [
+            Component(name, "gpu", slots=128),
+            Component(f"node{r}.host", "host", slots=64),
+            Component(f"node{r}.dma", "dma", slots=8),
+        ]
+    system = System(tuple(components), tuple(gpus), parts, fabric="fabric")
+    result = Simulation(system, {"*": Recorded()}, engine=engine).run(graph)
+    assert result.makespan == pytest.approx(replay(graph)[1].max(), abs=1e-12)
