@@ -1,7 +1,8 @@
 """From a placed graph and the answers of its backends to integers: the only rounding there is.
 
 Rates are integers in units of 2^-K work units a second.  K is chosen once for a run and unit:
-the largest for which no component's ``max_rate`` reaches 2^62, at most 48.
+the largest for which no component's ``max_rate`` reaches 2^58, at most 48: an engine's rates lie
+below 2^62, so that weights down to 1/16 have room.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from .system import System
 from .units import Seconds, ticks, ticks_per_second
 
 MAX_SCALE = 48
+ROOM = 2.0**58  # rate units that no component's `max_rate` reaches
 
 
 def scales(system: System) -> dict[str, int]:
@@ -27,13 +29,13 @@ def scales(system: System) -> dict[str, int]:
     Raises
     ------
     GraphError
-        A rate of 2^62 units a second or more.
+        A rate of 2^58 units a second or more.
 
     Examples
     --------
     >>> from foretrace.sim.system import Component
     >>> scales(System((Component("nic", "nic", rate=25e9), Component("gpu", "gpu", slots=1))))
-    {'B': 23}
+    {'B': 19}
     """
     tops: dict[str, float] = {}
     for c in system.components:
@@ -41,12 +43,12 @@ def scales(system: System) -> dict[str, int]:
             tops[c.unit] = max(tops.get(c.unit, 0.0), c.top)
     found = {}
     for unit, top in tops.items():
-        if not top < 2.0**62:
+        if not top < ROOM:
             raise GraphError(
                 "overflow", f"a rate of {top:g} {unit}/s; use a larger unit than {unit!r}"
             )
         k = MAX_SCALE
-        while k and np.ldexp(top, k) >= 2.0**62:
+        while k and np.ldexp(top, k) >= ROOM:
             k -= 1
         found[unit] = k
     return found
@@ -74,7 +76,10 @@ def rate_units(rate: float, k: int) -> int:
 
 
 def work_units(
-    work: NDArray[np.float64], k: NDArray[np.int64], per_second: int
+    work: NDArray[np.float64],
+    k: NDArray[np.int64],
+    per_second: int,
+    op: NDArray[np.int64] | None = None,
 ) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
     """Work in rate units x ticks, as 128 bits: (high, low).
 
@@ -85,7 +90,8 @@ def work_units(
     left = np.rint(np.ldexp(work, k))
     if np.any(left * float(per_second) >= 2.0**127):
         row = int(np.argmax(left))
-        raise OverflowError(f"work of op {row} is {work[row]:g}: beyond 127 bits")
+        name = row if op is None else int(op[row])
+        raise OverflowError(f"op {name}: work {work[row]:g} is beyond 127 bits; split the op")
     hi, lo = np.zeros(len(left), np.int64), np.zeros(len(left), np.uint64)
     shift = 0
     while np.any(left):
@@ -166,20 +172,33 @@ def flows(
     if len(free):
         raise BackendError(f"op {free[0]}: work, but neither usage nor limit bounds its rate")
     op = np.flatnonzero((uses > 0) | np.isfinite(limit))
-    k = _scale_of(op, usage, system, scale)
-    hi, lo = work_units(work[op], k, ticks_per_second(tick))
+    k = np.where(uses[op] > 0, _scale_of(op, usage, system, scale), scale_of_limit(limit[op]))
+    hi, lo = work_units(work[op], k, ticks_per_second(tick), op)
     weight = np.rint(usage.weight * ONE)
     if np.any(weight < 1):
         raise BackendError("a weight below 2^-40; leave the component out, or use a larger weight")
     bound = limit[op]
     finite = np.isfinite(bound)
     units = np.full(len(op), NO_LIMIT, np.int64)
-    units[finite] = np.rint(np.ldexp(bound[finite], k[finite])).astype(np.int64)
+    exact = np.rint(np.ldexp(bound[finite], k[finite]))
+    units[finite] = np.minimum(exact, np.nextafter(2.0**62, 0)).astype(
+        np.int64
+    )  # no flow is faster
     indptr = np.zeros(len(op) + 1, np.int64)
     np.cumsum(uses[op], out=indptr[1:])
     return Flows(
         op.astype(np.int32), hi, lo, units, indptr, usage.component, weight.astype(np.int64)
     )
+
+
+def scale_of_limit(limit: NDArray[np.float64]) -> NDArray[np.int64]:
+    """K of flows that use nothing and are bound by their limit alone.
+
+    >>> scale_of_limit(np.array([0.5, 1e9, 1e15])).tolist()
+    [48, 28, 8]
+    """
+    _, exponent = np.frexp(limit)
+    return np.asarray(np.clip(58 - exponent, 0, MAX_SCALE), np.int64)
 
 
 def _scale_of(

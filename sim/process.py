@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 import simpy
 
 from .errors import SimulationError
-from .lower import MAX_SCALE, rate_units
+from .lower import rate_units
 from .machine import ONE, Machine, State, Submitted
 from .system import System
 from .units import Seconds, seconds, ticks, ticks_per_second
@@ -53,7 +53,7 @@ class Lost(NamedTuple):
     ----------
     op : id, as ``graph.first`` + row
     fixed : s left
-    work : left, in the unit of what it uses
+    work : left, in the unit of what it uses; NaN where it uses nothing
     component : name of what failed
     """
 
@@ -182,8 +182,9 @@ class Running:
     def _lost(self, op: int, fixed: int, work: int, component: int) -> Lost:
         tick, parts = self._stage.tick, self._system.components
         units = [parts[c].unit for c in self._machine.usage(op)]
-        scale = self._stage.scale[units[0]] if units else MAX_SCALE  # as in lower.flows
-        left = work / (ticks_per_second(tick) << scale)
+        left = float("nan") if work else 0.0
+        if units:
+            left = work / (ticks_per_second(tick) << self._stage.scale[units[0]])
         return Lost(op, float(seconds(fixed, tick)), left, parts[component].name)
 
     # Observing: the machine as its last turn left it
