@@ -1,6 +1,6 @@
 """Fit the roofline of three GPUs on measured GEMMs, with whole shapes held out.
 
-    python benchmarks/fit_gpus.py
+    python benchmarks/fit_gpus.py [--table]
 
 Reads ``llm-opdb-nvidia`` (see its README) from ``$FORETRACE_DATA`` or ``../shared/data``.
 Rule, fixed before the first fit: a group is the pair (n, k) of a GEMM; 30 % of the groups are
@@ -12,9 +12,11 @@ after the fit, and the values for ``models/catalog``.
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
+from foretrace.models.compute.between import Measured, logs
 from foretrace.models.fit import Errors, fit, held_out
 
 DATA = Path(os.environ.get("FORETRACE_DATA", Path(__file__).parents[2] / "shared" / "data"))
@@ -87,5 +89,22 @@ def main() -> None:
             print(f"  of these > 20 us: {errors}")
 
 
+def interpolated() -> None:
+    """The table backend on the same rows: what is not fitted but looked up (minutes)."""
+    for gpu in PEAK:
+        near, aside = split(rows(gpu, "bfloat16"))
+        table = Measured(
+            [(sizes, s) for sizes, s in zip(shapes(near), near["s"].tolist(), strict=True)]
+        )
+        guess = table.inside(logs(shapes(aside)))
+        known = ~np.isnan(guess)
+        print(f"{gpu}: {known.mean():.1%} answered, {Errors.of(guess[known], aside['s'][known])}")
+
+
+def shapes(table: dict[str, np.ndarray]) -> list[list[int]]:
+    """[m, n, k] of each row."""
+    return np.stack([table[c] for c in "mnk"], axis=1).astype(int).tolist()
+
+
 if __name__ == "__main__":
-    main()
+    interpolated() if "--table" in sys.argv else main()
