@@ -68,8 +68,8 @@ def run_ahead(graph: Lowered, components: int, now: int) -> Ahead:
     ([10, 12], [12, 15], [1], True)
     """
     n, e = len(graph), len(graph.further)
-    links = np.require(graph.successors, np.int32, "CW")
-    indptr = np.require(graph.indptr, np.int64, "CW")
+    links = np.require(graph.successors, np.int32, ["C", "W"])
+    indptr = np.require(graph.indptr, np.int64, ["C", "W"])
     places = np.zeros(n + e, PLACE)
     places["ready"] = graph.slot
     places["op"][n:] = graph.further

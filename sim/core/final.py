@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,12 +32,13 @@ from .sharing import rate
 from .usage import usage
 
 if TYPE_CHECKING:
-    from .machine import CoreMachine, Graph
+    from .handed import Graph
+    from .view import View
 
 Ticks = NDArray[np.int64]
 
 
-def columns(engine: CoreMachine) -> Columns:
+def columns(engine: View) -> Columns:
     """What has happened so far."""
     made = [_of_graph(engine, graph) for graph in engine.graphs]
     names = ("ready", "start", "end", "state", "attempts")
@@ -49,13 +50,13 @@ def columns(engine: CoreMachine) -> Columns:
     return Columns(**found, arrived=_join([*arrived, *further]))
 
 
-def _join(columns: list[NDArray]) -> NDArray:
+def _join(columns: list[NDArray[Any]]) -> NDArray[Any]:
     """One after the other; a single one as it is."""
     filled = [c for c in columns if len(c)] or columns[:1]
     return filled[0] if len(filled) == 1 else np.concatenate(filled) if filled else np.empty(0, int)
 
 
-def _of_graph(engine: CoreMachine, graph: Graph) -> dict[str, NDArray]:
+def _of_graph(engine: View, graph: Graph) -> dict[str, NDArray[Any]]:
     n, e = graph.count, len(graph.lowered.further)
     if graph.over and graph.ahead is not None:
         return {
@@ -104,7 +105,7 @@ def _ready(arrived: Ticks, further: NDArray[np.int32], n: int) -> Ticks:
     return ready
 
 
-def stuck(engine: CoreMachine) -> Stuck:
+def stuck(engine: View) -> Stuck:
     """The last state, as the diagnosis reads it."""
     open_ops = engine.open_ops()
     rows = engine.store.rows
@@ -128,7 +129,7 @@ def stuck(engine: CoreMachine) -> Stuck:
     )
 
 
-def _unmet(engine: CoreMachine, cells: dict[int, int]) -> dict[int, list[int]]:
+def _unmet(engine: View, cells: dict[int, int]) -> dict[int, list[int]]:
     """Open ops that the waiting places of each open op wait for."""
     rows, links = engine.store.rows, engine.store.links
     found: dict[int, list[int]] = {op: [] for op in cells}
@@ -140,7 +141,7 @@ def _unmet(engine: CoreMachine, cells: dict[int, int]) -> dict[int, list[int]]:
     return found
 
 
-def _is_beyond(engine: CoreMachine, c: int) -> bool:
+def _is_beyond(engine: View, c: int) -> bool:
     row = engine.store.rows[c]
     if row["state"] != RUNNING:
         return bool(row["flags"] & NEVER_RELEASED)
@@ -149,7 +150,7 @@ def _is_beyond(engine: CoreMachine, c: int) -> bool:
     return bool(row["flags"] & BEYOND)
 
 
-def _starved(engine: CoreMachine, c: int) -> str:
+def _starved(engine: View, c: int) -> str:
     store, names = engine.store, engine.parts.names
     row, flow = store.rows[c], store.flow(c)
     uses = usage(store.sharing, flow) if flow != NONE else {}

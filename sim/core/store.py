@@ -97,10 +97,10 @@ class Store:
             at += size
         self.world = world
         if not len(old):
-            table = self.part_table
-            table[:, SLOTS] = self.parts.slots
-            table[:, [HEAD, TAIL]] = NONE
-            table[:, MOVES] = UNMOVED
+            rows = self.part_table
+            rows[:, SLOTS] = self.parts.slots
+            rows[:, [HEAD, TAIL]] = NONE
+            rows[:, MOVES] = UNMOVED
 
     def _size(self, table: int) -> int:
         return {
@@ -191,7 +191,7 @@ class Store:
         rows = self.rows[: base + n + e + 1]
         rows["slot"][base:-1] = graph.slot
         rows["first"][base : base + n] = graph.indptr[:-1]
-        fixed = np.require(graph.fixed, np.int64, "CW")
+        fixed = np.require(graph.fixed, np.int64, ["C", "W"])
         fill(rows, self.times, self.links[: self.edges], fixed, base, edges)
         self._add_further(graph, base, wide, at, places)
         self._add_flows(graph, base)
@@ -220,7 +220,7 @@ class Store:
         first, more = self.edges, len(successors)
         self.edges += more
         if first == 0 and self.cells == 0:
-            self.links = np.require(successors, np.int32, "CW")
+            self.links = np.require(successors, np.int32, ["C", "W"])
             return 0
         if self.edges > len(self.links) or not self.links.flags.owndata or self.graphs == 1:
             links = np.empty(max(self.edges, 2 * first), np.int32)
@@ -277,4 +277,5 @@ class Store:
     @property
     def failed(self) -> NDArray[np.bool_]:
         """Of each component."""
-        return self.part_table[:, FAILED] != 0
+        found: NDArray[np.bool_] = self.part_table[:, FAILED] != 0
+        return found

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 
 from ..machine import NO_LIMIT
@@ -33,7 +31,7 @@ def limit(sharing: Sharing, flow: int) -> int:
     return NO_LIMIT if found == OPEN else found
 
 
-def flows_on(sharing: Sharing, component: int) -> Iterable[int]:
+def flows_on(sharing: Sharing, component: int) -> list[int]:
     """Flows that use a component, in flight or not."""
     _, flows, uses, *_ = sharing.state
     count = flows[: len(sharing), COUNT]
@@ -42,4 +40,5 @@ def flows_on(sharing: Sharing, component: int) -> Iterable[int]:
     at = np.repeat(flows[: len(sharing), START] - np.cumsum(count) + count, count)
     row = np.repeat(np.arange(len(sharing)), count)
     hit = uses[at + np.arange(len(at)), COMPONENT] == component
-    return row[hit].tolist()
+    found: list[int] = row[hit].tolist()
+    return found

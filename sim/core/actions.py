@@ -1,0 +1,225 @@
+"""What processes do, as it is applied at the start of a turn."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import simpy
+
+from ..errors import SimulationError
+from ..machine import (
+    NO_LIMIT,
+    Loss,
+    State,
+)
+from .cells import (
+    ASK,
+    BARRED,
+    CANCELLED,
+    ENDED,
+    FAILED,
+    HELD,
+    NONE,
+    OPEN,
+    OPEN_OPS,
+    PART,
+    PARTS,
+    PENDING,
+    RUNNING,
+    STALE,
+    STARTED,
+    STOPPED,
+    WATCHED,
+    WATCHING,
+)
+from .ends import leave_all
+from .handed import Graph
+from .sharing import set_rate
+from .slots import moves
+from .usage import flows_on, limit
+from .view import View
+
+
+class Actions(View):
+    """Verbs, applied to the state at once."""
+
+    def _join(self, graph: Graph) -> None:
+        graph.ahead = None
+        graph.base = self.store.add(graph.lowered, graph.at)
+        self.joined.append(graph)
+        self.bases.append(graph.base)
+        self.roots.append((graph.base, self.store.cells))
+        for op in [op for op in self.ends if graph.first <= op < graph.first + graph.count]:
+            self._watch(self.cell(op))
+        if self.store.failed.any():
+            for op in graph.lowered.flows.op.tolist():
+                self._bar(graph.base + op)
+        if not graph.count:
+            self.news.append((graph.done, None))
+
+    def _watch(self, c: int) -> None:
+        self.store.rows[c]["flags"] |= WATCHED
+        self.store.world[WATCHING] += 1
+
+    def _end_of(self, c: int) -> list[tuple[simpy.Event, object]]:
+        """Tell who waits for the end of an op, if anybody does."""
+        row = self.store.rows[c]
+        if not row["flags"] & WATCHED:
+            return []
+        row["flags"] &= ~WATCHED
+        self.store.world[WATCHING] -= 1
+        return [(self.ends[self.id(c)], State(int(row["state"])).name.lower())]
+
+    def _bar(self, c: int) -> None:
+        """Note whether an op uses a failed component."""
+        failed, row = self.store.failed, self.store.rows[c]
+        row["flags"] &= ~BARRED
+        if any(failed[k] for k in self._usage(c)):
+            row["flags"] |= BARRED
+
+    def _users(self, component: int) -> Iterable[int]:
+        """Ops that use a component, whatever their state."""
+        owners, rows = self.store.owners, self.store.rows
+        for flow in flows_on(self.store.sharing, component):
+            c = int(owners[flow])
+            if self.store.flow(c) == flow and rows[c]["state"] not in (ENDED, CANCELLED):
+                yield c
+
+    def _use(self, c: int, work: int, usage: dict[int, int], limit: int) -> None:
+        """Give an op a flow, or another one in its place."""
+        sharing, flow = self.store.sharing, self.store.flow(c)
+        if not usage and limit == NO_LIMIT:
+            self.store.drop_flow(c)
+        elif flow == NONE:
+            self.store.add_flow(c, sharing.append(work, usage, limit))
+        else:
+            sharing.set_usage(flow, usage, limit)
+            sharing.set_left(flow, work)
+        self._bar(c)
+
+    def _set_rate(self, component: int, rate: int) -> None:
+        self.rate[component] = rate
+        if not self.failed(component):
+            self._change(component, rate)
+
+    def _change(self, component: int, rate: int) -> None:
+        set_rate(self.store.sharing.state, component, rate)
+        self.store.world[STALE] = 1
+
+    def _fail(self, component: int) -> None:
+        store = self.store
+        store.part_table[component, FAILED] = 1
+        rows = store.rows[: store.cells]
+        holding = np.flatnonzero((rows["slot"] == component) & (rows["at"] == HELD))
+        hit = {self.op_cell(int(c)) for c in holding}
+        if self.rate[component] >= 0:
+            self._change(component, 0)
+            for c in self._users(component):
+                rows[c]["flags"] |= BARRED
+                if rows[c]["state"] == RUNNING:
+                    hit.add(c)
+        for c in sorted(hit):
+            self._stop(c, f"the failure of {self.parts.names[component]}")
+            graph = self._graph(c)
+            left = self._work_left(c)
+            graph.untold.append(Loss(self.id(c), int(rows[c]["left"]), left, component))
+            self.losing.add(graph.index)
+
+    def _work_left(self, c: int) -> int:
+        flow = self.store.flow(c)
+        return 0 if flow == NONE else self.store.sharing.left(flow)
+
+    def _restore(self, component: int) -> None:
+        store = self.store
+        store.part_table[component, FAILED] = 0
+        if self.rate[component] >= 0:
+            self._change(component, self.rate[component])
+            for c in self._users(component):
+                self._bar(c)
+        moves(store.world, int(store.world[PARTS]) + component * PART)
+
+    def _leave(self, c: int) -> None:
+        store = self.store
+        if store.rows[c]["flags"] & STARTED:
+            op = self.id(c)
+            self.earlier[op] = self.earlier.get(op, 0) + 1
+        leave_all(store.rows, store.times, store.world, store.sharing.state, c)
+
+    def _stop(self, c: int, who: str) -> None:
+        row = self.store.rows[c]
+        if row["state"] in (PENDING, RUNNING):
+            self._leave(c)
+            row["state"] = STOPPED
+            self.stopped_by[self.id(c)] = who
+
+    def _resume(
+        self, op: int, keep: bool, slots: Sequence[int] | None, usage: dict[int, int] | None
+    ) -> None:
+        if self._is_over(op):
+            return
+        store, c = self.store, self.cell(op)
+        row = store.rows[c]
+        if row["state"] != STOPPED:
+            state = State(int(row["state"])).name.lower()
+            raise self._refused(op, f"it is {state}; stop it first")
+        row["state"] = PENDING
+        if not keep:
+            self._start_over(c)
+        places = store.places(c)
+        for p, slot in zip(places, slots or (), strict=slots is not None):
+            store.rows[p]["slot"] = slot
+        bound, left = self._limit(c), self._work_left(c)
+        uses = self._usage(c) if usage is None else dict(usage)
+        if left and bound == NO_LIMIT and not uses:
+            raise self._refused(op, "neither usage nor limit bounds the rate of its work")
+        if usage is not None:
+            self._use(c, left, uses, bound)
+        self.roots += [(p, p + 1) for p in places]
+
+    def _start_over(self, c: int) -> None:
+        """All the work is to be done again; an online backend is asked again."""
+        graph = self._graph(c)
+        row, lowered = c - graph.base, graph.lowered
+        cell, flow = self.store.rows[c], self.store.flow(c)
+        cell["left"] = lowered.fixed[row]
+        if len(lowered.online) and lowered.online[row] >= 0:
+            cell["flags"] |= ASK
+        at = int(np.searchsorted(lowered.flows.op, row))
+        if at < len(lowered.flows) and lowered.flows.op[at] == row:
+            work = lowered.flows.work(at)
+            if flow != NONE:
+                self.store.sharing.set_left(flow, work)
+            elif work:
+                raise self._refused(self.id(c), "nothing bounds the rate of its work")
+        elif flow != NONE:
+            self.store.sharing.set_left(flow, 0)
+
+    def _limit(self, c: int) -> int:
+        flow = self.store.flow(c)
+        return NO_LIMIT if flow == NONE else limit(self.store.sharing, flow)
+
+    def _refused(self, op: int, why: str) -> SimulationError:
+        message = f"op {op}: cannot be resumed: {why}"
+        return SimulationError("action", message, (op,), self.open_ops())
+
+    def _cancel(self, ops: Sequence[int]) -> None:
+        store, rows, links = self.store, self.store.rows, self.store.links
+        gone: set[int] = set()
+        todo = [self.cell(op) for op in ops if not self._is_over(op)]
+        while todo:
+            c = todo.pop()
+            if c not in gone and rows[c]["state"] not in (ENDED, CANCELLED):
+                gone.add(c)
+                after = links[rows[c]["first"] : rows[c + 1]["first"]]
+                todo += [self.op_cell(p) for p in after.tolist()]
+        for c in sorted(gone):
+            self._leave(c)
+            rows[c]["state"] = CANCELLED
+            self.news += self._end_of(c)
+            store.world[OPEN] -= 1
+            k = bisect_right(self.bases, c) - 1
+            store.graph_table[k, OPEN_OPS] -= 1
+            if store.graph_table[k, OPEN_OPS] == 0:
+                self.news.append((self.joined[k].done, None))

@@ -1,0 +1,239 @@
+"""The core among the events of SimPy: turns, who is asked, who is woken."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable
+
+import numpy as np
+import simpy
+
+from .. import machine
+from ..check import check_answer
+from ..clock import Turn, zero_time_loop
+from ..machine import (
+    FIRST,
+    LATER,
+    MAX_TICK,
+    NO_LIMIT,
+    Answer,
+    Parts,
+)
+from ..threshold import Threshold, Thresholds
+from .actions import Actions
+from .cells import (
+    ASK,
+    ASKED,
+    ASKING,
+    ASKS,
+    BEGIN,
+    DUE,
+    LIMIT,
+    NEWS,
+    NONE,
+    NOW,
+    OPEN,
+    OPEN_OPS,
+    PHASE,
+    STEPWISE,
+    TELLS,
+)
+from .executor import advance
+from .handed import Graph
+from .sharing import users
+from .slots import await_all
+
+
+class Turns(Actions):
+    """Turns are events of SimPy; between them the kernels run alone."""
+
+    def __init__(
+        self, parts: Parts, env: simpy.Environment | None = None, per_second: int = 10**12
+    ):
+        super().__init__(parts, env, per_second)
+        self.thresholds = _Thresholds(self)
+        self._plan(self._now, FIRST)
+
+    def _note(self, action: Callable[[], None]) -> None:
+        self.todo.append(action)
+        self.actor = self._who()
+        if self.planned is None or self.planned[0] != self._now:
+            self._plan(self._now, LATER)
+
+    def _who(self) -> str:
+        process = self.env.active_process
+        return str(process.name) if process is not None else "the program"
+
+    def _plan(self, tick: int, priority: int) -> None:
+        """The next turn; whatever was planned before is void."""
+        if self.next_turn is not None:
+            self.next_turn.void = True
+        self.planned = tick, priority
+        self.next_turn = Turn(self.env, self._take_turn)
+        self.env.schedule(self.next_turn, priority, tick - self._now)  # type: ignore[arg-type]
+
+    def _take_turn(self) -> None:
+        now, world = self._now, self.store.world
+        self.turn = self.turn + 1 if now == self.tick else 0
+        self.tick, self.planned = now, None
+        if self.turn > machine.MAX_TURNS:
+            raise zero_time_loop(self, f"{self.turn} turns", self.actor)
+        world[NOW] = now
+        with np.errstate(over="ignore"):
+            todo, self.todo = self.todo, []
+            for action in todo:
+                action()
+            roots, self.roots = self.roots, []
+            for first, last in roots:
+                await_all(self.store.rows, self.store.times, self.store.world, first, last)
+            self.store.world[PHASE] = BEGIN
+            self._go()
+
+    def _go(self) -> None:
+        """Instants, until somebody is woken or the next SimPy event is due."""
+        limit = int(min(self.env.peek(), self.until))
+        store = self.store
+        while True:
+            world = store.world
+            world[LIMIT] = limit
+            world[STEPWISE] = bool(
+                self.news or self.losing or self.thresholds.waiting or self.thresholds.next_turn
+            )
+            code = advance(store.rows, store.times, store.links, world, store.sharing.state)
+            if code == ASKS:
+                self._ask()
+            elif code != TELLS or self._tell(int(world[NOW])):
+                break
+        now, due = int(store.world[NOW]), int(store.world[DUE])
+        if now != self.tick:
+            self.tick, self.turn = now, 0
+        if due != NONE:
+            self._plan(due, FIRST)
+        elif now > self._now and self.until == MAX_TICK:
+            self._catch_up(now)
+
+    def _catch_up(self, tick: int) -> None:
+        """Let SimPy's clock come to where the machine already is."""
+        self.catching_up = tick, FIRST
+        event = Turn(self.env, self._caught_up)
+        self.env.schedule(event, FIRST, tick - self._now)  # type: ignore[arg-type]
+
+    def _caught_up(self) -> None:
+        self.catching_up = None
+
+    def _tell(self, tick: int) -> bool:
+        """Wake who waits: ends as they happened, losses by graph, thresholds, the settled."""
+        told, self.news = self.news, []
+        told += self._ends()
+        for k in sorted(self.losing):
+            graph = self.graphs[k]
+            if graph.untold and graph.lost is not None and not graph.lost.triggered:
+                told.append((graph.lost, graph.untold))
+                graph.untold = []
+        self.losing = {k for k in self.losing if self._owes(self.graphs[k])}
+        told += [(event, None) for event in self.thresholds.reached()]
+        for event, value in told:
+            self._wake_at(tick, event, value)
+        return bool(told)
+
+    @staticmethod
+    def _owes(graph: Graph) -> bool:
+        """Whether somebody waits for the losses of a graph and there are some."""
+        return bool(graph.untold and graph.lost is not None and not graph.lost.triggered)
+
+    def _ends(self) -> list[tuple[simpy.Event, object]]:
+        """Ends of this instant that somebody waits for, and of graphs."""
+        store, rows, ended = self.store, self.store.rows, []
+        c = int(store.world[NEWS])
+        while c != NONE:
+            ended.append(c)
+            c = int(rows[c]["next"])
+        store.world[NEWS] = NONE
+        last = {bisect_right(self.bases, c) - 1: c for c in ended}
+        told: list[tuple[simpy.Event, object]] = []
+        for c in ended:
+            told += self._end_of(c)
+            k = bisect_right(self.bases, c) - 1
+            if last[k] == c and store.graph_table[k, OPEN_OPS] == 0:
+                told.append((self.joined[k].done, None))
+        return told
+
+    def _ask(self) -> None:
+        """Ask the backends of ops that started in this round, one call each."""
+        store, rows = self.store, self.store.rows
+        asked: dict[tuple[int, int], list[int]] = {}
+        c = int(store.world[ASKED])
+        while c != NONE:
+            if rows[c]["flags"] & ASK:
+                k = bisect_right(self.bases, c) - 1
+                lowered = self.joined[k].lowered
+                asked.setdefault((k, int(lowered.online[c - self.bases[k]])), []).append(c)
+            c = int(rows[c]["next"])
+        now = int(store.world[NOW])
+        for (k, backend), cells in asked.items():
+            base = self.bases[k]
+            answers = self.joined[k].lowered.backends[backend]([c - base for c in cells], now)
+            for c, answer in zip(cells, answers, strict=True):
+                self._answer(c, answer)
+        store.world[ASKING] = 0
+
+    def _answer(self, c: int, answer: Answer) -> None:
+        check_answer(self.parts, self.id(c), answer)
+        row = self.store.rows[c]
+        row["left"] = answer.fixed
+        row["flags"] &= ~ASK
+        if answer.work or answer.usage or answer.limit != NO_LIMIT or self.store.flow(c) != NONE:
+            self._use(c, answer.work, answer.usage, answer.limit)
+
+    def _wake_at(self, tick: int, event: simpy.Event, value: object) -> None:
+        event._ok, event._value = True, value
+        self.env.schedule(event, FIRST, tick - self._now)  # type: ignore[arg-type]
+
+    def _may_run_ahead(self) -> bool:
+        """Whether all that is open follows its schedule: nobody can see or alter it on the way."""
+        fresh = self._fresh()
+        lonely = all(isinstance(event, Turn) for *_, event in self.env._queue)
+        if not (self.runs_ahead and fresh and lonely and len(self.todo) == len(fresh)):
+            return False
+        if self.store.world[OPEN] or self.store.failed.any() or self.thresholds.waiting:
+            return False
+        if any(g.ahead is None or not g.ahead.holds or g.done.callbacks for g in fresh):
+            return False
+        if any(op >= fresh[0].first for op in self.ends):
+            return False
+        wanted = sum(g.ahead.chains for g in fresh if g.ahead is not None)
+        return bool(np.all((wanted <= self.parts.slots) | (self.parts.slots < 0)))
+
+    def _run_ahead(self) -> None:
+        """All ops end as scheduled; SimPy's clock follows."""
+        self.todo, self.planned = [], None
+        if self.next_turn is not None:
+            self.next_turn.void = True
+        last = self._now
+        for graph in self._fresh():
+            end = graph.ends_ahead()
+            graph.over, last = True, max(last, end)
+            self._wake_at(end, graph.done, None)
+        if last > self._now:
+            self._catch_up(last)
+
+    def _fresh(self) -> list[Graph]:
+        """Graphs that did not join."""
+        return [g for g in self.graphs if g.base == NONE and not g.over]
+
+    def due(self) -> tuple[int, int] | None:
+        """Tick and priority of the turn that is planned."""
+        return self.planned or self.catching_up
+
+
+class _Thresholds(Thresholds):
+    """The same, read off the core."""
+
+    engine: Turns
+
+    def _value(self, one: Threshold) -> int:
+        if one.what == "flows":
+            return int(users(self.engine.store.sharing.state, one.component))
+        if one.what == "queue":
+            return len(self.engine.queue(one.component))
+        return self.engine.held(one.component)
