@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..sim.machine import NEVER
+from ..sim.ops import KIND_NAMES
 from ..sim.result import Result
 
-MOST_SLICES = 300_000  # what a browser opens in seconds; the first ops are kept, and it is said
+MOST_SLICES = 40_000  # of all variants together; the first in time are kept, and it is said
 
 
 def write_timeline(path: Path, results: Mapping[str, Result]) -> int:
@@ -44,22 +46,26 @@ def _run(builder: Any, variant: str, result: Result, uuid: int, most: int) -> tu
             uuid += 1
             tracks[rank, stream] = uuid
             _track(builder, uuid, process, f"stream {stream}")
-    names = _names(result)
-    for i in kept.tolist():
+    names = _names(result, kept)
+    for i, name in zip(kept.tolist(), names, strict=True):
         track = tracks[int(ops.rank[i]), int(ops.stream[i])]
         start = _nanoseconds(result, int(result.columns.start[i]))
         end = _nanoseconds(result, int(result.columns.end[i]))
-        _slice(builder, track, names[i], start, end)
+        _slice(builder, track, name, start, end)
     return uuid, len(rows) - len(kept)
 
 
-def _names(result: Result) -> list[str]:
-    found: list[str] = []
+def _names(result: Result, rows: NDArray[np.int64]) -> list[str]:
+    """What some ops are called; their kind where they have no name."""
+    texts, labels, base = [], [], 0
     for run in result.runs:
-        texts = [label.name for label in run.graph.labels]
-        kinds = run.graph.ops.kind_names
-        labels = run.graph.ops.label.tolist()
-        found += [texts[at] if at >= 0 else kind for at, kind in zip(labels, kinds, strict=True)]
+        texts += [label.name for label in run.graph.labels]
+        own = run.graph.ops.label.astype(np.int64)
+        labels.append(np.where(own >= 0, own + base, -1))
+        base = len(texts)
+    label = np.concatenate(labels)[rows]
+    kinds = KIND_NAMES[result.ops.kind[rows]]
+    found: list[str] = np.where(label >= 0, np.array([*texts, ""], object)[label], kinds).tolist()
     return found
 
 

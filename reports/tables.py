@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from ..sim.machine import State
+from ..sim.ops import KIND_NAMES
 from ..sim.result import Result
 
 
@@ -14,37 +15,51 @@ def write_ops(path: Path, result: Result) -> None:
     """A row an op: what it was, where it ran, when.  Times are ticks: exact.
 
     Columns: ``op, graph, row, kind, rank, stream, iteration, component, name, ready, start, end,
-    state, attempts``; -1 for a time that did not come.
+    state, attempts``; -1 for a time that did not come, null for a name that there is not.
     """
     import duckdb
 
     ops, columns = result.ops, result.columns
-    names = np.array([*result.parts.names, ""], object)
-    labels = np.concatenate(
-        [
-            np.array([*(x.name for x in r.graph.labels), ""], object)[r.graph.ops.label]
-            for r in result.runs
-        ]
-    )
+    texts, labels, base = [], [], 0
+    for run in result.runs:
+        texts += [label.name for label in run.graph.labels]
+        own = run.graph.ops.label.astype(np.int64)
+        labels.append(np.where(own >= 0, own + base, -1))
+        base = len(texts)
     table = {
         "op": np.arange(len(ops)),
         "graph": np.concatenate(
             [np.full(len(r.graph), i, np.int32) for i, r in enumerate(result.runs)]
         ),
         "row": np.concatenate([np.arange(len(r.graph)) for r in result.runs]),
-        "kind": np.array(ops.kind_names, object),
+        "kind": ops.kind,
         "rank": ops.rank,
         "stream": ops.stream,
         "iteration": ops.iteration,
-        "component": names[result.component],
-        "name": labels,
+        "component": result.component,
+        "name": np.concatenate(labels),
         "ready": columns.ready,
         "start": columns.start,
         "end": columns.end,
-        "state": np.array([s.name.lower() for s in State], object)[columns.state],
+        "state": columns.state,
         "attempts": columns.attempts,
+    }
+    words = {
+        "kind": KIND_NAMES.tolist(),
+        "component": list(result.parts.names),
+        "name": texts,
+        "state": [s.name.lower() for s in State],
     }
     with duckdb.connect() as db:
         db.register("ops", table)
+        for column, known in words.items():  # texts are joined there: quicker than as objects
+            db.register(
+                f"{column}_text", {"number": np.arange(len(known)), "text": np.array(known, object)}
+            )
+        shown = ", ".join(f"{c}_text.text AS {c}" if c in words else f"ops.{c}" for c in table)
+        joins = " ".join(f"LEFT JOIN {c}_text ON ops.{c} = {c}_text.number" for c in words)
         quoted = str(path).replace("'", "''")
-        db.execute(f"COPY ops TO '{quoted}' (FORMAT parquet, COMPRESSION zstd)")
+        db.execute(
+            f"COPY (SELECT {shown} FROM ops {joins} ORDER BY ops.op) TO '{quoted}' "
+            "(FORMAT parquet, COMPRESSION zstd)"
+        )

@@ -33,6 +33,8 @@ class Kind(IntEnum):
     GAP = 7
 
 
+KIND_NAMES = np.array([k.name.lower() for k in Kind], object)
+
 DTYPES: dict[str, tuple[type[Any], Any]] = {
     "kind": (np.uint8, Kind.COMPUTE),
     "rank": (np.int32, 0),
@@ -151,7 +153,8 @@ class Ops:
     @property
     def kind_names(self) -> list[str]:
         """(n,) ``compute``, ``host``, and so on."""
-        return [Kind(k).name.lower() for k in self.kind.tolist()]
+        names: list[str] = KIND_NAMES[self.kind].tolist()
+        return names
 
     def signature_text(self, row: int) -> str:
         """The signature of one row, ``""`` for none.
