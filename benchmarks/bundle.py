@@ -3,8 +3,8 @@
     python benchmarks/bundle.py RECORDINGS [traces/data]
 
 Of every configuration the ops of one process start are kept, those of all its ranks, and the step
-times of all starts.  The start is the first during which the machine did little else: what others
-used decides, never the times themselves.
+times of all starts.  The start is the one during which others used the machine least; the times
+themselves have no say.
 """
 
 from __future__ import annotations
@@ -21,22 +21,24 @@ from foretrace.traces import kineto, native
 
 MODELS = ("resnet50", "gpt", "ddp-resnet50", "ddp-gpt")
 LOADS = ("core_seconds", "own_core_seconds", "foreign_core_seconds", "stolen_core_seconds")
-STARTS = ("configuration", "start", "date", "load_before", "load_after", *LOADS, "quiet", "bundled")
+HOST = ("cpu", "cores", "kernel", "python", "torch", "allocator")
+STARTS = ("configuration", "start", "date", "load_before", "load_after", *LOADS, "bundled", *HOST)
 STEPS = ("configuration", "start", "rank", "step", "phase", "duration_ns", "cpu_ns")
-RATES = {"compute": "compute.csv", "all-reduce": "all_reduce.csv"}
-QUIET = 0.05  # of the cores' time, used by others or taken by the hypervisor
+RATES = {"compute.csv": ("compute", "compute-pair"), "all_reduce.csv": ("all-reduce",)}
 
 Facts = dict[str, Any]
 
 
 def starts(recordings: Path, name: str) -> list[Facts]:
-    """Facts of every process start of one configuration, in order, quiet or not."""
-    found = []
-    for file in sorted(recordings.glob(f"{name}/start*/host.json")):
-        facts = json.loads(file.read_text()) | {"folder": file.parent, "bundled": False}
-        lost = facts["foreign_core_seconds"] + facts["stolen_core_seconds"]
-        found.append(facts | {"quiet": lost <= QUIET * facts["core_seconds"]})
-    return found
+    """Facts of every process start of one configuration, in order."""
+    files = sorted(recordings.glob(f"{name}/start*/host.json"))
+    return [json.loads(f.read_text()) | {"folder": f.parent, "bundled": False} for f in files]
+
+
+def lost(facts: Facts) -> float:
+    """Share of the cores' time that others used or the hypervisor took."""
+    others = facts["foreign_core_seconds"] + facts["stolen_core_seconds"]
+    return float(others / facts["core_seconds"])
 
 
 def bundle_trace(chosen: Facts, data: Path) -> None:
@@ -57,9 +59,10 @@ def steps(chosen: Facts) -> Iterator[Facts]:
                 )
 
 
-def rates(recordings: Path, name: str) -> str:
+def rates(recordings: Path, names: tuple[str, ...]) -> str:
     """Tables of all process starts under one head."""
-    tables = [f.read_text().splitlines() for f in sorted(recordings.glob(f"{name}/start*/*.csv"))]
+    files = [f for name in names for f in sorted(recordings.glob(f"{name}/start*/*.csv"))]
+    tables = [f.read_text().splitlines() for f in files]
     rows = [row for table in tables for row in table[1:]]
     return "\n".join([tables[0][0], *rows]) + "\n"
 
@@ -74,25 +77,18 @@ def write(path: Path, columns: tuple[str, ...], rows: list[Facts]) -> None:
 
 def main(recordings: Path, data: Path) -> None:
     """Write everything that is bundled."""
-    found = {name: starts(recordings, name) for name in (*MODELS, *RATES)}
+    names = [*MODELS, *(name for group in RATES.values() for name in group)]
+    found = {name: starts(recordings, name) for name in names}
     for name in MODELS:
-        bundle_trace(next(facts for facts in found[name] if facts["quiet"]), data)
-    everything = [facts for name in found for facts in found[name]]
+        bundle_trace(min(found[name], key=lost), data)
+    everything = [facts for name in names for facts in found[name]]
     write(data / "starts.csv", STARTS, everything)
-    write(
-        data / "steps.csv", STEPS, [row for name in MODELS for f in found[name] for row in steps(f)]
-    )
-    for name, file in RATES.items():
-        (data / file).write_text(rates(recordings, name))
-    machine = {
-        key: everything[0][key]
-        for key in ("cpu", "cores", "kernel", "python", "torch", "allocator")
-    }
-    (data / "machine.json").write_text(json.dumps(machine, indent=1) + "\n")
+    of_models = [facts for name in MODELS for facts in found[name]]
+    write(data / "steps.csv", STEPS, [row for facts in of_models for row in steps(facts)])
+    for file, group in RATES.items():
+        (data / file).write_text(rates(recordings, group))
 
 
 if __name__ == "__main__":
-    main(
-        Path(sys.argv[1]),
-        Path(sys.argv[2] if sys.argv[2:] else Path(foretrace.__file__).parent / "traces/data"),
-    )
+    default = Path(foretrace.__file__).parent / "traces/data"
+    main(Path(sys.argv[1]), Path(sys.argv[2]) if sys.argv[2:] else default)

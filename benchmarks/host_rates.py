@@ -1,8 +1,8 @@
 """What one core and two ranks of this machine do: GEMM, streaming, all-reduce over gloo.
 
 Raw repeats as CSV, nothing averaged: `record.py` runs this, a fit reads it.
-    python benchmarks/host_rates.py compute OUT.csv START
-    RANK=r WORLD_SIZE=2 ... python benchmarks/host_rates.py all-reduce OUT.csv START
+    RANK=0 WORLD_SIZE=1 python benchmarks/host_rates.py compute FOLDER START
+    RANK=r WORLD_SIZE=2 ... python benchmarks/host_rates.py all-reduce FOLDER START
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from pathlib import Path
 import torch
 from torch import distributed as dist
 
-COMPUTE = "start,op,m,n,k,bytes,flop,repeat,duration_ns\n"
+COMPUTE = "start,cores,rank,op,m,n,k,bytes,flop,repeat,duration_ns\n"
 ALL_REDUCE = "start,rank,bytes,repeat,duration_ns,cpu_ns\n"
 SQUARES = [(n, n, n) for n in (64, 128, 256, 512, 1024, 2048)]
-# tokens x inputs x outputs of the recorded GPT's linear layers
+# tokens, outputs and inputs of the recorded GPT's linear layers
 LINEAR = [(256, 768, 256), (256, 1024, 256), (256, 256, 1024), (256, 2048, 256)]
 STREAM = [4, 32 << 10, 256 << 10, 2 << 20, 16 << 20, 128 << 20]  # bytes an array
 MESSAGES = [1 << power for power in range(10, 27, 2)]  # 1 KiB to 64 MiB
@@ -36,16 +36,16 @@ def timed(call: Callable[[], object], repeats: int) -> Iterator[int]:
         yield time.perf_counter_ns() - begin
 
 
-def gemms(start: int) -> Iterator[str]:
+def gemms() -> Iterator[str]:
     """Matrix products, (m, k) x (k, n), single precision."""
     for m, n, k in SQUARES + LINEAR:
         a, b, c = torch.randn(m, k), torch.randn(k, n), torch.empty(m, n)
         moved, flop = 4 * (m * k + k * n + m * n), 2 * m * n * k
         for repeat, spent in enumerate(timed(lambda: torch.mm(a, b, out=c), 20)):  # noqa: B023
-            yield f"{start},gemm,{m},{n},{k},{moved},{flop},{repeat},{spent}\n"
+            yield f"gemm,{m},{n},{k},{moved},{flop},{repeat},{spent}\n"
 
 
-def streams(start: int) -> Iterator[str]:
+def streams() -> Iterator[str]:
     """Elementwise ops; bytes are those read plus those written, single precision."""
     for size in STREAM:
         a, b = torch.zeros(size // 4), torch.ones(size // 4)
@@ -57,10 +57,10 @@ def streams(start: int) -> Iterator[str]:
         for name, (passes, call) in calls.items():
             flop = 0 if name == "copy" else size // 4
             for repeat, spent in enumerate(timed(call, 20)):
-                yield f"{start},{name},,,,{passes * size},{flop},{repeat},{spent}\n"
+                yield f"{name},,,,{passes * size},{flop},{repeat},{spent}\n"
 
 
-def all_reduces(start: int) -> Iterator[str]:
+def all_reduces() -> Iterator[str]:
     """Blocking sums of one tensor over all ranks, each after a barrier."""
     dist.init_process_group("gloo")
     for size in MESSAGES:
@@ -72,20 +72,20 @@ def all_reduces(start: int) -> Iterator[str]:
             dist.all_reduce(tensor)
             wall, cpu = time.perf_counter_ns() - wall, time.process_time_ns() - cpu
             if repeat >= 0:
-                yield f"{start},{dist.get_rank()},{size},{repeat},{wall},{cpu}\n"
+                yield f"{size},{repeat},{wall},{cpu}\n"
     dist.destroy_process_group()
 
 
-def main(what: str, out: str, start: str) -> None:
-    """Write one process start's table."""
+def main(what: str, folder: str, start: str) -> None:
+    """Write one rank's table of one process start."""
     torch.manual_seed(0)
-    number = int(start)
-    if what == "compute":
-        rows = [COMPUTE, *gemms(number), *streams(number)]
+    rank, cores = os.environ["RANK"], os.environ["WORLD_SIZE"]
+    if what == "all-reduce":
+        rows = [ALL_REDUCE, *(f"{start},{rank},{row}" for row in all_reduces())]
     else:
-        rows = [ALL_REDUCE, *all_reduces(number)]
-        out = out.replace(".csv", f".rank{os.environ['RANK']}.csv")
-    Path(out).write_text("".join(rows))
+        rows = [f"{start},{cores},{rank},{row}" for row in (*gemms(), *streams())]
+        rows.insert(0, COMPUTE)
+    (Path(folder) / f"{what}.rank{rank}.csv").write_text("".join(rows))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,116 @@
+"""Are the bundled recordings what their README says?"""
+
+import csv
+import json
+from collections import defaultdict
+from pathlib import Path
+
+import foretrace
+import numpy as np
+import pytest
+from foretrace.traces import native
+
+DATA = Path(foretrace.__file__).parent / "traces" / "data"
+RANKS = {"resnet50": 1, "gpt": 1, "ddp-resnet50": 2, "ddp-gpt": 2}
+PARAMETERS = {"ddp-resnet50": 25_557_032, "ddp-gpt": 4_224_512}
+MEBIBYTE = 2**20
+
+
+def rows(name: str) -> list[dict[str, str]]:
+    with (DATA / name).open(newline="") as text:
+        return list(csv.DictReader(text))
+
+
+@pytest.fixture(scope="module")
+def traces():
+    return {name: native.read(DATA / name) for name in RANKS}
+
+
+def named(trace, prefix: str) -> np.ndarray:
+    """Rows of the events whose names begin with `prefix`."""
+    return np.flatnonzero([str(text).startswith(prefix) for text in trace.text("name")])
+
+
+@pytest.mark.parametrize("name", RANKS)
+def test_every_rank_has_ten_marked_steps(traces, name):
+    trace = traces[name]
+    marks = named(trace, "ProfilerStep#")
+    ranks = trace.events["rank"][marks]
+    assert np.bincount(ranks).tolist() == [10] * RANKS[name]
+
+
+@pytest.mark.parametrize("name", RANKS)
+def test_the_trace_is_that_of_the_start_which_the_table_names(traces, name):
+    """Marks and table were taken by different reads of the clock; they differ by the profiler's step."""
+    (start,) = [
+        row["start"]
+        for row in rows("starts.csv")
+        if row["configuration"] == name and row["bundled"] == "True"
+    ]
+    timed = defaultdict(list)
+    for row in rows("steps.csv"):
+        if (row["configuration"], row["start"], row["phase"]) == (name, start, "traced"):
+            timed[int(row["rank"])].append(int(row["duration_ns"]) * 1e-9)
+    trace = traces[name]
+    marks = named(trace, "ProfilerStep#")
+    for rank, times in timed.items():
+        mine = marks[trace.events["rank"][marks] == rank]
+        mine = mine[np.argsort(trace.events["ts"][mine])]
+        assert trace.seconds(trace.events["dur"][mine]) == pytest.approx(times, rel=0.01)
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_every_step_reduces_every_gradient_once(traces, name):
+    trace = traces[name]
+    reduced = named(trace, "gloo:all_reduce")
+    shapes = [json.loads(text) for text in trace.text("shapes")[reduced]]
+    elements = np.array([np.prod(shape[0]) for shape in shapes])
+    for rank in range(2):
+        mine = elements[trace.events["rank"][reduced] == rank]
+        assert mine.sum() == 10 * PARAMETERS[name]
+
+
+@pytest.mark.parametrize("name", RANKS)
+def test_operators_keep_shapes_and_types(traces, name):
+    trace = traces[name]
+    products = named(trace, "aten::addmm")
+    assert len(products) >= 10
+    assert all(json.loads(text)[1] for text in trace.text("shapes")[products])
+    assert all("float" in text for text in trace.text("dtypes")[products])
+
+
+@pytest.mark.parametrize("name", RANKS)
+def test_three_whole_starts_can_be_held_out_and_two_remain(name):
+    clean = defaultdict(int)
+    for row in rows("steps.csv"):
+        if row["configuration"] == name and row["rank"] == "0":
+            clean[row["start"]] += row["phase"] in ("traced", "untraced")
+    assert len(clean) >= 5
+    assert sum(sorted(clean.values())[:3]) >= 60
+
+
+def test_recordings_are_small():
+    size = sum(file.stat().st_size for file in DATA.rglob("*") if file.is_file())
+    assert size <= 5 * MEBIBYTE
+
+
+def test_every_recording_is_explained():
+    told = (DATA / "README.md").read_text()
+    for file in DATA.iterdir():
+        if file.suffix == ".csv" or (file.is_dir() and not file.name.startswith("__")):
+            assert f"`{file.name}" in told, file.name
+
+
+@pytest.mark.parametrize("name", RANKS)
+def test_nothing_names_the_machine_or_its_folders(traces, name):
+    trace = traces[name]
+    texts = [*trace.strings, (DATA / name / "trace.json").read_text()]
+    assert [t for t in texts if "/tmp" in t or "/root" in t or "/home" in t] == []
+
+
+def test_rates_cover_what_a_fit_needs():
+    sizes = {int(row["bytes"]) for row in rows("all_reduce.csv")}
+    assert (min(sizes), max(sizes)) == (1024, 64 * MEBIBYTE)
+    assert len({row["start"] for row in rows("all_reduce.csv")}) >= 5
+    cores = {(row["op"], row["cores"]) for row in rows("compute.csv")}
+    assert cores == {(op, n) for op in ("gemm", "copy", "add", "sum") for n in "12"}
