@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from .problems import Problem, Spot
+from .problems import Problem, Spot, in_order
 from .scenario import Scenario
 
 # Setting, the values that are acted on, and what to do about others.  None: only its absence.
@@ -23,15 +23,28 @@ ACTED_ON: tuple[tuple[str, tuple[Any, ...], str], ...] = (
 SHOWN = (("report.sections", ((),), "every section that applies is shown"),)
 
 
-def unanswered(scenario: Scenario) -> Iterator[Problem]:
-    """Settings of a scenario and of its variants that a run refuses, and those it leaves aside."""
+def unanswered(scenario: Scenario) -> tuple[Problem, ...]:
+    """Settings of a scenario and of its variants that a run refuses, and those it leaves aside.
+
+    Examples
+    --------
+    >>> from foretrace.scenarios.loader import load
+    >>> unanswered(load("first"))
+    ()
+    """
+    return in_order([*_refused(scenario), *_left_aside(scenario)])
+
+
+def _refused(scenario: Scenario) -> Iterator[Problem]:
     for one in scenario.variants():
-        told = one.model
         for path, fine, cure in ACTED_ON:
-            value = _value(told, path)
+            value = _value(one.model, path)
             if value is not None and value not in fine:
                 message = f"'{path}' is '{value}', and nothing simulates that yet; {cure}"
                 yield Problem("unanswered", message, _spot(one, path))
+
+
+def _left_aside(scenario: Scenario) -> Iterator[Problem]:
     for path, fine, cure in SHOWN:
         if _value(scenario.model, path) not in fine:
             message = f"'{path}' is left aside: {cure}"

@@ -23,6 +23,7 @@ def validate(
     catalog: Catalogs = [],  # noqa: B006
 ) -> None:
     """Check scenarios without running them."""
+    from ..buildable import unbuildable
     from ..loader import load
     from ..problems import InvalidScenarioError, Problem, rendered
     from ..resolve import resolved_yaml
@@ -38,6 +39,7 @@ def validate(
         found = [
             *scenario.warnings,
             *(replace(p, severity="warning") for p in unanswered(scenario)),
+            *unbuildable(scenario),
         ]
         problems += found
         if resolved:

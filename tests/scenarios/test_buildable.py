@@ -1,0 +1,44 @@
+"""What a run would stumble over is said by ``validate``, too."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from foretrace.scenarios.buildable import unbuildable
+from foretrace.scenarios.loader import load
+
+SMALL = ["what_if=[]", "cluster.nodes=4", "cluster.node.gpu.streams=1"]
+LINKS = "cluster.node.links=[{from: gpu, to: nic, via: test-pcie}]"
+
+
+def said(scenario):
+    return [p.message for p in unbuildable(scenario)]
+
+
+def test_a_machine_that_can_be_built_raises_nothing(scenario):
+    assert said(scenario(set=[*SMALL, LINKS])) == []
+    assert said(load("first")) == []
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("backends.node7*={use: recorded}", "backends: no component is named 'node7*'"),
+        ("workload.trace=foretrace:ddp-gtp", "no bundled trace 'foretrace:ddp-gtp'; did you mean"),
+        ("cluster.node.gpu.streams=null", "cluster.node.gpu.streams: is needed and nobody says it"),
+    ],
+)
+def test_what_cannot_be_built_is_said_once_for_all_variants(scenario, setting, message):
+    same = "what_if=[{name: a, set: {run.seed: 8}}]"
+    (found,) = said(scenario(set=[*SMALL, LINKS, same, setting]))
+    assert message in found
+
+
+def test_the_command_says_so_and_leaves_with_2():
+    wrong = "workload.trace=foretrace:ddp-gtp"
+    command = [sys.executable, "-m", "foretrace", "validate", "first", "--json", "--set", wrong]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    (problem,) = json.loads(done.stdout)["problems"]
+    assert problem["message"].endswith("did you mean 'foretrace:ddp-gpt'?")
