@@ -1,0 +1,1 @@
+"""Hardware in the loop: drivers that measure, recordings that remember."""

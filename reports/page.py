@@ -41,6 +41,7 @@ def write_report(
 def page(summary: Mapping[str, Any], results: Mapping[str, Result], run: Mapping[str, str]) -> str:
     """The report as text."""
     import jinja2
+    from markupsafe import Markup
 
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
     folder = files(__package__) / "templates"
@@ -49,7 +50,7 @@ def page(summary: Mapping[str, Any], results: Mapping[str, Result], run: Mapping
     base = next(iter(points))
     chart, note = _timeline(results[base])
     return template.render(
-        style=jinja2.utils.markupsafe.Markup((folder / "report.css").read_text(encoding="utf-8")),
+        style=Markup((folder / "report.css").read_text(encoding="utf-8")),
         question=summary["question"],
         answer=sentences(summary),
         lead=min(LEAD, len(points)),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..sim.errors import ScenarioError
 from ..sim.graph import Graph
+from ..sim.units import ByteRate
 from ..traces.native import MANIFEST
 from .scenario import Scenario
 
@@ -55,14 +56,15 @@ def from_trace(scenario: Scenario) -> Graph:
         The trace cannot be used for what is asked.
     """
     said: Any = scenario.workload
-    trace = open_trace(said.trace, said.ranks, said.format)
+    trace = open_trace(said.trace, said.format)
     graph = trace.graph(missing_ranks=said.missing_ranks, serialise=said.serialise)
     if said.scale_to is None:
         return graph
-    return _resized(graph, said)
+    return _resized(trace, graph, scenario)
 
 
-def _resized(graph: Graph, said: Any) -> Graph:
+def _resized(trace: Trace, graph: Graph, scenario: Scenario) -> Graph:
+    said: Any = scenario.workload
     from ..traces.transform.scale import Layout, scale
 
     told = said.recorded_on.parallel if said.recorded_on else None
@@ -76,11 +78,32 @@ def _resized(graph: Graph, said: Any) -> Graph:
     if was.ranks == 1 and wanted.data > 1:
         from ..traces.transform.data_parallel import data_parallel
 
-        graph, was = data_parallel(graph), Layout(data=1)
+        gloo = not any(p.device for p in trace.processes)  # two threads; NCCL has one stream
+        graph = data_parallel(
+            trace, graph, copy_rate=_copy_rate(scenario), in_flight=2 if gloo else 1
+        )
+        was = Layout(data=1)
     return scale(graph, was, wanted.data)
 
 
-def open_trace(name: str, ranks: tuple[int, ...] | None = None, form: str | None = None) -> Trace:
+def _copy_rate(scenario: Scenario) -> ByteRate:
+    """At which a GPU of the cluster copies gradients, each byte read and written.
+
+    Raises
+    ------
+    ScenarioError
+        Nobody says how quick its memory is.
+    """
+    gpu = scenario.cluster.node.gpu.settings
+    if "bandwidth" not in gpu:
+        raise ScenarioError(
+            "cluster.node.gpu.bandwidth: is needed to make a trace of one process data-parallel "
+            "(gradients are copied into buckets and back), and nobody says it; write it"
+        )
+    return float(gpu["bandwidth"]) * float(gpu.get("memory_efficiency", 1.0))
+
+
+def open_trace(name: str, form: str | None = None) -> Trace:
     """Read a trace: bundled (``foretrace:ddp-resnet50``), native, or Kineto files by glob.
 
     Raises
@@ -101,8 +124,7 @@ def open_trace(name: str, ranks: tuple[int, ...] | None = None, form: str | None
         raise ScenarioError(
             f"workload.format: '{name}' is {found}, not {form}; leave the format out"
         )
-    trace = native.read(files[0]) if found == "native" else kineto.read(files)
-    return trace if ranks is None else trace.only(ranks)
+    return native.read(files[0]) if found == "native" else kineto.read(files)
 
 
 DATA = Path(__file__).parent.parent / "traces" / "data"

@@ -89,8 +89,6 @@ class TraceWorkload(Workload):
     """Accept a trace without dependencies: every op after the one before it."""
     tokens_per_iteration: Annotated[int, Field(ge=1)] | None = None
     """Of the whole job, as recorded; scales with the data-parallel ranks."""
-    ranks: Many[int] | None = None
-    """Only these ranks of the trace."""
 
 
 def pick(data: Any, info: ValidationInfo) -> Workload:

@@ -1,0 +1,1 @@
+"""The compiled engine: the meaning of `sim/reference.py`, as kernels over arrays."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,9 @@ from ..errors import SimulationError
 from ..ops import Kind
 from ..template import Program, Template
 from .jit import jit
+
+Array = NDArray[Any]
+Arrays = tuple[Array, ...]
 
 LOCAL, COLLECTIVE, SEND, RECV = range(4)
 _WHAT = {Kind.COLLECTIVE: COLLECTIVE, Kind.SEND: SEND, Kind.RECV: RECV}
@@ -127,7 +131,7 @@ def _encode(
 
 
 @jit
-def _allocate(head, time, incoming, words):
+def _allocate(head: Array, time: Array, incoming: Arrays, words: Array) -> int:
     """Write the words of a program; an end is kept in a register until its last reader."""
     indptr, source = incoming
     n = len(head)
@@ -294,12 +298,12 @@ _mix, _scaled = jit(mix), jit(scaled)  # the very functions that the other engin
 
 
 @jit
-def _draw(prefix, key):
+def _draw(prefix: Any, key: Any) -> Any:
     return _mix((prefix ^ np.uint64(key)) + np.uint64(GOLDEN))
 
 
 @jit
-def _factor(table, spread, random):
+def _factor(table: Array, spread: Any, random: Any) -> Any:
     """`draws.factor` of one number, from row ``spread`` of the table."""
     q = table.shape[1]
     if q == 1:
@@ -313,7 +317,9 @@ def _factor(table, spread, random):
 
 
 @jit
-def _ticks(base, spread, row, rank, step, prefix, steps, ops):
+def _ticks(
+    base: Any, spread: Any, row: Any, rank: Any, step: Any, prefix: Array, steps: Array, ops: Array
+) -> Any:
     """Ticks of one op in this replica."""
     if steps.shape[1]:
         random = _draw(_draw(prefix[0], rank), step)
@@ -324,7 +330,15 @@ def _ticks(base, spread, row, rank, step, prefix, steps, ops):
 
 
 @jit
-def _run(programs, ranks_, groups, messages, chances, out, registers):
+def _run(
+    programs: Arrays,
+    ranks_: Arrays,
+    groups: Arrays,
+    messages: Arrays,
+    chances: Arrays,
+    out: Arrays,
+    registers: int,
+) -> Any:
     """Run all ranks; the number of ops, or minus the number of ranks that are stuck."""
     words, begin, length, times = programs
     program, steps, step_at, bases = ranks_
@@ -360,7 +374,7 @@ def _run(programs, ranks_, groups, messages, chances, out, registers):
             word = np.int64(words[w])
             what, reads = word & 3, word >> 16
             target = np.int64(words[w + 2]) & 0xFFFF
-            ready = 0
+            ready = np.int64(0)
             for k in range(1, reads + 1):
                 pair = np.int64(words[w + 2 + (k >> 1)])
                 ready = max(ready, register[r, (pair >> 16) if k & 1 else (pair & 0xFFFF)])

@@ -1,0 +1,1 @@
+"""Recordings of our own: traces, step times, and what was measured beside them."""
