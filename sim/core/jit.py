@@ -52,7 +52,7 @@ else:
         """
         return _compile(kernel, _nrt=False)
 
-    class _Announce(event.Listener):  # type: ignore[misc]
+    class _Announce(event.Listener):
         """Says once that kernels are being compiled, because it takes a while."""
 
         said = False
@@ -66,4 +66,4 @@ else:
         def on_end(self, event: Any) -> None:
             pass
 
-    event.register("numba:compile", _Announce())
+    event.register("numba:compile", _Announce())  # type: ignore[no-untyped-call]

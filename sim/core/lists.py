@@ -22,7 +22,7 @@ def append(rows: Rows, world: Array, head: Int, c: Int) -> None:
 @lean
 def unlink(rows: Rows, world: Array, head: Int, c: Int) -> Int:
     """Take a cell out of the list that begins at ``world[head]``; the cell before it."""
-    before = NONE
+    before: Int = NONE
     at = world[head]
     while at != c:
         before = at
