@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,7 +113,7 @@ class Explicit:
     def members(self) -> Csr:
         """Ranks that take part in each op: one, the two ends of a send, or the group."""
         n = len(self)
-        row = [np.arange(n), np.flatnonzero(self.peer >= 0), self.places.op]
+        row: list[NDArray[Any]] = [np.arange(n), np.flatnonzero(self.peer >= 0), self.places.op]
         rank = [self.ops.rank, self.peer[self.peer >= 0], self.places.rank]
         return Csr.from_pairs(np.concatenate(row), np.concatenate(rank), n)
 

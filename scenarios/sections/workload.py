@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal, Union
 
 from pydantic import Field, PlainValidator, ValidationInfo
 
-from ..schema import REQUIRED, Many, Section, refusal, register
+from ..schema import REQUIRED, Section, refusal, register
 
 Positive = Annotated[int, Field(ge=1)]
 

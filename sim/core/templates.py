@@ -374,7 +374,7 @@ def _run(
             word = np.int64(words[w])
             what, reads = word & 3, word >> 16
             target = np.int64(words[w + 2]) & 0xFFFF
-            ready = np.int64(0)
+            ready: Any = np.int64(0)
             for k in range(1, reads + 1):
                 pair = np.int64(words[w + 2 + (k >> 1)])
                 ready = max(ready, register[r, (pair >> 16) if k & 1 else (pair & 0xFFFF)])
@@ -412,7 +412,7 @@ def _run(
                         v = cursor[q, 1]
                         at = np.int64(words[v + 2]) & 0xFFFF
                         register[q, at] = finish
-                        s = 0
+                        s: Any = 0
                         if len(steps):
                             s = np.int64(steps[step_at[program[q]] + cursor[q, 0]])
                         end[q, s] = max(end[q, s], finish)

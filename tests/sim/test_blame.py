@@ -1,5 +1,7 @@
 """Blame: every tick of the makespan charged to somebody, on random runs and on cases by hand."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from foretrace.sim.backend import Backend, Timing, Usage
@@ -185,6 +187,6 @@ def test_blame_sums_to_the_makespan_on_every_twin_graph(kind):
         told = blame(result)
         assert sum(told.ticks.values()) == result.makespan_ticks, (kind, seed)
         marks = [(c.start, c.end) for c in told.path]
-        assert all(a[1] == b[0] for a, b in zip(marks, marks[1:], strict=False)), (kind, seed)
+        assert all(a[1] == b[0] for a, b in pairwise(marks)), (kind, seed)
         summed += 1
     assert summed > 250

@@ -19,8 +19,7 @@ def random_program(rng, streams: int, families: list[int], calls: list[int], pee
     """Ops in an order that fits their dependencies; as many collectives as its groups need."""
     kinds, family = [], []
     todo = [(Kind.COLLECTIVE, f) for f, n in zip(families, calls, strict=True) for _ in range(n)]
-    for letter in peers:
-        todo.append((Kind.SEND if letter == "s" else Kind.RECV, 0))
+    todo += [(Kind.SEND if letter == "s" else Kind.RECV, 0) for letter in peers]
     local = [(Kind.COMPUTE, -1)] * int(rng.integers(1, 6))
     order = todo[:]
     for item in local:

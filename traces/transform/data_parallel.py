@@ -153,7 +153,7 @@ class _Inserted:
         label = len(self.source.labels)
         columns = {k: [r[k] for r in self.rows] for k in self.rows[0]}
         texts = (*ops.signatures, "collective:all-reduce")
-        added = Ops.of(**columns, rank=0, signatures=texts)  # type: ignore[arg-type]
+        added = Ops.of(**columns, rank=0, signatures=texts)
         added = added.replace(label=np.where(added.kind == Kind.COLLECTIVE, label, label + 1))
         merged = Ops.concat([replace(ops, signatures=texts), added])
         total = len(merged)
@@ -195,7 +195,8 @@ class _Inserted:
     def _step(self, step: int) -> None:
         """Buckets of one step, and the wait of the optimizer for them."""
         own = np.flatnonzero(self.found.step == step)
-        first, reduced = 0, []
+        first = 0
+        reduced: list[int] = []
         main = int(self.block.ops.stream[self.host[0]])
         for k, last in enumerate(buckets(self.found.bytes[own])):
             rows = own[first:last]
@@ -226,7 +227,8 @@ class _Inserted:
         """The op of the main stream that ran when a gradient was finished."""
         ends = self.end[self.host]
         # Recorded times are whole nanoseconds; half of one tells an end from what follows.
-        return int(self.host[min(np.searchsorted(ends, time - 5e-10), len(ends) - 1)])
+        at = int(np.searchsorted(ends, time - 5e-10))
+        return int(self.host[min(at, len(ends) - 1)])
 
 
 def _schedule(block: Explicit) -> NDArray[np.float64]:
