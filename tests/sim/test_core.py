@@ -1,0 +1,182 @@
+"""The parts of the compiled core: event queue, lists, running ahead of the clock, growth."""
+
+import random
+
+import numpy as np
+import pytest
+from foretrace.sim.core.ahead import run_ahead
+from foretrace.sim.core.cells import (
+    BASE,
+    BUCKETS,
+    CELL,
+    FURTHER,
+    NONE,
+    SOONEST,
+    TABLES,
+)
+from foretrace.sim.core.lists import sort
+from foretrace.sim.core.machine import CoreMachine
+from foretrace.sim.core.queue import forget, push, soonest, take
+from foretrace.sim.errors import GraphError
+from foretrace.sim.machine import MAX_TICK
+from foretrace.sim.testing import Case, Script, lowered, play, random_script
+
+
+def memory(cells):
+    """Rows, times and world of a run without components."""
+    rows, times = np.zeros(cells + 1, CELL), np.full((3, cells + 1), -1, np.int64)
+    world = np.zeros(TABLES, np.int64)
+    world[BUCKETS:] = world[SOONEST] = NONE
+    return rows, times, world
+
+
+def listed(rows, c):
+    """Cells of a list."""
+    found = []
+    while c != NONE:
+        found.append(int(c))
+        c = rows[c]["next"]
+    return found
+
+
+def put(rows, world, c, tick):
+    rows[c]["left"] = tick
+    push(rows, world, np.int64(c), np.int64(tick))
+
+
+@pytest.mark.parametrize("spread", [1, 3, 1000, 2**40])
+def test_the_event_queue_gives_all_of_the_earliest_tick(spread):
+    r = random.Random(spread)
+    rows, times, world = memory(300)
+    ticks = {c: r.randrange(spread) for c in range(300)}
+    for c, tick in ticks.items():
+        put(rows, world, c, tick)
+    for _ in range(2000):
+        tick = min(ticks.values())
+        assert soonest(rows, times, world) == tick
+        due = listed(rows, take(rows, times, world, np.int64(tick)))
+        assert sorted(due) == [c for c, t in ticks.items() if t == tick]
+        for c in due:
+            ticks[c] = tick + 1 + r.randrange(spread)
+            put(rows, world, c, ticks[c])
+
+
+def test_the_event_queue_forgets_a_cell_and_finds_the_next():
+    rows, times, world = memory(4)
+    for c, tick in enumerate([5, 5, 7, MAX_TICK]):
+        put(rows, world, c, tick)
+    forget(rows, times, world, np.int64(0))
+    assert listed(rows, take(rows, times, world, soonest(rows, times, world))) == [1]
+    forget(rows, times, world, np.int64(2))
+    assert soonest(rows, times, world) == MAX_TICK
+    forget(rows, times, world, np.int64(3))
+    assert soonest(rows, times, world) == NONE
+    assert world[BASE] == 5
+
+
+def test_a_list_is_sorted_by_op_then_place():
+    r = random.Random(1)
+    rows, _, world = memory(200)
+    for c in range(100, 200):  # further places of ops 0 to 99
+        rows[c]["flags"], rows[c]["link"] = FURTHER, r.randrange(100)
+    chosen = r.sample(range(200), 150)
+    for c, following in zip(chosen, [*chosen[1:], NONE], strict=True):
+        rows[c]["next"] = following
+    op = {c: int(rows[c]["link"]) if c >= 100 else c for c in chosen}
+    want = sorted(chosen, key=lambda c: (op[c], c))
+    assert listed(rows, sort(rows, world, np.int64(chosen[0]))) == want
+
+
+def chain(n, slot, fixed=3):
+    return [Case(((slot, (i - 1,) if i else ()),), fixed=fixed) for i in range(n)]
+
+
+def test_ops_that_wait_for_each_other_want_one_slot():
+    assert run_ahead(lowered("g", chain(5, 0)), 1, 0).chains.tolist() == [1]
+    assert run_ahead(lowered("g", [Case(((0, ()),))] * 5), 1, 0).chains.tolist() == [5]
+
+
+def test_a_collective_goes_on_with_the_chain_of_each_member():
+    both = Case(((0, (0,)), (1, (1,))))
+    cases = [Case(((0, ()),)), Case(((1, ()),)), both, Case(((0, (2,)),)), Case(((1, (2,)),))]
+    assert run_ahead(lowered("g", cases), 2, 0).chains.tolist() == [1, 1]
+
+
+def test_work_releases_beyond_the_range_and_backends_forbid_to_run_ahead():
+    wire = ((0, 1 << 40),)
+    assert not run_ahead(lowered("g", [Case(work=1, usage=wire)]), 1, 0).holds
+    assert not run_ahead(lowered("g", [Case(release=MAX_TICK)]), 1, 1).holds
+    assert not run_ahead(lowered("g", [Case(online=0)]), 1, 0).holds
+    assert not run_ahead(lowered("g", chain(2, -1, MAX_TICK)), 1, 0).holds
+
+
+def test_a_cycle_is_named():
+    with pytest.raises(GraphError, match="op 1 -> op 2 -> op 1") as caught:
+        run_ahead(lowered("g", [Case(), Case(((-1, (0, 2)),)), Case(((-1, (1,)),))]), 1, 0)
+    assert caught.value.ops == (1, 2)
+
+
+def patient(parts):
+    """The core, event after event."""
+    engine = CoreMachine(parts)
+    engine.runs_ahead = False
+    return engine
+
+
+def test_running_ahead_changes_nothing():
+    ran = 0
+    for seed in range(300):
+        script = random_script("plain", seed)
+        graphs = tuple(
+            tuple(c._replace(work=0, usage=(), limit=-1) for c in cases) for cases in script.graphs
+        )
+        if seed % 2:  # no contention at all
+            graphs = tuple(
+                tuple(c._replace(places=tuple((-1, a) for _, a in c.places)) for c in cases)
+                for cases in graphs
+            )
+        script = script._replace(graphs=graphs, pauses=())
+        engine = CoreMachine(script.parts)
+        outcome = play(lambda _, engine=engine: engine, script)
+        assert outcome == play(patient, script), seed
+        ran += any(g.over for g in engine.graphs)
+    assert ran > 150
+
+
+def test_what_ran_ahead_is_over_and_later_graphs_come_behind():
+    engine = CoreMachine(Script((1,), (-1,), ()).parts)
+    first = engine.submit(lowered("first", chain(3, 0)))
+    engine.run()
+    assert engine.graphs[first.index].over
+    assert (engine.env.now, engine.state(2).name, engine.held(0)) == (9, "ENDED", 0)
+    engine.stop(1)  # too late: nothing happens
+    second = engine.submit(lowered("second", [Case(((0, ()),), fixed=2)] * 2))
+    engine.run()
+    assert (second.first, engine.columns().end.tolist()) == (3, [3, 6, 9, 11, 13])
+    assert first.done.processed
+    assert second.done.processed
+
+
+def test_the_memory_of_an_explicit_op_is_what_it_should_be():
+    assert CELL.itemsize <= 40
+
+
+def test_thousands_of_graphs_handed_in_during_the_run():
+    engine = CoreMachine(Script((1,), (-1,), ()).parts)
+
+    def policy():
+        for _ in range(500):
+            graph = engine.submit(lowered("one", chain(2, 0, 1)))
+            yield graph.done
+
+    engine.env.process(policy())
+    engine.run()
+    assert engine.columns().end.tolist() == list(range(1, 1001))
+
+
+def test_mass_ties_are_served_by_id():
+    n = 2000
+    engine = CoreMachine(Script((1,), (-1,), ()).parts)
+    engine.submit(lowered("ties", [Case(((0, ()),), fixed=1)] * n))
+    engine.run()
+    assert engine.columns().start.tolist() == list(range(n))
