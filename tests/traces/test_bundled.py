@@ -41,7 +41,7 @@ def test_every_rank_has_ten_marked_steps(traces, name):
 
 @pytest.mark.parametrize("name", RANKS)
 def test_the_trace_is_that_of_the_start_which_the_table_names(traces, name):
-    """Marks and table were taken by different reads of the clock; they differ by the profiler's step."""
+    """Marks and table read the clock apart; they differ by the profiler's own step."""
     (start,) = [
         row["start"]
         for row in rows("starts.csv")
