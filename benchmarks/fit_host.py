@@ -1,6 +1,8 @@
 """Fit the machine that recorded the bundled traces: one core as accelerator, gloo over loopback.
 
-    python benchmarks/fit_host.py DIR          (as benchmarks/record.py left it)
+    python benchmarks/fit_host.py
+
+Reads the bundled ``traces/data/compute.csv`` (one core at work) and ``all_reduce.csv``.
 
 Rule, fixed before the first fit: whole process starts are held out by ``models.fit.held_out``.
 A row is the median of one start's repeats at one size (over both ranks of gloo).  A first fit took
@@ -12,22 +14,22 @@ rate of the link).
 from __future__ import annotations
 
 import csv
-import sys
 from pathlib import Path
 
 import numpy as np
 from foretrace.models.fit import Errors, fit, held_out
 
+DATA = Path(__file__).parents[1] / "traces" / "data"
 CACHE = 32 * 2**20  # L3 of the core's complex, as lscpu has it
 STEPS, VOLUME = 2, 1.0  # of a ring all-reduce of two
 
 
-def read(folder, what, keys):
+def read(what, keys):
     """Medians of all starts, and which are held out."""
     found = {}
-    for file in sorted((Path(folder) / what).glob("*/*.csv")):
-        with open(file) as lines:
-            for r in csv.DictReader(lines):
+    with open(DATA / f"{what.replace('-', '_')}.csv") as lines:
+        for r in csv.DictReader(lines):
+            if r.get("cores", "1") == "1":
                 found.setdefault((r["start"], *(r[k] for k in keys)), []).append(r)
     rows = []
     for repeats in found.values():
@@ -63,8 +65,8 @@ def starts(rows, aside):
     return sorted({r["start"] for r, out in zip(rows, aside, strict=True) if out})
 
 
-def fit_core(folder):
-    rows, aside = read(folder, "compute", ("op", "m", "n", "k", "bytes"))
+def fit_core():
+    rows, aside = read("compute", ("op", "m", "n", "k", "bytes"))
     flop, moved = column(rows, "flop"), column(rows, "bytes")
     seconds, near = column(rows, "duration_ns") * 1e-9, ~aside
     begin = (1e11, 3e10, 1e11, 1e-6)
@@ -74,8 +76,8 @@ def fit_core(folder):
     report(aside, core(q, flop, moved), seconds, [r["op"] for r in rows])
 
 
-def fit_gloo(folder):
-    rows, aside = read(folder, "all-reduce", ("bytes",))
+def fit_gloo():
+    rows, aside = read("all-reduce", ("bytes",))
     size, seconds, near = column(rows, "bytes"), column(rows, "duration_ns") * 1e-9, ~aside
     q = fit(lambda q: gloo(q, size[near]), (1e-3, 1e9), seconds[near])
     told = f"step {q[0] * 1e3:.3f} ms  rate {q[1] / 1e9:.3f} GB/s"
@@ -84,5 +86,5 @@ def fit_gloo(folder):
 
 
 if __name__ == "__main__":
-    fit_core(sys.argv[1])
-    fit_gloo(sys.argv[1])
+    fit_core()
+    fit_gloo()

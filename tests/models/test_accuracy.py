@@ -129,3 +129,22 @@ def test_matrix_products_of_shapes_that_were_held_out(data, gpu, folder, bar):
         signatures=("compute:mm bf16[1x1]",),
     )  # fmt: skip
     assert Errors.of(part("gpu", gpu, Roofline).timing(ops).fixed, s[aside]).median <= bar
+
+
+def test_matrix_products_of_our_own_machine():
+    """Held-out process starts of the bundled recording; starts differ by some 10 %."""
+    from pathlib import Path
+
+    from foretrace import traces
+
+    with open(Path(traces.__path__[0]) / "data" / "compute.csv") as lines:
+        rows = [r for r in csv.DictReader(lines) if r["cores"] == "1" and r["op"] == "gemm"]
+    aside = held_out([f"compute:start{r['start']}" for r in rows])
+    ops = Ops.of(
+        flop=[float(r["flop"]) for r in rows], bytes=[float(r["bytes"]) for r in rows],
+        signature=0, signatures=("compute:mm fp32[1x1]",),
+    )  # fmt: skip
+    found = part("gpu", "epyc-zen4-core", Roofline).timing(ops).fixed
+    truth = np.array([float(r["duration_ns"]) * 1e-9 for r in rows])
+    assert 0 < aside.sum() < len(rows)
+    assert Errors.of(found[aside], truth[aside]).median <= 0.1
