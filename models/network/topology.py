@@ -117,9 +117,7 @@ class _Cluster:
         self._add(Component("fabric", "fabric"))
         gpus = tuple(self.parts)
         self.gpu_of = {self.number[g]: g for g in gpus}
-        return System(
-            tuple(self.components), gpus, self.parts, router=self._route, fabric="fabric"
-        )
+        return System(tuple(self.components), gpus, self.parts, router=self._route, fabric="fabric")
 
     def _add(self, component: Component) -> None:
         self.number[component.name] = len(self.components)
