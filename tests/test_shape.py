@@ -4,6 +4,7 @@ import configparser
 import importlib
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -69,11 +70,18 @@ def test_the_folders_of_tests_are_no_packages():
 
 def test_every_data_file_is_shipped():
     patterns = settings()["options.package_data"]
-    lost = []
-    for folder in folders_of_code()[1:]:
-        shipped = {f for p in patterns.get(dotted(folder), "").split() for f in folder.glob(p)}
-        data = {f for f in folder.iterdir() if f.is_file() and f.suffix not in {".py", ".md"}}
-        lost += sorted(data - shipped)
+    packages, lost = folders_of_code(), []
+    for folder in packages[1:]:
+        shipped = {
+            f
+            for p in re.split(r"[\s,]+", patterns.get(dotted(folder), ""))
+            if p
+            for f in folder.glob(p)
+        }
+        inside = [folder, *(f for f in folder.rglob("*") if f.is_dir())]
+        own = [f for f in inside if max(p for p in packages if f.is_relative_to(p)) == folder]
+        files = {f for d in own if d.name != "__pycache__" for f in d.iterdir() if f.is_file()}
+        lost += sorted(f for f in files - shipped if f.suffix not in {".py", ".md"})
     assert lost == []
 
 
