@@ -49,7 +49,8 @@ def drive(engine: Clocked, until: int | None = None) -> None:
     ValueError
         The tick has passed.
     SimulationError
-        A zero-time loop: too many events at one tick.
+        A zero-time loop: too many events at one tick.  Time overflow: only a process beyond the
+        range of ticks is left.
     """
     steps = _Steps(engine)
     if until is None:
@@ -75,12 +76,18 @@ class _Steps:
 
     def one(self) -> None:
         env = self.engine.env
+        if env.peek() > machine.MAX_TICK:
+            raise self._beyond()
         who = _who(env) if self.count > machine.MAX_EVENTS - 100 else ""
         env.step()
         self.count = self.count + 1 if env.now == self.tick else 0
         self.tick = int(env.now)
         if self.count > machine.MAX_EVENTS:
             raise zero_time_loop(self.engine, f"{self.count} events", who)
+
+    def _beyond(self) -> SimulationError:
+        said = "a process waits for a tick beyond the range; use a coarser tick"
+        return SimulationError("time overflow", said, (), self.engine.open_ops())
 
 
 def zero_time_loop(engine: Clocked, what: str, who: str) -> SimulationError:
