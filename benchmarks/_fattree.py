@@ -75,6 +75,14 @@ def routes(
     return indptr, links[used], 6 * hosts
 
 
+def star(senders: int, seed: int = 3) -> tuple[NDArray[np.int64], NDArray[np.int64], int, Table]:
+    """Everybody to one port, over a link of its own: (indptr, link numbers, links, flows)."""
+    everyone = np.arange(senders)
+    size = np.random.default_rng(seed).integers(10_000_000, 100_000_000, senders)
+    links = np.column_stack([everyone + 1, np.zeros(senders, np.int64)]).ravel()
+    return 2 * np.arange(senders + 1), links, senders + 1, (everyone, 0 * everyone, size)
+
+
 def problem(
     indptr: NDArray[np.int64], link: NDArray[np.int64], links: int, size: NDArray[np.int64]
 ) -> tuple[Parts, Flows]:

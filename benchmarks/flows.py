@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 
 import numpy as np
-from _fattree import flows, problem, routes
+from _fattree import flows, problem, routes, star
 from _measure import exponent, report
 from foretrace.sim.core.jit import jit
 from foretrace.sim.core.sharing import due, join, settle, take_due
@@ -106,6 +106,14 @@ class Case:
         return (time.process_time() - began) * self.changes / 2
 
 
+def growth(kind: str, cases: list[Case]) -> tuple[float, list[float]]:
+    """The exponent of cost in flows, and the CPU seconds of each case."""
+    costs = [best(case.once, 3) for case in cases]
+    sizes = [float(len(case.size)) for case in cases]
+    print(kind, sizes, costs)
+    return exponent(sizes, costs), costs
+
+
 def main(k: int = 16) -> None:
     facts: dict[str, object] = {}
     began = time.process_time()
@@ -124,15 +132,22 @@ def main(k: int = 16) -> None:
             "filling_from_scratch": round(best(case.scratch, 3) / spent, 1),
         }
         print(kind, facts[kind])
-    hosts = [k // 2, k, 2 * k]
-    for kind, goal in (("rand4", 1.4), ("incastall", 1.5)):
-        cases = [Case(kind, size) for size in hosts]
-        costs = [best(case.once, 3) for case in cases]
-        print(kind, [len(case.size) for case in cases], costs)
-        grown = exponent([len(case.size) for case in cases], costs)
-        goals[f"{kind}: exponent of growth in flows"] = (grown, "<=", goal)
-        if kind == "incastall":
-            goals[f"CPU seconds, {len(cases[-1].size)} flows into one port"] = (costs[-1], "<=", 1)
+    trees = [k // 2, k, 2 * k]
+    goals["rand4: exponent of growth in flows"] = (
+        growth("rand4", [Case("rand4", size) for size in trees])[0],
+        "<=",
+        1.4,
+    )
+    facts["incastall: exponent of growth in flows"], _ = growth(
+        "incastall", [Case("incastall", size) for size in trees]
+    )
+    cases = []
+    for senders in (1023, 2047, 4095, 8191):
+        indptr, link, _, (_, _, size) = star(senders)
+        cases.append(Case.of(indptr, link, size))
+    grown, costs = growth("star", cases)
+    goals["one port: exponent of growth in flows"] = (grown, "<=", 1.5)
+    goals["CPU seconds, 8191 flows into one port"] = (costs[-1], "<=", 1)
     report("flows", goals, **facts)
 
 
