@@ -80,7 +80,11 @@ def _resized(trace: Trace, graph: Graph, scenario: Scenario) -> Graph:
 
         gloo = not any(p.device for p in trace.processes)  # two threads; NCCL has one stream
         graph = data_parallel(
-            trace, graph, copy_rate=_copy_rate(scenario), in_flight=2 if gloo else 1
+            trace,
+            graph,
+            copy_rate=_copy_rate(scenario),
+            in_flight=2 if gloo else 1,
+            bucket=said.scale_to.bucket,
         )
         was = Layout(data=1)
     return scale(graph, was, wanted.data)

@@ -6,9 +6,11 @@ from typing import Annotated, Any, ClassVar, Literal, Union
 
 from pydantic import Field, PlainValidator, ValidationInfo
 
+from ...sim.units import Bytes
 from ..schema import REQUIRED, Section, refusal, register
 
 Positive = Annotated[int, Field(ge=1)]
+BUCKET = 25 * 2.0**20
 
 
 class Workload(Section):
@@ -57,6 +59,8 @@ class Scale(Section):
 
     parallel: Parallel
     """Groups of the size wanted; collectives are re-sized to them."""
+    bucket: Annotated[Bytes, Field(gt=0)] = BUCKET
+    """Cap of DDP's gradient buckets; used where one process was recorded (``bucket_cap_mb``)."""
 
 
 class Iterations(Section):

@@ -103,7 +103,14 @@ def buckets(
     return ends
 
 
-def data_parallel(trace: Trace, graph: Graph, *, copy_rate: ByteRate, in_flight: int = 1) -> Graph:
+def data_parallel(
+    trace: Trace,
+    graph: Graph,
+    *,
+    copy_rate: ByteRate,
+    in_flight: int = 1,
+    bucket: Bytes = BUCKET,
+) -> Graph:
     """Insert what DDP adds to the step of one process; ``scale`` then makes ranks of it.
 
     Parameters
@@ -113,6 +120,8 @@ def data_parallel(trace: Trace, graph: Graph, *, copy_rate: ByteRate, in_flight:
         At which the device copies gradients into buckets and back, each byte read and written.
     in_flight : int
         All-reduces that the library runs at once: 1 on NCCL's stream, 2 on gloo's threads.
+    bucket : Bytes
+        Cap of every bucket but the first.
 
     Raises
     ------
@@ -121,14 +130,16 @@ def data_parallel(trace: Trace, graph: Graph, *, copy_rate: ByteRate, in_flight:
     """
     if graph.ranks != 1:
         raise TraceError(f"{graph.name}: has {graph.ranks} ranks already; scale those")
-    return _Inserted(graph, gradients(trace), copy_rate, in_flight).graph()
+    return _Inserted(graph, gradients(trace), copy_rate, in_flight, bucket).graph()
 
 
 class _Inserted:
     """The ops of a step with those of DDP between them."""
 
-    def __init__(self, graph: Graph, found: Gradients, copy_rate: ByteRate, in_flight: int):
-        self.source, self.found, self.in_flight = graph, found, in_flight
+    def __init__(
+        self, graph: Graph, found: Gradients, copy_rate: ByteRate, in_flight: int, bucket: Bytes
+    ):
+        self.source, self.found, self.in_flight, self.bucket = graph, found, in_flight, bucket
         self.block, self.copy_rate = graph.explicit, copy_rate
         self.base = len(self.block)
         self.rows: list[dict[str, float]] = []
@@ -174,7 +185,7 @@ class _Inserted:
             labels=(*self.source.labels, Label("all-reduce of a bucket"), Label("copy to bucket")),
             streams={
                 **self.source.streams,
-                **{(0, self.network + k): "network" for k in range(self.in_flight)},
+                **{(0, self.network + k): "compute" for k in range(self.in_flight)},
             },
             facts={**self.source.facts, "made_data_parallel": True},
         )
@@ -198,7 +209,7 @@ class _Inserted:
         first = 0
         reduced: list[int] = []
         main = int(self.block.ops.stream[self.host[0]])
-        for k, last in enumerate(buckets(self.found.bytes[own])):
+        for k, last in enumerate(buckets(self.found.bytes[own], cap=self.bucket)):
             rows = own[first:last]
             size = float(self.found.bytes[rows].sum())
             at = self._op_at(float(self.found.time[rows[-1]]))
