@@ -19,6 +19,7 @@ from foretrace.sim.core.machine import CoreMachine
 from foretrace.sim.core.queue import forget, push, soonest, take
 from foretrace.sim.errors import GraphError
 from foretrace.sim.machine import MAX_TICK
+from foretrace.sim.reference import ReferenceMachine
 from foretrace.sim.testing import Case, Script, lowered, play, random_script
 
 
@@ -180,3 +181,10 @@ def test_mass_ties_are_served_by_id():
     engine.submit(lowered("ties", [Case(((0, ()),), fixed=1)] * n))
     engine.run()
     assert engine.columns().start.tolist() == list(range(n))
+
+
+def test_a_process_beyond_the_range_of_ticks_is_an_overflow_in_both_engines():
+    script = Script((1,), (-1,), ((Case(release=MAX_TICK),),), ((("ended", 0), ("wait", 1)),))
+    outcome = play(CoreMachine, script)
+    assert outcome == play(ReferenceMachine, script)
+    assert outcome.error == ("SimulationError", "time overflow", (), ())
