@@ -60,17 +60,18 @@ class Actions(View):
             self.news.append((graph.done, None))
 
     def _watch(self, c: int) -> None:
-        self.store.rows[c]["flags"] |= WATCHED
+        self.store.flags[c] = self.store.flags.item(c) | WATCHED
         self.store.world[WATCHING] += 1
 
     def _end_of(self, c: int) -> list[tuple[simpy.Event, object]]:
         """Tell who waits for the end of an op, if anybody does."""
-        row = self.store.rows[c]
-        if not row["flags"] & WATCHED:
+        store, flags = self.store, self.store.flags.item(c)
+        if not flags & WATCHED:
             return []
-        row["flags"] &= ~WATCHED
-        self.store.world[WATCHING] -= 1
-        return [(self.ends[self.id(c)], State(int(row["state"])).name.lower())]
+        store.flags[c] = flags & ~WATCHED
+        store.world[WATCHING] -= 1
+        how = "ended" if store.state.item(c) == ENDED else "cancelled"
+        return [(self.ends[self.id(c)], how)]
 
     def _bar(self, c: int) -> None:
         """Note whether an op uses a failed component."""

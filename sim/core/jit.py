@@ -12,6 +12,8 @@ Int = Any  # a 64-bit integer in a kernel: np.int64 interpreted, a machine word 
 
 log = logging.getLogger(__name__)
 
+INTERPRETED = True  # then unsigned numbers wrap with a warning
+
 try:
     import numba
     from numba.core import event
@@ -24,6 +26,7 @@ except ImportError:  # no wheel for this platform: the same kernels, interpreted
     lean = jit
 
 else:
+    INTERPRETED = bool(numba.config.DISABLE_JIT)
     _HERE = Path(__file__).parent
     _SOURCES = [*sorted(_HERE.glob("*.py")), _HERE.parent / "machine.py", _HERE.parent / "draws.py"]
     _STATS = [source.stat() for source in _SOURCES]

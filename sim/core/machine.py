@@ -18,11 +18,12 @@ from ..machine import (
     MAX_TICK,
     Columns,
     Lowered,
-    State,
     Submitted,
 )
 from .ahead import run_ahead
 from .cells import (
+    CANCELLED,
+    ENDED,
     NONE,
     OPEN,
 )
@@ -108,11 +109,14 @@ class CoreMachine(Turns):
         event = self.ends.get(op)
         if event is None:
             event = self.ends[op] = self.env.event()
-            state = self.state(op)
-            if state in (State.ENDED, State.CANCELLED):
-                event.succeed(state.name.lower())
-            elif graph.base != NONE:
-                self._watch(self.cell(op))
+            c = graph.base + op - graph.first
+            if graph.base == NONE:
+                if graph.over:
+                    event.succeed("ended")
+            elif self.store.state.item(c) in (ENDED, CANCELLED):
+                event.succeed(self.state(op).name.lower())
+            else:
+                self._watch(c)
         return event
 
     def lost(self, graph: Submitted) -> simpy.Event:

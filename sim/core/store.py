@@ -72,7 +72,13 @@ class Store:
         self.cells = self.edges = self.graphs = self.collectives = 0
         self.room = {GRAPHS: 1, COLLECTIVES: 0, OWNERS: 0}
         self.world: Array = np.zeros(0, np.int64)
+        self._show()
         self._lay_out()
+
+    def _show(self) -> None:
+        """Fields of the rows as columns: numbers are read and written faster there."""
+        self.next, self.flags = self.rows["next"], self.rows["flags"]
+        self.state, self.left, self.link = (self.rows[n] for n in ("state", "left", "link"))
 
     def _lay_out(self) -> None:
         """A world with room for what there is now."""
@@ -170,7 +176,9 @@ class Store:
 
     def flow(self, c: int) -> int:
         """The flow of an op, -1 for none."""
-        return int(self.collective(c)[-1] if self.rows[c]["flags"] & WIDE else self.rows[c]["link"])
+        if self.flags.item(c) & WIDE:
+            return int(self.collective(c)[-1])
+        return self.link.item(c)
 
     def places(self, c: int) -> list[int]:
         """The cells of an op."""
@@ -214,6 +222,7 @@ class Store:
             rows, times = np.empty(size, CELL), np.empty((3, size), np.int64)
             rows[:have], times[:, :have] = self.rows, self.times
             self.rows, self.times = rows, times
+            self._show()
 
     def _add_links(self, successors: Links) -> int:
         """Where the links of a new graph begin; a single graph's are used as they are."""

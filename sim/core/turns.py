@@ -40,6 +40,7 @@ from .cells import (
 )
 from .executor import advance
 from .handed import Graph
+from .jit import INTERPRETED
 from .sharing import users
 from .slots import await_all
 
@@ -79,32 +80,40 @@ class Turns(Actions):
         if self.turn > machine.MAX_TURNS:
             raise zero_time_loop(self, f"{self.turn} turns", self.actor)
         world[NOW] = now
-        with np.errstate(over="ignore"):
-            todo, self.todo = self.todo, []
-            for action in todo:
-                action()
-            roots, self.roots = self.roots, []
-            for first, last in roots:
-                await_all(self.store.rows, self.store.times, self.store.world, first, last)
-            self.store.world[PHASE] = BEGIN
+        if INTERPRETED:
+            with np.errstate(over="ignore"):
+                self._act()
+                self._go()
+        else:
+            self._act()
             self._go()
+
+    def _act(self) -> None:
+        """What was noted happens, in order; then a turn begins."""
+        todo, self.todo = self.todo, []
+        for action in todo:
+            action()
+        roots, self.roots = self.roots, []
+        for first, last in roots:
+            await_all(self.store.rows, self.store.times, self.store.world, first, last)
+        self.store.world[PHASE] = BEGIN
 
     def _go(self) -> None:
         """Instants, until somebody is woken or the next SimPy event is due."""
-        limit = int(min(self.env.peek(), self.until))
-        store = self.store
+        store, code = self.store, TELLS
+        store.world[LIMIT] = int(min(self.env.peek(), self.until))
         while True:
+            if code == TELLS:
+                store.world[STEPWISE] = bool(
+                    self.news or self.losing or self.thresholds.waiting or self.thresholds.next_turn
+                )
             world = store.world
-            world[LIMIT] = limit
-            world[STEPWISE] = bool(
-                self.news or self.losing or self.thresholds.waiting or self.thresholds.next_turn
-            )
             code = advance(store.rows, store.times, store.links, world, store.sharing.state)
             if code == ASKS:
                 self._ask()
-            elif code != TELLS or self._tell(int(world[NOW])):
+            elif code != TELLS or self._tell(world.item(NOW)):
                 break
-        now, due = int(store.world[NOW]), int(store.world[DUE])
+        now, due = store.world.item(NOW), store.world.item(DUE)
         if now != self.tick:
             self.tick, self.turn = now, 0
         if due != NONE:
@@ -125,16 +134,23 @@ class Turns(Actions):
         """Wake who waits: ends as they happened, losses by graph, thresholds, the settled."""
         told, self.news = self.news, []
         told += self._ends()
-        for k in sorted(self.losing):
-            graph = self.graphs[k]
-            if graph.untold and graph.lost is not None and not graph.lost.triggered:
-                told.append((graph.lost, graph.untold))
-                graph.untold = []
-        self.losing = {k for k in self.losing if self._owes(self.graphs[k])}
+        if self.losing:
+            told += self._losses()
         told += [(event, None) for event in self.thresholds.reached()]
         for event, value in told:
             self._wake_at(tick, event, value)
         return bool(told)
+
+    def _losses(self) -> list[tuple[simpy.Event, object]]:
+        """What was lost since somebody was told last."""
+        told: list[tuple[simpy.Event, object]] = []
+        for k in sorted(self.losing):
+            graph = self.graphs[k]
+            if graph.lost is not None and self._owes(graph):
+                told.append((graph.lost, graph.untold))
+                graph.untold = []
+        self.losing.clear()  # who waits later is told at once
+        return told
 
     @staticmethod
     def _owes(graph: Graph) -> bool:
@@ -143,33 +159,33 @@ class Turns(Actions):
 
     def _ends(self) -> list[tuple[simpy.Event, object]]:
         """Ends of this instant that somebody waits for, and of graphs."""
-        store, rows, ended = self.store, self.store.rows, []
-        c = int(store.world[NEWS])
+        store, ended = self.store, []
+        c = store.world.item(NEWS)
+        store.world[NEWS] = NONE
         while c != NONE:
             ended.append(c)
-            c = int(rows[c]["next"])
-        store.world[NEWS] = NONE
-        last = {bisect_right(self.bases, c) - 1: c for c in ended}
+            c = store.next.item(c)
+        graphs = [bisect_right(self.bases, c) - 1 for c in ended]
+        last = dict(zip(graphs, ended, strict=True))
         told: list[tuple[simpy.Event, object]] = []
-        for c in ended:
+        for k, c in zip(graphs, ended, strict=True):
             told += self._end_of(c)
-            k = bisect_right(self.bases, c) - 1
-            if last[k] == c and store.graph_table[k, OPEN_OPS] == 0:
+            if last[k] == c and store.graph_table.item(k, OPEN_OPS) == 0:
                 told.append((self.joined[k].done, None))
         return told
 
     def _ask(self) -> None:
         """Ask the backends of ops that started in this round, one call each."""
-        store, rows = self.store, self.store.rows
+        store, world = self.store, self.store.world
         asked: dict[tuple[int, int], list[int]] = {}
-        c = int(store.world[ASKED])
+        c = world.item(ASKED)
         while c != NONE:
-            if rows[c]["flags"] & ASK:
+            if store.flags.item(c) & ASK:
                 k = bisect_right(self.bases, c) - 1
-                lowered = self.joined[k].lowered
-                asked.setdefault((k, int(lowered.online[c - self.bases[k]])), []).append(c)
-            c = int(rows[c]["next"])
-        now = int(store.world[NOW])
+                backend = self.joined[k].lowered.online.item(c - self.bases[k])
+                asked.setdefault((k, backend), []).append(c)
+            c = store.next.item(c)
+        now = world.item(NOW)
         for (k, backend), cells in asked.items():
             base = self.bases[k]
             answers = self.joined[k].lowered.backends[backend]([c - base for c in cells], now)
@@ -178,12 +194,15 @@ class Turns(Actions):
         store.world[ASKING] = 0
 
     def _answer(self, c: int, answer: Answer) -> None:
-        check_answer(self.parts, self.id(c), answer)
-        row = self.store.rows[c]
-        row["left"] = answer.fixed
-        row["flags"] &= ~ASK
-        if answer.work or answer.usage or answer.limit != NO_LIMIT or self.store.flow(c) != NONE:
-            self._use(c, answer.work, answer.usage, answer.limit)
+        """What a backend said; mostly a time and no more."""
+        store, (fixed, work, usage, limit) = self.store, answer
+        plain = not work and not usage and limit == NO_LIMIT
+        if not plain or fixed < 0:
+            check_answer(self.parts, self.id(c), answer)
+        store.left[c] = fixed
+        store.flags[c] = store.flags.item(c) & ~ASK
+        if not plain or store.flow(c) != NONE:
+            self._use(c, work, usage, limit)
 
     def _wake_at(self, tick: int, event: simpy.Event, value: object) -> None:
         event._ok, event._value = True, value
