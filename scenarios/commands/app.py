@@ -57,6 +57,7 @@ def options(
         os.environ["NO_COLOR"] = "1"
     level = logging.INFO if verbose else logging.WARNING
     logging.basicConfig(level=level, format="%(levelname)s %(message)s", stream=sys.stderr)
+    logging.getLogger("foretrace.sim.core.jit").setLevel(logging.INFO)  # a wait of 20 s is said
 
 
 for _name in COMMANDS:  # each registers itself; imported late libraries keep --help quick
