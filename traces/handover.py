@@ -62,6 +62,8 @@ def handovers(view: View) -> Handovers:
     parts = []
     for line in engine[engine > 0].tolist():
         other = busy(view, line)
+        if not len(main.start) or not len(other.start):
+            continue
         parts += [_resumes(0, main, line, other), _resumes(line, other, 0, main)]
     if not parts:
         empty = np.empty(0, np.int64)
@@ -85,8 +87,6 @@ def _resumes(line: int, own: Spans, to: int, other: Spans) -> tuple[Rows, Rows, 
 def _first(own: Spans, other: Spans) -> tuple[Rows, Rows]:
     """The wait before the first work of a thread, if the other had begun before."""
     empty = np.empty(0, np.int64)
-    if not len(own.start) or not len(other.start):
-        return empty, empty
     at = int(np.searchsorted(other.start, own.start[0])) - 1
     if at < 0 or other.end[at] > own.start[0]:
         return empty, empty

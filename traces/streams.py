@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from .columns import Event
 from .launched import Launched
 from .nest import Rows
-from .sync import RECORD, STREAM_WAITS, Order, _resolved, record_time, stream_of
+from .sync import RECORD, STREAM_WAITS, Order, resolved
 from .view import View
 
 NEAR = 2e-6  # s: work that begins within this of an end was released by it
@@ -57,7 +57,7 @@ class _Reader:
 
     def __init__(self, view: View, work: Launched, order: Order, collective: NDArray[np.bool_]):
         self.view, self.work, self.order, self.collective = view, work, order, collective
-        self.exact = _resolved(view)
+        self.exact = resolved(view)
         self.previous = work.previous()
         self.waited: set[tuple[int, int]] = set()  # (line, collective it has waited for)
         self.issued: list[int] = []  # collectives, in the order of their launches
@@ -129,14 +129,14 @@ class _Reader:
         return later
 
     def _is_for(self, call: int, k: int) -> bool:
-        return stream_of(self.view, int(self.work.line[k])) == self.exact[call]["stream"]
+        return self.order.streams[int(self.work.line[k])] == self.exact[call]["stream"]
 
     def _exact(self, call: int) -> int:
         said = self.exact[call]
-        time = record_time(self.view, said["awaited_record"])
+        time = self.order.recorded_at(said["awaited_record"])
         before = int(self.view.start[call]) if time is None else time
         for line in self.order.lines:
-            if stream_of(self.view, line) == said["awaited_stream"]:
+            if self.order.streams[line] == said["awaited_stream"]:
                 return self.order.last(line, before, np.iinfo(np.int64).max)
         return -1
 

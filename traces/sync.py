@@ -8,6 +8,7 @@ dependency contradicts a recorded time.
 from __future__ import annotations
 
 import re
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -76,11 +77,27 @@ class Order:
         at = int(np.searchsorted(times, before)) - 1
         return int(self.work.line[works[at]]) if at >= 0 else -1
 
-    @property
+    @cached_property
     def _by_thread(self) -> dict[int, tuple[Rows, Rows]]:
-        if not hasattr(self, "_threads"):
-            self._threads = _grouped(self.view, self.work)
-        return self._threads
+        return _grouped(self.view, self.work)
+
+    @cached_property
+    def streams(self) -> dict[int, int]:
+        """Number of the GPU stream of each line; -1 for threads of a communication library."""
+        found = dict.fromkeys(self.lines, -1)
+        rows = self.work.row[self.view.on_gpu[self.work.row]]
+        streams = self.view.events["stream"][rows].tolist()
+        return found | dict(zip(self.view.lines[rows].tolist(), streams, strict=True))
+
+    def recorded_at(self, correlation: int) -> int | None:
+        """When an event was recorded, given the correlation of the call; None if not recorded."""
+        return self._calls.get(correlation) if correlation >= 0 else None
+
+    @cached_property
+    def _calls(self) -> dict[int, int]:
+        rows = np.flatnonzero(self.view.kind == Event.RUNTIME)[::-1]
+        times = self.view.start[rows].tolist()
+        return dict(zip(self.view.correlation[rows].tolist(), times, strict=True))
 
 
 def _grouped(view: View, work: Launched) -> dict[int, tuple[Rows, Rows]]:
@@ -97,7 +114,7 @@ def _grouped(view: View, work: Launched) -> dict[int, tuple[Rows, Rows]]:
 
 def host_waits(view: View, work: Launched, order: Order) -> HostWaits:
     """Find what the host waited for."""
-    exact = _resolved(view)
+    exact = resolved(view)
     found: list[tuple[int, list[int]]] = []
     inferred = unresolved = 0
     for call, kind in _calls(view, work):
@@ -163,7 +180,7 @@ def _awaited(view: View, work: Launched, order: Order, call: int, kind: str) -> 
     return [latest] if latest >= 0 else []
 
 
-def _resolved(view: View) -> dict[int, dict[str, int]]:
+def resolved(view: View) -> dict[int, dict[str, int]]:
     """What ``cuda_sync`` events say of the calls with the same correlation."""
     syncs = view.trace.syncs
     if not len(syncs):
@@ -187,22 +204,8 @@ def _resolved(view: View) -> dict[int, dict[str, int]]:
 def _exact(view: View, order: Order, call: int, said: dict[str, int]) -> list[int]:
     """What the profiler says a host call waited for: an event, a stream, or everything."""
     before, ended = int(view.start[call]), np.iinfo(np.int64).max
-    record = record_time(view, said["awaited_record"])
+    record = order.recorded_at(said["awaited_record"])
     stream = said["awaited_stream"] if said["awaited_stream"] >= 0 else said["stream"]
-    lines = [ln for ln in order.lines if stream < 0 or stream_of(view, ln) == stream]
+    lines = [ln for ln in order.lines if stream < 0 or order.streams[ln] == stream]
     found = [order.last(ln, record if record is not None else before, ended) for ln in lines]
     return [k for k in found if k >= 0]
-
-
-def stream_of(view: View, line: int) -> int:
-    """Number of the GPU stream of a line; -1 for other lines."""
-    rows = np.flatnonzero(view.on_gpu & (view.lines == line))
-    return int(view.events["stream"][rows[0]]) if len(rows) else -1
-
-
-def record_time(view: View, correlation: int) -> int | None:
-    """When an event was recorded, given the correlation of the call; None if not in the trace."""
-    if correlation < 0:
-        return None
-    rows = np.flatnonzero((view.kind == Event.RUNTIME) & (view.correlation == correlation))
-    return int(view.start[rows[0]]) if len(rows) else None
