@@ -17,6 +17,7 @@ from .result import Result, Run
 from .units import seconds
 
 WINDOWS = 100
+LEAST = 1e-9
 Samples = NDArray[np.float64]
 
 
@@ -85,6 +86,7 @@ def utilization(result: Result) -> dict[str, Samples]:
         _rates(result, run, edges, busy)
     width = np.maximum(np.diff(edges), 1e-300)
     share = busy / width / np.where(result.parts.slots > 0, result.parts.slots, 1)[:, None]
+    share[share < LEAST] = 0.0  # what sums of floats leave behind
     found: dict[str, Samples] = {}
     mean = share.mean(axis=1)
     for c in np.argsort(-mean, kind="stable").tolist():
