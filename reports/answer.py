@@ -70,7 +70,7 @@ def _limit(point: Point) -> str:
     whole = sum(blame.values()) or 1.0
     who, most = next(iter(blame.items()), ("nothing", 0.0))
     best = min(point["faster"], key=lambda c: c["faster"], default=None)
-    text = f"The critical path is {who} for {most / whole:.0%} of its time"
+    text = f"The critical path is {who} for {100 * most / whole:.0f} % of its time"
     if best is None or best["gain"] > -SMALL:
         return f"{text}; no kind of part that is 10 % faster gains more than 0.5 %."
     return (

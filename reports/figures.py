@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from ..sim.machine import NEVER
 from ..sim.ops import Kind
 from ..sim.result import Result
 from ..sim.units import seconds
+from .places import placed
 
 INK = "#010203"
 COLOURS = {
@@ -29,17 +29,15 @@ COLOURS = {
     "host": "#999999",
     "idle": "#DDDDDD",
 }
-KIND_COLOURS = {
-    Kind.COMPUTE: COLOURS["compute"],
-    Kind.HOST: COLOURS["host"],
-    Kind.COPY: COLOURS["memory"],
-    Kind.SEND: COLOURS["exposed_communication"],
-    Kind.RECV: COLOURS["exposed_communication"],
-    Kind.COLLECTIVE: COLOURS["exposed_communication"],
-    Kind.DELAY: COLOURS["idle"],
-    Kind.GAP: COLOURS["idle"],
+LAYERS = {  # of the timeline, drawn in this order
+    "gap": (Kind.GAP, Kind.DELAY),
+    "host": (Kind.HOST,),
+    "compute": (Kind.COMPUTE,),
+    "memory": (Kind.COPY,),
+    "network": (Kind.COLLECTIVE, Kind.SEND, Kind.RECV),
 }
-MOST_BARS = 20_000
+LAYER_COLOURS = COLOURS | {"gap": COLOURS["idle"], "network": COLOURS["exposed_communication"]}
+FINEST = 2_000  # parts of a timeline's width that are told apart
 MOST_ROWS = 24
 
 
@@ -76,6 +74,14 @@ def svg(figure: Any) -> str:
     return re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.S)
 
 
+def _legend(axes: Any) -> None:
+    """Above the plot, where nothing is drawn."""
+    axes.legend(
+        ncols=7, loc="lower left", bbox_to_anchor=(0, 1), frameon=False, fontsize=8,
+        columnspacing=1.2, handlelength=1.2,
+    )  # fmt: skip
+
+
 def boxes(points: Mapping[str, Mapping[str, Any]]) -> str:
     """Mean rank's time by what it does, a bar for each variant."""
     figure, axes = _figure(7.2, 0.75 + 0.42 * len(points))
@@ -93,7 +99,7 @@ def boxes(points: Mapping[str, Mapping[str, Any]]) -> str:
         left += width
     axes.invert_yaxis()
     axes.set_xlabel(f"time of the mean rank, {unit}")
-    axes.legend(ncols=4, loc="lower left", bbox_to_anchor=(0, 1), frameon=False, fontsize=8)
+    _legend(axes)
     return svg(figure)
 
 
@@ -116,7 +122,7 @@ def blame(points: Mapping[str, Mapping[str, Any]], most: int = 8) -> str:
     axes.invert_yaxis()
     axes.set_xlabel(f"of the critical path, {unit}")
     if len(points) > 1:
-        axes.legend(frameon=False, fontsize=8)
+        _legend(axes)
     return svg(figure)
 
 
@@ -142,27 +148,33 @@ def heat(shares: Mapping[str, Sequence[float]], makespan: float) -> str:
     return svg(figure)
 
 
-def timeline(result: Result, ranks: Sequence[int], window: tuple[int, int]) -> tuple[str, int]:
-    """Ops of some ranks between two ticks; and how many were too short to draw."""
-    a, b = window
-    ops, columns = result.ops, result.columns
-    there = (columns.end != NEVER) & (columns.end > a) & (columns.start < b)
-    there &= np.isin(ops.rank, ranks) & (columns.end > columns.start)
-    rows = np.flatnonzero(there)
-    took = columns.end[rows] - columns.start[rows]
-    kept = rows[np.argsort(-took, kind="stable")[:MOST_BARS]]
-    wide = columns.end[kept] - columns.start[kept] > (b - a) / 2000
-    lanes = _lanes(ops.rank[kept], ops.stream[kept])
-    figure, axes = _figure(7.2, 0.9 + 0.32 * (1 + max(lanes.values(), default=0)))
-    length = float(seconds(b - a, result.tick))
+def timeline(result: Result, ranks: Sequence[int], window: tuple[int, int]) -> tuple[str, float]:
+    """Ops of some ranks between two ticks; and the gap in s below which bars are joined."""
+    first, last = window
+    where, columns = placed(result), result.columns
+    start, end = columns.start[where.op], columns.end[where.op]
+    there = (end > first) & (start < last) & (end > start) & np.isin(where.rank, ranks)
+    start, end = start[there], end[there]
+    kind, rank, stream = result.ops.kind[where.op[there]], where.rank[there], where.stream[there]
+    lanes = _lanes(rank, stream)
+    figure, axes = _figure(7.2, 1.15 + 0.32 * len(lanes))
+    length, least = float(seconds(last - first, result.tick)), max((last - first) // FINEST, 1)
     scale, unit = _scale(length)
-    for kind, colour in KIND_COLOURS.items():
-        _bars(axes, result, kept[(ops.kind[kept] == kind) & wide], lanes, a, scale, colour)
+    for name, kinds in LAYERS.items():
+        of_layer = np.isin(kind, kinds)
+        for lane, y in lanes.items():
+            own = of_layer & (rank == lane[0]) & (stream == lane[1])
+            bars = joined(start[own] - first, end[own] - first, least)
+            spans = (seconds(bars, result.tick) / scale).tolist()
+            axes.broken_barh(spans, (y - 0.4, 0.8), facecolors=LAYER_COLOURS[name], linewidth=0)
+        if of_layer.any():
+            axes.barh(0, 0, color=LAYER_COLOURS[name], label=name)
     axes.set_yticks(list(lanes.values()), [f"rank {r}, stream {s}" for r, s in lanes])
     axes.invert_yaxis()
     axes.set_xlim(0, length / scale)
     axes.set_xlabel(f"time, {unit}")
-    return svg(figure), len(rows) - int(wide.sum())
+    _legend(axes)
+    return svg(figure), float(seconds(least, result.tick))
 
 
 def _lanes(rank: Any, stream: Any) -> dict[tuple[int, int], int]:
@@ -170,16 +182,16 @@ def _lanes(rank: Any, stream: Any) -> dict[tuple[int, int], int]:
     return {pair: i for i, pair in enumerate(pairs)}
 
 
-def _bars(
-    axes: Any, result: Result, rows: Any, lanes: dict[tuple[int, int], int], first: int,
-    scale: float, colour: str,
-) -> None:  # fmt: skip
-    """Bars of one colour, as one drawn object for each lane."""
-    ops, columns = result.ops, result.columns
-    start = seconds(columns.start[rows] - first, result.tick) / scale
-    took = seconds(columns.end[rows] - columns.start[rows], result.tick) / scale
-    for lane, y in lanes.items():
-        own = (ops.rank[rows] == lane[0]) & (ops.stream[rows] == lane[1])
-        if own.any():
-            spans = list(zip(start[own].tolist(), took[own].tolist(), strict=True))
-            axes.broken_barh(spans, (y - 0.4, 0.8), facecolors=colour, linewidth=0)
+def joined(start: Any, end: Any, least: int) -> Any:
+    """(n, 2) Starts and lengths of bars; what is less than ``least`` apart is one bar.
+
+    >>> joined(np.array([0, 10, 50]), np.array([8, 20, 51]), 5).tolist()
+    [[0, 20], [50, 5]]
+    """
+    if not len(start):
+        return np.empty((0, 2), np.int64)
+    order = np.argsort(start, kind="stable")
+    start, end = start[order], np.maximum.accumulate(end[order])
+    first = np.flatnonzero(np.append(True, start[1:] - end[:-1] >= least))
+    until = np.append(end[first[1:] - 1], end[-1])
+    return np.stack([start[first], np.maximum(until - start[first], least)], axis=1)

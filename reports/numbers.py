@@ -6,6 +6,7 @@ import math
 
 PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""),
             (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"), (1e-12, "p"))  # fmt: skip
+NOTHING = 5e-6  # a share below it is rounding
 MOST_SECONDS = 600.0  # beyond which minutes are easier
 
 
@@ -14,13 +15,13 @@ def told(value: float | None, unit: str) -> str:
 
     >>> told(0.0348, "s"), told(25e9, "B/s"), told(0.714, ""), told(7300.0, "s")
     ('34.8 ms', '25 GB/s', '71.4 %', '122 min')
-    >>> told(None, "s")
-    'unknown'
+    >>> told(None, "s"), told(1.3e-15, "")
+    ('unknown', '0 %')
     """
     if value is None or not math.isfinite(value):
         return "unknown"
     if unit == "":
-        return f"{digits(100 * value)} %"
+        return f"{digits(100 * value)} %" if abs(value) >= NOTHING else "0 %"
     if unit == "s" and abs(value) >= MOST_SECONDS:
         return f"{digits(value / 60)} min"
     for scale, prefix in PREFIXES:

@@ -16,7 +16,7 @@ from . import figures
 from .answer import outcome, sentences
 from .numbers import change, plus_minus, told
 
-LEAD = 3  # sentences above the table; the others follow the picture
+LEAD = 3  # sentences above the table; the others are below it, beside how far to trust it
 TWO_STEPS = 2
 Point = Mapping[str, Any]
 
@@ -108,7 +108,9 @@ def _trust(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     ]
     facts = point["facts"]
     if "gap_share" in facts:
-        found.insert(3, ("gaps", f"{facts['gap_share']:.1%} of the recorded time is unexplained"))
+        found.insert(
+            3, ("gaps", f"{told(facts['gap_share'], '')} of the recorded time is unexplained")
+        )
     return found
 
 
@@ -159,26 +161,30 @@ def _timeline(result: Result) -> tuple[str, str]:
     np.maximum.at(last, result.ops.rank[ended], result.columns.end[ended])
     order = np.argsort(last, kind="stable")
     ranks = sorted({int(order[-1]), int(order[len(order) // 2])})
-    chart, cut = figures.timeline(result, ranks, window)
+    chart, least = figures.timeline(result, ranks, window)
     listed = " and ".join(map(str, ranks))
     steps = min(TWO_STEPS, len(edges) - 1)
-    note = f"The first {steps} steps of rank {listed} (the slowest and the median)."
-    return chart, f"{note} {cut} ops too short to see are left out." if cut else note
+    which = f"rank {listed}" if len(ranks) == 1 else f"ranks {listed} (the slowest and the median)"
+    span = "The only step" if steps == 1 == len(edges) - 1 else f"The first {steps} steps"
+    return chart, f"{span} of {which}; bars less than {told(least, 's')} apart are drawn as one."
 
 
 def _sources(point: Point) -> list[dict[str, str]]:
     whole = sum(point["sources"].values()) or 1.0
     return [
-        {"text": text, "time": told(t, "s"), "share": f"{t / whole:.1%}"}
+        {"text": text, "time": told(t, "s"), "share": told(t / whole, "")}
         for text, t in point["sources"].items()
     ]
 
 
 def _facts(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
-    return [
-        (name.replace("_", " "), f"{v:.1%}" if name.endswith("share") else str(v))
-        for name, v in facts.items()
-    ]
+    return [(name.replace("_", " "), _fact(name, v)) for name, v in facts.items()]
+
+
+def _fact(name: str, value: Any) -> str:
+    if name.endswith("share"):
+        return told(value, "")
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 ORDER = ("assumed", "datasheet", "fitted", "measured")

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ..sim.machine import NEVER
 from ..sim.ops import KIND_NAMES
 from ..sim.result import Result
+from .places import placed
 
 MOST_SLICES = 40_000  # of all variants together; the first in time are kept, and it is said
 
@@ -32,23 +33,24 @@ def write_timeline(path: Path, results: Mapping[str, Result]) -> int:
 
 def _run(builder: Any, variant: str, result: Result, uuid: int, most: int) -> tuple[int, int]:
     """One variant; returns the next free track number and how many slices were left out."""
-    rows = np.flatnonzero(result.columns.end != NEVER)
-    rows = rows[np.argsort(result.columns.start[rows], kind="stable")]
+    where = placed(result)
+    rows = np.flatnonzero(result.columns.end[where.op] != NEVER)
+    rows = rows[np.argsort(result.columns.start[where.op[rows]], kind="stable")]
     kept = rows[:most]
-    ops = result.ops
+    op, on, stream_of = (column[kept] for column in where)
     tracks: dict[tuple[int, int], int] = {}
-    for rank in np.unique(ops.rank[kept]).tolist():
+    for rank in np.unique(on).tolist():
         uuid += 1
         process = uuid
         _process(builder, process, rank, f"{variant}: rank {rank}")
-        streams = np.unique(ops.stream[kept[ops.rank[kept] == rank]])
+        streams = np.unique(stream_of[on == rank])
         for stream in streams.tolist():
             uuid += 1
             tracks[rank, stream] = uuid
             _track(builder, uuid, process, f"stream {stream}")
-    names = _names(result, kept)
-    for i, name in zip(kept.tolist(), names, strict=True):
-        track = tracks[int(ops.rank[i]), int(ops.stream[i])]
+    slices = zip(op.tolist(), on.tolist(), stream_of.tolist(), _names(result, op), strict=True)
+    for i, rank, stream, name in slices:
+        track = tracks[rank, stream]
         start = _nanoseconds(result, int(result.columns.start[i]))
         end = _nanoseconds(result, int(result.columns.end[i]))
         _slice(builder, track, name, start, end)

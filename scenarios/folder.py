@@ -122,9 +122,12 @@ def _fill(folder: Path, study: Study, name: str, started: float, command: str) -
     (folder / "resolved.yaml").write_text(resolved)
     write_json(folder / "summary.json", summary)
     left_out = _tables(folder, study)
-    write_timeline(folder / "timeline.pftrace", study.results)
+    cut = write_timeline(folder / "timeline.pftrace", study.results)
+    if cut:
+        left_out.append(f"timeline: the last {cut} slices")
     title = scenario.report.title
-    files = {"resolved": resolved, "command": command, "run": name, "title": title}
+    files = {"resolved": resolved, "command": command, "run": name, "title": title,
+             "timeline_cut": f"{cut:,}" if cut else ""}  # fmt: skip
     write_report(folder / "report.html", summary, study.results, files)
     write_json(folder / "manifest.json", manifest(scenario, name, started, command, left_out))
 

@@ -47,7 +47,8 @@ def study(scenario: Scenario, progress: Progress = lambda _: None) -> Study:
     """
     made = []
     for one in points(scenario):
-        progress(f"running {one.name}: {len(one.graph):,} ops on {one.graph.ranks} ranks")
+        ranks = f"{one.graph.ranks} rank{'s' * (one.graph.ranks != 1)}"
+        progress(f"running {one.name}: {len(one.graph):,} ops on {ranks}")
         made.append(measured(one))
     told = {m.name: _told(m, made[0], progress) for m in made}
     return Study(scenario, tuple(made), Summary(scenario.name, scenario.question, told,

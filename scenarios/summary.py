@@ -7,7 +7,7 @@ same bytes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -103,14 +103,17 @@ def interval(drawn: Sequence[float]) -> tuple[float, float] | None:
 
 
 def checked(found: Mapping[str, Value], conditions: Sequence[Condition]) -> dict[str, Value]:
-    """The values with what is expected of them."""
+    """The values with all that is expected of them."""
     out = dict(found)
     for condition in conditions:
         value = out.get(condition.name)
         if value is not None:
             told = f"{condition.op} {condition.text.split(condition.op, 1)[1].strip()}"
-            out[condition.name] = Value(
-                **{**asdict(value), "expected": told, "met": condition.holds(value.value)}
+            holds = bool(condition.holds(value.value))
+            out[condition.name] = replace(
+                value,
+                expected=told if value.expected is None else f"{value.expected}; {told}",
+                met=holds and value.met is not False,
             )
     return out
 

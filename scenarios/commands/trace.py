@@ -22,9 +22,9 @@ Files = Annotated[
 def capture(
     command: Annotated[list[str], typer.Argument(help="-- python train.py …")],
     out: Annotated[Path, typer.Option("--out", help="Folder for the recording.")] = Path("trace"),
-    steps: Annotated[int, typer.Option(help="Steps to trace.")] = 10,
-    warm_up: Annotated[int, typer.Option(help="First steps, not used.")] = 3,
-    untraced: Annotated[int, typer.Option(help="Steps timed without a profiler.")] = 10,
+    steps: Annotated[int, typer.Option(min=1, help="Steps to trace.")] = 10,
+    warm_up: Annotated[int, typer.Option(min=0, help="First steps, not used.")] = 3,
+    untraced: Annotated[int, typer.Option(min=0, help="Steps timed without a profiler.")] = 10,
     stack: Annotated[bool, typer.Option("--stack", help="Record Python stacks.")] = False,
     memory: Annotated[bool, typer.Option("--memory", help="Record allocations.")] = False,
 ) -> None:
