@@ -41,13 +41,19 @@ def match(parts: Sequence[Part], *, alone: bool) -> list[Match]:
     Raises
     ------
     TraceError
-        Members disagree on what the k-th collective of their group is.
+        Members disagree on what the k-th collective of their group is, or are in another group.
     """
     ranks = [p.view.rank for p in parts]
     queues: dict[tuple[tuple[int, ...], str], dict[int, list[Collective]]] = {}
     for i, p in enumerate(parts):
         for c in p.collectives:
             group = c.group or tuple(ranks)
+            if p.view.rank not in group:
+                raise TraceError(
+                    f"{p.view.process.file}: rank {p.view.rank} takes part in a collective of "
+                    f"ranks {', '.join(map(str, group))}, to which it does not belong; the file "
+                    "names its rank or the group wrongly, record it again"
+                )
             queues.setdefault((group, c.channel), {}).setdefault(i, []).append(c)
     found = []
     for (group, channel), members in queues.items():

@@ -48,7 +48,11 @@ def operands(shapes: str, dtypes: str) -> tuple[Operand, ...]:
 
 
 def _list(text: str) -> list[Any]:
-    found = json.loads(text)
+    """What was written as a list; anything else says nothing of the inputs."""
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError:
+        return []
     return found if isinstance(found, list) else []
 
 

@@ -97,6 +97,7 @@ def test_damaged_bytes_are_read_or_refused(path, events, edits):
     VALUES,
     st.sampled_from(CATEGORIES),
 )  # fmt: skip
+@example("Input Dims", "00", "cpu_op")
 def test_any_value_of_any_field_is_read_or_refused(path, field, value, category):
     event = {
         "ph": "X",

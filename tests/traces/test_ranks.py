@@ -154,6 +154,18 @@ def test_a_send_and_its_recv_in_a_group_of_two_are_one_op(script, tmp_path, repl
     assert replay(graph)[1][row] == pytest.approx(120e-6)
 
 
+def test_a_rank_outside_its_own_group_is_refused(script, tmp_path):
+    s = script(rank=0, world=2)
+    said = {"Collective name": "allreduce", "Process Group Ranks": "[1]"}
+    s.launch(5, 10, 50, stream=20, name=NCCL, **said)
+    with pytest.raises(TraceError) as caught:
+        s.read(tmp_path).graph(missing_ranks="recorded_waits")
+    assert str(caught.value) == (
+        "rank0.json.gz: rank 0 takes part in a collective of ranks 1, to which it does not belong; "
+        "the file names its rank or the group wrongly, record it again"
+    )
+
+
 def test_different_numbers_of_collectives_are_refused(script, tmp_path):
     trace = read(tmp_path, member(script, 0, [50, 200], [120, 220]), member(script, 1, [50], [120]))
     with pytest.raises(
