@@ -185,8 +185,9 @@ class Graph:
 
     def label(self, row: int) -> Label:
         """The label of one op; its kind where it has none."""
-        i = int(self.ops.label[row])
-        return self.labels[i] if i >= 0 else Label(self.ops.kind_names[row])
+        ops = self.ops
+        i = int(ops.label[row])
+        return self.labels[i] if i >= 0 else Label(Kind(ops.kind[row]).name.lower())
 
     def with_ops(self, ops: Ops) -> Graph:
         """The same graph with other columns, e.g. durations."""
