@@ -11,6 +11,14 @@ from __future__ import annotations
 from .heap import CHILD, KEY_HI, KEY_LO, NEXT, NONE, remove
 from .jit import Int, lean
 from .sharing_bundles import advance, attach, detach, left, schedule, touch
+from .sharing_fences import (
+    break_out,
+    check_fence,
+    discharge,
+    enlist,
+    fence_roomy,
+    loosen,
+)
 from .sharing_levels import bundle_rate, queue, settle_levels
 from .sharing_state import (
     BUNDLE,
@@ -20,6 +28,7 @@ from .sharing_state import (
     COMPONENT,
     COUNT,
     DUE,
+    FENCE,
     FIRST_DUE,
     FIRST_LOOSE,
     FIRST_TOUCHED,
@@ -32,6 +41,7 @@ from .sharing_state import (
     ONLY,
     OPEN,
     RATE,
+    REACH,
     ROOT,
     SHARED,
     SIZE,
@@ -66,13 +76,14 @@ def join(s: State, f: Int, now: Int) -> None:
     """The flow enters its work phase with its stored work left; it has a rate from `settle` on."""
     parts, flows, uses, _ = s
     flows[f, IN_FLIGHT] = 1
-    _loosen(s, f)
+    loosen(s, f)
     for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
         c = uses[u, COMPONENT]
         if parts[c, FLOWS] == 1:
-            _loosen(s, parts[c, ONLY])
+            loosen(s, parts[c, ONLY])
         parts[c, FLOWS] += 1
         parts[c, ONLY] ^= f
+        enlist(s, u)
 
 
 @lean
@@ -86,8 +97,9 @@ def leave(s: State, f: Int, now: Int) -> None:
         c = uses[u, COMPONENT]
         parts[c, FLOWS] -= 1
         parts[c, ONLY] ^= f
+        discharge(s, u)
         if parts[c, FLOWS] == 1:
-            _loosen(s, parts[c, ONLY])
+            loosen(s, parts[c, ONLY])
 
 
 @lean
@@ -95,43 +107,30 @@ def set_rate(s: State, c: Int, rate: Int) -> None:
     """Change a component's rate, from the next `settle` on."""
     parts = s[0]
     parts[c, CAP] = rate
+    check_fence(s, c)
     if parts[c, SHARED]:
         queue(s, c)
     elif parts[c, FLOWS] == 1:
-        _loosen(s, parts[c, ONLY])
+        loosen(s, parts[c, ONLY])
 
 
 @lean
 def settle(s: State, now: Int) -> None:
     """Once a turn, after its last round: rates are computed, flows keep their progress."""
-    _, flows, _, bundles = s
-    first = bundles[0, FIRST_LOOSE]
-    f = first
-    while f != NONE:
-        if flows[f, BUNDLE]:
-            detach(s, f, now)
-        f = flows[f, NEXT_LOOSE]
-    f = first
-    while f != NONE:
-        _mark_shared(s, f)
-        f = flows[f, NEXT_LOOSE]
-    f = first
-    while f != NONE:
-        flows[f, LOOSE] = 0
-        if flows[f, IN_FLIGHT]:
-            attach(s, f, now)
-        f = flows[f, NEXT_LOOSE]
-    bundles[0, FIRST_LOOSE] = NONE
+    _regroup(s, now)
     settle_levels(s)
+    while _reaches_fence(s, now):
+        _regroup(s, now)
+        settle_levels(s)
+    bundles = s[3]
     b = bundles[0, FIRST_TOUCHED]
     bundles[0, FIRST_TOUCHED] = 0
     while b:
         bundles[b, TOUCHED] = 0
         if bundles[b, SIZE]:
-            advance(bundles, b, now)
-            bundles[b, RATE] = bundle_rate(s, b)
             schedule(s, b, now)
         b = bundles[b, NEXT_TOUCHED]
+    fence_roomy(s)
 
 
 @lean
@@ -197,13 +196,46 @@ def users(s: State, c: Int) -> Int:
 
 
 @lean
-def _loosen(s: State, f: Int) -> None:
-    """Have the flow find a bundle when the turn settles."""
+def _regroup(s: State, now: Int) -> None:
+    """Loose flows leave their bundles, then what is shared changes, then they find new ones."""
     flows, bundles = s[1], s[3]
-    if not flows[f, LOOSE]:
-        flows[f, LOOSE] = 1
-        flows[f, NEXT_LOOSE] = bundles[0, FIRST_LOOSE]
-        bundles[0, FIRST_LOOSE] = f
+    first = bundles[0, FIRST_LOOSE]
+    bundles[0, FIRST_LOOSE] = NONE
+    f = first
+    while f != NONE:
+        if flows[f, BUNDLE]:
+            detach(s, f, now)
+        f = flows[f, NEXT_LOOSE]
+    f = first
+    while f != NONE:
+        _mark_shared(s, f)
+        f = flows[f, NEXT_LOOSE]
+    f = first
+    while f != NONE:
+        flows[f, LOOSE] = 0
+        if flows[f, IN_FLIGHT]:
+            attach(s, f, now)
+        f = flows[f, NEXT_LOOSE]
+
+
+@lean
+def _reaches_fence(s: State, now: Int) -> bool:
+    """Give touched bundles their rates; whether one had to be broken up."""
+    bundles = s[3]
+    b = bundles[0, FIRST_TOUCHED]
+    while b:
+        if bundles[b, SIZE]:
+            advance(bundles, b, now)
+            bundles[b, RATE] = bundle_rate(s, b)
+        b = bundles[b, NEXT_TOUCHED]
+    found = False
+    b = bundles[0, FIRST_TOUCHED]
+    while b:
+        if bundles[b, SIZE] and bundles[b, RATE] >= bundles[b, REACH]:
+            break_out(s, b, now)
+            found = True
+        b = bundles[b, NEXT_TOUCHED]
+    return found
 
 
 @lean
@@ -215,7 +247,9 @@ def _mark_shared(s: State, f: Int) -> None:
     parts, flows, uses, _ = s
     for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
         c = uses[u, COMPONENT]
-        parts[c, SHARED] = parts[c, FLOWS] > 1
+        if parts[c, FLOWS] < 2:
+            parts[c, FENCE] = 0
+        parts[c, SHARED] = parts[c, FLOWS] > 1 and parts[c, FENCE] == 0
         if not parts[c, SHARED]:
             parts[c, LEVEL] = OPEN
 

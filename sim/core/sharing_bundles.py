@@ -30,7 +30,7 @@ from .sharing_state import (
     COMPONENT,
     COUNT,
     DUE,
-    FASTEST,
+    FENCE,
     FIRST_DUE,
     FIRST_FREE,
     FIRST_TOUCHED,
@@ -49,6 +49,7 @@ from .sharing_state import (
     OPEN,
     OWNER,
     RATE,
+    REACH,
     ROOT,
     SHARED,
     SINCE,
@@ -72,10 +73,10 @@ _BITS = (1 << 40) - 1
 def attach(s: State, f: Int, now: Int) -> None:
     """The flow gets a bundle: the one of its kind, or a new one."""
     parts, flows, uses, bundles = s
-    ceiling, key = _kind(parts, flows, uses, f)
-    b = _find(s, f, ceiling, key)
+    ceiling, fence, key = _kind(parts, flows, uses, f)
+    b = _find(s, f, ceiling, fence, key)
     if b == 0:
-        b = _found(s, f, ceiling, key, now)
+        b = _found(s, f, ceiling, fence, key, now)
     else:
         _merge(s, f, b)
     advance(bundles, b, now)
@@ -172,25 +173,28 @@ def _end(s: State, b: Int, now: Int) -> Int:
 
 
 @lean
-def _kind(parts: Array, flows: Array, uses: Array, f: Int) -> tuple[Int, Int]:
-    """The rate that limits and unshared components allow, and a hash of the shared ones."""
-    ceiling = flows[f, LIMIT]
+def _kind(parts: Array, flows: Array, uses: Array, f: Int) -> tuple[Int, Int, Int]:
+    """What limits and unshared components allow, the lowest fence, a hash of all and the shared."""
+    ceiling, fence = flows[f, LIMIT], np.int64(OPEN)
     key = np.int64(0)
     for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
         c = uses[u, COMPONENT]
         if parts[c, SHARED]:
             key = ((key * 1000003) & _BITS) + c
+        elif parts[c, FENCE]:
+            fence = min(fence, parts[c, FENCE])
         elif uses[u, WEIGHT] == ONE:
             ceiling = min(ceiling, parts[c, CAP])
         else:
             hi, lo = mul(parts[c, CAP], np.int64(ONE))
             ceiling = min(ceiling, div(hi, lo, uses[u, WEIGHT]))
     key = ((key * 1000003) & _BITS) ^ (ceiling & _BITS) ^ (ceiling >> 40)
-    return ceiling, key ^ (key >> 17)
+    key = ((key * 1000003) & _BITS) ^ (fence >> 22)
+    return ceiling, fence, key ^ (key >> 17)
 
 
 @lean
-def _find(s: State, f: Int, ceiling: Int, key: Int) -> Int:
+def _find(s: State, f: Int, ceiling: Int, fence: Int, key: Int) -> Int:
     """The bundle of this kind, 0 when there is none."""
     bundles = s[3]
     b = bundles[key & bundles[0, MASK], BUCKET]
@@ -198,6 +202,7 @@ def _find(s: State, f: Int, ceiling: Int, key: Int) -> Int:
         if (
             bundles[b, HASH] == key
             and bundles[b, CEILING] == ceiling
+            and bundles[b, REACH] == fence
             and _same(s, f, bundles[b, LEADER])
         ):
             return b
@@ -230,7 +235,7 @@ def _same(s: State, f: Int, g: Int) -> bool:
 
 
 @lean
-def _found(s: State, f: Int, ceiling: Int, key: Int, now: Int) -> Int:
+def _found(s: State, f: Int, ceiling: Int, fence: Int, key: Int, now: Int) -> Int:
     """A new bundle, led by the flow."""
     parts, flows, uses, bundles = s
     b = bundles[0, FIRST_FREE]
@@ -244,13 +249,14 @@ def _found(s: State, f: Int, ceiling: Int, key: Int, now: Int) -> Int:
     bundles[b, SINCE] = now
     bundles[b, ROOT] = NONE
     bundles[b, LEADER], bundles[b, CEILING], bundles[b, HASH] = f, ceiling, key
+    bundles[b, REACH] = fence
     at = key & bundles[0, MASK]
     bundles[b, CHAIN] = bundles[at, BUCKET]
     bundles[at, BUCKET] = b
     for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
         c = uses[u, COMPONENT]
         if parts[c, SHARED]:
-            _weigh(parts, c, uses[u, WEIGHT])
+            parts[c, TOTAL] += uses[u, WEIGHT]
             uses[u, SUM], uses[u, OWNER] = uses[u, WEIGHT], b
             first = parts[c, HEAD]
             uses[u, LAST_CELL], uses[u, NEXT_CELL] = NONE, first
@@ -262,14 +268,6 @@ def _found(s: State, f: Int, ceiling: Int, key: Int, now: Int) -> Int:
 
 
 @lean
-def _weigh(parts: Array, c: Int, weight: Int) -> None:
-    """Count the weight of one more flow."""
-    if weight >= FASTEST - parts[c, TOTAL]:
-        raise OverflowError("the weights of the flows on one component add up to 2^22 or more")
-    parts[c, TOTAL] += weight
-
-
-@lean
 def _merge(s: State, f: Int, b: Int) -> None:
     """The flow's weights join the cells of the bundle."""
     parts, flows, uses, bundles = s
@@ -278,7 +276,7 @@ def _merge(s: State, f: Int, b: Int) -> None:
         c = uses[u, COMPONENT]
         if parts[c, SHARED]:
             v = _shared(s, v, end_v)
-            _weigh(parts, c, uses[u, WEIGHT])
+            parts[c, TOTAL] += uses[u, WEIGHT]
             uses[v, SUM] += uses[u, WEIGHT]
             queue(s, c)
             v += 1

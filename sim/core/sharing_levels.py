@@ -24,6 +24,7 @@ from .sharing_state import (
     COUNT,
     FINE,
     FIRST_QUEUED,
+    FIRST_ROOMY,
     FIRST_TOUCHED,
     HEAD,
     LEADER,
@@ -31,11 +32,13 @@ from .sharing_state import (
     LOAD_HI,
     LOAD_LO,
     NEXT_CELL,
+    NEXT_ROOMY,
     NEXT_TOUCHED,
     OPEN,
     OTHER,
     OWNER,
     QUEUE,
+    ROOMY,
     SHARED,
     START,
     SUM,
@@ -73,8 +76,12 @@ def settle_levels(s: State) -> None:
             new = np.int64(OPEN)
             parts[c, LOAD_HI], parts[c, LOAD_LO] = 0, 0
         else:
-            _look_elsewhere(s, c)
+            fastest = _look_elsewhere(s, c)
             new = _fine_level(parts, s[2], c) if parts[c, FINE] else _level(parts, s[2], c)
+            if new == OPEN and not parts[c, ROOMY] and fastest < parts[c, CAP] >> 3:
+                parts[c, ROOMY] = 1
+                parts[c, NEXT_ROOMY] = bundles[0, FIRST_ROOMY]
+                bundles[0, FIRST_ROOMY] = c
         if new != old:
             parts[c, LEVEL] = new
             _spread(s, c, old, new)
@@ -100,13 +107,16 @@ def _lowest(s: State, b: Int, but: Int) -> Int:
 
 
 @lean
-def _look_elsewhere(s: State, c: Int) -> None:
-    """Note in each cell the rate that the bundle's other components allow."""
+def _look_elsewhere(s: State, c: Int) -> Int:
+    """Note in each cell the rate that the bundle's other components allow; the highest."""
     uses = s[2]
+    fastest = np.int64(0)
     u = s[0][c, HEAD]
     while u != NONE:
         uses[u, OTHER] = _lowest(s, uses[u, OWNER], c)
+        fastest = max(fastest, uses[u, OTHER])
         u = uses[u, NEXT_CELL]
+    return fastest
 
 
 @lean

@@ -22,9 +22,12 @@ State = tuple[Array, Array, Array, Array]
 
 # parts: rate; flows in flight and the exclusive-or of their numbers (the flow, when it is alone);
 # whether two or more share it; level (OPEN: not full); whether weights have fractions; weight of
-# all; first cell; what is taken of it while it is not full (128 bits); node of the queue
+# cells; first cell; what is taken of it while it is not full (128 bits); node of the queue; weight
+# of all flows in flight, first use of them, and the rate that they stay below where it is fenced
+# off (else 0); whether it is in the list of those that may be, and the next there
 CAP, FLOWS, ONLY, SHARED, LEVEL, FINE, TOTAL, HEAD, LOAD_HI, LOAD_LO, QUEUE = range(11)
-PART_COLUMNS = QUEUE + NODE
+MASS, CROWD, FENCE, ROOMY, NEXT_ROOMY = range(QUEUE + NODE, QUEUE + NODE + 5)
+PART_COLUMNS = NEXT_ROOMY + 1
 
 # flows: its uses; limit; whether it is in flight; its bundle (0: none) and whether it waits to
 # get one; node in the heap of its bundle: the key is its tag, or the work left while it has none
@@ -32,20 +35,24 @@ START, COUNT, LIMIT, IN_FLIGHT, BUNDLE, LOOSE, NEXT_LOOSE, TAG = range(8)
 FLOW_COLUMNS = TAG + NODE
 
 # uses: component and weight; in the rows of a bundle's leader, its cells: weight of the bundle,
-# neighbours among the cells of the component, bundle, lowest rate allowed elsewhere
+# neighbours among the cells of the component, bundle, lowest rate allowed elsewhere; then of
+# every use: neighbours among the uses of the component by flows in flight, and the flow
 COMPONENT, WEIGHT, SUM, NEXT_CELL, LAST_CELL, OWNER, OTHER = range(7)
-USE_COLUMNS = 8
+NEXT_USE, LAST_USE, FLOW = range(7, 10)
+USE_COLUMNS = FLOW + 1
 
 # bundles: rate and the exact integral of it (128 bits) up to a tick; heap of its flows; leader,
-# members, rate that its flows' limits and unshared components allow; node of the due heap;
+# members, rate that its flows' limits and unshared components allow, lowest fence; node of the
+# due heap;
 # whether it is in the list of touched ones and the next there; hash, next of equal hash, and
 # (nothing of the bundle) the first bundle of the row's hash bucket
-RATE, CLOCK_HI, CLOCK_LO, SINCE, ROOT, LEADER, SIZE, CEILING, DUE = range(9)
+RATE, CLOCK_HI, CLOCK_LO, SINCE, ROOT, LEADER, SIZE, CEILING, REACH, DUE = range(10)
 TOUCHED, NEXT_TOUCHED, HASH, CHAIN, BUCKET = range(DUE + NODE, DUE + NODE + 5)
 BUNDLE_COLUMNS = BUCKET + 1
 
 # row 0 of bundles
 FIRST_DUE, FIRST_QUEUED, FIRST_TOUCHED, FIRST_LOOSE, FIRST_FREE, FRESH, MASK = range(7)
+FIRST_ROOMY = MASK + 1
 
 OPEN = 2**63 - 1  # the level of a component that is not full; no limit
 FASTEST = 2**62  # rates lie below
@@ -82,14 +89,14 @@ class Sharing:
         self._parts = np.zeros((len(parts), PART_COLUMNS), np.int64)
         self._parts[:, CAP] = np.maximum(parts.rate, 0)
         self._parts[:, LEVEL] = OPEN
-        self._parts[:, HEAD] = NONE
+        self._parts[:, [HEAD, CROWD]] = NONE
         self._parts[:, QUEUE + BEFORE] = ABSENT
         self._flows, self._flow_count = np.zeros((4, FLOW_COLUMNS), np.int64), 0
         self._uses, self._use_count = np.zeros((4, USE_COLUMNS), np.int64), 0
         self._bundles = np.zeros((0, BUNDLE_COLUMNS), np.int64)
         self._grow_bundles(5)
         self._bundles[0, [FIRST_DUE, FIRST_QUEUED]] = NONE
-        self._bundles[0, FIRST_LOOSE] = NONE
+        self._bundles[0, [FIRST_LOOSE, FIRST_ROOMY]] = NONE
         self._bundles[0, FRESH] = 1
 
     def __len__(self) -> int:
@@ -118,6 +125,7 @@ class Sharing:
         self._grow_bundles(len(self._flows) + 1)
         uses = self._uses[self._use_count : self._use_count + m]
         uses[:, COMPONENT], uses[:, WEIGHT] = component, weight
+        uses[:, FLOW] = first + owner
         self._parts[component[weight % ONE != 0], FINE] = 1
         rows = self._flows[first : first + n]
         rows[:, START] = flows.indptr[:-1] + self._use_count
@@ -138,6 +146,7 @@ class Sharing:
         new = self.append(0, usage, limit)
         for field in (START, COUNT, LIMIT):
             self._flows[flow, field] = self._flows[new, field]
+        self._uses[self._flows[new, START] : self._use_count, FLOW] = flow
         self._flow_count = new
 
     def set_left(self, flow: int, work: int) -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from foretrace.sim.core import sharing as core
-from foretrace.sim.core.sharing_state import BUNDLE, Sharing, one
+from foretrace.sim.core.sharing_state import BUNDLE, FENCE, SHARED, Sharing, one
 from foretrace.sim.errors import BackendError
 from foretrace.sim.machine import MAX_TICK, NO_LIMIT, ONE, Parts
 
@@ -90,6 +90,11 @@ def large(rng: random.Random) -> int:
     return rng.choice([2**55, 2**55 + rng.randint(0, 3), rng.getrandbits(rng.randint(1, 55)), 0])
 
 
+def uneven(rng: random.Random) -> int:
+    """Far apart, so that many components have much room."""
+    return rng.choice([1, 2, 3, 10, 30, 100, 1000, 10_000]) * rng.randint(1, 3)
+
+
 def little_work(rng: random.Random) -> int:
     return rng.randint(0, 60)
 
@@ -150,7 +155,8 @@ def history(
     seed: int, draw: Draw, weights: tuple[int, ...], work: Draw, components: int, flows: int
 ) -> None:
     rng = random.Random(seed)
-    pair = Pair(tuple(draw(rng) for _ in range(components)), 9 if draw is small else 2**55 + 3)
+    top = {small: 9, uneven: 30_000}.get(draw, 2**55 + 3)
+    pair = Pair(tuple(draw(rng) for _ in range(components)), top)
     kinds = [usage_of(rng, components, weights) for _ in range(rng.randint(1, 6))]
     for _ in range(flows):
         usage = rng.choice(kinds) if rng.random() < 0.6 else usage_of(rng, components, weights)
@@ -178,6 +184,8 @@ def history(
 CASES = {
     "ties": (small, UNIT, little_work, 4, 8),
     "many": (small, UNIT, little_work, 8, 24),
+    "uneven": (uneven, UNIT, much_work, 6, 24),
+    "uneven twelfths": (uneven, TWELFTHS, much_work, 5, 16),
     "twelfths": (small, TWELFTHS, little_work, 4, 8),
     "general": (small, GENERAL, little_work, 3, 6),
     "large": (large, UNIT, much_work, 5, 12),
@@ -268,6 +276,26 @@ def test_an_end_beyond_the_range_is_no_event() -> None:
     core.join(link.state, 1, 0)
     core.settle(link.state, 0)
     assert core.due(link.state) == MAX_TICK
+
+
+def test_a_component_with_room_is_left_out_until_it_may_be_full() -> None:
+    """Two senders on two links, both of them in common, into one port."""
+    port = medium(100, 1000, 10_000)
+    for usage in ({0: ONE, 1: ONE, 2: ONE}, {0: ONE, 1: ONE, 2: ONE}, {1: ONE}):
+        port.append(10**9, usage)
+    s = port.state
+    core.join(s, 0, 0)
+    core.join(s, 1, 0)
+    core.settle(s, 0)
+    assert [int(s[0][c, FENCE]) for c in range(3)] == [0, 128, 2048]  # above 50, below 500
+    core.settle(s, 1)
+    assert [int(s[0][c, SHARED]) for c in range(3)] == [1, 0, 0]
+    core.join(s, 2, 1)
+    core.settle(s, 1)
+    assert [core.rate(s, f) for f in range(3)] == [50, 50, 900]  # the last reached the fence
+    core.set_rate(s, 2, 7)
+    core.settle(s, 2)
+    assert [core.rate(s, f) for f in range(3)] == [3, 3, 994]
 
 
 def test_what_nothing_keeps_in_range_is_refused() -> None:
