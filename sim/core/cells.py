@@ -49,7 +49,7 @@ BEYOND = 128  # the end of its fixed time is beyond the range of ticks
 STARTED = 256  # in this attempt
 NEVER = 512  # its release is beyond the range of ticks
 
-# Rows of `times`; `ARRIVED` of what has not arrived is -1 less the release.
+# Columns of `times`; `ARRIVED` of what has not arrived is -1 less the release.
 ARRIVED, START, END = range(3)
 
 # The first numbers of `world`.

@@ -56,7 +56,7 @@ from .starts import flow_of
 def end(rows: Rows, times: Array, links: Links, world: Array, c: Int) -> None:
     """An op ends: its slots are free, its dependents come nearer."""
     rows[c]["state"] = ENDED
-    times[END, c] = world[NOW]
+    times[c, END] = world[NOW]
     give_back(rows, world, c)
     close(rows, world, c)
     for e in range(rows[c]["first"], rows[c + 1]["first"]):
@@ -110,7 +110,7 @@ def leave_all(rows: Rows, times: Array, world: Array, s: State, c: Int) -> None:
     flags = rows[c]["flags"]
     if flags & TIMED:
         if flags & BEYOND:
-            rows[c]["left"] -= world[NOW] - times[START, c]
+            rows[c]["left"] -= world[NOW] - times[c, START]
         else:
             forget(rows, times, world, c)
             rows[c]["left"] -= world[NOW]

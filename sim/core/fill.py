@@ -25,9 +25,9 @@ def fill(rows: Rows, times: Array, links: Links, fixed: Array, base: Int, edges:
         rows[c]["state"] = 0
         rows[c]["at"] = 0
         rows[c]["flags"] = 0
-        times[ARRIVED, c] = NONE
-        times[START, c] = NONE
-        times[END, c] = NONE
+        times[c, ARRIVED] = NONE
+        times[c, START] = NONE
+        times[c, END] = NONE
         i = c - base
         if i < len(fixed):
             rows[c]["left"] = fixed[i]

@@ -80,14 +80,14 @@ def _of_graph(engine: View, graph: Graph) -> dict[str, NDArray[Any]]:
         }
     at = slice(graph.base, graph.base + n)
     times, rows = engine.store.times, engine.store.rows[at]
-    arrived, end = times[ARRIVED, graph.base : graph.base + n + e], times[END, at]
+    arrived, end = times[graph.base : graph.base + n + e, ARRIVED], times[at, END]
     whole = bool(np.all(rows["state"] == ENDED))  # then nothing will be written there again
     if not whole:
         arrived = np.maximum(arrived, NEVER)
         end = np.where(rows["state"] == ENDED, end, NEVER)
     return {
         "ready": _ready(arrived, graph.lowered.further, n),
-        "start": times[START, at] if whole else times[START, at].copy(),
+        "start": times[at, START] if whole else times[at, START].copy(),
         "end": end,
         "state": rows["state"].copy(),
         "attempts": ((rows["flags"] & STARTED) != 0).astype(np.int32),

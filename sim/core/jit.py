@@ -26,7 +26,7 @@ except ImportError:  # no wheel for this platform: the same kernels, interpreted
     lean = jit
 
 else:
-    INTERPRETED = bool(numba.config.DISABLE_JIT)
+    INTERPRETED = bool(numba.config.DISABLE_JIT)  # type: ignore[attr-defined]
     _HERE = Path(__file__).parent
     _SOURCES = [*sorted(_HERE.glob("*.py")), _HERE.parent / "machine.py", _HERE.parent / "draws.py"]
     _STATS = [source.stat() for source in _SOURCES]

@@ -36,7 +36,7 @@ def bucket(tick: Int, base: Int) -> Int:
 def tick_of(rows: Rows, times: Array, c: Int) -> Int:
     """When a cell in the queue is due: the end of a fixed time, or a release."""
     if rows[c]["at"] == COMING:
-        return -1 - times[ARRIVED, c]
+        return -1 - times[c, ARRIVED]
     return rows[c]["left"]
 
 

@@ -40,7 +40,7 @@ def await_release(rows: Rows, times: Array, world: Array, c: Int) -> None:
     if rows[op]["state"] != PENDING or rows[c]["at"] != WAITING or rows[op]["flags"] & NEVER:
         return
     rows[c]["at"] = COMING
-    release = -1 - times[ARRIVED, c]
+    release = -1 - times[c, ARRIVED]
     if release > world[NOW]:
         push(rows, world, c, release)
     else:
@@ -73,8 +73,8 @@ def arrive(rows: Rows, times: Array, world: Array, s: State) -> None:
     world[JOINING] = 0
     while c != NONE:
         following = rows[c]["next"]
-        if times[ARRIVED, c] < 0:
-            times[ARRIVED, c] = world[NOW]
+        if times[c, ARRIVED] < 0:
+            times[c, ARRIVED] = world[NOW]
         if rows[c]["slot"] < 0:
             hold(rows, times, world, s, c)
         else:

@@ -67,7 +67,7 @@ def start(rows: Rows, times: Array, world: Array, s: State, c: Int) -> None:
         return
     rows[c]["state"] = RUNNING
     rows[c]["flags"] = flags | STARTED
-    times[START, c] = world[NOW]
+    times[c, START] = world[NOW]
     if world[ONLINE]:
         append(rows, world, ASKED, c)
         if flags & ASK:

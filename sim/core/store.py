@@ -67,7 +67,7 @@ class Store:
         self.parts = parts
         self.sharing = Sharing(parts)
         self.rows: Rows = np.zeros(1, CELL)
-        self.times: Array = np.full((3, 1), -1, np.int64)
+        self.times: Array = np.full((1, 3), -1, np.int64)
         self.links: Links = np.empty(0, np.int32)
         self.cells = self.edges = self.graphs = self.collectives = 0
         self.room = {GRAPHS: 1, COLLECTIVES: 0, OWNERS: 0}
@@ -178,7 +178,7 @@ class Store:
         """The flow of an op, -1 for none."""
         if self.flags.item(c) & WIDE:
             return int(self.collective(c)[-1])
-        return self.link.item(c)
+        return int(self.link.item(c))
 
     def places(self, c: int) -> list[int]:
         """The cells of an op."""
@@ -219,8 +219,8 @@ class Store:
         have = len(self.rows)
         if need > have:
             size = need if self.cells == 0 else max(need, 2 * have)
-            rows, times = np.empty(size, CELL), np.empty((3, size), np.int64)
-            rows[:have], times[:, :have] = self.rows, self.times
+            rows, times = np.empty(size, CELL), np.empty((size, 3), np.int64)
+            rows[:have], times[:have] = self.rows, self.times
             self.rows, self.times = rows, times
             self._show()
 
@@ -273,7 +273,7 @@ class Store:
 
     def _add_releases(self, graph: Lowered, base: int, now: int) -> None:
         n, e = len(graph), len(graph.further)
-        arrived = self.times[ARRIVED, base : base + n + e]
+        arrived = self.times[base : base + n + e, ARRIVED]
         if now:
             arrived -= now
         if not len(graph.release):

@@ -25,7 +25,7 @@ from foretrace.sim.testing import Case, Script, lowered, play, random_script
 
 def memory(cells):
     """Rows, times and world of a run without components."""
-    rows, times = np.zeros(cells + 1, CELL), np.full((3, cells + 1), -1, np.int64)
+    rows, times = np.zeros(cells + 1, CELL), np.full((cells + 1, 3), -1, np.int64)
     world = np.zeros(TABLES, np.int64)
     world[BUCKETS:] = world[SOONEST] = NONE
     return rows, times, world
