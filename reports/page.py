@@ -43,7 +43,9 @@ def page(summary: Mapping[str, Any], results: Mapping[str, Result], run: Mapping
     import jinja2
     from markupsafe import Markup
 
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, keep_trailing_newline=True
+    )
     folder = files(__package__) / "templates"
     template = environment.from_string((folder / "report.html").read_text(encoding="utf-8"))
     points: Mapping[str, Point] = summary["points"]

@@ -37,7 +37,7 @@ def _run(builder: Any, variant: str, result: Result, uuid: int, most: int) -> tu
     rows = np.flatnonzero(result.columns.end[where.op] != NEVER)
     rows = rows[np.argsort(result.columns.start[where.op[rows]], kind="stable")]
     kept = rows[:most]
-    op, on, stream_of = (column[kept] for column in where)
+    op, on, stream_of = where.op[kept], where.rank[kept], where.stream[kept]
     tracks: dict[tuple[int, int], int] = {}
     for rank in np.unique(on).tolist():
         uuid += 1
