@@ -38,7 +38,7 @@ wheel: .venv/.installed ## a wheel in dist/, from the files that exist now
 nightly: .venv/.dev ## the tests that are too long for every push
 	$(BIN)/python -m pytest tests -n 2 -m nightly
 
-BENCHMARKS := wdag handover spmd incast growth memory kineto_import startup
+BENCHMARKS := wdag handover spmd incast flows growth memory import_kineto startup
 bench: .venv/.dev ## every benchmark, one after the other, each against its floor or peer
 	@missed=; for name in $(BENCHMARKS); do \
 		echo "== $$name"; $(BIN)/python benchmarks/$$name.py || missed="$$missed $$name"; \
