@@ -45,9 +45,11 @@ def columns(engine: View) -> Columns:
     found = {n: _join([m[n] for m in made]) for n in names}
     for op, more in engine.earlier.items():
         found["attempts"][op] += more
-    arrived = [m["arrived"][: len(m["start"])] for m in made]
+    if len(made) == 1:
+        return Columns(**found, arrived=made[0]["arrived"])
+    first = [m["arrived"][: len(m["start"])] for m in made]
     further = [m["arrived"][len(m["start"]) :] for m in made]
-    return Columns(**found, arrived=_join([*arrived, *further]))
+    return Columns(**found, arrived=_join([*first, *further]))
 
 
 def _join(columns: list[NDArray[Any]]) -> NDArray[Any]:
