@@ -1,4 +1,4 @@
-"""The step of two processes, predicted from the recording of one; blind, the truth's noise beside it.
+"""The step of two processes predicted from the recording of one: blind, the truth's noise beside it.
 
     python benchmarks/two_from_one.py
 
