@@ -1,4 +1,4 @@
-"""The step of two processes predicted from the recording of one: blind, the truth's noise beside it.
+"""The step of two processes predicted from a recording of one: blind, with the noise of the truth.
 
     python benchmarks/two_from_one.py
 
