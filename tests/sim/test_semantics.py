@@ -499,6 +499,15 @@ def test_an_end_beyond_the_range_of_ticks_is_an_error_when_nothing_else_happens(
     assert (kind, ops) == ("time overflow", (1,))
 
 
+def test_a_process_that_waits_beyond_the_range_of_ticks_is_an_overflow(engine):
+    def patient(m, graph):
+        yield m.env.timeout(machine.MAX_TICK)
+        yield m.env.timeout(3)
+        m.set_rate(1, 1)
+
+    assert stuck(engine, op(fixed=3), act=[patient])[0] == "time overflow"
+
+
 def test_two_places_of_one_op_on_one_slot_wait_for_themselves(engine):
     assert stuck(engine, both((0, []), (0, [])))[:2] == ("deadlock", (0,))
 
