@@ -1,6 +1,8 @@
 """Do docstrings and public lists say what the code says?"""
 
 import ast
+import importlib
+import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,23 +35,31 @@ def arguments(function: Function) -> list[str]:
     return [x.arg for x in (*positional, *a.kwonlyargs, a.kwarg) if x]
 
 
-def settings_of(node: ast.ClassDef) -> list[str]:
-    """Names that a class is made with: those of its ``__init__``, else its annotated fields."""
+def inherited(node: ast.ClassDef, file: Path) -> list[str]:
+    """Names that a class is made with by a constructor that it does not write itself."""
+    module = importlib.import_module(".".join(("foretrace", *file.relative_to(ROOT).parts))[:-3])
+    return list(inspect.signature(getattr(module, node.name)).parameters)
+
+
+def settings_of(node: ast.ClassDef, file: Path) -> list[str]:
+    """Names that a class is made with: of its ``__init__``, else its annotated fields."""
     for item in node.body:
         if isinstance(item, Function) and item.name == "__init__":
             return arguments(item)
-    return [
+    fields = [
         item.target.id
         for item in node.body
         if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)
     ]
+    return fields or (inherited(node, file) if node.bases else [])
 
 
-def signatures(tree: ast.Module) -> Iterator[tuple[str, str, list[str]]]:
+def signatures(file: Path) -> Iterator[tuple[str, str, list[str]]]:
     """Name, docstring and parameter names of everything that documents parameters."""
-    for node in ast.walk(tree):
-        if isinstance(node, Function | ast.ClassDef) and (doc := ast.get_docstring(node)):
-            known = settings_of(node) if isinstance(node, ast.ClassDef) else arguments(node)
+    for node in ast.walk(ast.parse(file.read_text())):
+        doc = ast.get_docstring(node) if isinstance(node, Function | ast.ClassDef) else None
+        if doc and documented(doc):
+            known = settings_of(node, file) if isinstance(node, ast.ClassDef) else arguments(node)
             yield node.name, doc, known
 
 
@@ -85,7 +95,7 @@ def name_of(file: Path) -> str:
 
 @pytest.mark.parametrize("file", MODULES, ids=name_of)
 def test_documented_parameters_are_those_of_the_signature(file):
-    for name, doc, known in signatures(ast.parse(file.read_text())):
+    for name, doc, known in signatures(file):
         told = documented(doc)
         assert len(set(told)) == len(told), f"{name} documents a parameter twice: {told}"
         assert set(told) <= set(known), f"{name} documents {told}, takes {known}"
