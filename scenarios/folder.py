@@ -193,6 +193,8 @@ def load_summary(run: Path) -> dict[str, Any]:
         Not a finished run.
     """
     file = run / "summary.json" if run.is_dir() else run
+    if inside := [str(f.parent) for f in sorted(run.glob("*/summary.json"))[:4]]:
+        raise ScenarioError(f"{run}: holds runs and is none; give one of {', '.join(inside)}")
     try:
         told: dict[str, Any] = json.loads(file.read_text())
     except (OSError, ValueError) as error:

@@ -32,6 +32,10 @@ def compare(
         raise ScenarioError(f"--fail-if: {error}") from error
     points = [p for name in runs for p in _points(name, len(runs) == 1)]
     rows = [_row(points[0], p) for p in points]
+    if len(runs) > 1:
+        told = [_settings(name) for name in runs]
+        for row, settings in zip(rows, told, strict=True):
+            row["settings"] = _differing(told[0], settings)
     failed = [
         f"{name}: {c.text}"
         for (name, point) in points[1:]
@@ -69,6 +73,36 @@ def _points(name: str, variants: bool) -> list[Named]:
     return [(summary["name"], found[0][1])]
 
 
+APART = ("name", "question", "report", "what_if", "expect", "catalog")  # of no one number
+
+
+def _settings(name: str) -> dict[str, str]:
+    """All that the base of a saved run or of a scenario was told, by dotted path."""
+    from ..document import read
+    from ..loader import load
+    from ..scenario import flat
+    from ..tree import plain
+
+    path = Path(name)
+    if path.is_dir() or path.suffix == ".json":
+        kept = (path if path.is_dir() else path.parent) / "resolved.yaml"
+        told = plain(read(kept, str(kept)))
+    else:
+        told = load(name).resolved()
+    told = {k: v for k, v in told.items() if k not in APART}
+    return {setting: str(value) for setting, value in flat(told).items()}
+
+
+def _differing(base: dict[str, str], of: dict[str, str]) -> dict[str, tuple[str, str]]:
+    """What two runs were told differently; "" where one was told nothing.
+
+    >>> _differing({"a": "1", "b": "2"}, {"a": "1", "b": "3", "c": "4"})
+    {'b': ('2', '3'), 'c': ('', '4')}
+    """
+    paths = [p for p in {**base, **of} if base.get(p) != of.get(p)]
+    return {p: (base.get(p, ""), of.get(p, "")) for p in paths}
+
+
 def _change(base: dict[str, Any], point: dict[str, Any], metric: str) -> float:
     """Relative change of one metric.
 
@@ -104,7 +138,9 @@ def _cells(rows: list[dict[str, Any]]) -> list[list[str]]:
 
     table = [["run", "iteration p50", "change", "exposed comm.", "makespan", "differs in"]]
     for row in rows:
-        differs = "; ".join(f"{p}: {b} -> {c}" for p, (b, c) in row["settings"].items())
+        differs = "; ".join(
+            f"{p}: {b or 'unsaid'} -> {c or 'unsaid'}" for p, (b, c) in row["settings"].items()
+        )
         changed = row.get("iteration_time.p50 change")
         table.append(
             [

@@ -304,6 +304,15 @@ def test_saved_runs_are_compared(saved, cli):
     assert code == 0
     assert rows[1]["iteration_time.p50 change"] == pytest.approx(values[1] / values[0] - 1)
     assert values[1] > values[0]
+    assert rows[0]["settings"] == {}
+    assert rows[1]["settings"] == {"cluster.override.node0.gpu0.slowdown": ["", "2"]}
+
+
+def test_a_folder_of_runs_is_no_run_but_names_them(saved, cli):
+    run = saved("runs")
+    code, _, err = cli("compare", run.parent)
+    assert code == 2
+    assert str(run) in err
 
 
 def test_variants_of_one_run_are_compared(saved, cli):
@@ -397,7 +406,7 @@ while True:
 """
 
 
-@pytest.mark.parametrize("instants", [4, pytest.param(100, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("instants", [2, pytest.param(100, marks=pytest.mark.nightly)])
 def test_a_killed_run_leaves_nothing_that_looks_whole(folder, instants):
     """One that saves over and over is killed while it does."""
     draw = random.Random(1)
