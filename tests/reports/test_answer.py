@@ -1,0 +1,65 @@
+"""Sentences: better, worse, the same, or cannot tell; never more than is known."""
+
+import pytest
+from foretrace.reports.answer import outcome, sentences
+
+
+@pytest.mark.parametrize(
+    ("value", "interval", "told"),
+    [
+        (-0.1, None, "better"),
+        (0.1, None, "worse"),
+        (-0.1, (-0.12, -0.08), "better"),
+        (0.02, (0.01, 0.03), "worse"),
+        (-0.02, (-0.05, 0.01), "cannot tell"),
+        (0.001, (-0.002, 0.003), "same"),
+        (0.0, None, "same"),
+    ],
+)
+def test_an_outcome_needs_an_interval_on_one_side(value, interval, told):
+    assert outcome({"change": {"value": value, "interval": interval}}) == told
+
+
+def point(value=0.1, change=0.0, expect=(), **more):
+    return {
+        "metrics": {"iteration_time.p50": {"value": value, "interval": None}},
+        "facts": {"ranks": 1},
+        "change": {"value": change, "interval": None},
+        "blame": {"node0.gpu0": 0.75, "gap": 0.25},
+        "faster": [{"group": "gpu", "faster": 0.9, "gain": -0.1, "bound": -0.75}],
+        "expect": list(expect),
+        **more,
+    }
+
+
+def summary(**points):
+    provenance = {"inputs": {"measured": 2}, "calibration": "blind"}
+    return {"points": points, "provenance": provenance}
+
+
+def test_the_answer_in_full():
+    assert sentences(summary(base=point(), quick=point(0.08, -0.2))) == [
+        "As described, an iteration takes 100 ms on 1 rank.",
+        "quick makes an iteration 20.0 % shorter (80 ms).",
+        "The critical path is node0.gpu0 for 75 % of its time; 10 % faster gpu parts would change "
+        "the run by -10.0 %, free ones by -75.0 % at most.",
+        "This is a blind prediction: no measurement of what it predicts went into it; its inputs "
+        "are 2 measured.",
+    ]
+
+
+def test_a_variant_that_changes_nothing_says_so():
+    assert "same changes nothing (100 ms)." in sentences(summary(base=point(), same=point()))
+
+
+def test_what_is_not_met_is_said_with_its_value():
+    missed = {"that": "iteration_time.p50 <= 1 ms", "value": 0.1, "met": False}
+    unknown = {"that": "mfu >= 40 %", "value": None, "met": False}
+    told = sentences(summary(base=point(expect=[missed, unknown])))
+    assert "Not met: iteration_time.p50 <= 1 ms (it is 0.1)." in told
+    assert "Not met: mfu >= 40 % (the run has no such metric)." in told
+
+
+def test_no_part_helps_where_none_does():
+    told = sentences(summary(base=point(faster=[])))
+    assert any("no kind of part that is 10 % faster gains" in text for text in told)

@@ -1,0 +1,62 @@
+"""What is drawn is what happened."""
+
+import numpy as np
+import pytest
+from foretrace.reports import figures
+from foretrace.reports.places import placed
+from foretrace.sim.ops import Kind
+
+
+def test_a_collective_is_on_the_lane_of_every_member(small):
+    result = small.results["base"]
+    where = placed(result)
+    rows = np.flatnonzero(result.ops.kind == Kind.COLLECTIVE)
+    assert len(rows) == 4
+    for op in rows:
+        assert sorted(where.rank[where.op == op]) == [0, 1]
+
+
+def test_any_other_op_has_one_place(small):
+    result = small.results["base"]
+    where = placed(result)
+    assert len(where.op) == len(result.ops) + 4
+    assert np.array_equal(where.rank[: len(result.ops)], result.ops.rank)
+
+
+def test_close_bars_are_joined_and_far_ones_are_not():
+    start, end = np.array([0, 10, 50, 100]), np.array([9, 30, 60, 101])
+    assert figures.joined(start, end, 5).tolist() == [[0, 30], [50, 10], [100, 5]]
+
+
+def test_a_bar_within_another_does_not_end_it():
+    assert figures.joined(np.array([0, 2]), np.array([100, 3]), 1).tolist() == [[0, 100]]
+
+
+def test_order_does_not_matter():
+    rng = np.random.default_rng(1)
+    start = rng.integers(0, 10_000, 300)
+    end = start + rng.integers(1, 50, 300)
+    shuffled = rng.permutation(300)
+    bars = figures.joined(start, end, 7)
+    assert np.array_equal(bars, figures.joined(start[shuffled], end[shuffled], 7))
+    assert all(bars[1:, 0] > bars[:-1].sum(axis=1))
+    assert all(np.any((bars[:, 0] <= s) & (s < bars.sum(axis=1))) for s in start)
+
+
+def test_no_bars_are_no_bars():
+    assert figures.joined(np.empty(0, int), np.empty(0, int), 5).shape == (0, 2)
+
+
+def test_the_timeline_names_both_ranks(small):
+    result = small.results["base"]
+    text, least = figures.timeline(result, [0, 1], (0, int(result.columns.end.max())))
+    assert "rank 0, stream 0" in text
+    assert "rank 1, stream 2" in text
+    assert least == pytest.approx(result.makespan / figures.FINEST, rel=1e-3)
+
+
+def test_every_variant_has_its_bar(small):
+    text = figures.boxes(small.summary.points)
+    assert text.startswith("<svg")
+    assert "quick" in text
+    assert "exposed communication" in text

@@ -1,0 +1,64 @@
+"""Tables and the timeline hold every op, to the tick."""
+
+import duckdb
+import pytest
+from foretrace.reports import perfetto
+from foretrace.reports.tables import write_ops
+from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace
+
+
+@pytest.fixture
+def packets(small, tmp_path):
+    def write():
+        cut = perfetto.write_timeline(tmp_path / "t.pftrace", small.results)
+        trace = Trace.FromString((tmp_path / "t.pftrace").read_bytes())
+        return cut, list(trace.packet)
+
+    return write
+
+
+def test_the_table_has_a_row_an_op_with_exact_times(small, tmp_path):
+    result = small.results["base"]
+    write_ops(tmp_path / "ops.parquet", result)
+    rows = duckdb.sql(f"SELECT op, kind, rank, start, \"end\" FROM '{tmp_path}/ops.parquet'")
+    rows = rows.fetchall()
+    assert [r[0] for r in rows] == list(range(len(result.ops)))
+    assert [r[3] for r in rows] == result.columns.start.tolist()
+    assert [r[4] for r in rows] == result.columns.end.tolist()
+    assert sum(r[1] == "collective" for r in rows) == 4
+
+
+def test_the_timeline_has_a_process_for_each_rank_of_each_variant(packets):
+    _, found = packets()
+    names = [p.track_descriptor.process.process_name for p in found]
+    assert sorted(n for n in names if n) == [
+        "base: rank 0", "base: rank 1", "quick: rank 0", "quick: rank 1"
+    ]  # fmt: skip
+
+
+def test_every_slice_that_begins_ends_on_its_track(packets):
+    cut, found = packets()
+    depth = {}
+    for p in found:
+        if p.HasField("track_event"):
+            track = p.track_event.track_uuid
+            depth[track] = depth.get(track, 0) + (1 if p.track_event.type == 1 else -1)
+            assert depth[track] >= 0
+    assert cut == 0
+    assert set(depth.values()) == {0}
+
+
+def test_a_collective_is_a_slice_on_every_member(packets, small):
+    _, found = packets()
+    begun = [p.track_event.name for p in found if p.track_event.type == 1]
+    ended = small.results["base"].columns.end
+    assert len(begun) == 2 * ((ended >= 0).sum() + 4)
+
+
+def test_what_does_not_fit_is_counted(packets, monkeypatch):
+    monkeypatch.setattr(perfetto, "MOST_SLICES", 20)
+    cut, found = packets()
+    kept = sum(p.track_event.type == 1 for p in found)
+    assert kept == 20
+    monkeypatch.undo()
+    assert cut == sum(p.track_event.type == 1 for p in packets()[1]) - 20

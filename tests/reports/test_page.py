@@ -1,0 +1,123 @@
+"""One file that answers, loads nothing, and says where its numbers come from."""
+
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+from foretrace.reports.page import page
+
+RUN = {
+    "resolved": "name: small  # <from> the file\n",
+    "command": "foretrace run small.yaml",
+    "run": "0123456789ab",
+    "title": "",
+    "timeline_cut": "",
+}
+SECTIONS = [
+    "answer", "compare", "where_time_goes", "blame", "bottlenecks", "timeline", "assumptions",
+    "metrics", "reproduce",
+]  # fmt: skip
+VOID = {"meta", "br", "img", "hr", "link", "input"}
+
+
+class Reader(HTMLParser):
+    """Checks nesting, and collects what a page would load."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.sections, self.loads, self.texts = [], [], [], []
+
+    def handle_starttag(self, tag, attributes):
+        given = dict(attributes)
+        if tag not in VOID:
+            self.open.append(tag)
+        if tag == "section":
+            self.sections.append(given["id"])
+        for name in ("src", "href", "xlink:href", "data", "action", "poster", "srcset"):
+            if name in given and not given[name].startswith(("#", "data:")):
+                self.loads.append((tag, name, given[name]))
+
+    def handle_startendtag(self, tag, attributes):
+        self.handle_starttag(tag, attributes)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.texts.append(data)
+
+
+@pytest.fixture(scope="module")
+def html(small):
+    return page(small.summary.plain(), small.results, RUN)
+
+
+@pytest.fixture(scope="module")
+def read(html):
+    reader = Reader()
+    reader.feed(html)
+    reader.close()
+    return reader
+
+
+def test_every_element_is_closed(read):
+    assert read.open == []
+
+
+def test_sections_are_as_agreed(read):
+    assert read.sections == SECTIONS
+
+
+def test_nothing_is_loaded(html, read):
+    assert read.loads == []
+    assert "@import" not in html
+    assert re.findall(r"url\((?!#)", html) == []
+    assert set(re.findall(r"""["'](https?://[^"']*)""", html)) <= {
+        "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
+    }  # fmt: skip
+
+
+def test_it_is_small_enough_to_mail(html):
+    assert len(html.encode()) < 1_000_000
+
+
+def test_the_summary_is_embedded(html, small):
+    text = re.search(r'<script type="application/json" id="summary">(.*?)</script>', html, re.S)[1]
+    told = json.loads(text)
+    assert told["points"]["base"]["blame"] == small.summary.points["base"]["blame"]
+
+
+def test_texts_of_the_user_are_escaped(html):
+    assert "Is &lt;b&gt;this&lt;/b&gt; &amp; that worth it?" in html
+    assert "# &lt;from&gt; the file" in html
+
+
+def test_the_first_screen_says_the_answer_and_its_change(read):
+    text = " ".join(read.texts)
+    assert "As described, an iteration takes " in text
+    assert "quick makes an iteration " in text
+    assert "How far to trust this" in text
+
+
+def test_each_value_of_the_machine_has_a_source(small, read):
+    text = " ".join(read.texts)
+    for value in small.summary.provenance["values"]:
+        assert value["path"] in text
+        assert value["where"] in text
+
+
+def test_ink_is_that_of_the_page(html):
+    assert "currentColor" in html
+    assert "#010203" not in html
+
+
+def test_the_same_study_gives_the_same_page(html, small):
+    assert page(small.summary.plain(), small.results, RUN) == html
+
+
+def test_it_says_when_the_timeline_file_was_cut(small):
+    told = page(small.summary.plain(), small.results, RUN | {"timeline_cut": "1,234"})
+    assert "The last 1,234 slices were too many" in told
