@@ -65,7 +65,7 @@ class Info:
         """(name, text) of every line."""
         peak = ", ".join(f"{k} {v / 2**20:.4g} MiB" for k, v in sorted(self.memory_peak.items()))
         lines = [
-            ("ranks", f"{', '.join(map(str, self.ranks))} of {self.world or 'unknown'}"),
+            ("ranks", f"{', '.join(map(str, self.ranks))} of {self.world or 'an unknown number'}"),
             ("device", self.device or "none"),
             ("events", f"{self.events} in {self.seconds:.4g} s"),
             ("steps", self._steps()),
