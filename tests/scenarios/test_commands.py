@@ -440,3 +440,10 @@ def test_a_write_that_fails_leaves_nothing(cli, folder, monkeypatch):
     monkeypatch.setattr(run_folder, "write_report", full)
     assert cli("run", "tiny.yaml", "--out", "full", "--no-cache")[0] != 0
     assert list((folder / "full" / "tiny").iterdir()) == []
+
+
+@pytest.mark.nightly
+def test_the_report_of_the_first_scenario_is_small_enough_to_mail(cli, folder):
+    code, out, _ = cli("run", "first", "--out", "first", "--json")
+    assert code == 0
+    assert (folder / json.loads(out)["folder"] / "report.html").stat().st_size <= 2_000_000
