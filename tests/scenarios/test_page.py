@@ -22,6 +22,15 @@ def test_its_scenario_is_right_and_simulated_whole():
     assert s.warnings == ()
 
 
+def test_the_scenario_of_the_readme_is_right():
+    readme = (PAGE.parent.parent / "README.md").read_text()
+    (text,) = re.findall(r"^```yaml\n(.*?)^```$", readme, re.M | re.S)
+    s = loads(text, file="mine.yaml")
+    assert s.cluster.node.nic.settings["bandwidth"] == 2.5e9
+    assert [v.variant for v in s.variants()] == ["base"]
+    assert list(unanswered(s)) == []
+
+
 def test_its_message_is_what_is_said(edited):
     said = edited("bandwidth: 450 GB/s", "bandwidth: 450 GB").splitlines()[0]
     assert said in TEXT
