@@ -1,11 +1,10 @@
 """Bytes an op: of the table, of the result, and of what the engine itself allocates while it runs.
 
-Usage: python benchmarks/memory.py [ops]          (Linux: reads and resets this process's peak)
+Usage: python benchmarks/memory.py [ops]
 """
 
-import ctypes
 import sys
-from pathlib import Path
+import tracemalloc
 
 from _engine import lowered, run, simulation_of
 from _measure import report
@@ -13,14 +12,6 @@ from _wdag import Wdag
 from foretrace.sim.ops import DTYPES, Ops
 
 RANKS = 1000
-
-
-def resident(field: str) -> int:
-    """Bytes: ``VmRSS`` in use, ``VmHWM`` the peak since the last reset."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(field):
-            return int(line.split()[1]) * 1024
-    raise SystemExit(f"this kernel does not say {field}")
 
 
 def nbytes(table: object) -> int:
@@ -34,12 +25,11 @@ def state(ops: int, ahead: bool) -> tuple[int, float, float]:
     simulation = simulation_of(RANKS, 1)
     run(simulation, lowered(simulation, Wdag(16, 2).graph()), ahead)  # compiled code is no state
     integers = lowered(simulation, dag.graph())
-    ctypes.CDLL(None).malloc_trim(0)  # what was freed must not hide what is taken
-    before = resident("VmRSS")
-    Path("/proc/self/clear_refs").write_text("5")  # the peak starts here
-    columns = run(simulation, integers, ahead)
-    peak, n = resident("VmHWM"), len(dag)
-    return n, (peak - before - nbytes(columns)) / n, nbytes(columns) / n
+    tracemalloc.start()  # NumPy tells it of every array; what a process has resident says more
+    columns = run(simulation, integers, ahead)  # of the allocator's free lists than of the engine
+    peak, n = tracemalloc.get_traced_memory()[1], len(dag)
+    tracemalloc.stop()
+    return n, (peak - nbytes(columns)) / n, nbytes(columns) / n
 
 
 def main(ops: int = 4_000_000) -> None:
