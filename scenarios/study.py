@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from ..models.compute.recorded import Recorded
 from ..sim.activity import activity
+from ..sim.bind import bind
 from ..sim.result import Result
 from ..sim.sensitivity import Change, altered, faster
 from ..sim.simulation import Simulation
@@ -163,7 +165,7 @@ def model_errors(scenario: Scenario) -> dict[str, float]:
         parts = path.split(".")
         told = PERCENT.search(error) if error else None
         if told and parts[0] == "cluster" and len(parts) > 2:
-            kind = parts[2]
+            kind = "fabric" if parts[2] == "library" else parts[2]  # who drives the fabric
             found[kind] = max(found.get(kind, 0.0), float(told[1]) / 100)
     return found
 
@@ -172,15 +174,15 @@ def _with_model_error(found: dict[str, Value], of: Measured) -> dict[str, Value]
     """The headline's interval with what the errors of the parts do to it, by running again."""
     headline = found.get(HEADLINE)
     errors = model_errors(of.point.scenario)
-    kinds = groups(of.point.simulation)
+    kinds = _predicted(of.point.simulation)
+    errors = {kind: error for kind, error in errors.items() if kind in kinds}
     if headline is None or not errors:
         return found
+    base = of.result.iteration_time  # of the very run that is varied
     low = high = 0.0
     for kind, error in errors.items():
-        if kind not in kinds:
-            continue
-        slow = _iteration(of.point, kinds[kind], 1 / (1 + error)) - headline.value
-        fast = _iteration(of.point, kinds[kind], 1 + error) - headline.value
+        slow = _iteration(of.point, kinds[kind], 1 / (1 + error)) - base
+        fast = _iteration(of.point, kinds[kind], 1 + error) - base
         high, low = high + max(slow, fast, 0.0) ** 2, low + min(slow, fast, 0.0) ** 2
     a, b = headline.interval or (headline.value, headline.value)
     low = ((headline.value - a) ** 2 + low) ** 0.5
@@ -191,6 +193,16 @@ def _with_model_error(found: dict[str, Value], of: Measured) -> dict[str, Value]
             interval=(headline.value - low, headline.value + high),
             interval_of=(*headline.interval_of, "model"),
         )
+    }
+
+
+def _predicted(simulation: Simulation) -> dict[str, list[int]]:
+    """Components by kind, without those whose ops last as recorded: no model's error is in them."""
+    bound = bind(simulation.system, simulation.backends)
+    return {
+        kind: rows
+        for kind, rows in groups(simulation).items()
+        if not all(isinstance(bound[i], Recorded) for i in rows)
     }
 
 
