@@ -7,7 +7,9 @@
     ├─ TraceError               a trace file is malformed
     ├─ GraphError               ops cannot be scheduled (cycle, unknown place, bad weight)
     ├─ BackendError             a backend gave an impossible answer
-    │  └─ HardwareUnavailable   device absent, busy, or not permitted
+    │  ├─ HardwareUnavailable   device absent, busy, or not permitted
+    │  │  └─ DriverFault        a driver or its agent failed, or gave an impossible answer
+    │  └─ RecordingError        a recording is damaged, foreign, or has not seen the op
     └─ SimulationError          the run cannot go on (deadlock, starvation, time overflow)
 """
 
@@ -51,6 +53,31 @@ class BackendError(ForetraceError):
 
 class HardwareUnavailable(BackendError):  # noqa: N818  reads better in a message
     """A device is absent, busy or not permitted; says what to bind instead."""
+
+
+class DriverFault(HardwareUnavailable):
+    """A driver or its agent failed or answered the impossible; ``kind`` is the name of the fault.
+
+    ``missing denied unsupported broken busy`` say that a device cannot be used; ``died hung
+    protocol oversized`` that its agent failed; ``not-a-number negative absurd unrequested clock``
+    that an answer cannot be true.
+
+    Examples
+    --------
+    >>> str(DriverFault("busy", "node 0: measured by process 7; wait for it, or end it"))
+    'busy: node 0: measured by process 7; wait for it, or end it'
+    """
+
+    def __init__(self, kind: str, message: str):
+        super().__init__(kind, message)
+        self.kind, self.message = kind, message
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.message}"
+
+
+class RecordingError(BackendError):
+    """A recording is damaged, of something else, or was asked what it has not seen."""
 
 
 class SimulationError(ForetraceError):

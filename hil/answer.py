@@ -1,0 +1,85 @@
+"""Is an answer possible?  What a driver says is checked before anybody uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..sim.errors import DriverFault
+from .sample import CLOCKS, METRICS, Request, Sample
+
+LONGEST = 3.6e12  # ns: no single op takes an hour
+
+
+def check(
+    requests: Sequence[Request], samples: Sequence[Sample], who: str, clock: str = ""
+) -> None:
+    """Refuse samples that were not asked for, or cannot be true.
+
+    Parameters
+    ----------
+    requests : what was asked
+    samples : what came back
+    who : driver and device, for the message
+    clock : the one that the driver declared; "" for any
+
+    Raises
+    ------
+    DriverFault
+        ``unrequested not-a-number negative absurd clock``.
+
+    Examples
+    --------
+    >>> ask = [Request("copy:h2h uint8[64]")]
+    >>> check(ask, [Sample("copy:h2h uint8[64]", np.array([-5.0]), "wall")], "host")
+    Traceback (most recent call last):
+    foretrace.sim.errors.DriverFault: negative: host: copy:h2h uint8[64] took -5 ns; ...
+    """
+    if len(requests) != len(samples):
+        raise DriverFault(
+            "unrequested",
+            f"{who}: {len(samples)} answers to {len(requests)} questions; mend the driver",
+        )
+    for request, sample in zip(requests, samples, strict=True):
+        _same(request, sample, who)
+        _possible(sample, who)
+        if sample.clock not in CLOCKS or (clock and sample.clock != clock):
+            raise DriverFault(
+                "clock", f"{who}: answered by clock {sample.clock!r}, declared {clock!r}"
+            )
+
+
+def _same(request: Request, sample: Sample, who: str) -> None:
+    """The answer is to this question, and no longer than asked."""
+    if sample.key != request.key:
+        raise DriverFault(
+            "unrequested", f"{who}: asked for {request.key}, answered {sample.key}; mend the driver"
+        )
+    if sample.metric not in METRICS:
+        raise DriverFault("unrequested", f"{who}: metric {sample.metric!r} is none of {METRICS}")
+    count = len(sample.ns)
+    if not count or count > request.n or (count < request.n and "partial" not in sample.facts):
+        raise DriverFault(
+            "unrequested", f"{who}: {count} repeats of {request.signature}, asked for {request.n}"
+        )
+
+
+def _possible(sample: Sample, who: str) -> None:
+    """Every time is a number, not negative, and shorter than an hour."""
+    for kind, bad, why in (
+        ("not-a-number", ~np.isfinite(sample.ns), "no number"),
+        ("negative", sample.ns < 0, "no time runs backwards"),
+        ("absurd", sample.ns > LONGEST, "longer than an hour"),
+        ("absurd", _stood(sample), "the clock did not move: repeat the op within one reading"),
+    ):
+        if bad.any():
+            value = sample.ns[bad][0]
+            raise DriverFault(kind, f"{who}: {sample.signature} took {value:g} ns; {why}")
+
+
+def _stood(sample: Sample) -> NDArray[np.bool_]:
+    """Repeats that took no time; in time-travel arithmetic is free, so there they may."""
+    free = sample.clock == "timetravel"
+    return np.zeros(len(sample.ns), np.bool_) if free else sample.ns == 0

@@ -1,0 +1,186 @@
+"""The seam to hardware: a driver is asked how long ops take, and finds out by doing them.
+
+Subclass ``Driver``, name the ops you can do, write ``probe``, ``describe``, ``open``, ``timing``
+and ``close``, and register it under the name that scenarios use.  Importing the file of a driver
+must need NumPy only: what else it needs is imported in ``probe`` and ``open``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
+
+from ..sim.errors import DriverFault
+from ..sim.signature import parse
+from .sample import Request, Sample
+
+if TYPE_CHECKING:
+    from ..sim.system import System
+
+Sharing = Literal["exclusive", "solo", "concurrent"]
+Kind = Literal["missing", "denied", "unsupported", "broken"]
+Spec = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Ready:
+    """The driver works here: one real op was done.
+
+    Parameters
+    ----------
+    devices : names that ``open`` takes as ``device``, the default first
+    facts : versions and what else a reader wants to know
+    """
+
+    devices: tuple[str, ...] = ()
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Missing:
+    """The driver does not work here.
+
+    Parameters
+    ----------
+    kind : ``missing`` (not here), ``denied`` (not permitted), ``unsupported`` (here, but cannot
+        do it), ``broken`` (should work, does not)
+    reason : what was tried, and what the machine said
+    cure : what the reader can do
+
+    Examples
+    --------
+    >>> str(Missing("missing", "no module named torch", "pip install 'foretrace[torch]'").fault())
+    "missing: no module named torch; pip install 'foretrace[torch]'"
+    """
+
+    kind: Kind
+    reason: str
+    cure: str
+
+    def fault(self) -> DriverFault:
+        """The error of somebody who needed it."""
+        return DriverFault(self.kind, f"{self.reason}; {self.cure}")
+
+
+class Driver:
+    """Something that measures.  The constructor takes nothing and touches nothing.
+
+    Attributes
+    ----------
+    name : str
+        As scenarios say it.
+    ops : tuple of str
+        ``kind:name`` of every op that it may be asked: the allow-list.
+    clock, metric : str
+        What its samples are: ``wall cpu icount timetravel device`` and ``completion half_rtt
+        message_rate bandwidth``.  A driver that chooses when opened sets them on itself.
+    sharing : str
+        What a coupled run may assume: ``exclusive`` (one op at a time), ``solo`` (an op alone,
+        contention is modelled), ``concurrent`` (``together`` measures a set in flight).
+    realtime : bool
+        Its own timers run on a wall clock, so a simulation cannot hold it still: replay only.
+    """
+
+    name: ClassVar[str] = ""
+    ops: ClassVar[tuple[str, ...]] = ()
+    clock: str = "wall"
+    metric: str = "completion"
+    sharing: Sharing = "exclusive"
+    realtime: bool = False
+
+    def probe(self) -> Ready | Missing:
+        """Find out by doing one real op whether this driver works here; must not raise."""
+        raise TypeError(f"{type(self).__name__} does not say whether it works: write probe()")
+
+    def describe(self) -> dict[str, str]:
+        """Device, and the versions of all that stands between it and us: the provenance."""
+        return {}
+
+    def open(self, spec: Spec) -> None:
+        """Take the device.  An unknown key of ``spec`` is refused: see ``checked``."""
+        checked(spec, {})
+
+    def timing(self, requests: Sequence[Request]) -> list[Sample]:
+        """Do each op ``n`` times, one request after the other; one sample for each request.
+
+        Each repeat starts from its context.  An op that changes the device is set up and undone
+        here, outside the timed part.
+        """
+        raise TypeError(f"{type(self).__name__} does not time ops: write timing()")
+
+    def together(self, requests: Sequence[Request]) -> list[Sample]:
+        """Do all ops at once, ``n`` rounds of them; for ``sharing = "concurrent"``."""
+        raise DriverFault(
+            "unsupported", f"{self.name}: does one op at a time; declare sharing 'solo' instead"
+        )
+
+    def close(self) -> None:
+        """Give back what ``open`` took; called once, also after a fault."""
+
+    @classmethod
+    def covers(cls, spec: Spec, system: System) -> tuple[str, ...]:
+        """Components whose time is inside a sample besides the one that it is bound to."""
+        return ()
+
+    def answers(self, signature: str) -> bool:
+        """Whether an op is on the allow-list; attributes after its name do not matter.
+
+        >>> class Copy(Driver):
+        ...     ops = ("copy:h2h",)
+        >>> Copy().answers("copy:h2h uint8[64]"), Copy().answers("copy:h2d uint8[64]")
+        (True, False)
+        """
+        return head(signature) in self.ops
+
+
+def head(signature: str) -> str:
+    """Kind and name of an op without attributes and operands; ValueError for no signature.
+
+    >>> head("compute:aten::convolution stride=2 fp32[1x3x8x8] fp32[4x3x3x3]")
+    'compute:aten::convolution'
+    """
+    parts = parse(signature)
+    return f"{parts.kind}:{parts.name.split(' ', 1)[0]}"
+
+
+def checked(spec: Spec, defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of ``spec`` over their defaults; refuses a key or a type that is not there.
+
+    >>> checked({"core": 1}, {"core": 0, "pin": True})
+    {'core': 1, 'pin': True}
+    >>> checked({"cor": 1}, {"core": 0})
+    Traceback (most recent call last):
+    foretrace.sim.errors.DriverFault: unsupported: no setting 'cor'; it takes: core
+    """
+    for key, value in spec.items():
+        if key not in defaults:
+            known = ", ".join(defaults) or "none"
+            raise DriverFault("unsupported", f"no setting {key!r}; it takes: {known}")
+        wanted = type(defaults[key])
+        if not isinstance(value, (int, float) if wanted is float else wanted):
+            raise DriverFault("unsupported", f"{key} is {value!r}; give a {wanted.__name__}")
+    return {**defaults, **spec}
+
+
+DRIVERS: dict[str, type[Driver]] = {}
+D = TypeVar("D", bound=type[Driver])
+
+
+def driver(name: str) -> Callable[[D], D]:
+    """Register a driver under the name that scenarios use.
+
+    Raises
+    ------
+    ValueError
+        The name is taken.
+    """
+
+    def register(cls: D) -> D:
+        if DRIVERS.get(name, cls).__qualname__ != cls.__qualname__:
+            raise ValueError(f"two drivers are named {name!r}: {DRIVERS[name]} and {cls}")
+        cls.name = name
+        DRIVERS[name] = cls
+        return cls
+
+    return register

@@ -1,0 +1,154 @@
+"""Debian packages, fetched and unpacked without being root and without touching this machine.
+
+A package list of its own, an empty list of installed packages, and the mirror, proxy and keys
+that apt uses here.  Packages are unpacked, never installed: no maintainer script runs.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from ...sim.errors import HardwareUnavailable
+
+SUITE = "trixie"
+KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
+
+
+def run(command: Sequence[str], *, env: dict[str, str] | None = None, cwd: Path | None = None,
+        doing: str = "") -> str:  # fmt: skip
+    """Run one step of the build and return what it printed.
+
+    Raises
+    ------
+    HardwareUnavailable
+        The tool is not here, or failed; with the end of what it said.
+
+    Examples
+    --------
+    >>> run(["echo", "built"])
+    'built\\n'
+    """
+    try:
+        done = subprocess.run(
+            command, env={**os.environ, **(env or {})}, cwd=cwd, capture_output=True, text=True
+        )
+    except FileNotFoundError as error:
+        raise HardwareUnavailable(
+            f"lab: no {command[0]} here ({doing or 'a step of the build'}); install it with apt"
+        ) from error
+    if done.returncode:
+        said = (done.stderr or done.stdout).strip().splitlines()[-3:]
+        raise HardwareUnavailable(
+            f"lab: {doing or command[0]} failed: {' | '.join(said)}; mend that, and say lab up again"
+        )
+    return done.stdout
+
+
+def mirror() -> str:
+    """Address of the Debian mirror that apt uses on this machine, read when asked.
+
+    Raises
+    ------
+    HardwareUnavailable
+        apt is not here, or has no list of Debian.
+    """
+    listed = run(
+        ["apt-get", "indextargets", "--format", "$(ORIGIN)|$(LABEL)|$(SITE)", "Created-By: Packages"],
+        doing="asking apt for its mirror",
+    )
+    for line in listed.splitlines():
+        origin, label, site = line.split("|", 2)
+        if origin == label == "Debian":
+            return site
+    raise HardwareUnavailable("lab: apt has no list of Debian packages; run apt-get update")
+
+
+class Packages:
+    """Packages of one suite, kept in one folder.
+
+    Parameters
+    ----------
+    folder : Path
+        Where lists and packages are kept.
+    suite : str
+    """
+
+    def __init__(self, folder: Path, suite: str = SUITE):
+        self.folder, self.suite = folder.resolve(), suite
+
+    def update(self) -> None:
+        """Fetch the list of what there is."""
+        for name in ("lists/partial", "cache/archives/partial", "state"):
+            (self.folder / name).mkdir(parents=True, exist_ok=True)
+        (self.folder / "state/status").touch()
+        source = f"deb [signed-by={KEYRING}] {mirror()} {self.suite} main\n"
+        (self.folder / "sources.list").write_text(source)
+        (self.folder / "apt.conf").write_text(self._settings())
+        self._apt("update", doing="fetching the list of packages")
+
+    def fetch(self, names: Sequence[str], depends: bool = True) -> list[Path]:
+        """Packages, and all they need, as files."""
+        if not depends:
+            self._apt("download", *names, doing=f"fetching {names[0]}", cwd=self._archives)
+            return [self._newest(name) for name in names]
+        listed = self._apt("install", "--print-uris", "-y", "--no-install-recommends", *names,
+                           doing="working out what the packages need")  # fmt: skip
+        files = [line.split()[1] for line in listed.splitlines() if line.startswith("'")]
+        self._apt("install", "--download-only", "-y", "--no-install-recommends", *names,
+                  doing=f"fetching {len(files)} packages")  # fmt: skip
+        return [found for found in map(self._archives.joinpath, files) if found.exists()] or sorted(
+            self._archives.glob("*.deb")
+        )
+
+    def depends(self, name: str) -> str:
+        """The packages that a package needs, as its record says."""
+        return self._apt("show", name, doing=f"looking up {name}", tool="apt-cache")
+
+    @property
+    def _archives(self) -> Path:
+        return self.folder / "cache/archives"
+
+    def _newest(self, name: str) -> Path:
+        found = sorted(self._archives.glob(f"{name}_*.deb"), key=lambda f: f.stat().st_mtime)
+        return found[-1]
+
+    def _apt(self, *words: str, doing: str, cwd: Path | None = None, tool: str = "apt-get") -> str:
+        env = {"APT_CONFIG": str(self.folder / "apt.conf"), "LC_ALL": "C"}
+        return run([tool, "-q", *words], env=env, cwd=cwd, doing=doing)
+
+    def _settings(self) -> str:
+        f = self.folder
+        return f"""Dir::Etc::sourcelist "{f}/sources.list";
+Dir::Etc::sourceparts "-";
+Dir::Etc::preferencesparts "-";
+Dir::State "{f}/state";
+Dir::State::lists "{f}/lists";
+Dir::State::status "{f}/state/status";
+Dir::Cache "{f}/cache";
+APT::Architecture "amd64";
+APT::Architectures "amd64";
+APT::Sandbox::User "";
+APT::Install-Recommends "false";
+Acquire::Languages "none";
+Debug::NoLocking "true";
+"""
+
+
+def unpack(packages: Sequence[Path], into: Path) -> None:
+    """Lay the files of packages into a folder, the one with the top-level links first."""
+    into.mkdir(parents=True, exist_ok=True)
+    for package in sorted(packages, key=lambda f: not f.name.startswith("base-files_")):
+        run(["dpkg-deb", "-x", str(package), str(into)], doing=f"unpacking {package.name}")
+
+
+def version(package: Path) -> str:
+    """``name version`` of a package file.
+
+    >>> version(Path("python3-pyverbs_56.1-1_amd64.deb"))
+    'python3-pyverbs 56.1-1'
+    """
+    name, text, _ = package.name.split("_", 2)
+    return f"{name} {text.replace('%3a', ':')}"

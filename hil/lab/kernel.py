@@ -1,0 +1,73 @@
+"""The User-Mode Linux kernel, built from Debian's kernel source; kept, never shipped."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from importlib.resources import as_file, files
+from pathlib import Path
+
+from ...sim.errors import HardwareUnavailable
+from .debian import Packages, run, version
+from .store import UML_KERNEL, home, note
+
+SOURCE = "linux-source-6.12"
+NEEDED = ("make", "gcc", "bc", "flex", "bison", "xz", "tar")
+XSTATE = "DEFINE_LONGS(HOST_FP_SIZE, 2696)", "DEFINE_LONGS(HOST_FP_SIZE, 12288)"
+"""Hosts with AMX keep more than 2,696 bytes of FP registers; without the room init is killed."""
+WANTED = ("CONFIG_RDMA_RXE=y", "CONFIG_UML_TIME_TRAVEL_SUPPORT=y", "CONFIG_KERNEL_STACK_ORDER=4")
+
+
+def tools() -> list[str]:
+    """Tools that building the kernel needs and this machine lacks."""
+    return [name for name in NEEDED if shutil.which(name) is None]
+
+
+def build(packages: Packages) -> Path:
+    """Build the kernel: about five minutes of one core, once.
+
+    Raises
+    ------
+    HardwareUnavailable
+        A tool is missing or a step failed.
+    """
+    if lacking := tools():
+        raise HardwareUnavailable(
+            f"lab: building the kernel needs {' '.join(lacking)}; install them with apt"
+        )
+    package = packages.fetch([SOURCE], depends=False)[0]
+    work = home() / "kernel"
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    run(["dpkg-deb", "-x", str(package), str(work)], doing="unpacking the kernel source")
+    run(["tar", "xf", str(work / f"usr/src/{SOURCE}.tar.xz"), "-C", str(work)], doing="unpacking")
+    tree = work / SOURCE
+    _patch(tree / "arch/x86/um/user-offsets.c")
+    _configure(tree)
+    run(["nice", "make", "-s", f"-j{os.cpu_count()}", "ARCH=um", "linux"], cwd=tree,
+        doing="building the kernel")  # fmt: skip
+    built = home() / UML_KERNEL
+    run(["strip", "-s", "-o", str(built), str(tree / "linux")], doing="stripping the kernel")
+    note({"uml": version(package)})
+    shutil.rmtree(work)
+    return built
+
+
+def _patch(file: Path) -> None:
+    before, after = XSTATE
+    text = file.read_text()
+    if before not in text:
+        raise HardwareUnavailable(f"lab: {file.name} of {SOURCE} has changed; adapt XSTATE")
+    file.write_text(text.replace(before, after))
+
+
+def _configure(tree: Path) -> None:
+    arch = {"ARCH": "um"}
+    run(["make", "tinyconfig"], cwd=tree, env=arch, doing="configuring the kernel")
+    with as_file(files(__package__) / "uml.config") as fragment:
+        run(["scripts/kconfig/merge_config.sh", "-m", "-O", ".", ".config", str(fragment)],
+            cwd=tree, env=arch, doing="configuring the kernel")  # fmt: skip
+    run(["make", "olddefconfig"], cwd=tree, env=arch, doing="configuring the kernel")
+    made = (tree / ".config").read_text().splitlines()
+    if lost := [line for line in WANTED if line not in made]:
+        raise HardwareUnavailable(f"lab: the kernel's configuration lost {' '.join(lost)}")

@@ -1,0 +1,175 @@
+"""What was measured, kept in a file: gzip of JSON lines, the first a header, then one per sample.
+
+The header says what was measured (driver, device, host, date, versions, clock, metric), whether
+it is whole, and a checksum of the lines below it.  Small, readable with zcat, and the same bytes
+for the same samples.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..sim.errors import RecordingError
+from .sample import CLOCKS, METRICS, Sample
+
+SCHEMA = 1
+FORM = "foretrace-recording"
+SUFFIX = ".rec.gz"
+LARGEST = 1 << 28  # bytes of a recording once unpacked
+
+
+@dataclass(frozen=True)
+class Recording:
+    """Samples of one driver on one device.
+
+    Parameters
+    ----------
+    driver, device, host : what was measured, where
+    date : ISO 8601, UTC
+    versions : of all between the device and us
+    samples : in the order they were taken
+    ended : why it is not whole; "" for a whole one
+    note : what a reader should know
+    spec : what the driver was opened with
+
+    Examples
+    --------
+    >>> ns = np.array([3.0, 1.0, 2.0])
+    >>> samples = (Sample("host:idle", ns, "wall"),)
+    >>> kept = Recording("host", "cpu0", "box", "2026-01-31T12:00:00Z", {}, samples)
+    >>> kept.write(Path("one.rec.gz"))
+    >>> read(Path("one.rec.gz")).samples[0].median
+    2.0
+    """
+
+    driver: str
+    device: str
+    host: str
+    date: str
+    versions: Mapping[str, str]
+    samples: tuple[Sample, ...]
+    ended: str = ""
+    note: str = ""
+    spec: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def source(self) -> str:
+        """One line of provenance, shown beside every answer."""
+        clocks = "+".join(sorted({s.clock for s in self.samples})) or "no"
+        part = "" if not self.ended else f", partial: {self.ended}"
+        return (
+            f"recording:{self.driver} {self.device} on {self.host}, {self.date[:10]}, "
+            f"{clocks} clock{part}"
+        )
+
+    def write(self, path: Path) -> None:
+        """Write it, or leave what was there: the file appears whole."""
+        body = b"".join(_line(_told(s)) for s in self.samples)
+        head: dict[str, Any] = {"form": FORM, "schema": SCHEMA}
+        head |= {k: v for k, v in vars(self).items() if k != "samples"}
+        head |= {"count": len(self.samples), "sha256": hashlib.sha256(body).hexdigest()}
+        fresh = path.with_name(path.name + ".part")
+        fresh.write_bytes(gzip.compress(_line(head) + body, 9, mtime=0))
+        fresh.replace(path)
+
+
+def read(path: Path) -> Recording:
+    """Read a recording, and check that it is one, whole, and unchanged.
+
+    Raises
+    ------
+    RecordingError
+        Truncated, changed, of another form or a newer schema.
+    """
+    first, _, body = _unpacked(path).partition(b"\n")
+    head = _header(path, first)
+    if hashlib.sha256(body).hexdigest() != head.pop("sha256", ""):
+        raise RecordingError(f"{path}: its checksum does not fit its lines; copy it again")
+    try:
+        samples = tuple(_sample(json.loads(line)) for line in body.splitlines())
+        if len(samples) != head.pop("count"):
+            raise ValueError("a line is missing")
+        return Recording(samples=samples, **head)
+    except (KeyError, TypeError, ValueError) as error:
+        raise RecordingError(f"{path}: is damaged ({error}); record again") from error
+
+
+def merge(recordings: Sequence[Recording]) -> Recording:
+    """Several recordings of one driver and device as one, starts numbered anew.
+
+    Raises
+    ------
+    RecordingError
+        They are of different drivers or devices.
+    """
+    first = recordings[0]
+    samples: list[Sample] = []
+    for other in recordings:
+        if (other.driver, other.device) != (first.driver, first.device):
+            raise RecordingError(
+                f"a recording of {other.driver} {other.device} is not one of "
+                f"{first.driver} {first.device}; keep them apart"
+            )
+        begin = 1 + max((s.start for s in samples), default=-1)
+        samples += [Sample(**{**vars(s), "start": begin + s.start}) for s in other.samples]
+    return Recording(**{**vars(first), "samples": tuple(samples)})
+
+
+def _unpacked(path: Path) -> bytes:
+    try:
+        with gzip.open(path) as file:
+            data = file.read(LARGEST + 1)
+    except FileNotFoundError as error:
+        raise RecordingError(f"{path}: is not there; record it first") from error
+    except (OSError, EOFError, zlib.error) as error:
+        why = f"is truncated or no recording ({error}); copy it again"
+        raise RecordingError(f"{path}: {why}") from error
+    if len(data) > LARGEST:
+        raise RecordingError(f"{path}: holds more than {LARGEST >> 20} MiB; this is no recording")
+    return data
+
+
+def _header(path: Path, line: bytes) -> dict[str, Any]:
+    try:
+        head = json.loads(line)
+    except ValueError as error:
+        raise RecordingError(f"{path}: is no recording of foretrace ({error})") from error
+    if not isinstance(head, dict) or head.pop("form", "") != FORM:
+        raise RecordingError(f"{path}: is no recording of foretrace; give one of 'hil record'")
+    schema = head.pop("schema", None)
+    if schema != SCHEMA:
+        raise RecordingError(f"{path}: has schema {schema}, this version reads {SCHEMA}")
+    return head
+
+
+def _told(sample: Sample) -> dict[str, Any]:
+    """A sample as JSON; what is as usual is left out."""
+    told = asdict(sample) | {"ns": [round(float(x), 2) for x in sample.ns]}
+    usual = {"metric": "completion", "context": "warm", "start": 0, "flags": (), "facts": {}}
+    return {k: v for k, v in told.items() if k not in usual or v != usual[k]}
+
+
+def _sample(told: dict[str, Any]) -> Sample:
+    told["ns"] = np.asarray(told["ns"], np.float64)
+    told["flags"] = tuple(told.get("flags", ()))
+    sample = Sample(**told)
+    if sample.clock not in CLOCKS or sample.metric not in METRICS or not len(sample.ns):
+        raise ValueError(
+            f"clock {sample.clock!r}, metric {sample.metric!r}, {len(sample.ns)} times"
+        )
+    if not (np.isfinite(sample.ns) & (sample.ns >= 0)).all():
+        raise ValueError(f"{sample.signature} has an impossible time")
+    return sample
+
+
+def _line(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":"), sort_keys=True).encode() + b"\n"
