@@ -11,7 +11,7 @@ import numpy as np
 import simpy
 
 from .backend import Backend
-from .bind import Answers, ask, bind
+from .bind import Answers, ask, bind, endpoints
 from .draws import durations
 from .errors import GraphError
 from .graph import Graph
@@ -191,11 +191,11 @@ class Session:
 
     def _asks(self, graph: Graph, said: Answers, k: int) -> Online:
         """The question to online backend ``k``, from integers to SI units and back."""
-        backend, ops = said.drivers[k], graph.ops
+        backend, ops, members = said.drivers[k], graph.ops, endpoints(graph)
 
         def timing(rows: Sequence[int], now: int) -> list[Answer]:
             at = np.asarray(rows)
-            table = ops.take(at).asked(self.system, said.component[at])
+            table = ops.take(at).asked(self.system, said.component[at], members.take(at))
             found = backend.timing(table, float(seconds(now, self.tick)))
             return [Answer(*a) for a in answers(found, self.system, self.scale, self.tick)]
 

@@ -1,0 +1,217 @@
+"""Devices in place of components: who shares, who queues, and the run again from its journal."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from foretrace.hil.asking import Live
+from foretrace.hil.coupled import couple
+from foretrace.hil.covers import Subtraction, cover
+from foretrace.hil.journal import Reader, Writer, read, write
+from foretrace.hil.port import Swap, line
+from foretrace.models.memory.copy import Copy
+from foretrace.models.network.collectives import Fabric
+from foretrace.models.network.link import Link
+from foretrace.models.network.nic import Nic
+from foretrace.models.network.switch import Switch
+from foretrace.models.network.topology import Fabric as Joined
+from foretrace.models.network.topology import Node, cluster
+from foretrace.sim.errors import DriverFault, RecordingError, ScenarioError
+from foretrace.sim.graph import Builder
+from foretrace.sim.ops import Kind
+from foretrace.sim.simulation import Simulation
+
+sys.path.insert(0, str(Path(__file__).parent))
+from devices import Noisy, Wire  # beside this file
+
+MB, SHARING = 1e6, ("exclusive", "solo", "concurrent")
+PAIR = ("node1.nic0", "leaf0")
+
+
+def machine(nodes=3, nic_link=None):
+    nic = Nic(bandwidth=10e9, latency=1e-6)
+    switch = Switch(bandwidth=10e9, latency=1e-6, ports=8)
+    return cluster(nodes, Node(nics=1, nic=nic, nic_link=nic_link), Joined(switch))
+
+
+def transfers(sizes, to=1):
+    build = Builder("transfers")
+    for size in sizes:
+        build.op(Kind.SEND, rank=0, peer=to, bytes=size)
+    return build.graph()
+
+
+def coupled(driver, graph, engine="core", system=None, asked=None, **told):
+    system = system or machine()
+    told = {"covers": cover(system, "node0.nic0", PAIR), **told}
+    swap = Swap(
+        "node0.nic0", asked or Live(driver, "a wire"), driver.sharing,
+        answers=driver.answers, **told,
+    )  # fmt: skip
+    made = couple(system, {"fabric": Fabric()}, [swap])
+    simulation = Simulation(made.system, made.backends, engine=engine)
+    return simulation.run(graph, *made.processes), made
+
+
+@pytest.mark.parametrize("engine", ["core", "reference"])
+@pytest.mark.parametrize("sharing", SHARING)
+def test_two_equal_transfers_through_one_port_take_twice_as_long(sharing, engine):
+    alone, _ = coupled(Wire(sharing), transfers([MB]), engine)
+    both, _ = coupled(Wire(sharing), transfers([MB, MB]), engine)
+    assert alone.makespan == pytest.approx(1e-3, rel=1e-6)
+    assert both.makespan == pytest.approx(2e-3, rel=1e-6)
+    spent = both.columns.end - both.columns.ready
+    wanted = [1e9, 2e9] if sharing == "exclusive" else [2e9, 2e9]  # one waits, or both share
+    assert sorted(spent.tolist()) == pytest.approx(wanted, rel=1e-6)
+
+
+def in_a_row(sizes):
+    build = Builder("one after the other")
+    last = ()
+    for size in sizes:
+        last = (build.op(Kind.SEND, rank=0, peer=1, bytes=size, after=last),)
+    return build.graph()
+
+
+@pytest.mark.parametrize("sharing", SHARING)
+def test_equal_ops_are_asked_one_by_one_and_a_set_is_measured_once(sharing):
+    driver = Wire(sharing)
+    coupled(driver, in_a_row([MB] * 5))
+    asked = [signature for signature, _ in driver.asked if signature == "send:send uint8[1000000]"]
+    assert len(asked) == (1 if sharing == "concurrent" else 5)
+
+
+def test_a_transfer_that_joins_late_slows_the_first_from_then_on():
+    build = Builder("late")
+    build.op(Kind.SEND, rank=0, peer=1, bytes=2 * MB)
+    build.op(Kind.SEND, rank=0, peer=1, bytes=2 * MB, release=1e-3)
+    result, _ = coupled(Wire("concurrent"), build.graph())
+    assert (result.columns.end * 1e-12).tolist() == pytest.approx([3e-3, 4e-3], rel=1e-6)
+
+
+def test_beyond_what_a_concurrent_device_takes_ops_queue():
+    result, _ = coupled(Wire("concurrent"), transfers([MB] * 4), most=2)
+    ends = sorted((result.columns.end * 1e-12).tolist())
+    assert ends == pytest.approx([2e-3, 2e-3, 4e-3, 4e-3], rel=1e-6)
+
+
+@pytest.mark.parametrize("sharing", ["solo", "concurrent"])
+def test_where_another_shared_component_binds_the_lower_rate_wins(sharing):
+    bus = Link(bandwidth=0.25e9, latency=0.0)  # between GPU and NIC, not in the sample
+    result, _ = coupled(Wire(sharing), transfers([MB]), system=machine(nic_link=bus))
+    assert result.makespan == pytest.approx(4e-3, rel=1e-6)
+
+
+def test_a_solo_device_splits_what_does_not_grow_with_size():
+    result, made = coupled(Wire("solo", latency_ns=50_000.0), transfers([MB, MB]))
+    assert result.makespan == pytest.approx(50e-6 + 2e-3, rel=1e-3)
+    assert "contention modelled" in made.backends["fabric"].source
+    assert line([64, 4096, 65536], [1e-6 + s / 1e9 for s in (64, 4096, 65536)]) == pytest.approx(
+        (1e-6, 1e9)
+    )
+
+
+def test_what_the_device_does_not_cover_stays_modelled():
+    build = Builder("elsewhere")
+    build.op(Kind.SEND, rank=2, peer=1, bytes=MB)
+    system = machine()
+    driver = Wire("exclusive")
+    told = {"covers": cover(system, "node0.nic0", ())}
+    result, made = coupled(driver, build.graph(), system=system, **told)
+    assert driver.asked == []
+    assert made.ports[0].answered == 0
+    assert result.makespan < 0.2e-3  # the model's NIC has 10 GB/s
+
+
+def test_a_partly_covered_route_is_refused_unless_the_rest_is_subtracted():
+    system = machine()
+    with pytest.raises(ScenarioError, match=r"contains node1\.nic0, which an op across .*node2"):
+        coupled(Wire(), transfers([MB], to=2), system=system)
+    off = {"node1.nic0": Subtraction(1e-4, 1e-5)}
+    told = {"covers": cover(system, "node0.nic0", PAIR, off)}
+    result, _ = coupled(Wire(), transfers([MB], to=2), system=system, **told)
+    nic = 1e-6  # of node2, which stays modelled
+    assert result.makespan == pytest.approx(1e-3 - 1e-4 + nic, rel=1e-6)
+
+
+def test_two_devices_that_would_count_the_same_thing_are_refused():
+    system = machine(2)
+    swaps = [
+        Swap(n, Live(Wire(), "a wire"), "exclusive", cover(system, n, more))
+        for n, more in (("node0.nic0", ("node1.nic0",)), ("node1.nic0", ()))
+    ]
+    made = couple(system, {"fabric": Fabric()}, swaps)
+    with pytest.raises(ScenarioError, match="counted twice"):
+        Simulation(made.system, made.backends).run(transfers([MB]), *made.processes)
+
+
+def test_an_op_that_the_device_cannot_do_is_refused_or_left_to_the_model_when_said():
+    build = Builder("read")
+    build.op(Kind.SEND, rank=0, peer=1, bytes=MB, signature="send:read uint8[1000000]")
+    with pytest.raises(DriverFault, match="cannot do 'send:read"):
+        coupled(Wire(), build.graph())
+    result, made = coupled(Wire(), build.graph(), others="model")
+    assert (made.ports[0].others, made.ports[0].answered) == (1, 0)
+    assert result.makespan < 0.2e-3
+
+
+@pytest.mark.parametrize("sharing", SHARING)
+def test_a_run_from_its_journal_gives_the_same_bytes_on_both_engines(sharing, tmp_path):
+    system = machine(2)
+    sizes = [MB, 2 * MB, MB, 3 * MB, MB]
+    told = {"covers": cover(system, "node0.nic0", PAIR), "most": 2}
+    live = Writer("node0.nic0", Live(Noisy(sharing), "a wire"))
+    first, _ = coupled(Noisy(sharing), transfers(sizes), system=system, asked=live, **told)
+    write(tmp_path / "journal.jsonl", live.entries)
+    kept = read(tmp_path / "journal.jsonl")
+    assert kept == live.entries
+    for engine in ("core", "reference"):
+        reader = Reader("node0.nic0", kept, "journal")
+        again = Writer("node0.nic0", reader)
+        result, _ = coupled(
+            Wire(sharing), transfers(sizes), engine, system=system, asked=again, **told
+        )
+        for name in ("ready", "start", "end"):
+            assert getattr(result.columns, name).tobytes() == getattr(first.columns, name).tobytes()
+        write(tmp_path / engine, again.entries)
+        assert (tmp_path / engine).read_bytes() == (tmp_path / "journal.jsonl").read_bytes()
+
+
+def test_a_journal_of_another_run_is_refused(tmp_path):
+    live = Writer("node0.nic0", Live(Wire(), "a wire"))
+    coupled(Wire(), transfers([MB]), asked=live)
+    with pytest.raises(RecordingError, match="differs from the one that was journalled"):
+        coupled(Wire(), transfers([2 * MB]), asked=Reader("node0.nic0", live.entries, "journal"))
+    with pytest.raises(RecordingError, match="one more now"):
+        coupled(Wire(), transfers([MB] * 2), asked=Reader("node0.nic0", live.entries, "journal"))
+    (tmp_path / "cut").write_text('{"foretrace": "journal", "schema": 1}\n{"component"')
+    with pytest.raises(RecordingError, match="is no journal"):
+        read(tmp_path / "cut")
+
+
+def test_a_memory_in_place_of_a_modelled_one_leaves_the_rest_of_the_way():
+    from foretrace.models.memory.memory import Memory
+
+    bus = Link(bandwidth=0.5e9, latency=1e-6)
+    slow = Memory(bandwidth=64e9, latency=1e-6)
+    node = Node(host_link=bus, cxl=slow)
+    system = cluster(1, node)
+    build = Builder("from CXL memory")
+    build.op(Kind.COPY, bytes=MB, signature="copy:c2d uint8[1000000]")
+    swap = Swap("node0.cxl", Live(Wire("solo"), "a memory"), "solo", cover(system, "node0.cxl"))
+    made = couple(system, {"*": Copy()}, [swap])
+    result = Simulation(made.system, made.backends).run(build.graph(), *made.processes)
+    assert made.ports[0].answered == 1
+    assert result.makespan == pytest.approx(1e-6 + 2e-3, rel=1e-3)  # 0.5 GB/s, not the device's 1
+
+
+def test_ops_of_a_gpu_queue_for_an_exclusive_device():
+    system = cluster(1, Node(streams=4))
+    build = Builder("kernels")
+    for _ in range(3):
+        build.op(Kind.COMPUTE, bytes=MB, signature="copy:h2h uint8[1000000]")
+    swap = Swap("node0.gpu0", Live(Wire(), "a device"), "exclusive", cover(system, "node0.gpu0"))
+    made = couple(system, {"node*.gpu*": Copy()}, [swap])
+    result = Simulation(made.system, made.backends).run(build.graph(), *made.processes)
+    assert np.sort(result.columns.end).tolist() == [10**9, 2 * 10**9, 3 * 10**9]
