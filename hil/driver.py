@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from ..sim.errors import DriverFault
 from ..sim.signature import parse
@@ -82,8 +82,8 @@ class Driver:
         Its own timers run on a wall clock, so a simulation cannot hold it still: replay only.
     """
 
-    name: ClassVar[str] = ""
-    ops: ClassVar[tuple[str, ...]] = ()
+    name: str = ""
+    ops: tuple[str, ...] = ()
     clock: str = "wall"
     metric: str = "completion"
     sharing: Sharing = "exclusive"

@@ -9,6 +9,7 @@ from ..sim.errors import DriverFault
 from .driver import DRIVERS, Driver
 
 HOMES = {  # driver: the file in this folder that registers it
+    "host": "host",
     "recorded": "recorded",
 }
 GROUP = "foretrace.drivers"  # entry points: NAME = package.module of a file that registers NAME
