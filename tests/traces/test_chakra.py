@@ -1,0 +1,271 @@
+"""Chakra files give the same graph back; what is broken in them is named."""
+
+import gzip
+import json
+
+import numpy as np
+import pytest
+from foretrace.sim.errors import TraceError
+from foretrace.sim.graph import Builder, Member
+from foretrace.sim.ops import Kind
+from foretrace.traces.chakra import read, write
+from foretrace.traces.chakra.files import load, save
+from foretrace.traces.chakra.messages import NodeType, attribute, attributes, messages
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+AMOUNT = st.sampled_from([float("nan"), 0.0, 1.0, 0.1, 1e12, 3.7e9 + 0.5])
+COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast", "barrier")
+
+
+@st.composite
+def graphs(draw):
+    """Up to 20 ops on up to 4 ranks; what one rank learns of another comes by message."""
+    ranks = draw(st.integers(1, 4))
+    build, on, heard = Builder("any"), {r: [] for r in range(ranks)}, set()
+
+    def some(rank):
+        return draw(st.lists(st.sampled_from(on[rank]), max_size=3)) if on[rank] else []
+
+    on[0].append(build.op(Kind.COMPUTE))
+    for _ in range(draw(st.integers(0, 20))):
+        rank, stream = draw(st.integers(0, ranks - 1)), draw(st.integers(0, 3))
+        what = draw(st.sampled_from([*Kind]))
+        common = {
+            "name": draw(st.sampled_from(["", "mm", "a b/c"])),
+            "duration": draw(st.sampled_from([float("nan"), 0.0, 1e-7, 1.5e-6, 0.1])),
+            "bytes": draw(AMOUNT),
+            "iteration": draw(st.integers(0, 2)),
+            "release": draw(st.sampled_from([0.0, 0.25])),
+        }
+        if what == Kind.COLLECTIVE:
+            group = draw(st.lists(st.integers(0, ranks - 1), min_size=1, unique=True))
+            name = draw(st.sampled_from(COLLECTIVES))
+            members = [Member(r, stream, tuple(some(r))) for r in group]
+            row = build.collective(members, signature=f"collective:{name} fp32[8]", **common)
+            for r in group:
+                on[r].append(row)
+            continue
+        peer = -1
+        if what in (Kind.SEND, Kind.RECV):
+            if ranks == 1:
+                continue
+            peer = draw(st.sampled_from([r for r in range(ranks) if r != rank]))
+        after, common["flop"] = some(rank), draw(AMOUNT)
+        if what == Kind.RECV:
+            sent = build.op(Kind.SEND, rank=peer, peer=rank, after=some(peer), bytes=draw(AMOUNT))
+            on[peer].append(sent)
+            after = [*(op for op in after if op not in heard), sent]
+        row = build.op(what, rank=rank, stream=stream, after=after, peer=peer, **common)
+        on[rank].append(row)
+        if what == Kind.SEND and draw(st.booleans()):
+            on[peer].append(row)  # heard without a receive
+            heard.add(row)
+    build.describe(0, 1, "network")
+    return build.graph(gap_share=0.25)
+
+
+def assert_same(a, b):
+    x, y = a.explicit, b.explicit
+    for column in ("kind", "rank", "stream", "iteration", "flop", "bytes", "duration"):
+        np.testing.assert_array_equal(getattr(x.ops, column), getattr(y.ops, column), column)
+    for name in ("release", "peer"):
+        np.testing.assert_array_equal(getattr(x, name), getattr(y, name), name)
+    for name in ("op", "rank", "stream"):
+        np.testing.assert_array_equal(getattr(x.places, name), getattr(y.places, name), name)
+    np.testing.assert_array_equal(x.successors.indptr, y.successors.indptr)
+    assert [sorted(r) for r in x.successors] == [sorted(r) for r in y.successors]
+    rows = range(len(a))
+    assert [a.label(i) for i in rows] == [b.label(i) for i in rows]
+    assert [a.ops.signature_text(i) for i in rows] == [b.ops.signature_text(i) for i in rows]
+    assert (a.name, a.streams, a.facts) == (b.name, b.streams, b.facts)
+
+
+@settings(max_examples=150)
+@given(graph=graphs(), form=st.sampled_from(["et", "json"]))
+def test_write_then_read_is_the_same_graph(graph, form, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("chakra")
+    write(graph, folder, form=form)
+    assert_same(graph, read(f"{folder}/trace.*.{form}"))
+
+
+def test_gzipped_files_are_read(tmp_path):
+    build = Builder("one")
+    build.op(Kind.COMPUTE, duration=1e-3)
+    (path, _) = write(build.graph(), tmp_path)
+    (tmp_path / "z.0.et.gz").write_bytes(gzip.compress(path.read_bytes()))
+    assert_same(build.graph(), read(tmp_path / "z"))
+
+
+def test_rounded_durations_of_a_stream_keep_their_sum(tmp_path):
+    build = Builder("many")
+    for _ in range(1000):
+        build.op(Kind.COMPUTE, duration=0.3e-6)
+    (path, _) = write(build.graph(), tmp_path)
+    assert sum(node.duration_micros for node in load(path)[1]) == 300
+
+
+def test_collectives_are_written_as_astra_sim_counts_them(tmp_path):
+    build = Builder("pair")
+    members = [Member(0), Member(1)]
+    build.collective(members, bytes=8e6, signature="collective:all-gather fp32[2000000]")
+    build.collective(members, bytes=8e6, signature="collective:all-reduce fp32[2000000]")
+    *paths, groups = write(build.graph(), tmp_path)
+    sizes = [attributes(node)["comm_size"] for node in load(paths[1])[1]]
+    assert sizes == [4_000_000, 8_000_000]
+    assert json.loads(groups.read_text()) == {"1": [0, 1]}
+
+
+def node(number, kind, *, waits=(), micros=0, name="", **said):
+    made = messages().Node(id=number, name=name, type=kind, data_deps=waits, duration_micros=micros)
+    made.attr.extend(attribute(k, v) for k, v in said.items())
+    return made
+
+
+@pytest.fixture
+def foreign(tmp_path):
+    """Write one file a rank, as another program would; the prefix to read."""
+
+    def put(*ranks, version="0.0.4"):
+        for rank, nodes in enumerate(ranks):
+            save(tmp_path / f"x.{rank}.et", messages().GlobalMetadata(version=version), nodes)
+        return tmp_path / "x"
+
+    return put
+
+
+def test_a_trace_of_another_program(foreign):
+    collective = {"comm_type": 2, "comm_size": 1000, "is_cpu_op": False}
+    graph = read(
+        foreign(
+            [
+                node(7, NodeType.COMP, micros=5, name="mm", num_ops=10, tensor_size=4),
+                node(8, NodeType.COMM_COLL, waits=[7], **collective),
+                node(9, NodeType.COMM_SEND, waits=[8], comm_dst=1, comm_tag=3, comm_size=64),
+            ],
+            [
+                node(1, NodeType.COMP, micros=2, is_cpu_op=True),
+                node(2, NodeType.COMM_COLL, **collective),
+                node(3, NodeType.COMM_RECV, waits=[1], comm_src=0, comm_tag=3, comm_size=64),
+                node(4, NodeType.MEM_LOAD, waits=[3], tensor_size=128),
+            ],
+        )
+    )
+    ops = graph.ops
+    assert ops.kind_names == ["compute", "collective", "send", "host", "recv", "copy"]
+    assert ops.bytes.tolist()[:3] == [4.0, 2000.0, 64.0]
+    assert graph.explicit.members[1].tolist() == [0, 1]
+    assert ops.signature_text(1) == "collective:all-gather uint8[2000]"
+    np.testing.assert_array_equal(ops.duration[:2], [5e-6, np.nan])
+    receives = [int(i) for i in np.flatnonzero(graph.explicit.successors.values == 4)]
+    assert graph.explicit.successors.owner[receives].tolist() == [2, 3]
+    assert (graph.streams[1, 1], graph.streams[0, 3]) == ("host", "network")
+
+
+COLL = {"comm_type": 0, "comm_size": 8}
+
+
+def third(number):
+    return node(number, NodeType.COMM_COLL, pg_name="3", **COLL)
+
+
+BROKEN = {
+    "unknown dependency": (
+        [[node(1, NodeType.COMP, waits=[5], name="mm")]],
+        "x.0.et: node 1 (mm) waits for node 5, which is not in the file",
+    ),
+    "same id twice": (
+        [[node(1, NodeType.COMP), node(1, NodeType.COMP)]],
+        "x.0.et: node 1 (unnamed) has the id of another one; ids are unique in a file",
+    ),
+    "no sender": (
+        [[node(1, NodeType.COMM_RECV, comm_src=1, comm_tag=2)], []],
+        "node 1 (unnamed) receives from rank 1 with tag 2, which sends no such message",
+    ),
+    "uneven": (
+        [[third(1)], [], [third(1), third(2)]],
+        "x: rank 0 has 1 collectives of group '3', rank 2 has 2; export all ranks of one run",
+    ),
+    "members disagree": (
+        [[node(1, NodeType.COMM_COLL, **COLL)], [node(1, NodeType.COMM_COLL, comm_type=6)]],
+        "x.1.et: node 1 (unnamed) is no all-reduce, as it is on rank 0; the ranks differ",
+    ),
+    "no type": (
+        [[node(1, NodeType.COMM_COLL, comm_size=8)]],
+        "x.0.et: node 1 (unnamed) has no attribute 'comm_type'; export the trace again",
+    ),
+    "unknown collective": (
+        [[node(1, NodeType.COMM_COLL, comm_type=77)]],
+        "x.0.et: node 1 (unnamed) has comm_type 77, which is unknown",
+    ),
+    "unknown kind": (
+        [[node(1, 9)]],
+        "x.0.et: node 1 (unnamed) is of type 9, which this version does not read",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_what_is_broken_is_named(case, foreign):
+    ranks, message = BROKEN[case]
+    with pytest.raises(TraceError, match=r"x[.:]") as caught:
+        read(foreign(*ranks))
+    assert str(caught.value).endswith(message)
+
+
+def test_an_attribute_that_comes_twice_is_refused(foreign):
+    twice = node(1, NodeType.COMP, num_ops=1)
+    twice.attr.append(attribute("num_ops", 2))
+    with pytest.raises(TraceError, match=r"has attribute 'num_ops' twice; export"):
+        read(foreign([twice]))
+
+
+def test_a_rank_without_a_file_is_refused(foreign, tmp_path):
+    foreign([], [], [])
+    (tmp_path / "x.1.et").unlink()
+    with pytest.raises(TraceError, match=r"x: no file of ranks \[1\]; a Chakra trace wants one of"):
+        read(tmp_path / "x")
+
+
+def test_another_schema_is_refused(foreign):
+    with pytest.raises(TraceError, match=r"Chakra schema 0.0.1, this reads 0.0.4"):
+        read(foreign([], version="0.0.1"))
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda b: b"", r"x.0.et: is empty; export it again"),
+        (lambda b: b[:-3], r"message \d+ cannot be read .* cut short"),
+        (lambda b: b"\x05hello", r"message 0 cannot be read .* no Chakra trace"),
+        (lambda b: gzip.compress(b)[:-9], r"x.0.et: .*; copy or export the file again"),
+        (lambda b: b'{"version": "0.0.4"} {"id": }', r"x.0.et:1: .*; this is no Chakra trace in"),
+        (lambda b: b'{"version": "0.0.4"} {"ido": 1}', r"x.0.et:1: .*ido.*; this is no Chakra"),
+    ],
+)
+def test_damaged_files_are_refused(damage, message, foreign, tmp_path):
+    foreign([node(1, NodeType.COMP, name="a rather long name", micros=3)])
+    path = tmp_path / "x.0.et"
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(TraceError, match=message):
+        read(tmp_path / "x")
+
+
+def test_nothing_of_that_name(tmp_path):
+    with pytest.raises(TraceError, match=r"no file named PREFIX.RANK.et; correct the path"):
+        read(tmp_path / "absent")
+
+
+def test_an_edge_between_ranks_that_is_no_message_is_refused(tmp_path):
+    build = Builder("impossible")
+    first = build.op(Kind.COMPUTE, rank=0)
+    build.op(Kind.COMPUTE, rank=1, after=[first])
+    with pytest.raises(TraceError, match=r"op 1 of rank 1 waits for op 0 of rank 0, and no"):
+        write(build.graph(), tmp_path)
+
+
+def test_a_collective_without_a_name_is_refused(tmp_path):
+    build = Builder("nameless")
+    build.collective([Member(0), Member(1)], bytes=8)
+    with pytest.raises(TraceError, match=r"op 0 is a collective 'unknown'; Chakra has all-reduce"):
+        write(build.graph(), tmp_path)
