@@ -11,6 +11,7 @@ from .driver import DRIVERS, Driver
 HOMES = {  # driver: the file in this folder that registers it
     "host": "host",
     "recorded": "recorded",
+    "torch": "torch_device",
 }
 GROUP = "foretrace.drivers"  # entry points: NAME = package.module of a file that registers NAME
 

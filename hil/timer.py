@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from .sample import COLD, Request
 
-LEAST = 20_000  # ns that one reading should take, so that reading the clock is below 1 %
+LEAST = 100_000  # ns that one reading should take, so that reading the clock is below 1 %
 MOST = 10_000  # repeats within one reading
 READERS: dict[str, Callable[[], int]] = {
     "wall": time.perf_counter_ns,
@@ -24,7 +24,7 @@ def repeats(call: Call, read: Callable[[], int], least: int = LEAST) -> int:
 
     >>> ticks = iter(range(0, 10**9, 1000))
     >>> repeats(lambda: None, lambda: next(ticks))  # a call that seems to take 1000 ns
-    20
+    100
     """
     begin = read()
     call()
