@@ -27,6 +27,8 @@ from .sample import AFTER, WARM, Request
 
 SWEEP = tuple(4**k for k in range(3, 12))  # B: 64 B to 4 MiB, alone, for what does not grow
 MOST = 8  # ops in flight that a concurrent device takes unless it says otherwise
+SHARED = 1e12  # B/s of the component that solo ops share: weights are 1 to 10^6 at 1 MB/s to 1 TB/s
+SLOWEST = 1e6
 QUEUE = 256  # ops that may wait for a device besides
 
 
@@ -123,12 +125,9 @@ class Port:
         if self.lanes is not None:
             return self.lanes.components()
         if self.swap.sharing == "solo":
-            return (Component(self.shared, "lane", rate=self._rate(), unit=self.unit),)
+            rate = SHARED if self.unit == "B" else 1.0
+            return (Component(self.shared, "lane", rate=rate, unit=self.unit),)
         return ()
-
-    def _rate(self) -> float:
-        """Of the shared component: what weights are near 1 at; it cancels out."""
-        return 1e9 if self.unit == "B" else 1.0
 
     def reset(self) -> None:
         """Begin a run."""
@@ -154,11 +153,15 @@ class Port:
     def _split(self, signature: str, bytes: float, spent: Seconds, way: Way) -> Answered:
         """What does not grow with size first, the rest as work that is shared evenly."""
         fixed = min(self._fixed(signature) + max(way.latency, 0.0), spent)
-        rest, work = spent - fixed, bytes if self.unit == "B" else 1.0
-        if rest == 0 or not work > 0:
+        rest = spent - fixed
+        if rest == 0 or (self.unit == "B" and not bytes > 0):
             return Answered(spent)
-        weight = self._rate() * rest / work  # alone it takes `rest` seconds
-        return Answered(fixed, work, {self.shared: weight, **way.usage})
+        if self.unit == "1":
+            return Answered(fixed, rest, {self.shared: 1.0})
+        if bytes < SLOWEST * rest:  # too slow for anything beside it to matter
+            return Answered(fixed, SLOWEST * rest, {self.shared: SHARED / SLOWEST})
+        weight = SHARED * rest / bytes  # alone it takes `rest` seconds
+        return Answered(fixed, bytes, {self.shared: weight, **way.usage})
 
     def _fixed(self, signature: str) -> Seconds:
         """The part of such an op that does not grow with its size: from a sweep, measured once."""

@@ -20,10 +20,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from ..hil.journal import write as write_journal
 from ..reports.page import write_report
 from ..reports.perfetto import write_timeline
 from ..reports.tables import write_ops
 from ..sim.errors import ScenarioError
+from .loop.drive import journal_name
 from .resolve import resolved_yaml
 from .scenario import Scenario
 from .study import Study
@@ -122,6 +124,8 @@ def _fill(folder: Path, study: Study, name: str, started: float, command: str) -
     (folder / "resolved.yaml").write_text(resolved)
     write_json(folder / "summary.json", summary)
     left_out = _tables(folder, study)
+    for variant, entries in study.journals.items():
+        write_journal(folder / journal_name(variant), entries)
     cut = write_timeline(folder / "timeline.pftrace", study.results)
     if cut:
         left_out.append(f"timeline: the last {cut} slices")

@@ -199,6 +199,8 @@ class _Defaults:
         if part.kind == "dma":
             return self.recorded if self._as_recorded() else self.copy
         if part.kind == "gpu":
+            if not hasattr(self.scenario.workload, "recorded_on"):
+                return None  # nothing was recorded; whoever needs it binds it
             if not self._as_recorded():
                 self._refuse()
             return self.recorded

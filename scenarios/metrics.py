@@ -130,3 +130,9 @@ metric("hfu", "", "As mfu, recomputed flop counted.")
 metric("gpu.memory", "B", "Allocated bytes of the fullest GPU.", ("peak",))
 metric("*.utilization", "", "Busy time over wall time (slots), mean rate over capacity (rates).")
 metric("cost_per_million_tokens", "USD", "Training: per million trained tokens.", ())
+metric(
+    "hil.*.error",
+    "",
+    "(predicted - measured) / measured, its size; of a component's ops, or of iteration_time.",
+    (*SPREAD, "bias"),
+)

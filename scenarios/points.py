@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from .scenario import Scenario
 from .unanswered import unanswered
 from .workloads import build
 
+if TYPE_CHECKING:
+    from .loop.coupling import Coupled
+
 log = logging.getLogger(__name__)
 
 
@@ -39,11 +42,14 @@ class Point:
     graph : Graph
         With the durations of the recording.
     simulation : Simulation
+    coupled : Coupled or None
+        The devices that drive it, if any do.
     """
 
     scenario: Scenario
     graph: Graph
     simulation: Simulation
+    coupled: Coupled | None = None
 
     @property
     def name(self) -> str:
@@ -52,9 +58,10 @@ class Point:
 
     @property
     def processes(self) -> tuple[Process, ...]:
-        """What steers the run: components that are down from the start."""
+        """What steers the run: components that are down from the start, and devices."""
         down = failures(self.scenario, self.simulation.system)
-        return (Down(down),) if down else ()
+        devices = self.coupled.coupling.processes if self.coupled else ()
+        return (*((Down(down),) if down else ()), *devices)
 
     def run(self, replica: int | None = None) -> Result:
         """Run once: as recorded, or one seeded draw around typical durations."""

@@ -19,7 +19,8 @@ from ..sim.backend import BACKENDS, Backend
 from ..sim.units import Unit
 from .schema import REQUIRED, Section
 
-HOMES = ("models", "hil")
+HOME = "models"
+ELSEWHERE = ("hil.remembered",)  # drivers of devices are no backends, and are loaded one by one
 
 
 @cache
@@ -30,10 +31,11 @@ def known_backends() -> Mapping[str, type[Backend]]:
     True
     """
     package = __package__.rpartition(".")[0]
-    for home in HOMES:
-        parent = importlib.import_module(f"{package}.{home}")
-        for module in pkgutil.walk_packages(parent.__path__, f"{parent.__name__}."):
-            importlib.import_module(module.name)
+    parent = importlib.import_module(f"{package}.{HOME}")
+    for module in pkgutil.walk_packages(parent.__path__, f"{parent.__name__}."):
+        importlib.import_module(module.name)
+    for name in ELSEWHERE:
+        importlib.import_module(f"{package}.{name}")
     for point in entry_points(group="foretrace.backends"):
         point.load()
     return BACKENDS

@@ -10,12 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from ..hil.journal import Entry
 from ..models.compute.recorded import Recorded
 from ..sim.activity import activity
 from ..sim.bind import bind
 from ..sim.result import Result
 from ..sim.sensitivity import Change, altered, faster
 from ..sim.simulation import Simulation
+from .loop.drive import driven
 from .points import Measured, Point, measured, points
 from .scenario import BASE, Scenario
 from .summary import FEWEST, Summary, Value, checked, values
@@ -23,6 +25,7 @@ from .summary import FEWEST, Summary, Value, checked, values
 log = logging.getLogger(__name__)
 
 HEADLINE = "iteration_time.p50"
+CHECKED = "hil."  # metrics that `hil check` answers
 Progress = Callable[[str], None]
 
 
@@ -33,6 +36,11 @@ class Study:
     scenario: Scenario
     measured: tuple[Measured, ...]
     summary: Summary
+
+    @property
+    def journals(self) -> dict[str, list[Entry]]:
+        """What devices answered, by variant; empty where none drove a run."""
+        return {m.name: m.point.coupled.journal for m in self.measured if m.point.coupled}
 
     @property
     def results(self) -> dict[str, Result]:
@@ -48,10 +56,11 @@ def study(scenario: Scenario, progress: Progress = lambda _: None) -> Study:
     progress : told what is being done, a line each
     """
     made = []
-    for one in points(scenario):
-        ranks = f"{one.graph.ranks} rank{'s' * (one.graph.ranks != 1)}"
-        progress(f"running {one.name}: {len(one.graph):,} ops on {ranks}")
-        made.append(measured(one))
+    with driven(scenario) as drive:
+        for one in points(scenario):
+            ranks = f"{one.graph.ranks} rank{'s' * (one.graph.ranks != 1)}"
+            progress(f"running {one.name}: {len(one.graph):,} ops on {ranks}")
+            made.append(measured(drive(one)))
     told = {m.name: _told(m, made[0], progress) for m in made}
     return Study(scenario, tuple(made), Summary(scenario.name, scenario.question, told,
                  provenance(scenario, made)))  # fmt: skip
@@ -96,6 +105,7 @@ def _expectations(of: Measured, found: Mapping[str, Value]) -> list[dict[str, An
             "met": e.that.name in found and bool(e.that.holds(found[e.that.name].value)),
         }
         for e in of.point.scenario.expect
+        if not e.that.metric.startswith(CHECKED)
     ]
 
 
@@ -108,7 +118,9 @@ def groups(simulation: Simulation) -> dict[str, list[int]]:
 
 
 def what_if_faster(point: Point, factor: float = 1.1) -> list[Change]:
-    """Every kind of component 10 % faster, and free: by running again."""
+    """Every kind of component 10 % faster, and free: by running again, unless devices drive it."""
+    if point.coupled is not None:
+        return []
     return faster(
         point.simulation,
         lambda s: replace(point, simulation=s).run(),
@@ -176,7 +188,7 @@ def _with_model_error(found: dict[str, Value], of: Measured) -> dict[str, Value]
     errors = model_errors(of.point.scenario)
     kinds = _predicted(of.point.simulation)
     errors = {kind: error for kind, error in errors.items() if kind in kinds}
-    if headline is None or not errors:
+    if headline is None or not errors or of.point.coupled is not None:
         return found
     base = of.result.iteration_time  # of the very run that is varied
     low = high = 0.0

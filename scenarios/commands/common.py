@@ -15,6 +15,10 @@ Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Only the answer.")]
 Set = Annotated[
     list[str], typer.Option("--set", metavar="PATH=VALUE", help="Change a setting; repeatable.")
 ]
+Swap = Annotated[
+    list[str],
+    typer.Option("--swap", metavar="COMPONENT=DRIVER:DEVICE", help="Make a component real."),
+]
 Catalogs = Annotated[
     list[Path], typer.Option("--catalog", help="A directory of catalog files of your own.")
 ]

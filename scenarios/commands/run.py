@@ -10,13 +10,14 @@ from typing import Annotated, Any
 import typer
 
 from .app import MISSED, app
-from .common import Catalogs, File, Json, Out, Quiet, Set, print_json, teller
+from .common import Catalogs, File, Json, Out, Quiet, Set, Swap, print_json, teller
 
 
 @app.command()
 def run(
     file: File,
     set: Set = [],  # noqa: B006  typer's form of a repeatable option
+    swap: Swap = [],  # noqa: B006
     out: Out = Path("runs"),
     seed: Annotated[int | None, typer.Option(help="Of every draw.")] = None,
     replicas: Annotated[int | None, typer.Option(help="Seeded runs for the interval.")] = None,
@@ -34,10 +35,11 @@ def run(
     started = time.monotonic()
     from ..folder import existing, load_summary, save
     from ..loader import load
+    from ..loop.drive import live, swap_setting
     from ..study import study
     from .show import answer
 
-    settings = [*set]
+    settings = [*set, *swap_setting(swap), *(["hil.mode=coupled"] if swap else [])]
     settings += [f"run.seed={seed}"] if seed is not None else []
     settings += [f"run.replicas={replicas}"] if replicas is not None else []
     scenario = load(file, set=settings, catalogs=catalog)
@@ -45,7 +47,7 @@ def run(
         scenario = scenario.only(variant)
     for warning in scenario.warnings:
         typer.echo(str(warning), err=True)
-    folder = None if no_cache else existing(out, scenario)
+    folder = None if no_cache or live(scenario) else existing(out, scenario)
     if folder is None:
         done = study(scenario, teller(quiet or json))
         folder = save(done, out, started, " ".join(["foretrace", *sys.argv[1:]]))

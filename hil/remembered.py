@@ -1,0 +1,51 @@
+"""A recording as the backend of a component: answers before the run, no device and no clock."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from ..sim.backend import Backend, Timing, backend
+from ..sim.ops import Ops
+from ..sim.system import System
+from .port import question
+from .recorded import ANSWERS, MEDIAN, Recorded
+from .recording import read
+from .sample import Request
+
+NANOSECOND = 1e-9
+
+
+@backend("recording")
+class Remembered(Backend):
+    """What a device answered earlier, op by op; what it has not seen is refused.
+
+    Parameters
+    ----------
+    file : str
+        A recording of ``foretrace hil``.
+    answer : str
+        ``median``; ``sequence``: samples in the order they were taken; ``draw``: any of them.
+    """
+
+    def __init__(self, *, file: str, answer: str = MEDIAN):
+        if answer not in ANSWERS:
+            raise ValueError(f"answer is {answer!r}; it is one of {', '.join(ANSWERS)}")
+        self.file, self.how = file, answer
+        self.source = f"recording:{Path(file).name}"
+        self._driver: Recorded | None = None
+
+    def open(self, system: System) -> None:
+        """Read the recording, and begin at its first sample."""
+        kept = read(Path(self.file))
+        self.source = f"recorded on {kept.date[:10]}: {kept.driver} {kept.device} on {kept.host}"
+        self._driver = Recorded.of(kept, self.how)
+
+    def timing(self, ops: Ops, now: float = 0.0) -> Timing:
+        """From memory; no two ops are merged."""
+        if self._driver is None:
+            raise ValueError(f"{self.source}: asked before it was opened")
+        requests = [Request(question(ops, i)) for i in range(len(ops))]
+        found = self._driver.timing(requests)
+        return Timing.of(np.array([s.ns[-1] for s in found]) * NANOSECOND)

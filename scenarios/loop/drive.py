@@ -1,0 +1,110 @@
+"""Runs that devices drive: every point of a study with its devices in place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from ...sim.errors import ScenarioError
+from ...sim.place import place
+from ..points import Point
+from ..scenario import BASE, Scenario
+from .coupling import in_place
+from .devices import Device, one_clock, opened, section
+
+Drive = Callable[[Point], Point]
+
+
+def live(scenario: Scenario) -> bool:
+    """Whether devices drive its runs, so that no two need be alike."""
+    hil = section(scenario)
+    return hil is not None and hil.mode == "coupled" and hil.journal is None
+
+
+@contextmanager
+def driven(scenario: Scenario) -> Iterator[Drive]:
+    """What puts the devices of a scenario into its points; nothing where it has none.
+
+    Raises
+    ------
+    HardwareUnavailable
+        A device is not there, and nothing may stand for it.
+    ScenarioError
+        Devices of different clocks.
+    """
+    hil = section(scenario)
+    if hil is None or hil.mode != "coupled":
+        yield lambda point: point
+        return
+    with opened(hil, scenario.run.seed) as devices:
+        one_clock(devices, hil)
+        yield lambda point: with_devices(point, devices, _journal(hil.journal, point.name))
+
+
+def with_devices(point: Point, devices: list[Device], journal: Path | None = None) -> Point:
+    """A point whose simulation asks devices.
+
+    Parameters
+    ----------
+    journal : answers in place of the devices
+    """
+    simulation = point.simulation
+    made = in_place(simulation.system, simulation.backends, devices, journal)
+    graph, ranks = point.graph, point.scenario.placement.ranks
+    if graph.placed:
+        graph = place(graph, made.coupling.system, ranks)
+    changed = replace(simulation, system=made.coupling.system, backends=made.coupling.backends)
+    return replace(point, graph=graph, simulation=changed, coupled=made)
+
+
+def _journal(run: str | None, variant: str) -> Path | None:
+    """The journal of a variant in a run folder."""
+    if run is None:
+        return None
+    path = Path(run)
+    found = path / journal_name(variant) if path.is_dir() else path
+    if not path.is_dir() and variant != BASE:
+        raise ScenarioError(
+            f"hil.journal: {run} is of one run, and '{variant}' is another; give the run folder"
+        )
+    return found
+
+
+def journal_name(variant: str) -> str:
+    """Its file in a run folder.
+
+    >>> journal_name("base")
+    'journal.base.jsonl'
+    """
+    return f"journal.{variant}.jsonl"
+
+
+def swap_setting(texts: list[str]) -> list[str]:
+    """``node0.nic0=verbs:mlx5_0`` and the like, as settings of ``hil``.
+
+    Raises
+    ------
+    ScenarioError
+        Another form.
+
+    Examples
+    --------
+    >>> swap_setting(["node0.nic0=verbs:mlx5_0"])
+    ['hil.swap=[{component: "node0.nic0", driver: verbs, device: "mlx5_0"}]']
+    """
+    entries = []
+    for text in texts:
+        component, equals, driver = text.partition("=")
+        name, _, device = driver.partition(":")
+        if not equals or not component or not name:
+            raise ScenarioError(
+                f"--swap '{text}': names no driver; write it like node0.nic0=verbs:mlx5_0"
+            )
+        at = ""
+        if device:
+            key = "recording" if name == "recorded" else "device"
+            at = f', {key}: "{device}"'
+        entries.append(f'{{component: "{component}", driver: {name}{at}}}')
+    return [f"hil.swap=[{', '.join(entries)}]"] if entries else []

@@ -1,0 +1,59 @@
+"""Ops written out in a scenario as a graph: every line waits for the one before it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..sim.errors import ScenarioError
+from ..sim.graph import Builder, Graph
+from ..sim.ops import Kind
+from ..sim.signature import Operand, Signature
+from .scenario import Scenario
+from .workloads import workload
+
+
+@workload("transfers")
+def build(scenario: Scenario) -> Graph:
+    """A graph of the ops of ``workload.ops``, iteration after iteration.
+
+    Raises
+    ------
+    ScenarioError
+        A send without an end, or to itself.
+    """
+    said: Any = scenario.workload
+    made, last = Builder(scenario.name), ()
+    for iteration in range(said.iterations.warm_up + (said.iterations.measure or 1)):
+        for line in said.ops:
+            last = _line(made, line, iteration, last)
+    return made.graph()
+
+
+def _line(made: Builder, line: Any, iteration: int, before: tuple[int, ...]) -> tuple[int, ...]:
+    """The ops of one line; returns the last of each chain."""
+    ends: list[int] = []
+    for rank in line.from_:
+        if line.op.startswith("send:") and line.to in (None, rank):
+            raise ScenarioError(f"workload.ops: {line.op} from {rank} to {line.to}; name its end")
+        chains: list[tuple[int, ...]] = [before] * line.at_once
+        for k in range(line.count):
+            after = chains[k % line.at_once]
+            chains[k % line.at_once] = (_op(made, line, rank, iteration, after),)
+        ends += [row for chain in chains for row in chain if chain != before]
+    return tuple(ends)
+
+
+def _op(made: Builder, line: Any, rank: int, iteration: int, after: tuple[int, ...]) -> int:
+    kind, _, name = line.op.partition(":")
+    size = int(line.bytes)
+    return made.op(
+        Kind[kind.upper()],
+        rank=rank,
+        peer=line.to if kind == "send" else -1,
+        bytes=size,
+        flop=0.0,
+        iteration=iteration,
+        signature=str(Signature(kind, name, (Operand("uint8", (size,)),))),
+        after=after,
+        name=line.op,
+    )
