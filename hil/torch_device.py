@@ -99,7 +99,7 @@ class Torch(Driver):
         """The device, torch and what it stands on."""
         torch = self.torch
         told = {"torch": torch.__version__, **conditions.machine()}
-        told["allocator"] = os.environ.get("FORETRACE_ALLOCATOR", "glibc")
+        told["allocator"] = os.path.basename(os.environ.get("LD_PRELOAD", "")) or "libc"
         if self.clock == "cpu":
             told["device"] = f"{told.get('cpu', 'cpu')} core{self.core}"
         else:

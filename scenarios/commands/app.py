@@ -25,7 +25,10 @@ import typer
 from ...sim.errors import ForetraceError, HardwareUnavailable, SimulationError
 
 WRONG, UNFINISHED, NO_HARDWARE, MISSED, INTERRUPTED = 2, 3, 4, 5, 130
-COMMANDS = ("validate", "run", "compare", "report", "trace", "catalog", "explain")
+COMMANDS = (
+    *("validate", "run", "compare", "report", "trace", "catalog", "explain"),
+    *("drivers", "hil", "hil_agent", "hil_plan"),
+)
 
 app = typer.Typer(
     name="foretrace",
