@@ -56,14 +56,30 @@ def from_trace(scenario: Scenario) -> Graph:
         The trace cannot be used for what is asked.
     """
     said: Any = scenario.workload
-    trace = open_trace(said.trace, said.format)
-    graph = trace.graph(missing_ranks=said.missing_ranks, serialise=said.serialise)
+    if form_of(said.trace, said.format) == "chakra":
+        trace, graph = None, _chakra(said)
+    else:
+        trace = open_trace(said.trace, said.format)
+        graph = trace.graph(missing_ranks=said.missing_ranks, serialise=said.serialise)
     if said.scale_to is None:
         return graph
     return _resized(trace, graph, scenario)
 
 
-def _resized(trace: Trace, graph: Graph, scenario: Scenario) -> Graph:
+def _chakra(said: Any) -> Graph:
+    """Chakra files say what waits for what, and have a file of every rank."""
+    from ..traces import chakra
+
+    for setting, value in (("missing_ranks", "refuse"), ("serialise", False)):
+        if getattr(said, setting) != value:
+            raise ScenarioError(
+                f"workload.{setting}: a Chakra trace has every rank and its dependencies; leave it "
+                "out"
+            )
+    return chakra.read(said.trace)
+
+
+def _resized(trace: Trace | None, graph: Graph, scenario: Scenario) -> Graph:
     said: Any = scenario.workload
     from ..traces.transform.scale import Layout, scale
 
@@ -76,6 +92,11 @@ def _resized(trace: Trace, graph: Graph, scenario: Scenario) -> Graph:
             f"recorded with tensor {was.tensor} x pipeline {was.pipeline}"
         )
     if was.ranks == 1 and wanted.data > 1:
+        if trace is None:
+            raise ScenarioError(
+                "workload.scale_to: a Chakra trace of one rank does not say which ops make "
+                "gradients; bring a Kineto trace, or one of two ranks"
+            )
         from ..traces.transform.data_parallel import data_parallel
 
         gloo = not any(p.device for p in trace.processes)  # two threads; NCCL has one stream
@@ -123,12 +144,33 @@ def open_trace(name: str, form: str | None = None) -> Trace:
             f"workload.trace: no file fits '{name}'; correct the path, or take a bundled trace: "
             f"{', '.join(bundled_traces())}"
         )
-    found = "native" if (files[0] / MANIFEST).is_file() else "kineto"
+    found = _recognised(files[0])
+    if found == "chakra":
+        raise ScenarioError(
+            f"'{name}' is a Chakra trace: a graph, without recorded events; run it, or bring the "
+            "Kineto trace that it was made from"
+        )
     if form not in (None, found):
         raise ScenarioError(
             f"workload.format: '{name}' is {found}, not {form}; leave the format out"
         )
     return native.read(files[0]) if found == "native" else kineto.read(files)
+
+
+def form_of(name: str, form: str | None = None) -> str:
+    """Which format files have: the one that is said, or what they look like.
+
+    >>> form_of("runs/step.*.et"), form_of("x", "chakra"), form_of("rank*.json.gz")
+    ('chakra', 'chakra', 'kineto')
+    """
+    files = sorted(map(Path, glob(name)))
+    return form or _recognised(files[0] if files else Path(name))
+
+
+def _recognised(file: Path) -> str:
+    if (file / MANIFEST).is_file():
+        return "native"
+    return "chakra" if ".et" in file.suffixes else "kineto"
 
 
 DATA = Path(__file__).parent.parent / "traces" / "data"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -43,11 +44,18 @@ def capture(
 def import_(
     files: Files,
     out: Annotated[Path, typer.Option("--out", help="Folder for the native form.")],
+    anonymise: Annotated[
+        bool, typer.Option("--anonymise", help="Without names, paths and hosts of your own.")
+    ] = False,
 ) -> None:
     """Read Kineto traces and keep them in the native form (parquet)."""
     from ...traces import native
 
     found = _opened(files)
+    if anonymise:
+        from ...traces.anonymise import anonymise as hide
+
+        found = hide(found)
     native.write(found, out)
     typer.echo(f"wrote {out}  {len(found):,} events, ranks {', '.join(map(str, found.ranks))}")
 
@@ -62,6 +70,27 @@ def info(files: Files, json: Json = False) -> None:
         print_json(asdict(told))
     else:
         typer.echo(str(told))
+
+
+class Form(StrEnum):
+    """What can be written."""
+
+    chakra = "chakra"
+    chrome = "chrome"
+
+
+@trace.command()
+def export(
+    source: Annotated[str, typer.Argument(help="A scenario, a trace, or a saved run (chrome).")],
+    form: Annotated[Form, typer.Option("--format", help="What to write.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder for the files.")] = Path("export"),
+) -> None:
+    """Write a workload as Chakra files, or a saved run as Chrome trace JSON."""
+    from ..export import export_chakra, export_chrome
+
+    write = export_chakra if form is Form.chakra else export_chrome
+    for path in write(source, out):
+        typer.echo(f"wrote {path}")
 
 
 def _opened(files: list[str]):  # type: ignore[no-untyped-def]

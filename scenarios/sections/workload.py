@@ -79,7 +79,7 @@ class TraceWorkload(Workload):
     """This kind of workload; implied by ``trace``."""
     trace: str
     """File, glob with one file per rank, or ``foretrace:NAME`` for a bundled one."""
-    format: Literal["native", "kineto"] | None = None
+    format: Literal["native", "kineto", "chakra"] | None = None
     """How the file is written; recognised unless said."""
     recorded_on: Recorded | None = None
     """Where it was recorded."""
