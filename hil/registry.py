@@ -12,6 +12,8 @@ HOMES = {  # driver: the file in this folder that registers it
     "host": "host",
     "recorded": "recorded",
     "torch": "torch_device",
+    "switch": "switch",
+    "verbs": "rdma",
 }
 GROUP = "foretrace.drivers"  # entry points: NAME = package.module of a file that registers NAME
 

@@ -27,7 +27,7 @@ def optional() -> set[str]:
     config = configparser.ConfigParser()
     config.read(ROOT / "setup.cfg")
     names = " ".join(v for k, v in config["options.extras_require"].items() if k != "dev").split()
-    return {re.split(r"[<>=]", name)[0] for name in names} | {"pynvml"}
+    return {re.split(r"[<>=]", name)[0] for name in names} | {"pynvml", "pyverbs"}
 
 
 def load(name: str):

@@ -19,7 +19,7 @@ KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
 def run(command: Sequence[str], *, env: dict[str, str] | None = None, cwd: Path | None = None,
         doing: str = "") -> str:  # fmt: skip
-    """Run one step of the build and return what it printed.
+    r"""Run one step of the build and return what it printed.
 
     Raises
     ------
@@ -29,7 +29,7 @@ def run(command: Sequence[str], *, env: dict[str, str] | None = None, cwd: Path 
     Examples
     --------
     >>> run(["echo", "built"])
-    'built\\n'
+    'built\n'
     """
     try:
         done = subprocess.run(
@@ -42,7 +42,7 @@ def run(command: Sequence[str], *, env: dict[str, str] | None = None, cwd: Path 
     if done.returncode:
         said = (done.stderr or done.stdout).strip().splitlines()[-3:]
         raise HardwareUnavailable(
-            f"lab: {doing or command[0]} failed: {' | '.join(said)}; mend that, and say lab up again"
+            f"lab: {doing or command[0]} failed: {' | '.join(said)}; mend that, then lab up again"
         )
     return done.stdout
 
@@ -56,7 +56,13 @@ def mirror() -> str:
         apt is not here, or has no list of Debian.
     """
     listed = run(
-        ["apt-get", "indextargets", "--format", "$(ORIGIN)|$(LABEL)|$(SITE)", "Created-By: Packages"],
+        [
+            "apt-get",
+            "indextargets",
+            "--format",
+            "$(ORIGIN)|$(LABEL)|$(SITE)",
+            "Created-By: Packages",
+        ],
         doing="asking apt for its mirror",
     )
     for line in listed.splitlines():
@@ -94,18 +100,16 @@ class Packages:
         if not depends:
             self._apt("download", *names, doing=f"fetching {names[0]}", cwd=self._archives)
             return [self._newest(name) for name in names]
-        listed = self._apt("install", "--print-uris", "-y", "--no-install-recommends", *names,
+        (self.folder / "none/partial").mkdir(
+            parents=True, exist_ok=True
+        )  # all is listed as lacking
+        listed = self._apt("install", "--print-uris", "-y", *names,
+                           "-o", f"Dir::Cache::archives={self.folder}/none",
                            doing="working out what the packages need")  # fmt: skip
         files = [line.split()[1] for line in listed.splitlines() if line.startswith("'")]
-        self._apt("install", "--download-only", "-y", "--no-install-recommends", *names,
+        self._apt("install", "--download-only", "-y", *names,
                   doing=f"fetching {len(files)} packages")  # fmt: skip
-        return [found for found in map(self._archives.joinpath, files) if found.exists()] or sorted(
-            self._archives.glob("*.deb")
-        )
-
-    def depends(self, name: str) -> str:
-        """The packages that a package needs, as its record says."""
-        return self._apt("show", name, doing=f"looking up {name}", tool="apt-cache")
+        return [self._archives / name for name in files]
 
     @property
     def _archives(self) -> Path:
@@ -115,9 +119,9 @@ class Packages:
         found = sorted(self._archives.glob(f"{name}_*.deb"), key=lambda f: f.stat().st_mtime)
         return found[-1]
 
-    def _apt(self, *words: str, doing: str, cwd: Path | None = None, tool: str = "apt-get") -> str:
+    def _apt(self, *words: str, doing: str, cwd: Path | None = None) -> str:
         env = {"APT_CONFIG": str(self.folder / "apt.conf"), "LC_ALL": "C"}
-        return run([tool, "-q", *words], env=env, cwd=cwd, doing=doing)
+        return run(["apt-get", "-q", *words], env=env, cwd=cwd, doing=doing)
 
     def _settings(self) -> str:
         f = self.folder

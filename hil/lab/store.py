@@ -14,9 +14,14 @@ UML_KERNEL, ROOT, GUEST_KERNEL, GUEST_INITRD, GUEST_DISK, VERSIONS = (
 
 
 def home() -> Path:
-    """The folder of the lab: ``$FORETRACE_LAB``, else in the user's cache."""
+    """The folder of the lab: ``$FORETRACE_LAB``, else in the user's cache.
+
+    Root's lab lies where an unprivileged user may read it, because that is who runs its kernels.
+    """
     if named := os.environ.get("FORETRACE_LAB"):
         return Path(named)
+    if os.geteuid() == 0:
+        return Path("/var/cache/foretrace/lab")
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(cache) / "foretrace" / "lab"
 

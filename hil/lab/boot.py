@@ -1,0 +1,40 @@
+"""A driver inside a machine of the lab: the machine is the agent's process."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+
+from ..client import Remote
+from ..transport import LIMIT, child
+from .store import versions
+
+EMULATED = {"uml": "User-Mode Linux, virtual time", "qemu": "QEMU, instructions counted"}
+
+
+class Booted(Remote):
+    """A driver in a machine that was started for it; what the machine is made of is provenance."""
+
+    def describe(self) -> dict[str, str]:
+        """Of the driver, and of every package that the machine was built from."""
+        return {**versions(), **super().describe()}
+
+
+def booted(machine: str, driver: str, settings: Mapping[str, str] = {},
+           limit: float = LIMIT) -> Booted:  # fmt: skip
+    """Start a machine, and open its agent.
+
+    Parameters
+    ----------
+    machine : ``uml`` or ``qemu``
+    driver : its name
+    settings : of the machine: ``ends``, ``mtu``
+    limit : s for one question
+
+    Raises
+    ------
+    HardwareUnavailable
+        The lab is not built.
+    """
+    words = [f"{key}={value}" for key, value in settings.items()]
+    return Booted(child([sys.executable, "-P", "-m", __package__, machine, *words]), driver, limit)

@@ -1,0 +1,8 @@
+# Two soft-RoCE devices behind a bridge, then the agent on the serial line until it ends.
+sh /mnt/foretrace/hil/lab/guest/devices.sh >/dev/console 2>&1
+for port in /sys/class/virtio-ports/*/name; do
+  [ "$(cat "$port" 2>/dev/null)" = foretrace ] && line=/dev/$(basename "$(dirname "$port")")
+done
+if [ -z "$line" ]; then line=/dev/ttyS0; fi
+[ "$line" = /dev/ttyS0 ] && stty raw -echo </dev/ttyS0
+python3 -m foretrace.hil.agent --stdio <"$line" >"$line" 2>/dev/console

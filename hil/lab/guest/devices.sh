@@ -1,0 +1,30 @@
+# LAB_ends soft-RoCE devices rxe1..rxeN, each on a veth whose other end is a port of a bridge in a namespace of its own ("switch").
+#
+#   rxe1 on nic1 (10.7.0.1) -- port1 [bridge in namespace switch] port2 -- nic2 (10.7.0.2) on rxe2
+#
+# Up to Linux 6.12 soft-RoCE receives in the initial namespace only, so the NICs stay there and routing rules send what goes
+# from one to another over the wire instead of through the loopback.  Neighbours are fixed: no address is looked up in a sample.
+set -e
+for module in veth bridge crc32_generic rdma_rxe ib_uverbs rdma_ucm sch_netem sch_tbf; do modprobe -q $module 2>/dev/null || true; done
+ends=${LAB_ends:-2} mtu=${LAB_mtu:-4200}
+mac() { printf '02:00:00:00:00:%02x' "$1"; }
+ip netns add switch
+ip -n switch link add bridge mtu $mtu type bridge ageing_time 1000000
+ip -n switch link set bridge up
+echo 0 >/proc/sys/net/ipv4/conf/all/rp_filter
+ip rule add pref 200 lookup local; ip rule del pref 0
+for i in $(seq $ends); do
+  ip link add nic$i mtu $mtu address $(mac $i) type veth peer name port$i mtu $mtu netns switch
+  for set in accept_local=1 rp_filter=0 arp_filter=0 arp_ignore=1 arp_announce=2; do
+    echo ${set#*=} >/proc/sys/net/ipv4/conf/nic$i/${set%=*}
+  done
+  ip -n switch link set port$i master bridge; ip -n switch link set port$i up
+  ip addr add 10.7.0.$i/32 dev nic$i; ip link set nic$i up
+  ip route add 10.7.0.0/24 dev nic$i src 10.7.0.$i table $((100 + i))
+  ip rule add pref $((100 + i)) iif lo from 10.7.0.$i lookup $((100 + i))
+done
+for i in $(seq $ends); do for j in $(seq $ends); do
+  [ $i = $j ] || ip neigh replace 10.7.0.$j lladdr $(mac $j) dev nic$i nud permanent
+done; done
+for i in $(seq $ends); do bridge -n switch fdb replace $(mac $i) dev port$i master static; rdma link add rxe$i type rxe netdev nic$i; done
+until [ "$(bridge -n switch link show | grep -c "state forwarding")" = $ends ]; do sleep 0.1; done

@@ -1,0 +1,67 @@
+"""Starting a machine of the lab: unprivileged, mortal, its serial line on our stdin and stdout."""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+NOBODY = 65534
+SOURCE, SINK = 3, 4
+"""File descriptors of the serial line in the machine's process."""
+FREE = 64
+MORTAL = 1  # PR_SET_PDEATHSIG, prctl(2)
+
+
+def serve(command: Sequence[str]) -> int:
+    """Run a machine until it ends; returns its exit code.
+
+    Parameters
+    ----------
+    command : the emulator and its arguments; ``{home}`` in them is a scratch folder
+    """
+    scratch = Path(tempfile.mkdtemp(prefix="foretrace-lab-"))
+    if os.geteuid() == 0:
+        os.chown(scratch, NOBODY, NOBODY)
+    try:
+        child = os.fork()
+        if child == 0:
+            _become([word.replace("{home}", str(scratch)) for word in command], scratch)
+        for end in (0, 1):
+            os.close(end)
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _become(command: list[str], scratch: Path) -> NoReturn:
+    """Turn this process into the emulator."""
+    try:
+        _wire()
+        if os.geteuid() == 0:
+            os.setgroups([])
+            os.setgid(NOBODY)
+            os.setuid(NOBODY)
+        ctypes.CDLL(None).prctl(MORTAL, signal.SIGKILL, 0, 0, 0)
+        os.chdir(scratch)
+        os.execve(command[0], command, {"HOME": str(scratch), "PATH": os.defpath})
+    except OSError as error:
+        sys.stderr.write(f"error lab: {command[0]}: {error.strerror}; say foretrace lab up\n")
+    os._exit(127)
+
+
+def _wire() -> None:
+    """Our stdin and stdout become 3 and 4; what the emulator says goes to stderr."""
+    ends = [fcntl.fcntl(fd, fcntl.F_DUPFD, FREE) for fd in (0, 1)]
+    for fd, to in zip(ends, (SOURCE, SINK), strict=True):
+        os.dup2(fd, to)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(2, 1)
+    os.closerange(SINK + 1, 1024)

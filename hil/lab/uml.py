@@ -1,0 +1,45 @@
+"""User-Mode Linux: Linux as a process, in virtual time.
+
+With ``time-travel=inf-cpu`` the processor costs nothing and an idle kernel jumps to its next
+timer, so what is measured is wire, queue and protocol; the host's load changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .stage import share
+from .store import ROOT, UML_KERNEL, part
+
+MEMORY = "1G"
+
+
+def command(settings: Mapping[str, str], run: str = "agent", virtual: bool = True) -> list[str]:
+    """How to start it.
+
+    Parameters
+    ----------
+    settings : ``lab.*`` words of its command line: ``ends``, ``mtu``
+    run : the script of ``guest/`` that it runs
+    virtual : in virtual time
+    """
+    words = [f"lab.{key}={value}" for key, value in settings.items()]
+    return [
+        str(part(UML_KERNEL)),
+        f"mem={MEMORY}",
+        "umid=lab",
+        "uml_dir={home}",
+        "rootfstype=hostfs",
+        f"rootflags={part(ROOT)}",
+        "ro",
+        "quiet",
+        "init=/usr/sbin/lab-start",
+        "con=null",
+        "con0=null,fd:1",
+        "ssl=null",
+        "ssl0=fd:3,fd:4",
+        *(["time-travel=inf-cpu"] if virtual else []),
+        f"lab.share={share()}",
+        f"lab.run={run}",
+        *words,
+    ]

@@ -1,0 +1,201 @@
+"""The driver ``switch``: a bridge of Linux, its ports' rate, delay and loss, its counters.
+
+A switch alone has no time: what can be timed is an op of an endpoint that crosses it.  So this
+driver is opened with ``ends``, and each sample tells what the ports counted meanwhile.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..sim.errors import DriverFault
+from ..sim.signature import parse
+from . import clock, netns, rdma
+from .driver import Driver, Missing, Ready, Spec, checked, driver
+from .sample import Request, Sample
+from .sockets import Sockets
+
+if TYPE_CHECKING:
+    from ..sim.system import System
+
+VERBS, SOCKETS = "verbs", "sockets"
+LAB = "switch"  # the namespace in which a machine of the lab has its bridge
+SETTINGS = {"ends": "", "hosts": 2, "rate": "", "delay_us": 0.0, "loss": 0.0, "queue": "netem",
+            "limit": 10000, "mtu": 1500}  # fmt: skip
+ALONE = ("a switch does not answer for time alone: an op is timed where it begins and ends; "
+         "open it with ends: verbs or ends: sockets")  # fmt: skip
+
+
+def words(told: Mapping[str, Any]) -> list[str]:
+    """The queue of a port, as tc says it.
+
+    >>> words({**SETTINGS, "rate": "10gbit", "delay_us": 1.0})
+    ['netem', 'delay', '1us', 'rate', '10gbit', 'limit', '10000']
+    >>> words({**SETTINGS, "queue": "tbf", "rate": "1gbit"})
+    ['tbf', 'rate', '1gbit', 'burst', '9k', 'limit', '45000000']
+    """
+    if told["queue"] == "tbf":
+        limit = str(int(told["limit"]) * 4500)
+        return ["tbf", "rate", told["rate"], "burst", "9k", "limit", limit]
+    found = ["netem"]
+    found += ["delay", f"{told['delay_us']:g}us"] if told["delay_us"] else []
+    found += ["loss", f"{told['loss']:g}%"] if told["loss"] else []
+    found += ["rate", told["rate"]] if told["rate"] else []
+    return [*found, "limit", str(told["limit"])] if len(found) > 1 else []
+
+
+class Socketed(Driver):
+    """Endpoints of a switch that are sockets, in namespaces that it makes."""
+
+    ops = ("send:stream", "send:datagram")
+
+    def __init__(self, hosts: int, mtu: int):
+        self.clock = clock.here()
+        self.star = netns.Star(hosts, f"ft{os.getpid()}", mtu)
+        self.star.build()
+        self.sockets = Sockets(self.star)
+
+    def timing(self, requests: Sequence[Request]) -> list[Sample]:
+        """Each op alone: a stream until it has arrived, a datagram as half of there and back."""
+        how: dict[str, tuple[str, Callable[[int], float]]] = {
+            "stream": ("completion", lambda size: self.sockets.stream([size])[0]),
+            "datagram": ("half_rtt", self.sockets.half_rtt),
+        }
+        found = []
+        for request in requests:
+            name, size = _told(request)
+            metric, once = how[name]
+            once(size)
+            ns = np.array([once(size) for _ in range(request.n)], np.float64)
+            found.append(Sample(request.signature, ns, self.clock, metric, request.key[1]))
+        return found
+
+    def together(self, requests: Sequence[Request]) -> list[Sample]:
+        """Streams into host 1, all at once."""
+        rounds = min(r.n for r in requests)
+        told = [_told(r) for r in requests]
+        if {name for name, _ in told} != {"stream"}:
+            raise DriverFault("unsupported", "only streams are sent at once")
+        sizes = [size for _, size in told]
+        ns = np.array([self.sockets.stream(sizes) for _ in range(rounds + 1)], np.float64)[1:]
+        return [Sample(r.signature, ns[:, i], self.clock, "completion", r.key[1])
+                for i, r in enumerate(requests)]  # fmt: skip
+
+    def close(self) -> None:
+        """Close sockets, remove namespaces."""
+        self.sockets.close()
+        self.star.clear()
+
+
+def _told(request: Request) -> tuple[str, int]:
+    parts = parse(request.signature)
+    return parts.name, int(sum(o.bytes for o in parts.operands))
+
+
+@driver("switch")
+class Switch(Driver):
+    """Times ops of endpoints across a bridge whose ports are given rate, delay and loss.
+
+    Settings: ``ends`` (``verbs``: the soft-RoCE devices on the lab's bridge; ``sockets``: TCP and
+    UDP between ``hosts`` namespaces on a bridge of its own), ``rate`` (as tc writes it),
+    ``delay_us`` of a port, ``loss`` (percent), ``queue`` (``netem`` or ``tbf``), ``limit``
+    (packets); with ``ends: verbs`` the settings of ``verbs`` too.
+    """
+
+    ops = (*Socketed.ops, *(op for op in rdma.Verbs.ops if op.startswith("send:")))
+    sharing = "concurrent"
+
+    def __init__(self) -> None:
+        self.clock = clock.here()
+        self.realtime = self.clock == clock.WALL
+        self.ends: Driver | None = None
+        self.where, self.queue = "", [""]
+        self.ports: tuple[str, ...] = ()
+
+    def probe(self) -> Ready | Missing:
+        """Build a bridge between two namespaces, send a datagram across, remove it."""
+        try:
+            self.open({"ends": SOCKETS})
+            sample = self.timing([Request("send:datagram uint8[64]")])[0]
+        except DriverFault as fault:
+            return netns.lacking(fault)
+        except OSError as error:
+            return Missing("broken", f"a datagram across a bridge: {error}", netns.CURES["broken"])
+        finally:
+            self.close()
+        return Ready(
+            ("bridge",), {"datagram_64B_us": f"{sample.median / 1e3:.1f}", "clock": self.clock}
+        )
+
+    def open(self, spec: Spec) -> None:
+        """Shape the ports, and open the endpoints."""
+        ends = spec.get("ends", "")
+        told = checked(spec, {**SETTINGS, **(rdma.SETTINGS if ends == VERBS else {})})
+        if ends == VERBS:
+            self.ends = self._verbs({k: told[k] for k in rdma.SETTINGS})
+        elif ends == SOCKETS:
+            self.ends = socketed = Socketed(told["hosts"], told["mtu"])
+            self.where, self.ports = socketed.star.switch, socketed.star.ports
+        elif ends:
+            raise DriverFault("unsupported", f"ends {ends!r}; one of {VERBS}, {SOCKETS}")
+        self.metric = self.ends.metric if self.ends else self.metric
+        self.queue = words(told)
+        if self.where:
+            netns.shape(self.where, self.ports, self.queue)
+
+    def describe(self) -> dict[str, str]:
+        """The ports' queue, and the endpoints."""
+        told = self.ends.describe() if self.ends else {}
+        return {**told, "device": "bridge", "ports": " ".join(self.ports),
+                "queue": " ".join(self.queue), "kernel": os.uname().release}  # fmt: skip
+
+    def timing(self, requests: Sequence[Request]) -> list[Sample]:
+        """Each op alone, with what the ports counted."""
+        return [self._counted([request], self._opened().timing)[0] for request in requests]
+
+    def together(self, requests: Sequence[Request]) -> list[Sample]:
+        """All ops at once, with what the ports counted."""
+        return self._counted(requests, self._opened().together)
+
+    def close(self) -> None:
+        """Ports as they were, endpoints closed."""
+        ends, self.ends = self.ends, None
+        if self.where == LAB:
+            netns.shape(LAB, self.ports, [])
+        if ends is not None:
+            ends.close()
+        self.where = ""
+
+    @classmethod
+    def covers(cls, spec: Spec, system: System) -> tuple[str, ...]:
+        """Endpoints time across all of the network: NICs and links too."""
+        return rdma.Verbs.covers(spec, system)
+
+    def _verbs(self, told: Mapping[str, Any]) -> Driver:
+        if not netns.exists(LAB):
+            raise DriverFault("missing", f"no namespace {LAB!r} that joins RDMA devices; "
+                              "run it in the lab: foretrace lab up")  # fmt: skip
+        rows = json.loads(netns.call("ip", "-n", LAB, "-j", "link", "show", "type", "veth"))
+        self.where, self.ports = LAB, tuple(sorted(str(row["ifname"]) for row in rows))
+        ends = rdma.Verbs()
+        ends.open(told)
+        return ends
+
+    def _opened(self) -> Driver:
+        if self.ends is None:
+            raise DriverFault("unsupported", ALONE)
+        return self.ends
+
+    def _counted(
+        self, requests: Sequence[Request], ask: Callable[[Sequence[Request]], list[Sample]]
+    ) -> list[Sample]:
+        before = netns.counters(self.where, self.ports)
+        found = ask(requests)
+        ports = netns.passed(before, netns.counters(self.where, self.ports))
+        return [replace(s, facts={**s.facts, **ports}) for s in found]
