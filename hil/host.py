@@ -146,9 +146,9 @@ class Host(Driver):
         call, per = self._call(request.signature)
         preceding = [self._call(s)[0] for s in request.preceding]
         call()
-        ns, inner = timed(call, request, self.clock, restorer(request, self._flush, preceding))
+        ns, facts = timed(call, request, self.clock, restorer(request, self._flush, preceding))
         self.calls.clear()
-        facts = {"inner": inner * per}
+        facts["inner"] *= per
         return Sample(
             request.signature, ns / per, self.clock, self.metric, request.key[1], facts=facts
         )

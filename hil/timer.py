@@ -32,13 +32,25 @@ def repeats(call: Call, read: Callable[[], int], least: int = LEAST) -> int:
     return 1 if took >= least else min(MOST, max(1, round(least / max(took, least / MOST))))
 
 
+def cost(read: Callable[[], int], n: int = 1001) -> float:
+    """What one reading of the clock takes, ns: the median of many, taken now.
+
+    >>> ticks = iter(range(0, 10**9, 40))
+    >>> cost(lambda: next(ticks))
+    40.0
+    """
+    stamps = [read() for _ in range(n)]
+    return float(np.median(np.diff(stamps)))
+
+
 def timed(
     call: Call, request: Request, clock: str, restore: Call | None = None
-) -> tuple[NDArray[np.float64], int]:
-    """Nanoseconds of each repeat, and how many calls one reading holds.
+) -> tuple[NDArray[np.float64], dict[str, float]]:
+    """Nanoseconds of each repeat without what reading the clock takes; and what was done for it.
 
     A warm op is repeated within a reading where it is short; one that needs its context restored
-    is not, since only the first would have it.
+    is not, since only the first would have it.  Facts: ``inner`` calls in one reading, and
+    ``clock_ns`` that were taken off each reading.
 
     Parameters
     ----------
@@ -48,26 +60,25 @@ def timed(
     restore : brings the context about, outside of what is timed; None for a warm op
     """
     read = READERS[clock]
-    if restore is None:
-        inner = repeats(call, read)
-        return _readings(call, read, request.n, inner), inner
-    ns = np.empty(request.n)
-    for i in range(request.n):
-        restore()
-        begin = read()
-        call()
-        ns[i] = read() - begin
-    return ns, 1
+    own = cost(read)
+    inner = repeats(call, read) if restore is None else 1
+    ns = _readings(call, read, request.n, inner, restore)
+    return np.maximum(ns - own, 1.0) / inner, {"inner": inner, "clock_ns": own}
 
 
-def _readings(call: Call, read: Callable[[], int], n: int, inner: int) -> NDArray[np.float64]:
+def _readings(
+    call: Call, read: Callable[[], int], n: int, inner: int, restore: Call | None
+) -> NDArray[np.float64]:
+    """What the clock moved by around ``inner`` calls."""
     ns = np.empty(n)
     turns = range(inner)
     for i in range(n):
+        if restore is not None:
+            restore()
         begin = read()
         for _ in turns:
             call()
-        ns[i] = (read() - begin) / inner
+        ns[i] = read() - begin
     return ns
 
 

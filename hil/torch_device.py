@@ -133,17 +133,17 @@ class Torch(Driver):
         call = self._call(request.signature)
         restore = restorer(request, self._flush, [self._call(s) for s in request.preceding])
         call()
-        ns, facts = self._on_cpu(call, request, restore) if self.clock == "cpu" else (
-            self._by_events(call, request, restore), {})  # fmt: skip
+        ns, facts = self._timed(call, request, restore)
         if self.settings["memory"]:
             facts["memory_peak"] = self._peak(request.signature)
         return Sample(request.signature, ns, self.clock, self.metric, request.key[1], facts=facts)
 
-    def _on_cpu(
+    def _timed(
         self, call: Call, request: Request, restore: Call | None
     ) -> tuple[NDArray[np.float64], dict[str, float]]:
-        ns, inner = timed(call, request, "cpu", restore)
-        return ns, {"inner": inner}
+        if self.clock == "cpu":
+            return timed(call, request, "cpu", restore)
+        return self._by_events(call, request, restore), {}
 
     def _by_events(self, call: Call, request: Request, restore: Call | None) -> NDArray[np.float64]:
         """From a pair of events around each repeat; read once all are over."""

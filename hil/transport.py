@@ -41,7 +41,7 @@ class Channel:
         heard: Path | None = None,
     ):
         self.source, self.sink, self.child, self.heard = source, sink, child, heard
-        self.broken = False
+        self.broken = self.closed = False
 
     def ask(self, message: Mapping[str, object], limit: float) -> tuple[Message, list[Vector]]:
         """Send one frame and wait for its answer.
@@ -61,7 +61,7 @@ class Channel:
 
     def close(self) -> None:
         """End the agent: its input ends, and so does it; killed where it does not."""
-        self.broken = True
+        self.broken = self.closed = True
         for descriptor in {self.source, self.sink}:
             os.close(descriptor)
         if self.child is not None:

@@ -27,7 +27,7 @@ from ...sim.errors import ForetraceError, HardwareUnavailable, SimulationError
 WRONG, UNFINISHED, NO_HARDWARE, MISSED, INTERRUPTED = 2, 3, 4, 5, 130
 COMMANDS = (
     *("validate", "run", "compare", "report", "trace", "catalog", "explain"),
-    *("drivers", "hil", "hil_agent", "hil_plan"),
+    *("drivers", "hil"),
 )
 
 app = typer.Typer(

@@ -1,0 +1,130 @@
+"""Where agents are: the user's list and nothing else; sockets that only this user may use."""
+
+import os
+import stat
+import subprocess
+import sys
+import time
+
+import pytest
+from foretrace.hil.address import Address, addresses, connect
+from foretrace.hil.client import Remote
+from foretrace.hil.sample import Request
+from foretrace.hil.serving import secret
+from foretrace.hil.transport import unix
+from foretrace.sim.errors import DriverFault, ScenarioError
+
+TOKEN = "0123456789abcdef0123"
+
+
+@pytest.fixture
+def listed(tmp_path, monkeypatch):
+    """Writes the user's list."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    (tmp_path / "foretrace").mkdir()
+
+    def write(text):
+        (tmp_path / "foretrace" / "agents.yaml").write_text(text)
+
+    return write
+
+
+def test_agents_come_from_the_users_list(listed):
+    listed(
+        "agents: {box: {python: /usr/bin/python3, environment: {N: 1}}, far: {ssh: a@b, agent: c}}"
+    )
+    found = addresses()
+    assert found["box"].environment == {"N": "1"}
+    assert found["far"].command()[-2:] == ["a@b", "python3 c --stdio"]
+    with pytest.raises(DriverFault, match="no agent named 'bx'; did you mean 'box'"):
+        connect("host", "bx")
+
+
+def test_without_a_list_an_agent_is_missing_and_the_place_of_the_list_is_told(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    with pytest.raises(DriverFault, match=r"no agent named 'box'; write it into .*agents\.yaml"):
+        connect("host", "box")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("agents: [a]", "write 'agents:' and a mapping"),
+        ("agent: {}", "write 'agents:' and a mapping"),
+        ("agents: {a: {shell: rm}}", "agent a takes ssh, python"),
+        ("agents: {a: {load: x}}", "'load' is a list"),
+        ("agents: {a: {socket: s}}", "'socket' and 'token_file' go together"),
+        ("agents: {a: {ssh: b}}", "'ssh' and 'agent' go together"),
+        ("agents: {a: {ssh: -oProxyCommand=x, agent: c}}", "write user@host"),
+        ("agents: {a: {ssh: 'b; rm -r x', agent: c}}", "write user@host"),
+        ("agents: {a: [", "is no YAML"),
+    ],
+)
+def test_a_list_that_is_wrong_says_where(listed, text, said):
+    listed(text)
+    with pytest.raises(ScenarioError, match=said):
+        addresses()
+
+
+def test_what_ssh_hands_to_a_shell_is_quoted():
+    far = Address("far", ssh="me@box", agent="a b; reboot", environment={"X": "$(id)"})
+    assert far.command()[:5] == ["ssh", "-T", "-o", "BatchMode=yes", "--"]
+    assert far.command()[-1] == "env 'X=$(id)' python3 'a b; reboot' --stdio"
+
+
+def test_a_token_that_others_may_read_is_refused(tmp_path):
+    path = tmp_path / "token"
+    with pytest.raises(DriverFault, match=r"denied: .*No such file"):
+        secret(path)
+    path.write_text(TOKEN)
+    path.chmod(0o644)
+    with pytest.raises(DriverFault, match="others may read it; chmod 600"):
+        secret(path)
+    path.chmod(0o600)
+    assert secret(path) == TOKEN
+    path.write_text("short")
+    with pytest.raises(DriverFault, match="at least 16 characters"):
+        secret(path)
+
+
+@pytest.fixture
+def listening(tmp_path):
+    """An agent on a Unix socket, and the file of its token."""
+    socket, token = tmp_path / "s", tmp_path / "token"
+    token.write_text(TOKEN)
+    token.chmod(0o600)
+    command = [sys.executable, "-P", "-m", "foretrace.hil.agent", "--listen", str(socket)]
+    agent = subprocess.Popen([*command, "--token-file", str(token)])
+    for _ in range(600):
+        if socket.exists():
+            break
+        time.sleep(0.05)
+    yield socket, token
+    agent.terminate()
+    agent.wait()
+
+
+def test_a_socket_serves_this_user_and_this_token_only(listening):
+    socket, token = listening
+    assert stat.S_IMODE(socket.stat().st_mode) == 0o600
+    for _ in range(2):  # one client after the other
+        remote = Remote(Address("s", socket=str(socket), token_file=str(token)).open(), "host")
+        remote.open({})
+        assert remote.timing([Request("host:chase uint8[4096]", 2)])[0].ns.min() > 0
+        remote.close()
+    with pytest.raises(DriverFault, match=r"^denied: the token is another one"):
+        Remote(unix(socket, "x" * 20), "host")
+
+
+def test_nobody_listens_on_a_socket_that_is_not_there(tmp_path):
+    with pytest.raises(DriverFault, match=r"missing: .*No such file.*hil agent --listen"):
+        unix(tmp_path / "none", TOKEN)
+
+
+def test_a_socket_of_another_user_is_not_used(listening, monkeypatch):
+    socket, _ = listening
+    monkeypatch.setattr(os, "getuid", lambda: 12345)
+    with pytest.raises(DriverFault, match=r"missing: .*s: "):
+        unix(socket, TOKEN)

@@ -1,0 +1,239 @@
+"""Agents: what works, and every way in which a driver or its agent can fail."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from foretrace.hil import protocol
+from foretrace.hil.address import Address
+from foretrace.hil.client import Remote
+from foretrace.hil.driver import Missing, Ready
+from foretrace.hil.sample import Request
+from foretrace.hil.transport import Channel, child
+from foretrace.sim.errors import DriverFault, HardwareUnavailable, RecordingError
+
+ODD = str(Path(__file__).with_name("odd_driver.py"))
+IDLE = Request("host:idle", 3)
+
+
+@pytest.fixture
+def odd():
+    """Opens the odd driver in an agent; ends every agent that a test leaves."""
+    made = []
+
+    def start(limit=30.0, environment=(), **spec):
+        remote = Remote(Address(load=(ODD,), environment=dict(environment)).open(), "odd", limit)
+        made.append(remote)
+        if spec.pop("open", True):
+            remote.open(spec)
+        return remote
+
+    yield start
+    for remote in made:
+        if not remote.channel.closed:
+            remote.close()
+
+
+def test_an_op_is_timed_in_another_process(odd):
+    (sample,) = odd().timing([IDLE])
+    assert sample.ns.round(1).tolist() == [100.0, 100.1, 100.2]
+    assert (sample.clock, sample.metric, sample.context) == ("wall", "completion", "warm")
+
+
+def test_probe_describe_and_traits_cross_the_border(odd):
+    remote = odd()
+    assert remote.probe() == Ready(("odd0",))
+    assert remote.describe()["device"] == "odd0"
+    assert remote.describe()["python"].startswith("3.")
+    assert (remote.clock, remote.ops) == ("wall", ("host:idle", "host:other"))
+
+
+@pytest.mark.parametrize("kind", ["missing", "denied", "unsupported", "broken"])
+def test_a_device_that_cannot_be_used_says_why_and_what_to_do(odd, kind):
+    state = odd(environment={"ODD_PROBE": kind}, open=False).probe()
+    assert state == Missing(kind, "no such device", "plug one in")
+    assert str(state.fault()) == f"{kind}: no such device; plug one in"
+
+
+@pytest.mark.parametrize("kind", ["busy", "denied"])
+def test_a_device_that_is_taken_or_forbidden_cannot_be_opened(odd, kind):
+    with pytest.raises(DriverFault, match=rf"^{kind}: odd0: not for you; ask its owner$"):
+        odd(fault=kind)
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind", "text"),
+    [
+        ("nan", "not-a-number", "host:idle took nan ns"),
+        ("infinite", "not-a-number", "host:idle took inf ns"),
+        ("negative", "negative", "host:idle took -1 ns; no time runs backwards"),
+        ("absurd", "absurd", "longer than an hour"),
+        ("stood", "absurd", "the clock did not move"),
+        ("unrequested", "unrequested", "asked for .'host:idle', 'warm'., answered .'host:other'"),
+        ("too-many", "unrequested", "2 answers to 1 questions"),
+        ("too-long", "unrequested", "4 repeats of host:idle, asked for 3"),
+        ("too-short", "unrequested", "2 repeats of host:idle, asked for 3"),
+        ("clock", "clock", "answered by clock 'device', declared 'wall'"),
+        ("raise", "broken", "RuntimeError: the library is unhappy"),
+    ],
+)
+def test_an_answer_that_cannot_be_true_is_refused(odd, fault, kind, text):
+    remote = odd(fault=fault)
+    with pytest.raises(DriverFault, match=rf"^{kind}: .*{text}"):
+        remote.timing([IDLE])
+
+
+def test_after_a_refused_answer_the_agent_still_works(odd):
+    remote = odd(fault="nan", after=0)
+    with pytest.raises(DriverFault):
+        remote.timing([IDLE])
+    assert remote.describe()["device"] == "odd0"
+
+
+def test_repeats_that_are_missing_for_a_stated_reason_are_kept(odd):
+    (sample,) = odd(fault="partial").timing([IDLE])
+    assert len(sample.ns) == 2
+    assert sample.facts["partial"] == "the device was taken away"
+
+
+def test_an_agent_that_dies_is_named_with_its_code(odd):
+    remote = odd(fault="died")
+    with pytest.raises(DriverFault, match=r"^died: the agent ended \(code 7\)"):
+        remote.timing([IDLE])
+    with pytest.raises(DriverFault, match=r"^died: this agent is gone"):
+        remote.timing([IDLE])
+
+
+def test_an_agent_that_hangs_is_ended_at_the_time_limit(odd):
+    remote = odd(fault="hung")
+    remote.limit = 0.5
+    with pytest.raises(DriverFault, match=r"^hung: no answer within 0\.5 s"):
+        remote.timing([IDLE])
+    assert remote.channel.child.poll() is not None
+
+
+def test_an_op_that_is_not_on_the_list_is_refused_by_the_agent(odd):
+    remote = odd()
+    with pytest.raises(DriverFault, match=r"^unsupported: odd does not do 'host:__class__'"):
+        remote.timing([Request("host:__class__")])
+    with pytest.raises(DriverFault, match=r"^unsupported: odd does not do 'host:exec'"):
+        remote.timing([Request("host:idle", 1, "after", ("host:exec",))])
+
+
+def test_an_unknown_setting_is_refused(odd):
+    with pytest.raises(DriverFault, match="no setting 'falt'; it takes: fault, after"):
+        odd(falt="nan")
+
+
+def test_a_driver_that_nobody_knows_is_missing(odd):
+    remote = Remote(Address().open(), "nosuch")
+    with pytest.raises(DriverFault, match=r"^missing: no driver 'nosuch'; there are: host, "):
+        remote.probe()
+    remote.close()
+
+
+def test_an_agent_serves_only_what_it_is_allowed():
+    command = [*Address().command(), "--allow", "host"]
+    remote = Remote(child(command), "recorded")
+    assert remote.hello["drivers"] == ["host"]
+    with pytest.raises(DriverFault, match=r"^denied: this agent serves host, not 'recorded'"):
+        remote.probe()
+    remote.close()
+
+
+def test_an_agent_of_another_version_is_refused():
+    told = f"""
+import sys; sys.path.insert(0, {os.getcwd()!r})
+from foretrace.hil import protocol
+sys.stdout.buffer.write(protocol.pack({{"protocol": 99, "drivers": []}})); sys.stdout.flush()
+sys.stdin.read()
+"""
+    with pytest.raises(DriverFault, match=r"^protocol: the agent speaks version 99, we speak 1"):
+        Remote(child([sys.executable, "-c", told], mortal=False), "host")
+
+
+def test_something_that_is_no_agent_is_refused():
+    with pytest.raises(DriverFault, match=r"^protocol: a frame begins with b'hell'"):
+        Remote(
+            child([sys.executable, "-c", "print('hello, world, I am no agent')"], mortal=False), "x"
+        )
+
+
+def test_a_python_that_is_not_there_is_missing():
+    with pytest.raises(DriverFault, match=r"^missing: /nowhere/python: No such file"):
+        child(["/nowhere/python"])
+
+
+def test_a_python_without_numpy_says_so_in_its_last_words():
+    with pytest.raises(
+        DriverFault, match=r"(?s)^died: the agent ended \(code 1\).*No module named"
+    ):
+        Remote(child([sys.executable, "-c", "import nosuchnumpy"], mortal=False), "host")
+
+
+def test_an_agent_ends_with_the_process_that_started_it(tmp_path):
+    program = f"""
+import os, sys
+from foretrace.hil.address import Address
+from foretrace.hil.client import Remote
+from foretrace.hil.sample import Request
+remote = Remote(Address(load=({ODD!r},)).open(), "odd")
+remote.open({{"fault": "hung"}})
+print(remote.channel.child.pid, flush=True)
+remote.timing([Request("host:idle", 3)])
+"""
+    parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    with parent:
+        child_pid = int(parent.stdout.readline())
+        assert Path(f"/proc/{child_pid}").exists()
+        parent.kill()
+    assert ended(child_pid)
+
+
+def ended(pid: int, patience: float = 30.0) -> bool:
+    """Whether a process is gone (or only waits to be reaped) before patience ends."""
+    last = time.monotonic() + patience
+    while time.monotonic() < last:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+        if state == "Z":
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_a_fault_of_a_driver_is_hardware_that_is_not_available():
+    assert issubclass(DriverFault, HardwareUnavailable)
+    assert not issubclass(RecordingError, HardwareUnavailable)
+
+
+def test_a_message_without_a_known_verb_gets_an_error_back(odd):
+    remote = odd()
+    message, _ = remote.channel.ask({"verb": "eval", "code": "1"}, 10.0)
+    assert message["fault"] == "protocol"
+    message, _ = remote.channel.ask({"verb": "timing"}, 10.0)
+    assert message["fault"] == "broken"
+    assert remote.timing([IDLE])
+
+
+def test_two_drivers_cannot_be_open_in_one_agent(odd):
+    remote = odd()
+    with pytest.raises(DriverFault, match=r"^busy: this agent has odd open"):
+        remote.open({})
+
+
+def test_frames_on_a_broken_channel_are_not_sent():
+    source, sink = os.pipe()
+    other, last = os.pipe()
+    os.close(last)
+    channel = Channel(other, sink)
+    with pytest.raises(DriverFault, match=r"^died: the agent ended; start it again"):
+        channel.ask({"verb": "probe"}, 1.0)
+    channel.close()
+    os.close(source)
+    assert protocol.VERSION == 1

@@ -1,0 +1,87 @@
+"""The agent as one file: standard library and NumPy are enough, online and offline."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy
+import pytest
+from foretrace.hil.bundle import bundle, kept, write
+from foretrace.hil.client import Remote
+from foretrace.hil.recording import read
+from foretrace.hil.sample import Request
+from foretrace.hil.transport import child
+from foretrace.hil.work import Work
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory):
+    """A folder with the agent's file, and an environment that holds NumPy and nothing else."""
+    folder = tmp_path_factory.mktemp("there")
+    write(folder / "foretrace-agent.pyz")
+    site = Path(numpy.__file__).parent.parent
+    (folder / "site").mkdir()
+    for name in ("numpy", "numpy.libs"):
+        if (site / name).exists():
+            (folder / "site" / name).symlink_to(site / name)
+    environment = {**os.environ, "PYTHONPATH": str(folder / "site"), "PYTHONDONTWRITEBYTECODE": "1"}
+    return folder, [sys.executable, "-S", str(folder / "foretrace-agent.pyz")], environment
+
+
+def test_the_file_needs_nothing_but_numpy(bare):
+    _, command, environment = bare
+    remote = Remote(child([*command, "--stdio"], environment), "host")
+    remote.open({})
+    assert remote.timing([Request("copy:h2h uint8[4096]", 3)])[0].ns.min() > 0
+    remote.close()
+    site = [sys.executable, "-S", "-c", "import simpy"]
+    assert subprocess.run(site, env=environment, capture_output=True).returncode == 1
+
+
+def test_a_work_list_is_done_offline_and_comes_back_checked(bare):
+    folder, command, environment = bare
+    asked = (Request("host:chase uint8[4096]", 3), Request("copy:h2h uint8[65536]", 3))
+    work = Work("host", asked, starts=2, most_starts=2, blocks=3, busy=99.0)
+    (folder / "work.json").write_text(work.text())
+    record = [*command, "--record", "work.json", "--out", "back"]
+    done = subprocess.run(record, cwd=folder, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    (path,) = (folder / "back").iterdir()
+    found = read(path)
+    assert found.driver == "host"
+    assert found.ended == ""
+    assert {s.start for s in found.samples} == {0, 1}
+    assert {s.signature for s in found.samples} == {r.signature for r in asked}
+    assert found.versions["numpy"] == numpy.__version__
+
+
+def test_offline_a_driver_that_is_missing_or_not_allowed_ends_with_4(bare):
+    folder, command, environment = bare
+    (folder / "torch.json").write_text(
+        Work("torch", (Request("compute:aten::mm fp32[2x2] fp32[2x2]"),)).text()
+    )
+    for extra, said in (
+        (["--allow", "host"], "denied: this agent serves host"),
+        ([], "missing: no module"),
+    ):
+        record = [*command, "--record", "torch.json", *extra]
+        done = subprocess.run(record, cwd=folder, env=environment, capture_output=True, text=True)
+        assert done.returncode == 4
+        assert said in done.stderr
+
+
+def test_offline_a_file_that_is_no_work_list_ends_with_2(bare):
+    folder, command, environment = bare
+    (folder / "no.json").write_text("{}")
+    done = subprocess.run([*command, "--record", "no.json"], cwd=folder, env=environment,
+                          capture_output=True, text=True)  # fmt: skip
+    assert done.returncode == 2
+    assert "no.json: is no work list" in done.stderr
+
+
+def test_the_file_is_the_same_on_every_day_and_kept_once(tmp_path, monkeypatch):
+    assert bundle() == bundle()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert kept() == kept()
+    assert [p.name for p in (tmp_path / "foretrace").iterdir()] == [kept().name]

@@ -1,0 +1,117 @@
+"""The host driver on this machine: real ops, whose answers must be possible and ordered."""
+
+import os
+
+import numpy as np
+import pytest
+from foretrace.hil import answer, chase
+from foretrace.hil.driver import Ready
+from foretrace.hil.host import Host
+from foretrace.hil.sample import Request
+from foretrace.sim.errors import DriverFault
+
+OPS = [
+    "copy:h2h uint8[65536]",
+    "host:read uint8[65536]",
+    "host:fill uint8[65536]",
+    "host:chase uint8[65536]",
+    "compute:aten::mm fp32[64x32] fp32[32x16]",
+    "compute:aten::mm fp64[64x32] fp64[32x16]",
+    "compute:aten::add fp32[1000] fp32[1000]",
+]
+
+
+@pytest.fixture
+def host():
+    before = os.sched_getaffinity(0)
+    driver = Host()
+    driver.open({})
+    yield driver
+    driver.close()
+    assert os.sched_getaffinity(0) == before
+
+
+def test_it_works_wherever_there_is_linux_and_numpy():
+    state = Host().probe()
+    assert isinstance(state, Ready)
+    assert state.devices[0].startswith("core")
+
+
+@pytest.mark.parametrize("context", ["warm", "cold"])
+def test_every_op_on_its_list_is_done_and_timed(host, context):
+    asked = [Request(op, 3, context) for op in OPS]
+    samples = host.timing(asked)
+    answer.check(asked, samples, "host", "cpu")
+    assert {s.signature.split()[0] for s in samples} == set(Host.ops)
+    assert host.describe()["device"].endswith(f"core{host.settings['core']}")
+
+
+def test_it_is_pinned_to_one_core(host):
+    assert os.sched_getaffinity(0) == {host.settings["core"]}
+
+
+def test_a_larger_copy_and_a_larger_working_set_take_longer(host):
+    def median(signature):
+        return min(s.ns.min() for s in host.timing([Request(signature, 5)] * 3))
+
+    assert median("copy:h2h uint8[16777216]") > 20 * median("copy:h2h uint8[65536]")
+    assert median("host:chase uint8[67108864]") > 3 * median("host:chase uint8[4096]")
+
+
+def test_context_is_restored_before_each_repeat(host):
+    done = []
+    host.calls = {"host:read uint8[64]": (lambda: done.append("before"), 1)}
+    host.make = {**host.make, "host:fill": lambda parts: (lambda: done.append("op"), 1)}
+    host.timing([Request("host:fill uint8[64]", 3, "after", ("host:read uint8[64]",))])
+    assert done == ["op"] + ["before", "op"] * 3
+
+
+@pytest.mark.parametrize(
+    ("signature", "said"),
+    [
+        ("host:chase uint8[100]", "give a multiple of 64 B"),
+        ("compute:aten::mm fp32[2x3] fp32[4x5]", "the shapes do not fit"),
+        ("compute:aten::mm fp32[2x3]", "give two matrices"),
+        ("compute:aten::mm fp16[2x3] fp16[3x2]", "NumPy has no fp16"),
+        ("copy:h2h", "give what is moved"),
+        ("copy:h2h uint8[99999999999]", "4294967296 B are allowed"),
+    ],
+)
+def test_what_it_cannot_do_says_why(host, signature, said):
+    with pytest.raises(DriverFault, match=said):
+        host.timing([Request(signature)])
+
+
+def test_settings_that_cannot_be_are_refused():
+    for spec, said in (
+        ({"core": 4096}, "core 4096 is not ours"),
+        ({"clock": "sun"}, "cpu or wall"),
+    ):
+        with pytest.raises(DriverFault, match=said):
+            Host().open(spec)
+
+
+def test_a_second_run_on_the_same_core_is_refused(host):
+    with pytest.raises(
+        DriverFault, match=f"busy: core{host.settings['core']}: measured by process"
+    ):
+        Host().open({"core": host.settings["core"]})
+
+
+def test_a_ring_is_one_cycle_through_every_line():
+    words = chase.ring(64 * 100, seed=3)
+    walk, seen = chase.loop(), []
+    at = words.ctypes.data
+    for _ in range(100):
+        seen.append(at)
+        at = walk(at, 1)
+    assert at == words.ctypes.data
+    assert sorted(seen) == (words.ctypes.data + 64 * np.arange(100)).tolist()
+
+
+def test_another_processor_is_unsupported(monkeypatch):
+    monkeypatch.setattr(chase.platform, "machine", lambda: "pdp11")
+    with pytest.raises(DriverFault, match="unsupported: no pointer chase for pdp11"):
+        chase.loop()
+    state = Host().probe()
+    assert (state.kind, state.cure) == ("unsupported", "bind a recording instead")

@@ -1,0 +1,214 @@
+"""Measuring: blocks, starts, stopping, limits; what is kept when something fails."""
+
+import itertools
+import random
+
+import numpy as np
+import pytest
+from foretrace.hil import conditions, measure
+from foretrace.hil.driver import Driver, Missing, Ready
+from foretrace.hil.lock import held
+from foretrace.hil.sample import Request, Sample
+from foretrace.hil.spread import between_starts, by_start, grouped, half_width, settled
+from foretrace.hil.work import Work, touched
+from foretrace.sim.errors import DriverFault, RecordingError
+
+A, B = Request("host:a uint8[100]", 2), Request("host:b uint8[200]", 2)
+
+
+class Scripted(Driver):
+    """Answers by a rule, and remembers what it was asked."""
+
+    def __init__(self, rule=lambda asked: 100.0, state=None):
+        self.rule, self.state, self.asked = rule, state or Ready(), []
+        self.opened = self.closed = 0
+
+    def probe(self):
+        return self.state
+
+    def describe(self):
+        return {"device": "box0", "host": "box", "version": "1"}
+
+    def open(self, spec):
+        self.opened += 1
+
+    def timing(self, requests):
+        (request,) = requests
+        self.asked.append(request.signature)
+        value = self.rule(len(self.asked))
+        return [Sample(request.signature, np.full(request.n, value), "cpu")]
+
+    def close(self):
+        self.closed += 1
+
+
+@pytest.fixture(autouse=True)
+def idle(monkeypatch):
+    monkeypatch.setattr(conditions, "used_by_others", lambda: 0.0)
+
+
+def work(**rest):
+    return Work("scripted", (A, B), **{"starts": 2, "most_starts": 2, "blocks": 4, **rest})
+
+
+def test_a_steady_op_takes_three_batches_to_warm_up_and_three_to_be_known():
+    driver = Scripted()
+    found = measure.measure(work(starts=1, most_starts=1), lambda: driver)
+    assert driver.asked[:6] == [A.signature] * 3 + [B.signature] * 3
+    assert len(driver.asked) == 6 + 2 * 3
+    assert len(found.samples) == 6
+    assert (found.device, found.host, found.versions) == ("box0", "box", {"version": "1"})
+    assert found.ended == ""
+
+
+def test_an_op_that_is_not_steady_gets_all_blocks_and_more_starts():
+    noise = random.Random(1)
+    drivers = [Scripted(lambda asked: noise.uniform(100, 200)) for _ in range(5)]
+    more = iter(drivers)
+    found = measure.measure(work(most_starts=5, bar=0.01), lambda: next(more))
+    assert [d.opened for d in drivers] == [d.closed for d in drivers] == [1] * 5
+    assert len(found.samples) == 5 * 4 * 2
+
+
+def test_starts_end_when_the_answer_is_known():
+    steady = itertools.repeat(Scripted())
+    found = measure.measure(work(most_starts=9), lambda: next(steady))
+    assert {s.start for s in found.samples} == {0, 1}
+
+
+def test_blocks_have_each_op_once_in_an_order_that_the_seed_says():
+    def order(seed):
+        driver = Scripted(lambda asked: 100.0 + 50 * (asked % 7))
+        measure.measure(
+            work(seed=seed, starts=1, most_starts=1, blocks=6, bar=1e-6), lambda: driver
+        )
+        return driver.asked[-12:]
+
+    blocks = np.array(order(3)).reshape(6, 2)
+    assert all(sorted(block) == [A.signature, B.signature] for block in blocks)
+    assert order(3) == order(3)
+    assert len({tuple(block) for block in blocks}) == 2
+
+
+def test_what_was_measured_before_a_fault_is_kept_and_says_why():
+    def rule(asked):
+        if asked > 10:
+            raise DriverFault("died", "the agent ended")
+        return 100.0
+
+    driver = Scripted(rule)
+    found = measure.measure(work(), lambda: driver)
+    assert len(found.samples) == 4
+    assert found.ended == "died: the agent ended"
+    assert driver.closed == 1
+
+
+def test_a_fault_before_anything_was_measured_is_an_error():
+    def rule(asked):
+        raise DriverFault("hung", "no answer")
+
+    with pytest.raises(DriverFault, match="hung"):
+        measure.measure(work(), lambda: Scripted(rule))
+
+
+def test_the_time_limit_ends_a_measurement_and_keeps_it():
+    clock = itertools.count()
+    driver = Scripted()
+    made = measure.Measurement(work(seconds=9), lambda: driver, now=lambda: next(clock))
+    found = made.run()
+    assert found.ended == "time limit of 9 s"
+    assert len(found.samples) == 3  # of nine batches six were warm-up
+
+
+def test_a_rate_limit_waits_until_what_was_moved_is_within_it(monkeypatch):
+    slept = []
+    monkeypatch.setattr(measure.time, "sleep", slept.append)
+    asked = Work("scripted", (A,), rate=100.0, starts=1, most_starts=1)
+    measure.Measurement(asked, Scripted, now=lambda: 0.0).run()
+    assert slept == [2.0 * n for n in range(1, 7)]  # 2 x 100 B a batch at 100 B/s
+
+
+def test_a_batch_that_touches_too_much_is_refused_before_the_device_is_opened():
+    driver = Scripted()
+    with pytest.raises(DriverFault, match="a batch of 2 touches 400 B, 300 B are allowed"):
+        measure.measure(work(bytes=300.0), lambda: driver)
+    assert driver.opened == 0
+
+
+def test_a_missing_device_is_an_error_with_its_cure():
+    gone = Scripted(state=Missing("missing", "no box here", "buy one"))
+    with pytest.raises(DriverFault, match=r"^missing: no box here; buy one$"):
+        measure.measure(work(), lambda: gone)
+    assert gone.closed == 1
+
+
+def test_a_busy_machine_is_refused(monkeypatch):
+    monkeypatch.setattr(conditions, "used_by_others", lambda: 1.5)
+    driver = Scripted()
+    with pytest.raises(DriverFault, match=r"busy: scripted: others use 1\.5 cores"):
+        measure.measure(work(), lambda: driver)
+    assert (driver.opened, driver.closed) == (0, 1)
+    assert measure.measure(work(busy=2.0), Scripted).ended == ""
+
+
+def test_two_runs_cannot_have_one_device():
+    with (
+        held("box0"),
+        pytest.raises(DriverFault, match="busy: box0: measured by process"),
+        held("box0"),
+    ):
+        pass
+    with held("box0"), held("box1"):
+        pass
+
+
+def sample(median, start=0, **rest):
+    return Sample("host:a", np.full(3, median), rest.pop("clock", "wall"), start=start, **rest)
+
+
+def test_throttled_samples_are_kept_but_not_used():
+    hot = conditions.noted(sample(900.0), {"throttled": 3})
+    assert hot.flags == ("throttled",)
+    assert hot.facts["throttled"] == 3
+    assert by_start([sample(100.0), hot]) == [100.0]
+
+
+def test_a_clock_that_jumps_flags_what_the_wall_clock_saw_meanwhile():
+    steady = {"monotonic": 10.0, "real": 1000.0, "boot": 10.0}
+    later = {"monotonic": 10.5, "real": 1000.5, "boot": 10.5}
+    assert conditions.jump(steady, later) == 0.0
+    assert conditions.jump(steady, {**later, "real": 4600.5}) == pytest.approx(3600.0)
+    assert conditions.jump(steady, {**later, "boot": 70.5}) == pytest.approx(60.0)
+    assert conditions.noted(sample(1.0), {"jump": 60.0}).flags == ("clock-jump",)
+    assert conditions.noted(sample(1.0, clock="cpu"), {"jump": 60.0}).flags == ()
+
+
+def test_two_halves_of_the_starts_say_what_cannot_be_told_apart():
+    samples = [sample(m, start) for start, m in enumerate([100.0, 110.0, 102.0, 108.0])]
+    assert between_starts(samples)["host:a", "warm"] == pytest.approx(109 / 101 - 1)
+    assert np.isnan(between_starts(samples[:1])["host:a", "warm"])
+    assert list(grouped(samples)) == [("host:a", "warm")]
+
+
+def test_the_half_width_is_students():
+    assert half_width([90.0, 110.0]) == pytest.approx(
+        12.71 * 10 * np.sqrt(2) / np.sqrt(2) / 100, 1e-3
+    )
+    assert half_width([1.0]) == np.inf
+    assert half_width([100.0] * 20) == 0.0
+    assert not settled([100.0, 100.0])
+    assert not settled([100.0, 103.0, 100.0])
+
+
+def test_a_work_list_comes_back_as_it_was_and_refuses_nonsense(tmp_path):
+    asked = work(note="why")
+    (tmp_path / "work.json").write_text(asked.text())
+    assert Work.read(tmp_path / "work.json") == asked
+    assert touched(A) == 200
+    for text in ("", "[]", "{}", asked.text().replace("foretrace-work", "x")):
+        with pytest.raises(RecordingError, match=r"x\.json: is no work list"):
+            Work.read_text(text, "x.json")
+    with pytest.raises(RecordingError, match="No such file"):
+        Work.read(tmp_path / "none.json")
+    with pytest.raises(ValueError, match="ask each op once"):
+        Work("host", (A, A))

@@ -1,0 +1,50 @@
+"""Drivers by name, and the rules that every one keeps."""
+
+import pytest
+from foretrace.hil.driver import DRIVERS, Driver, driver, head
+from foretrace.hil.registry import known, make
+from foretrace.hil.sample import CLOCKS, METRICS, Request
+from foretrace.sim.errors import DriverFault
+
+
+@pytest.mark.parametrize("name", known())
+def test_every_driver_keeps_the_rules(name):
+    made = make(name)
+    assert made.name == name
+    assert made.clock in CLOCKS
+    assert made.metric in METRICS
+    assert made.sharing in ("exclusive", "solo", "concurrent")
+    assert all(head(op) == op for op in made.ops)
+    assert made.__class__.__doc__
+
+
+def test_an_unknown_driver_is_missing():
+    with pytest.raises(DriverFault, match="missing: no driver 'nic'; there are: host, "):
+        make("nic")
+
+
+def test_two_drivers_cannot_have_one_name():
+    make("host")
+    with pytest.raises(ValueError, match="two drivers are named 'host'"):
+
+        @driver("host")
+        class Other(Driver):
+            pass
+
+    assert DRIVERS["host"].__name__ == "Host"
+
+
+def test_a_driver_that_does_not_say_how_is_a_mistake_of_its_writer():
+    for verb in ("probe", "timing"):
+        with pytest.raises(TypeError, match=rf"write {verb}\(\)"):
+            Driver().probe() if verb == "probe" else Driver().timing([])
+    with pytest.raises(DriverFault, match="does one op at a time"):
+        Driver().together([])
+
+
+@pytest.mark.parametrize(
+    "rest", [{"n": 0}, {"context": "hot"}, {"context": "after"}, {"preceding": ("a:b",)}]
+)
+def test_a_request_that_makes_no_sense_is_a_mistake(rest):
+    with pytest.raises(ValueError, match="host:idle"):
+        Request("host:idle", **rest)
