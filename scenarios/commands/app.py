@@ -28,6 +28,7 @@ WRONG, UNFINISHED, NO_HARDWARE, MISSED, INTERRUPTED = 2, 3, 4, 5, 130
 COMMANDS = (
     *("validate", "run", "compare", "report", "trace", "catalog", "explain"),
     *("drivers", "hil"),
+    "astra_sim",
 )
 
 app = typer.Typer(

@@ -1,0 +1,30 @@
+"""``foretrace astra-sim``: begin with what one has for ASTRA-sim."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .app import app
+
+
+@app.command(name="astra-sim")
+def astra_sim(
+    network: Annotated[Path, typer.Option(help="Its --network-configuration (YAML).")],
+    system: Annotated[Path, typer.Option(help="Its --system-configuration (JSON).")],
+    workload: Annotated[str, typer.Option(help="Prefix of its Chakra files.")],
+    out: Annotated[Path, typer.Option("--out", help="The scenario to write.")] = Path(
+        "astra-sim.yaml"
+    ),
+) -> None:
+    """Write a scenario from the inputs of ASTRA-sim."""
+    from ...sim.errors import ScenarioError
+    from ..astra_sim import scenario_text
+
+    text = scenario_text(network, system, workload, out.stem)
+    if out.exists():
+        raise ScenarioError(f"{out}: exists; name another file with --out, or remove it")
+    out.write_text(text)
+    typer.echo(f"wrote {out}\nnext: foretrace run {out}")
