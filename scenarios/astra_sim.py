@@ -168,8 +168,8 @@ def _named(way: str) -> str:
 def _notes(dimensions: list[Dimension], said: Mapping[str, Any]) -> list[str]:
     """What is not the same here."""
     notes = [
-        f"{dimension.topology} of {dimension.ranks}: here they meet in a switch that costs nothing; "
-        "the same for rings, not for traffic between ranks that are no neighbours."
+        f"{dimension.topology} of {dimension.ranks}: here they meet in a switch that costs "
+        "nothing; the same for rings, not for traffic between ranks that are no neighbours."
         for dimension in dimensions
         if dimension.topology != "Switch"
     ]
