@@ -155,8 +155,8 @@ class Coupled(Backend):
 
     def _answer(self, ops: Ops, row: int, said: Timing | None) -> _Row:
         assert ops.at is not None  # noqa: S101  timing() refuses it
-        used = _used(ops, row, said)
-        port = self._port(ops, row, used)
+        used = self.used(ops, row, said)
+        port = self.port(ops, row, used)
         if port is None:
             return _as_modelled(ops, row, said, used)
         text = question(ops, row)
@@ -177,10 +177,10 @@ class Coupled(Backend):
                 f"{port.name}: the device cannot do {text!r}; set others: model to let the model "
                 "answer for what it cannot do, or swap another component",
             )
-        found = port.answer(text, float(ops.bytes[row]), _way(ops, row, port, used))
+        found = port.answer(text, float(ops.bytes[row]), self.way(ops, row, port, used))
         return _Row(found.fixed, found.work, found.usage, False)
 
-    def _port(self, ops: Ops, row: int, used: Mapping[str, float]) -> Port | None:
+    def port(self, ops: Ops, row: int, used: Mapping[str, float]) -> Port | None:
         """Who answers for an op; None for the model."""
         assert ops.at is not None  # noqa: S101  timing() refuses it
         crossed = {device(c) for c in _crossed(ops, row)} | {device(c) for c in used}
@@ -192,6 +192,33 @@ class Coupled(Backend):
                 f"{names}, and would be counted twice; swap one of them"
             )
         return found[0] if found else None
+
+    @staticmethod
+    def used(ops: Ops, row: int, said: Timing | None) -> dict[str, float]:
+        """Shared components that the model would use for an op, with weights."""
+        if said is None or ops.at is None:
+            return {}
+        parts = ops.at.system.components
+        if said.usage is None:
+            has = said.work is not None and said.work[row] > 0
+            return {parts[ops.at.component[row]].name: 1.0} if has else {}
+        at = slice(int(said.usage.indptr[row]), int(said.usage.indptr[row + 1]))
+        both = zip(said.usage.component[at].tolist(), said.usage.weight[at].tolist(), strict=True)
+        return {parts[c].name: w for c, w in both}
+
+    @staticmethod
+    def way(ops: Ops, row: int, port: Port, used: Mapping[str, float]) -> Way:
+        """What stays modelled of an op that the device does."""
+        assert ops.at is not None  # noqa: S101  timing() refuses it
+        held, system = port.swap.covers.devices, ops.at.system
+        asked = system.components[ops.at.component[row]].name
+        if device(asked) in held:
+            return Way()  # who does an op does all of it
+        crossed = _crossed(ops, row) | set(used)
+        beside: list[Component] = [system[c] for c in sorted(crossed) if device(c) not in held]
+        off = port.swap.covers.off({device(c) for c in crossed})
+        latency = sum(c.latency for c in beside) - off.time
+        return Way(latency, {c: w for c, w in used.items() if device(c) not in held})
 
 
 @dataclass(frozen=True)
@@ -213,19 +240,6 @@ def _whole(port: Port, ops: Ops) -> bool:
     return names == {port.name}
 
 
-def _used(ops: Ops, row: int, said: Timing | None) -> dict[str, float]:
-    """Shared components that the model would use for an op, with weights."""
-    if said is None or ops.at is None:
-        return {}
-    parts = ops.at.system.components
-    if said.usage is None:
-        has = said.work is not None and said.work[row] > 0
-        return {parts[ops.at.component[row]].name: 1.0} if has else {}
-    at = slice(int(said.usage.indptr[row]), int(said.usage.indptr[row + 1]))
-    both = zip(said.usage.component[at].tolist(), said.usage.weight[at].tolist(), strict=True)
-    return {parts[c].name: w for c, w in both}
-
-
 def _crossed(ops: Ops, row: int) -> set[str]:
     """Names of all that an op is asked at or crosses on its way."""
     assert ops.at is not None  # noqa: S101  timing() refuses it
@@ -237,20 +251,6 @@ def _crossed(ops: Ops, row: int) -> set[str]:
     elif len(members) > 1:
         found |= set(system.route(members[0], members[-1]))
     return {system.components[c].name for c in found}
-
-
-def _way(ops: Ops, row: int, port: Port, used: Mapping[str, float]) -> Way:
-    """What stays modelled of an op that the device does."""
-    assert ops.at is not None  # noqa: S101  timing() refuses it
-    held = port.swap.covers.devices
-    system = ops.at.system
-    if system.fabric in held:
-        return Way()
-    crossed = _crossed(ops, row) | set(used)
-    beside: list[Component] = [system[c] for c in sorted(crossed) if device(c) not in held]
-    off = port.swap.covers.off({device(c) for c in crossed})
-    latency = sum(c.latency for c in beside) - off.time
-    return Way(latency, {c: w for c, w in used.items() if device(c) not in held})
 
 
 def _as_modelled(ops: Ops, row: int, said: Timing | None, used: Mapping[str, float]) -> _Row:

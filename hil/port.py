@@ -70,6 +70,7 @@ class Swap:
     preceding : how many
     answers : signatures that the device can do, as a predicate
     others : ``fail``, or ``model``: who answers for what it cannot do
+    sizes : B, of the sweep that tells what does not grow with size
     """
 
     component: str
@@ -81,6 +82,7 @@ class Swap:
     preceding: int = 1
     answers: object = None
     others: Literal["fail", "model"] = "fail"
+    sizes: tuple[int, ...] = SWEEP
 
     def can(self, signature: str) -> bool:
         """Whether the device does such ops."""
@@ -188,7 +190,7 @@ def sweep(swap: Swap, parts: Signature) -> tuple[Seconds, ByteRate]:
     Sizes that the device does not answer (a recording that has not seen them) are left out.
     """
     rows = []
-    for size in SWEEP:
+    for size in swap.sizes:
         operand = Operand("uint8", (size,))
         text = str(Signature(parts.kind, parts.name, (operand,)))
         if swap.can(text):

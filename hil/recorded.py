@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..sim.errors import RecordingError
-from .driver import Driver, Missing, Ready, Spec, checked, driver
+from .driver import Driver, Missing, Ready, Sharing, Spec, checked, driver
 from .recording import Recording, read
 from .sample import Request, Sample
 
@@ -43,7 +43,7 @@ uint8[65]' (warm); record it, or bind a model
     """
 
     recording: Recording
-    sharing = "solo"
+    sharing: Sharing = "solo"
 
     @classmethod
     def of(cls, recording: Recording, answer: str = MEDIAN, seed: int = 0) -> Recorded:

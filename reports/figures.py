@@ -41,7 +41,8 @@ FINEST = 2_000  # parts of a timeline's width that are told apart
 MOST_ROWS = 24
 
 
-def _figure(width: float, height: float) -> tuple[Any, Any]:
+def blank(width: float, height: float) -> tuple[Any, Any]:
+    """An empty figure and its axes; width and height in inches."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -74,7 +75,7 @@ def svg(figure: Any) -> str:
     return re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.S)
 
 
-def _legend(axes: Any) -> None:
+def legend(axes: Any) -> None:
     """Above the plot, where nothing is drawn."""
     axes.legend(
         ncols=7, loc="lower left", bbox_to_anchor=(0, 1), frameon=False, fontsize=8,
@@ -84,10 +85,10 @@ def _legend(axes: Any) -> None:
 
 def boxes(points: Mapping[str, Mapping[str, Any]]) -> str:
     """Mean rank's time by what it does, a bar for each variant."""
-    figure, axes = _figure(7.2, 0.75 + 0.42 * len(points))
+    figure, axes = blank(7.2, 0.75 + 0.42 * len(points))
     names = list(points)
     left = np.zeros(len(names))
-    scale, unit = _scale(
+    scale, unit = scale_of(
         max(sum(b["mean"] for b in p["activity"].values()) for p in points.values())
     )
     for box, colour in COLOURS.items():
@@ -99,7 +100,7 @@ def boxes(points: Mapping[str, Mapping[str, Any]]) -> str:
         left += width
     axes.invert_yaxis()
     axes.set_xlabel(f"time of the mean rank, {unit}")
-    _legend(axes)
+    legend(axes)
     return svg(figure)
 
 
@@ -110,8 +111,8 @@ def blame(points: Mapping[str, Mapping[str, Any]], most: int = 8) -> str:
         for who, t in p["blame"].items():
             totals[who] = max(totals.get(who, 0.0), t)
     shown = sorted(totals, key=lambda w: -totals[w])[:most]
-    figure, axes = _figure(7.2, 0.8 + 0.16 * len(shown) * (1 + len(points)))
-    scale, unit = _scale(max(totals.values(), default=1.0))
+    figure, axes = blank(7.2, 0.8 + 0.16 * len(shown) * (1 + len(points)))
+    scale, unit = scale_of(max(totals.values(), default=1.0))
     height = 0.8 / len(points)
     palette = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00"]
     for i, (name, p) in enumerate(points.items()):
@@ -122,11 +123,16 @@ def blame(points: Mapping[str, Mapping[str, Any]], most: int = 8) -> str:
     axes.invert_yaxis()
     axes.set_xlabel(f"of the critical path, {unit}")
     if len(points) > 1:
-        _legend(axes)
+        legend(axes)
     return svg(figure)
 
 
-def _scale(largest: float) -> tuple[float, str]:
+def scale_of(largest: float) -> tuple[float, str]:
+    """The unit that seconds of this size are told in.
+
+    >>> scale_of(0.02)
+    (0.001, 'ms')
+    """
     for scale, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
         if largest >= scale:
             return scale, unit
@@ -136,8 +142,8 @@ def _scale(largest: float) -> tuple[float, str]:
 def heat(shares: Mapping[str, Sequence[float]], makespan: float) -> str:
     """Utilization over time: a row for each of the busiest components, light is idle."""
     names = sorted(shares, key=lambda n: -float(np.mean(shares[n])))[:MOST_ROWS]
-    figure, axes = _figure(7.2, 0.9 + 0.19 * len(names))
-    scale, unit = _scale(makespan)
+    figure, axes = blank(7.2, 0.9 + 0.19 * len(names))
+    scale, unit = scale_of(makespan)
     image = np.array([shares[n] for n in names])
     axes.imshow(
         image, aspect="auto", cmap="cividis", vmin=0, vmax=1, interpolation="nearest",
@@ -157,9 +163,9 @@ def timeline(result: Result, ranks: Sequence[int], window: tuple[int, int]) -> t
     start, end = start[there], end[there]
     kind, rank, stream = result.ops.kind[where.op[there]], where.rank[there], where.stream[there]
     lanes = _lanes(rank, stream)
-    figure, axes = _figure(7.2, 1.15 + 0.32 * len(lanes))
+    figure, axes = blank(7.2, 1.15 + 0.32 * len(lanes))
     length, least = float(seconds(last - first, result.tick)), max((last - first) // FINEST, 1)
-    scale, unit = _scale(length)
+    scale, unit = scale_of(length)
     for name, kinds in LAYERS.items():
         of_layer = np.isin(kind, kinds)
         for lane, y in lanes.items():
@@ -173,7 +179,7 @@ def timeline(result: Result, ranks: Sequence[int], window: tuple[int, int]) -> t
     axes.invert_yaxis()
     axes.set_xlim(0, length / scale)
     axes.set_xlabel(f"time, {unit}")
-    _legend(axes)
+    legend(axes)
     return svg(figure), float(seconds(least, result.tick))
 
 

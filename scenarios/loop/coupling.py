@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,12 +12,15 @@ from ...hil.coupled import Coupling, couple
 from ...hil.covers import Cover, Subtraction, cover
 from ...hil.journal import Asked, Entry, Reader, Writer, read
 from ...hil.port import MOST, Swap
+from ...hil.registry import known
 from ...sim.backend import Backend
 from ...sim.errors import ScenarioError
 from ...sim.system import System
 from ..sections.hil import Hil
 from ..sections.hil import Swap as Said
 from .devices import Device, driver_class, spec
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -84,7 +88,7 @@ def _swap(device: Device, asked: Asked, system: System) -> Swap:
         asked,
         device.driver.sharing,
         covered(said, system, _more(device, system)),
-        most=said.max_in_flight or getattr(device.driver, "max_in_flight", MOST),
+        most=said.max_in_flight or MOST,
         context=said.context,
         preceding=said.preceding,
         answers=device.driver.answers,
@@ -99,6 +103,10 @@ def _more(device: Device, system: System) -> Sequence[str]:
         name, told = device.swap.driver, spec(device.swap)
     else:
         name, told = kept.driver, dict(kept.spec)
+    if kept is not None and name not in known():
+        if not device.swap.covers:
+            log.warning("%s: nothing here knows what a sample of '%s' covers", device.name, name)
+        return ()
     return driver_class(name).covers({**told, "component": device.name}, system)
 
 

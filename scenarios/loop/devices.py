@@ -49,6 +49,13 @@ class Device:
         return self.swap.component
 
     @property
+    def kept(self) -> Recording:
+        """What it answers from."""
+        if self.recording is None:
+            raise ValueError(f"{self.name}: a device, and no recording")
+        return self.recording
+
+    @property
     def source(self) -> str:
         """One line: what answered."""
         if self.recording is not None:

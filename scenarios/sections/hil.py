@@ -100,6 +100,8 @@ class Hil(Section):
     """Of a device before anything counts."""
     time_limit: Annotated[Seconds, Field(gt=0)] = 600.0
     """Of the measuring; what was measured by then is kept."""
+    busy: Annotated[float, Field(ge=0)] = 0.5
+    """Cores of this machine that others may use; with more, a device here is busy."""
     keep_recording: str | None = None
     """A folder for what was measured: a recording for each component."""
     answer: Literal["sequence", "median", "draw"] = "median"

@@ -1,0 +1,289 @@
+"""The accuracy page: how wrong the model is, what that does to the answer, and how sure that is.
+
+Data in (``accuracy.json`` of a check), one self-contained HTML file out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from . import accuracy_figures as figures
+from .numbers import digits, told
+
+STATISTICS = (("p50", "p50"), ("p95", "p95"), ("mean", "MAPE"), ("bias", "bias"), ("max", "worst"))
+OUTCOMES = {"pass": "better", "fail": "worse", "unresolved": "cannot-tell"}
+NOTHING = "no expectation was stated"
+Checked = Mapping[str, Any]
+
+
+def write_accuracy(path: Path, checked: Checked, command: str = "") -> None:
+    """Write the page of a check.
+
+    Parameters
+    ----------
+    checked : as in ``accuracy.json``
+    command : that made it
+    """
+    path.write_text(accuracy_page(checked, command), encoding="utf-8")
+
+
+def accuracy_page(checked: Checked, command: str = "") -> str:
+    """The page as text."""
+    import jinja2
+    from markupsafe import Markup
+
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
+    folder = files(__package__) / "templates"
+    template = environment.from_string((folder / "accuracy.html").read_text(encoding="utf-8"))
+    known = {n: c for n, c in checked["components"].items() if c["ops"]}
+    return template.render(
+        style=Markup((folder / "report.css").read_text(encoding="utf-8")),
+        title=checked["title"] or f"Accuracy of {checked['name']}",
+        question=checked["question"],
+        answer=sentences(checked),
+        expect=[_expectation(e) for e in checked["expect"]],
+        rows=[_row(n, c) for n, c in checked["components"].items()],
+        beside=[_beside(n, c) for n, c in known.items() if c["beside"]],
+        trust=_trust(checked),
+        whole=_whole(checked["whole"]),
+        shares=_shares(checked["whole"]),
+        break_even=[_break_even(b) for b in checked["break_even"]],
+        scatter=figures.scatter(known) if known else "",
+        spread=figures.spread_of_errors(known) if known else "",
+        sizes=figures.error_by_size(known) if known else "",
+        drift=[_drift(n, c) for n, c in known.items()],
+        left_out=[_left_out(n, c) for n, c in known.items() if c["left_out"]["ops"]],
+        sources=[_source(n, c) for n, c in checked["components"].items()],
+        data=Markup(json.dumps(checked).replace("<", "\\u003c")),  # cannot end its script
+        command=command,
+    )
+
+
+def sentences(checked: Checked) -> list[str]:
+    """The answer: what passed, how wrong the whole run is, and who causes it.
+
+    Examples
+    --------
+    >>> sentences({"expect": [], "components": {}, "whole": None, "mixed_clocks": True})[-1]
+    'Clocks are mixed: this is a demonstration, and no accuracy of the whole is told.'
+    """
+    found = [_verdict(checked["expect"])]
+    whole = checked["whole"]
+    if whole is None:
+        return [
+            *found,
+            "Clocks are mixed: this is a demonstration, and no accuracy of the whole is told.",
+        ]
+    size, within = _error(whole["error"]), _within(whole["signed"])
+    found.append(
+        f"With models alone an iteration takes {told(whole['predicted'], 's')}, with "
+        f"{_names(checked)} real {told(whole['measured'], 's')}: model error {size}{within}."
+    )
+    if whole["real"]:
+        real = whole["real"]
+        found.append(
+            f"The real job took {told(real['iteration_time'], 's')}: composition error "
+            f"{_error(real['composition'])}, model against job {_error(real['all'])}."
+        )
+    if len(whole["shares"]) > 1:
+        most = max(whole["shares"], key=lambda s: abs(s["swap_in"]))
+        found.append(
+            f"Most of it is {most['component']}: it alone real changes an iteration by "
+            f"{told_signed(most['swap_in'])}."
+        )
+    return found
+
+
+def _names(checked: Checked) -> str:
+    names = list(checked["components"])
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _verdict(expect: list[Mapping[str, Any]]) -> str:
+    if not expect:
+        return "Nothing was expected of the errors, so nothing is judged."
+    counts = {o: sum(e["outcome"] == o for e in expect) for o in OUTCOMES}
+    if counts["fail"]:
+        return f"No: {counts['fail']} of {len(expect)} expectations failed."
+    if counts["unresolved"]:
+        return (
+            f"Cannot tell: {counts['unresolved']} of {len(expect)} expectations are unresolved, "
+            "since their intervals straddle the bar or were not known."
+        )
+    return f"Yes: all {len(expect)} expectations hold, with their intervals."
+
+
+def _error(value: float) -> str:
+    return f"{100 * value:+.1f} %"
+
+
+def _within(bounds: Any) -> str:
+    return (
+        f" ({_error(bounds[0])} to {_error(bounds[1])})" if bounds else " (one start: no interval)"
+    )
+
+
+def told_signed(seconds: float) -> str:
+    """A difference in seconds with its sign.
+
+    >>> told_signed(-0.0012), told_signed(0.5)
+    ('-1.2 ms', '+500 ms')
+    """
+    return f"{'-' if seconds < 0 else '+'}{told(abs(seconds), 's')}"
+
+
+def _percent(value: float | None) -> str:
+    """An error, in per cent.
+
+    >>> _percent(0.1234), _percent(None), _percent(float("nan"))
+    ('12.3 %', 'unknown', 'unknown')
+    """
+    if value is None or value != value:
+        return "unknown"
+    return f"{'-' if value < 0 else ''}{digits(abs(100 * value))} %"
+
+
+def _interval(bounds: Any) -> str:
+    return f"{_percent(bounds[0])} to {_percent(bounds[1])}" if bounds else "one start"
+
+
+def _expectation(e: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        "that": e["that"],
+        "outcome": e["outcome"],
+        "tag": OUTCOMES[e["outcome"]],
+        "value": _percent(e["value"]),
+        "interval": _interval(e["interval"]),
+        "bar": _percent(e["bar"]),
+        "otherwise": "" if e["otherwise"] == "fail" else "only a warning",
+    }
+
+
+def _row(name: str, one: Mapping[str, Any]) -> dict[str, Any]:
+    if not one["ops"]:
+        return {"name": name, "clock": one["clock"], "cells": None, "why": "n/a (emulated)"}
+    errors = one["errors"]
+    return {
+        "name": name,
+        "clock": one["clock"],
+        "why": "",
+        "n": f"{one['n']:,} calls, {len(one['ops'])} different",
+        "cells": [
+            (_percent(errors[key]["value"]), _interval(errors[key]["interval"]))
+            for key, _ in STATISTICS
+        ],
+        "spread": _percent(one["spread"]),
+        "worst": one["worst"]["op"],
+    }
+
+
+def _beside(name: str, one: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "name": name,
+        "cells": [
+            (_percent(one["errors"][key]["value"]), _percent(one["beside"][key]["value"]))
+            for key, _ in STATISTICS
+        ],
+    }
+
+
+def _trust(checked: Checked) -> list[tuple[str, str]]:
+    whole = checked["whole"] or {}
+    clocks = sorted({c["clock"] for c in checked["components"].values()})
+    dates = sorted({c["date"][:10] for c in checked["components"].values()})
+    starts = min((c["starts"] for c in checked["components"].values()), default=0)
+    return [
+        ("prediction", checked["calibration"]),
+        ("measured", ", ".join(dates)),
+        ("clock", ", ".join(clocks)),
+        ("process starts", f"at least {starts}"),
+        ("A/A, whole run", _percent(whole.get("spread"))),
+        ("intervals", "90 %, of redrawn process starts"),
+        ("bar", "as stated, at least 1.5 x A/A"),
+    ]
+
+
+def _whole(whole: Any) -> list[tuple[str, str, str]]:
+    if whole is None:
+        return []
+    rows = [
+        ("model error", _error(whole["error"]), "all models against all devices"),
+        (
+            "A/A",
+            _percent(whole["spread"]),
+            "all devices, from one half of the starts and the other",
+        ),
+    ]
+    real = whole["real"]
+    if real is None:
+        return [*rows, ("composition error", "unknown", "the real job was not measured: hil.real")]
+    spread = (
+        "" if real["spread"] is None else f"; its own starts differ by {_percent(real['spread'])}"
+    )
+    return [
+        *rows,
+        ("composition error", _error(real["composition"]), f"all devices against the job{spread}"),
+        ("model against job", _error(real["all"]), real["source"]),
+    ]
+
+
+def _shares(whole: Any) -> list[dict[str, str]]:
+    if whole is None:
+        return []
+    rows = [
+        {
+            "name": s["component"],
+            "swap_in": told_signed(s["swap_in"]),
+            "leave_out": told_signed(s["leave_out"]),
+            "shapley": "beyond five" if s["shapley"] is None else told_signed(s["shapley"]),
+        }
+        for s in whole["shares"]
+    ]
+    left = {"name": "interaction", "swap_in": told_signed(whole["interaction"]),
+            "leave_out": "", "shapley": ""}  # fmt: skip
+    return [*rows, left]
+
+
+def _break_even(b: Mapping[str, Any]) -> tuple[str, str]:
+    if not b["answer"]:
+        return b["component"], "nothing could flip: no variant, and nothing expected of its time"
+    if b["error"] is None:
+        return b["component"], "the answer holds even if its times are half or twice as long"
+    return b["component"], f"the answer flips at {_error(b['error'])} of its times"
+
+
+def _drift(name: str, one: Mapping[str, Any]) -> tuple[str, str]:
+    drift = one["drift"]
+    if drift is None:
+        return name, "no older recording"
+    if not drift["n"]:
+        return name, f"an older recording of {drift['since'][:10]} has none of these ops"
+    worst = drift["worst"]
+    return name, (
+        f"since {drift['since'][:10]}: median {_error(drift['p50'])} over {drift['n']} ops, worst "
+        f"{_error(worst['change'])} ({worst['op']})"
+    )
+
+
+def _left_out(name: str, one: Mapping[str, Any]) -> tuple[str, str]:
+    out = one["left_out"]
+    return name, (
+        f"{out['ops']:,} ops ({out['different']} different, {_percent(out['share'])} of the "
+        f"component's predicted time) were not measured, such as {out['some'][0]}; the model "
+        "answers for them in every run above"
+    )
+
+
+def _source(name: str, one: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        "name": name,
+        "source": one["source"],
+        "metric": one["metric"],
+        "sharing": f"{one['sharing']}{', contention modelled' if one['sharing'] == 'solo' else ''}",
+        "versions": ", ".join(f"{k} {v}" for k, v in one["versions"].items()),
+        "partial": one["partial"],
+    }

@@ -1,0 +1,73 @@
+"""How much of an error each component causes: one at a time, all but one, and fairly shared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import factorial
+
+MOST = 5  # components of which every combination is run
+Time = Callable[[frozenset[str]], float]
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one component does to the time of the run.
+
+    Parameters
+    ----------
+    component : as it was swapped
+    swap_in : s, it alone real, against no device
+    leave_out : s, all real, against all but it
+    shapley : s, the mean over all orders in which components become real; None beyond five
+    """
+
+    component: str
+    swap_in: float
+    leave_out: float
+    shapley: float | None
+
+
+def shares(names: Sequence[str], time: Time) -> tuple[list[Share], float]:
+    """The share of each component, and what is left to their interaction.
+
+    Parameters
+    ----------
+    names : of the components
+    time : s of the run with these components real
+
+    Examples
+    --------
+    >>> both, left = shares("ab", lambda real: {0: 10.0, 1: 12.0, 2: 15.0}[len(real)])
+    >>> [(s.component, s.swap_in, s.leave_out, s.shapley) for s in both], left
+    ([('a', 2.0, 3.0, 2.5), ('b', 2.0, 3.0, 2.5)], 1.0)
+    """
+    every = frozenset(names)
+    known: dict[frozenset[str], float] = {}
+
+    def of(real: frozenset[str]) -> float:
+        if real not in known:
+            known[real] = time(real)
+        return known[real]
+
+    found = [
+        Share(
+            name,
+            of(frozenset({name})) - of(frozenset()),
+            of(every) - of(every - {name}),
+            _shapley(name, every, of) if len(names) <= MOST else None,
+        )
+        for name in names
+    ]
+    return found, of(every) - of(frozenset()) - sum(s.swap_in for s in found)
+
+
+def _shapley(name: str, every: frozenset[str], of: Time) -> float:
+    """Shapley 1953, doi:10.1515/9781400881970-018."""
+    others, n, total = sorted(every - {name}), len(every), 0.0
+    for size in range(n):
+        weight = factorial(size) * factorial(n - size - 1) / factorial(n)
+        for before in map(frozenset, combinations(others, size)):
+            total += weight * (of(before | {name}) - of(before))
+    return total
