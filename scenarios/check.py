@@ -104,7 +104,7 @@ def _missing(tree: Node, path: Path) -> Problem:
 def _unknown(tree: Node, path: Path, keys: tuple[str, ...]) -> Problem:
     node = find(tree, path) or tree
     name = str(path[-1])
-    if node.layer.startswith(("variant", "--set")):
+    if node.layer.startswith(("variant", "--set", "sweep")):
         full = [dotted((*path[:-1], k)) for k in keys]
         message = f"'{dotted(path)}' is not a setting{nearest(dotted(path), full)}"
     elif path[0] == "backends" and len(path) == 3:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path as File
 
 from . import doubts, references
@@ -16,12 +17,12 @@ from .catalog import Catalog, faults, installed
 from .check import check
 from .document import parse, read
 from .fill import Used, expanded, filled
-from .overrides import with_settings, with_variant
+from .overrides import laid, with_settings, with_variant
 from .problems import InvalidScenarioError, Problem, Spot, in_order, nearest
 from .resolve import BUNDLED, origins, resolved, with_defaults, with_files
 from .scenario import BASE, Origin, Scenario
 from .schema import SECTIONS, root
-from .tree import Node, Plain, find, merge, relabel, without
+from .tree import Node, Plain, find, made, merge, relabel, without
 
 LIBRARY = File(__file__).parent / "library"
 
@@ -96,6 +97,42 @@ def revived(
     return Scenario(model, plain, decided, variant, others, warnings, file)
 
 
+def varied(plain: Plain, settings: Mapping[str, Plain]) -> Scenario:
+    """A resolved scenario with settings laid over it; without variants, and who decided what.
+
+    Parameters
+    ----------
+    plain : as from ``Scenario.resolved``
+    settings : by dotted path
+
+    Raises
+    ------
+    InvalidScenarioError
+        What they make of it is none.
+
+    Examples
+    --------
+    >>> varied(load("first").resolved(), {"cluster.nodes": 9}).cluster.nodes
+    9
+    """
+    tree, catalog = _revived(json.dumps(plain))
+    for path, value in settings.items():
+        spot = Spot("sweep", 1, 1, 0, "", path)
+        tree = laid(tree, path, made(value, spot, "sweep"))
+    full, _, problems = filled(expanded(tree), catalog)
+    model, found = check(full)
+    if model is None or problems:
+        raise InvalidScenarioError(problems + found)
+    return Scenario(model, {**plain, "set": dict(settings)}, {}, BASE, (), (), "sweep")
+
+
+@lru_cache(maxsize=4)
+def _revived(text: str) -> tuple[Node, Catalog]:
+    """A resolved scenario as a tree, without variants, and the catalog that it brings."""
+    tree = parse(text, "resolved")
+    return without(tree, ("what_if", "sweep", "catalog")), Catalog(own=find(tree, ("catalog",)))
+
+
 def located(name: str) -> tuple[File, str]:
     """The file of a scenario, and how messages name it.
 
@@ -153,11 +190,24 @@ def _checked(tree: Node, shown: str, settings: Iterable[str], catalog: Catalog) 
     problems += references.broken(tree, catalog)
     others, more_used, found = _variants(tree, catalog, shown)
     problems += found  # those of the base come again, and are shown once
+    problems += _of_sections(tree, catalog)
     if problems or base is None:
         raise InvalidScenarioError(problems)
     plain = resolved(with_defaults(tree, base.model), {**used, **more_used})
     raised = [*base.warnings, *doubts.idle(tree), *(w for o in others for w in o.warnings)]
     return Scenario(base.model, plain, base.origins, BASE, others, in_order(raised), shown)
+
+
+def _of_sections(tree: Node, catalog: Catalog) -> Iterator[Problem]:
+    """What the sections themselves find wrong once the whole tree is there."""
+
+    def attempt(changed: Node) -> list[Problem]:
+        full, _, problems = filled(expanded(changed), catalog)
+        return [*problems, *check(full)[1], *references.broken(changed, catalog)]
+
+    for key in tree.mapping:
+        if key in SECTIONS:
+            yield from SECTIONS[key].broken(tree, attempt)
 
 
 def _one(

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from inspect import isfunction
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -25,11 +26,15 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+if TYPE_CHECKING:
+    from .problems import Problem
+    from .tree import Node
+
 T = TypeVar("T")
 REQUIRED: Any = ...
 ORDER = (  # of a file, of lists in messages; other keys follow
     *("foretrace", "name", "question", "extends", "workload", "cluster", "backends"),
-    *("placement", "cost", "what_if", "expect", "run", "report", "catalog"),
+    *("placement", "cost", "what_if", "sweep", "expect", "run", "report", "catalog"),
 )
 Many = Annotated[tuple[T, ...], Field(strict=False)]
 """A list in the file, a tuple in Python."""
@@ -74,6 +79,14 @@ def refusal(kind: str, message: str, key: str = "", value: Any = None) -> Valida
     return ValidationError.from_exception_data("scenario", [details])
 
 
+Attempt = Callable[["Node"], list["Problem"]]
+Broken = Callable[["Node", Attempt], Iterable["Problem"]]
+
+
+def _nothing(tree: Node, attempt: Attempt) -> Iterable[Problem]:
+    return ()
+
+
 @dataclass(frozen=True)
 class Entry:
     """A key at the top of a scenario.
@@ -85,6 +98,7 @@ class Entry:
     help : one sentence
     inherited : does ``extends`` bring it along
     files : keys below it that name files, relative to the file that says so
+    broken : of the whole tree, what its references lead nowhere; it may try changed trees
     """
 
     annotation: Any
@@ -92,6 +106,7 @@ class Entry:
     help: str
     inherited: bool
     files: tuple[str, ...]
+    broken: Broken
 
 
 SECTIONS: dict[str, Entry] = {}
@@ -105,6 +120,7 @@ def register(
     help: str = "",
     inherited: bool = True,
     files: tuple[str, ...] = (),
+    broken: Broken = _nothing,
 ) -> None:
     """Add a key to the top of every scenario.
 
@@ -117,6 +133,8 @@ def register(
     help : one sentence; a Section's docstring unless said
     inherited : does ``extends`` bring it along
     files : keys below it that name files, relative to the file that says so
+    broken : given the whole tree, and a function that says what is wrong with a changed one,
+        the problems of its own second pass
 
     Raises
     ------
@@ -126,7 +144,7 @@ def register(
     if key in SECTIONS:
         raise ValueError(f"two sections are named {key!r}")
     told = help or (annotation.__doc__ or "").strip().split("\n")[0]
-    SECTIONS[key] = Entry(annotation, default, told, inherited, files)
+    SECTIONS[key] = Entry(annotation, default, told, inherited, files, broken)
     root.cache_clear()
 
 

@@ -26,7 +26,7 @@ from ...sim.errors import ForetraceError, HardwareUnavailable, SimulationError
 
 WRONG, UNFINISHED, NO_HARDWARE, MISSED, INTERRUPTED = 2, 3, 4, 5, 130
 COMMANDS = (
-    *("validate", "run", "compare", "report", "trace", "catalog", "explain"),
+    *("validate", "run", "compare", "sweep", "report", "trace", "catalog", "explain"),
     *("drivers", "hil"),
     "astra_sim",
 )

@@ -1,0 +1,138 @@
+"""Figures of a sweep: every point between two things that are wanted, and what each setting does.
+
+Drawn by matplotlib as inline SVG; what is drawn in :data:`INK` takes the colour of the text around
+it, so that a figure is readable on light, dark and paper.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .numbers import PREFIXES
+
+Point = Mapping[str, Any]
+INK = "#010203"
+MISS, OK, BEST = "#999999", "#0072B2", "#D55E00"
+MOST_DOTS = 5_000
+MOST_SETTINGS = 8
+
+
+def scatter(points: Sequence[Point], axes_of: Sequence[tuple[str, str]], base: Point) -> str:
+    """A dot for each point between two metrics; the front in another colour and shape.
+
+    Parameters
+    ----------
+    points : of the summary
+    axes_of : two metrics with their units
+    base : the scenario as it stands
+    """
+    (x, x_unit), (y, y_unit) = axes_of
+    whole = [p for p in points if x in p.get("values", {}) and y in p["values"]]
+    (x_scale, x_name), (y_scale, y_name) = (
+        _scale(max((abs(p["values"][m]) for p in whole), default=1.0), u)
+        for m, u in ((x, x_unit), (y, y_unit))
+    )
+    figure = _figure(7.2, 3.4)
+    axes = _axes(figure)
+    for label, marker, colour, chosen in (
+        ("misses what is expected", "x", MISS, [p for p in whole if p["missed"]]),
+        ("other", ".", OK, [p for p in whole if not p["missed"] and not p["front"]]),
+        ("front", "D", BEST, [p for p in whole if p["front"]]),
+        ("as described", "+", INK, [base] if x in base.get("values", {}) else []),
+    ):
+        kept = chosen if marker in "D+" else chosen[:: len(chosen) // MOST_DOTS + 1]
+        if kept:
+            axes.scatter(
+                [p["values"][x] / x_scale for p in kept],
+                [p["values"][y] / y_scale for p in kept],
+                marker=marker, color=colour, s=26, label=label,
+            )  # fmt: skip
+    axes.set_xlabel(f"{x.replace('_', ' ')}, {x_name}")
+    axes.set_ylabel(f"{y.replace('_', ' ')}, {y_name}")
+    axes.legend(ncols=4, loc="lower left", bbox_to_anchor=(0, 1), frameon=False, fontsize=8)
+    return _svg(figure)
+
+
+def effects(points: Sequence[Point], settings: Sequence[str], metric: str, unit: str) -> str:
+    """A metric over each setting: every point a dot, the best of each value joined.
+
+    Parameters
+    ----------
+    points : of the summary
+    settings : keys of ``vary``
+    metric, unit : what is shown
+    """
+    whole = [p for p in points if metric in p.get("values", {})]
+    shown = list(settings)[:MOST_SETTINGS]
+    scale, name = _scale(max((abs(p["values"][metric]) for p in whole), default=1.0), unit)
+    figure = _figure(7.2, 0.6 + 1.7 * len(shown))
+    for i, setting in enumerate(shown):
+        axes = _axes(figure, len(shown), i + 1)
+        texts = _in_order([p["set"][setting] for p in whole])
+        at = {t: k for k, t in enumerate(texts)}
+        drawn = whole[:: len(whole) // MOST_DOTS + 1]
+        axes.scatter(
+            [at[str(p["set"][setting])] for p in drawn],
+            [p["values"][metric] / scale for p in drawn],
+            marker=".", color=OK, s=14, alpha=0.5,
+        )  # fmt: skip
+        step = len(texts) // 12 + 1
+        axes.set_xticks(range(0, len(texts), step), texts[::step])
+        axes.set_xlabel(setting)
+        axes.set_ylabel(name)
+    return _svg(figure)
+
+
+def _in_order(values: Sequence[Any]) -> list[str]:
+    """The different values as texts, numbers by size."""
+    texts = list(dict.fromkeys(map(str, values)))
+    try:
+        return sorted(texts, key=lambda t: float(t.partition(" ")[0]))
+    except ValueError:
+        return texts
+
+
+def _scale(largest: float, unit: str) -> tuple[float, str]:
+    """What to divide by, and the unit that is left.
+
+    >>> _scale(0.02, "s"), _scale(0.5, "")
+    ((0.001, 'ms'), (0.01, '%'))
+    """
+    if unit == "":
+        return 0.01, "%"
+    for scale, prefix in PREFIXES:
+        if largest >= scale:
+            return scale, f"{prefix}{unit}"
+    return 1.0, unit
+
+
+def _figure(width: float, height: float) -> Any:
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    mpl.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "foretrace", "font.size": 9})
+    colours: Any = {
+        f"{k}color": INK for k in ("text.", "axes.label", "axes.edge", "xtick.", "ytick.")
+    }
+    mpl.rcParams.update(colours)
+    figure = Figure(figsize=(width, height), layout="constrained")
+    figure.patch.set_alpha(0)
+    return figure
+
+
+def _axes(figure: Any, rows: int = 1, row: int = 1) -> Any:
+    axes = figure.add_subplot(rows, 1, row)
+    axes.patch.set_alpha(0)
+    axes.spines[["top", "right"]].set_visible(False)
+    return axes
+
+
+def _svg(figure: Any) -> str:
+    buffer = io.StringIO()
+    figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    text = buffer.getvalue()
+    text = text[text.index("<svg") :].replace(INK, "currentColor")
+    return re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.S)

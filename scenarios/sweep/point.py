@@ -1,0 +1,192 @@
+"""A point as a plain dict, and the one function that runs it, wherever it is."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+import traceback
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ...sim.errors import ForetraceError, ScenarioError
+from ..scenario import Scenario
+from ..tree import Plain
+
+if TYPE_CHECKING:
+    from ...sim.graph import Graph
+
+Task = dict[str, Any]
+Outcome = dict[str, Any]
+APART = ("question", "report", "sweep", "what_if", "expect")  # of no number of one point
+UNHEARD = ("workers", "time_limit")  # of ``run``: where, not what
+
+
+def base(scenario: Scenario) -> Task:
+    """What all points of a scenario share: all that can change their answer.
+
+    Parameters
+    ----------
+    scenario : any variant is left out; what its conditions are is no matter of a point
+    """
+    from importlib.metadata import version
+
+    from ..folder import code_digest, trace_digest
+
+    told = {k: v for k, v in scenario.resolved().items() if k not in APART}
+    told["run"] = {k: v for k, v in told.get("run", {}).items() if k not in UNHEARD}
+    return {
+        "scenario": told,
+        "trace": trace_digest(scenario),
+        "code": code_digest(),
+        "version": version("foretrace"),
+    }
+
+
+def task(shared: Task, settings: Mapping[str, Plain], wanted: tuple[str, ...] = ()) -> Task:
+    """One point: what it shares with the others, and what it sets.
+
+    Parameters
+    ----------
+    shared : from ``base``
+    settings : by dotted path
+    wanted : metrics of single components to keep; those of kinds are kept anyway
+    """
+    return {**shared, "set": dict(settings), "wanted": sorted(wanted)}
+
+
+def key(point: Task) -> str:
+    """Names a point by all that can change its answer.
+
+    >>> key({"set": {"a": 1, "b": 2}}) == key({"set": {"b": 2, "a": 1}})
+    True
+    """
+    told = {k: v for k, v in point.items() if k != "scenario"}
+    text = json.dumps(told, sort_keys=True)
+    return hashlib.sha256((_scenario_digest(point) + text).encode()).hexdigest()
+
+
+def _scenario_digest(point: Task) -> str:
+    """The same for every point of a sweep, so it is computed once."""
+    told = point.get("scenario", {})
+    known = _digests.get(id(told))
+    if known is None or known[0] is not told:
+        text = json.dumps(_named(told), sort_keys=True)
+        known = (told, hashlib.sha256(text.encode()).hexdigest())
+        _digests.clear()
+        _digests[id(told)] = known
+    return known[1]
+
+
+_digests: dict[int, tuple[Plain, str]] = {}
+
+
+def _named(told: Plain) -> Plain:
+    """With the trace by its name only: what is in it has a digest of its own."""
+    workload = told.get("workload", {})
+    if "trace" not in workload:
+        return told
+    name = str(workload["trace"]).rpartition("/")[2]
+    return {**told, "workload": {**workload, "trace": name}}
+
+
+def evaluate(point: Task) -> Outcome:
+    """Run one point; what goes wrong in it is an outcome, too.
+
+    Parameters
+    ----------
+    point : from ``task``; a plain dict, so that it can be sent anywhere
+
+    Returns
+    -------
+    Outcome
+        ``key``, ``set``, and ``values`` (SI, by metric and statistic) with ``intervals``; or
+        ``error`` with its kind, message and traceback.  ``seconds`` is wall time.
+    """
+    began = time.perf_counter()
+    told: Outcome = {"key": key(point), "set": point["set"]}
+    try:
+        told |= _measured(point)
+    except Exception as error:
+        told["error"] = _wrong(error)
+    return {**told, "seconds": round(time.perf_counter() - began, 6)}
+
+
+def _wrong(error: Exception) -> dict[str, str]:
+    ours = isinstance(error, ForetraceError)
+    return {
+        "kind": type(error).__name__,
+        "message": str(error).partition("\n")[0] if ours else f"{type(error).__name__}: {error}",
+        "traceback": "" if ours else traceback.format_exc(),
+    }
+
+
+def _measured(point: Task) -> Outcome:
+    from ..loader import varied
+    from ..points import measured
+    from ..points import point as built
+    from ..summary import values
+
+    scenario = varied(point["scenario"], point["set"])
+    graph = _graph(scenario, point["trace"])
+    done = measured(built(scenario, graph))
+    found = values(_narrowed(done, tuple(point["wanted"])))
+    return {
+        "ops": len(done.result.ops),
+        "ranks": graph.ranks,
+        "values": {name: v.value for name, v in found.items()},
+        "intervals": {name: v.interval for name, v in found.items() if v.interval},
+    }
+
+
+def _narrowed(done: Any, wanted: tuple[str, ...]) -> Any:
+    """Without the metrics of single components, unless they are asked for."""
+    from dataclasses import replace
+
+    parts = {c.name for c in done.point.simulation.system.components}
+    kinds = {c.kind for c in done.point.simulation.system.components}
+    heads = tuple(f"{w}." for w in wanted)
+
+    def kept(name: str) -> bool:
+        who = name.removesuffix(".utilization")
+        return who == name or who not in parts or who in kinds or f"{name}.".startswith(heads)
+
+    return replace(
+        done,
+        samples={k: s for k, s in done.samples.items() if kept(k)},
+        replicas=tuple({k: s for k, s in r.items() if kept(k)} for r in done.replicas),
+    )
+
+
+def _workload(scenario: Scenario, trace: str) -> str:
+    """All that the graph depends on: the workload, and how quick the GPU that copies is."""
+    return repr((scenario.workload, scenario.cluster.node.gpu, trace))
+
+
+GRAPHS = 8  # kept in a process
+_graphs: dict[str, Graph] = {}
+
+
+def _graph(scenario: Scenario, trace: str) -> Graph:
+    """The graph of a workload, built once in a process.
+
+    Raises
+    ------
+    ScenarioError
+        The files are not those that the point was made of.
+    """
+    from ..folder import trace_digest
+    from ..workloads import build
+
+    told = _workload(scenario, trace)
+    if told in _graphs:
+        return _graphs[told]
+    if trace_digest(scenario) != trace:
+        name = getattr(scenario.workload, "trace", "")
+        raise ScenarioError(
+            f"workload.trace: '{name}' is not the same file here; put it where workers see it "
+            "under the same path"
+        )
+    while len(_graphs) >= GRAPHS:
+        del _graphs[next(iter(_graphs))]
+    return _graphs.setdefault(told, build(scenario))

@@ -1,0 +1,387 @@
+"""Sweeps: the same bytes whoever runs them, nothing lost that was reported, every failure told."""
+
+import importlib
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from foretrace.scenarios.loader import load, varied
+from foretrace.scenarios.sweep.drive import Shard, Sweeping
+from foretrace.scenarios.sweep.folder import save, store
+from foretrace.scenarios.sweep.method import method
+from foretrace.scenarios.sweep.point import base, evaluate, key, task
+from foretrace.scenarios.sweep.store import Store
+from foretrace.scenarios.sweep.told import told
+from foretrace.scenarios.workers.pool import Pool
+from foretrace.scenarios.workers.workers import checked, chosen, workers
+from foretrace.sim.errors import ScenarioError
+
+STEPS = 4
+SCENARIO = """\
+foretrace: 1
+name: tiny
+question: Which is the best?
+workload:
+  trace: rank0.json
+  recorded_on: {device: epyc-zen4-core}
+  iterations: {warm_up: 1}
+cluster:
+  nodes: 1
+  node:
+    gpu: {model: epyc-zen4-core, count: 1}
+    host: epyc-zen4-vm
+  override: {node0.gpu0: {slowdown: 1}}
+run: {seed: 3}
+expect:
+  - that: iteration_time.p50 <= 1 s
+sweep:
+  optimize:
+    - minimize: iteration_time.p50
+  vary: """
+SLOWDOWN = "cluster.override.node0.gpu0.slowdown"
+VARY = f"{{{SLOWDOWN}: [1, 1.25, 1.5, 2], cluster.node.host.cores: [1, 4]}}"
+MANY = f"{{{SLOWDOWN}: {{from: 1, to: 3, step: 0.005}}}}"
+ANY = f"{{{SLOWDOWN}: {{from: 1, to: 9}}}}"
+
+
+class Here:
+    """Workers that are this process: for tests of what does not depend on them."""
+
+    name = "here"
+
+    def run(self, work, tasks):
+        for one in tasks:
+            yield one, work(one)
+
+    def close(self, *, kill=False):
+        pass
+
+
+@pytest.fixture
+def scenario(tmp_path, monkeypatch):
+    """A scenario in a folder of its own, with changes."""
+    events = []
+    for step in range(STEPS):
+        at = 2000.0 * step
+        events.append(_event("user_annotation", f"ProfilerStep#{step}", at, 900.0))
+        events += [_event("cpu_op", "aten::mm", at + 10 + 250 * i, 200.0 + step) for i in range(3)]
+    document = {"schemaVersion": 1, "traceEvents": events}
+    (tmp_path / "rank0.json").write_text(json.dumps(document))
+    monkeypatch.chdir(tmp_path)
+
+    def make(*settings, vary=VARY):
+        (tmp_path / "tiny.yaml").write_text(SCENARIO + vary + "\n")
+        return load("tiny.yaml", set=settings)
+
+    make()
+
+    return make
+
+
+def _event(kind, name, at, took):
+    return {
+        "ph": "X", "cat": kind, "name": name, "pid": 1, "tid": 1, "ts": at, "dur": took, "args": {}
+    }  # fmt: skip
+
+
+def swept(scenario, crew=None, out="out", **options):
+    kept = store(Path(out), scenario)
+    with kept:
+        return Sweeping(scenario, kept, crew or Here(), **options).all()
+
+
+def test_a_point_is_a_plain_dict_with_a_key_of_its_own(scenario):
+    shared = base(scenario())
+    one, other = (task(shared, {"cluster.node.host.cores": n}) for n in (1, 2))
+    assert json.loads(json.dumps(one)) == one
+    assert key(one) == key(json.loads(json.dumps(one))) != key(other)
+
+
+def test_what_a_point_says_is_what_its_scenario_says(scenario):
+    from foretrace.scenarios.points import measured, point
+
+    changed = {SLOWDOWN: 2}
+    said = evaluate(task(base(scenario()), changed))
+    alone = measured(point(varied(scenario().resolved(), changed)))
+    assert said["values"]["iteration_time.max"] == alone.samples["iteration_time"].max()
+    assert said["set"] == changed
+
+
+def test_what_does_not_change_a_point_does_not_change_its_key(scenario):
+    one = base(scenario())
+    same = base(scenario("question=other", "run.workers=local:2", "sweep.points=100", "expect=[]"))
+    assert key(task(one, {})) == key(task(same, {}))
+    assert key(task(one, {})) != key(task(base(scenario("run.seed=4")), {}))
+
+
+def test_a_grid_tries_every_combination_and_finds_the_best(scenario):
+    summary = told(swept(scenario()))
+    assert [p["set"]["cluster.node.host.cores"] for p in summary["points"]] == [1, 4] * 4
+    best = [p for p in summary["points"] if p["front"]]
+    assert {p["set"][SLOWDOWN] for p in best} == {1}
+    assert summary["base"]["values"]["iteration_time.p50"] == pytest.approx(
+        best[0]["values"]["iteration_time.p50"]
+    )
+
+
+def test_points_that_miss_what_is_expected_are_not_on_the_front(scenario):
+    summary = told(swept(scenario("expect=[{that: iteration_time.p50 > 1 s}]")))
+    assert summary["counts"]["front"] == 0
+    assert all(p["missed"] == ["iteration_time.p50 > 1 s"] for p in summary["points"])
+
+
+def test_a_setting_that_changes_nothing_is_listed(scenario):
+    assert told(swept(scenario()))["no_effect"] == ["cluster.node.host.cores"]
+
+
+def test_the_front_of_two_objectives_holds_the_trade_off(scenario):
+    wanted = "sweep.optimize=[{minimize: iteration_time.p50}, {maximize: gpu.utilization.mean}]"
+    summary = told(swept(scenario(wanted, "expect=[]")))
+    values = [
+        (p["values"]["iteration_time.p50"], -p["values"]["gpu.utilization.mean"])
+        for p in summary["points"]
+    ]
+    for p, v in zip(summary["points"], values, strict=True):
+        beaten = any(w != v and w[0] <= v[0] and w[1] <= v[1] for w in values)
+        assert p["front"] is not beaten
+
+
+def test_finished_points_are_not_run_again(scenario):
+    first = swept(scenario())
+    again = swept(scenario())
+    assert not any(t.cached for t in first.trials)
+    assert all(t.cached for t in again.trials)
+    assert told(again) == told(first)
+    assert not any(t.cached for t in swept(scenario(), resume=False).trials)
+
+
+def test_another_sweep_of_the_same_scenario_takes_the_points_that_it_knows(scenario):
+    swept(scenario())
+    more = f"{{{SLOWDOWN}: [2, 3], cluster.node.host.cores: [1]}}"
+    assert [t.cached for t in swept(scenario(vary=more)).trials] == [True, False]
+
+
+def test_a_line_that_was_torn_is_run_again(scenario):
+    first = told(swept(scenario()))
+    (file,) = store(Path("out"), scenario()).folder.glob("*.jsonl")
+    file.write_bytes(file.read_bytes()[:-40])
+    again = swept(scenario())
+    assert sum(not t.cached for t in again.trials) == 1
+    assert told(again) == first
+
+
+def test_a_file_that_is_garbage_is_no_outcome(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"schema": 1}\n[]\nnull\n{"schema": 9, "key": "k"}\n\x00\n')
+    assert list(Store(tmp_path).outcomes()) == []
+
+
+def test_a_point_that_fails_is_told_and_the_others_go_on(scenario):
+    vary = "{cluster.override.node0.gpu0: [{slowdown: 1}, {down: true}]}"
+    done = swept(scenario(vary=vary))
+    assert [t.error is None for t in done.trials] == [True, False]
+    assert done.trials[1].error["kind"] == "SimulationError"
+    assert told(done)["counts"]["failed"] == 1
+    assert [t.cached for t in swept(scenario(vary=vary)).trials] == [True, False]  # tried again
+
+
+def test_shards_together_are_the_whole(scenario):
+    parts = [swept(scenario(), shard=Shard(k, 3), out="shards").trials for k in (1, 2, 3)]
+    assert sum(map(len, parts)) == 8
+    whole = swept(scenario(), out="shards")
+    assert all(t.cached for t in whole.trials)
+    assert told(whole) == told(swept(scenario(), out="other"))
+
+
+@pytest.mark.parametrize("name", ["random", "sobol"])
+def test_drawn_points_depend_on_the_seed_alone(scenario, name):
+    section = scenario(
+        f"sweep.method={name}", "sweep.points=20",
+        vary=ANY,
+    ).section("sweep")  # fmt: skip
+    one, same, other = (method(section, seed).ask() for seed in (1, 1, 2))
+    assert len(one) == 20
+    assert one == same != other
+    values = [next(iter(p.values())) for p in one]
+    assert all(1 <= v <= 9 for v in values)
+
+
+def test_a_sobol_sequence_fills_every_eighth_of_a_range(scenario):
+    section = scenario("sweep.method=sobol", "sweep.points=8", vary=ANY).section("sweep")
+    values = [next(iter(p.values())) for p in method(section, 5).ask()]
+    assert sorted(int(v) for v in values) == list(range(1, 9))
+
+
+@pytest.mark.parametrize("name", ["tpe", "nsga2"])
+def test_a_search_keeps_to_what_is_expected_and_names_its_sampler(scenario, name):
+    pytest.importorskip("optuna")
+    s = scenario(
+        f"sweep.method={name}", "sweep.points=30", "expect=[{that: iteration_time.p50 >= 3 ms}]",
+        vary=ANY,
+    )  # fmt: skip
+    one, again = swept(s), swept(s, out="again")
+    assert told(one) == told(again)
+    assert one.sampler.startswith("optuna ")
+    assert one.sampler.endswith({"tpe": "TPESampler", "nsga2": "NSGAIISampler"}[name])
+    best = [p for p in told(one)["points"] if p["front"]]
+    assert best
+    assert min(p["values"]["iteration_time.p50"] for p in best) < 3.3e-3
+
+
+def test_a_search_without_optuna_says_how_to_get_it(scenario, monkeypatch):
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    with pytest.raises(ScenarioError, match=r"pip install 'foretrace\[sweep\]'"):
+        swept(scenario("sweep.method=tpe"))
+
+
+def test_a_search_needs_something_to_search_for(scenario):
+    pytest.importorskip("optuna")
+    with pytest.raises(ScenarioError, match=r"sweep\.optimize: 'tpe' searches"):
+        swept(scenario("sweep.method=tpe", "sweep.optimize=[]"))
+
+
+# Workers.
+
+
+DEADLY = """\
+import os, signal
+from pathlib import Path
+from foretrace.scenarios.sweep.point import evaluate
+
+def dies(point):
+    'Killed by the points of one setting, and by those of another once.'
+    marker = Path(point["scenario"]["workload"]["trace"]).parent / "died"
+    slow = point["set"].get("cluster.override.node0.gpu0.slowdown")
+    if slow == 2 or (slow == 1.5 and not marker.exists()):
+        marker.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return evaluate(point)
+"""
+
+
+@pytest.fixture
+def dies(tmp_path, monkeypatch):
+    (tmp_path / "deadly_work.py").write_text(DEADLY)
+    monkeypatch.syspath_prepend(tmp_path)
+    return importlib.import_module("deadly_work").dies
+
+
+def in_process(scenario, work, count=2):
+    pool = Pool(count)
+    shared = base(scenario())
+    tasks = [task(shared, {SLOWDOWN: x}) for x in (1, 1.5, 2, 3)]
+    try:
+        found = {key(t): outcome for t, outcome in pool.run(work, tasks)}
+    finally:
+        pool.close()
+    return [found[key(t)] for t in tasks]
+
+
+def test_a_point_whose_worker_is_killed_is_tried_again_and_a_poisonous_one_is_told(scenario, dies):
+    found = in_process(scenario, dies)
+    assert ["error" in outcome for outcome in found] == [False, False, True, False]
+    assert found[2]["error"]["kind"] == "Poisonous"
+    expected = evaluate(task(base(scenario()), {SLOWDOWN: 1.5}))
+    assert found[1]["values"] == expected["values"]
+
+
+def test_processes_say_what_one_process_says(scenario):
+    pool = Pool(2)
+    try:
+        done = swept(scenario(), pool, out="processes")
+    finally:
+        pool.close()
+    folders = [
+        save(d, store(Path(out), scenario()), Path(out), {}, 0.0)
+        for d, out in ((done, "processes"), (swept(scenario(), out="here"), "here"))
+    ]
+    one, other = ((f / "summary.json").read_bytes() for f in folders)
+    assert one == other
+    assert table(folders[0]) == table(folders[1])
+
+
+def table(folder):
+    import duckdb
+
+    with duckdb.connect() as db:
+        return db.execute(f"SELECT * FROM '{folder}/points.parquet'").fetchall()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("ray://x:1", "no workers 'ray://x:1'"),
+        ("local:0", "no workers"),
+        ("dask://x", "no workers"),
+    ],
+)
+def test_what_is_no_description_of_workers_is_refused(text, says):
+    with pytest.raises(ValueError, match=says):
+        checked(text)
+
+
+def test_the_option_wins_over_the_environment_and_that_over_the_scenario(monkeypatch):
+    assert chosen(None, "local:3") == "local:3"
+    monkeypatch.setenv("FORETRACE_WORKERS", "local:4")
+    assert chosen(None, "local:3") == "local:4"
+    assert chosen("local:5", "local:3") == "local:5"
+    with pytest.raises(ScenarioError, match="--workers: no workers 'none'"):
+        chosen("none", "local")
+
+
+def test_workers_of_dask_without_dask_say_how_to_get_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(ScenarioError, match=r"pip install 'foretrace\[dask\]'"):
+        workers("dask://local:1")
+
+
+# The command.
+
+COMMAND = [sys.executable, "-m", "foretrace", "sweep", "tiny.yaml", "--workers", "local:2"]
+
+
+def summary_of(out):
+    (file,) = Path(out).glob("tiny/sweep-*/summary.json")
+    return file.read_bytes()
+
+
+@pytest.mark.parametrize("kills", [1, pytest.param(100, marks=pytest.mark.nightly)])
+def test_a_sweep_that_is_killed_loses_nothing_that_was_reported(scenario, kills):
+    """Killed at random instants, at last left alone: the same bytes as if it never was."""
+    import random
+
+    s = scenario(vary=MANY)
+    words = [*COMMAND, "-q"]
+    assert subprocess.run([*words, "--out", "whole"], check=False).returncode in (0, 5)
+    draw, known = random.Random(kills), 0
+    for _ in range(kills):
+        with subprocess.Popen(
+            [*words, "--out", "killed"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        ) as process:
+            time.sleep(draw.uniform(1.5, 6.0))
+            process.kill()
+        left = len(list(store(Path("killed"), s).outcomes()))
+        assert left >= known
+        known = left
+    assert subprocess.run([*words, "--out", "killed"], check=False).returncode in (0, 5)
+    assert summary_of("killed") == summary_of("whole")
+
+
+def test_an_interrupt_is_exit_130_and_the_same_command_goes_on(scenario):
+    s = scenario(vary=MANY)
+    words = [*COMMAND, "--out", "interrupted"]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
+        kept = store(Path("interrupted"), s)
+        for _ in range(600):
+            if any(True for _ in kept.outcomes()):
+                break
+            time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        said = process.stderr.read()
+    assert process.returncode == 130
+    assert "the same command goes on from there" in said
+    assert "Traceback" not in said
+    assert list(kept.outcomes())
