@@ -181,8 +181,10 @@ class Scenario:
     def digest(self) -> str:
         """SHA-256 of everything that can change the answer; files count by name only."""
         told = self.resolved()
-        for key in ("question", "report"):
+        for key in ("question", "report", "sweep"):
             told.pop(key, None)
+        for key in ("workers", "time_limit"):
+            told.get("run", {}).pop(key, None)
         trace = told.get("workload", {}).get("trace")
         if trace:
             told["workload"]["trace"] = os.path.basename(trace)

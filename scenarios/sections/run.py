@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
 from ...sim.units import Seconds
 from ..schema import Section, register
-
-
-def _workers(text: str) -> str:
-    if not re.fullmatch(r"local(:[1-9]\d*)?|dask://.+", text):
-        raise ValueError(f"no workers '{text}'; write local, local:4 or dask://HOST:PORT")
-    return text
+from ..workers.workers import checked
 
 
 class Run(Section):
@@ -26,8 +20,8 @@ class Run(Section):
     """Seeded runs that the jitter interval comes from."""
     engine: Literal["core", "reference"] = "core"
     """Compiled, or the plain SimPy program that defines what is right."""
-    workers: Annotated[str, AfterValidator(_workers)] = "local"
-    """Where points run: local, local:N, dask://HOST:PORT."""
+    workers: Annotated[str, AfterValidator(checked)] = "local"
+    """Where points of a sweep run: local, local:N, dask://local, dask://HOST:PORT."""
     time_limit: Seconds | None = None
     """Wall time after which a run is given up."""
 
