@@ -79,17 +79,17 @@ def test_a_key_that_is_mistyped_is_not_missing_as_well(edited):
 
 
 def test_a_section_that_somebody_registers_is_checked_like_any_other(edited, scenario, whole):
-    class Mechanism(Section):
+    class Scheme(Section):
         method: Literal["grid", "random", "sobol", "tpe", "nsga2"] = "grid"
 
-    assert edited("run: {seed", "mechanism: {}\nrun: {seed").startswith("error unknown key 'mechanism'")
-    register("mechanism", Mechanism)
+    assert edited("run: {seed", "scheme: {}\nrun: {seed").startswith("error unknown key 'scheme'")
+    register("scheme", Scheme)
     try:
-        assert scenario(whole + "mechanism: {method: random}").section("mechanism").method == "random"
-        assert "unknown key 'methd'" in edited("run: {seed", "mechanism: {methd: 1}\nrun: {seed")
-        assert edited("run: {seed", "mechanism: {method: nsga}\nrun: {seed").startswith(
+        assert scenario(whole + "scheme: {method: random}").section("scheme").method == "random"
+        assert "unknown key 'methd'" in edited("run: {seed", "scheme: {methd: 1}\nrun: {seed")
+        assert edited("run: {seed", "scheme: {method: nsga}\nrun: {seed").startswith(
             "error 'nsga' is not one of: grid, random, sobol, tpe, nsga2; did you mean 'nsga2'?"
         )
     finally:
-        unregister("mechanism")
-    assert "unknown key 'mechanism'" in edited("run: {seed", "mechanism: {}\nrun: {seed")
+        unregister("scheme")
+    assert "unknown key 'scheme'" in edited("run: {seed", "scheme: {}\nrun: {seed")
