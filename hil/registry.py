@@ -10,6 +10,7 @@ from .driver import DRIVERS, Driver
 
 HOMES = {  # driver: the file in this folder that registers it
     "host": "host",
+    "collective": "collective",
     "recorded": "recorded",
     "torch": "torch_device",
     "switch": "switch",

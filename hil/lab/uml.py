@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from .stage import share
 from .store import ROOT, UML_KERNEL, part
 
-MEMORY = "1G"
+MEMORY = "3G"  # pages are taken when they are used
 
 
 def command(settings: Mapping[str, str], run: str = "agent", virtual: bool = True) -> list[str]:
