@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..sim.errors import RecordingError
+from .bundled import located
 from .driver import Driver, Missing, Ready, Sharing, Spec, checked, driver
 from .recording import Recording, read
 from .sample import Request, Sample
@@ -23,9 +23,9 @@ SETTINGS = {"file": "", "answer": MEDIAN, "seed": 0, "driver": "", "device": ""}
 class Recorded(Driver):
     """Answers that were measured earlier.
 
-    Opened with ``file``, ``answer`` (``median``; ``sequence``: the repeats in the order they were
-    taken, refused once they are used up; ``draw``: any repeat, by ``seed``), and ``driver`` and
-    ``device`` where the recording must be of these.
+    Opened with ``file`` (a path, or ``foretrace:NAME`` of a bundled one), ``answer`` (``median``;
+    ``sequence``: the repeats in the order they were taken, refused once they are used up; ``draw``:
+    any repeat, by ``seed``), and ``driver`` and ``device`` where the recording must be of these.
 
     Examples
     --------
@@ -59,7 +59,7 @@ uint8[65]' (warm); record it, or bind a model
     def open(self, spec: Spec) -> None:
         """Read the recording, and check that it is of what was asked for."""
         told = checked(spec, SETTINGS)
-        recording = read(Path(told["file"]))
+        recording = read(located(told["file"]))
         for name in ("driver", "device"):
             if told[name] not in ("", getattr(recording, name)):
                 raise RecordingError(

@@ -18,6 +18,7 @@ from ..sim.signature import parse
 from . import conditions
 from .driver import Driver, Missing, Ready, Spec, checked, driver, head
 from .lock import held
+from .nvml import Gpu
 from .sample import Request, Sample
 from .timer import Call, restorer, timed
 from .torch_ops import BUILDERS, Asked
@@ -93,6 +94,8 @@ class Torch(Driver):
         self.device = torch.device(self.name_of_device)
         self.clock = "cpu" if self.device.type == "cpu" else "device"
         self._pin()
+        self.gpu = Gpu(self._uuid())
+        self.gpu.refuse_company()
         self.scratch = torch.zeros(FLUSH, dtype=torch.uint8, device=self.device)
 
     def describe(self) -> dict[str, str]:
@@ -119,6 +122,12 @@ class Torch(Driver):
     def _devices(self) -> list[str]:
         return ["cpu", *(f"cuda:{i}" for i in range(self.torch.cuda.device_count()))]
 
+    def _uuid(self) -> str:
+        """Of the GPU, as the management library names it; "" for a CPU."""
+        if self.clock == "cpu":
+            return ""
+        return f"GPU-{self.torch.cuda.get_device_properties(self.device).uuid}"
+
     def _pin(self) -> None:
         allowed = os.sched_getaffinity(0)
         self.core = max(allowed) if self.settings["core"] < 0 else int(self.settings["core"])
@@ -134,9 +143,13 @@ class Torch(Driver):
         restore = restorer(request, self._flush, [self._call(s) for s in request.preceding])
         call()
         ns, facts = self._timed(call, request, restore)
+        facts |= self.gpu.facts()
+        flags = ("throttled",) if facts.get("throttled") else ()
         if self.settings["memory"]:
             facts["memory_peak"] = self._peak(request.signature)
-        return Sample(request.signature, ns, self.clock, self.metric, request.key[1], facts=facts)
+        return Sample(
+            request.signature, ns, self.clock, self.metric, request.key[1], flags=flags, facts=facts
+        )
 
     def _timed(
         self, call: Call, request: Request, restore: Call | None

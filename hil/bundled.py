@@ -1,0 +1,36 @@
+"""Recordings that come with the package: ``foretrace:NAME`` in a scenario."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from pathlib import Path
+
+from ..sim.errors import RecordingError
+from .recording import SUFFIX
+
+HOME = Path(__file__).with_name("recordings")
+PREFIX = "foretrace:"
+
+
+def names() -> list[str]:
+    """Of all, sorted."""
+    return sorted(p.name.removesuffix(SUFFIX) for p in HOME.glob(f"*{SUFFIX}"))
+
+
+def located(name: str) -> Path:
+    """The file of a bundled recording, or of one's own.
+
+    >>> located("mine.rec.gz").name
+    'mine.rec.gz'
+    >>> located("foretrace:hots")
+    Traceback (most recent call last):
+    foretrace.sim.errors.RecordingError: no recording 'foretrace:hots'; ...
+    """
+    if not name.startswith(PREFIX):
+        return Path(name)
+    path = HOME / (name.removeprefix(PREFIX) + SUFFIX)
+    if path.parent != HOME or not path.is_file():
+        near = get_close_matches(name.removeprefix(PREFIX), names(), 1)
+        hint = f"did you mean '{PREFIX}{near[0]}'?" if near else f"there are: {', '.join(names())}"
+        raise RecordingError(f"no recording {name!r}; {hint}")
+    return path

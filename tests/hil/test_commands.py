@@ -1,0 +1,122 @@
+"""The commands of hardware in the loop: exit codes, tables, files."""
+
+import json
+import logging
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from foretrace.hil.recording import Recording, read
+from foretrace.hil.sample import Sample
+from foretrace.scenarios.commands import app as application
+
+ODD = Path(__file__).with_name("odd_driver.py")
+
+
+@pytest.fixture
+def cli(tmp_path, capsys, monkeypatch):
+    """Run a command in this process, with a list of agents: exit code, stdout, stderr."""
+    (tmp_path / "foretrace").mkdir()
+    agents = f"""
+agents:
+  odd: {{load: [{ODD}]}}
+  none: {{load: [{ODD}], environment: {{ODD_PROBE: denied}}}}
+"""
+    (tmp_path / "foretrace/agents.yaml").write_text(agents)
+
+    def run(*words):
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+        monkeypatch.setattr(sys, "argv", ["foretrace", *map(str, words)])
+        monkeypatch.setattr(logging, "basicConfig", lambda **_: None)
+        with pytest.raises(SystemExit) as left:
+            application.main()
+        said = capsys.readouterr()
+        return left.value.code or 0, said.out, said.err
+
+    return run
+
+
+def test_drivers_that_work_and_those_that_do_not(cli):
+    code, out, _ = cli("drivers", "host", "--json")
+    (host,) = json.loads(out)["drivers"]
+    assert (code, host["state"], host["clock"]) == (0, "ready", "cpu")
+    code, out, _ = cli("drivers", "odd", "host", "--agent", "none")
+    assert code == 4
+    assert "odd         denied       no such device" in out
+    assert "cure: plug one in" in out
+    assert "host        ready        core" in out
+
+
+def test_an_agent_that_nobody_listed_is_exit_code_4(cli):
+    code, out, _ = cli("drivers", "host", "--agent", "od", "--json")
+    assert code == 4
+    assert json.loads(out)["drivers"][0]["reason"] == "no agent named 'od'; did you mean 'odd'?"
+
+
+def test_a_work_list_is_planned_done_and_described(cli, tmp_path):
+    code, out, _ = cli("hil", "plan", "--op", "host:chase uint8[4096]", "--op", "copy:h2d fp32[4]",
+                       "--starts", 2, "--repeats", 3)  # fmt: skip
+    assert code == 0
+    assert "wrote work: 1 ops for host, 1 that it does not do" in out
+    assert (tmp_path / "work/foretrace-agent.pyz").stat().st_mode & 0o100
+    code, out, error = cli("hil", "record", "work/work.json", "--busy", 99, "--json")
+    assert code == 0, error
+    told = json.loads(out)
+    assert (told["ops"], told["starts"], told["ended"]) == (1, 2, "") or told["starts"] > 2
+    assert read(tmp_path / told["file"]).driver == "host"
+    code, out, _ = cli("hil", "record", "--read", told["file"])
+    assert code == 0
+    assert "1 ops, " in out
+
+
+def test_a_plan_of_what_the_driver_cannot_do_is_wrong(cli):
+    code, _, error = cli("hil", "plan", "--op", "copy:h2d fp32[4]")
+    assert code == 2
+    assert "hil plan: host does none of the 1 ops asked for; it does: copy:h2h, " in error
+
+
+def test_the_ops_of_a_recorded_trace_are_planned_with_their_strides(cli, tmp_path):
+    code, _, error = cli("hil", "plan", "--driver", "torch", "--trace", "foretrace:resnet50")
+    assert code == 0, error
+    work = json.loads((tmp_path / "work/work.json").read_text())
+    strides = work["spec"]["strides"]
+    first = "compute:aten::mkldnn_convolution fp32[8x3x64x64] fp32[64x3x7x7]"
+    assert strides[first] == 2
+    assert first in {r["signature"] for r in work["requests"]}
+
+
+def test_a_partial_or_damaged_recording_is_exit_code_2_and_kept(cli, tmp_path):
+    samples = (Sample("host:idle", np.ones(3), "cpu"),)
+    kept = tmp_path / "x.rec.gz"
+    Recording("odd", "odd0", "box", "2026-01-31", {}, samples, ended="died: no").write(kept)
+    code, out, error = cli("hil", "record", "--read", kept)
+    assert code == 2
+    assert "1 ops, 1 samples" in out
+    assert "is partial: died: no; what was measured is kept" in error
+    kept.write_bytes(kept.read_bytes()[:-20])
+    assert cli("hil", "record", "--read", kept)[0] == 2
+
+
+def test_an_agent_is_written_as_one_file(cli, tmp_path):
+    code, out, _ = cli("hil", "agent", "--bundle", "agent.pyz")
+    assert code == 0
+    assert "python3 agent.pyz --stdio" in out
+    assert (tmp_path / "agent.pyz").read_bytes().startswith(b"#!/usr/bin/env python3")
+    assert cli("hil", "agent")[0] == 2
+    assert cli("hil", "agent", "--listen", "socket")[0] == 2
+
+
+def test_this_machine_is_discovered(cli, tmp_path):
+    code, out, _ = cli("hil", "discover")
+    assert code == 0
+    assert "cluster:\n  nodes: 1\n" in out
+    assert set(json.loads(cli("hil", "discover", "--json")[1])) == {
+        "host",
+        "devices",
+        "nodes",
+        "nvlinks",
+    }
+    assert cli("hil", "discover", "-o", "box.yaml")[0] == 0
+    assert (tmp_path / "box.yaml").read_text() == out

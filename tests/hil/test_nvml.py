@@ -1,0 +1,67 @@
+"""What the management library says, from a stand-in of the library."""
+
+import os
+import sys
+from types import SimpleNamespace
+
+import pytest
+from foretrace.hil.nvml import Gpu
+from foretrace.sim.errors import DriverFault
+
+
+@pytest.fixture
+def library(monkeypatch):
+    """Installs the stand-in: how it is slowed, who runs there."""
+
+    def install(reasons=0, running=()):
+        def handle(uuid):
+            if uuid != "GPU-1":
+                raise stand_in.NVMLError
+            return uuid
+
+        stand_in = SimpleNamespace(
+            NVMLError=type("NVMLError", (Exception,), {}),
+            NVML_CLOCK_SM=1,
+            NVML_TEMPERATURE_GPU=0,
+            nvmlInit=lambda: None,
+            nvmlDeviceGetHandleByUUID=handle,
+            nvmlDeviceGetCurrentClocksThrottleReasons=lambda h: reasons,
+            nvmlDeviceGetClockInfo=lambda h, kind: 1980,
+            nvmlDeviceGetPowerUsage=lambda h: 650_000,
+            nvmlDeviceGetTemperature=lambda h, kind: 61,
+            nvmlDeviceGetComputeRunningProcesses=lambda h: [
+                SimpleNamespace(pid=p) for p in running
+            ],
+        )
+        monkeypatch.setitem(sys.modules, "pynvml", stand_in)
+
+    return install
+
+
+def test_clock_power_and_heat_of_a_batch(library):
+    library(reasons=0x4)  # the power cap
+    assert Gpu("GPU-1").facts() == {
+        "gpu_mhz": 1980, "gpu_watts": 650.0, "gpu_celsius": 61, "gpu_reasons": 4, "throttled": 0
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("reasons", "slowed"), [(0x1, 0), (0x40, 1), (0x8 | 0x4, 1), (0x20, 1)])
+def test_heat_and_hardware_slow_a_gpu_idleness_does_not(library, reasons, slowed):
+    library(reasons)
+    assert Gpu("GPU-1").facts()["throttled"] == slowed
+
+
+def test_a_gpu_with_company_is_busy(library):
+    library(running=(os.getpid(),))
+    Gpu("GPU-1").refuse_company()
+    library(running=(os.getpid(), 7))
+    with pytest.raises(DriverFault, match=r"busy: the GPU is used by processes \[7\]"):
+        Gpu("GPU-1").refuse_company()
+
+
+def test_without_the_library_or_the_gpu_nothing_is_said(library, monkeypatch):
+    library()
+    assert Gpu("GPU-2").facts() == {}
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    assert Gpu("GPU-1").facts() == {}
+    Gpu("GPU-1").refuse_company()
