@@ -3,7 +3,7 @@
 ``python benchmarks/record_devices.py LIST OUT [--python PYTHON]``, LIST being ``host``, ``gpt``
 or ``resnet50``; PYTHON has torch and foretrace.  One core, one thread, the CPU clock; jemalloc
 that keeps what is freed, as in ``record.py``.  Each list has the ops of the bundled trace, families
-of shapes around them, its ops again each after the three before it in the graph, the graph's ops
+of shapes around them, its ops again each after those before it in the graph, the graph's ops
 done in order (``compute:graph``), and real training steps (``compute:step``), interleaved in the
 same starts of the process.
 """
@@ -32,7 +32,7 @@ SQUARE = (32, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
 TALL = ((256, 256, 2048), (256, 2048, 256), (2048, 256, 256), (64, 1024, 1024), (16, 4096, 256))
 IMAGES = ((64, 56), (128, 28), (256, 14), (512, 7))
 BUSY = 1.0  # others may use the other core; each sample has what they did
-BEFORE = 3  # ops that restore what the caches hold
+BEFORE = {"gpt": 12, "resnet50": 3}  # ops that restore what the caches hold; more are larger
 KEEP_MEMORY = "dirty_decay_ms:-1,muzzy_decay_ms:-1"
 
 
@@ -92,15 +92,15 @@ def recorded(name: str) -> tuple[list[str], list[str]]:
     return sorted(set(ops.signatures)), [ops.signature_text(int(r)) for r in rows]
 
 
-def preceded(graph: list[str]) -> dict[str, tuple[str, ...]]:
+def preceded(graph: list[str], before: int) -> dict[str, tuple[str, ...]]:
     """Each distinct op of a graph, and the ops right before its first place there."""
-    first = {signature: i for i, signature in reversed(list(enumerate(graph))) if i >= BEFORE}
-    return {s: tuple(graph[i - BEFORE : i]) for s, i in first.items()}
+    first = {signature: i for i, signature in reversed(list(enumerate(graph))) if i >= before}
+    return {s: tuple(graph[i - before : i]) for s, i in first.items()}
 
 
 def work(name: str, repeats: int, seconds: float) -> Work:
     """The list of that name."""
-    limits = {"starts": 4, "most_starts": 4, "seconds": seconds, "busy": BUSY}
+    limits = {"starts": 4, "most_starts": 4, "blocks": 4, "seconds": seconds, "busy": BUSY}
     if name == "host":
         asked = tuple(Request(s, repeats) for s in host())
         return Work("host", asked, **limits)
@@ -114,7 +114,8 @@ def work(name: str, repeats: int, seconds: float) -> Work:
     asked = [Request(s, repeats) for s in dict.fromkeys([*known, *around])]
     asked += [Request(f"compute:graph {name}", 2), Request(f"compute:step {name}", 2)]
     graph = [s for s in once if s in set(known)]
-    asked += [Request(s, repeats, "after", before) for s, before in preceded(graph).items()]
+    context = preceded(graph, BEFORE[name])
+    asked += [Request(s, repeats, "after", before) for s, before in context.items()]
     spec = {"strides": strides, "graphs": {name: graph}}
     return Work("torch-zoo", tuple(asked), spec, **limits)
 

@@ -44,6 +44,7 @@ def load(name: str):
 def test_examples_of_module(name, tmp_path, monkeypatch):
     module = load(name)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))  # locks of devices are this test's own
     assert doctest.testmod(module, optionflags=OPTIONS).failed == 0
 
 
@@ -51,6 +52,7 @@ def test_examples_of_module(name, tmp_path, monkeypatch):
 def test_examples_of_page(page, tmp_path, monkeypatch):
     """Blocks of one page are one program; those with a prompt are compared with what they print."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     names: dict[str, object] = {"__name__": "__main__"}
     for found in FENCED.finditer(page.read_text()):
         code, line = found[1], page.read_text()[: found.start(1)].count("\n")

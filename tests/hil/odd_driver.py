@@ -48,6 +48,9 @@ class Odd(Driver):
         samples = [self._sample(r, ANSWERS.get(fault, 100.0), fault) for r in requests]
         return samples * 2 if fault == "too-many" else samples
 
+    def together(self, requests):
+        return [self._sample(r, 100.0 * len(requests), "") for r in requests]
+
     def _sample(self, request, value, fault):
         signature = "host:other" if fault == "unrequested" else request.signature
         n = request.n + {"too-long": 1, "too-short": -1, "partial": -1}.get(fault, 0)

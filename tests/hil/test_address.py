@@ -8,6 +8,7 @@ import time
 
 import pytest
 from foretrace.hil.address import Address, addresses, connect
+from foretrace.hil.bundle import write
 from foretrace.hil.client import Remote
 from foretrace.hil.sample import Request
 from foretrace.hil.serving import secret
@@ -128,3 +129,19 @@ def test_a_socket_of_another_user_is_not_used(listening, monkeypatch):
     monkeypatch.setattr(os, "getuid", lambda: 12345)
     with pytest.raises(DriverFault, match=r"missing: .*s: "):
         unix(socket, TOKEN)
+
+
+def test_another_machine_is_reached_through_ssh_with_the_bundled_file(tmp_path, monkeypatch):
+    """A stand-in for ssh does what ssh does: hands the last word to a shell over there."""
+    write(tmp_path / "foretrace-agent.pyz")
+    ssh = tmp_path / "ssh"
+    ssh.write_text('#!/bin/sh\necho "$@" > "$0.said"\nfor line; do :; done\nexec sh -c "$line"\n')
+    ssh.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    agent = str(tmp_path / "foretrace-agent.pyz")
+    far = Address("far", ssh="me@box", python=sys.executable, agent=agent)
+    remote = Remote(far.open(), "host")
+    remote.open({})
+    assert remote.timing([Request("host:chase uint8[4096]")])[0].ns.min() > 0
+    remote.close()
+    assert (tmp_path / "ssh.said").read_text().startswith("-T -o BatchMode=yes -- me@box ")

@@ -212,6 +212,11 @@ def test_a_fault_of_a_driver_is_hardware_that_is_not_available():
     assert not issubclass(RecordingError, HardwareUnavailable)
 
 
+def test_ops_done_together_are_asked_together(odd):
+    both = [Request("host:idle", 2), Request("host:other", 2)]
+    assert [s.ns[0] for s in odd().together(both)] == [200.0, 200.0]
+
+
 def test_a_message_without_a_known_verb_gets_an_error_back(odd):
     remote = odd()
     message, _ = remote.channel.ask({"verb": "eval", "code": "1"}, 10.0)
