@@ -3,8 +3,9 @@
     python benchmarks/bundle.py RECORDINGS [traces/data]
 
 Of every configuration the ops of one process start are kept, those of all its ranks, and the step
-times of all starts.  The start is the one during which others used the machine least; the times
-themselves have no say.
+times of all starts.  The start is the one whose traced steps are nearest to what an untraced step
+typically takes, among those that the check of the intervals does not hold out
+(`models.fit.held_out`, by the start's number: one choice for all configurations).
 """
 
 from __future__ import annotations
@@ -17,13 +18,16 @@ from pathlib import Path
 from typing import Any
 
 import foretrace
+import numpy as np
+from foretrace.models.fit import held_out
 from foretrace.traces import kineto, native
 
 MODELS = ("resnet50", "gpt", "ddp-resnet50", "ddp-gpt")
 LOADS = ("core_seconds", "own_core_seconds", "foreign_core_seconds", "stolen_core_seconds")
 HOST = ("cpu", "cores", "kernel", "python", "torch", "allocator")
 STARTS = ("configuration", "start", "date", "load_before", "load_after", *LOADS, "bundled", *HOST)
-STEPS = ("configuration", "start", "rank", "step", "phase", "duration_ns", "cpu_ns")
+STEPS = ("start", "rank", "step", "phase", "duration_ns", "cpu_ns")
+ASIDE = 0.5  # share of the starts that is held out
 RATES = {"compute.csv": ("compute", "compute-pair"), "all_reduce.csv": ("all-reduce",)}
 
 Facts = dict[str, Any]
@@ -35,10 +39,17 @@ def starts(recordings: Path, name: str) -> list[Facts]:
     return [json.loads(f.read_text()) | {"folder": f.parent, "bundled": False} for f in files]
 
 
-def lost(facts: Facts) -> float:
-    """Share of the cores' time that others used or the hypervisor took."""
-    others = facts["foreign_core_seconds"] + facts["stolen_core_seconds"]
-    return float(others / facts["core_seconds"])
+def typical(facts: Facts, phase: str) -> float:
+    """Median step of a start, all ranks, ns."""
+    return float(np.median([int(r["duration_ns"]) for r in steps(facts) if r["phase"] == phase]))
+
+
+def choose(found: list[Facts]) -> Facts:
+    """The start whose trace shows best what a step takes when nobody traces it."""
+    aside = held_out([f"start{facts['start']}" for facts in found], share=ASIDE)
+    kept = [facts for facts, out in zip(found, aside, strict=True) if not out]
+    usual = np.mean([np.log(typical(facts, "untraced")) for facts in kept])
+    return min(kept, key=lambda facts: abs(np.log(typical(facts, "traced")) - usual))
 
 
 def bundle_trace(chosen: Facts, data: Path) -> None:
@@ -54,9 +65,7 @@ def steps(chosen: Facts) -> Iterator[Facts]:
         rank = int(file.name.removeprefix("rank").split(".")[0])
         with file.open(newline="") as text:
             for row in csv.DictReader(text):
-                yield (
-                    row | {key: chosen[key] for key in ("configuration", "start")} | {"rank": rank}
-                )
+                yield row | {"start": chosen["start"], "rank": rank}
 
 
 def rates(recordings: Path, names: tuple[str, ...]) -> str:
@@ -80,11 +89,10 @@ def main(recordings: Path, data: Path) -> None:
     names = [*MODELS, *(name for group in RATES.values() for name in group)]
     found = {name: starts(recordings, name) for name in names}
     for name in MODELS:
-        bundle_trace(min(found[name], key=lost), data)
+        bundle_trace(choose(found[name]), data)
+        write(data / name / "steps.csv", STEPS, [row for f in found[name] for row in steps(f)])
     everything = [facts for name in names for facts in found[name]]
     write(data / "starts.csv", STARTS, everything)
-    of_models = [facts for name in MODELS for facts in found[name]]
-    write(data / "steps.csv", STEPS, [row for facts in of_models for row in steps(facts)])
     for file, group in RATES.items():
         (data / file).write_text(rates(recordings, group))
 

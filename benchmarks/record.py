@@ -23,7 +23,7 @@ from pathlib import Path
 
 from foretrace.traces.capture import capture
 
-WARM_UP, UNTRACED, TRACED, AFTER = 3, 12, 10, 3
+WARM_UP, UNTRACED, TRACED, AFTER = 3, 24, 10, 6
 STEPS = 1 + WARM_UP + UNTRACED + 1 + TRACED + 1 + AFTER  # see capture_hook.phase
 RESNET = ["-m", "foretrace.traces.zoo.resnet50", "--batch", "8", "--image", "64"]
 GPT = ["-m", "foretrace.traces.zoo.gpt", "--batch", "4", "--length", "64", "--bucket-mb", "4"]

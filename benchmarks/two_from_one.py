@@ -38,9 +38,9 @@ BUCKETS = {"resnet50": "25 MiB", "gpt": "4 MiB"}  # as traces/zoo sets them
 def measured(configuration: str, phase: str) -> list[float]:
     """Median step of every process start, s (mean of its ranks)."""
     steps: dict[int, list[float]] = {}
-    with (DATA / "steps.csv").open() as file:
+    with (DATA / configuration / "steps.csv").open() as file:
         for row in csv.DictReader(file):
-            if row["configuration"] == configuration and row["phase"] == phase:
+            if row["phase"] == phase:
                 steps.setdefault(int(row["start"]), []).append(int(row["duration_ns"]) * 1e-9)
     return [float(np.median(s)) for s in steps.values()]
 

@@ -19,6 +19,8 @@ def sentences(summary: Mapping[str, Any]) -> list[str]:
     found += [_variant(name, point) for name, point in variants]
     found.append(_limit(base[1]))
     found += _expected(base[1])
+    if summary["provenance"]["jitter"]["state"] == "unresolved":
+        found.append(f"The interval is {jitter(summary['provenance']['jitter'])}.")
     found.append(trust(summary))
     return found
 
@@ -87,6 +89,28 @@ def _expected(point: Point) -> list[str]:
         return ["Every expectation is met."]
     return [f"Not met: {e['that']} (it is {e['value']:.4g})." if e["value"] is not None
             else f"Not met: {e['that']} (the run has no such metric)." for e in missed]  # fmt: skip
+
+
+def jitter(checked: Mapping[str, Any]) -> str:
+    """Whether an interval of the jitter can be relied on.
+
+    >>> jitter({"state": "unchecked", "starts": 1})
+    'of one process start; others differ by more than its steps do (workload.starts)'
+    >>> jitter({"state": "held", "starts": 8, "steps": 240, "held": 0.9, "bar": (0.8, 0.97)})
+    'from 8 process starts; of each, held out in turn, 90 % intervals held 90 % of 240 steps'
+    """
+    if checked["state"] == "not drawn":
+        return f"not in the interval: it takes {checked['fewest']} replicas"
+    starts = checked["starts"]
+    if checked["state"] == "unchecked":
+        many = "one process start" if starts == 1 else f"{starts} process starts"
+        return f"of {many}; others differ by more than its steps do (workload.starts)"
+    held = f"90 % intervals held {100 * checked['held']:.0f} % of {checked['steps']} steps"
+    told_ = f"from {starts} process starts; of each, held out in turn, {held}"
+    if checked["state"] == "held":
+        return told_
+    low, high = (100 * share for share in checked["bar"])
+    return f"unresolved: {told_}, and {low:.0f} to {high:.0f} % should be held"
 
 
 def trust(summary: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 from ..sim.metrics import step_edges, utilization
 from ..sim.result import Result
 from . import figures
-from .answer import outcome, sentences
+from .answer import jitter, outcome, sentences
 from .numbers import change, plus_minus, told
 
 LEAD = 3  # sentences above the table; the others are below it, beside how far to trust it
@@ -104,6 +104,7 @@ def _trust(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     found = [
         ("calibration", provenance["calibration"]),
         ("interval", f"{plus_minus(value['value'], value['interval']) or 'unknown'}, holds {held}"),
+        ("jitter", jitter(provenance["jitter"])),
         ("inputs", inputs or "the trace alone"),
         ("hardware check", "none was made"),
         ("replicas, seed", f"{provenance['replicas']}, {provenance['seed']}"),
@@ -111,7 +112,7 @@ def _trust(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     facts = point["facts"]
     if "gap_share" in facts:
         found.insert(
-            3, ("gaps", f"{told(facts['gap_share'], '')} of the recorded time is unexplained")
+            4, ("gaps", f"{told(facts['gap_share'], '')} of the recorded time is unexplained")
         )
     return found
 

@@ -30,9 +30,10 @@ def _stumbles(scenario: Scenario) -> Iterator[str]:
         backends(scenario, system(scenario))
     except ForetraceError as error:
         yield str(error)
-    trace = str(getattr(scenario.workload, "trace", ""))
-    if trace.startswith(BUNDLED):
-        try:
-            bundled(trace)
-        except ForetraceError as error:
-            yield str(error)
+    for key in ("trace", "starts"):
+        name = str(getattr(scenario.workload, key, ""))
+        if name.startswith(BUNDLED):
+            try:
+                bundled(name)
+            except ForetraceError as error:
+                yield str(error)

@@ -47,17 +47,14 @@ def key(scenario: Scenario) -> str:
 
 
 def trace_digest(scenario: Scenario) -> str:
-    """SHA-256 of the files of the workload's trace; "" where there is none."""
-    from glob import glob
+    """SHA-256 of the files of the workload's trace and starts; "" where there are none."""
+    from .workloads import paths
 
-    from .workloads import bundled
-
-    name = getattr(scenario.workload, "trace", "")
-    if not name:
+    names = [getattr(scenario.workload, key, None) for key in ("trace", "starts")]
+    if not any(names):
         return ""
-    paths = [bundled(name)] if name.startswith("foretrace:") else map(Path, sorted(glob(name)))
     digest = hashlib.sha256()
-    for path in paths:
+    for path in (path for name in names if name for path in paths(name)):
         for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
             if file.is_file():
                 digest.update(file.name.encode() + file.read_bytes())

@@ -24,7 +24,7 @@ from .price import cost_per_million_tokens, price
 from .problems import InvalidScenarioError
 from .scenario import Scenario
 from .unanswered import unanswered
-from .workloads import build
+from .workloads import build, open_starts
 
 if TYPE_CHECKING:
     from .loop.coupling import Coupled
@@ -78,8 +78,9 @@ class Point:
 
     @cached_property
     def _varying(self) -> dict[str, Backend]:
-        """Recorded durations that vary as the recording does."""
-        varies = spread(self.graph.ops)
+        """Recorded durations that vary as the recordings do."""
+        starts = open_starts(self.scenario)
+        varies = spread(self.graph.ops, starts.steps if starts else ())
         made: dict[int, Backend] = {}
         for backend in self.simulation.backends.values():
             if isinstance(backend, Recorded):

@@ -20,6 +20,7 @@ from ..sim.simulation import Simulation
 from .loop.drive import driven
 from .points import Measured, Point, measured, points
 from .scenario import BASE, Scenario
+from .starts import jitter
 from .summary import FEWEST, Summary, Value, checked, values
 
 log = logging.getLogger(__name__)
@@ -249,6 +250,7 @@ def provenance(scenario: Scenario, made: list[Measured]) -> dict[str, Any]:
         "inputs": kinds,
         "values": listed,
         "calibration": calibration(scenario),
+        "jitter": jitter(scenario),
         "base": BASE,
     }
 

@@ -19,7 +19,7 @@ from .points import Measured
 
 SCHEMA = 1
 LEVEL = 0.9  # of every interval
-FEWEST = 5  # replicas below which no interval is shown
+FEWEST = 10  # replicas below which no interval is shown: of fewer, even the range holds less
 HEADLINES = ("p50", "p95")
 
 
@@ -93,12 +93,14 @@ def statistic_of(samples: Samples, statistic: str) -> float:
 def interval(drawn: Sequence[float]) -> tuple[float, float] | None:
     """Where 90 % of the replicas lie; None for too few of them.
 
-    >>> interval([1.0, 2.0, 3.0, 4.0, 5.0])
-    (1.2, 4.8)
+    Of n replicas the k-th smallest stands for the quantile (k - 1/2) / n (Hazen's rule).
+
+    >>> interval(range(1, 11)), interval(range(1, 10))
+    ((1.0, 10.0), None)
     """
     if len(drawn) < FEWEST:
         return None
-    low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], method="hazen")
     return float(low), float(high)
 
 

@@ -14,6 +14,7 @@ from ..traces.native import MANIFEST
 from .scenario import Scenario
 
 if TYPE_CHECKING:
+    from ..traces.starts import Starts
     from ..traces.trace import Trace
 
 Builder = Callable[[Scenario], Graph]
@@ -61,9 +62,14 @@ def from_trace(scenario: Scenario) -> Graph:
     else:
         trace = open_trace(said.trace, said.format)
         graph = trace.graph(missing_ranks=said.missing_ranks, serialise=said.serialise)
+    starts, by = open_starts(scenario), 1.0
+    if starts is not None:
+        from ..traces.starts import stretch, untraced
+
+        by, graph = stretch(graph, starts), untraced(graph, starts)
     if said.scale_to is None:
         return graph
-    return _resized(trace, graph, scenario)
+    return _resized(trace, graph, scenario, by)
 
 
 def _chakra(said: Any) -> Graph:
@@ -79,7 +85,7 @@ def _chakra(said: Any) -> Graph:
     return chakra.read(said.trace)
 
 
-def _resized(trace: Trace | None, graph: Graph, scenario: Scenario) -> Graph:
+def _resized(trace: Trace | None, graph: Graph, scenario: Scenario, stretch: float) -> Graph:
     said: Any = scenario.workload
     from ..traces.transform.scale import Layout, scale
 
@@ -106,6 +112,7 @@ def _resized(trace: Trace | None, graph: Graph, scenario: Scenario) -> Graph:
             copy_rate=_copy_rate(scenario),
             in_flight=2 if gloo else 1,
             bucket=said.scale_to.bucket,
+            stretch=stretch,
         )
         was = Layout(data=1)
     return scale(graph, was, wanted.data)
@@ -138,7 +145,7 @@ def open_trace(name: str, form: str | None = None) -> Trace:
     """
     from ..traces import kineto, native
 
-    files = [bundled(name)] if name.startswith("foretrace:") else sorted(map(Path, glob(name)))
+    files = paths(name)
     if not files:
         raise ScenarioError(
             f"workload.trace: no file fits '{name}'; correct the path, or take a bundled trace: "
@@ -171,6 +178,35 @@ def _recognised(file: Path) -> str:
     if (file / MANIFEST).is_file():
         return "native"
     return "chakra" if ".et" in file.suffixes else "kineto"
+
+
+def open_starts(scenario: Scenario) -> Starts | None:
+    """Step times of the process starts that the workload names; None where it names none.
+
+    Raises
+    ------
+    ScenarioError
+        Nothing there.
+    TraceError
+        No step times there.
+    """
+    name = getattr(scenario.workload, "starts", None)
+    if name is None:
+        return None
+    from ..traces.starts import read
+
+    folders = paths(name)
+    if not folders:
+        raise ScenarioError(
+            f"workload.starts: no folder fits '{name}'; name what 'trace capture' wrote, or take "
+            f"{', '.join(bundled_traces())}"
+        )
+    return read(folders)
+
+
+def paths(name: str) -> list[Path]:
+    """What a name or glob in a scenario means: a bundled trace, or files and folders."""
+    return [bundled(name)] if name.startswith("foretrace:") else sorted(map(Path, glob(name)))
 
 
 DATA = Path(__file__).parent.parent / "traces" / "data"

@@ -7,7 +7,7 @@ tell them apart.  A table of ops goes in, a table of times comes out, both in SI
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, TypeVar
 
 import numpy as np
@@ -66,8 +66,8 @@ class Usage:
 class Spread:
     """How durations vary from run to run: factors, as quantiles of what was measured.
 
-    The duration of an op is its typical duration times a factor of its rank and iteration
-    (common to all ops there) times a factor of its own.
+    The duration of an op is its typical duration times a factor of the process start (common to
+    all ops of a replica) times one of its rank and iteration times one of its own.
 
     Parameters
     ----------
@@ -75,10 +75,13 @@ class Spread:
         Quantiles at (i + 1/2) / q of the factor of a rank and iteration; empty for none.
     op : (q,) factors, ascending
         The same for the op's own factor; empty for none.
+    start : (q,) factors, ascending
+        The same for the factor of a process start; empty for none.
     """
 
     step: NDArray[np.float64]
     op: NDArray[np.float64]
+    start: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
 
 
 @dataclass(frozen=True)

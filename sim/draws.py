@@ -1,7 +1,7 @@
 """Random factors of durations: an integer hash into a table of measured quantiles.
 
-A draw is keyed by what it is for (graph and row, or rank and iteration), never by order, so
-that variants of a scenario share their draws.  There is no stored state and no transcendental
+A draw is keyed by what it is for (replica, rank and iteration, or graph and row), never by order,
+so that variants of a scenario share their draws.  There is no stored state and no transcendental
 function, so every engine, worker and machine draws the same numbers.
 """
 
@@ -50,7 +50,16 @@ def factor(quantiles: NDArray[np.float64], random: NDArray[np.uint64]) -> NDArra
     >>> bool((drawn >= 0.5).all() and (drawn <= 1.5).all()), round(float(drawn.mean()), 1)
     (True, 1.0)
     """
-    table = np.rint(quantiles * 2.0**FRACTION).astype(np.int64)
+    return between(units(quantiles), random)
+
+
+def units(quantiles: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Factors as integers in 2^-20."""
+    return np.rint(quantiles * 2.0**FRACTION).astype(np.int64)
+
+
+def between(table: NDArray[np.int64], random: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """As ``factor``, of a table in 2^-20."""
     if len(table) == 1:
         return np.full(random.shape, table[0])
     last = len(table) - 1
@@ -72,6 +81,29 @@ def scaled(duration: NDArray[np.int64], by: NDArray[np.int64]) -> NDArray[np.int
     return high * by + ((low * by) >> FRACTION)
 
 
+def tables(spread: Spread, seed: int, replica: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Quantiles of the factors of a rank and iteration, and of an op, in 2^-20, in one replica.
+
+    The factor of the process start, one for the whole replica, is in the former.  Replicas walk
+    through its distribution in steps of the golden ratio from a random beginning (Cranley and
+    Patterson 1976, doi:10.1137/0713071): each is as random as any, and few of them already cover
+    it evenly, where independent draws would leave half of a distribution out by chance.
+
+    Examples
+    --------
+    >>> thirds = Spread(np.empty(0), np.empty(0), np.array([0.7, 1.0, 1.3]))
+    >>> sorted(round(tables(thirds, 5, k)[0].item() / 2**20, 1) for k in range(5))
+    [0.7, 0.8, 0.9, 1.1, 1.3]
+    """
+    step, op = units(spread.step), units(spread.op)
+    if not len(spread.start):
+        return step, op
+    with np.errstate(over="ignore"):
+        random = bits(seed, 3) + np.uint64(replica) * GOLDEN
+    start = factor(spread.start, random)
+    return scaled(step if len(step) else units(np.ones(1)), start), op
+
+
 def durations(
     fixed: NDArray[np.int64],
     spread: Spread,
@@ -83,11 +115,11 @@ def durations(
     seed: int,
     replica: int,
 ) -> NDArray[np.int64]:
-    """Fixed ticks of one replica: typical ones x a factor of rank and iteration x the op's."""
-    if len(spread.step):
-        step = factor(spread.step, bits(seed, replica, 1, rank, iteration))
-        fixed = scaled(fixed, step)
-    if len(spread.op):
+    """Fixed ticks of one replica: typical ones x the factors of start, step and op."""
+    step, op = tables(spread, seed, replica)
+    if len(step):
+        fixed = scaled(fixed, between(step, bits(seed, replica, 1, rank, iteration)))
+    if len(op):
         graph = zlib.crc32(name.encode())
-        fixed = scaled(fixed, factor(spread.op, bits(seed, replica, 2, graph, row)))
+        fixed = scaled(fixed, between(op, bits(seed, replica, 2, graph, row)))
     return fixed

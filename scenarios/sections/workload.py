@@ -83,6 +83,9 @@ class TraceWorkload(Workload):
     """How the file is written; recognised unless said."""
     recorded_on: Recorded | None = None
     """Where it was recorded."""
+    starts: str | None = None
+    """Recordings of several process starts of the same (a glob of folders, or ``foretrace:NAME``):
+    times become those of a typical untraced step, and replicas differ as the starts do."""
     scale_to: Scale | None = None
     """What it is resized to; as recorded unless said."""
     iterations: Iterations = Iterations()
@@ -117,5 +120,5 @@ register(
     _any,
     REQUIRED,
     help="What is run.",
-    files=("trace",),
+    files=("trace", "starts"),
 )

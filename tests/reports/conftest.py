@@ -23,7 +23,7 @@ cluster:
 what_if:
   - name: quick
     set: {{cluster.node.nic.bandwidth: 100 GB/s}}
-run: {{seed: 3, replicas: 5}}
+run: {{seed: 3, replicas: 10}}
 """
 
 

@@ -33,7 +33,8 @@ def point(value=0.1, change=0.0, expect=(), **more):
 
 
 def summary(**points):
-    provenance = {"inputs": {"measured": 2}, "calibration": "blind"}
+    jitter = {"state": "unchecked", "starts": 1}
+    provenance = {"inputs": {"measured": 2}, "calibration": "blind", "jitter": jitter}
     return {"points": points, "provenance": provenance}
 
 
@@ -63,3 +64,14 @@ def test_what_is_not_met_is_said_with_its_value():
 def test_no_part_helps_where_none_does():
     told = sentences(summary(base=point(faster=[])))
     assert any("no kind of part that is 10 % faster gains" in text for text in told)
+
+
+def test_an_interval_that_held_too_little_is_said_to_be_unresolved():
+    told = summary(base=point(1.0))
+    told["provenance"]["jitter"] = {
+        "state": "unresolved", "starts": 8, "steps": 240, "held": 0.71, "bar": (0.8, 0.97)
+    }  # fmt: skip
+    (said,) = [s for s in sentences(told) if "unresolved" in s]
+    assert "held 71 % of 240 steps" in said
+    told["provenance"]["jitter"]["state"] = "held"
+    assert not any("unresolved" in s for s in sentences(told))

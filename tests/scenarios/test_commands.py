@@ -151,8 +151,8 @@ def test_the_same_run_leaves_the_same_summary(saved):
 
 
 def test_replicas_leave_the_same_summary(saved):
-    one = (saved("same3", "--no-cache", "--replicas", 5) / "summary.json").read_bytes()
-    assert (saved("same4", "--no-cache", "--replicas", 5) / "summary.json").read_bytes() == one
+    one = (saved("same3", "--no-cache", "--replicas", 10) / "summary.json").read_bytes()
+    assert (saved("same4", "--no-cache", "--replicas", 10) / "summary.json").read_bytes() == one
     assert b'"jitter"' in one
 
 

@@ -8,7 +8,9 @@ from pathlib import Path
 import foretrace
 import numpy as np
 import pytest
+from foretrace.models.fit import held_out
 from foretrace.traces import native
+from foretrace.traces.starts import read, stretch
 
 DATA = Path(foretrace.__file__).parent / "traces" / "data"
 RANKS = {"resnet50": 1, "gpt": 1, "ddp-resnet50": 2, "ddp-gpt": 2}
@@ -48,8 +50,8 @@ def test_the_trace_is_that_of_the_start_which_the_table_names(traces, name):
         if row["configuration"] == name and row["bundled"] == "True"
     ]
     timed = defaultdict(list)
-    for row in rows("steps.csv"):
-        if (row["configuration"], row["start"], row["phase"]) == (name, start, "traced"):
+    for row in rows(f"{name}/steps.csv"):
+        if (row["start"], row["phase"]) == (start, "traced"):
             timed[int(row["rank"])].append(int(row["duration_ns"]) * 1e-9)
     trace = traces[name]
     marks = named(trace, "ProfilerStep#")
@@ -80,13 +82,24 @@ def test_operators_keep_shapes_and_types(traces, name):
 
 
 @pytest.mark.parametrize("name", RANKS)
-def test_three_whole_starts_can_be_held_out_and_two_remain(name):
-    clean = defaultdict(int)
-    for row in rows("steps.csv"):
-        if row["configuration"] == name and row["rank"] == "0":
-            clean[row["start"]] += row["phase"] in ("traced", "untraced")
-    assert len(clean) >= 5
-    assert sum(sorted(clean.values())[:3]) >= 60
+def test_every_start_has_untraced_steps_of_all_ranks(name):
+    starts = read([DATA / name])
+    assert [len(steps) for steps in starts.steps] == [30] * 8
+    ranks = {row["rank"] for row in rows(f"{name}/steps.csv")}
+    assert len(ranks) == RANKS[name]
+
+
+@pytest.mark.parametrize("name", RANKS)
+def test_the_bundled_start_is_none_that_the_check_of_intervals_holds_out(name):
+    bundled = [row["start"] for row in rows("starts.csv") if row["bundled"] == "True"]
+    assert len(bundled) == len(RANKS)
+    assert not held_out([f"start{start}" for start in bundled], share=0.5).any()
+
+
+@pytest.mark.parametrize("name", RANKS)
+def test_tracing_hardly_changed_the_bundled_steps(traces, name):
+    graph = traces[name].graph()
+    assert stretch(graph, read([DATA / name])) == pytest.approx(1, abs=0.05)
 
 
 def test_recordings_are_small():

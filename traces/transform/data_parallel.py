@@ -47,8 +47,12 @@ class Gradients:
     step: NDArray[np.int64]
 
 
-def gradients(trace: Trace) -> Gradients:
+def gradients(trace: Trace, stretch: float = 1.0) -> Gradients:
     """When the backward pass finished which gradient.
+
+    Parameters
+    ----------
+    stretch : by what the graph's times are the recorded ones multiplied
 
     Raises
     ------
@@ -74,7 +78,8 @@ def gradients(trace: Trace) -> Gradients:
             "(record_shapes=True)"
         )
     zero = int(marks.start[0])
-    return Gradients(trace.seconds(view.end[rows] - zero), np.array(size, np.float64), step)
+    time = trace.seconds(view.end[rows] - zero) * stretch
+    return Gradients(time, np.array(size, np.float64), step)
 
 
 def _bytes(shapes: str, dtypes: str) -> float:
@@ -110,6 +115,7 @@ def data_parallel(
     copy_rate: ByteRate,
     in_flight: int = 1,
     bucket: Bytes = BUCKET,
+    stretch: float = 1.0,
 ) -> Graph:
     """Insert what DDP adds to the step of one process; ``scale`` then makes ranks of it.
 
@@ -122,6 +128,8 @@ def data_parallel(
         All-reduces that the library runs at once: 1 on NCCL's stream, 2 on gloo's threads.
     bucket : Bytes
         Cap of every bucket but the first.
+    stretch : float
+        By what the graph's times are the recorded ones multiplied.
 
     Raises
     ------
@@ -130,7 +138,7 @@ def data_parallel(
     """
     if graph.ranks != 1:
         raise TraceError(f"{graph.name}: has {graph.ranks} ranks already; scale those")
-    return _Inserted(graph, gradients(trace), copy_rate, in_flight, bucket).graph()
+    return _Inserted(graph, gradients(trace, stretch), copy_rate, in_flight, bucket).graph()
 
 
 class _Inserted:

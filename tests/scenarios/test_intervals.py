@@ -1,0 +1,86 @@
+"""Do 90 % intervals hold 80 to 97 % of the steps of process starts that they know nothing of?
+
+Every start but the one whose trace is bundled is held out in turn, so nobody chooses; its
+untraced steps are compared with those drawn by the engine from the other starts.  Durations and
+collectives are as recorded: this is the jitter alone, no model's error is in it.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from foretrace.models.compute.jitter import BAR, coverage, spread, typical
+from foretrace.models.compute.recorded import Recorded
+from foretrace.scenarios.loader import load, loads
+from foretrace.scenarios.points import point
+from foretrace.scenarios.starts import jitter
+from foretrace.scenarios.workloads import DATA
+from foretrace.sim.metrics import measure
+from foretrace.traces.starts import read, untraced
+
+SCENARIO = """
+foretrace: 1
+name: replay
+workload: {{trace: foretrace:{name}, recorded_on: {{device: epyc-zen4-core, nodes: {ranks}}}}}
+cluster:
+  nodes: {ranks}
+  node: {{gpu: {{model: epyc-zen4-core, count: 1}}, host: epyc-zen4-vm, nic: loopback-tcp}}
+  fabric: {{library: gloo}}
+backends: {{"*": recorded}}
+"""
+REPLICAS = 20
+BUNDLED = {"resnet50": 1, "gpt": 3, "ddp-resnet50": 7, "ddp-gpt": 1}
+
+
+def drawn(made, starts):
+    """Steps of replicas that know these starts."""
+    graph = untraced(made.graph, starts)
+    known = Recorded()
+    known.spread = spread(graph.ops, starts.steps)
+    usual = graph.with_ops(graph.ops.replace(duration=typical(graph.ops)))
+    simulation = replace(made.simulation, backends={"*": known})
+    found = [measure(simulation.run(usual, replica=k))["iteration_time"] for k in range(REPLICAS)]
+    return np.concatenate(found)
+
+
+LONG = [pytest.param(name, marks=pytest.mark.nightly) for name in ("resnet50", "ddp-resnet50")]
+
+
+@pytest.mark.parametrize("name", ["gpt", "ddp-gpt", *LONG])
+def test_intervals_hold_steps_of_starts_that_were_held_out(name):
+    made = point(loads(SCENARIO.format(name=name, ranks=1 + name.startswith("ddp"))))
+    starts = read([DATA / name])
+    held = []
+    for k, steps in enumerate(starts.steps):
+        if k != BUNDLED[name]:
+            low, high = np.quantile(drawn(made, starts.without(k)), [0.05, 0.95])
+            held += [low <= step <= high for step in steps]
+    assert len(held) == 210
+    assert BAR[0] <= np.mean(held) <= BAR[1]
+
+
+@pytest.mark.parametrize("name", BUNDLED)
+def test_the_profile_alone_says_the_same(name):
+    found = coverage(read([DATA / name]).steps)
+    assert (found.starts, found.steps) == (8, 240)
+    assert found.resolved
+
+
+@pytest.mark.parametrize("name", BUNDLED)
+def test_without_what_starts_differ_by_the_intervals_hold_too_little(name):
+    """As if all steps came from one start: why the third factor is there."""
+    starts = read([DATA / name]).steps
+    held = []
+    for k, steps in enumerate(starts):
+        others = np.concatenate([s / np.median(s) for i, s in enumerate(starts) if i != k])
+        typical_ = np.exp(np.mean([np.log(np.median(s)) for i, s in enumerate(starts) if i != k]))
+        low, high = typical_ * np.quantile(others, [0.05, 0.95])
+        held += [low <= step <= high for step in steps]
+    assert np.mean(held) < coverage(starts).held - 0.05
+
+
+def test_the_report_says_how_its_jitter_was_checked():
+    told = jitter(load("first"))
+    assert (told["state"], told["starts"], told["steps"]) == ("held", 8, 240)
+    assert jitter(load("first", set=["run.replicas=9"]))["state"] == "not drawn"
+    assert jitter(load("first", set=["workload.starts=null"]))["state"] == "unchecked"

@@ -1,0 +1,60 @@
+"""Step times of process starts, from what `trace capture` leaves and from the bundled tables."""
+
+from pathlib import Path
+
+import foretrace
+import numpy as np
+import pytest
+from foretrace.sim.errors import TraceError
+from foretrace.traces import native
+from foretrace.traces.starts import read, stretch, untraced
+
+DATA = Path(foretrace.__file__).parent / "traces" / "data"
+HEAD = "step,phase,start_ns,duration_ns,cpu_ns\n"
+
+
+def captured(folder, rank, untraced_ms):
+    folder.mkdir(exist_ok=True)
+    rows = [f"{i},untraced,0,{int(t * 1e6)},0\n" for i, t in enumerate(untraced_ms)]
+    rows += ["8,warm-up,0,999000000,0\n", "9,traced,0,999000000,0\n"]
+    (folder / f"rank{rank}.steps.csv").write_text(HEAD + "".join(rows))
+
+
+def test_a_folder_is_a_start_and_a_step_the_mean_of_its_ranks(tmp_path):
+    for rank, times in enumerate(([1.0, 3.0], [2.0, 5.0])):
+        captured(tmp_path / "a", rank, times)
+    captured(tmp_path / "b", 0, [8.0])
+    found = read(sorted(tmp_path.iterdir()))
+    assert [s.tolist() for s in found.steps] == [pytest.approx([1.5e-3, 4e-3]), [8e-3]]
+
+
+def test_the_bundled_table_holds_all_starts():
+    found = read([DATA / "ddp-gpt"])
+    assert len(found.steps) == 8
+    assert len(found.without(2, 5).steps) == 6
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "has no steps.csv or rank"),
+        (HEAD, "has no untraced steps"),
+        ("step,phase\n0,untraced\n", "is no table of steps"),
+        (HEAD + "0,untraced,0,soon,0\n", "soon"),
+    ],
+)
+def test_what_is_no_table_is_refused(tmp_path, text, message):
+    if text is not None:
+        (tmp_path / "rank0.steps.csv").write_text(text)
+    with pytest.raises(TraceError, match=message):
+        read([tmp_path])
+
+
+def test_every_time_of_a_trace_is_stretched_alike():
+    graph, starts = native.read(DATA / "gpt").graph(), read([DATA / "gpt"])
+    by, made = stretch(graph, starts), untraced(graph, starts)
+    np.testing.assert_allclose(made.ops.duration, by * graph.ops.duration)
+    np.testing.assert_allclose(made.explicit.release, by * graph.explicit.release)
+    assert made.facts["process_starts"] == 8
+    traced = np.median(np.mean(graph.facts["step_times"], axis=0))
+    assert by * traced == pytest.approx(starts.typical)
