@@ -12,6 +12,7 @@ import csv
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,7 +101,7 @@ def _rows(folder: Path) -> Iterator[tuple[str, int, str, Seconds]]:
 def _mean(ranks: dict[int, list[float]]) -> NDArray[np.float64]:
     """(n,) s: each step, the mean of those ranks that have it."""
     n = min(map(len, ranks.values()))
-    return np.mean([times[:n] for times in ranks.values()], axis=0)
+    return np.asarray(np.mean([times[:n] for times in ranks.values()], axis=0))
 
 
 def stretch(graph: Graph, starts: Starts) -> float:
@@ -113,7 +114,8 @@ def stretch(graph: Graph, starts: Starts) -> float:
     """
     if graph.facts.get("steps", (0,)) == (0,):
         raise TraceError(f"{graph.name}: its steps are not marked; their times compare with none")
-    traced = np.median(np.mean(graph.facts["step_times"], axis=0))
+    times: Any = graph.facts["step_times"]
+    traced = np.median(np.mean(times, axis=0))
     return starts.typical / float(traced)
 
 

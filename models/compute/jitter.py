@@ -55,7 +55,7 @@ def typical(ops: Ops) -> NDArray[np.float64]:
     of_group = np.zeros(len(sums), np.int64)
     of_group[step] = group
     scale = [np.median(ratio[of_group == g]) for g in range(int(group.max(initial=-1)) + 1)]
-    return usual * np.array(scale)[group]
+    return np.asarray(usual * np.array(scale)[group])
 
 
 def _medians(ops: Ops) -> NDArray[np.float64]:
