@@ -63,7 +63,7 @@ class Cover:
         (True, False)
         >>> pair.holds(["node0.nic0", "leaf0", "node2.nic0"])
         Traceback (most recent call last):
-        foretrace.sim.errors.ScenarioError: hil.swap node0.nic0: a sample contains node1.nic0, …
+        foretrace.sim.errors.ScenarioError: hil.swap node0.nic0: a sample contains node1.nic0, ...
         """
         way = set(crossed)
         if fabric and fabric in self.devices and fabric in way:

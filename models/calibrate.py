@@ -18,10 +18,12 @@ from ..sim.ops import Ops
 from .compute.table import Table
 from .fit import SEED, SHARE, Errors, fit, held_out
 
-FINAL = 0.15  # share of the groups that is scored once
+FINAL = 0.15  # share of the groups that is scored once, where there are
+MANY = 20
 GROUPS_A_PARAMETER = 5
 TOLD = 2.0  # a parameter is known if the ends of its interval are within this factor
 DRAWS = 60
+ASIDE = 0.7  # of a logarithm: where refits start from, around the fitted values
 LEVEL = 0.9
 
 Floats = NDArray[np.float64]
@@ -88,7 +90,8 @@ class Rows:
         if len(self.size):
             largest = self.groups[int(np.argmax(self.size))]
             last = np.array([g == largest for g in self.groups])
-        final = held_out(self.groups, share=FINAL, seed=f"{seed}:final") & ~last
+        share_once = FINAL if len(set(self.groups)) >= MANY else 0.0
+        final = held_out(self.groups, share=share_once, seed=f"{seed}:final") & ~last
         return (held_out(self.groups, share=share, seed=seed) | last) & ~final, final
 
 
@@ -267,14 +270,18 @@ def _bootstrap(
     draws: int,
     seed: str,
 ) -> list[tuple[float, float]]:
-    """Where 90 % of the refits lie, each on as many groups drawn with replacement."""
+    """Where 90 % of the refits lie, each on as many groups drawn with replacement.
+
+    Each starts elsewhere, so that what only a sum or product of parameters shows scatters, too.
+    """
     random = np.random.default_rng([*seed.encode()])
     names, group = np.unique(near.groups, return_inverse=True)
     members = [np.flatnonzero(group == g) for g in range(len(names))]
     drawn = []
     for _ in range(draws):
         rows = np.concatenate([members[g] for g in random.integers(0, len(names), len(names))])
-        drawn.append(_fitted(model, free, fixed, near.take(rows), values))
+        start = np.array(values) * np.exp(random.normal(0, ASIDE, len(values)))
+        drawn.append(_fitted(model, free, fixed, near.take(rows), start.tolist()))
     low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
     return list(zip(low.tolist(), high.tolist(), strict=True))
 

@@ -27,7 +27,7 @@ from ...sim.errors import ForetraceError, HardwareUnavailable, SimulationError
 WRONG, UNFINISHED, NO_HARDWARE, MISSED, INTERRUPTED = 2, 3, 4, 5, 130
 COMMANDS = (
     *("validate", "run", "compare", "sweep", "report", "trace", "catalog", "explain"),
-    *("drivers", "hil"),
+    *("drivers", "hil", "fit"),
     "astra_sim",
 )
 

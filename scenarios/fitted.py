@@ -1,0 +1,215 @@
+"""What a fit leaves: a catalog entry whose source says it all, and the same for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..models.calibrate import Calibration, Fitted
+from ..models.compute.families import FORM
+from ..models.fit import Errors
+from ..reports.numbers import digits
+from ..sim.errors import ScenarioError
+from ..sim.units import quantity
+from .catalog import installed
+from .fitting import CACHES, FORMS, Measured
+from .parts import entry_model
+from .problems import nearest
+from .settings import unit_of
+from .tree import Node
+
+
+@dataclass(frozen=True)
+class Before:
+    """What was known of a part before the fit.
+
+    Parameters
+    ----------
+    values : SI
+    node : its catalog entry; None for none
+    """
+
+    values: Mapping[str, float]
+    node: Node | None
+
+
+def known(kind: str, start: str, given: Sequence[str], catalogs: Sequence[Path]) -> Before:
+    """The settings of a catalog entry, with those that the user gives laid over them.
+
+    Raises
+    ------
+    ScenarioError
+        No such entry or setting, or no quantity.
+    """
+    catalog = installed(map(str, catalogs))
+    node = catalog.entry(kind, start) if start else None
+    if start and node is None:
+        hint = nearest(start, catalog.names(kind))
+        raise ScenarioError(f"--start: no {kind} named '{start}'{hint}; see: foretrace catalog")
+    texts = {k: str(n.value) for k, n in node.mapping.items()} if node else {}
+    for one in given:
+        key, equals, text = one.partition("=")
+        if not equals:
+            raise ScenarioError(f"--know '{one}': write it like bandwidth='10 GB/s'")
+        texts[key] = text
+    fields = entry_model(kind).model_fields
+    values = {}
+    for key, text in texts.items():
+        if key not in fields:
+            raise ScenarioError(f"--know: a {kind} has no '{key}'{nearest(key, list(fields))}")
+        unit = unit_of((fields[key].annotation, *fields[key].metadata)) or _unit(fields[key])
+        if unit is not None:
+            values[key] = float(quantity(text, unit))
+    return Before(values, node)
+
+
+def _unit(field: Any) -> Any:
+    found = (unit_of(m) for m in (*field.metadata, field.annotation))
+    return next((u for u in found if u), None)
+
+
+UNITS = {"bandwidth": "B/s", "latency": "s", "overhead": "s", "launch": "s", "flop_rate": "flop/s"}
+
+
+def _text(name: str, value: float) -> str:
+    """A parameter as a catalog has it.
+
+    >>> _text("latency", 1.234e-6), _text("bandwidth", 9.87e9)
+    ('1.234 us', '9.87 GB/s')
+    """
+    unit = UNITS.get(name, "B/s")
+    for scale, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"),
+                          (1e-6, "u"), (1e-9, "n")):  # fmt: skip
+        if value >= scale:
+            return f"{value / scale:.4g} {prefix}{unit}"
+    return f"{value:.4g} {unit}"
+
+
+def _percent(errors: Errors | None) -> str:
+    if errors is None:
+        return "none"
+    return f"{digits(100 * errors.median)} % median, {digits(100 * errors.mean)} % mean"
+
+
+def error_text(found: Calibration, holdout: str) -> str:
+    """All that a reader must know of a fit, the error on what was held out first."""
+    fit, held, once = found.groups
+    free = sum(not p.kept for p in found.parameters)
+    return (
+        f"held-out {holdout}: {_percent(found.held)}; before the fit {_percent(found.blind)}; "
+        f"interpolation {_percent(found.interpolated)}; nearest neighbour "
+        f"{_percent(found.nearest)}; {once} groups scored once {_percent(found.final)}; {free} "
+        f"parameters on {fit} groups, {held} held out"
+    )
+
+
+def entry(
+    kind: str,
+    name: str,
+    before: Before,
+    found: Calibration,
+    data: Measured,
+    holdout: str,
+    date: str,
+) -> str:
+    """A catalog file with the new entry; what the data cannot tell keeps value and source."""
+    lines = [f"# Fitted by foretrace fit {kind} --holdout {holdout}.", f"{kind}:", f"  {name}:"]
+    by = {p.name: p for p in found.parameters}
+    keys = list(dict.fromkeys([*(before.node.mapping if before.node else ()), *by]))
+    for key in keys:
+        p = by.get(key)
+        if p is None or p.kept:
+            lines.append(_kept(key, before, p is not None, data))
+            continue
+        low, high = p.interval or (p.value, p.value)
+        where = f"{data.where}; 90 % within {_text(key, low)} to {_text(key, high)}"
+        lines.append(
+            _line(key, _text(key, p.value), "fitted", where, date, error_text(found, holdout))
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _kept(key: str, before: Before, tried: bool, data: Measured) -> str:
+    """As it was, and that a fit could not tell it."""
+    node = before.node.mapping.get(key) if before.node else None
+    source = node.source if node else None
+    text = str(node.value) if node else _text(key, before.values[key])
+    why = f"kept: {data.where} cannot tell it; " if tried else ""
+    where = f"{why}{source.where if source else 'given to the fit'}"
+    kind = source.kind if source else "assumed"
+    return _line(
+        key, text, kind, where, source.date if source else "", source.error if source else ""
+    )
+
+
+def _line(key: str, value: str, kind: str, where: str, date: str, error: str) -> str:
+    quoted = where.replace('"', "'")
+    rest = f", date: {date}" if date else ""
+    rest += f', error: "{error}"' if error else ""
+    return f'    {key}: {{value: {value}, source: {{kind: {kind}, where: "{quoted}"{rest}}}}}'
+
+
+def _parameter(p: Fitted) -> dict[str, Any]:
+    if p.kept:
+        before = _text(p.name, p.before) if p.before else "none"
+        text = f"{p.name}: kept at {before}; the data cannot tell it"
+    else:
+        low, high = p.interval or (p.value, p.value)
+        text = f"{p.name}: {_text(p.name, p.value)} ({_text(p.name, low)} to {_text(p.name, high)})"
+    return {
+        "name": p.name,
+        "before": p.before,
+        "value": p.value,
+        "interval": p.interval,
+        "text": text,
+    }
+
+
+def _fit(name: str, found: Calibration) -> dict[str, Any]:
+    both = {k: getattr(found, k) for k in ("blind", "held", "interpolated", "nearest", "final")}
+    return {
+        "name": name,
+        "groups": found.groups,
+        "parameters": [_parameter(p) for p in found.parameters],
+        **{k: str(v) if v is not None else "no group" for k, v in both.items()},
+    }
+
+
+def told(found: Calibration, data: Measured, holdout: str) -> dict[str, Any]:
+    """A fit as plain data."""
+    return {"where": data.where, "clock": data.clock, "holdout": holdout,
+            "fits": [_fit("parameters", found)], "left": []}  # fmt: skip
+
+
+def told_families(
+    parts: Mapping[str, Calibration | str], data: Measured, holdout: str
+) -> dict[str, Any]:
+    """The fits of all families as plain data."""
+    fits = [_fit(n, c) for n, c in parts.items() if isinstance(c, Calibration)]
+    left = [f"{n}: {c}" for n, c in parts.items() if isinstance(c, str)]
+    return {"where": data.where, "clock": data.clock, "holdout": holdout, "fits": fits,
+            "left": left}  # fmt: skip
+
+
+def families_file(
+    parts: Mapping[str, Calibration | str], data: Measured, holdout: str, date: str
+) -> dict[str, Any]:
+    """What the backend ``families`` reads."""
+    return {
+        "form": FORM,
+        "source": f"{data.where}; foretrace fit ops --holdout {holdout}, {date}",
+        "clock": data.clock,
+        "caches": list(CACHES),
+        "families": {
+            name: {k: v or None for k, v in found.values.items()}
+            | {"error": error_text(found, holdout)}
+            for name, found in parts.items()
+            if isinstance(found, Calibration)
+        },
+        "not_fitted": {n: c for n, c in parts.items() if isinstance(c, str)},
+    }
+
+
+__all__ = ["FORMS", "Before", "entry", "families_file", "known", "told", "told_families"]

@@ -1,0 +1,115 @@
+"""Calibration: it finds what made the data, keeps what it cannot tell, and refuses too little."""
+
+import numpy as np
+import pytest
+from foretrace.models.calibrate import Parameter, Rows, calibrate, without_model
+from foretrace.models.compute.demand import demand, family
+from foretrace.sim.errors import BackendError
+from foretrace.sim.ops import Ops
+
+SIZES = np.array([2.0 ** (6 + k / 2) for k in range(40)]).round()
+
+
+def copies(seconds, sizes=SIZES, per_size=3, noise=0.02):
+    """Copies of each size, several times, with noise of each row."""
+    size = np.repeat(sizes, per_size)
+    texts = tuple(f"copy:h2h uint8[{s:.0f}]" for s in sizes)
+    ops = Ops.of(
+        bytes=size, signature=np.repeat(np.arange(len(sizes)), per_size), signatures=texts
+    )
+    random = np.random.default_rng(5)
+    made = seconds(size) * random.normal(1, noise, len(size))
+    return Rows(ops, made, tuple(f"{s:.0f}" for s in size), size)
+
+
+def line(p, ops):
+    return p["latency"] + ops.bytes / p["bandwidth"]
+
+
+def test_a_fit_finds_the_line_and_says_how_sure_it_is():
+    rows = copies(lambda s: 2e-6 + s / 5e9)
+    found = calibrate(line, [Parameter("latency", 1e-7), Parameter("bandwidth", 2e10)], rows)
+    by = {p.name: p for p in found.parameters}
+    assert by["latency"].value == pytest.approx(2e-6, rel=0.03)
+    assert by["bandwidth"].value == pytest.approx(5e9, rel=0.03)
+    for p, truth in ((by["latency"], 2e-6), (by["bandwidth"], 5e9)):
+        low, high = p.interval
+        assert low < truth < high
+        assert high / low < 1.1
+    assert found.held.median < 0.03 < found.blind.median
+    assert found.final is not None
+    assert found.final.median < 0.03
+    assert found.kept == ()
+
+
+def test_the_largest_size_is_held_out_and_nothing_is_in_two_parts():
+    rows = copies(lambda s: s / 1e9)
+    aside, final = rows.split()
+    assert aside[rows.size == rows.size.max()].all()
+    assert not (aside & final).any()
+    for chosen in (aside, final):
+        inside = {g for g, c in zip(rows.groups, chosen, strict=True) if c}
+        outside = {g for g, c in zip(rows.groups, chosen, strict=True) if not c}
+        assert inside
+        assert not inside & outside
+
+
+def test_what_the_data_cannot_tell_keeps_its_value_and_is_named():
+    large = np.array([2.0 ** (24 + k / 8) for k in range(40)]).round()
+    rows = copies(lambda s: 1e-7 + s / 5e9, large)  # a start of 0.1 us in copies of milliseconds
+    found = calibrate(line, [Parameter("latency", 3e-7), Parameter("bandwidth", 2e10)], rows)
+    assert found.kept == ("latency",)
+    assert found.values["latency"] == 3e-7
+    assert found.values["bandwidth"] == pytest.approx(5e9, rel=0.02)
+
+
+def test_two_parameters_that_only_their_sum_shows_are_not_both_fitted():
+    rows = copies(lambda s: 3e-6 + s / 5e9)
+
+    def sums(p, ops):
+        return p["a"] + p["b"] + ops.bytes / 5e9
+
+    found = calibrate(sums, [Parameter("a", 1e-6), Parameter("b", 1e-6)], rows)
+    assert len(found.kept) >= 1
+    assert found.values["a"] + found.values["b"] == pytest.approx(3e-6, rel=0.05)
+
+
+def test_fewer_than_five_groups_a_parameter_are_refused():
+    rows = copies(lambda s: s / 1e9, SIZES[:8])
+    with pytest.raises(BackendError, match="2 parameters need 10 groups"):
+        calibrate(line, [Parameter("latency", 1e-6), Parameter("bandwidth", 1e9)], rows)
+
+
+def test_without_a_model_there_are_neighbours():
+    rows = copies(lambda s: s / 1e9, noise=0.0)
+    asked = Ops.of(bytes=[100.0], signature=0, signatures=("copy:h2h uint8[100]",))
+    between, closest = without_model(rows, asked)
+    assert between[0] == pytest.approx(1e-7, rel=0.01)
+    assert closest[0] in (91e-9, 128e-9)
+    far = Ops.of(bytes=[1e12], signature=0, signatures=("copy:h2h uint8[1000000000000]",))
+    assert without_model(rows, far)[0][0] == pytest.approx(SIZES.max() / 1e9)
+
+
+@pytest.mark.parametrize(
+    ("signature", "flop"),
+    [
+        ("compute:aten::addmm fp32[1024] fp32[256x256] fp32[256x1024]", 2 * 256 * 256 * 1024),
+        ("compute:aten::bmm fp32[4x8x16] fp32[4x16x8]", 2 * 32 * 16 * 8),
+        ("compute:aten::mkldnn_convolution fp32[8x64x32x32] fp32[64x64x3x3]",
+         2 * 8 * 32 * 32 * 64 * 64 * 9),
+        ("compute:aten::mkldnn_convolution stride=2 fp32[8x64x32x32] fp32[64x64x3x3]",
+         2 * 8 * 16 * 16 * 64 * 64 * 9),
+        ("compute:aten::convolution_backward fp32[8x64x16x16] fp32[8x64x32x32] fp32[64x64x3x3]",
+         2 * 2 * 8 * 16 * 16 * 64 * 64 * 9),
+        ("compute:aten::add_ fp32[1000] fp32[1000]", 0),
+    ],
+)  # fmt: skip
+def test_flop_of_an_op_from_its_signature(signature, flop):
+    assert demand(signature)[0] == flop
+    assert demand(signature)[1] > 0
+
+
+def test_families_of_ops():
+    assert family("compute:aten::mm fp32[2x2] fp32[2x2]") == "gemm"
+    assert family("compute:aten::lerp_ fp32[2] fp32[2]") == "elementwise"
+    assert family("compute:aten::native_layer_norm fp32[2x2]") == "norm"
