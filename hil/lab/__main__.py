@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 from ...sim.errors import DriverFault, HardwareUnavailable
 from ..agent import die_with_parent
-from . import machine, uml
+from . import machine, qemu, uml
 
-MACHINES = {"uml": uml.command}
+MACHINES = {"uml": uml.command, "qemu": qemu.command}
 
 
 def main(arguments: Sequence[str]) -> int:

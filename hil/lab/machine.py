@@ -13,9 +13,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from .store import home
+
 NOBODY = 65534
-SOURCE, SINK = 3, 4
-"""File descriptors of the serial line in the machine's process."""
+SOURCE, SINK, CONSOLE = 3, 4, 5
+"""File descriptors in the machine's process: its serial line, and what its console says."""
 FREE = 64
 MORTAL = 1  # PR_SET_PDEATHSIG, prctl(2)
 
@@ -51,17 +53,23 @@ def _become(command: list[str], scratch: Path) -> NoReturn:
             os.setuid(NOBODY)
         ctypes.CDLL(None).prctl(MORTAL, signal.SIGKILL, 0, 0, 0)
         os.chdir(scratch)
-        os.execve(command[0], command, {"HOME": str(scratch), "PATH": os.defpath})
+        os.execve(command[0], command, _environment(scratch))
     except OSError as error:
         sys.stderr.write(f"error lab: {command[0]}: {error.strerror}; say foretrace lab up\n")
     os._exit(127)
 
 
+def _environment(scratch: Path) -> dict[str, str]:
+    modules = home() / "qemu/usr/lib/x86_64-linux-gnu/qemu"
+    return {"HOME": str(scratch), "TMPDIR": str(scratch), "PATH": os.defpath,
+            "QEMU_MODULE_DIR": str(modules)}  # fmt: skip
+
+
 def _wire() -> None:
-    """Our stdin and stdout become 3 and 4; what the emulator says goes to stderr."""
-    ends = [fcntl.fcntl(fd, fcntl.F_DUPFD, FREE) for fd in (0, 1)]
-    for fd, to in zip(ends, (SOURCE, SINK), strict=True):
+    """Our stdin and stdout become 3 and 4, stderr 5; what the emulator prints goes to stderr too."""
+    ends = [fcntl.fcntl(fd, fcntl.F_DUPFD, FREE) for fd in (0, 1, 2)]
+    for fd, to in zip(ends, (SOURCE, SINK, CONSOLE), strict=True):
         os.dup2(fd, to)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    os.dup2(2, 1)
-    os.closerange(SINK + 1, 1024)
+    os.dup2(CONSOLE, 1)
+    os.closerange(CONSOLE + 1, 1024)

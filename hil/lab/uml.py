@@ -35,7 +35,7 @@ def command(settings: Mapping[str, str], run: str = "agent", virtual: bool = Tru
         "quiet",
         "init=/usr/sbin/lab-start",
         "con=null",
-        "con0=null,fd:1",
+        "con0=null,fd:5",
         "ssl=null",
         "ssl0=fd:3,fd:4",
         *(["time-travel=inf-cpu"] if virtual else []),

@@ -10,6 +10,12 @@ from ..work import Work
 
 SIZES = (64, 1024, 4096, 16384, 65536, 262144, 1 << 20)
 RATES = ("100gbit", "10gbit", "1gbit", "100mbit")
+REDUCED = (262144, 1 << 20, 4 << 20, 16 << 20)  # bytes of a bare all-reduce
+STEPS = (  # of four buckets: much computing beside each, little, almost none
+    "buckets=4 forward_us=30000 backward_us=15000 update_us=10000",
+    "buckets=4 forward_us=10000 backward_us=5000 update_us=2000",
+    "buckets=4 forward_us=2000 backward_us=1000 update_us=500",
+)
 BUSY = 99.0  # cores that others may use: virtual clocks do not see them
 Asked = tuple[Request, ...]
 
@@ -37,4 +43,18 @@ def _across(rate: str) -> Planned:
     return Planned(f"timetravel-{rate}", "uml", work)
 
 
-ALL: dict[str, Planned] = {p.name: p for p in map(_across, RATES)}
+def _gloo(ranks: int, rate: str) -> Planned:
+    """All-reduces alone, and in steps where they overlap with computing, in virtual time."""
+    spec = {"ranks": ranks, "rate": rate, "delay_us": 5.0}
+    bare = tuple(Request(f"collective:all-reduce fp32[{n // 4}]", 2) for n in REDUCED)
+    steps = tuple(Request(f"collective:step {step} fp32[1048576]", 2) for step in STEPS)
+    work = Work("collective", bare + steps, spec, starts=5, most_starts=5, blocks=2, bar=0.1,
+                seconds=1800, busy=BUSY, note=f"gloo, {ranks} ranks on one bridge; virtual time")  # fmt: skip
+    return Planned(f"gloo-{ranks}x{rate}", "uml", work)
+
+
+PLANS = (
+    *map(_across, RATES),
+    *(_gloo(ranks, "10gbit") for ranks in (2, 4, 8)),
+)
+ALL: dict[str, Planned] = {planned.name: planned for planned in PLANS}

@@ -5,4 +5,5 @@ for port in /sys/class/virtio-ports/*/name; do
 done
 if [ -z "$line" ]; then line=/dev/ttyS0; fi
 [ "$line" = /dev/ttyS0 ] && stty raw -echo </dev/ttyS0
-python3 -m foretrace.hil.agent --stdio <"$line" >"$line" 2>/dev/console
+exec 3<>"$line"  # such a port is opened once only
+python3 -m foretrace.hil.agent --stdio <&3 >&3 2>/dev/console

@@ -1,0 +1,107 @@
+"""What QEMU boots: Debian's kernel, a first root with the modules for the disk, and the disk."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import os
+import shutil
+from pathlib import Path
+
+from ...sim.errors import HardwareUnavailable
+from . import root
+from .cpio import archive
+from .debian import Packages, run, unpack, version
+from .store import GUEST_DISK, GUEST_INITRD, GUEST_KERNEL, home, note
+
+FIRST = ("virtio_pci", "virtio_blk", "crc32c_generic", "ext4")  # which asks for a checksum
+SPARE = 64  # MiB of the disk beyond its files
+INIT = """#!/bin/busybox sh
+/bin/busybox mount -t devtmpfs dev /dev
+for module in $(/bin/busybox cat /modules); do /bin/busybox insmod $module; done
+until /bin/busybox test -b /dev/vda; do /bin/busybox sleep 0.1; done
+/bin/busybox mount -t ext4 -o ro /dev/vda /new || /bin/busybox echo "lab: no disk"
+/bin/busybox mount --move /dev /new/dev
+exec /bin/busybox switch_root /new /usr/sbin/lab-start
+"""
+
+
+def build(packages: Packages) -> None:
+    """Kernel, first root and disk, from packages; needs mke2fs (e2fsprogs), no root."""
+    if shutil.which("mke2fs") is None:
+        raise HardwareUnavailable("lab: building a disk needs mke2fs; apt install e2fsprogs")
+    tree = root.build(packages, root.RDMA + root.MEMORY, "disk")
+    image = _image(packages)
+    unpack([image], tree)
+    (kernel,) = sorted((tree / "boot").glob("vmlinuz-*"))[-1:]
+    release = kernel.name.removeprefix("vmlinuz-")
+    shutil.copyfile(kernel, home() / GUEST_KERNEL)
+    note({"qemu-kernel": version(image)})
+    shutil.rmtree(tree / "boot")
+    _index(tree, release)
+    _first_root(tree, release)
+    _disk(tree)
+
+
+def _image(packages: Packages) -> Path:
+    """The kernel that the metapackage needs."""
+    for file in packages.fetch(["linux-image-amd64"]):
+        if file.name.startswith("linux-image-6"):
+            return file
+    raise HardwareUnavailable("lab: linux-image-amd64 brings no kernel; adapt lab/disk.py")
+
+
+def _index(tree: Path, release: str) -> None:
+    """Which module needs which, worked out by the machine's own depmod."""
+    libraries = tree / "usr/lib/x86_64-linux-gnu"
+    run([str(tree / "usr/lib64/ld-linux-x86-64.so.2"), "--library-path", str(libraries),
+         "--argv0", "depmod", str(tree / "usr/bin/kmod"), "-b", str(tree), release],
+        doing="indexing kernel modules")  # fmt: skip
+
+
+def _needed(modules: Path) -> list[str]:
+    """Files of the first modules, what they need before them."""
+    needs = {}
+    for line in (modules / "modules.dep").read_text().splitlines():
+        file, _, rest = line.partition(":")
+        needs[file] = rest.split()
+    built_in = (modules / "modules.builtin").read_text()
+    ordered: list[str] = []
+    for name in FIRST:
+        found = [f for f in needs if Path(f).name.split(".")[0] == name]
+        if not found and f"/{name}.ko" not in built_in:
+            raise HardwareUnavailable(f"lab: the kernel has no module {name}; adapt lab/disk.py")
+        for file in found:
+            ordered += [f for f in (*reversed(needs[file]), file) if f not in ordered]
+    return ordered
+
+
+def _first_root(tree: Path, release: str) -> None:
+    modules, first = tree / "usr/lib/modules" / release, home() / "first"
+    shutil.rmtree(first, ignore_errors=True)
+    for name in ("bin", "dev", "new"):
+        (first / name).mkdir(parents=True)
+    shutil.copy(tree / "usr/bin/busybox", first / "bin/busybox")
+    names = []
+    for file in _needed(modules):
+        name = Path(file).name.removesuffix(".xz")
+        data = (modules / file).read_bytes()
+        (first / name).write_bytes(lzma.decompress(data) if file.endswith(".xz") else data)
+        names.append(f"/{name}")
+    (first / "modules").write_text("\n".join(names) + "\n")
+    (first / "init").write_text(INIT)
+    (first / "init").chmod(0o755)
+    (home() / GUEST_INITRD).write_bytes(gzip.compress(archive(first), 1))
+    shutil.rmtree(first)
+
+
+def _disk(tree: Path) -> None:
+    """The files as an ext4 image."""
+    size = sum(f.lstat().st_size for f in tree.rglob("*") if not f.is_dir())
+    blocks = size // 4096 * 13 // 10 + (SPARE << 8)
+    image = home() / GUEST_DISK
+    image.unlink(missing_ok=True)
+    run(["mke2fs", "-q", "-t", "ext4", "-O", "^has_journal", "-m", "0", "-b", "4096",
+         "-d", str(tree), str(image), str(blocks)], doing="writing the disk")  # fmt: skip
+    os.chmod(image, 0o644)
+    shutil.rmtree(tree)

@@ -1,0 +1,71 @@
+"""QEMU from Debian's package, run where it was unpacked: a PC whose instructions are counted.
+
+With ``-icount shift=0`` a nanosecond is a guest instruction: a repeatable clock for the path
+through drivers, not for silicon.  A CXL type-3 expander sits behind a root port.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .debian import Packages, unpack, version
+from .stage import share
+from .store import GUEST_DISK, GUEST_INITRD, GUEST_KERNEL, home, note, part
+
+PROGRAM = "qemu"
+EXPANDER = 512  # MiB
+COUNTED = ["-accel", "tcg,thread=single", "-smp", "1", "-icount", "shift=0,sleep=off"]
+PLAIN = ["-accel", "tcg,thread=multi", "-smp", "2"]
+CXL = [
+    "-object", f"memory-backend-ram,id=far,share=on,size={EXPANDER}M",
+    "-device", "pxb-cxl,bus_nr=12,bus=pcie.0,id=cxl1",
+    "-device", "cxl-rp,port=0,bus=cxl1,id=port1,chassis=0,slot=2",
+    "-M", "cxl-fmw.0.targets.0=cxl1,cxl-fmw.0.size=4G",
+    "-device", "cxl-type3,bus=port1,volatile-memdev=far,id=expander",
+]  # fmt: skip
+
+
+def build(packages: Packages) -> None:
+    """Unpack QEMU and the libraries that it was built with."""
+    files = packages.fetch(["qemu-system-x86"])
+    unpack(files, home() / PROGRAM)
+    note({"qemu": next(version(f) for f in files if f.name.startswith("qemu-system-x86_"))})
+
+
+def command(settings: Mapping[str, str], run: str = "agent") -> list[str]:
+    """How to start it.
+
+    Parameters
+    ----------
+    settings : ``lab.*`` words of the kernel's command line; ``cxl=1`` brings the expander,
+        ``clock=wall`` runs it uncounted
+    """
+    told = dict(settings)
+    cxl, counted = told.get("cxl") == "1", told.pop("clock", "icount") == "icount"
+    program = part(PROGRAM)
+    clock = "icount" if counted else "wall"
+    words = " ".join(f"lab.{key}={value}" for key, value in told.items())
+    return [
+        str(program / "usr/lib64/ld-linux-x86-64.so.2"),
+        "--library-path", f"{program}/usr/lib/x86_64-linux-gnu",
+        str(program / "usr/bin/qemu-system-x86_64"),
+        "-L", f"{program}/usr/share/qemu", "-L", f"{program}/usr/share/seabios",
+        "-M", "q35,cxl=on" if cxl else "q35",
+        "-cpu", "max,-hypervisor",  # a kernel that sees a hypervisor commits no CXL region
+        "-m", "1536M,maxmem=4G,slots=4" if cxl else "768M",
+        *(COUNTED if counted else PLAIN),
+        "-nodefaults", "-no-user-config", "-nographic", "-no-reboot",
+        "-kernel", str(part(GUEST_KERNEL)), "-initrd", str(part(GUEST_INITRD)),
+        "-append", "console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable "
+                   f"foretrace.clock={clock} lab.share=9p lab.run={run} {words}",
+        "-drive", f"file={part(GUEST_DISK)},if=none,id=disk,format=raw,readonly=on",
+        "-device", "virtio-blk-pci,drive=disk",
+        "-fsdev", f"local,id=share,path={share()},security_model=none,readonly=on",
+        "-device", "virtio-9p-pci,fsdev=share,mount_tag=lab",
+        "-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console",
+        "-add-fd", "fd=3,set=1", "-add-fd", "fd=4,set=2",
+        "-chardev", "file,id=line,path=/dev/fdset/2,append=on,input-path=/dev/fdset/1",
+        "-device", "virtio-serial-pci",
+        "-device", "virtserialport,chardev=line,name=foretrace",
+        *(CXL if cxl else []),
+    ]  # fmt: skip
