@@ -101,7 +101,7 @@ def _opened(hil: Hil, swap: Swap, seed: int, stack: ExitStack) -> Device:
     if swap.driver == RECORDED:
         return remembered(hil, swap, seed)
     try:
-        return _live(swap, stack)
+        return _live(swap, stack, hil.time_limit)
     except HardwareUnavailable as error:
         if swap.if_missing == "fail":
             raise _told(swap, error) from error
@@ -119,8 +119,8 @@ def _told(swap: Swap, error: HardwareUnavailable) -> HardwareUnavailable:
     )
 
 
-def _live(swap: Swap, stack: ExitStack) -> Device:
-    driver = connect(swap.driver, swap.agent)
+def _live(swap: Swap, stack: ExitStack, limit: float) -> Device:
+    driver = connect(swap.driver, swap.agent, limit)
     stack.callback(driver.close)
     driver.open(spec(swap))
     return Device(swap, driver, dict(driver.describe()))

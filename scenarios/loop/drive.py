@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import cycle
 from pathlib import Path
+from time import monotonic
 
+from ...hil.questions import questions
+from ...hil.sample import Request
 from ...sim.errors import ScenarioError
 from ...sim.place import place
+from ...sim.units import Seconds
 from ..points import Point
 from ..scenario import BASE, Scenario
 from .coupling import in_place
@@ -40,7 +45,28 @@ def driven(scenario: Scenario) -> Iterator[Drive]:
         return
     with opened(hil, scenario.run.seed) as devices:
         one_clock(devices, hil)
-        yield lambda point: with_devices(point, devices, _journal(hil.journal, point.name))
+
+        def drive(point: Point) -> Point:
+            made = with_devices(point, devices, _journal(hil.journal, point.name))
+            if hil.journal is None:
+                warm_up(made, devices, hil.warm_up)
+            return made
+
+        yield drive
+
+
+def warm_up(point: Point, devices: list[Device], time: Seconds) -> None:
+    """Let each device do its ops of a run for a while; a recording needs none."""
+    if point.coupled is None:
+        return
+    asked = questions(point.coupled.coupling, point.graph)
+    for device in devices:
+        own = dict.fromkeys(q.signature for q in asked if q.component == device.name and q.possible)
+        until = monotonic() + time
+        for signature in cycle(own) if device.recording is None else ():
+            if monotonic() >= until:
+                break
+            device.driver.timing([Request(signature)])
 
 
 def with_devices(point: Point, devices: list[Device], journal: Path | None = None) -> Point:

@@ -76,6 +76,10 @@ def asked_of(point: Point, hil: Hil) -> dict[str, list[Question]]:
                 f"its driver does none of {_some(asked)}" if asked else "no op of this run uses it"
             )
             raise ScenarioError(f"hil.swap {name}: nothing to measure: {why}")
+        if any(q.predicted != q.predicted for q in asked):
+            raise ScenarioError(
+                f"hil.swap {name}: no model answers for it; bind one under backends to compare with"
+            )
     return found
 
 

@@ -95,17 +95,18 @@ class Hil(Section):
     swap: Many[Swap] = ()
     """Components that are real."""
     repeat: Positive = 5
-    """Times that each op is measured (replay), process starts of each device."""
+    """Replay: process starts of each device, at least. A coupled run is repeated by replicas."""
     warm_up: Annotated[Seconds, Field(ge=0)] = 0.05
-    """Of a device before anything counts."""
+    """Coupled: its ops are done for so long before anything counts. Replay warms up until the
+    times settle."""
     time_limit: Annotated[Seconds, Field(gt=0)] = 600.0
-    """Of the measuring; what was measured by then is kept."""
+    """Replay: of the measuring; what was measured by then is kept. Coupled: of one answer."""
     busy: Annotated[float, Field(ge=0)] = 0.5
-    """Cores of this machine that others may use; with more, a device here is busy."""
+    """Replay: cores of this machine that others may use; with more, a device here is busy."""
     keep_recording: str | None = None
-    """A folder for what was measured: a recording for each component."""
+    """Replay: a folder for what was measured, a recording for each component."""
     answer: Literal["sequence", "median", "draw"] = "median"
-    """Which of its samples a recording answers with."""
+    """Coupled: which of its samples a recording answers with. Replay takes medians of starts."""
     mixed_clocks: Literal["demonstration"] | None = None
     """Lets devices of different clocks drive one run, of which no accuracy is told."""
     journal: str | None = None
