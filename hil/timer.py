@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,8 +33,9 @@ def repeats(call: Call, read: Callable[[], int], least: int = LEAST) -> int:
     return 1 if took >= least else min(MOST, max(1, round(least / max(took, least / MOST))))
 
 
+@cache
 def cost(read: Callable[[], int], n: int = 1001) -> float:
-    """What one reading of the clock takes, ns: the median of many, taken now.
+    """What one reading of the clock takes, ns: the median of many, taken once a process.
 
     >>> ticks = iter(range(0, 10**9, 40))
     >>> cost(lambda: next(ticks))

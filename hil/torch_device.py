@@ -21,7 +21,8 @@ from .lock import held
 from .nvml import Gpu
 from .sample import Request, Sample
 from .timer import Call, restorer, timed
-from .torch_ops import BUILDERS, Asked
+from .torch_asked import Asked
+from .torch_ops import BUILDERS
 
 CURE = "pip install 'foretrace[torch]', or name a Python that has it in agents.yaml"
 FLUSH = 256 << 20  # bytes written to empty the caches
@@ -141,7 +142,6 @@ class Torch(Driver):
     def _time(self, request: Request) -> Sample:
         call = self._call(request.signature)
         restore = restorer(request, self._flush, [self._call(s) for s in request.preceding])
-        call()
         ns, facts = self._timed(call, request, restore)
         facts |= self.gpu.facts()
         flags = ("throttled",) if facts.get("throttled") else ()
@@ -162,6 +162,8 @@ class Torch(Driver):
         """From a pair of events around each repeat; read once all are over."""
         cuda = self.torch.cuda
         pairs = []
+        if restore is None:
+            call()  # so that the first repeat is warm too
         for _ in range(request.n):
             if restore is not None:
                 restore()
@@ -194,9 +196,11 @@ class Torch(Driver):
             attributes(parts.name).get("stride", self.settings["strides"].get(signature, 0))
         )
         try:
-            return BUILDERS[head(signature)](Asked(self.torch, self.device, parts, stride))
+            call = BUILDERS[head(signature)](Asked(self.torch, self.device, parts, stride))
+            call()  # torch looks at shapes only now
         except (RuntimeError, ValueError, IndexError) as error:
             raise DriverFault("unsupported", f"{signature}: torch says {error}") from error
+        return call
 
     def _graph(self, signature: str) -> Call:
         """All ops of a graph, in order, with nothing between them."""

@@ -1,81 +1,15 @@
 """What torch can be asked to do: one builder for each op of the allow-list.
 
-A builder is given torch, a maker of tensors and the parts of the signature, and returns a call
-without arguments.  Values are such that an in-place op may be repeated: nothing grows or fades.
+A builder is given what is asked and returns a call without arguments.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
-from ..sim.errors import DriverFault
-from ..sim.signature import Operand, Signature
-
-Call = Callable[[], object]
-DTYPES = {  # of a signature: of torch
-    "fp64": "float64", "fp32": "float32", "fp16": "float16", "bf16": "bfloat16",
-    "int64": "int64", "int32": "int32", "int16": "int16", "int8": "int8", "uint8": "uint8",
-    "bool": "bool",
-}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Asked:
-    """One op to be built.
-
-    Parameters
-    ----------
-    torch : the module
-    device : where its tensors are
-    parts : of the signature
-    stride : of a convolution; 0 where nobody said
-    """
-
-    torch: Any
-    device: Any
-    parts: Signature
-    stride: int = 0
-
-    @property
-    def tensors(self) -> list[Any]:
-        """One for each operand: values around 1, indices all valid."""
-        return [self.tensor(o) for o in self.parts.operands]
-
-    def tensor(self, operand: Operand, device: Any = None) -> Any:
-        """One operand."""
-        name = DTYPES.get(operand.dtype)
-        if name is None:
-            raise self.refusal(f"torch has no {operand.dtype}")
-        dtype = TYPES(self.torch)[name]
-        where = self.device if device is None else device
-        if operand.dtype in ("int64", "int32", "int16", "int8", "uint8", "bool"):
-            return self.torch.zeros(operand.shape, dtype=dtype, device=where)
-        made = self.torch.rand(operand.shape, device=where, dtype=self.torch.float32) + 0.5
-        return made.to(dtype)
-
-    def refusal(self, why: str) -> DriverFault:
-        """What is wrong with this op."""
-        return DriverFault("unsupported", f"{self.parts}: {why}")
-
-    def need(self, count: int) -> list[Any]:
-        """The tensors, when there are as many as the op takes."""
-        if len(self.parts.operands) < count:
-            raise self.refusal(f"has {len(self.parts.operands)} operands, needs {count}")
-        return self.tensors
-
-
-def TYPES(torch: Any) -> Mapping[str, Any]:  # noqa: N802  a table that needs torch
-    """Element types by name."""
-    return {
-        "float64": torch.float64, "float32": torch.float32, "float16": torch.float16,
-        "bfloat16": torch.bfloat16, "int64": torch.int64, "int32": torch.int32,
-        "int16": torch.int16, "int8": torch.int8, "uint8": torch.uint8, "bool": torch.bool,
-    }  # fmt: skip
-
-
-Builder = Callable[[Asked], Call]
+from . import torch_layers as layers
+from .torch_asked import Asked, Builder, Call
 
 
 def _plain(function: Callable[[Any], Callable[..., object]], count: int) -> Builder:
@@ -180,107 +114,6 @@ def _spread_indices(a: Asked, at: Any, rows: int) -> None:
     at.copy_(order.reshape(at.shape))
 
 
-def _attention(a: Asked) -> Call:
-    q, k, v = a.need(3)[:3]
-    does = a.torch.nn.functional.scaled_dot_product_attention
-    return lambda: does(q, k, v, is_causal=True)
-
-
-def _attention_backward(a: Asked) -> Call:
-    gradient, q, k, v = a.need(4)[:4]
-    aten = a.torch.ops.aten
-    forward, backward = (
-        aten._scaled_dot_product_flash_attention_for_cpu,
-        aten._scaled_dot_product_flash_attention_for_cpu_backward,
-    )
-    out, stats = forward(q, k, v, 0.0, True)
-    return lambda: backward(gradient, q, k, v, out, stats, 0.0, True)
-
-
-def _convolution(a: Asked) -> Call:
-    x, weight, *rest = a.need(2)
-    stride, padding = _stride(a), [s // 2 for s in weight.shape[2:]]
-    bias = rest[0] if rest else None
-    steps, ones, zeros = [stride] * len(padding), [1] * len(padding), [0] * len(padding)
-    groups = x.shape[1] // weight.shape[1]
-    does = a.torch.convolution
-    return lambda: does(x, weight, bias, steps, padding, ones, False, zeros, groups)
-
-
-def _convolution_backward(a: Asked) -> Call:
-    gradient, x, weight = a.need(3)[:3]
-    padding = [s // 2 for s in weight.shape[2:]]
-    stride = strides_between(x.shape, weight.shape, gradient.shape)
-    if not stride:
-        raise a.refusal("no stride with padding of half a kernel gives these shapes")
-    steps, ones, zeros = [stride] * len(padding), [1] * len(padding), [0] * len(padding)
-    mask, does = [True, True, False], a.torch.ops.aten.convolution_backward
-    return lambda: does(gradient, x, weight, None, steps, padding, ones, False, zeros, 1, mask)
-
-
-def _stride(a: Asked) -> int:
-    if not a.stride:
-        raise a.refusal("a signature does not tell the stride; say it as 'stride=2' after the name")
-    return a.stride
-
-
-def strides_between(x: tuple[int, ...], weight: tuple[int, ...], out: tuple[int, ...]) -> int:
-    """The stride that leads from one shape to another with padding of half a kernel; 0 for none.
-
-    >>> strides_between((8, 3, 64, 64), (64, 3, 7, 7), (8, 64, 32, 32))
-    2
-    """
-    for stride in (1, 2, 3, 4, 8, 14, 16, 32):
-        sizes = [
-            (n + 2 * (k // 2) - k) // stride + 1 for n, k in zip(x[2:], weight[2:], strict=True)
-        ]
-        if tuple(sizes) == tuple(out[2:]):
-            return stride
-    return 0
-
-
-def _batch_norm(a: Asked) -> Call:
-    x, weight, bias, mean, variance = a.need(5)[:5]
-    does = a.torch.native_batch_norm
-    return lambda: does(x, weight, bias, mean, variance, True, 0.1, 1e-5)
-
-
-def _batch_norm_backward(a: Asked) -> Call:
-    gradient, x, weight, *rest = a.need(5)
-    mean, variance = rest[:2]
-    saved = [*rest, mean, variance][-2:]
-    does = a.torch.ops.aten.native_batch_norm_backward
-    mask = [True, True, True]
-    return lambda: does(gradient, x, weight, mean, variance, *saved, True, 1e-5, mask)
-
-
-def _layer_norm(a: Asked) -> Call:
-    x, weight, bias = a.need(3)[:3]
-    return lambda: a.torch.native_layer_norm(x, weight.shape, weight, bias, 1e-5)
-
-
-def _layer_norm_backward(a: Asked) -> Call:
-    gradient, x, *_ = a.need(2)
-    width = [x.shape[-1]]
-    weight, bias = (a.torch.ones(width, dtype=x.dtype, device=x.device) for _ in range(2))
-    _, mean, scale = a.torch.native_layer_norm(x, width, weight, bias, 1e-5)
-    does, mask = a.torch.ops.aten.native_layer_norm_backward, [True, True, True]
-    return lambda: does(gradient, x, width, mean, scale, weight, bias, mask)
-
-
-def _pool(a: Asked) -> Call:
-    (x,) = a.need(1)[:1]
-    does = a.torch.ops.aten.max_pool2d_with_indices
-    return lambda: does(x, [3, 3], [2, 2], [1, 1])
-
-
-def _pool_backward(a: Asked) -> Call:
-    gradient, x = a.need(2)[:2]
-    _, at = a.torch.ops.aten.max_pool2d_with_indices(x, [3, 3], [2, 2], [1, 1])
-    does = a.torch.ops.aten.max_pool2d_with_indices_backward
-    return lambda: does(gradient, x, [3, 3], [2, 2], [1, 1], [1, 1], False, at)
-
-
 def _copied(source: str, target: str) -> Builder:
     """A copy between a host (``h``) and the device (``d``)."""
 
@@ -336,21 +169,21 @@ OTHERS: dict[str, Builder] = {
     "index_select": _index_select,
     "embedding": _embedding,
     "embedding_dense_backward": _embedding_backward,
-    "scaled_dot_product_attention": _attention,
-    "_scaled_dot_product_flash_attention_for_cpu": _attention,
-    "_scaled_dot_product_flash_attention_for_cpu_backward": _attention_backward,
-    "convolution": _convolution,
-    "mkldnn_convolution": _convolution,
-    "cudnn_convolution": _convolution,
-    "_slow_conv2d_forward": _convolution,
-    "convolution_backward": _convolution_backward,
-    "_slow_conv2d_backward": _convolution_backward,
-    "native_batch_norm": _batch_norm,
-    "native_batch_norm_backward": _batch_norm_backward,
-    "native_layer_norm": _layer_norm,
-    "native_layer_norm_backward": _layer_norm_backward,
-    "max_pool2d_with_indices": _pool,
-    "max_pool2d_with_indices_backward": _pool_backward,
+    "scaled_dot_product_attention": layers.attention,
+    "_scaled_dot_product_flash_attention_for_cpu": layers.attention,
+    "_scaled_dot_product_flash_attention_for_cpu_backward": layers.attention_backward,
+    "convolution": layers.convolution,
+    "mkldnn_convolution": layers.convolution,
+    "cudnn_convolution": layers.convolution,
+    "_slow_conv2d_forward": layers.convolution,
+    "convolution_backward": layers.convolution_backward,
+    "_slow_conv2d_backward": layers.convolution_backward,
+    "native_batch_norm": layers.batch_norm,
+    "native_batch_norm_backward": layers.batch_norm_backward,
+    "native_layer_norm": layers.layer_norm,
+    "native_layer_norm_backward": layers.layer_norm_backward,
+    "max_pool2d_with_indices": layers.pool,
+    "max_pool2d_with_indices_backward": layers.pool_backward,
 }
 COPIES = {f"copy:{a}2{b}": _copied(a, b) for a in "hd" for b in "hd"}
 BUILDERS: dict[str, Builder] = {

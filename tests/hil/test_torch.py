@@ -7,7 +7,8 @@ from foretrace.hil.driver import Missing, Ready, head
 from foretrace.hil.registry import make
 from foretrace.hil.sample import Request
 from foretrace.hil.torch_device import Torch
-from foretrace.hil.torch_ops import BUILDERS, strides_between
+from foretrace.hil.torch_layers import strides_between
+from foretrace.hil.torch_ops import BUILDERS
 from foretrace.sim.errors import DriverFault
 
 try:
@@ -49,7 +50,9 @@ def signature(op: str) -> str:
 @pytest.fixture(scope="module")
 def device():
     driver = make("torch")
-    driver.open({"graphs": {"two": [signature("compute:aten::mm"), "copy:h2d fp32[8]"]}})
+    driver.open(
+        {"memory": True, "graphs": {"two": [signature("compute:aten::mm"), "copy:h2d fp32[8]"]}}
+    )
     yield driver
     driver.close()
 
@@ -99,11 +102,8 @@ def test_repeating_an_op_in_place_changes_nothing(device):
 
 
 @needs_torch
-def test_peak_memory_is_that_of_the_outputs():
-    driver = Torch()
-    driver.open({"memory": True})
-    (sample,) = driver.timing([Request("compute:aten::mm fp32[64x32] fp32[32x16]")])
-    driver.close()
+def test_peak_memory_is_that_of_the_outputs(device):
+    (sample,) = device.timing([Request("compute:aten::mm fp32[64x32] fp32[32x16]")])
     assert sample.facts["memory_peak"] == 64 * 16 * 4
 
 
