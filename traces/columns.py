@@ -69,6 +69,7 @@ EVENTS: dict[str, Column] = {
     "forward": Column("i8", -1, "thread of the forward operator, as the profiler numbers it"),
     "python": Column("i8", -1, "number of the Python call"),
     "caller": Column("i8", -1, "number of the Python call around it"),
+    "function": Column("i8", -1, "number of the profiler's record; joins it to an execution trace"),
     "graph_node": Column("i8", -1, "node of the CUDA or HIP graph that launched it"),
 }
 

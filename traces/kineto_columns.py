@@ -40,7 +40,7 @@ CATEGORIES: dict[str, Event] = {  # lower case, as PyTorch 1.8 to 2.13 and ROCm 
 MEMORY = "[memory]"
 
 _JOINS = ("correlation", "external")
-_ON_HOST = ("external", "sequence", "forward")
+_ON_HOST = ("external", "sequence", "forward", "function")
 _TEXTS = ("shapes", "dtypes", "scalars", "stack", "module")
 _PLAIN = (
     "stack",

@@ -28,6 +28,7 @@ class Args(Struct, frozen=True, gc=False):
     scalars: Raw = field(default=NONE, name="Concrete Inputs")
     sequence: Number = field(default=-1, name="Sequence number")
     forward: Number = field(default=-1, name="Fwd thread id")
+    function: Number = field(default=-1, name="Record function id")
     stack: str | None = field(default=None, name="Call stack")
     module: str | None = field(default=None, name="Module Hierarchy")
     python: Number = field(default=-1, name="Python id")

@@ -19,7 +19,8 @@ from ..sim.errors import TraceError
 from .columns import TABLES
 from .trace import Group, Recorded, Table, Trace, Track
 
-SCHEMA = 1
+SCHEMA = 2
+ADDED = {"function": 2}  # columns by the schema that brought them; older traces lack them
 MANIFEST = "trace.json"
 
 
@@ -103,7 +104,10 @@ def read(path: str | Path) -> Trace:
     """
     path = Path(path)
     manifest = _manifest(path)
-    tables = {name: Table(name, _read_table(path / f"{name}.parquet", name)) for name in TABLES}
+    schema = int(manifest["schema"])
+    tables = {
+        name: Table(name, _read_table(path / f"{name}.parquet", name, schema)) for name in TABLES
+    }
     texts = _read_columns(path / "strings.parquet", ["text"])["text"]
     return Trace(
         **tables,
@@ -129,17 +133,24 @@ def _manifest(path: Path) -> dict[str, Any]:
         raise TraceError(f"{path}: no {MANIFEST} in it; this is no trace folder") from None
     except json.JSONDecodeError as e:
         raise TraceError(f"{path / MANIFEST}: {e}; import the trace again") from e
-    if found.get("schema") != SCHEMA:
+    if found.get("schema") not in range(1, SCHEMA + 1):
         raise TraceError(
-            f"{path}: has schema {found.get('schema')}, this version reads {SCHEMA}; "
+            f"{path}: has schema {found.get('schema')}, this version reads 1 to {SCHEMA}; "
             "import the trace again"
         )
     return found
 
 
-def _read_table(path: Path, kind: str) -> dict[str, Any]:
-    columns = _read_columns(path, list(TABLES[kind]))
-    return {k: np.ascontiguousarray(columns[k], c.dtype) for k, c in TABLES[kind].items()}
+def _read_table(path: Path, kind: str, schema: int) -> dict[str, Any]:
+    there = [name for name in TABLES[kind] if ADDED.get(name, 1) <= schema]
+    found = _read_columns(path, there)
+    rows = len(found[there[0]])
+    return {
+        name: np.ascontiguousarray(
+            found[name] if name in found else np.full(rows, column.absent), column.dtype
+        )
+        for name, column in TABLES[kind].items()
+    }
 
 
 def _read_columns(path: Path, names: list[str]) -> dict[str, Any]:

@@ -44,6 +44,10 @@ def capture(
 def import_(
     files: Files,
     out: Annotated[Path, typer.Option("--out", help="Folder for the native form.")],
+    execution_trace: Annotated[
+        list[Path],
+        typer.Option(help="PyTorch execution trace of the same run, one a rank; repeatable."),
+    ] = [],  # noqa: B006  typer's form of a repeatable option
     anonymise: Annotated[
         bool, typer.Option("--anonymise", help="Without names, paths and hosts of your own.")
     ] = False,
@@ -52,6 +56,10 @@ def import_(
     from ...traces import native
 
     found = _opened(files)
+    if execution_trace:
+        from ...traces.execution_trace import join
+
+        found = join(found, execution_trace)
     if anonymise:
         from ...traces.anonymise import anonymise as hide
 
