@@ -20,9 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..sim.errors import TraceError
+from ..sim.units import Bytes
 from .trace import Trace
 
 GZIP = b"\x1f\x8b"
+LARGEST: Bytes = 2 * 2**30
 
 
 class _Attribute(msgspec.Struct):
@@ -172,8 +174,12 @@ def _rank(trace: Trace, pid: int, path: Path) -> int:
 
 def _read(path: Path) -> _Document:
     try:
-        text = path.read_bytes()
-        text = gzip.decompress(text) if text[:2] == GZIP else text
+        with path.open("rb") as raw:
+            packed = raw.read(2) == GZIP
+        with gzip.open(path) if packed else path.open("rb") as stream:
+            text = stream.read(LARGEST + 1)
+        if len(text) > LARGEST:
+            raise TraceError(f"{path}: more than {LARGEST >> 30} GiB of text; record fewer steps")
         return msgspec.json.decode(text, type=_Document)
     except OSError as e:
         raise TraceError(f"{path}: {e.strerror or e}; correct the path or copy it again") from e
