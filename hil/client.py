@@ -35,6 +35,8 @@ class Remote(Driver):
         For one question.
     """
 
+    patience = HELLO
+
     def __init__(self, channel: Channel, driver: str, limit: float = LIMIT):
         self.channel, self.remote, self.limit = channel, driver, limit
         self.hello = self._greeted()
@@ -78,7 +80,7 @@ class Remote(Driver):
         return not self.ops or super().answers(signature)
 
     def _greeted(self) -> Message:
-        hello, _ = self.channel.receive(HELLO)
+        hello, _ = self.channel.receive(self.patience)
         if "fault" in hello:
             raise error_of(hello)
         if hello.get("protocol") != VERSION:

@@ -27,14 +27,27 @@ def here(cmdline: str | None = None) -> str:
     >>> here("quiet time-travel=inf-cpu"), here("quiet foretrace.clock=icount"), here("quiet")
     ('timetravel', 'icount', 'wall')
     """
-    if cmdline is None:
-        file = Path("/proc/cmdline")
-        cmdline = file.read_text() if file.exists() else ""
-    words = cmdline.split()
+    words = _words(cmdline)
     if "time-travel=inf-cpu" in words:
         return TIMETRAVEL
     named = [word.removeprefix(KEY) for word in words if word.startswith(KEY)]
     return named[0] if named and named[0] in (ICOUNT, WALL) else WALL
+
+
+def emulated(cmdline: str | None = None) -> bool:
+    """Whether this is a machine of the lab.
+
+    >>> emulated("quiet lab.run=agent"), emulated("quiet")
+    (True, False)
+    """
+    return any(word.startswith("lab.") for word in _words(cmdline))
+
+
+def _words(cmdline: str | None) -> list[str]:
+    if cmdline is None:
+        file = Path("/proc/cmdline")
+        cmdline = file.read_text() if file.exists() else ""
+    return cmdline.split()
 
 
 def needs_time(what: str, clock: str) -> None:

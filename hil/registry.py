@@ -11,6 +11,7 @@ from .driver import DRIVERS, Driver
 HOMES = {  # driver: the file in this folder that registers it
     "host": "host",
     "collective": "collective",
+    "cxl": "cxl_memory",
     "recorded": "recorded",
     "torch": "torch_device",
     "switch": "switch",

@@ -9,15 +9,20 @@ from ..client import Remote
 from ..transport import LIMIT, child
 from .store import versions
 
-EMULATED = {"uml": "User-Mode Linux, virtual time", "qemu": "QEMU, instructions counted"}
+MADE_OF = {"uml": ("uml", "root/"), "qemu": ("qemu", "disk/")}
+"""Whose versions matter, by how their names begin."""
 
 
 class Booted(Remote):
     """A driver in a machine that was started for it; what the machine is made of is provenance."""
 
+    machine = ""
+    patience = 240.0  # s for a machine to start where every instruction is emulated
+
     def describe(self) -> dict[str, str]:
         """Of the driver, and of every package that the machine was built from."""
-        return {**versions(), **super().describe()}
+        parts = {k: v for k, v in versions().items() if k.startswith(MADE_OF[self.machine])}
+        return {**parts, **super().describe()}
 
 
 def booted(machine: str, driver: str, settings: Mapping[str, str] = {},
@@ -37,4 +42,7 @@ def booted(machine: str, driver: str, settings: Mapping[str, str] = {},
         The lab is not built.
     """
     words = [f"{key}={value}" for key, value in settings.items()]
-    return Booted(child([sys.executable, "-P", "-m", __package__, machine, *words]), driver, limit)
+    line = [sys.executable, "-P", "-m", __package__, machine, *words]
+    made = Booted(child(line), driver, limit)
+    made.machine = machine
+    return made

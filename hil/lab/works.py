@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ..sample import Request
+from ..cxl_memory import TIERS
+from ..rdma_control import CALLS
+from ..sample import COLD, Request
 from ..work import Work
 
 SIZES = (64, 1024, 4096, 16384, 65536, 262144, 1 << 20)
+COUNTED = (64, 256, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 262144, 1 << 20)
 RATES = ("100gbit", "10gbit", "1gbit", "100mbit")
 REDUCED = (262144, 1 << 20, 4 << 20, 16 << 20)  # bytes of a bare all-reduce
 STEPS = (  # of four buckets: much computing beside each, little, almost none
@@ -53,8 +56,46 @@ def _gloo(ranks: int, rate: str) -> Planned:
     return Planned(f"gloo-{ranks}x{rate}", "uml", work)
 
 
+def _verbs() -> Planned:
+    """Writes and reads through the whole path of the driver; first uses are ops of their own."""
+    fresh = tuple(Request(f"send:rdma-write uint8[{n}]", 3, COLD) for n in (64, 4096, 65536))
+    asked = _writes(COUNTED, 5) + _writes(COUNTED, 5, "rdma-read") + fresh
+    work = Work("verbs", asked, starts=3, blocks=3, bar=0.05, seconds=900, busy=BUSY,
+                note="RC from rxe1 to rxe2 over an unshaped bridge; a nanosecond is an instruction")  # fmt: skip
+    return Planned("icount-verbs", "qemu", work)
+
+
+def _control() -> Planned:
+    """Each call that sets RDMA up, registering by size."""
+    sizes = {"reg-mr": (4096, 65536, 1 << 20)}
+    asked = tuple(
+        Request(f"host:verbs-{call} uint8[{size}]", 3)
+        for call in CALLS
+        for size in sizes.get(call, (64,))
+    )
+    work = Work("verbs", asked, starts=3, blocks=3, bar=0.1, seconds=900, busy=BUSY,
+                note="the calls that set RDMA up, one by one")  # fmt: skip
+    return Planned("icount-verbs-control", "qemu", work)
+
+
+def _cxl() -> Planned:
+    """Where pages are put on an emulated expander, and what moving them costs the kernel."""
+    moves = tuple(
+        Request(f"copy:{way} uint8[{pages * 4096}]", 3)
+        for way in ("demote", "promote")
+        for pages in (1, 4, 16, 64, 128, 256, 512, 1024)
+    )
+    placed = tuple(Request(f"host:memory-place tier={t} uint8[4194304]", 2) for t in TIERS)
+    work = Work("cxl", moves + placed, starts=3, blocks=3, bar=0.1, seconds=900, busy=BUSY,
+                note="migration path and placement; access times of emulated memory mean nothing")  # fmt: skip
+    return Planned("icount-cxl", "qemu", work, {"cxl": "1"})
+
+
 PLANS = (
     *map(_across, RATES),
     *(_gloo(ranks, "10gbit") for ranks in (2, 4, 8)),
+    _verbs(),
+    _control(),
+    _cxl(),
 )
 ALL: dict[str, Planned] = {planned.name: planned for planned in PLANS}
