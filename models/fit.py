@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 SEED = "foretrace-1"
 SHARE = 0.3
 ROUNDS, GAIN = 20, 1e-5
+FARTHEST = 16.0  # of a logarithm: what no data tell runs off no farther than this
 
 Predict = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
@@ -106,9 +107,10 @@ def fit(predict: Predict, start: Sequence[float], measured: ArrayLike) -> NDArra
         return float(np.mean(np.abs(np.log(predict(np.exp(logs))) - target)))
 
     at, best = np.log(np.asarray(start, float)), np.inf
+    bounds = [(a - FARTHEST, a + FARTHEST) for a in at.tolist()]
     for _ in range(ROUNDS):
         options = {"xatol": 1e-5, "fatol": 1e-7, "maxiter": 4000, "maxfev": 4000}
-        found = minimize(loss, at, method="Nelder-Mead", options=options)
+        found = minimize(loss, at, method="Nelder-Mead", options=options, bounds=bounds)
         at, gained = found.x, best - found.fun
         best = found.fun
         if gained < GAIN:

@@ -14,7 +14,7 @@ from ..reports.numbers import digits
 from ..sim.errors import ScenarioError
 from ..sim.units import quantity
 from .catalog import installed
-from .fitting import CACHES, FORMS, Measured
+from .fitting import FORMS, Measured
 from .parts import entry_model
 from .problems import nearest
 from .settings import unit_of
@@ -70,7 +70,14 @@ def _unit(field: Any) -> Any:
     return next((u for u in found if u), None)
 
 
-UNITS = {"bandwidth": "B/s", "latency": "s", "overhead": "s", "launch": "s", "flop_rate": "flop/s"}
+UNITS = {
+    "cache": "B",
+    "bandwidth": "B/s",
+    "latency": "s",
+    "overhead": "s",
+    "launch": "s",
+    "flop_rate": "flop/s",
+}
 
 
 def _text(name: str, value: float) -> str:
@@ -201,7 +208,6 @@ def families_file(
         "form": FORM,
         "source": f"{data.where}; foretrace fit ops --holdout {holdout}, {date}",
         "clock": data.clock,
-        "caches": list(CACHES),
         "families": {
             name: {k: v or None for k, v in found.values.items()}
             | {"error": error_text(found, holdout)}

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..hil.recording import Recording, read
 from ..hil.spread import by_start, grouped
-from ..models.calibrate import GROUPS_A_PARAMETER, Calibration, Model, Parameter, Rows, calibrate
+from ..models.calibrate import Calibration, Model, Parameter, Rows, calibrate, grown
 from ..models.compute.demand import demand, family
 from ..models.compute.families import Line
 from ..sim.errors import ScenarioError
@@ -21,7 +21,6 @@ from ..sim.signature import parse
 
 NANOSECOND = 1e-9
 DEPTH = re.compile(r"\bqd=(\d+)\b")
-CACHES = (2.0**20, 2.0**25)  # B: a second and a last level, unless said
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,7 @@ class Measured:
             "starts": lambda: list(self.start),
             "days": lambda: list(self.day),
         }
-        largest = self.ops.bytes if holdout == "sizes" else np.empty(0)
+        largest = self.ops.bytes if holdout in ("sizes", "shapes") else np.empty(0)
         return Rows(self.ops, self.seconds, tuple(groups[holdout]()), largest)
 
     def only(self, kept: Sequence[bool]) -> Measured:
@@ -199,47 +198,33 @@ def fitted(
 # Families of ops.
 
 
-def families(
-    data: Measured, holdout: str, caches: Sequence[float] = CACHES
-) -> dict[str, Calibration | str]:
+def families(data: Measured, holdout: str) -> dict[str, Calibration | str]:
     """Fit every family of ops that has enough groups; why not, for the others.
 
-    How many parameters a family has is decided by how many groups there are, before any fit.
+    Which terms a family has is decided on the fitted rows alone: those that they can tell.
     """
     names = [family(t) for t in data.texts]
     found: dict[str, Calibration | str] = {}
     for name in dict.fromkeys(names):
         mine = data.only([n == name for n in names])
         rows = mine.rows(holdout)
-        aside, final = rows.split()
-        room = len({g for g, a in zip(rows.groups, aside | final, strict=True) if not a})
-        room //= GROUPS_A_PARAMETER
         flops = bool((mine.ops.flop > 0).any())
-        terms = (["flop_rate"] if flops else []) + ["byte_rate", "launch", "rate_beyond_1",
-                                                    "rate_beyond_0"]  # fmt: skip
-        terms = terms[:room]
-        if not terms or not aside.any():
+        terms = [*(("flop_rate",) if flops else ()), *BYTES]
+        chosen = grown(family_model, [Parameter(t, 0.0, GUESS[t]) for t in terms], rows)
+        if not chosen or not rows.split()[0].any():
             groups = len(set(rows.groups))
             found[name] = f"{groups} groups of {holdout}: too few to fit and to judge"
             continue
-        parameters = [Parameter(t, 0.0, GUESS[t]) for t in terms]
-        found[name] = calibrate(family_model(caches), parameters, rows)
+        found[name] = calibrate(family_model, chosen, rows)
     return found
 
 
+BYTES = ("byte_rate", "launch", "cache", "rate_beyond")
 GUESS = {
-    "launch": 2e-6, "flop_rate": 5e10, "byte_rate": 3e10, "rate_beyond_0": 1e11,
-    "rate_beyond_1": 2e10,
+    "launch": 2e-6, "flop_rate": 5e10, "byte_rate": 3e10, "cache": 1e7, "rate_beyond": 2e10,
 }  # fmt: skip
 
 
-def family_model(caches: Sequence[float]) -> Model:
+def family_model(p: dict[str, float], ops: Ops) -> NDArray[np.float64]:
     """Seconds of ops of one family; a rate of 0 bounds nothing."""
-
-    def seconds(p: dict[str, float], ops: Ops) -> NDArray[np.float64]:
-        rate = [p.get(n, 0.0) or np.inf for n in ("flop_rate", "byte_rate")]
-        beyond = tuple(p.get(f"rate_beyond_{k}", 0.0) or np.inf for k in range(len(caches)))
-        line = Line(p.get("launch", 0.0), rate[0], rate[1], beyond)
-        return np.maximum(line.seconds(ops.flop, ops.bytes, caches), 1e-12)
-
-    return seconds
+    return np.maximum(Line.of(p).seconds(ops.flop, ops.bytes), 1e-12)

@@ -38,6 +38,8 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     ),
     "gelu": ("aten::gelu", "aten::gelu_backward", "aten::tanh", "aten::sigmoid", "aten::exp"),
 }  # fmt: skip
+MEMORY = ("copy:h2h", "host:read", "host:fill")
+"""Ops of one core that do nothing but move bytes: one line fits all of them, a copy twice."""
 _FAMILY = {name: family for family, names in FAMILIES.items() for name in names}
 BACKWARD = 2.5  # flop of attention's gradients over its own: five products against two
 PASSES = {"copy": 2.0}  # a copy reads and writes; other ops move their operands once
@@ -48,13 +50,14 @@ def family(signature: str) -> str:
 
     >>> family("compute:aten::addmm fp32[8] fp32[4x8] fp32[8x8]"), family("compute:aten::mul_")
     ('gemm', 'elementwise')
-    >>> family("copy:h2h uint8[64]"), family("host:read uint8[64]")
-    ('copy:h2h', 'host:read')
+    >>> family("copy:h2h uint8[64]"), family("host:chase uint8[64]")
+    ('memory', 'host:chase')
     """
     parts = parse(signature)
     name = parts.name.split(" ", 1)[0]
     if parts.kind != "compute":
-        return f"{parts.kind}:{name}"
+        full = f"{parts.kind}:{name}"
+        return "memory" if full in MEMORY else full
     return _FAMILY.get(name, "elementwise")
 
 

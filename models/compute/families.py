@@ -1,13 +1,13 @@
 """A processor by families of ops: each has a start, a rate of arithmetic, and costs of its bytes.
 
-Bytes cost more beyond each cache: a line with a bend at every cache's size, so that there is no
-jump where an op just does not fit.
+Bytes beyond a cache cost more: a line with a bend, so that there is no jump where an op just does
+not fit.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,6 @@ from ...sim.system import System
 from .demand import demand, family
 
 FORM = "foretrace-families"
-TERMS = ("launch", "flop_rate", "byte_rate", "rate_beyond_0", "rate_beyond_1")
 Floats = NDArray[np.float64]
 
 
@@ -34,24 +33,35 @@ class Line:
     launch : s
     flop_rate : flop/s; infinite for ops that only move bytes
     byte_rate : B/s of all bytes
-    beyond : for each cache, B/s of what does not fit it, on top
+    rate_beyond : B/s of what does not fit the cache, on top
+    cache : B
     """
 
-    launch: float
-    flop_rate: float
-    byte_rate: float
-    beyond: tuple[float, ...]
+    launch: float = 0.0
+    flop_rate: float = np.inf
+    byte_rate: float = np.inf
+    rate_beyond: float = np.inf
+    cache: float = np.inf
 
-    def seconds(self, flop: Floats, bytes: Floats, caches: Sequence[float]) -> Floats:
+    @classmethod
+    def of(cls, told: Mapping[str, float | None]) -> Line:
+        """From parameters by name; a rate or cache that is absent or 0 bounds nothing.
+
+        >>> Line.of({"launch": 1e-6, "byte_rate": 1e9, "flop_rate": None}).flop_rate
+        inf
+        """
+        return cls(**{name: told[name] or (0.0 if name == "launch" else np.inf)
+                      for name in cls.__dataclass_fields__ if name in told})  # fmt: skip
+
+    def seconds(self, flop: Floats, bytes: Floats) -> Floats:
         """(n,) s.
 
-        >>> line = Line(1e-6, np.inf, 1e9, (1e9,))
-        >>> line.seconds(np.zeros(2), np.array([1e3, 3e3]), [1e3]).round(9).tolist()
+        >>> line = Line(1e-6, byte_rate=1e9, rate_beyond=1e9, cache=1e3)
+        >>> line.seconds(np.zeros(2), np.array([1e3, 3e3])).round(9).tolist()
         [2e-06, 6e-06]
         """
-        moving = bytes / self.byte_rate
-        for rate, size in zip(self.beyond, caches, strict=False):
-            moving = moving + np.maximum(bytes - size, 0.0) / rate
+        beyond = np.maximum(bytes - self.cache, 0.0) / self.rate_beyond
+        moving = bytes / self.byte_rate + beyond
         return np.asarray(self.launch + np.maximum(flop / self.flop_rate, moving))
 
 
@@ -69,18 +79,17 @@ class Families(Backend):
         self.file = file
         self.source = "fitted: families of ops"
         self._lines: dict[str, Line] = {}
-        self._caches: tuple[float, ...] = ()
 
     @classmethod
-    def of(cls, lines: Mapping[str, Line], caches: Sequence[float]) -> Families:
+    def of(cls, lines: Mapping[str, Line]) -> Families:
         """From lines at hand.
 
-        >>> cpu = Families.of({"copy:h2h": Line(0.0, np.inf, 2e9, ())}, ())
+        >>> cpu = Families.of({"memory": Line(byte_rate=2e9)})
         >>> cpu.timing(Ops.of(signature=0, signatures=("copy:h2h uint8[1000]",))).fixed.tolist()
         [1e-06]
         """
         made = cls(file="")
-        made._lines, made._caches = dict(lines), tuple(caches)
+        made._lines = dict(lines)
         return made
 
     def open(self, system: System) -> None:
@@ -92,8 +101,7 @@ class Families(Backend):
                 told: dict[str, Any] = json.load(lines)
             if told["form"] != FORM:
                 raise ValueError(f"its form is {told['form']!r}")
-            self._caches = tuple(told["caches"])
-            self._lines = {name: line_of(one) for name, one in told["families"].items()}
+            self._lines = {name: Line.of(one) for name, one in told["families"].items()}
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise BackendError(
                 f"{self.file}: holds no families of ops ({error}); make it with 'foretrace fit'"
@@ -119,16 +127,5 @@ class Families(Backend):
                 f"{', '.join(self._lines)}; measure some, or bind 'table'"
             )
         flop, moved = demand(signature)
-        found = self._lines[name].seconds(np.array([flop]), np.array([moved]), self._caches)
+        found = self._lines[name].seconds(np.array([flop]), np.array([moved]))
         return float(found[0])
-
-
-def line_of(told: Mapping[str, float | None]) -> Line:
-    """From what a file says; a rate that is null bounds nothing.
-
-    >>> line_of({"launch": 1e-6, "byte_rate": 1e9}).flop_rate
-    inf
-    """
-    rates = [told.get(name) for name in TERMS[1:]]
-    flop, moved, *beyond = (float("inf") if r is None else float(r) for r in rates)
-    return Line(float(told["launch"] or 0.0), flop, moved, tuple(beyond))
