@@ -8,7 +8,6 @@ from pathlib import Path
 
 from ..sim.errors import DriverFault
 from .measure import measure
-from .recording import SUFFIX
 from .start import started
 from .work import Work
 
@@ -27,9 +26,7 @@ def record(path: Path, out: Path, allow: Sequence[str] = ()) -> Path:
     if allow and work.driver not in allow:
         raise DriverFault("denied", f"this agent serves {', '.join(allow)}, not {work.driver!r}")
     recording = measure(work, lambda: started(work.driver), _say)
-    out.mkdir(parents=True, exist_ok=True)
-    kept = out / f"{work.driver}-{recording.date[:10]}{SUFFIX}"
-    recording.write(kept)
+    kept = recording.keep(out)
     _say(f"wrote {kept}: {len(recording.samples)} samples{recording.ended and ', partial: '}"
          f"{recording.ended}")  # fmt: skip
     return kept

@@ -81,6 +81,13 @@ class Recording:
         fresh.write_bytes(gzip.compress(_line(head) + body, 9, mtime=0))
         fresh.replace(path)
 
+    def keep(self, folder: Path) -> Path:
+        """Write it under a name of its own: driver and time."""
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{self.driver}-{self.date.replace(':', '')}{SUFFIX}"
+        self.write(path)
+        return path
+
 
 def read(path: Path) -> Recording:
     """Read a recording, and check that it is one, whole, and unchanged.

@@ -8,7 +8,7 @@ import typer
 
 from .app import app
 
-COMMANDS = ("hil_agent", "hil_plan", "hil_discover")
+COMMANDS = ("hil_agent", "hil_plan", "hil_record", "hil_discover", "hil_check")
 
 hil = typer.Typer(name="hil", help="Hardware in the loop.", no_args_is_help=True)
 app.add_typer(hil)

@@ -1,4 +1,4 @@
-"""``foretrace hil plan`` and ``record``: a work list; doing it, here or where nobody can reach."""
+"""``foretrace hil plan``: a work list, and the agent that does it where nobody can reach."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ...sim.errors import RecordingError, ScenarioError
+from ...sim.errors import ScenarioError
 from .common import Json, print_json
 from .hil import hil
 
@@ -65,74 +65,3 @@ def plan(
     typer.echo("there: python3 foretrace-agent.pyz --record work.json --out .")
     typer.echo(f"       with NumPy, and what 'foretrace drivers {driver}' says that it needs")
     typer.echo("here:  foretrace hil record --read FILE.rec.gz")
-
-
-@hil.command()
-def record(
-    work: Annotated[Path | None, typer.Argument(help="A work list of 'hil plan'.")] = None,
-    out: Annotated[Path, typer.Option("--out", help="Folder of the recording.")] = Path(),
-    agent: Annotated[str, typer.Option(help="An agent of your agents.yaml.")] = "",
-    busy: Annotated[
-        float, typer.Option(help="Cores of the machine that others may use; more is refused.")
-    ] = -1.0,
-    read: Annotated[Path | None, typer.Option(help="Check and describe a recording.")] = None,
-    json: Json = False,
-) -> None:
-    """Do a work list and keep the answers, or check a recording that came back."""
-    if (work is None) == (read is None):
-        raise typer.BadParameter("give a work list, or --read RECORDING")
-    from ...hil.recording import read as read_recording
-
-    kept = read if read is not None else _recorded(work, out, agent, busy)
-    told = _facts(kept, read_recording(kept))
-    if json:
-        print_json(told)
-        return
-    typer.echo(f"{kept}: {told['source']}")
-    typer.echo(
-        f"{told['ops']} ops, {told['samples']} samples, {told['not_fitted']} not to be fitted, "
-        f"{told['starts']} starts; two halves of the starts differ by "
-        f"{told['between_starts']:.1%} (median), {told['between_starts_p95']:.1%} (p95)"
-    )
-    if told["ended"]:
-        raise RecordingError(f"{kept}: is partial: {told['ended']}; what was measured is kept")
-
-
-def _recorded(work: Path | None, out: Path, agent: str, busy: float) -> Path:
-    from dataclasses import replace
-
-    from ...hil.address import connect
-    from ...hil.measure import measure
-    from ...hil.recording import SUFFIX
-    from ...hil.work import Work
-    from .common import teller
-
-    asked = Work.read(work or Path())
-    asked = asked if busy < 0 else replace(asked, busy=busy)
-    recording = measure(asked, lambda: connect(asked.driver, agent), teller(quiet=False))
-    out.mkdir(parents=True, exist_ok=True)
-    kept = out / f"{asked.driver}-{recording.date[:10]}{SUFFIX}"
-    recording.write(kept)
-    return kept
-
-
-def _facts(path: Path, recording: object) -> dict[str, object]:
-    import numpy as np
-
-    from ...hil.recording import Recording
-    from ...hil.spread import between_starts, grouped
-
-    if not isinstance(recording, Recording):
-        raise TypeError(path)
-    apart = [v for v in between_starts(recording.samples).values() if np.isfinite(v)] or [0.0]
-    return {
-        "file": str(path),
-        "source": recording.source,
-        "ops": len(grouped(recording.samples)),
-        "samples": len(recording.samples),
-        "not_fitted": sum(not s.good for s in recording.samples),
-        "starts": len({s.start for s in recording.samples}),
-        "between_starts": float(np.median(apart)),
-        "between_starts_p95": float(np.quantile(apart, 0.95)),
-        "ended": recording.ended,
-    }

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from foretrace.hil.recording import Recording, read
-from foretrace.hil.sample import Sample
+from foretrace.hil.sample import Request, Sample
+from foretrace.hil.work import Work
 from foretrace.scenarios.commands import app as application
 
 ODD = Path(__file__).with_name("odd_driver.py")
@@ -87,6 +88,30 @@ def test_the_ops_of_a_recorded_trace_are_planned_with_their_strides(cli, tmp_pat
     assert first in {r["signature"] for r in work["requests"]}
 
 
+def test_a_driver_that_dies_while_recording_is_exit_code_4_and_what_it_measured_is_kept(
+    cli, tmp_path
+):
+    asked = (Request("host:idle", 2),)
+    limits = {"blocks": 2, "starts": 2, "busy": 99.0}
+    work = Work("odd", asked, {"fault": "died", "after": 4}, **limits)
+    (tmp_path / "work.json").write_text(work.text())
+    code, out, error = cli("hil", "record", "work.json", "--agent", "odd")
+    assert code == 4
+    assert "1 ops, 1 samples" in out
+    assert "died: the agent ended (code 7)" in error
+    (kept,) = tmp_path.glob("odd-*.rec.gz")
+    assert f"what was measured before is in {kept.name}" in error
+    assert len(read(kept).samples) == 1
+
+
+def test_a_recording_that_was_cut_by_its_time_limit_is_exit_code_3(cli, tmp_path):
+    work = Work("odd", (Request("host:idle", 2),), seconds=1e-9, busy=99.0)
+    (tmp_path / "work.json").write_text(work.text())
+    code, _, error = cli("hil", "record", "work.json", "--agent", "odd", "--json")
+    assert code == 3
+    assert "unfinished: time limit of 1e-09 s" in error
+
+
 def test_a_partial_or_damaged_recording_is_exit_code_2_and_kept(cli, tmp_path):
     samples = (Sample("host:idle", np.ones(3), "cpu"),)
     kept = tmp_path / "x.rec.gz"
@@ -94,7 +119,7 @@ def test_a_partial_or_damaged_recording_is_exit_code_2_and_kept(cli, tmp_path):
     code, out, error = cli("hil", "record", "--read", kept)
     assert code == 2
     assert "1 ops, 1 samples" in out
-    assert "is partial: died: no; what was measured is kept" in error
+    assert "is partial: died: no; record the rest again" in error
     kept.write_bytes(kept.read_bytes()[:-20])
     assert cli("hil", "record", "--read", kept)[0] == 2
 
