@@ -5,6 +5,7 @@
     agents:
       torch: {python: ~/venvs/torch/bin/python}                  # here, another Python
       gpu-node-01: {ssh: me@gpu-node-01, python: python3, agent: foretrace-agent.pyz}
+      virtual: {lab: uml ends=5}                                 # a machine of the lab
       shared: {socket: /run/user/1000/ft.sock, token_file: ~/.config/foretrace/token}
 
 ``load: [FILE]`` names drivers of one's own, ``environment: {KEY: VALUE}`` what the agent sees.
@@ -41,6 +42,7 @@ class Address:
     ssh : user and host; "" for this machine
     python : the one that has the driver's libraries; "" for ours
     agent : file on the other machine; only with ``ssh``
+    lab : a machine of the lab, with its settings
     socket, token_file : of an agent that listens here
     load : files that register drivers
     environment : variables that the agent gets besides ours
@@ -58,6 +60,7 @@ class Address:
     ssh: str = ""
     python: str = ""
     agent: str = ""
+    lab: str = ""
     socket: str = ""
     token_file: str = ""
     load: tuple[str, ...] = ()
@@ -107,7 +110,13 @@ def connect(driver: str, agent: str = "", limit: float = LIMIT) -> Remote:
     agent : a name from the user's list; "" for this machine and this Python
     limit : s for one question
     """
-    return Remote((addresses()[agent] if agent else Address()).open(), driver, limit)
+    address = addresses()[agent] if agent else Address()
+    if address.lab:
+        from .lab.boot import booted
+
+        machine, *words = address.lab.split()
+        return booted(machine, driver, dict(word.split("=", 1) for word in words), limit)
+    return Remote(address.open(), driver, limit)
 
 
 class Book(dict[str, Address]):

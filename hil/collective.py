@@ -8,7 +8,7 @@ TCP and the wire.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,8 +26,12 @@ if TYPE_CHECKING:
 SETTINGS = {"ranks": 2, "rate": "", "delay_us": 0.0, "loss": 0.0, "queue": "netem",
             "limit": 10000, "mtu": 1500}  # fmt: skip
 STEP = ("buckets", "forward_us", "backward_us", "update_us")
-BUS = {"all-reduce": lambda n: 2 * (n - 1) / n, "all-gather": lambda n: (n - 1) / n,
-       "all-to-all": lambda n: (n - 1) / n, "broadcast": lambda n: 1.0}  # fmt: skip
+BUS: dict[str, Callable[[int], float]] = {
+    "all-reduce": lambda n: 2 * (n - 1) / n,
+    "all-gather": lambda n: (n - 1) / n,
+    "all-to-all": lambda n: (n - 1) / n,
+    "broadcast": lambda n: 1.0,
+}
 """Bus bandwidth is algorithm bandwidth times this (nccl-tests, doc/PERFORMANCE.md)."""
 CURE = "pip install torch, or run it in the lab: foretrace lab up"
 
@@ -141,7 +145,7 @@ def asked(signature: str) -> list[Any]:
     name, *words = parts.name.split()
     told = dict(word.split("=", 1) for word in words)
     if tuple(told) != (STEP if name == "step" else ()):
-        raise DriverFault("unsupported", f"{signature}: a step says {', '.join(STEP)}, others nothing")
+        raise DriverFault("unsupported", f"{signature}: a step says {', '.join(STEP)}")
     if any(o.dtype != "fp32" for o in parts.operands):
         raise DriverFault("unsupported", f"{signature}: of fp32 only")
     size = int(sum(o.bytes for o in parts.operands))

@@ -108,8 +108,12 @@ class Cxl(Driver):
         """Nodes, kernel, and whether the memory is emulated."""
         far = self.told["dax"] or f"node{self.told['far']}"
         sizes = " ".join(f"node{n}={size >> 20}MiB" for n, (size, _) in nodes().items())
-        return {"device": f"node{self.told['near']}-{far}", "nodes": sizes,
-                "kernel": os.uname().release, "memory": EMULATED if clock.emulated() else "real"}  # fmt: skip
+        return {
+            "device": f"node{self.told['near']}-{far}",
+            "nodes": sizes,
+            "kernel": os.uname().release,
+            "memory": EMULATED if clock.emulated() else "real",
+        }
 
     def timing(self, requests: Sequence[Request]) -> list[Sample]:
         """Each op; memory is given back after it."""

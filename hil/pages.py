@@ -89,7 +89,7 @@ class Block:
 
     def _asked(self, node: int | None) -> NDArray[np.int32]:
         n = self.pages
-        at = np.arange(self.address, self.address + n * PAGE, PAGE, np.uint64)
+        at = self.address + PAGE * np.arange(n, dtype=np.uint64)
         status = np.full(n, -1, np.int32)
         to = None if node is None else np.full(n, node, np.int32)
         _call(1, 0, n, at.ctypes.data, None if to is None else to.ctypes.data,

@@ -1,5 +1,6 @@
-"""The ranks of a collective: processes forked from one that has torch loaded, each in its own
-network namespace, each told over a pipe what to do and at which instant to begin.
+"""The ranks of a collective: processes forked from one that has torch loaded.
+
+Each lives in its own network namespace and is told over a pipe what to do and when to begin.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from .netns import Star, inside
 PORT = 29600
 AHEAD = 2_000_000  # ns between telling the ranks and the instant at which all begin
 WAIT = 300.0  # s for an answer of a rank
-Times = list[int]
 
 
 class Ranks:
@@ -32,7 +32,9 @@ class Ranks:
     """
 
     def __init__(self, star: Star, count: int):
-        self.star, self.pipes, self.children = star, [], []  # type: ignore[var-annotated]
+        self.star = star
+        self.pipes: list[socket.socket] = []
+        self.children: list[int] = []
         try:
             for rank in range(count):
                 self._fork(rank, count)
@@ -164,7 +166,7 @@ def _broadcast(count: int, size: int) -> Callable[[], Any]:
 def _barrier(count: int, size: int) -> Callable[[], Any]:
     from torch import distributed as group
 
-    return group.barrier
+    return lambda: group.barrier()
 
 
 def _step(count: int, size: int, buckets: float, forward: float, backward: float,

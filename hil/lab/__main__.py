@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 from ...sim.errors import DriverFault, HardwareUnavailable
 from ..agent import die_with_parent
-from . import machine, qemu, uml
+from . import host, machine, qemu, uml
 
-MACHINES = {"uml": uml.command, "qemu": qemu.command}
+MACHINES = {"uml": uml.command, "qemu": qemu.command, "host": host.command}
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -25,7 +25,8 @@ def main(arguments: Sequence[str]) -> int:
     try:
         if name not in MACHINES:
             raise DriverFault("missing", f"lab: no machine {name!r}; one of {', '.join(MACHINES)}")
-        return machine.serve(MACHINES[name](dict(word.split("=", 1) for word in rest)))
+        settings = dict(word.split("=", 1) for word in rest)
+        return machine.serve(MACHINES[name](settings), emulated=name != "host")
     except HardwareUnavailable as error:
         sys.stderr.write(f"error {error}\n")
         return 4

@@ -9,7 +9,7 @@ from ..client import Remote
 from ..transport import LIMIT, child
 from .store import versions
 
-MADE_OF = {"uml": ("uml", "root/"), "qemu": ("qemu", "disk/")}
+MADE_OF = {"uml": ("uml", "root/"), "qemu": ("qemu", "disk/"), "host": ()}
 """Whose versions matter, by how their names begin."""
 
 
@@ -31,7 +31,7 @@ def booted(machine: str, driver: str, settings: Mapping[str, str] = {},
 
     Parameters
     ----------
-    machine : ``uml`` or ``qemu``
+    machine : ``uml``, ``qemu``, or ``host`` for namespaces of the kernel that runs
     driver : its name
     settings : of the machine: ``ends``, ``mtu``
     limit : s for one question

@@ -22,7 +22,11 @@ def archive(root: Path) -> bytes:
     >>> data[:6], b"TRAILER!!!" in data, len(data) % 4
     (b'070701', True, 0)
     """
-    rows = [*_entries(root), ("dev/console", 0o020600, b"", CONSOLE), ("TRAILER!!!", 0, b"", (0, 0))]
+    rows = [
+        *_entries(root),
+        ("dev/console", 0o020600, b"", CONSOLE),
+        ("TRAILER!!!", 0, b"", (0, 0)),
+    ]
     return b"".join(_row(number, *row) for number, row in enumerate(rows, 1))
 
 

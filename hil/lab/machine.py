@@ -22,12 +22,13 @@ FREE = 64
 MORTAL = 1  # PR_SET_PDEATHSIG, prctl(2)
 
 
-def serve(command: Sequence[str]) -> int:
+def serve(command: Sequence[str], emulated: bool = True) -> int:
     """Run a machine until it ends; returns its exit code.
 
     Parameters
     ----------
     command : the emulator and its arguments; ``{home}`` in them is a scratch folder
+    emulated : a kernel of its own, which is given to a user who owns nothing, and no environment
     """
     scratch = Path(tempfile.mkdtemp(prefix="foretrace-lab-"))
     if os.geteuid() == 0:
@@ -35,7 +36,8 @@ def serve(command: Sequence[str]) -> int:
     try:
         child = os.fork()
         if child == 0:
-            _become([word.replace("{home}", str(scratch)) for word in command], scratch)
+            words = [word.replace("{home}", str(scratch)) for word in command]
+            _become(words, scratch, _environment(scratch) if emulated else dict(os.environ))
         for end in (0, 1):
             os.close(end)
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -43,17 +45,16 @@ def serve(command: Sequence[str]) -> int:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _become(command: list[str], scratch: Path) -> NoReturn:
+def _become(command: list[str], scratch: Path, environment: dict[str, str]) -> NoReturn:
     """Turn this process into the emulator."""
     try:
         _wire()
-        if os.geteuid() == 0:
+        if os.geteuid() == 0 and environment["HOME"] == str(scratch):
             os.setgroups([])
             os.setgid(NOBODY)
             os.setuid(NOBODY)
         ctypes.CDLL(None).prctl(MORTAL, signal.SIGKILL, 0, 0, 0)
-        os.chdir(scratch)
-        os.execve(command[0], command, _environment(scratch))
+        os.execve(command[0], command, environment)
     except OSError as error:
         sys.stderr.write(f"error lab: {command[0]}: {error.strerror}; say foretrace lab up\n")
     os._exit(127)
@@ -66,7 +67,7 @@ def _environment(scratch: Path) -> dict[str, str]:
 
 
 def _wire() -> None:
-    """Our stdin and stdout become 3 and 4, stderr 5; what the emulator prints goes to stderr too."""
+    """Our stdin and stdout become 3 and 4, stderr 5; what the emulator prints goes there too."""
     ends = [fcntl.fcntl(fd, fcntl.F_DUPFD, FREE) for fd in (0, 1, 2)]
     for fd, to in zip(ends, (SOURCE, SINK, CONSOLE), strict=True):
         os.dup2(fd, to)

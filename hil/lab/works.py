@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ...sim.errors import DriverFault
 from ..cxl_memory import TIERS
 from ..rdma_control import CALLS
 from ..sample import COLD, Request
@@ -52,7 +53,7 @@ def _gloo(ranks: int, rate: str) -> Planned:
     bare = tuple(Request(f"collective:all-reduce fp32[{n // 4}]", 2) for n in REDUCED)
     steps = tuple(Request(f"collective:step {step} fp32[1048576]", 2) for step in STEPS)
     work = Work("collective", bare + steps, spec, starts=5, most_starts=5, blocks=2, bar=0.1,
-                seconds=1800, busy=BUSY, note=f"gloo, {ranks} ranks on one bridge; virtual time")  # fmt: skip
+                seconds=1800, busy=BUSY, note=f"gloo, {ranks} ranks, one bridge; virtual")  # fmt: skip
     return Planned(f"gloo-{ranks}x{rate}", "uml", work)
 
 
@@ -61,7 +62,7 @@ def _verbs() -> Planned:
     fresh = tuple(Request(f"send:rdma-write uint8[{n}]", 3, COLD) for n in (64, 4096, 65536))
     asked = _writes(COUNTED, 5) + _writes(COUNTED, 5, "rdma-read") + fresh
     work = Work("verbs", asked, starts=3, blocks=3, bar=0.05, seconds=900, busy=BUSY,
-                note="RC from rxe1 to rxe2 over an unshaped bridge; a nanosecond is an instruction")  # fmt: skip
+                note="RC between rxe1 and rxe2; a nanosecond is an instruction")  # fmt: skip
     return Planned("icount-verbs", "qemu", work)
 
 
@@ -87,7 +88,7 @@ def _cxl() -> Planned:
     )
     placed = tuple(Request(f"host:memory-place tier={t} uint8[4194304]", 2) for t in TIERS)
     work = Work("cxl", moves + placed, starts=3, blocks=3, bar=0.1, seconds=900, busy=BUSY,
-                note="migration path and placement; access times of emulated memory mean nothing")  # fmt: skip
+                note="placement and migration path; access times mean nothing")  # fmt: skip
     return Planned("icount-cxl", "qemu", work, {"cxl": "1"})
 
 
@@ -99,3 +100,15 @@ PLANS = (
     _cxl(),
 )
 ALL: dict[str, Planned] = {planned.name: planned for planned in PLANS}
+
+
+def chosen(names: Sequence[str]) -> list[Planned]:
+    """Work lists by name; all where none is named.
+
+    >>> [planned.name for planned in chosen(["icount-cxl"])]
+    ['icount-cxl']
+    """
+    for name in names:
+        if name not in ALL:
+            raise DriverFault("missing", f"no work list {name!r}; there are: {', '.join(ALL)}")
+    return [ALL[name] for name in names or ALL]

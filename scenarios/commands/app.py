@@ -29,6 +29,7 @@ COMMANDS = (
     *("validate", "run", "compare", "sweep", "report", "trace", "catalog", "explain"),
     *("drivers", "hil", "fit"),
     "astra_sim",
+    "lab",
 )
 
 app = typer.Typer(
