@@ -20,6 +20,7 @@ from pathlib import Path as File
 
 from .document import parse, text_of
 from .parts import KINDS
+from .plugins import load_installed
 from .problems import InvalidScenarioError, Problem, Spot, nearest
 from .tree import Node, find, leaves, relabel
 
@@ -95,7 +96,7 @@ class Catalog:
 
 
 def installed(directories: Iterable[str] = ()) -> Catalog:
-    """Our catalog, then those of ``FORETRACE_CATALOG``, then the given directories.
+    """Our catalog, those of installed packages, of ``FORETRACE_CATALOG``, the given directories.
 
     Raises
     ------
@@ -103,8 +104,15 @@ def installed(directories: Iterable[str] = ()) -> Catalog:
         A directory that is not there.
     """
     theirs = [d for d in os.environ.get(VARIABLE, "").split(os.pathsep) if d]
-    sheets = [s for d in (str(OURS), *theirs, *directories) for s in _sheets(d)]
+    sheets = [s for d in (str(OURS), *_packaged(), *theirs, *directories) for s in _sheets(d)]
     return Catalog(tuple(sheets))
+
+
+@cache
+def _packaged() -> tuple[str, ...]:
+    """Directories that installed packages bring: of a package, its folder."""
+    found = load_installed("foretrace.catalogs")
+    return tuple(str(getattr(one, "__path__", [one])[0]) for one in found)
 
 
 @cache

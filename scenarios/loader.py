@@ -18,6 +18,7 @@ from .check import check
 from .document import parse, read
 from .fill import Used, expanded, filled
 from .overrides import laid, with_settings, with_variant
+from .plugins import load_file
 from .problems import InvalidScenarioError, Problem, Spot, in_order, nearest
 from .resolve import BUNDLED, origins, resolved, with_defaults, with_files
 from .scenario import BASE, Origin, Scenario
@@ -89,6 +90,7 @@ def revived(
 ) -> Scenario:
     """A scenario that was pickled, from its resolved form and the rest of what it knew."""
     tree = parse(json.dumps(plain), file)
+    _plug_in(tree)
     own = find(tree, ("catalog",))
     full, _, _ = filled(tree, Catalog(own=own))
     model, problems = check(full)
@@ -130,6 +132,7 @@ def varied(plain: Plain, settings: Mapping[str, Plain]) -> Scenario:
 def _revived(text: str) -> tuple[Node, Catalog]:
     """A resolved scenario as a tree, without variants, and the catalog that it brings."""
     tree = parse(text, "resolved")
+    _plug_in(tree)
     return without(tree, ("what_if", "sweep", "catalog")), Catalog(own=find(tree, ("catalog",)))
 
 
@@ -181,6 +184,7 @@ def _extended(tree: Node, shown: str, above: tuple[str, ...]) -> Node:
 def _checked(tree: Node, shown: str, settings: Iterable[str], catalog: Catalog) -> Scenario:
     root()
     tree = with_files(with_settings(tree, settings))
+    _plug_in(tree)
     problems: list[Problem] = []
     if own := find(tree, ("catalog",)):
         problems += faults(own)
@@ -196,6 +200,14 @@ def _checked(tree: Node, shown: str, settings: Iterable[str], catalog: Catalog) 
     plain = resolved(with_defaults(tree, base.model), {**used, **more_used})
     raised = [*base.warnings, *doubts.idle(tree), *(w for o in others for w in o.warnings)]
     return Scenario(base.model, plain, base.origins, BASE, others, in_order(raised), shown)
+
+
+def _plug_in(tree: Node) -> None:
+    """Run the plug-ins that are named, once each, before anything is checked."""
+    named = find(tree, ("plugins",))
+    for node in named.items if named else ():
+        if node.word:
+            load_file(File(node.word), node.spot)
 
 
 def _of_sections(tree: Node, catalog: Catalog) -> Iterator[Problem]:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 REQUIRED: Any = ...
 ORDER = (  # of a file, of lists in messages; other keys follow
-    *("foretrace", "name", "question", "extends", "workload", "cluster", "backends"),
+    *("foretrace", "name", "question", "extends", "plugins", "workload", "cluster", "backends"),
     *("placement", "cost", "what_if", "sweep", "expect", "run", "report", "catalog"),
 )
 Many = Annotated[tuple[T, ...], Field(strict=False)]
@@ -170,14 +170,13 @@ def root() -> type[Section]:
 @cache
 def _import_sections() -> None:
     """Run every registration, ours and those of installed packages."""
-    from importlib.metadata import entry_points
-
     from . import sections
+    from .plugins import load_installed
 
     for module in pkgutil.iter_modules(sections.__path__):
         importlib.import_module(f"{sections.__name__}.{module.name}")
-    for point in entry_points(group="foretrace.sections"):
-        point.load()
+    load_installed("foretrace.sections")
+    load_installed("foretrace.workloads")
 
 
 def json_schema() -> dict[str, Any]:

@@ -8,7 +8,6 @@ import pkgutil
 import re
 from collections.abc import Mapping
 from functools import cache
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
@@ -17,6 +16,7 @@ from pydantic.fields import FieldInfo
 
 from ..sim.backend import BACKENDS, Backend
 from ..sim.units import Unit
+from .plugins import load_installed
 from .schema import REQUIRED, Section
 
 HOME = "models"
@@ -36,8 +36,7 @@ def known_backends() -> Mapping[str, type[Backend]]:
         importlib.import_module(module.name)
     for name in ELSEWHERE:
         importlib.import_module(f"{package}.{name}")
-    for point in entry_points(group="foretrace.backends"):
-        point.load()
+    load_installed("foretrace.backends")
     return BACKENDS
 
 

@@ -17,7 +17,6 @@ ACTED_ON: tuple[tuple[str, tuple[Any, ...], str], ...] = (
     ("cluster.fabric.fidelity", ("alpha-beta", "flow"), "take flow"),
     ("workload.recorded_on.parallel.expert", (1,), "leave it out"),
     ("workload.scale_to.parallel.expert", (1,), "leave it out"),
-    ("run.time_limit", (None,), "leave it out, and interrupt what takes too long"),
 )
 SHOWN = (("report.sections", ((),), "every section that applies is shown"),)
 

@@ -18,6 +18,7 @@ import os
 import sys
 import traceback
 from importlib import import_module
+from importlib.metadata import entry_points
 from typing import Annotated, NoReturn
 
 import typer
@@ -25,8 +26,9 @@ import typer
 from ...sim.errors import ForetraceError, HardwareUnavailable, SimulationError
 
 WRONG, UNFINISHED, NO_HARDWARE, MISSED, INTERRUPTED = 2, 3, 4, 5, 130
-COMMANDS = (
-    *("validate", "run", "compare", "sweep", "report", "trace", "catalog", "explain"),
+COMMANDS = (  # in the order of --help
+    *("init", "validate", "plan", "run", "compare", "sweep", "report", "runs"),
+    *("trace", "catalog", "explain", "doctor"),
     *("drivers", "hil", "fit"),
     "astra_sim",
     "lab",
@@ -65,8 +67,19 @@ def options(
     logging.getLogger("foretrace.sim.core.jit").setLevel(logging.INFO)  # a wait of 20 s is said
 
 
+def _of_others() -> None:
+    """Commands of installed packages: an entry point loads a module that registers some."""
+    for point in entry_points(group="foretrace.commands"):
+        try:
+            point.load()
+        except Exception as error:  # the others must go on working
+            package = point.dist.name if point.dist else "an installed package"
+            typer.echo(f"error plug-in '{point.name}' of {package} fails: {error}", err=True)
+
+
 for _name in COMMANDS:  # each registers itself; imported late libraries keep --help quick
     import_module(f".{_name}", __package__)
+_of_others()
 
 
 def code_of(error: ForetraceError) -> int:

@@ -1,4 +1,4 @@
-"""``foretrace report``: the HTML report of a scenario's run, wherever it is wanted."""
+"""``foretrace report``: the HTML report of a saved run, wherever it is wanted."""
 
 from __future__ import annotations
 
@@ -10,19 +10,24 @@ import typer
 
 from ...sim.errors import ScenarioError
 from .app import app
+from .common import Out
 
 
 @app.command()
 def report(
-    run: Annotated[Path, typer.Argument(help="A run folder.")],
+    run: Annotated[str, typer.Argument(help="A run folder, or the beginning of its name.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="The file to write.")] = Path(
         "report.html"
     ),
+    out: Out = Path("runs"),
 ) -> None:
-    """Copy the report of a saved run to a file that can be mailed."""
-    page = run / "report.html"
-    if not (run / "manifest.json").is_file() or not page.is_file():
-        raise ScenarioError(f"{run}: is no finished run; give a folder that 'foretrace run' wrote")
+    """Copy the report of a saved run or sweep to a file that can be mailed."""
+    from ..runs import located
+
+    folder = located(run, out)
+    page = folder / "report.html"
+    if not page.is_file():
+        raise ScenarioError(f"{folder}: has no report; run it again with --no-cache")
     try:
         shutil.copyfile(page, output)
     except OSError as error:

@@ -34,8 +34,10 @@ def run(
     """Simulate a scenario and write its report."""
     started = time.monotonic()
     from ..folder import existing, load_summary, save
+    from ..limits import time_limit
     from ..loader import load
     from ..loop.drive import live, swap_setting
+    from ..plan import guard, size
     from ..study import study
     from .show import answer
 
@@ -49,7 +51,9 @@ def run(
         typer.echo(str(warning), err=True)
     folder = None if no_cache or live(scenario) else existing(out, scenario)
     if folder is None:
-        done = study(scenario, teller(quiet or json))
+        guard(scenario, 1, max(size(v).ops for v in scenario.variants()))
+        with time_limit(scenario.run.time_limit):
+            done = study(scenario, teller(quiet or json))
         folder = save(done, out, started, " ".join(["foretrace", *sys.argv[1:]]))
         saved = "saved"
     else:

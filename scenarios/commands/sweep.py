@@ -44,8 +44,9 @@ def sweep(
     """Try many points of a scenario: all combinations, or those that a search asks for."""
     started = time.monotonic()
     from ..loader import load
+    from ..plan import guard, size
     from ..sweep.folder import save, store
-    from ..workers.workers import chosen
+    from ..workers.workers import chosen, count
     from ..workers.workers import workers as hired
 
     settings = [*set]
@@ -61,7 +62,10 @@ def sweep(
     for warning in scenario.warnings:
         typer.echo(str(warning), err=True)
     kept = store(out, scenario)
-    crew = hired(chosen(workers, scenario.run.workers))
+    asked = chosen(workers, scenario.run.workers)
+    if not asked.startswith("dask://") or "local" in asked:
+        guard(scenario, min(count(asked), scenario.section("sweep").wanted), size(scenario).ops)
+    crew = hired(asked)
     swept = _driven(scenario, kept, crew, part, resume, quiet or json)
     if part.count > 1:
         typer.echo(f"shard {shard}: {len(swept.trials)} points in {kept.folder}")
@@ -99,11 +103,13 @@ def _shard(text: str, method: str) -> Shard:
 
 def _driven(scenario: Any, kept: Any, crew: Any, part: Shard, resume: bool, quiet: bool) -> Swept:
     """The sweep itself; an interrupt loses nothing that was reported."""
+    from ..limits import time_limit
     from ..sweep.drive import Sweeping
     from .progress import Counter
 
     total = scenario.section("sweep").wanted
-    with kept, Counter(total, teller(quiet), crew.name, kept.folder, quiet) as counter:
+    limit = time_limit(scenario.run.time_limit)
+    with kept, limit, Counter(total, teller(quiet), crew.name, kept.folder, quiet) as counter:
         try:
             done = Sweeping(scenario, kept, crew, counter.count, part, resume).all()
         except BaseException:

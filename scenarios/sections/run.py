@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from ...sim.units import Seconds
+from ...sim.units import Bytes, Seconds
 from ..schema import Section, register
 from ..workers.workers import checked
 
@@ -22,8 +22,10 @@ class Run(Section):
     """Compiled, or the plain SimPy program that defines what is right."""
     workers: Annotated[str, AfterValidator(checked)] = "local"
     """Where points of a sweep run: local, local:N, dask://local, dask://HOST:PORT."""
-    time_limit: Seconds | None = None
-    """Wall time after which a run is given up."""
+    time_limit: Annotated[Seconds, Field(gt=0)] | None = None
+    """Wall time after which it ends; finished points of a sweep are kept."""
+    memory: Bytes | None = None
+    """Most memory that it may plan with; nine tenths of what is free unless said."""
 
 
 register("run", Run, Run())

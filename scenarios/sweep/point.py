@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ...sim.errors import ForetraceError, ScenarioError
-from ..scenario import Scenario
+from ..scenario import Scenario, content
 from ..tree import Plain
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Task = dict[str, Any]
 Outcome = dict[str, Any]
 APART = ("question", "report", "sweep", "what_if", "expect")  # of no number of one point
-UNHEARD = ("workers", "time_limit")  # of ``run``: where, not what
+UNHEARD = ("workers", "time_limit", "memory")  # of ``run``: where, not what
 
 
 def base(scenario: Scenario) -> Task:
@@ -37,6 +37,7 @@ def base(scenario: Scenario) -> Task:
     told["run"] = {k: v for k, v in told.get("run", {}).items() if k not in UNHEARD}
     return {
         "scenario": told,
+        "plugins": [content(file) for file in told.get("plugins", ())],
         "trace": trace_digest(scenario),
         "code": code_digest(),
         "version": version("foretrace"),
@@ -82,7 +83,8 @@ _digests: dict[int, tuple[Plain, str]] = {}
 
 
 def _named(told: Plain) -> Plain:
-    """With the trace by its name only: what is in it has a digest of its own."""
+    """With files by their names only: what is in them has digests of its own."""
+    told = {k: v for k, v in told.items() if k != "plugins"}
     workload = told.get("workload", {})
     if "trace" not in workload:
         return told

@@ -95,12 +95,22 @@ def workers(text: str) -> Workers:
     if not text.startswith("dask://"):
         from .pool import Pool
 
-        return Pool(int(found[1]) if found and found[1] else cores())
+        return Pool(count(text))
     from .dask import Cluster
 
     if found and found[2].startswith("local"):
-        return Cluster(None, int(found[3]) if found[3] else cores())
+        return Cluster(None, count(text))
     return Cluster(text.removeprefix("dask://"), 0)
+
+
+def count(text: str) -> int:
+    """Processes that a description makes on this machine.
+
+    >>> count("local:3"), count("dask://local:2")
+    (3, 2)
+    """
+    found = FORM.fullmatch(text)
+    return int(next((g for g in (found and (found[1], found[3])) or () if g), 0)) or cores()
 
 
 def cores() -> int:

@@ -230,7 +230,7 @@ def test_two_conditions_on_one_number_are_both_kept(cli, folder):
         (["run"], 2, "Missing argument"),
         (["compare", "nowhere"], 2, "nowhere"),
         (["compare", "tiny.yaml", "--fail-if", "iteration_time.p50 is bad"], 2, "--fail-if"),
-        (["report", "nowhere"], 2, "is no finished run"),
+        (["report", "nowhere"], 2, "no saved run"),
         (["catalog", "gpus"], 2, "'gpu'"),
         (["catalog", "gpu", "a100"], 2, "a100-sxm4-80g"),
         (["trace", "info", "nowhere.json"], 2, "nowhere.json"),

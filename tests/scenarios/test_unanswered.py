@@ -11,7 +11,6 @@ from foretrace.sim.errors import ScenarioError
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        (["run.time_limit=5 min"], "'run.time_limit' is '300.0', and nothing simulates that yet"),
         (["cluster.fabric.fidelity=packet"], "'cluster.fabric.fidelity' is 'packet', and nothing"),
         (
             ["workload.scale_to.parallel.expert=2"],

@@ -1,0 +1,1 @@
+"""What `foretrace init` writes."""

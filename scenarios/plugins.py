@@ -1,0 +1,122 @@
+"""What others add: files that a scenario names, and packages that are installed.
+
+``plugins: [file.py]`` in a scenario runs a file, relative to the scenario, which registers backends
+(``@backend``), workload types, sections or metrics as our own modules do.  An installed package
+does the same through entry points.  A plug-in runs with all the rights of its user: load only those
+that you trust.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import sys
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+
+from ..sim.backend import BACKENDS
+from .problems import InvalidScenarioError, Problem, Spot
+
+GROUPS = tuple(
+    f"foretrace.{kind}" for kind in ("backends", "sections", "workloads", "catalogs", "commands")
+)
+
+
+def load_file(file: Path, spot: Spot) -> None:
+    """Run a plug-in once in a process.
+
+    Parameters
+    ----------
+    file : of Python
+    spot : where it is named
+
+    Raises
+    ------
+    InvalidScenarioError
+        It is not there, or fails.
+    """
+    try:
+        text = file.read_bytes()
+    except OSError as error:
+        message = f"plug-in '{file.name}' cannot be read: {error.strerror}; correct the path"
+        raise InvalidScenarioError([Problem("plug-in", message, spot)]) from error
+    digest = hashlib.sha256(text).hexdigest()[:12]
+    name = f"foretrace_plugin_{file.stem}_{digest}"
+    if name in sys.modules:
+        return
+    found = importlib.util.spec_from_file_location(name, file)
+    if found is None or found.loader is None:
+        message = f"plug-in '{file.name}' is no Python file; give one that ends in .py"
+        raise InvalidScenarioError([Problem("plug-in", message, spot)])
+    module = importlib.util.module_from_spec(found)
+    for backend in _registered.pop(file, ()):  # it was edited since
+        BACKENDS.pop(backend, None)
+    before = set(BACKENDS)
+    sys.modules[name] = module  # before it runs: what it defines can then be pickled
+    try:
+        found.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise InvalidScenarioError([Problem("plug-in", _failed(file.name, error), spot)]) from error
+    finally:
+        _registered[file] = set(BACKENDS) - before
+        _forget()
+
+
+_registered: dict[Path, set[str]] = {}
+"""Backends by the plug-in that they came from."""
+
+
+def _failed(name: str, error: BaseException) -> str:
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    where = f" in line {last.tb_lineno}" if last is not None else ""
+    return f"plug-in '{name}' fails{where}: {type(error).__name__}: {error}; mend it or take it out"
+
+
+def _forget() -> None:
+    """What was derived from the names that were known before."""
+    from . import parts, schema, settings
+
+    settings.settings_of.cache_clear()
+    parts.entry_model.cache_clear()
+    parts.part_model.cache_clear()
+    parts.join_model.cache_clear()
+    schema.root.cache_clear()
+
+
+def load_installed(group: str) -> list[object]:
+    """What installed packages bring for one purpose.
+
+    Raises
+    ------
+    InvalidScenarioError
+        One of them fails; it is named with its package.
+    """
+    return [_loaded(point) for point in entry_points(group=group)]
+
+
+def _loaded(point: EntryPoint) -> object:
+    try:
+        return point.load()
+    except Exception as error:
+        package = point.dist.name if point.dist else "an installed package"
+        message = (
+            f"plug-in '{point.name}' of {package} fails: {type(error).__name__}: {error}; mend it, "
+            f"or pip uninstall {package}"
+        )
+        raise InvalidScenarioError([Problem("plug-in", message, Spot(point.value))]) from error
+
+
+def installed(group: str) -> dict[str, str]:
+    """Plug-ins of a group by name, each with what is wrong with it; "" for nothing."""
+    found = {}
+    for point in entry_points(group=group):
+        try:
+            _loaded(point)
+        except InvalidScenarioError as error:
+            found[point.name] = error.problems[0].message
+        else:
+            found[point.name] = ""
+    return found
