@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .figures import blank, legend, scale_of, svg
+from .figures import scale_of
+from .plot import blank, legend, svg
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00")
 MARKS = ("o", "s", "^", "D", "v")

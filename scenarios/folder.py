@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -120,16 +121,16 @@ def _fill(folder: Path, study: Study, name: str, started: float, command: str) -
         shutil.copyfile(source, folder / "scenario.yaml")
     (folder / "resolved.yaml").write_text(resolved)
     write_json(folder / "summary.json", summary)
-    left_out = _tables(folder, study)
+    with ThreadPoolExecutor(1) as beside:  # DuckDB works while Python does
+        tables = beside.submit(_tables, folder, study)
+        cut = write_timeline(folder / "timeline.pftrace", study.results)
+        title = scenario.report.title
+        files = {"resolved": resolved, "command": command, "run": name, "title": title,
+                 "timeline_cut": f"{cut:,}" if cut else ""}  # fmt: skip
+        write_report(folder / "report.html", summary, study.results, files)
     for variant, entries in study.journals.items():
         write_journal(folder / journal_name(variant), entries)
-    cut = write_timeline(folder / "timeline.pftrace", study.results)
-    if cut:
-        left_out.append(f"timeline: the last {cut} slices")
-    title = scenario.report.title
-    files = {"resolved": resolved, "command": command, "run": name, "title": title,
-             "timeline_cut": f"{cut:,}" if cut else ""}  # fmt: skip
-    write_report(folder / "report.html", summary, study.results, files)
+    left_out = tables.result() + ([f"timeline: the last {cut} slices"] if cut else [])
     write_json(folder / "manifest.json", manifest(scenario, name, started, command, left_out))
 
 

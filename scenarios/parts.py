@@ -22,41 +22,33 @@ Whole = Annotated[int, Field(ge=0)]
 class GpuFacts(Section):
     """What a GPU has beside the times of its kernels."""
 
-    memory: Bytes | None = None
-    """Size of its memory."""
-    streams: Annotated[int, Field(ge=1)] | None = None
-    """Kernels that run at once."""
-    copy_engines: Whole | None = None
-    """Copies that run at once beside kernels."""
-    power: Watts | None = None
-    """Of the board, at full load."""
+    memory: Bytes | None = Field(None, description="Size of its memory.")
+    streams: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="Kernels that run at once."
+    )
+    copy_engines: Whole | None = Field(None, description="Copies that run at once beside kernels.")
+    power: Watts | None = Field(None, description="Of the board, at full load.")
 
 
 class MemoryFacts(Section):
     """How large a memory is; 0 GB: not fitted."""
 
-    size: Bytes | None = None
-    """Of one device."""
-    power: Watts | None = None
-    """At full load."""
+    size: Bytes | None = Field(None, description="Of one device.")
+    power: Watts | None = Field(None, description="At full load.")
 
 
 class HostFacts(Section):
     """What a machine has beside its GPUs."""
 
-    cores: Annotated[int, Field(ge=1)] | None = None
-    """Threads that run at once."""
-    memory: Bytes | None = None
-    """Size of its DRAM."""
-    power: Watts | None = None
-    """Of the machine without GPUs, at full load."""
+    cores: Annotated[int, Field(ge=1)] | None = Field(None, description="Threads that run at once.")
+    memory: Bytes | None = Field(None, description="Size of its DRAM.")
+    power: Watts | None = Field(None, description="Of the machine without GPUs, at full load.")
 
 
 class OtherFacts(Section):
     """What any part has."""
 
-    power: Watts | None = None
-    """At full load."""
+    power: Watts | None = Field(None, description="At full load.")
 
 
 KINDS: dict[str, tuple[type[Section], tuple[str, ...]]] = {

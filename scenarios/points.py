@@ -9,12 +9,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..models.compute.jitter import spread, typical
 from ..models.compute.recorded import Recorded
-from ..sim.backend import Backend
+from ..sim.backend import Backend, Spread
 from ..sim.graph import Graph
 from ..sim.metrics import Samples, measure
+from ..sim.ops import Ops
 from ..sim.place import place
 from ..sim.process import Process, Running, Steps
 from ..sim.result import Result
@@ -28,8 +30,39 @@ from .workloads import build, open_starts
 
 if TYPE_CHECKING:
     from .loop.coupling import Coupled
+    from .threads import Each
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Variation:
+    """How the ops of a recording vary from step to step; variants share it.
+
+    Parameters
+    ----------
+    ops : with the durations of the recording
+    starts : of each process start that was recorded beside it, (n,) s of its steps
+    """
+
+    ops: Ops
+    starts: tuple[NDArray[np.float64], ...] = ()
+
+    @classmethod
+    def of(cls, scenario: Scenario, graph: Graph) -> Variation:
+        """That of a workload and the starts that it names."""
+        starts = open_starts(scenario)
+        return cls(graph.ops, tuple(starts.steps) if starts else ())
+
+    @cached_property
+    def typical(self) -> NDArray[np.float64]:
+        """(n,) s: how long each op typically is."""
+        return typical(self.ops)
+
+    @cached_property
+    def spread(self) -> Spread | None:
+        """Factors around that."""
+        return spread(self.ops, self.starts)
 
 
 @dataclass(frozen=True)
@@ -40,8 +73,10 @@ class Point:
     ----------
     scenario : Scenario
     graph : Graph
-        With the durations of the recording.
+        With the durations of the recording, placed on the machine.
     simulation : Simulation
+    variation : Variation
+        Of those durations.
     coupled : Coupled or None
         The devices that drive it, if any do.
     """
@@ -49,6 +84,7 @@ class Point:
     scenario: Scenario
     graph: Graph
     simulation: Simulation
+    variation: Variation
     coupled: Coupled | None = None
 
     @property
@@ -63,6 +99,11 @@ class Point:
         devices = self.coupled.coupling.processes if self.coupled else ()
         return (*((Down(down),) if down else ()), *devices)
 
+    def on(self, simulation: Simulation) -> Point:
+        """The same on a machine of the same components, otherwise altered."""
+        graph = replace(self.graph, system=simulation.system)
+        return replace(self, graph=graph, simulation=simulation)
+
     def run(self, replica: int | None = None) -> Result:
         """Run once: as recorded, or one seeded draw around typical durations."""
         if replica is None:
@@ -73,14 +114,12 @@ class Point:
     @cached_property
     def _typical(self) -> Graph:
         """Every op as long as it typically is."""
-        ops = self.graph.ops
-        return self.graph.with_ops(ops.replace(duration=typical(ops)))
+        return self.graph.with_ops(self.graph.ops.replace(duration=self.variation.typical))
 
     @cached_property
     def _varying(self) -> dict[str, Backend]:
         """Recorded durations that vary as the recordings do."""
-        starts = open_starts(self.scenario)
-        varies = spread(self.graph.ops, starts.steps if starts else ())
+        varies = self.variation.spread
         made: dict[int, Backend] = {}
         for backend in self.simulation.backends.values():
             if isinstance(backend, Recorded):
@@ -108,13 +147,14 @@ class Down:
         yield
 
 
-def point(scenario: Scenario, graph: Graph | None = None) -> Point:
+def point(
+    scenario: Scenario, graph: Graph | None = None, variation: Variation | None = None
+) -> Point:
     """Build one variant.
 
     Parameters
     ----------
-    graph : Graph or None
-        Its workload, where it was built before.
+    graph, variation : its workload, where it was built before
     """
     refuse(scenario)
     made = system(scenario)
@@ -122,9 +162,8 @@ def point(scenario: Scenario, graph: Graph | None = None) -> Point:
         made, backends(scenario, made), engine=scenario.run.engine, seed=scenario.run.seed
     )
     graph = build(scenario) if graph is None else graph
-    if scenario.placement.ranks is not None:
-        graph = place(graph, made, scenario.placement.ranks)
-    return Point(scenario, graph, simulation)
+    variation = Variation.of(scenario, graph) if variation is None else variation
+    return Point(scenario, place(graph, made, scenario.placement.ranks), simulation, variation)
 
 
 def refuse(scenario: Scenario) -> None:
@@ -143,13 +182,14 @@ def refuse(scenario: Scenario) -> None:
 def points(scenario: Scenario) -> list[Point]:
     """Every variant; those with the same workload share its graph."""
     refuse(scenario)
-    graphs: dict[str, Graph] = {}
+    built: dict[str, tuple[Graph, Variation]] = {}
     found = []
     for variant in scenario.variants():
         key = repr(variant.workload)
-        if key not in graphs:
-            graphs[key] = build(variant)
-        found.append(point(variant, graphs[key]))
+        if key not in built:
+            graph = build(variant)
+            built[key] = graph, Variation.of(variant, graph)
+        found.append(point(variant, *built[key]))
     return found
 
 
@@ -183,16 +223,22 @@ class Measured:
         return self.point.name
 
 
-def measured(point: Point) -> Measured:
-    """Run a point, and its replicas."""
+def measured(point: Point, each: Each = map) -> Measured:
+    """Run a point, and its replicas.
+
+    Parameters
+    ----------
+    each : goes over the replicas
+    """
     warm_up, count = counted(point.scenario)
+
+    def sampled(result: Result) -> dict[str, Samples]:
+        return _extended(measure(result, warm_up, count), point)
+
     result = point.run()
     wanted = point.scenario.run.replicas
-    drawn = tuple(
-        _extended(measure(point.run(k), warm_up, count), point)
-        for k in (range(wanted) if wanted > 1 else ())
-    )
-    samples = _extended(measure(result, warm_up, count), point)
+    drawn = tuple(each(lambda k: sampled(point.run(k)), range(wanted) if wanted > 1 else ()))
+    samples = sampled(result)
     log.info("%s: %s ops, makespan %.6g s", point.name, len(result.ops), result.makespan)
     return Measured(point, result, samples, drawn)
 

@@ -125,9 +125,9 @@ def _recorded_on(tree: Node, catalog: Catalog) -> Iterator[Problem]:
     device = _at(tree, "workload", "recorded_on", "device")
     if device is None or not isinstance(device.value, str):
         return
-    known = (*catalog.names("gpu"), *catalog.names("host"))
-    if device.value not in known:
-        hint = nearest(device.value, known)
+    kinds = ("gpu", "host")
+    if not any(catalog.entry(kind, device.value) for kind in kinds):
+        hint = nearest(device.value, [name for kind in kinds for name in catalog.names(kind)])
         message = f"no gpu or host model named '{device.value}'{hint}; see: foretrace catalog"
         yield Problem("unknown-model", message, device.spot)
 

@@ -7,12 +7,15 @@ loader: a module in ``sections/``, or one that an installed package names as its
 
 from __future__ import annotations
 
+import ast
 import importlib
+import inspect
 import pkgutil
+import textwrap
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
-from inspect import isfunction
+from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from pydantic import (
@@ -40,15 +43,42 @@ Many = Annotated[tuple[T, ...], Field(strict=False)]
 """A list in the file, a tuple in Python."""
 
 
+def _describe(schema: dict[str, Any], model: type[BaseModel]) -> None:
+    """Give the properties of a model the texts under its fields.
+
+    Done when somebody wants a schema: reading sources at every start would cost more than all
+    the rest of a model.
+    """
+    told = _texts(model)
+    for name, field in model.model_fields.items():
+        below = schema.get("properties", {}).get(field.alias or name)
+        if below is not None and name in told:
+            below.setdefault("description", told[name])
+
+
+def _texts(model: type[BaseModel]) -> dict[str, str]:
+    """The text under each field of a class and of those it inherits from."""
+    found: dict[str, str] = {}
+    for cls in reversed(model.__mro__):
+        if not issubclass(cls, Section) or cls.__module__ == __name__:
+            continue
+        try:
+            tree = ast.parse(textwrap.dedent(inspect.getsource(cls)))
+        except OSError:  # made from a signature: its fields say it themselves
+            continue
+        for a, b in pairwise(tree.body[0].body):  # type: ignore[attr-defined]
+            if isinstance(a, ast.AnnAssign) and isinstance(b, ast.Expr):
+                found[ast.unparse(a.target)] = inspect.cleandoc(ast.literal_eval(b.value))
+    return found
+
+
 class Section(BaseModel):
     """A mapping of a scenario: unknown keys are errors, nothing is converted silently.
 
     The text under each field is what ``explain`` and editors show.
     """
 
-    model_config = ConfigDict(
-        extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, json_schema_extra=_describe)
 
     @model_validator(mode="before")
     @classmethod
@@ -161,7 +191,7 @@ def root() -> type[Section]:
     fields: dict[str, Any] = {}
     for key in (*(k for k in ORDER if k in SECTIONS), *(k for k in SECTIONS if k not in ORDER)):
         entry = SECTIONS[key]
-        made = entry.annotation() if isfunction(entry.annotation) else entry.annotation
+        made = entry.annotation() if inspect.isfunction(entry.annotation) else entry.annotation
         annotation = made | None if entry.default is None else made
         fields[key] = (annotation, Field(entry.default, description=entry.help or None))
     return create_model("Scenario", __base__=Section, **fields)

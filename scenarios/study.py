@@ -22,6 +22,7 @@ from .points import Measured, Point, measured, points
 from .scenario import BASE, Scenario
 from .starts import jitter
 from .summary import FEWEST, Summary, Value, checked, values
+from .threads import Each, hands
 
 log = logging.getLogger(__name__)
 
@@ -49,30 +50,34 @@ class Study:
         return {m.name: m.result for m in self.measured}
 
 
-def study(scenario: Scenario, progress: Progress = lambda _: None) -> Study:
+def study(
+    scenario: Scenario, progress: Progress = lambda _: None, threads: int | None = None
+) -> Study:
     """Run everything that a scenario asks.
 
     Parameters
     ----------
     progress : told what is being done, a line each
+    threads : runs under way at once; as many as there are cores unless said
     """
     made = []
-    with driven(scenario) as drive:
-        for one in points(scenario):
-            ranks = f"{one.graph.ranks} rank{'s' * (one.graph.ranks != 1)}"
-            progress(f"running {one.name}: {len(one.graph):,} ops on {ranks}")
-            made.append(measured(drive(one)))
-    told = {m.name: _told(m, made[0], progress) for m in made}
+    with hands(threads) as given:
+        with driven(scenario) as drive:
+            for one in map(drive, points(scenario)):
+                ranks = f"{one.graph.ranks} rank{'s' * (one.graph.ranks != 1)}"
+                progress(f"running {one.name}: {len(one.graph):,} ops on {ranks}")
+                made.append(measured(one, given(one)))
+        told = {m.name: _told(m, made[0], progress, given(m.point)) for m in made}
     return Study(scenario, tuple(made), Summary(scenario.name, scenario.question, told,
                  provenance(scenario, made)))  # fmt: skip
 
 
-def _told(of: Measured, base: Measured, progress: Progress) -> dict[str, Any]:
+def _told(of: Measured, base: Measured, progress: Progress, each: Each) -> dict[str, Any]:
     """What one point says."""
     progress(f"explaining {of.name}: blame, and what a faster part would change")
-    changes = what_if_faster(of.point)
+    changes = what_if_faster(of.point, each=each)
     found = checked(values(of), [e.that for e in of.point.scenario.expect])
-    found = _with_model_error(found, of)
+    found = _with_model_error(found, of, each)
     boxes = activity(of.result)
     return {
         "metrics": {k: asdict(v) for k, v in found.items()},
@@ -118,15 +123,16 @@ def groups(simulation: Simulation) -> dict[str, list[int]]:
     return found
 
 
-def what_if_faster(point: Point, factor: float = 1.1) -> list[Change]:
+def what_if_faster(point: Point, factor: float = 1.1, each: Each = map) -> list[Change]:
     """Every kind of component 10 % faster, and free: by running again, unless devices drive it."""
     if point.coupled is not None:
         return []
     return faster(
         point.simulation,
-        lambda s: replace(point, simulation=s).run(),
+        lambda s: point.on(s).run(),
         groups(point.simulation),
         factor,
+        each,
     )
 
 
@@ -183,7 +189,7 @@ def model_errors(scenario: Scenario) -> dict[str, float]:
     return found
 
 
-def _with_model_error(found: dict[str, Value], of: Measured) -> dict[str, Value]:
+def _with_model_error(found: dict[str, Value], of: Measured, each: Each) -> dict[str, Value]:
     """The headline's interval with what the errors of the parts do to it, by running again."""
     headline = found.get(HEADLINE)
     errors = model_errors(of.point.scenario)
@@ -192,10 +198,10 @@ def _with_model_error(found: dict[str, Value], of: Measured) -> dict[str, Value]
     if headline is None or not errors or of.point.coupled is not None:
         return found
     base = of.result.iteration_time  # of the very run that is varied
+    factors = [(kinds[k], f) for k, e in errors.items() for f in (1 / (1 + e), 1 + e)]
+    times = [*each(lambda job: _iteration(of.point, *job) - base, factors)]
     low = high = 0.0
-    for kind, error in errors.items():
-        slow = _iteration(of.point, kinds[kind], 1 / (1 + error)) - base
-        fast = _iteration(of.point, kinds[kind], 1 + error) - base
+    for slow, fast in zip(times[::2], times[1::2], strict=True):
         high, low = high + max(slow, fast, 0.0) ** 2, low + min(slow, fast, 0.0) ** 2
     a, b = headline.interval or (headline.value, headline.value)
     low = ((headline.value - a) ** 2 + low) ** 0.5
@@ -220,8 +226,7 @@ def _predicted(simulation: Simulation) -> dict[str, list[int]]:
 
 
 def _iteration(point: Point, chosen: list[int], factor: float) -> float:
-    made = replace(point, simulation=altered(point.simulation, chosen, factor)).run()
-    return made.iteration_time
+    return point.on(altered(point.simulation, chosen, factor)).run().iteration_time
 
 
 def provenance(scenario: Scenario, made: list[Measured]) -> dict[str, Any]:

@@ -141,9 +141,18 @@ def _boundaries(
             time.append(np.clip(at, edges[0], edges[-1]))
             layer.append(np.full(len(at), i))
             step.append(np.full(len(at), sign))
-    columns = [np.concatenate(c).astype(np.int64) for c in (rank, time, layer, step)]
-    order = np.lexsort((columns[1], columns[0]))
+    columns = [np.concatenate(c, dtype=np.int64) for c in (rank, time, layer, step)]
+    order = _by_rank_and_time(columns[0], columns[1] - edges[0], int(edges[-1] - edges[0]))
     return tuple(c[order] for c in columns)
+
+
+def _by_rank_and_time(
+    rank: NDArray[np.int64], time: NDArray[np.int64], span: int
+) -> NDArray[np.int64]:
+    """The order; as one number where both fit in it, which sorts several times as fast."""
+    if (int(rank.max(initial=0)) + 1) * (span + 1) < 2**63:
+        return np.argsort(rank * (span + 1) + time)
+    return np.lexsort((time, rank))
 
 
 def _box(running: NDArray[np.bool_]) -> NDArray[np.int64]:

@@ -148,12 +148,9 @@ def _groups(
             f"has no backend; bind one, e.g. backends: {{{name}: {{use: recorded}}}}",
             (row,),
         )
-    found = []
-    for g in dict.fromkeys(group.tolist()):
-        who = bound[g]
-        if who is not None:
-            found.append((who, rows[group == g]))
-    return found
+    there = np.flatnonzero(np.bincount(group, minlength=len(bound))).tolist()
+    found = [(who, rows[group == g]) for g in there if (who := bound[g]) is not None]
+    return sorted(found, key=lambda one: int(one[1][0]))
 
 
 class _Merge:

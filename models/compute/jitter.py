@@ -196,10 +196,8 @@ def _weighted(factors: NDArray[np.float64], weight: NDArray[np.float64]) -> NDAr
 
 def _same(ops: Ops) -> NDArray[np.int64]:
     """(n,) number of the op that recurs: same place, kind, name and turn within its iteration."""
-    group = np.zeros(len(ops), np.int64)
-    for column in (ops.rank, ops.stream, ops.kind, ops.signature, ops.label):
-        group = _pairs(group, column)
-    once = _pairs(group, ops.iteration)
+    group = _packed(ops.rank, ops.stream, ops.kind, ops.signature, ops.label)
+    once = _packed(group, ops.iteration)
     order = np.argsort(once, kind="stable")
     starts = np.flatnonzero(np.diff(once[order], prepend=-1))
     turn = np.empty(len(once), np.int64)
@@ -207,8 +205,22 @@ def _same(ops: Ops) -> NDArray[np.int64]:
     return _pairs(group, turn)
 
 
-def _pairs(a: NDArray[np.int64], b: NDArray[Any]) -> NDArray[np.int64]:
-    """(n,) one number for each pair of values; ``b`` is at least -1."""
-    width = int(b.max(initial=0)) + 2
-    _, number = np.unique(a * width + b.astype(np.int64) + 1, return_inverse=True)
-    return np.asarray(number.reshape(-1), np.int64)
+def _packed(*columns: NDArray[Any]) -> NDArray[np.int64]:
+    """(n,) one number for each combination of values, each at least -1; sorted only for room."""
+    found, width = np.zeros(len(columns[0]), np.int64), 1
+    for column in columns:
+        values = int(column.max(initial=0)) + 2
+        if width * values >= 2**62:
+            found, width = _numbered(found), len(found)
+        found, width = found * values + column.astype(np.int64) + 1, width * values
+    return found
+
+
+def _pairs(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.int64]:
+    """(n,) one small number for each pair of values."""
+    return _numbered(_packed(a, b))
+
+
+def _numbered(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """(n,) small numbers, one for each value, in their order."""
+    return np.asarray(np.unique(values, return_inverse=True)[1].reshape(-1), np.int64)

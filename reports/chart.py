@@ -1,0 +1,120 @@
+"""Rectangles over one axis of numbers, as HTML around inline SVG.
+
+Only rectangles are drawn, and only they stretch with the page: names, ticks and legend are text
+of the page, in its ink, on any width.  What a plotting library needs to be imported and to measure
+fonts was a quarter of the time of a whole first run (``benchmarks/first_run.py``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+WIDTH = 2_000  # units from one end of the axis to the other: what can be told apart
+ROW = 100  # units from one row to the next
+MOST_TICKS = 8
+
+
+@dataclass(frozen=True)
+class Bars:
+    """Rectangles that look alike.
+
+    Parameters
+    ----------
+    row : (n,) counted from the top; 1.25 begins a quarter below row 1
+    start, length : (n,) along the axis, in its unit
+    colour : as CSS has it
+    title : shown where the pointer rests; "" for nothing
+    height : in rows
+    opacity : 1 hides what is beneath
+    """
+
+    row: ArrayLike
+    start: ArrayLike
+    length: ArrayLike
+    colour: str
+    title: str = ""
+    height: float = 1.0
+    opacity: float = 1.0
+
+
+def chart(
+    rows: Sequence[str],
+    bars: Sequence[Bars],
+    *,
+    span: float,
+    axis: str,
+    thick: int = 24,
+    legend: Mapping[str, str] | None = None,
+) -> str:
+    """A chart as HTML.
+
+    Parameters
+    ----------
+    rows : names, from the top
+    span : end of the axis, which begins at 0
+    axis : what it shows, with its unit
+    thick : pixels from one row to the next
+    legend : colour by name
+
+    Examples
+    --------
+    >>> drawn = chart(["base"], [Bars([0], [0.0], [2.0], "red")], span=4.0, axis="time, s")
+    >>> "M0 0h1000v100h-1000z" in drawn, ">base<" in drawn, ">3<" in drawn
+    (True, True, True)
+    """
+    ticks = nice(span)
+    lines = "".join(f"M{_units(t, span)} 0V{ROW * len(rows)}" for t in ticks[1:])
+    drawn = "".join(_path(b, span) for b in bars)
+    names = "".join(f"<span>{escape(name)}</span>" for name in rows)
+    marks = "".join(f'<span style="left:{100 * t / span:.4g}%">{t:g}</span>' for t in ticks)
+    return (
+        f'<div class="chart" style="--thick:{thick}px">{_legend(legend or {})}'
+        f'<div class="plot"><div class="names">{names}</div>'
+        f'<svg viewBox="0 0 {WIDTH} {ROW * len(rows)}" preserveAspectRatio="none" '
+        f'style="height:{thick * len(rows)}px"><path class="grid" d="{lines}"/>{drawn}</svg>'
+        f'<div class="ticks">{marks}</div><div class="axis">{escape(axis)}</div></div></div>'
+    )
+
+
+def _legend(colours: Mapping[str, str]) -> str:
+    shown = "".join(
+        f'<span><i style="background:{colour}"></i>{escape(name)}</span>'
+        for name, colour in colours.items()
+    )
+    return f'<div class="legend">{shown}</div>' if shown else ""
+
+
+def _path(bars: Bars, span: float) -> str:
+    """All rectangles as one shape; each is at least one unit wide."""
+    start, length = np.atleast_1d(bars.start), np.atleast_1d(bars.length)
+    x = _units(start, span)
+    width = np.maximum(_units(start + length, span) - x, 1)
+    y = np.rint(ROW * np.atleast_1d(bars.row)).astype(int)
+    tall = round(ROW * bars.height)
+    corners = zip(x.tolist(), y.tolist(), width.tolist(), strict=True)
+    shape = "".join(f"M{a} {b}h{w}v{tall}h-{w}z" for a, b, w in corners)
+    title = f"<title>{escape(bars.title)}</title>" if bars.title else ""
+    thin = f' fill-opacity="{bars.opacity:.3g}"' if bars.opacity != 1 else ""
+    return f'<path fill="{bars.colour}"{thin} d="{shape}">{title}</path>'
+
+
+def _units(at: ArrayLike, span: float) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+    return np.rint(WIDTH * np.asarray(at) / span).astype(np.int64)
+
+
+def nice(span: float) -> list[float]:
+    """Round numbers from 0 to at most ``span``, a few of them.
+
+    >>> nice(1.7), nice(30.0)
+    ([0.0, 0.5, 1.0, 1.5], [0.0, 5.0, 10.0, 15.0, 20.0, 25.0, 30.0])
+    """
+    rough = span / MOST_TICKS
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = power * next(m for m in (1, 2, 5, 10) if m * power >= rough)
+    return [round(i * step, 12) for i in range(int(span / step * (1 + 1e-9)) + 1)]
