@@ -31,7 +31,7 @@ SIZES = [1 << i for i in range(12, 28)]  # 4 KiB to 128 MiB
 SQUARE = (32, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
 TALL = ((256, 256, 2048), (256, 2048, 256), (2048, 256, 256), (64, 1024, 1024), (16, 4096, 256))
 IMAGES = ((64, 56), (128, 28), (256, 14), (512, 7))
-BUSY = 1.0  # others may use the other core; each sample has what they did
+BUSY = 2.0  # others may use the machine, as they do; each sample has the load
 BEFORE = {"gpt": 12, "resnet50": 3}  # ops that restore what the caches hold; more are larger
 KEEP_MEMORY = "dirty_decay_ms:-1,muzzy_decay_ms:-1"
 
@@ -140,7 +140,7 @@ def main() -> None:
     preload = {"LD_PRELOAD": str(ctypes.util.find_library("jemalloc")), "MALLOC_CONF": KEEP_MEMORY}
 
     def opener() -> Remote:
-        wait_for_idleness()
+        wait_for_idleness(patience=10)
         if args.list == "host":
             return Remote(Address().open(), "host")
         load = (str(STEPS),)
@@ -157,7 +157,7 @@ def main() -> None:
     print(path, len(kept.samples), "samples", kept.ended, path.stat().st_size, "B")
 
 
-def wait_for_idleness(patience: int = 60) -> None:
+def wait_for_idleness(patience: int) -> None:
     """Until the others leave a second in peace, or patience ends."""
     for _ in range(patience):
         if conditions.used_by_others(1.0) < 0.3:

@@ -1,0 +1,69 @@
+"""The bundled recordings: whole, from several starts, and what they say of this machine."""
+
+import numpy as np
+import pytest
+from foretrace.hil.bundled import located, names
+from foretrace.hil.recorded import Recorded
+from foretrace.hil.recording import read
+from foretrace.hil.sample import WARM, Request
+from foretrace.hil.spread import between_starts, by_start, grouped
+
+LISTS = ("host-epyc", "torch-gpt-epyc", "torch-resnet50-epyc")
+SMALL = 1 << 20  # bytes of all of them together
+
+
+@pytest.fixture(params=LISTS)
+def recording(request):
+    return read(located(f"foretrace:{request.param}"))
+
+
+def medians(recording, warm=True):
+    """ns of each op, warm or after what precedes it."""
+    found = grouped(recording.samples)
+    chosen = {k: s for k, s in found.items() if (k[1] == WARM) == warm}
+    return {signature: float(np.median(by_start(s))) for (signature, _), s in chosen.items()}
+
+
+def test_every_bundled_recording_can_be_read_and_they_are_small():
+    assert set(LISTS) <= set(names())
+    files = [located(f"foretrace:{n}") for n in names()]
+    assert all(read(f).samples for f in files)
+    assert sum(f.stat().st_size for f in files) < SMALL
+
+
+def test_a_recording_says_what_was_measured_where_and_how_often(recording):
+    assert recording.source.startswith(f"recording:{recording.driver} AMD EPYC core")
+    assert "cpu clock" in recording.source
+    assert recording.ended == ""
+    assert len({s.start for s in recording.samples}) >= 2
+    assert {"kernel", "cpu", "python"} <= set(recording.versions)
+
+
+def test_it_answers_for_every_op_that_it_has_seen(recording):
+    remembers = Recorded.of(recording)
+    asked = [Request(s) for s in medians(recording)]
+    assert all(s.ns[0] > 0 for s in remembers.timing(asked))
+
+
+def test_memory_has_its_levels():
+    host = medians(read(located("foretrace:host-epyc")))
+    chase = [host[f"host:chase uint8[{1 << i}]"] for i in (12, 17, 20, 26)]
+    assert chase == sorted(chase)
+    assert chase[0] < 2 < chase[1] < 10 < 100 < chase[-1] < 300  # ns in L1, L2, L3, DRAM
+
+
+def test_two_halves_of_the_starts_agree_better_than_the_bars():
+    host = between_starts(read(located("foretrace:host-epyc")).samples)
+    apart = np.array(list(host.values()))
+    assert np.median(apart) < 0.10
+
+
+@pytest.mark.parametrize("name", ["gpt", "resnet50"])
+def test_ops_in_order_add_up_to_a_real_step_and_warm_ones_fall_short(name):
+    recording = read(located(f"foretrace:torch-{name}-epyc"))
+    warm, after = medians(recording), medians(recording, warm=False)
+    graph = recording.spec["graphs"][name]
+    step, whole = warm[f"compute:step {name}"], warm[f"compute:graph {name}"]
+    in_place = sum(after.get(s, warm[s]) for s in graph)
+    assert sum(warm[s] for s in graph) < in_place
+    assert whole == pytest.approx(step, rel=0.10)
