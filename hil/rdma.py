@@ -34,6 +34,7 @@ SENDS = {
 }
 SLEEP, POLL = "sleep", "poll"
 LARGEST = 64 << 20  # bytes of one op
+ATTRIBUTES = ("depth", "qps", "flows")
 BATCH = 32  # messages in a row for a rate
 CURE = "apt install python3-pyverbs ibverbs-providers, and run the agent with Debian's python3"
 
@@ -50,7 +51,8 @@ class Verbs(Driver):
     """Times RDMA ops and, one by one, the calls that set them up.
 
     Ops are ``send:rdma-write uint8[4096]`` (also ``rdma-read``, ``rdma-send``) with attributes
-    ``depth=`` outstanding and ``qps=`` queue pairs for rates; ``host:verbs-reg-mr uint8[4096]``
+    ``depth=`` outstanding and ``qps=`` queue pairs for rates, and ``flows=`` that start at once
+    from the senders in turn and count until the last is complete; ``host:verbs-reg-mr uint8[4096]``
     and the other calls of ``rdma_control``.  Context ``cold`` is the first use of a new pair.
 
     Settings: ``device`` and ``peer`` (names; the first two by default), ``transport`` (``rc uc
@@ -166,8 +168,13 @@ class Verbs(Driver):
         return Sample(request.signature, np.asarray(ns, np.float64), self.clock, self.metric,
                       request.key[1])  # fmt: skip
 
-    def _completion(self, request: Request, name: str, size: int, _: dict[str, int]) -> list[int]:
-        """From posting one op to having its completion."""
+    def _completion(
+        self, request: Request, name: str, size: int, facts: dict[str, int]
+    ) -> list[float]:
+        """From posting one op to having its completion; of several flows, the last one's."""
+        if flows := facts.get("flows", 0):
+            each = self.together([Request(f"send:{name} uint8[{size}]", request.n)] * flows)
+            return [float(ns) for ns in np.max([s.ns for s in each], axis=0)]
         if request.context == COLD:
             return [self._first(name, size) for _ in range(request.n)]
         pair = self._pair(name, size, 1, 1)
@@ -262,9 +269,9 @@ def _parts(signature: str) -> tuple[str, dict[str, int], int]:
     parts = parse(signature)
     name, *words = parts.name.split()
     pairs = [word.partition("=") for word in words]
-    if lost := [
-        key for key, _, value in pairs if key not in ("depth", "qps") or not value.isdigit()
-    ]:
-        raise DriverFault("unsupported", f"{signature}: attribute {lost[0]!r}; it takes depth, qps")
+    if lost := [key for key, _, value in pairs if key not in ATTRIBUTES or not value.isdigit()]:
+        raise DriverFault(
+            "unsupported", f"{signature}: attribute {lost[0]!r}; it takes {', '.join(ATTRIBUTES)}"
+        )
     size = int(sum(o.bytes for o in parts.operands))
     return name, {key: int(value) for key, _, value in pairs}, size

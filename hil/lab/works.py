@@ -47,13 +47,27 @@ def _across(rate: str) -> Planned:
     return Planned(f"timetravel-{rate}", "uml", work)
 
 
+def _incast(rate: str) -> Planned:
+    """Writes of several devices into one port, in virtual time."""
+    spec = {"ends": "verbs", "rate": rate, "delay_us": 1.0, "senders": "rxe1,rxe3,rxe4,rxe5"}
+    asked = tuple(
+        Request(f"send:rdma-write flows={flows} uint8[{size}]", 3)
+        for flows in (1, 2, 4)
+        for size in (65536, 1 << 20)
+    )
+    work = Work("switch", asked, spec, starts=3, blocks=3, bar=0.03, busy=BUSY,
+                note="writes into the port of rxe2, until the last is complete")  # fmt: skip
+    return Planned(f"incast-{rate}", "uml", work, {"ends": "5"})
+
+
 def _gloo(ranks: int, rate: str) -> Planned:
     """All-reduces alone, and in steps where they overlap with computing, in virtual time."""
     spec = {"ranks": ranks, "rate": rate, "delay_us": 5.0}
     bare = tuple(Request(f"collective:all-reduce fp32[{n // 4}]", 2) for n in REDUCED)
     steps = tuple(Request(f"collective:step {step} fp32[1048576]", 2) for step in STEPS)
+    note = f"gloo between {ranks} ranks on one bridge; virtual time"
     work = Work("collective", bare + steps, spec, starts=5, most_starts=5, blocks=2, bar=0.1,
-                seconds=1800, busy=BUSY, note=f"gloo, {ranks} ranks, one bridge; virtual")  # fmt: skip
+                seconds=1800, busy=BUSY, note=note)  # fmt: skip
     return Planned(f"gloo-{ranks}x{rate}", "uml", work)
 
 
@@ -94,6 +108,7 @@ def _cxl() -> Planned:
 
 PLANS = (
     *map(_across, RATES),
+    *map(_incast, ("10gbit", "1gbit")),
     *(_gloo(ranks, "10gbit") for ranks in (2, 4, 8)),
     _verbs(),
     _control(),
