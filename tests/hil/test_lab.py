@@ -1,0 +1,177 @@
+"""The lab without booting it: what its machines are started with, and what they are built from."""
+
+import stat
+import subprocess
+import sys
+
+import pytest
+from foretrace.hil import address, clock
+from foretrace.hil.lab import (
+    build,
+    cpio,
+    debian,
+    disk,
+    host,
+    qemu,
+    record,
+    stage,
+    store,
+    uml,
+    works,
+)
+from foretrace.sim.errors import DriverFault, HardwareUnavailable
+
+CLOCK = {"uml": "timetravel", "qemu": "icount"}
+
+
+@pytest.fixture
+def empty(tmp_path, monkeypatch):
+    """A lab in which nothing is built."""
+    monkeypatch.setenv("FORETRACE_LAB", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def built(empty):
+    """A lab whose parts are there by name."""
+    for name in (store.UML_KERNEL, store.GUEST_KERNEL, store.GUEST_INITRD, store.GUEST_DISK):
+        (empty / name).touch()
+    for name in (store.ROOT, qemu.PROGRAM):
+        (empty / name).mkdir()
+    return empty
+
+
+def test_a_lab_that_is_not_built_says_how_to_build_it(empty):
+    with pytest.raises(HardwareUnavailable, match=r"linux\.uml is not there; .* foretrace lab up"):
+        uml.command({})
+
+
+def test_a_machine_that_is_not_built_is_no_device(empty, tmp_path):
+    command = [sys.executable, "-P", "-m", "foretrace.hil.lab", "uml", "ends=2"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 4
+    assert "foretrace lab up" in done.stderr
+
+
+def test_an_unknown_machine_is_refused(empty):
+    with pytest.raises(DriverFault, match="no machine 'umll'; one of uml, qemu"):
+        build.build(["umll"], False, print)
+
+
+def test_virtual_time_is_on_the_command_line(built):
+    words = uml.command({"ends": "3"})
+    assert "time-travel=inf-cpu" in words
+    assert "lab.ends=3" in words
+    assert "ro" in words
+    assert clock.here(" ".join(words)) == "timetravel"
+
+
+def test_the_root_of_a_machine_and_its_share_are_read_only(built):
+    words = qemu.command({})
+    assert any(w.startswith("file=") and w.endswith("readonly=on") for w in words)
+    assert any(w.startswith("local,") and w.endswith("readonly=on") for w in words)
+    assert not any("hostfwd" in w or w == "-netdev" for w in words)
+
+
+@pytest.mark.parametrize(("settings", "expected"), [({}, "icount"), ({"clock": "wall"}, "wall")])
+def test_the_clock_is_what_the_machine_was_started_with(built, settings, expected):
+    words = qemu.command(settings)
+    assert clock.here(words[words.index("-append") + 1]) == expected
+    assert ("-icount" in words) == (expected == "icount")
+
+
+def test_the_expander_comes_when_it_is_asked_for(built):
+    assert not any("cxl-type3" in w for w in qemu.command({}))
+    assert any("cxl-type3" in w for w in qemu.command({"cxl": "1"}))
+
+
+def test_the_share_holds_the_agent_and_can_be_read_by_all(empty):
+    folder = stage.share()
+    assert stage.share() == folder
+    assert (folder / "foretrace/hil/agent.py").is_file()
+    assert not (folder / "foretrace/scenarios").exists()
+    assert folder.stat().st_mode & stat.S_IROTH
+
+
+def test_the_namespaces_of_the_host_take_no_settings():
+    with pytest.raises(ValueError, match="takes no settings"):
+        host.command({"ends": "2"})
+
+
+def test_an_archive_unpacks_to_what_was_put_in(tmp_path):
+    (tmp_path / "first/bin").mkdir(parents=True)
+    (tmp_path / "first/bin/tool").write_bytes(b"12345")
+    (tmp_path / "first/link").symlink_to("bin/tool")
+    data, found, at = cpio.archive(tmp_path / "first"), {}, 0
+    while True:
+        head = [int(data[at + 6 + 8 * k : at + 14 + 8 * k], 16) for k in range(13)]
+        name = data[at + 110 : at + 110 + head[11] - 1].decode()
+        at += -(-(110 + head[11]) // 4) * 4
+        if name == "TRAILER!!!":
+            break
+        found[name] = (head[1], data[at : at + head[6]])
+        at += -(-head[6] // 4) * 4
+    assert found["bin/tool"][1] == b"12345"
+    assert found["link"][1] == b"bin/tool"
+    assert stat.S_ISDIR(found["bin"][0])
+    assert stat.S_ISCHR(found["dev/console"][0])
+
+
+def test_the_first_root_waits_for_the_disk():
+    assert "until /bin/busybox test -b /dev/vda" in disk.INIT
+
+
+def test_a_failing_step_says_what_failed():
+    with pytest.raises(HardwareUnavailable, match="unpacking failed: "):
+        debian.run(["false"], doing="unpacking")
+    with pytest.raises(HardwareUnavailable, match=r"no tool-that-is-not-there here .*apt"):
+        debian.run(["tool-that-is-not-there"])
+
+
+def test_the_mirror_is_the_one_that_apt_uses(monkeypatch, tmp_path):
+    apt = tmp_path / "apt-get"
+    apt.write_text("#!/bin/sh\necho 'Debian|Debian-Security|http://b.example/s'\n"
+                   "echo 'Debian|Debian|http://a.example/debian'\n")  # fmt: skip
+    apt.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    assert debian.mirror() == "http://a.example/debian"
+
+
+def test_no_host_is_named_in_the_lab():
+    for file in (stage.PACKAGE / "hil/lab").rglob("*"):
+        if file.suffix in {".py", ".sh", ".config"}:
+            assert "http" not in file.read_text(), file
+
+
+def test_versions_are_kept_beside_what_was_built(empty):
+    store.note({"uml": "linux-source 1"})
+    store.note({"qemu": "qemu 2"})
+    assert store.versions() == {"uml": "linux-source 1", "qemu": "qemu 2"}
+
+
+def test_a_work_list_that_is_not_there_is_refused():
+    with pytest.raises(DriverFault, match="no work list 'x'; there are: timetravel-100gbit"):
+        works.chosen(["x"])
+
+
+@pytest.mark.parametrize(
+    "name", sorted(n for n in works.ALL if (record.KEPT / f"{n}.rec.gz").exists())
+)
+def test_every_recording_says_which_clock_and_what_it_was_made_of(name):
+    recording = record.kept(name)
+    planned = works.ALL[name]
+    assert recording.ended == ""
+    assert recording.driver == planned.work.driver
+    assert {s.clock for s in recording.samples} == {CLOCK[planned.machine]}
+    assert {s.key for s in recording.samples} == {r.key for r in planned.work.requests}
+    assert len({s.start for s in recording.samples}) >= planned.work.starts
+    assert any(key.startswith(planned.machine) for key in recording.versions)
+    assert (record.KEPT / f"{name}.rec.gz").stat().st_size < 40_000
+
+
+def test_a_machine_of_the_lab_is_an_agent_with_a_name(empty, monkeypatch, tmp_path):
+    (tmp_path / "foretrace").mkdir()
+    (tmp_path / "foretrace/agents.yaml").write_text("agents:\n  virtual: {lab: uml ends=5}\n")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    with pytest.raises(DriverFault, match="foretrace lab up"):
+        address.connect("verbs", "virtual")
