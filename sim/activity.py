@@ -18,22 +18,29 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .errors import NotKeptError
+from .kept import BOXES
 from .machine import NEVER
 from .ops import Kind
 from .place import NETWORK
 from .result import Result
 from .units import seconds
 
-BOXES = (
-    "compute",
-    "overlapped",
-    "exposed_communication",
-    "memory",
-    "waiting",
-    "host",
-    "idle",
-)
-_LAYERS = ("compute", "network", "copy", "waiting", "host")
+LAYERS = ("compute", "network", "copy", "waiting", "host")
+_LAYER = {Kind.COMPUTE: 0, Kind.COPY: 2, Kind.HOST: 4} | dict.fromkeys(NETWORK, 1)
+
+
+class Busy(NamedTuple):
+    """Places of ops that ended: what each keeps busy, and when it arrived, started, ended (ticks).
+
+    ``layer`` is an index into :data:`LAYERS`, -1 for what keeps nothing busy.
+    """
+
+    rank: NDArray[np.int32]
+    layer: NDArray[np.int64]
+    arrived: NDArray[np.int64]
+    start: NDArray[np.int64]
+    end: NDArray[np.int64]
 
 
 class Spans(NamedTuple):
@@ -58,9 +65,20 @@ def activity(
     dict
         ``{box: (ranks,) s}`` for each of :data:`BOXES`.
     """
-    first = result.first_release
+    first, kept = result.first_release, result.summary
+    if window is None and kept is not None and kept.boxes is not None:
+        whole = kept.boxes.sum(axis=1)
+        whole[BOXES.index("idle")] += kept.edges[0] - first
+        return dict(zip(BOXES, seconds(whole, result.tick), strict=True))
     edges = np.array(window or (first, first + result.makespan_ticks), np.int64)
     return {box: total[0] for box, total in activities(result, edges).items()}
+
+
+def exposed(result: Result) -> NDArray[np.float64]:
+    """(k, ranks) s of exposed communication in each step: kept always."""
+    if result.summary is not None and result.summary.exposed is not None:
+        return seconds(result.summary.exposed, result.tick)
+    return activities(result, result.kept.edges)["exposed_communication"]
 
 
 def activities(result: Result, edges: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
@@ -75,11 +93,19 @@ def activities(result: Result, edges: NDArray[np.int64]) -> dict[str, NDArray[np
     dict
         ``{box: (k, ranks) s}``.
     """
+    if result.written is None:
+        return _kept(result, edges)
+    boxes = seconds(ticks(result, edges), result.tick)
+    return dict(zip(BOXES, boxes, strict=True))
+
+
+def ticks(result: Result, edges: NDArray[np.int64]) -> NDArray[np.int64]:
+    """(7, k, ranks) The same in ticks, of a result with a row an op."""
     ranks = max((r.graph.ranks for r in result.runs), default=0)
     windows = len(edges) - 1
-    rank, time, layer, step = _boundaries(_layers(result), edges, ranks)
-    running = np.empty((len(time), len(_LAYERS)), np.bool_)
-    for i in range(len(_LAYERS)):
+    rank, time, layer, step = _boundaries(_layers(busy(result)), edges, ranks)
+    running = np.empty((len(time), len(LAYERS)), np.bool_)
+    for i in range(len(LAYERS)):
         running[:, i] = np.cumsum(np.where(layer == i, step, 0)) > 0
     box = _box(running)
     length = np.append(np.diff(time), 0)
@@ -87,15 +113,29 @@ def activities(result: Result, edges: NDArray[np.int64]) -> dict[str, NDArray[np
     at = np.clip(np.searchsorted(edges, time, side="right") - 1, 0, windows - 1)
     cell = (box * windows + at) * ranks + rank
     total = np.bincount(cell, length.astype(np.float64), len(BOXES) * windows * ranks)
-    total = total.reshape(len(BOXES), windows, ranks)
-    return {name: seconds(total[i], result.tick) for i, name in enumerate(BOXES)}
+    return total.reshape(len(BOXES), windows, ranks).astype(np.int64)
 
 
-def _layers(result: Result) -> dict[str, Spans]:
-    """What runs on each rank, by layer."""
-    found: dict[str, list[Spans]] = {name: [] for name in _LAYERS}
+def _kept(result: Result, edges: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
+    """Consecutive steps, as they were kept."""
+    kept = result.kept
+    at = int(np.searchsorted(kept.edges, edges[0]))
+    same = np.array_equal(kept.edges[at : at + len(edges)], edges)
+    if kept.boxes is None or not same:
+        raise NotKeptError(
+            f"activity: of {result.count:,} ops no row an op was kept (keep={result.keep!r}); "
+            "ask for whole steps of a run with keep='ranks', or run it with keep='ops'"
+        )
+    boxes = seconds(kept.boxes[:, at : at + len(edges) - 1], result.tick)
+    return dict(zip(BOXES, boxes, strict=True))
+
+
+def busy(result: Result) -> Busy:
+    """Every place of every op that ended."""
+    found = []
     columns = result.columns
     base = len(columns.end)
+    layer_of = np.array([_LAYER.get(kind, -1) for kind in Kind], np.int64)
     for run in result.runs:
         block, first = run.graph.explicit, run.first
         op = block.op_of_place
@@ -105,22 +145,26 @@ def _layers(result: Result) -> dict[str, Spans]:
             [columns.arrived[first : first + n], columns.arrived[base : base + e]]
         )
         base += e
-        done, kind = end != NEVER, block.ops.kind[op]
-        for layer, kinds in (
-            ("compute", (Kind.COMPUTE,)),
-            ("network", NETWORK),
-            ("copy", (Kind.COPY,)),
-            ("host", (Kind.HOST,)),
-        ):
-            rows = done & np.isin(kind, kinds)
-            found[layer].append(Spans(block.rank[rows], start[rows], end[rows]))
-        late = done & np.isin(kind, NETWORK) & (arrived != NEVER)
-        found["waiting"].append(Spans(block.rank[late], arrived[late], start[late]))
-    return {
-        name: Spans(*(np.concatenate([s[k] for s in spans]) for k in range(3)))
-        for name, spans in found.items()
-        if spans
-    }
+        done = np.flatnonzero(end != NEVER)
+        arrived = np.where(arrived == NEVER, start, arrived)
+        layer = layer_of[block.ops.kind[op]]
+        found.append([c[done] for c in (block.rank, layer, arrived, start, end)])
+    none = [np.empty(0, np.int64)] * 5
+    rank, layer, arrived, start, end = (np.concatenate(c) for c in zip(none, *found, strict=True))
+    return Busy(rank.astype(np.int32), layer, arrived, start, end)
+
+
+def _layers(of: Busy) -> dict[str, Spans]:
+    """What keeps each rank busy, by layer."""
+    found = {}
+    for i, name in enumerate(LAYERS):
+        if name == "waiting":
+            rows = of.layer == LAYERS.index("network")
+            found[name] = Spans(of.rank[rows], of.arrived[rows], of.start[rows])
+        else:
+            rows = of.layer == i
+            found[name] = Spans(of.rank[rows], of.start[rows], of.end[rows])
+    return found
 
 
 def _boundaries(
@@ -132,7 +176,7 @@ def _boundaries(
     rank: list[NDArray[Any]] = [np.repeat(np.arange(ranks), len(edges))]
     time: list[NDArray[Any]] = [np.tile(edges, ranks)]
     layer, step = [np.full(marks, -1)], [np.zeros(marks, np.int64)]
-    for i, name in enumerate(_LAYERS):
+    for i, name in enumerate(LAYERS):
         spans = layers.get(name)
         if spans is None:
             continue

@@ -158,14 +158,26 @@ class Backend:
         Where its numbers come from, shown beside every answer.
     online : bool
         Asked during the run, when an op starts, instead of before it.
+    uniform : bool
+        A promise: an answer depends on the columns of its op, but for ``rank``, and on its
+        members; not on the component, nor on what was asked before or beside it.  Then all ranks
+        of a class of a template are asked about at once; without it every op is asked.
     """
 
     registered_name: ClassVar[str] = ""
     source: str = ""
     online: bool = False
+    uniform: bool = False
 
     def open(self, system: System) -> None:
         """Get ready for this system; called once before the first question."""
+
+    def alike(self, system: System) -> NDArray[np.int64] | None:
+        """(components,) A number for each: where two have the same, equal ops get equal answers.
+
+        ``uniform`` but for the component.  None promises nothing.
+        """
+        return np.zeros(len(system.components), np.int64) if self.uniform else None
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
         """How long each op takes alone.

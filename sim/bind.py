@@ -82,7 +82,23 @@ def ask(graph: Graph, bound: Sequence[Backend | None]) -> Answers:
     system = graph.system
     component = asked(graph)
     assert system is not None  # noqa: S101  asked() refuses an unplaced graph
-    ops, members = graph.ops, endpoints(graph)
+    return ask_all(graph.ops, component, endpoints(graph), system, bound)
+
+
+def ask_all(
+    ops: Ops,
+    component: NDArray[np.int32],
+    members: Csr,
+    system: System,
+    bound: Sequence[Backend | None],
+) -> Answers:
+    """The same of a table of ops.
+
+    Parameters
+    ----------
+    component : (n,) who is asked, -1 for nobody
+    members : (n,) GPUs of each send and collective
+    """
     merge = _Merge(len(ops))
     _nobody(ops, component, merge)
     drivers: list[Backend] = []
@@ -135,9 +151,12 @@ def _groups(
     component: NDArray[np.int32], bound: Sequence[Backend | None], system: System, ops: Ops
 ) -> list[tuple[Backend, NDArray[np.int64]]]:
     """Rows by backend, in the order of their first row."""
-    number = {id(b): i for i, b in reversed(list(enumerate(bound))) if b is not None}
-    first = np.array([-1 if b is None else number[id(b)] for b in bound], np.int64)
     rows = np.flatnonzero(component >= 0)
+    first = np.full(len(bound), -1, np.int64)  # of each component that is asked, for its backend
+    number: dict[int, int] = {}
+    for c in np.flatnonzero(np.bincount(component[rows], minlength=1)).tolist():
+        who = bound[c]
+        first[c] = -1 if who is None else number.setdefault(id(who), c)
     group = first[component[rows]]
     if np.any(group < 0):
         row = int(rows[np.argmax(group < 0)])

@@ -10,7 +10,8 @@
     │  ├─ HardwareUnavailable   device absent, busy, or not permitted
     │  │  └─ DriverFault        a driver or its agent failed, or gave an impossible answer
     │  └─ RecordingError        a recording is damaged, foreign, or has not seen the op
-    └─ SimulationError          the run cannot go on (deadlock, starvation, time overflow)
+    ├─ SimulationError          the run cannot go on (deadlock, starvation, time overflow)
+    └─ NotKeptError             a result was asked what was not kept of its run
 """
 
 from __future__ import annotations
@@ -98,3 +99,7 @@ class SimulationError(ForetraceError):
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.message}"
+
+
+class NotKeptError(ForetraceError):
+    """A result was asked for a row an op, which was not kept of its run."""

@@ -10,26 +10,38 @@ for networks of flows see Godsil and Royle, Algebraic Graph Theory, 9.3).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .core.number import number, number_pairs, same_bags
+from .draws import bits
 from .template import Template
+
+Numbers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Folded:
-    """One rank of each colour, and the colour of every rank."""
+    """One rank of each colour.
+
+    Parameters
+    ----------
+    template : its ranks are the colours
+    colour : (ranks,) of every rank
+    first : (colours,) the rank that stands for each
+    """
 
     template: Template
     colour: NDArray[np.int32]
+    first: NDArray[np.int32]
 
 
 def fold(template: Template) -> Folded:
     """Keep one rank of each class of identical ranks.
 
-    Groups keep their numbers of members in the ops' durations, which were asked before.
+    Programs say how long everything takes: ranks of one program are asked nothing more.  Groups
+    keep their numbers of members in the durations of their collectives.
 
     Examples
     --------
@@ -42,11 +54,8 @@ def fold(template: Template) -> Folded:
     >>> fold(Template(programs, straggler, pairs)).colour.tolist()
     [0, 0, 1, 2, 0, 0, 0, 0]
     """
-    colour = _refine(template)
-    _, first = np.unique(colour, return_index=True)
-    groups = np.array(
-        [_numbers(_signatures(colour, of)[of][first]) for of in template.groups], np.int32
-    ).reshape(len(template.groups), len(first))
+    colour, first = _refine(template)
+    groups, leads = _groups(template, colour, first)
     peers = np.array(
         [np.where(to >= 0, colour[to], -1)[first] for to in template.peers], np.int32
     ).reshape(len(template.peers), len(first))
@@ -55,49 +64,67 @@ def fold(template: Template) -> Folded:
         program=template.program[first],
         groups=groups,
         peers=peers,
+        lead=leads,
     )
-    return Folded(quotient, colour)
+    return Folded(quotient, colour.astype(np.int32), first.astype(np.int32))
 
 
-def _refine(template: Template) -> NDArray[np.int32]:
-    """The coarsest colouring in which ranks of one colour meet the same colours."""
-    colour = _numbers(template.program)
-    senders = template.senders
+def _refine(template: Template) -> tuple[Numbers, Numbers]:
+    """The coarsest colouring in which ranks of one colour meet the same colours; one of each."""
+    colour, first = number(template.program)
+    families = [
+        _Family.of(of, lead) for of, lead in zip(template.groups, template.leads, strict=True)
+    ]
     while True:
-        finer = colour
-        for of in template.groups:
-            finer = _numbers(_pair(finer, _signatures(colour, of)[of]))
-        for ends in (*template.peers, *senders):
-            finer = _numbers(_pair(finer, np.where(ends >= 0, colour[ends], -1)))
-        if finer.max(initial=0) == colour.max(initial=0):
-            return colour
-        colour = finer
+        finer, one = colour, first
+        for family in families:
+            finer, one = number_pairs(finer, family.kinds(colour))
+        for ends in (*template.peers, *template.senders):
+            finer, one = number_pairs(finer, np.where(ends >= 0, colour[ends], -1))
+        if len(one) == len(first):
+            return colour, first
+        colour, first = finer, one
 
 
-def _pair(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.int64]:
-    """One number for each pair; ``b`` is at least -1."""
-    return np.asarray(a.astype(np.int64) * (int(b.max(initial=0)) + 2) + b + 1)
+@dataclass(frozen=True)
+class _Family:
+    """The groups of one family, one after the other."""
+
+    group: Numbers
+    lead: Numbers
+    order: Numbers
+    begins: Numbers
+    filled: Numbers  # groups with members
+
+    @classmethod
+    def of(cls, group: NDArray[np.int32], lead: NDArray[np.int32]) -> _Family:
+        size = np.bincount(group)
+        begins = np.concatenate([[0], np.cumsum(size)])
+        order = np.argsort(group, kind="stable")
+        return cls(
+            group.astype(np.int64), lead.astype(np.int64), order, begins, np.flatnonzero(size)
+        )
+
+    def kinds(self, colour: Numbers) -> Numbers:
+        """(ranks,) what group each is in: the colours of its members, counted, and of its lead."""
+        hashes = np.add.reduceat(bits(colour)[self.order], self.begins[self.filled])
+        kind, first = number_pairs(number(hashes)[0], colour[self.lead[self.filled]])
+        like = self.filled[first[kind]]
+        if not same_bags(self.order, self.begins, colour, self.filled, like):
+            kind = np.arange(len(self.filled))  # two hashes are one: fold no groups
+        found = np.zeros(len(self.lead), np.int64)
+        found[self.filled] = kind
+        return found[self.group]
 
 
-def _signatures(colour: NDArray[np.int32], group: NDArray[np.int32]) -> NDArray[np.int64]:
-    """(groups,) One number for groups whose members have the same colours, counted."""
-    order = np.lexsort((colour, group))
-    size = np.bincount(group)
-    start = np.cumsum(size) - size
-    found = np.full(len(size), -1, np.int64)
-    used = 0
-    for s in np.unique(size[size > 0]).tolist():
-        those = np.flatnonzero(size == s)
-        members = colour[order[start[those][:, None] + np.arange(s)]]
-        kinds, number = np.unique(members, axis=0, return_inverse=True)
-        found[those] = number.ravel() + used
-        used += len(kinds)
-    return found
-
-
-def _numbers(values: NDArray[Any]) -> NDArray[np.int32]:
-    """The same classes, numbered by first appearance."""
-    _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
-    rank = np.empty(len(first), np.int32)
-    rank[np.argsort(first)] = np.arange(len(first))
-    return rank[inverse.ravel()]
+def _groups(
+    template: Template, colour: Numbers, first: Numbers
+) -> tuple[NDArray[np.int32], tuple[NDArray[np.int32], ...]]:
+    """Groups of the quotient, one for each class of groups; and their leads."""
+    groups = np.empty((len(template.groups), len(first)), np.int32)
+    leads = []
+    for f, (of, lead) in enumerate(zip(template.groups, template.leads, strict=True)):
+        kinds, one = number(_Family.of(of, lead).kinds(colour)[first])
+        groups[f] = kinds
+        leads.append(colour[lead[of[first[one]]]].astype(np.int32))
+    return groups, tuple(leads)

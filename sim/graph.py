@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from .template import Template
 
 
+STREAM_ROLE = {"compute": "", "host": "host", "copy": "dma"}  # of a communication op's stream
+
+
 class Label(NamedTuple):
     """What a person calls an op: its name, and where it comes from if known."""
 
@@ -176,7 +179,26 @@ class Graph:
     @cached_property
     def explicit(self) -> Explicit:
         """All blocks written out as one."""
-        return join([b if isinstance(b, Explicit) else b.expand() for b in self.blocks])
+        return join([b if isinstance(b, Explicit) else self._written(b) for b in self.blocks])
+
+    def _written(self, block: Template) -> Explicit:
+        """A template written out, with its places where there is a machine."""
+        from .place import with_slots
+
+        return block.expand() if self.system is None else with_slots(block.expand(), self)
+
+    @property
+    def template(self) -> Template | None:
+        """The only block, where that is a template."""
+        only = self.blocks[0] if len(self.blocks) == 1 else None
+        return None if isinstance(only, Explicit) else only
+
+    def role(self, rank: int, stream: int) -> str | None:
+        """Who holds the communication of a stream, as a role of the rank's GPU; None for nobody.
+
+        A kernel on the GPU (``""``), a thread of the ``host``, or the ``dma`` engines.
+        """
+        return STREAM_ROLE.get(self.streams.get((rank, stream), "network"))
 
     @property
     def ops(self) -> Ops:

@@ -6,15 +6,18 @@ one for each equal window of the run; others have one.
 
 from __future__ import annotations
 
+import logging
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .activity import activities
+from .activity import activities, exposed
 from .machine import NEVER
 from .result import Result, Run
 from .units import seconds
+
+log = logging.getLogger(__name__)
 
 WINDOWS = 100
 LEAST = 1e-9
@@ -46,13 +49,7 @@ def measure(result: Result, warm_up: int = 0, count: int | None = None) -> dict[
         "makespan": np.array([result.makespan]),
         "iteration_time": seconds(np.diff(kept), result.tick),
     }
-    boxes = activities(result, kept)
-    for metric, box in (
-        ("exposed_communication", "exposed_communication"),
-        ("overlapped_communication", "overlapped"),
-        ("waiting", "waiting"),
-    ):
-        found[metric] = boxes[box].mean(axis=1)
+    found |= _by_box(result, kept, warm_up)
     for name, samples in utilization(result).items():
         found[f"{name}.utilization"] = samples
     for name in dict.fromkeys(m for m, _, _ in result.metrics):
@@ -60,8 +57,23 @@ def measure(result: Result, warm_up: int = 0, count: int | None = None) -> dict[
     return found
 
 
+def _by_box(result: Result, edges: NDArray[np.int64], warm_up: int) -> dict[str, Samples]:
+    """Means over ranks of each step, as far as they were kept."""
+    if result.keep == "none":
+        steps = exposed(result)[warm_up : warm_up + len(edges) - 1]
+        return {"exposed_communication": steps.mean(axis=1)}
+    boxes = activities(result, edges)
+    return {
+        "exposed_communication": boxes["exposed_communication"].mean(axis=1),
+        "overlapped_communication": boxes["overlapped"].mean(axis=1),
+        "waiting": boxes["waiting"].mean(axis=1),
+    }
+
+
 def step_edges(result: Result) -> NDArray[np.int64]:
     """(k + 1,) ticks at which the first step begins and each step ends on its last rank."""
+    if result.written is None:
+        return result.kept.edges
     ended = result.columns.end != NEVER
     step = result.ops.iteration[ended].astype(np.int64)
     if not len(step):
@@ -77,17 +89,14 @@ def utilization(result: Result) -> dict[str, Samples]:
     """Share of each component in use in :data:`WINDOWS` equal windows of the run.
 
     Of a kind (``gpu``, ``nic``, …): its busiest component's.  Components that did nothing are
-    left out; what a flow moves is spread evenly over its work phase.
+    left out; what a flow moves is spread evenly over its work phase.  Empty where neither the
+    windows nor a row an op were kept.
     """
-    edges = result.first_release + np.linspace(0, result.makespan_ticks, WINDOWS + 1)
-    busy = np.zeros((len(result.parts), WINDOWS))
-    for run in result.runs:
-        _slots(result, run, edges, busy)
-        _rates(result, run, edges, busy)
-    width = np.maximum(np.diff(edges), 1e-300)
-    share = busy / width / np.where(result.parts.slots > 0, result.parts.slots, 1)[:, None]
-    share[share < LEAST] = 0.0  # what sums of floats leave behind
+    share = result.kept.windows if result.written is None else shares(result)
     found: dict[str, Samples] = {}
+    if share is None:
+        log.info("utilization over time is left out: of this run only its mean was kept")
+        return found
     mean = share.mean(axis=1)
     for c in np.argsort(-mean, kind="stable").tolist():
         if mean[c] > 0:
@@ -97,12 +106,26 @@ def utilization(result: Result) -> dict[str, Samples]:
     return found
 
 
+def shares(result: Result) -> NDArray[np.float64]:
+    """(components, windows) The same as a table, of a result with a row an op."""
+    edges = result.first_release + np.linspace(0, result.makespan_ticks, WINDOWS + 1)
+    busy = np.zeros((len(result.parts), WINDOWS))
+    for run in result.runs:
+        _slots(result, run, edges, busy)
+        _rates(result, run, edges, busy)
+    width = np.maximum(np.diff(edges), 1e-300)
+    share = busy / width / np.where(result.parts.slots > 0, result.parts.slots, 1)[:, None]
+    share[share < LEAST] = 0.0  # what sums of floats leave behind
+    return share
+
+
 def _slots(result: Result, run: Run, edges: NDArray[np.float64], busy: NDArray[np.float64]) -> None:
-    place = np.flatnonzero(run.lowered.slot >= 0)
+    slot = result.slots(run)
+    place = np.flatnonzero(slot >= 0)
     op = run.first + run.graph.explicit.op_of_place[place]
     start, end = result.columns.start[op], result.columns.end[op]
     done = end != NEVER
-    _spread(run.lowered.slot[place][done], start[done], end[done], None, edges, busy)
+    _spread(slot[place][done], start[done], end[done], None, edges, busy)
 
 
 def _rates(result: Result, run: Run, edges: NDArray[np.float64], busy: NDArray[np.float64]) -> None:

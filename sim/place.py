@@ -21,7 +21,6 @@ ROLE = {  # who runs an op of each kind, as a role of the rank's GPU; "" is the 
     Kind.HOST: "host",
     Kind.COPY: "dma",
 }
-STREAM_ROLE = {"compute": "", "host": "host", "copy": "dma"}  # of a communication op's stream
 NETWORK = (Kind.SEND, Kind.RECV, Kind.COLLECTIVE)
 
 
@@ -59,14 +58,15 @@ def place(graph: Graph, system: System, placement: Sequence[str] | None = None) 
             f"{graph.name!r} has {graph.ranks} ranks, but there are {len(names)} GPUs to place "
             f"them on; add machines, or scale the workload to {len(names)} ranks",
         )
-    gpus = np.array([system.number(n) for n in names[: graph.ranks]], np.int32)
-    block = graph.explicit
-    return replace(
-        graph,
-        blocks=(replace(block, slot=_slots(block, graph, system, gpus)),),
-        system=system,
-        gpus=gpus,
-    )
+    count = graph.ranks
+    gpus = system.numbers[:count] if placement is None else map(system.number, names[:count])
+    placed = replace(graph, system=system, gpus=np.array(list(gpus), np.int32))
+    blocks = graph.blocks
+    if all(isinstance(block, Explicit) for block in blocks):
+        blocks = (graph.explicit,)
+    # The places of a template are written out together with its ops.
+    made = (with_slots(b, placed) if isinstance(b, Explicit) else b for b in blocks)
+    return replace(placed, blocks=tuple(made))
 
 
 def asked(graph: Graph) -> NDArray[np.int32]:
@@ -76,11 +76,11 @@ def asked(graph: Graph) -> NDArray[np.int32]:
     """
     system, gpus = _machine(graph)
     ops = graph.ops
-    roles = _roles(system, gpus)
+    played = roles(system, gpus)
     found = np.full(len(ops), -1, np.int32)
     for kind, role in ROLE.items():
         rows = np.flatnonzero(ops.kind == kind)
-        found[rows] = roles[role][ops.rank[rows]]
+        found[rows] = played[role][ops.rank[rows]]
     if system.fabric:
         found[np.isin(ops.kind, NETWORK)] = system.number(system.fabric)
     return found
@@ -92,31 +92,29 @@ def _machine(graph: Graph) -> tuple[System, NDArray[np.int32]]:
     return graph.system, graph.gpus
 
 
-def _roles(system: System, gpus: NDArray[np.int32]) -> dict[str, NDArray[np.int32]]:
+def roles(system: System, gpus: NDArray[np.int32]) -> dict[str, NDArray[np.int32]]:
     """Component by role and rank; a GPU without a part of that role plays it itself."""
     own = {"": gpus}
     for role in ("host", "dma"):
-        part = np.array([system.part(int(g), role) for g in gpus], np.int32)
+        part = system.played(role)[gpus]
         own[role] = np.where(part >= 0, part, gpus).astype(np.int32)
     return own
 
 
-def _slots(
-    block: Explicit, graph: Graph, system: System, gpus: NDArray[np.int32]
-) -> NDArray[np.int32]:
-    """(n + e,) whose slots each place queues for."""
-    roles = _roles(system, gpus)
+def with_slots(block: Explicit, graph: Graph) -> Explicit:
+    """A block of a graph that has a machine: with the component each place queues for."""
+    system, gpus = _machine(graph)
+    played = roles(system, gpus)
     kind = block.ops.kind[block.op_of_place]
     slot = np.full(len(kind), -1, np.int32)
     for k, role in ROLE.items():
         rows = np.flatnonzero(kind == k)
-        slot[rows] = roles[role][block.rank[rows]]
-    network = np.flatnonzero(np.isin(kind, NETWORK))
-    for p in network.tolist():
-        rank = int(block.rank[p])
-        stream = graph.streams.get((rank, int(block.stream[p])), "network")
-        if stream in STREAM_ROLE:
-            slot[p] = roles[STREAM_ROLE[stream]][rank]
+        slot[rows] = played[role][block.rank[rows]]
+    network = np.flatnonzero(np.isin(kind, NETWORK)) if graph.streams else ()
+    for p in np.asarray(network, np.int64).tolist():
+        role_of = graph.role(int(block.rank[p]), int(block.stream[p]))
+        if role_of is not None:
+            slot[p] = played[role_of][block.rank[p]]
     has = np.array([c.slots is not None for c in system.components], bool)
     slot[(slot >= 0) & ~has[slot]] = -1
-    return slot
+    return replace(block, slot=slot)

@@ -66,11 +66,15 @@ class Lost(NamedTuple):
 class Stage(Protocol):
     """What :class:`Running` needs of the run under way."""
 
-    machine: Machine
     system: System
     tick: Seconds
     metrics: list[tuple[str, float, float]]
     rate_log: list[tuple[int, int, int]]
+    moves: dict[int, tuple[int, ...]]
+
+    @property
+    def machine(self) -> Machine:
+        """The engine."""
 
     @property
     def scale(self) -> Mapping[str, int]:
@@ -272,12 +276,15 @@ class Running:
         """
         self._may_act("resume an op")
         number = self._system.number
+        to = None if slots is None else [number(name) for name in slots]
         self._machine.resume(
             op,
             keep,
-            None if slots is None else [number(name) for name in slots],
+            to,
             None if usage is None else {number(c): round(w * ONE) for c, w in usage.items()},
         )
+        if to is not None and self._machine.state(op) not in (State.ENDED, State.CANCELLED):
+            self._stage.moves[op] = tuple(to)
 
     def cancel(self, what: int | Submitted) -> None:
         """Remove an op or a whole graph, with all that depends on it."""

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .bind import Answers
+from .errors import NotKeptError
 from .graph import Graph
+from .kept import Kept, kept_of
 from .machine import NEVER, Columns, Lowered, Parts, State
-from .ops import Ops
+from .ops import Kind, Ops
 from .system import System
 from .units import Seconds, seconds
 
@@ -20,6 +24,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from .blame import Blame, Charge
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -33,20 +39,49 @@ class Run:
 
 
 @dataclass(frozen=True)
+class Written:
+    """A row an op.
+
+    Parameters
+    ----------
+    runs : tuple of Run
+        Every graph that was submitted, in order.
+    columns : Columns
+        Ready, start, end, state and attempts of every op, in ticks.
+    moves : mapping
+        Ops that a process resumed elsewhere: the component of each place.
+    """
+
+    runs: tuple[Run, ...]
+    columns: Columns
+    moves: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+
+
+class Difference(NamedTuple):
+    """One number of two results: this one's, the other's, and other / this - 1."""
+
+    this: float
+    other: float
+    change: float
+
+
+@dataclass(frozen=True)
 class Result:
     """What happened, to the tick.
 
     Parameters
     ----------
     system : System
-    runs : tuple of Run
-        Every graph that was submitted, in order.
-    columns : Columns
-        Ready, start, end, state and attempts of every op, in ticks.
     parts : Parts
     tick : Seconds
     engine : str
     seed : int
+    written : Written or None
+        A row an op, where it was kept.
+    summary : Kept or None
+        What is kept without.
+    again : callable, or str
+        The same run with a row an op; or why there is no such run.
     replica : int or None
     metrics : tuple of (name, time in s, value)
         What processes emitted.
@@ -55,18 +90,76 @@ class Result:
     """
 
     system: System
-    runs: tuple[Run, ...]
-    columns: Columns
     parts: Parts
     tick: Seconds
     engine: str
     seed: int
+    written: Written | None = None
+    summary: Kept | None = None
+    again: Callable[[], Result] | str = field(default="nobody says how", repr=False)
     replica: int | None = None
     metrics: tuple[tuple[str, float, float], ...] = ()
     rate_log: tuple[tuple[int, int, int], ...] = ()
 
     def __repr__(self) -> str:
-        return f"<Result {len(self.ops)} ops, makespan {self.makespan:.6g} s, {self.engine}>"
+        return f"<Result {self.count} ops, makespan {self.makespan:.6g} s, {self.engine}>"
+
+    @property
+    def keep(self) -> str:
+        """What was kept: ``ops`` (a row an op), ``ranks`` (every box of every rank), ``none``."""
+        if self.written is not None:
+            return "ops"
+        return "ranks" if self.kept.boxes is not None else "none"
+
+    @cached_property
+    def kept(self) -> Kept:
+        """Times by rank, iteration, component and kind: kept always."""
+        return kept_of(self) if self.summary is None else self.summary
+
+    @cached_property
+    def detail(self) -> Result:
+        """The same with a row an op; the run is repeated where none was kept, and it is said.
+
+        Identical ranks of a template stay folded: there is one of each, under its own number.
+
+        Raises
+        ------
+        NotKeptError
+            The run cannot be repeated.
+        """
+        if self.written is not None:
+            return self
+        if isinstance(self.again, str):
+            raise self._lacks(f"the run cannot be repeated: {self.again}")
+        log.info("a row an op was not kept (keep=%r): running again for it", self.keep)
+        return self.again()
+
+    def _lacks(self, why: str) -> NotKeptError:
+        return NotKeptError(
+            f"result: of {self.count:,} ops no row an op was kept (keep={self.keep!r}), and {why}; "
+            "run it with keep='ops'"
+        )
+
+    @property
+    def _rows(self) -> Written:
+        if self.written is None:
+            raise self._lacks("this needs one")
+        return self.written
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """Every graph that was submitted, in order."""
+        return self._rows.runs
+
+    @property
+    def columns(self) -> Columns:
+        """Ready, start, end, state and attempts of every op, in ticks."""
+        return self._rows.columns
+
+    @property
+    def count(self) -> int:
+        """Number of ops."""
+        return self.kept.ops if self.written is None else len(self.columns.end)
 
     @cached_property
     def ops(self) -> Ops:
@@ -78,6 +171,17 @@ class Result:
     def component(self) -> NDArray[np.int32]:
         """(n,) The component that was asked about each op; -1 for nobody."""
         return _concat([r.answers.component for r in self.runs], np.int32)
+
+    def slots(self, run: Run) -> NDArray[np.int32]:
+        """(n + e,) The component whose slot each place of a graph had last, -1 for none."""
+        lowered, found = run.lowered, run.lowered.slot
+        for op, to in self._rows.moves.items():
+            row = op - run.first
+            if 0 <= row < len(lowered):
+                found = found.copy() if found is lowered.slot else found
+                a, b = np.searchsorted(lowered.further, [row, row + 1])
+                found[[row, *range(len(lowered) + a, len(lowered) + b)]] = to
+        return found
 
     def _time(self, column: NDArray[np.int64]) -> NDArray[np.float64]:
         found = seconds(column, self.tick)
@@ -102,12 +206,15 @@ class Result:
     @cached_property
     def makespan_ticks(self) -> int:
         """Last end minus first release, in ticks."""
-        last = int(self.columns.end.max(initial=0))
-        return max(last - self.first_release, 0)
+        if self.written is None:
+            return self.kept.last - self.kept.first
+        return max(int(self.columns.end.max(initial=0)) - self.first_release, 0)
 
     @cached_property
     def first_release(self) -> int:
         """Tick at which the first graph may begin."""
+        if self.written is None:
+            return self.kept.first
         if not self.runs or not len(self.runs[0].lowered):
             return 0
         release = self.runs[0].lowered.release
@@ -135,39 +242,23 @@ class Result:
         return float(np.median(self.iterations))
 
     @cached_property
+    def busy_by_kind(self) -> dict[tuple[str, str], Seconds]:
+        """Seconds of work of each component by kind of op: of all slots, or at full rate."""
+        found: dict[tuple[str, str], float] = {}
+        whole = seconds(self.kept.busy, self.tick) + self.kept.moved
+        for c, kind in np.argwhere(whole).tolist():
+            found[self.parts.names[c], Kind(kind).name.lower()] = float(whole[c, kind])
+        return found
+
+    @cached_property
     def busy(self) -> dict[str, Seconds]:
         """Seconds of work that each component did: of all its slots together, or at full rate.
 
-        Names of idle components are left out.
+        Charged where an op ran last.  Names of idle components are left out.
         """
-        found: dict[str, float] = {}
-        took = self.columns.end - self.columns.start
-        ended = self.columns.state == State.ENDED
-        for run in self.runs:
-            at = slice(run.first, run.first + len(run.lowered))
-            self._busy_slots(run, np.where(ended, took, 0)[at], found)
-            self._busy_rates(run, ended[at], found)
-        return {k: v for k, v in found.items() if v}
-
-    def _busy_slots(self, run: Run, took: NDArray[np.int64], found: dict[str, float]) -> None:
-        place = np.flatnonzero(run.lowered.slot >= 0)
-        op = run.graph.explicit.op_of_place[place]
-        total = np.bincount(run.lowered.slot[place], took[op].astype(np.float64), len(self.parts))
-        for c in np.flatnonzero(total).tolist():
-            name = self.parts.names[c]
-            found[name] = found.get(name, 0.0) + float(seconds(total[c], self.tick))
-
-    def _busy_rates(self, run: Run, ended: NDArray[np.bool_], found: dict[str, float]) -> None:
-        timing = run.answers.timing
-        if timing.usage is None or timing.work is None:
-            return
-        row = np.repeat(np.arange(len(timing)), np.diff(timing.usage.indptr))
-        moved = np.where(ended, timing.work, 0.0)[row] * timing.usage.weight
-        total = np.bincount(timing.usage.component, moved, len(self.parts))
-        for c in np.flatnonzero(total).tolist():
-            part = self.system.components[c]
-            if part.rate:
-                found[part.name] = found.get(part.name, 0.0) + float(total[c]) / part.rate
+        held = seconds(self.kept.busy.sum(axis=1), self.tick)
+        whole = held + self.kept.moved.sum(axis=1)
+        return {self.parts.names[c]: float(whole[c]) for c in np.flatnonzero(whole).tolist()}
 
     def utilization(self) -> dict[str, float]:
         """Busy time / wall time of each component that did anything (slots: mean over slots)."""
@@ -177,11 +268,29 @@ class Result:
             for name, busy in sorted(self.busy.items())
         }
 
+    def compare(self, other: Result) -> dict[str, Difference]:
+        """What differs: times of the run, and busy time by component; equal numbers are left out.
+
+        Works whatever either result kept.
+        """
+        mine, others = self._numbers(), other._numbers()
+        found = {}
+        for name in dict.fromkeys((*mine, *others)):
+            a, b = mine.get(name, 0.0), others.get(name, 0.0)
+            if a != b:
+                found[name] = Difference(a, b, b / a - 1 if a else np.inf)
+        return found
+
+    def _numbers(self) -> dict[str, float]:
+        """Seconds by name."""
+        found = {"makespan": self.makespan, "iteration_time": self.iteration_time}
+        return found | {f"{name}.busy": t for name, t in sorted(self.busy.items())}
+
     def blame(self) -> Blame:
         """Every tick of the critical path, charged; see :mod:`~foretrace.sim.blame`."""
         from .blame import blame
 
-        return blame(self)
+        return blame(self.detail)
 
     def critical_path(self) -> list[Charge]:
         """The chain of ops and waits that made the run as long as it was, first to last."""
@@ -197,6 +306,8 @@ class Result:
         """
         import pandas as pd
 
+        if self.written is None:
+            return self.detail.frame()
         names = np.array([*self.parts.names, ""], object)
         labels = [run.graph.label(i).name for run in self.runs for i in range(len(run.graph))]
         ops = self.ops
@@ -215,16 +326,34 @@ class Result:
             }
         )
 
+    def rank_frame(self) -> pd.DataFrame:
+        """A row for each iteration of each rank: first start, last end, exposed communication.
+
+        Raises
+        ------
+        ImportError
+            pandas is missing.
+        """
+        import pandas as pd
+
+        from .activity import exposed
+
+        kept = self.kept
+        step, rank = (a.ravel() for a in np.indices(kept.start.shape))
+        return pd.DataFrame(
+            {
+                "rank": rank,
+                "iteration": kept.steps[step],
+                "start_us": self._time(kept.start.ravel()) * 1e6,
+                "end_us": self._time(kept.end.ravel()) * 1e6,
+                "exposed_us": exposed(self).ravel() * 1e6,
+            }
+        )
+
     @property
     def sources(self) -> dict[str, Seconds]:
         """Seconds of ops by where their time comes from, largest first."""
-        found: dict[str, float] = {}
-        took = np.nan_to_num(self.end - self.start)
-        for run in self.runs:
-            at = slice(run.first, run.first + len(run.lowered))
-            total = np.bincount(run.answers.source, took[at], len(run.answers.sources))
-            for text, t in zip(run.answers.sources, total.tolist(), strict=True):
-                found[text] = found.get(text, 0.0) + t
+        found = {text: float(seconds(t, self.tick)) for text, t in self.kept.sources.items()}
         return dict(sorted(found.items(), key=lambda item: -item[1]))
 
 

@@ -62,6 +62,12 @@ class Altered(Backend):
         """Open the backend that it alters."""
         self.inner.open(system)
 
+    def alike(self, system: System) -> NDArray[np.int64] | None:
+        """As the other says, but for what was altered."""
+        inner = self.inner.alike(system)
+        own = np.isin(np.arange(len(system.components)), self.chosen)
+        return None if inner is None else 2 * inner + own
+
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
         """What the other backend says, quicker."""
         said = self.inner.timing(ops, now)

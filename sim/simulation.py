@@ -3,32 +3,40 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 import simpy
+from numpy.typing import NDArray
 
 from .backend import Backend
 from .bind import Answers, ask, bind, endpoints
 from .draws import durations
-from .errors import GraphError
+from .errors import BackendError, GraphError, SimulationError
 from .graph import Graph
+from .kept import KEEP, MOST_OPS
 from .lower import answers, lower, parts, scales
-from .machine import Answer, Lowered, Machine, Online, Parts, Submitted
+from .machine import Answer, Columns, Lowered, Machine, Online, Parts, Submitted
 from .ops import Ops
 from .place import place
-from .result import Result, Run
+from .result import Result, Run, Written
+from .summarise import summarised
 from .system import System
 from .units import PICOSECOND, Seconds, seconds, ticks_per_second
 
 if TYPE_CHECKING:
+    from .core.fold import Folded
     from .process import Process
+    from .spmd import Spmd
+    from .template import Template
 
 log = logging.getLogger(__name__)
 
 ENGINES = ("core", "reference")
+MOST_WRITTEN = 20_000_000  # ops of a template that are written out to name one of them
 
 
 @dataclass(frozen=True)
@@ -75,12 +83,40 @@ class Simulation:
         if self.engine not in ENGINES:
             raise ValueError(f"engine is {self.engine!r}; it is one of {ENGINES}")
 
+    @cached_property
+    def bound(self) -> list[Backend | None]:
+        """The backend of each component."""
+        return bind(self.system, self.backends)
+
+    @cached_property
+    def answerers(self) -> tuple[Backend, ...]:
+        """The backends, each once."""
+        return tuple({id(b): b for b in self.bound if b is not None}.values())
+
+    @cached_property
+    def alike(self) -> NDArray[np.int64]:
+        """(components,) One number for those that one backend answers alike for, or -1."""
+        from .classes import alike
+
+        return alike(self)
+
+    @cached_property
+    def scale(self) -> dict[str, int]:
+        """K of each unit: rates of that unit are in 2^-K."""
+        return scales(self.system)
+
+    @cached_property
+    def parts(self) -> Parts:
+        """The components as an engine reads them."""
+        return parts(self.system, self.scale)
+
     def run(
         self,
         graph: Graph | None,
         *processes: Process,
         replica: int | None = None,
         until: Seconds | None = None,
+        keep: str | None = None,
     ) -> Result:
         """Run one graph, with the processes that steer it.
 
@@ -94,6 +130,10 @@ class Simulation:
             Which seeded draw of the durations; None for the typical ones.
         until : Seconds or None
             Stop there, whatever is open.
+        keep : str or None
+            ``ops`` keeps a row an op, ``ranks`` what each rank did in each iteration, ``none``
+            less.  None: ``ops`` up to 5 million ops, ``ranks`` beyond.  A template runs as one
+            only where no row an op is kept.
 
         Raises
         ------
@@ -102,16 +142,30 @@ class Simulation:
         SimulationError
             Deadlock, starvation, lost ops, a zero-time loop, time overflow.
         """
+        if keep is not None and keep not in KEEP:
+            raise ValueError(f"keep is {keep!r}; it is one of {KEEP}")
+        if keep is None and graph is not None:
+            keep = "ops" if len(graph) <= MOST_OPS else "ranks"
         session = Session(self, replica)
+        if graph is not None and graph.template is not None and keep != "ops":
+            steered = bool(processes) or until is not None
+            found = session.as_template(graph, graph.template, keep == "ranks", steered)
+            if found is not None:
+                return found
+        if graph is not None and not processes and until is None:
+            session.run_alone(graph)
+            return session.result(keep, lambda: self.run(graph, replica=replica, keep="ops"))
         if graph is not None:
             session.submit(graph)
         session.start(processes)
         session.machine.run(None if until is None else session.ticks(until))
-        return session.result()
+        return session.result(keep, "a process steered it" if processes else "it was stopped")
 
-    def replicas(self, graph: Graph, *processes: Process, count: int) -> list[Result]:
+    def replicas(
+        self, graph: Graph, *processes: Process, count: int, keep: str | None = None
+    ) -> list[Result]:
         """Independent seeded draws of the same run; replica k alone is ``run(replica=k)``."""
-        return [self.run(graph, *processes, replica=k) for k in range(count)]
+        return [self.run(graph, *processes, replica=k, keep=keep) for k in range(count)]
 
 
 class Session:
@@ -120,28 +174,110 @@ class Session:
     def __init__(self, simulation: Simulation, replica: int | None):
         self.simulation, self.replica = simulation, replica
         self.system, self.tick = simulation.system, simulation.tick
-        self.scale = scales(self.system)
-        self.bound = bind(self.system, simulation.backends)
-        for backend in {id(b): b for b in self.bound if b is not None}.values():
+        self.scale, self.bound, self.parts = simulation.scale, simulation.bound, simulation.parts
+        for backend in simulation.answerers:
             backend.open(self.system)
-        self.parts = parts(self.system, self.scale)
-        self.machine = _machine(simulation.engine, self.parts, ticks_per_second(self.tick))
         self.runs: list[Run] = []
         self.metrics: list[tuple[str, float, float]] = []
         self.rate_log: list[tuple[int, int, int]] = []
+        self.moves: dict[int, tuple[int, ...]] = {}
+        self.columns: Columns | None = None  # of a run that no machine of the session did
+
+    @cached_property
+    def machine(self) -> Machine:
+        """The engine, at tick 0."""
+        return self._machine(self.parts)
+
+    def _machine(self, of: Parts) -> Machine:
+        return _machine(self.simulation.engine, of, ticks_per_second(self.tick))
 
     def ticks(self, at: Seconds) -> int:
         """Seconds as ticks."""
         return round(at * ticks_per_second(self.tick))
 
-    def lower(self, graph: Graph) -> tuple[Graph, Answers, Lowered]:
-        """Place, ask and round one graph."""
+    def place(self, graph: Graph) -> Graph:
+        """The graph on this system."""
         if graph.system is None:
             graph = place(graph, self.system)
         if graph.system is not self.system:
             raise GraphError(
                 "placement", f"graph {graph.name!r} was placed on another system; place it again"
             )
+        return graph
+
+    def as_template(
+        self, graph: Graph, template: Template, every_box: bool, steered: bool
+    ) -> Result | None:
+        """Run a template without writing it out; None, and a word in the log, where it must be."""
+        from .classes import Unlike
+        from .spmd import Spmd
+
+        try:
+            if steered or self.simulation.engine != "core":
+                raise Unlike("it is steered" if steered else "that is how the reference runs")
+            spmd = Spmd.of(self.simulation, self.place(graph), template, self.replica)
+            kept = spmd.kept(every_box)
+        except Unlike as why:
+            log.info("%s: %s ops are written out, since %s", graph.name, len(graph), why)
+            return None
+        except (GraphError, BackendError, SimulationError) as error:
+            if len(graph) > MOST_WRITTEN:
+                raise
+            log.info("%s: written out, to say which op is at fault: %s", graph.name, error)
+            return None
+        log.info(
+            "%s: %s ops as a template, %s of %s ranks run", graph.name, len(graph),
+            spmd.template.ranks, template.ranks,
+        )  # fmt: skip
+        written = spmd.why_not_written()
+        return replace(self._result(), summary=kept, again=written or (lambda: self._written(spmd)))
+
+    def _written(self, spmd: Spmd) -> Result:
+        """A row an op of one rank of each class."""
+        session = Session(self.simulation, self.replica)
+        graph, said, lowered = spmd.written()
+        session.runs.append(Run(graph, said, lowered, 0))
+        session.run_lowered(lowered)
+        return session.result("ops", "it is a part of a run")
+
+    def run_alone(self, graph: Graph) -> None:
+        """Run one graph that nobody steers."""
+        placed, said, lowered = self.lower(graph)
+        self.runs.append(Run(placed, said, lowered, 0))
+        self.run_lowered(lowered)
+
+    def run_lowered(self, lowered: Lowered) -> None:
+        """The same of what an engine takes; identical ops once, where they share rates."""
+        folded = self._fold(lowered)
+        if folded is not None:
+            machine = self._machine(folded.parts)
+            machine.submit(folded.graph)
+            try:
+                machine.run()
+            except SimulationError:
+                log.info("%s: again with every op, to say which is at fault", lowered.name)
+            else:
+                self.columns = folded.expand(machine.columns())
+                return
+        self.machine.submit(lowered)
+        self.machine.run()
+
+    def _fold(self, lowered: Lowered) -> Folded | None:
+        """The quotient, where it is smaller and queues cost more than finding it."""
+        works = np.any(lowered.flows.work_hi) or np.any(lowered.flows.work_lo)
+        if self.simulation.engine != "core" or not works or len(lowered.online):
+            return None
+        from .core.fold import fold
+
+        found = fold(self.parts, lowered)
+        if found is None or len(found.graph) == len(lowered):
+            return None
+        log.info("%s: %s of %s ops run", lowered.name, len(found.graph), len(lowered))
+        return found
+
+    def lower(self, graph: Graph) -> tuple[Graph, Answers, Lowered]:
+        """Place, ask and round one graph."""
+        graph = self.place(graph)
         said = ask(graph, self.bound)
         asks = tuple(self._asks(graph, said, k) for k in range(len(said.drivers)))
         online = said.online if asks else None
@@ -201,16 +337,30 @@ class Session:
 
         return timing
 
-    def result(self) -> Result:
-        """What happened."""
+    def result(self, keep: str | None, again: Callable[[], Result] | str) -> Result:
+        """What happened; rows an op are dropped where they are not to be kept.
+
+        Parameters
+        ----------
+        keep : None decides by size
+        again : the same run with a row an op, or why there is none
+        """
+        columns = self.machine.columns() if self.columns is None else self.columns
+        found = replace(self._result(), written=Written(tuple(self.runs), columns, self.moves))
+        keep = keep or ("ops" if found.count <= MOST_OPS else "ranks")
+        if keep == "ops":
+            return found
+        if any(run.answers.drivers for run in self.runs):
+            again = "a backend was asked during it"
+        return replace(found, written=None, summary=summarised(found, keep), again=again)
+
+    def _result(self) -> Result:
         return Result(
-            system=self.system,
-            runs=tuple(self.runs),
-            columns=self.machine.columns(),
-            parts=self.parts,
-            tick=self.tick,
-            engine=self.simulation.engine,
-            seed=self.simulation.seed,
+            self.system,
+            self.parts,
+            self.tick,
+            self.simulation.engine,
+            self.simulation.seed,
             replica=self.replica,
             metrics=tuple(self.metrics),
             rate_log=tuple(self.rate_log),

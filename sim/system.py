@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property
 
+import numpy as np
+from numpy.typing import NDArray
+
 from .errors import GraphError
 from .units import Seconds
 
@@ -142,6 +145,25 @@ class System:
         """The component that plays a role for a GPU; -1 where there is none."""
         name = self.parts.get(self.components[gpu].name, {}).get(role)
         return -1 if name is None else self.number(name)
+
+    @cached_property
+    def numbers(self) -> tuple[int, ...]:
+        """Numbers of the GPUs, in rank order."""
+        return tuple(self.number(name) for name in self.gpus)
+
+    def played(self, role: str) -> NDArray[np.int32]:
+        """(components,) What :meth:`part` says of each component."""
+        if role not in self._played:
+            found = np.full(len(self.components), -1, np.int32)
+            for name, parts in self.parts.items():
+                if role in parts:
+                    found[self.number(name)] = self.number(parts[role])
+            self._played[role] = found
+        return self._played[role]
+
+    @cached_property
+    def _played(self) -> dict[str, NDArray[np.int32]]:
+        return {}
 
     @cached_property
     def _routes(self) -> dict[tuple[int, int], tuple[int, ...]]:

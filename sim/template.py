@@ -10,14 +10,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .csr import Csr
 from .errors import GraphError
-from .graph import Explicit, Places
+from .graph import Explicit
 from .ops import Kind, Ops
+
+if TYPE_CHECKING:
+    from .core.words import Words
 
 
 @dataclass(frozen=True)
@@ -63,10 +67,35 @@ class Program:
             raise GraphError("order", f"row {self.successors.values[early[0]]} of a program waits "
                              f"for row {row}; write it after that one", (row,))  # fmt: skip
 
-    @property
+    @cached_property
     def own(self) -> NDArray[np.bool_]:
         """(n,) rows that every rank has for itself; the others are collectives, one a group."""
         return np.asarray(self.ops.kind != Kind.COLLECTIVE)
+
+    @cached_property
+    def is_chain(self) -> bool:
+        """Whether every op waits for the row before it, so that no two of a rank overlap."""
+        linked = np.zeros(len(self), bool)
+        linked[self.successors.values[self.successors.values == self.successors.owner + 1]] = True
+        return bool(linked[1:].all())
+
+    @cached_property
+    def encoded(self) -> Words:
+        """The program as the core reads it, made once.
+
+        Raises
+        ------
+        OverflowError
+            More families, dependencies or kept ends than words can name.
+        """
+        from .core.words import encode
+
+        return encode(self)
+
+    def calls(self, kind: Kind, families: int) -> NDArray[np.int64]:
+        """(families,) ops of a kind, by family."""
+        family = self.family[(self.ops.kind == kind) & (self.family >= 0)]
+        return np.bincount(family, minlength=families)[:families]
 
 
 @dataclass(frozen=True)
@@ -84,6 +113,8 @@ class Template:
         Number of the group that a rank belongs to, by family; ranks of one number are a group.
     peers : (families, ranks) int32
         The rank that a rank sends to, by family; -1 for none.  Nobody hears from two.
+    lead : of each family, (groups,) or None
+        The member whose program says how long the collectives of a group take; the first.
 
     Examples
     --------
@@ -98,6 +129,7 @@ class Template:
     program: NDArray[np.int32]
     groups: NDArray[np.int32] = field(default_factory=lambda: np.empty((0, 0), np.int32))
     peers: NDArray[np.int32] = field(default_factory=lambda: np.empty((0, 0), np.int32))
+    lead: tuple[NDArray[np.int32], ...] | None = None
 
     @property
     def ranks(self) -> int:
@@ -120,11 +152,34 @@ class Template:
     @cached_property
     def calls(self) -> NDArray[np.int64]:
         """(families, programs) collectives of each family in each program."""
-        families = len(self.groups)
-        return np.array(
-            [[int((p.family[~p.own] == f).sum()) for p in self.programs] for f in range(families)],
-            np.int64,
-        ).reshape(families, len(self.programs))
+        return self._counts(Kind.COLLECTIVE, len(self.groups))
+
+    @cached_property
+    def sends(self) -> NDArray[np.int64]:
+        """(families, programs) sends over each family of peers in each program."""
+        return self._counts(Kind.SEND, len(self.peers))
+
+    @cached_property
+    def recvs(self) -> NDArray[np.int64]:
+        """(families, programs) the same of recvs."""
+        return self._counts(Kind.RECV, len(self.peers))
+
+    def _counts(self, kind: Kind, families: int) -> NDArray[np.int64]:
+        once = {id(p): p.calls(kind, families) for p in self.programs}
+        found = np.array([once[id(p)] for p in self.programs], np.int64)
+        return np.ascontiguousarray(found.reshape(len(self.programs), families).T)
+
+    @cached_property
+    def leads(self) -> tuple[NDArray[np.int32], ...]:
+        """Of each family, (groups,) the member that says how long its collectives take."""
+        if self.lead is not None:
+            return self.lead
+        found = []
+        for of in self.groups:
+            first = np.full(int(of.max(initial=-1)) + 1, -1, np.int32)
+            first[of[::-1]] = np.arange(self.ranks - 1, -1, -1)
+            found.append(first)
+        return tuple(found)
 
     @cached_property
     def bases(self) -> NDArray[np.int64]:
@@ -146,10 +201,33 @@ class Template:
         for f, to in enumerate(self.peers):
             sends = np.flatnonzero(to >= 0)
             found[f, to[sends]] = sends
-            if len(np.unique(to[sends])) < len(sends):
+            if np.bincount(to[sends], minlength=1).max() > 1:
                 raise GraphError("message", f"two ranks send to one over family {f} of peers; "
                                  "give each its own family")  # fmt: skip
         return found
+
+    def check(self) -> None:
+        """Refuse messages and collectives without a counterpart.
+
+        Raises
+        ------
+        GraphError
+            Names the rank and the family.
+        """
+        _ = self.bases
+        for f, senders in enumerate(self.senders):
+            hears = self.recvs[f][self.program]
+            sent = np.where(senders >= 0, self.sends[f][self.program[senders]], 0)
+            wrong = np.flatnonzero((hears > 0) & (sent != hears))
+            if len(wrong):
+                r = int(wrong[0])
+                if senders[r] < 0:
+                    raise GraphError("message", f"rank {r} hears from nobody over family {f}")
+                raise GraphError(
+                    "message",
+                    f"rank {r} hears {hears[r]} times from rank {senders[r]} over family {f}, "
+                    f"which sends {sent[r]} times",
+                )
 
     def first_calls(self, family: int) -> NDArray[np.int64]:
         """(groups + 1,) Number of the first collective of each group of a family, from 0.
@@ -181,117 +259,6 @@ class Template:
         GraphError
             Collectives, sends or recvs that have no counterpart.
         """
-        return _Expansion(self).block()
+        from .expansion import Expansion
 
-
-class _Expansion:
-    """Writes a template out."""
-
-    def __init__(self, template: Template):
-        self.t = template
-        self.first_row = template.bases
-        starts = [template.bases[template.ranks]]
-        for f in range(len(template.groups)):
-            starts.append(starts[-1] + template.first_calls(f)[-1])
-        self.family_base = starts
-        n = len(template)
-        self.source = np.zeros(n, np.int64)  # row of the concatenated programs
-        self.rank = np.zeros(n, np.int32)
-        self.peer = np.full(n, -1, np.int32)
-        self.edges: list[NDArray[np.int64]] = []  # (m, 2): op and the (row, rank) that waits
-        self.members: list[NDArray[np.int64]] = []
-
-    def block(self) -> Explicit:
-        t = self.t
-        tables = [p.ops for p in t.programs]
-        base = np.concatenate([[0], np.cumsum([len(x) for x in tables])])
-        seen = np.zeros(len(t), bool)
-        rows = [self._rows(r) for r in range(t.ranks)]
-        for r in range(t.ranks):
-            new = ~seen[rows[r]]
-            self.source[rows[r][new]] = base[t.program[r]] + np.flatnonzero(new)
-            self.rank[rows[r][new]] = r
-            seen[rows[r]] = True
-        ops = Ops.concat(tables).take(self.source).replace(rank=self.rank)
-        places, place_of = self._places(rows)
-        pairs = np.concatenate([*self._inside(rows, place_of), *self._messages(rows)])
-        return Explicit(
-            ops,
-            Csr.from_pairs(pairs[:, 0], pairs[:, 1], len(t)),
-            places,
-            np.zeros(len(t)),
-            self.peer,
-        )
-
-    def _rows(self, r: int) -> NDArray[np.int64]:
-        """The row of the graph of each row of rank ``r``'s program."""
-        program = self.t.programs[self.t.program[r]]
-        rows = np.zeros(len(program), np.int64)
-        rows[program.own] = self.first_row[r] + np.arange(int(program.own.sum()))
-        for f in range(len(self.t.groups)):
-            at = np.flatnonzero(~program.own & (program.family == f))
-            first = self.t.first_calls(f)[self.t.groups[f, r]]
-            rows[at] = self.family_base[f] + first + np.arange(len(at))
-        return rows
-
-    def _places(self, rows: list[NDArray[np.int64]]) -> tuple[Places, dict[tuple[int, int], int]]:
-        """Further places of collectives, and the place of each (collective, rank)."""
-        found: list[tuple[int, int, int]] = []
-        place_of: dict[tuple[int, int], int] = {}
-        for r, at in enumerate(rows):
-            program = self.t.programs[self.t.program[r]]
-            for i in np.flatnonzero(~program.own).tolist():
-                if int(self.rank[at[i]]) == r:
-                    place_of[int(at[i]), r] = int(at[i])
-                else:
-                    found.append((int(at[i]), r, int(program.ops.stream[i])))
-        found.sort()
-        n = len(self.t)
-        place_of |= {(op, r): n + j for j, (op, r, _) in enumerate(found)}
-        table = np.array(found, np.int32).reshape(-1, 3)
-        return Places(table[:, 0].copy(), table[:, 1].copy(), table[:, 2].copy()), place_of
-
-    def _inside(
-        self, rows: list[NDArray[np.int64]], place_of: dict[tuple[int, int], int]
-    ) -> list[NDArray[np.int64]]:
-        """Dependencies within each rank."""
-        found = [np.empty((0, 2), np.int64)]
-        for r, at in enumerate(rows):
-            program = self.t.programs[self.t.program[r]]
-            to = at[program.successors.values].copy()
-            for j in np.flatnonzero(~program.own[program.successors.values]).tolist():
-                to[j] = place_of[int(to[j]), r]
-            found.append(np.column_stack([at[program.successors.owner], to]))
-        return found
-
-    def _messages(self, rows: list[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
-        """A recv waits for the send of the other end."""
-        found = [np.empty((0, 2), np.int64)]
-        for r, at in enumerate(rows):
-            program = self.t.programs[self.t.program[r]]
-            for f in range(len(self.t.peers)):
-                mine = np.flatnonzero((program.ops.kind == Kind.RECV) & (program.family == f))
-                if not len(mine):
-                    continue
-                other = int(self.t.senders[f, r])
-                sends = self._sends(other, f, r, len(mine))
-                found.append(np.column_stack([rows[other][sends], at[mine]]))
-        self._set_peers(rows)
-        return found
-
-    def _sends(self, other: int, f: int, r: int, wanted: int) -> NDArray[np.int64]:
-        if other < 0:
-            raise GraphError("message", f"rank {r} hears from nobody over family {f}")
-        program = self.t.programs[self.t.program[other]]
-        sends = np.flatnonzero((program.ops.kind == Kind.SEND) & (program.family == f))
-        if len(sends) != wanted:
-            raise GraphError("message", f"rank {r} hears {wanted} times from rank {other} over "
-                             f"family {f}, which sends {len(sends)} times")  # fmt: skip
-        return sends
-
-    def _set_peers(self, rows: list[NDArray[np.int64]]) -> None:
-        for r, at in enumerate(rows):
-            program = self.t.programs[self.t.program[r]]
-            sends = np.flatnonzero((program.ops.kind == Kind.SEND) & (program.family >= 0))
-            if len(sends):
-                self.peer[at[sends]] = self.t.peers[program.family[sends], r]
+        return Expansion(self).block()

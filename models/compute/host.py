@@ -27,6 +27,8 @@ class Host(Backend):
     [5e-06, 4e-06]
     """
 
+    uniform = True
+
     def __init__(self, *, speed: Ratio = 1.0, dispatch: Seconds | None = None):
         self.speed, self.dispatch = speed, dispatch
         cost = "recorded only" if dispatch is None else f"dispatch={dispatch:.4g} s"

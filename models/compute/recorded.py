@@ -23,6 +23,8 @@ class Recorded(Backend):
     [3.0, 6.0]
     """
 
+    uniform = True
+
     def __init__(self, *, scale: Ratio = 1.0):
         self.scale = scale
         self.spread: Spread | None = None

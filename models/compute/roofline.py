@@ -58,6 +58,8 @@ class Roofline(Backend):
     [2e-06, 3e-06]
     """
 
+    uniform = True
+
     def __init__(
         self,
         *,

@@ -44,6 +44,8 @@ class Table(Backend):
     [1e-06, 2e-06]
     """
 
+    uniform = True
+
     def __init__(self, *, file: str, outside: str = "refuse"):
         if outside not in ("refuse", "warn"):
             raise BackendError(f"table: outside {outside!r} is unknown; take 'refuse' or 'warn'")

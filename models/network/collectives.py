@@ -124,6 +124,8 @@ class Fabric(Backend):
     See ``algorithms.py``; the α-β model is Hockney 1994, doi:10.1016/S0167-8191(06)80021-9.
     """
 
+    uniform = True
+
     def __init__(
         self,
         *,

@@ -1,31 +1,61 @@
 """Templates: what runs without being written out equals what is; folding changes nothing."""
 
+import logging
+import os
+import re
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from foretrace.sim.core.templates import Chances, compile_programs, run
+from foretrace.sim.activity import activity, exposed
+from foretrace.sim.backend import Backend, Spread, Timing
 from foretrace.sim.csr import Csr
-from foretrace.sim.draws import bits, factor, scaled
-from foretrace.sim.errors import GraphError, SimulationError
+from foretrace.sim.errors import GraphError, NotKeptError, SimulationError
 from foretrace.sim.fold import fold
-from foretrace.sim.machine import Flows, Lowered, Parts
+from foretrace.sim.graph import Graph
+from foretrace.sim.metrics import measure
 from foretrace.sim.ops import Kind, Ops
-from foretrace.sim.reference import ReferenceMachine
+from foretrace.sim.sensitivity import altered
+from foretrace.sim.simulation import Simulation
+from foretrace.sim.system import Component, System
 from foretrace.sim.template import Program, Template
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+TICK = 1e-12
 FEW = [0, 0, 1, 2, 3, 3, 7]  # ticks: so few values that everything ties
+EXAMPLES = 30 if os.environ.get("NUMBA_DISABLE_JIT") == "1" else 200
+SEEDS = st.integers(0, 2**32 - 1)
 
 
-def random_program(rng, streams: int, families: list[int], calls: list[int], peers: str) -> tuple:
+class Given(Backend):
+    """As long as the table says, times a factor; messages and collectives by who takes part."""
+
+    uniform = True
+
+    def __init__(self, factor=1, spread=None):
+        self.factor, self.spread, self.source = factor, spread, f"given x {factor}"
+
+    def timing(self, ops, now=0.0):
+        members = ops.at.members
+        far = np.bincount(members.owner, members.values % 3, len(ops))
+        alone = np.nan_to_num(ops.duration) * self.factor
+        return Timing.of(alone + far * TICK, spread=self.spread)
+
+
+def random_program(rng, streams: int, families: list[int], calls: list[int], peers: str) -> Program:
     """Ops in an order that fits their dependencies; as many collectives as its groups need."""
     kinds, family = [], []
     todo = [(Kind.COLLECTIVE, f) for f, n in zip(families, calls, strict=True) for _ in range(n)]
     todo += [(Kind.SEND if letter == "s" else Kind.RECV, 0) for letter in peers]
-    local = [(Kind.COMPUTE, -1)] * int(rng.integers(1, 6))
+    own = (Kind.COMPUTE, Kind.COMPUTE, Kind.HOST, Kind.COPY, Kind.DELAY)
+    local = [(own[k], -1) for k in rng.integers(0, len(own), int(rng.integers(1, 6)))]
+    steps = int(rng.integers(1, 4))
     order = todo[:]
     for item in local:
         order.insert(int(rng.integers(0, len(order) + 1)), item)
     for kind, f in order:
-        kinds.append(kind)
+        kinds.append(int(kind))
         family.append(f)
     n = len(kinds)
     pairs = {(i, i + 1) for i in range(n - 1) if rng.random() < 0.8}
@@ -33,13 +63,12 @@ def random_program(rng, streams: int, families: list[int], calls: list[int], pee
     pairs = sorted(pairs)
     successors = Csr.from_pairs([a for a, _ in pairs], [b for _, b in pairs], n)
     ops = Ops.of(kind=np.array(kinds), stream=rng.integers(0, streams, n),
-                 iteration=np.sort(rng.integers(0, 2, n)))  # fmt: skip
-    ticks = rng.choice(FEW, n).astype(np.int64)
-    ticks[np.isin(ops.kind, (Kind.RECV,))] = 0
-    return Program(ops, successors, np.array(family, np.int16)), ticks
+                 iteration=np.sort(rng.integers(0, steps, n)),
+                 duration=rng.choice(FEW, n) * TICK)  # fmt: skip
+    return Program(ops, successors, np.array(family, np.int16))
 
 
-def random_template(seed: int) -> tuple[Template, list[np.ndarray]]:
+def random_template(seed: int) -> Template:
     """A grid of ranks: pairs along one axis, everybody of a column along the other."""
     rng = np.random.default_rng(seed)
     width, height = int(rng.integers(1, 5)), int(rng.integers(1, 4))
@@ -58,114 +87,223 @@ def random_template(seed: int) -> tuple[Template, list[np.ndarray]]:
             letters = ("" if k == 0 else "r") + ("" if k == width - 1 else "s")
         made.append(random_program(rng, 2, [0, 1], calls, letters))
     program = (r % width) % kinds if chain else rng.integers(0, kinds, ranks)
-    # A collective takes what the first member's program says; make that the same for all.
-    for f in range(2):
-        ticks = rng.choice(FEW, calls[f])
-        for p, t in made:
-            t[(p.family == f) & (p.ops.kind == Kind.COLLECTIVE)] = ticks
-    template = Template(tuple(p for p, _ in made), program.astype(np.int32), groups, peers)
-    return template, [t for _, t in made]
+    return Template(tuple(made), program.astype(np.int32), groups, peers)
 
 
-def written_out(template: Template, ticks: list[np.ndarray]) -> tuple[Lowered, np.ndarray]:
-    """The expansion as an engine reads it, and the iteration of each op."""
-    marked = [
-        Program(p.ops.replace(label=base + np.arange(len(p))), p.successors, p.family)
-        for p, base in zip(template.programs, np.cumsum([0, *map(len, ticks)]), strict=False)
-    ]
-    block = Template(tuple(marked), template.program, template.groups, template.peers).expand()
-    fixed = np.concatenate(ticks)[block.ops.label]
-    none = np.empty(0, np.int64)
-    flows = Flows(none.astype(np.int32), none, none.astype(np.uint64), none,
-                  np.zeros(1, np.int64), none.astype(np.int32), none)  # fmt: skip
-    slot = np.full(len(block) + len(block.places), -1, np.int32)
-    low = Lowered("t", block.places.op, slot, block.successors.indptr, block.successors.values,
-                  none, fixed, flows, none.astype(np.int16))  # fmt: skip
-    return low, block
+def machine(ranks: int, slots: int | None, slow: int | None = None, spread=None) -> Simulation:
+    """A GPU a rank with parts of its own, one host for every two; one GPU may be slower."""
+    parts, components = {}, []
+    for r in range(ranks):
+        parts[f"gpu{r}"] = {"host": f"host{r // 2}", "dma": f"dma{r}"}
+        components += [Component(f"gpu{r}", "gpu", slots=slots), Component(f"dma{r}", "dma")]
+    components += [Component(f"host{k}", "host", slots=slots and 2 * slots)
+                   for k in range((ranks + 1) // 2)]  # fmt: skip
+    gpus = tuple(f"gpu{r}" for r in range(ranks))
+    system = System((*components, Component("net", "fabric")), gpus, parts, fabric="net")
+    backends = {"*": Given(spread=spread)}
+    if slow is not None:
+        backends[f"gpu{slow}"] = Given(3, spread)
+    return Simulation(system, backends, seed=7)
 
 
-def ends_by_rank(template: Template, ticks: list[np.ndarray], drawn=None) -> np.ndarray:
-    """(ranks, iterations) last end, by the reference on the expansion."""
-    low, block = written_out(template, ticks)
-    if drawn is not None:
-        low = Lowered(**{**vars(low), "fixed": drawn(low, block)})
-    machine = ReferenceMachine(Parts((), *(np.empty(0, np.int32),), *(np.empty(0, np.int64),) * 2))
-    machine.submit(low)
-    machine.run()
-    end = machine.columns().end
-    place = block.op_of_place
-    found = np.full((template.ranks, 2), -1, np.int64)
-    np.maximum.at(found, (block.rank, block.ops.iteration[place]), end[place])
-    return found
+def graph_of(template: Template, streams=None) -> Graph:
+    return Graph("t", (template,), streams=streams or {})
 
 
-def ran(template: Template, ticks, chances=None):
-    spread = [np.zeros(len(p), np.int8) for p in template.programs]
-    return run(template, compile_programs(template, ticks, spread), chances or Chances.none())
+def outcome(simulation: Simulation, graph: Graph, **how):
+    try:
+        return simulation.run(graph, **how)
+    except SimulationError as error:
+        return error.kind, error.ops, error.open_ops
 
 
-def padded(end: np.ndarray) -> np.ndarray:
-    return np.pad(end, ((0, 0), (0, 2 - end.shape[1])), constant_values=-1)
+def same_numbers(a, b) -> None:
+    """All that is kept of both results, to the tick."""
+    assert a.makespan_ticks == b.makespan_ticks
+    for name in ("steps", "start", "end", "busy"):
+        np.testing.assert_array_equal(getattr(a.kept, name), getattr(b.kept, name), err_msg=name)
+    assert a.kept.edges.tolist() == b.kept.edges.tolist()
+    assert a.sources == b.sources
+    assert a.busy_by_kind == b.busy_by_kind
+    assert a.utilization() == b.utilization()
+    assert a.compare(b) == {}
+    assert exposed(a).tolist() == exposed(b).tolist()
+    if b.keep != "none":
+        found, want = activity(b), activity(a)
+        assert {k: v.tolist() for k, v in found.items()} == {k: v.tolist() for k, v in want.items()}
 
 
-def test_a_template_equals_its_expansion():
-    same = 0
-    for seed in range(300):
-        template, ticks = random_template(seed)
-        try:
-            want = ends_by_rank(template, ticks)
-        except SimulationError:
-            with pytest.raises(SimulationError):
-                ran(template, ticks)
-            continue
-        try:
-            found = ran(template, ticks)
-        except SimulationError:  # ranks whose programs name collectives in crossed order
-            continue
-        assert found.end.max(axis=1).tolist() == want.max(axis=1).tolist(), seed
-        if len(template.programs) == 1:  # else members may count a collective in other steps
-            assert padded(found.end).tolist() == want.tolist(), seed
-        same += 1
-    assert same > 200
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(SEEDS, st.sampled_from([None, None, 1, 2, 5]), st.sampled_from(["ranks", "none"]),
+       st.booleans(), st.booleans())  # fmt: skip
+def test_a_template_equals_its_expansion(seed, slots, keep, straggles, on_streams):
+    template = random_template(seed)
+    simulation = machine(template.ranks, slots, seed % template.ranks if straggles else None)
+    kinds = ["compute", "host", "copy", "network"]
+    streams = {
+        (r, s): kinds[(seed + r // 2 + s) % 4] for r in range(template.ranks) for s in (0, 1)
+    }
+    graph = graph_of(template, streams if on_streams else None)
+    written = outcome(simulation, graph, keep="ops")
+    found = outcome(simulation, graph, keep=keep)
+    if isinstance(written, tuple):
+        assert found == written
+        return
+    assert found.keep == keep
+    same_numbers(written, found)
+    reference = outcome(replace(simulation, engine="reference"), graph, keep=keep)
+    same_numbers(reference, found)
 
 
-def test_factors_of_a_replica_equal_those_of_the_expansion():
-    table = np.array([0.5, 0.9, 1.0, 1.3])
-    prefix = np.array([bits(7, 3, 1)[0], bits(7, 3, 2, 99)[0]])
-    quantiles = np.rint(table * 2**20).astype(np.int64)[None]
-    chances = Chances(prefix, quantiles, quantiles)
-
-    def drawn(low, block):
-        step = factor(table, bits(7, 3, 1, block.ops.rank, block.ops.iteration))
-        own = factor(table, bits(7, 3, 2, 99, np.arange(len(low))))
-        return scaled(scaled(low.fixed, step), own)
-
-    for seed in range(60):
-        template, ticks = random_template(seed)
-        ticks = [t * 1_000_003 for t in ticks]
-        try:
-            found = ran(template, ticks, chances)
-            want = ends_by_rank(template, ticks, drawn)
-        except SimulationError:
-            continue
-        assert found.end.max(axis=1).tolist() == want.max(axis=1).tolist(), seed
+@settings(max_examples=EXAMPLES // 2, deadline=None)
+@given(SEEDS, st.integers(0, 9), st.sampled_from([0, 1, 4]), st.sampled_from([0, 1, 4]))
+def test_replicas_of_a_template_equal_those_of_its_expansion(seed, replica, of_step, of_op):
+    spread = Spread(np.array([0.5, 0.9, 1.0, 1.3])[:of_step], np.array([0.4, 1, 1.1, 2])[:of_op])
+    template = random_template(seed)
+    programs = tuple(
+        replace(p, ops=p.ops.replace(duration=p.ops.duration * 1_000_003))
+        for p in template.programs
+    )
+    graph = graph_of(replace(template, programs=programs))
+    simulation = machine(template.ranks, None, spread=spread)
+    written = outcome(simulation, graph, keep="ops", replica=replica)
+    found = outcome(simulation, graph, keep="ranks", replica=replica)
+    if isinstance(written, tuple):
+        assert found == written
+    else:
+        same_numbers(written, found)
 
 
-def test_folded_ranks_end_when_all_of_them_do():
-    folded_any = 0
-    for seed in range(300):
-        template, ticks = random_template(seed)
-        try:
-            want = ran(template, ticks)
-        except SimulationError:
-            continue
-        folded = fold(template)
-        found = ran(folded.template, ticks)
-        assert found.end[folded.colour].tolist() == want.end.tolist(), seed
-        assert found.busy[folded.colour].tolist() == want.busy.tolist(), seed
-        assert found.waiting[folded.colour].tolist() == want.waiting.tolist(), seed
-        folded_any += folded.template.ranks < template.ranks
-    assert folded_any > 50
+def ran_as_template(caplog, simulation, graph, **how):
+    with caplog.at_level(logging.INFO, "foretrace.sim.simulation"):
+        result = simulation.run(graph, keep="ranks", **how)
+    return result, "as a template" in caplog.text
+
+
+def step(ranks: int, iterations: int = 1) -> Template:
+    """A compute op and a collective of everybody, each iteration."""
+    n = 2 * iterations
+    ops = Ops.of(kind=[Kind.COMPUTE, Kind.COLLECTIVE] * iterations,
+                 duration=[5 * TICK, 2 * TICK] * iterations,
+                 iteration=np.arange(n) // 2)  # fmt: skip
+    program = Program.chain(ops, family=[-1, 0] * iterations)
+    return Template((program,), np.zeros(ranks, np.int32), np.zeros((1, ranks), np.int32))
+
+
+def test_most_random_templates_run_as_templates_and_many_fold(caplog):
+    with caplog.at_level(logging.INFO, "foretrace.sim.simulation"):
+        for seed in range(100):
+            template = random_template(seed)
+            outcome(machine(template.ranks, None), graph_of(template), keep="ranks")
+    ran = re.findall(r"as a template, (\d+) of (\d+) ranks run", caplog.text)
+    assert len(ran) > 60
+    assert sum(run != ranks for run, ranks in ran) > 15
+
+
+def test_one_rank_of_a_class_runs_and_all_get_its_times(caplog):
+    result, as_template = ran_as_template(caplog, machine(6, 1), graph_of(step(6, 2)))
+    assert as_template
+    assert "2 of 6 ranks" not in caplog.text
+    assert result.kept.end.shape == (2, 6)
+    assert (result.kept.end == result.kept.end[:, :1]).all()
+
+
+@pytest.mark.parametrize(
+    ("reason", "change"),
+    [
+        ("Given does not say which components it answers alike for", {"uniform": False}),
+        ("Given is asked during the run", {"online": True}),
+    ],
+)
+def test_what_a_backend_does_not_promise_is_written_out_and_said(caplog, reason, change):
+    simulation = machine(4, None)
+    for name, value in change.items():
+        setattr(simulation.backends["*"], name, value)
+    result, as_template = ran_as_template(caplog, simulation, graph_of(step(4)))
+    assert not as_template
+    assert f"written out, since {reason}" in caplog.text
+    assert result.makespan_ticks == 7 + far_of(simulation, 0, 1, 2, 3)
+
+
+def test_a_process_has_the_template_written_out(caplog):
+    def watch(sim):
+        yield sim.wait(TICK)
+
+    with caplog.at_level(logging.INFO, "foretrace.sim.simulation"):
+        result = machine(4, None).run(graph_of(step(4)), watch, keep="ranks")
+    assert "written out, since it is steered" in caplog.text
+    with pytest.raises(NotKeptError, match="a process steered it; run it with keep='ops'"):
+        result.frame()
+
+
+def test_ops_that_want_more_slots_than_there_are_are_written_out(caplog):
+    ops = Ops.of(kind=[Kind.COMPUTE] * 3, duration=[5 * TICK, 3 * TICK, 1 * TICK])
+    loose = Program(ops, Csr.empty(3), np.full(3, -1, np.int16))
+    template = Template((loose,), np.zeros(2, np.int32))
+    result, as_template = ran_as_template(caplog, machine(2, 2), graph_of(template))
+    assert not as_template
+    assert "3 ops may want the 2 slots of gpu0 at once" in caplog.text
+    assert result.makespan_ticks == 5
+    assert ran_as_template(caplog, machine(2, 3), graph_of(template))[1]
+
+
+def test_an_altered_machine_still_runs_the_template(caplog):
+    simulation = machine(4, 1)
+    quick = altered(simulation, [simulation.system.number("gpu1")], 5.0)
+    result, as_template = ran_as_template(caplog, quick, graph_of(step(4)))
+    assert as_template
+    same_numbers(quick.run(graph_of(step(4)), keep="ops"), result)
+
+
+def test_ranks_that_wait_for_each_other_are_named_by_the_written_run():
+    one = Program.chain(Ops.of(kind=[Kind.COLLECTIVE] * 2, duration=TICK), family=[0, 1])
+    other = Program.chain(Ops.of(kind=[Kind.COLLECTIVE] * 2, duration=TICK), family=[1, 0])
+    groups = np.zeros((2, 2), np.int32)
+    template = Template((one, other), np.array([0, 1], np.int32), groups)
+    graph = graph_of(template)
+    with pytest.raises(GraphError, match="cycle"):
+        machine(2, None).run(graph, keep="ranks")
+
+
+def test_a_time_beyond_the_range_is_named_by_the_written_run():
+    ops = Ops.of(kind=[Kind.COMPUTE] * 2, duration=[9e6, 9e6])
+    template = Template((Program.chain(ops),), np.zeros(2, np.int32))
+    with pytest.raises(SimulationError, match="time overflow: op 1"):
+        machine(2, None).run(graph_of(template), keep="ranks")
+
+
+def test_what_needs_a_row_an_op_runs_again_with_one_rank_of_each_class(caplog):
+    template = random_template(4)
+    simulation, graph = machine(template.ranks, None), graph_of(step(6, 2))
+    simulation = machine(6, 1)
+    written = simulation.run(graph, keep="ops")
+    with caplog.at_level(logging.INFO, "foretrace.sim.result"):
+        result = simulation.run(graph, keep="ranks")
+        blame = result.blame()
+    assert "running again" in caplog.text
+    assert sum(blame.ticks.values()) == written.makespan_ticks
+    frame = result.frame()
+    every = written.frame()
+    assert len(frame) == 4  # one rank's compute ops, and the collectives
+    kept = every[every["rank"].isin(frame["rank"])].reset_index(drop=True)
+    columns = ["kind", "rank", "iteration", "component", "ready_us", "start_us", "end_us"]
+    assert frame[columns].equals(kept[columns])
+
+
+def test_a_draw_cannot_be_shown_op_by_op_later():
+    spread = Spread(np.array([0.9, 1.1]), np.empty(0))
+    result = machine(4, None, spread=spread).run(graph_of(step(4)), keep="ranks", replica=1)
+    with pytest.raises(NotKeptError, match="every rank drew durations of its own; run it with"):
+        result.critical_path()
+
+
+def test_metrics_of_a_template_are_those_of_its_expansion():
+    simulation, graph = machine(6, 1), graph_of(step(6, 3))
+    want, found = (measure(simulation.run(graph, keep=k), 1) for k in ("ops", "ranks"))
+    for name, samples in found.items():
+        assert samples.tolist() == want[name].tolist(), name
+    left_out = want.keys() - found.keys()
+    assert all(name.endswith("utilization") for name in left_out)
 
 
 def test_a_straggler_stays_apart_with_those_who_meet_it():
@@ -176,10 +314,27 @@ def test_a_straggler_stays_apart_with_those_who_meet_it():
     template = Template(programs, who, np.arange(64, dtype=np.int32)[None] // 8)
     folded = fold(template)
     assert folded.template.ranks == 3  # the straggler, its seven partners, all others
-    ticks = [np.array([10, 1]), np.array([25, 1])]
-    assert (
-        ran(folded.template, ticks).end[folded.colour].tolist() == ran(template, ticks).end.tolist()
+    assert folded.first.tolist() == [0, 8, 9]
+
+
+def test_groups_whose_first_members_differ_are_not_the_same():
+    """The first member says how long a collective takes, so (a, b) is another group than (b, a)."""
+    programs = tuple(
+        Program.chain(Ops.of(kind=[Kind.COLLECTIVE], duration=d * TICK), family=[0]) for d in (3, 8)
     )
+    template = Template(programs, np.array([0, 1, 1, 0], np.int32), np.array([[0, 0, 1, 1]]))
+    assert fold(template).template.ranks == 4
+    simulation = machine(4, None)
+    a, b = (simulation.run(graph_of(template), keep=k) for k in ("ops", "ranks"))
+    same_numbers(a, b)
+    assert (
+        a.kept.end[0].tolist()
+        == [3 + far_of(simulation, 0, 1)] * 2 + [8 + far_of(simulation, 2, 3)] * 2
+    )
+
+
+def far_of(simulation: Simulation, *ranks: int) -> int:
+    return sum(simulation.system.number(f"gpu{r}") % 3 for r in ranks)
 
 
 def test_a_message_without_a_sender_is_refused():

@@ -1,0 +1,110 @@
+"""Numbering what is equal, without sorting: tables of open addresses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .jit import jit
+
+Numbers = NDArray[np.int64]
+
+
+def number(keys: NDArray[Any]) -> tuple[Numbers, Numbers]:
+    """(n,) a number for each key, by first appearance; and (numbers,) where each appears first.
+
+    >>> numbers, first = number(np.array([7, 3, 7]))
+    >>> numbers.tolist(), first.tolist()
+    ([0, 1, 0], [0, 1])
+    """
+    same = keys if keys.dtype == np.uint64 else keys.astype(np.int64).view(np.uint64)
+    numbers, first = np.empty(len(keys), np.int64), np.empty(len(keys), np.int64)
+    table = np.full(2 << len(keys).bit_length(), -1, np.int64)
+    with np.errstate(over="ignore"):
+        found = int(_number(same, table, numbers, first))
+    return numbers, first[:found].copy()
+
+
+def number_rows(table: NDArray[np.int64]) -> tuple[Numbers, Numbers]:
+    """The same of the rows of a table.
+
+    >>> numbers, first = number_rows(np.array([[1, 2], [1, 3], [1, 2]]))
+    >>> numbers.tolist(), first.tolist()
+    ([0, 1, 0], [0, 1])
+    """
+    numbers, first = np.zeros(len(table), np.int64), np.zeros(min(1, len(table)), np.int64)
+    for column in table.T:
+        numbers, first = number_pairs(numbers, column)
+    return numbers, first
+
+
+def number_pairs(a: NDArray[Any], b: NDArray[Any]) -> tuple[Numbers, Numbers]:
+    """The same of pairs of two columns, of which the first holds numbers from 0.
+
+    >>> number_pairs(np.array([0, 0, 1]), np.array([-5, -5, -5]))[0].tolist()
+    [0, 0, 1]
+    """
+    if not len(b):
+        return number(a)
+    low, high = int(b.min()), int(b.max())
+    if low == high:
+        return number(a)
+    if (int(a.max()) + 1) * (high - low + 1) < 1 << 62:
+        return number(a.astype(np.int64) * (high - low + 1) + (b - low))
+    return number_pairs(a, number(b)[0])
+
+
+def same_bags(order: Numbers, begins: Numbers, of: Numbers, alike: Numbers, like: Numbers) -> bool:
+    """Whether every bag holds the same numbers, each as often, as the bag it is said to be like.
+
+    Parameters
+    ----------
+    order : members of one bag after the other
+    begins : (bags + 1,) where each begins
+    of : number of each member
+    alike, like : (bags,) a bag, and the one that it should equal
+
+    Examples
+    --------
+    >>> order, begins, of = np.arange(4), np.array([0, 2, 4]), np.array([5, 6, 6, 5])
+    >>> same_bags(order, begins, of, np.array([1]), np.array([0]))
+    True
+    """
+    counts = np.zeros(int(of.max(initial=0)) + 1, np.int64)
+    return bool(_same_bags(order, begins, of, alike, like, counts))
+
+
+@jit
+def _number(keys: Any, table: Any, numbers: Any, first: Any) -> int:
+    """Number keys by first appearance."""
+    mask, found = len(table) - 1, 0
+    for i in range(len(keys)):
+        mixed = keys[i] * np.uint64(0x9E3779B97F4A7C15)
+        at = np.int64(mixed >> np.uint64(20)) & mask
+        while table[at] >= 0 and keys[first[table[at]]] != keys[i]:
+            at = (at + 1) & mask
+        if table[at] < 0:
+            table[at] = found
+            first[found] = i
+            found += 1
+        numbers[i] = table[at]
+    return found
+
+
+@jit
+def _same_bags(order: Any, begins: Any, of: Any, alike: Any, like: Any, counts: Any) -> bool:
+    for k in range(len(alike)):
+        a, b = alike[k], like[k]
+        if begins[a + 1] - begins[a] != begins[b + 1] - begins[b]:
+            return False
+        for i in range(begins[b], begins[b + 1]):
+            counts[of[order[i]]] += 1
+        same = True
+        for i in range(begins[a], begins[a + 1]):
+            counts[of[order[i]]] -= 1
+            same = same and counts[of[order[i]]] >= 0
+        if not same:
+            return False
+    return True

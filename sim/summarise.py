@@ -1,0 +1,32 @@
+"""From a row an op to what is kept without: the rows can go then."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .activity import busy, ticks
+from .kept import EXPOSED, Kept
+from .metrics import shares
+from .result import Result
+
+
+def summarised(result: Result, keep: str) -> Kept:
+    """What ``keep`` keeps of a result with a row an op: ``ranks`` or ``none``."""
+    kept = result.kept
+    boxes = _boxes(result)
+    if keep == "none":
+        return replace(kept, exposed=boxes[EXPOSED].copy())
+    return replace(kept, exposed=boxes[EXPOSED], boxes=boxes, windows=shares(result))
+
+
+def _boxes(result: Result) -> NDArray[np.int64]:
+    """(7, k, ranks) ticks in each box and step: compiled, except for the reference."""
+    edges = result.kept.edges
+    if result.engine == "reference":
+        return ticks(result, edges)
+    from .core.boxes import boxes_of_places
+
+    return boxes_of_places(*busy(result), edges, result.kept.start.shape[1])
