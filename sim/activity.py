@@ -67,9 +67,7 @@ def activity(
     """
     first, kept = result.first_release, result.summary
     if window is None and kept is not None and kept.boxes is not None:
-        whole = kept.boxes.sum(axis=1)
-        whole[BOXES.index("idle")] += kept.edges[0] - first
-        return dict(zip(BOXES, seconds(whole, result.tick), strict=True))
+        return dict(zip(BOXES, seconds(kept.boxes.sum(axis=1), result.tick), strict=True))
     edges = np.array(window or (first, first + result.makespan_ticks), np.int64)
     return {box: total[0] for box, total in activities(result, edges).items()}
 
@@ -126,7 +124,7 @@ def _kept(result: Result, edges: NDArray[np.int64]) -> dict[str, NDArray[np.floa
             f"activity: of {result.count:,} ops no row an op was kept (keep={result.keep!r}); "
             "ask for whole steps of a run with keep='ranks', or run it with keep='ops'"
         )
-    boxes = seconds(kept.boxes[:, at : at + len(edges) - 1], result.tick)
+    boxes = seconds(kept.boxes[:, at + 1 : at + len(edges)], result.tick)
     return dict(zip(BOXES, boxes, strict=True))
 
 

@@ -5,7 +5,7 @@ A row an op is kept where asked for; this is kept always, and is some hundred by
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +46,8 @@ class Kept:
     moved : (components, kinds) s of work at the full rate
     sources : s of ops by where their time comes from
     exposed : (k, ranks) ticks with communication in flight and no compute, in each step's window
-    boxes : (7, k, ranks) ticks in each box of ``activity``, or None where not kept
+    boxes : (7, 1 + k, ranks) ticks in each box of ``activity`` before the first step and in each
+        step's window; or None where not kept
     windows : (components, 100) share in use in equal windows of the run, or None
     """
 
@@ -74,6 +75,16 @@ class Kept:
             return np.zeros(1, np.int64)
         first = self.start[0][self.start[0] != NEVER].min()
         return np.concatenate([[first], np.maximum.accumulate(self.end.max(axis=1))])
+
+    @cached_property
+    def marks(self) -> NDArray[np.int64]:
+        """(k + 2,) The same after the first release: ends of the windows that boxes are kept of."""
+        return np.concatenate([[min(self.first, self.edges[0])], self.edges])
+
+    def boxed(self, boxes: NDArray[np.int64], keep: str) -> Kept:
+        """With the boxes between the marks, as far as ``keep`` keeps them."""
+        found = replace(self, exposed=boxes[EXPOSED, 1:].copy())
+        return replace(found, boxes=boxes) if keep == "ranks" else found
 
 
 def kept_of(result: Result) -> Kept:

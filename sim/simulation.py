@@ -149,7 +149,7 @@ class Simulation:
         session = Session(self, replica)
         if graph is not None and graph.template is not None and keep != "ops":
             steered = bool(processes) or until is not None
-            found = session.as_template(graph, graph.template, keep == "ranks", steered)
+            found = session.as_template(graph, graph.template, str(keep), steered)
             if found is not None:
                 return found
         if graph is not None and not processes and until is None:
@@ -206,7 +206,7 @@ class Session:
         return graph
 
     def as_template(
-        self, graph: Graph, template: Template, every_box: bool, steered: bool
+        self, graph: Graph, template: Template, keep: str, steered: bool
     ) -> Result | None:
         """Run a template without writing it out; None, and a word in the log, where it must be."""
         from .classes import Unlike
@@ -216,7 +216,7 @@ class Session:
             if steered or self.simulation.engine != "core":
                 raise Unlike("it is steered" if steered else "that is how the reference runs")
             spmd = Spmd.of(self.simulation, self.place(graph), template, self.replica)
-            kept = spmd.kept(every_box)
+            kept = spmd.kept(keep)
         except Unlike as why:
             log.info("%s: %s ops are written out, since %s", graph.name, len(graph), why)
             return None

@@ -77,7 +77,7 @@ class Spmd:
         """What is run: all ranks, or one of each class."""
         return self.classes.template if self.folded is None else self.folded.template
 
-    def kept(self, every_box: bool) -> Kept:
+    def kept(self, keep: str) -> Kept:
         """Run it.
 
         Raises
@@ -97,9 +97,8 @@ class Spmd:
         if simple:
             boxes = _boxes_of_chains(ran, kept.edges)
         else:
-            boxes = boxes_of_ranks(template, answered, meet, chances, ran, kept.edges)
-        boxes = self._all(boxes)
-        return replace(kept, exposed=boxes[EXPOSED].copy(), boxes=boxes if every_box else None)
+            boxes = boxes_of_ranks(template, answered, meet, chances, ran, kept.marks)
+        return kept.boxed(self._all(boxes), keep)
 
     def _all(self, of_classes: Numbers) -> Numbers:
         """From a column a class to a column a rank."""
@@ -215,11 +214,11 @@ def _numbered(block: Explicit, number: NDArray[np.int32]) -> Explicit:
 
 
 def _boxes_of_chains(ran: Ran, edges: Numbers) -> Numbers:
-    """(7, 1, ranks) of ranks that do one thing at a time, in the only step there is."""
+    """(7, 2, ranks) of ranks that do one thing at a time in one step, which begins at 0."""
     tally = ran.tally.T
-    boxes = np.zeros((len(BOXES), 1, tally.shape[1]), np.int64)
-    boxes[0, 0], boxes[3, 0], boxes[5, 0] = tally[Kind.COMPUTE], tally[Kind.COPY], tally[Kind.HOST]
-    boxes[EXPOSED, 0] = tally[8:].sum(axis=0) - tally[LED]
-    boxes[4, 0] = ran.waiting
-    boxes[6, 0] = edges[-1] - edges[0] - boxes[:6, 0].sum(axis=0)
+    boxes = np.zeros((len(BOXES), 2, tally.shape[1]), np.int64)
+    boxes[0, 1], boxes[3, 1], boxes[5, 1] = tally[Kind.COMPUTE], tally[Kind.COPY], tally[Kind.HOST]
+    boxes[EXPOSED, 1] = tally[8:].sum(axis=0) - tally[LED]
+    boxes[4, 1] = ran.waiting
+    boxes[6, 1] = edges[-1] - edges[0] - boxes[:6, 1].sum(axis=0)
     return boxes

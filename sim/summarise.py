@@ -8,23 +8,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .activity import busy, ticks
-from .kept import EXPOSED, Kept
+from .kept import Kept
 from .metrics import shares
 from .result import Result
 
 
 def summarised(result: Result, keep: str) -> Kept:
     """What ``keep`` keeps of a result with a row an op: ``ranks`` or ``none``."""
-    kept = result.kept
-    boxes = _boxes(result)
-    if keep == "none":
-        return replace(kept, exposed=boxes[EXPOSED].copy())
-    return replace(kept, exposed=boxes[EXPOSED], boxes=boxes, windows=shares(result))
+    kept = result.kept.boxed(_boxes(result), keep)
+    return replace(kept, windows=shares(result)) if keep == "ranks" else kept
 
 
 def _boxes(result: Result) -> NDArray[np.int64]:
-    """(7, k, ranks) ticks in each box and step: compiled, except for the reference."""
-    edges = result.kept.edges
+    """(7, 1 + k, ranks) ticks in each box and window: compiled, except for the reference."""
+    edges = result.kept.marks
     if result.engine == "reference":
         return ticks(result, edges)
     from .core.boxes import boxes_of_places

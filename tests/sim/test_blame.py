@@ -12,7 +12,7 @@ from foretrace.sim.graph import Builder, Explicit, Graph, Member, Places
 from foretrace.sim.machine import Columns
 from foretrace.sim.ops import Kind, Ops
 from foretrace.sim.reference import ReferenceMachine
-from foretrace.sim.result import Result, Run
+from foretrace.sim.result import Result, Run, Written
 from foretrace.sim.simulation import Simulation
 from foretrace.sim.system import Component, System
 from foretrace.sim.testing import KINDS, Player, lowered, random_script
@@ -158,7 +158,8 @@ def as_result(player: Player, columns: Columns) -> Result:
         runs.append(Run(Graph("g", (block,)), answers, low, first))
         first += n
     system = System(tuple(Component(f"c{i}", "gpu") for i in range(len(script.slots))))
-    return Result(system, tuple(runs), columns, script.parts, 1e-12, "reference", 0)
+    written = Written(tuple(runs), columns)
+    return Result(system, script.parts, 1e-12, "reference", 0, written)
 
 
 class Remembering(Player):
