@@ -157,6 +157,7 @@ def _heat(result: Result) -> str:
 
 def _timeline(result: Result) -> tuple[str, str]:
     """The slowest and the median rank over the first two steps."""
+    result = result.detail  # a timeline needs a row an op
     edges = step_edges(result)
     window = int(edges[0]), int(edges[min(TWO_STEPS, len(edges) - 1)])
     ended = result.columns.end >= 0

@@ -25,7 +25,7 @@ def write_timeline(path: Path, results: Mapping[str, Result]) -> int:
     left_out, uuid = 0, 1
     share = MOST_SLICES // max(len(results), 1)
     for variant, result in results.items():
-        uuid, cut = _run(builder, variant, result, uuid, share)
+        uuid, cut = _run(builder, variant, result.detail, uuid, share)
         left_out += cut
     path.write_bytes(builder.serialize())
     return left_out

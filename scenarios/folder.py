@@ -32,7 +32,6 @@ from .scenario import Scenario
 from .study import Study
 
 SCHEMA = 1
-MOST_OPS = 5_000_000
 KEY = 12  # hexadecimal digits of the name of a run
 
 
@@ -138,8 +137,8 @@ def _tables(folder: Path, study: Study) -> list[str]:
     """``ops.parquet`` of every variant; returns which were too large."""
     left_out = []
     for variant, result in study.results.items():
-        if len(result.ops) > MOST_OPS:
-            left_out.append(f"ops of {variant}: {len(result.ops)} rows, above {MOST_OPS}")
+        if result.keep != "ops":
+            left_out.append(f"ops of {variant}: {result.count} rows; --keep ops writes them")
             continue
         write_ops(folder / f"ops.{variant}.parquet", result)
     return left_out

@@ -106,10 +106,11 @@ class Point:
 
     def run(self, replica: int | None = None) -> Result:
         """Run once: as recorded, or one seeded draw around typical durations."""
+        keep = self.scenario.run.keep
         if replica is None:
-            return self.simulation.run(self.graph, *self.processes)
+            return self.simulation.run(self.graph, *self.processes, keep=keep)
         varied = replace(self.simulation, backends=self._varying)
-        return varied.run(self._typical, *self.processes, replica=replica)
+        return varied.run(self._typical, *self.processes, replica=replica, keep=keep)
 
     @cached_property
     def _typical(self) -> Graph:
@@ -239,7 +240,7 @@ def measured(point: Point, each: Each = map) -> Measured:
     wanted = point.scenario.run.replicas
     drawn = tuple(each(lambda k: sampled(point.run(k)), range(wanted) if wanted > 1 else ()))
     samples = sampled(result)
-    log.info("%s: %s ops, makespan %.6g s", point.name, len(result.ops), result.makespan)
+    log.info("%s: %s ops, makespan %.6g s", point.name, result.count, result.makespan)
     return Measured(point, result, samples, drawn)
 
 

@@ -78,7 +78,7 @@ def _told(of: Measured, base: Measured, progress: Progress, each: Each) -> dict[
     changes = what_if_faster(of.point, each=each)
     found = checked(values(of), [e.that for e in of.point.scenario.expect])
     found = _with_model_error(found, of, each)
-    boxes = activity(of.result)
+    boxes = activity(of.result if of.result.keep != "none" else of.result.detail)
     return {
         "metrics": {k: asdict(v) for k, v in found.items()},
         "expect": _expectations(of, found),
@@ -88,13 +88,21 @@ def _told(of: Measured, base: Measured, progress: Progress, each: Each) -> dict[
         "faster": [asdict(c) | {"gain": c.gain, "bound": c.bound} for c in changes],
         "sources": of.result.sources,
         "facts": {
-            "ops": len(of.result.ops),
+            "ops": of.result.count,
             "ranks": of.point.graph.ranks,
+            **left_out(of.result),
             **{k: v for k, v in of.point.graph.facts.items() if _plain(v)},
         },
         "settings": differences(base.point.scenario, of.point.scenario),
         "change": change(base, of),
     }  # fmt: skip
+
+
+def left_out(result: Result) -> dict[str, str]:
+    """Why there is no table of ops, if there is none."""
+    if result.keep == "ops":
+        return {}
+    return {"table_of_ops": f"left out: the run kept {result.keep}; --keep ops writes it"}
 
 
 def _plain(value: object) -> bool:

@@ -145,6 +145,7 @@ class _History:
         self.firsts = [r.first for r in result.runs]
         self._incoming: dict[int, Csr] = {}
         self._who: dict[int, NDArray[np.object_]] = {}
+        self._slots: dict[int, NDArray[np.int32]] = {}
 
     def where(self, op: int) -> tuple[Run, int]:
         """The graph of an op, and its row there."""
@@ -165,14 +166,13 @@ class _History:
         return found
 
     def slots(self, run: Run, row: int) -> set[int]:
-        """Slot components of all places of a row."""
-        lowered = run.lowered
+        """Slot components of all places of a row, where they were last."""
+        if run.first not in self._slots:
+            self._slots[run.first] = self.result.slots(run)
+        slot, lowered = self._slots[run.first], run.lowered
         a, b = np.searchsorted(lowered.further, [row, row + 1])
-        slots = [
-            int(lowered.slot[row]),
-            *lowered.slot[len(lowered) + a : len(lowered) + b].tolist(),
-        ]
-        return {s for s in slots if s >= 0}
+        places = [row, *range(len(lowered) + a, len(lowered) + b)]
+        return {s for s in slot[places].tolist() if s >= 0}
 
     def charges(self, op: int, start: int, end: int) -> list[Charge]:
         """Who bounds an op from its start to its end, first to last."""
@@ -188,7 +188,10 @@ class _History:
         return [Charge(start, middle, op, who), *self._shared(op, middle, end)]
 
     def _own(self, run: Run, row: int) -> str:
-        """The component that was asked; ``gap`` for delays and gaps."""
+        """The component that was asked, or that it was moved to; ``gap`` for delays and gaps."""
+        moved = self.result.moves.get(run.first + row)
+        if moved:
+            return self.result.parts.names[moved[0]]
         if run.first not in self._who:
             names = np.array([*self.result.parts.names, GAP], object)
             idle = np.isin(run.graph.ops.kind, (Kind.GAP, Kind.DELAY))

@@ -157,6 +157,11 @@ class Result:
         return self._rows.columns
 
     @property
+    def moves(self) -> Mapping[int, tuple[int, ...]]:
+        """Ops that a process resumed elsewhere: the component of each place."""
+        return self._rows.moves
+
+    @property
     def count(self) -> int:
         """Number of ops."""
         return self.kept.ops if self.written is None else len(self.columns.end)
@@ -175,7 +180,7 @@ class Result:
     def slots(self, run: Run) -> NDArray[np.int32]:
         """(n + e,) The component whose slot each place of a graph had last, -1 for none."""
         lowered, found = run.lowered, run.lowered.slot
-        for op, to in self._rows.moves.items():
+        for op, to in self.moves.items():
             row = op - run.first
             if 0 <= row < len(lowered):
                 found = found.copy() if found is lowered.slot else found

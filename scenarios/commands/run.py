@@ -21,6 +21,9 @@ def run(
     out: Out = Path("runs"),
     seed: Annotated[int | None, typer.Option(help="Of every draw.")] = None,
     replicas: Annotated[int | None, typer.Option(help="Seeded runs for the interval.")] = None,
+    keep: Annotated[
+        str | None, typer.Option(help="What stays of a run: ops, ranks or none.")
+    ] = None,
     variant: Annotated[
         str | None, typer.Option(help="Only the base and this variant of what_if.")
     ] = None,
@@ -44,6 +47,7 @@ def run(
     settings = [*set, *swap_setting(swap), *(["hil.mode=coupled"] if swap else [])]
     settings += [f"run.seed={seed}"] if seed is not None else []
     settings += [f"run.replicas={replicas}"] if replicas is not None else []
+    settings += [f"run.keep={keep}"] if keep is not None else []
     scenario = load(file, set=settings, catalogs=catalog)
     if variant is not None:
         scenario = scenario.only(variant)

@@ -18,6 +18,8 @@ class Run(Section):
     """Of every draw; the same seed gives the same answer."""
     replicas: Annotated[int, Field(ge=1, le=10_000)] = 1
     """Seeded runs that the jitter interval comes from."""
+    keep: Literal["none", "ranks", "ops"] | None = None
+    """What stays of a run: a row an op (up to 5 million unless said), what ranks did, or less."""
     engine: Literal["core", "reference"] = "core"
     """Compiled, or the plain SimPy program that defines what is right."""
     workers: Annotated[str, AfterValidator(checked)] = "local"

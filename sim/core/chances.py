@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..backend import Spread
-from ..draws import FRACTION, GOLDEN, bits, mix, scaled
+from ..draws import GOLDEN, bits, mix, scaled, tables
 from .jit import jit
 
 Array = NDArray[Any]
@@ -38,10 +38,9 @@ class Chances:
         """The draws of one replica of a graph."""
         graph = zlib.crc32(name.encode())
         prefix = np.concatenate([bits(seed, replica, 1), bits(seed, replica, 2, graph)])
-        tables = [t for s in spreads for t in (s.step, s.op)]
-        at = np.cumsum([0, *map(len, tables)])
-        whole = np.concatenate([np.empty(0), *tables])
-        return cls(prefix, at, np.rint(whole * 2.0**FRACTION).astype(np.int64))
+        found = [t for s in spreads for t in tables(s, seed, replica)]
+        at = np.cumsum([0, *map(len, found)])
+        return cls(prefix, at, np.concatenate([np.empty(0, np.int64), *found]))
 
     @classmethod
     def none(cls) -> Chances:

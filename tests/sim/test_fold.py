@@ -1,15 +1,25 @@
 """Folded and unfolded runs are equal to the tick, and a straggler is not folded away."""
 
+import logging
 import os
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import simpy
+from foretrace.sim.activity import activity
+from foretrace.sim.backend import Backend, Timing, Usage
 from foretrace.sim.core.fold import Folded, fold
 from foretrace.sim.core.machine import CoreMachine
+from foretrace.sim.errors import NotKeptError, SimulationError
+from foretrace.sim.graph import Builder, Graph
 from foretrace.sim.machine import ONE, Columns, Flows, Lowered, Parts
+from foretrace.sim.metrics import measure, utilization
+from foretrace.sim.ops import Kind, Ops
 from foretrace.sim.reference import ReferenceMachine
+from foretrace.sim.simulation import Session, Simulation
+from foretrace.sim.system import Component, System
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -205,3 +215,137 @@ def test_a_cycle_is_left_to_the_engine() -> None:
     first, second = ranks.op(0, [], fixed=1), ranks.op(1, [], fixed=1)
     ranks.edges += [(first, second), (second, first)]
     assert fold(ranks.parts(), ranks.lowered()) is None
+
+
+class Wires(Backend):
+    """Computes as recorded; a message crosses the adapters of both ends and what all share."""
+
+    source = "given"
+
+    def timing(self, ops: Ops, now: float = 0.0) -> Timing:
+        system, usage = ops.at.system, []
+        for i in range(len(ops)):
+            names = [system.components[g].name for g in ops.at.members[i]]
+            ends = {system.number(n.replace("gpu", "nic")): 1.0 for n in names}
+            usage.append(ends | {system.number("core"): 1.0} if names else {})
+        work = np.where(ops.kind == Kind.SEND, np.nan_to_num(ops.bytes), 0.0)
+        return Timing.of(np.nan_to_num(ops.duration), work, Usage.of(usage))
+
+
+def network(ranks: int, core: float) -> Simulation:
+    gpus = [Component(f"gpu{r}", "gpu", slots=1) for r in range(ranks)]
+    nics = [Component(f"nic{r}", "nic", rate=7.0) for r in range(ranks)]
+    shared = [Component("core", "switch", rate=core, max_rate=100.0), Component("net", "fabric")]
+    system = System((*gpus, *nics, *shared), tuple(g.name for g in gpus), fabric="net")
+    return Simulation(system, {"*": Wires()}, tick=1e-9)
+
+
+def ring(ranks: int, steps: int, slow: int | None = None) -> Graph:
+    """Everybody computes, then sends to the next; a straggler computes longer."""
+    build = Builder("ring")
+    last = [[] for _ in range(ranks)]
+    for step in range(steps):
+        work = [
+            build.op(
+                Kind.COMPUTE, rank=r, after=last[r], duration=1.0 + (r == slow), iteration=step
+            )
+            for r in range(ranks)
+        ]
+        sent = [
+            build.op(Kind.SEND, rank=r, peer=(r + 1) % ranks, after=[work[r]], bytes=20.0,
+                     iteration=step)
+            for r in range(ranks)
+        ]  # fmt: skip
+        last = [[work[r], sent[r - 1]] for r in range(ranks)]
+    return build.graph()
+
+
+@pytest.mark.parametrize("slow", [None, 3])
+def test_folding_through_a_simulation_changes_no_bit(slow, monkeypatch, caplog) -> None:
+    simulation, graph = network(8, 30.0), ring(8, 3, slow)
+    with caplog.at_level(logging.INFO, "foretrace.sim.simulation"):
+        found = simulation.run(graph)
+    ran = re.search(r"ring: (\d+) of 48 ops run", caplog.text)
+    assert (ran is not None) == (slow is None)  # with a straggler every place in the ring differs
+    monkeypatch.setattr(Session, "_fold", lambda *_: None)
+    same(simulation.run(graph).columns, found.columns)
+    reference = replace(simulation, engine="reference").run(graph)
+    same(reference.columns, found.columns)
+    assert reference.compare(found) == {}
+    assert reference.blame().ticks == found.blame().ticks
+
+
+def test_an_error_of_a_folded_run_names_the_ops_of_the_whole(monkeypatch) -> None:
+    simulation, graph = network(4, 0.0), ring(4, 1)
+    with pytest.raises(SimulationError, match="starvation") as folded:
+        simulation.run(graph)
+    monkeypatch.setattr(Session, "_fold", lambda *_: None)
+    with pytest.raises(SimulationError) as whole:
+        simulation.run(graph)
+    assert folded.value.args == whole.value.args
+    assert len(folded.value.ops) == 4
+
+
+@pytest.mark.parametrize("keep", ["ranks", "none"])
+@pytest.mark.parametrize("engine", ["core", "reference"])
+def test_a_graph_that_is_not_kept_op_by_op_keeps_the_same_numbers(keep, engine, caplog) -> None:
+    simulation, graph = network(8, 30.0), ring(8, 3, slow=2)
+    written = simulation.run(graph)
+    found = replace(simulation, engine=engine).run(graph, keep=keep)
+    assert (found.keep, found.count, found.makespan) == (keep, 48, written.makespan)
+    assert found.iterations.tolist() == written.iterations.tolist()
+    assert found.busy_by_kind == written.busy_by_kind
+    assert found.sources == written.sources
+    assert found.rank_frame().equals(written.rank_frame())
+    assert found.compare(written) == {}
+    with pytest.raises(NotKeptError, match="of 48 ops no row an op was kept"):
+        _ = found.ready
+    with caplog.at_level(logging.INFO, "foretrace.sim.result"):
+        assert found.blame() == written.blame()
+        assert found.frame().equals(written.frame())
+    assert caplog.text.count("running again") == 1
+    if keep == "ranks":
+        want, got = measure(written), measure(found)
+        assert {k: v.tolist() for k, v in got.items()} == {k: v.tolist() for k, v in want.items()}
+        assert utilization(found).keys() == utilization(written).keys()
+        with pytest.raises(NotKeptError, match="ask for whole steps"):
+            activity(found, (0, 5))
+    else:
+        assert "exposed_communication" in measure(found)
+        assert utilization(found) == {}
+
+
+def test_a_run_that_was_steered_is_not_repeated() -> None:
+    def slower(sim):
+        yield sim.wait(1.0)
+        sim.set_rate("core", 10.0)
+
+    result = network(4, 30.0).run(ring(4, 1), slower, keep="none")
+    with pytest.raises(NotKeptError, match="a process steered it; run it with keep='ops'"):
+        result.blame()
+
+
+def test_what_is_not_kept_is_asked_for_by_name() -> None:
+    with pytest.raises(ValueError, match="keep is 'all'; it is one of"):
+        network(2, 30.0).run(ring(2, 1), keep="all")
+
+
+def test_a_moved_op_is_charged_where_it_ran() -> None:
+    build = Builder("moved")
+    op = build.op(Kind.COMPUTE, rank=0, duration=10.0)
+    gpus = [Component(f"gpu{r}", "gpu", slots=1) for r in range(2)]
+    simulation = Simulation(System(tuple(gpus), ("gpu0", "gpu1")), {"*": Wires()}, tick=1e-9)
+
+    def swap(sim):
+        graph = sim.submit(build.graph())
+        yield sim.wait(4.0)
+        sim.fail("gpu0")
+        yield sim.lost(graph)
+        sim.resume(graph.first + op, keep=False, slots=["gpu1"])
+
+    for engine in ("core", "reference"):
+        result = replace(simulation, engine=engine).run(None, swap)
+        assert result.busy == {"gpu1": 10.0}
+        assert result.utilization() == {"gpu1": 10.0 / 14.0}
+        assert utilization(result).keys() == {"gpu", "gpu1"}
+        assert result.blame().seconds == {"gpu1": 10.0, "process": 4.0}

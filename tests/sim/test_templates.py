@@ -158,7 +158,10 @@ def test_a_template_equals_its_expansion(seed, slots, keep, straggles, on_stream
 @settings(max_examples=EXAMPLES // 2, deadline=None)
 @given(SEEDS, st.integers(0, 9), st.sampled_from([0, 1, 4]), st.sampled_from([0, 1, 4]))
 def test_replicas_of_a_template_equal_those_of_its_expansion(seed, replica, of_step, of_op):
-    spread = Spread(np.array([0.5, 0.9, 1.0, 1.3])[:of_step], np.array([0.4, 1, 1.1, 2])[:of_op])
+    start = np.array([0.8, 1.2])[: seed % 3]
+    spread = Spread(
+        np.array([0.5, 0.9, 1, 1.3])[:of_step], np.array([0.4, 1, 1.1, 2])[:of_op], start
+    )
     template = random_template(seed)
     programs = tuple(
         replace(p, ops=p.ops.replace(duration=p.ops.duration * 1_000_003))
