@@ -2,13 +2,11 @@
 
 import numpy as np
 from foretrace.sim.backend import Backend, Spread, Timing
-from foretrace.sim.core.templates import Chances, compile_programs, run
-from foretrace.sim.draws import bits, durations, tables
+from foretrace.sim.draws import durations, tables
 from foretrace.sim.graph import Builder
-from foretrace.sim.ops import Kind, Ops
+from foretrace.sim.ops import Kind
 from foretrace.sim.simulation import Simulation
 from foretrace.sim.system import Component, System
-from foretrace.sim.template import Program, Template
 
 NONE = np.empty(0)
 WIDE = np.linspace(0.5, 1.5, 64)
@@ -77,20 +75,3 @@ def test_both_engines_draw_the_same():
     ]
     assert ends[0].tolist() == ends[1].tolist()
     assert len(np.unique(np.diff(ends[0][:4]))) == 3
-
-
-def test_templates_take_the_same_tables():
-    """What a template's run is given has the factor of the start in it already."""
-    work = Ops.of(kind=Kind.COMPUTE, iteration=[0, 1])
-    template = Template((Program.chain(work),), np.zeros(2, np.int32))
-    spread, seed, replica = Spread(WIDE, NONE, WIDE), 3, 7
-    step, _ = tables(spread, seed, replica)
-    prefix = np.array([bits(seed, replica, 1)[0], 0], np.uint64)
-    chances = Chances(prefix, step[None], np.empty((1, 0), np.int64))
-    compiled = compile_programs(template, [np.full(2, TYPICAL)], [np.zeros(2, np.int8)])
-    want = durations(
-        np.full(4, TYPICAL), spread, name="t", row=np.arange(4),
-        rank=np.array([0, 0, 1, 1], np.int32), iteration=np.array([0, 1, 0, 1], np.uint16),
-        seed=seed, replica=replica,
-    )  # fmt: skip
-    assert run(template, compiled, chances).end[:, 1].tolist() == want.reshape(2, 2).sum(1).tolist()
