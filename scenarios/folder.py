@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import platform
 import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -26,6 +24,7 @@ from ..reports.page import write_report
 from ..reports.perfetto import write_timeline
 from ..reports.tables import write_ops
 from ..sim.errors import ScenarioError
+from ..sim.staging import staged
 from .loop.drive import journal_name
 from .resolve import resolved_yaml
 from .scenario import Scenario
@@ -86,29 +85,15 @@ def save(study: Study, out: Path, started: float, command: str) -> Path:
         The folder cannot be written.
     """
     name = key(study.scenario)
-    parent = out / study.scenario.name
+    target = out / study.scenario.name / name
     try:
-        parent.mkdir(parents=True, exist_ok=True)
-        part = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=parent))
+        with staged(target) as whole:
+            _fill(whole, study, name, started, command)
     except OSError as error:
         raise ScenarioError(
-            f"{parent}: cannot be written ({error}); choose another --out"
+            f"{target.parent}: cannot be written ({error}); choose another --out"
         ) from error
-    try:
-        whole = part / "run"
-        whole.mkdir()
-        _fill(whole, study, name, started, command)
-        _put(whole, parent / name, part)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
-    return parent / name
-
-
-def _put(whole: Path, target: Path, part: Path) -> None:
-    """Into its place; who reads meanwhile sees the old run or the new one."""
-    if target.exists():
-        os.rename(target, part / "old")
-    os.rename(whole, target)
+    return target
 
 
 def _fill(folder: Path, study: Study, name: str, started: float, command: str) -> None:

@@ -7,15 +7,13 @@ that an interrupted write leaves nothing that looks like a trace.
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..sim.errors import TraceError
+from ..sim.staging import staged
 from .columns import TABLES
 from .trace import Group, Recorded, Table, Trace, Track
 
@@ -35,19 +33,12 @@ def write(trace: Trace, path: str | Path) -> Path:
     path = Path(path)
     if path.exists() and not (path / MANIFEST).is_file():
         raise TraceError(f"{path}: exists and is no trace; choose another name or remove it")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
-    try:
+    with staged(path) as part:
         _write_into(trace, part)
-        _replace(part, path)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
     return path
 
 
-def _write_into(trace: Trace, folder: Path) -> None:
-    part = folder / "new"
-    part.mkdir()
+def _write_into(trace: Trace, part: Path) -> None:
     for name in TABLES:
         _write_table(part / f"{name}.parquet", getattr(trace, name).columns)
     texts = np.array(trace.strings, object)
@@ -61,13 +52,6 @@ def _write_into(trace: Trace, folder: Path) -> None:
         "notes": trace.notes,
     }
     (part / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
-
-
-def _replace(part: Path, path: Path) -> None:
-    """Put the finished folder in place; readers see the old trace or the new one."""
-    if path.exists():
-        os.rename(path, part / "old")
-    os.rename(part / "new", path)
 
 
 def _write_table(path: Path, columns: dict[str, Any]) -> None:

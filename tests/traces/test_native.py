@@ -1,6 +1,7 @@
 """The native form gives back every column, to the last bit."""
 
 import json
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -60,7 +61,7 @@ def test_an_interrupted_write_leaves_nothing_that_looks_whole(trace, tmp_path, m
     def fail(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(native.os, "rename", fail)
+    monkeypatch.setattr(os, "rename", fail)
     with pytest.raises(KeyboardInterrupt):
         native.write(trace, tmp_path / "t")
     assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,103 @@
+"""A folder that is whole or not there, whoever is killed when.
+
+It is written beside its place and put there in one step.  What a killed writer leaves begins with a
+dot, and the next writer there takes it away.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+HERE, EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of <fcntl.h> and <linux/fs.h>
+PART = ".part"
+
+
+@contextmanager
+def staged(target: Path) -> Iterator[Path]:
+    """A new folder to fill, which takes the place of ``target`` unless filling it fails.
+
+    Raises
+    ------
+    OSError
+        Nothing can be written there.
+
+    Examples
+    --------
+    >>> with tempfile.TemporaryDirectory() as home:
+    ...     with staged(Path(home) / "run") as new:
+    ...         _ = (new / "said").write_text("whole")
+    ...         print((Path(home) / "run").exists())
+    ...     (Path(home) / "run" / "said").read_text()
+    False
+    'whole'
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    clean(target.parent)
+    part, held = _part(target)
+    try:
+        new = part / "new"
+        new.mkdir()
+        yield new
+        _put(new, target)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+        os.close(held)
+
+
+def _part(target: Path) -> tuple[Path, int]:
+    """A folder of our own beside the target, locked for as long as we live."""
+    while True:
+        part = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=PART, dir=target.parent))
+        held = os.open(part, os.O_RDONLY)
+        _lock(held, wait=True)
+        if part.exists():  # a cleaner may have come first
+            return part, held
+        os.close(held)
+
+
+def clean(parent: Path) -> None:
+    """Take away what writers that are dead have left in a folder."""
+    for part in parent.glob(f".*{PART}"):
+        with suppress(OSError):  # another cleaner was quicker, or it is not ours to take away
+            held = os.open(part, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                if _lock(held, wait=False):
+                    shutil.rmtree(part, ignore_errors=True)
+            finally:
+                os.close(held)
+
+
+def _lock(held: int, *, wait: bool) -> bool:
+    """Lock an open folder; it is unlocked when its process ends, however it ends."""
+    import fcntl
+
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _put(new: Path, target: Path) -> None:
+    """Into its place; who looks meanwhile sees the old folder or the new one."""
+    try:
+        os.rename(new, target)
+    except OSError:  # there is one, with something in it
+        if not _exchanged(new, target):
+            os.rename(target, new.with_name("old"))
+            os.rename(new, target)
+
+
+def _exchanged(new: Path, target: Path) -> bool:
+    """Let two folders change places at once; False where the system cannot."""
+    import ctypes
+
+    rename = getattr(ctypes.CDLL(None), "renameat2", None)
+    if rename is None:
+        return False
+    return rename(HERE, os.fsencode(new), HERE, os.fsencode(target), EXCHANGE) == 0

@@ -1,0 +1,72 @@
+"""Folders that are whole or not there."""
+
+import os
+
+import pytest
+from foretrace.sim import staging
+from foretrace.sim.staging import PART, clean, staged
+
+
+def write(target, text):
+    with staged(target) as new:
+        (new / "said").write_text(text)
+
+
+def test_nothing_is_there_before_all_is(tmp_path):
+    with staged(tmp_path / "run") as new:
+        (new / "said").write_text("half")
+        assert not (tmp_path / "run").exists()
+    assert [p.name for p in tmp_path.iterdir()] == ["run"]
+
+
+def test_a_folder_is_replaced(tmp_path):
+    write(tmp_path / "run", "old")
+    write(tmp_path / "run", "new")
+    assert (tmp_path / "run" / "said").read_text() == "new"
+    assert [p.name for p in tmp_path.iterdir()] == ["run"]
+
+
+def test_a_folder_is_replaced_where_two_cannot_change_places(tmp_path, monkeypatch):
+    monkeypatch.setattr(staging, "_exchanged", lambda *_: False)
+    test_a_folder_is_replaced(tmp_path)
+
+
+def test_what_fails_leaves_the_old_one(tmp_path):
+    write(tmp_path / "run", "old")
+    with pytest.raises(TypeError):
+        write(tmp_path / "run", None)
+    assert (tmp_path / "run" / "said").read_text() == "old"
+    assert [p.name for p in tmp_path.iterdir()] == ["run"]
+
+
+def test_there_is_always_one_or_the_other(tmp_path, monkeypatch):
+    """No call that the replacing makes leaves the place empty."""
+    target = tmp_path / "run"
+    write(target, "old")
+    rename = os.rename
+
+    def watched(*paths):
+        rename(*paths)
+        assert target.exists()
+
+    monkeypatch.setattr(os, "rename", watched)
+    write(target, "new")
+
+
+def test_what_the_dead_have_left_is_taken_away(tmp_path):
+    (tmp_path / f".run.dead{PART}" / "new").mkdir(parents=True)
+    write(tmp_path / "other", "new")
+    assert [p.name for p in tmp_path.iterdir()] == ["other"]
+
+
+def test_what_the_living_write_is_left_alone(tmp_path):
+    with staged(tmp_path / "run") as new:
+        (new / "said").write_text("half")
+        clean(tmp_path)
+        assert (new / "said").exists()
+
+
+def test_other_hidden_folders_are_left_alone(tmp_path):
+    (tmp_path / ".git").mkdir()
+    clean(tmp_path)
+    assert (tmp_path / ".git").is_dir()
