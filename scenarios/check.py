@@ -134,6 +134,8 @@ def _message(error: Error, node: Node) -> str:
         cure = (kind in NUMBERS and _as_number(node.value)) or cure
         shown = f"'{written}'" if node.text else _shape(node)
         return f"{shown} is not {what}" + (f"; {cure}" if cure else "")
+    if kind == "too_short":
+        return f"'{node.label.path}' is empty; write one entry at least"
     if kind in BOUNDS:
         limit, words = BOUNDS[kind]
         return f"'{written}' {words} {context[limit]:g}"

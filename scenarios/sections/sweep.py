@@ -135,8 +135,13 @@ def _broken(tree: Node, attempt: Callable[[Node], list[Problem]]) -> Iterator[Pr
             vary = read_vary(plain(entry))
         except ValueError:
             continue  # the first pass says what is wrong with it
-        for value, written in _written(vary, entry):
-            yield from _tried(tree, attempt, paths, value, written)
+        found = [
+            problem
+            for value, written in _written(vary, entry)
+            for problem in _tried(tree, attempt, paths, value, written)
+        ]
+        unknown = [p for p in found if p.kind == "unknown-key" and p.spot.path == _path(paths)]
+        yield from ([replace(unknown[0], spot=entry.label)] if unknown else found)
 
 
 def _written(vary: Vary, entry: Node) -> Iterator[tuple[Any, Node]]:
@@ -149,11 +154,15 @@ def _written(vary: Vary, entry: Node) -> Iterator[tuple[Any, Node]]:
         yield vary.at(BETWEEN), entry
 
 
+def _path(paths: str) -> str:
+    return f"sweep.vary.{paths}"
+
+
 def _tried(
     tree: Node, attempt: Callable[[Node], list[Problem]], paths: str, value: Any, written: Node
 ) -> Iterator[Problem]:
     """What is wrong with one value: that which is wrong only with it."""
-    spot = replace(written.spot, path=f"sweep.vary.{paths}")
+    spot = replace(written.spot, path=_path(paths))
     try:
         for path in split(paths):
             tree = laid(tree, path, made(value, spot, "sweep"))
