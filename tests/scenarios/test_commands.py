@@ -318,14 +318,16 @@ def test_a_folder_of_runs_is_no_run_but_names_them(saved, cli):
 def test_variants_of_one_run_are_compared(saved, cli):
     code, out, _ = cli("compare", saved("runs"))
     assert code == 0
-    assert [line.split()[0] for line in out.splitlines()] == ["run", "base", "slow"]
+    assert [line.split()[0] for line in out.splitlines()[:3]] == ["run", "base", "slow"]
+    assert "slow: why: compute " in out
     assert "cluster.override.node0.gpu0.slowdown" in out
 
 
 def test_compare_writes_a_markdown_table(saved, cli):
     _, out, _ = cli("compare", saved("runs"), "--md")
     lines = out.splitlines()
-    assert lines[1] == "| --- | --- | --- | --- | --- | --- |"
+    assert set(lines[1].split()) == {"|", "---"}
+    assert len({line.count("|") for line in lines[:4]}) == 1
     assert lines[3].startswith("| slow | ")
 
 

@@ -1,0 +1,159 @@
+"""The same bytes from every engine and every kind of workers, Dask's own processes included."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from foretrace.scenarios.loader import load
+from foretrace.scenarios.sweep.drive import Sweeping
+from foretrace.scenarios.sweep.folder import save, store
+from foretrace.scenarios.sweep.point import base, task
+from foretrace.scenarios.workers import dask
+from foretrace.scenarios.workers.workers import workers
+from foretrace.sim.errors import ScenarioError
+
+pytestmark = [pytest.mark.nightly, pytest.mark.filterwarnings("ignore")]
+SCENARIO = """\
+foretrace: 1
+name: tiny
+workload: {trace: foretrace:gpt, recorded_on: {device: epyc-zen4-core}, iterations: {measure: 2}}
+cluster:
+  nodes: 1
+  node: {gpu: epyc-zen4-core, host: epyc-zen4-vm}
+  override: {node0.gpu0: {slowdown: 1}}
+run: {seed: 3, replicas: 5}
+sweep:
+  method: METHOD
+  points: 12
+  vary:
+    cluster.override.node0.gpu0.slowdown: {from: 1, to: 2}
+    cluster.node.host.cores: [1, 4]
+  optimize: [{minimize: iteration_time.p50}]
+"""
+
+
+@pytest.fixture(scope="module")
+def scheduler(tmp_path_factory):
+    """A scheduler with two workers, each a process of its own."""
+    pytest.importorskip("distributed")
+    where = tmp_path_factory.mktemp("dask")
+    command = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1"]
+    file = where / "scheduler.json"
+    options = ["--port", "0", "--no-dashboard", "--scheduler-file", str(file)]
+    begun = [subprocess.Popen([*command, *options], stderr=subprocess.DEVNULL)]
+    try:
+        for _ in range(600):
+            if file.is_file():
+                break
+            time.sleep(0.1)
+        for _ in range(2):
+            command = [sys.executable, "-m", "distributed.cli.dask_worker"]
+            options = ["--scheduler-file", str(file), "--nthreads", "1", "--no-dashboard"]
+            begun.append(
+                subprocess.Popen([*command, *options], cwd=where, stderr=subprocess.DEVNULL)
+            )
+        import json
+
+        address = json.loads(file.read_text())["address"].removeprefix("tcp://")
+        _wait_for_workers(address, 2)
+        yield f"dask://{address}"
+    finally:
+        for process in reversed(begun):
+            process.terminate()
+            process.wait(20)
+
+
+def _wait_for_workers(address, count):
+    import distributed
+
+    with distributed.Client(f"tcp://{address}", set_as_default=False) as client:
+        client.wait_for_workers(count, timeout=60)
+
+
+@pytest.fixture
+def swept(tmp_path, monkeypatch):
+    """Summary bytes and decoded table of a sweep."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(text, method, *settings):
+        (tmp_path / "tiny.yaml").write_text(SCENARIO.replace("METHOD", method))
+        scenario = load("tiny.yaml", set=settings)
+        out = Path(f"out{len(list(tmp_path.iterdir()))}")
+        kept, crew = store(out, scenario), workers(text)
+        try:
+            with kept:
+                done = Sweeping(scenario, kept, crew).all()
+        finally:
+            crew.close()
+        folder = save(done, kept, out, {}, 0.0)
+        return (folder / "summary.json").read_bytes(), _table(folder / "points.parquet")
+
+    return run
+
+
+def _table(file):
+    import duckdb
+
+    with duckdb.connect() as db:
+        return db.execute(f"SELECT * FROM '{file}'").fetchall()
+
+
+@pytest.mark.parametrize("method", ["grid", "tpe", "nsga2"])
+def test_every_engine_and_all_workers_say_the_same(swept, scheduler, method):
+    pytest.importorskip("optuna")
+    grid = ["sweep.vary.cluster.override.node0.gpu0.slowdown={step: 0.25}", "sweep.points=20"]
+    told = grid if method == "grid" else ["sweep.points=30"]
+    one = swept("local:1", method, *told)
+    assert swept("local:2", method, *told) == one
+    assert swept("dask://local:2", method, *told) == one
+    assert swept(scheduler, method, *told) == one
+    assert swept("local:2", method, "run.engine=reference", *told) == one
+
+
+def test_workers_that_differ_are_refused(scheduler, monkeypatch):
+    here = dask.identity()
+    monkeypatch.setattr(dask, "identity", lambda: {**here, "code": "another"})
+    with pytest.raises(ScenarioError, match=r"has .*code .* there, another here; install the same"):
+        # sent by reference: the workers answer with what they are
+        dask._same_everywhere(_Asks(here), "somewhere")
+
+
+class _Asks:
+    """A client whose one worker says what it is."""
+
+    def __init__(self, told):
+        self.told = told
+
+    def run(self, _):
+        return {"tcp://worker": self.told}
+
+
+def test_nobody_at_an_address_is_named(monkeypatch):
+    pytest.importorskip("distributed")
+    monkeypatch.setattr(dask, "PATIENCE", 1)
+    with pytest.raises(ScenarioError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:9"):
+        workers("dask://127.0.0.1:9")
+
+
+DEADLY = """\
+import os, signal
+def dies(point):
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_point_that_kills_workers_of_dask_is_poisonous(tmp_path, monkeypatch):
+    pytest.importorskip("distributed")
+    (tmp_path / "deadly_of_dask.py").write_text(DEADLY)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
+    from deadly_of_dask import dies
+
+    crew = workers("dask://local:1")
+    try:
+        (told,) = [found for _, found in crew.run(dies, [task(base(load("first")), {})])]
+    finally:
+        crew.close(kill=True)
+    assert told["error"]["kind"] == "Poisonous"
