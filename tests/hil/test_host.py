@@ -115,3 +115,13 @@ def test_another_processor_is_unsupported(monkeypatch):
         chase.loop()
     state = Host().probe()
     assert (state.kind, state.cure) == ("unsupported", "bind a recording instead")
+
+
+def test_where_code_may_not_be_made_the_chase_is_denied_with_its_cure(monkeypatch):
+    def refuse(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(chase.mmap, "mmap", refuse)
+    state = Host().probe()
+    assert state.kind == "denied"
+    assert "writable and executable: Permission denied; allow execmem" in state.reason
