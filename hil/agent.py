@@ -45,7 +45,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="foretrace-agent", description=__doc__)
     how = parser.add_mutually_exclusive_group(required=True)
     how.add_argument("--stdio", action="store_true", help="speak over stdin and stdout")
-    how.add_argument("--listen", type=Path, metavar="SOCKET", help="a Unix socket of this user")
+    how.add_argument(
+        "--listen",
+        type=Path,
+        metavar="SOCKET",
+        help="a Unix socket of this user; {rank} is that of torchrun or srun",
+    )
     how.add_argument("--record", type=Path, metavar="PLAN", help="do a work list, offline")
     parser.add_argument("--out", type=Path, default=Path(), help="folder of the recordings")
     parser.add_argument("--token-file", type=Path, help="needed to listen; mode 0600")
@@ -71,6 +76,7 @@ def _run(told: argparse.Namespace) -> int:
     elif told.listen is not None:
         if told.token_file is None:
             raise DriverFault("denied", "to listen needs --token-file; write one with mode 0600")
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # so that the socket is taken away
         listen(told.listen, secret(told.token_file), told.allow)
     else:
         from .offline import record

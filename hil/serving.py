@@ -20,6 +20,7 @@ from ..sim.errors import DriverFault
 from . import protocol
 from .answering import Agent, Frame
 
+RANKS = ("RANK", "SLURM_PROCID")  # of torchrun, of srun
 GRACE = 5.0  # s that a driver has to close once nobody listens
 
 
@@ -78,8 +79,8 @@ def listen(path: Path, token: str, allow: Sequence[str]) -> None:
     DriverFault
         There is a file of that name already.
     """
-    if path.exists():
-        raise DriverFault("busy", f"{path}: is there already; another agent listens, or rm it")
+    path = ranked(path)
+    _cleared(path)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as server:
         mask = os.umask(0o177)
         try:
@@ -92,6 +93,22 @@ def listen(path: Path, token: str, allow: Sequence[str]) -> None:
                 _guest(server.accept()[0], token, allow)
         finally:
             path.unlink(missing_ok=True)
+
+
+def _cleared(path: Path) -> None:
+    """Take away a socket that nobody listens on any more; refuse to take anything else."""
+    if not path.exists():
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.connect(str(path))
+        except ConnectionRefusedError:
+            if path.is_socket() and path.stat().st_uid == os.getuid():
+                path.unlink()
+                return
+        except OSError:
+            pass
+    raise DriverFault("busy", f"{path}: is there already; another agent listens, or rm it")
 
 
 def _guest(connection: socket.socket, token: str, allow: Sequence[str]) -> None:
@@ -122,6 +139,27 @@ def _welcome(connection: socket.socket, token: str, allow: Sequence[str]) -> Non
             return
         connection.settimeout(None)
         serve(Agent(allow), source, sink)
+
+
+def ranked(path: Path) -> Path:
+    """The path with ``{rank}`` filled in: torchrun and srun start one process for each rank.
+
+    Raises
+    ------
+    DriverFault
+        No launcher says which rank this is.
+
+    Examples
+    --------
+    >>> ranked(Path("/run/agent.sock"))
+    PosixPath('/run/agent.sock')
+    """
+    if "{rank}" not in str(path):
+        return path
+    rank = next((os.environ[name] for name in RANKS if name in os.environ), "")
+    if not rank.isdigit():
+        raise DriverFault("unsupported", f"{path}: no launcher set {' or '.join(RANKS)}")
+    return Path(str(path).replace("{rank}", rank))
 
 
 def secret(path: Path) -> str:

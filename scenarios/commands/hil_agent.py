@@ -15,7 +15,9 @@ def agent(
     bundle: Annotated[
         Path | None, typer.Option(help="Write the agent as one file; needs NumPy only.")
     ] = None,
-    listen: Annotated[Path | None, typer.Option(help="A Unix socket, for this user only.")] = None,
+    listen: Annotated[
+        Path | None, typer.Option(help="A Unix socket of this user; {rank} is filled in.")
+    ] = None,
     token_file: Annotated[
         Path | None, typer.Option(help="File of mode 0600 with at least 16 characters.")
     ] = None,

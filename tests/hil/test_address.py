@@ -5,13 +5,14 @@ import stat
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from foretrace.hil.address import Address, addresses, connect
 from foretrace.hil.bundle import write
 from foretrace.hil.client import Remote
 from foretrace.hil.sample import Request
-from foretrace.hil.serving import secret
+from foretrace.hil.serving import ranked, secret
 from foretrace.hil.transport import unix
 from foretrace.sim.errors import DriverFault, ScenarioError
 
@@ -90,25 +91,29 @@ def test_a_token_that_others_may_read_is_refused(tmp_path):
         secret(path)
 
 
+def listener(socket, token):
+    """Start an agent on a Unix socket, and wait until it listens."""
+    command = [sys.executable, "-P", "-m", "foretrace.hil.agent", "--listen", str(socket)]
+    agent = subprocess.Popen([*command, "--token-file", str(token)], stderr=subprocess.PIPE)
+    while not socket.exists() and agent.poll() is None:
+        time.sleep(0.02)
+    return agent
+
+
 @pytest.fixture
 def listening(tmp_path):
     """An agent on a Unix socket, and the file of its token."""
     socket, token = tmp_path / "s", tmp_path / "token"
     token.write_text(TOKEN)
     token.chmod(0o600)
-    command = [sys.executable, "-P", "-m", "foretrace.hil.agent", "--listen", str(socket)]
-    agent = subprocess.Popen([*command, "--token-file", str(token)])
-    for _ in range(600):
-        if socket.exists():
-            break
-        time.sleep(0.05)
-    yield socket, token
-    agent.terminate()
-    agent.wait()
+    with listener(socket, token) as agent:
+        yield socket, token, agent
+        agent.terminate()
+    assert not socket.exists()
 
 
 def test_a_socket_serves_this_user_and_this_token_only(listening):
-    socket, token = listening
+    socket, token, _ = listening
     assert stat.S_IMODE(socket.stat().st_mode) == 0o600
     for _ in range(2):  # one client after the other
         remote = Remote(Address("s", socket=str(socket), token_file=str(token)).open(), "host")
@@ -119,13 +124,56 @@ def test_a_socket_serves_this_user_and_this_token_only(listening):
         Remote(unix(socket, "x" * 20), "host")
 
 
+def test_a_socket_that_is_listened_on_is_not_taken_and_a_dead_one_is(listening, tmp_path):
+    socket, token, _ = listening
+    with subprocess.Popen(
+        [sys.executable, "-P", "-m", "foretrace.hil.agent", "--listen", str(socket),
+         "--token-file", str(token)], stderr=subprocess.PIPE, text=True
+    ) as second:  # fmt: skip
+        assert "busy" in second.stderr.read()
+    assert second.returncode == 4
+    dead = tmp_path / "dead"
+    with listener(dead, token) as agent:
+        agent.kill()
+        agent.wait()
+        assert dead.exists()
+    with listener(dead, token) as agent:
+        remote = Remote(unix_when_ready(dead), "host")
+        remote.close()
+        agent.terminate()
+
+
+def unix_when_ready(path, tries=200):
+    """Connect, as soon as the new agent has taken the dead one's place."""
+    for _ in range(tries):
+        try:
+            return unix(path, TOKEN)
+        except DriverFault:
+            time.sleep(0.05)
+    raise AssertionError(path)
+
+
+def test_a_rank_of_a_launcher_has_a_socket_of_its_own(monkeypatch):
+    for name in ("RANK", "SLURM_PROCID"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(DriverFault, match="no launcher set RANK or SLURM_PROCID"):
+        ranked(Path("/run/ft-{rank}.sock"))
+    monkeypatch.setenv("SLURM_PROCID", "3")
+    assert ranked(Path("/run/ft-{rank}.sock")) == Path("/run/ft-3.sock")
+    monkeypatch.setenv("RANK", "1")
+    assert ranked(Path("/run/ft-{rank}.sock")) == Path("/run/ft-1.sock")
+    monkeypatch.setenv("RANK", "../x")
+    with pytest.raises(DriverFault, match="no launcher"):
+        ranked(Path("/run/ft-{rank}.sock"))
+
+
 def test_nobody_listens_on_a_socket_that_is_not_there(tmp_path):
     with pytest.raises(DriverFault, match=r"missing: .*No such file.*hil agent --listen"):
         unix(tmp_path / "none", TOKEN)
 
 
 def test_a_socket_of_another_user_is_not_used(listening, monkeypatch):
-    socket, _ = listening
+    socket, _, _ = listening
     monkeypatch.setattr(os, "getuid", lambda: 12345)
     with pytest.raises(DriverFault, match=r"missing: .*s: "):
         unix(socket, TOKEN)
