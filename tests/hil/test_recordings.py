@@ -59,11 +59,12 @@ def test_two_halves_of_the_starts_agree_better_than_the_bars():
 
 
 @pytest.mark.parametrize("name", ["gpt", "resnet50"])
-def test_ops_in_order_add_up_to_a_real_step_and_warm_ones_fall_short(name):
+def test_ops_in_their_place_add_up_to_a_real_step_and_warm_ones_fall_short(name):
     recording = read(located(f"foretrace:torch-{name}-epyc"))
-    warm, after = medians(recording), medians(recording, warm=False)
-    graph = recording.spec["graphs"][name]
-    step, whole = warm[f"compute:step {name}"], warm[f"compute:graph {name}"]
-    in_place = sum(after.get(s, warm[s]) for s in graph)
-    assert sum(warm[s] for s in graph) < in_place
-    assert whole == pytest.approx(step, rel=0.10)
+    warm, place = medians(recording), medians(recording, warm=False)
+    graph, step = recording.spec["graphs"][name], warm[f"compute:step {name}"]
+    alone = sum(warm[s] for s in graph)
+    in_place = sum(place.get(s, warm[s]) for s in graph)
+    assert alone < 0.97 * step
+    assert in_place == pytest.approx(step, rel=0.05)
+    assert warm[f"compute:graph {name}"] == pytest.approx(step, rel=0.05)
