@@ -11,7 +11,13 @@ Names are loaded when they are first used, so that ``import foretrace`` costs ne
 >>> foretrace.Simulation(system, {"*": Recorded()}).run(build.graph()).makespan
 0.003
 
-A scenario file: ``foretrace.run(foretrace.load("first")).results["base"].frame()``.
+A scenario file: ``foretrace.run(foretrace.load("first")).results["base"].frame()``; its
+variants or other runs beside it: ``foretrace.compare("first")``; many points of it:
+``foretrace.sweep(scenario)``.
+
+The names in ``__all__`` are what can be relied on: until 1.0 a minor version may change one, and
+CHANGELOG says so; from then on only a major version does, and the old form warns for one minor
+version before.  Everything else may move at any time.
 """
 
 from __future__ import annotations
@@ -20,10 +26,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .scenarios.compare import Comparison, compare
     from .scenarios.loader import load
     from .scenarios.scenario import Scenario
     from .scenarios.study import Study
     from .scenarios.study import study as run
+    from .scenarios.sweep.drive import Swept
+    from .scenarios.sweep.run import sweep
     from .sim.backend import Backend, Spread, Timing, Usage, backend
     from .sim.errors import (
         BackendError,
@@ -48,6 +57,7 @@ __all__ = [
     "Backend",
     "BackendError",
     "Builder",
+    "Comparison",
     "Component",
     "ForetraceError",
     "Graph",
@@ -66,23 +76,27 @@ __all__ = [
     "SimulationError",
     "Spread",
     "Study",
+    "Swept",
     "System",
     "Timing",
     "Trace",
     "TraceError",
     "Usage",
     "backend",
+    "compare",
     "load",
     "place",
     "read_trace",
     "require",
     "run",
+    "sweep",
 ]
 
 _HOME = {
     "Backend": "sim.backend",
     "BackendError": "sim.errors",
     "Builder": "sim.graph",
+    "Comparison": "scenarios.compare",
     "Component": "sim.system",
     "ForetraceError": "sim.errors",
     "Graph": "sim.graph",
@@ -101,17 +115,20 @@ _HOME = {
     "SimulationError": "sim.errors",
     "Spread": "sim.backend",
     "Study": "scenarios.study",
+    "Swept": "scenarios.sweep.drive",
     "System": "sim.system",
     "Timing": "sim.backend",
     "Trace": "traces.trace",
     "TraceError": "sim.errors",
     "Usage": "sim.backend",
     "backend": "sim.backend",
+    "compare": "scenarios.compare",
     "load": "scenarios.loader",
     "place": "sim.place",
     "read_trace": "traces.read",
     "require": "sim.ops",
     "run": "scenarios.study",
+    "sweep": "scenarios.sweep.run",
 }
 _NAME = {"read_trace": "read", "run": "study"}  # where it is called otherwise
 

@@ -1,4 +1,4 @@
-"""A sweep of 1,000 points of the bundled scenario on two processes; what a point costs beside its run.
+"""A sweep of 1,000 points of the bundled scenario on two processes; what a point costs.
 
 ``--cost`` instead prints what ``foretrace plan`` estimates with: seconds and bytes an op.
 """
@@ -128,7 +128,7 @@ def one(ranks: int) -> None:
     took = time.process_time() - began
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     print(f"{ranks:4} ranks {found['ops']:9} ops {took:7.3f} s {took / found['ops'] * 1e6:6.3f} us/op "
-          f"{peak / 1e6:7.0f} MB {peak / found['ops']:7.0f} B/op")  # fmt: skip
+          f" {peak / 1e6:7.0f} MB {peak / found['ops']:7.0f} B/op")  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -39,6 +39,23 @@ class Study:
     measured: tuple[Measured, ...]
     summary: Summary
 
+    def _repr_html_(self) -> str:
+        """As a notebook shows it: the answer, and a row for each variant."""
+        from html import escape
+
+        from ..reports.answer import sentences
+        from ..reports.numbers import change, told
+        from ..sim.notebook import table
+
+        plain = self.summary.plain()
+        rows = [
+            (name, told(p["metrics"][HEADLINE]["value"], "s"),
+             "" if name == BASE else change(p["change"]["value"]))
+            for name, p in plain["points"].items()
+        ]  # fmt: skip
+        said = "".join(f"<p>{escape(text)}</p>" for text in sentences(plain))
+        return said + table(self.scenario.name, rows, ("variant", "iteration time, p50", "change"))
+
     @property
     def journals(self) -> dict[str, list[Entry]]:
         """What devices answered, by variant; empty where none drove a run."""

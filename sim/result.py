@@ -101,6 +101,20 @@ class Result:
     metrics: tuple[tuple[str, float, float], ...] = ()
     rate_log: tuple[tuple[int, int, int], ...] = ()
 
+    def _repr_html_(self) -> str:
+        """As a notebook shows it: the numbers first asked for, and who bounds the run."""
+        from .notebook import table
+
+        charged = sorted(self.blame().seconds.items(), key=lambda c: -c[1])[:5]
+        rows = [
+            ("makespan", f"{self.makespan:.6g} s"),
+            ("iteration time, p50", f"{self.iteration_time:.6g} s"),
+            ("ops", f"{len(self.ops):,}"),
+            ("engine", self.engine),
+            *((f"critical path: {who}", f"{t:.6g} s") for who, t in charged),
+        ]
+        return table(repr(self), rows)
+
     def __repr__(self) -> str:
         return f"<Result {self.count} ops, makespan {self.makespan:.6g} s, {self.engine}>"
 

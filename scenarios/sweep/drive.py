@@ -73,6 +73,28 @@ class Swept:
     trials: tuple[Trial, ...]
     asked: int
 
+    def summary(self) -> dict[str, Any]:
+        """As plain data: what ``foretrace sweep --json`` prints."""
+        from .told import told
+
+        return told(self)
+
+    def frame(self) -> Any:
+        """A row a point, settings and metrics (SI) as columns, as a pandas data frame."""
+        import pandas as pd
+
+        rows = [{**t.settings, **t.values} for t in self.trials]
+        return pd.DataFrame(rows)
+
+    def _repr_html_(self) -> str:
+        """As a notebook shows it."""
+        from html import escape
+
+        from ...reports.sweep import sentences
+
+        said = "".join(f"<p>{escape(text)}</p>" for text in sentences(self.summary()))
+        return said + str(self.frame().to_html(max_rows=20))
+
     @property
     def failed(self) -> tuple[Trial, ...]:
         """Points that did not finish."""
