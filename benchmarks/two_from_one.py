@@ -22,6 +22,7 @@ foretrace: 1
 name: two-from-one
 workload:
   trace: foretrace:{model}
+  starts: foretrace:{model}
   recorded_on: {{device: epyc-zen4-core, nodes: 1, parallel: {{data: 1}}}}
   scale_to: {{parallel: {{data: 2}}, bucket: {bucket}}}
 cluster:
@@ -50,8 +51,8 @@ def main() -> None:
     for model, bucket in BUCKETS.items():
         made = point(loads(SCENARIO.format(model=model, bucket=bucket)))
         predicted = made.run().iteration_time
-        truth = measured(f"ddp-{model}", "traced")
-        alone = measured(model, "traced")
+        truth = measured(f"ddp-{model}", "untraced")
+        alone = measured(model, "untraced")
         found = {
             "model": model,
             "predicted_ms": 1e3 * predicted,

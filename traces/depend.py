@@ -21,7 +21,7 @@ from ..sim.ops import Kind, Ops
 from .bridge import NEVER
 from .clock import Offsets, offsets
 from .cycle import refuse_cycles
-from .describe import Texts, labels, signatures
+from .describe import Texts, labels, signatures, works
 from .match import Match, match
 from .part import Part, part
 from .shares import gap_share
@@ -188,12 +188,14 @@ class _Join:
         texts = Texts()
         label = np.concatenate([labels(p, texts) for p in self.parts])
         signature = np.concatenate([signatures(p, texts) for p in self.parts])
+        flop, moved = (np.concatenate(c) for c in zip(*map(works, self.parts), strict=True))
         ops = Ops.of(
             kind=self._all("kind")[kept],
             rank=self.rank[kept],
             stream=self._all("line")[kept],
             iteration=self._all("iteration")[kept],
-            bytes=np.concatenate([_bytes(p) for p in self.parts])[kept],
+            flop=flop[kept],
+            bytes=moved[kept],
             duration=lasts[kept] / self.trace.resolution,
             signature=signature[kept],
             label=label[kept],
@@ -258,15 +260,4 @@ def _stream_kinds(p: Part) -> list[str]:
             found.append("network")
         else:
             found.append("copy" if copies[mine].sum() == work[mine].sum() > 0 else "compute")
-    return found
-
-
-def _bytes(p: Part) -> NDArray[np.float64]:
-    """Bytes of copies and collectives; NaN of the rest."""
-    found = np.full(len(p.kind), np.nan)
-    moved = np.flatnonzero((p.kind == Kind.COPY) & (p.owner >= 0))
-    recorded = p.view.events["bytes"][p.owner[moved]]
-    found[moved] = np.where(recorded > 0, recorded, np.nan)
-    for c in p.collectives:
-        found[c.work] = c.bytes
     return found

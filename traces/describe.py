@@ -13,6 +13,7 @@ from ..sim.signature import Signature
 from .columns import Event
 from .part import Part
 from .signature import operands
+from .work import work
 
 DIRECTIONS = {"htod": "h2d", "dtoh": "d2h", "dtod": "d2d", "htoh": "h2h", "ptop": "d2d"}
 
@@ -118,6 +119,30 @@ def _signature(p: Part, key: list[int], texts: Texts) -> int:
     elif kind == Kind.COMPUTE and not sole:
         name = f"{name}/{strings[own]}"
     return texts.signature(str(Signature(word, name, operands(strings[shapes], strings[dtypes]))))
+
+
+def works(p: Part) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """(n,) flop and (n,) bytes of each op; NaN where the trace does not tell.
+
+    An operator that ran in several pieces, or launched several kernels, does not say which of them
+    did what.
+    """
+    events, names = p.view.events, p.names
+    row = np.where(p.kind == Kind.COMPUTE, p.owner, -1)
+    kernel = np.isin(p.view.kind[row], (Event.KERNEL,)) & (row >= 0)
+    row = np.where(kernel, np.where(names.sole[row] > 0, names.operator[row], -1), row)
+    once = np.bincount(row[row >= 0], minlength=len(events["name"])) == 1
+    row = np.where((row >= 0) & once[row], row, -1)
+    columns = [events[c][row] for c in ("name", "shapes", "dtypes", "scalars")]
+    rows, inverse = distinct([np.where(row < 0, -1, c) for c in columns])
+    strings = (*p.view.trace.strings, "")
+    found = np.array([work(*(strings[i] for i in key)) for key in rows]).reshape(-1, 2)[inverse]
+    moved = np.flatnonzero((p.kind == Kind.COPY) & (p.owner >= 0))
+    recorded = events["bytes"][p.owner[moved]]
+    found[moved, 1] = np.where(recorded > 0, recorded, np.nan)
+    for c in p.collectives:
+        found[c.work, 1] = c.bytes
+    return found[:, 0], found[:, 1]
 
 
 def _direction(name: str) -> str:

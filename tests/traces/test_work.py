@@ -1,0 +1,129 @@
+"""Flop and bytes of recorded operators: as torch counts them, as shapes say, unknown elsewhere."""
+
+import json
+from math import isnan
+from pathlib import Path
+
+import foretrace
+import numpy as np
+import pytest
+from foretrace.sim.ops import Kind
+from foretrace.traces import native
+from foretrace.traces.work import work
+
+DATA = Path(foretrace.__file__).parent / "traces" / "data"
+IMAGES, FILT = [8, 64, 16, 16], [128, 64, 3, 3]
+GRAD = [8, 128, 8, 8]  # of a convolution of those with padding 1 and stride 2
+CONV = 75_497_472
+HEADS = [2, 4, 16, 32]
+
+
+def called(name, shapes, settings=None, dtype="float"):
+    """Work of a call whose tensors come first; settings by their position."""
+    many = max([len(shapes), *(i + 1 for i in settings or {})])
+    scalars = ["" if i < len(shapes) else (settings or {}).get(i, "") for i in range(many)]
+    padded = [*shapes, *([[]] * (many - len(shapes)))]
+    dtypes = [dtype] * len(shapes) + ["Scalar"] * (many - len(shapes))
+    return work(name, json.dumps(padded), json.dumps(dtypes), json.dumps(scalars))
+
+
+# torch.utils.flop_counter of torch 2.13 on the same calls; the last test counts them again
+COUNTED = [
+    ("aten::mm", [[256, 512], [512, 128]], {}, 33_554_432),
+    ("aten::addmm", [[128], [256, 512], [512, 128]], {}, 33_554_432),
+    ("aten::bmm", [[4, 64, 32], [4, 32, 16]], {}, 262_144),
+    ("aten::mkldnn_convolution", [IMAGES, FILT], {3: "[1, 1]", 4: "[2, 2]", 5: "[1, 1]"}, CONV),
+    ("aten::_slow_conv2d_forward", [IMAGES, [32, 64, 1, 1]], {4: "[1, 1]", 5: "[0, 0]"}, 8_388_608),
+    ("aten::convolution_backward", [GRAD, IMAGES, FILT], {10: "[True, True, False]"}, 2 * CONV),
+    ("aten::convolution_backward", [GRAD, IMAGES, FILT], {10: "[False, True, False]"}, CONV),
+    ("aten::_scaled_dot_product_flash_attention_for_cpu", [HEADS] * 3, {}, 262_144),
+    ("aten::_scaled_dot_product_flash_attention_for_cpu_backward", [HEADS] * 4, {}, 655_360),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "shapes", "settings", "flop"), COUNTED)
+def test_flop_are_those_that_torch_counts(name, shapes, settings, flop):
+    assert called(name, shapes, settings).flop == flop
+
+
+def test_torch_still_counts_them_so():
+    torch = pytest.importorskip("torch")
+    from torch.utils.flop_counter import (
+        FlopCounterMode,
+        sdpa_backward_flop_count,
+        sdpa_flop_count,
+    )
+
+    def counted(call):
+        with FlopCounterMode(display=False) as mode:
+            call()
+        return mode.get_total_flops()
+
+    def made(*shape, grad=False):
+        return torch.zeros(*shape, requires_grad=grad)
+
+    x, w = made(*IMAGES, grad=True), made(*FILT, grad=True)
+    conv = torch.nn.functional.conv2d
+    assert [
+        counted(lambda: torch.mm(made(256, 512), made(512, 128))),
+        counted(lambda: torch.addmm(made(128), made(256, 512), made(512, 128))),
+        counted(lambda: torch.bmm(made(4, 64, 32), made(4, 32, 16))),
+        counted(lambda: conv(x, w, padding=1, stride=2)),
+        counted(lambda: conv(x, made(32, 64, 1, 1))),
+        counted(lambda: conv(x, w, padding=1, stride=2).sum().backward()) - CONV,
+        counted(lambda: conv(x.detach(), w, padding=1, stride=2).sum().backward()) - CONV,
+        sdpa_flop_count(HEADS, HEADS, HEADS),  # it does not see the operator of processors
+        sdpa_backward_flop_count(HEADS, HEADS, HEADS, HEADS),
+    ] == [flop for *_, flop in COUNTED]
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes", "moved"),
+    [
+        ("aten::mm", [[4, 8], [8, 2]], 4 * (32 + 16 + 8)),
+        ("aten::add_", [[100], [100]], 4 * 300),
+        ("aten::add", [[4, 64, 256], [64, 256]], 4 * (2 * 65536 + 16384)),
+        ("aten::copy_", [[100], [100]], 4 * 200),
+        ("aten::zero_", [[100]], 4 * 100),
+        ("aten::_log_softmax", [[10, 10]], 4 * 200),
+    ],
+)
+def test_bytes_are_those_of_every_tensor_once(name, shapes, moved):
+    assert called(name, shapes).bytes == moved
+
+
+def test_element_types_have_their_width():
+    assert called("aten::add_", [[8], [8]], dtype="c10::Half").bytes == 48
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes"),
+    [
+        ("my::kernel", [[4]]),
+        ("aten::mm", []),
+        ("aten::mm", [[4, 8], [9, 2]]),
+        ("aten::mkldnn_convolution", [IMAGES, FILT]),
+        ("aten::add_", []),
+        ("aten::_scaled_dot_product_flash_attention", [[4, 4]] * 3),
+    ],
+)
+def test_what_no_rule_fits_is_unknown(name, shapes):
+    assert all(map(isnan, called(name, shapes)))
+
+
+def test_without_shapes_everything_is_unknown():
+    assert all(map(isnan, work("aten::mm", "", "", "")))
+
+
+RESNET = 8 * 3 * 2 * 4.09e9 * (64 / 224) ** 2
+"""Eight images, three passes; 4.09e9 products of one at 224 x 224, as torchvision states."""
+GPT = 256 * 6 * (4 * 12 * 256**2 + 2048 * 256) + 4 * 4 * 4 * 64**2 * 64 * 14
+"""256 tokens, six flop a weight of layers and head; scores: 2 x 2 forward, 2 x 5 backward."""
+
+
+@pytest.mark.parametrize(("name", "expected"), [("resnet50", RESNET), ("gpt", GPT)])
+def test_a_bundled_step_does_what_its_model_asks_for(name, expected):
+    ops = native.read(DATA / name).graph().ops
+    own = (ops.kind == Kind.COMPUTE) & np.isfinite(ops.flop)
+    assert ops.duration[own].sum() > 0.98 * ops.duration[ops.kind == Kind.COMPUTE].sum()
+    assert ops.flop[own].sum() / 10 == pytest.approx(expected, rel=0.01)
