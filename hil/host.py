@@ -235,6 +235,10 @@ def _keeping(call: Call, *kept: object) -> Call:
 
 
 def _blas() -> dict[str, str]:
-    told = np.show_config(mode="dicts") or {}
+    """NumPy's library of linear algebra; before 1.25 NumPy only prints it."""
+    try:
+        told = np.show_config(mode="dicts") or {}
+    except TypeError:
+        return {}
     found = told.get("Build Dependencies", {}).get("blas", {})
     return {"blas": f"{found.get('name', '?')} {found.get('version', '')}".strip()}
