@@ -76,6 +76,11 @@ class Rows:
         groups = tuple(self.groups[i] for i in rows.tolist())
         return Rows(self.ops.take(rows), self.seconds[rows], groups)
 
+    def fitted(self, share: float = SHARE, seed: str = SEED) -> Rows:
+        """Those that are neither held out nor scored once."""
+        aside, final = self.split(share, seed)
+        return self.take(np.flatnonzero(~aside & ~final))
+
     def split(self, share: float = SHARE, seed: str = SEED) -> tuple[Bools, Bools]:
         """Which rows are held out, and which are scored once, by hashes of their groups' names.
 
@@ -130,6 +135,7 @@ class Calibration:
     blind, held, interpolated, nearest : on those that were held out: before the fit, after it,
         and of what needs no model
     final : on those that were scored once; None for no such rows
+    judged : errors of the held-out rows, one by one
     """
 
     parameters: tuple[Fitted, ...]
@@ -140,6 +146,7 @@ class Calibration:
     interpolated: Errors
     nearest: Errors
     final: Errors | None
+    judged: Floats = field(default_factory=lambda: np.empty(0), repr=False, compare=False)
 
     @property
     def kept(self) -> tuple[str, ...]:
@@ -210,6 +217,7 @@ def calibrate(
         Errors.of(between, judge.seconds),
         Errors.of(closest, judge.seconds),
         errors(values, last) if len(last.groups) else None,
+        np.asarray(model(values, judge.ops) / judge.seconds - 1),
     )
 
 
@@ -237,8 +245,7 @@ def grown(
     >>> [p.name for p in grown(line, both, rows, draws=10)]
     ['rate']
     """
-    aside, final = rows.split(share, seed)
-    near = rows.take(np.flatnonzero(~aside & ~final))
+    near = rows.fitted(share, seed)
     room = len(set(near.groups)) // GROUPS_A_PARAMETER
     for count in range(min(room, len(parameters)), 0, -1):
         trial = list(parameters[:count])

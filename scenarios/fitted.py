@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ..models.calibrate import Calibration, Fitted
 from ..models.compute.families import FORM
 from ..models.fit import Errors
@@ -14,7 +16,7 @@ from ..reports.numbers import digits
 from ..sim.errors import ScenarioError
 from ..sim.units import quantity
 from .catalog import installed
-from .fitting import FORMS, Measured
+from .fitting import FORMS, Family, Measured
 from .parts import entry_model
 from .problems import nearest
 from .settings import unit_of
@@ -174,12 +176,15 @@ def _parameter(p: Fitted) -> dict[str, Any]:
     }
 
 
-def _fit(name: str, found: Calibration) -> dict[str, Any]:
+def _fit(
+    name: str, found: Calibration, factors: Mapping[str, float] | None = None
+) -> dict[str, Any]:
     both = {k: getattr(found, k) for k in ("blind", "held", "interpolated", "nearest", "final")}
     return {
         "name": name,
         "groups": found.groups,
-        "parameters": [_parameter(p) for p in found.parameters],
+        "parameters": [_parameter(p) for p in found.parameters]
+        + [{"name": n, "value": f, "text": f"{n}: x {f:.3g}"} for n, f in (factors or {}).items()],
         **{k: str(v) if v is not None else "no group" for k, v in both.items()},
     }
 
@@ -191,17 +196,24 @@ def told(found: Calibration, data: Measured, holdout: str) -> dict[str, Any]:
 
 
 def told_families(
-    parts: Mapping[str, Calibration | str], data: Measured, holdout: str
+    parts: Mapping[str, Family | str], data: Measured, holdout: str
 ) -> dict[str, Any]:
     """The fits of all families as plain data."""
-    fits = [_fit(n, c) for n, c in parts.items() if isinstance(c, Calibration)]
+    fits = [_fit(n, c.calibration, c.factors) for n, c in parts.items() if isinstance(c, Family)]
     left = [f"{n}: {c}" for n, c in parts.items() if isinstance(c, str)]
+    every = [c.calibration.judged for c in parts.values() if isinstance(c, Family)]
+    if every:
+        size = np.abs(np.concatenate(every))
+        left.append(
+            f"all families together, held out: median {np.median(size):.1%}, mean "
+            f"{size.mean():.1%} on {len(size)} rows"
+        )
     return {"where": data.where, "clock": data.clock, "holdout": holdout, "fits": fits,
             "left": left}  # fmt: skip
 
 
 def families_file(
-    parts: Mapping[str, Calibration | str], data: Measured, holdout: str, date: str
+    parts: Mapping[str, Family | str], data: Measured, holdout: str, date: str
 ) -> dict[str, Any]:
     """What the backend ``families`` reads."""
     return {
@@ -209,10 +221,10 @@ def families_file(
         "source": f"{data.where}; foretrace fit ops --holdout {holdout}, {date}",
         "clock": data.clock,
         "families": {
-            name: {k: v or None for k, v in found.values.items()}
-            | {"error": error_text(found, holdout)}
+            name: {k: v or None for k, v in found.calibration.values.items()}
+            | {"factors": dict(found.factors), "error": error_text(found.calibration, holdout)}
             for name, found in parts.items()
-            if isinstance(found, Calibration)
+            if isinstance(found, Family)
         },
         "not_fitted": {n: c for n, c in parts.items() if isinstance(c, str)},
     }

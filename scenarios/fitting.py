@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..hil.recording import Recording, read
+from ..hil.sample import WARM
 from ..hil.spread import by_start, grouped
-from ..models.calibrate import Calibration, Model, Parameter, Rows, calibrate, grown
-from ..models.compute.demand import demand, family
+from ..models.calibrate import (
+    GROUPS_A_PARAMETER,
+    Calibration,
+    Model,
+    Parameter,
+    Rows,
+    calibrate,
+    grown,
+)
+from ..models.compute.demand import demand, family, op_name
 from ..models.compute.families import Line
+from ..models.fit import fit
 from ..sim.errors import ScenarioError
 from ..sim.ops import Ops
 from ..sim.signature import parse
@@ -73,7 +85,7 @@ HOLDOUTS = ("sizes", "shapes", "depths", "starts", "days")
 
 
 def measured(files: Sequence[Path], only: str = "") -> Measured:
-    """The rows of recordings; batches that are flagged are left out.
+    """The rows of recordings: warm ops; batches that are flagged are left out.
 
     Parameters
     ----------
@@ -112,13 +124,27 @@ def measured(files: Sequence[Path], only: str = "") -> Measured:
 
 def _rows(recording: Recording, number: int, only: str) -> list[tuple[str, float, str, str]]:
     found = []
-    for (signature, _), group in grouped(recording.samples).items():
-        if only and not re.search(only, signature):
+    strides = recording.spec.get("strides", {})
+    for (signature, context), group in grouped(recording.samples).items():
+        if context != WARM or (only and not re.search(only, signature)):
             continue
         for start in sorted({s.start for s in group if s.good}):
             median = by_start([s for s in group if s.start == start])[0] * NANOSECOND
-            found.append((signature, median, f"{number}:{start}", recording.date[:10]))
+            told = with_stride(signature, strides.get(signature, 1))
+            found.append((told, median, f"{number}:{start}", recording.date[:10]))
     return found
+
+
+def with_stride(signature: str, stride: int) -> str:
+    """A signature that tells the stride of its convolution.
+
+    >>> with_stride("compute:aten::convolution fp32[1x1x2x2] fp32[1x1x1x1]", 2)
+    'compute:aten::convolution stride=2 fp32[1x1x2x2] fp32[1x1x1x1]'
+    """
+    parts = parse(signature)
+    if stride == 1:
+        return signature
+    return str(replace(parts, name=f"{parts.name} stride={stride}"))
 
 
 # Models of catalog parts.
@@ -198,33 +224,89 @@ def fitted(
 # Families of ops.
 
 
-def families(data: Measured, holdout: str) -> dict[str, Calibration | str]:
+@dataclass(frozen=True)
+class Family:
+    """A family that was fitted, with the factors of its ops."""
+
+    calibration: Calibration
+    factors: Mapping[str, float]
+
+
+def families(data: Measured, holdout: str) -> dict[str, Family | str]:
     """Fit every family of ops that has enough groups; why not, for the others.
 
     Which terms a family has is decided on the fitted rows alone: those that they can tell.
     """
     names = [family(t) for t in data.texts]
-    found: dict[str, Calibration | str] = {}
+    found: dict[str, Family | str] = {}
     for name in dict.fromkeys(names):
         mine = data.only([n == name for n in names])
         rows = mine.rows(holdout)
         flops = bool((mine.ops.flop > 0).any())
         terms = [*(("flop_rate",) if flops else ()), *BYTES]
-        chosen = grown(family_model, [Parameter(t, 0.0, GUESS[t]) for t in terms], rows)
+        model, spare = family_model({}), 0
+        chosen = grown(model, [Parameter(t, 0.0, GUESS[t]) for t in terms], rows)
         if not chosen or not rows.split()[0].any():
             groups = len(set(rows.groups))
             found[name] = f"{groups} groups of {holdout}: too few to fit and to judge"
             continue
-        found[name] = calibrate(family_model, chosen, rows)
+        spare = len(set(rows.fitted().groups)) // GROUPS_A_PARAMETER - len(chosen)
+        factors = op_factors(rows.fitted(), chosen, spare)
+        found[name] = Family(calibrate(family_model(factors), chosen, rows), factors)
     return found
 
 
+TURNS = 4
 BYTES = ("byte_rate", "launch", "cache", "rate_beyond")
 GUESS = {
     "launch": 2e-6, "flop_rate": 5e10, "byte_rate": 3e10, "cache": 1e7, "rate_beyond": 2e10,
 }  # fmt: skip
 
 
-def family_model(p: dict[str, float], ops: Ops) -> NDArray[np.float64]:
+def op_factors(near: Rows, chosen: Sequence[Parameter], spare: int) -> dict[str, float]:
+    """How much longer single ops take than their family, of those with five groups or more.
+
+    Fitted in turn with the family's line, on the same rows; each counts as a parameter, and the
+    ops with most groups come first.
+    """
+    texts = [near.ops.signature_text(i) for i in range(len(near.ops))]
+    names = np.array([op_name(t) for t in texts])
+    many = {n: len({g for g, m in zip(near.groups, names, strict=True) if m == n}) for n in names}
+    able = sorted((n for n in many if many[n] >= GROUPS_A_PARAMETER), key=lambda n: -many[n])
+    able = able[: max(spare, 0)] if len(many) > 1 else []
+    factors = dict.fromkeys(able, 1.0)
+    for _ in range(TURNS if able else 0):
+        line = _line(near, chosen, factors)
+        busy = line.seconds(near.ops.flop, near.ops.bytes) - line.launch
+        left = np.maximum(near.seconds - line.launch, 0.1 * near.seconds)
+        factors = {n: float(np.median((left / np.maximum(busy, 1e-12))[names == n])) for n in able}
+    return factors
+
+
+def _line(near: Rows, chosen: Sequence[Parameter], factors: Mapping[str, float]) -> Line:
+    """The line of a family whose ops have these factors."""
+    free, model = [p.name for p in chosen], family_model(factors)
+
+    def predict(values: NDArray[np.float64]) -> NDArray[np.float64]:
+        return model(dict(zip(free, values.tolist(), strict=True)), near.ops)
+
+    found = fit(predict, [p.start for p in chosen], near.seconds)
+    return Line.of(dict(zip(free, found.tolist(), strict=True)))
+
+
+@lru_cache(maxsize=8)
+def _each(signatures: tuple[str, ...], factors: tuple[tuple[str, float], ...]) -> Any:
+    """The factor of each signature."""
+    known = dict(factors)
+    return np.array([known.get(op_name(s), 1.0) for s in signatures])
+
+
+def family_model(factors: Mapping[str, float]) -> Model:
     """Seconds of ops of one family; a rate of 0 bounds nothing."""
-    return np.maximum(Line.of(p).seconds(ops.flop, ops.bytes), 1e-12)
+
+    def seconds(p: dict[str, float], ops: Ops) -> NDArray[np.float64]:
+        each = _each(ops.signatures, tuple(factors.items()))
+        found = Line.of(p).seconds(ops.flop, ops.bytes, each[ops.signature])
+        return np.maximum(found, 1e-12)
+
+    return seconds

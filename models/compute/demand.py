@@ -15,9 +15,8 @@ STRIDE = re.compile(r"\bstride=(\d+)\b")
 FAMILIES: dict[str, tuple[str, ...]] = {
     "gemm": ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::linear"),
     "convolution": ("aten::convolution", "aten::mkldnn_convolution", "aten::cudnn_convolution"),
-    "slow convolution": ("aten::_slow_conv2d_forward",),
+    "slow convolution": ("aten::_slow_conv2d_forward", "aten::_slow_conv2d_backward"),
     "convolution backward": ("aten::convolution_backward",),
-    "slow convolution backward": ("aten::_slow_conv2d_backward",),
     "attention": (
         "aten::_scaled_dot_product_flash_attention_for_cpu",
         "aten::_scaled_dot_product_flash_attention",
@@ -29,12 +28,15 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     ),
     "norm": (
         "aten::native_batch_norm", "aten::native_layer_norm", "aten::_log_softmax",
-        "aten::_softmax", "aten::sum", "aten::mean", "aten::max_pool2d_with_indices",
+        "aten::_softmax",
+    ),
+    "reduction": (
+        "aten::sum", "aten::mean", "aten::max_pool2d_with_indices",
+        "aten::max_pool2d_with_indices_backward",
     ),
     "norm backward": (
         "aten::native_batch_norm_backward", "aten::native_layer_norm_backward",
         "aten::_log_softmax_backward_data", "aten::_softmax_backward_data",
-        "aten::max_pool2d_with_indices_backward",
     ),
     "gelu": ("aten::gelu", "aten::gelu_backward", "aten::tanh", "aten::sigmoid", "aten::exp"),
 }  # fmt: skip
@@ -54,11 +56,20 @@ def family(signature: str) -> str:
     ('memory', 'host:chase')
     """
     parts = parse(signature)
-    name = parts.name.split(" ", 1)[0]
-    if parts.kind != "compute":
+    name = op_name(signature)
+    if parts.kind != "compute" or not name.startswith("aten::"):
         full = f"{parts.kind}:{name}"
         return "memory" if full in MEMORY else full
     return _FAMILY.get(name, "elementwise")
+
+
+def op_name(signature: str) -> str:
+    """The op without kind, attributes and operands.
+
+    >>> op_name("compute:aten::convolution stride=2 fp32[1x3x8x8]")
+    'aten::convolution'
+    """
+    return parse(signature).name.split(" ", 1)[0]
 
 
 @lru_cache(maxsize=1 << 16)
@@ -77,13 +88,13 @@ def demand(signature: str) -> tuple[float, float]:
     """
     parts = parse(signature)
     sizes = [float(o.bytes) for o in parts.operands]
-    if parts.kind != "compute":
+    if not parts.name.startswith("aten::"):
         return 0.0, PASSES.get(parts.kind, 1.0) * sum(sizes)
     kind = family(signature)
     if kind == "gemm":
         return _product(parts, sizes)
     if "convolution" in kind:
-        return _convolution(parts, sizes, kind)
+        return _convolution(parts, sizes)
     flop = _attention(parts, kind) if "attention" in kind else 0.0
     return flop, sum(sizes) + max(sizes, default=0.0)
 
@@ -98,9 +109,9 @@ def _product(parts: Signature, sizes: list[float]) -> tuple[float, float]:
     return 2.0 * rows * a.shape[-1] * columns, sum(sizes) + result
 
 
-def _convolution(parts: Signature, sizes: list[float], kind: str) -> tuple[float, float]:
+def _convolution(parts: Signature, sizes: list[float]) -> tuple[float, float]:
     """Multiply-adds at every output point; gradients are of the input and of the weights."""
-    back = "backward" in kind
+    back = "backward" in parts.name
     four = [o for o in parts.operands if len(o.shape) == 4]
     if len(four) < (3 if back else 2):
         return 0.0, 2 * sum(sizes)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from ...sim.backend import Backend, Timing, backend
 from ...sim.errors import BackendError
-from ...sim.ops import Ops
+from ...sim.ops import Ops, require
 from ...sim.system import System
-from .demand import demand, family
+from .demand import demand, family, op_name
 
 FORM = "foretrace-families"
 Floats = NDArray[np.float64]
@@ -35,6 +35,7 @@ class Line:
     byte_rate : B/s of all bytes
     rate_beyond : B/s of what does not fit the cache, on top
     cache : B
+    factors : by op, how much longer its arithmetic and bytes take than the family's line says
     """
 
     launch: float = 0.0
@@ -42,19 +43,25 @@ class Line:
     byte_rate: float = np.inf
     rate_beyond: float = np.inf
     cache: float = np.inf
+    factors: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, told: Mapping[str, float | None]) -> Line:
+    def of(cls, told: Mapping[str, Any]) -> Line:
         """From parameters by name; a rate or cache that is absent or 0 bounds nothing.
 
         >>> Line.of({"launch": 1e-6, "byte_rate": 1e9, "flop_rate": None}).flop_rate
         inf
         """
-        return cls(**{name: told[name] or (0.0 if name == "launch" else np.inf)
-                      for name in cls.__dataclass_fields__ if name in told})  # fmt: skip
+        usual = {"launch": 0.0, "factors": {}}
+        names = [name for name in cls.__dataclass_fields__ if name in told]
+        return cls(**{name: told[name] or usual.get(name, np.inf) for name in names})
 
-    def seconds(self, flop: Floats, bytes: Floats) -> Floats:
+    def seconds(self, flop: Floats, bytes: Floats, factor: Floats | float = 1.0) -> Floats:
         """(n,) s.
+
+        Parameters
+        ----------
+        factor : of each op, as in ``factors``
 
         >>> line = Line(1e-6, byte_rate=1e9, rate_beyond=1e9, cache=1e3)
         >>> line.seconds(np.zeros(2), np.array([1e3, 3e3])).round(9).tolist()
@@ -62,7 +69,7 @@ class Line:
         """
         beyond = np.maximum(bytes - self.cache, 0.0) / self.rate_beyond
         moving = bytes / self.byte_rate + beyond
-        return np.asarray(self.launch + np.maximum(flop / self.flop_rate, moving))
+        return np.asarray(self.launch + factor * np.maximum(flop / self.flop_rate, moving))
 
 
 @backend("families")
@@ -73,10 +80,15 @@ class Families(Backend):
     ----------
     file : str
         As ``foretrace fit`` writes it.
+    others : str
+        What to do with ops of other families: ``refuse``, or ``recorded``, which lets them last as
+        the trace has them; the source then says what share of the time that is.
     """
 
-    def __init__(self, *, file: str):
-        self.file = file
+    def __init__(self, *, file: str, others: str = "refuse"):
+        if others not in ("refuse", "recorded"):
+            raise BackendError(f"families: others is {others!r}; take 'refuse' or 'recorded'")
+        self.file, self.others = file, others
         self.source = "fitted: families of ops"
         self._lines: dict[str, Line] = {}
 
@@ -110,22 +122,28 @@ class Families(Backend):
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
         """Each distinct signature once."""
-        used = np.unique(ops.signature)
-        if len(used) and used[0] < 0:
-            row = int(np.argmin(ops.signature))
-            raise BackendError(f"op {row} ({ops.kind_names[row]}): has no signature to tell it by")
-        seconds = np.full(len(ops.signatures), np.nan)
-        for s in used.tolist():
-            seconds[s] = self._seconds(ops.signatures[s])
-        return Timing.of(seconds[ops.signature])
+        known = np.array([family(s) in self._lines for s in ops.signatures] + [False])
+        mine = known[ops.signature]
+        if self.others == "refuse" and not mine.all():
+            row = int(np.argmin(mine))
+            what = ops.signature_text(row) or ops.kind_names[row]
+            raise BackendError(
+                f"op {row} ({what}): of no family that was fitted ({', '.join(self._lines)}); "
+                "measure some and fit them, or set others: recorded"
+            )
+        each = [self._seconds(s) if k else 0.0
+                for s, k in zip(ops.signatures, known.tolist(), strict=False)]  # fmt: skip
+        seconds = np.array([*each, 0.0])[ops.signature]
+        if mine.all():
+            return Timing.of(seconds)
+        require(ops.take(np.flatnonzero(~mine)), "duration")
+        whole = np.where(mine, seconds, ops.duration)
+        share = float(whole[~mine].sum() / max(whole.sum(), 1e-30))
+        return Timing.of(whole, source=f"{self.source}; {share:.1%} of the time as recorded")
 
     def _seconds(self, signature: str) -> float:
-        name = family(signature)
-        if name not in self._lines:
-            raise BackendError(
-                f"{signature!r}: nothing of the family '{name}' was fitted, only "
-                f"{', '.join(self._lines)}; measure some, or bind 'table'"
-            )
         flop, moved = demand(signature)
-        found = self._lines[name].seconds(np.array([flop]), np.array([moved]))
+        line = self._lines[family(signature)]
+        factor = line.factors.get(op_name(signature), 1.0)
+        found = line.seconds(np.array([flop]), np.array([moved]), factor)
         return float(found[0])
