@@ -94,6 +94,8 @@ class Torch(Driver):
         torch.set_grad_enabled(False)
         self.device = torch.device(self.name_of_device)
         self.clock = "cpu" if self.device.type == "cpu" else "device"
+        if self.clock == "device":
+            torch.cuda.set_device(self.device)  # events are of the current device
         self._pin()
         self.gpu = Gpu(self._uuid())
         self.gpu.refuse_company()

@@ -123,6 +123,10 @@ def _copied(source: str, target: str) -> Builder:
             raise a.refusal("says not what is copied")
         places = {"h": a.torch.device("cpu"), "d": a.device}
         x, y = (a.tensor(operand, places[p]) for p in (source, target))
+        if (
+            source != target and a.device.type == "cuda"
+        ):  # as data loaders do; else it is copied twice
+            x, y = (t.pin_memory() if t.device.type == "cpu" else t for t in (x, y))
         return lambda: y.copy_(x)
 
     return build
