@@ -20,6 +20,7 @@ from .sample import Request, Sample
 from .transport import LIMIT, Channel
 
 HELLO = 60.0  # s for a Python to start, over ssh too
+CLOSING = 20.0  # s to give a device back
 
 
 class Remote(Driver):
@@ -71,6 +72,7 @@ class Remote(Driver):
         """Close the driver and end its agent."""
         try:
             if not self.channel.broken:
+                self.limit = min(self.limit, CLOSING)
                 self._ask("close")
         finally:
             self.channel.close()

@@ -48,6 +48,10 @@ class Odd(Driver):
         samples = [self._sample(r, ANSWERS.get(fault, 100.0), fault) for r in requests]
         return samples * 2 if fault == "too-many" else samples
 
+    def close(self):
+        if self.fault["fault"] == "hung-close":
+            time.sleep(60)
+
     def together(self, requests):
         return [self._sample(r, 100.0 * len(requests), "") for r in requests]
 

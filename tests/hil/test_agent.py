@@ -115,6 +115,14 @@ def test_an_agent_that_hangs_is_ended_at_the_time_limit(odd):
     assert remote.channel.child.poll() is not None
 
 
+def test_a_device_that_is_not_given_back_does_not_keep_us(odd):
+    remote = odd(fault="hung-close")
+    remote.limit = 0.5
+    with pytest.raises(DriverFault, match="hung: no answer within"):
+        remote.close()
+    assert remote.channel.child.poll() is not None
+
+
 def test_an_op_that_is_not_on_the_list_is_refused_by_the_agent(odd):
     remote = odd()
     with pytest.raises(DriverFault, match=r"^unsupported: odd does not do 'host:__class__'"):
