@@ -127,8 +127,9 @@ def one(ranks: int) -> None:
     found = evaluate(task(shared, {"cluster.node.nic.bandwidth": "9 GB/s"}))
     took = time.process_time() - began
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    print(f"{ranks:4} ranks {found['ops']:9} ops {took:7.3f} s {took / found['ops'] * 1e6:6.3f} us/op "
-          f" {peak / 1e6:7.0f} MB {peak / found['ops']:7.0f} B/op")  # fmt: skip
+    ops = found["ops"]
+    each = f"{took / ops * 1e6:6.3f} us/op  {peak / 1e6:7.0f} MB  {peak / ops:7.0f} B/op"
+    print(f"{ranks:4} ranks  {ops:9} ops  {took:7.3f} s  {each}")
 
 
 if __name__ == "__main__":

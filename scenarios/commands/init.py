@@ -14,6 +14,7 @@ from .app import app
 SCHEMA = Path(".foretrace") / "scenario.schema.json"
 WORKFLOW = Path(".github") / "workflows" / "foretrace.yml"
 EDITOR = f"# yaml-language-server: $schema=../{SCHEMA.as_posix()}\n"
+VERBS = {"sweep": "sweep", "hil": "hil check"}  # what a section asks for
 JOB = """\
 name: foretrace
 on: [push, pull_request]
@@ -35,7 +36,7 @@ jobs:
 def init(
     folder: Annotated[Path, typer.Argument(help="Made, or empty of what is written.")] = Path(),
     template: Annotated[
-        str, typer.Option(help="training, capacity or minimal; what the scenario asks.")
+        str, typer.Option(help="training, capacity, hil or minimal; what the scenario asks.")
     ] = "training",
 ) -> None:
     """Make a folder with a scenario that runs as it is."""
@@ -56,7 +57,7 @@ def init(
             raise ScenarioError(f"{path}: cannot be written ({error}); take another") from error
     typer.echo(f"made {', '.join(map(str, wanted))}")
     go = "" if folder == Path() else f"cd {folder} && "
-    verb = "sweep" if "\nsweep:" in text else "run"
+    verb = next((v for key, v in VERBS.items() if f"\n{key}:" in text), "run")
     typer.echo(f"next: {go}foretrace {verb} scenarios/first.yaml")
 
 
