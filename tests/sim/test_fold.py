@@ -143,7 +143,13 @@ def programs(draw: st.DrawFn) -> Ranks:
 def test_folded_runs_equal_unfolded_ones(ranks: Ranks) -> None:
     parts, graph = ranks.parts(), ranks.lowered()
     found = folded(ranks)
-    want = run(ReferenceMachine, parts, graph)
+    try:
+        want = run(ReferenceMachine, parts, graph)
+    except SimulationError as error:  # so many share a component that each gets nothing
+        for kind in (ReferenceMachine, CoreMachine):
+            with pytest.raises(SimulationError, match=error.kind):
+                run(kind, found.parts, found.graph)
+        return
     for kind in (ReferenceMachine, CoreMachine):
         same(found.expand(run(kind, found.parts, found.graph)), want)
 
