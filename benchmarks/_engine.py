@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import numpy as np
-from foretrace.sim.backend import Backend, Timing
+from foretrace.sim.backend import Backend, Spread, Timing
 from foretrace.sim.graph import Graph
 from foretrace.sim.machine import Columns, Lowered
 from foretrace.sim.ops import Ops
@@ -15,9 +15,13 @@ class Durations(Backend):
     """Every op lasts as long as its table says."""
 
     source = "benchmark: given durations"
+    uniform = True
+
+    def __init__(self, spread: Spread | None = None):
+        self.spread = spread
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
-        return Timing.of(ops.duration)
+        return Timing.of(ops.duration, spread=self.spread)
 
 
 def machine_of(ranks: int, slots: int | None) -> System:

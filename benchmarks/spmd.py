@@ -1,78 +1,98 @@
 """One training step of 16,384 ranks x 17,000 ops from templates: every op jittered; and folded.
 
+All of it through ``Simulation.run``, which keeps what each rank did.
+
 Usage: python benchmarks/spmd.py [data] [stages] [tensor] [layers a stage] [micro-batches]
 """
 
 import sys
 
 import numpy as np
+from _engine import Durations, machine_of
 from _measure import cpu, peak_memory, report
-from _spmd import template as step
-from foretrace.sim.core import templates
+from _spmd import graph as step
+from foretrace.sim.backend import Spread
+from foretrace.sim.core.words import encode
 from foretrace.sim.fold import fold
-from foretrace.sim.template import Template
-from foretrace.sim.units import ticks
+from foretrace.sim.graph import Graph
+from foretrace.sim.place import place
+from foretrace.sim.result import Result
+from foretrace.sim.simulation import Simulation
+from foretrace.sim.spmd import Spmd
 
-NOMINAL = 1 << 20  # the factor 1 in a table of quantiles
-
-
-def compiled(template: Template, spread: int) -> templates.Compiled:
-    """Programs with their durations in ticks; spread 0 draws a factor for every op, -1 none."""
-    fixed = [ticks(p.ops.duration) for p in template.programs]
-    varies = [np.full(len(p), spread, np.int8) for p in template.programs]
-    return templates.compile_programs(template, fixed, varies)
+JITTER = Spread(np.empty(0), np.linspace(0.95, 1.05, 64))
+"""Factors of single ops, no two ops alike."""
 
 
-def jitter() -> templates.Chances:
-    """Factors of single ops between 0.95 and 1.05, no two ops alike."""
-    table = np.linspace(0.95, 1.05, 64) * NOMINAL
-    prefix = np.array([7, 11], np.uint64)
-    return templates.Chances(prefix, np.empty((1, 0), np.int64), table.astype(np.int64)[None, :])
+def simulation(ranks: int) -> Simulation:
+    """One GPU a rank; every op varies, in replicas."""
+    return Simulation(machine_of(ranks, 1), {"*": Durations(JITTER)})
+
+
+def unfolded(of: Simulation, graph: Graph, replica: int | None) -> Result:
+    """Every rank run on its own."""
+    whole = Spmd.of(of, place(graph, of.system), graph.template, replica)
+    kept = Spmd(of, whole.graph, whole.classes, None, replica).kept("ranks")
+    return Result(of.system, of.parts, of.tick, "core", 0, summary=kept)
+
+
+def stored(graph: Graph) -> float:
+    """Bytes that the engine keeps of an op of a program, whoever runs it."""
+    programs = graph.template.programs
+    return sum(p.encoded.words.nbytes for p in programs) / sum(map(len, programs))
 
 
 def main(data: int = 256, stages: int = 8, tensor: int = 8, layers: int = 12, batches: int = 64):
-    small, none = step(2, 2, 2, 1, 2), templates.Chances.none()
-    for chances, spread in ((none, -1), (jitter(), 0)):
-        templates.run(small, compiled(small, spread), chances)  # compile
-    whole = step(data, stages, tensor, layers, batches)
-    before = peak_memory()
-    found = {}
+    small, whole = step(2, 2, 2, 1, 2), step(data, stages, tensor, layers, batches)
+    tiny = simulation(small.ranks)
+    for replica in (None, 0):  # compile
+        unfolded(tiny, small, replica)
+        tiny.run(small, keep="ranks", replica=replica)
+    large, found = simulation(whole.ranks), {}
 
-    def unfolded(name: str, chances: templates.Chances, spread: int) -> float:
-        programs = compiled(whole, spread)
-        return cpu(lambda: found.update({name: templates.run(whole, programs, chances)}))
+    def run(name: str, replica: int | None) -> float:
+        return cpu(lambda: found.update({name: large.run(whole, keep="ranks", replica=replica)}))
 
-    def folded() -> None:
-        quotient = fold(whole)
-        one_each = templates.run(quotient.template, few, none)
-        found["folded"] = one_each.end[quotient.colour]
+    first, again = run("folded", None), min(run("folded", None) for _ in range(5))
+    spmd = Spmd.of(large, place(whole, large.system), whole.template, None)
 
-    few = compiled(fold(whole).template, -1)
+    def fold_and_run() -> None:
+        for program in whole.template.programs:
+            encode(program)
+        folded = fold(spmd.classes.template)
+        Spmd(large, spmd.graph, spmd.classes, folded, None).kept("ranks")
+
     seconds = {
-        "jittered": unfolded("jittered", jitter(), 0),
-        "same": unfolded("same", none, -1),
-        "folded": min(cpu(folded) for _ in range(5)),
-        "encoding the programs": cpu(lambda: compiled(whole, -1)),
+        "encoding, folding, running": min(cpu(fold_and_run) for _ in range(5)),
+        "first run, asking and binding included": first,
+        "another run, asking included": again,
+        "jittered": run("jittered", 0),
+        "same": cpu(lambda: found.update(same=unfolded(large, whole, None))),
     }
-    differ = int((found["same"].end != found["folded"]).sum())
-    alike = int((found["same"].end == found["jittered"].end).sum())
     memory = peak_memory()
-    words = compiled(whole, -1).words.nbytes / sum(len(p) for p in whole.programs)
+    differ = [
+        int((getattr(found["same"].kept, name) != getattr(found["folded"].kept, name)).sum())
+        for name in ("start", "end", "busy", "exposed", "boxes")
+    ]
+    alike = int((found["same"].kept.end == found["jittered"].kept.end).sum())
     report(
         "spmd",
         {
             "CPU seconds, every op jittered": (seconds["jittered"], "<=", 10),
             "GiB of peak memory, interpreter included": (memory / 2**30, "<=", 0.5),
-            "CPU seconds, folding and folded run": (seconds["folded"], "<=", 0.02),
-            "ranks whose end differs when folded": (differ, "<=", 0),
-            "bytes of a stored op of a template": (words, "<=", 12),
+            "CPU seconds, encoding, folding, folded run": (
+                seconds["encoding, folding, running"], "<=", 0.02),
+            "numbers that differ when folded": (sum(differ), "<=", 0),
+            "bytes of a stored op of a template": (stored(whole), "<=", 12),
             "ranks whose end is the same with jitter": (alike, "<=", 0),
         },
         ranks=whole.ranks,
-        ops=found["same"].ops,
+        ops=len(whole),
+        ops_with_a_collective_once_a_member=sum(
+            len(p) * int((whole.template.program == i).sum())
+            for i, p in enumerate(whole.template.programs)),
         cpu_seconds=seconds,
-        bytes_before_runs=before,
-    )
+    )  # fmt: skip
 
 
 if __name__ == "__main__":
