@@ -1,0 +1,63 @@
+"""Every bundled scenario, on both engines: equal in every column."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import foretrace
+import numpy as np
+import pytest
+from foretrace.scenarios.loader import load
+from foretrace.scenarios.points import points
+from foretrace.sim.csr import Csr
+from foretrace.sim.graph import Graph, Places
+
+MOST = 50_000  # ops of a run; later iterations are left out
+LIBRARY = Path(foretrace.__file__).parent / "scenarios" / "library"
+FILES = sorted(f.relative_to(LIBRARY).as_posix() for f in LIBRARY.rglob("*.yaml"))
+
+
+def first_iterations(graph: Graph, most: int) -> Graph:
+    """As many whole iterations as there are within so many ops, and at least one."""
+    block = graph.explicit
+    n, counts = len(block), np.bincount(block.ops.iteration)
+    kept = block.ops.iteration < max(1, int((np.cumsum(counts) <= most).sum()))
+    rows, further = np.flatnonzero(kept), np.flatnonzero(kept[block.places.op])
+    places = np.concatenate([rows, n + further])
+    number = np.full(n + len(block.places), -1)
+    number[places] = np.arange(len(places))
+    before, after = number[block.successors.owner], number[block.successors.values]
+    inside = (before >= 0) & (after >= 0)
+    cut = replace(
+        block,
+        ops=block.ops.take(rows),
+        successors=Csr.from_pairs(before[inside], after[inside], len(rows)),
+        places=Places(
+            number[block.places.op[further]].astype(np.int32),
+            block.places.rank[further],
+            block.places.stream[further],
+        ),
+        release=block.release[rows],
+        peer=block.peer[rows],
+        slot=None if block.slot is None else block.slot[places],
+    )
+    return replace(graph, blocks=(cut,))
+
+
+def test_every_bundled_scenario_is_found():
+    assert {"first.yaml", "host-check.yaml", "templates/minimal.yaml"} <= set(FILES)
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_a_bundled_scenario_is_equal_on_both_engines(file):
+    for point in points(load(LIBRARY / file)):
+        graph = first_iterations(point.graph, MOST)
+        assert 0 < len(graph) <= MOST
+        core, reference = (
+            replace(point, graph=graph, simulation=replace(point.simulation, engine=engine)).run()
+            for engine in ("core", "reference")
+        )
+        for name, column in vars(reference.columns).items():
+            np.testing.assert_array_equal(getattr(core.columns, name), column, err_msg=name)
+        assert core.component.tolist() == reference.component.tolist()
+        assert core.metrics == reference.metrics
+        assert core.blame().ticks == reference.blame().ticks
