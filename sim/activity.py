@@ -37,7 +37,7 @@ class Busy(NamedTuple):
     """
 
     rank: NDArray[np.int32]
-    layer: NDArray[np.int64]
+    layer: NDArray[np.int8]
     arrived: NDArray[np.int64]
     start: NDArray[np.int64]
     end: NDArray[np.int64]
@@ -133,23 +133,26 @@ def busy(result: Result) -> Busy:
     found = []
     columns = result.columns
     base = len(columns.end)
-    layer_of = np.array([_LAYER.get(kind, -1) for kind in Kind], np.int64)
+    layer_of = np.array([_LAYER.get(kind, -1) for kind in Kind], np.int8)
     for run in result.runs:
         block, first = run.graph.explicit, run.first
-        op = block.op_of_place
         n, e = len(block), len(block.places)
-        start, end = columns.start[first + op], columns.end[first + op]
-        arrived = np.concatenate(
-            [columns.arrived[first : first + n], columns.arrived[base : base + e]]
-        )
+        op: Any = slice(first, first + n) if not e else first + block.op_of_place
+        start, end, arrived = columns.start[op], columns.end[op], columns.arrived[first : first + n]
+        if e:
+            arrived = np.concatenate([arrived, columns.arrived[base : base + e]])
         base += e
-        done = np.flatnonzero(end != NEVER)
-        arrived = np.where(arrived == NEVER, start, arrived)
-        layer = layer_of[block.ops.kind[op]]
-        found.append([c[done] for c in (block.rank, layer, arrived, start, end)])
+        if np.any(arrived == NEVER):
+            arrived = np.where(arrived == NEVER, start, arrived)
+        layer = layer_of[block.ops.kind if not e else block.ops.kind[block.op_of_place]]
+        of: list[Any] = [block.rank, layer, arrived, start, end]
+        done = end != NEVER
+        found.append(of if done.all() else [c[done] for c in of])
+    if len(found) == 1:
+        return Busy(*found[0])
     none = [np.empty(0, np.int64)] * 5
     rank, layer, arrived, start, end = (np.concatenate(c) for c in zip(none, *found, strict=True))
-    return Busy(rank.astype(np.int32), layer, arrived, start, end)
+    return Busy(rank.astype(np.int32), layer.astype(np.int8), arrived, start, end)
 
 
 def _layers(of: Busy) -> dict[str, Spans]:

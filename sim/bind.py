@@ -104,7 +104,9 @@ def ask_all(
     drivers: list[Backend] = []
     online = np.full(len(ops), -1, np.int16)
     for who, rows in _groups(component, bound, system, ops):
-        table = ops.take(rows).asked(system, component[rows], members.take(rows))
+        whole = len(rows) == len(ops)  # then nothing has to be copied
+        own = ops if whole else ops.take(rows)
+        table = own.asked(system, component[rows], members if whole else members.take(rows))
         if who.online:
             online[rows] = len(drivers)
             drivers.append(who)
@@ -122,11 +124,12 @@ def ask_all(
 def endpoints(graph: Graph) -> Csr:
     """GPUs that take part in each send or collective, in group order; no row for other ops."""
     block = graph.explicit
-    ranks = block.members
     network = np.isin(block.ops.kind, NETWORK)
-    keep = network[ranks.owner]
+    own, sends = np.flatnonzero(network), np.flatnonzero(network & (block.peer >= 0))
+    row = np.concatenate([own, sends, block.places.op])
+    rank = np.concatenate([block.ops.rank[own], block.peer[sends], block.places.rank])
     assert graph.gpus is not None  # noqa: S101
-    return Csr.from_pairs(ranks.owner[keep], graph.gpus[ranks.values[keep]], len(block))
+    return Csr.from_pairs(row, graph.gpus[rank], len(block))
 
 
 def _nobody(ops: Ops, component: NDArray[np.int32], merge: _Merge) -> None:
@@ -176,8 +179,9 @@ class _Merge:
     """Puts the answers for groups of rows together into one table."""
 
     def __init__(self, n: int):
-        self.fixed, self.work = np.zeros(n), np.zeros(n)
-        self.limit = np.full(n, np.inf)
+        self.fixed = np.zeros(n)
+        self.work: NDArray[np.float64] | None = None  # of no op so far
+        self.limit: NDArray[np.float64] | None = None
         self.source = np.zeros(n, np.int32)
         self.sources: dict[str, int] = {}
         self.spreads: list[tuple[NDArray[np.int64], Spread]] = []
@@ -191,11 +195,15 @@ class _Merge:
         self.fixed[rows] = timing.fixed
         self.source[rows] = self.sources.setdefault(source, len(self.sources))
         if timing.limit is not None:
+            if self.limit is None:
+                self.limit = np.full(len(self.fixed), np.inf)
             self.limit[rows] = timing.limit
         if timing.spread is not None:
             self.spreads.append((rows, timing.spread))
         usage = timing.usage
         if timing.work is not None:
+            if self.work is None:
+                self.work = np.zeros(len(self.fixed))
             self.work[rows] = timing.work
             if usage is None:
                 usage = Usage(
@@ -208,7 +216,7 @@ class _Merge:
     def timing(self) -> Timing:
         n = len(self.fixed)
         if not self._usage:
-            return Timing(self.fixed, self.work, Usage.same([], n), self.limit)
+            return Timing(self.fixed, self.work, None, self.limit)
         row, component, weight = (np.concatenate([u[k] for u in self._usage]) for k in range(3))
         order = np.argsort(row, kind="stable")
         indptr = np.zeros(n + 1, np.int64)

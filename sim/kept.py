@@ -29,6 +29,7 @@ BOXES = (
     "host",
     "idle",
 )
+CHUNK = 1 << 20  # places that are summed at once
 EXPOSED = BOXES.index("exposed_communication")
 
 
@@ -120,12 +121,13 @@ class _Sums:
         end = np.full((len(steps), ranks), NEVER, np.int64)
         for run in self.result.runs:
             block = run.graph.explicit
-            op = run.first + block.op_of_place
-            there = self.ended[op]
-            step = np.searchsorted(steps, block.ops.iteration[block.op_of_place][there])
-            at = step, block.rank[there]
-            np.minimum.at(start, at, self.columns.start[op[there]])
-            np.maximum.at(end, at, self.columns.end[op[there]])
+            n, number = len(block), np.searchsorted(steps, np.arange(steps.max(initial=0) + 1))
+            for a in range(0, n + len(block.places), CHUNK):
+                op = block.op_of_place[a : a + CHUNK]
+                there = np.flatnonzero(self.ended[run.first + op])
+                at = number[block.ops.iteration[op[there]]], block.rank[a : a + CHUNK][there]
+                np.minimum.at(start, at, self.columns.start[run.first + op[there]])
+                np.maximum.at(end, at, self.columns.end[run.first + op[there]])
         start[start == late] = NEVER
         return start, end
 

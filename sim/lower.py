@@ -163,6 +163,12 @@ def flows(
 ) -> Flows:
     """The ops that share something, a row each."""
     n = len(timing)
+    if timing.work is None and timing.usage is None and timing.limit is None:
+        none = np.empty(0, np.int64)
+        return Flows(
+            none.astype(np.int32), none, none.astype(np.uint64), none, np.zeros(1, np.int64),
+            none.astype(np.int32), none,
+        )  # fmt: skip
     work = np.zeros(n) if timing.work is None else timing.work
     usage = timing.usage or Usage.same([], n)
     limit = np.full(n, np.inf) if timing.limit is None else timing.limit

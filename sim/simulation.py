@@ -351,6 +351,7 @@ class Session:
         keep = keep or ("ops" if found.count <= MOST_OPS else "ranks")
         if keep == "ops":
             return found
+        self.__dict__.pop("machine", None)  # its state takes more room than what follows
         if any(run.answers.drivers for run in self.runs):
             again = "a backend was asked during it"
         return replace(found, written=None, summary=summarised(found, keep), again=again)

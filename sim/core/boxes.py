@@ -64,7 +64,7 @@ def boxes_of_ranks(
 
 def boxes_of_places(
     rank: NDArray[np.int32],
-    layer: NDArray[np.int64],
+    layer: NDArray[np.int8],
     arrived: NDArray[np.int64],
     start: NDArray[np.int64],
     end: NDArray[np.int64],
@@ -80,13 +80,14 @@ def boxes_of_places(
     Examples
     --------
     >>> one, t = np.zeros(2, np.int32), np.array
-    >>> boxes_of_places(one, t([0, 1]), t([0, 2]), t([0, 3]), t([5, 9]), t([0, 10]), 1).ravel()
+    >>> layer = np.array([0, 1], np.int8)
+    >>> boxes_of_places(one, layer, t([0, 2]), t([0, 3]), t([5, 9]), t([0, 10]), 1).ravel()
     array([3, 2, 4, 0, 0, 0, 1])
     """
     out = np.zeros((BOXES, len(edges) - 1, ranks), np.int64)
     order = np.argsort(rank, kind="stable")
     begins = np.searchsorted(rank[order], np.arange(ranks + 1))
-    _by_rank(order, begins, layer, (arrived, start, end), (_BOX, edges, out))
+    _by_rank(order, begins, layer.astype(np.int8), (arrived, start, end), (_BOX, edges, out))
     return out
 
 
