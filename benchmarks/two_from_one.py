@@ -2,8 +2,9 @@
 
     python benchmarks/two_from_one.py
 
-Nothing of a two-process step goes in: durations of the one-process trace, DDP's bucket rule, and
-the all-reduce that was measured by itself.  The truth is `traces/data/steps.csv`.
+Nothing of a two-process step goes in: durations of the one-process trace and its untraced steps,
+DDP's bucket rule, the all-reduce that was measured by itself, and what two cores moved together of
+their common memory.  The truth is the untraced steps in `traces/data/ddp-*/steps.csv`.
 """
 
 from __future__ import annotations
@@ -26,12 +27,14 @@ workload:
   recorded_on: {{device: epyc-zen4-core, nodes: 1, parallel: {{data: 1}}}}
   scale_to: {{parallel: {{data: 2}}, bucket: {bucket}}}
 cluster:
-  nodes: 2
+  nodes: 1
   node:
-    gpu: {{model: epyc-zen4-core, count: 1}}
+    gpu: {{model: epyc-zen4-core, count: 2}}
     host: epyc-zen4-vm
-    nic: {{model: loopback-tcp, count: 1}}
+    memory: epyc-zen4-vm
+    links: [{{from: gpu, to: gpu, via: loopback-tcp}}]
   fabric: {{library: gloo}}
+backends: {{"node*.gpu*": {{use: recorded, shared: {shared}, cache: 16 MiB}}}}
 """
 BUCKETS = {"resnet50": "25 MiB", "gpt": "4 MiB"}  # as traces/zoo sets them
 
@@ -46,23 +49,27 @@ def measured(configuration: str, phase: str) -> list[float]:
     return [float(np.median(s)) for s in steps.values()]
 
 
+def predicted(model: str, shared: bool) -> float:
+    """The step of two processes, s; with or without what they do to each other's memory."""
+    told = SCENARIO.format(model=model, bucket=BUCKETS[model], shared=str(shared).lower())
+    return point(loads(told)).run().iteration_time
+
+
 def main() -> None:
     """Print both models."""
-    for model, bucket in BUCKETS.items():
-        made = point(loads(SCENARIO.format(model=model, bucket=bucket)))
-        predicted = made.run().iteration_time
+    for model in BUCKETS:
         truth = measured(f"ddp-{model}", "untraced")
-        alone = measured(model, "untraced")
+        typical = float(np.median(truth))
         found = {
             "model": model,
-            "predicted_ms": 1e3 * predicted,
-            "measured_ms": 1e3 * float(np.median(truth)),
+            "measured_ms": 1e3 * typical,
             "measured_range_ms": [1e3 * min(truth), 1e3 * max(truth)],
-            "error": predicted / float(np.median(truth)) - 1,
-            "noise": (max(truth) - min(truth)) / 2 / float(np.median(truth)),
-            "one_process_ms": 1e3 * float(np.median(alone)),
-            "error_of_one_process": float(np.median(alone)) / float(np.median(truth)) - 1,
+            "noise": (max(truth) - min(truth)) / 2 / typical,
+            "error_of_one_process": float(np.median(measured(model, "untraced"))) / typical - 1,
         }
+        for name, shared in (("memory_apart", False), ("memory_shared", True)):
+            step = predicted(model, shared)
+            found |= {f"{name}_ms": 1e3 * step, f"{name}_error": step / typical - 1}
         print(json.dumps(found))
 
 

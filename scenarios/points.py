@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -124,7 +125,7 @@ class Point:
         made: dict[int, Backend] = {}
         for backend in self.simulation.backends.values():
             if isinstance(backend, Recorded):
-                varied = made[id(backend)] = Recorded(scale=backend.scale)
+                varied = made[id(backend)] = copy(backend)
                 varied.spread = varies
         return {n: made.get(id(b), b) for n, b in self.simulation.backends.items()}
 

@@ -135,7 +135,7 @@ def _attention(tensors: Tensors, _: Settings) -> Work:
 
 def _attention_backward(tensors: Tensors, _: Settings) -> Work:
     """Of (gradient, query, key, value, …): the scores again, and two products for each of two."""
-    _, q, k, v = tensors[:4]
+    q, k, v = tensors[1:4]
     b, h, s, width = q.shape
     pairs = b * h * s * k.shape[2]
     return Work(2 * pairs * (3 * width + 2 * v.shape[3]), _moved(tensors, q, k, v))

@@ -14,9 +14,7 @@ def copies(seconds, sizes=SIZES, per_size=3, noise=0.02):
     """Copies of each size, several times, with noise of each row."""
     size = np.repeat(sizes, per_size)
     texts = tuple(f"copy:h2h uint8[{s:.0f}]" for s in sizes)
-    ops = Ops.of(
-        bytes=size, signature=np.repeat(np.arange(len(sizes)), per_size), signatures=texts
-    )
+    ops = Ops.of(bytes=size, signature=np.repeat(np.arange(len(sizes)), per_size), signatures=texts)
     random = np.random.default_rng(5)
     made = seconds(size) * random.normal(1, noise, len(size))
     return Rows(ops, made, tuple(f"{s:.0f}" for s in size), size)

@@ -6,7 +6,10 @@ from foretrace.models.compute.host import Host
 from foretrace.models.compute.jitter import spread, typical
 from foretrace.models.compute.recorded import Recorded
 from foretrace.sim.errors import BackendError
+from foretrace.sim.graph import Builder
 from foretrace.sim.ops import Kind, Ops
+from foretrace.sim.simulation import Simulation
+from foretrace.sim.system import Component, System
 
 
 def test_durations_are_given_back_as_recorded():
@@ -68,3 +71,45 @@ def test_a_host_of_twice_the_speed_halves_recorded_durations():
     assert Host(speed=2.0, dispatch=3e-6).timing(ops).fixed.tolist() == [1e-6, 3e-6]
     with pytest.raises(BackendError, match="duration are unknown"):
         Host(speed=2.0).timing(ops)
+
+
+def together(backend, moved, engine="core", rate=60e9):
+    """When two ranks of one machine end that each move bytes for a millisecond, alone."""
+    build = Builder("pair")
+    for rank in range(2):
+        build.op(Kind.COMPUTE, rank=rank, bytes=moved, duration=1e-3)
+    cores = [Component(f"node0.gpu{i}", "gpu", slots=1) for i in range(2)]
+    memory = Component("node0.dram", "dram", rate=rate)
+    parts = {core.name: {"dram": memory.name} for core in cores}
+    system = System((*cores, memory), tuple(parts), parts)
+    return Simulation(system, {"node0.gpu*": backend}, engine=engine).run(build.graph()).makespan
+
+
+@pytest.mark.parametrize("engine", ["core", "reference"])
+@pytest.mark.parametrize(
+    ("moved", "took"),
+    [(20e6, 1e-3), (30e6, 1e-3), (40e6, 4e-3 / 3), (60e6, 2e-3)],  # B of 60e6 a millisecond
+)
+def test_ranks_that_want_more_than_their_memory_has_slow_each_other(moved, took, engine):
+    assert together(Recorded(shared=True), moved, engine) == pytest.approx(took, rel=1e-6)
+
+
+def test_what_fits_the_caches_slows_nobody_and_nothing_does_when_switched_off():
+    assert together(Recorded(shared=True, cache=60e6), 60e6) == pytest.approx(1e-3)
+    assert together(Recorded(), 60e6) == pytest.approx(1e-3)
+
+
+def test_one_rank_alone_lasts_as_recorded():
+    assert together(Recorded(shared=True), 60e6, rate=120e9) == pytest.approx(1e-3)
+
+
+def test_ops_of_unknown_bytes_last_as_recorded():
+    assert together(Recorded(shared=True), np.nan) == pytest.approx(1e-3)
+
+
+def test_sharing_needs_a_memory():
+    build = Builder("one")
+    build.op(Kind.COMPUTE, bytes=1e6, duration=1.0)
+    system = System((Component("node0.gpu0", "gpu", slots=1),), ("node0.gpu0",))
+    with pytest.raises(BackendError, match="needs machines with a memory"):
+        Simulation(system, {"node0.gpu0": Recorded(shared=True)}).run(build.graph())
