@@ -66,7 +66,7 @@ def _gloo(ranks: int, rate: str) -> Planned:
     bare = tuple(Request(f"collective:all-reduce fp32[{n // 4}]", 2) for n in REDUCED)
     steps = tuple(Request(f"collective:step {step} fp32[1048576]", 2) for step in STEPS)
     note = f"gloo between {ranks} ranks on one bridge; virtual time"
-    work = Work("collective", bare + steps, spec, starts=5, most_starts=5, blocks=2, bar=0.1,
+    work = Work("collective", bare + steps, spec, starts=5, most_starts=5, blocks=1, bar=0.1,
                 seconds=1800, busy=BUSY, note=note)  # fmt: skip
     return Planned(f"gloo-{ranks}x{rate}", "uml", work)
 
@@ -98,10 +98,10 @@ def _cxl() -> Planned:
     moves = tuple(
         Request(f"copy:{way} uint8[{pages * 4096}]", 3)
         for way in ("demote", "promote")
-        for pages in (1, 4, 16, 64, 128, 256, 512, 1024)
+        for pages in (1, 4, 16, 64, 128, 256, 512)
     )
     placed = tuple(Request(f"host:memory-place tier={t} uint8[4194304]", 2) for t in TIERS)
-    work = Work("cxl", moves + placed, starts=3, blocks=3, bar=0.1, seconds=900, busy=BUSY,
+    work = Work("cxl", moves + placed, starts=3, blocks=1, bar=0.1, seconds=1800, busy=BUSY,
                 note="placement and migration path; access times mean nothing")  # fmt: skip
     return Planned("icount-cxl", "qemu", work, {"cxl": "1"})
 

@@ -1,0 +1,96 @@
+"""Models against the lab's recordings, as ``benchmarks/lab.py`` prints them (``docs/lab.md``).
+
+A bar is what is stated or one and a half times the spread between boots, whichever is larger.
+"""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import foretrace
+import pytest
+
+
+def load():
+    """The script, which is no module of the package."""
+    file = Path(foretrace.__file__).parent / "benchmarks/lab.py"
+    spec = importlib.util.spec_from_file_location("lab_scores", file)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # where dataclasses look it up
+    spec.loader.exec_module(module)
+    return module
+
+
+lab = load()
+
+
+def beyond(scores, bar):
+    """Scores worse than their bar."""
+    return [s for s in scores if abs(s.error) > max(bar, 1.5 * s.spread)]
+
+
+def test_writes_over_a_switch_follow_from_packet_formats_alone():
+    """3 % or 2.5 us at four rates, nothing fitted."""
+    scores = [s for rows in lab.switch().values() for s in rows]
+    assert len(scores) == 28
+    assert [s for s in scores if not lab.within(s, 0.03, 2.5e-6)] == []
+
+
+def test_one_constant_of_one_rate_mends_the_others():
+    """3 % or 1 us at the three rates that the constant has not seen."""
+    constant = lab.constant_of("10gbit")
+    scores = [s for rate, rows in lab.switch(constant).items() if rate != "10gbit" for s in rows]
+    assert len(scores) == 21
+    assert [s for s in scores if not lab.within(s, 0.03, 1e-6)] == []
+    blind = sum(s.off for rate, rows in lab.switch().items() if rate == "100gbit" for s in rows)
+    fitted = sum(s.off for s in lab.switch(constant)["100gbit"])
+    assert fitted < blind / 5
+
+
+def test_writers_into_one_port_share_it():
+    """Incast through the real bridge, the constant taken from single writes at 10 Gbit/s."""
+    scores = [s for rows in lab.incast(lab.constant_of()).values() for s in rows]
+    assert [s for s in scores if not lab.within(s, 0.03, 1e-6)] == []
+
+
+def test_a_model_that_forgets_sharing_misses_incast():
+    """Negative control: one writer's time for four."""
+    alone = lab.transfer(lab.RATES["10gbit"], 1 << 20)
+    four = next(s for s in lab.incast()["10gbit"] if "flows=4" in s.op and "1048576" in s.op)
+    assert alone < 0.3 * four.measured
+
+
+@pytest.mark.parametrize("op", ["rdma-write", "rdma-read"])
+def test_rdma_under_icount_at_sizes_that_the_fit_did_not_see(op):
+    scores = lab.verbs(op)
+    small = [s for s in scores if s.measured < 120e-6]
+    large = [s for s in scores if s not in small]
+    assert (len(small), len(large)) == (2, 3)
+    assert beyond(small, 0.10) == []
+    assert beyond(large, 0.05) == []
+
+
+def test_the_first_use_of_a_pair_is_an_op_of_its_own():
+    scores = lab.first_use()
+    assert beyond(scores, 0.05) == []
+
+
+@pytest.mark.parametrize("way", ["demote", "promote"])
+def test_moving_pages_is_a_call_and_each_page(way):
+    assert beyond(lab.migration(way), 0.10) == []
+
+
+def test_two_ranks_of_gloo_follow_from_the_wire():
+    """Blind: the ring bound with TCP's headers; fitted: on these sizes, so only the steps count."""
+    bare, _ = lab.gloo(2, lab.Ring())
+    assert max(abs(s.error) for s in bare if "256" not in s.op) < 0.05
+    _, exposed = lab.gloo(2, lab.ring_of())
+    assert beyond(exposed, 0.15) == []
+
+
+def test_more_ranks_of_gloo_are_slower_than_two_foretell():
+    """What is known not to hold: the bar is 10 %, the model is 18 to 22 % too quick at 4 ranks."""
+    fitted, _ = lab.gloo(4, lab.ring_of())
+    blind, _ = lab.gloo(4, lab.Ring())
+    assert 0.15 < lab.mape(fitted) < 0.25
+    assert lab.mape(fitted) < lab.mape(blind)
