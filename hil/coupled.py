@@ -44,8 +44,18 @@ class Coupling:
     ports: tuple[Port, ...]
 
 
-def couple(system: System, backends: Mapping[str, Backend], swaps: Sequence[Swap]) -> Coupling:
+def couple(
+    system: System,
+    backends: Mapping[str, Backend],
+    swaps: Sequence[Swap],
+    ahead: bool = False,
+) -> Coupling:
     """Put devices in the place of components.
+
+    Parameters
+    ----------
+    ahead : ask before the run what does not depend on when it is asked, for recordings that
+        answer with medians
 
     Raises
     ------
@@ -62,7 +72,8 @@ def couple(system: System, backends: Mapping[str, Backend], swaps: Sequence[Swap
     bound: dict[str, Backend] = {n: b for n, b in answer.items() if b is not None}
     for name, here in asked.items():
         key = (id(answer[name]), *map(id, here))
-        bound[name] = made.setdefault(key, Coupled(bound.get(name), tuple(here)))
+        early = ahead and all(p.lanes is None for p in here)
+        bound[name] = made.setdefault(key, Coupled(bound.get(name), tuple(here), not early))
     return Coupling(
         _with_lanes(system, ports),
         bound,
@@ -113,12 +124,11 @@ class Coupled(Backend):
     model : Backend or None
         None: the devices answer for everything.
     ports : of the devices
+    online : asked when an op starts, and not before the run
     """
 
-    online = True
-
-    def __init__(self, model: Backend | None, ports: tuple[Port, ...]):
-        self.model, self.ports = model, ports
+    def __init__(self, model: Backend | None, ports: tuple[Port, ...], online: bool = True):
+        self.model, self.ports, self.online = model, ports, online
         told = [f"{p.name}: {p.swap.asked.source}" + _label(p) for p in ports]
         self.source = "; ".join([*told, *([f"else {model.source}"] if model else [])])
 
@@ -150,7 +160,7 @@ class Coupled(Backend):
 
     def _modelled(self, ops: Ops, now: float) -> Timing | None:
         """What the model says, where any op may need it: of the way, or of the whole op."""
-        whole = all(_whole(p, ops) and p.swap.others == "fail" for p in self.ports)
+        whole = all(_whole(p, ops) and _able(p, ops) for p in self.ports)
         return None if whole or self.model is None else self.model.timing(ops, now)
 
     def _answer(self, ops: Ops, row: int, said: Timing | None) -> _Row:
@@ -238,6 +248,13 @@ def _whole(port: Port, ops: Ops) -> bool:
     assert ops.at is not None  # noqa: S101  timing() refuses it
     names = {ops.at.system.components[c].name for c in np.unique(ops.at.component).tolist()}
     return names == {port.name}
+
+
+def _able(port: Port, ops: Ops) -> bool:
+    """Whether nobody else will be asked about these ops."""
+    if port.swap.others == "fail":
+        return True
+    return all(port.swap.can(question(ops, i)) for i in range(len(ops)))
 
 
 def _crossed(ops: Ops, row: int) -> set[str]:

@@ -22,7 +22,8 @@ def build(scenario: Scenario) -> Graph:
         A send without an end, or to itself.
     """
     said: Any = scenario.workload
-    made, last = Builder(scenario.name), ()
+    made = Builder(scenario.name)
+    last: tuple[int, ...] = ()
     for iteration in range(said.iterations.warm_up + (said.iterations.measure or 1)):
         for line in said.ops:
             last = _line(made, line, iteration, last)

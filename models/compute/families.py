@@ -91,6 +91,7 @@ class Families(Backend):
         self.file, self.others = file, others
         self.source = "fitted: families of ops"
         self._lines: dict[str, Line] = {}
+        self._known: dict[str, float] = {}
 
     @classmethod
     def of(cls, lines: Mapping[str, Line]) -> Families:
@@ -122,8 +123,9 @@ class Families(Backend):
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
         """Each distinct signature once."""
-        known = np.array([family(s) in self._lines for s in ops.signatures] + [False])
-        mine = known[ops.signature]
+        used = np.unique(ops.signature).tolist()
+        told = {s: self._seconds(ops.signatures[s]) if s >= 0 else None for s in used}
+        mine = np.array([told[s] is not None for s in ops.signature.tolist()], bool)
         if self.others == "refuse" and not mine.all():
             row = int(np.argmin(mine))
             what = ops.signature_text(row) or ops.kind_names[row]
@@ -131,9 +133,7 @@ class Families(Backend):
                 f"op {row} ({what}): of no family that was fitted ({', '.join(self._lines)}); "
                 "measure some and fit them, or set others: recorded"
             )
-        each = [self._seconds(s) if k else 0.0
-                for s, k in zip(ops.signatures, known.tolist(), strict=False)]  # fmt: skip
-        seconds = np.array([*each, 0.0])[ops.signature]
+        seconds = np.array([told[s] or 0.0 for s in ops.signature.tolist()])
         if mine.all():
             return Timing.of(seconds)
         require(ops.take(np.flatnonzero(~mine)), "duration")
@@ -141,9 +141,14 @@ class Families(Backend):
         share = float(whole[~mine].sum() / max(whole.sum(), 1e-30))
         return Timing.of(whole, source=f"{self.source}; {share:.1%} of the time as recorded")
 
-    def _seconds(self, signature: str) -> float:
-        flop, moved = demand(signature)
-        line = self._lines[family(signature)]
-        factor = line.factors.get(op_name(signature), 1.0)
-        found = line.seconds(np.array([flop]), np.array([moved]), factor)
-        return float(found[0])
+    def _seconds(self, signature: str) -> float | None:
+        """Of one op; None for a family that was not fitted."""
+        if signature not in self._known:
+            line = self._lines.get(family(signature))
+            if line is None:
+                return None
+            flop, moved = demand(signature)
+            factor = line.factors.get(op_name(signature), 1.0)
+            found = line.seconds(np.array([flop]), np.array([moved]), factor)
+            self._known[signature] = float(found[0])
+        return self._known[signature]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -89,5 +88,5 @@ def _times(point: Point, devices: Collection[str], error: float) -> Any:
     if devices:
         simulation = point.simulation
         chosen = [i for d in devices for i in numbers(simulation.system, d)]
-        point = replace(point, simulation=altered(simulation, chosen, 1 / (1 + error)))
+        point = point.on(altered(simulation, chosen, 1 / (1 + error)))
     return measure(point.run(), *counted(point.scenario))["iteration_time"]

@@ -291,7 +291,7 @@ def _whole(point: Point, found: Sequence[Replayed], hil: Hil) -> dict[str, Any]:
 
     def time(real: frozenset[str], among: Mapping[str, Replayed] = devices) -> float:
         chosen = [one.device for name, one in among.items() if name in real]
-        return _time(with_devices(point, chosen) if chosen else point)
+        return _time(with_devices(point, chosen, ahead=True) if chosen else point)
 
     every = frozenset(devices)
     predicted, measured = time(frozenset()), time(every)

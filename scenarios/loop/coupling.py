@@ -53,8 +53,13 @@ def in_place(
     backends: Mapping[str, Backend],
     devices: Sequence[Device],
     journal: Path | None = None,
+    ahead: bool = False,
 ) -> Coupled:
     """Put open devices, or the journal of them, in the place of what they are swapped for.
+
+    Parameters
+    ----------
+    ahead : ask before the run where the answer does not depend on when
 
     Raises
     ------
@@ -70,7 +75,7 @@ def in_place(
             asked = Reader(device.name, kept, f"journal of {device.source}")
         writers[device.name] = Writer(device.name, asked)
         swaps.append(_swap(device, writers[device.name], system))
-    return Coupled(couple(system, backends, swaps), writers)
+    return Coupled(couple(system, backends, swaps, ahead), writers)
 
 
 def _may_drive(device: Device) -> None:

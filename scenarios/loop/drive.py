@@ -69,15 +69,18 @@ def warm_up(point: Point, devices: list[Device], time: Seconds) -> None:
             device.driver.timing([Request(signature)])
 
 
-def with_devices(point: Point, devices: list[Device], journal: Path | None = None) -> Point:
+def with_devices(
+    point: Point, devices: list[Device], journal: Path | None = None, ahead: bool = False
+) -> Point:
     """A point whose simulation asks devices.
 
     Parameters
     ----------
     journal : answers in place of the devices
+    ahead : ask before the run where the answer does not depend on when
     """
     simulation = point.simulation
-    made = in_place(simulation.system, simulation.backends, devices, journal)
+    made = in_place(simulation.system, simulation.backends, devices, journal, ahead)
     graph, ranks = point.graph, point.scenario.placement.ranks
     if graph.placed:
         graph = place(graph, made.coupling.system, ranks)

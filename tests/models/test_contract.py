@@ -7,6 +7,7 @@ import pkgutil
 import numpy as np
 import pytest
 from foretrace import models
+from foretrace.models.compute.families import Families, Line
 from foretrace.models.compute.table import Table
 from foretrace.models.memory.memory import Memory
 from foretrace.models.network.link import Link
@@ -53,6 +54,12 @@ GROUPS = on(
                 "collective:barrier"),
 )  # fmt: skip
 
+PRODUCTS = on(
+    "node0.gpu1",
+    signatures=("compute:aten::mm fp32[2x2] fp32[2x2]", "compute:aten::bmm fp32[2x8x8] fp32[2x8x8]",
+                "compute:aten::mm fp32[64x64] fp32[64x64]"),
+)  # fmt: skip
+
 CASES = {
     "copy": (dict(launch=1e-6), COPIES),
     "fabric": (dict(launch_ll=1e-6), GROUPS),
@@ -71,6 +78,10 @@ CASES = {
 def test_a_registered_backend_keeps_its_contract(name):
     if name == "table":
         check_backend(lambda: Table.of(TEXTS, [1e-6, 2e-6, 3e-6]), GPU)
+        return
+    if name == "families":
+        line = Line(1e-6, 1e12, 1e10, 1e10, 64.0, {"aten::mm": 1.5})
+        check_backend(lambda: Families.of({"gemm": line}), PRODUCTS)
         return
     assert name in CASES, f"{name} has no case here: add its settings and some ops"
     settings, ops = CASES[name]
