@@ -13,11 +13,11 @@ from ..sim.units import Bytes, Seconds
 from .scenario import Scenario
 from .workers.workers import cores
 
-# Measured by benchmarks/sweep.py --cost on the bundled scenarios (2 cores, AMD EPYC 9B14).
-SECONDS_PER_OP = {"core": 1.0e-6, "reference": 1.5e-4}  # of one simulation, measured
+# Measured by benchmarks/sweep.py --cost on the first scenario with 2 to 64 ranks (one core of a VM).
+SECONDS_PER_OP = {"core": 1.05e-6, "reference": 4e-5}  # of one simulation, measured
 SECONDS_PER_POINT = 0.02  # to check its settings and to build its machine
-BYTES_PER_OP = 600.0  # at the peak of one simulation
-BYTES_PER_PROCESS = 250e6  # with nothing in it
+BYTES_PER_OP = 510.0  # at the peak of one simulation
+BYTES_PER_PROCESS = 245e6  # with nothing in it
 SENSITIVITY = 2  # simulations for each kind of part: 10 % faster, and free
 
 

@@ -303,6 +303,15 @@ def test_processes_say_what_one_process_says(scenario):
     assert table(folders[0]) == table(folders[1])
 
 
+def test_both_engines_say_the_same(scenario):
+    told = []
+    for engine in ("core", "reference"):
+        s = scenario(f"run.engine={engine}", "run.replicas=5")
+        folder = save(swept(s, out=engine), store(Path(engine), s), Path(engine), {}, 0.0)
+        told.append(((folder / "summary.json").read_bytes(), table(folder)))
+    assert told[0] == told[1]
+
+
 def table(folder):
     import duckdb
 
