@@ -53,7 +53,6 @@ class Collective(Driver):
 
     def __init__(self) -> None:
         self.clock = clock.here()
-        self.realtime = self.clock == clock.WALL
         self.told: dict[str, Any] = dict(SETTINGS)
         self.star: netns.Star | None = None
         self.ranks: Ranks | None = None
@@ -76,6 +75,7 @@ class Collective(Driver):
     def open(self, spec: Spec) -> None:
         """Make the hosts, shape the ports, start the ranks."""
         self.told = checked(spec, SETTINGS)
+        self.realtime = self.clock == clock.WALL
         count = self.told["ranks"]
         if not 2 <= count <= 64:
             raise DriverFault("unsupported", f"{count} ranks; 2 to 64")

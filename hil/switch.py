@@ -113,7 +113,6 @@ class Switch(Driver):
 
     def __init__(self) -> None:
         self.clock = clock.here()
-        self.realtime = self.clock == clock.WALL
         self.ends: Driver | None = None
         self.where, self.queue = "", [""]
         self.ports: tuple[str, ...] = ()
@@ -145,7 +144,7 @@ class Switch(Driver):
         elif ends:
             raise DriverFault("unsupported", f"ends {ends!r}; one of {VERBS}, {SOCKETS}")
         self.metric = self.ends.metric if self.ends else self.metric
-        self.queue = words(told)
+        self.queue, self.realtime = words(told), self.clock == clock.WALL
         if self.where:
             netns.shape(self.where, self.ports, self.queue)
 
