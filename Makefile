@@ -8,10 +8,10 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 RECIPE := setup.cfg pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check docs wheel nightly bench clean
+.PHONY: help run test check docs wheel nightly lab-test bench clean
 
 help: ## say what each target does
-	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 18
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 18
 
 run: .venv/.installed ## install, simulate the first scenario, print the answer and where its report is
 	$(BIN)/foretrace run first
@@ -37,6 +37,12 @@ wheel: .venv/.installed ## a wheel in dist/, from the files that exist now
 
 nightly: .venv/.dev ## the tests that are too long for every push
 	$(BIN)/python -m pytest tests -n 2 -m nightly
+
+lab-test: .venv/.dev ## build and boot the lab, and all its tests: real RDMA, CXL and switch drivers
+	$(BIN)/foretrace lab up
+	$(BIN)/python -m pytest tests/hil/test_lab.py tests/hil/test_lab_drivers.py tests/models/test_lab.py
+	$(BIN)/python -m pytest tests/hil/test_lab_live.py -m hardware -rs
+	$(BIN)/python benchmarks/lab.py
 
 BENCHMARKS := wdag handover spmd incast flows growth memory import_kineto startup
 bench: .venv/.dev ## every benchmark, one after the other, each against its floor or peer
