@@ -10,6 +10,8 @@ from .numbers import change, plus_minus, told
 SMALL = 0.005  # a change below this is called none
 Point = Mapping[str, Any]
 
+DRIVEN = "driven by"  # how the provenance of a run with devices in it begins
+
 
 def sentences(summary: Mapping[str, Any]) -> list[str]:
     """What a reader should know first, a sentence each."""
@@ -17,7 +19,7 @@ def sentences(summary: Mapping[str, Any]) -> list[str]:
     base, *variants = points.items()
     found = [_base(base[1])]
     found += [_variant(name, point) for name, point in variants]
-    found.append(_limit(base[1]))
+    found.append(_limit(base[1], summary["provenance"]["calibration"].startswith(DRIVEN)))
     found += _expected(base[1])
     if summary["provenance"]["jitter"]["state"] == "unresolved":
         found.append(f"The interval is {jitter(summary['provenance']['jitter'])}.")
@@ -66,13 +68,20 @@ def _variant(name: str, point: Point) -> str:
     return f"{words[outcome(point)]} ({told(value, 's')})."
 
 
-def _limit(point: Point) -> str:
-    """Who is on the critical path most, and what making it free would gain at most."""
+def _limit(point: Point, driven: bool) -> str:
+    """Who is on the critical path most, and what making it free would gain at most.
+
+    Parameters
+    ----------
+    driven : by devices, so that nothing was run again
+    """
     blame: dict[str, float] = point["blame"]
     whole = sum(blame.values()) or 1.0
     who, most = next(iter(blame.items()), ("nothing", 0.0))
     best = min(point["faster"], key=lambda c: c["faster"], default=None)
     text = f"The critical path is {who} for {100 * most / whole:.0f} % of its time"
+    if driven:
+        return f"{text}."
     if best is None or best["gain"] > -SMALL:
         return f"{text}; no kind of part that is 10 % faster gains more than 0.5 %."
     return (
@@ -122,5 +131,7 @@ def trust(summary: Mapping[str, Any]) -> str:
         "This is a blind prediction: no measurement of what it predicts went into it"
         if told_["calibration"].startswith("blind")
         else f"Calibrated: {told_['calibration']}"
+        if not told_["calibration"].startswith(DRIVEN)
+        else f"This run was {told_['calibration']}"
     )
     return f"{how}; its inputs are {listed or 'the trace alone'}."

@@ -16,7 +16,7 @@ from ..reports.numbers import digits
 from ..sim.errors import ScenarioError
 from ..sim.units import quantity
 from .catalog import installed
-from .fitting import FORMS, Family, Measured
+from .fitting import Family, Measured
 from .parts import entry_model
 from .problems import nearest
 from .settings import unit_of
@@ -228,6 +228,3 @@ def families_file(
         },
         "not_fitted": {n: c for n, c in parts.items() if isinstance(c, str)},
     }
-
-
-__all__ = ["FORMS", "Before", "entry", "families_file", "known", "told", "told_families"]

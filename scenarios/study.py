@@ -17,6 +17,7 @@ from ..sim.bind import bind
 from ..sim.result import Result
 from ..sim.sensitivity import Change, altered, faster
 from ..sim.simulation import Simulation
+from .loop.devices import section
 from .loop.drive import driven
 from .points import Measured, Point, measured, points
 from .scenario import BASE, Scenario
@@ -286,7 +287,14 @@ def provenance(scenario: Scenario, made: list[Measured]) -> dict[str, Any]:
 
 
 def calibration(scenario: Scenario) -> str:
-    """``blind``: nothing was taken from a measurement of what is predicted, end to end."""
+    """``blind``: nothing was taken from a measurement of what is predicted, end to end.
+
+    A coupled run is no prediction of what its devices answered for.
+    """
+    hil = section(scenario)
+    if hil is not None and hil.mode == "coupled":
+        real = ", ".join(f"{s.component} ({s.driver})" for s in hil.swap)
+        return f"driven by devices or their recordings: {real}; the rest is predicted"
     fitted = [
         o for p, o in scenario.origins.items()
         if p.startswith("cluster") and o.source and o.source.kind == "fitted"

@@ -21,6 +21,7 @@ from ...sim.system import System
 from .demand import demand, family, op_name
 
 FORM = "foretrace-families"
+RATES = ("flop_rate", "byte_rate", "rate_beyond", "cache")
 Floats = NDArray[np.float64]
 
 
@@ -52,9 +53,8 @@ class Line:
         >>> Line.of({"launch": 1e-6, "byte_rate": 1e9, "flop_rate": None}).flop_rate
         inf
         """
-        usual = {"launch": 0.0, "factors": {}}
-        names = [name for name in cls.__dataclass_fields__ if name in told]
-        return cls(**{name: told[name] or usual.get(name, np.inf) for name in names})
+        rates = {n: float(told.get(n) or np.inf) for n in RATES}
+        return cls(float(told.get("launch") or 0.0), **rates, factors=told.get("factors") or {})
 
     def seconds(self, flop: Floats, bytes: Floats, factor: Floats | float = 1.0) -> Floats:
         """(n,) s.
@@ -63,6 +63,8 @@ class Line:
         ----------
         factor : of each op, as in ``factors``
 
+        Examples
+        --------
         >>> line = Line(1e-6, byte_rate=1e9, rate_beyond=1e9, cache=1e3)
         >>> line.seconds(np.zeros(2), np.array([1e3, 3e3])).round(9).tolist()
         [2e-06, 6e-06]
@@ -91,7 +93,7 @@ class Families(Backend):
         self.file, self.others = file, others
         self.source = "fitted: families of ops"
         self._lines: dict[str, Line] = {}
-        self._known: dict[str, float] = {}
+        self._known: dict[tuple[str, float], float] = {}
 
     @classmethod
     def of(cls, lines: Mapping[str, Line]) -> Families:
@@ -122,10 +124,12 @@ class Families(Backend):
         self.source = f"fitted: {told['source']}"
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
-        """Each distinct signature once."""
-        used = np.unique(ops.signature).tolist()
-        told = {s: self._seconds(ops.signatures[s]) if s >= 0 else None for s in used}
-        mine = np.array([told[s] is not None for s in ops.signature.tolist()], bool)
+        """Each distinct op once."""
+        told = [
+            None if s < 0 else self._seconds(ops.signatures[s], flop)
+            for s, flop in zip(ops.signature.tolist(), ops.flop.tolist(), strict=True)
+        ]
+        mine = np.array([t is not None for t in told], bool)
         if self.others == "refuse" and not mine.all():
             row = int(np.argmin(mine))
             what = ops.signature_text(row) or ops.kind_names[row]
@@ -133,7 +137,7 @@ class Families(Backend):
                 f"op {row} ({what}): of no family that was fitted ({', '.join(self._lines)}); "
                 "measure some and fit them, or set others: recorded"
             )
-        seconds = np.array([told[s] or 0.0 for s in ops.signature.tolist()])
+        seconds = np.array([t or 0.0 for t in told])
         if mine.all():
             return Timing.of(seconds)
         require(ops.take(np.flatnonzero(~mine)), "duration")
@@ -141,14 +145,18 @@ class Families(Backend):
         share = float(whole[~mine].sum() / max(whole.sum(), 1e-30))
         return Timing.of(whole, source=f"{self.source}; {share:.1%} of the time as recorded")
 
-    def _seconds(self, signature: str) -> float | None:
-        """Of one op; None for a family that was not fitted."""
-        if signature not in self._known:
+    def _seconds(self, signature: str, flop: float) -> float | None:
+        """Of one op; None for a family that was not fitted.
+
+        A trace may know the flop of an op better than its signature does (strides).
+        """
+        key = (signature, flop if flop > 0 else 0.0)
+        if key not in self._known:
             line = self._lines.get(family(signature))
             if line is None:
                 return None
-            flop, moved = demand(signature)
+            own, moved = demand(signature)
+            counted = np.array([flop if flop > 0 else own])
             factor = line.factors.get(op_name(signature), 1.0)
-            found = line.seconds(np.array([flop]), np.array([moved]), factor)
-            self._known[signature] = float(found[0])
-        return self._known[signature]
+            self._known[key] = float(line.seconds(counted, np.array([moved]), factor)[0])
+        return self._known[key]
