@@ -85,22 +85,22 @@ def distinct(ops: Ops, family: NDArray[np.int16]) -> tuple[NDArray[np.int64], ND
     ([0, 1, 0], [0, 1])
     """
     columns = [family, *(getattr(ops, name) for name in DTYPES if name != "rank")]
+    varying = [c for c in columns if not _equal(c, c[:1])]
     key = np.zeros(len(ops), np.uint64)
-    for column in columns:
-        if len(column) and (column[0] == column[-1]) and np.all(column == column[0]):
-            continue  # the same everywhere
+    for column in varying:
         wide = column.view(np.uint64) if column.dtype == np.float64 else column.astype(np.uint64)
         key = (key ^ wide) * _MULTIPLIER
         key ^= key >> np.uint64(29)
     alike, first = number(key)
-    if all(_equal(column, column[first[alike]]) for column in columns):
+    if all(_equal(column, column[first[alike]]) for column in varying):
         return alike, first
     every = np.arange(len(ops))  # two rows with one hash: nothing is merged
     return every, every
 
 
 def _equal(a: Array, b: Array) -> bool:
-    return bool(np.all((a == b) | ((a != a) & (b != b))))
+    same = a == b
+    return bool(same.all() or (same | ((a != a) & (b != b))).all())
 
 
 @jit
