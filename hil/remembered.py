@@ -9,6 +9,7 @@ import numpy as np
 from ..sim.backend import Backend, Timing, backend
 from ..sim.ops import Ops
 from ..sim.system import System
+from .bundled import located
 from .port import question
 from .recorded import ANSWERS, MEDIAN, Recorded
 from .recording import read
@@ -24,7 +25,7 @@ class Remembered(Backend):
     Parameters
     ----------
     file : str
-        A recording of ``foretrace hil``.
+        A recording of ``foretrace hil``, or ``foretrace:NAME`` for one that is bundled.
     answer : str
         ``median``; ``sequence``: samples in the order they were taken; ``draw``: any of them.
     """
@@ -38,7 +39,7 @@ class Remembered(Backend):
 
     def open(self, system: System) -> None:
         """Read the recording, and begin at its first sample."""
-        kept = read(Path(self.file))
+        kept = read(located(self.file))
         self.source = f"recorded on {kept.date[:10]}: {kept.driver} {kept.device} on {kept.host}"
         self._driver = Recorded.of(kept, self.how)
 

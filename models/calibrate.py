@@ -90,7 +90,7 @@ class Rows:
         ...     np.arange(40.0))
         >>> aside, final = rows.split()
         >>> int(aside.sum()), int(final.sum()), bool(aside[39]), bool((aside & final).any())
-        (9, 8, True, False)
+        (13, 7, True, False)
         """
         last = np.zeros(len(self.groups), bool)
         if len(self.size):

@@ -6,12 +6,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..hil.bundled import located
 from ..hil.recording import Recording, read
 from ..hil.sample import WARM
 from ..hil.spread import by_start, grouped
@@ -84,11 +84,12 @@ class Measured:
 HOLDOUTS = ("sizes", "shapes", "depths", "starts", "days")
 
 
-def measured(files: Sequence[Path], only: str = "") -> Measured:
+def measured(files: Sequence[str], only: str = "") -> Measured:
     """The rows of recordings: warm ops; batches that are flagged are left out.
 
     Parameters
     ----------
+    files : paths, or ``foretrace:NAME``
     only : a regular expression of signatures
 
     Raises
@@ -96,7 +97,7 @@ def measured(files: Sequence[Path], only: str = "") -> Measured:
     ScenarioError
         Recordings of several clocks or metrics, or nothing that may be fitted.
     """
-    kept = [read(f) for f in files]
+    kept = [read(located(f)) for f in files]
     for what in ("clock", "metric"):
         kinds = sorted({getattr(s, what) for r in kept for s in r.samples})
         if len(kinds) != 1:

@@ -17,7 +17,9 @@ from .common import Catalogs, Json, print_json
 @app.command()
 def fit(
     component: Annotated[str, typer.Argument(help="memory, cxl, link, nic; or ops, by families.")],
-    recording: Annotated[list[Path], typer.Option(help="Of 'hil record'; repeatable.")],
+    recording: Annotated[
+        list[str], typer.Option(help="Of 'hil record', or foretrace:NAME; repeatable.")
+    ],
     holdout: Annotated[
         str, typer.Option(help="Held out together: sizes, shapes, depths, starts, days.")
     ] = "sizes",

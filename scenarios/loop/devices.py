@@ -11,6 +11,7 @@ from typing import Any
 
 from ...hil import registry
 from ...hil.address import connect
+from ...hil.bundled import located
 from ...hil.driver import Driver
 from ...hil.recorded import Recorded
 from ...hil.recording import Recording, read
@@ -76,7 +77,7 @@ def section(scenario: Scenario) -> Hil | None:
 def file_of(hil: Hil, swap: Swap) -> Path | None:
     """The recording of a swap: its own, or the one that is kept for its component."""
     if swap.recording is not None:
-        return Path(swap.recording)
+        return located(swap.recording)
     if hil.keep_recording is not None:
         return Path(hil.keep_recording) / f"{swap.component}{SUFFIX}"
     return None

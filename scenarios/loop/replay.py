@@ -127,7 +127,7 @@ def _older(hil: Hil, swap: Swap) -> Recording | None:
     if hil.keep_recording is None:
         return None
     path = _kept(hil.keep_recording, swap.component)
-    return read(path) if path.is_file() and path != Path(swap.recording or "") else None
+    return read(path) if path.is_file() and str(path) != (swap.recording or "") else None
 
 
 def _kept(folder: str, component: str) -> Path:
