@@ -17,6 +17,7 @@ from .catalog import Catalog, faults, installed
 from .check import check
 from .document import parse, read
 from .fill import Used, expanded, filled
+from .migrate import migrated
 from .overrides import laid, with_settings, with_variant
 from .plugins import load_file
 from .problems import InvalidScenarioError, Problem, Spot, in_order, nearest
@@ -162,7 +163,7 @@ def _inherited(path: File, shown: str, above: tuple[str, ...]) -> Node:
 
 
 def _extended(tree: Node, shown: str, above: tuple[str, ...]) -> Node:
-    tree = expanded(tree)
+    tree = expanded(migrated(tree))
     named = tree.mapping.get("extends")
     if named is None or not isinstance(named.value, str):
         return tree

@@ -13,7 +13,7 @@ from ..sim.units import Bytes, Seconds
 from .scenario import Scenario
 from .workers.workers import cores
 
-# Measured by benchmarks/sweep.py --cost on the first scenario with 2 to 64 ranks (one core of a VM).
+# By benchmarks/sweep.py --cost, the first scenario on 2 to 64 ranks, one core of a Zen 4 VM.
 SECONDS_PER_OP = {"core": 1.05e-6, "reference": 4e-5}  # of one simulation, measured
 SECONDS_PER_POINT = 0.02  # to check its settings and to build its machine
 BYTES_PER_OP = 510.0  # at the peak of one simulation

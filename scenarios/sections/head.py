@@ -7,9 +7,9 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
+from ..migrate import FORM
 from ..schema import REQUIRED, register
 
-FORM = 1
 PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 
 
@@ -24,7 +24,8 @@ Name = Annotated[str, AfterValidator(_named), Field(json_schema_extra={"pattern"
 
 def _form(number: int) -> int:
     if number != FORM:
-        raise ValueError(f"the form of this file is {number}, and we read {FORM}; see CHANGELOG")
+        cure = "pip install --upgrade foretrace" if number > FORM else "see CHANGELOG"
+        raise ValueError(f"the form of this file is {number}, and we read {FORM}; {cure}")
     return number
 
 
