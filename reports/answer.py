@@ -106,7 +106,7 @@ def jitter(checked: Mapping[str, Any]) -> str:
     >>> jitter({"state": "unchecked", "starts": 1})
     'of one process start; others differ by more than its steps do (workload.starts)'
     >>> jitter({"state": "held", "starts": 8, "steps": 240, "held": 0.9, "bar": (0.8, 0.97)})
-    'from 8 process starts; of each, held out in turn, 90 % intervals held 90 % of 240 steps'
+    'from 8 process starts; 90 % intervals held 90 % of 240 held-out steps'
     """
     if checked["state"] == "not drawn":
         return f"not in the interval: it takes {checked['fewest']} replicas"
@@ -114,8 +114,8 @@ def jitter(checked: Mapping[str, Any]) -> str:
     if checked["state"] == "unchecked":
         many = "one process start" if starts == 1 else f"{starts} process starts"
         return f"of {many}; others differ by more than its steps do (workload.starts)"
-    held = f"90 % intervals held {100 * checked['held']:.0f} % of {checked['steps']} steps"
-    told_ = f"from {starts} process starts; of each, held out in turn, {held}"
+    held = f"90 % intervals held {100 * checked['held']:.0f} % of {checked['steps']} held-out steps"
+    told_ = f"from {starts} process starts; {held}"
     if checked["state"] == "held":
         return told_
     low, high = (100 * share for share in checked["bar"])

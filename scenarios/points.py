@@ -21,6 +21,7 @@ from ..sim.ops import Ops
 from ..sim.place import place
 from ..sim.process import Process, Running, Steps
 from ..sim.result import Result
+from ..sim.sensitivity import Altered
 from ..sim.simulation import Simulation
 from .machine import backends, failures, system
 from .price import cost_per_million_tokens, price
@@ -122,12 +123,20 @@ class Point:
     def _varying(self) -> dict[str, Backend]:
         """Recorded durations that vary as the recordings do."""
         varies = self.variation.spread
-        made: dict[int, Backend] = {}
-        for backend in self.simulation.backends.values():
-            if isinstance(backend, Recorded):
-                varied = made[id(backend)] = copy(backend)
-                varied.spread = varies
-        return {n: made.get(id(b), b) for n, b in self.simulation.backends.items()}
+        made = {id(b): _varied(b, varies) for b in self.simulation.backends.values()}
+        return {n: made[id(b)] for n, b in self.simulation.backends.items()}
+
+
+def _varied(backend: Backend, varies: Spread | None) -> Backend:
+    """Recorded durations with their variation, also where a part is slower than recorded."""
+    made = copy(backend)
+    if isinstance(made, Recorded):
+        made.spread = varies
+    elif isinstance(made, Altered):
+        made.inner = _varied(made.inner, varies)
+    else:
+        return backend
+    return made
 
 
 @dataclass(frozen=True)

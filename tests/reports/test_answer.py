@@ -72,6 +72,6 @@ def test_an_interval_that_held_too_little_is_said_to_be_unresolved():
         "state": "unresolved", "starts": 8, "steps": 240, "held": 0.71, "bar": (0.8, 0.97)
     }  # fmt: skip
     (said,) = [s for s in sentences(told) if "unresolved" in s]
-    assert "held 71 % of 240 steps" in said
+    assert "held 71 % of 240 held-out steps, and 80 to 97 % should be held" in said
     told["provenance"]["jitter"]["state"] = "held"
     assert not any("unresolved" in s for s in sentences(told))

@@ -16,6 +16,7 @@ from foretrace.scenarios.points import point
 from foretrace.scenarios.starts import jitter
 from foretrace.scenarios.workloads import DATA
 from foretrace.sim.metrics import measure
+from foretrace.sim.ops import Kind
 from foretrace.traces.starts import read, untraced
 
 SCENARIO = """
@@ -84,3 +85,14 @@ def test_the_report_says_how_its_jitter_was_checked():
     assert (told["state"], told["starts"], told["steps"]) == ("held", 8, 240)
     assert jitter(load("first", set=["run.replicas=9"]))["state"] == "not drawn"
     assert jitter(load("first", set=["workload.starts=null"]))["state"] == "unchecked"
+
+
+def test_a_slower_part_varies_as_the_others_do():
+    slow = "cluster.override={node3.gpu0: {slowdown: 1.3}}"
+    made = point(load("first", set=[slow, "what_if=[]"]))
+    ops = made.graph.ops
+    one = (ops.rank == 3) & (ops.kind == Kind.COMPUTE) & (ops.iteration == 0)
+    took = [made.run(k) for k in range(2)]
+    first, second = ((r.end - r.start)[one] for r in took)
+    assert not np.allclose(first, second, rtol=1e-3)
+    assert first.sum() > made.variation.typical[one].sum()
