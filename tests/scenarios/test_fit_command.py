@@ -1,0 +1,73 @@
+"""``foretrace fit`` from recordings: what it writes loads, and what it cannot do it says."""
+
+import json
+
+import numpy as np
+import pytest
+from foretrace.hil.recording import Recording
+from foretrace.hil.sample import Sample
+from foretrace.models.compute.families import Families
+from foretrace.scenarios.catalog import installed
+from foretrace.scenarios.commands.app import app
+from foretrace.sim.errors import ScenarioError
+from foretrace.sim.ops import Ops
+from typer.testing import CliRunner
+
+
+@pytest.fixture
+def copies(tmp_path):
+    """A memory of 10 GB/s and 1 us, in copies (each byte moved twice) of 40 sizes, two starts."""
+    random, samples = np.random.default_rng(1), []
+    for start in range(2):
+        for k in range(40):
+            size = 1024 * round(2 ** (k / 3))
+            ns = 1000 + 2 * size / 10
+            made = ns * random.normal(1, 0.01, 5)
+            text = f"copy:h2h uint8[{size}]"
+            samples.append(Sample(text, made, "cpu", start=start))
+    path = tmp_path / "copies.rec.gz"
+    Recording("host", "core0", "box", "2026-01-31T12:00:00Z", {}, tuple(samples)).write(path)
+    return path
+
+
+def run(*words):
+    done = CliRunner().invoke(app, ["fit", *map(str, words)])
+    if done.exception and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done.output
+
+
+def test_a_memory_from_a_recording_is_a_catalog_entry_with_its_whole_source(copies, tmp_path):
+    out = tmp_path / "mine" / "memory.yaml"
+    out.parent.mkdir()
+    known = ("--know", "bandwidth=20 GB/s", "--know", "latency=100 ns")
+    said = run("memory", "--recording", copies, *known, "--name", "box-dram", "-o", out)
+    assert "held out" in said
+    entry = installed([str(out.parent)]).entry("memory", "box-dram")
+    assert float(entry["bandwidth"].value.split()[0]) == pytest.approx(10, rel=0.02)
+    source = entry["bandwidth"].source
+    assert source.kind == "fitted"
+    assert "host core0 on box, 2026-01-31" in source.where
+    for word in ("held-out sizes", "interpolation", "nearest neighbour", "scored once"):
+        assert word in source.error
+    assert float(source.error.split(":")[1].split()[0]) < 3  # %, read as the error of this part
+
+
+def test_families_that_were_fitted_predict(copies, tmp_path):
+    out = tmp_path / "ops.json"
+    run("ops", "--recording", copies, "--holdout", "shapes", "-o", out)
+    assert json.loads(out.read_text())["clock"] == "cpu"
+    cpu = Families(file=str(out))
+    cpu.open(None)
+    ops = Ops.of(signature=0, signatures=("copy:h2h uint8[1000000]",))
+    assert cpu.timing(ops).fixed[0] == pytest.approx(1e-6 + 2e6 / 10e9, rel=0.03)
+    assert "host core0 on box" in cpu.source
+
+
+def test_what_cannot_be_fitted_is_said(copies):
+    with pytest.raises(ScenarioError, match="bandwidth, latency of the memory is not known before"):
+        run("memory", "--recording", copies)
+    with pytest.raises(ScenarioError, match="take one of memory, cxl, link, nic, ops"):
+        run("gpus", "--recording", copies)
+    with pytest.raises(ScenarioError, match="take one of sizes, shapes"):
+        run("ops", "--recording", copies, "--holdout", "colours")
