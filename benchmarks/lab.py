@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from foretrace.hil.lab.record import kept
+from foretrace.hil.lab.record import KEPT, kept
 from foretrace.hil.recording import Recording
 from foretrace.models.network.collectives import Fabric
 from foretrace.models.network.link import Link
@@ -301,11 +301,12 @@ def main() -> None:
     for name in ("rdma-write", "rdma-read"):
         table(f"{name} under icount, sizes that the fit did not see", verbs(name))
     table("first use under icount", first_use())
-    for way in ("demote", "promote"):
+    recorded = {file.name.split(".")[0] for file in KEPT.glob("*.rec.gz")}
+    for way in ("h2c", "c2h") if "icount-cxl" in recorded else ():
         table(f"{way} under icount, sizes that the fit did not see", migration(way))
     ring = ring_of()
     print(f"\ngloo, from two ranks: {ring.step * 1e6:.1f} us a step, {ring.efficiency:.1%} of it")
-    for ranks in (2, 4, 8):
+    for ranks in (n for n in (2, 4, 8) if f"gloo-{n}x10gbit" in recorded):
         for word, known in (("nothing fitted", Ring()), ("fitted on two ranks", ring)):
             bare, exposed = gloo(ranks, known)
             table(f"gloo, {ranks} ranks, {word}", {"bare": bare, "exposed": exposed})

@@ -43,7 +43,7 @@ class Cxl(Driver):
 
     ================================== ===========================================================
     host:memory-place tier=far         pages bound there and touched; facts say where they are
-    copy:demote, copy:promote          pages moved near to far, far to near
+    copy:h2c, copy:c2h          pages moved near to far, far to near
     host:memory-chase tier=far         one load that depends on the one before
     host:memory-loaded tier=far        the same while another thread streams there
     host:memory-read tier=far          one pass over all bytes
@@ -54,7 +54,7 @@ class Cxl(Driver):
     ``dax`` (a device instead of the far node; its pages do not move), ``cap`` (B of one op).
     """
 
-    ops = ("host:memory-place", "copy:demote", "copy:promote", "host:memory-chase",
+    ops = ("host:memory-place", "copy:h2c", "copy:c2h", "host:memory-chase",
            "host:memory-loaded", "host:memory-read", "host:memory-write")  # fmt: skip
     sharing = "solo"
 
@@ -63,8 +63,8 @@ class Cxl(Driver):
         self.told: dict[str, Any] = dict(SETTINGS)
         self.how: dict[str, Callable[[Request, dict[str, str], int], Sample]] = {
             "host:memory-place": self._place,
-            "copy:demote": partial(self._moved, ("near", "far")),
-            "copy:promote": partial(self._moved, ("far", "near")),
+            "copy:h2c": partial(self._moved, ("near", "far")),
+            "copy:c2h": partial(self._moved, ("far", "near")),
             "host:memory-chase": self._chased,
             "host:memory-loaded": self._loaded,
             "host:memory-read": partial(self._passed, "read"),
@@ -75,7 +75,7 @@ class Cxl(Driver):
         """Move a page to the far tier and back."""
         try:
             self.open({})
-            sample = self.timing([Request("copy:demote uint8[4096]")])[0]
+            sample = self.timing([Request("copy:h2c uint8[4096]")])[0]
         except DriverFault as fault:
             from .netns import lacking
 
@@ -85,7 +85,7 @@ class Cxl(Driver):
         finally:
             self.close()
         told = self.told
-        facts = {"demote_us": f"{sample.median / 1e3:.1f}", "clock": self.clock}
+        facts = {"h2c_us": f"{sample.median / 1e3:.1f}", "clock": self.clock}
         return Ready((f"node{told['far']}",), facts)
 
     def open(self, spec: Spec) -> None:

@@ -124,7 +124,7 @@ def test_pages_move_to_the_expander_and_back():
         assert isinstance(driver.probe(), Ready)
         driver.open({})
         assert driver.describe()["memory"] == "emulated"
-        asked = [Request(f"copy:{way} uint8[{n}]", 2) for way in ("demote", "promote")
+        asked = [Request(f"copy:{way} uint8[{n}]", 2) for way in ("h2c", "c2h")
                  for n in (4096, 262144)]  # fmt: skip
         found = driver.timing(asked)
         assert [s.facts["placed"] for s in found] == [1.0] * 4
