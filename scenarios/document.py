@@ -12,7 +12,7 @@ from pathlib import Path as File
 from typing import Any
 
 from .problems import InvalidScenarioError, Problem, Spot
-from .tree import KINDS, Node, Path, Source, Value, dotted
+from .tree import KINDS, SHARE, Node, Path, Source, Value, dotted
 
 LARGEST = 1_000_000  # bytes of a file
 MOST_NODES = 20_000  # after aliases are followed
@@ -204,7 +204,7 @@ class _Reader:
         return replace(value, key=node.key, source=source)
 
     def _source(self, node: Node) -> Source | None:
-        known = ("kind", "where", "date", "error")
+        known = ("kind", "where", "date", "error", "note")
         wrong = [k for k in node.mapping if k not in known]
         kind = node.mapping.get("kind")
         if wrong:
@@ -214,7 +214,11 @@ class _Reader:
             message = f"a source needs a kind, one of: {', '.join(KINDS)}"
             self.problems.append(Problem("source", message, (kind or node).spot))
         else:
-            return Source(**{k: n.text for k, n in node.mapping.items() if n.value is not None})
+            told = {k: n.text for k, n in node.mapping.items() if n.value is not None}
+            if "error" not in told or SHARE.fullmatch(told["error"]):
+                return Source(**told)
+            message = f"'{told['error']}' is no error; write a share like '4 %', words under 'note'"
+            self.problems.append(Problem("source", message, node["error"].spot))
         return None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from .fitting import Family, Measured
 from .parts import entry_model
 from .problems import nearest
 from .settings import unit_of
-from .tree import Node
+from .tree import Node, Source
 
 
 @dataclass(frozen=True)
@@ -134,9 +134,10 @@ def entry(
             continue
         low, high = p.interval or (p.value, p.value)
         where = f"{data.where}; 90 % within {_text(key, low)} to {_text(key, high)}"
-        lines.append(
-            _line(key, _text(key, p.value), "fitted", where, date, error_text(found, holdout))
-        )
+        error = f"{digits(100 * found.held.median)} %" if found.held else ""
+        note = error_text(found, holdout)
+        source = Source("fitted", where, date, error, note)
+        lines.append(_line(key, _text(key, p.value), source))
     return "\n".join(lines) + "\n"
 
 
@@ -147,17 +148,18 @@ def _kept(key: str, before: Before, tried: bool, data: Measured) -> str:
     text = str(node.value) if node else _text(key, before.values[key])
     why = f"kept: {data.where} cannot tell it; " if tried else ""
     where = f"{why}{source.where if source else 'given to the fit'}"
-    kind = source.kind if source else "assumed"
-    return _line(
-        key, text, kind, where, source.date if source else "", source.error if source else ""
-    )
+    told = replace(source, where=where) if source else Source("assumed", where)
+    return _line(key, text, told)
 
 
-def _line(key: str, value: str, kind: str, where: str, date: str, error: str) -> str:
-    quoted = where.replace('"', "'")
-    rest = f", date: {date}" if date else ""
-    rest += f', error: "{error}"' if error else ""
-    return f'    {key}: {{value: {value}, source: {{kind: {kind}, where: "{quoted}"{rest}}}}}'
+def _line(key: str, value: str, source: Source) -> str:
+    told = ", ".join(f"{k}: {_yaml(k, v)}" for k, v in source.facts().items())
+    return f"    {key}: {{value: {value}, source: {{{told}}}}}"
+
+
+def _yaml(key: str, text: str) -> str:
+    """Words in quotes."""
+    return '"' + text.replace('"', "'") + '"' if key in ("where", "note") else text
 
 
 def _parameter(p: Fitted) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -195,23 +194,19 @@ def differences(base: Scenario, of: Scenario) -> dict[str, tuple[str, str]]:
 
 # How far to trust it.
 
-PERCENT = re.compile(r"(\d+(?:\.\d+)?) %")
-
 
 def model_errors(scenario: Scenario) -> dict[str, float]:
     """Relative error of each kind of part, where its values say one: the largest.
 
-    An error is the first percentage in the text of a value's source; what was merely written
-    down from a datasheet, or assumed, has none.
+    What was merely written down from a datasheet, or assumed, has none.
     """
     found: dict[str, float] = {}
     for path, origin in scenario.origins.items():
-        error = origin.source.error if origin.source else None
+        error = origin.source.share if origin.source else None
         parts = path.split(".")
-        told = PERCENT.search(error) if error else None
-        if told and parts[0] == "cluster" and len(parts) > 2:
+        if error is not None and parts[0] == "cluster" and len(parts) > 2:
             kind = "fabric" if parts[2] == "library" else parts[2]  # who drives the fabric
-            found[kind] = max(found.get(kind, 0.0), float(told[1]) / 100)
+            found[kind] = max(found.get(kind, 0.0), error)
     return found
 
 
@@ -271,7 +266,8 @@ def provenance(scenario: Scenario, made: list[Measured]) -> dict[str, Any]:
                     "value": origin.text,
                     "kind": kind,
                     "where": origin.source.where if origin.source else "",
-                    "error": (origin.source.error if origin.source else None) or "",
+                    "error": origin.source.error if origin.source else "",
+                    "note": origin.source.note if origin.source else "",
                 }
             )
     return {

@@ -5,6 +5,7 @@ Layers (catalog, extended scenario, scenario, ``--set``) are trees; a scenario i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,6 +16,7 @@ Path = tuple[str | int, ...]
 Value = Mapping[str, "Node"] | tuple["Node", ...] | str | int | float | bool | None
 Plain = Any  # dict, list or scalar, as YAML has them
 
+SHARE = re.compile(r"(\d+(?:\.\d+)?) ?%")
 KINDS = ("measured", "fitted", "datasheet", "assumed")
 
 
@@ -27,13 +29,25 @@ class Source:
     kind : ``measured``, ``fitted``, ``datasheet`` or ``assumed``
     where : a machine, a document and table, a reason
     date : as written
-    error : of a fit or measurement, as written
+    error : of what it predicts, a median in per cent as written: ``4 %``; "" for unknown
+    note : what else is to be known of that error
     """
 
     kind: str
     where: str = ""
     date: str = ""
     error: str = ""
+    note: str = ""
+
+    @property
+    def share(self) -> float | None:
+        """The error as a number; None where nobody measured it.
+
+        >>> Source("fitted", error="4 %").share
+        0.04
+        """
+        told = SHARE.fullmatch(self.error)
+        return float(told[1]) / 100 if told else None
 
     def facts(self) -> dict[str, str]:
         """What is known of it, as the catalog writes it."""

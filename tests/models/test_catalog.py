@@ -78,12 +78,15 @@ def test_every_value_has_a_source(file, kind, name, values):
     for key, entry in values.items():
         assert set(entry) == {"value", "source"}, key
         source = entry["source"]
-        assert set(source) == {"kind", "where", "date", "error"}, key
+        assert {"kind", "where", "date", "error"} <= set(source), key
+        assert set(source) <= {"kind", "where", "date", "error", "note"}, key
         assert source["kind"] in ("datasheet", "measured", "fitted", "assumed"), key
         assert len(source["where"]) > 10, key
         assert isinstance(source["date"], datetime.date), key
         if source["kind"] == "fitted":
-            assert source["error"], f"{key} is fitted: with which error?"
+            assert source["error"] or source["note"], f"{key} is fitted: with which error?"
+        if source["error"]:
+            assert 0 <= quantity(source["error"], "") < 1, key
 
 
 @PARTS

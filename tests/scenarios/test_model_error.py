@@ -1,13 +1,13 @@
 """What the errors of the parts do to the headline: those that were used, around the run varied."""
 
 from foretrace.scenarios.loader import load
-from foretrace.scenarios.study import HEADLINE, PERCENT, model_errors, study
+from foretrace.scenarios.study import HEADLINE, model_errors, study
 
 
 def test_the_library_of_the_fabric_has_an_error_like_any_part():
     scenario = load("first")
-    told = PERCENT.search(scenario.origins["cluster.fabric.library.step"].source.error)
-    assert model_errors(scenario)["fabric"] == float(told[1]) / 100
+    source = scenario.origins["cluster.fabric.library.step"].source
+    assert source.error == f"{100 * model_errors(scenario)['fabric']:g} %"
 
 
 def test_the_interval_holds_the_errors_of_what_was_predicted_not_of_what_was_recorded():
