@@ -7,6 +7,7 @@ from typing import Any
 
 from .numbers import change, plus_minus, told
 
+BASE = "base"  # the scenario as described
 SMALL = 0.005  # a change below this is called none
 Point = Mapping[str, Any]
 
@@ -20,7 +21,7 @@ def sentences(summary: Mapping[str, Any]) -> list[str]:
     found = [_base(base[1])]
     found += [_variant(name, point) for name, point in variants]
     found.append(_limit(base[1], summary["provenance"]["calibration"].startswith(DRIVEN)))
-    found += _expected(base[1])
+    found += _expected(points)
     if summary["provenance"]["jitter"]["state"] == "unresolved":
         found.append(f"The interval is {jitter(summary['provenance']['jitter'])}.")
     found.append(trust(summary))
@@ -90,14 +91,20 @@ def _limit(point: Point, driven: bool) -> str:
     )
 
 
-def _expected(point: Point) -> list[str]:
-    missed = [e for e in point["expect"] if not e["met"]]
-    if not point["expect"]:
-        return []
+def _expected(points: Mapping[str, Point]) -> list[str]:
+    """What is not met, and by which variant."""
+    missed = [(name, e) for name, p in points.items() for e in p["expect"] if not e["met"]]
     if not missed:
-        return ["Every expectation is met."]
-    return [f"Not met: {e['that']} (it is {e['value']:.4g})." if e["value"] is not None
-            else f"Not met: {e['that']} (the run has no such metric)." for e in missed]  # fmt: skip
+        return ["Every expectation is met."] if any(p["expect"] for p in points.values()) else []
+    return [
+        f"Not met{'' if name == BASE else f' by {name}'}: {e['that']} "
+        + (
+            f"(it is {e['value']:.4g})."
+            if e["value"] is not None
+            else "(the run has no such metric)."
+        )
+        for name, e in missed
+    ]
 
 
 def jitter(checked: Mapping[str, Any]) -> str:

@@ -43,13 +43,31 @@ def digits(value: float) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
+def percent(ratio: float, places: int = 1) -> str:
+    """A share of a whole.
+
+    >>> percent(0.4213), percent(0.4213, 0)
+    ('42.1 %', '42 %')
+    """
+    return f"{100 * ratio:.{places}f} %"
+
+
+def signed(ratio: float) -> str:
+    """A difference from a whole.
+
+    >>> signed(-0.024)
+    '-2.4 %'
+    """
+    return f"{100 * ratio:+.1f} %"
+
+
 def change(ratio: float) -> str:
     """A relative change with its sign.
 
     >>> change(-0.1213), change(0.0004)
     ('-12.1 %', 'no change')
     """
-    return "no change" if abs(ratio) < 0.0005 else f"{100 * ratio:+.1f} %"
+    return "no change" if abs(ratio) < 0.0005 else signed(ratio)
 
 
 def plus_minus(value: float, interval: tuple[float, float] | list[float] | None) -> str:

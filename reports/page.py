@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,22 @@ from .numbers import change, plus_minus, told
 
 LEAD = 3  # sentences above the table; the others are below it, beside how far to trust it
 TWO_STEPS = 2
+SECTIONS = (
+    "answer",
+    "compare",
+    "where_time_goes",
+    "blame",
+    "bottlenecks",
+    "timeline",
+    "assumptions",
+    "metrics",
+    "reproduce",
+)  # of the report of a run, in this order
+SWEEPS, CHECKS = "'foretrace sweep' writes it", "'foretrace hil check' writes it"
+ELSEWHERE = {
+    "pareto": SWEEPS, "sensitivity": SWEEPS, "capacity": SWEEPS,
+    "accuracy": CHECKS, "error_by_size": CHECKS, "timeline_overlay": CHECKS, "drift": CHECKS,
+}  # fmt: skip
 Point = Mapping[str, Any]
 
 
@@ -26,6 +42,7 @@ def write_report(
     summary: Mapping[str, Any],
     results: Mapping[str, Result],
     run: Mapping[str, str],
+    sections: Sequence[str] = (),
 ) -> None:
     """Write the report of a study.
 
@@ -34,11 +51,17 @@ def write_report(
     summary : as in ``summary.json``
     results : the run of each variant
     run : ``resolved`` (text of the resolved scenario), ``command``, ``run`` (its name), ``title``
+    sections : what to show, in this order; all of :data:`SECTIONS` unless said
     """
-    path.write_text(page(summary, results, run), encoding="utf-8")
+    path.write_text(page(summary, results, run, sections), encoding="utf-8")
 
 
-def page(summary: Mapping[str, Any], results: Mapping[str, Result], run: Mapping[str, str]) -> str:
+def page(
+    summary: Mapping[str, Any],
+    results: Mapping[str, Result],
+    run: Mapping[str, str],
+    sections: Sequence[str] = (),
+) -> str:
     """The report as text."""
     import jinja2
     from markupsafe import Markup
@@ -72,6 +95,8 @@ def page(summary: Mapping[str, Any], results: Mapping[str, Result], run: Mapping
         values=_values(summary["provenance"]["values"]),
         metrics=_metrics(points),
         data=_embedded(summary),
+        sections=sections or SECTIONS,
+        elsewhere=ELSEWHERE,
         **{**run, "title": run.get("title") or summary["name"]},
     )
 

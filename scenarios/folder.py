@@ -111,7 +111,9 @@ def _fill(folder: Path, study: Study, name: str, started: float, command: str) -
         title = scenario.report.title
         files = {"resolved": resolved, "command": command, "run": name, "title": title,
                  "timeline_cut": f"{cut:,}" if cut else ""}  # fmt: skip
-        write_report(folder / "report.html", summary, study.results, files)
+        write_report(
+            folder / "report.html", summary, study.results, files, scenario.report.sections
+        )
     for variant, entries in study.journals.items():
         write_journal(folder / journal_name(variant), entries)
     left_out = tables.result() + ([f"timeline: the last {cut} slices"] if cut else [])

@@ -18,11 +18,10 @@ ACTED_ON: tuple[tuple[str, tuple[Any, ...], str], ...] = (
     ("workload.recorded_on.parallel.expert", (1,), "leave it out"),
     ("workload.scale_to.parallel.expert", (1,), "leave it out"),
 )
-SHOWN = (("report.sections", ((),), "every section that applies is shown"),)
 
 
 def unanswered(scenario: Scenario) -> tuple[Problem, ...]:
-    """Settings of a scenario and of its variants that a run refuses, and those it leaves aside.
+    """Settings of a scenario and of its variants that a run refuses.
 
     Examples
     --------
@@ -30,7 +29,7 @@ def unanswered(scenario: Scenario) -> tuple[Problem, ...]:
     >>> unanswered(load("first"))
     ()
     """
-    return in_order([*_refused(scenario), *_left_aside(scenario)])
+    return in_order(_refused(scenario))
 
 
 def _refused(scenario: Scenario) -> Iterator[Problem]:
@@ -40,13 +39,6 @@ def _refused(scenario: Scenario) -> Iterator[Problem]:
             if value is not None and value not in fine:
                 message = f"'{path}' is '{value}', and nothing simulates that yet; {cure}"
                 yield Problem("unanswered", message, _spot(one, path))
-
-
-def _left_aside(scenario: Scenario) -> Iterator[Problem]:
-    for path, fine, cure in SHOWN:
-        if _value(scenario.model, path) not in fine:
-            message = f"'{path}' is left aside: {cure}"
-            yield Problem("unanswered", message, _spot(scenario, path), "warning")
 
 
 def _value(model: Any, path: str) -> Any:

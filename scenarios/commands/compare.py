@@ -70,7 +70,7 @@ def _cells(found: Comparison) -> list[list[str]]:
 
 
 def _numbers(found: Comparison, row: Row) -> list[str]:
-    from ...reports.numbers import told
+    from ...reports.numbers import signed, told
     from ..compare import LEAST
     from ..expect import named
 
@@ -81,13 +81,15 @@ def _numbers(found: Comparison, row: Row) -> list[str]:
         if metric == found.metrics[0]:
             cells.append("" if row is found.rows[0] else _told_change(changed, row.interval))
         elif abs(changed) >= LEAST:
-            cells[-1] += f" ({changed:+.1%})"
+            cells[-1] += f" ({signed(changed)})"
     return cells
 
 
 def _told_change(changed: float, interval: tuple[float, float] | None) -> str:
-    text = f"{changed:+.1%}"
-    return f"{text} ({interval[0]:+.1%} to {interval[1]:+.1%})" if interval else text
+    from ...reports.numbers import signed
+
+    text = signed(changed)
+    return f"{text} ({signed(interval[0])} to {signed(interval[1])})" if interval else text
 
 
 def _text(found: Comparison) -> str:

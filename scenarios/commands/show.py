@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...reports.answer import sentences
-from ...reports.numbers import told
+from ...reports.numbers import percent, signed, told
 from ..expect import Condition, condition
 
 SHOWN = (  # the metrics of the table, in this order, where the run has them
@@ -51,7 +51,9 @@ def shares_of(seconds: dict[str, float], most: int = 5) -> str:
     """Shares of a whole in per cent, largest first."""
     whole = sum(seconds.values()) or 1.0
     ordered = sorted(seconds.items(), key=lambda item: -item[1])
-    return ", ".join(f"{who} {t / whole:.0%}" for who, t in ordered[:most] if t / whole >= 0.005)
+    return ", ".join(
+        f"{who} {percent(t / whole, 0)}" for who, t in ordered[:most] if t / whole >= 0.005
+    )
 
 
 def variants(summary: dict[str, Any]) -> Any:
@@ -71,10 +73,10 @@ def variants(summary: dict[str, Any]) -> Any:
 
 def told_change(change: dict[str, Any]) -> str:
     """A change in per cent with its interval."""
-    text = f"{change['value']:+.1%}"
+    text = signed(change["value"])
     if change["interval"]:
         low, high = change["interval"]
-        text += f" ({low:+.1%} to {high:+.1%})"
+        text += f" ({signed(low)} to {signed(high)})"
     return text
 
 

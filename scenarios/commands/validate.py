@@ -23,6 +23,7 @@ def validate(
     catalog: Catalogs = [],  # noqa: B006
 ) -> None:
     """Check scenarios without running them."""
+    from ..absent import absent
     from ..buildable import unbuildable
     from ..loader import load
     from ..problems import InvalidScenarioError, Problem, rendered
@@ -39,6 +40,7 @@ def validate(
         found = [
             *scenario.warnings,
             *(replace(p, severity="warning") for p in unanswered(scenario)),
+            *absent(scenario),
             *unbuildable(scenario),
         ]
         problems += found

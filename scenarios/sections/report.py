@@ -21,6 +21,7 @@ Part = Literal[
     "timeline_overlay",
     "drift",
     "assumptions",
+    "metrics",
     "reproduce",
 ]
 

@@ -3,9 +3,12 @@
 import json
 import re
 from html.parser import HTMLParser
+from typing import get_args
 
 import pytest
-from foretrace.reports.page import page
+from foretrace.reports.page import ELSEWHERE, page
+from foretrace.reports.page import SECTIONS as SECTIONS_OF_A_RUN
+from foretrace.scenarios.sections.report import Part
 
 RUN = {
     "resolved": "name: small  # <from> the file\n",
@@ -123,3 +126,18 @@ def test_the_same_study_gives_the_same_page(html, small):
 def test_it_says_when_the_timeline_file_was_cut(small):
     told = page(small.summary.plain(), small.results, RUN | {"timeline_cut": "1,234"})
     assert "The last 1,234 slices were too many" in told
+
+
+def test_the_sections_that_are_asked_for_are_shown_in_their_order(small):
+    told = Reader()
+    told.feed(page(small.summary.plain(), small.results, RUN, ("blame", "answer")))
+    assert told.sections == ["blame", "answer"]
+
+
+def test_a_section_that_a_run_has_not_says_where_it_is(small):
+    told = page(small.summary.plain(), small.results, RUN, ("answer", "pareto"))
+    assert "Not in the report of a run: &#39;foretrace sweep&#39; writes it." in told
+
+
+def test_every_section_that_a_scenario_may_name_is_shown_or_explained():
+    assert set(get_args(Part)) == {*SECTIONS_OF_A_RUN, *ELSEWHERE}

@@ -197,6 +197,16 @@ def test_a_missed_expectation_is_exit_5(cli, folder):
     assert "Not met: iteration_time.p50 <= 1 us" in out
 
 
+def test_one_that_only_a_variant_misses_is_exit_5_and_says_which(cli, folder, saved):
+    points = json.loads((saved("runs") / "summary.json").read_text())["points"]
+    values = [points[n]["metrics"]["iteration_time.p50"]["value"] for n in ("base", "slow")]
+    limit = f"{sum(values) / 2 * 1e6:.3f} us"
+    code, out, _ = cli("run", expecting(folder, "between", limit, "1 s"), "--out", "between")
+    assert code == 5
+    assert f"Not met by slow: iteration_time.p50 <= {limit}" in out
+    assert "Not met:" not in out
+
+
 def test_one_that_is_to_warn_does_not_fail(cli, folder):
     code, out, _ = cli("run", expecting(folder, "warned", "1 s", "1 us"), "--out", "warned")
     assert code == 0
@@ -385,6 +395,12 @@ def test_a_part_is_shown_with_the_source_of_each_value(cli):
     kinds = {row["kind"] for row in rows if row["setting"] != "what"}
     assert kinds <= {"measured", "fitted", "datasheet", "assumed"}
     assert all(row["where"] for row in rows)
+
+
+def test_validate_misses_a_trace_that_is_not_there(cli):
+    code, out, err = cli("validate", "tiny.yaml", "--set", "workload.trace=gone*.json")
+    assert (code, out) == (2, "")
+    assert "gone*.json'; correct the path" in err
 
 
 def test_validate_says_ok(cli):

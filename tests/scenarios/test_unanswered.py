@@ -32,12 +32,6 @@ def test_variants_are_refused_where_they_say_it(scenario):
     assert {p.spot.path for p in found} == {"placement.optimizer_state"}
 
 
-def test_what_is_only_shown_is_left_aside_with_a_warning(scenario):
-    s = scenario(set=["what_if=[]", "report={sections: [answer]}"])
-    assert [p.severity for p in unanswered(s)] == ["warning"]
-    refuse(s)
-
-
 def test_a_scenario_that_is_simulated_whole_is_not_refused(scenario):
     assert list(unanswered(scenario(set=["what_if=[]"]))) == []
 
