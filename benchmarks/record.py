@@ -3,8 +3,8 @@
 Every configuration is started in turn, then all again, so that drift falls on all of them; rank r
 is pinned to core r, one torch thread each.  Needs torch, taskset and jemalloc: in glibc's heap the
 profiler's small long-lived blocks keep freed tensors from being reused, so that a traced step of
-ResNet-50 faulted in 60 MB of fresh pages and took 8 to 40 % longer; with jemalloc under 2 %.
-    python benchmarks/record.py DIR [--starts 5] [--only NAME] [--start K]
+ResNet-50 faulted in 60 MB of fresh pages and took 8 to 40 % longer; with jemalloc 4 % (median).
+    python benchmarks/record.py DIR [--starts 8] [--only NAME] [--start K]
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def main() -> None:
     """Record everything, or one start of one configuration."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path)
-    parser.add_argument("--starts", type=int, default=5)
+    parser.add_argument("--starts", type=int, default=8)
     parser.add_argument("--only", choices=[*MODELS, *RATES])
     parser.add_argument("--start", type=int, help="only this process start")
     args = parser.parse_args()
