@@ -7,6 +7,11 @@ from foretrace.hil.recorded import Recorded
 from foretrace.hil.recording import read
 from foretrace.hil.sample import WARM, Request
 from foretrace.hil.spread import between_starts, by_start, grouped
+from foretrace.models.compute.roofline import Roofline
+from foretrace.scenarios.catalog import installed
+from foretrace.sim.ops import Kind, Ops
+from foretrace.sim.signature import parse
+from foretrace.sim.units import quantity
 
 LISTS = ("host-epyc", "torch-gpt-epyc", "torch-resnet50-epyc")
 SMALL = 1 << 20  # bytes of all of them together
@@ -68,3 +73,39 @@ def test_ops_in_their_place_add_up_to_a_real_step_and_warm_ones_fall_short(name)
     assert alone < 0.97 * step
     assert in_place == pytest.approx(step, rel=0.05)
     assert warm[f"compute:graph {name}"] == pytest.approx(step, rel=0.05)
+
+
+UNITS = {
+    "peak_fp32": "flop/s",
+    "bandwidth": "B/s",
+    "cache": "B",
+    "cache_bandwidth": "B/s",
+    "launch": "s",
+}
+
+
+def errors_of_the_catalog(names, measured):
+    """Predicted over measured products, less one: nothing of these recordings was fitted."""
+    told = installed(()).entry("gpu", "epyc-zen4-core").mapping
+    core = Roofline(**{k: quantity(told[k].value, unit) for k, unit in UNITS.items()})
+    shapes = [[o.shape for o in parse(n).operands[-2:]] for n in names]
+    flop = [2.0 * m * k * n for (m, k), (_, n) in shapes]
+    moved = [4.0 * (m * k + k * n + m * n) for (m, k), (_, n) in shapes]
+    ops = Ops.of(kind=int(Kind.COMPUTE), flop=flop, bytes=moved, duration=0.0,
+                 signature=np.arange(len(names)), signatures=tuple(names))  # fmt: skip
+    return core.timing(ops).fixed / (np.array([measured[n] for n in names]) * 1e-9) - 1
+
+
+def test_the_catalogs_core_predicts_products_of_another_sitting():
+    measured = medians(read(located("foretrace:torch-gpt-epyc")))
+    products = [n for n in measured if n.split()[0] in ("compute:aten::mm", "compute:aten::addmm")]
+    assert len(products) > 20
+    errors = np.abs(errors_of_the_catalog(products, measured))
+    assert np.median(errors) < 0.05
+    assert errors.mean() < 0.08
+
+
+def test_products_of_eight_rows_are_beyond_a_roofline():
+    measured = medians(read(located("foretrace:torch-resnet50-epyc")))
+    thin = [n for n in measured if n.split()[0] in ("compute:aten::mm", "compute:aten::addmm")]
+    assert errors_of_the_catalog(thin, measured).max() < -0.5  # they are slower than it says
