@@ -18,7 +18,7 @@ WAYS: dict[str, tuple[tuple[str, float], ...]] = {
     "h2h": (("dram", 2.0),),
     "c2d": (("cxl", 1.0), ("h2d", 1.0), ("hbm", 1.0)),
     "d2c": (("hbm", 1.0), ("d2h", 1.0), ("cxl", 1.0)),
-    "h2c": (("dram", 1.0), ("cxl", 1.0)),  # pages that move down a tier, and up again
+    "h2c": (("cxl", 1.0), ("dram", 1.0)),  # pages that move down a tier, and up again
     "c2h": (("cxl", 1.0), ("dram", 1.0)),
 }
 """By direction (h host, d device, c CXL memory): roles of the GPU's parts, and how often the bytes

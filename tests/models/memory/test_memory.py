@@ -70,10 +70,16 @@ def test_cxl_memory_is_reached_over_the_bus():
     assert makespan(node(cxl=5e9), "c2d") == pytest.approx(0.2)
 
 
+@pytest.mark.parametrize("way", ["h2c", "c2h"])
+def test_pages_between_tiers_pass_both_and_no_bus(way):
+    assert makespan(node(cxl=5e9, bus=1e6), way) == pytest.approx(0.2)
+
+
 @pytest.mark.parametrize(
     ("system", "way", "message"),
     [
         (node(), "sideways", r"copy 'sideways' has no direction; name it one of \['h2d'"),
+        (node(), "h2c", "copy 'h2c' needs a part 'cxl'"),
         (node(hbm=None), "d2d", "copy 'd2d' needs a part 'hbm'"),
         (cluster(1, Node(gpus=1)), "h2d", "copy 'h2d' needs a part 'h2d'; give the node a link"),
     ],
