@@ -105,11 +105,13 @@ class Result:
         """As a notebook shows it: the numbers first asked for, and who bounds the run."""
         from .notebook import table
 
-        charged = sorted(self.blame().seconds.items(), key=lambda c: -c[1])[:5]
+        # Looking at a result repeats no run: who is charged is shown where it is known.
+        blamed = {} if self.written is None else self.blame().seconds
+        charged = sorted(blamed.items(), key=lambda c: -c[1])[:5]
         rows = [
             ("makespan", f"{self.makespan:.6g} s"),
             ("iteration time, p50", f"{self.iteration_time:.6g} s"),
-            ("ops", f"{len(self.ops):,}"),
+            ("ops", f"{self.count:,}"),
             ("engine", self.engine),
             *((f"critical path: {who}", f"{t:.6g} s") for who, t in charged),
         ]

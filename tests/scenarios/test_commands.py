@@ -174,6 +174,32 @@ def test_both_engines_leave_the_same_summary(saved):
     assert told("core") == told("reference")
 
 
+@pytest.mark.parametrize("keep", ["ranks", "none"])
+def test_a_run_that_keeps_less_says_so_and_leaves_the_same_numbers(saved, keep):
+    whole, less = saved("runs"), saved(f"kept_{keep}", "--keep", keep)
+    assert not list(less.glob("ops.*"))
+    assert (less / "timeline.pftrace").is_file()
+    want, found = (json.loads((run / "summary.json").read_text()) for run in (whole, less))
+    for name, point in found["points"].items():
+        said = point["facts"].pop("table_of_ops")
+        assert said == f"left out: the run kept {keep}; --keep ops writes it"
+        metrics = want["points"][name]["metrics"]
+        lost = [m for m in metrics if m not in point["metrics"]]
+        assert all("utilization" in m or keep == "none" for m in lost)
+        assert (lost == []) == (keep == "ranks")
+        want["points"][name]["metrics"] = {k: metrics[k] for k in point["metrics"]}
+    assert found == want
+    left_out = json.loads((less / "manifest.json").read_text())["left_out"]
+    rows = found["points"]["base"]["facts"]["ops"]
+    assert left_out[0] == f"ops of base: {rows} rows; --keep ops writes them"
+
+
+def test_what_cannot_be_kept_is_refused(cli):
+    code, _, error = cli("run", "tiny.yaml", "--keep", "everything")
+    assert code == 2
+    assert "run.keep" in error
+
+
 def test_a_run_folder_holds_all_that_is_promised(saved):
     run = saved("runs")
     assert sorted(p.name for p in run.iterdir()) == [
