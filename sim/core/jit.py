@@ -17,6 +17,8 @@ INTERPRETED = True  # then unsigned numbers wrap with a warning
 try:
     import numba
     from numba.core import event
+
+    from .link import Linked
 except ImportError:  # no wheel for this platform: the same kernels, interpreted
 
     def jit(kernel: Kernel) -> Kernel:
@@ -38,10 +40,11 @@ else:
         Left alone, numba looks at the kernel's own file only, and code of the kernels that it
         calls stays in it as it was.
         """
-        made: Any = numba.njit(cache=True, nogil=True, **options)(kernel)
-        file = getattr(getattr(made, "_cache", None), "_cache_file", None)
-        if file is not None:
-            file._source_stamp = _STAMP
+        if INTERPRETED:
+            return kernel
+        made = Linked(kernel, nogil=True, **options)
+        made.enable_caching()
+        made._cache._cache_file._source_stamp = _STAMP
         return cast(Kernel, made)
 
     def jit(kernel: Kernel) -> Kernel:
@@ -64,7 +67,7 @@ else:
             kernel = event.data["dispatcher"].py_func
             if not self.said and kernel.__module__.startswith(__name__.rpartition(".")[0]):
                 self.said = True
-                log.info("compiling the engine, some 20 s; done once for this machine and version")
+                log.info("compiling the engine, some 10 s; done once for this machine and version")
 
         def on_end(self, event: Any) -> None:
             pass

@@ -8,7 +8,9 @@ looked at (:mod:`.sharing_levels`), and flows that always run at one rate are lo
 
 from __future__ import annotations
 
-from .heap import CHILD, KEY_HI, KEY_LO, NEXT, NONE, remove
+import numpy as np
+
+from .heap import CHILD, NEXT, NONE, remove
 from .jit import Int, lean
 from .sharing_bundles import advance, attach, detach, left, schedule, touch
 from .sharing_fences import (
@@ -46,7 +48,8 @@ from .sharing_state import (
     SHARED,
     SIZE,
     START,
-    TAG,
+    TAG_HI,
+    TAG_LO,
     TOUCHED,
     Array,
     State,
@@ -137,17 +140,17 @@ def settle(s: State, now: Int) -> None:
 def due(s: State) -> Int:
     """The tick of the earliest completion; the last of int64 when there is none in range."""
     b = s[3][0, FIRST_DUE]
-    return OPEN if b == NONE else s[3][b, DUE + KEY_HI]
+    return OPEN if b == NONE else s[3][b, DUE]
 
 
 @lean
 def take_due(s: State, now: Int, out: Array) -> Int:
     """Flows whose work is done at ``now`` leave; their numbers, ascending; how many."""
     bundles = s[3]
-    n = 0
+    n = np.int64(0)
     while due(s) <= now:
         b = bundles[0, FIRST_DUE]
-        bundles[0, FIRST_DUE] = remove(bundles, DUE, b, b)
+        bundles[0, FIRST_DUE] = remove(bundles, b, b)
         touch(bundles, b)
         advance(bundles, b, now)
         n = _collect(s, b, out, n)
@@ -160,7 +163,7 @@ def take_due(s: State, now: Int, out: Array) -> Int:
 @lean
 def put(s: State, f: Int, hi: Int, lo: Int) -> None:
     """Replace the work left of a flow that is not in flight."""
-    s[1][f, TAG + KEY_HI], s[1][f, TAG + KEY_LO] = hi, lo
+    s[1][f, TAG_HI], s[1][f, TAG_LO] = hi, lo
 
 
 @lean
@@ -263,12 +266,12 @@ def _collect(s: State, b: Int, out: Array, n: Int) -> Int:
         out[n] = bundles[b, ROOT]
         n += 1
     while i < n:
-        f = flows[out[i], TAG + CHILD]
+        f = flows[out[i], CHILD]
         while f != NONE:
             if _is_done(s, b, f):
                 out[n] = f
                 n += 1
-            f = flows[f, TAG + NEXT]
+            f = flows[f, NEXT]
         i += 1
     return n
 
@@ -276,7 +279,7 @@ def _collect(s: State, b: Int, out: Array, n: Int) -> Int:
 @lean
 def _is_done(s: State, b: Int, f: Int) -> bool:
     _, flows, _, bundles = s
-    hi, lo = flows[f, TAG + KEY_HI], flows[f, TAG + KEY_LO]
+    hi, lo = flows[f, TAG_HI], flows[f, TAG_LO]
     return not less(bundles[b, CLOCK_HI], bundles[b, CLOCK_LO], hi, lo)
 
 

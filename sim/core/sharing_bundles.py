@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..machine import ONE
-from .heap import ABSENT, BEFORE, KEY_HI, KEY_LO, NONE, insert, remove
+from .heap import ABSENT, BEFORE, NONE, insert, remove
 from .jit import Int, lean
 from .sharing_levels import queue
 from .sharing_state import (
@@ -56,7 +56,8 @@ from .sharing_state import (
     SIZE,
     START,
     SUM,
-    TAG,
+    TAG_HI,
+    TAG_LO,
     TOTAL,
     TOUCHED,
     WEIGHT,
@@ -82,13 +83,13 @@ def attach(s: State, f: Int, now: Int) -> None:
     advance(bundles, b, now)
     bundles[b, SIZE] += 1
     flows[f, BUNDLE] = b
-    flows[f, TAG + KEY_HI], flows[f, TAG + KEY_LO] = add(
+    flows[f, TAG_HI], flows[f, TAG_LO] = add(
         bundles[b, CLOCK_HI],
         bundles[b, CLOCK_LO],
-        flows[f, TAG + KEY_HI],
-        flows[f, TAG + KEY_LO],
+        flows[f, TAG_HI],
+        flows[f, TAG_LO],
     )
-    bundles[b, ROOT] = insert(flows, TAG, bundles[b, ROOT], f)
+    bundles[b, ROOT] = insert(flows, bundles[b, ROOT], f)
     touch(bundles, b)
 
 
@@ -98,8 +99,8 @@ def detach(s: State, f: Int, now: Int) -> None:
     flows, bundles = s[1], s[3]
     b = flows[f, BUNDLE]
     advance(bundles, b, now)
-    flows[f, TAG + KEY_HI], flows[f, TAG + KEY_LO] = left(s, f)
-    bundles[b, ROOT] = remove(flows, TAG, bundles[b, ROOT], f)
+    flows[f, TAG_HI], flows[f, TAG_LO] = left(s, f)
+    bundles[b, ROOT] = remove(flows, bundles[b, ROOT], f)
     bundles[b, SIZE] -= 1
     flows[f, BUNDLE] = 0
     _take_back(s, f, b)
@@ -114,7 +115,7 @@ def detach(s: State, f: Int, now: Int) -> None:
 def left(s: State, f: Int) -> tuple[Int, Int]:
     """Work left of a flow when its bundle's clock was last read."""
     _, flows, _, bundles = s
-    hi, lo = flows[f, TAG + KEY_HI], flows[f, TAG + KEY_LO]
+    hi, lo = flows[f, TAG_HI], flows[f, TAG_LO]
     b = flows[f, BUNDLE]
     if b:
         hi, lo = sub(hi, lo, bundles[b, CLOCK_HI], bundles[b, CLOCK_LO])
@@ -147,13 +148,13 @@ def schedule(s: State, b: Int, now: Int) -> None:
     """Put the bundle where the end of its first flow belongs among what is due."""
     _, _, _, bundles = s
     tick = _end(s, b, now)
-    if bundles[b, DUE + BEFORE] != ABSENT:
-        if tick == bundles[b, DUE + KEY_HI]:
+    if bundles[b, BEFORE] != ABSENT:
+        if tick == bundles[b, DUE]:
             return
-        bundles[0, FIRST_DUE] = remove(bundles, DUE, bundles[0, FIRST_DUE], b)
+        bundles[0, FIRST_DUE] = remove(bundles, bundles[0, FIRST_DUE], b)
     if tick < OPEN:
-        bundles[b, DUE + KEY_HI] = tick
-        bundles[0, FIRST_DUE] = insert(bundles, DUE, bundles[0, FIRST_DUE], b)
+        bundles[b, DUE] = tick
+        bundles[0, FIRST_DUE] = insert(bundles, bundles[0, FIRST_DUE], b)
 
 
 @lean
@@ -325,8 +326,8 @@ def _dissolve(s: State, b: Int) -> None:
         while bundles[at, CHAIN] != b:
             at = bundles[at, CHAIN]
         bundles[at, CHAIN] = bundles[b, CHAIN]
-    if bundles[b, DUE + BEFORE] != ABSENT:
-        bundles[0, FIRST_DUE] = remove(bundles, DUE, bundles[0, FIRST_DUE], b)
+    if bundles[b, BEFORE] != ABSENT:
+        bundles[0, FIRST_DUE] = remove(bundles, bundles[0, FIRST_DUE], b)
     bundles[b, CHAIN] = bundles[0, FIRST_FREE]
     bundles[0, FIRST_FREE] = b
 

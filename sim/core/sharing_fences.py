@@ -96,7 +96,7 @@ def check_fence(s: State, c: Int) -> None:
     if parts[c, FENCE]:
         hi, lo = mul(parts[c, CAP], np.int64(ONE))
         if parts[c, FENCE] > div(hi, lo, parts[c, MASS]):
-            _set_fence(s, c, 0)
+            _set_fence(s, c, np.int64(0))
 
 
 @lean
@@ -111,7 +111,7 @@ def break_out(s: State, b: Int, now: Int) -> None:
         for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
             c = uses[u, COMPONENT]
             if 0 < parts[c, FENCE] <= rate:
-                _set_fence(s, c, 0)
+                _set_fence(s, c, np.int64(0))
 
 
 @lean

@@ -37,7 +37,6 @@ from .sharing_state import (
     OPEN,
     OTHER,
     OWNER,
-    QUEUE,
     ROOMY,
     SHARED,
     START,
@@ -56,12 +55,12 @@ _SHIFT = 40  # ONE is 2^40
 def queue(s: State, c: Int) -> None:
     """Have the level of a component computed, after those that may lie lower."""
     parts, _, _, bundles = s
-    if parts[c, QUEUE + BEFORE] == ABSENT:
+    if parts[c, BEFORE] == ABSENT:
         key = parts[c, LEVEL]
         if parts[c, TOTAL] >= ONE:
             key = min(key, parts[c, CAP] // (parts[c, TOTAL] >> _SHIFT))
-        parts[c, QUEUE + KEY_HI] = key
-        bundles[0, FIRST_QUEUED] = insert(parts, QUEUE, bundles[0, FIRST_QUEUED], c)
+        parts[c, KEY_HI] = key
+        bundles[0, FIRST_QUEUED] = insert(parts, bundles[0, FIRST_QUEUED], c)
 
 
 @lean
@@ -70,7 +69,7 @@ def settle_levels(s: State) -> None:
     parts, _, _, bundles = s
     while bundles[0, FIRST_QUEUED] != NONE:
         c = bundles[0, FIRST_QUEUED]
-        bundles[0, FIRST_QUEUED] = remove(parts, QUEUE, c, c)
+        bundles[0, FIRST_QUEUED] = remove(parts, c, c)
         old = parts[c, LEVEL]
         if parts[c, HEAD] == NONE:
             new = np.int64(OPEN)
@@ -191,7 +190,7 @@ def _spread(s: State, c: Int, old: Int, new: Int) -> None:
             f = bundles[b, LEADER]
             for v in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
                 d = uses[v, COMPONENT]
-                if d == c or not parts[d, SHARED] or parts[d, QUEUE + BEFORE] != ABSENT:
+                if d == c or not parts[d, SHARED] or parts[d, BEFORE] != ABSENT:
                     continue
                 before, after = min(old, other), min(new, other)
                 if parts[d, LEVEL] != OPEN or _fills(parts, d, uses[v, SUM], before, after):

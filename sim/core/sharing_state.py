@@ -20,19 +20,23 @@ from .jit import jit
 Array = NDArray[np.int64]
 State = tuple[Array, Array, Array, Array]
 
-# parts: rate; flows in flight and the exclusive-or of their numbers (the flow, when it is alone);
-# whether two or more share it; level (OPEN: not full); whether weights have fractions; weight of
-# cells; first cell; what is taken of it while it is not full (128 bits); node of the queue; weight
-# of all flows in flight, first use of them, and the rate that they stay below where it is fenced
-# off (else 0); whether it is in the list of those that may be, and the next there
-CAP, FLOWS, ONLY, SHARED, LEVEL, FINE, TOTAL, HEAD, LOAD_HI, LOAD_LO, QUEUE = range(11)
-MASS, CROWD, FENCE, ROOMY, NEXT_ROOMY = range(QUEUE + NODE, QUEUE + NODE + 5)
+# A row that may be in a heap begins with its node (KEY_HI to BEFORE, see :mod:`.heap`).
+
+# parts: node of the queue of those to be solved; rate; flows in flight and the exclusive-or of
+# their numbers (the flow, when it is alone); whether two or more share it; level (OPEN: not
+# full); whether weights have fractions; weight of cells; first cell; what is taken of it while it
+# is not full (128 bits); weight of all flows in flight, first use of them, and the rate that they
+# stay below where it is fenced off (else 0); whether it is in the list of those that may be, and
+# the next there
+CAP, FLOWS, ONLY, SHARED, LEVEL, FINE, TOTAL, HEAD, LOAD_HI, LOAD_LO = range(NODE, NODE + 10)
+MASS, CROWD, FENCE, ROOMY, NEXT_ROOMY = range(LOAD_LO + 1, LOAD_LO + 6)
 PART_COLUMNS = NEXT_ROOMY + 1
 
-# flows: its uses; limit; whether it is in flight; its bundle (0: none) and whether it waits to
-# get one; node in the heap of its bundle: the key is its tag, or the work left while it has none
-START, COUNT, LIMIT, IN_FLIGHT, BUNDLE, LOOSE, NEXT_LOOSE, TAG = range(8)
-FLOW_COLUMNS = TAG + NODE
+# flows: node in the heap of its bundle, whose key is its tag, or the work left while it has
+# none; its uses; limit; whether it is in flight; its bundle (0: none) and whether it waits for one
+TAG_HI, TAG_LO = KEY_HI, KEY_LO
+START, COUNT, LIMIT, IN_FLIGHT, BUNDLE, LOOSE, NEXT_LOOSE = range(NODE, NODE + 7)
+FLOW_COLUMNS = NEXT_LOOSE + 1
 
 # uses: component and weight; in the rows of a bundle's leader, its cells: weight of the bundle,
 # neighbours among the cells of the component, bundle, lowest rate allowed elsewhere; then of
@@ -41,13 +45,13 @@ COMPONENT, WEIGHT, SUM, NEXT_CELL, LAST_CELL, OWNER, OTHER = range(7)
 NEXT_USE, LAST_USE, FLOW = range(7, 10)
 USE_COLUMNS = FLOW + 1
 
-# bundles: rate and the exact integral of it (128 bits) up to a tick; heap of its flows; leader,
-# members, rate that its flows' limits and unshared components allow, lowest fence; node of the
-# due heap;
-# whether it is in the list of touched ones and the next there; hash, next of equal hash, and
-# (nothing of the bundle) the first bundle of the row's hash bucket
-RATE, CLOCK_HI, CLOCK_LO, SINCE, ROOT, LEADER, SIZE, CEILING, REACH, DUE = range(10)
-TOUCHED, NEXT_TOUCHED, HASH, CHAIN, BUCKET = range(DUE + NODE, DUE + NODE + 5)
+# bundles: node of what is due, whose key is the tick; rate and the exact integral of it (128
+# bits) up to a tick; heap of its flows; leader, members, rate that its flows' limits and unshared
+# components allow, lowest fence; whether it is in the list of touched ones and the next there;
+# hash, next of equal hash, and (nothing of the bundle) the first bundle of the row's hash bucket
+DUE = KEY_HI
+RATE, CLOCK_HI, CLOCK_LO, SINCE, ROOT, LEADER, SIZE, CEILING, REACH = range(NODE, NODE + 9)
+TOUCHED, NEXT_TOUCHED, HASH, CHAIN, BUCKET = range(REACH + 1, REACH + 6)
 BUNDLE_COLUMNS = BUCKET + 1
 
 # row 0 of bundles
@@ -90,7 +94,7 @@ class Sharing:
         self._parts[:, CAP] = np.maximum(parts.rate, 0)
         self._parts[:, LEVEL] = OPEN
         self._parts[:, [HEAD, CROWD]] = NONE
-        self._parts[:, QUEUE + BEFORE] = ABSENT
+        self._parts[:, BEFORE] = ABSENT
         self._flows, self._flow_count = np.zeros((4, FLOW_COLUMNS), np.int64), 0
         self._uses, self._use_count = np.zeros((4, USE_COLUMNS), np.int64), 0
         self._bundles = np.zeros((0, BUNDLE_COLUMNS), np.int64)
@@ -131,9 +135,9 @@ class Sharing:
         rows[:, START] = flows.indptr[:-1] + self._use_count
         rows[:, COUNT] = np.diff(flows.indptr)
         rows[:, LIMIT] = np.where(flows.limit == NO_LIMIT, OPEN, flows.limit)
-        rows[:, TAG + KEY_HI] = flows.work_hi
-        rows[:, TAG + KEY_LO] = flows.work_lo.view(np.int64)
-        rows[:, TAG + BEFORE] = ABSENT
+        rows[:, TAG_HI] = flows.work_hi
+        rows[:, TAG_LO] = flows.work_lo.view(np.int64)
+        rows[:, BEFORE] = ABSENT
         self._flow_count, self._use_count = first + n, self._use_count + m
         return first
 
@@ -151,12 +155,12 @@ class Sharing:
 
     def set_left(self, flow: int, work: int) -> None:
         """Replace the work left of a flow, while it is not in flight."""
-        self._flows[flow, TAG + KEY_HI] = work >> 64
-        self._flows[flow, TAG + KEY_LO] = np.uint64(work & (2**64 - 1)).astype(np.int64)
+        self._flows[flow, TAG_HI] = work >> 64
+        self._flows[flow, TAG_LO] = np.uint64(work & (2**64 - 1)).astype(np.int64)
 
     def left(self, flow: int) -> int:
         """Work left of a flow that is not in flight."""
-        hi, lo = self._flows[flow, TAG + KEY_HI], self._flows[flow, TAG + KEY_LO]
+        hi, lo = self._flows[flow, TAG_HI], self._flows[flow, TAG_LO]
         return (int(hi) << 64) + int(lo) % 2**64
 
     def _grow_bundles(self, rows: int) -> None:
@@ -167,7 +171,7 @@ class Sharing:
         self._bundles = np.concatenate(
             [self._bundles, np.zeros((rows - old, BUNDLE_COLUMNS), np.int64)]
         )
-        self._bundles[max(old, 1) :, DUE + BEFORE] = ABSENT
+        self._bundles[max(old, 1) :, BEFORE] = ABSENT
         self._bundles[0, MASK] = (1 << (rows.bit_length() - 1)) - 1
         _rehash(self._bundles)
 

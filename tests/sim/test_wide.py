@@ -54,18 +54,18 @@ def test_words_multiply_and_divide_like_integers() -> None:
 def test_a_heap_gives_rows_in_order_whatever_is_taken_out() -> None:
     rng = random.Random(3)
     for _ in range(60 if MANY < 20_000 else 600):
-        table = np.zeros((40, 2 + NODE), np.int64)
+        table = np.zeros((40, NODE), np.int64)
         table[:, -1] = ABSENT
         heap, inside = NONE, set()
         for _ in range(120):
             i = rng.randrange(40)
             if i in inside:
-                heap = remove(table, 2, heap, i)
+                heap = remove(table, heap, i)
                 inside.remove(i)
             else:
-                table[i, 2:4] = rng.randint(-3, 3), rng.choice([0, 1, -1])
-                heap = insert(table, 2, heap, i)
+                table[i, :2] = rng.randint(-3, 3), rng.choice([0, 1, -1])
+                heap = insert(table, heap, i)
                 inside.add(i)
-            least = min((number(table[j, 2:4]) for j in inside), default=None)
+            least = min((number(table[j, :2]) for j in inside), default=None)
             assert (heap == NONE) == (not inside)
-            assert least is None or number(table[heap, 2:4]) == least
+            assert least is None or number(table[heap, :2]) == least
