@@ -59,7 +59,6 @@ ARRIVED, START, END = range(3)
     PHASE,
     STEPWISE,  # come back after every instant
     WATCHING,  # how many ops are watched
-    ROUND,
     OPEN,  # ops that have neither ended nor been cancelled
     ENDING,  # ops that end in this round
     ARRIVING,  # places that arrive in this round, first and last
@@ -79,6 +78,7 @@ ARRIVED, START, END = range(3)
     FLOWS,  # flows in flight
     DUE,  # tick of the next instant, NONE for none
     SOONEST,  # tick of the next event, NONE when it has to be looked up
+    OCCUPIED,  # a bit for each bucket of the event queue that is not empty
     BASE,  # of the event queue: no event is before this tick
     PARTS,  # where the components, graphs, collectives, owners of flows and a scratch list begin
     GRAPHS,

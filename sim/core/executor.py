@@ -28,7 +28,6 @@ from .cells import (
     NOW,
     OWNERS,
     PHASE,
-    ROUND,
     SCRATCH,
     STALE,
     STEPWISE,
@@ -66,7 +65,6 @@ def advance(rows: Rows, times: Array, links: Links, world: Array, s: State) -> I
                 if tick == NONE or tick > world[LIMIT]:
                     return NOTHING
                 world[NOW] = tick
-            world[ROUND] = 0
             begin(rows, times, world, s)
             take_round(rows, times, links, world, s)
         while True:
@@ -75,7 +73,6 @@ def advance(rows: Rows, times: Array, links: Links, world: Array, s: State) -> I
                 return ASKS
             if world[ENDING] == NONE:
                 break
-            world[ROUND] += 1
             take_round(rows, times, links, world, s)
         world[PHASE] = IDLE
         if world[STALE]:

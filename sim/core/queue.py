@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from .cells import ARRIVED, BASE, BUCKETS, COMING, NONE, SOONEST, Array, Rows
+from .cells import ARRIVED, BASE, BUCKETS, COMING, NONE, OCCUPIED, SOONEST, Array, Rows
 from .jit import Int, lean
 from .lists import unlink
+
+ONE = np.int64(1)
 
 
 @lean
@@ -41,11 +43,27 @@ def tick_of(rows: Rows, times: Array, c: Int) -> Int:
 
 
 @lean
+def lowest(bits: Int) -> Int:
+    """Number of the lowest bit that is set.
+
+    >>> [int(lowest(np.int64(x))) for x in (1, 12, 2**62, -(2**62))]
+    [0, 2, 62, 62]
+    """
+    return (np.float64(bits & -bits).view(np.int64) >> 52 & 0x7FF) - 1023  # the exponent
+
+
+@lean
+def put(rows: Rows, world: Array, c: Int, b: Int) -> None:
+    """A cell enters a bucket."""
+    rows[c]["next"] = world[BUCKETS + b]
+    world[BUCKETS + b] = c
+    world[OCCUPIED] |= ONE << b
+
+
+@lean
 def push(rows: Rows, world: Array, c: Int, tick: Int) -> None:
     """Let something happen to a cell at a tick, not before the last that was taken."""
-    b = BUCKETS + bucket(tick, world[BASE])
-    rows[c]["next"] = world[b]
-    world[b] = c
+    put(rows, world, c, bucket(tick, world[BASE]))
     if tick < world[SOONEST]:  # NONE is below all ticks
         world[SOONEST] = tick
 
@@ -53,42 +71,47 @@ def push(rows: Rows, world: Array, c: Int, tick: Int) -> None:
 @lean
 def soonest(rows: Rows, times: Array, world: Array) -> Int:
     """The earliest tick, NONE when nothing is due."""
-    if world[SOONEST] != NONE:
-        return world[SOONEST]
-    for b in range(BUCKETS, BUCKETS + 64):
-        c = world[b]
-        if c != NONE:
-            tick = tick_of(rows, times, c)
-            while c != NONE:
-                tick = min(tick, tick_of(rows, times, c))
-                c = rows[c]["next"]
-            world[SOONEST] = tick
-            return tick
-    return NONE
+    tick = world[SOONEST]
+    if tick == NONE and world[OCCUPIED] != 0:
+        c = world[BUCKETS + lowest(world[OCCUPIED])]
+        tick = tick_of(rows, times, c)
+        c = rows[c]["next"]
+        while c != NONE:
+            tick = min(tick, tick_of(rows, times, c))
+            c = rows[c]["next"]
+        world[SOONEST] = tick
+    return tick
 
 
 @lean
 def take(rows: Rows, times: Array, world: Array, tick: Int) -> Int:
     """The list of all cells that are due at the earliest tick; they leave the queue."""
-    b = BUCKETS + bucket(tick, world[BASE])
-    if b > BUCKETS:
-        world[BASE] = tick
-        c = world[b]
-        world[b] = NONE
-        while c != NONE:
-            following = rows[c]["next"]
-            to = BUCKETS + bucket(tick_of(rows, times, c), tick)
-            rows[c]["next"] = world[to]
-            world[to] = c
-            c = following
-    c = world[BUCKETS]
-    world[BUCKETS] = NONE
+    b = lowest(world[OCCUPIED])
+    c = world[BUCKETS + b]
+    world[BUCKETS + b] = NONE
+    world[OCCUPIED] ^= ONE << b
+    world[BASE] = tick
     world[SOONEST] = NONE
-    return c
+    if b == 0 or rows[c]["next"] == NONE:
+        return c
+    due: Int = NONE
+    while c != NONE:
+        following = rows[c]["next"]
+        to = bucket(tick_of(rows, times, c), tick)
+        if to == 0:
+            rows[c]["next"] = due
+            due = c
+        else:
+            put(rows, world, c, to)
+        c = following
+    return due
 
 
 @lean
 def forget(rows: Rows, times: Array, world: Array, c: Int) -> None:
     """Take one cell out."""
-    unlink(rows, world, BUCKETS + bucket(tick_of(rows, times, c), world[BASE]), c)
+    b = bucket(tick_of(rows, times, c), world[BASE])
+    unlink(rows, world, BUCKETS + b, c)
+    if world[BUCKETS + b] == NONE:
+        world[OCCUPIED] ^= ONE << b
     world[SOONEST] = NONE
