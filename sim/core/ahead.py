@@ -2,8 +2,8 @@
 
 Where no slot can be wanted by more ops than there are, the end of an op is the latest end of
 what it waits for plus its own ticks, in whatever order that is computed: no queue, no rounds.
-The same pass finds cycles, so every graph goes through it when it is handed in; whether the
-schedule holds is known when the run begins (no process, nothing shared, no backend to ask).
+Whether the schedule holds is known when the run begins (no process, no other graph that wants
+the same slots).
 
 A slot pool cannot be exceeded when its ops form at most as many *chains* as it has slots, each
 op of a chain waiting for the one before it.
@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..life import cycle_error
 from ..machine import MAX_TICK, Lowered
 from .cells import Array, Links
 from .jit import Int, lean
@@ -34,81 +33,62 @@ LINKED = 1 << 40  # beside the slot of a place that follows another in a chain
 
 @dataclass
 class Ahead:
-    """A graph's schedule, if nothing in it waits for a slot.
+    """A graph's schedule, if no other wants its slots.
 
     Parameters
     ----------
     arrived : (n + e,) ticks
     begin, finish : (n,) ticks
     chains : (c,) how many slots of each component can be wanted at once, at most
-    holds : whether there is nothing else that the pass does not know
     """
 
     arrived: Array
     begin: Array
     finish: Array
     chains: Array
-    holds: bool
 
 
-def run_ahead(graph: Lowered, components: int, now: int) -> Ahead:
-    """The schedule of a graph that is handed in at ``now``.
+def run_ahead(graph: Lowered, slots: Links, now: int) -> Ahead | None:
+    """The schedule of a graph that is handed in at ``now``; None where it would not hold.
 
-    Raises
-    ------
-    GraphError
-        Ops wait for each other in a cycle.
+    Parameters
+    ----------
+    slots : (c,) of each component, -1 for none
 
     Examples
     --------
     >>> from ..script import Case, lowered
     >>> pair = lowered("pair", [Case(((0, ()),), fixed=2), Case(((0, (0,)),), fixed=3)])
-    >>> found = run_ahead(pair, 1, now=10)
-    >>> found.begin.tolist(), found.finish.tolist(), found.chains.tolist(), found.holds
-    ([10, 12], [12, 15], [1], True)
+    >>> found = run_ahead(pair, np.array([1]), now=10)
+    >>> found.begin.tolist(), found.finish.tolist(), found.chains.tolist()
+    ([10, 12], [12, 15], [1])
     """
+    if len(graph.online) or _works(graph) or graph.release.max(initial=0) > MAX_TICK - now:
+        return None
     n, e = len(graph), len(graph.further)
     links = np.require(graph.successors, np.int32, ["C", "W"])
     indptr = np.require(graph.indptr, np.int64, ["C", "W"])
     places = np.zeros(n + e, PLACE)
     places["ready"] = graph.slot
     places["op"][n:] = graph.further
-    pools = np.zeros((2, components), np.int64)
+    pools = np.zeros((2, len(slots)), np.int64)
     count(indptr, links, places, pools)
+    if np.any(pools[CHAINS] > np.maximum(slots, 0)):
+        return None
     places["ready"] = now
-    holds = _add_releases(graph, places, now) and not len(graph.online) and not _works(graph)
-    spans = np.full((2, n), now, np.int64)
-    spans[FINISH] = graph.fixed
-    done, fits = sweep(indptr, links, places, spans)
-    if done < n:
-        raise _cycle(graph, places)
+    if len(graph.release):
+        places["ready"][:n] += graph.release
+        places["ready"][n:] += graph.release[graph.further]
+    spans = np.empty((2, n), np.int64)
+    spans[BEGIN], spans[FINISH] = now, graph.fixed
+    if sweep(indptr, links, places, spans) < n:
+        return None
     begin, finish = spans
-    arrived = places["ready"].copy() if e else begin
-    return Ahead(arrived, begin, finish, pools[CHAINS], holds and bool(fits))
-
-
-def _add_releases(graph: Lowered, places: Places, now: int) -> bool:
-    """Whether all are within the range of ticks."""
-    if not len(graph.release):
-        return True
-    release = np.minimum(graph.release, MAX_TICK - now)
-    places["ready"][: len(graph)] += release
-    places["ready"][len(graph) :] += release[graph.further]
-    return bool(np.all(graph.release <= MAX_TICK - now))
+    return Ahead(places["ready"].copy() if e else begin, begin, finish, pools[CHAINS])
 
 
 def _works(graph: Lowered) -> bool:
     return bool(np.any(graph.flows.work_hi) or np.any(graph.flows.work_lo))
-
-
-def _cycle(graph: Lowered, places: Places) -> Exception:
-    n = len(graph)
-    op = np.concatenate([np.arange(n), graph.further])
-    stuck = np.unique(op[places["unmet"] > 0]).tolist()
-    bounds = {i: slice(graph.indptr[i], graph.indptr[i + 1]) for i in stuck}
-    return cycle_error(
-        graph.name, {i: op[graph.successors[at]].tolist() for i, at in bounds.items()}
-    )
 
 
 @lean
@@ -147,21 +127,20 @@ def count(indptr: Array, links: Links, places: Places, pools: Array) -> None:
 
 
 @lean
-def sweep(indptr: Array, links: Links, places: Places, spans: Array) -> tuple[int, bool]:
-    """Op after op, each when all its places are ready; how many, and whether all fit the range."""
+def sweep(indptr: Array, links: Links, places: Places, spans: Array) -> Int:
+    """Op after op, each when all its places are ready; how many end within the range of ticks."""
     n = spans.shape[1]
-    top, done, fits = np.int64(-1), 0, True
+    top, done = np.int64(-1), 0
     for p in range(len(places)):
         if places[p]["unmet"] == 0:
             top = ready(places, spans, n, p, top)
     while top >= 0:
         i = top
         top = np.int64(places[i]["op"])
-        done += 1
         begin, fixed = spans[BEGIN, i], spans[FINISH, i]
         if fixed > MAX_TICK - begin:
-            fits = False
-            fixed = 0
+            return done
+        done += 1
         end = begin + fixed
         spans[FINISH, i] = end
         for e in range(indptr[i], indptr[i + 1]):
@@ -171,7 +150,7 @@ def sweep(indptr: Array, links: Links, places: Places, spans: Array) -> tuple[in
             places[v]["unmet"] -= 1
             if places[v]["unmet"] == 0:
                 top = ready(places, spans, n, v, top)
-    return done, fits
+    return done
 
 
 @lean

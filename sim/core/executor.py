@@ -57,7 +57,7 @@ def advance(rows: Rows, times: Array, links: Links, world: Array, s: State) -> I
     """
     while True:
         if world[PHASE] == ANSWERED:
-            answered(rows, world, s)
+            answered(rows, times, world, s)
         else:
             if world[PHASE] == IDLE:
                 tick = next_tick(rows, times, world, s)

@@ -60,6 +60,8 @@ def merge(rows: Rows, a: Int, b: Int) -> Int:
 @lean
 def sort(rows: Rows, world: Array, head: Int) -> Int:
     """A list in the order of op and place."""
+    if head == NONE or rows[head]["next"] == NONE:
+        return head
     for b in range(BINS, BINS + 32):
         world[b] = NONE
     c = head

@@ -27,6 +27,7 @@ from .cells import (
     NONE,
     OPEN,
 )
+from .cycles import refuse_cycle
 from .final import columns, stuck
 from .handed import Graph
 from .turns import Turns
@@ -55,7 +56,9 @@ class CoreMachine(Turns):
     def submit(self, graph: Lowered) -> Graph:
         """Hand in a graph; it joins at the next turn."""
         check_graph(self.parts, graph)
-        ahead = run_ahead(graph, len(self.parts), self._now)
+        ahead = run_ahead(graph, self.parts.slots, self._now) if self.runs_ahead else None
+        if ahead is None:
+            refuse_cycle(graph)
         made = Graph(self.env, len(self.graphs), self.count, graph, self._now, ahead)
         self.graphs.append(made)
         self.firsts.append(self.count)

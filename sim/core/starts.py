@@ -33,6 +33,7 @@ from .cells import (
 )
 from .jit import Int, lean
 from .lists import append, sort
+from .prefetch import prefetch
 from .queue import push
 from .sharing import State, join, left
 from .wide import MAX
@@ -73,7 +74,7 @@ def start(rows: Rows, times: Array, world: Array, s: State, c: Int) -> None:
         if flags & ASK:
             world[ASKING] += 1
     else:
-        go_on(rows, world, s, c)
+        go_on(rows, times, world, s, c)
 
 
 @lean
@@ -86,22 +87,22 @@ def start_in_order(rows: Rows, times: Array, world: Array, s: State) -> None:
         start(rows, times, world, s, c)
         c = following
     if world[ASKED] != NONE and not world[ASKING]:
-        answered(rows, world, s)
+        answered(rows, times, world, s)
 
 
 @lean
-def answered(rows: Rows, world: Array, s: State) -> None:
+def answered(rows: Rows, times: Array, world: Array, s: State) -> None:
     """Ops of a round in which backends could be asked go on, now that they have been."""
     c = world[ASKED]
     world[ASKED] = NONE
     while c != NONE:
         following = rows[c]["next"]
-        go_on(rows, world, s, c)
+        go_on(rows, times, world, s, c)
         c = following
 
 
 @lean
-def go_on(rows: Rows, world: Array, s: State, c: Int) -> None:
+def go_on(rows: Rows, times: Array, world: Array, s: State, c: Int) -> None:
     """An op that started begins with its fixed time, or with its work."""
     fixed = rows[c]["left"]
     if fixed == 0:
@@ -113,6 +114,8 @@ def go_on(rows: Rows, world: Array, s: State, c: Int) -> None:
         return
     rows[c]["left"] = world[NOW] + fixed
     push(rows, world, c, world[NOW] + fixed)
+    prefetch(rows, c+1)
+    prefetch(times, c+1)
 
 
 @lean

@@ -216,7 +216,7 @@ class Turns(Actions):
             return False
         if self.store.world[OPEN] or self.store.failed.any() or self.thresholds.waiting:
             return False
-        if any(g.ahead is None or not g.ahead.holds or g.done.callbacks for g in fresh):
+        if any(g.ahead is None or g.done.callbacks for g in fresh):
             return False
         if any(op >= fresh[0].first for op in self.ends):
             return False

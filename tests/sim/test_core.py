@@ -14,6 +14,7 @@ from foretrace.sim.core.cells import (
     SOONEST,
     TABLES,
 )
+from foretrace.sim.core.cycles import refuse_cycle
 from foretrace.sim.core.lists import sort
 from foretrace.sim.core.machine import CoreMachine
 from foretrace.sim.core.queue import forget, push, soonest, take
@@ -93,27 +94,30 @@ def chain(n, slot, fixed=3):
 
 
 def test_ops_that_wait_for_each_other_want_one_slot():
-    assert run_ahead(lowered("g", chain(5, 0)), 1, 0).chains.tolist() == [1]
-    assert run_ahead(lowered("g", [Case(((0, ()),))] * 5), 1, 0).chains.tolist() == [5]
+    assert run_ahead(lowered("g", chain(5, 0)), np.array([1]), 0).chains.tolist() == [1]
+    five = lowered("g", [Case(((0, ()),))] * 5)
+    assert run_ahead(five, np.array([5]), 0).chains.tolist() == [5]
+    assert run_ahead(five, np.array([4]), 0) is None
 
 
 def test_a_collective_goes_on_with_the_chain_of_each_member():
     both = Case(((0, (0,)), (1, (1,))))
     cases = [Case(((0, ()),)), Case(((1, ()),)), both, Case(((0, (2,)),)), Case(((1, (2,)),))]
-    assert run_ahead(lowered("g", cases), 2, 0).chains.tolist() == [1, 1]
+    assert run_ahead(lowered("g", cases), np.array([1, 1]), 0).chains.tolist() == [1, 1]
 
 
 def test_work_releases_beyond_the_range_and_backends_forbid_to_run_ahead():
     wire = ((0, 1 << 40),)
-    assert not run_ahead(lowered("g", [Case(work=1, usage=wire)]), 1, 0).holds
-    assert not run_ahead(lowered("g", [Case(release=MAX_TICK)]), 1, 1).holds
-    assert not run_ahead(lowered("g", [Case(online=0)]), 1, 0).holds
-    assert not run_ahead(lowered("g", chain(2, -1, MAX_TICK)), 1, 0).holds
+    slots = np.array([-1])
+    assert run_ahead(lowered("g", [Case(work=1, usage=wire)]), slots, 0) is None
+    assert run_ahead(lowered("g", [Case(release=MAX_TICK)]), slots, 1) is None
+    assert run_ahead(lowered("g", [Case(online=0)]), slots, 0) is None
+    assert run_ahead(lowered("g", chain(2, -1, MAX_TICK)), slots, 0) is None
 
 
 def test_a_cycle_is_named():
     with pytest.raises(GraphError, match="op 1 -> op 2 -> op 1") as caught:
-        run_ahead(lowered("g", [Case(), Case(((-1, (0, 2)),)), Case(((-1, (1,)),))]), 1, 0)
+        refuse_cycle(lowered("g", [Case(), Case(((-1, (0, 2)),)), Case(((-1, (1,)),))]))
     assert caught.value.ops == (1, 2)
 
 

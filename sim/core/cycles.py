@@ -1,0 +1,70 @@
+"""Whether the ops of a graph can follow each other at all."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..life import cycle_error
+from ..machine import Lowered
+from .cells import NONE, Array, Links
+from .jit import Int, lean
+
+
+def refuse_cycle(graph: Lowered) -> None:
+    """Refuse a graph whose ops wait for each other.
+
+    Raises
+    ------
+    GraphError
+        Names a shortest cycle.
+
+    Examples
+    --------
+    >>> from ..script import Case, lowered
+    >>> refuse_cycle(lowered("loop", [Case(), Case(((-1, (0, 2)),)), Case(((-1, (1,)),))]))
+    Traceback (most recent call last):
+    ...
+    foretrace.sim.errors.GraphError: cycle: graph 'loop': op 1 -> op 2 -> op 1; remove a dependency
+    """
+    n = len(graph)
+    links = np.require(graph.successors, np.int32, ["C", "W"])
+    indptr = np.require(graph.indptr, np.int64, ["C", "W"])
+    further = np.require(graph.further, np.int32, ["C", "W"])
+    unmet = np.zeros(n, np.int32)
+    if follow(indptr, links, further, unmet) == n:
+        return
+    op = np.concatenate([np.arange(n), further])
+    stuck = np.flatnonzero(unmet > 0).tolist()
+    bounds = {i: slice(indptr[i], indptr[i + 1]) for i in stuck}
+    raise cycle_error(graph.name, {i: op[links[at]].tolist() for i, at in bounds.items()})
+
+
+@lean
+def follow(indptr: Array, links: Links, further: Links, unmet: Links) -> Int:
+    """How many ops come after nothing but others that do; ``unmet`` counts what the rest wait for.
+
+    An op that waits for nothing is on a stack, which is linked through its count.
+    """
+    n = len(unmet)
+    for e in range(len(links)):
+        p = np.int64(links[e])
+        unmet[p if p < n else further[p - n]] += 1
+    top = np.int64(NONE)
+    for i in range(n):
+        if unmet[i] == 0:
+            unmet[i] = top
+            top = np.int64(i)
+    done = np.int64(0)
+    while top != NONE:
+        i = top
+        top = np.int64(unmet[i])
+        unmet[i] = 0
+        done += 1
+        for e in range(indptr[i], indptr[i + 1]):
+            p = np.int64(links[e])
+            v = p if p < n else np.int64(further[p - n])
+            unmet[v] -= 1
+            if unmet[v] == 0:
+                unmet[v] = top
+                top = v
+    return done
