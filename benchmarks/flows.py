@@ -13,6 +13,7 @@ from collections.abc import Callable
 import numpy as np
 from _fattree import flows, problem, routes, star
 from _measure import exponent, report
+from foretrace.sim.core.heap import NONE
 from foretrace.sim.core.jit import jit
 from foretrace.sim.core.sharing import due, join, settle, take_due
 from foretrace.sim.core.sharing_state import OPEN, Array, Sharing, State
@@ -26,7 +27,7 @@ def play(s: State, n: int, end: Array, out: Array) -> int:
     settle(s, 0)
     changes = 0
     now = due(s)
-    while now < OPEN:
+    while now != NONE:
         for i in range(take_due(s, now, out)):
             end[out[i]] = now
         settle(s, now)

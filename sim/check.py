@@ -62,10 +62,16 @@ def _is_plain(parts: Parts, graph: Lowered) -> bool:
         return False
     if after.min(initial=0) < 0 or after.max(initial=-1) >= places:
         return False
+    return _have_slots(parts, slot) and all(column.min(initial=0) >= 0 for column in times)
+
+
+def _have_slots(parts: Parts, slot: NDArray[np.int32]) -> bool:
+    """Whether every component that is queued for has slots."""
+    if np.all(parts.slots[max(slot.min(initial=0), 0) : slot.max(initial=-1) + 1] >= 0):
+        return True  # all between the first and the last have: found in no time
     used = np.zeros(len(parts) + 1, bool)
     used[slot] = True  # -1, no slot, is the last one
-    without = bool(np.any(used[:-1] & (parts.slots < 0)))
-    return not without and all(column.min(initial=0) >= 0 for column in times)
+    return not np.any(used[:-1] & (parts.slots < 0))
 
 
 def _check_components(

@@ -13,13 +13,15 @@ from .errors import SimulationError
 
 
 class Turn(simpy.Event):
-    """A turn of the machine; void when another one was planned since."""
+    """A turn of the machine."""
 
-    def __init__(self, env: simpy.Environment, take: Callable[[], None]):
-        super().__init__(env)
-        self._ok, self._value = True, None
-        self.void = False
-        self.callbacks.append(lambda _: None if self.void else take())
+    def __init__(self, env: simpy.Environment, take: Callable[[simpy.Event], None]):
+        self.env, self._ok, self._value = env, True, None
+        self.callbacks = [take]
+
+    def cancel(self) -> None:
+        """Another one was planned: nothing happens."""
+        self.callbacks = []
 
 
 class Clocked(Protocol):
@@ -72,18 +74,20 @@ class _Steps:
     """Steps SimPy and counts the events of a tick."""
 
     def __init__(self, engine: Clocked):
-        self.engine, self.tick, self.count = engine, -1, 0
+        self.engine, self.env = engine, engine.env
+        self.tick, self.count = -1.0, 0
 
     def one(self) -> None:
-        env = self.engine.env
-        if env.peek() > machine.MAX_TICK:
-            raise self._beyond()
-        who = _who(env) if self.count > machine.MAX_EVENTS - 100 else ""
+        env = self.env
+        tick = env.peek()
+        if tick != self.tick:
+            if tick > machine.MAX_TICK:
+                raise self._beyond()
+            self.tick, self.count = tick, 0
+        elif self.count > machine.MAX_EVENTS:
+            raise zero_time_loop(self.engine, f"{self.count} events", _who(env))
+        self.count += 1
         env.step()
-        self.count = self.count + 1 if env.now == self.tick else 0
-        self.tick = int(env.now)
-        if self.count > machine.MAX_EVENTS:
-            raise zero_time_loop(self.engine, f"{self.count} events", who)
 
     def _beyond(self) -> SimulationError:
         said = "a process waits for a tick beyond the range; use a coarser tick"

@@ -7,6 +7,7 @@ below 2^62, so that weights down to 1/16 have room.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -19,7 +20,10 @@ from .machine import NO_LIMIT, ONE, Flows, Lowered, Online, Parts
 from .system import System
 from .units import Seconds, ticks, ticks_per_second
 
+log = logging.getLogger(__name__)
+
 MAX_SCALE = 48
+APART = 1e6  # weights on one component that differ more lose precision
 ROOM = 2.0**58  # rate units that no component's `max_rate` reaches
 
 
@@ -139,6 +143,8 @@ def lower(
     """
     if block.slot is None:
         raise GraphError("unplaced", f"graph {name!r} has no machine; call place() first")
+    if timing.usage is not None:
+        _warn_of_weights(name, timing.usage, system)
     release = ticks(block.release, tick)
     return Lowered(
         name,
@@ -152,6 +158,20 @@ def lower(
         np.empty(0, np.int16) if online is None else online,
         backends,
     )
+
+
+def _warn_of_weights(name: str, usage: Usage, system: System) -> None:
+    """Say where the shares of a component cannot be exact to what its lightest use would need."""
+    least = np.full(len(system.components), np.inf)
+    most = np.zeros(len(system.components))
+    np.minimum.at(least, usage.component, usage.weight)
+    np.maximum.at(most, usage.component, usage.weight)
+    for c in np.flatnonzero(most > APART * least).tolist():
+        log.warning(
+            "graph %r: weights on %s from %g to %g; more than a million-fold apart they lose "
+            "precision: give the light uses a component of their own",
+            name, system.components[c].name, least[c], most[c],
+        )  # fmt: skip
 
 
 def flows(

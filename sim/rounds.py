@@ -80,13 +80,13 @@ class Rounds:
     def _plan(self, tick: int, priority: int) -> None:
         """The next turn; whatever was planned before is void."""
         if self.next_turn is not None:
-            self.next_turn.void = True
+            self.next_turn.cancel()
         self.planned = tick, priority
         self.next_turn = Turn(self.env, self._take_turn)
         self.env.schedule(self.next_turn, priority, tick - self._now)  # type: ignore[arg-type]
 
-    def _take_turn(self) -> None:
-        now = self._now
+    def _take_turn(self, _: simpy.Event) -> None:
+        now, self.next_turn = self._now, None
         self.turn = self.turn + 1 if now == self.tick else 0
         self.tick, self.round, self.planned = now, 0, None
         if self.turn > machine.MAX_TURNS:

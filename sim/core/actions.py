@@ -61,17 +61,13 @@ class Actions(View):
 
     def _watch(self, c: int) -> None:
         self.store.flags[c] = self.store.flags.item(c) | WATCHED
-        self.store.world[WATCHING] += 1
+        if not self.store.world.item(WATCHING):
+            self.store.world[WATCHING] = 1
 
-    def _end_of(self, c: int) -> list[tuple[simpy.Event, object]]:
-        """Tell who waits for the end of an op, if anybody does."""
-        store, flags = self.store, self.store.flags.item(c)
-        if not flags & WATCHED:
-            return []
-        store.flags[c] = flags & ~WATCHED
-        store.world[WATCHING] -= 1
-        how = "ended" if store.state.item(c) == ENDED else "cancelled"
-        return [(self.ends[self.id(c)], how)]
+    def _unwatch(self, c: int) -> simpy.Event:
+        """What fires, now that an op is over for which somebody waits."""
+        self.store.flags[c] = self.store.flags.item(c) & ~WATCHED
+        return self.ends[self.id(c)]
 
     def _bar(self, c: int) -> None:
         """Note whether an op uses a failed component."""
@@ -218,7 +214,8 @@ class Actions(View):
         for c in sorted(gone):
             self._leave(c)
             rows[c]["state"] = CANCELLED
-            self.news += self._end_of(c)
+            if rows[c]["flags"] & WATCHED:
+                self.news.append((self._unwatch(c), "cancelled"))
             store.world[OPEN] -= 1
             k = bisect_right(self.bases, c) - 1
             store.graph_table[k, OPEN_OPS] -= 1

@@ -48,6 +48,7 @@ FLOWING = 64  # in its work phase
 BEYOND = 128  # the end of its fixed time is beyond the range of ticks
 STARTED = 256  # in this attempt
 NEVER = 512  # its release is beyond the range of ticks
+LAST = 1024  # ended when its graph had no other open op
 
 # Columns of `times`; `ARRIVED` of what has not arrived is -1 less the release.
 ARRIVED, START, END = range(3)
@@ -55,10 +56,8 @@ ARRIVED, START, END = range(3)
 # The first numbers of `world`.
 (
     NOW,
-    LIMIT,  # no instant after this tick
     PHASE,
-    STEPWISE,  # come back after every instant
-    WATCHING,  # how many ops are watched
+    WATCHING,  # whether somebody ever waited for the end of an op
     OPEN,  # ops that have neither ended nor been cancelled
     ENDING,  # ops that end in this round
     ARRIVING,  # places that arrive in this round, first and last
@@ -88,7 +87,7 @@ ARRIVED, START, END = range(3)
     SCRATCH,
     FLOW_COUNT,
     HEADER,
-) = range(34)
+) = range(32)
 
 BUCKETS = 40  # 64 heads of lists: by the highest bit in which a tick differs from `BASE`
 BINS = BUCKETS + 64  # 32 heads of lists for sorting

@@ -22,6 +22,7 @@ from .cells import (
     GRAPHS,
     HEAD,
     HELD,
+    LAST,
     MISSING,
     NEWS,
     NOW,
@@ -100,7 +101,9 @@ def close(rows: Rows, world: Array, c: Int) -> None:
             high = middle
     graph = world[GRAPHS] + low * GRAPH + OPEN_OPS
     world[graph] -= 1
-    if world[graph] == 0 or rows[c]["flags"] & WATCHED:
+    if world[graph] == 0:
+        rows[c]["flags"] |= LAST
+    if rows[c]["flags"] & (LAST | WATCHED):
         append(rows, world, NEWS, c)
 
 

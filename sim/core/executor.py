@@ -21,7 +21,6 @@ from .cells import (
     GRANTED,
     GRAPH_COUNT,
     IDLE,
-    LIMIT,
     NEWS,
     NONE,
     NOTHING,
@@ -30,7 +29,6 @@ from .cells import (
     PHASE,
     SCRATCH,
     STALE,
-    STEPWISE,
     TELLS,
     TIMED,
     WATCHING,
@@ -45,12 +43,13 @@ from .queue import soonest, take
 from .sharing import State, due, settle, take_due
 from .slots import arrive, come, grant
 from .starts import answered, end_soon, start_in_order, work
-from .wide import MAX
 
 
 @lean
-def advance(rows: Rows, times: Array, links: Links, world: Array, s: State) -> Int:
-    """Run instants, up to and including tick ``LIMIT``.
+def advance(
+    rows: Rows, times: Array, links: Links, world: Array, s: State, limit: Int, stepwise: Int
+) -> Int:
+    """Run instants, up to and including tick ``limit``; one if ``stepwise``.
 
     Comes back with `ASKS` in the middle of a round (backends of the list ``ASKED``), with `TELLS`
     after an instant of which somebody has to be told (the list ``NEWS``), else with `NOTHING`.
@@ -62,7 +61,7 @@ def advance(rows: Rows, times: Array, links: Links, world: Array, s: State) -> I
             if world[PHASE] == IDLE:
                 tick = next_tick(rows, times, world, s)
                 world[DUE] = tick
-                if tick == NONE or tick > world[LIMIT]:
+                if tick == NONE or tick > limit:
                     return NOTHING
                 world[NOW] = tick
             begin(rows, times, world, s)
@@ -78,7 +77,7 @@ def advance(rows: Rows, times: Array, links: Links, world: Array, s: State) -> I
         if world[STALE]:
             settle(s, world[NOW])
             world[STALE] = 0
-        if world[NEWS] != NONE or world[STEPWISE]:
+        if world[NEWS] != NONE or stepwise:
             world[DUE] = next_tick(rows, times, world, s)
             return TELLS
 
@@ -89,7 +88,7 @@ def next_tick(rows: Rows, times: Array, world: Array, s: State) -> Int:
     tick = soonest(rows, times, world)
     if world[FLOWS]:
         flow = due(s)
-        if flow < MAX and (tick == NONE or flow < tick):
+        if flow != NONE and (tick == NONE or flow < tick):
             tick = flow
     return tick
 
@@ -105,7 +104,7 @@ def begin(rows: Rows, times: Array, world: Array, s: State) -> None:
         append(rows, world, GRANTED, c)  # whoever is still barred comes back
         c = following
     # Before any flow joins here: one that has just joined hides those that are due.
-    if world[FLOWS] and due(s) <= now < MAX:
+    if world[FLOWS] and NONE < due(s) <= now:
         out = world[world[SCRATCH] : world[SCRATCH] + world[FLOW_COUNT]]
         count = take_due(s, now, out)
         for i in range(count):

@@ -32,6 +32,8 @@ from .final import columns, stuck
 from .handed import Graph
 from .turns import Turns
 
+_OVER = (ENDED, CANCELLED)
+
 
 class CoreMachine(Turns):
     """The compiled engine.
@@ -111,12 +113,12 @@ class CoreMachine(Turns):
         graph = self._check_op(op)
         event = self.ends.get(op)
         if event is None:
-            event = self.ends[op] = self.env.event()
+            event = self.ends[op] = simpy.Event(self.env)
             c = graph.base + op - graph.first
             if graph.base == NONE:
                 if graph.over:
                     event.succeed("ended")
-            elif self.store.state.item(c) in (ENDED, CANCELLED):
+            elif self.store.state.item(c) in _OVER:
                 event.succeed(self.state(op).name.lower())
             else:
                 self._watch(c)

@@ -138,9 +138,9 @@ def settle(s: State, now: Int) -> None:
 
 @lean
 def due(s: State) -> Int:
-    """The tick of the earliest completion; the last of int64 when there is none in range."""
+    """The tick of the earliest completion, NONE when there is none within the range of ticks."""
     b = s[3][0, FIRST_DUE]
-    return OPEN if b == NONE else s[3][b, DUE]
+    return NONE if b == NONE else s[3][b, DUE]
 
 
 @lean
@@ -148,7 +148,7 @@ def take_due(s: State, now: Int, out: Array) -> Int:
     """Flows whose work is done at ``now`` leave; their numbers, ascending; how many."""
     bundles = s[3]
     n = np.int64(0)
-    while due(s) <= now:
+    while NONE < due(s) <= now:
         b = bundles[0, FIRST_DUE]
         bundles[0, FIRST_DUE] = remove(bundles, b, b)
         touch(bundles, b)

@@ -152,14 +152,14 @@ def schedule(s: State, b: Int, now: Int) -> None:
         if tick == bundles[b, DUE]:
             return
         bundles[0, FIRST_DUE] = remove(bundles, bundles[0, FIRST_DUE], b)
-    if tick < OPEN:
+    if tick != NONE:
         bundles[b, DUE] = tick
         bundles[0, FIRST_DUE] = insert(bundles, bundles[0, FIRST_DUE], b)
 
 
 @lean
 def _end(s: State, b: Int, now: Int) -> Int:
-    """First tick at which work of the bundle is done; OPEN if none in range."""
+    """First tick at which work of the bundle is done, NONE if there is none within the range."""
     bundles = s[3]
     advance(bundles, b, now)
     hi, lo = left(s, bundles[b, ROOT])
@@ -167,10 +167,10 @@ def _end(s: State, b: Int, now: Int) -> Int:
         return now
     rate = bundles[b, RATE]
     if rate == 0:
-        return np.int64(OPEN)
+        return np.int64(NONE)
     hi, lo = sub(hi, lo, np.int64(0), np.int64(1))  # rounding up without going beyond 2^127
     ticks = div(hi, lo, rate)
-    return np.int64(OPEN) if ticks >= OPEN - now - 1 else now + ticks + 1
+    return np.int64(NONE) if ticks > OPEN - now - 1 else now + ticks + 1
 
 
 @lean

@@ -114,8 +114,8 @@ def go_on(rows: Rows, times: Array, world: Array, s: State, c: Int) -> None:
         return
     rows[c]["left"] = world[NOW] + fixed
     push(rows, world, c, world[NOW] + fixed)
-    prefetch(rows, c+1)
-    prefetch(times, c+1)
+    prefetch(rows, c + 1)  # what mostly comes after it
+    prefetch(times, c + 1)
 
 
 @lean

@@ -28,15 +28,14 @@ from .cells import (
     ASKS,
     BEGIN,
     DUE,
-    LIMIT,
+    LAST,
     NEWS,
     NONE,
     NOW,
     OPEN,
-    OPEN_OPS,
     PHASE,
-    STEPWISE,
     TELLS,
+    WATCHED,
 )
 from .executor import advance
 from .handed import Graph
@@ -68,13 +67,13 @@ class Turns(Actions):
     def _plan(self, tick: int, priority: int) -> None:
         """The next turn; whatever was planned before is void."""
         if self.next_turn is not None:
-            self.next_turn.void = True
+            self.next_turn.cancel()
         self.planned = tick, priority
         self.next_turn = Turn(self.env, self._take_turn)
         self.env.schedule(self.next_turn, priority, tick - self._now)  # type: ignore[arg-type]
 
-    def _take_turn(self) -> None:
-        now, world = self._now, self.store.world
+    def _take_turn(self, _: simpy.Event) -> None:
+        now, world, self.next_turn = self._now, self.store.world, None
         self.turn = self.turn + 1 if now == self.tick else 0
         self.tick, self.planned = now, None
         if self.turn > machine.MAX_TURNS:
@@ -83,43 +82,48 @@ class Turns(Actions):
         if INTERPRETED:
             with np.errstate(over="ignore"):
                 self._act()
-                self._go()
+                self._go(now)
         else:
             self._act()
-            self._go()
+            self._go(now)
 
     def _act(self) -> None:
         """What was noted happens, in order; then a turn begins."""
-        todo, self.todo = self.todo, []
-        for action in todo:
-            action()
-        roots, self.roots = self.roots, []
-        for first, last in roots:
-            await_all(self.store.rows, self.store.times, self.store.world, first, last)
+        if self.todo:
+            todo, self.todo = self.todo, []
+            for action in todo:
+                action()
+            roots, self.roots = self.roots, []
+            for first, last in roots:
+                await_all(self.store.rows, self.store.times, self.store.world, first, last)
         self.store.world[PHASE] = BEGIN
 
-    def _go(self) -> None:
+    def _go(self, began: int) -> None:
         """Instants, until somebody is woken or the next SimPy event is due."""
         store, code = self.store, TELLS
-        store.world[LIMIT] = int(min(self.env.peek(), self.until))
+        world, medium = store.world, store.sharing.state
+        limit = int(min(self.env.peek(), self.until))
         while True:
             if code == TELLS:
-                store.world[STEPWISE] = bool(
-                    self.news or self.losing or self.thresholds.waiting or self.thresholds.next_turn
-                )
-            world = store.world
-            code = advance(store.rows, store.times, store.links, world, store.sharing.state)
+                stepwise = self._is_awaited()
+            code = advance(store.rows, store.times, store.links, world, medium, limit, stepwise)
             if code == ASKS:
                 self._ask()
-            elif code != TELLS or self._tell(world.item(NOW)):
+                world, medium = store.world, store.sharing.state  # answers may make them grow
+            elif code != TELLS or self._tell(world.item(NOW), began):
                 break
-        now, due = store.world.item(NOW), store.world.item(DUE)
-        if now != self.tick:
+        now, due = world.item(NOW), world.item(DUE)
+        if now != began:
             self.tick, self.turn = now, 0
         if due != NONE:
             self._plan(due, FIRST)
-        elif now > self._now and self.until == MAX_TICK:
+        elif now > began and self.until == MAX_TICK:
             self._catch_up(now)
+
+    def _is_awaited(self) -> int:
+        """Whether the end of an instant matters to somebody, whatever happens in it: 1 or 0."""
+        waits = self.thresholds
+        return int(bool(self.news or self.losing or waits.waiting or waits.next_turn))
 
     def _catch_up(self, tick: int) -> None:
         """Let SimPy's clock come to where the machine already is."""
@@ -127,18 +131,20 @@ class Turns(Actions):
         event = Turn(self.env, self._caught_up)
         self.env.schedule(event, FIRST, tick - self._now)  # type: ignore[arg-type]
 
-    def _caught_up(self) -> None:
+    def _caught_up(self, _: simpy.Event) -> None:
         self.catching_up = None
 
-    def _tell(self, tick: int) -> bool:
+    def _tell(self, tick: int, began: int) -> bool:
         """Wake who waits: ends as they happened, losses by graph, thresholds, the settled."""
-        told, self.news = self.news, []
-        told += self._ends()
+        told = self._ends()
+        if self.news:
+            told, self.news = self.news + told, []
         if self.losing:
             told += self._losses()
-        told += [(event, None) for event in self.thresholds.reached()]
+        if self.thresholds.waiting or self.thresholds.next_turn:
+            told += [(event, None) for event in self.thresholds.reached()]
         for event, value in told:
-            self._wake_at(tick, event, value)
+            self._wake_in(tick - began, event, value)
         return bool(told)
 
     def _losses(self) -> list[tuple[simpy.Event, object]]:
@@ -158,20 +164,19 @@ class Turns(Actions):
         return bool(graph.untold and graph.lost is not None and not graph.lost.triggered)
 
     def _ends(self) -> list[tuple[simpy.Event, object]]:
-        """Ends of this instant that somebody waits for, and of graphs."""
-        store, ended = self.store, []
+        """Ends of this instant that somebody waits for; a graph's right after its last op."""
+        store = self.store
         c = store.world.item(NEWS)
-        store.world[NEWS] = NONE
-        while c != NONE:
-            ended.append(c)
-            c = store.next.item(c)
-        graphs = [bisect_right(self.bases, c) - 1 for c in ended]
-        last = dict(zip(graphs, ended, strict=True))
         told: list[tuple[simpy.Event, object]] = []
-        for k, c in zip(graphs, ended, strict=True):
-            told += self._end_of(c)
-            if last[k] == c and store.graph_table.item(k, OPEN_OPS) == 0:
-                told.append((self.joined[k].done, None))
+        if c != NONE:
+            store.world[NEWS] = NONE
+        while c != NONE:
+            flags = store.flags.item(c)
+            if flags & WATCHED:
+                told.append((self._unwatch(c), "ended"))
+            if flags & LAST:
+                told.append((self._graph(c).done, None))
+            c = store.next.item(c)
         return told
 
     def _ask(self) -> None:
@@ -204,9 +209,9 @@ class Turns(Actions):
         if not plain or store.flow(c) != NONE:
             self._use(c, work, usage, limit)
 
-    def _wake_at(self, tick: int, event: simpy.Event, value: object) -> None:
+    def _wake_in(self, ticks: int, event: simpy.Event, value: object) -> None:
         event._ok, event._value = True, value
-        self.env.schedule(event, FIRST, tick - self._now)  # type: ignore[arg-type]
+        self.env.schedule(event, FIRST, ticks)  # type: ignore[arg-type]
 
     def _may_run_ahead(self) -> bool:
         """Whether all that is open follows its schedule: nobody can see or alter it on the way."""
@@ -227,12 +232,12 @@ class Turns(Actions):
         """All ops end as scheduled; SimPy's clock follows."""
         self.todo, self.planned = [], None
         if self.next_turn is not None:
-            self.next_turn.void = True
+            self.next_turn.cancel()
         last = self._now
         for graph in self._fresh():
             end = graph.ends_ahead()
             graph.over, last = True, max(last, end)
-            self._wake_at(end, graph.done, None)
+            self._wake_in(end - self._now, graph.done, None)
         if last > self._now:
             self._catch_up(last)
 

@@ -100,3 +100,12 @@ def test_work_is_exact_in_two_words(work, k, per_second):
 def test_the_scale_of_a_limit_keeps_it_in_range(limit):
     (k,) = scale_of_limit(np.array([limit])).tolist()
     assert limit * 2**k < 2**58
+
+
+@pytest.mark.parametrize(("heavy", "said"), [(2e5, 1), (1e5, 0)])
+def test_weights_a_million_fold_apart_are_warned_about(heavy, said, caplog):
+    usage = Usage.of([{1: heavy}, {1: 0.1}])
+    run(Timing.of([0.0, 0.0], work=[1.0, 1.0], usage=usage), wire(10.0))
+    told = [r.getMessage() for r in caplog.records if "weights on wire" in r.getMessage()]
+    assert len(told) == said
+    assert all("from 0.1 to 200000" in text for text in told)

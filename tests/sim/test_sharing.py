@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from foretrace.sim.core import sharing as core
+from foretrace.sim.core.heap import NONE
 from foretrace.sim.core.sharing_state import BUNDLE, FENCE, SHARED, Sharing, one
 from foretrace.sim.errors import BackendError
 from foretrace.sim.machine import MAX_TICK, NO_LIMIT, ONE, Parts
@@ -69,7 +70,7 @@ class Plain:
     def due(self) -> int:
         ends = [self.now] * (0 in (self.left[f] for f in self.rate))
         ends += [self.now - -self.left[f] // x for f, x in self.rate.items() if x]
-        return min([e for e in ends if e < MAX_TICK], default=MAX_TICK)
+        return min([e for e in ends if e <= MAX_TICK], default=NONE)
 
     def done(self) -> list[int]:
         return sorted(f for f in self.rate if self.left[f] == 0)
@@ -175,7 +176,8 @@ def history(
             elif act < 0.85:
                 pair.set_rate(rng.randrange(components), draw(rng))
         pair.settle()
-        soon = min(pair.plain.due(), pair.plain.now + 2**40)
+        far = pair.plain.now + 2**40
+        soon = far if pair.plain.due() == NONE else min(pair.plain.due(), far)
         if soon > 2**61:
             break
         pair.go(soon if rng.random() < 0.7 else rng.randint(pair.plain.now, soon))
@@ -267,15 +269,15 @@ def test_usage_and_work_are_replaced_between_attempts() -> None:
 
 def test_an_end_beyond_the_range_is_no_event() -> None:
     link = medium(1)
-    link.append(2**63 - 2, {0: ONE})
+    link.append(2**63 - 1, {0: ONE})
     core.join(link.state, 0, 0)
     core.settle(link.state, 0)
-    assert core.due(link.state) == MAX_TICK - 1
-    link.append(2**63 - 1, {0: ONE})
+    assert core.due(link.state) == MAX_TICK
+    link.append(2**63, {0: ONE})
     core.leave(link.state, 0, 0)
     core.join(link.state, 1, 0)
     core.settle(link.state, 0)
-    assert core.due(link.state) == MAX_TICK
+    assert core.due(link.state) == NONE
 
 
 def test_a_component_with_room_is_left_out_until_it_may_be_full() -> None:
@@ -349,5 +351,5 @@ def test_a_port_with_eight_thousand_senders_is_quick() -> None:
         now = core.due(s)
         assert core.take_due(s, now, out) == 1
         core.settle(s, now)
-    assert core.due(s) == MAX_TICK
+    assert core.due(s) == NONE
     assert time.process_time() - began < 1

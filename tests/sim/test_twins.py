@@ -4,6 +4,7 @@ import os
 
 import pytest
 from foretrace.sim.core.machine import CoreMachine
+from foretrace.sim.machine import MAX_TICK
 from foretrace.sim.reference import ReferenceMachine
 from foretrace.sim.testing import KINDS, Case, Script, compare, play, random_script
 
@@ -46,6 +47,12 @@ KEPT = {
                 (0, (), {"fixed": 1, "release": 5}),
             ),
         ),
+    ),
+    "a flow ends at the last tick of the range": Script(
+        (-1,), (1,), (alone((-1, (), {"work": MAX_TICK, "usage": ((0, FULL),)})),)
+    ),
+    "a flow would end one tick later": Script(
+        (-1,), (1,), (alone((-1, (), {"fixed": 1, "work": MAX_TICK, "usage": ((0, FULL),)})),)
     ),
     "an answer without usage keeps an unbounded flow": Script(
         (1, -1),
