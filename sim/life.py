@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import simpy
 
+from .citizen import Handed
 from .deadlock import shortest_cycle
 from .errors import GraphError
-from .machine import NEVER, NO_LIMIT, Columns, Loss, Lowered, Online, State
+from .machine import NEVER, NO_LIMIT, Columns, Lowered, Online, State
 
 WAITING, QUEUED, HELD = "waiting", "queued", "held"  # where a place stands
 
@@ -25,14 +26,8 @@ class Part:
     queue: list[tuple[int, int, int, int, int]] = field(default_factory=list)  # sorted stamps
 
 
-class Batch:
-    """A graph that was handed in.
-
-    Parameters
-    ----------
-    index : how many were handed in before
-    first : id of its row 0
-    """
+class Batch(Handed):
+    """A graph that was handed in, and how many of its ops are open."""
 
     def __init__(
         self,
@@ -42,11 +37,8 @@ class Batch:
         count: int,
         backends: tuple[Online, ...],
     ):
-        self.index, self.first, self.count, self.open = index, first, count, count
-        self.backends = backends
-        self.done = env.event()
-        self.lost: simpy.Event | None = None
-        self.untold: list[Loss] = []
+        super().__init__(env, index, first, count)
+        self.open, self.backends = count, backends
 
 
 class Row:

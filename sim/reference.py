@@ -11,12 +11,12 @@ from collections.abc import Sequence
 
 import simpy
 
-from .check import check_component, check_graph, check_rate, check_resume
+from .check import check_graph, check_resume
 from .clock import drive
 from .deadlock import diagnose
 from .errors import GraphError, SimulationError
 from .life import HELD, Batch, Row, columns, rows_of
-from .machine import Columns, Loss, Lowered, Parts, State, Submitted
+from .machine import Columns, Loss, Lowered, State
 from .rounds import Rounds
 from .stuck import stuck
 
@@ -41,12 +41,6 @@ class ReferenceMachine(Rounds):
     ([0, 5], [5, 10])
     """
 
-    def __init__(
-        self, parts: Parts, env: simpy.Environment | None = None, per_second: int = 10**12
-    ):
-        super().__init__(parts, env)
-        self.per_second = per_second
-
     # What a process may do: noted now, applied at the start of the next turn.
 
     def submit(self, graph: Lowered) -> Batch:
@@ -59,21 +53,6 @@ class ReferenceMachine(Rounds):
         self.open += len(rows)
         self._note(lambda: self._join(batch))
         return batch
-
-    def set_rate(self, component: int, rate: int) -> None:
-        """Change a rate; flows keep their progress."""
-        check_rate(self.parts, component, rate)
-        self._note(lambda: self._set_rate(component, rate))
-
-    def fail(self, component: int) -> None:
-        """Stop what runs on it, uses it, or holds a place on it."""
-        check_component(self.parts, component)
-        self._note(lambda: self._fail(component))
-
-    def restore(self, component: int) -> None:
-        """Let its queue move again; resumes nothing."""
-        check_component(self.parts, component)
-        self._note(lambda: self._restore(component))
 
     def stop(self, op: int) -> None:
         """Take an op out of its queue, place and components."""
@@ -109,28 +88,6 @@ class ReferenceMachine(Rounds):
                 row.done.succeed(row.state.name.lower())
         return row.done
 
-    def lost(self, graph: Submitted) -> simpy.Event:
-        """Fires with the losses (list of :class:`Loss`) nobody was told of."""
-        batch = self.batches[graph.index]
-        if batch.lost is None or batch.lost.triggered:
-            batch.lost = self.env.event()
-            if batch.untold:
-                batch.lost.succeed(self._tell(batch))
-        return batch.lost
-
-    def settled(self) -> simpy.Event:
-        """Fires after the next turn."""
-        self._note(lambda: None)
-        return self.thresholds.settled()
-
-    def reaches(
-        self, what: str, component: int, at_least: int | None = None, at_most: int | None = None
-    ) -> simpy.Event:
-        """Fires when a turn settles with ``what`` of a component within the bound."""
-        event = self.thresholds.add(what, component, at_least, at_most)
-        self._note(lambda: None)
-        return event
-
     # What a process may see: the machine as its last turn left it.
 
     def queue(self, component: int) -> list[tuple[int, int]]:
@@ -141,6 +98,10 @@ class ReferenceMachine(Rounds):
         """Slots taken; of a rate component, the sum of weight x rate, rounded down."""
         part = self.at[component]
         return part.held if part.rate < 0 else self.medium.taken(component)
+
+    def users(self, component: int) -> int:
+        """Flows in flight that use a component."""
+        return self.medium.users(component)
 
     def rates(self) -> dict[int, int]:
         """Rate of every op in its work phase."""

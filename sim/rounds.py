@@ -8,35 +8,35 @@ from __future__ import annotations
 
 import heapq
 from bisect import insort
-from collections.abc import Callable
 
 import simpy
 
 from . import machine
 from .check import check_answer
-from .clock import Turn, wake, zero_time_loop
+from .citizen import Citizen
+from .clock import wake
 from .life import HELD, QUEUED, WAITING, Batch, Part, Row
-from .machine import FIRST, LATER, MAX_TICK, Loss, Parts, State
+from .machine import FIRST, MAX_TICK, Parts, State
 from .medium import Flow, MaxMin
-from .threshold import Threshold, Thresholds
 
 
-class Rounds:
+class Rounds(Citizen):
     """The state of a run, and how it settles.
 
     Parameters
     ----------
     parts : Parts
     env : simpy.Environment or None
+    per_second : int
+        Ticks in a second.
     """
 
-    def __init__(self, parts: Parts, env: simpy.Environment | None = None):
-        self.env = env or simpy.Environment(initial_time=0)
-        self.parts = parts
-        self.watchers: set[simpy.Process] = set()
+    def __init__(
+        self, parts: Parts, env: simpy.Environment | None = None, per_second: int = 10**12
+    ):
+        super().__init__(parts, env, per_second)
         self.at = [Part(int(s), int(r)) for s, r in zip(parts.slots, parts.rate, strict=True)]
         self.medium = MaxMin(part.rate for part in self.at)
-        self.thresholds = _Thresholds(self)
         self.rows: list[Row] = []
         self.batches: list[Batch] = []
         self.open = 0
@@ -46,51 +46,18 @@ class Rounds:
         self.granted: set[int] = set()  # ops that hold all their places and have not started
         self.releases: list[tuple[int, int, int]] = []  # heap of (tick, op, place)
         self.timers: list[tuple[int, int, int]] = []  # heap of (end of fixed, op, attempt)
-        self.losing: set[Batch] = set()  # graphs with losses that nobody was told of
-        self.todo: list[Callable[[], None]] = []
-        self.news: list[tuple[simpy.Event, object]] = []
-        self.actor = "nobody"
-        self.tick, self.turn, self.round = -1, 0, 0
-        self.planned: tuple[int, int] | None = None
-        self.next_turn: Turn | None = None
-        self._plan(self._now, FIRST)
-
-    def due(self) -> tuple[int, int] | None:
-        """Tick and priority of the turn that is planned."""
-        return self.planned
+        self.round = 0
 
     def open_ops(self) -> tuple[int, ...]:
         """Ops that have neither ended nor been cancelled."""
         return tuple(row.id for row in self.rows if row.live)
 
-    def _note(self, action: Callable[[], None]) -> None:
-        self.todo.append(action)
-        self.actor = self._who()
-        if self.planned is None or self.planned[0] != self._now:
-            self._plan(self._now, LATER)
+    def handed(self, index: int) -> Batch:
+        """A graph by its number."""
+        return self.batches[index]
 
-    @property
-    def _now(self) -> int:
-        return int(self.env.now)
-
-    def _who(self) -> str:
-        process = self.env.active_process
-        return str(process.name) if process is not None else "the program"
-
-    def _plan(self, tick: int, priority: int) -> None:
-        """The next turn; whatever was planned before is void."""
-        if self.next_turn is not None:
-            self.next_turn.cancel()
-        self.planned = tick, priority
-        self.next_turn = Turn(self.env, self._take_turn)
-        self.env.schedule(self.next_turn, priority, tick - self._now)  # type: ignore[arg-type]
-
-    def _take_turn(self, _: simpy.Event) -> None:
-        now, self.next_turn = self._now, None
-        self.turn = self.turn + 1 if now == self.tick else 0
-        self.tick, self.round, self.planned = now, 0, None
-        if self.turn > machine.MAX_TURNS:
-            raise zero_time_loop(self, f"{self.turn} turns", self.actor)
+    def _take_turn(self, now: int) -> None:
+        self.round = 0
         self._advance()
         todo, self.todo = self.todo, []
         for action in todo:
@@ -235,17 +202,10 @@ class Rounds:
         for event, value in self.news:
             wake(self.env, event, value)
         self.news = []
-        for batch in sorted(self.losing, key=lambda batch: batch.index):
-            if batch.lost is not None and not batch.lost.triggered:
-                wake(self.env, batch.lost, self._tell(batch))
+        for event, losses in self._losses():
+            wake(self.env, event, losses)
         for event in self.thresholds.reached():
             wake(self.env, event, None)
-
-    def _tell(self, batch: Batch) -> list[Loss]:
-        """Losses that nobody was told of."""
-        told, batch.untold = batch.untold, []
-        self.losing.discard(batch)
-        return told
 
     # What happens to one op.
 
@@ -294,13 +254,3 @@ class Rounds:
                 queue = self.at[slot].queue
                 queue.remove(next(s for s in queue if s[3:] == (row.id, k)))
             row.at[k] = WAITING
-
-
-class _Thresholds(Thresholds):
-    engine: Rounds
-
-    def _value(self, one: Threshold) -> int:
-        if one.what == "flows":
-            return self.engine.medium.users(one.component)
-        part = self.engine.at[one.component]
-        return len(part.queue) if one.what == "queue" else part.held

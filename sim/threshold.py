@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
@@ -17,6 +16,9 @@ class Engine(Protocol):
 
     env: simpy.Environment
     parts: Parts
+
+    def amount(self, what: str, component: int) -> int:
+        """A quantity of a component, as the last turn left it."""
 
 
 class Threshold(NamedTuple):
@@ -35,7 +37,7 @@ class Threshold(NamedTuple):
         )
 
 
-class Thresholds(ABC):
+class Thresholds:
     """The thresholds of a run, in the order they were asked for."""
 
     def __init__(self, engine: Engine):
@@ -61,13 +63,9 @@ class Thresholds(ABC):
         """What fires after this turn, thresholds first."""
         waiting, self.waiting = self.waiting, []
         for one in waiting:
-            if one.holds(self._value(one)):
+            if one.holds(self.engine.amount(one.what, one.component)):
                 yield one.event
             else:
                 self.waiting.append(one)
         settled, self.next_turn = self.next_turn, []
         yield from settled
-
-    @abstractmethod
-    def _value(self, one: Threshold) -> int:
-        """The quantity, as this turn leaves it."""

@@ -122,7 +122,7 @@ class Actions(View):
             graph = self._graph(c)
             left = self._work_left(c)
             graph.untold.append(Loss(self.id(c), int(rows[c]["left"]), left, component))
-            self.losing.add(graph.index)
+            self.losing.add(graph)
 
     def _work_left(self, c: int) -> int:
         flow = self.store.flow(c)

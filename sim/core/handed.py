@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import simpy
 
-from ..machine import (
-    Loss,
-    Lowered,
-)
+from ..citizen import Handed
+from ..machine import Lowered
 from .ahead import Ahead
-from .cells import (
-    NONE,
-)
+from .cells import NONE
 
 
-class Graph:
+class Graph(Handed):
     """A graph that was handed in.
 
     Parameters
@@ -32,14 +28,11 @@ class Graph:
         at: int,
         ahead: Ahead | None,
     ):
-        self.index, self.first, self.count, self.at = index, first, len(lowered), at
-        self.lowered = lowered
+        super().__init__(env, index, first, len(lowered))
+        self.lowered, self.at = lowered, at
         self.ahead = ahead  # its schedule, until it joins or for good
         self.base = NONE  # its first cell, once it joined
         self.over = False  # it ran ahead of the clock, to its end
-        self.done = env.event()
-        self.lost: simpy.Event | None = None
-        self.untold: list[Loss] = []
 
     def ends_ahead(self) -> int:
         """Tick of the last end by the schedule."""

@@ -11,14 +11,13 @@ from collections.abc import Sequence
 import numpy as np
 import simpy
 
-from ..check import check_component, check_graph, check_rate, check_resume
+from ..check import check_graph, check_resume
 from ..clock import drive
 from ..deadlock import diagnose
 from ..machine import (
     MAX_TICK,
     Columns,
     Lowered,
-    Submitted,
 )
 from .ahead import run_ahead
 from .cells import (
@@ -68,21 +67,6 @@ class CoreMachine(Turns):
         self._note(lambda: self._join(made))
         return made
 
-    def set_rate(self, component: int, rate: int) -> None:
-        """Change a rate; flows keep their progress."""
-        check_rate(self.parts, component, rate)
-        self._note(lambda: self._set_rate(component, rate))
-
-    def fail(self, component: int) -> None:
-        """Stop what runs on it, uses it, or holds a place on it."""
-        check_component(self.parts, component)
-        self._note(lambda: self._fail(component))
-
-    def restore(self, component: int) -> None:
-        """Let its queue move again; resumes nothing."""
-        check_component(self.parts, component)
-        self._note(lambda: self._restore(component))
-
     def stop(self, op: int) -> None:
         """Take an op out of its queue, place and components."""
         self._check_op(op)
@@ -122,29 +106,6 @@ class CoreMachine(Turns):
                 event.succeed(self.state(op).name.lower())
             else:
                 self._watch(c)
-        return event
-
-    def lost(self, graph: Submitted) -> simpy.Event:
-        """Fires with the losses (list of :class:`Loss`) nobody was told of."""
-        mine = self.graphs[graph.index]
-        if mine.lost is None or mine.lost.triggered:
-            mine.lost = self.env.event()
-            if mine.untold:
-                mine.lost.succeed(mine.untold)
-                mine.untold = []
-        return mine.lost
-
-    def settled(self) -> simpy.Event:
-        """Fires after the next turn."""
-        self._note(lambda: None)
-        return self.thresholds.settled()
-
-    def reaches(
-        self, what: str, component: int, at_least: int | None = None, at_most: int | None = None
-    ) -> simpy.Event:
-        """Fires when a turn settles with ``what`` of a component within the bound."""
-        event = self.thresholds.add(what, component, at_least, at_most)
-        self._note(lambda: None)
         return event
 
     def run(self, until: int | None = None) -> None:

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
 
 import numpy as np
 import simpy
 
-from .. import machine
 from ..check import check_answer
-from ..clock import Turn, zero_time_loop
+from ..clock import Turn
 from ..machine import (
     FIRST,
-    LATER,
     MAX_TICK,
     NO_LIMIT,
     Answer,
-    Parts,
 )
-from ..threshold import Threshold, Thresholds
 from .actions import Actions
 from .cells import (
     ASK,
@@ -40,45 +35,14 @@ from .cells import (
 from .executor import advance
 from .handed import Graph
 from .jit import INTERPRETED
-from .sharing import users
 from .slots import await_all
 
 
 class Turns(Actions):
     """Turns are events of SimPy; between them the kernels run alone."""
 
-    def __init__(
-        self, parts: Parts, env: simpy.Environment | None = None, per_second: int = 10**12
-    ):
-        super().__init__(parts, env, per_second)
-        self.thresholds = _Thresholds(self)
-        self._plan(self._now, FIRST)
-
-    def _note(self, action: Callable[[], None]) -> None:
-        self.todo.append(action)
-        self.actor = self._who()
-        if self.planned is None or self.planned[0] != self._now:
-            self._plan(self._now, LATER)
-
-    def _who(self) -> str:
-        process = self.env.active_process
-        return str(process.name) if process is not None else "the program"
-
-    def _plan(self, tick: int, priority: int) -> None:
-        """The next turn; whatever was planned before is void."""
-        if self.next_turn is not None:
-            self.next_turn.cancel()
-        self.planned = tick, priority
-        self.next_turn = Turn(self.env, self._take_turn)
-        self.env.schedule(self.next_turn, priority, tick - self._now)  # type: ignore[arg-type]
-
-    def _take_turn(self, _: simpy.Event) -> None:
-        now, world, self.next_turn = self._now, self.store.world, None
-        self.turn = self.turn + 1 if now == self.tick else 0
-        self.tick, self.planned = now, None
-        if self.turn > machine.MAX_TURNS:
-            raise zero_time_loop(self, f"{self.turn} turns", self.actor)
-        world[NOW] = now
+    def _take_turn(self, now: int) -> None:
+        self.store.world[NOW] = now
         if INTERPRETED:
             with np.errstate(over="ignore"):
                 self._act()
@@ -146,22 +110,6 @@ class Turns(Actions):
         for event, value in told:
             self._wake_in(tick - began, event, value)
         return bool(told)
-
-    def _losses(self) -> list[tuple[simpy.Event, object]]:
-        """What was lost since somebody was told last."""
-        told: list[tuple[simpy.Event, object]] = []
-        for k in sorted(self.losing):
-            graph = self.graphs[k]
-            if graph.lost is not None and self._owes(graph):
-                told.append((graph.lost, graph.untold))
-                graph.untold = []
-        self.losing.clear()  # who waits later is told at once
-        return told
-
-    @staticmethod
-    def _owes(graph: Graph) -> bool:
-        """Whether somebody waits for the losses of a graph and there are some."""
-        return bool(graph.untold and graph.lost is not None and not graph.lost.triggered)
 
     def _ends(self) -> list[tuple[simpy.Event, object]]:
         """Ends of this instant that somebody waits for; a graph's right after its last op."""
@@ -248,16 +196,3 @@ class Turns(Actions):
     def due(self) -> tuple[int, int] | None:
         """Tick and priority of the turn that is planned."""
         return self.planned or self.catching_up
-
-
-class _Thresholds(Thresholds):
-    """The same, read off the core."""
-
-    engine: Turns
-
-    def _value(self, one: Threshold) -> int:
-        if one.what == "flows":
-            return int(users(self.engine.store.sharing.state, one.component))
-        if one.what == "queue":
-            return len(self.engine.queue(one.component))
-        return self.engine.held(one.component)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
 
 import numpy as np
 import simpy
 
-from ..clock import Turn
+from ..citizen import Citizen
 from ..errors import GraphError
 from ..machine import (
     MAX_TICK,
@@ -28,11 +27,12 @@ from .cells import (
 )
 from .handed import Graph
 from .sharing import rate as rate_of
+from .sharing import users
 from .store import Store
 from .usage import usage
 
 
-class View:
+class View(Citizen):
     """State of a run, and what can be seen of it.
 
     Parameters
@@ -46,9 +46,7 @@ class View:
     def __init__(
         self, parts: Parts, env: simpy.Environment | None = None, per_second: int = 10**12
     ):
-        self.env = env or simpy.Environment(initial_time=0)
-        self.parts, self.per_second = parts, per_second
-        self.watchers: set[simpy.Process] = set()
+        super().__init__(parts, env, per_second)
         self.store = Store(parts)
         self.rate = [int(r) for r in parts.rate]
         self.graphs: list[Graph] = []
@@ -61,14 +59,16 @@ class View:
         self.earlier: dict[int, int] = {}  # attempts that were broken off
         self.stopped_by: dict[int, str] = {}
         self.roots: list[tuple[int, int]] = []  # cells that may arrive in the turn that comes
-        self.losing: set[int] = set()  # graphs with losses nobody was told of
-        self.todo: list[Callable[[], None]] = []
-        self.news: list[tuple[simpy.Event, object]] = []
-        self.actor = "nobody"
-        self.tick, self.turn, self.until = -1, 0, MAX_TICK
-        self.planned: tuple[int, int] | None = None
+        self.until = MAX_TICK
         self.catching_up: tuple[int, int] | None = None
-        self.next_turn: Turn | None = None
+
+    def handed(self, index: int) -> Graph:
+        """A graph by its number."""
+        return self.graphs[index]
+
+    def users(self, component: int) -> int:
+        """Flows in flight that use a component."""
+        return int(users(self.store.sharing.state, component))
 
     def queue(self, component: int) -> list[tuple[int, int]]:
         """(op, number of the place) that wait there, first in line first."""
@@ -153,10 +153,6 @@ class View:
         rows = self.store.rows[: self.store.cells]
         cells = np.flatnonzero(rows["flags"] & FLOWING)
         return [self.store.flow(int(c)) for c in cells]
-
-    @property
-    def _now(self) -> int:
-        return int(self.env.now)
 
     def _usage(self, c: int) -> dict[int, int]:
         flow = self.store.flow(c)
