@@ -45,16 +45,21 @@ def peak_memory() -> float:
 def report(name: str, goals: dict[str, tuple[float, str, float]], **facts: object) -> None:
     """Print each figure beside its goal, then all of it as one line of JSON; exit 1 on a miss.
 
+    A figure that misses its goal says so, with its ratio to the goal.
+
     Parameters
     ----------
     goals : ``{figure: (value, "<=" or ">=", goal)}``
     """
-    met = True
+    missed = {}
     for figure, (value, sign, goal) in goals.items():
         good = value <= goal if sign == "<=" else value >= goal
-        met &= good
-        print(f"{'pass' if good else 'MISS'}  {figure:44} {value:12.5g}  {sign} {goal:g}")
+        if not good:
+            missed[figure] = value / goal
+        ratio = "" if good else f"  {value / goal:.3f} of the goal"
+        print(f"{'pass' if good else 'MISS'}  {figure:44} {value:12.5g}  {sign} {goal:g}{ratio}")
     figures = {figure: value for figure, (value, _, _) in goals.items()}
-    print(json.dumps({"benchmark": name, "met": met, **figures, **facts}))
-    if not met:
+    told = {"benchmark": name, "met": not missed, "missed": missed, **figures, **facts}
+    print(json.dumps(told))
+    if missed:
         sys.exit(1)
