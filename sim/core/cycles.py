@@ -56,11 +56,11 @@ def follow(indptr: Array, links: Links, further: Links, unmet: Links) -> Int:
             top = np.int64(i)
     done = np.int64(0)
     while top != NONE:
-        i = top
-        top = np.int64(unmet[i])
-        unmet[i] = 0
+        op = top
+        top = np.int64(unmet[op])
+        unmet[op] = 0
         done += 1
-        for e in range(indptr[i], indptr[i + 1]):
+        for e in range(indptr[op], indptr[op + 1]):
             p = np.int64(links[e])
             v = p if p < n else np.int64(further[p - n])
             unmet[v] -= 1

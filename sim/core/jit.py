@@ -42,7 +42,7 @@ else:
         """
         if INTERPRETED:
             return kernel
-        made = Linked(kernel, nogil=True, **options)
+        made: Any = Linked(kernel, nogil=True, **options)
         made.enable_caching()
         made._cache._cache_file._source_stamp = _STAMP
         return cast(Kernel, made)

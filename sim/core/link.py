@@ -22,7 +22,7 @@ from numba.core.typed_passes import NativeLowering, NativeParforLowering
 WRAPPERS = ("no_cpython_wrapper", "no_cfunc_wrapper")
 
 
-class Linked(CPUDispatcher):  # type: ignore[misc]
+class Linked(CPUDispatcher):
     """Called from Python a whole, called from another kernel a part of that one.
 
     Parameters
@@ -44,7 +44,7 @@ class Linked(CPUDispatcher):  # type: ignore[misc]
         return types.Dispatcher(self.part)
 
 
-class _PartLibrary(JITCodeLibrary):  # type: ignore[misc]
+class _PartLibrary(JITCodeLibrary):
     """Code as it was translated: not optimised, not machine code."""
 
     def _optimize_functions(self, module: Any) -> None:
@@ -55,7 +55,7 @@ class _PartLibrary(JITCodeLibrary):  # type: ignore[misc]
         self._finalized = True
 
 
-class _WholeLibrary(JITCodeLibrary):  # type: ignore[misc]
+class _WholeLibrary(JITCodeLibrary):
     """Code with all its parts, those of parts too."""
 
     def add_linking_library(self, library: JITCodeLibrary) -> None:
@@ -73,7 +73,7 @@ class _WholeLibrary(JITCodeLibrary):  # type: ignore[misc]
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
-class _LowerPart(NativeLowering):  # type: ignore[misc]
+class _LowerPart(NativeLowering):
     _name = "foretrace_lower_part"
 
     def run_pass(self, state: Any) -> bool:
@@ -88,7 +88,7 @@ class _LowerPart(NativeLowering):  # type: ignore[misc]
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
-class _LowerWhole(NativeLowering):  # type: ignore[misc]
+class _LowerWhole(NativeLowering):
     _name = "foretrace_lower_whole"
 
     def run_pass(self, state: Any) -> bool:
@@ -98,7 +98,7 @@ class _LowerWhole(NativeLowering):  # type: ignore[misc]
         return True
 
 
-class _Compiler(CompilerBase):  # type: ignore[misc]
+class _Compiler(CompilerBase):
     """The passes of numba, with another one for the translation to LLVM."""
 
     lowering: type[NativeLowering]

@@ -22,7 +22,7 @@ else:
     from numba.extending import intrinsic
     from numba.np.arrayobj import make_array
 
-    @intrinsic  # type: ignore[misc]
+    @intrinsic
     def prefetch(_: Any, table: Any, row: Any) -> Any:
         """Bring a row nearer; a row that is not there is no error."""
 
