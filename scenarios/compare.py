@@ -131,7 +131,7 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         """As a notebook shows it."""
-        return self.frame()[list(self.metrics)].to_html()
+        return str(self.frame()[list(self.metrics)].to_html())
 
 
 def compare(*runs: str | os.PathLike[str] | Scenario | Study, out: str = "runs") -> Comparison:

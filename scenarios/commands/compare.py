@@ -72,7 +72,7 @@ def _cells(found: Comparison) -> list[list[str]]:
 def _numbers(found: Comparison, row: Row) -> list[str]:
     from ...reports.numbers import signed, told
     from ..compare import LEAST
-    from ..expect import named
+    from ..metrics import named
 
     cells = []
     for metric in found.metrics:
