@@ -68,6 +68,8 @@ def run(
     else:
         answer(summary, quiet)
         typer.echo(f"\n{saved} {folder}    report {folder / 'report.html'}")
+        if (swept := scenario.section("sweep")) is not None and not quiet:
+            typer.echo(f"its {swept.wanted} points are for: foretrace sweep {file}", err=True)
     if missed(summary):
         raise typer.Exit(MISSED)
 
