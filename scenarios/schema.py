@@ -14,7 +14,7 @@ import pkgutil
 import textwrap
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -217,7 +217,13 @@ def json_schema() -> dict[str, Any]:
     >>> sorted(json_schema()["required"])
     ['cluster', 'foretrace', 'name', 'workload']
     """
-    schema = root().model_json_schema()
+    return _json_schema(root())
+
+
+@lru_cache(maxsize=1)
+def _json_schema(model: type[Section]) -> dict[str, Any]:
+    """Of the sections that are known by now; making it takes a while."""
+    schema = model.model_json_schema()
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     schema["title"] = "foretrace scenario"
     return schema
