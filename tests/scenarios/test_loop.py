@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from foretrace.hil.recording import Recording, read
 from foretrace.hil.sample import Sample
+from foretrace.reports.accuracy import accuracy_page
 from foretrace.scenarios.loader import loads
 from foretrace.scenarios.loop.check import check
 from foretrace.scenarios.loop.drive import swap_setting
@@ -271,3 +272,24 @@ def test_the_host_of_this_machine_in_replay(tmp_path, monkeypatch):
     assert (one["driver"], one["clock"], one["metric"]) == ("host", "cpu", "completion")
     assert one["ops"][0]["measured"] > 1e-6  # 1 MB
     assert read(tmp_path / "node0.gpu0.rec.gz").driver == "host"
+
+
+def test_two_catalogs_stand_side_by_side_on_the_same_measurements(nic):
+    text = SCENARIO.format(nic=nic, mode="replay", more="", expect="")
+    fitted = text.replace("8 Gb/s, latency: 1 us", "6.4 Gb/s, latency: 3 us")
+    better = loads(fitted, file="s.yaml")
+    told = check(scenario(nic), beside=better).told
+    one = told["components"]["node0.nic0"]
+    assert one["beside"]["max"]["value"] < 0.15 < one["errors"]["max"]["value"]
+    page = accuracy_page(told)
+    assert "This catalog beside the other" in page
+    assert "composition error" in page
+
+
+def test_the_real_job_tells_model_error_from_composition_error(nic):
+    more = "  real: {iteration_time: 3 ms, low: 2.9 ms, high: 3.1 ms, source: a test}"
+    whole = check(scenario(nic, more=more)).told["whole"]
+    real = whole["real"]
+    assert real["composition"] == pytest.approx(whole["measured"] / 3e-3 - 1)
+    assert real["all"] == pytest.approx(whole["predicted"] / 3e-3 - 1)
+    assert real["spread"] == pytest.approx(3.1 / 2.9 - 1)
