@@ -19,18 +19,18 @@ from .kineto_columns import Codes, Columns
 from .kineto_join import Part, join
 from .kineto_schema import Distributed, Document, Event
 from .pieces import Piece, pieces
+from .room import room
 from .trace import Group, Recorded, Trace
 
-MEMORY: Bytes = 2 * 2**30
 
-
-def read(paths: str | Path | Iterable[str | Path], *, memory: Bytes = MEMORY) -> Trace:
+def read(paths: str | Path | Iterable[str | Path], *, memory: Bytes | None = None) -> Trace:
     """Read one file or the files of several ranks.
 
     Parameters
     ----------
     paths : a file, a glob pattern, or several of them
-    memory : what reading may take; larger files are read in pieces, or refused
+    memory : what reading may take, 2 GiB (or what ``ulimit -v`` leaves) unless said; larger
+        files are read in pieces, or refused
 
     Raises
     ------
@@ -49,6 +49,7 @@ def read(paths: str | Path | Iterable[str | Path], *, memory: Bytes = MEMORY) ->
     (<Trace: 1 events, rank 0>, 1712170331000000125, [500])
     """
     files = _files(paths)
+    memory = room() if memory is None else memory
     texts, tracks = Codes(), Codes()
     with _without_collector():
         parts = [

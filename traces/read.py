@@ -9,10 +9,8 @@ from ..sim.units import Bytes
 from . import native
 from .trace import Trace
 
-MEMORY: Bytes = 2 * 2**30
 
-
-def read(paths: str | Path | Iterable[str | Path], *, memory: Bytes = MEMORY) -> Trace:
+def read(paths: str | Path | Iterable[str | Path], *, memory: Bytes | None = None) -> Trace:
     """Read a native trace folder, a profiler file, or the files of several ranks (globs too).
 
     Raises
