@@ -75,6 +75,31 @@ def test_polling_is_refused_in_virtual_time(virtual):
         virtual.open({"ends": "verbs", "completions": "poll"})
 
 
+WAYS = [
+    ({"metric": "half_rtt"}, "send:rdma-send uint8[64]"),
+    ({"metric": "bandwidth"}, "send:rdma-write depth=16 qps=2 uint8[65536]"),
+    ({"metric": "message_rate"}, "send:rdma-read depth=4 uint8[64]"),
+    ({"transport": "uc"}, "send:rdma-write uint8[4096]"),
+    ({"transport": "uc"}, "send:rdma-send uint8[4096]"),
+    ({"transport": "ud"}, "send:rdma-send uint8[1024]"),
+    ({}, "send:rdma-send uint8[4096]"),
+    ({}, "send:rdma-read uint8[4096]"),
+]
+
+
+def test_every_transport_metric_and_op_of_rdma_answers():
+    driver = machine("uml", "verbs")
+    try:
+        for spec, op in WAYS:
+            driver.open(spec)
+            (sample,) = driver.timing([Request(op, 2)])
+            assert sample.metric == spec.get("metric", "completion")
+            assert np.all(sample.ns > 0), op
+            driver._ask("close")
+    finally:
+        driver.channel.close()
+
+
 def test_gloo_takes_longer_with_more_ranks():
     driver, found = machine("uml", "collective"), []
     try:
