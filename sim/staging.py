@@ -100,4 +100,5 @@ def _exchanged(new: Path, target: Path) -> bool:
     rename = getattr(ctypes.CDLL(None), "renameat2", None)
     if rename is None:
         return False
-    return rename(HERE, os.fsencode(new), HERE, os.fsencode(target), EXCHANGE) == 0
+    done: int = rename(HERE, os.fsencode(new), HERE, os.fsencode(target), EXCHANGE)
+    return done == 0

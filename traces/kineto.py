@@ -51,14 +51,20 @@ def read(paths: str | Path | Iterable[str | Path], *, memory: Bytes | None = Non
     files = _files(paths)
     memory = room() if memory is None else memory
     texts, tracks = Codes(), Codes()
-    with _without_collector():
-        parts = [
-            _read_file(file, Columns(str(file), i, texts, tracks), memory / len(files))
-            for i, file in enumerate(files)
-        ]
-    parts.sort(key=lambda p: p.process.rank)
-    _refuse_twins(parts)
-    return join(parts, texts, tracks)
+    try:
+        with _without_collector():
+            parts = [
+                _read_file(file, Columns(str(file), i, texts, tracks), memory / len(files))
+                for i, file in enumerate(files)
+            ]
+        parts.sort(key=lambda p: p.process.rank)
+        _refuse_twins(parts)
+        return join(parts, texts, tracks)
+    except MemoryError as error:
+        raise TraceError(
+            f"{files[0]}: needs more than the {memory / 2**30:.3g} GiB of memory that there are; "
+            "allow more, or record fewer steps"
+        ) from error
 
 
 def _files(paths: str | Path | Iterable[str | Path]) -> list[Path]:
