@@ -18,7 +18,6 @@ import os
 import sys
 import traceback
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import Annotated, NoReturn
 
 import typer
@@ -67,8 +66,15 @@ def options(
     logging.getLogger("foretrace.sim.core.jit").setLevel(logging.INFO)  # a wait of 20 s is said
 
 
-def _of_others() -> None:
-    """Commands of installed packages: an entry point loads a module that registers some."""
+def _of_others(words: list[str]) -> None:
+    """Commands of installed packages, unless one of ours is asked for: looking takes a while.
+
+    An entry point names a module that registers some.
+    """
+    if {*words} & {*COMMANDS, "ls", "show", "rm", "schema", "--version"}:
+        return
+    from importlib.metadata import entry_points
+
     for point in entry_points(group="foretrace.commands"):
         try:
             point.load()
@@ -79,7 +85,6 @@ def _of_others() -> None:
 
 for _name in COMMANDS:  # each registers itself; imported late libraries keep --help quick
     import_module(f".{_name}", __package__)
-_of_others()
 
 
 def code_of(error: ForetraceError) -> int:
@@ -93,6 +98,7 @@ def code_of(error: ForetraceError) -> int:
 
 def main() -> NoReturn:
     """Run the command line and leave with its exit code."""
+    _of_others(sys.argv[1:])
     try:
         app(standalone_mode=True)
     except ForetraceError as error:
