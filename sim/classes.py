@@ -14,29 +14,23 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .backend import Backend, Spread
-from .bind import Answers, ask_all
+from .asking import PLAYED, Asking, Told, Unlike, unlike
+from .backend import Spread
 from .core.chains import chains
-from .core.number import number, number_pairs, number_rows
+from .core.number import number, number_rows
 from .csr import Csr
 from .graph import Graph
 from .machine import Parts
-from .ops import Kind, Ops
-from .place import NETWORK, ROLE, roles
+from .ops import Kind
+from .place import NETWORK, ROLE
 from .template import Program, Template
-from .units import Seconds, ticks
 
 if TYPE_CHECKING:
     from .simulation import Simulation
 
 Numbers = NDArray[np.int64]
-PLAYED = ("", "host", "dma")  # roles by number; 3 is nobody's
 NOBODY = 3
 WHAT = {Kind.COLLECTIVE: 1, Kind.SEND: 2, Kind.RECV: 3}
-
-
-class Unlike(Exception):  # noqa: N818  says why, it is no error
-    """Why a template has to be written out."""
 
 
 @dataclass(frozen=True)
@@ -72,10 +66,10 @@ def classify(simulation: Simulation, graph: Graph, template: Template) -> Classe
         What cannot be scheduled or timed.
     """
     template.check()
-    asking = _Asking(simulation, graph, template)
+    asking = Asking(simulation, graph, template)
     made = [_ProgramClasses(asking, p) for p in range(len(template.programs))]
     said = asking.ask()
-    told = _Told.of(said, simulation.tick)
+    told = Told.of(said, simulation.tick)
     program = np.zeros(template.ranks, np.int32)
     programs: list[Program] = []
     answers: list[Numbers] = []
@@ -98,109 +92,6 @@ def classify(simulation: Simulation, graph: Graph, template: Template) -> Classe
     )
 
 
-class _Told(NamedTuple):
-    """Of every question: its answer, and a number for those that are the same."""
-
-    ticks: Numbers
-    spread: Numbers
-    source: Numbers
-    same: Numbers
-
-    @classmethod
-    def of(cls, said: Answers, tick: Seconds) -> _Told:
-        if said.drivers:
-            raise Unlike("a backend is asked during the run")
-        if said.timing.work is not None and np.any(said.timing.work > 0):
-            raise Unlike("its ops share rates")
-        fixed = ticks(said.timing.fixed, tick)
-        spread = np.zeros(len(fixed), np.int64)
-        for i, (rows, _) in enumerate(said.spreads, 1):
-            spread[rows] = i
-        if len(said.spreads) > 254:
-            raise Unlike("its ops vary in more than 254 ways")
-        source = said.source.astype(np.int64)
-        same = number_pairs(number_pairs(number(fixed)[0], spread)[0], source)[0]
-        return cls(fixed, spread, source, same)
-
-
-class _Asking:
-    """The table of questions of a whole template, under way."""
-
-    def __init__(self, simulation: Simulation, graph: Graph, template: Template):
-        assert graph.gpus is not None  # noqa: S101  it was placed
-        self.graph, self.template, self.gpus = graph, template, graph.gpus
-        self.system, self.bound = system, bound = simulation.system, simulation.bound
-        played = roles(system, self.gpus)
-        self.component = np.stack(
-            [*(played[role] for role in PLAYED), np.full(len(self.gpus), -1, np.int32)]
-        )
-        self.alike = simulation.alike
-        self.fabric = system.number(system.fabric) if system.fabric else -1
-        if self.fabric >= 0 and self.alike[self.fabric] < 0 and bound[self.fabric] is not None:
-            raise Unlike(_unlike(bound[self.fabric]))
-        self._tables: list[Ops] = []
-        self._component: list[NDArray[np.int32]] = [np.empty(0, np.int32)]
-        self._members: list[Csr] = []
-        self._n = 0
-
-    def add(
-        self,
-        ops: Ops,
-        ranks: Numbers,
-        component: NDArray[np.int32],
-        members: Csr | None = None,
-    ) -> Numbers:
-        """(ranks, questions) numbers of all these questions, asked for each of these ranks.
-
-        Parameters
-        ----------
-        component : (ranks,) who is asked
-        members : (ranks,) GPUs of each, of sends and collectives
-        """
-        n, m = len(ops), len(ranks)
-        table = ops.take(np.tile(np.arange(n), m))
-        self._tables.append(table.replace(rank=np.repeat(ranks, n).astype(np.int32)))
-        self._component.append(np.repeat(component, n).astype(np.int32))
-        each = Csr.empty(m) if members is None else members
-        self._members.append(each.take(np.repeat(np.arange(m), n)))
-        self._n += n * m
-        return self._n - n * m + np.arange(n * m).reshape(m, n)
-
-    def ask(self) -> Answers:
-        """Everybody at once."""
-        ops = Ops.concat(self._tables)
-        counts = np.concatenate([m.counts for m in self._members])
-        members = Csr(
-            np.concatenate([[0], np.cumsum(counts)]),
-            np.concatenate([m.values for m in self._members]),
-        )
-        return ask_all(ops, np.concatenate(self._component), members, self.system, self.bound)
-
-
-def alike(simulation: Simulation) -> Numbers:
-    """(components,) One number for those that one backend says to answer alike for; or -1."""
-    bound = simulation.bound
-    owner = np.array([0 if b is None else id(b) for b in bound], np.int64)
-    found = np.full(len(bound), -1, np.int64)
-    used = 0
-    for backend in simulation.answerers:
-        numbers = backend.alike(simulation.system)
-        if numbers is None or backend.online:
-            continue
-        own = owner == id(backend)
-        compact, first = number(numbers[own])
-        found[own] = compact + used
-        used += len(first)
-    return found
-
-
-def _unlike(backend: Backend | None) -> str:
-    who = type(backend).__name__
-    if backend is not None and backend.online:
-        return f"{who} is asked during the run"
-    return f"{who} does not say which components it answers alike for (Backend.uniform)"
-
-
 class _Aspect(NamedTuple):
     """Some questions of a program, for some of its ranks.
 
@@ -219,7 +110,7 @@ class _Aspect(NamedTuple):
 class _ProgramClasses:
     """The ranks of one program."""
 
-    def __init__(self, asking: _Asking, p: int):
+    def __init__(self, asking: Asking, p: int):
         self.asking, self.template = asking, asking.template
         self.program = asking.template.programs[p]
         self.ranks = np.flatnonzero(asking.template.program == p)
@@ -266,7 +157,7 @@ class _ProgramClasses:
             if np.any(same < 0):
                 who = self.asking.bound[int(component[np.argmax(same < 0)])]
                 if who is not None:  # else asking says who is missing
-                    raise Unlike(_unlike(who))
+                    raise Unlike(unlike(who))
             which, first = number(same)
             rows = self.asking.add(self.ops.take(of), self.ranks[first], component[first])
             found.append(_Aspect(of, rows, which))
@@ -322,7 +213,7 @@ class _ProgramClasses:
         fabric = np.full(len(ranks), self.asking.fabric, np.int32)
         return _Aspect(of, self.asking.add(self.ops.take(of), ranks, fabric, members), who)
 
-    def classes(self, told: _Told) -> tuple[Numbers, list[Numbers], list[Numbers]]:
+    def classes(self, told: Told) -> tuple[Numbers, list[Numbers], list[Numbers]]:
         """Class of each rank; of each class its answers, and its sources by column."""
         labels = [self.streams]
         for a in self.aspects:
@@ -332,7 +223,7 @@ class _ProgramClasses:
         made = [self._class(told, int(i)) for i in first]
         return which, [m[0] for m in made], [m[1] for m in made]
 
-    def _class(self, told: _Told, i: int) -> tuple[Numbers, Numbers]:
+    def _class(self, told: Told, i: int) -> tuple[Numbers, Numbers]:
         """The answers of the ``i``-th rank, and its sources."""
         answers = np.zeros((len(self.kind), 2), np.int64)
         holder = self.holder[self.streams[i]]

@@ -15,7 +15,7 @@ from .bind import Answers
 from .errors import NotKeptError
 from .graph import Graph
 from .kept import Kept, kept_of
-from .machine import NEVER, Columns, Lowered, Parts, State
+from .machine import NEVER, Columns, Lowered, Parts
 from .ops import Kind, Ops
 from .system import System
 from .units import Seconds, seconds
@@ -325,27 +325,9 @@ class Result:
         ImportError
             pandas is missing.
         """
-        import pandas as pd
+        from .frames import of_ops
 
-        if self.written is None:
-            return self.detail.frame()
-        names = np.array([*self.parts.names, ""], object)
-        labels = [run.graph.label(i).name for run in self.runs for i in range(len(run.graph))]
-        ops = self.ops
-        return pd.DataFrame(
-            {
-                "name": labels,
-                "kind": ops.kind_names,
-                "rank": ops.rank,
-                "stream": ops.stream,
-                "iteration": ops.iteration,
-                "component": names[self.component],
-                "ready_us": self.ready * 1e6,
-                "start_us": self.start * 1e6,
-                "end_us": self.end * 1e6,
-                "state": [State(s).name.lower() for s in self.columns.state.tolist()],
-            }
-        )
+        return of_ops(self.detail)
 
     def rank_frame(self) -> pd.DataFrame:
         """A row for each iteration of each rank: first start, last end, exposed communication.
@@ -355,21 +337,9 @@ class Result:
         ImportError
             pandas is missing.
         """
-        import pandas as pd
+        from .frames import of_ranks
 
-        from .activity import exposed
-
-        kept = self.kept
-        step, rank = (a.ravel() for a in np.indices(kept.start.shape))
-        return pd.DataFrame(
-            {
-                "rank": rank,
-                "iteration": kept.steps[step],
-                "start_us": self._time(kept.start.ravel()) * 1e6,
-                "end_us": self._time(kept.end.ravel()) * 1e6,
-                "exposed_us": exposed(self).ravel() * 1e6,
-            }
-        )
+        return of_ranks(self)
 
     @property
     def sources(self) -> dict[str, Seconds]:

@@ -2,42 +2,31 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-import simpy
 from numpy.typing import NDArray
 
 from .backend import Backend
-from .bind import Answers, ask, bind, endpoints
-from .draws import durations
-from .errors import BackendError, GraphError, SimulationError
+from .bind import bind
 from .graph import Graph
 from .kept import KEEP, MOST_OPS
-from .lower import answers, lower, parts, scales
-from .machine import Answer, Columns, Lowered, Machine, Online, Parts, Submitted
-from .ops import Ops
-from .place import place
-from .result import Result, Run, Written
-from .summarise import summarised
+from .lower import parts, scales
+from .machine import Parts
+from .result import Result
+from .session import Session
 from .system import System
-from .units import PICOSECOND, Seconds, seconds, ticks_per_second
+from .units import PICOSECOND, Seconds
 
 if TYPE_CHECKING:
-    from .core.fold import Folded
     from .process import Process
-    from .spmd import Spmd
-    from .template import Template
 
-log = logging.getLogger(__name__)
+__all__ = ["ENGINES", "Session", "Simulation"]
 
 ENGINES = ("core", "reference")
-SHARING = 4  # identical ops are folded where every fourth shares a rate: looking costs 0.8 us an op
-MOST_WRITTEN = 20_000_000  # ops of a template that are written out to name one of them
 
 
 @dataclass(frozen=True)
@@ -97,7 +86,7 @@ class Simulation:
     @cached_property
     def alike(self) -> NDArray[np.int64]:
         """(components,) One number for those that one backend answers alike for, or -1."""
-        from .classes import alike
+        from .asking import alike
 
         return alike(self)
 
@@ -167,214 +156,3 @@ class Simulation:
     ) -> list[Result]:
         """Independent seeded draws of the same run; replica k alone is ``run(replica=k)``."""
         return [self.run(graph, *processes, replica=k, keep=keep) for k in range(count)]
-
-
-class Session:
-    """One run under way: what was submitted, and the machine that works on it."""
-
-    def __init__(self, simulation: Simulation, replica: int | None):
-        self.simulation, self.replica = simulation, replica
-        self.system, self.tick = simulation.system, simulation.tick
-        self.scale, self.bound, self.parts = simulation.scale, simulation.bound, simulation.parts
-        for backend in simulation.answerers:
-            backend.open(self.system)
-        self.runs: list[Run] = []
-        self.metrics: list[tuple[str, float, float]] = []
-        self.rate_log: list[tuple[int, int, int]] = []
-        self.moves: dict[int, tuple[int, ...]] = {}
-        self.columns: Columns | None = None  # of a run that no machine of the session did
-
-    @cached_property
-    def machine(self) -> Machine:
-        """The engine, at tick 0."""
-        return self._machine(self.parts)
-
-    def _machine(self, of: Parts) -> Machine:
-        return _machine(self.simulation.engine, of, ticks_per_second(self.tick))
-
-    def ticks(self, at: Seconds) -> int:
-        """Seconds as ticks."""
-        return round(at * ticks_per_second(self.tick))
-
-    def place(self, graph: Graph) -> Graph:
-        """The graph on this system."""
-        if graph.system is None:
-            graph = place(graph, self.system)
-        if graph.system is not self.system:
-            raise GraphError(
-                "placement", f"graph {graph.name!r} was placed on another system; place it again"
-            )
-        return graph
-
-    def as_template(
-        self, graph: Graph, template: Template, keep: str, steered: bool
-    ) -> Result | None:
-        """Run a template without writing it out; None, and a word in the log, where it must be."""
-        from .classes import Unlike
-        from .spmd import Spmd
-
-        try:
-            if steered or self.simulation.engine != "core":
-                raise Unlike("it is steered" if steered else "that is how the reference runs")
-            spmd = Spmd.of(self.simulation, self.place(graph), template, self.replica)
-            kept = spmd.kept(keep)
-        except Unlike as why:
-            log.info("%s: %s ops are written out, since %s", graph.name, len(graph), why)
-            return None
-        except (GraphError, BackendError, SimulationError) as error:
-            if len(graph) > MOST_WRITTEN:
-                raise
-            log.info("%s: written out, to say which op is at fault: %s", graph.name, error)
-            return None
-        log.info(
-            "%s: %s ops as a template, %s of %s ranks run", graph.name, len(graph),
-            spmd.template.ranks, template.ranks,
-        )  # fmt: skip
-        written = spmd.why_not_written()
-        return replace(self._result(), summary=kept, again=written or (lambda: self._written(spmd)))
-
-    def _written(self, spmd: Spmd) -> Result:
-        """A row an op of one rank of each class."""
-        session = Session(self.simulation, self.replica)
-        graph, said, lowered = spmd.written()
-        session.runs.append(Run(graph, said, lowered, 0))
-        session.run_lowered(lowered)
-        return session.result("ops", "it is a part of a run")
-
-    def run_alone(self, graph: Graph) -> None:
-        """Run one graph that nobody steers."""
-        placed, said, lowered = self.lower(graph)
-        self.runs.append(Run(placed, said, lowered, 0))
-        self.run_lowered(lowered)
-
-    def run_lowered(self, lowered: Lowered) -> None:
-        """The same of what an engine takes; identical ops once, where they share rates."""
-        folded = self._fold(lowered)
-        if folded is not None:
-            machine = self._machine(folded.parts)
-            machine.submit(folded.graph)
-            try:
-                machine.run()
-            except SimulationError:
-                log.info("%s: again with every op, to say which is at fault", lowered.name)
-            else:
-                self.columns = folded.expand(machine.columns())
-                return
-        self.machine.submit(lowered)
-        self.machine.run()
-
-    def _fold(self, lowered: Lowered) -> Folded | None:
-        """The quotient, where it is smaller and finding it is likely to pay."""
-        works = np.count_nonzero(lowered.flows.work_hi | lowered.flows.work_lo.astype(np.int64))
-        if self.simulation.engine != "core" or SHARING * works < len(lowered):
-            return None
-        from .core.fold import fold
-
-        found = fold(self.parts, lowered)
-        if found is None or len(found.graph) == len(lowered):
-            return None
-        log.info("%s: %s of %s ops run", lowered.name, len(found.graph), len(lowered))
-        return found
-
-    def lower(self, graph: Graph) -> tuple[Graph, Answers, Lowered]:
-        """Place, ask and round one graph."""
-        graph = self.place(graph)
-        said = ask(graph, self.bound)
-        asks = tuple(self._asks(graph, said, k) for k in range(len(said.drivers)))
-        online = said.online if asks else None
-        lowered = lower(
-            graph.name,
-            graph.explicit,
-            said.timing,
-            self.system,
-            self.scale,
-            self.tick,
-            online,
-            asks,
-        )
-        return graph, said, self._drawn(lowered, graph.ops, said)
-
-    def submit(self, graph: Graph) -> Submitted:
-        """Hand a graph to the machine and remember it for the result."""
-        placed, said, lowered = self.lower(graph)
-        handle = self.machine.submit(lowered)
-        self.runs.append(Run(placed, said, lowered, handle.first))
-        return handle
-
-    def start(self, processes: Sequence[Process]) -> None:
-        """Begin the processes."""
-        if processes:
-            from .process import Running
-
-            Running(self).start(processes)
-
-    def _drawn(self, lowered: Lowered, ops: Ops, said: Answers) -> Lowered:
-        """The durations of this replica."""
-        if self.replica is None or not said.spreads:
-            return lowered
-        fixed = lowered.fixed.copy()
-        for rows, spread in said.spreads:
-            fixed[rows] = durations(
-                fixed[rows],
-                spread,
-                name=lowered.name,
-                row=rows,
-                rank=ops.rank[rows],
-                iteration=ops.iteration[rows],
-                seed=self.simulation.seed,
-                replica=self.replica,
-            )
-        return replace(lowered, fixed=fixed)
-
-    def _asks(self, graph: Graph, said: Answers, k: int) -> Online:
-        """The question to online backend ``k``, from integers to SI units and back."""
-        backend, ops, members = said.drivers[k], graph.ops, endpoints(graph)
-
-        def timing(rows: Sequence[int], now: int) -> list[Answer]:
-            at = np.asarray(rows)
-            table = ops.take(at).asked(self.system, said.component[at], members.take(at))
-            found = backend.timing(table, float(seconds(now, self.tick)))
-            return [Answer(*a) for a in answers(found, self.system, self.scale, self.tick)]
-
-        return timing
-
-    def result(self, keep: str | None, again: Callable[[], Result] | str) -> Result:
-        """What happened; rows an op are dropped where they are not to be kept.
-
-        Parameters
-        ----------
-        keep : None decides by size
-        again : the same run with a row an op, or why there is none
-        """
-        columns = self.machine.columns() if self.columns is None else self.columns
-        found = replace(self._result(), written=Written(tuple(self.runs), columns, self.moves))
-        keep = keep or ("ops" if found.count <= MOST_OPS else "ranks")
-        if keep == "ops":
-            return found
-        self.__dict__.pop("machine", None)  # its state takes more room than what follows
-        if any(run.answers.drivers for run in self.runs):
-            again = "a backend was asked during it"
-        return replace(found, written=None, summary=summarised(found, keep), again=again)
-
-    def _result(self) -> Result:
-        return Result(
-            self.system,
-            self.parts,
-            self.tick,
-            self.simulation.engine,
-            self.simulation.seed,
-            replica=self.replica,
-            metrics=tuple(self.metrics),
-            rate_log=tuple(self.rate_log),
-        )
-
-
-def _machine(engine: str, parts: Parts, per_second: int) -> Machine:
-    env = simpy.Environment(initial_time=0)
-    if engine == "reference":
-        from .reference import ReferenceMachine
-
-        return ReferenceMachine(parts, env, per_second)
-    from .core.machine import CoreMachine
-
-    return CoreMachine(parts, env, per_second)

@@ -269,7 +269,7 @@ def ring(ranks: int, steps: int, slow: int | None = None) -> Graph:
 @pytest.mark.parametrize("slow", [None, 3])
 def test_folding_through_a_simulation_changes_no_bit(slow, monkeypatch, caplog) -> None:
     simulation, graph = network(8, 30.0), ring(8, 3, slow)
-    with caplog.at_level(logging.INFO, "foretrace.sim.simulation"):
+    with caplog.at_level(logging.INFO, "foretrace.sim.session"):
         found = simulation.run(graph)
     ran = re.search(r"ring: (\d+) of 48 ops run", caplog.text)
     assert (ran is not None) == (slow is None)  # with a straggler every place in the ring differs

@@ -178,7 +178,7 @@ def test_replicas_of_a_template_equal_those_of_its_expansion(seed, replica, of_s
 
 
 def ran_as_template(caplog, simulation, graph, **how):
-    with caplog.at_level(logging.INFO, "foretrace.sim.simulation"):
+    with caplog.at_level(logging.INFO, "foretrace.sim.session"):
         result = simulation.run(graph, keep="ranks", **how)
     return result, "as a template" in caplog.text
 
@@ -194,7 +194,7 @@ def step(ranks: int, iterations: int = 1) -> Template:
 
 
 def test_most_random_templates_run_as_templates_and_many_fold(caplog):
-    with caplog.at_level(logging.INFO, "foretrace.sim.simulation"):
+    with caplog.at_level(logging.INFO, "foretrace.sim.session"):
         for seed in range(100):
             template = random_template(seed)
             outcome(machine(template.ranks, None), graph_of(template), keep="ranks")
@@ -232,7 +232,7 @@ def test_a_process_has_the_template_written_out(caplog):
     def watch(sim):
         yield sim.wait(TICK)
 
-    with caplog.at_level(logging.INFO, "foretrace.sim.simulation"):
+    with caplog.at_level(logging.INFO, "foretrace.sim.session"):
         result = machine(4, None).run(graph_of(step(4)), watch, keep="ranks")
     assert "written out, since it is steered" in caplog.text
     with pytest.raises(NotKeptError, match="a process steered it; run it with keep='ops'"):
