@@ -1,27 +1,22 @@
 """Kernels run compiled, interpreted or with bounds checks; each mode is what it says it is."""
 
 import os
-from dataclasses import replace
 
 import numpy as np
 import pytest
-from foretrace.sim.core import templates, wide
-from foretrace.sim.ops import Kind, Ops
-from foretrace.sim.template import Program, Template
+from foretrace.sim.core import wide
+from foretrace.sim.core.cells import BINS, CELL, NONE, TABLES
+from foretrace.sim.core.lists import sort
 
 INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT") == "1"
 CHECKED = os.environ.get("NUMBA_BOUNDSCHECK") == "1"
 
 
-def two_ranks() -> Template:
-    ops = Ops.of(kind=[Kind.COMPUTE, Kind.COLLECTIVE], duration=[1.0, 0.5])
-    program = Program.chain(ops, family=[-1, 0])
-    return Template((program,), np.zeros(2, np.int32), groups=np.zeros((1, 2), np.int32))
-
-
-def compiled(template: Template) -> templates.Compiled:
-    ticks = [np.array([7, 5]) for _ in template.programs]
-    return templates.compile_programs(template, ticks, [np.full(2, -1, np.int8)])
+def two_in_a_list():
+    """Cells 1 and 0, the wrong way round."""
+    rows = np.zeros(3, CELL)
+    rows["next"][:2] = NONE, 0
+    return rows, np.int64(1)
 
 
 def test_kernels_are_compiled_unless_the_interpreter_was_asked_for():
@@ -29,16 +24,25 @@ def test_kernels_are_compiled_unless_the_interpreter_was_asked_for():
 
 
 def test_a_kernel_within_its_arrays_runs_in_every_mode():
-    template = two_ranks()
-    assert templates.run(template, compiled(template), templates.Chances.none()).makespan == 12
+    rows, head = two_in_a_list()
+    assert sort(rows, np.zeros(TABLES, np.int64), head) == 0
+    assert rows["next"].tolist() == [1, NONE, 0]
 
 
 @pytest.mark.skipif(
     not (CHECKED or INTERPRETED), reason="an overrun reads garbage unless NUMBA_BOUNDSCHECK=1"
 )
 def test_a_deliberate_overrun_is_caught():
-    template = two_ranks()
-    short = compiled(template)
-    short = replace(short, words=short.words[: len(short.words) // 2])
+    rows, head = two_in_a_list()
     with pytest.raises(IndexError):
-        templates.run(template, short, templates.Chances.none())
+        sort(rows, np.zeros(BINS, np.int64), head)  # ends before its last table
+
+
+@pytest.mark.skipif(
+    not (CHECKED or INTERPRETED), reason="an overrun reads garbage unless NUMBA_BOUNDSCHECK=1"
+)
+def test_an_overrun_in_a_kernel_that_another_calls_is_caught():
+    rows, head = two_in_a_list()
+    rows["next"][0] = 7  # no such cell: the comparison of two cells looks there
+    with pytest.raises(IndexError):
+        sort(rows, np.zeros(TABLES, np.int64), head)
