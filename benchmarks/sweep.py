@@ -3,6 +3,7 @@
 ``--cost`` instead prints what ``foretrace plan`` estimates with: seconds and bytes an op.
 """
 
+import os
 import resource
 import statistics
 import subprocess
@@ -78,7 +79,7 @@ def resident() -> float:
         ["ps", "-eo", "pid,ppid,rss"], capture_output=True, text=True, check=True
     )
     rows = [tuple(map(int, line.split())) for line in listed.stdout.splitlines()[1:]]
-    ours, grown = {__import__("os").getpid()}, True
+    ours, grown = {os.getpid()}, True
     while grown:
         more = {pid for pid, above, _ in rows if above in ours} - ours
         ours, grown = ours | more, bool(more)
