@@ -44,7 +44,7 @@ lab-test: .venv/.dev ## build and boot the lab, and all its tests: real RDMA, CX
 	$(BIN)/python -m pytest tests/hil/test_lab_live.py -m hardware -rs
 	$(BIN)/python benchmarks/lab.py
 
-BENCHMARKS := wdag handover spmd incast flows growth memory import_kineto startup first_run
+BENCHMARKS := wdag handover spmd incast flows growth memory import_kineto sweep startup first_run
 bench: .venv/.dev ## every benchmark, one after the other, each against its floor or peer
 	@missed=; for name in $(BENCHMARKS); do \
 		echo "== $$name"; $(BIN)/python benchmarks/$$name.py || missed="$$missed $$name"; \
