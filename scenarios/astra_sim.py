@@ -99,7 +99,8 @@ def scenario_text(network: Path, system: Path, workload: str, name: str) -> str:
 
 
 def _dimensions(path: Path) -> list[Dimension]:
-    from ruamel.yaml import YAML, YAMLError
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
 
     try:
         said: Any = YAML(typ="safe").load(path.read_text())

@@ -20,11 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..sim.errors import TraceError
-from ..sim.units import Bytes
 from .trace import Trace
 
 GZIP = b"\x1f\x8b"
-LARGEST: Bytes = 2 * 2**30
+LARGEST = 2 * 2**30  # bytes
 
 
 class _Attribute(msgspec.Struct):
