@@ -92,9 +92,10 @@ def test_two_ranks_of_gloo_follow_from_the_wire():
     assert beyond(exposed, 0.15) == []
 
 
-def test_more_ranks_of_gloo_are_slower_than_two_foretell():
-    """What is known not to hold: the bar is 10 %, the model is 18 to 22 % too quick at 4 ranks."""
-    fitted, _ = lab.gloo(4, lab.ring_of())
-    blind, _ = lab.gloo(4, lab.Ring())
+@pytest.mark.parametrize("ranks", [4, 8])
+def test_more_ranks_of_gloo_are_slower_than_two_foretell(ranks):
+    """What is known not to hold: the bar is 10 %, the model is about 20 % too quick."""
+    fitted, _ = lab.gloo(ranks, lab.ring_of())
+    blind, _ = lab.gloo(ranks, lab.Ring())
     assert 0.15 < lab.mape(fitted) < 0.25
     assert lab.mape(fitted) < lab.mape(blind)
