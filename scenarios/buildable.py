@@ -10,9 +10,7 @@ from collections.abc import Iterator
 from ..sim.errors import ForetraceError
 from .machine import backends, system
 from .problems import Problem, Spot
-from .resolve import BUNDLED
 from .scenario import Scenario
-from .workloads import bundled
 
 
 def unbuildable(scenario: Scenario) -> Iterator[Problem]:
@@ -30,10 +28,3 @@ def _stumbles(scenario: Scenario) -> Iterator[str]:
         backends(scenario, system(scenario))
     except ForetraceError as error:
         yield str(error)
-    for key in ("trace", "starts"):
-        name = str(getattr(scenario.workload, key, ""))
-        if name.startswith(BUNDLED):
-            try:
-                bundled(name)
-            except ForetraceError as error:
-                yield str(error)

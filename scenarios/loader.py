@@ -148,7 +148,7 @@ def located(name: str) -> tuple[File, str]:
     bundled = name.removeprefix(BUNDLED)
     inside = LIBRARY / f"{bundled}.yaml"
     path = File(name)
-    if not name.startswith(BUNDLED) and (path.exists() or path.suffix or "/" in name):
+    if not name.startswith(BUNDLED) and (path.is_file() or path.suffix or "/" in name):
         return path, name
     known = sorted(f.stem for f in LIBRARY.glob("*.yaml"))
     if bundled in known:

@@ -42,12 +42,16 @@ def migration(form: int, changes: str) -> Callable[[Migration], Migration]:
     return register
 
 
+def _old(form: object) -> bool:
+    return isinstance(form, int | str) and form in MIGRATIONS
+
+
 def migrated(tree: Node) -> Node:
     """A file in the form of today; one of an unknown form is left as it is, for the check.
 
     Places stay those of the file, so that messages lead there.
     """
-    while (at := find(tree, ("foretrace",))) is not None and at.value in MIGRATIONS:
+    while (at := find(tree, ("foretrace",))) is not None and _old(at.value):
         move, changes = MIGRATIONS[int(str(at.value))]
         form = int(str(at.value)) + 1
         log.warning(

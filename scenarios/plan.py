@@ -110,7 +110,7 @@ def size(scenario: Scenario) -> Size:
 
         graph = build(scenario)
         return Size(graph.ranks, len(graph), int(graph.ops.iteration.max(initial=0)) + 1)
-    ranks, ops, iterations = _recorded(said.trace, said.format, said.missing_ranks, said.serialise)
+    ranks, ops, iterations = _recorded(said)
     wanted = said.scale_to.parallel.ranks if said.scale_to else ranks
     return Size(wanted, round(ops * wanted / max(ranks, 1)), iterations)
 
@@ -118,16 +118,16 @@ def size(scenario: Scenario) -> Size:
 _known: dict[tuple[Any, ...], tuple[int, int, int]] = {}
 
 
-def _recorded(*said: Any) -> tuple[int, int, int]:
+def _recorded(said: Any) -> tuple[int, int, int]:
     """Ranks, ops and iterations of a trace."""
-    from .workloads import open_trace
+    from .workloads import as_recorded
 
-    if said not in _known:
-        name, form, missing, serialise = said
-        graph = open_trace(name, form).graph(missing_ranks=missing, serialise=serialise)
+    key = (said.trace, said.format, said.missing_ranks, said.serialise)
+    if key not in _known:
+        graph = as_recorded(said)
         last = int(graph.ops.iteration.max(initial=0)) + 1
-        _known[said] = (graph.ranks, len(graph), last)
-    return _known[said]
+        _known[key] = (graph.ranks, len(graph), last)
+    return _known[key]
 
 
 def _simulations(scenario: Scenario) -> int:

@@ -57,11 +57,8 @@ def from_trace(scenario: Scenario) -> Graph:
         The trace cannot be used for what is asked.
     """
     said: Any = scenario.workload
-    if form_of(said.trace, said.format) == "chakra":
-        trace, graph = None, _chakra(said)
-    else:
-        trace = open_trace(said.trace, said.format)
-        graph = trace.graph(missing_ranks=said.missing_ranks, serialise=said.serialise)
+    key = _key(said)
+    trace, graph = _ahead.pop(key) if key in _ahead else _opened(said)
     starts, by = open_starts(scenario), 1.0
     if starts is not None:
         from ..traces.starts import stretch, untraced
@@ -70,6 +67,34 @@ def from_trace(scenario: Scenario) -> Graph:
     if said.scale_to is None:
         return graph
     return _resized(trace, graph, scenario, by)
+
+
+Opened = tuple["Trace | None", Graph]
+_ahead: dict[tuple[Any, ...], Opened] = {}
+
+
+def as_recorded(said: Any) -> Graph:
+    """The graph of a trace before it is resized; kept for the one who builds it next."""
+    key = _key(said)
+    if key not in _ahead:
+        _ahead.clear()
+        _ahead[key] = _opened(said)
+    return _ahead[key][1]
+
+
+def _key(said: Any) -> tuple[Any, ...]:
+    """What a graph depends on, and when its files were last written."""
+    name = said.trace
+    files = [bundled(name)] if name.startswith("foretrace:") else sorted(map(Path, glob(name)))
+    written = tuple((str(f), f.stat().st_mtime_ns) for f in files)
+    return (name, said.format, said.missing_ranks, said.serialise, written)
+
+
+def _opened(said: Any) -> Opened:
+    if form_of(said.trace, said.format) == "chakra":
+        return None, _chakra(said)
+    trace = open_trace(said.trace, said.format)
+    return trace, trace.graph(missing_ranks=said.missing_ranks, serialise=said.serialise)
 
 
 def _chakra(said: Any) -> Graph:

@@ -7,7 +7,6 @@ one for each equal window of the run; others have one.
 from __future__ import annotations
 
 import logging
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -152,23 +151,28 @@ def _spread(
     busy: NDArray[np.float64],
 ) -> None:
     """Add to ``busy`` how much of each window the intervals of each component cover."""
-    share = np.ones(len(start)) if share is None else share
-    order = np.argsort(component, kind="stable")
-    marks = np.flatnonzero(np.diff(component[order], prepend=-1, append=-1))
-    for a, b in pairwise(marks):
-        rows = order[a:b]
-        covered = _covered(start[rows], share[rows], edges) - _covered(
-            end[rows], share[rows], edges
-        )
-        busy[component[rows[0]]] += np.diff(covered)
+    busy += np.diff(_covered(component, start, share, edges, len(busy)))
+    busy -= np.diff(_covered(component, end, share, edges, len(busy)))
 
 
 def _covered(
-    at: NDArray[np.int64], share: NDArray[np.float64], edges: NDArray[np.float64]
+    component: NDArray[np.int32],
+    at: NDArray[np.int64],
+    share: NDArray[np.float64] | None,
+    edges: NDArray[np.float64],
+    components: int,
 ) -> NDArray[np.float64]:
-    """Sum over intervals of what lies after their mark and before each edge."""
-    order = np.argsort(at, kind="stable")
-    count = np.searchsorted(at[order], edges)
-    weight = np.concatenate([[0.0], np.cumsum(share[order])])
-    moment = np.concatenate([[0.0], np.cumsum(share[order] * at[order])])
-    return np.asarray(weight[count] * edges - moment[count])
+    """(components, edges) Sum over marks of what lies after each and before an edge.
+
+    Marks are counted into windows rather than sorted: a run has many more than windows.
+    """
+    bins = len(edges) + 1
+    cell = component.astype(np.int64) * bins + np.searchsorted(edges, at)
+    since = at - edges[0]
+    moments = since if share is None else share * since
+    weight, moment = (
+        np.bincount(cell, values, components * bins).reshape(components, bins)[:, :-1]
+        for values in (share, moments)
+    )
+    before = np.cumsum(weight, axis=1) * (edges - edges[0])
+    return np.asarray(before - np.cumsum(moment, axis=1))

@@ -25,7 +25,6 @@ def test_a_machine_that_can_be_built_raises_nothing(scenario):
     ("setting", "message"),
     [
         ("backends.node7*={use: recorded}", "backends: no component is named 'node7*'"),
-        ("workload.trace=foretrace:ddp-gtp", "no bundled trace 'foretrace:ddp-gtp'; did you mean"),
         ("cluster.node.gpu.streams=null", "cluster.node.gpu.streams: is needed and nobody says it"),
     ],
 )

@@ -13,7 +13,7 @@ TEXT = PAGE.read_text()
 
 
 def test_its_scenario_is_right_and_simulated_whole():
-    (text,) = re.findall(r"^```yaml\n(.*?)^```$", TEXT, re.M | re.S)
+    text, *_ = re.findall(r"^```yaml\n(.*?)^```$", TEXT, re.M | re.S)
     s = loads(text, file="page.yaml")
     assert [v.variant for v in s.variants()] == ["base", "eight", "fast-network", "straggler"]
     assert s.variants()[2].cluster.nodes == 8
