@@ -61,7 +61,7 @@ def main(ranks: int = 80, ops: int = 5000) -> None:
         works[f"asked {share}"] = _bound(run, simulation, other)
         works[f"woken {share}"] = _bound(run, simulation, graph, order)
         counts[share] = len(rows)
-    spent = side_by_side(3, **works)
+    spent = side_by_side(15, **works)  # a run takes 60 ms: few rounds would judge the machine
     few, many = SHARES
 
     def each(what: str) -> float:

@@ -27,7 +27,7 @@ def compare(
     out: Out = Path("runs"),
     json: Json = False,
 ) -> None:
-    """Compare runs with the first of them, or the variants of one scenario."""
+    """Compare saved runs, or the variants of a scenario."""
     from ..compare import compare as compared
     from ..expect import change
 

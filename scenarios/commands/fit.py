@@ -34,7 +34,7 @@ def fit(
     catalog: Catalogs = [],  # noqa: B006
     json: Json = False,
 ) -> None:
-    """Fit a part to recordings; whole groups are held out, and the report says what that gave."""
+    """Fit a part to recordings, with whole groups held out."""
     from ..fitted import entry, families_file, known, told, told_families
     from ..fitting import FORMS, HOLDOUTS, families, fitted, measured
 

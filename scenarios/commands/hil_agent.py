@@ -24,7 +24,7 @@ def agent(
     allow: Annotated[list[str], typer.Option(help="Only these drivers; repeatable.")] = [],  # noqa: B006  typer's form
     load: Annotated[list[Path], typer.Option(help="A file with a driver of your own.")] = [],  # noqa: B006
 ) -> None:
-    """Serve drivers on a socket, or write the file that does so elsewhere."""
+    """Serve drivers on a socket.  ``--bundle`` writes the file that does so elsewhere."""
     from ...hil.agent import load as load_file
     from ...hil.bundle import write
     from ...hil.serving import listen as serve

@@ -17,7 +17,7 @@ def discover(
     out: Annotated[Path | None, typer.Option("-o", "--out", help="Write it to a file.")] = None,
     json: Json = False,
 ) -> None:
-    """Tell GPUs, NICs, CXL memory, their PCIe links, NVLinks and NUMA nodes as YAML."""
+    """Describe this machine as YAML: GPUs, NICs, CXL memory.  Links and NUMA nodes too."""
     from ...hil.discover import discover as look
 
     machine = look(platform.node())

@@ -27,7 +27,7 @@ def plan(
     seconds: Annotated[float, typer.Option(help="Time limit of all.")] = 600.0,
     json: Json = False,
 ) -> None:
-    """Write a work list and an agent that does it offline; opens nothing."""
+    """Write a work list for a machine out of reach.  Its agent comes with it; opens nothing."""
     from ...hil.bundle import write
     from ...hil.registry import make
     from ...hil.sample import Request

@@ -26,7 +26,7 @@ def record(
     read: Annotated[Path | None, typer.Option(help="Check and describe a recording.")] = None,
     json: Json = False,
 ) -> None:
-    """Do a work list and keep the answers, or check a recording that came back."""
+    """Do a work list and keep the answers.  ``--read`` checks what came back."""
     if (work is None) == (read is None):
         raise typer.BadParameter("give a work list, or --read RECORDING")
     from ...hil.recording import read as read_recording

@@ -21,7 +21,7 @@ def up(
     machines: Annotated[list[str], typer.Argument(help="uml, qemu; both by default.")] = [],  # noqa: B006  typer's form
     again: Annotated[bool, typer.Option(help="Build anew what is there.")] = False,
 ) -> None:
-    """Build from Debian's packages what is not there, boot it, and say what it is made of."""
+    """Build the machines from Debian packages.  Boot them, and say what they are made of."""
     from ...hil.lab.build import build, check
     from ...hil.lab.store import home, versions
 
@@ -37,7 +37,7 @@ def run(
     names: Annotated[list[str], typer.Argument(help="Work lists; all by default.")] = [],  # noqa: B006
     out: Annotated[Path | None, typer.Option(help="Folder for the recordings.")] = None,
 ) -> None:
-    """Do the lab's work lists in its machines, beside what was recorded earlier."""
+    """Do the work lists of the lab.  Answers stand beside those recorded earlier."""
     from ...hil.lab.record import compared, record
     from ...hil.lab.works import chosen
 
@@ -53,7 +53,7 @@ def run(
 
 @lab.command()
 def down() -> None:
-    """Remove all that was built; machines end by themselves, with whoever started them."""
+    """Remove all that was built.  Machines end by themselves, with whoever started them."""
     from ...hil.lab.store import home
 
     shutil.rmtree(home(), ignore_errors=True)

@@ -22,7 +22,7 @@ def plan(
     catalog: Catalogs = [],  # noqa: B006
     json: Json = False,
 ) -> None:
-    """Say what a run would do: points, ops, memory, minutes, devices; touches no hardware."""
+    """Say what a run would do, and what it would take."""
     from ..loader import load
     from ..plan import plan as planned
 

@@ -21,7 +21,7 @@ def report(
     ),
     out: Out = Path("runs"),
 ) -> None:
-    """Copy the report of a saved run or sweep to a file that can be mailed."""
+    """Copy the report of a saved run or sweep to one file."""
     from ..runs import located
 
     folder = located(run, out)

@@ -41,7 +41,7 @@ def sweep(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Try many points of a scenario: all combinations, or those that a search asks for."""
+    """Try many points of a scenario: a grid, or a search."""
     started = time.monotonic()
     from ..loader import load
     from ..plan import guard, size

@@ -29,7 +29,7 @@ def capture(
     stack: Annotated[bool, typer.Option("--stack", help="Record Python stacks.")] = False,
     memory: Annotated[bool, typer.Option("--memory", help="Record allocations.")] = False,
 ) -> None:
-    """Run an unchanged training script and record its steps (needs torch)."""
+    """Record steps of an unchanged training script."""
     from ...traces.capture import capture as record
 
     files = record(
@@ -52,7 +52,7 @@ def import_(
         bool, typer.Option("--anonymise", help="Without names, paths and hosts of your own.")
     ] = False,
 ) -> None:
-    """Read Kineto traces and keep them in the native form (parquet)."""
+    """Keep Kineto traces in the native form (parquet)."""
     from ...traces import native
 
     found = _opened(files)
@@ -93,7 +93,7 @@ def export(
     form: Annotated[Form, typer.Option("--format", help="What to write.")],
     out: Annotated[Path, typer.Option("--out", help="Folder for the files.")] = Path("export"),
 ) -> None:
-    """Write a workload as Chakra files, or a saved run as Chrome trace JSON."""
+    """Write a workload as Chakra files, or a run as Chrome JSON."""
     from ..export import export_chakra, export_chrome
 
     write = export_chakra if form is Form.chakra else export_chrome
