@@ -140,10 +140,10 @@ class Citizen(ABC):
             self.next_turn.cancel()
         self.planned = tick, priority
         self.next_turn = Turn(self.env, self._begin_turn)
-        self.env.schedule(self.next_turn, priority, tick - self._now)  # type: ignore[arg-type]
+        self.env.schedule(self.next_turn, priority, tick - int(self.env.now))  # type: ignore[arg-type]
 
     def _begin_turn(self, _: simpy.Event) -> None:
-        now, self.next_turn, self.planned = self._now, None, None
+        now, self.next_turn, self.planned = int(self.env.now), None, None
         self.turn = self.turn + 1 if now == self.tick else 0
         self.tick = now
         if self.turn > machine.MAX_TURNS:

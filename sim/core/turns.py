@@ -119,11 +119,12 @@ class Turns(Actions):
         if c != NONE:
             store.world[NEWS] = NONE
         while c != NONE:
-            flags = store.flags.item(c)
+            flags, graph = store.flags.item(c), self._graph(c)
             if flags & WATCHED:
-                told.append((self._unwatch(c), "ended"))
+                store.flags[c] = flags & ~WATCHED
+                told.append((self.ends[graph.first + c - graph.base], "ended"))
             if flags & LAST:
-                told.append((self._graph(c).done, None))
+                told.append((graph.done, None))
             c = store.next.item(c)
         return told
 

@@ -391,7 +391,7 @@ def test_an_interrupt_is_exit_130_and_the_same_command_goes_on(scenario):
             time.sleep(0.1)
         process.send_signal(signal.SIGINT)
         said = process.stderr.read()
-    assert process.returncode == 130
+    assert process.returncode == 130, said
     assert "the same command goes on from there" in said
     assert "Traceback" not in said
     assert list(kept.outcomes())

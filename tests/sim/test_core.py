@@ -24,6 +24,13 @@ from foretrace.sim.reference import ReferenceMachine
 from foretrace.sim.testing import Case, Script, lowered, play, random_script
 
 
+@pytest.fixture(autouse=True)
+def _words_wrap():
+    """As they do in compiled code."""
+    with np.errstate(over="ignore"):
+        yield
+
+
 def memory(cells):
     """Rows, times and world of a run without components."""
     rows, times = np.zeros(cells + 1, CELL), np.full((cells + 1, 3), -1, np.int64)
