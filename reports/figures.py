@@ -57,7 +57,7 @@ def boxes(points: Mapping[str, Point]) -> str:
                     Bars(row + 0.15, left[row] / scale, mean / scale, colour, title, height=0.7)
                 )
             left[row] += mean
-    axis = f"time of the mean rank, {unit}"
+    axis = f"time of the mean rank over the whole run, {unit}"
     return chart(names, bars, span=(whole or 1.0) / scale, axis=axis, thick=34, legend=legend)
 
 
