@@ -136,6 +136,8 @@ def write_table(path: Path, swept: Swept, kept: Store) -> None:
     columns["error"] = _texts(t.error["message"] if t.error else None for t in swept.trials)
     quoted = str(path).replace("'", "''")
     with duckdb.connect() as db:
+        # objects are text, also a long column without one, of which DuckDB 1.4 cannot tell
+        db.execute("SET GLOBAL pandas_analyze_sample = 0")
         db.register("points", columns)
         db.execute(
             f"COPY (SELECT * FROM points ORDER BY point) TO '{quoted}' "
