@@ -107,3 +107,11 @@ TABLES: dict[str, dict[str, Column]] = {
     "syncs": SYNCS,
     "allocations": ALLOCATIONS,
 }
+
+TEXTS = tuple(
+    (table, name)
+    for table, columns in TABLES.items()
+    for name, column in columns.items()
+    if column.meaning.endswith(_TEXT)
+)
+"""Table and column of every number of a text."""

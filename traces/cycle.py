@@ -32,8 +32,12 @@ def refuse_cycles(
         return
     inside = {op for edge in rx.digraph_find_cycle(graph) for op in edge}
     together = sorted(op for op in inside if ops.kind[op] == Kind.COLLECTIVE)
+    if not together:
+        named = " and ".join(f"op {op}" for op in sorted(inside)[:3])
+        what = f"{named} wait for each other" if len(inside) > 1 else f"{named} waits for itself"
+        raise TraceError(f"{place}: {what}; the trace is damaged, record or export it again")
     named = " and ".join(f"{ops.signature_text(op)} (op {op})" for op in together[:3])
     raise TraceError(
-        f"{place}: {named or f'op {min(inside)}'} wait for each other: ranks enter them in "
+        f"{place}: {named} wait for each other: ranks enter them in "
         "different orders; the files are of different runs, record them together"
     )

@@ -51,7 +51,8 @@ class _Node(msgspec.Struct):
     def function(self) -> int:
         """Number of the profiler's record; 0 for none."""
         said = [a.value for a in self.attrs if a.name == "rf_id"]
-        return int(said[0] if said else self.rf_id or 0)
+        number = said[0] if said else self.rf_id
+        return number if isinstance(number, int) else 0
 
     @property
     def all_inputs(self) -> _Inputs:
@@ -182,7 +183,13 @@ def _read(path: Path) -> _Document:
         return msgspec.json.decode(text, type=_Document)
     except OSError as e:
         raise TraceError(f"{path}: {e.strerror or e}; correct the path or copy it again") from e
-    except (EOFError, zlib.error, msgspec.DecodeError) as e:
+    except (EOFError, zlib.error, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:
         raise TraceError(
-            f"{path}: {e}; this is no execution trace of PyTorch, or it is damaged"
+            f"{path}: {_reason(e)}; this is no execution trace of PyTorch, or it is damaged"
         ) from e
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        return "is not UTF-8"
+    return "is nested too deeply" if isinstance(error, RecursionError) else str(error)

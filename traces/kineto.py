@@ -15,6 +15,7 @@ from msgspec import UNSET
 
 from ..sim.errors import TraceError
 from ..sim.units import Bytes
+from .intact import MOST_RANKS
 from .kineto_columns import Codes, Columns
 from .kineto_join import Part, join
 from .kineto_schema import Distributed, Document, Event
@@ -140,7 +141,9 @@ def _decode(piece: Piece, file: Path, seen: int) -> Document:
         return _DOCUMENT.decode(piece.text)
     except msgspec.ValidationError as e:
         raise TraceError(f"{file}: {_event_of(str(e), seen)}; {_DAMAGED}") from e
-    except (msgspec.DecodeError, UnicodeDecodeError) as e:
+    except UnicodeDecodeError as e:
+        raise TraceError(f"{file}: {_not_utf8(piece)}; {_DAMAGED}") from e
+    except (msgspec.DecodeError, RecursionError) as e:
         raise TraceError(f"{file}: {_place_of(str(e), piece)}; {_DAMAGED}") from e
 
 
@@ -161,6 +164,8 @@ def _event_of(message: str, seen: int) -> str:
 def _place_of(message: str, piece: Piece) -> str:
     """Where the JSON breaks off or goes wrong, as line and column."""
     found = re.search(r"\(byte (\d+)\)", message)
+    if "recursion" in message:
+        return "is nested too deeply"
     if found is None:
         return f"JSON ends in the middle, after {piece.offset + len(piece.text)} bytes"
     at = int(found[1])
@@ -171,6 +176,16 @@ def _place_of(message: str, piece: Piece) -> str:
     return f"line {line}, column {column}: JSON is wrong ({what})"
 
 
+def _not_utf8(piece: Piece) -> str:
+    """The first byte that is no text."""
+    try:
+        piece.text.decode()
+    except UnicodeDecodeError as e:
+        line = piece.line + piece.text.count(b"\n", 0, e.start)
+        return f"line {line}: byte {e.object[e.start]:#04x} is not UTF-8"
+    return "is not UTF-8"
+
+
 def _process(head: Document, file: Path, number: int) -> Recorded:
     info = head.distributed or Distributed()
     groups = tuple(
@@ -179,6 +194,11 @@ def _process(head: Document, file: Path, number: int) -> Recorded:
     )
     device = head.devices[0].name if head.devices else ""
     rank = info.rank if info.rank >= 0 else _rank_in_name(file, number)
+    if not 0 <= rank < MOST_RANKS or not 0 <= info.world_size <= MOST_RANKS:
+        raise TraceError(
+            f"{file}: is of rank {rank} of {info.world_size}; a job has ranks from 0, and at most "
+            f"{MOST_RANKS}: the file is damaged, record it again"
+        )
     return Recorded(rank, file.name, info.world_size, info.backend, device, groups)
 
 

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
+import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from ..sim.errors import TraceError
 from ..sim.staging import staged
-from .columns import TABLES
-from .trace import Group, Recorded, Table, Trace, Track
+from .columns import TABLES, Column
+from .intact import refuse_damaged
+from .trace import Recorded, Table, Trace, Track
 
 SCHEMA = 2
 ADDED = {"function": 2}  # columns by the schema that brought them; older traces lack them
@@ -87,42 +90,47 @@ def read(path: str | Path) -> Trace:
     [7]
     """
     path = Path(path)
-    manifest = _manifest(path)
-    schema = int(manifest["schema"])
-    tables = {
-        name: Table(name, _read_table(path / f"{name}.parquet", name, schema)) for name in TABLES
-    }
-    texts = _read_columns(path / "strings.parquet", ["text"])["text"]
-    return Trace(
-        **tables,
-        strings=tuple(texts),
-        tracks=tuple(Track(*t) for t in manifest["tracks"]),
-        processes=tuple(_process(p) for p in manifest["processes"]),
-        origin=int(manifest["origin"]),
-        resolution=manifest["resolution"],
-        notes=tuple(manifest["notes"]),
-    )
-
-
-def _process(fields: list[Any]) -> Recorded:
-    rank, file, world, backend, device, groups = fields
-    made = tuple(Group(name, tuple(ranks), library) for name, ranks, library in groups)
-    return Recorded(rank, file, world, backend, device, made)
-
-
-def _manifest(path: Path) -> dict[str, Any]:
-    try:
-        found: dict[str, Any] = json.loads((path / MANIFEST).read_text())
-    except FileNotFoundError:
-        raise TraceError(f"{path}: no {MANIFEST} in it; this is no trace folder") from None
-    except json.JSONDecodeError as e:
-        raise TraceError(f"{path / MANIFEST}: {e}; import the trace again") from e
-    if found.get("schema") not in range(1, SCHEMA + 1):
+    said = (path / MANIFEST).read_bytes()
+    schema = _decoded(said, _Schema, path).schema
+    if schema not in range(1, SCHEMA + 1):
         raise TraceError(
-            f"{path}: has schema {found.get('schema')}, this version reads 1 to {SCHEMA}; "
-            "import the trace again"
+            f"{path}: has schema {schema}, this version reads 1 to {SCHEMA}; import the trace again"
         )
-    return found
+    manifest = _decoded(said, _Manifest, path)
+    texts = _read_columns(path / "strings.parquet", ["text"])["text"]
+    trace = Trace(
+        **{n: Table(n, _read_table(path / f"{n}.parquet", n, schema)) for n in TABLES},
+        strings=tuple(map(str, texts)),
+        tracks=manifest.tracks,
+        processes=manifest.processes,
+        origin=int(manifest.origin),
+        resolution=manifest.resolution,
+        notes=manifest.notes,
+    )
+    refuse_damaged(trace, str(path))
+    return trace
+
+
+class _Schema(msgspec.Struct):
+    schema: int
+
+
+class _Manifest(msgspec.Struct):
+    origin: Annotated[str, msgspec.Meta(pattern=r"^-?\d{1,40}$")]
+    resolution: Annotated[int, msgspec.Meta(ge=1, le=10**12)]
+    tracks: tuple[Track, ...]
+    processes: Annotated[tuple[Recorded, ...], msgspec.Meta(min_length=1)]
+    notes: tuple[str, ...]
+
+
+_Form = TypeVar("_Form")
+
+
+def _decoded(text: bytes, form: type[_Form], path: Path) -> _Form:
+    try:
+        return msgspec.json.decode(text, type=form)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:
+        raise TraceError(f"{path / MANIFEST}: {e}; import the trace again") from e
 
 
 def _read_table(path: Path, kind: str, schema: int) -> dict[str, Any]:
@@ -130,11 +138,25 @@ def _read_table(path: Path, kind: str, schema: int) -> dict[str, Any]:
     found = _read_columns(path, there)
     rows = len(found[there[0]])
     return {
-        name: np.ascontiguousarray(
-            found[name] if name in found else np.full(rows, column.absent), column.dtype
-        )
+        name: _whole(path, name, column, found[name])
+        if name in found
+        else np.full(rows, column.absent, column.dtype)
         for name, column in TABLES[kind].items()
     }
+
+
+def _whole(path: Path, name: str, column: Column, values: NDArray[Any]) -> NDArray[Any]:
+    """Whole numbers of the column's own type, which hold what was read."""
+    bounds = np.iinfo(column.dtype)
+    fits = values.dtype.kind in "iu" and not (
+        len(values) and (values.min() < bounds.min or values.max() > bounds.max)
+    )
+    if not fits:
+        raise TraceError(
+            f"{path}: column {name} is of type {values.dtype}, or holds what {bounds.dtype} "
+            "cannot; import the trace again"
+        )
+    return np.ascontiguousarray(values, column.dtype)
 
 
 def _read_columns(path: Path, names: list[str]) -> dict[str, Any]:
@@ -148,4 +170,8 @@ def _read_columns(path: Path, names: list[str]) -> dict[str, Any]:
     except duckdb.Error as e:
         reason = str(e).splitlines()[0]
         raise TraceError(f"{path}: cannot be read ({reason}); import the trace again") from e
-    return found
+    for name, values in found.items():
+        if np.ma.is_masked(values):
+            row = int(np.flatnonzero(values.mask)[0])
+            raise TraceError(f"{path}: row {row} has no {name}; import the trace again")
+    return {name: np.asarray(values) for name, values in found.items()}

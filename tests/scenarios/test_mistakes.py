@@ -25,9 +25,16 @@ def test_there_are_at_least_sixty():
 
 
 @pytest.mark.parametrize("block", TOLD, ids=lambda block: read(block)[1].strip() or "nothing")
-def test_a_mistake_is_named_with_place_value_and_cure(edited, block):
+def test_a_mistake_is_named_with_place_value_and_cure(
+    whole, catalog, cli, tmp_path, monkeypatch, block
+):
+    """Word for word, with exit code 2, and nothing is written."""
     old, new, said = read(block)
-    assert edited(old, new) == said
+    assert whole.count(old) == 1
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "s.yaml").write_text(whole.replace(old, new))
+    assert cli("run", "s.yaml", "--catalog", catalog) == (2, "", f"{said}\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["s.yaml"]
 
 
 def test_all_mistakes_are_told_at_once_in_the_order_of_the_file(whole, catalog):

@@ -90,50 +90,6 @@ def test_a_trace_of_schema_1_is_read(trace, tmp_path):
     assert old.text("name").tolist() == trace.text("name").tolist()
 
 
-BROKEN = {
-    "another run": (
-        document({**NODE, "name": "aten::mm"}),
-        "operator 5 is 'aten::mm' there and 'aten::addmm' in the trace; give the execution trace "
-        "that was taken in the same run",
-    ),
-    "another process": (
-        document(NODE, pid=77),
-        "is of process 77, which no rank of the trace is (processes 1); give those of the same "
-        "run, one a rank",
-    ),
-    "other steps": (
-        document({**NODE, "attrs": [{"name": "rf_id", "value": 500}]}),
-        "none of its 1 operators is in the trace of rank 0; take both in the same steps, with "
-        "PyTorch 2.1 or later",
-    ),
-    "no nodes": (
-        {"schema": "1.1.1", "pid": 1},
-        "Object missing required field `nodes`; this is no execution trace of PyTorch, or it is "
-        "damaged",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", BROKEN)
-def test_what_does_not_belong_is_refused(case, trace, written):
-    content, message = BROKEN[case]
-    path = written(content)
-    with pytest.raises(TraceError) as caught:
-        join(trace, [path])
-    assert str(caught.value) == f"{path}: {message}"
-
-
-def test_damaged_files_are_refused(trace, written, tmp_path):
-    with pytest.raises(TraceError, match=r"no execution trace of PyTorch, or it is damaged"):
-        join(trace, [written(b'{"schema": ')])
-    cut = written(document(NODE), "et.json.gz")
-    cut.write_bytes(cut.read_bytes()[:-12])
-    with pytest.raises(TraceError, match=r"et.json.gz: .*no execution trace of PyTorch"):
-        join(trace, [cut])
-    with pytest.raises(TraceError, match=r"No such file or directory; correct the path"):
-        join(trace, [tmp_path / "absent"])
-
-
 def test_an_execution_trace_alone_is_refused_with_the_cure(written):
     with pytest.raises(TraceError, match=r"is an execution trace, which has no times; give the"):
         kineto.read(written(document(NODE)))

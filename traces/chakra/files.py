@@ -82,8 +82,8 @@ def _from_stream(stream: IO[bytes], path: Path) -> Iterator[Any]:
             kind, count = messages().Node, count + 1
     except (DecodeError, ValueError) as e:
         raise TraceError(
-            f"{path}: message {count} cannot be read ({e}); this is no Chakra trace, or it was cut "
-            "short: export it again"
+            f"{path}: message {count} is damaged or ends in the middle; this is no Chakra trace, "
+            "or it was cut short: export it again"
         ) from e
 
 
@@ -91,13 +91,27 @@ def _from_json(stream: IO[bytes], path: Path) -> Iterator[Any]:
     """Objects one after the other, as Chakra's own converter writes them."""
     from google.protobuf.json_format import ParseDict, ParseError
 
-    text, at, decode = stream.read().decode(), 0, json.JSONDecoder().raw_decode
+    text, at, decode = "", 0, json.JSONDecoder().raw_decode
     kind = messages().GlobalMetadata
     try:
+        text = stream.read().decode()
         while at < len(text):
             said, at = decode(text, at)
             yield ParseDict(said, kind())
             kind, at = messages().Node, SPACE.match(text, at).end()  # type: ignore[union-attr]
-    except (ValueError, ParseError) as e:
-        line, what = text.count("\n", 0, at) + 1, str(e).splitlines()[0]
-        raise TraceError(f"{path}:{line}: {what}; this is no Chakra trace in JSON form") from e
+    except (ValueError, ParseError, RecursionError) as e:
+        line = text.count("\n", 0, at) + 1
+        raise TraceError(
+            f"{path}:{line}: {_reason(e)}; this is no Chakra trace in JSON form, export it again"
+        ) from e
+
+
+def _reason(error: Exception) -> str:
+    """In our words, or in those of who could not read it."""
+    if isinstance(error, UnicodeDecodeError):
+        return f"byte {error.object[error.start]:#04x} is not UTF-8"
+    if isinstance(error, RecursionError):
+        return "nested too deeply"
+    if isinstance(error, json.JSONDecodeError):
+        return f"column {error.colno}: {error.msg}"
+    return str(error).splitlines()[0].rstrip(".")

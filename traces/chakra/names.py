@@ -24,3 +24,42 @@ SIGNATURE = OURS + "signature"
 MODULE, CODE = OURS + "module", OURS + "source"  # of the label
 IMPLIED = OURS + "implied"  # a receive that only carries a dependency to the other rank
 GRAPH = OURS + "graph"  # of the metadata: name, streams, facts and groups, as JSON
+
+NUMBER = (int, float)
+EXPECTED: dict[str, tuple[type | tuple[type, ...], float, float]] = {
+    CPU: (int, 0, 1),
+    FLOP: (NUMBER, 0, 1e30),
+    TENSOR: (NUMBER, 0, 1e30),
+    COMM_TYPE: (int, 0, 2**31),
+    COMM_SIZE: (NUMBER, 0, 1e30),
+    GROUP: ((str, int), -(2**63), 2**64),
+    SOURCE: (int, 0, 2**31 - 1),
+    TARGET: (int, 0, 2**31 - 1),
+    TAG: (int, -(2**63), 2**64),
+    KIND: (str, 0, 0),
+    STREAM: (int, 0, 2**31 - 1),
+    ITERATION: (int, 0, 2**16 - 1),
+    EXACT_FLOP: (NUMBER, 0, 1e30),
+    EXACT_BYTES: (NUMBER, 0, 1e30),
+    DURATION: (NUMBER, 0, 1e12),
+    RELEASE: (NUMBER, 0, 1e12),
+    PEER: (int, -1, 2**31 - 1),
+    SIGNATURE: (str, 0, 0),
+    MODULE: (str, 0, 0),
+    CODE: (str, 0, 0),
+    IMPLIED: (int, 0, 1),
+}
+"""Attributes that are read: their type, and the least and the largest that they may be."""
+
+
+def fault(name: str, value: object) -> str:
+    """What is wrong with an attribute; "" for nothing.
+
+    >>> fault(COMM_SIZE, "8 MB"), fault(STREAM, 3)
+    ("has comm_size '8 MB', which cannot be", '')
+    """
+    kind, low, high = EXPECTED.get(name, (object, 0, 0))
+    fits = isinstance(value, kind)
+    if fits and isinstance(value, NUMBER):
+        fits = name not in EXPECTED or low <= value <= high or value != value  # NaN: not known
+    return "" if fits else f"has {name} {value!r}, which cannot be"

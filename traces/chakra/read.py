@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import math
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from glob import glob
 from pathlib import Path
 from typing import Any
 
 from ...sim.errors import TraceError
 from ...sim.graph import Builder, Graph, Label, Member
 from ...sim.ops import Kind
+from ..cycle import refuse_cycles
 from . import names
 from .files import load
-from .messages import COLLECTIVES, NodeType, attributes
+from .messages import COLLECTIVES, NodeType
+from .nodes import Node, Ours, files_of, ours_of, parsed, prefix, refuse_twice
 
-RANK = re.compile(r"(.*)\.(\d+)\.(?:et|json)(?:\.gz)?")
 STREAMS = {Kind.COMPUTE: 0, Kind.HOST: 1, Kind.COPY: 2}
 NETWORK = 3  # the stream of messages and collectives
 STREAM_KINDS = {0: "compute", 1: "host", 2: "copy", NETWORK: "network"}
@@ -27,34 +25,11 @@ COPIES = {NodeType.MEM_LOAD: "copy:h2d", NodeType.MEM_STORE: "copy:d2h"}
 
 
 @dataclass
-class _Node:
-    """One node of one rank, and the op it belongs to."""
-
-    file: Path
-    rank: int
-    id: int
-    type: int
-    name: str
-    waits: list[int]
-    micros: int
-    said: dict[str, Any]
-    row: int = -1
-
-    def refuse(self, what: str) -> TraceError:
-        return TraceError(f"{self.file}: node {self.id} ({self.name or 'unnamed'}) {what}")
-
-    def wants(self, name: str) -> Any:
-        if name not in self.said:
-            raise self.refuse(f"has no attribute '{name}'; export the trace again")
-        return self.said[name]
-
-
-@dataclass
 class _Op:
     """What becomes one row: one node, or those of all members of a collective."""
 
-    nodes: list[_Node] = field(default_factory=list)
-    sender: _Node | None = None
+    nodes: list[Node] = field(default_factory=list)
+    sender: Node | None = None
 
 
 def read(paths: str | Path | Iterable[str | Path]) -> Graph:
@@ -85,66 +60,20 @@ def read(paths: str | Path | Iterable[str | Path]) -> Graph:
     ...     read(f"{folder}/trace.*.et").ops.duration.tolist()
     [0.001, 0.002]
     """
-    files = _files(paths)
+    files = files_of(paths)
     loaded = [(rank, path, *load(path)) for rank, path in files.items()]
-    nodes = [_parsed(path, rank, node) for rank, path, _, found in loaded for node in found]
-    ours = json.loads(attributes(loaded[0][2]).get(names.GRAPH, "null"))
-    _refuse_twice(nodes)
-    return _Reader(nodes, ours, name=_prefix(loaded[0][1])).graph()
-
-
-def _files(paths: str | Path | Iterable[str | Path]) -> dict[int, Path]:
-    """File by rank, from 0 without a hole."""
-    given = [paths] if isinstance(paths, str | Path) else list(paths)
-    found = sorted({Path(p) for one in given for p in (glob(str(one)) or glob(f"{one}.*.et*"))})
-    ranked = [(RANK.fullmatch(p.name), p) for p in found if not p.name.endswith("groups.json")]
-    files = {int(m.group(2)): p for m, p in ranked if m}
-    if not files:
-        raise TraceError(
-            f"{', '.join(map(str, given))}: no file named PREFIX.RANK.et; correct the path"
-        )
-    missing = sorted(set(range(max(files) + 1)) - files.keys())
-    if missing:
-        raise TraceError(
-            f"{_prefix(files[max(files)])}: no file of ranks {missing[:5]}; a Chakra trace "
-            "wants one of every rank"
-        )
-    return dict(sorted(files.items()))
-
-
-def _prefix(path: Path) -> str:
-    found = RANK.fullmatch(path.name)
-    return found.group(1) if found else path.stem
-
-
-def _parsed(path: Path, rank: int, node: Any) -> _Node:
-    made = _Node(
-        path, rank, int(node.id), int(node.type), node.name,
-        list(dict.fromkeys([*node.data_deps, *node.ctrl_deps])), int(node.duration_micros), {},
-    )  # fmt: skip
-    if made.type not in NodeType.__members__.values():
-        raise made.refuse(f"is of type {made.type}, which this version does not read")
-    try:
-        made.said = attributes(node)
-    except TraceError as e:
-        raise made.refuse(str(e)) from None
-    return made
-
-
-def _refuse_twice(nodes: list[_Node]) -> None:
-    seen: set[tuple[int, int]] = set()
-    for node in nodes:
-        if (node.rank, node.id) in seen:
-            raise node.refuse("has the id of another one; ids are unique in a file")
-        seen.add((node.rank, node.id))
+    nodes = [parsed(path, rank, node) for rank, path, _, found in loaded for node in found]
+    refuse_twice(nodes)
+    _, first, metadata, _ = loaded[0]
+    return _Reader(nodes, ours_of(metadata, first), name=prefix(first)).graph()
 
 
 class _Reader:
     """Nodes to ops, ops to rows."""
 
-    def __init__(self, nodes: list[_Node], ours: Mapping[str, Any] | None, name: str):
-        self.ours = ours
-        self.build = Builder(ours["name"] if ours else name)
+    def __init__(self, nodes: list[Node], ours: Ours | None, name: str):
+        self.ours, self.place = ours, name
+        self.build = Builder(ours.name if ours else name)
         implied = [node for node in nodes if node.said.get(names.IMPLIED)]
         self.node = {(n.rank, n.id): n for n in nodes}
         self.ops = self._ops([n for n in nodes if not n.said.get(names.IMPLIED)])
@@ -158,12 +87,16 @@ class _Reader:
     def graph(self) -> Graph:
         for op in self.ops:
             self._add(op)
-        streams = self.ours["streams"] if self.ours else self._streams()
+        streams = self.ours.streams if self.ours else self._streams()
         for rank, stream, kind in streams:
             self.build.describe(rank, stream, kind)
-        return self.build.graph(**(self.ours["facts"] if self.ours else {}))
+        made = self.build.graph(**(self.ours.facts if self.ours else {}))
+        block = made.explicit
+        waits = block.successors
+        refuse_cycles(self.place, block.ops, waits.owner, block.op_of_place[waits.values])
+        return made
 
-    def _ops(self, nodes: list[_Node]) -> list[_Op]:
+    def _ops(self, nodes: list[Node]) -> list[_Op]:
         """In the order of rows: ours by id, others' rank by rank."""
         if self.ours:
             nodes = sorted(nodes, key=lambda n: n.id)
@@ -191,28 +124,31 @@ class _Reader:
                     f"'{group}', rank {many} has {by_rank[many]}; export all ranks of one run"
                 )
 
-    def _match(self, nodes: list[_Node]) -> None:
+    def _match(self, nodes: list[Node]) -> None:
         """The send of every receive: the first of its ends and tag with the first, and so on."""
-        sends: dict[tuple[int, int, int], list[_Node]] = defaultdict(list)
+        sends: dict[tuple[int, int, int], list[Node]] = defaultdict(list)
         for node in nodes:
             if node.type == NodeType.COMM_SEND:
                 sends[node.rank, node.wants(names.TARGET), node.said.get(names.TAG, 0)].append(node)
-        self.sender: dict[tuple[int, int], _Node] = {}
+        self.sender: dict[tuple[int, int], Node] = {}
         for node in nodes:
             if node.type != NodeType.COMM_RECV:
                 continue
             ends = node.wants(names.SOURCE), node.rank, node.said.get(names.TAG, 0)
             if not sends[ends]:
                 raise node.refuse(
-                    f"receives from rank {ends[0]} with tag {ends[2]}, which sends no such message"
+                    f"receives from rank {ends[0]} with tag {ends[2]}, which sends no such "
+                    "message; export all ranks of one run"
                 )
             self.sender[node.rank, node.id] = sends[ends].pop(0)
 
-    def _after(self, node: _Node) -> tuple[int, ...]:
+    def _after(self, node: Node) -> tuple[int, ...]:
         rows = []
         for other in node.waits:
             if (node.rank, other) not in self.node:
-                raise node.refuse(f"waits for node {other}, which is not in the file")
+                raise node.refuse(
+                    f"waits for node {other}, which is not in the file; export the trace again"
+                )
             rows.append(self.node[node.rank, other].row)
         sent = self.sender.get((node.rank, node.id))
         return (*rows, sent.row) if sent else tuple(rows)
@@ -232,7 +168,7 @@ class _Reader:
         else:
             self._add_one(first, kind, said)
 
-    def _add_one(self, node: _Node, kind: Kind, said: dict[str, Any]) -> None:
+    def _add_one(self, node: Node, kind: Kind, said: dict[str, Any]) -> None:
         size = node.said.get(names.TENSOR, node.said.get(names.COMM_SIZE, math.nan))
         peer = {Kind.SEND: names.TARGET, Kind.RECV: names.SOURCE}.get(kind)
         self.build.op(
@@ -249,15 +185,26 @@ class _Reader:
 
     def _add_collective(self, op: _Op, said: dict[str, Any]) -> None:
         if self.ours:  # a group has an order: the first member is the root
-            order = self.ours["groups"][op.nodes[0].wants(names.GROUP)]
+            group = op.nodes[0].wants(names.GROUP)
+            order = self.ours.groups.get(group, [])
+            if sorted(order) != sorted(node.rank for node in op.nodes):
+                raise op.nodes[0].refuse(
+                    f"is a collective of group '{group}', which has the ranks {order}; export the "
+                    "trace again"
+                )
             op.nodes.sort(key=lambda node: order.index(node.rank))
         first = op.nodes[0]
         name = COLLECTIVES.get(first.wants(names.COMM_TYPE))
         if name is None:
-            raise first.refuse(f"has comm_type {first.said[names.COMM_TYPE]}, which is unknown")
+            raise first.refuse(
+                f"has comm_type {first.said[names.COMM_TYPE]}, which is unknown; export the trace "
+                "again"
+            )
         for node in op.nodes:
             if node.wants(names.COMM_TYPE) != first.said[names.COMM_TYPE]:
-                raise node.refuse(f"is no {name}, as it is on rank {first.rank}; the ranks differ")
+                raise node.refuse(
+                    f"is no {name}, as it is on rank {first.rank}; export all ranks of one run"
+                )
         size = max(node.said.get(names.COMM_SIZE, 0) for node in op.nodes)
         size *= len(op.nodes) if name == "all-gather" else 1
         plain = "" if self.ours else f"collective:{name} uint8[{size}]"
@@ -268,7 +215,7 @@ class _Reader:
             **said,
         )
 
-    def _kind(self, node: _Node) -> Kind:
+    def _kind(self, node: Node) -> Kind:
         if names.KIND in node.said:
             return Kind[node.said[names.KIND].upper()]
         if node.type == NodeType.COMP:
@@ -281,17 +228,17 @@ class _Reader:
             NodeType.MEM_STORE: Kind.COPY,
         }.get(NodeType(node.type), Kind.DELAY)  # what only describes takes no time
 
-    def _duration(self, node: _Node) -> float:
+    def _duration(self, node: Node) -> float:
         """Seconds; unknown where Chakra says 0 of something that has work."""
         if names.DURATION in node.said:
             return float(node.said[names.DURATION])
         works = node.type not in (NodeType.INVALID, NodeType.METADATA)
         return node.micros / 1e6 if node.micros or not works else math.nan
 
-    def _stream(self, node: _Node, kind: Kind) -> int:
+    def _stream(self, node: Node, kind: Kind) -> int:
         return int(node.said.get(names.STREAM, STREAMS.get(kind, NETWORK)))
 
-    def _signature(self, node: _Node) -> str:
+    def _signature(self, node: Node) -> str:
         if node.type in COPIES:
             return f"{COPIES[NodeType(node.type)]} uint8[{node.said.get(names.TENSOR, 0)}]"
         if node.type in (NodeType.COMM_SEND, NodeType.COMM_RECV):
@@ -301,4 +248,6 @@ class _Reader:
 
     def _streams(self) -> list[tuple[int, int, str]]:
         used = {(n.rank, self._stream(n, self._kind(n))) for n in self.node.values()}
-        return [(rank, stream, STREAM_KINDS[stream]) for rank, stream in sorted(used)]
+        return [
+            (rank, stream, STREAM_KINDS.get(stream, "compute")) for rank, stream in sorted(used)
+        ]
