@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 RECIPE := setup.cfg pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check docs wheel nightly lab-test bench clean
+.PHONY: help run test check docs wheel fuzz nightly lab-test bench clean
 
 help: ## say what each target does
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 18
@@ -35,8 +35,12 @@ wheel: .venv/.installed ## a wheel in dist/, from the files that exist now
 	rm -rf build
 	@ls dist/*.whl
 
-nightly: .venv/.dev ## the tests that are too long for every push
+fuzz: .venv/.dev ## damage scenarios and traces for a minute and read them (SECONDS=600: for ten)
+	$(BIN)/python tests/fuzz --seconds $(or $(SECONDS),60)
+
+nightly: .venv/.dev ## the tests that are too long for every push, and ten minutes of damage
 	$(BIN)/python -m pytest tests -n 2 -m nightly
+	$(BIN)/python tests/fuzz --seconds 600
 
 lab-test: .venv/.dev ## build and boot the lab, and all its tests: real RDMA, CXL and switch drivers
 	$(BIN)/foretrace lab up

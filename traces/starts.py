@@ -85,17 +85,17 @@ def _rows(folder: Path) -> Iterator[tuple[str, int, str, Seconds]]:
         )
     for file in files:
         rank = file.name.removeprefix("rank").split(".")[0]
-        with file.open(newline="", encoding="ascii") as text:
-            for row in csv.DictReader(text):
-                try:
-                    yield (
-                        row.get("start", str(folder)),
-                        int(row["rank"] if file == table else rank),
-                        row["phase"],
-                        int(row["duration_ns"]) * 1e-9,
-                    )
-                except (KeyError, ValueError) as error:
-                    raise TraceError(f"{file}: is no table of steps ({error!r})") from error
+        try:
+            for row in csv.DictReader(file.read_text(encoding="ascii").splitlines()):
+                seconds = int(row["duration_ns"]) * 1e-9
+                if seconds <= 0:
+                    raise ValueError(f"a step of {seconds:g} s")
+                number = int(row["rank"] if file == table else rank)
+                yield row.get("start", str(folder)), number, row["phase"], seconds
+        except (OSError, KeyError, ValueError, TypeError, OverflowError, csv.Error) as error:
+            raise TraceError(
+                f"{file}: is no table of steps ({error!r}); name folders that 'trace capture' wrote"
+            ) from error
 
 
 def _mean(ranks: dict[int, list[float]]) -> NDArray[np.float64]:

@@ -36,7 +36,7 @@ class Store:
     def outcomes(self) -> Iterator[Outcome]:
         """All that was written, in no particular order; lines that are not whole are left out."""
         for file in sorted(self.folder.glob("*.jsonl")):
-            with file.open(encoding="utf-8") as lines:
+            with file.open(encoding="utf-8", errors="replace") as lines:
                 for line in lines:
                     if (found := _read(line)) is not None:
                         yield found

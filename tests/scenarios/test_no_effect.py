@@ -1,34 +1,79 @@
-"""Every setting that is known, changed: something changes, or it is listed, or it is an error."""
+"""Every setting that is known, changed: a number changes, or it is listed, or it is an error.
+
+Each setting is tried in small scenarios that are about different things, until one is found in
+which it matters.  What changes no number anywhere must be told as of no effect by ``compare``.
+"""
+
+import json
+from collections import Counter
 
 import pytest
+from foretrace.scenarios.compare import compare
 from foretrace.scenarios.explain import explain
 from foretrace.scenarios.loader import loads
 from foretrace.scenarios.points import measured, point
+from foretrace.scenarios.settings import known_backends
 from foretrace.scenarios.summary import values
 from foretrace.scenarios.unanswered import unanswered
 from foretrace.sim.errors import ForetraceError
 
-BASE = """\
-foretrace: 1
-name: all
-workload:
-  trace: foretrace:gpt
-  recorded_on: {device: epyc-zen4-core, nodes: 1, parallel: {data: 1}}
-  scale_to: {parallel: {data: 2}}
-  iterations: {warm_up: 1, measure: 2}
-  tokens_per_iteration: 1000
+HEAD = "foretrace: 1\nname: all\n"
+CLUSTER = """\
 cluster:
-  nodes: 2
+  nodes: 4
   node:
-    gpu: {model: epyc-zen4-core, count: 1}
+    gpu: {model: h100-sxm5-80g, count: 1, copy_engines: 1}
     host: epyc-zen4-vm
-    memory: epyc-zen4-vm
-    nic: {model: loopback-tcp, count: 1}
-    links: [{from: gpu, to: nic, via: loopback-tcp}]
-  fabric: {library: gloo, switch: {bandwidth: 10 Gb/s, latency: 1 us, ports: 16}}
+    memory: {bandwidth: 200 GB/s, latency: 100 ns, size: 64 GB}
+    cxl: {bandwidth: 30 GB/s, latency: 300 ns, size: 64 GB}
+    nic: {model: connectx-7, count: 1}
+    links:
+      - {from: gpu, to: nic, via: pcie5-x16}
+      - {from: gpu, to: host, via: pcie5-x16}
+  fabric: {switch: tomahawk-5, library: nccl-nvlink4}
 cost: {items: [{what: node, each: 1 USD/hour}]}
-run: {seed: 1}
 """
+TRACE = """\
+workload:
+  trace: rank*.json.gz
+  recorded_on: {device: h100-sxm5-80g, nodes: 2, parallel: {data: 2}}
+  scale_to: {parallel: {data: 4}}
+  tokens_per_iteration: 1000
+"""
+TRANSFERS = """\
+workload:
+  type: transfers
+  iterations: {measure: 2}
+  ops:
+    - {op: "send:write", bytes: 1 MB, from: [0, 1, 2], to: 3}
+    - {op: "copy:h2d", bytes: 1 MB, from: [0]}
+    - {op: "copy:c2d", bytes: 1 MB, from: [0]}
+    - {op: "copy:d2d", bytes: 1 MB, from: [0]}
+"""
+BOUND = "backends: {{{}: {{use: {}{}}}}}\n"
+ROOFLINE = BOUND.format("node*.gpu*", "roofline", "")
+BASES = {
+    "recorded": HEAD + TRACE + CLUSTER,
+    "predicted": HEAD + TRACE + CLUSTER + ROOFLINE,
+    "one process": HEAD + TRACE.replace("rank*", "alone/rank0").replace("{data: 2}", "{data: 1}")
+    + CLUSTER,
+    "transfers": HEAD + TRANSFERS + CLUSTER + ROOFLINE,
+}  # fmt: skip
+COMPONENTS = {  # what each backend answers for, where, and what it must be told
+    "roofline": ("predicted", "node*.gpu*", ""),
+    "recorded": ("recorded", "node*.gpu*", ""),
+    "host": ("recorded", "node*.host", ""),
+    "copy": ("transfers", "node*.gpu*.dma", ""),
+    "memory": ("transfers", "node*.cxl", ""),
+    "link": ("transfers", "node*.gpu*.h2d", ", bandwidth: 9 GB/s, latency: 9 us"),
+    "nic": ("transfers", "node*.nic*.tx", ""),
+    "switch": ("transfers", "switch", ""),
+    "fabric": ("recorded", "fabric", ""),
+    "lossy-link": ("transfers", "node*.nic*.tx", ", loss: 1 %, round_trip: 1 ms"),
+    "table": ("predicted", "node*.gpu*", ", file: none.csv"),
+    "families": ("predicted", "node*.gpu*", ", file: none.json"),
+    "recording": ("predicted", "node*.gpu*", ", file: none.rec"),
+}
 ELSEWHERE = {  # what a setting is about is not the numbers of one run
     "foretrace": "the form of the file",
     "name": "the folder of the run",
@@ -41,6 +86,7 @@ ELSEWHERE = {  # what a setting is about is not the numbers of one run
     "expect": "the exit code",
     "catalog": "parts that somebody names",
     "hil": "devices",
+    "backends": "below, backend by backend",
     "run.workers": "where points run, never what they say",
     "run.time_limit": "when a run is given up",
     "run.memory": "when a run is refused",
@@ -50,82 +96,147 @@ ELSEWHERE = {  # what a setting is about is not the numbers of one run
     "run.seed": "draws, of which one run has none",
     "cost.currency": "there is one",
 }
+TEXTS = ("foretrace:gpt", "h200-sxm-141g", "nvlink4", "ring", "tree", "alpha-beta", "gpu", "host",
+         "nic", "send:read", "copy:d2h", "rank0.json.gz")  # fmt: skip
 
 
 def settings():
-    """Dotted paths of everything that a file may say, below the scenario above."""
+    """Dotted paths of everything that a file may say, but for backends, and what each means."""
     todo = [*explain("scenario").below]
     while todo:
         path = todo.pop()
         if any(path == p or path.startswith(f"{p}.") for p in ELSEWHERE):
             continue
         found = explain(path)
-        below = [f"{path}.{key}" for key in found.below if key not in ("source",)]
+        below = [f"{path}.{key}" for key in found.below if key != "source"]
         if not below or path.count(".") > 3:
             yield path, found
         else:
             todo += below
 
 
-KNOWN = dict(settings())
+def of_backends():
+    """The same of every backend, with the scenario in which it answers for something."""
+    for name in known_backends():
+        base, where, told = COMPONENTS[name]
+        text = BASES[base].replace(ROOFLINE, "") + BOUND.format(where, name, told)
+        for key in explain(name).below:
+            found = explain(f"backends.x.{key}")
+            yield f"backends.{where}.{key}", found, {**BASES, name: text}
+
+
+TRIED = [(path, found, BASES) for path, found in sorted(settings())] + sorted(
+    of_backends(), key=lambda one: one[0]
+)
 
 
 def alternatives(found):
     """Values that a setting might take, as a file says them."""
     facts = found.facts
     if "values" in facts:
-        yield from facts["values"].split(", ")
-    elif "like" in facts:
-        yield from (facts["like"], "0.5", "3 us", "3 GB/s", "3 GB", "50 W", "3 Tflop/s")
-    else:
-        yield from {
-            "integer": ("3", "1", "64"),
-            "number": ("2", "0.5"),
-            "boolean": ("true", "false"),
-            "array": ("[node1.gpu0, node0.gpu0]", "[]"),
-        }.get(facts.get("type", ""), ("foretrace:resnet50", "epyc-zen4-core", "x"))
+        return facts["values"].split(", ")
+    if "like" in facts:
+        return (facts["like"], "0.5", "3 us", "3 GB/s", "3 GB", "50 W", "3 Tflop/s", "3 USD/hour")
+    kinds = {"integer": ("3", "1", "64"), "number": ("2", "0.5"), "boolean": ("true", "false"),
+             "array": ("[node1.gpu0, node0.gpu0, node2.gpu0, node3.gpu0]", "[]")}  # fmt: skip
+    return kinds.get(facts.get("type", ""), TEXTS)
+
+
+def laid(path, value, base):
+    """The setting as an option; of a list, its first entry."""
+    for entry in ("cluster.node.links", "cost.items", "workload.ops"):
+        if path.startswith(f"{entry}."):
+            return f"{entry}.0{path.removeprefix(entry)}={value}"
+    return f"{path}={value}"
 
 
 def numbers(scenario):
     return {name: v.value for name, v in values(measured(point(scenario))).items()}
 
 
-@pytest.fixture(scope="module")
-def base():
-    return numbers(loads(BASE))
+class Tries:
+    """What comes of each setting; the scenarios as they are are run once."""
 
+    def __init__(self):
+        self.base = {}
+        self.same = {}
 
-def outcome(path, value, base):
-    """``changed``, ``same``, or the class of the error."""
-    try:
-        changed = loads(BASE, set=[f"{path}={value}"])
-        if any(p.severity == "error" for p in unanswered(changed)):
+    def outcome(self, path, found, bases):
+        """``changed``, ``same`` or ``error``: the best of all values in all scenarios."""
+        seen = {self._one(path, v, text) for text in bases.values() for v in alternatives(found)}
+        return next(o for o in ("changed", "same", "error") if o in seen)
+
+    def _one(self, path, value, text):
+        option = laid(path, value, text)
+        try:
+            changed = loads(text, set=[option])
+            if any(p.severity == "error" for p in unanswered(changed)):
+                return "error"
+            if numbers(changed) != self._of(text):
+                return "changed"
+        except ForetraceError:
             return "error"
-        return "changed" if numbers(changed) != base else "same"
-    except ForetraceError as error:
-        return f"error {error}"
+        self.same.setdefault(path, []).append((text, option))
+        return "same"
+
+    def _of(self, text):
+        if text not in self.base:
+            self.base[text] = numbers(loads(text))
+        return self.base[text]
 
 
-def test_there_are_settings_to_try():
-    assert len(KNOWN) > 60
-    assert {"cluster.nodes", "cluster.node.nic.bandwidth", "workload.serialise"} <= set(KNOWN)
+@pytest.fixture(scope="module")
+def traces(script, tmp_path_factory):
+    """Two ranks, and one alone: a copy to the GPU, a product, a sum over ranks, twice."""
+    folder = tmp_path_factory.mktemp("settings")
+    (folder / "alone").mkdir()
+    for rank, world in ((0, 2), (1, 2), (0, 1)):
+        s = script(rank, world)
+        for k in range(3):
+            _step(s, k, 1000 * k, world)
+        s.write(folder if world > 1 else folder / "alone")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        yield folder
+
+
+def _step(s, k, at, world):
+    s.step(k, at, 1000)
+    s.op("aten::to", at + 5, 20)
+    c = s.call("cudaMemcpyAsync", at + 10, 5)
+    s.add("gpu_memcpy", "Memcpy HtoD (Pageable -> Device)", at + 20, 50, pid=0, tid=7, stream=7,
+          device=0, correlation=c, bytes=10**6)  # fmt: skip
+    shapes = {"Input Dims": [[512, 512], [512, 512]], "Input type": ["float", "float"]}
+    for i, (name, dtype) in enumerate((("aten::mm", "float"), ("aten::mm", "c10::BFloat16"))):
+        types = {"Input type": [dtype, dtype]}
+        s.op(name, at + 50 + 60 * i, 40, **{**shapes, **types, "External id": 2 * k + i})
+        s.launch(at + 60 + 60 * i, at + 100 + 100 * i, 90, **{"External id": 2 * k + i})
+    s.op("autograd::engine::evaluate_function: torch::autograd::AccumulateGrad", at + 200, 20,
+         **{"Input Dims": [[512, 512]], "Input type": ["float"]})  # fmt: skip
+    if world > 1:
+        said = {"Collective name": "allreduce", "dtype": "Float", "In msg nelems": 262144,
+                "Out msg nelems": 262144, "Process Group Name": "0",
+                "Process Group Ranks": "[0, 1]"}  # fmt: skip
+        s.launch(at + 230, at + 300, 200, stream=20, name="ncclDevKernel_AllReduce_Sum_f32", **said)
+    s.op("aten::item", at + 600, 100)
+
+
+def test_every_setting_is_tried_and_every_backend_has_a_component():
+    assert len(TRIED) > 150
+    assert COMPONENTS.keys() == known_backends().keys()
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("path", sorted(KNOWN))
-def test_a_setting_that_is_changed_is_not_ignored(path, base):
-    """What changes no number is told as a difference, and listed by ``compare`` as of no effect."""
-    from foretrace.scenarios.compare import _differing, _flat
-
-    same = []
-    for value in alternatives(KNOWN[path]):
-        found = outcome(path, value, base)
-        if found == "changed":
-            return
-        same += [value] if found == "same" else []
-    for value in same:
-        told = _differing(
-            _flat(loads(BASE).resolved()), _flat(loads(BASE, set=[f"{path}={value}"]).resolved())
-        )
-        seen = any(p.startswith(path) or path.startswith(p) for p in told)
-        assert seen or value in BASE, f"{path}={value} leaves no trace in what was resolved"
+def test_no_setting_is_ignored(traces):
+    tries = Tries()
+    outcomes = {path: tries.outcome(path, found, bases) for path, found, bases in TRIED}
+    print(json.dumps(outcomes, indent=0))
+    print(Counter(outcomes.values()))
+    assert Counter(outcomes.values())["changed"] > 90
+    for path, outcome in outcomes.items():
+        if outcome == "same":
+            text, option = tries.same[path][-1]
+            changed = loads(text, set=[option])
+            rows = compare(loads(text), changed)
+            told = any(path.split(".")[-1] in p for p in rows.no_effect)
+            assert told or changed.resolved() == loads(text).resolved(), path

@@ -360,24 +360,43 @@ def summary_of(out):
 
 @pytest.mark.parametrize("kills", [1, pytest.param(100, marks=pytest.mark.nightly)])
 def test_a_sweep_that_is_killed_loses_nothing_that_was_reported(scenario, kills):
-    """Killed at random instants, at last left alone: the same bytes as if it never was."""
+    """Killed at random instants until it is whole, again and again: the same bytes as if never."""
     import random
+    import shutil
 
     s = scenario(vary=MANY)
-    words = [*COMMAND, "-q"]
-    assert subprocess.run([*words, "--out", "whole"], check=False).returncode in (0, 5)
-    draw, known = random.Random(kills), 0
+    words = [*COMMAND, "-q", "--out"]
+    began = time.monotonic()
+    assert subprocess.run([*words, "whole"], check=False).returncode in (0, 5)
+    took = time.monotonic() - began
+    every = outcomes("whole", s)
+    draw, known, early = random.Random(kills), {}, 0
     for _ in range(kills):
         with subprocess.Popen(
-            [*words, "--out", "killed"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            [*words, "killed"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         ) as process:
-            time.sleep(draw.uniform(1.5, 6.0))
+            time.sleep(draw.uniform(0.1, 1.0) * took)
             process.kill()
-        left = len(list(store(Path("killed"), s).outcomes()))
-        assert left >= known
-        known = left
-    assert subprocess.run([*words, "--out", "killed"], check=False).returncode in (0, 5)
-    assert summary_of("killed") == summary_of("whole")
+        left = outcomes("killed", s)
+        assert known.items() <= left.items() <= every.items()
+        known, early = left, early + (len(left) < len(every))
+        if left == every:
+            assert finished(words) == summary_of("whole")
+            shutil.rmtree("killed")
+            known = {}
+    assert early or kills == 1, "no kill fell into a sweep"
+    assert finished(words) == summary_of("whole")
+
+
+def outcomes(out, scenario):
+    """Every outcome that is kept, by the key of its point."""
+    return {o["key"]: json.dumps(o) for o in store(Path(out), scenario).outcomes()}
+
+
+def finished(words):
+    """The summary of the killed sweep once it is left alone."""
+    assert subprocess.run([*words, "killed"], check=False).returncode in (0, 5)
+    return summary_of("killed")
 
 
 def test_an_interrupt_is_exit_130_and_the_same_command_goes_on(scenario):

@@ -41,11 +41,14 @@ def test_the_bundled_table_holds_all_starts():
         (HEAD, "has no untraced steps"),
         ("step,phase\n0,untraced\n", "is no table of steps"),
         (HEAD + "0,untraced,0,soon,0\n", "soon"),
+        (HEAD + "0,untraced\n", r"is no table .*; name folders that 'trace"),
+        (HEAD + "0,untraced,0,0,0\n", "a step of 0 s"),
+        (HEAD + "0,untraced,0,\u00e8,0\n", "is no table of steps"),
     ],
 )
 def test_what_is_no_table_is_refused(tmp_path, text, message):
     if text is not None:
-        (tmp_path / "rank0.steps.csv").write_text(text)
+        (tmp_path / "rank0.steps.csv").write_text(text, encoding="utf-8")
     with pytest.raises(TraceError, match=message):
         read([tmp_path])
 

@@ -1,0 +1,55 @@
+"""``foretrace compare``: saved runs, variants, tables and thresholds."""
+
+import json
+
+import pytest
+
+
+def test_saved_runs_are_compared(saved, cli):
+    one = saved("runs")
+    other = saved("runs", "--set", "cluster.override.node0.gpu0.slowdown=2")
+    code, out, _ = cli("compare", one, other, "--json")
+    rows = json.loads(out)["rows"]
+    values = [row["iteration_time.p50"] for row in rows]
+    assert code == 0
+    assert rows[1]["iteration_time.p50 change"] == pytest.approx(values[1] / values[0] - 1)
+    assert values[1] > values[0]
+    assert rows[0]["settings"] == {}
+    assert rows[1]["settings"] == {"cluster.override.node0.gpu0.slowdown": ["", "2"]}
+
+
+def test_a_folder_of_runs_is_no_run_but_names_them(saved, cli):
+    run = saved("runs")
+    code, _, err = cli("compare", run.parent)
+    assert code == 2
+    assert str(run) in err
+
+
+def test_variants_of_one_run_are_compared(saved, cli):
+    code, out, _ = cli("compare", saved("runs"))
+    assert code == 0
+    assert [line.split()[0] for line in out.splitlines()[:3]] == ["run", "base", "slow"]
+    assert "slow: why: compute " in out
+    assert "cluster.override.node0.gpu0.slowdown" in out
+
+
+def test_compare_writes_a_markdown_table(saved, cli):
+    _, out, _ = cli("compare", saved("runs"), "--md")
+    lines = out.splitlines()
+    assert set(lines[1].split()) == {"|", "---"}
+    assert len({line.count("|") for line in lines[:4]}) == 1
+    assert lines[3].startswith("| slow | ")
+
+
+def test_fail_if_decides_the_exit_code(saved, cli):
+    run = saved("runs")
+    assert cli("compare", run, "--fail-if", "iteration_time.p50 > +100 %")[0] == 0
+    code, _, err = cli("compare", run, "--fail-if", "iteration_time.p50 > +3 %")
+    assert code == 5
+    assert err == "FAIL  slow: iteration_time.p50 > +3 %\n"
+
+
+def test_fail_if_names_a_metric_that_a_run_lacks(saved, cli):
+    code, _, err = cli("compare", saved("runs"), "--fail-if", "nic.utilization.p95 > +3 %")
+    assert code == 2
+    assert "nic.utilization.p95" in err

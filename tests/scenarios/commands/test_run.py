@@ -1,0 +1,137 @@
+"""``foretrace run``: what it says, what it leaves on disk, and that it is found again."""
+
+import json
+
+import pytest
+
+
+def test_json_is_one_object_on_stdout(cli):
+    code, out, _ = cli("run", "tiny.yaml", "--out", "json", "--no-cache", "--json")
+    told = json.loads(out)
+    assert code == 0
+    assert list(told["points"]) == ["base", "slow"]
+    assert told["points"]["base"]["metrics"]["iteration_time.p50"]["unit"] == "s"
+
+
+def test_a_slower_part_makes_a_longer_iteration(saved):
+    points = json.loads((saved("runs") / "summary.json").read_text())["points"]
+    base, slow = (points[n]["metrics"]["iteration_time.p50"]["value"] for n in ("base", "slow"))
+    assert base < slow < 1.5 * base + 1e-12
+    assert points["slow"]["change"]["value"] == pytest.approx(slow / base - 1)
+
+
+def test_the_answer_is_text_for_people(cli):
+    code, out, err = cli("run", "tiny.yaml", "--out", "text", "--no-cache")
+    assert code == 0
+    assert out.startswith("As described, an iteration takes ")
+    assert "running base: " in err
+    assert " on 1 rank\n" in err
+
+
+def test_quiet_says_only_the_answer(cli):
+    _, out, err = cli("run", "tiny.yaml", "--out", "text", "--no-cache", "-q")
+    assert "metric" not in out
+    assert err == ""
+
+
+def test_a_run_that_is_saved_is_found_again(cli):
+    _, first, _ = cli("run", "tiny.yaml", "--out", "again", "--no-cache", "-q")
+    _, second, err = cli("run", "tiny.yaml", "--out", "again")
+    assert "\nsaved again" in first
+    assert "\nfound again" in second
+    assert "running" not in err
+
+
+def test_set_changes_a_setting_and_the_name_of_the_run(saved):
+    one, other = saved("runs"), saved("runs", "--set", "run.seed=4")
+    assert one != other
+    assert json.loads((other / "manifest.json").read_text())["seed"] == 4
+
+
+def test_seed_and_replicas_are_settings_too(saved):
+    same = saved("runs", "--set", "run.seed=5", "--set", "run.replicas=2")
+    assert saved("runs", "--seed", "5", "--replicas", "2") == same
+
+
+def test_one_variant_can_be_asked_for(saved):
+    told = json.loads((saved("runs", "--variant", "slow") / "summary.json").read_text())
+    assert list(told["points"]) == ["base", "slow"]
+
+
+def test_the_same_run_leaves_the_same_summary(saved):
+    one = (saved("same1", "--no-cache") / "summary.json").read_bytes()
+    assert (saved("same2", "--no-cache") / "summary.json").read_bytes() == one
+
+
+def test_replicas_leave_the_same_summary(saved):
+    one = (saved("same3", "--no-cache", "--replicas", 10) / "summary.json").read_bytes()
+    assert (saved("same4", "--no-cache", "--replicas", 10) / "summary.json").read_bytes() == one
+    assert b'"jitter"' in one
+
+
+def test_a_resolved_scenario_gives_the_same_summary(saved, cli, folder):
+    run = saved("runs")
+    code, out, error = cli("run", run / "resolved.yaml", "--out", "resolved2", "--json")
+    assert code == 0, error
+    again = folder / json.loads(out)["folder"]
+    assert (again / "summary.json").read_bytes() == (run / "summary.json").read_bytes()
+
+
+def test_both_engines_leave_the_same_summary(saved):
+    def told(engine):
+        run = saved(engine, "--set", f"run.engine={engine}")
+        summary = json.loads((run / "summary.json").read_text())
+        assert summary["provenance"].pop("engine") == engine
+        return summary
+
+    assert told("core") == told("reference")
+
+
+@pytest.mark.parametrize("keep", ["ranks", "none"])
+def test_a_run_that_keeps_less_says_so_and_leaves_the_same_numbers(saved, keep):
+    whole, less = saved("runs"), saved(f"kept_{keep}", "--keep", keep)
+    assert not list(less.glob("ops.*"))
+    assert (less / "timeline.pftrace").is_file()
+    want, found = (json.loads((run / "summary.json").read_text()) for run in (whole, less))
+    for name, point in found["points"].items():
+        said = point["facts"].pop("table_of_ops")
+        assert said == f"left out: the run kept {keep}; --keep ops writes it"
+        metrics = want["points"][name]["metrics"]
+        lost = [m for m in metrics if m not in point["metrics"]]
+        assert all("utilization" in m or keep == "none" for m in lost)
+        assert (lost == []) == (keep == "ranks")
+        want["points"][name]["metrics"] = {k: metrics[k] for k in point["metrics"]}
+    assert found == want
+    left_out = json.loads((less / "manifest.json").read_text())["left_out"]
+    rows = found["points"]["base"]["facts"]["ops"]
+    assert left_out[0] == f"ops of base: {rows} rows; --keep ops writes them"
+
+
+def test_what_cannot_be_kept_is_refused(cli):
+    code, _, error = cli("run", "tiny.yaml", "--keep", "everything")
+    assert code == 2
+    assert "run.keep" in error
+
+
+def test_a_run_folder_holds_all_that_is_promised(saved):
+    run = saved("runs")
+    assert sorted(p.name for p in run.iterdir()) == [
+        "manifest.json", "ops.base.parquet", "ops.slow.parquet", "report.html", "resolved.yaml",
+        "scenario.yaml", "summary.json", "timeline.pftrace",
+    ]  # fmt: skip
+    assert [p for p in run.parent.iterdir() if p.name.startswith(".")] == []
+
+
+def test_a_report_is_copied_where_it_is_wanted(saved, cli, folder):
+    run = saved("runs")
+    code, out, _ = cli("report", run, "-o", "mail.html")
+    assert code == 0
+    assert out.startswith("wrote mail.html")
+    assert (folder / "mail.html").read_bytes() == (run / "report.html").read_bytes()
+
+
+@pytest.mark.nightly
+def test_the_report_of_the_first_scenario_is_small_enough_to_mail(cli, folder):
+    code, out, _ = cli("run", "first", "--out", "first", "--json")
+    assert code == 0
+    assert (folder / json.loads(out)["folder"] / "report.html").stat().st_size <= 2_000_000
