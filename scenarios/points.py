@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ..models.compute.jitter import spread, typical
 from ..models.compute.recorded import Recorded
 from ..sim.backend import Backend, Spread
+from ..sim.errors import ScenarioError
 from ..sim.graph import Graph
 from ..sim.metrics import Samples, measure
 from ..sim.ops import Ops
@@ -244,7 +245,10 @@ def measured(point: Point, each: Each = map) -> Measured:
     warm_up, count = counted(point.scenario)
 
     def sampled(result: Result) -> dict[str, Samples]:
-        return _extended(measure(result, warm_up, count), point)
+        try:
+            return _extended(measure(result, warm_up, count), point)
+        except ValueError as error:
+            raise ScenarioError(f"workload.iterations: {error}; take fewer") from error
 
     result = point.run()
     wanted = point.scenario.run.replicas

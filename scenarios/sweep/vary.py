@@ -201,7 +201,8 @@ def _by_step(low: Amount, high: Amount, model: Between) -> Values:
         message = f"steps of '{model.step}' do not reach '{model.to}'; the last one is '{last}'"
         raise refusal("vary", message, "step", model.step)
     if count >= MOST:
-        raise refusal("vary", f"{count:f} steps; take at most {MOST}", "step", model.step)
+        message = f"{int(count) + 1} values; take at most {MOST}"
+        raise refusal("vary", message, "step", model.step)
     numbers = (low.number + i * step.number for i in range(int(count) + 1))
     return Values(tuple(low.of(n) for n in numbers), ordered=True)
 

@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 import traceback
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +74,8 @@ class Fuzz:
         os.chdir(folder)
         try:
             looked_at = not watched or self.draw.random() < LOOKED_AT
-            with self.watch.only(folder if watched else Path("/")), self.reach.seen(looked_at) as n:
+            guard = self.watch.only(folder) if watched else nullcontext()
+            with guard, self.reach.seen(looked_at) as n:
                 self.targets[name].read(value, folder)
         except REFUSED as error:
             if not str(error):

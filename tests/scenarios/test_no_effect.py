@@ -162,9 +162,14 @@ class Tries:
         self.same = {}
 
     def outcome(self, path, found, bases):
-        """``changed``, ``same`` or ``error``: the best of all values in all scenarios."""
-        seen = {self._one(path, v, text) for text in bases.values() for v in alternatives(found)}
-        return next(o for o in ("changed", "same", "error") if o in seen)
+        """``changed`` by some value in some scenario; else ``same``, or ``error`` by all."""
+        seen = set()
+        for text in bases.values():
+            for value in alternatives(found):
+                seen.add(self._one(path, value, text))
+                if "changed" in seen:
+                    return "changed"
+        return "same" if "same" in seen else "error"
 
     def _one(self, path, value, text):
         option = laid(path, value, text)

@@ -38,6 +38,15 @@ def test_a_wrong_request_is_exit_2_and_says_what(cli, words, code, says):
     assert out == ""
 
 
+def test_a_warm_up_that_leaves_nothing_to_count_is_exit_2(cli):
+    left, _, err = cli("run", "tiny.yaml", "--set", "workload.iterations.warm_up=8")
+    assert (left, err.splitlines()[-1]) == (
+        2,
+        "error workload.iterations: the run has 8 iterations, none is left after 8 of warm-up; "
+        "take fewer",
+    )
+
+
 def test_a_run_that_cannot_finish_is_exit_3(cli):
     """The only GPU is down from the start: its ops wait for ever."""
     down = "cluster.override.node0.gpu0.down=true"
