@@ -103,6 +103,19 @@ def _part_of(glob: str, parts: Mapping[str, Part]) -> str:
     return ""
 
 
+def whole(glob: str, component: str) -> bool:
+    """Is a component meant, or only inside of one: ``node*.gpu*`` is no memory of a GPU.
+
+    A name without a dot is of everything below: ``*``, ``node0``.
+
+    >>> whole("node*.gpu*", "node0.gpu1"), whole("node*.gpu*", "node0.gpu1.dma")
+    (True, False)
+    >>> whole("*", "node0.gpu1.dma"), whole("node*.gpu*.dma", "node0.gpu1.dma")
+    (True, True)
+    """
+    return "." not in glob or glob.count(".") == component.count(".")
+
+
 def matching(table: Mapping[str, T], component: str) -> T | None:
     """What a table of names and globs says of a component: the exact name, else the last glob.
 

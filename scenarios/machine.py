@@ -18,13 +18,17 @@ from ..sim.backend import Backend
 from ..sim.errors import ScenarioError
 from ..sim.sensitivity import Altered
 from ..sim.system import Component, System
-from .binding import Binding, matching
+from ..sim.units import Bytes
+from .binding import Binding, matching, whole
+from .limits import require_memory
 from .parts import Part
 from .problems import nearest
 from .scenario import Scenario
 from .sections.cluster import Cluster
 
 T = TypeVar("T", bound=Backend)
+BYTES_PER_COMPONENT = 500.0  # measured on 4,000 machines of 19 components
+FEW = 100_000  # components that always fit
 
 
 def system(scenario: Scenario) -> System:
@@ -33,11 +37,20 @@ def system(scenario: Scenario) -> System:
     Raises
     ------
     ScenarioError
-        A part lacks a value that neither the scenario nor the catalog says.
+        A part lacks a value that neither the scenario nor the catalog says; more machines than
+        fit into memory.
     """
     described = scenario.cluster
-    made = cluster(described.nodes, _node(described), _fabric(described))
-    return _overridden(made, described)
+    node = _node(described)
+    _refuse_too_many(described.nodes, node, scenario.run.memory)
+    return _overridden(cluster(described.nodes, node, _fabric(described)), described)
+
+
+def _refuse_too_many(nodes: int, node: Node, allowed: Bytes | None) -> None:
+    """Before anything is built: a few zeros too many would fill the memory."""
+    count = nodes * (4 + 10 * node.gpus + 4 * node.nics)  # of components, at most
+    if count > FEW:
+        require_memory(BYTES_PER_COMPONENT * count, 1, allowed, f"{nodes:,} machines")
 
 
 def _node(described: Cluster) -> Node:
@@ -144,7 +157,7 @@ def backends(scenario: Scenario, made: System) -> dict[str, Backend]:
     given = scenario.backends
     defaults = _Defaults(scenario)
     for part in made.components:
-        binding = matching(given, part.name)
+        binding = matching({g: b for g, b in given.items() if whole(g, part.name)}, part.name)
         if binding is not None:
             bound[part.name] = shared.setdefault(id(binding), _answerer(binding, scenario, part))
         elif (known := defaults.of(part)) is not None:
@@ -157,7 +170,8 @@ def _all_meant(scenario: Scenario, made: System) -> None:
     tables = {"backends": scenario.backends, "cluster.override": scenario.cluster.override}
     for path, table in tables.items():
         for glob in table:
-            if not made.match(glob):
+            found = [made.components[i].name for i in made.match(glob)]
+            if not found or (path == "backends" and not any(whole(glob, n) for n in found)):
                 names = [c.name for c in made.components]
                 where = scenario.place(f"{path}.{glob}")
                 raise ScenarioError(

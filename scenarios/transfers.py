@@ -8,6 +8,8 @@ from ..sim.errors import ScenarioError
 from ..sim.graph import Builder, Graph
 from ..sim.ops import Kind
 from ..sim.signature import Operand, Signature
+from .limits import require_memory
+from .plan import memory
 from .scenario import Scenario
 from .workloads import workload
 
@@ -19,12 +21,15 @@ def build(scenario: Scenario) -> Graph:
     Raises
     ------
     ScenarioError
-        A send without an end, or to itself.
+        A send without an end, or to itself; more ops than fit into memory.
     """
     said: Any = scenario.workload
+    iterations = said.iterations.warm_up + (said.iterations.measure or 1)
+    count = iterations * sum(line.count * len(line.from_) for line in said.ops)
+    require_memory(memory(count), 1, scenario.run.memory, f"{count:,} ops")
     made = Builder(scenario.name)
     last: tuple[int, ...] = ()
-    for iteration in range(said.iterations.warm_up + (said.iterations.measure or 1)):
+    for iteration in range(iterations):
         for line in said.ops:
             last = _line(made, line, iteration, last)
     return made.graph()
@@ -36,10 +41,11 @@ def _line(made: Builder, line: Any, iteration: int, before: tuple[int, ...]) -> 
     for rank in line.from_:
         if line.op.startswith("send:") and line.to in (None, rank):
             raise ScenarioError(f"workload.ops: {line.op} from {rank} to {line.to}; name its end")
-        chains: list[tuple[int, ...]] = [before] * line.at_once
+        width = min(line.at_once, line.count)
+        chains: list[tuple[int, ...]] = [before] * width
         for k in range(line.count):
-            after = chains[k % line.at_once]
-            chains[k % line.at_once] = (_op(made, line, rank, iteration, after),)
+            after = chains[k % width]
+            chains[k % width] = (_op(made, line, rank, iteration, after),)
         ends += [row for chain in chains for row in chain if chain != before]
     return tuple(ends)
 

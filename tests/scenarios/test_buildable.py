@@ -34,6 +34,18 @@ def test_what_cannot_be_built_is_said_once_for_all_variants(scenario, setting, m
     assert message in found
 
 
+def test_another_gpu_is_refused_with_a_cure_that_cures():
+    other = "cluster.node.gpu={model: h100-sxm5-80g, count: 1}"
+    (found,) = said(load("first", set=[other]))
+    assert found.endswith("say who predicts it, for example {'node*.gpu*': {use: roofline}}")
+    assert said(load("first", set=[other, "backends={node*.gpu*: {use: roofline}}"])) == []
+
+
+def test_a_glob_that_means_only_what_is_inside_components_is_refused():
+    (found,) = said(load("first", set=["backends={node*.gpu0*a: {use: recorded}}"]))
+    assert "backends: no component is named 'node*.gpu0*a'" in found
+
+
 def test_the_command_says_so_and_leaves_with_2():
     wrong = "workload.trace=foretrace:ddp-gtp"
     command = [sys.executable, "-m", "foretrace", "validate", "first", "--json", "--set", wrong]

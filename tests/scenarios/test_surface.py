@@ -237,6 +237,30 @@ def test_what_would_not_fit_is_refused_before_it_begins(cli):
     assert "1 MB are allowed (run.memory)" in err
 
 
+TRANSFERS = """\
+foretrace: 1
+name: many
+workload: {type: transfers, ops: [{op: "copy:h2h", bytes: 1 MB, count: COUNT}]}
+cluster: {nodes: NODES, node: {gpu: epyc-zen4-core, host: epyc-zen4-vm, nic: loopback-tcp}}
+backends: {node*.gpu*: {use: roofline}}
+"""
+
+
+@pytest.mark.parametrize("verb", ["validate", "plan", "run"])
+@pytest.mark.parametrize(("nodes", "count", "what"), [
+    (10**12, 1, "1,000,000,000,000 machines"), (1, 10**12, "1,000,000,000,000 ops"),
+])  # fmt: skip
+def test_a_few_zeros_too_many_are_refused_at_once(cli, here, verb, nodes, count, what):
+    text = TRANSFERS.replace("COUNT", str(count)).replace("NODES", str(nodes))
+    (here / "many.yaml").write_text(text)
+    code, _, err = cli(verb, "many.yaml")
+    if (verb, nodes) == ("plan", 10**12) or (verb, count) == ("validate", 10**12):
+        assert code == 0  # a plan builds no machine, and validate no ops
+    else:
+        assert code == 2
+        assert f"memory: {what} need about " in err
+
+
 def test_free_memory_is_what_there_is():
     there = free_memory()
     assert there > 0
