@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +91,7 @@ def scenario_text(network: Path, system: Path, workload: str, name: str) -> str:
         f"    gpu: {{streams: 1, count: {gpus}}}",  # one kernel at a time, as there
         f"    nic: {{bandwidth: {outer.rate:g} GiB/s, latency: {outer.crossing / 2:g} ns, "
         f"header: 0 B, count: {gpus}}}{links}",
-        f"  fabric: {{library: {{{_library(said)}}}}}",
+        f"  fabric: {{library: {{{_library(system, said)}}}}}",
         "",
         'backends: {"node*.gpu*": {use: recorded}}',
         "",
@@ -109,7 +110,9 @@ def _dimensions(path: Path) -> list[Dimension]:
             Dimension(str(t), int(n), float(b), float(latency))
             for t, n, b, latency in zip(*columns, strict=True)
         ]
-    except (OSError, YAMLError, KeyError, TypeError, ValueError) as error:
+        if not all(d.ranks >= 1 and 0 < d.rate < inf and 0 <= d.latency < inf for d in found):
+            raise ValueError("a number that cannot be")
+    except (OSError, YAMLError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise ScenarioError(
             f"{path}: {error}; a network of ASTRA-sim has topology, npus_count, bandwidth and "
             "latency, a value for each dimension"
@@ -138,14 +141,22 @@ def _json(path: Path) -> Mapping[str, Any]:
 
 
 def _refuse_roofline(path: Path, said: Mapping[str, Any]) -> None:
-    if int(said.get("roofline-enabled", 0)):
+    if _number(path, said, "roofline-enabled"):
         raise ScenarioError(
             f"{path}: roofline-enabled is {said['roofline-enabled']}; our roofline wants element "
             "types, which Chakra nodes do not say: set it to 0 and give the nodes durations"
         )
 
 
-def _library(said: Mapping[str, Any]) -> str:
+def _number(path: Path, said: Mapping[str, Any], key: str) -> float:
+    """A setting that is 0 unless said."""
+    value = said.get(key, 0)
+    if not isinstance(value, int | float) or not 0 <= value < inf:
+        raise ScenarioError(f"{path}: {key} is {value!r}; write a number")
+    return float(value)
+
+
+def _library(path: Path, said: Mapping[str, Any]) -> str:
     ways = {
         str(way)
         for key, value in said.items()
@@ -154,7 +165,7 @@ def _library(said: Mapping[str, Any]) -> str:
     }
     named = [name.strip() for way in sorted(ways) for name in _named(way).split(",")]
     algorithms = ", ".join(dict.fromkeys(named)) or "ring, pairwise"
-    return f'algorithms: "{algorithms}", step: {float(said.get("endpoint-delay", 0)):g} ns'
+    return f'algorithms: "{algorithms}", step: {_number(path, said, "endpoint-delay"):g} ns'
 
 
 def _named(way: str) -> str:

@@ -102,6 +102,8 @@ def _made(cls: type[T], backend: str, part: Part, path: str) -> T:
         raise ScenarioError(
             f"{path}: {lacking} is needed and nobody says it; write it, or name a catalog entry"
         ) from error
+    except ValueError as error:
+        raise ScenarioError(f"{path}: {error}") from error
 
 
 def _memory(part: Part | None, path: str) -> Memory | None:
@@ -192,6 +194,8 @@ def _answerer(binding: Binding, scenario: Scenario, part: Component) -> Backend:
         raise ScenarioError(
             f"backends.{part.name}: '{binding.use}' needs {lacking}; add it there"
         ) from error
+    except ValueError as error:
+        raise ScenarioError(f"backends.{part.name}: {error}") from error
 
 
 class _Defaults:

@@ -109,7 +109,7 @@ def columns(value: Any, folder: Path) -> None:
         if not isinstance(change, list) or len(change) != 4:
             continue
         table, name, row, number = change
-        column = tables[table].columns.get(name) if str(table) in tables else None
+        column = tables[table].columns.get(str(name)) if str(table) in tables else None
         if column is not None and len(column) and isinstance(number, int) and isinstance(row, int):
             bounds = np.iinfo(column.dtype)
             column[row % len(column)] = min(max(number, bounds.min), bounds.max)

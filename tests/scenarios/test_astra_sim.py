@@ -109,3 +109,15 @@ def test_a_scenario_is_not_written_over(inputs, tmp_path):
     )
     assert str(made.exception).endswith("exists; name another file with --out, or remove it")
     assert (tmp_path / "there.yaml").read_text() == "mine"
+
+
+@pytest.mark.parametrize("value", ["", [1], None, -1, float("inf")])
+def test_a_setting_that_is_no_number_is_refused(inputs, value):
+    with pytest.raises(ScenarioError, match=r"sys\.json: endpoint-delay is .*; write a number"):
+        scenario_text(*inputs(**{"endpoint-delay": value}), "ring")
+
+
+@pytest.mark.parametrize(("old", "new"), [("8", ".inf"), ("8", "0"), ("50.0", ".nan")])
+def test_a_dimension_that_cannot_be_is_refused(inputs, old, new):
+    with pytest.raises(ScenarioError, match=r"net\.yml: .*; a network of ASTRA-sim has topology"):
+        scenario_text(*inputs(RING.replace(old, new)), "ring")

@@ -26,6 +26,10 @@ def test_a_machine_that_can_be_built_raises_nothing(scenario):
     [
         ("backends.node7*={use: recorded}", "backends: no component is named 'node7*'"),
         ("cluster.node.gpu.streams=null", "cluster.node.gpu.streams: is needed and nobody says it"),
+        (
+            "backends.node*.gpu*={use: recording, file: x, answer: best}",
+            "backends.node0.gpu0: answer is 'best'; it is one of sequence, median, draw",
+        ),
     ],
 )
 def test_what_cannot_be_built_is_said_once_for_all_variants(scenario, setting, message):

@@ -146,6 +146,10 @@ FILES = {
         b'{"version": ' + b"[" * 100_000,
         f"x.0.et:1: nested too deeply; {JSON}",
     ),
+    "a message that is a list": (
+        b'{"version": "0.0.4"} []',
+        f"x.0.et:1: a message is an object; {JSON}",
+    ),
     "an unknown field": (
         b'{"version": "0.0.4"} {"ido": 1}',
         'x.0.et:1: Message type "ChakraProtoMsg.Node" has no field named "ido" at "Node"; ' + JSON,
@@ -168,6 +172,11 @@ def exported(refused, tmp_path):
     (tmp_path / "s.yaml").write_text(SCENARIO)
     words = ("trace", "export", "s.yaml", "--format", "chakra")
     return lambda: refused(*words).replace(f"{tmp_path}/", "")
+
+
+def test_a_number_without_end_is_refused(exported, tmp_path):
+    put(tmp_path, b'{"version": "0.0.4"} {"id": Infinity}')
+    assert exported().startswith("x.0.et:1: ")  # the rest is protobuf's
 
 
 @pytest.mark.parametrize("case", TABLE)

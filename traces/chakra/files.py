@@ -101,7 +101,7 @@ def _from_json(stream: IO[bytes], path: Path) -> Iterator[Any]:
                 raise ValueError("a message is an object")
             yield ParseDict(said, kind())
             kind, at = messages().Node, SPACE.match(text, at).end()  # type: ignore[union-attr]
-    except (ValueError, TypeError, ParseError, RecursionError) as e:
+    except (ArithmeticError, ValueError, TypeError, ParseError, RecursionError) as e:
         line = text.count("\n", 0, at) + 1
         raise TraceError(
             f"{path}:{line}: {_reason(e)}; this is no Chakra trace in JSON form, export it again"
