@@ -142,6 +142,7 @@ def manifest(
         "trace": trace_digest(scenario),
         "command": command,
         "seed": scenario.run.seed,
+        "engine": scenario.run.engine,
         "left_out": left_out,
         "versions": versions(),
         "host": platform.platform(),

@@ -271,7 +271,6 @@ def provenance(scenario: Scenario, made: list[Measured]) -> dict[str, Any]:
                 }
             )
     return {
-        "engine": scenario.run.engine,
         "seed": scenario.run.seed,
         "replicas": scenario.run.replicas,
         "inputs": kinds,

@@ -128,7 +128,7 @@ class Summary:
     ----------
     name, question : of the scenario
     points : by variant, ``base`` first: metrics, blame, sources, facts
-    provenance : engine, seed, replicas, catalog values and their sources
+    provenance : seed, replicas, catalog values and their sources
     """
 
     name: str

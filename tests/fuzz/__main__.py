@@ -37,7 +37,8 @@ class Fuzz:
     """Targets in turn, each with the inputs that reached something new."""
 
     def __init__(self, chosen: dict[str, Target], keep: Path, seed: int):
-        self.targets, self.keep, self.draw = chosen, keep, random.Random(seed)
+        self.targets, self.keep = chosen, keep
+        self.draws = {name: random.Random(f"{seed} {name}") for name in chosen}
         self.watch, self.reach = Watch(), Reach()
         self.inputs = {name: list(t.seeds) for name, t in chosen.items()}
         self.found: dict[str, str] = {}
@@ -58,12 +59,12 @@ class Fuzz:
                     self._one(name)
 
     def _one(self, name: str) -> None:
-        inputs = self.inputs[name]
-        value = self.draw.choice(inputs)
+        inputs, draw = self.inputs[name], self.draws[name]
+        value = draw.choice(inputs)
         if isinstance(value, bytes):
-            value = damaged(value, [v for v in inputs if isinstance(v, bytes)], self.draw)
+            value = damaged(value, [v for v in inputs if isinstance(v, bytes)], draw)
         else:
-            value = changed(value, self.draw)
+            value = changed(value, draw)
         if self._try(name, value):
             inputs.append(value)
 
@@ -73,7 +74,7 @@ class Fuzz:
         folder = Path(tempfile.mkdtemp(prefix="fuzz"))
         os.chdir(folder)
         try:
-            looked_at = not watched or self.draw.random() < LOOKED_AT
+            looked_at = not watched or self.draws[name].random() < LOOKED_AT
             guard = self.watch.only(folder) if watched else nullcontext()
             with guard, self.reach.seen(looked_at) as n:
                 self.targets[name].read(value, folder)
