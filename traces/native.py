@@ -42,10 +42,14 @@ def write(trace: Trace, path: str | Path) -> Path:
 
 
 def _write_into(trace: Trace, part: Path) -> None:
-    for name in TABLES:
-        _write_table(part / f"{name}.parquet", getattr(trace, name).columns)
-    texts = np.array(trace.strings, object)
-    _write_table(part / "strings.parquet", {"number": np.arange(len(texts)), "text": texts})
+    import duckdb
+
+    with duckdb.connect() as db:
+        for name in TABLES:
+            _write_table(db, part / f"{name}.parquet", getattr(trace, name).columns)
+        texts = np.array(trace.strings, object)
+        numbered = {"number": np.arange(len(texts)), "text": texts}
+        _write_table(db, part / "strings.parquet", numbered)
     manifest = {
         "schema": SCHEMA,
         "origin": str(trace.origin),  # text: JSON readers may make a float of it
@@ -57,15 +61,13 @@ def _write_into(trace: Trace, part: Path) -> None:
     (part / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
 
 
-def _write_table(path: Path, columns: dict[str, Any]) -> None:
-    import duckdb
-
-    with duckdb.connect() as db:
-        db.register("columns", columns)
-        db.execute(
-            f"COPY columns TO '{_quoted(path)}' (FORMAT parquet, PARQUET_VERSION V2, "
-            "COMPRESSION zstd, COMPRESSION_LEVEL 9)"
-        )
+def _write_table(db: Any, path: Path, columns: dict[str, Any]) -> None:
+    db.register("columns", columns)
+    db.execute(
+        f"COPY columns TO '{_quoted(path)}' (FORMAT parquet, PARQUET_VERSION V2, "
+        "COMPRESSION zstd, COMPRESSION_LEVEL 9)"
+    )
+    db.unregister("columns")
 
 
 def _quoted(path: Path) -> str:
@@ -97,9 +99,13 @@ def read(path: str | Path) -> Trace:
             f"{path}: has schema {schema}, this version reads 1 to {SCHEMA}; import the trace again"
         )
     manifest = _decoded(said, _Manifest, path)
-    texts = _read_columns(path / "strings.parquet", ["text"])["text"]
+    import duckdb
+
+    with duckdb.connect() as db:  # one for all tables: each takes 15 ms
+        texts = _read_columns(db, path / "strings.parquet", ["text"])["text"]
+        tables = {n: Table(n, _read_table(db, path / f"{n}.parquet", n, schema)) for n in TABLES}
     trace = Trace(
-        **{n: Table(n, _read_table(path / f"{n}.parquet", n, schema)) for n in TABLES},
+        **tables,
         strings=tuple(map(str, texts)),
         tracks=manifest.tracks,
         processes=manifest.processes,
@@ -133,9 +139,9 @@ def _decoded(text: bytes, form: type[_Form], path: Path) -> _Form:
         raise TraceError(f"{path / MANIFEST}: {e}; import the trace again") from e
 
 
-def _read_table(path: Path, kind: str, schema: int) -> dict[str, Any]:
+def _read_table(db: Any, path: Path, kind: str, schema: int) -> dict[str, Any]:
     there = [name for name in TABLES[kind] if ADDED.get(name, 1) <= schema]
-    found = _read_columns(path, there)
+    found = _read_columns(db, path, there)
     rows = len(found[there[0]])
     return {
         name: _whole(path, name, column, found[name])
@@ -159,14 +165,13 @@ def _whole(path: Path, name: str, column: Column, values: NDArray[Any]) -> NDArr
     return np.ascontiguousarray(values, column.dtype)
 
 
-def _read_columns(path: Path, names: list[str]) -> dict[str, Any]:
+def _read_columns(db: Any, path: Path, names: list[str]) -> dict[str, Any]:
     import duckdb
 
     try:
-        with duckdb.connect() as db:
-            wanted = ", ".join(f'"{name}"' for name in names)
-            query = f"SELECT {wanted} FROM '{_quoted(path)}'"
-            found: dict[str, Any] = db.execute(query).fetchnumpy()
+        wanted = ", ".join(f'"{name}"' for name in names)
+        query = f"SELECT {wanted} FROM '{_quoted(path)}'"
+        found: dict[str, Any] = db.execute(query).fetchnumpy()
     except duckdb.Error as e:
         reason = str(e).splitlines()[0]
         raise TraceError(f"{path}: cannot be read ({reason}); import the trace again") from e

@@ -79,7 +79,7 @@ class Fuzz:
             with guard, self.reach.seen(looked_at) as n:
                 self.targets[name].read(value, folder)
         except REFUSED as error:
-            if not str(error):
+            if not watched or not str(error):  # what is whole is taken
                 self._keep(name, value, error)
         except (Exception, HangError, TrespassError) as error:
             self._keep(name, value, error)
