@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, TypeVar
@@ -103,17 +103,19 @@ def _part_of(glob: str, parts: Mapping[str, Part]) -> str:
     return ""
 
 
-def whole(glob: str, component: str) -> bool:
-    """Is a component meant, or only inside of one: ``node*.gpu*`` is no memory of a GPU.
+def inside(glob: str, component: str, components: Container[str]) -> bool:
+    """Is it only a part of a component that a glob means: ``node*.gpu*`` is no memory of a GPU.
 
-    A name without a dot is of everything below: ``*``, ``node0``.
+    A name without a dot is of everything below: ``*``, ``node0*``.
 
-    >>> whole("node*.gpu*", "node0.gpu1"), whole("node*.gpu*", "node0.gpu1.dma")
-    (True, False)
-    >>> whole("*", "node0.gpu1.dma"), whole("node*.gpu*.dma", "node0.gpu1.dma")
-    (True, True)
+    >>> there = {"node0.gpu1", "node0.gpu1.dma", "node0.nic0.tx"}
+    >>> [inside("node*.gpu*", c, there) for c in ("node0.gpu1", "node0.gpu1.dma")]
+    [False, True]
+    >>> inside("node*.nic*", "node0.nic0.tx", there), inside("*", "node0.gpu1.dma", there)
+    (False, False)
     """
-    return "." not in glob or glob.count(".") == component.count(".")
+    whole = component.rpartition(".")[0]
+    return "." in glob and whole in components and fnmatchcase(whole, glob)
 
 
 def matching(table: Mapping[str, T], component: str) -> T | None:

@@ -19,7 +19,7 @@ from ..sim.errors import ScenarioError
 from ..sim.sensitivity import Altered
 from ..sim.system import Component, System
 from ..sim.units import Bytes
-from .binding import Binding, matching, whole
+from .binding import Binding, inside, matching
 from .limits import require_memory
 from .parts import Part
 from .problems import nearest
@@ -156,10 +156,11 @@ def backends(scenario: Scenario, made: System) -> dict[str, Backend]:
     _all_meant(scenario, made)
     bound: dict[str, Backend] = {}
     shared: dict[int, Backend] = {}
-    given = scenario.backends
+    given, names = scenario.backends, {part.name for part in made.components}
     defaults = _Defaults(scenario)
     for part in made.components:
-        binding = matching({g: b for g, b in given.items() if whole(g, part.name)}, part.name)
+        meant = {g: b for g, b in given.items() if not inside(g, part.name, names)}
+        binding = matching(meant, part.name)
         if binding is not None:
             bound[part.name] = shared.setdefault(id(binding), _answerer(binding, scenario, part))
         elif (known := defaults.of(part)) is not None:
@@ -172,8 +173,7 @@ def _all_meant(scenario: Scenario, made: System) -> None:
     tables = {"backends": scenario.backends, "cluster.override": scenario.cluster.override}
     for path, table in tables.items():
         for glob in table:
-            found = [made.components[i].name for i in made.match(glob)]
-            if not found or (path == "backends" and not any(whole(glob, n) for n in found)):
+            if not made.match(glob):
                 names = [c.name for c in made.components]
                 where = scenario.place(f"{path}.{glob}")
                 raise ScenarioError(
