@@ -161,8 +161,9 @@ def command(value: Any, folder: Path) -> None:
     put(folder / "rank0.json", {"traceEvents": EVENTS})
     put(folder / "s.yaml", value)
     code = _run("run", "s.yaml", "--out", "out", "--json")
-    if code not in (0, 2, 3, 4, 5):
-        raise AssertionError(f"exit code {code}")
+    left = {path.name for path in folder.iterdir()} - {"rank0.json", "s.yaml", "out"}
+    if code not in (0, 2, 3, 4, 5) or left:
+        raise AssertionError(f"exit code {code}, and beside its folder {left}")
 
 
 def _run(*words: str) -> int:
