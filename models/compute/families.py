@@ -117,11 +117,11 @@ class Families(Backend):
             if told["form"] != FORM:
                 raise ValueError(f"its form is {told['form']!r}")
             self._lines = {name: Line.of(one) for name, one in told["families"].items()}
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            self.source = f"fitted: {told['source']}"
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise BackendError(
                 f"{self.file}: holds no families of ops ({error}); make it with 'foretrace fit'"
             ) from error
-        self.source = f"fitted: {told['source']}"
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
         """Each distinct op once."""

@@ -68,11 +68,20 @@ class Table(Backend):
         """Read the file."""
         if self._measured:
             return
-        with open(self.file, newline="") as lines:
-            rows = list(csv.DictReader(lines))
-        if not rows or not {"signature", "seconds"} <= rows[0].keys():
-            raise BackendError(f"{self.file}: no columns 'signature' and 'seconds'; add them")
-        self._fill([r["signature"] for r in rows], [float(r["seconds"]) for r in rows])
+        try:
+            with open(self.file, newline="") as lines:
+                rows = list(csv.DictReader(lines))
+            if not rows or not {"signature", "seconds"} <= rows[0].keys():
+                raise BackendError(f"{self.file}: no columns 'signature' and 'seconds'; add them")
+            seconds = [float(r["seconds"]) for r in rows]
+            if not all(0 <= s < np.inf for s in seconds):
+                raise ValueError("a time that cannot be")
+            self._fill([r["signature"] for r in rows], seconds)
+        except (OSError, ValueError, TypeError, csv.Error) as error:
+            raise BackendError(
+                f"{self.file}: holds no measured times ({error}); give a CSV file with a signature "
+                "and its seconds in each row"
+            ) from error
 
     def _fill(self, signatures: list[str], seconds: list[float]) -> None:
         found: dict[str, list[float]] = {}

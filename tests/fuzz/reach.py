@@ -11,7 +11,9 @@ from typing import Any
 
 import foretrace
 
-OURS = tuple(str(Path(foretrace.__file__).parent / name) for name in ("traces", "scenarios"))
+OURS = tuple(
+    str(Path(foretrace.__file__).parent / name) for name in ("traces", "scenarios", "models", "hil")
+)
 
 
 class Reach:

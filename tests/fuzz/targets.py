@@ -16,6 +16,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from foretrace.hil import recording as recordings
+from foretrace.hil.bundled import located
+from foretrace.models.compute.families import FORM, Families
+from foretrace.models.compute.table import Table as Times
 from foretrace.scenarios.astra_sim import scenario_text
 from foretrace.scenarios.commands import app as application
 from foretrace.scenarios.document import parse
@@ -25,6 +29,7 @@ from foretrace.scenarios.tree import plain
 from foretrace.sim.errors import ForetraceError
 from foretrace.sim.graph import Builder, Member
 from foretrace.sim.ops import Kind
+from foretrace.sim.system import System
 from foretrace.traces import chakra, execution_trace, kineto, native, starts
 from foretrace.traces.trace import Table
 from ruamel.yaml import YAML
@@ -146,6 +151,19 @@ def points(value: Any, folder: Path) -> None:
     """What a sweep keeps to resume."""
     put(folder / "a.jsonl", value)
     Store(folder).finished()
+
+
+def table(value: Any, folder: Path) -> None:
+    Times(file=str(put(folder / "times.csv", value))).open(NOTHING)
+
+
+def families(value: Any, folder: Path) -> None:
+    Families(file=str(put(folder / "families.json", value))).open(NOTHING)
+
+
+def recording(value: Any, folder: Path) -> None:
+    packed = value[:2] == b"\x1f\x8b"
+    recordings.read(put(folder / "x.rec.gz", value if packed else gzip.compress(value, 1)))
 
 
 def network(value: Any, folder: Path) -> None:
@@ -279,6 +297,9 @@ def _native() -> dict[str, bytes]:
 
 
 NATIVE = _native()
+NOTHING = System(())
+TIMES = b"signature,seconds\ncompute:mm fp32[8x8],1e-6\ncompute:mm fp32[16x16],2e-6\n"
+LINES = {"form": FORM, "source": "a test", "families": {"memory": {"launch": 1e-6}}}
 RING = "topology: [ Ring ]\nnpus_count: [ 8 ]\nbandwidth: [ 50.0 ]\nlatency: [ 500.0 ]\n"
 SYSTEM = {"scheduling-policy": "FIFO", "endpoint-delay": 0, "preferred-dataset-splits": 1,
           "all-reduce-implementation": ["ring"], "local-mem-bw": 1600}  # fmt: skip
@@ -292,6 +313,7 @@ def targets() -> dict[str, Target]:
     profiles = [_all(0), {"traceEvents": EVENTS}, {"traceEvents": GLOO}]
     texts = [json.dumps(p).encode() for p in profiles]
     numbers = [["events", "name", 0, 1], ["events", "ts", 1, 2], ["events", "track", 2, 0]]
+    kept = located("foretrace:gloo-2x10gbit").read_bytes()
     settings = {"cluster.nodes": 3, "cluster.node.nic.bandwidth": "400 Gb/s", "run.seed": 2}
     return {
         "scenario": Target([whole, SMALLER.encode()], scenario),
@@ -307,6 +329,9 @@ def targets() -> dict[str, Target]:
         "steps": Target([CSV], steps),
         "astra-sim": Target([{"network": RING, "system": SYSTEM}], network),
         "points": Target([b'{"schema": 1, "key": "a", "values": {"makespan": 1.0}}\n'], points),
+        "table": Target([TIMES], table),
+        "families": Target([LINES], families),
+        "recording": Target([gzip.decompress(kept), kept], recording),
         "run": Target([tiny, TINY.encode()], command),
     }  # fmt: skip
 

@@ -119,3 +119,15 @@ def test_a_hole_in_the_grid_is_bridged_from_around_it():
     near = [g for g in GRID if g not in holes]
     table = Table.of([mm(*g) for g in near], [law(*g) for g in near])
     assert table.seconds([mm(*g) for g in holes]) == pytest.approx([law(*g) for g in holes])
+
+
+@pytest.mark.parametrize("text", [
+    None, "signature,seconds\ncompute:mm fp32[8],soon\n", "signature,seconds\ncompute:mm fp32[8]\n",
+    "signature,seconds\ncompute:mm fp32[8],-1\n", "signature,seconds\nmm,1\n",
+])  # fmt: skip
+def test_what_is_no_table_of_times_is_refused(tmp_path, text):
+    file = tmp_path / "t.csv"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(BackendError, match=r"t\.csv: holds no measured times .*; give a CSV file"):
+        Table(file=str(file)).open(None)
