@@ -1,11 +1,14 @@
 """Make the bundled traces of what `record.py` recorded: native form, one table of all steps.
 
     python benchmarks/bundle.py RECORDINGS [traces/data]
+    python benchmarks/bundle.py --add RECORDINGS [traces/data]
 
 Of every configuration the ops of one process start are kept, those of all its ranks, and the step
 times of all starts.  The start is the one whose traced steps are nearest to what an untraced step
 typically takes, among those that the check of the intervals does not hold out
 (`models.fit.held_out`, by the start's number: one choice for all configurations).
+
+``--add`` puts the steps of another sitting behind those that are there and leaves the traces.
 """
 
 from __future__ import annotations
@@ -97,6 +100,26 @@ def main(recordings: Path, data: Path) -> None:
         (data / file).write_text(rates(recordings, group))
 
 
+def add(recordings: Path, data: Path) -> None:
+    """Append the step times of more process starts, numbered after those that are there."""
+    everything = _read(data / "starts.csv")
+    for name in MODELS:
+        table = data / name / "steps.csv"
+        there = _read(table)
+        first = 1 + max(int(row["start"]) for row in there)
+        found = [facts | {"start": first + facts["start"]} for facts in starts(recordings, name)]
+        write(table, STEPS, there + [row for facts in found for row in steps(facts)])
+        at = 1 + max(i for i, row in enumerate(everything) if row["configuration"] == name)
+        everything[at:at] = found
+    write(data / "starts.csv", STARTS, everything)
+
+
+def _read(path: Path) -> list[Facts]:
+    with path.open(newline="") as text:
+        return list(csv.DictReader(text))
+
+
 if __name__ == "__main__":
+    what, words = (add, sys.argv[2:]) if sys.argv[1] == "--add" else (main, sys.argv[1:])
     default = Path(foretrace.__file__).parent / "traces/data"
-    main(Path(sys.argv[1]), Path(sys.argv[2]) if sys.argv[2:] else default)
+    what(Path(words[0]), Path(words[1]) if words[1:] else default)

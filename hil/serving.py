@@ -82,17 +82,22 @@ def listen(path: Path, token: str, allow: Sequence[str]) -> None:
     path = ranked(path)
     _cleared(path)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as server:
-        mask = os.umask(0o177)
         try:
-            server.bind(str(path))
-        finally:
-            os.umask(mask)
-        server.listen(1)
-        try:
+            _bind(server, path)
+            server.listen(1)
             while True:
                 _guest(server.accept()[0], token, allow)
-        finally:
-            path.unlink(missing_ok=True)
+        finally:  # also where a signal comes right after the name is there; never another's socket
+            if server.getsockname():
+                path.unlink(missing_ok=True)
+
+
+def _bind(server: socket.socket, path: Path) -> None:
+    mask = os.umask(0o177)
+    try:
+        server.bind(str(path))
+    finally:
+        os.umask(mask)
 
 
 def _cleared(path: Path) -> None:

@@ -73,3 +73,14 @@ else:
             pass
 
     event.register("numba:compile", _Announce())  # type: ignore[no-untyped-call]
+
+
+def ready(kernel: Kernel, *arguments: object) -> Kernel:
+    """A kernel for arguments of exactly these types, which nobody looks at again in a call.
+
+    Looking costs more than a short kernel takes.
+    """
+    if INTERPRETED:
+        return kernel
+    made: Any = kernel
+    return cast(Kernel, made.compile(tuple(map(numba.typeof, arguments))))

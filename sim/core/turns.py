@@ -34,7 +34,7 @@ from .cells import (
 )
 from .executor import advance
 from .handed import Graph
-from .jit import INTERPRETED
+from .jit import INTERPRETED, ready
 from .slots import await_all
 
 
@@ -67,10 +67,14 @@ class Turns(Actions):
         store, code = self.store, TELLS
         world, medium = store.world, store.sharing.state
         limit = int(min(self.env.peek(), self.until))
+        if self.advance is None:
+            types = store.rows, store.times, store.links, world, medium, limit, 1
+            self.advance = ready(advance, *types)
+        run = self.advance
         while True:
             if code == TELLS:
                 stepwise = self._is_awaited()
-            code = advance(store.rows, store.times, store.links, world, medium, limit, stepwise)
+            code = run(store.rows, store.times, store.links, world, medium, limit, stepwise)
             if code == ASKS:
                 self._ask()
                 world, medium = store.world, store.sharing.state  # answers may make them grow
@@ -114,6 +118,9 @@ class Turns(Actions):
     def _ends(self) -> list[tuple[simpy.Event, object]]:
         """Ends of this instant that somebody waits for; a graph's right after its last op."""
         store = self.store
+        for op in self.just_ended:  # what fired is let go: memory in use stays in the caches
+            self.ends[op] = self.ended_before
+        self.just_ended.clear()
         c = store.world.item(NEWS)
         told: list[tuple[simpy.Event, object]] = []
         if c != NONE:
@@ -122,7 +129,9 @@ class Turns(Actions):
             flags, graph = store.flags.item(c), self._graph(c)
             if flags & WATCHED:
                 store.flags[c] = flags & ~WATCHED
-                told.append((self.ends[graph.first + c - graph.base], "ended"))
+                op = graph.first + c - graph.base
+                told.append((self.ends[op], "ended"))
+                self.just_ended.append(op)
             if flags & LAST:
                 told.append((graph.done, None))
             c = store.next.item(c)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Callable
 
 import numpy as np
 import simpy
@@ -56,11 +57,16 @@ class View(Citizen):
         self.runs_ahead = True  # where that is the same; False is for tests and measurements
         self.count = 0
         self.ends: dict[int, simpy.Event] = {}  # who waits for the end of an op
+        self.just_ended: list[int] = []
+        self.ended_before = simpy.Event(self.env)  # of all ops whose event has fired
+        self.ended_before._ok, self.ended_before._value = True, "ended"
+        self.ended_before.callbacks = None
         self.earlier: dict[int, int] = {}  # attempts that were broken off
         self.stopped_by: dict[int, str] = {}
         self.roots: list[tuple[int, int]] = []  # cells that may arrive in the turn that comes
         self.until = MAX_TICK
         self.catching_up: tuple[int, int] | None = None
+        self.advance: Callable[..., int] | None = None  # the kernel, once types are known
 
     def handed(self, index: int) -> Graph:
         """A graph by its number."""

@@ -68,6 +68,22 @@ def side_by_side(*seconds):
     return build.graph()
 
 
+def test_who_asks_for_an_end_again_goes_on_at_once(simulation):
+    """Also one that was told long ago, whose event the engine may have let go."""
+    seen = []
+
+    def process(sim):
+        for op in (0, 1, 0, 1):
+            seen.append((op, (yield sim.ended(op)), sim.now))
+        either = sim.ended(0) | sim.ended(2)
+        yield either
+        seen.append(("either", sim.state(2).name, sim.now))
+
+    simulation.run(chain(1.0, 1.0, 1.0), process)
+    ended = [(0, "ended", 1.0), (1, "ended", 2.0), (0, "ended", 2.0), (1, "ended", 2.0)]
+    assert seen == [*ended, ("either", "RUNNING", 2.0)]
+
+
 def test_time_is_in_seconds(simulation):
     seen = []
 
