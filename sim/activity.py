@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +28,7 @@ from .result import Result
 from .units import seconds
 
 LAYERS = ("compute", "network", "copy", "waiting", "host")
+MOST = 2**62  # ticks of a line, so that they fit in 64 bits beside what is added to them
 _LAYER = {Kind.COMPUTE: 0, Kind.COPY: 2, Kind.HOST: 4} | dict.fromkeys(NETWORK, 1)
 
 
@@ -44,11 +46,17 @@ class Busy(NamedTuple):
 
 
 class Spans(NamedTuple):
-    """Intervals of one layer on ranks: from ``start`` to ``end`` (ticks) on ``rank``."""
+    """Intervals from ``start`` to ``end`` (ticks) in which a layer is in use on a rank."""
 
     rank: NDArray[np.int32]
+    layer: NDArray[np.int8]
     start: NDArray[np.int64]
     end: NDArray[np.int64]
+
+    def of(self, ranks: range) -> Spans:
+        """Those of some ranks."""
+        own = (self.rank >= ranks.start) & (self.rank < ranks.stop)
+        return Spans(*(column[own] for column in self))
 
 
 def activity(
@@ -100,18 +108,15 @@ def activities(result: Result, edges: NDArray[np.int64]) -> dict[str, NDArray[np
 def ticks(result: Result, edges: NDArray[np.int64]) -> NDArray[np.int64]:
     """(7, k, ranks) The same in ticks, of a result with a row an op."""
     ranks = max((r.graph.ranks for r in result.runs), default=0)
-    windows = len(edges) - 1
-    rank, time, layer, step = _boundaries(_layers(busy(result)), edges, ranks)
-    running = np.empty((len(time), len(LAYERS)), np.bool_)
-    for i in range(len(LAYERS)):
-        running[:, i] = np.cumsum(np.where(layer == i, step, 0)) > 0
-    box = _box(running)
-    length = np.append(np.diff(time), 0)
-    length[np.append(rank[1:] != rank[:-1], True)] = 0
-    at = np.clip(np.searchsorted(edges, time, side="right") - 1, 0, windows - 1)
-    cell = (box * windows + at) * ranks + rank
-    total = np.bincount(cell, length.astype(np.float64), len(BOXES) * windows * ranks)
-    return total.reshape(len(BOXES), windows, ranks).astype(np.int64)
+    found = np.zeros((len(BOXES), len(edges) - 1, ranks), np.int64)
+    spans = _spans(busy(result), edges)
+    # The ranks lie on one line, one after the other; a line has room for so many of them.
+    most = MOST // max(int(edges[-1] - edges[0]), 1)
+    for first in range(0, ranks, most):
+        own = range(first, min(first + most, ranks))
+        of_own = spans if len(own) == ranks else spans.of(own)
+        found[:, :, first : own.stop] = _on_line(of_own, own, edges)
+    return found
 
 
 def _kept(result: Result, edges: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
@@ -155,56 +160,57 @@ def busy(result: Result) -> Busy:
     return Busy(rank.astype(np.int32), layer.astype(np.int8), arrived, start, end)
 
 
-def _layers(of: Busy) -> dict[str, Spans]:
-    """What keeps each rank busy, by layer."""
-    found = {}
-    for i, name in enumerate(LAYERS):
-        if name == "waiting":
-            rows = of.layer == LAYERS.index("network")
-            found[name] = Spans(of.rank[rows], of.arrived[rows], of.start[rows])
-        else:
-            rows = of.layer == i
-            found[name] = Spans(of.rank[rows], of.start[rows], of.end[rows])
-    return found
+def _spans(of: Busy, edges: NDArray[np.int64]) -> Spans:
+    """What keeps each rank busy within the windows, waiting for others among it."""
+    network = of.layer == LAYERS.index("network")
+    wait = np.flatnonzero(network & (of.arrived < of.start))
+    rank = np.concatenate([of.rank, of.rank[wait]])
+    start = np.concatenate([of.start, of.arrived[wait]])
+    end = np.concatenate([of.end, of.start[wait]])
+    waiting = np.full(len(wait), LAYERS.index("waiting"), np.int8)
+    layer = np.concatenate([of.layer, waiting])
+    return Spans(rank, layer, *(np.clip(c, edges[0], edges[-1]) for c in (start, end)))
 
 
-def _boundaries(
-    layers: dict[str, Spans], edges: NDArray[np.int64], ranks: int
-) -> tuple[NDArray[np.int64], ...]:
-    """Starts (+1) and ends (-1) of all layers within the windows, by rank and time."""
-    # A marker at every edge parts the windows, and makes idle time beside it count.
-    marks = ranks * len(edges)
-    rank: list[NDArray[Any]] = [np.repeat(np.arange(ranks), len(edges))]
-    time: list[NDArray[Any]] = [np.tile(edges, ranks)]
-    layer, step = [np.full(marks, -1)], [np.zeros(marks, np.int64)]
-    for i, name in enumerate(LAYERS):
-        spans = layers.get(name)
-        if spans is None:
-            continue
-        for at, sign in ((spans.start, 1), (spans.end, -1)):
-            rank.append(spans.rank)
-            time.append(np.clip(at, edges[0], edges[-1]))
-            layer.append(np.full(len(at), i))
-            step.append(np.full(len(at), sign))
-    columns = [np.concatenate(c, dtype=np.int64) for c in (rank, time, layer, step)]
-    order = _by_rank_and_time(columns[0], columns[1] - edges[0], int(edges[-1] - edges[0]))
-    return tuple(c[order] for c in columns)
+def _on_line(spans: Spans, ranks: range, edges: NDArray[np.int64]) -> NDArray[np.int64]:
+    """(7, k, ranks) The boxes of some ranks, whose windows lie one after the other on one line.
+
+    A box is the difference of two unions: the memory box, say, is what copies add to what
+    compute and network cover together.
+    """
+    length = edges[-1] - edges[0]
+    offset = (spans.rank.astype(np.int64) - ranks.start) * length - edges[0]
+    start, end = spans.start + offset, spans.end + offset
+    order = np.argsort(start, kind="stable")  # few runs in order, since programs are
+    start, end, layer = start[order], end[order], spans.layer[order]
+    begins = np.arange(len(ranks))[:, None] * length + (edges[:-1] - edges[0])
+    marks = np.append(begins, len(ranks) * length)
+
+    def union(first: int, last: int) -> NDArray[np.int64]:
+        rows = (layer >= first) & (layer <= last)
+        return _covered(start[rows], end[rows], marks)
+
+    compute, network, both = union(0, 0), union(1, 1), union(0, 1)
+    grown = [both]
+    for i in range(2, len(LAYERS)):
+        grown.append(union(0, i) if np.any(layer == i) else grown[-1])
+    added = [b - a for a, b in pairwise([*grown, np.diff(marks)])]
+    boxes = [both - network, compute + network - both, both - compute, *added]
+    return np.array(boxes).reshape(len(BOXES), len(ranks), -1).swapaxes(1, 2)
 
 
-def _by_rank_and_time(
-    rank: NDArray[np.int64], time: NDArray[np.int64], span: int
+def _covered(
+    start: NDArray[np.int64], end: NDArray[np.int64], marks: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """The order; as one number where both fit in it, which sorts several times as fast."""
-    if (int(rank.max(initial=0)) + 1) * (span + 1) < 2**63:
-        return np.argsort(rank * (span + 1) + time)
-    return np.lexsort((time, rank))
+    """How much intervals, ordered by their start, cover between marks, overlaps counted once.
 
-
-def _box(running: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """The box of each stretch, from which layers run in it."""
-    compute, network, copy, waiting, host = running.T
-    return np.select(
-        [compute & ~network, compute, network, copy, waiting, host],
-        [0, 1, 2, 3, 4, 5],
-        default=6,
-    )
+    >>> _covered(np.array([0, 1, 6]), np.array([4, 3, 9]), np.array([0, 2, 7, 10]))
+    array([2, 3, 2])
+    """
+    reach = np.maximum.accumulate(end)
+    alone = start.copy()  # where each interval begins to add to those before it
+    np.maximum(alone[1:], reach[:-1], out=alone[1:])
+    before = np.concatenate([[0], np.cumsum(reach - np.minimum(alone, reach))])
+    at = np.searchsorted(start, marks)
+    last = np.concatenate([[marks[0]], reach])[at]
+    return np.diff(before[at] - np.maximum(last - marks, 0))

@@ -73,15 +73,18 @@ def step_edges(result: Result) -> NDArray[np.int64]:
     """(k + 1,) ticks at which the first step begins and each step ends on its last rank."""
     if result.written is None:
         return result.kept.edges
-    ended = result.columns.end != NEVER
-    step = result.ops.iteration[ended].astype(np.int64)
+    start, end, step = result.columns.start, result.columns.end, result.ops.iteration
+    if not np.all(ended := end != NEVER):
+        start, end, step = start[ended], end[ended], step[ended]
     if not len(step):
         return np.zeros(1, np.int64)
-    last = np.full(int(step.max()) + 1, -1, np.int64)
-    np.maximum.at(last, step, result.columns.end[ended])
-    last = np.maximum.accumulate(last[np.unique(step)])
-    first = result.columns.start[ended][step == step.min()].min()
-    return np.concatenate([[first], last])
+    # Ops of one step are mostly listed one after the other: first each such stretch, then steps.
+    heads = np.flatnonzero(np.append(True, step[1:] != step[:-1]))
+    steps, of = np.unique(step[heads], return_inverse=True)
+    last = np.full(len(steps), NEVER, np.int64)
+    np.maximum.at(last, of, np.maximum.reduceat(end, heads))
+    first = np.minimum.reduceat(start, heads)[of == 0].min()
+    return np.concatenate([[first], np.maximum.accumulate(last)])
 
 
 def utilization(result: Result) -> dict[str, Samples]:
@@ -120,11 +123,10 @@ def shares(result: Result) -> NDArray[np.float64]:
 
 def _slots(result: Result, run: Run, edges: NDArray[np.float64], busy: NDArray[np.float64]) -> None:
     slot = result.slots(run)
-    place = np.flatnonzero(slot >= 0)
-    op = run.first + run.graph.explicit.op_of_place[place]
-    start, end = result.columns.start[op], result.columns.end[op]
-    done = end != NEVER
-    _spread(slot[place][done], start[done], end[done], None, edges, busy)
+    op = run.first + run.graph.explicit.op_of_place
+    place = np.flatnonzero((slot >= 0) & (result.columns.end[op] != NEVER))
+    start, end = result.columns.start[op[place]], result.columns.end[op[place]]
+    _spread(slot[place], start, end, None, edges, busy)
 
 
 def _rates(result: Result, run: Run, edges: NDArray[np.float64], busy: NDArray[np.float64]) -> None:
@@ -167,8 +169,10 @@ def _covered(
     Marks are counted into windows rather than sorted: a run has many more than windows.
     """
     bins = len(edges) + 1
-    cell = component.astype(np.int64) * bins + np.searchsorted(edges, at)
     since = at - edges[0]
+    # A mark on an edge may be counted on either side of it: there nothing lies between them.
+    window = 1 + (since * ((bins - 2) / max(edges[-1] - edges[0], 1.0))).astype(np.int64)
+    cell = component.astype(np.int64) * bins + window
     moments = since if share is None else share * since
     weight, moment = (
         np.bincount(cell, values, components * bins).reshape(components, bins)[:, :-1]
