@@ -89,11 +89,32 @@ class _Walk:
                 found.append(Charge(earlier, now, -1, PROCESS))
                 now, op = earlier, self._ended_at(earlier)
                 continue
+            now, op = self._chain(op, now, found)
+            if now <= self.first:
+                break
             self.seen.add(op)
             start = max(int(self.columns.start[op]), self.first)
             found += reversed(self.history.charges(op, start, now))
             now, op = self._before(op, start, found)
         return [c for c in reversed(found) if c.end > c.start]
+
+    def _chain(self, op: int, now: int, found: list[Charge]) -> tuple[int, int]:
+        """Go on as long as one component bounds each op and a dependency's end began it.
+
+        Nearly every op of a trace is so; what is looked at here was found for all of them at once.
+        """
+        run, row = self.history.where(op)
+        links, first = self.history.links(run), run.first
+        start_of, reason_of, who_of = links.start.item, links.reason.item, links.who.item
+        while now > self.first:
+            reason = reason_of(row)
+            if reason < 0 or first + reason in self.seen:
+                break
+            self.seen.add(first + row)
+            start = start_of(row)
+            found.append(Charge(start, now, first + row, who_of(row)))
+            now, row = start, reason
+        return now, first + row
 
     def _before(self, op: int, start: int, found: list[Charge]) -> tuple[int, int | None]:
         """The tick at which the reason for the start of ``op`` ended, and that reason."""
@@ -137,6 +158,18 @@ class _Walk:
         return [i for i in found if wanted & self.history.slots(*self.history.where(i))]
 
 
+class _Links(NamedTuple):
+    """Of each op of a graph: its start, what is behind it in the plain case, and who bounds it.
+
+    ``reason`` is the last row that it waited for and that ended when it became ready and started;
+    -1 where there is none, and where more than one component may be charged for the op.
+    """
+
+    start: NDArray[np.int64]
+    reason: NDArray[np.int64]
+    who: NDArray[np.object_]
+
+
 class _History:
     """What the run was made of, looked up op by op."""
 
@@ -144,7 +177,7 @@ class _History:
         self.result = result
         self.firsts = [r.first for r in result.runs]
         self._incoming: dict[int, Csr] = {}
-        self._who: dict[int, NDArray[np.object_]] = {}
+        self._links: dict[int, _Links] = {}
         self._slots: dict[int, NDArray[np.int32]] = {}
 
     def where(self, op: int) -> tuple[Run, int]:
@@ -155,6 +188,28 @@ class _History:
     def release(self, run: Run, row: int) -> int:
         release = run.lowered.release
         return int(release[row]) if len(release) else 0
+
+    def links(self, run: Run) -> _Links:
+        """All ops of a graph at once."""
+        if run.first not in self._links:
+            self._links[run.first] = self._linked(run)
+        return self._links[run.first]
+
+    def _linked(self, run: Run) -> _Links:
+        columns, block, flows = self.result.columns, run.graph.explicit, run.lowered.flows
+        rows = slice(run.first, run.first + len(block))
+        start, end = columns.start[rows], columns.end[rows]
+        names = np.array([*self.result.parts.names, GAP], object)
+        idle = np.isin(run.graph.ops.kind, (Kind.GAP, Kind.DELAY))
+        source, target = block.successors.owner, block.op_of_place[block.successors.values]
+        at_once = np.flatnonzero(end[source] == start[target])
+        reason = np.full(len(block), -1)
+        reason[target[at_once]] = source[at_once]  # ascending: the last one stays
+        plain = (columns.ready[rows] == start) & (start >= self.result.first_release)
+        plain[flows.op[(flows.work_hi != 0) | (flows.work_lo != 0)]] = False
+        plain[[op - run.first for op in self.result.moves if rows.start <= op < rows.stop]] = False
+        who = names[np.where(idle, -1, run.answers.component)]
+        return _Links(start, np.where(plain, reason, -1), who)
 
     def predecessors(self, run: Run, row: int) -> list[int]:
         """Rows that a row waits for, on any of its places."""
@@ -192,11 +247,7 @@ class _History:
         moved = self.result.moves.get(run.first + row)
         if moved:
             return self.result.parts.names[moved[0]]
-        if run.first not in self._who:
-            names = np.array([*self.result.parts.names, GAP], object)
-            idle = np.isin(run.graph.ops.kind, (Kind.GAP, Kind.DELAY))
-            self._who[run.first] = names[np.where(idle, -1, run.answers.component)]
-        return str(self._who[run.first][row])
+        return str(self.links(run).who[row])
 
     @cached_property
     def _flights(self) -> tuple[NDArray[np.int64], ...]:
