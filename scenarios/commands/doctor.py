@@ -28,7 +28,6 @@ CORE = (
     "duckdb",
     "pydantic",
     "matplotlib",
-    "perfetto",
 )
 
 

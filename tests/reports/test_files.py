@@ -55,6 +55,16 @@ def test_a_collective_is_a_slice_on_every_member(packets, small):
     assert len(begun) == 2 * ((ended >= 0).sum() + 4)
 
 
+def test_slices_have_the_names_and_times_of_their_ops(packets, small):
+    _, found = packets()
+    names = {e.iid: e.name for p in found for e in p.interned_data.event_names}
+    begun = [p for p in found if p.track_event.type == 1]
+    frames = [result.frame() for result in small.results.values()]
+    ops = [row for f in frames for row in zip(f["name"], f["kind"], f["start_us"], strict=True)]
+    told = {(names[p.track_event.name_iid], p.timestamp) for p in begun}
+    assert told == {(name or kind, round(start * 1000)) for name, kind, start in ops}
+
+
 def test_what_does_not_fit_is_counted(packets, monkeypatch):
     monkeypatch.setattr(perfetto, "MOST_SLICES", 20)
     cut, found = packets()
