@@ -38,7 +38,7 @@ def simulation_of(ranks: int, slots: int | None) -> Simulation:
 
 def lowered(simulation: Simulation, graph: Graph) -> Lowered:
     """The graph as the engine takes it."""
-    return Session(simulation, None).lower(graph)[2]
+    return Session(simulation, None).ask(graph).lowered
 
 
 def run(simulation: Simulation, graph: Lowered, ahead: bool = True) -> Columns:

@@ -33,7 +33,8 @@ def write_timeline(path: Path, results: Mapping[str, Result]) -> int:
     """Write the runs of all variants side by side; returns how many slices were left out."""
     share = MOST_SLICES // max(len(results), 1)
     names: dict[str, int] = {}
-    parts, left_out, uuid = [], 0, 1
+    parts: list[Bytes] = []
+    left_out, uuid = 0, 1
     for variant, result in results.items():
         timeline = _Timeline(result.detail, share)
         parts += timeline.tracks(variant, uuid)
@@ -90,7 +91,7 @@ class _Timeline:
         )
 
     def _nanoseconds(self, ticks: NDArray[np.int64]) -> NDArray[np.int64]:
-        return np.rint(ticks[self.op] * self.result.tick * 1e9).astype(np.int64)
+        return np.asarray(np.rint(ticks[self.op] * self.result.tick * 1e9), np.int64)
 
 
 def _packet(*parts: Bytes) -> Bytes:

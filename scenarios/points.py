@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -109,11 +109,18 @@ class Point:
 
     def run(self, replica: int | None = None) -> Result:
         """Run once: as recorded, or one seeded draw around typical durations."""
-        keep = self.scenario.run.keep
         if replica is None:
-            return self.simulation.run(self.graph, *self.processes, keep=keep)
+            return self.simulation.run(self.graph, *self.processes, keep=self.scenario.run.keep)
+        return self.draw(replica)
+
+    @cached_property
+    def draw(self) -> Callable[[int], Result]:
+        """What runs one seeded draw; only devices are asked again for each of them."""
+        keep = self.scenario.run.keep
         varied = replace(self.simulation, backends=self._varying)
-        return varied.run(self._typical, *self.processes, replica=replica, keep=keep)
+        if self.coupled is None:
+            return varied.draws(self._typical, *self.processes, keep=keep)
+        return lambda k: varied.run(self._typical, *self.processes, replica=k, keep=keep)
 
     @cached_property
     def _typical(self) -> Graph:
@@ -252,7 +259,8 @@ def measured(point: Point, each: Each = map) -> Measured:
 
     result = point.run()
     wanted = point.scenario.run.replicas
-    drawn = tuple(each(lambda k: sampled(point.run(k)), range(wanted) if wanted > 1 else ()))
+    draw = point.draw if wanted > 1 else point.run
+    drawn = tuple(each(lambda k: sampled(draw(k)), range(wanted) if wanted > 1 else ()))
     samples = sampled(result)
     log.info("%s: %s ops, makespan %.6g s", point.name, result.count, result.makespan)
     return Measured(point, result, samples, drawn)

@@ -52,9 +52,10 @@ def values(measured: Measured) -> dict[str, Value]:
     found: dict[str, Value] = {}
     for name, samples in measured.samples.items():
         metric = _metric(name)
+        replicas = [r[name] for r in measured.replicas if name in r]
         for statistic in _statistics(metric, name):
             key = f"{name}.{statistic}".rstrip(".")
-            drawn = [statistic_of(r[name], statistic) for r in measured.replicas if name in r]
+            drawn = _statistic_of_each(replicas, statistic)
             known = len(drawn) >= FEWEST
             found[key] = Value(
                 float(np.median(drawn)) if known else statistic_of(samples, statistic),
@@ -82,12 +83,25 @@ def statistic_of(samples: Samples, statistic: str) -> float:
     >>> statistic_of(np.array([1.0, 2.0, 9.0]), "p50"), statistic_of(np.array([4.0]), "")
     (2.0, 4.0)
     """
+    return float(_along(samples, statistic))
+
+
+def _statistic_of_each(replicas: Sequence[Samples], statistic: str) -> list[float]:
+    """The same of every replica; together where they have as many samples."""
+    if len({len(samples) for samples in replicas}) != 1:
+        return [statistic_of(samples, statistic) for samples in replicas]
+    found: list[float] = _along(np.stack(replicas), statistic).tolist()
+    return found
+
+
+def _along(samples: Samples, statistic: str) -> Samples:
+    """A statistic along the last axis."""
     percentile = PERCENTILE.fullmatch(statistic)
     if percentile:
-        return float(np.percentile(samples, float(percentile[1])))
+        return np.asarray(np.percentile(samples, float(percentile[1]), axis=-1))
     if statistic in ("", "peak", "max"):
-        return float(samples.max())
-    return float(samples.mean() if statistic == "mean" else samples.min())
+        return np.asarray(samples.max(axis=-1))
+    return np.asarray(samples.mean(axis=-1) if statistic == "mean" else samples.min(axis=-1))
 
 
 def interval(drawn: Sequence[float]) -> tuple[float, float] | None:

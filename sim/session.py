@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,6 @@ from .graph import Graph
 from .kept import MOST_OPS
 from .lower import answers, lower
 from .machine import Answer, Columns, Lowered, Machine, Online, Parts, Submitted
-from .ops import Ops
 from .place import place
 from .result import Result, Run, Written
 from .summarise import summarised
@@ -35,6 +34,15 @@ log = logging.getLogger(__name__)
 
 SHARING = 4  # identical ops are folded where every fourth shares a rate: looking costs 0.8 us an op
 MOST_WRITTEN = 20_000_000  # ops of a template that are written out to name one of them
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A graph on its machine, and what every backend said of it: all that replicas share."""
+
+    graph: Graph
+    answers: Answers
+    lowered: Lowered
 
 
 class Session:
@@ -109,10 +117,10 @@ class Session:
         session.run_lowered(lowered)
         return session.result("ops", "it is a part of a run")
 
-    def run_alone(self, graph: Graph) -> None:
+    def run_alone(self, asked: Asked) -> None:
         """Run one graph that nobody steers."""
-        placed, said, lowered = self.lower(graph)
-        self.runs.append(Run(placed, said, lowered, 0))
+        lowered = self._drawn(asked)
+        self.runs.append(Run(asked.graph, asked.answers, lowered, 0))
         self.run_lowered(lowered)
 
     def run_lowered(self, lowered: Lowered) -> None:
@@ -144,7 +152,7 @@ class Session:
         log.info("%s: %s of %s ops run", lowered.name, len(found.graph), len(lowered))
         return found
 
-    def lower(self, graph: Graph) -> tuple[Graph, Answers, Lowered]:
+    def ask(self, graph: Graph) -> Asked:
         """Place, ask and round one graph."""
         graph = self.place(graph)
         said = ask(graph, self.bound)
@@ -160,13 +168,14 @@ class Session:
             online,
             asks,
         )
-        return graph, said, self._drawn(lowered, graph.ops, said)
+        return Asked(graph, said, lowered)
 
     def submit(self, graph: Graph) -> Submitted:
         """Hand a graph to the machine and remember it for the result."""
-        placed, said, lowered = self.lower(graph)
+        asked = self.ask(graph)
+        lowered = self._drawn(asked)
         handle = self.machine.submit(lowered)
-        self.runs.append(Run(placed, said, lowered, handle.first))
+        self.runs.append(Run(asked.graph, asked.answers, lowered, handle.first))
         return handle
 
     def start(self, processes: Sequence[Process]) -> None:
@@ -176,12 +185,13 @@ class Session:
 
             Running(self).start(processes)
 
-    def _drawn(self, lowered: Lowered, ops: Ops, said: Answers) -> Lowered:
-        """The durations of this replica."""
-        if self.replica is None or not said.spreads:
+    def _drawn(self, asked: Asked) -> Lowered:
+        """With the durations of this replica."""
+        lowered, ops, spreads = asked.lowered, asked.graph.ops, asked.answers.spreads
+        if self.replica is None or not spreads:
             return lowered
         fixed = lowered.fixed.copy()
-        for rows, spread in said.spreads:
+        for rows, spread in spreads:
             fixed[rows] = durations(
                 fixed[rows],
                 spread,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -132,10 +132,7 @@ class Simulation:
         SimulationError
             Deadlock, starvation, lost ops, a zero-time loop, time overflow.
         """
-        if keep is not None and keep not in KEEP:
-            raise ValueError(f"keep is {keep!r}; it is one of {KEEP}")
-        if keep is None and graph is not None:
-            keep = "ops" if len(graph) <= MOST_OPS else "ranks"
+        keep = _kept(keep, graph)
         session = Session(self, replica)
         if graph is not None and graph.template is not None and keep != "ops":
             steered = bool(processes) or until is not None
@@ -143,7 +140,7 @@ class Simulation:
             if found is not None:
                 return found
         if graph is not None and not processes and until is None:
-            session.run_alone(graph)
+            session.run_alone(session.ask(graph))
             return session.result(keep, lambda: self.run(graph, replica=replica, keep="ops"))
         if graph is not None:
             session.submit(graph)
@@ -155,4 +152,33 @@ class Simulation:
         self, graph: Graph, *processes: Process, count: int, keep: str | None = None
     ) -> list[Result]:
         """Independent seeded draws of the same run; replica k alone is ``run(replica=k)``."""
-        return [self.run(graph, *processes, replica=k, keep=keep) for k in range(count)]
+        run = self.draws(graph, *processes, keep=keep)
+        return [run(k) for k in range(count)]
+
+    def draws(
+        self, graph: Graph, *processes: Process, keep: str | None = None
+    ) -> Callable[[int], Result]:
+        """What runs replica k, as ``run(replica=k)`` does; backends are asked once for all of them.
+
+        Not so where a process steers the run, or a template runs as one: there it is ``run``.
+        """
+        kept = _kept(keep, graph)
+        if processes or (graph.template is not None and kept != "ops"):
+            return lambda k: self.run(graph, *processes, replica=k, keep=keep)
+        asked = Session(self, None).ask(graph)
+
+        def run(replica: int) -> Result:
+            session = Session(self, replica)
+            session.run_alone(asked)
+            return session.result(kept, lambda: self.run(graph, replica=replica, keep="ops"))
+
+        return run
+
+
+def _kept(keep: str | None, graph: Graph | None) -> str | None:
+    """What is kept of a run; None where a process may yet submit whatever there is."""
+    if keep is not None and keep not in KEEP:
+        raise ValueError(f"keep is {keep!r}; it is one of {KEEP}")
+    if keep is not None or graph is None:
+        return keep
+    return "ops" if len(graph) <= MOST_OPS else "ranks"
