@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from ...sim.backend import Spread
 from ...sim.ops import Kind, Ops
+from .student import quantile
 
 QUANTILES = 64
 BAR = (0.80, 0.97)  # of what is measured again, intervals of LEVEL should hold this much
@@ -119,11 +120,9 @@ def between(starts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
     n = len(starts)
     if n < 2:
         return np.empty(0)
-    from scipy.special import stdtrit  # the quantiles of Student's t
-
     logs = np.log([np.median(s) for s in starts])
     wide = float(logs.std(ddof=1)) * (1 + 1 / n) ** 0.5
-    found: NDArray[np.float64] = np.exp(wide * stdtrit(n - 1, _places()))
+    found: NDArray[np.float64] = np.exp(wide * quantile(n - 1, _places()))
     return found
 
 
