@@ -17,7 +17,7 @@ from foretrace.scenarios.loader import load, varied
 from foretrace.scenarios.points import measured, point
 from foretrace.scenarios.sweep.drive import Sweeping
 from foretrace.scenarios.sweep.folder import save, store
-from foretrace.scenarios.sweep.point import base, evaluate, task
+from foretrace.scenarios.sweep.point import base, evaluate, task, work
 from foretrace.scenarios.workers.pool import Pool
 
 POINTS = 1000
@@ -96,12 +96,10 @@ def per_point(scenario) -> tuple[float, float]:
         began = time.process_time()
         evaluate(task(shared, changed))
         whole.append(time.process_time() - began)
-    from foretrace.scenarios.sweep import point as module
-
-    graph = next(iter(module._graphs.values()))
     for i in range(ROUNDS):
-        ready = point(varied(scenario.resolved(), {"cluster.node.nic.bandwidth": f"{i + 6} GB/s"}),
-                      graph)  # fmt: skip
+        changed = {"cluster.node.nic.bandwidth": f"{i + 6} GB/s"}
+        one = varied(scenario.resolved(), changed)
+        ready = point(one, *work(one, shared["trace"]))
         began = time.process_time()
         measured(ready)
         alone.append(time.process_time() - began)

@@ -15,6 +15,7 @@ from ..tree import Plain
 
 if TYPE_CHECKING:
     from ...sim.graph import Graph
+    from ..points import Variation
 
 Task = dict[str, Any]
 Outcome = dict[str, Any]
@@ -130,8 +131,8 @@ def _measured(point: Task) -> Outcome:
     from ..summary import values
 
     scenario = varied(point["scenario"], point["set"])
-    graph = _graph(scenario, point["trace"])
-    done = measured(built(scenario, graph))
+    graph, variation = work(scenario, point["trace"])
+    done = measured(built(scenario, graph, variation))
     found = values(_narrowed(done, tuple(point["wanted"])))
     return {
         "ops": len(done.result.ops),
@@ -160,17 +161,17 @@ def _narrowed(done: Any, wanted: tuple[str, ...]) -> Any:
     )
 
 
-def _workload(scenario: Scenario, trace: str) -> str:
-    """All that the graph depends on: the workload, and how quick the GPU that copies is."""
+def _named_work(scenario: Scenario, trace: str) -> str:
+    """All that a workload depends on: what is said of it, and how quick the GPU that copies is."""
     return repr((scenario.workload, scenario.cluster.node.gpu, trace))
 
 
-GRAPHS = 8  # kept in a process
-_graphs: dict[str, Graph] = {}
+WORKS = 8  # kept in a process
+_works: dict[str, tuple[Graph, Variation]] = {}
 
 
-def _graph(scenario: Scenario, trace: str) -> Graph:
-    """The graph of a workload, built once in a process.
+def work(scenario: Scenario, trace: str) -> tuple[Graph, Variation]:
+    """The graph of a workload and how its ops vary, built and read once in a process.
 
     Raises
     ------
@@ -178,17 +179,19 @@ def _graph(scenario: Scenario, trace: str) -> Graph:
         The files are not those that the point was made of.
     """
     from ..folder import trace_digest
+    from ..points import Variation
     from ..workloads import build
 
-    told = _workload(scenario, trace)
-    if told in _graphs:
-        return _graphs[told]
+    told = _named_work(scenario, trace)
+    if told in _works:
+        return _works[told]
     if trace_digest(scenario) != trace:
         name = getattr(scenario.workload, "trace", "")
         raise ScenarioError(
             f"workload.trace: '{name}' is not the same file here; put it where workers see it "
             "under the same path"
         )
-    while len(_graphs) >= GRAPHS:
-        del _graphs[next(iter(_graphs))]
-    return _graphs.setdefault(told, build(scenario))
+    while len(_works) >= WORKS:
+        del _works[next(iter(_works))]
+    graph = build(scenario)
+    return _works.setdefault(told, (graph, Variation.of(scenario, graph)))
