@@ -13,14 +13,14 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .csr import Csr
-from .machine import NEVER, ONE
+from .flights import Flights
+from .machine import NEVER
 from .ops import Kind
 from .result import Result, Run
 from .units import Seconds, seconds
@@ -176,6 +176,7 @@ class _History:
     def __init__(self, result: Result):
         self.result = result
         self.firsts = [r.first for r in result.runs]
+        self.flights = Flights(result)
         self._incoming: dict[int, Csr] = {}
         self._links: dict[int, _Links] = {}
         self._slots: dict[int, NDArray[np.int32]] = {}
@@ -249,93 +250,15 @@ class _History:
             return self.result.parts.names[moved[0]]
         return str(self.links(run).who[row])
 
-    @cached_property
-    def _flights(self) -> tuple[NDArray[np.int64], ...]:
-        """Of every op that shared something: id, first and last tick of its work phase."""
-        found = []
-        columns = self.result.columns
-        for run in self.result.runs:
-            flows = run.lowered.flows
-            op = flows.op.astype(np.int64) + run.first
-            begin = columns.start[op] + run.lowered.fixed[flows.op]
-            ran = (columns.end[op] != NEVER) & (columns.end[op] > begin)
-            found.append((op[ran], begin[ran], columns.end[op][ran]))
-        return tuple(np.concatenate([f[k] for f in found]) for k in range(3))
-
     def _shared(self, op: int, start: int, end: int) -> list[Charge]:
-        """The work phase of an op, split where who shares with it changed."""
-        ids, begin, last = self._flights
-        there = (begin < end) & (last > start)
-        cuts = {start, end}
-        for tick in np.concatenate([begin[there], last[there]]).tolist():
-            cuts.add(min(max(tick, start), end))
-        cuts |= {t for t, _, _ in self.result.rate_log if start < t < end}
-        marks = sorted(cuts)
+        """The work phase of an op, split where who bounds it changed."""
+        run, row = self.where(op)
         found: list[Charge] = []
-        for a, b in pairwise(marks):
-            flying = ids[there & (begin <= a) & (last >= b)]
-            who = self._bottleneck(op, flying.tolist(), a)
+        for a, b, component in self.flights.bounds(op, start, end):
+            names = self.result.parts.names
+            who = self._own(run, row) if component is None else names[component]
             if found and found[-1].who == who:
                 found[-1] = found[-1]._replace(end=b)
             else:
                 found.append(Charge(a, b, op, who))
         return found
-
-    def _bottleneck(self, op: int, flying: list[int], tick: int) -> str:
-        """The component at whose level an op runs among those in flight; its own for a limit."""
-        capacity = self._capacity(tick)
-        flows = {}
-        for i in flying:
-            run, row = self.where(i)
-            k = int(np.searchsorted(run.lowered.flows.op, row))
-            flows[i] = (run.lowered.flows.usage(k), int(run.lowered.flows.limit[k]))
-        component = full_component(capacity, flows, op)
-        if component is None:
-            return self._own(*self.where(op))
-        return self.result.parts.names[component]
-
-    def _capacity(self, tick: int) -> dict[int, int]:
-        """Rates at a tick: as built, then as processes set them."""
-        rates = {c: r for c, r in enumerate(self.result.parts.rate.tolist()) if r >= 0}
-        return rates | {c: rate for at, c, rate in self.result.rate_log if at <= tick}
-
-
-def full_component(
-    capacity: dict[int, int], flows: dict[int, tuple[dict[int, int], int]], wanted: int
-) -> int | None:
-    """The component that bounds one flow under max-min fairness; None: its own limit.
-
-    Parameters
-    ----------
-    capacity : rate units by component
-    flows : ({component: weight}, limit or -1) by id
-    wanted : id
-
-    Examples
-    --------
-    >>> flows = {0: ({7: ONE}, -1), 1: ({7: ONE, 8: ONE}, -1)}
-    >>> full_component({7: 10, 8: 3}, flows, 0), full_component({7: 10, 8: 3}, flows, 1)
-    (7, 8)
-    """
-    room = {c: r * ONE for c, r in capacity.items()}
-    left = dict(flows)
-    while left:
-        weight: dict[int, int] = {}
-        for usage, _ in left.values():
-            for c, w in usage.items():
-                weight[c] = weight.get(c, 0) + w
-        level = {c: room[c] // w for c, w in weight.items()}
-        limits = [limit for _, limit in left.values() if limit >= 0]
-        lowest = min([*level.values(), *limits])
-        usage, limit = left[wanted]
-        full = [c for c in sorted(usage) if level[c] == lowest]
-        if full:
-            return full[0]
-        if limit == lowest:
-            return None
-        for i, (uses, bound) in list(left.items()):
-            if bound == lowest or any(level[c] == lowest for c in uses):
-                del left[i]
-                for c, w in uses.items():
-                    room[c] -= w * lowest
-    raise AssertionError(f"flow {wanted} is not in flight")
