@@ -19,13 +19,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from ..hil.journal import write as write_journal
 from ..reports.page import write_report
 from ..reports.perfetto import write_timeline
 from ..reports.tables import write_ops
 from ..sim.errors import ScenarioError
 from ..sim.staging import staged
-from .loop.drive import journal_name
+from .loop.said import journal_name
 from .resolve import resolved_yaml
 from .scenario import Scenario
 from .study import Study
@@ -114,10 +113,17 @@ def _fill(folder: Path, study: Study, name: str, started: float, command: str) -
         write_report(
             folder / "report.html", summary, study.results, files, scenario.report.sections
         )
-    for variant, entries in study.journals.items():
-        write_journal(folder / journal_name(variant), entries)
+    _journals(folder, study)
     left_out = tables.result() + ([f"timeline: the last {cut} slices"] if cut else [])
     write_json(folder / "manifest.json", manifest(scenario, name, started, command, left_out))
+
+
+def _journals(folder: Path, study: Study) -> None:
+    """What devices answered, where they drove the run."""
+    for variant, entries in study.journals.items():
+        from ..hil.journal import write
+
+        write(folder / journal_name(variant), entries)
 
 
 def _tables(folder: Path, study: Study) -> list[str]:

@@ -257,9 +257,10 @@ def measured(point: Point, each: Each = map) -> Measured:
         except ValueError as error:
             raise ScenarioError(f"workload.iterations: {error}; take fewer") from error
 
-    result = point.run()
     wanted = point.scenario.run.replicas
+    recorded = each(lambda _: point.run(), (None,))  # under way already, where there is a pool
     draw = point.draw if wanted > 1 else point.run
+    (result,) = recorded
     drawn = tuple(each(lambda k: sampled(draw(k)), range(wanted) if wanted > 1 else ()))
     samples = sampled(result)
     log.info("%s: %s ops, makespan %.6g s", point.name, result.count, result.makespan)

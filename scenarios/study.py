@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..hil.journal import Entry
 from ..models.compute.recorded import Recorded
 from ..sim.activity import activity
 from ..sim.bind import bind
 from ..sim.result import Result
 from ..sim.sensitivity import Change, altered, faster
 from ..sim.simulation import Simulation
-from .loop.devices import section
-from .loop.drive import driven
+from .loop.said import coupled, section
 from .points import Measured, Point, measured, points
 from .scenario import BASE, Scenario
 from .starts import jitter
 from .summary import FEWEST, Summary, Value, checked, values
 from .threads import Each, hands
+
+if TYPE_CHECKING:
+    from ..hil.journal import Entry
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +81,7 @@ def study(
     """
     made = []
     with hands(threads) as given:
-        with driven(scenario) as drive:
+        with _driven(scenario) as drive:
             for one in map(drive, points(scenario)):
                 ranks = f"{one.graph.ranks} rank{'s' * (one.graph.ranks != 1)}"
                 progress(f"running {one.name}: {len(one.graph):,} ops on {ranks}")
@@ -87,6 +89,15 @@ def study(
         told = {m.name: _told(m, made[0], progress, given(m.point)) for m in made}
     return Study(scenario, tuple(made), Summary(scenario.name, scenario.question, told,
                  provenance(scenario, made)))  # fmt: skip
+
+
+def _driven(scenario: Scenario) -> AbstractContextManager[Callable[[Point], Point]]:
+    """What puts devices into points; what talks to them is imported only where there are any."""
+    if not coupled(scenario):
+        return nullcontext(lambda point: point)
+    from .loop.drive import driven
+
+    return driven(scenario)
 
 
 def _told(of: Measured, base: Measured, progress: Progress, each: Each) -> dict[str, Any]:

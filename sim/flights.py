@@ -21,7 +21,7 @@ class Flights:
 
     @cached_property
     def _table(self) -> NDArray[np.int64]:
-        """(5, n) Id, first and last tick of the work phase, number of the graph, row of the flow."""
+        """(5, n) Id, first and last tick of the work phase, number of the graph, row there."""
         columns = self.result.columns
         found = [np.empty((5, 0), np.int64)]
         for k, run in enumerate(self.result.runs):

@@ -35,7 +35,7 @@ def check(
     """Measure what a run would do, and compare with the models."""
     from ..loader import load
     from ..loop.check import check as checked
-    from ..loop.drive import swap_setting
+    from ..loop.said import swap_setting
     from ..loop.save import save
 
     settings = [*set, *swap_setting(swap)]

@@ -39,7 +39,7 @@ def run(
     from ..folder import existing, load_summary, save
     from ..limits import time_limit
     from ..loader import load
-    from ..loop.drive import live, swap_setting
+    from ..loop.said import live, swap_setting
     from ..plan import guard, size
     from ..study import study
     from .show import answer

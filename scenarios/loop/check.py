@@ -19,9 +19,10 @@ from ..scenario import Scenario
 from ..sections.hil import Hil
 from ..study import calibration
 from .breakeven import break_even
-from .devices import CLASSES, section
+from .devices import CLASSES
 from .drive import with_devices
 from .replay import FINE, Replayed, asked_of, coupling_of, of_starts, replayed
+from .said import section
 from .score import Ops, Score, bounds, by_size, scores, verdict
 from .shares import shares
 

@@ -16,7 +16,6 @@ from ...hil.driver import Driver
 from ...hil.recorded import Recorded
 from ...hil.recording import Recording, read
 from ...sim.errors import DriverFault, HardwareUnavailable, ScenarioError
-from ..scenario import Scenario
 from ..sections.hil import Hil, Swap
 
 log = logging.getLogger(__name__)
@@ -66,12 +65,6 @@ class Device:
         where = self.facts.get("host", "here")
         what = self.facts.get("device") or self.swap.device or "its first device"
         return f"driver:{self.swap.driver} {what} on {where}, {self.driver.clock} clock"
-
-
-def section(scenario: Scenario) -> Hil | None:
-    """What a scenario says of hardware in the loop; None for nothing."""
-    said: Hil | None = scenario.section("hil")
-    return said if said is not None and said.swap else None
 
 
 def file_of(hil: Hil, swap: Swap) -> Path | None:

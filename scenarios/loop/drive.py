@@ -17,15 +17,10 @@ from ...sim.units import Seconds
 from ..points import Point
 from ..scenario import BASE, Scenario
 from .coupling import in_place
-from .devices import Device, one_clock, opened, section
+from .devices import Device, one_clock, opened
+from .said import journal_name, section
 
 Drive = Callable[[Point], Point]
-
-
-def live(scenario: Scenario) -> bool:
-    """Whether devices drive its runs, so that no two need be alike."""
-    hil = section(scenario)
-    return hil is not None and hil.mode == "coupled" and hil.journal is None
 
 
 @contextmanager
@@ -99,41 +94,3 @@ def _journal(run: str | None, variant: str) -> Path | None:
             f"hil.journal: {run} is of one run, and '{variant}' is another; give the run folder"
         )
     return found
-
-
-def journal_name(variant: str) -> str:
-    """Its file in a run folder.
-
-    >>> journal_name("base")
-    'journal.base.jsonl'
-    """
-    return f"journal.{variant}.jsonl"
-
-
-def swap_setting(texts: list[str]) -> list[str]:
-    """``node0.nic0=verbs:mlx5_0`` and the like, as settings of ``hil``.
-
-    Raises
-    ------
-    ScenarioError
-        Another form.
-
-    Examples
-    --------
-    >>> swap_setting(["node0.nic0=verbs:mlx5_0"])
-    ['hil.swap=[{component: "node0.nic0", driver: verbs, device: "mlx5_0"}]']
-    """
-    entries = []
-    for text in texts:
-        component, equals, driver = text.partition("=")
-        name, _, device = driver.partition(":")
-        if not equals or not component or not name:
-            raise ScenarioError(
-                f"--swap '{text}': names no driver; write it like node0.nic0=verbs:mlx5_0"
-            )
-        at = ""
-        if device:
-            key = "recording" if name == "recorded" else "device"
-            at = f', {key}: "{device}"'
-        entries.append(f'{{component: "{component}", driver: {name}{at}}}')
-    return [f"hil.swap=[{', '.join(entries)}]"] if entries else []

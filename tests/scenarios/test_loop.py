@@ -10,7 +10,7 @@ from foretrace.hil.sample import Sample
 from foretrace.reports.accuracy import accuracy_page
 from foretrace.scenarios.loader import loads
 from foretrace.scenarios.loop.check import check
-from foretrace.scenarios.loop.drive import swap_setting
+from foretrace.scenarios.loop.said import swap_setting
 from foretrace.scenarios.loop.save import save
 from foretrace.scenarios.loop.score import Score, verdict
 from foretrace.scenarios.problems import InvalidScenarioError
@@ -112,7 +112,7 @@ def test_a_coupled_run_leaves_a_journal_that_gives_it_again(nic, tmp_path):
     first = one.results["base"]
     assert first.columns.end.max() > 0
     from foretrace.hil.journal import write
-    from foretrace.scenarios.loop.drive import journal_name
+    from foretrace.scenarios.loop.said import journal_name
 
     write(tmp_path / journal_name("base"), one.journals["base"])
     for engine in ("core", "reference"):
