@@ -12,6 +12,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 
 import simpy
 
@@ -140,12 +141,12 @@ class Lanes:
         if not flights:
             return []
         if self.most == 1:
-            ns = [self._once(lanes[0])]
+            spent = [self._once(lanes[0])]
         else:
-            ns = self._together([f.request for f in flights])
+            spent = self._paces([f.request for f in flights])
         return [
             f.work / max(t * NANOSECOND + f.extra, NANOSECOND)
-            for f, t in zip(flights, ns, strict=True)
+            for f, t in zip(flights, spent, strict=True)
         ]
 
     def _once(self, lane: int) -> float:
@@ -154,6 +155,21 @@ class Lanes:
         if self._turn is None or self._turn[0] is not flight:
             self._turn = (flight, self.asked.alone(flight.request))
         return self._turn[1]
+
+    def _paces(self, requests: Sequence[Request]) -> list[float]:
+        """How long each op would take if all of them stayed in flight, ns.
+
+        A set is measured until its last op is done, so what took longest ran on with fewer beside
+        it.  What it did in that time, at the pace of those that were left, is not this set's.
+        """
+        ns = self._together(requests)
+        first = min(ns)
+        later = [i for i, t in enumerate(ns) if t > first]
+        after = self._together([requests[i] for i in later]) if later else []
+        for i, alone in zip(later, after, strict=True):
+            done = 1 - (ns[i] - first) / alone  # while all were in flight
+            ns[i] = first / done if done > 0 else inf
+        return ns
 
     def _together(self, requests: Sequence[Request]) -> list[float]:
         """Of each op, in the order asked; a set that was measured is not measured again."""

@@ -226,8 +226,6 @@ class Verbs(Driver):
 
     def _crowd(self, requests: Sequence[Request]) -> tuple[list[End], list[tuple[str, int]]]:
         """One end for each op, the senders in turn."""
-        if self.told["completions"] != SLEEP:
-            raise DriverFault("unsupported", "ops at once are slept on; set completions to sleep")
         ends, plans, seen = [], [], dict.fromkeys(self.told["senders"], 0)
         for number, request in enumerate(requests):
             name, _, size = _parts(request.signature)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import select
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -204,18 +204,36 @@ def joined(devices: Sequence[str], transport: str, size: int, qps: int, depth: i
 
 def first_of(ends: Sequence[End], counts: Sequence[int], since: int) -> list[int]:
     """When each of several ends had completed its share: ns after ``since``."""
+    seen = _announced if ends[0].done.channel else _polled
     left, at = list(counts), [0] * len(ends)
-    poller = select.poll()
-    for end in ends:
-        poller.register(end.done.fd, select.POLLIN)
-    by_fd = {end.done.fd: number for number, end in enumerate(ends)}
+    for number in seen(ends, left):
+        at[number] = time.perf_counter_ns() - since
+    return at
+
+
+def _polled(ends: Sequence[End], left: list[int]) -> Iterator[int]:
+    """Ends as they complete, looking at each in turn."""
     while any(left):
-        ready = poller.poll()
-        now = time.perf_counter_ns() - since
-        for fd, _ in ready:
+        for number, end in enumerate(ends):
+            if left[number] and (got := end.done.poll(left[number])):
+                left[number] -= got
+                if not left[number]:
+                    yield number
+        os.sched_yield()
+
+
+def _announced(ends: Sequence[End], left: list[int]) -> Iterator[int]:
+    """Ends as they complete, sleeping until one tells."""
+    poller = select.poll()
+    by_fd = {end.done.fd: number for number, end in enumerate(ends)}
+    for fd in by_fd:
+        poller.register(fd, select.POLLIN)
+    while any(left):
+        for fd, _ in poller.poll():
             number = by_fd[fd]
             ends[number].done.armed()
+            before = left[number]
             while left[number] and (got := ends[number].done.poll(left[number])):
                 left[number] -= got
-            at[number] = at[number] or (now if not left[number] else 0)
-    return at
+            if before and not left[number]:
+                yield number

@@ -1,5 +1,6 @@
 """Devices whose times are known: what drivers of tests measure."""
 
+from dataclasses import replace
 from itertools import count
 
 import numpy as np
@@ -31,6 +32,14 @@ class Wire(Driver):
 
     def together(self, requests):
         return [self._ns(r, len(requests)) for r in requests]
+
+
+class Queue(Wire):
+    """A port that serves one after the other, as they came."""
+
+    def together(self, requests):
+        each = [self._ns(r) for r in requests]
+        return [replace(s, ns=sum(e.ns for e in each[: i + 1])) for i, s in enumerate(each)]
 
 
 class Noisy(Wire):

@@ -23,7 +23,7 @@ from foretrace.sim.ops import Kind
 from foretrace.sim.simulation import Simulation
 
 sys.path.insert(0, str(Path(__file__).parent))
-from devices import Noisy, Wire  # beside this file
+from devices import Noisy, Queue, Wire  # beside this file
 
 MB, SHARING = 1e6, ("exclusive", "solo", "concurrent")
 PAIR = ("node1.nic0", "leaf0")
@@ -64,6 +64,14 @@ def test_two_equal_transfers_through_one_port_take_twice_as_long(sharing, engine
     spent = both.columns.end - both.columns.ready
     wanted = [1e9, 2e9] if sharing == "exclusive" else [2e9, 2e9]  # one waits, or both share
     assert sorted(spent.tolist()) == pytest.approx(wanted, rel=1e-6)
+
+
+@pytest.mark.parametrize("engine", ["core", "reference"])
+def test_ops_of_a_set_end_when_the_device_said_though_some_leave_before_others(engine):
+    """A port that serves in order: the second waits for the first, and is not half done by then."""
+    result, _ = coupled(Queue("concurrent"), transfers([MB, MB, 2 * MB]), engine)
+    ends = (result.columns.end * 1e-12).tolist()
+    assert ends == pytest.approx([1e-3, 2e-3, 4e-3], rel=1e-6)
 
 
 def in_a_row(sizes):
