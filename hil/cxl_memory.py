@@ -23,7 +23,7 @@ from ..sim.signature import parse
 from . import chase, clock
 from .driver import Driver, Missing, Ready, Spec, checked, driver, head
 from .pages import PAGE, Block, nodes
-from .sample import WARM, Request, Sample
+from .sample import EMULATED, WARM, Request, Sample
 
 if TYPE_CHECKING:
     from ..sim.system import System
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 SETTINGS = {"near": 0, "far": -1, "dax": "", "cap": 1 << 30}
 STEPS = 20_000  # dependent loads of one reading
 ALIGNED = 2 << 20  # bytes that a DAX device maps at once
-EMULATED = "emulated"
 CURE = "a CXL region becomes a node by daxctl reconfigure-device; or run it in the lab"
 LIBC = ctypes.CDLL(None)
 TIERS = ("near", "far")

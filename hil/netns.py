@@ -132,23 +132,36 @@ class Star:
     def build(self) -> None:
         """Make it; what was made is removed where a step fails."""
         try:
-            call("ip", "netns", "add", self.switch)
-            call("ip", "-n", self.switch, "link", "add", "bridge", "mtu", str(self.mtu), "type",
-                 "bridge", "ageing_time", "1000000")  # fmt: skip
-            call("ip", "-n", self.switch, "link", "set", "bridge", "up")
-            for number in range(1, self.hosts + 1):
-                self._join(number)
-            self._introduce()
-            self._settle()
-        except DriverFault:
+            self._make()
+        except (DriverFault, OSError):
             self.clear()
             raise
 
     def clear(self) -> None:
         """Remove it."""
-        for name in (*map(self.host, range(1, self.hosts + 1)), self.switch):
+        for name in self.names:
             if exists(name):
                 call("ip", "netns", "del", name)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every namespace that it makes."""
+        return (*map(self.host, range(1, self.hosts + 1)), self.switch)
+
+    @property
+    def behind(self) -> dict[str, str]:
+        """The hardware address that is reached at each port."""
+        return {port: _mac(number) for number, port in enumerate(self.ports, 1)}
+
+    def _make(self) -> None:
+        call("ip", "netns", "add", self.switch)
+        call("ip", "-n", self.switch, "link", "add", "bridge", "mtu", str(self.mtu), "type",
+             "bridge", "ageing_time", "1000000")  # fmt: skip
+        call("ip", "-n", self.switch, "link", "set", "bridge", "up")
+        for number in range(1, self.hosts + 1):
+            self._join(number)
+        self._introduce()
+        self._settle()
 
     def _settle(self) -> None:
         """Wait until every port forwards: the kernel notices a cable a little later."""
@@ -183,13 +196,20 @@ def _mac(number: int) -> str:
     return f"02:00:00:00:01:{number:02x}"
 
 
-def shape(switch: str, ports: Sequence[str], queue: Sequence[str]) -> None:
-    """Give ports of a switch a queue, as tc says it; none for the kernel's own."""
+def shape(
+    switch: str, ports: Sequence[str], queue: Sequence[str], inner: Sequence[str] = ()
+) -> None:
+    """Give ports of a switch a queue, as tc says it; none for the kernel's own.
+
+    Parameters
+    ----------
+    inner : a queue inside it, from which it takes what it sends
+    """
     for port in ports:
-        if queue:
-            call("tc", "-n", switch, "qdisc", "replace", "dev", port, "root", *queue)
-        else:
-            call("tc", "-n", switch, "qdisc", "replace", "dev", port, "root", "pfifo_fast")
+        at = ("tc", "-n", switch, "qdisc", "replace", "dev", port)
+        call(*at, "root", *(("handle", "1:") if inner else ()), *(queue or ("pfifo_fast",)))
+        if inner:
+            call(*at, "parent", "1:", *inner)
 
 
 def counters(switch: str, ports: Sequence[str]) -> dict[str, int]:

@@ -155,7 +155,7 @@ class Verbs(Driver):
         return tuple(c.name for c in system.components if c.kind in {"nic", "link", "switch"})
 
     def _one(self, request: Request) -> Sample:
-        name, facts, size = _parts(request.signature)
+        name, facts, size = parts_of(request.signature)
         if request.signature.startswith("host:"):
             clock.needs_time(name, self.clock)
             took = rdma_control.times(name, self.told["device"], self.told["peer"], size, request.n)
@@ -228,7 +228,7 @@ class Verbs(Driver):
         """One end for each op, the senders in turn."""
         ends, plans, seen = [], [], dict.fromkeys(self.told["senders"], 0)
         for number, request in enumerate(requests):
-            name, _, size = _parts(request.signature)
+            name, _, size = parts_of(request.signature)
             if name not in ("rdma-write", "rdma-read"):
                 raise DriverFault("unsupported", f"{name} at once; take rdma-write or rdma-read")
             sender = self.told["senders"][number % len(seen)]
@@ -258,10 +258,10 @@ def _sensible(told: dict[str, Any], counted: str) -> None:
                           "set completions to sleep")  # fmt: skip
 
 
-def _parts(signature: str) -> tuple[str, dict[str, int], int]:
+def parts_of(signature: str) -> tuple[str, dict[str, int], int]:
     """Name, attributes and bytes of an op.
 
-    >>> _parts("send:rdma-write depth=16 qps=2 uint8[64]")
+    >>> parts_of("send:rdma-write depth=16 qps=2 uint8[64]")
     ('rdma-write', {'depth': 16, 'qps': 2}, 64)
     """
     parts = parse(signature)

@@ -12,6 +12,7 @@ HOMES = {  # driver: the file in this folder that registers it
     "host": "host",
     "collective": "collective",
     "cxl": "cxl_memory",
+    "perftest": "perftest",
     "recorded": "recorded",
     "torch": "torch_device",
     "switch": "switch",

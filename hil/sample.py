@@ -19,6 +19,7 @@ CLOCKS: tuple[str, ...] = get_args(Clock)
 METRICS: tuple[str, ...] = get_args(Metric)
 WARM, COLD, AFTER = "warm", "cold", "after"
 CONTEXTS = (WARM, COLD, AFTER)
+EMULATED = "emulated"  # flag of times that an emulator made up
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,9 @@ import numpy as np
 
 from ..sim.errors import DriverFault
 from ..sim.signature import parse
-from . import clock, netns, rdma
+from . import clock, datapath, netns, rdma
 from .driver import Driver, Missing, Ready, Spec, checked, driver
+from .leaves import Leaves
 from .sample import Request, Sample
 from .sockets import Sockets
 
@@ -27,7 +28,10 @@ if TYPE_CHECKING:
 VERBS, SOCKETS = "verbs", "sockets"
 LAB = "switch"  # the namespace in which a machine of the lab has its bridge
 SETTINGS = {"ends": "", "hosts": 2, "rate": "", "delay_us": 0.0, "loss": 0.0, "queue": "netem",
-            "limit": 10000, "mtu": 1500}  # fmt: skip
+            "limit": 10000, "mtu": 1500, "datapath": "bridge", "spines": 0}  # fmt: skip
+QUEUES = ("netem", "tbf", "fair")
+BRIDGE, OVS = "bridge", "ovs"
+LONG = "10s"  # a queue does not drop for being long
 ALONE = ("a switch does not answer for time alone: an op is timed where it begins and ends; "
          "open it with ends: verbs or ends: sockets")  # fmt: skip
 
@@ -40,7 +44,10 @@ def words(told: Mapping[str, Any]) -> list[str]:
     >>> words({**SETTINGS, "queue": "tbf", "rate": "1gbit"})
     ['tbf', 'rate', '1gbit', 'burst', '9k', 'limit', '45000000']
     """
-    if told["queue"] == "tbf":
+    if told["queue"] != "netem":
+        if told["delay_us"] or told["loss"] or not told["rate"]:
+            raise DriverFault("unsupported", f"queue {told['queue']} has a rate, and neither delay "
+                              "nor loss; take netem")  # fmt: skip
         limit = str(int(told["limit"]) * 4500)
         return ["tbf", "rate", told["rate"], "burst", "9k", "limit", limit]
     found = ["netem"]
@@ -50,14 +57,26 @@ def words(told: Mapping[str, Any]) -> list[str]:
     return [*found, "limit", str(told["limit"])] if len(found) > 1 else []
 
 
+def inner(told: Mapping[str, Any]) -> list[str]:
+    """The queue inside that of a port: of ``fair`` one that serves senders in turn, by packets.
+
+    >>> inner(SETTINGS), " ".join(inner({**SETTINGS, "queue": "fair"}))
+    ([], 'fq_codel limit 10000 quantum 9000 target 10s interval 10s')
+    """
+    if told["queue"] != "fair":
+        return []
+    return ["fq_codel", "limit", str(told["limit"]), "quantum", "9000",
+            "target", LONG, "interval", LONG]  # fmt: skip
+
+
 class Socketed(Driver):
     """Endpoints of a switch that are sockets, in namespaces that it makes."""
 
     ops = ("send:stream", "send:datagram")
 
-    def __init__(self, hosts: int, mtu: int):
-        self.clock = clock.here()
-        self.star = netns.Star(hosts, f"ft{os.getpid()}", mtu)
+    def __init__(self, hosts: int, mtu: int, spines: int):
+        self.clock, prefix = clock.here(), f"ft{os.getpid()}"
+        self.star = Leaves(hosts, prefix, mtu, spines) if spines else netns.Star(hosts, prefix, mtu)
         self.star.build()
         self.sockets = Sockets(self.star)
 
@@ -104,8 +123,10 @@ class Switch(Driver):
 
     Settings: ``ends`` (``verbs``: the soft-RoCE devices on the lab's bridge; ``sockets``: TCP and
     UDP between ``hosts`` namespaces on a bridge of its own), ``rate`` (as tc writes it),
-    ``delay_us`` of a port, ``loss`` (percent), ``queue`` (``netem`` or ``tbf``), ``limit``
-    (packets); with ``ends: verbs`` the settings of ``verbs`` too.
+    ``delay_us`` of a port, ``loss`` (percent), ``queue`` (``netem``; ``tbf``; ``fair``, which
+    serves flows in turn), ``limit`` (packets), ``datapath`` (``bridge``, or ``ovs``: the kernel's
+    part of Open vSwitch), ``spines`` (two leaves joined by so many, whose uplinks are the ports;
+    only sockets); with ``ends: verbs`` the settings of ``verbs`` too.
     """
 
     ops = (*Socketed.ops, *(op for op in rdma.Verbs.ops if op.startswith("send:")))
@@ -116,6 +137,7 @@ class Switch(Driver):
         self.ends: Driver | None = None
         self.where, self.queue = "", [""]
         self.ports: tuple[str, ...] = ()
+        self.datapath, self.behind = BRIDGE, dict[str, str]()
 
     def probe(self) -> Ready | Missing:
         """Build a bridge between two namespaces, send a datagram across, remove it."""
@@ -136,22 +158,27 @@ class Switch(Driver):
         """Shape the ports, and open the endpoints."""
         ends = spec.get("ends", "")
         told = checked(spec, {**SETTINGS, **(rdma.SETTINGS if ends == VERBS else {})})
+        _sensible(told)
         if ends == VERBS:
             self.ends = self._verbs({k: told[k] for k in rdma.SETTINGS})
         elif ends == SOCKETS:
-            self.ends = socketed = Socketed(told["hosts"], told["mtu"])
+            self.ends = socketed = Socketed(told["hosts"], told["mtu"], told["spines"])
             self.where, self.ports = socketed.star.switch, socketed.star.ports
+            self.behind = socketed.star.behind
         elif ends:
             raise DriverFault("unsupported", f"ends {ends!r}; one of {VERBS}, {SOCKETS}")
         self.metric = self.ends.metric if self.ends else self.metric
         self.queue, self.realtime = words(told), self.clock == clock.WALL
+        if self.where and told["datapath"] == OVS:
+            self.datapath = OVS
+            datapath.put(self.where, self.behind)
         if self.where:
-            netns.shape(self.where, self.ports, self.queue)
+            netns.shape(self.where, self.ports, self.queue, inner(told))
 
     def describe(self) -> dict[str, str]:
         """The ports' queue, and the endpoints."""
         told = self.ends.describe() if self.ends else {}
-        return {**told, "device": "bridge", "ports": " ".join(self.ports),
+        return {**told, "device": self.datapath, "ports": " ".join(self.ports),
                 "queue": " ".join(self.queue), "kernel": os.uname().release}  # fmt: skip
 
     def timing(self, requests: Sequence[Request]) -> list[Sample]:
@@ -167,9 +194,11 @@ class Switch(Driver):
         ends, self.ends = self.ends, None
         if self.where == LAB:
             netns.shape(LAB, self.ports, [])
+            if self.datapath == OVS:
+                datapath.back(LAB, self.behind, BRIDGE)
         if ends is not None:
             ends.close()
-        self.where = ""
+        self.where, self.datapath = "", BRIDGE
 
     @classmethod
     def covers(cls, spec: Spec, system: System) -> tuple[str, ...]:
@@ -182,6 +211,7 @@ class Switch(Driver):
                               "run it in the lab: foretrace lab up")  # fmt: skip
         rows = json.loads(netns.call("ip", "-n", LAB, "-j", "link", "show", "type", "veth"))
         self.where, self.ports = LAB, tuple(sorted(str(row["ifname"]) for row in rows))
+        self.behind = {port: f"02:00:00:00:00:{int(port[4:]):02x}" for port in self.ports}
         ends = rdma.Verbs()
         ends.open(told)
         return ends
@@ -198,3 +228,11 @@ class Switch(Driver):
         found = ask(requests)
         ports = netns.passed(before, netns.counters(self.where, self.ports))
         return [replace(s, facts={**s.facts, **ports}) for s in found]
+
+
+def _sensible(told: Mapping[str, Any]) -> None:
+    for key, allowed in (("queue", QUEUES), ("datapath", (BRIDGE, OVS))):
+        if told[key] not in allowed:
+            raise DriverFault("unsupported", f"{key} {told[key]!r}; one of {', '.join(allowed)}")
+    if told["spines"] and (told["ends"] != SOCKETS or told["datapath"] != BRIDGE):
+        raise DriverFault("unsupported", "spines are routers between sockets; say ends: sockets")

@@ -284,6 +284,12 @@ def _source(name: str, one: Mapping[str, Any]) -> dict[str, str]:
         "source": one["source"],
         "metric": one["metric"],
         "sharing": f"{one['sharing']}{', contention modelled' if one['sharing'] == 'solo' else ''}",
-        "versions": ", ".join(f"{k} {v}" for k, v in one["versions"].items()),
+        "versions": ", ".join([*_placed(one), *(f"{k} {v}" for k, v in one["versions"].items())]),
         "partial": one["partial"],
     }
+
+
+def _placed(one: Mapping[str, Any]) -> list[str]:
+    """Of memory that pages were put on."""
+    placed = one.get("placed")
+    return [] if placed is None else [f"pages where they were put {_percent(placed)}"]

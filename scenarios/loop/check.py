@@ -11,6 +11,7 @@ import numpy as np
 
 from ...hil.questions import Question
 from ...hil.recording import Recording
+from ...hil.sample import EMULATED, Sample
 from ...hil.spread import by_start, grouped
 from ...sim.errors import ScenarioError
 from ...sim.metrics import measure
@@ -31,7 +32,6 @@ log = logging.getLogger(__name__)
 SCHEMA = 1
 REDRAWS = 20  # runs with redrawn starts, for the interval of the whole
 NANOSECOND = 1e-9
-EMULATED = ("cxl",)  # drivers whose access times an emulator makes up
 WHOLE = "iteration_time"
 Tell = Callable[[str], None]
 
@@ -137,8 +137,9 @@ def _clocks(found: Sequence[Replayed], hil: Hil) -> bool:
 
 def _component(one: Replayed, other: Mapping[str, Sequence[Question]] | None) -> dict[str, Any]:
     """What is told of one component."""
-    ops, left_out = table(one)
     facts = one.recording
+    emulated = not _timed(one)
+    ops, left_out = table(one)
     told: dict[str, Any] = {
         "driver": facts.driver,
         "device": facts.device,
@@ -153,9 +154,10 @@ def _component(one: Replayed, other: Mapping[str, Sequence[Question]] | None) ->
         "starts": ops.starts.shape[1],
         "spread": ops.spread,
         "left_out": left_out,
-        "emulated": _is_emulated(one),
+        "emulated": emulated,
+        "placed": _placed(facts.samples),
     }
-    if told["emulated"]:
+    if emulated:
         return told | {"ops": [], "errors": {}, "by_size": [], "drift": None, "beside": None}
     found = scores(ops)
     worst = int(np.argmax(np.abs(ops.error)))
@@ -171,17 +173,20 @@ def _component(one: Replayed, other: Mapping[str, Sequence[Question]] | None) ->
     }
 
 
-def _is_emulated(one: Replayed) -> bool:
-    """Whether an emulator made its access times up."""
-    said = str(one.recording.versions.get("emulated", "")).lower()
-    return one.recording.driver in EMULATED and (
-        said in ("yes", "true", "qemu") or one.device.driver.clock == "icount"
-    )
+def _timed(one: Replayed) -> list[Sample]:
+    """Samples without those whose times an emulator made up."""
+    return [s for s in one.recording.samples if EMULATED not in s.flags]
+
+
+def _placed(samples: Sequence[Sample]) -> float | None:
+    """The smallest share of pages that were where they had been put; None where none were put."""
+    return min((float(s.facts["placed"]) for s in samples if "placed" in s.facts), default=None)
 
 
 def table(one: Replayed) -> tuple[Ops, dict[str, Any]]:
     """The different ops of a component with what was measured, and what was not."""
-    medians = {k[0]: _by_start(group) for k, group in grouped(one.recording.samples).items()}
+    timed = _timed(one) or one.recording.samples
+    medians = {k[0]: _by_start(group) for k, group in grouped(timed).items()}
     numbers = sorted({n for by in medians.values() for n in by})
     counts: dict[tuple[str, float, float], list[Question]] = {}
     missing: list[Question] = []

@@ -19,7 +19,7 @@ ANSWERS = {
 
 @driver("odd")
 class Odd(Driver):
-    ops = ("host:idle", "host:other")
+    ops = ("host:idle", "host:other", "copy:h2h")
     clock = "wall"
 
     def probe(self):

@@ -6,12 +6,25 @@ built is skipped with its name, and ``make lab-test`` builds it first.
 
 import numpy as np
 import pytest
+from foretrace.hil.asking import Live
+from foretrace.hil.coupled import couple
+from foretrace.hil.covers import cover
 from foretrace.hil.driver import Ready
+from foretrace.hil.journal import Reader, Writer
 from foretrace.hil.lab import qemu, store
 from foretrace.hil.lab.boot import booted
 from foretrace.hil.lab.record import kept, medians
+from foretrace.hil.port import Swap
 from foretrace.hil.sample import Request
+from foretrace.models.network.collectives import Fabric
+from foretrace.models.network.nic import Nic
+from foretrace.models.network.switch import Switch
+from foretrace.models.network.topology import Fabric as Joined
+from foretrace.models.network.topology import Node, cluster
 from foretrace.sim.errors import DriverFault
+from foretrace.sim.graph import Builder
+from foretrace.sim.ops import Kind
+from foretrace.sim.simulation import Simulation
 
 pytestmark = pytest.mark.hardware("lab")
 UML = (store.UML_KERNEL, store.ROOT)
@@ -68,6 +81,93 @@ def test_a_slower_port_and_a_longer_message_take_longer(virtual):
         virtual._ask("close")
     assert found["10gbit", 4096] < found["1gbit", 4096] < found["1gbit", 262144]
     assert found["10gbit", 262144] < found["1gbit", 262144]
+
+
+FAIR = {"ends": "verbs", "rate": "10gbit", "senders": "rxe1,rxe3", "queue": "fair"}
+WRITE = "send:rdma-write uint8[1048576]"
+
+
+def test_a_port_that_serves_flows_in_turn_makes_both_writes_take_twice_as_long(virtual):
+    virtual.open(FAIR)
+    alone = median(virtual, WRITE)
+    both = virtual.together([Request(WRITE, 3)] * 2)
+    assert [s.median / alone for s in both] == pytest.approx([2, 2], rel=0.03)
+    virtual._ask("close")
+
+
+def test_a_port_that_serves_in_order_lets_one_write_end_a_window_earlier(virtual):
+    """Soft-RoCE hands the port up to 64 packets of 4 KiB at once; the last ones are of one."""
+    virtual.open({**FAIR, "queue": "netem"})
+    alone = median(virtual, WRITE)
+    first, last = sorted(s.median for s in virtual.together([Request(WRITE, 3)] * 2))
+    assert last == pytest.approx(2 * alone, rel=0.01)
+    assert last - first == pytest.approx(64 * 4154 * 8 / 10, rel=0.1)  # ns at 10 Gb/s
+    virtual._ask("close")
+
+
+@pytest.mark.parametrize("sharing", ["exclusive", "solo", "concurrent"])
+def test_in_coupled_mode_two_equal_writes_take_twice_as_long(virtual, sharing):
+    virtual.open(FAIR)
+    live = Writer("fabric", Live(virtual, "a bridge"))
+    alone = float(driven(live, virtual, sharing, 1)[0].max())
+    live.entries.clear()
+    ends, columns = driven(live, virtual, sharing, 2)
+    wanted = [1, 2] if sharing == "exclusive" else [2, 2]  # one waits, or both share
+    assert sorted(ends / alone) == pytest.approx(wanted, rel=0.03)
+    for engine in ("core", "reference"):
+        again = driven(Reader("fabric", live.entries, "journal"), virtual, sharing, 2, engine)[1]
+        assert again.end.tobytes() == columns.end.tobytes()
+    virtual._ask("close")
+
+
+def driven(asked, driver, sharing, flows, engine="core"):
+    """Writes of several nodes into one, driven by a device: s of each end, and the columns."""
+    nic = Nic(bandwidth=1.25e9, latency=1e-6)
+    system = cluster(
+        3, Node(nics=1, nic=nic), Joined(Switch(bandwidth=1.25e9, latency=0.0, ports=8))
+    )
+    build = Builder("writes into one port")
+    for rank in range(1, 1 + flows):
+        build.op(Kind.SEND, rank=rank, peer=0, bytes=1 << 20, signature=WRITE)
+    swap = Swap("fabric", asked, sharing, cover(system, "fabric"), answers=driver.answers)
+    made = couple(system, {"fabric": Fabric()}, [swap])
+    simulation = Simulation(made.system, made.backends, engine=engine)
+    columns = simulation.run(build.graph(), *made.processes).columns
+    return columns.end * 1e-12, columns
+
+
+def test_open_vswitch_forwards_in_the_place_of_the_bridge_and_leaves_it_as_it_was(virtual):
+    times = {}
+    for number, datapath in enumerate(("bridge", "ovs", "bridge")):
+        virtual.open({"ends": "verbs", "rate": "10gbit", "datapath": datapath})
+        assert virtual.describe()["device"] == datapath
+        (sample,) = virtual.timing([Request("send:rdma-write uint8[262144]", 3)])
+        assert sample.facts["port2.bytes"] > 3 * 262144
+        times[number] = sample.median
+        virtual._ask("close")
+    assert times[1] == pytest.approx(times[0], rel=0.05)
+    assert times[2] == pytest.approx(times[0], rel=0.01)
+
+
+def test_streams_are_spread_over_spines_by_routes_of_equal_cost(virtual):
+    virtual.open({"ends": "sockets", "hosts": 5, "spines": 2, "rate": "1gbit"})
+    (one,) = virtual.timing([Request("send:stream uint8[1048576]")])
+    uplinks = [k for k in one.facts if k.endswith(".bytes")]
+    assert len(uplinks) == 1  # a stream has one way
+    many = virtual.together([Request("send:stream uint8[1048576]")] * 16)
+    share = {k: v for k, v in many[0].facts.items() if k.endswith(".bytes")}
+    assert set(share) == {"up1.bytes", "up2.bytes"}
+    assert sum(share.values()) > 2 * 16 * 1048576  # warmed up, then measured
+    virtual._ask("close")
+
+
+def test_perftest_is_refused_where_the_counter_is_not_of_virtual_time():
+    driver = machine("uml", "perftest")
+    try:
+        with pytest.raises(DriverFault, match="counter, which is not of virtual time"):
+            driver.open({})
+    finally:
+        driver.channel.close()
 
 
 def test_polling_is_refused_in_virtual_time(virtual):
@@ -141,6 +241,29 @@ def test_each_call_that_sets_up_takes_its_own_time(counted):
     assert min(times) > 1e3
     small, large = (median(counted, f"host:verbs-reg-mr uint8[{n}]") for n in (4096, 4 << 20))
     assert large > small
+
+
+def test_perftest_takes_the_same_way_without_python():
+    """The same metric of the same op: C takes less of it, and the wire's part is the same."""
+    driver = machine("qemu", "perftest")
+    try:
+        asked = [Request(f"send:rdma-send uint8[{n}]", 3) for n in (64, 65536)]
+        driver.open({})
+        small, large = (s.median for s in driver.timing(asked))
+        driver._ask("close")
+        driver.open({"metric": "bandwidth"})
+        streamed = median(driver, "send:rdma-write depth=16 uint8[65536]", 1)
+    finally:
+        driver.channel.close()
+    verbs = machine("qemu", "verbs")
+    try:
+        verbs.open({"metric": "half_rtt", "completions": "sleep"})
+        python_small, python_large = (s.median for s in verbs.timing(asked))
+    finally:
+        verbs.channel.close()
+    assert small < python_small
+    assert large - small == pytest.approx(python_large - python_small, rel=0.3)
+    assert 0.2 * large < streamed < 5 * large
 
 
 def test_pages_move_to_the_expander_and_back():

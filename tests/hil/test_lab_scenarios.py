@@ -5,8 +5,9 @@ from pathlib import Path
 import foretrace
 import pytest
 from foretrace.hil.lab.record import KEPT
-from foretrace.scenarios.loader import loads
+from foretrace.scenarios.loader import load, loads
 from foretrace.scenarios.loop.check import check
+from foretrace.scenarios.loop.drive import swap_setting
 from foretrace.scenarios.study import study
 
 DOCS = Path(foretrace.__file__).parent / "docs/lab"
@@ -60,3 +61,21 @@ def test_tiering_takes_what_the_kernel_took():
     file = recording("icount-cxl")
     result = study(swapped("tiering", file, "coupled")).results["base"]
     assert float(result.makespan) == pytest.approx(2 * 3.89e-3 + 2 * 1.13e-3, rel=0.03)
+
+
+@pytest.mark.parametrize(
+    ("name", "swap"),
+    [
+        ("incast", "fabric=recorded:foretrace:timetravel-10gbit"),
+        ("transfer", "node0.nic0=recorded:foretrace:icount-verbs"),
+        ("tiering", "node0.gpu0=recorded:foretrace:icount-cxl"),
+    ],
+)
+def test_model_and_recording_are_one_setting_apart(name, swap):
+    """And the real driver another: tests/hil/test_lab_scenarios_live.py."""
+    model = study(load(DOCS / f"{name}.yaml", set=["hil.swap=[]"])).results["base"]
+    said = [*swap_setting([swap]), "hil.mode=coupled"]
+    kept = study(load(DOCS / f"{name}.yaml", set=said)).results["base"]
+    assert 0 < abs(float(model.makespan) / float(kept.makespan) - 1) < 0.05
+    found = check(load(DOCS / f"{name}.yaml", set=swap_setting([swap])))
+    assert found.outcome == "pass"

@@ -204,7 +204,8 @@ def test_what_was_not_measured_is_told(tmp_path):
 
 
 def test_access_times_of_an_emulated_memory_are_not_judged(tmp_path):
-    gpu = recording(tmp_path / "c.rec.gz", {"copy:h2h uint8[1000000]": 1e6}, "icount", 2, "cxl")
+    copied = {"copy:h2h uint8[1000000]": 1e6}
+    gpu = recording(tmp_path / "c.rec.gz", copied, "icount", 2, "cxl", ("emulated",))
     text = SCENARIO.format(nic=gpu, mode="replay", more="", expect="").replace(
         "component: node0.nic0", "component: node0.gpu0"
     )
@@ -212,6 +213,16 @@ def test_access_times_of_an_emulated_memory_are_not_judged(tmp_path):
     one = check(loads(text, file="s.yaml")).told["components"]["node0.gpu0"]
     assert one["emulated"]
     assert one["errors"] == {}
+
+
+def test_what_the_kernel_of_an_emulated_machine_did_is_judged(tmp_path):
+    """Moving pages takes the kernel its time there too; only accesses are made up."""
+    recording(tmp_path / "c.rec.gz", {"copy:h2h uint8[1000000]": 1e6}, "icount", 2, "cxl")
+    text = SCENARIO.format(nic=tmp_path / "c.rec.gz", mode="replay", more="", expect="").replace(
+        "component: node0.nic0", "component: node0.gpu0"
+    )
+    one = check(loads(text.replace(", covers: [node1.nic0]", ""), file="s.yaml")).told
+    assert one["components"]["node0.gpu0"]["errors"]
 
 
 def test_the_error_at_which_the_answer_would_flip(nic):

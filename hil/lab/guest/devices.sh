@@ -5,7 +5,7 @@
 # Up to Linux 6.12 soft-RoCE receives in the initial namespace only, so the NICs stay there and routing rules send what goes
 # from one to another over the wire instead of through the loopback.  Neighbours are fixed: no address is looked up in a sample.
 set -e
-for module in veth bridge crc32_generic rdma_rxe ib_uverbs rdma_ucm sch_netem sch_tbf; do modprobe -q $module 2>/dev/null || true; done
+for module in veth bridge crc32_generic rdma_rxe ib_uverbs rdma_ucm sch_netem sch_tbf sch_fq_codel openvswitch; do modprobe -q $module 2>/dev/null || true; done
 ends=${LAB_ends:-2} mtu=${LAB_mtu:-4200}
 mac() { printf '02:00:00:00:00:%02x' "$1"; }
 ip netns add switch

@@ -1,0 +1,65 @@
+"""The lab's three scenario files with the real drivers in them, in both modes.
+
+Part of ``make lab-test``.  Each start of a replay is a boot, so these take minutes.
+"""
+
+from pathlib import Path
+
+import foretrace
+import pytest
+from foretrace.hil.lab import qemu, store
+from foretrace.scenarios.loader import load
+from foretrace.scenarios.loop.check import check
+from foretrace.scenarios.loop.save import save
+from foretrace.scenarios.study import study
+
+pytestmark = pytest.mark.hardware("lab")
+DOCS = Path(foretrace.__file__).parent / "docs/lab"
+AGENTS = """\
+agents:
+  virtual: {lab: uml ends=5}
+  counted: {lab: qemu}
+  tiered: {lab: qemu cxl=1}
+"""
+KEPT = {  # component, recording that stands for it
+    "incast": ("fabric", "timetravel-10gbit"),
+    "transfer": ("node0.nic0", "icount-verbs"),
+    "tiering": ("node0.gpu0", "icount-cxl"),
+}
+NEEDED = (store.UML_KERNEL, store.ROOT, qemu.PROGRAM, store.GUEST_KERNEL, store.GUEST_DISK)
+
+
+@pytest.fixture
+def agents(tmp_path, monkeypatch):
+    lacking = [part for part in NEEDED if not (store.home() / part).exists()]
+    if lacking:
+        pytest.skip(f"THE LAB IS NOT BUILT: it lacks {', '.join(lacking)}; foretrace lab up")
+    (tmp_path / "foretrace").mkdir()
+    (tmp_path / "foretrace/agents.yaml").write_text(AGENTS)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+
+
+def lab(name, **said):
+    return load(DOCS / f"{name}.yaml", set=[f"hil.{k}={v}" for k, v in said.items()])
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_the_real_driver_drives_simulated_time(name, agents):
+    """Beside the recording: the same file, one setting changed."""
+    component, recording = KEPT[name]
+    live = study(lab(name, mode="coupled")).results["base"]
+    swap = f"[{{component: {component}, driver: recorded, recording: foretrace:{recording}}}]"
+    remembered = study(lab(name, mode="coupled", swap=swap)).results["base"]
+    assert float(live.makespan) == pytest.approx(float(remembered.makespan), rel=0.15)
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_the_models_are_compared_with_the_real_driver(name, agents, tmp_path):
+    scenario = lab(name)
+    found = check(scenario)
+    (one,) = found.told["components"].values()
+    assert one["errors"]
+    assert one["left_out"]["ops"] == 0
+    assert found.outcome == "pass"
+    folder = save(scenario, found, tmp_path, "a test")
+    assert "Yes: all 2 expectations hold" in (folder / "accuracy.html").read_text()
