@@ -173,15 +173,26 @@ def secret(path: Path) -> str:
     Raises
     ------
     DriverFault
+        Not there, others may read it, or it is short.
+    """
+    token = private(path)
+    if len(token) < 16:
+        raise DriverFault("denied", f"{path}: a token has at least 16 characters")
+    return token
+
+
+def private(path: Path) -> str:
+    """What a file says that nobody else can read.
+
+    Raises
+    ------
+    DriverFault
         Not there, or others may read it.
     """
     try:
         found = path.stat()
     except OSError as error:
-        raise DriverFault("denied", f"{path}: {error.strerror}; write a token there") from error
+        raise DriverFault("denied", f"{path}: {error.strerror}; write it there") from error
     if found.st_mode & 0o077 or found.st_uid != os.getuid():
         raise DriverFault("denied", f"{path}: others may read it; chmod 600 it")
-    token = path.read_text().strip()
-    if len(token) < 16:
-        raise DriverFault("denied", f"{path}: a token has at least 16 characters")
-    return token
+    return path.read_text().strip()

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..sim.errors import DriverFault
 from ..sim.signature import parse
-from . import clock, datapath, netns, rdma
+from . import clock, datapath, gnmi, netns, rdma
 from .driver import Driver, Missing, Ready, Spec, checked, driver
 from .leaves import Leaves
 from .sample import Request, Sample
@@ -28,9 +28,11 @@ if TYPE_CHECKING:
 VERBS, SOCKETS = "verbs", "sockets"
 LAB = "switch"  # the namespace in which a machine of the lab has its bridge
 SETTINGS = {"ends": "", "hosts": 2, "rate": "", "delay_us": 0.0, "loss": 0.0, "queue": "netem",
-            "limit": 10000, "mtu": 1500, "datapath": "bridge", "spines": 0}  # fmt: skip
+            "limit": 10000, "mtu": 1500, "datapath": "bridge", "spines": 0,
+            "counters": "", "ports": ""}  # fmt: skip
 QUEUES = ("netem", "tbf", "fair")
-BRIDGE, OVS = "bridge", "ovs"
+BRIDGE, OVS, GNMI = "bridge", "ovs", "gnmi"
+SHAPING = ("rate", "delay_us", "loss", "queue", "limit", "datapath", "spines", "hosts", "mtu")
 LONG = "10s"  # a queue does not drop for being long
 ALONE = ("a switch does not answer for time alone: an op is timed where it begins and ends; "
          "open it with ends: verbs or ends: sockets")  # fmt: skip
@@ -126,7 +128,9 @@ class Switch(Driver):
     ``delay_us`` of a port, ``loss`` (percent), ``queue`` (``netem``; ``tbf``; ``fair``, which
     serves flows in turn), ``limit`` (packets), ``datapath`` (``bridge``, or ``ovs``: the kernel's
     part of Open vSwitch), ``spines`` (two leaves joined by so many, whose uplinks are the ports;
-    only sockets); with ``ends: verbs`` the settings of ``verbs`` too.
+    only sockets); with ``ends: verbs`` the settings of ``verbs`` too.  With ``counters: gnmi`` the
+    ends are RDMA devices of this machine and what joins them is a switch elsewhere, which is only
+    read: the counters of its ``ports`` (with commas), as ``gnmi.Reader`` tells them.
     """
 
     ops = (*Socketed.ops, *(op for op in rdma.Verbs.ops if op.startswith("send:")))
@@ -138,6 +142,7 @@ class Switch(Driver):
         self.where, self.queue = "", [""]
         self.ports: tuple[str, ...] = ()
         self.datapath, self.behind = BRIDGE, dict[str, str]()
+        self.reader: gnmi.Reader | None = None
 
     def probe(self) -> Ready | Missing:
         """Build a bridge between two namespaces, send a datagram across, remove it."""
@@ -159,7 +164,11 @@ class Switch(Driver):
         ends = spec.get("ends", "")
         told = checked(spec, {**SETTINGS, **(rdma.SETTINGS if ends == VERBS else {})})
         _sensible(told)
-        if ends == VERBS:
+        if told["counters"] == GNMI:
+            self.reader = gnmi.Reader([p for p in told["ports"].split(",") if p])
+            self.ends = rdma.Verbs()
+            self.ends.open({k: told[k] for k in rdma.SETTINGS})
+        elif ends == VERBS:
             self.ends = self._verbs({k: told[k] for k in rdma.SETTINGS})
         elif ends == SOCKETS:
             self.ends = socketed = Socketed(told["hosts"], told["mtu"], told["spines"])
@@ -168,7 +177,8 @@ class Switch(Driver):
         elif ends:
             raise DriverFault("unsupported", f"ends {ends!r}; one of {VERBS}, {SOCKETS}")
         self.metric = self.ends.metric if self.ends else self.metric
-        self.queue, self.realtime = words(told), self.clock == clock.WALL
+        self.queue = [] if self.reader else words(told)
+        self.realtime = self.clock == clock.WALL
         if self.where and told["datapath"] == OVS:
             self.datapath = OVS
             datapath.put(self.where, self.behind)
@@ -178,6 +188,8 @@ class Switch(Driver):
     def describe(self) -> dict[str, str]:
         """The ports' queue, and the endpoints."""
         told = self.ends.describe() if self.ends else {}
+        if self.reader is not None:
+            return {**told, "device": f"switch {self.reader.where}", **self.reader.settings()}
         return {**told, "device": self.datapath, "ports": " ".join(self.ports),
                 "queue": " ".join(self.queue), "kernel": os.uname().release}  # fmt: skip
 
@@ -199,6 +211,9 @@ class Switch(Driver):
         if ends is not None:
             ends.close()
         self.where, self.datapath = "", BRIDGE
+        if self.reader is not None:
+            self.reader.close()
+            self.reader = None
 
     @classmethod
     def covers(cls, spec: Spec, system: System) -> tuple[str, ...]:
@@ -224,15 +239,27 @@ class Switch(Driver):
     def _counted(
         self, requests: Sequence[Request], ask: Callable[[Sequence[Request]], list[Sample]]
     ) -> list[Sample]:
-        before = netns.counters(self.where, self.ports)
+        before = self._counters()
         found = ask(requests)
-        ports = netns.passed(before, netns.counters(self.where, self.ports))
+        ports = netns.passed(before, self._counters())
         return [replace(s, facts={**s.facts, **ports}) for s in found]
+
+    def _counters(self) -> dict[str, int]:
+        if self.reader is not None:
+            return self.reader.counters()
+        return netns.counters(self.where, self.ports)
 
 
 def _sensible(told: Mapping[str, Any]) -> None:
-    for key, allowed in (("queue", QUEUES), ("datapath", (BRIDGE, OVS))):
+    for key, allowed in (
+        ("queue", QUEUES), ("datapath", (BRIDGE, OVS)), ("counters", ("", GNMI)),
+    ):  # fmt: skip
         if told[key] not in allowed:
             raise DriverFault("unsupported", f"{key} {told[key]!r}; one of {', '.join(allowed)}")
     if told["spines"] and (told["ends"] != SOCKETS or told["datapath"] != BRIDGE):
         raise DriverFault("unsupported", "spines are routers between sockets; say ends: sockets")
+    if told["counters"] == GNMI and (told["ends"] != VERBS or not told["ports"]):
+        raise DriverFault("unsupported", "counters: gnmi needs ends: verbs, and ports: to read")
+    changed = [k for k in SHAPING if told[k] != SETTINGS[k]]
+    if told["counters"] == GNMI and changed:
+        raise DriverFault("unsupported", f"{changed[0]}: a switch that is read is not changed")

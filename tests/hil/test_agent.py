@@ -48,7 +48,7 @@ def test_probe_describe_and_traits_cross_the_border(odd):
     assert remote.probe() == Ready(("odd0",))
     assert remote.describe()["device"] == "odd0"
     assert remote.describe()["python"].startswith("3.")
-    assert (remote.clock, remote.ops) == ("wall", ("host:idle", "host:other"))
+    assert (remote.clock, remote.ops) == ("wall", ("host:idle", "host:other", "copy:h2h"))
 
 
 @pytest.mark.parametrize("kind", ["missing", "denied", "unsupported", "broken"])

@@ -114,7 +114,7 @@ workload:
   ops: [{op: "copy:h2h", bytes: 1 MB, from: [0], count: 3}]
 cluster:
   nodes: 1
-  node: {gpu: {count: 1}, host: {cores: 1}, memory: {bandwidth: 4 GB/s, latency: 0 s}}
+  node: {gpu: {count: 1, streams: 1}, host: {cores: 1}, memory: {bandwidth: 4 GB/s, latency: 0 s}}
 backends: {node0.gpu0: {use: copy}}
 hil:
   mode: coupled
