@@ -175,7 +175,7 @@ class Perftest(Driver):
         words = [*words, "-s", str(size), "-F", "-p", str(port), "-c", told["transport"].upper()]
         server = _end(words, told["peer"])
         try:
-            _listening(port, server)
+            _listening(port, server, words[0])
             client = _end([*words, "127.0.0.1"], told["device"])
             try:
                 said, wrong = client.communicate(timeout=WAIT)
@@ -214,7 +214,7 @@ def _free() -> int:
         return int(probe.getsockname()[1])
 
 
-def _listening(port: int, server: subprocess.Popen[str]) -> None:
+def _listening(port: int, server: subprocess.Popen[str], name: str) -> None:
     """Wait until the server takes connections; looks, and does not connect."""
     mark, until = f":{port:04X} ", time.monotonic() + WAIT
     while time.monotonic() < until and server.poll() is None:
@@ -224,4 +224,4 @@ def _listening(port: int, server: subprocess.Popen[str]) -> None:
                 return
         time.sleep(0.05)
     said = server.communicate()[1].strip()[-200:] if server.poll() is not None else "no answer"
-    raise DriverFault("broken", f"{server.args[0]} does not listen: {said}")  # type: ignore[index]
+    raise DriverFault("broken", f"{name} does not listen: {said}")
