@@ -7,7 +7,7 @@ import pytest
 from foretrace.hil.lab.record import KEPT
 from foretrace.scenarios.loader import load, loads
 from foretrace.scenarios.loop.check import check
-from foretrace.scenarios.loop.drive import swap_setting
+from foretrace.scenarios.loop.said import swap_setting
 from foretrace.scenarios.study import study
 
 DOCS = Path(foretrace.__file__).parent / "docs/lab"
