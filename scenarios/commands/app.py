@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import sys
@@ -24,6 +25,7 @@ import typer
 
 from ...sim.errors import ForetraceError, HardwareUnavailable, SimulationError
 
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 WRONG, UNFINISHED, NO_HARDWARE, MISSED, INTERRUPTED = 2, 3, 4, 5, 130
 COMMANDS = (  # in the order of --help
     *("init", "validate", "plan", "run", "compare", "sweep", "report", "runs"),
@@ -111,11 +113,21 @@ def main() -> NoReturn:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
-    except Exception:  # our fault: say so, with all there is to report it
+    except Exception as error:  # our fault: say so, with all there is to report it
+        if told := _of_a_file(error):
+            typer.echo(told, err=True)
+            sys.exit(WRONG)
         traceback.print_exc()
         typer.echo("error this is a fault of foretrace; please report what is above", err=True)
         sys.exit(1)
     sys.exit(0)
+
+
+def _of_a_file(error: Exception) -> str:
+    """What is said of a path that cannot be read or written, or a full disk; "" of all else."""
+    if not isinstance(error, OSError) or (error.filename is None and error.errno not in FULL):
+        return ""
+    return f"error {error.filename or 'disk'}: {error.strerror}; take another path, or mend it"
 
 
 def _text(error: ForetraceError) -> str:

@@ -88,11 +88,39 @@ def test_an_interrupt_is_exit_130(cli, monkeypatch):
     assert cli("run", "tiny.yaml", "--out", "interrupted", "--no-cache")[0] == 130
 
 
-def test_a_folder_that_cannot_be_written_is_named(cli, folder):
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run", "tiny.yaml", "--out"],
+        ["trace", "import", "rank0.json", "--out"],
+        ["trace", "export", "rank0.json", "--format", "chakra", "--out"],
+        ["hil", "plan", "--op", "copy:h2h uint8[8]", "--out"],
+        ["schema", "-o"],
+        ["doctor", "--bundle"],
+        ["init"],
+    ],
+    ids=" ".join,
+)
+def test_a_place_that_cannot_be_written_is_exit_2_and_named(cli, folder, words):
     (folder / "file").write_text("in the way")
-    code, _, err = cli("run", "tiny.yaml", "--out", "file")
+    code, _, err = cli(*words, "file/x")
     assert code == 2
-    assert "choose another --out" in err
+    assert "file" in err
+    assert "; " in err.splitlines()[-1]
+
+
+def test_a_full_disk_is_exit_2(cli, monkeypatch):
+    from foretrace.scenarios import study
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(study, "study", full)
+    code, _, err = cli("run", "tiny.yaml", "--out", "fault", "--no-cache")
+    assert (code, err.splitlines()[-1]) == (
+        2,
+        "error disk: No space left on device; take another path, or mend it",
+    )
 
 
 @pytest.fixture
