@@ -27,6 +27,11 @@ def test_a_machine_that_can_be_built_raises_nothing(scenario):
         ("backends.node7*={use: recorded}", "backends: no component is named 'node7*'"),
         ("cluster.node.gpu.streams=null", "cluster.node.gpu.streams: is needed and nobody says it"),
         (
+            "backends={node*.nic*: {use: nic}}",
+            "backends: 'node*.nic*' is shared by what is in flight, and asked nothing; say its "
+            "bandwidth and latency under cluster, or bind those who do the ops",
+        ),
+        (
             "backends.node*.gpu*={use: recording, file: x, answer: best}",
             "backends.node0.gpu0: answer is 'best'; it is one of sequence, median, draw",
         ),
