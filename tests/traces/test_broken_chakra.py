@@ -100,6 +100,10 @@ NODES = {
         [[node(1, foretrace__kind="thinking")]],
         f"x.0.et: node 1 (unnamed) is of kind 'thinking', which is none; {AGAIN}",
     ),
+    "a kind of ours that is empty": (
+        [[node(1, foretrace__kind="")]],
+        f"x.0.et: node 1 (unnamed) is of kind '', which is none; {AGAIN}",
+    ),
     "a kind of ours that contradicts": (
         [[node(1, foretrace__kind="collective")]],
         "x.0.et: node 1 (unnamed) is of type COMP, and its own attributes say otherwise; export "

@@ -134,7 +134,7 @@ def parsed(path: Path, rank: int, node: Any) -> Node:
 def _refuse_other_kind(node: Node) -> None:
     """Our own kind, and whether a receive is only implied, must fit the type of the node."""
     said = node.said.get(names.KIND, "").upper()
-    if said and said not in Kind.__members__:
+    if names.KIND in node.said and said not in Kind.__members__:
         raise node.refuse(f"is of kind '{said.lower()}', which is none; export the trace again")
     kind = Kind[said] if said else None
     wrong = kind is not None and (
