@@ -84,5 +84,6 @@ def _read(line: str) -> Outcome | None:
         found = json.loads(line)
     except ValueError:
         return None
-    whole = isinstance(found, dict) and found.get("schema") == SCHEMA and "key" in found
-    return found if whole and line.endswith("\n") else None
+    if not isinstance(found, dict) or found.get("schema") != SCHEMA or not line.endswith("\n"):
+        return None
+    return found if isinstance(found.get("key"), str) else None

@@ -176,7 +176,9 @@ def test_a_line_that_was_torn_is_run_again(scenario):
 
 
 def test_a_file_that_is_garbage_is_no_outcome(tmp_path):
-    (tmp_path / "a.jsonl").write_text('{"schema": 1}\n[]\nnull\n{"schema": 9, "key": "k"}\n\x00\n')
+    (tmp_path / "a.jsonl").write_text(
+        '{"schema": 1}\n[]\nnull\n{"schema": 9, "key": "k"}\n\x00\n{"schema": 1, "key": {}}\n'
+    )
     assert list(Store(tmp_path).outcomes()) == []
 
 

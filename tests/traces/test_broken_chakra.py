@@ -138,6 +138,10 @@ FILES = {
         "x.0.et: Compressed file ended before the end-of-stream marker was reached; copy or "
         "export the file again",
     ),
+    "gzip of another kind": (
+        b"\x1f\x8b\x07\0\0\0\0\0\0\3",
+        "x.0.et: Unknown compression method; copy or export the file again",
+    ),
     "JSON that breaks off": (
         b'{"version": "0.0.4"}\n{"id": }',
         f"x.0.et:2: column 8: Expecting value; {JSON}",

@@ -26,9 +26,9 @@ def load(path: Path) -> tuple[Any, list[Any]]:
         Not there, cut short, or no Chakra trace of a version that is known.
     """
     with _opened(path) as stream:
-        start = stream.read(1)
-        stream.seek(0)
         try:
+            start = stream.read(1)
+            stream.seek(0)
             said = list(_from_json(stream, path) if start == b"{" else _from_stream(stream, path))
         except (EOFError, zlib.error, gzip.BadGzipFile) as e:
             raise TraceError(f"{path}: {e}; copy or export the file again") from e
