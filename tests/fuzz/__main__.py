@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 import traceback
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -135,7 +135,8 @@ def main() -> int:
     keep.mkdir(parents=True, exist_ok=True)
     fuzz = Fuzz(chosen, keep.resolve(), said.seed)
     fuzz.begin()
-    fuzz.go_on(time.monotonic() + said.seconds)
+    with suppress(KeyboardInterrupt):
+        fuzz.go_on(time.monotonic() + said.seconds)
     counts = ", ".join(f"{name} {count:,}" for name, count in fuzz.count.items())
     print(f"seed {said.seed}: {sum(fuzz.count.values()):,} inputs ({counts})")
     print(f"{len(fuzz.reach.lines):,} lines of ours reached, {len(fuzz.found)} findings")
