@@ -136,11 +136,8 @@ def _refuse_other_kind(node: Node) -> None:
     said = node.said.get(names.KIND, "").upper()
     if names.KIND in node.said and said not in Kind.__members__:
         raise node.refuse(f"is of kind '{said.lower()}', which is none; export the trace again")
-    kind = Kind[said] if said else None
-    wrong = kind is not None and (
-        APART.get(kind, node.type) != node.type
-        or (node.type in APART.values() and APART.get(kind) != node.type)
-    )
+    apart = node.type if node.type in APART.values() else None
+    wrong = said and APART.get(Kind[said]) != apart
     if wrong or (node.said.get(names.IMPLIED) and node.type != NodeType.COMM_RECV):
         raise node.refuse(
             f"is of type {NodeType(node.type).name}, and its own attributes say otherwise; export "
