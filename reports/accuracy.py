@@ -5,13 +5,13 @@ Data in (``accuracy.json`` of a check), one self-contained HTML file out.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from . import accuracy_figures as figures
+from .accuracy_advice import most_wrong, next_steps
+from .html import rendered
 from .numbers import digits, told
 
 STATISTICS = (("p50", "p50"), ("p95", "p95"), ("mean", "MAPE"), ("bias", "bias"), ("max", "worst"))
@@ -33,18 +33,15 @@ def write_accuracy(path: Path, checked: Checked, command: str = "") -> None:
 
 def accuracy_page(checked: Checked, command: str = "") -> str:
     """The page as text."""
-    import jinja2
-    from markupsafe import Markup
-
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
-    folder = files(__package__) / "templates"
-    template = environment.from_string((folder / "accuracy.html").read_text(encoding="utf-8"))
     known = {n: c for n, c in checked["components"].items() if c["ops"]}
-    return template.render(
-        style=Markup((folder / "report.css").read_text(encoding="utf-8")),
+    return rendered(
+        "accuracy.html",
+        checked,
+        data_id="accuracy",
         title=checked["title"] or f"Accuracy of {checked['name']}",
         question=checked["question"],
-        answer=sentences(checked),
+        lead=sentences(checked)[:2],
+        said=_said(checked, command),
         expect=[_expectation(e) for e in checked["expect"]],
         rows=[_row(n, c) for n, c in checked["components"].items()],
         beside=[_beside(n, c) for n, c in known.items() if c["beside"]],
@@ -58,7 +55,6 @@ def accuracy_page(checked: Checked, command: str = "") -> str:
         drift=[_drift(n, c) for n, c in known.items()],
         left_out=[_left_out(n, c) for n, c in known.items() if c["left_out"]["ops"]],
         sources=[_source(n, c) for n, c in checked["components"].items()],
-        data=Markup(json.dumps(checked).replace("<", "\\u003c")),  # cannot end its script
         command=command,
     )
 
@@ -96,6 +92,15 @@ def sentences(checked: Checked) -> list[str]:
             f"{told_signed(most['swap_in'])}."
         )
     return found
+
+
+def _said(checked: Checked, command: str) -> list[tuple[str, list[tuple[str, str]]]]:
+    """What was found, under the question that it answers."""
+    found = {
+        "what limits it": [(text, "") for text in (*most_wrong(checked), *sentences(checked)[2:])],
+        "what to do next": next_steps(checked, command),
+    }
+    return [(name, told_) for name, told_ in found.items() if told_]
 
 
 def _names(checked: Checked) -> str:

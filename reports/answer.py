@@ -16,16 +16,25 @@ DRIVEN = "driven by"  # how the provenance of a run with devices in it begins
 
 def sentences(summary: Mapping[str, Any]) -> list[str]:
     """What a reader should know first, a sentence each."""
-    points: dict[str, Point] = summary["points"]
-    base, *variants = points.items()
-    found = [_base(base[1])]
-    found += [_variant(name, point) for name, point in variants]
-    found.append(_limit(base[1], summary["provenance"]["calibration"].startswith(DRIVEN)))
-    found += _expected(points)
-    if summary["provenance"]["jitter"]["state"] == "unresolved":
-        found.append(f"The interval is {jitter(summary['provenance']['jitter'])}.")
-    found.append(trust(summary))
-    return found
+    return [*lead(summary), limit(summary), *expected(summary), *doubts(summary), trust(summary)]
+
+
+def lead(summary: Mapping[str, Any]) -> list[str]:
+    """The answer: the scenario as described, and what each variant makes of it."""
+    base, *variants = summary["points"].items()
+    return [_base(base[1]), *(_variant(name, point) for name, point in variants)]
+
+
+def limit(summary: Mapping[str, Any]) -> str:
+    """What limits the scenario as described."""
+    base = next(iter(summary["points"].values()))
+    return _limit(base, summary["provenance"]["calibration"].startswith(DRIVEN))
+
+
+def doubts(summary: Mapping[str, Any]) -> list[str]:
+    """What speaks against it."""
+    checked = summary["provenance"]["jitter"]
+    return [f"The interval is {jitter(checked)}."] if checked["state"] == "unresolved" else []
 
 
 def _base(point: Point) -> str:
@@ -91,8 +100,9 @@ def _limit(point: Point, driven: bool) -> str:
     )
 
 
-def _expected(points: Mapping[str, Point]) -> list[str]:
+def expected(summary: Mapping[str, Any]) -> list[str]:
     """What is not met, and by which variant."""
+    points: Mapping[str, Point] = summary["points"]
     missed = [(name, e) for name, p in points.items() for e in p["expect"] if not e["met"]]
     if not missed:
         return ["Every expectation is met."] if any(p["expect"] for p in points.values()) else []

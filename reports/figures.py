@@ -41,7 +41,7 @@ Point = Mapping[str, Any]
 
 
 def boxes(points: Mapping[str, Point]) -> str:
-    """Mean rank's time by what it does, a bar for each variant."""
+    """Mean rank's time of an iteration by what it does, a bar for each variant."""
     names = list(points)
     whole = max(sum(b["mean"] for b in p["activity"].values()) for p in points.values())
     scale, unit = scale_of(whole)
@@ -57,7 +57,7 @@ def boxes(points: Mapping[str, Point]) -> str:
                     Bars(row + 0.15, left[row] / scale, mean / scale, colour, title, height=0.7)
                 )
             left[row] += mean
-    axis = f"time of the mean rank over the whole run, {unit}"
+    axis = f"an iteration of the mean rank, durations as recorded, {unit}"
     return chart(names, bars, span=(whole or 1.0) / scale, axis=axis, thick=34, legend=legend)
 
 

@@ -6,6 +6,7 @@ import math
 
 PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""),
             (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"), (1e-12, "p"))  # fmt: skip
+NONE = "no change"
 NOTHING = 5e-6  # a share below it is rounding
 MOST_SECONDS = 600.0  # beyond which minutes are easier
 
@@ -67,7 +68,7 @@ def change(ratio: float) -> str:
     >>> change(-0.1213), change(0.0004)
     ('-12.1 %', 'no change')
     """
-    return "no change" if abs(ratio) < 0.0005 else signed(ratio)
+    return NONE if abs(ratio) < 0.0005 else signed(ratio)
 
 
 def plus_minus(value: float, interval: tuple[float, float] | list[float] | None) -> str:
@@ -80,3 +81,15 @@ def plus_minus(value: float, interval: tuple[float, float] | list[float] | None)
         return ""
     half = (interval[1] - interval[0]) / 2 / abs(value)
     return f"±{digits(100 * half)} %"
+
+
+def is_overall(metric: str) -> bool:
+    """Is a metric of the run or of a kind of part, not of a single component.
+
+    >>> is_overall("nic.utilization.p95"), is_overall("node0.nic0.tx.utilization.p95")
+    (True, False)
+    """
+    head = metric
+    for end in ("p50", "p95", "mean", "utilization"):
+        head = head.removesuffix(f".{end}")
+    return "." not in head

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +11,12 @@ import numpy as np
 from ..sim.metrics import step_edges, utilization
 from ..sim.result import Result
 from . import figures
-from .answer import jitter, outcome, sentences
-from .numbers import change, plus_minus, told
+from .advice import break_even, next_steps
+from .answer import doubts, expected, jitter, lead, limit, outcome
+from .html import rendered
+from .numbers import NONE, change, is_overall, plus_minus, told
 
-LEAD = 3  # sentences above the table; the others are below it, beside how far to trust it
+LEAD = 4  # sentences above the table: those of more variants are its rows
 TWO_STEPS = 2
 SECTIONS = (
     "answer",
@@ -63,27 +63,21 @@ def page(
     sections: Sequence[str] = (),
 ) -> str:
     """The report as text."""
-    import jinja2
-    from markupsafe import Markup
-
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, keep_trailing_newline=True
-    )
-    folder = files(__package__) / "templates"
-    template = environment.from_string((folder / "report.html").read_text(encoding="utf-8"))
     points: Mapping[str, Point] = summary["points"]
     base = next(iter(points))
     chart, note = _timeline(results[base])
-    return template.render(
-        style=Markup((folder / "report.css").read_text(encoding="utf-8")),
+    return rendered(
+        "report.html",
+        summary,
         question=summary["question"],
-        answer=sentences(summary),
-        lead=min(LEAD, len(points)),
+        lead=lead(summary)[:LEAD],
+        said=_said(summary, run["command"]),
         names=list(points),
         variants=[_variant(n, p, n == base) for n, p in points.items()],
         trust=_trust(summary),
         boxes=figures.boxes(points),
         differences=_differences(points),
+        idle=_idle(points),
         activity=_activity(points),
         blame=figures.blame(points),
         faster=_faster(points),
@@ -93,53 +87,72 @@ def page(
         sources=_sources(points[base]),
         facts=_facts(points[base]["facts"]),
         values=_values(summary["provenance"]["values"]),
+        no_effect=_no_effect(summary["provenance"]["values"]),
+        tried="break_even" in summary["provenance"],
         metrics=_metrics(points),
-        data=_embedded(summary),
         sections=sections or SECTIONS,
         elsewhere=ELSEWHERE,
         **{**run, "title": run.get("title") or summary["name"]},
     )
 
 
-def _embedded(summary: Mapping[str, Any]) -> str:
-    """The summary as JSON that cannot end its script element."""
-    return json.dumps(summary).replace("<", "\\u003c")
+def _said(summary: Mapping[str, Any], command: str) -> list[tuple[str, list[tuple[str, str]]]]:
+    """What was found, under the question that it answers."""
+    found = {
+        "what limits it": [(limit(summary), "")],
+        "what is expected": [(text, "") for text in expected(summary)],
+        "what to do next": next_steps(summary, command),
+        "how sure": [(text, "") for text in doubts(summary)],
+    }
+    return [(name, told_) for name, told_ in found.items() if told_]
 
 
-def _variant(name: str, point: Point, is_base: bool) -> dict[str, str]:
+def _variant(name: str, point: Point, is_base: bool) -> dict[str, Any]:
     value = point["metrics"]["iteration_time.p50"]
-    bounds = value["interval"]
-    missed = [e["that"] for e in point["expect"] if not e["met"]]
+    bounds, change_bounds = value["interval"], point["change"]["interval"]
     return {
         "name": name,
         "value": told(value["value"], "s"),
         "within": " to ".join(told(b, "s") for b in bounds) if bounds else "unknown",
         "change": "" if is_base else change(point["change"]["value"]),
+        "change_within": ""
+        if is_base or not change_bounds
+        else " to ".join(map(change, change_bounds)),
         "outcome": "base" if is_base else outcome(point),
-        "missed": "; ".join(missed),
+        "missed": [e["that"] for e in point["expect"] if not e["met"]],
     }
 
 
 def _trust(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What the answer rests on, as far as it is known."""
     provenance = summary["provenance"]
     point = next(iter(summary["points"].values()))
     value = point["metrics"]["iteration_time.p50"]
     inputs = ", ".join(f"{n} {k}" for k, n in sorted(provenance["inputs"].items()))
-    held = ", ".join(value["interval_of"]) or "nothing: no distribution is known"
-    found = [
-        ("calibration", provenance["calibration"]),
-        ("interval", f"{plus_minus(value['value'], value['interval']) or 'unknown'}, holds {held}"),
-        ("jitter", jitter(provenance["jitter"])),
-        ("inputs", inputs or "the trace alone"),
-        ("hardware check", "none was made"),
-        ("replicas, seed", f"{provenance['replicas']}, {provenance['seed']}"),
-    ]
-    facts = point["facts"]
-    if "gap_share" in facts:
-        found.insert(
-            4, ("gaps", f"{told(facts['gap_share'], '')} of the recorded time is unexplained")
-        )
-    return found
+    held = " and ".join(value["interval_of"]) or "nothing: no distribution is known"
+    gaps = point["facts"].get("gap_share")
+    found = {
+        "calibration": provenance["calibration"],
+        "interval": f"{plus_minus(value['value'], value['interval']) or 'unknown'}, holds {held}",
+        "jitter": jitter(provenance["jitter"]),
+        "op times": _shares(point["sources"]),
+        "gaps": "" if gaps is None else f"{told(gaps, '')} of the recorded time is unexplained",
+        "inputs": inputs or "the trace alone",
+        "break-even": break_even(provenance.get("break_even", ())),
+        "hardware check": "none was made",
+        "replicas, seed": f"{provenance['replicas']}, {provenance['seed']}",
+    }
+    return [(name, text) for name, text in found.items() if text]
+
+
+def _shares(sources: Mapping[str, float]) -> str:
+    """How much of the time of ops is from where: the first word of each source."""
+    whole = sum(sources.values()) or 1.0
+    kinds: dict[str, float] = {}
+    for text, seconds in sources.items():
+        kind = text.partition(":")[0]
+        kinds[kind] = kinds.get(kind, 0.0) + seconds
+    return ", ".join(f"{told(t / whole, '')} {kind}" for kind, t in kinds.items() if t > 0)
 
 
 def _differences(points: Mapping[str, Point]) -> list[dict[str, str]]:
@@ -148,6 +161,15 @@ def _differences(points: Mapping[str, Point]) -> list[dict[str, str]]:
         for name, p in points.items()
         for path, (a, b) in p["settings"].items()
     ]
+
+
+def _idle(points: Mapping[str, Point]) -> list[str]:
+    """Settings of variants that change no metric at all, unless another variant's does."""
+    base, *others = points.values()
+    values = [{m: v["value"] for m, v in p["metrics"].items()} for p in (base, *others)]
+    same = [p for p, own in zip(others, values[1:], strict=True) if own == values[0]]
+    moved = {path for p in others if p not in same for path in p["settings"]}
+    return [path for p in same for path in p["settings"] if path not in moved]
 
 
 def _activity(points: Mapping[str, Point]) -> list[dict[str, Any]]:
@@ -219,15 +241,28 @@ def _fact(name: str, value: Any) -> str:
 ORDER = ("assumed", "datasheet", "fitted", "measured")
 
 
-def _values(values: list[Mapping[str, str]]) -> list[Mapping[str, str]]:
-    """The least certain first."""
-    return sorted(values, key=lambda v: (ORDER.index(v["kind"]), v["path"]))
+def _values(values: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Those that change the answer most first; without trials, the least certain first."""
+    ordered = sorted(
+        values, key=lambda v: (-abs(v.get("effect") or 0.0), ORDER.index(v["kind"]), v["path"])
+    )
+    return [{**v, "effect": _effect(v)} for v in ordered]
+
+
+def _effect(value: Mapping[str, Any]) -> str:
+    """What it does if it is 10 % off; "" where that was not tried."""
+    effect = value.get("effect")
+    return "" if effect is None else change(effect)
+
+
+def _no_effect(values: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Settings that change nothing if they are 10 % off."""
+    return [v["path"] for v in values if v.get("effect") is not None and _effect(v) == NONE]
 
 
 def _metrics(points: Mapping[str, Point]) -> list[dict[str, Any]]:
     names = dict.fromkeys(m for p in points.values() for m in p["metrics"])
-    kept = [m for m in names if "." not in m.removesuffix(".p50").removesuffix(".p95")
-            .removesuffix(".mean").removesuffix(".utilization")]  # fmt: skip
+    kept = [m for m in names if is_overall(m)]
     rows = []
     for name in kept:
         found = [p["metrics"].get(name) for p in points.values()]

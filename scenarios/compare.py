@@ -44,7 +44,8 @@ class Row:
     changes : of the metrics that both have, relative to the first run
     interval : of the headline's change, over paired replicas; None where there is none
     settings : what differs from the first: ``{path: (there, here)}``
-    activity : mean s of each thing that a rank does
+    activity : mean s an iteration of each thing that a rank does
+    blame : s of the critical path by who is charged
     """
 
     name: str
@@ -53,6 +54,7 @@ class Row:
     interval: tuple[float, float] | None = None
     settings: Told = field(default_factory=dict)
     activity: Mapping[str, float] = field(default_factory=dict)
+    blame: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,21 @@ class Comparison:
             for box in first
             if abs(moved[box]) / whole >= LEAST
         )
+
+    def limit(self, row: Row) -> str:
+        """Who is on the critical path of a run most.
+
+        Examples
+        --------
+        >>> a = Row("a", {}, {}, blame={"node0.gpu0": 3.0, "fabric": 1.0})
+        >>> Comparison((a,)).limit(a)
+        'the critical path is node0.gpu0 for 75 % of its time'
+        """
+        whole = sum(row.blame.values())
+        if not whole:
+            return ""
+        who = max(row.blame, key=lambda name: row.blame[name])
+        return f"the critical path is {who} for {100 * row.blame[who] / whole:.0f} % of its time"
 
     def frame(self) -> Any:
         """A row a run, a column a metric (SI), as a pandas data frame."""
@@ -243,6 +260,7 @@ def _row(name: str, point: Any, base: Mapping[str, Any], settings: Any) -> Row:
         (bounds[0], bounds[1]) if bounds else None,
         {p: (a, b) for p, (a, b) in settings.items()},
         {box: t["mean"] for box, t in point["activity"].items()},
+        point["blame"],
     )
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,6 +27,9 @@ def compare(
         list[str], typer.Option("--fail-if", help="Such as 'iteration_time.p50 > +3 %'.")
     ] = [],  # noqa: B006  typer's form of a repeatable option
     md: Annotated[bool, typer.Option("--md", help="A Markdown table.")] = False,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Also a page, to mail.")
+    ] = None,
     out: Out = Path("runs"),
     json: Json = False,
 ) -> None:
@@ -37,6 +43,8 @@ def compare(
         raise ScenarioError(f"--fail-if: {error}") from error
     found = compared(*runs, out=str(out))
     failed = found.missed(conditions)
+    if output is not None:
+        _page(output, found, runs)
     if json:
         print_json({"rows": [_facts(r) for r in found.rows], "failed": failed,
                     "no_effect": list(found.no_effect)})  # fmt: skip
@@ -46,6 +54,41 @@ def compare(
             typer.echo(f"FAIL  {line}", err=True)
     if failed:
         raise typer.Exit(MISSED)
+
+
+def _page(path: Path, found: Comparison, runs: list[str]) -> None:
+    """The comparison as a page."""
+    from ...reports.compare import write_compare
+
+    rows = [
+        {**asdict(r), "why": found.why(r), "limit": found.limit(r), "see": _see(r, runs)}
+        for r in found.rows
+    ]
+    command = shlex.join(["foretrace", *sys.argv[1:]])
+    title = f"{', '.join(r.name for r in found.rows[1:])} beside {found.rows[0].name}"
+    units = {metric: _unit(metric) for r in found.rows for metric in r.values}
+    told = {"title": title, "command": command, "no_effect": list(found.no_effect), "units": units}
+    try:
+        write_compare(path, rows, told)
+    except OSError as error:
+        raise ScenarioError(f"{path}: cannot be written ({error}); choose another -o") from error
+
+
+def _see(row: Row, runs: list[str]) -> str:
+    """A command that shows one of the runs."""
+    if len(runs) == 1:
+        return shlex.join(["foretrace", "run", runs[0], "--variant", row.name])
+    return ""
+
+
+def _unit(metric: str) -> str:
+    """Its unit; "" of what a process emitted."""
+    from ..metrics import named
+
+    try:
+        return named(metric)[0].unit
+    except ValueError:
+        return ""
 
 
 def _facts(row: Row) -> dict[str, Any]:

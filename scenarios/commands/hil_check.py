@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -44,7 +45,7 @@ def check(
     scenario = load(file, set=settings, catalogs=catalog)
     other = load(file, set=settings, catalogs=[*catalog, beside]) if beside else None
     found = checked(scenario, teller(quiet or json), other)
-    folder = save(scenario, found, out, " ".join(["foretrace", *sys.argv[1:]]))
+    folder = save(scenario, found, out, shlex.join(["foretrace", *sys.argv[1:]]))
     if json:
         print_json({**found.told, "folder": str(folder), "outcome": found.outcome})
     else:

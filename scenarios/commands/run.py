@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import time
 from pathlib import Path
@@ -27,6 +28,9 @@ def run(
     variant: Annotated[
         str | None, typer.Option(help="Only the base and this variant of what_if.")
     ] = None,
+    defend: Annotated[
+        bool, typer.Option("--defend", help="Also which values matter, how wrong a part may be.")
+    ] = False,
     no_cache: Annotated[
         bool, typer.Option("--no-cache", help="Run again even if this run is saved.")
     ] = False,
@@ -48,6 +52,7 @@ def run(
     settings += [f"run.seed={seed}"] if seed is not None else []
     settings += [f"run.replicas={replicas}"] if replicas is not None else []
     settings += [f"run.keep={keep}"] if keep is not None else []
+    settings += ["run.defend=true"] if defend else []
     scenario = load(file, set=settings, catalogs=catalog)
     if variant is not None:
         scenario = scenario.only(variant)
@@ -58,7 +63,7 @@ def run(
         guard(scenario, 1, max(size(v).ops for v in scenario.variants()))
         with time_limit(scenario.run.time_limit):
             done = study(scenario, teller(quiet or json))
-        folder = save(done, out, started, " ".join(["foretrace", *sys.argv[1:]]))
+        folder = save(done, out, started, shlex.join(["foretrace", *sys.argv[1:]]))
         saved = "saved"
     else:
         saved = "found"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 import time
 from pathlib import Path
@@ -71,7 +72,7 @@ def sweep(
         typer.echo(f"shard {shard}: {len(swept.trials)} points in {kept.folder}")
         typer.echo("when all are done, the same command without --shard gathers them")
     else:
-        facts = {"command": " ".join(["foretrace", *sys.argv[1:]]), "workers": crew.name}
+        facts = {"command": shlex.join(["foretrace", *sys.argv[1:]]), "workers": crew.name}
         folder = save(swept, kept, out, facts, started)
         _answer(folder, json, quiet)
     if swept.failed:

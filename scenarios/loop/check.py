@@ -5,20 +5,23 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from ...hil.covers import numbers
 from ...hil.questions import Question
-from ...hil.recording import Recording
+from ...hil.recording import SUFFIX, Recording
 from ...hil.sample import EMULATED, Sample
 from ...hil.spread import by_start, grouped
 from ...sim.errors import ScenarioError
 from ...sim.metrics import measure
+from ...sim.system import System
 from ..points import Point, counted, points
+from ..provenance import calibration
 from ..scenario import Scenario
 from ..sections.hil import Hil
-from ..study import calibration
 from .breakeven import break_even
 from .devices import CLASSES
 from .drive import with_devices
@@ -92,10 +95,15 @@ def check(scenario: Scenario, tell: Tell = log.info, beside: Scenario | None = N
         "whole": None if mixed else _whole(point, found, hil),
     }
     ports = coupling_of(point, hil).ports
-    inside = {p.name: sorted(p.swap.covers.devices) for p in ports}
+    inside = {p.name: partial(_inside, sorted(p.swap.covers.devices)) for p in ports}
     told["break_even"] = [] if mixed else break_even(every, inside)
     told["expect"] = _expected(scenario, told)
     return Checked(told, {one.name: one.recording for one in found})
+
+
+def _inside(devices: Sequence[str], system: System) -> list[int]:
+    """The components in a sample, all of which would be wrong alike."""
+    return [i for d in devices for i in numbers(system, d)]
 
 
 def _finest(scenario: Scenario) -> float:
@@ -145,6 +153,7 @@ def _component(one: Replayed, other: Mapping[str, Sequence[Question]] | None) ->
         "device": facts.device,
         "host": facts.host,
         "date": facts.date,
+        "recording": f"{one.name}{SUFFIX}",
         "source": one.device.source,
         "clock": one.device.driver.clock,
         "metric": one.device.driver.metric,

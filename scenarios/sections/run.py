@@ -20,6 +20,8 @@ class Run(Section):
     """Seeded runs that the jitter interval comes from."""
     keep: Literal["none", "ranks", "ops"] | None = None
     """What stays of a run: a row an op (up to 5 million unless said), what ranks did, or less."""
+    defend: bool = False
+    """Also try which unmeasured values matter, and how wrong a part may be: many more runs."""
     engine: Literal["core", "reference"] = "core"
     """Compiled, or the plain SimPy program that defines what is right."""
     workers: Annotated[str, AfterValidator(checked)] = "local"

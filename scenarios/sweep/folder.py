@@ -96,6 +96,7 @@ def _fill(folder: Path, swept: Swept, kept: Store, facts: Mapping[str, Any]) -> 
         "command": facts.get("command", ""),
         "run": name(scenario),
         "title": scenario.report.title,
+        "file": scenario.file,
     }
     write_sweep(folder / "report.html", summary, run)
     write_json(folder / "manifest.json", _manifest(swept, facts))

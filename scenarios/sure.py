@@ -1,0 +1,171 @@
+"""How sure a run is: what the errors of its parts do to it, and to what it changes.
+
+The errors of one kind of part are the same in every variant, so that a change is varied as a pair:
+a network that is predicted 10 % too quick is so with and without the other GPUs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..models.compute.recorded import Recorded
+from ..sim.bind import bind
+from ..sim.sensitivity import altered
+from ..sim.simulation import Simulation
+from .points import Measured, Point
+from .scenario import Scenario
+from .summary import FEWEST, Value, interval, statistic_of
+
+if TYPE_CHECKING:
+    from .threads import Each
+
+HEADLINE = "iteration_time.p50"
+Bounds = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A point, and how long its iterations take were its parts predicted wrong.
+
+    Parameters
+    ----------
+    of : Measured
+    times : (slower, quicker) s an iteration by kind of part, each wrong by its known error
+    """
+
+    of: Measured
+    times: Mapping[str, Bounds] = field(default_factory=dict)
+
+    def widened(self, value: Value) -> Value:
+        """A time with its interval, and what the errors of the parts add to it."""
+        if not self.times:
+            return value
+        own = self.of.result.iteration_time
+        moved = [[t - own for t in pair] for pair in self.times.values()]
+        bounds = widened(value.value, value.interval, moved)
+        return replace(value, interval=bounds, interval_of=(*value.interval_of, "model"))
+
+
+def widened(
+    value: float, bounds: Sequence[float] | None, moved: Iterable[Sequence[float]]
+) -> Bounds:
+    """An interval and independent deviations, added as squares, each side for itself.
+
+    Parameters
+    ----------
+    bounds : what is known without the deviations; None for nothing
+    moved : what each source of error does, one way and the other
+
+    Examples
+    --------
+    >>> widened(10.0, (7.0, 10.0), [(4.0, -4.0), (1.0, 0.5)])
+    (5.0, 14.12310562561766)
+    """
+    a, b = bounds or (value, value)
+    moved = list(moved)
+    low = sum(min(0.0, *m) ** 2 for m in moved)
+    high = sum(max(0.0, *m) ** 2 for m in moved)
+    return value - ((value - a) ** 2 + low) ** 0.5, value + ((b - value) ** 2 + high) ** 0.5
+
+
+def with_errors(of: Measured, errors: Mapping[str, float], each: Each) -> Tried:
+    """Run a point again with each kind of part as wrong as it is known to be, either way.
+
+    Parameters
+    ----------
+    errors : relative, by kind of part
+    """
+    if of.point.coupled is not None:
+        return Tried(of)
+    kinds = predicted(of.point.simulation)
+    known = {kind: error for kind, error in errors.items() if kind in kinds}
+    jobs = [(kinds[k], f) for k, e in known.items() for f in (1 / (1 + e), 1 + e)]
+    times = [*each(lambda job: _iteration(of.point, *job), jobs)]
+    return Tried(of, dict(zip(known, zip(times[::2], times[1::2], strict=True), strict=True)))
+
+
+def change(base: Tried, of: Tried) -> dict[str, Any]:
+    """How a point differs from the base: the change, and its interval.
+
+    It holds jitter, over paired replicas, and the errors of the parts, the same in both.
+    """
+
+    def ratio(a: Mapping[str, Any], b: Mapping[str, Any]) -> float:
+        was, is_ = (statistic_of(s["iteration_time"], "p50") for s in (a, b))
+        return float(is_ / was - 1)
+
+    drawn = [ratio(a, b) for a, b in zip(base.of.replicas, of.of.replicas, strict=False)]
+    enough = len(drawn) >= FEWEST
+    value = float(np.median(drawn)) if enough else ratio(base.of.samples, of.of.samples)
+    moved = _moved(base, of)
+    held = interval(drawn)
+    return {
+        "of": HEADLINE,
+        "value": value,
+        "interval": widened(value, held, moved) if moved else held,
+        "interval_of": ["jitter"] * enough + ["model"] * bool(moved),
+    }
+
+
+def _moved(base: Tried, of: Tried) -> list[Bounds]:
+    """What the error of each kind of part adds to the change, one way and the other."""
+    was, is_ = base.of.result.iteration_time, of.of.result.iteration_time
+    pairs = [
+        (base.times.get(kind, (was, was)), of.times.get(kind, (is_, is_)))
+        for kind in dict.fromkeys((*base.times, *of.times))
+    ]
+    found = [tuple(b / a - is_ / was for a, b in zip(*pair, strict=True)) for pair in pairs]
+    return [(slow, quick) for slow, quick in found]
+
+
+def model_errors(scenarios: Iterable[Scenario]) -> dict[str, float]:
+    """Relative error of each kind of part, where its values say one: the largest of all variants.
+
+    What was merely written down from a datasheet, or assumed, has none.
+    """
+    found: dict[str, float] = {}
+    for path, origin in (o for s in scenarios for o in s.origins.items()):
+        error = origin.source.share if origin.source else None
+        parts = path.split(".")
+        if error is not None and parts[0] == "cluster" and len(parts) > 2:
+            kind = kind_of(path)
+            found[kind] = max(found.get(kind, 0.0), error)
+    return found
+
+
+def kind_of(path: str) -> str:
+    """The kind of component that a setting of the cluster is about; "" for none.
+
+    >>> kind_of("cluster.node.nic.bandwidth"), kind_of("cluster.fabric.library.step")
+    ('nic', 'fabric')
+    """
+    parts = path.split(".")
+    if parts[0] != "cluster" or len(parts) < 3:
+        return ""
+    return "fabric" if parts[2] == "library" else parts[2]  # who drives the fabric
+
+
+def groups(simulation: Simulation) -> dict[str, list[int]]:
+    """Components by kind, in the order in which the system lists them."""
+    found: dict[str, list[int]] = {}
+    for i, part in enumerate(simulation.system.components):
+        found.setdefault(part.kind, []).append(i)
+    return found
+
+
+def predicted(simulation: Simulation) -> dict[str, list[int]]:
+    """Components by kind, without those whose ops last as recorded: no model's error is in them."""
+    bound = bind(simulation.system, simulation.backends)
+    return {
+        kind: rows
+        for kind, rows in groups(simulation).items()
+        if not all(isinstance(bound[i], Recorded) for i in rows)
+    }
+
+
+def _iteration(point: Point, chosen: list[int], factor: float) -> float:
+    return point.on(altered(point.simulation, chosen, factor)).run().iteration_time

@@ -1,0 +1,94 @@
+"""What to do next is what the run found, and what is told to be typed works."""
+
+import shlex
+
+import pytest
+from foretrace.reports.advice import break_even, named, next_steps
+from foretrace.scenarios.loader import load
+
+
+def point(interval_of=("jitter",), change=(0.0, None), faster=(), expect=(), settings=()):
+    headline = {"value": 0.1, "interval": (0.09, 0.11), "interval_of": list(interval_of)}
+    return {
+        "metrics": {"iteration_time.p50": headline},
+        "change": {"value": change[0], "interval": change[1]},
+        "blame": {"node6.gpu0": 3.0, "fabric": 1.0},
+        "faster": [dict(zip(("group", "gain", "bound"), f, strict=True)) for f in faster],
+        "expect": list(expect),
+        "settings": dict.fromkeys(settings, ("1", "2")),
+    }
+
+
+def steps(values=(), tried=False, **points):
+    provenance = {"values": list(values)} | ({"break_even": []} if tried else {})
+    summary = {"points": points, "provenance": provenance}
+    return next_steps(summary, "foretrace run first")
+
+
+FASTER = (("gpu", -0.065, -0.53), ("fabric", -0.01, -0.1))
+
+
+def test_the_part_that_gains_most_is_named_beside_the_next():
+    ((text, command),) = steps(base=point(faster=FASTER))
+    assert text == "Look at gpu first: 10 % faster is -6.5 %; the next, fabric, -1.0 %. Try it:"
+    assert command == "foretrace run first --set 'cluster.override.node*.gpu*.slowdown=0.8'"
+
+
+def test_the_command_that_tries_it_is_one():
+    ((_, command),) = steps(base=point(faster=FASTER))
+    _, _, name, option, setting = shlex.split(command)
+    assert option == "--set"
+    assert load(name, set=[setting]).cluster.override["node*.gpu*"].slowdown == 0.8
+
+
+def test_nothing_is_advised_where_nothing_was_found():
+    assert steps(base=point()) == []
+    assert steps(base=point(faster=(("gpu", -0.001, -0.002),))) == []
+
+
+def test_without_an_interval_the_first_step_is_to_ask_for_one():
+    (_, command), *_ = steps(base=point(interval_of=()))
+    assert command == "foretrace run first --replicas 10"
+
+
+def test_what_cannot_be_told_apart_is_measured_first():
+    close = point(change=(-0.02, (-0.05, 0.01)), settings=("cluster.node.nic.bandwidth",))
+    (text, _), *_ = steps(base=point(), quick=close)
+    assert text == "Measure what quick differs in (cluster.node.nic.bandwidth) before choosing it."
+
+
+@pytest.mark.parametrize(
+    ("short", "who"),
+    [(-0.3, "only gpu parts can give that"), (-0.9, "no kind of part alone can give that"),
+     (-0.05, "only gpu or fabric parts can give that")],
+)  # fmt: skip
+def test_a_bar_that_is_missed_says_which_part_could_meet_it(short, who):
+    missed = {"that": "iteration_time.p50 <= 70 ms", "met": False, "short": short}
+    (text, _), *_ = steps(base=point(faster=FASTER, expect=[missed]))
+    assert text == f"iteration_time.p50 <= 70 ms needs {100 * short:.1f} %: {who}."
+
+
+def test_the_weakest_value_is_the_one_that_moves_the_answer_most():
+    values = [
+        {"path": "a", "kind": "assumed", "effect": 0.001},
+        {"path": "b", "kind": "fitted", "effect": -0.02},
+        {"path": "c", "kind": "measured", "effect": 0.5},
+    ]
+    ((text, command),) = steps(values, tried=True, base=point())
+    assert text.startswith("Measure b (fitted): 10 % off, an iteration changes by -2.0 %.")
+    assert command == "foretrace explain b"
+
+
+def test_values_that_nobody_tried_are_to_be_tried():
+    ((text, command),) = steps([{"path": "a", "kind": "assumed"}], base=point())
+    assert text.startswith("Ask which of 1 unmeasured values matter")
+    assert command == "foretrace run first --defend"
+
+
+def test_a_glob_means_every_component_of_a_kind():
+    assert named("nic", ["node0.gpu0", "node12.nic1.rx"]) == "node*.nic*"
+    assert named("fabric", ["fabric"]) == "fabric"
+
+
+def test_nobody_asked_is_told_as_nothing():
+    assert break_even([]) == ""
