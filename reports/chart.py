@@ -76,8 +76,9 @@ def chart(
     return (
         f'<div class="chart" style="--thick:{thick}px">{_legend(legend or {})}'
         f'<div class="plot"><div class="names">{names}</div>'
-        f'<svg viewBox="0 0 {WIDTH} {ROW * len(rows)}" preserveAspectRatio="none" '
-        f'style="height:{thick * len(rows)}px"><path class="grid" d="{lines}"/>{drawn}</svg>'
+        f'<div class="bars"><svg viewBox="0 0 {WIDTH} {ROW * len(rows)}" '
+        f'preserveAspectRatio="none" style="height:{thick * len(rows)}px">'
+        f'<path class="grid" d="{lines}"/>{drawn}</svg></div>'
         f'<div class="ticks">{marks}</div><div class="axis">{escape(axis)}</div></div></div>'
     )
 

@@ -15,6 +15,7 @@ from .common import Json, Out, print_json
 EXTRAS = {  # what each brings, and how its absence is cured
     "sweep": (("optuna",), "pip install 'foretrace[sweep]'"),
     "dask": (("distributed",), "pip install 'foretrace[dask]'"),
+    "report": (("bokeh", "weasyprint"), "pip install 'foretrace[report]'"),
     "torch": (("torch",), "pip install 'foretrace[torch]'"),
     "docs": (("sphinx", "myst_parser", "furo"), "pip install 'foretrace[docs]'"),
     "dev": (("pytest", "hypothesis", "mypy", "ruff"), "pip install 'foretrace[dev]'"),

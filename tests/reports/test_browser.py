@@ -1,0 +1,49 @@
+"""Pages in a real browser: they ask nobody for anything, and it has nothing to complain of."""
+
+import shutil
+import subprocess
+
+import pytest
+from foretrace.reports.html import POLICY
+from foretrace.reports.page import page
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "chrome"))), None)
+RUN = {"resolved": "", "command": "", "run": "0" * 12, "title": "", "timeline_cut": ""}
+QUIET = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
+    "--disable-component-update", "--no-first-run", "--disable-sync", "--enable-logging=stderr",
+)  # fmt: skip
+
+
+@pytest.fixture
+def logged(tmp_path):
+    """What a browser has to say of a page; its policy makes every request a complaint."""
+    if CHROMIUM is None:
+        pytest.skip("no chromium here: apt-get install chromium")
+
+    def look(html):
+        (tmp_path / "r.html").write_text(html)
+        told = subprocess.run(
+            [CHROMIUM, *QUIET, f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom",
+             (tmp_path / "r.html").as_uri()],
+            capture_output=True, text=True, timeout=120, check=True,
+        )  # fmt: skip
+        assert "</html>" in told.stdout
+        return [line for line in told.stderr.splitlines() if "CONSOLE" in line]
+
+    return look
+
+
+def test_a_report_asks_nobody_and_logs_nothing(small, logged):
+    html = page(small.summary.plain(), small.results, RUN)
+    assert POLICY in html
+    assert logged(html) == []
+
+
+def test_what_is_looked_for_would_be_seen(small, logged):
+    """Else the test above could not fail; and no script of a scenario's texts could run."""
+    html = page(small.summary.plain(), small.results, RUN)
+    bad = "<img src='http://127.0.0.1:9/x.png'><script>document.title = 'run'</script></main>"
+    lines = logged(html.replace("</main>", bad))
+    assert any("127.0.0.1:9/x.png" in line for line in lines)
+    assert any("inline script" in line for line in lines)
