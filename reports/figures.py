@@ -117,7 +117,11 @@ def heat(shares: Mapping[str, Sequence[float]], makespan: float) -> str:
                      opacity=level / SHADES)
             )  # fmt: skip
     rows = [f"{n}  {told(float(np.mean(shares[n])), '')}" for n in names]
-    return chart(rows, bars, span=makespan / scale, axis=f"time, {unit}", thick=17)
+    legend = {f"{percent} %": f"rgb(0 114 178 / {percent} %)" for percent in (25, 50, 75, 100)}
+    return chart(
+        rows, bars, span=makespan / scale, axis=f"in use, over time in {unit}", thick=17,
+        legend=legend,
+    )  # fmt: skip
 
 
 def timeline(result: Result, ranks: Sequence[int], window: tuple[int, int]) -> tuple[str, float]:

@@ -1,9 +1,14 @@
 """Tables and the timeline hold every op, to the tick."""
 
+import shutil
+from collections import Counter
+
 import duckdb
 import pytest
 from foretrace.reports import perfetto
+from foretrace.reports.places import placed
 from foretrace.reports.tables import write_ops
+from foretrace.sim.ops import Kind
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace
 
 
@@ -72,3 +77,64 @@ def test_what_does_not_fit_is_counted(packets, monkeypatch):
     assert kept == 20
     monkeypatch.undo()
     assert cut == sum(p.track_event.type == 1 for p in packets()[1]) - 20
+
+
+def slices(found):
+    """(name, track, start, length) As an importer pairs them: the last begun ends first."""
+    events = sorted((p for p in found if p.HasField("track_event")), key=lambda p: p.timestamp)
+    begun, ended = {}, []
+    for p in events:
+        track = begun.setdefault(p.track_event.track_uuid, [])
+        if p.track_event.type == 1:
+            track.append((p.track_event.name, p.timestamp))
+        else:
+            name, start = track.pop()
+            ended.append((name, p.track_event.track_uuid, start, p.timestamp - start))
+    return ended
+
+
+def test_an_importer_sees_every_op_with_its_length(packets, small):
+    """Were slices to overlap on a track, it would pair the wrong ends."""
+    _, found = packets()
+    told = Counter((name, start, length) for name, _, start, length in slices(found))
+    was = Counter()
+    for result in small.results.values():
+        where = placed(result)
+        texts = [label.name for run in result.runs for label in run.graph.labels]
+        for op in where.op[result.columns.end[where.op] >= 0].tolist():
+            start, end = (round(int(c[op]) * result.tick * 1e9)
+                          for c in (result.columns.start, result.columns.end))  # fmt: skip
+            label = int(result.ops.label[op])
+            kind = Kind(int(result.ops.kind[op])).name.lower()
+            was[texts[label] if label >= 0 else kind, start, end - start] += 1
+    assert told == was
+
+
+def test_tracks_are_described_before_they_are_used_and_hang_on_a_process(packets):
+    _, found = packets()
+    processes, tracks = set(), set()
+    for p in found:
+        if p.HasField("track_descriptor"):
+            own = p.track_descriptor
+            assert own.uuid not in processes | tracks
+            assert own.HasField("process") or own.parent_uuid in processes
+            (processes if own.HasField("process") else tracks).add(own.uuid)
+        else:
+            assert p.trusted_packet_sequence_id  # without one an importer drops the event
+            assert p.track_event.track_uuid in tracks
+
+
+def test_the_trace_processor_opens_it(packets, small, tmp_path):
+    shell = shutil.which("trace_processor_shell")
+    if shell is None:
+        pytest.skip("no trace_processor_shell here; the perfetto package would download it")
+    from perfetto.trace_processor import TraceProcessor, TraceProcessorConfig
+
+    _, found = packets()
+    config = TraceProcessorConfig(bin_path=shell)
+    with TraceProcessor(trace=str(tmp_path / "t.pftrace"), config=config) as opened:
+        seen = Counter((r.name, r.ts, r.dur) for r in opened.query("SELECT * FROM slice"))
+        wrong = [r.name for r in opened.query("SELECT * FROM stats WHERE severity = 'error'"
+                                              " AND value > 0")]  # fmt: skip
+    assert wrong == []
+    assert seen == Counter((name, start, length) for name, _, start, length in slices(found))
