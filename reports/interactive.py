@@ -50,7 +50,7 @@ def _rows(ops: Path, tick: Seconds) -> tuple[dict[str, Any], int]:
     ended = f"FROM '{quoted}' WHERE state = 'ended' AND \"end\" > start"
     with duckdb.connect() as db:
         (count,) = db.execute(f"SELECT count(*) {ended}").fetchone() or (0,)
-        found = db.execute(
+        found: dict[str, Any] = db.execute(
             f'SELECT start * {tick} * 1e3 AS left, "end" * {tick} * 1e3 AS right, kind, '
             f"coalesce(name, kind) AS name, 'rank ' || rank || ', stream ' || stream AS lane, "
             f"component {ended} ORDER BY start, op LIMIT {MOST_BARS}"
