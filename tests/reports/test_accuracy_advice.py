@@ -1,0 +1,68 @@
+"""After a check: mend what failed, measure what nobody could tell, keep real what flips."""
+
+from foretrace.reports.accuracy_advice import most_wrong, next_steps
+
+OPS = [
+    {"signature": "copy 1 MB", "calls": 10, "predicted": 1.0, "measured": 2.0},
+    {"signature": "copy 1 kB", "calls": 90, "predicted": 0.1, "measured": 0.1 + 1 / 90},
+]
+
+
+def component(mean=0.3, bias=-0.28, p50=0.25, **more):
+    return {
+        "errors": {k: {"value": v} for k, v in (("mean", mean), ("bias", bias), ("p50", p50))},
+        "worst": {"op": "copy 1 MB"}, "starts": 4, "recording": "node0.nic0.rec.gz", "ops": OPS,
+        "left_out": {"ops": 0, "some": []}, **more,
+    }  # fmt: skip
+
+
+def steps(*outcomes, one=None, whole=None, flips=None):
+    expect = [{"component": "node0.nic0", "outcome": o} for o in outcomes]
+    told = {"expect": expect, "components": {"node0.nic0": one or component()}, "whole": whole,
+            "break_even": [{"component": "node0.nic0", "error": flips}]}  # fmt: skip
+    return next_steps(told, "foretrace hil check s.yaml")
+
+
+def test_a_model_that_is_wrong_one_way_is_fitted_anew():
+    ((text, command),) = steps("fail")
+    assert text == "Fit node0.nic0 anew: it is 28 % too quick on average."
+    assert command == "foretrace fit nic --recording node0.nic0.rec.gz"
+
+
+def test_errors_both_ways_are_looked_at_where_they_are_worst():
+    ((text, command),) = steps("fail", one=component(bias=0.01))
+    assert text.startswith("Look at copy 1 MB first")
+    assert command == ""
+
+
+def test_what_is_unresolved_takes_more_starts():
+    ((text, command),) = steps("unresolved")
+    assert "more than 4 process starts" in text
+    assert command == "foretrace hil check s.yaml --set hil.repeat=8"
+
+
+def test_what_flips_the_answer_within_its_error_stays_real():
+    ((text, _), *_) = steps("pass", flips=0.1)
+    assert text.startswith("Keep node0.nic0 real: the answer flips at 10 %")
+    assert not any("Keep" in text for text, _ in steps("pass", flips=0.5))
+
+
+def test_what_passed_is_used():
+    assert steps("pass") == [("Plan with it: the model is as right as was asked.", "")]
+    shares = [{"component": "a", "swap_in": 0.1}, {"component": "b", "swap_in": -0.4}]
+    ((text, _),) = steps("pass", whole={"shares": shares})
+    assert text.endswith("begin with b.")
+
+
+def test_what_was_not_measured_is_asked_for():
+    left = {"ops": 3, "some": ["send 4 kB"]}
+    ((text, command),) = steps(one=component(left_out=left))
+    assert "such as send 4 kB" in text
+    assert command == "foretrace drivers"
+
+
+def test_the_op_with_most_of_the_error_is_that_of_most_seconds():
+    told = {"components": {"node0.nic0": component()}}
+    assert most_wrong(told) == [
+        "copy 1 MB of node0.nic0 has 90.9 % of all that is predicted wrong, in seconds."
+    ]
