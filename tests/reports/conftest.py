@@ -69,8 +69,8 @@ def event(kind, name, at, took, pid=1, tid=1, **args):
 
 
 @pytest.fixture(scope="session")
-def small(tmp_path_factory):
-    """The study."""
+def described(tmp_path_factory):
+    """The scenario as text, its traces written."""
     folder = tmp_path_factory.mktemp("reports")
     for rank in range(2):
         document = {
@@ -79,4 +79,10 @@ def small(tmp_path_factory):
             "traceEvents": events(rank),
         }  # fmt: skip
         (folder / f"rank{rank}.json").write_text(json.dumps(document))
-    return study(loads(SCENARIO.format(trace=folder / "rank*.json"), file="small.yaml"))
+    return SCENARIO.format(trace=folder / "rank*.json")
+
+
+@pytest.fixture(scope="session")
+def small(described):
+    """The study."""
+    return study(loads(described, file="small.yaml"))

@@ -53,3 +53,14 @@ def test_fail_if_names_a_metric_that_a_run_lacks(saved, cli):
     code, _, err = cli("compare", saved("runs"), "--fail-if", "nic.utilization.p95 > +3 %")
     assert code == 2
     assert "nic.utilization.p95" in err
+
+
+def test_a_comparison_is_also_a_page(saved, cli, folder):
+    run = saved("runs")
+    assert cli("compare", run, "-o", "c.html")[0] == 0
+    page = (folder / "c.html").read_text()
+    assert "<h1>slow beside base</h1>" in page
+    assert "cluster.override.node0.gpu0.slowdown" in page
+    code, _, err = cli("compare", run, "-o", "nowhere/c.html")
+    assert code == 2
+    assert "nowhere/c.html: cannot be written" in err
