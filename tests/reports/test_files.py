@@ -82,11 +82,12 @@ def test_what_does_not_fit_is_counted(packets, monkeypatch):
 def slices(found):
     """(name, track, start, length) As an importer pairs them: the last begun ends first."""
     events = sorted((p for p in found if p.HasField("track_event")), key=lambda p: p.timestamp)
+    names = {e.iid: e.name for p in found for e in p.interned_data.event_names}
     begun, ended = {}, []
     for p in events:
         track = begun.setdefault(p.track_event.track_uuid, [])
         if p.track_event.type == 1:
-            track.append((p.track_event.name, p.timestamp))
+            track.append((names[p.track_event.name_iid], p.timestamp))
         else:
             name, start = track.pop()
             ended.append((name, p.track_event.track_uuid, start, p.timestamp - start))
@@ -119,7 +120,7 @@ def test_tracks_are_described_before_they_are_used_and_hang_on_a_process(packets
             assert own.uuid not in processes | tracks
             assert own.HasField("process") or own.parent_uuid in processes
             (processes if own.HasField("process") else tracks).add(own.uuid)
-        else:
+        elif p.HasField("track_event"):
             assert p.trusted_packet_sequence_id  # without one an importer drops the event
             assert p.track_event.track_uuid in tracks
 
