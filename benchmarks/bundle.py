@@ -2,6 +2,7 @@
 
     python benchmarks/bundle.py RECORDINGS [traces/data]
     python benchmarks/bundle.py --add RECORDINGS [traces/data]
+    python benchmarks/bundle.py --variants RECORDINGS [traces/data]
 
 Of every configuration the ops of one process start are kept, those of all its ranks, and the step
 times of all starts.  The start is the one whose traced steps are nearest to what an untraced step
@@ -9,6 +10,8 @@ typically takes, among those that the check of the intervals does not hold out
 (`models.fit.held_out`, by the start's number: one choice for all configurations).
 
 ``--add`` puts the steps of another sitting behind those that are there and leaves the traces.
+Of the variants, which have few starts, it is chosen among all, and of two processes only the step
+times are kept.
 """
 
 from __future__ import annotations
@@ -31,6 +34,9 @@ HOST = ("cpu", "cores", "kernel", "python", "torch", "allocator")
 STARTS = ("configuration", "start", "date", "load_before", "load_after", *LOADS, "bundled", *HOST)
 STEPS = ("start", "rank", "step", "phase", "duration_ns", "cpu_ns")
 ASIDE = 0.5  # share of the starts that is held out
+PROFILES = ("resnet50-small", "gpt-large")
+VARIANTS = ("ddp-resnet50-small", "ddp-gpt-2gbit", "ddp-gpt-large-2gbit")
+WIRED = "all-reduce-2gbit"
 RATES = {"compute.csv": ("compute", "compute-pair"), "all_reduce.csv": ("all-reduce",)}
 
 Facts = dict[str, Any]
@@ -47,9 +53,9 @@ def typical(facts: Facts, phase: str) -> float:
     return float(np.median([int(r["duration_ns"]) for r in steps(facts) if r["phase"] == phase]))
 
 
-def choose(found: list[Facts]) -> Facts:
+def choose(found: list[Facts], share: float = ASIDE) -> Facts:
     """The start whose trace shows best what a step takes when nobody traces it."""
-    aside = held_out([f"start{facts['start']}" for facts in found], share=ASIDE)
+    aside = held_out([f"start{facts['start']}" for facts in found], share=share)
     kept = [facts for facts, out in zip(found, aside, strict=True) if not out]
     usual = np.mean([np.log(typical(facts, "untraced")) for facts in kept])
     return min(kept, key=lambda facts: abs(np.log(typical(facts, "traced")) - usual))
@@ -119,7 +125,20 @@ def _read(path: Path) -> list[Facts]:
         return list(csv.DictReader(text))
 
 
+def variants(recordings: Path, data: Path) -> None:
+    """Write the variants of two processes, and the profiles that they are predicted from."""
+    found = {name: starts(recordings, name) for name in (*PROFILES, *VARIANTS, WIRED)}
+    for name in (*PROFILES, *VARIANTS):
+        if name in PROFILES:
+            bundle_trace(choose(found[name], share=0.0), data)
+        (data / name).mkdir(exist_ok=True)
+        write(data / name / "steps.csv", STEPS, [row for f in found[name] for row in steps(f)])
+    write(data / "variants.csv", STARTS, [facts for each in found.values() for facts in each])
+    (data / "all_reduce-2gbit.csv").write_text(rates(recordings, (WIRED,)))
+
+
 if __name__ == "__main__":
-    what, words = (add, sys.argv[2:]) if sys.argv[1] == "--add" else (main, sys.argv[1:])
+    others = {"--add": add, "--variants": variants}
+    what, words = others.get(sys.argv[1], main), sys.argv[1 + (sys.argv[1] in others) :]
     default = Path(foretrace.__file__).parent / "traces/data"
     what(Path(words[0]), Path(words[1]) if words[1:] else default)

@@ -80,7 +80,7 @@ def main(what: str, folder: str, start: str) -> None:
     """Write one rank's table of one process start."""
     torch.manual_seed(0)
     rank, cores = os.environ["RANK"], os.environ["WORLD_SIZE"]
-    if what == "all-reduce":
+    if what.startswith("all-reduce"):
         rows = [ALL_REDUCE, *(f"{start},{rank},{row}" for row in all_reduces())]
     else:
         rows = [f"{start},{cores},{rank},{row}" for row in (*gemms(), *streams())]

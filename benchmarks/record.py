@@ -4,7 +4,8 @@ Every configuration is started in turn, then all again, so that drift falls on a
 is pinned to core r, one torch thread each.  Needs torch, taskset and jemalloc: in glibc's heap the
 profiler's small long-lived blocks keep freed tensors from being reused, so that a traced step of
 ResNet-50 faulted in 60 MB of fresh pages and took 8 to 40 % longer; with jemalloc 4 % (median).
-    python benchmarks/record.py DIR [--starts 8] [--only NAME] [--start K]
+    python benchmarks/record.py DIR [--starts 8] [--variants] [--only NAME] [--start K]
+Names that end in -2gbit need root: a network of its own whose loopback device is slowed.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ WARM_UP, UNTRACED, TRACED, AFTER = 3, 24, 10, 6
 STEPS = 1 + WARM_UP + UNTRACED + 1 + TRACED + 1 + AFTER  # see capture_hook.phase
 RESNET = ["-m", "foretrace.traces.zoo.resnet50", "--batch", "8", "--image", "64"]
 GPT = ["-m", "foretrace.traces.zoo.gpt", "--batch", "4", "--length", "64", "--bucket-mb", "4"]
+SMALL = ["-m", "foretrace.traces.zoo.resnet50", "--batch", "2", "--image", "32"]
+LARGE = ["-m", "foretrace.traces.zoo.gpt", "--batch", "16", "--length", "64", "--bucket-mb", "1"]
 MODELS = {
     "resnet50": (1, RESNET),
     "gpt": (1, GPT),
@@ -34,6 +37,20 @@ MODELS = {
     "ddp-gpt": (2, GPT),
 }
 RATES = {"compute": 1, "compute-pair": 2, "all-reduce": 2}  # pair: on both cores at once
+VARIANTS = {  # of two processes, and the one-process profiles that they are predicted from
+    "resnet50-small": (1, SMALL),
+    "gpt-large": (1, LARGE),
+    "ddp-resnet50-small": (2, SMALL),
+    "ddp-gpt-2gbit": (2, GPT),
+    "ddp-gpt-large-2gbit": (2, LARGE),
+}
+WIRED = {"all-reduce-2gbit": 2}  # the same all-reduces
+WIRE = "-2gbit"  # of a name: the loopback device sends no quicker, by a token bucket
+SHAPED = [
+    "unshare", "--net", "sh", "-ec",
+    "ip link set lo up; tc qdisc add dev lo root tbf rate 2gbit burst 128kb latency 200ms; "
+    'exec "$@"', "sh",
+]  # fmt: skip
 PORT = 29531
 FIRST = "-20"  # before whatever else runs here; without the right to it, nice warns and goes on
 KEEP_MEMORY = "dirty_decay_ms:-1,muzzy_decay_ms:-1"  # freed pages stay: no faults in later steps
@@ -76,8 +93,9 @@ def _jemalloc() -> str:
 
 def record_model(name: str, out: Path) -> None:
     """One process start of one model."""
-    ranks, script = MODELS[name]
-    command = [sys.executable, __file__, "launch", str(ranks), *script, "--steps", str(STEPS)]
+    ranks, script = (MODELS | VARIANTS)[name]
+    command = [*_wire(name), sys.executable, __file__, "launch", str(ranks), *script]
+    command += ["--steps", str(STEPS)]
     capture(command, out, steps=TRACED, warm_up=WARM_UP, untraced=UNTRACED)
 
 
@@ -85,16 +103,23 @@ def record_rates(name: str, out: Path, start: int) -> None:
     """One process start of one table of rates."""
     out.mkdir(parents=True)
     script = str(Path(__file__).with_name("host_rates.py"))
-    code = launch(RATES[name], [script, name, str(out), str(start)])
+    ranks = (RATES | WIRED)[name]
+    command = [*_wire(name), sys.executable, __file__, "launch", str(ranks), script, name]
+    code = subprocess.call([*command, str(out), str(start)])
     if code:
         raise SystemExit(f"{name}: failed with exit code {code}")
+
+
+def _wire(name: str) -> list[str]:
+    """What a command is begun with: nothing, or a network of its own with a slow loopback."""
+    return SHAPED if name.endswith(WIRE) else []
 
 
 def record(name: str, out: Path, start: int) -> None:
     """One process start, with what else the machine did meanwhile."""
     folder = out / name / f"start{start}"
     before = _machine()
-    if name in MODELS:
+    if name in MODELS | VARIANTS:
         record_model(name, folder)
     else:
         record_rates(name, folder, start)
@@ -147,11 +172,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path)
     parser.add_argument("--starts", type=int, default=8)
-    parser.add_argument("--only", choices=[*MODELS, *RATES])
+    bundled, variants = [*MODELS, *RATES], [*VARIANTS, *WIRED]
+    parser.add_argument("--only", choices=[*bundled, *variants])
+    parser.add_argument("--variants", action="store_true", help="those instead of what is bundled")
     parser.add_argument("--start", type=int, help="only this process start")
     args = parser.parse_args()
     for start in range(args.starts) if args.start is None else [args.start]:
-        for name in [args.only] if args.only else [*MODELS, *RATES]:
+        for name in [args.only] if args.only else variants if args.variants else bundled:
             record(name, args.out, start)
 
 

@@ -1,7 +1,7 @@
 """Record this machine's memory, matrix products and torch ops with the drivers of ``hil/``.
 
-``python benchmarks/record_devices.py LIST OUT [--python PYTHON]``, LIST being ``host``, ``gpt``
-or ``resnet50``; PYTHON has torch and foretrace.  One core, one thread, the CPU clock; jemalloc
+``python benchmarks/record_devices.py LIST OUT [--python PYTHON]``, LIST being ``host``, ``gpt``,
+``resnet50`` or ``shapes`` (of no model); PYTHON has torch and foretrace.  One core, one thread, the CPU clock; jemalloc
 that keeps what is freed, as in ``record.py``.  Each list has the ops of the bundled trace, families
 of shapes around them, its ops again each after those before it in the graph, the graph's ops
 done in order (``compute:graph``), and real training steps (``compute:step``), interleaved in the
@@ -10,6 +10,7 @@ same starts of the process.
 
 import argparse
 import ctypes.util
+import random
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +29,7 @@ from foretrace.scenarios.hil_work import strides_of
 
 STEPS = Path(__file__).with_name("_steps.py")
 SIZES = [1 << i for i in range(12, 28)]  # 4 KiB to 128 MiB
+BEND = [round(2 ** (i / 4)) >> 12 << 12 for i in range(4 * 22, 4 * 27)]  # from 4 MiB, whole pages
 SQUARE = (32, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
 TALL = ((256, 256, 2048), (256, 2048, 256), (2048, 256, 256), (64, 1024, 1024), (16, 4096, 256))
 IMAGES = ((64, 56), (128, 28), (256, 14), (512, 7))
@@ -38,8 +40,9 @@ KEEP_MEMORY = "dirty_decay_ms:-1,muzzy_decay_ms:-1"
 
 def host() -> list[str]:
     """Memory by size, and products."""
-    verbs = ("copy:h2h", "host:read", "host:fill", "host:chase")
-    moved = [f"{verb} uint8[{n}]" for verb in verbs for n in SIZES]
+    verbs, sizes = ("copy:h2h", "host:read", "host:fill"), sorted({*SIZES, *BEND})
+    moved = [f"{verb} uint8[{n}]" for verb in verbs for n in sizes]
+    moved += [f"host:chase uint8[{n}]" for n in SIZES]
     added = [f"compute:aten::add fp32[{n // 4}] fp32[{n // 4}]" for n in SIZES[:-2]]
     return [*moved, *added, *products("fp32"), *products("fp64")[:6]]
 
@@ -83,6 +86,106 @@ def images() -> list[str]:
     return found
 
 
+def shapes() -> list[str]:
+    """Shapes of no model, of every family that training steps spend time in.
+
+    Drawn by a seed over the range that layers have, so that no shape is there for another's sake.
+    """
+    draw = random.Random("foretrace-shapes")
+    found = [s for _ in range(24) for s in _convolved(draw)]
+    found += [s for _ in range(14) for s in _normed(draw)]
+    found += [s for _ in range(8) for s in _attended(draw)]
+    found += [s for _ in range(6) for s in _pooled(draw)]
+    for op, operands in ELEMENTWISE.items():
+        for _ in range(5):
+            one = f"fp32[{round(2 ** draw.uniform(8, 22))}]"
+            found.append(" ".join([f"compute:aten::{op}", *[one] * operands]))
+    for _ in range(16):
+        m, k, n = (round(2 ** draw.uniform(low, 11)) for low in (0, 6, 6))
+        found.append(f"compute:aten::mm fp32[{m}x{k}] fp32[{k}x{n}]")
+    draw = random.Random("foretrace-shapes-2")  # of families that had few
+    found += [s for _ in range(30) for s in _convolved(draw) if "x3x3]" in s]
+    found += [s for _ in range(12) for s in _attended(draw)]
+    found += [s for _ in range(14) for s in _pooled(draw)]
+    found += [s for _ in range(10) for s in _normed(draw) if "batch" in s or "::sum" in s]
+    for op in ("gelu", "gelu_backward"):
+        for _ in range(9):
+            one = f"fp32[{round(2 ** draw.uniform(8, 22))}]"
+            found.append(" ".join([f"compute:aten::{op}", *[one] * ELEMENTWISE[op]]))
+    return list(dict.fromkeys(found))
+
+
+SMALL_IMAGE = 20480  # elements of one image up to which torch takes im2col (Convolution.cpp)
+ELEMENTWISE = {
+    "sqrt": 1, "gelu": 1, "gelu_backward": 2, "add": 2, "add_": 2, "mul": 2, "mul_": 2, "div": 2,
+    "lerp_": 2, "addcdiv_": 3, "addcmul_": 3, "copy_": 2, "clamp_min_": 1, "threshold_backward": 2,
+    "fill_": 1, "zero_": 1,
+}  # fmt: skip
+
+
+def _convolved(draw: random.Random) -> list[str]:
+    """A convolution and its gradients, with a kernel of 1 (im2col) and of 3."""
+    batch, size = draw.choice((1, 2, 4, 8)), draw.choice((2, 3, 4, 7, 8, 14, 16, 28))
+    inputs, outputs = (1 << draw.randrange(5, 12) for _ in range(2))
+    found = []
+    for kernel, forward, backward in (
+        (1, "_slow_conv2d_forward", "_slow_conv2d_backward"),
+        (3, "mkldnn_convolution", "convolution_backward"),
+    ):
+        much = kernel * kernel * batch * inputs * outputs * size * size > 1 << 29
+        if much or (kernel == 3 and batch * inputs * size * size <= SMALL_IMAGE):
+            continue
+        x, y = (f"fp32[{batch}x{n}x{size}x{size}]" for n in (inputs, outputs))
+        weight = f"fp32[{outputs}x{inputs}x{kernel}x{kernel}]"
+        found.append(f"compute:aten::{forward} stride=1 {x} {weight}")
+        found.append(f"compute:aten::{backward} {y} {x} {weight}")
+    return found
+
+
+def _normed(draw: random.Random) -> list[str]:
+    """Normalisations over images and rows, and their gradients."""
+    batch, size = draw.choice((1, 2, 4, 8, 16)), draw.choice((2, 4, 7, 8, 14, 16, 28, 32))
+    width, rows = 1 << draw.randrange(5, 12), round(2 ** draw.uniform(3, 10))
+    x, row = f"fp32[{batch}x{width}x{size}x{size}]", f"fp32[{rows}x{width}]"
+    one = f"fp32[{width}]"
+    found = [
+        f"native_layer_norm {row} {one} {one}",
+        f"native_layer_norm_backward {row} {row} fp32[{rows}x1] fp32[{rows}x1] {one} {one}",
+        f"_softmax {row}",
+        f"_log_softmax {row}",
+        f"_log_softmax_backward_data {row} {row}",
+        f"sum {row}",
+    ]
+    if batch * width * size * size <= 1 << 22:
+        found.append(f"native_batch_norm {x} {one} {one} {one} {one}")
+        found.append(f"native_batch_norm_backward {x} {x} {' '.join([one] * 5)}")
+    return [f"compute:aten::{s}" for s in found]
+
+
+def _attended(draw: random.Random) -> list[str]:
+    """Attention and its gradients."""
+    batch, heads = draw.choice((1, 2, 4)), draw.choice((2, 4, 8))
+    length, width = round(2 ** draw.uniform(4, 9)), draw.choice((32, 64, 128))
+    name, q = (
+        "_scaled_dot_product_flash_attention_for_cpu",
+        f"fp32[{batch}x{heads}x{length}x{width}]",
+    )
+    gradients = " ".join([q] * 5 + [f"fp32[{batch}x{length}x{heads}]"])
+    return [f"compute:aten::{name} {q} {q} {q}", f"compute:aten::{name}_backward {gradients}"]
+
+
+def _pooled(draw: random.Random) -> list[str]:
+    """The largest of windows, and its gradient."""
+    batch, width = draw.choice((1, 2, 4, 8)), draw.choice((16, 32, 64, 128))
+    size = draw.choice((8, 16, 32, 56))
+    x, half = (
+        f"fp32[{batch}x{width}x{size}x{size}]",
+        f"fp32[{batch}x{width}x{size // 2}x{size // 2}]",
+    )
+    name = "compute:aten::max_pool2d_with_indices"
+    return [f"{name} {x}", f"{name}_backward {half} {x} int64{half[4:]}"]
+
+
 def recorded(name: str) -> tuple[list[str], list[str]]:
     """All ops of a bundled trace, and those of its third iteration in order."""
     from foretrace.scenarios.workloads import open_trace
@@ -104,6 +207,9 @@ def work(name: str, repeats: int, seconds: float) -> Work:
     if name == "host":
         asked = tuple(Request(s, repeats) for s in host())
         return Work("host", asked, **limits)
+    if name == "shapes":
+        asked = tuple(Request(s, repeats) for s in shapes())
+        return Work("torch", asked, **limits)
     from foretrace.hil.torch_device import Torch
 
     every, once = recorded(name)
@@ -130,7 +236,7 @@ def _told(signature: str, strides: dict[str, int]) -> bool:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("list", choices=("host", "gpt", "resnet50"))
+    parser.add_argument("list", choices=("host", "gpt", "resnet50", "shapes"))
     parser.add_argument("out", type=Path)
     parser.add_argument("--python", default="")
     parser.add_argument("--repeats", type=int, default=5)

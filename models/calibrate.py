@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 
 import numpy as np
 from numpy.typing import NDArray
@@ -135,7 +136,7 @@ class Calibration:
     blind, held, interpolated, nearest : on those that were held out: before the fit, after it,
         and of what needs no model
     final : on those that were scored once; None for no such rows
-    judged : errors of the held-out rows, one by one
+    judged, once : errors of the held-out rows, and of those scored once, one by one
     """
 
     parameters: tuple[Fitted, ...]
@@ -147,6 +148,7 @@ class Calibration:
     nearest: Errors
     final: Errors | None
     judged: Floats = field(default_factory=lambda: np.empty(0), repr=False, compare=False)
+    once: Floats = field(default_factory=lambda: np.empty(0), repr=False, compare=False)
 
     @property
     def kept(self) -> tuple[str, ...]:
@@ -167,6 +169,7 @@ def calibrate(
     share: float = SHARE,
     seed: str = SEED,
     draws: int = DRAWS,
+    told: float = TOLD,
 ) -> Calibration:
     """Fit a model, and say how well.
 
@@ -175,6 +178,8 @@ def calibrate(
     model : seconds of ops, given the parameters by name
     share : of the groups, to hold out
     draws : refits on resampled groups, for the intervals
+    told : by which factor the ends of a parameter's interval may differ, else it is kept; infinite
+        for parameters that ``best`` chose by what they predict
 
     Raises
     ------
@@ -201,7 +206,7 @@ def calibrate(
     judge, last = rows.take(np.flatnonzero(aside)), rows.take(np.flatnonzero(final))
     counts = (len(set(near.groups)), len(set(judge.groups)), len(set(last.groups)))
     _enough(parameters, counts)
-    values, intervals = _identified(model, parameters, near, draws, seed)
+    values, intervals = _identified(model, parameters, near, draws, seed, told)
     before = {p.name: p.value for p in parameters}
 
     def errors(of: dict[str, float], on: Rows) -> Errors:
@@ -217,22 +222,23 @@ def calibrate(
         Errors.of(between, judge.seconds),
         Errors.of(closest, judge.seconds),
         errors(values, last) if len(last.groups) else None,
-        np.asarray(model(values, judge.ops) / judge.seconds - 1),
+        *(np.asarray(model(values, on.ops) / on.seconds - 1) for on in (judge, last)),
     )
 
 
-def grown(
+def best(
     model: Model,
-    parameters: Sequence[Parameter],
+    choices: Sequence[Sequence[Parameter]],
     rows: Rows,
     *,
     share: float = SHARE,
     seed: str = SEED,
-    draws: int = DRAWS,
 ) -> list[Parameter]:
-    """Of a list, the most important first, the longest beginning that the data can tell.
+    """Of several lists of parameters, the smaller ones first, the one that predicts best.
 
-    Looks only at the rows that are fitted, and takes at most one parameter for five groups.
+    Looks only at the rows that are fitted: the error on each fifth of their groups, of a fit to
+    the others; a list later in the order has to be better by 2 %.  A list may have one parameter
+    for five groups.
 
     Examples
     --------
@@ -240,18 +246,57 @@ def grown(
     >>> ops = Ops.of(bytes=size)
     >>> rows = Rows(ops, size / 1e9, tuple(map(str, range(40))))
     >>> def line(p, ops):
-    ...     return p.get("start", 0) + ops.bytes / p["rate"]
-    >>> both = [Parameter("rate", 3e9), Parameter("start", 0.0)]
-    >>> [p.name for p in grown(line, both, rows, draws=10)]
-    ['rate']
+    ...     return 1e-12 + p.get("start", 0) + ops.bytes * p.get("cost", 0)
+    >>> start, cost = Parameter("start", 0.0), Parameter("cost", 0.0, 3e-9)
+    >>> [p.name for p in best(line, [[start], [cost], [start, cost]], rows)]
+    ['cost']
     """
     near = rows.fitted(share, seed)
     room = len(set(near.groups)) // GROUPS_A_PARAMETER
-    for count in range(min(room, len(parameters)), 0, -1):
-        trial = list(parameters[:count])
-        if len(_identified(model, trial, near, draws, seed)[1]) == count:
-            return trial
-    return []
+    chosen: list[Parameter] = []
+    least = np.inf
+    for choice in choices:
+        if len(choice) <= room:
+            error = across(model, choice, near, seed)
+            if error < least * (1 - WORTH):
+                chosen, least = list(choice), error
+    return chosen
+
+
+WORTH = 0.02  # relative, of an error: less is not worth a parameter
+FOLDS = 5
+
+
+def across(model: Model, parameters: Sequence[Parameter], rows: Rows, seed: str = SEED) -> float:
+    """Mean error of logarithms on each fifth of the groups, of a fit to the others.
+
+    Examples
+    --------
+    >>> ops = Ops.of(bytes=2.0 ** np.arange(20))
+    >>> rows = Rows(ops, ops.bytes / 1e9, tuple(map(str, range(20))))
+    >>> round(across(lambda p, ops: ops.bytes / p["rate"], [Parameter("rate", 3e9)], rows), 4)
+    0.0
+    """
+    fold = folds(rows.groups, seed)
+    errors = np.empty(len(fold))
+    for k in range(FOLDS):
+        near, judge = (rows.take(np.flatnonzero(x)) for x in (fold != k, fold == k))
+        if len(near.groups):
+            values = _fitted(model, parameters, {}, near, [p.start for p in parameters])
+            told = dict(zip((p.name for p in parameters), values, strict=True))
+            errors[fold == k] = np.log(model(told, judge.ops) / judge.seconds)
+    return float(np.mean(np.abs(errors)))
+
+
+def folds(groups: Sequence[str], seed: str = SEED) -> NDArray[np.int64]:
+    """Which fifth of the groups each row is of, by the order of the hashes of their names.
+
+    >>> folds(["a", "b", "a"]).tolist()
+    [0, 1, 0]
+    """
+    order = sorted(set(groups), key=lambda g: sha256(f"{seed}:fold:{g}".encode()).digest())
+    number = {g: i % FOLDS for i, g in enumerate(order)}
+    return np.array([number[g] for g in groups], np.int64)
 
 
 def _enough(parameters: Sequence[Parameter], counts: tuple[int, int, int]) -> None:
@@ -268,7 +313,12 @@ def _enough(parameters: Sequence[Parameter], counts: tuple[int, int, int]) -> No
 
 
 def _identified(
-    model: Model, parameters: Sequence[Parameter], near: Rows, draws: int, seed: str
+    model: Model,
+    parameters: Sequence[Parameter],
+    near: Rows,
+    draws: int,
+    seed: str,
+    most: float,
 ) -> tuple[dict[str, float], dict[str, tuple[float, float]]]:
     """Values of all parameters, and intervals of those that the data can tell.
 
@@ -281,7 +331,7 @@ def _identified(
         intervals = _bootstrap(model, free, fixed, near, values, draws, seed)
         ratio = [high / low for low, high in intervals]
         worst = int(np.argmax(ratio))
-        if ratio[worst] <= TOLD:
+        if ratio[worst] <= most:
             told = dict(zip((p.name for p in free), intervals, strict=True))
             return fixed | dict(zip(told, values, strict=True)), told
         del free[worst]

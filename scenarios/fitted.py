@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..models.calibrate import Calibration, Fitted
 from ..models.compute.families import FORM
@@ -16,7 +17,7 @@ from ..reports.numbers import digits
 from ..sim.errors import ScenarioError
 from ..sim.units import quantity
 from .catalog import installed
-from .fitting import Family, Measured
+from .fitting import Family, Measured, Own
 from .parts import entry_model
 from .problems import nearest
 from .settings import unit_of
@@ -78,7 +79,9 @@ UNITS = {
     "latency": "s",
     "overhead": "s",
     "launch": "s",
+    "piece": "s",
     "flop_rate": "flop/s",
+    "ragged_rate": "/s",
 }
 
 
@@ -178,17 +181,23 @@ def _parameter(p: Fitted) -> dict[str, Any]:
     }
 
 
-def _fit(
-    name: str, found: Calibration, factors: Mapping[str, float] | None = None
-) -> dict[str, Any]:
+def _fit(name: str, found: Calibration, own: Own | None = None) -> dict[str, Any]:
     both = {k: getattr(found, k) for k in ("blind", "held", "interpolated", "nearest", "final")}
     return {
         "name": name,
         "groups": found.groups,
-        "parameters": [_parameter(p) for p in found.parameters]
-        + [{"name": n, "value": f, "text": f"{n}: x {f:.3g}"} for n, f in (factors or {}).items()],
+        "parameters": [_parameter(p) for p in found.parameters] + _told_own(own or Own()),
         **{k: str(v) if v is not None else "no group" for k, v in both.items()},
     }
+
+
+def _told_own(own: Own) -> list[dict[str, Any]]:
+    """What single ops have of their own."""
+    factors = [{"name": n, "value": f, "text": f"{n}: x {f:.3g}"} for n, f in own.factors.items()]
+    starts = own.launches.items()
+    return factors + [
+        {"name": n, "value": s, "text": f"{n}: starts in {_text('launch', s)}"} for n, s in starts
+    ]
 
 
 def told(found: Calibration, data: Measured, holdout: str) -> dict[str, Any]:
@@ -201,17 +210,24 @@ def told_families(
     parts: Mapping[str, Family | str], data: Measured, holdout: str
 ) -> dict[str, Any]:
     """The fits of all families as plain data."""
-    fits = [_fit(n, c.calibration, c.factors) for n, c in parts.items() if isinstance(c, Family)]
+    fits = [_fit(n, c.calibration, c.own) for n, c in parts.items() if isinstance(c, Family)]
     left = [f"{n}: {c}" for n, c in parts.items() if isinstance(c, str)]
-    every = [c.calibration.judged for c in parts.values() if isinstance(c, Family)]
-    if every:
-        size = np.abs(np.concatenate(every))
-        left.append(
-            f"all families together, held out: median {np.median(size):.1%}, mean "
-            f"{size.mean():.1%} on {len(size)} rows"
-        )
+    fitted = [c.calibration for c in parts.values() if isinstance(c, Family)]
+    left += _together("held out", [c.judged for c in fitted])
+    left += _together("scored once", [c.once for c in fitted])
     return {"where": data.where, "clock": data.clock, "holdout": holdout, "fits": fits,
             "left": left}  # fmt: skip
+
+
+def _together(what: str, errors: Sequence[NDArray[np.float64]]) -> list[str]:
+    """Errors of all families, as a line."""
+    size = np.abs(np.concatenate([*errors, np.empty(0)]))
+    if not len(size):
+        return []
+    return [
+        f"all families together, {what}: median {np.median(size):.1%}, mean {size.mean():.1%} on "
+        f"{len(size)} rows"
+    ]
 
 
 def families_file(
@@ -224,7 +240,8 @@ def families_file(
         "clock": data.clock,
         "families": {
             name: {k: v or None for k, v in found.calibration.values.items()}
-            | {"factors": dict(found.factors), "error": error_text(found.calibration, holdout)}
+            | {"factors": dict(found.own.factors), "launches": dict(found.own.launches)}
+            | {"error": error_text(found.calibration, holdout)}
             for name, found in parts.items()
             if isinstance(found, Family)
         },

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
-from ...sim.signature import Operand, Signature, parse
+from ...sim.signature import Signature, parse
 
 STRIDE = re.compile(r"\bstride=(\d+)\b")
 FAMILIES: dict[str, tuple[str, ...]] = {
     "gemm": ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::linear"),
     "convolution": ("aten::convolution", "aten::mkldnn_convolution", "aten::cudnn_convolution"),
-    "slow convolution": ("aten::_slow_conv2d_forward", "aten::_slow_conv2d_backward"),
     "convolution backward": ("aten::convolution_backward",),
+    "im2col convolution": ("aten::_slow_conv2d_forward",),
+    "im2col convolution backward": ("aten::_slow_conv2d_backward",),
     "attention": (
         "aten::_scaled_dot_product_flash_attention_for_cpu",
         "aten::_scaled_dot_product_flash_attention",
@@ -26,25 +29,50 @@ FAMILIES: dict[str, tuple[str, ...]] = {
         "aten::_scaled_dot_product_flash_attention_for_cpu_backward",
         "aten::_scaled_dot_product_flash_attention_backward",
     ),
-    "norm": (
-        "aten::native_batch_norm", "aten::native_layer_norm", "aten::_log_softmax",
-        "aten::_softmax",
+    "batch norm": ("aten::native_batch_norm",),
+    "batch norm backward": ("aten::native_batch_norm_backward",),
+    "layer norm": ("aten::native_layer_norm",),
+    "layer norm backward": ("aten::native_layer_norm_backward",),
+    "softmax": ("aten::_log_softmax", "aten::_softmax"),
+    "softmax backward": ("aten::_log_softmax_backward_data", "aten::_softmax_backward_data"),
+    "sum": ("aten::sum", "aten::mean"),
+    "pool": ("aten::max_pool2d_with_indices",),
+    "pool backward": ("aten::max_pool2d_with_indices_backward",),
+    "index": (
+        "aten::index_select", "aten::embedding", "aten::embedding_dense_backward",
+        "aten::nll_loss_forward", "aten::nll_loss_backward",
     ),
-    "reduction": (
-        "aten::sum", "aten::mean", "aten::max_pool2d_with_indices",
-        "aten::max_pool2d_with_indices_backward",
-    ),
-    "norm backward": (
-        "aten::native_batch_norm_backward", "aten::native_layer_norm_backward",
-        "aten::_log_softmax_backward_data", "aten::_softmax_backward_data",
-    ),
-    "gelu": ("aten::gelu", "aten::gelu_backward", "aten::tanh", "aten::sigmoid", "aten::exp"),
+    "gelu": ("aten::gelu", "aten::tanh", "aten::sigmoid", "aten::exp"),
+    "gelu backward": ("aten::gelu_backward",),
 }  # fmt: skip
 MEMORY = ("copy:h2h", "host:read", "host:fill")
 """Ops of one core that do nothing but move bytes: one line fits all of them, a copy twice."""
 _FAMILY = {name: family for family, names in FAMILIES.items() for name in names}
 BACKWARD = 2.5  # flop of attention's gradients over its own: five products against two
 PASSES = {"copy": 2.0}  # a copy reads and writes; other ops move their operands once
+LANES = 16  # fp32 numbers of one vector
+FEW, SMALL = 16, 20480  # images from which, and numbers beyond which, torch has a better way
+
+
+class Demand(NamedTuple):
+    """What one op asks for.
+
+    Parameters
+    ----------
+    flop : of multiply-adds two each; other arithmetic goes with the bytes
+    bytes : B that go through the core, as often as they do: what is written where nothing was read
+        counts twice, since its line comes first
+    footprint : B of distinct memory
+    pieces : inner loops: rows, channels of images, images that are done one by one; of elementwise
+        ops, operands that are one number, which has to be brought to the type of the others
+    ragged : of the flop, or of the numbers where none are counted, those that fill no vector
+    """
+
+    flop: float = 0.0
+    bytes: float = 0.0
+    footprint: float = 0.0
+    pieces: float = 0.0
+    ragged: float = 0.0
 
 
 def family(signature: str) -> str:
@@ -60,7 +88,26 @@ def family(signature: str) -> str:
     if parts.kind != "compute" or not name.startswith("aten::"):
         full = f"{parts.kind}:{name}"
         return "memory" if full in MEMORY else full
-    return _FAMILY.get(name, "elementwise")
+    found = _FAMILY.get(name, "elementwise")
+    return f"im2col {found}" if name in UNSAID and _im2col(parts) else found
+
+
+UNSAID = ("aten::convolution", "aten::convolution_backward")  # how it is done, torch chooses
+
+
+def _im2col(parts: Signature) -> bool:
+    """Whether torch, on one thread, multiplies matrices image by image.
+
+    Few images, kernels of one point without stride; or one small image (``use_mkldnn`` of its
+    ``Convolution.cpp``, 2.13).
+    """
+    four = [o.shape for o in parts.operands if len(o.shape) == 4]
+    if len(four) < (3 if "backward" in parts.name else 2):
+        return False
+    x, weight = four[-2:]
+    plain = _points(parts, four) == x[0] * math.prod(x[2:])
+    points = plain and x[0] < FEW and weight[2:] == (1, 1)
+    return points or (plain and x[0] == 1 and math.prod(x) <= SMALL)
 
 
 def op_name(signature: str) -> str:
@@ -73,62 +120,120 @@ def op_name(signature: str) -> str:
 
 
 @lru_cache(maxsize=1 << 16)
-def demand(signature: str) -> tuple[float, float]:
-    """Flop and bytes of an op.
-
-    Products and convolutions count two flop a multiply-add; what else there is counts none, its
-    time goes with its bytes: operands, and a result as large as the largest of them.
+def demand(signature: str) -> Demand:
+    """What an op asks for.
 
     Examples
     --------
     >>> demand("compute:aten::mm fp32[2x3] fp32[3x4]")
-    (48.0, 104.0)
-    >>> demand("copy:h2h uint8[64]"), demand("compute:aten::mul_ fp32[8] fp32[8]")
-    ((0.0, 128.0), (0.0, 96.0))
+    Demand(flop=48.0, bytes=104.0, footprint=104.0, pieces=0.0, ragged=48.0)
+    >>> demand("copy:h2h uint8[64]").bytes, demand("compute:aten::mul_ fp32[8] fp32[8]").bytes
+    (128.0, 96.0)
     """
     parts = parse(signature)
-    sizes = [float(o.bytes) for o in parts.operands]
     if not parts.name.startswith("aten::"):
-        return 0.0, PASSES.get(parts.kind, 1.0) * sum(sizes)
+        moved = PASSES.get(parts.kind, 1.0) * sum(o.bytes for o in parts.operands)
+        return Demand(0.0, moved, moved)
     kind = family(signature)
     if kind == "gemm":
-        return _product(parts, sizes)
+        return _product(parts)
     if "convolution" in kind:
-        return _convolution(parts, sizes)
+        return _convolution(parts, kind)
+    if kind == "index":
+        return _indexed(parts)
     flop = _attention(parts, kind) if "attention" in kind else 0.0
-    return flop, sum(sizes) + max(sizes, default=0.0)
+    pieces, each = _pieces(parts, kind)
+    return _streamed(parts)._replace(flop=flop, pieces=pieces, ragged=pieces * (each % LANES))
 
 
-def _product(parts: Signature, sizes: list[float]) -> tuple[float, float]:
+def _streamed(parts: Signature) -> Demand:
+    """Operands, and a result as large as the largest of them, in its place or a new one."""
+    sizes = [float(o.bytes) for o in parts.operands]
+    whole, largest = sum(sizes), max(sizes, default=0.0)
+    name = parts.name.split(" ", 1)[0]
+    if name in ONCE:
+        return Demand(0.0, whole, whole)
+    if name.endswith("_"):
+        return Demand(0.0, whole + largest, whole)
+    return Demand(0.0, whole + 2 * largest, whole + largest)
+
+
+ONCE = ("aten::sum", "aten::mean", "aten::fill_", "aten::zero_")  # only read, or only written
+
+
+def _pieces(parts: Signature, kind: str) -> tuple[float, int]:
+    """Inner loops of an op over its largest operand, and numbers of one."""
+    shape = max((o.shape for o in parts.operands), key=math.prod, default=())
+    if kind.startswith(("batch norm", "pool")):
+        return float(math.prod(shape[:2])), math.prod(shape[2:])
+    if kind.startswith("attention"):
+        return float(math.prod(shape[:2])), 0
+    if kind.startswith(("layer norm", "softmax")):
+        return float(math.prod(shape[:-1])), shape[-1]
+    numbers = sum(o.shape == () for o in parts.operands)
+    return float(numbers if kind == "elementwise" else 0), 0
+
+
+def _indexed(parts: Signature) -> Demand:
+    """A row for each index, read and written; of a table nothing else."""
+    floats = [o for o in parts.operands if o.dtype.startswith(("fp", "bf"))]
+    rows = float(max((math.prod(o.shape) for o in parts.operands if o not in floats), default=0))
+    width = floats[0].shape[-1] if floats and floats[0].shape else 1
+    one = 1 if parts.name.startswith("aten::nll") else width
+    moved = 3 * 4.0 * rows * one + 8.0 * rows
+    return Demand(0.0, moved, moved, rows)
+
+
+def _product(parts: Signature) -> Demand:
     """Of the last two operands; the result's width is the last size of the last one."""
+    sizes = [float(o.bytes) for o in parts.operands]
     a, b = parts.operands[-2:]
     if len(a.shape) < 2 or len(b.shape) < 2:
-        return 0.0, sum(sizes)
+        return Demand(0.0, sum(sizes), sum(sizes))
     rows, columns = math.prod(a.shape[:-1]), b.shape[-1]
     result = rows * columns * sizes[-2] / max(math.prod(a.shape), 1)
-    return 2.0 * rows * a.shape[-1] * columns, sum(sizes) + result
+    moved = sum(sizes) + result
+    flop = 2.0 * rows * a.shape[-1] * columns
+    return Demand(flop, moved, moved, ragged=flop * _rest(columns))
 
 
-def _convolution(parts: Signature, sizes: list[float]) -> tuple[float, float]:
+def _rest(numbers: float) -> float:
+    """The share of a loop that fills no vector.
+
+    >>> _rest(20.0)
+    0.2
+    """
+    return numbers % LANES / numbers if numbers else 0.0
+
+
+def _convolution(parts: Signature, kind: str) -> Demand:
     """Multiply-adds at every output point; gradients are of the input and of the weights."""
     back = "backward" in parts.name
     four = [o for o in parts.operands if len(o.shape) == 4]
     if len(four) < (3 if back else 2):
-        return 0.0, 2 * sum(sizes)
+        moved = 2.0 * sum(o.bytes for o in parts.operands)
+        return Demand(0.0, moved, moved)
     x, weight = four[-2:]
-    points = _points(four[0], x, parts, back)
-    flop = 2.0 * points * math.prod(weight.shape)
-    result = 4.0 * points * weight.shape[0]
-    return flop * (2 if back else 1), sum(sizes) + (x.bytes + weight.bytes if back else result)
+    points = _points(parts, [o.shape for o in four])
+    flop = 2.0 * points * math.prod(weight.shape) * (2 if back else 1)
+    y = 4.0 * points * weight.shape[0]
+    ends = (x.bytes + weight.bytes) * (2 if back else 1) + y
+    if not kind.startswith("im2col"):
+        return Demand(flop, ends, ends)
+    images = x.shape[0]
+    again = (3 if back else 1) * (images - 1) * weight.bytes
+    columns = 2.0 * x.bytes * math.prod(weight.shape[2:]) if weight.shape[2:] != (1, 1) else 0.0
+    ragged = flop * _rest(points / images) / (2 if back else 1)
+    return Demand(flop, ends + again + columns, ends, float(images), ragged)
 
 
-def _points(first: Operand, x: Operand, parts: Signature, back: bool) -> float:
+def _points(parts: Signature, four: Sequence[tuple[int, ...]]) -> float:
     """Output points: those of the gradient, or of the input over the stride in its name."""
-    if back:
-        return float(first.shape[0] * math.prod(first.shape[2:]))
+    if "backward" in parts.name:
+        return float(four[0][0] * math.prod(four[0][2:]))
     found = STRIDE.search(parts.name)
     stride = int(found[1]) if found else 1
-    return float(x.shape[0] * math.prod(-(-s // stride) for s in x.shape[2:]))
+    return float(four[-2][0] * math.prod(-(-s // stride) for s in four[-2][2:]))
 
 
 def _attention(parts: Signature, kind: str) -> float:

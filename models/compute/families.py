@@ -1,7 +1,8 @@
-"""A processor by families of ops: each has a start, a rate of arithmetic, and costs of its bytes.
+"""A processor by families of ops: each has a start, and costs of what its ops ask for.
 
-Bytes beyond a cache cost more: a line with a bend, so that there is no jump where an op just does
-not fit.
+The costs add up: an operand is packed before it is multiplied, a row begun before it is summed.
+Bytes that do not fit a cache cost more, by the share that does not fit: a line with a bend, so
+that there is no jump where an op just does not fit.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from ...sim.backend import Backend, Timing, backend
 from ...sim.errors import BackendError
 from ...sim.ops import Ops, require
 from ...sim.system import System
-from .demand import demand, family, op_name
+from .demand import Demand, demand, family, op_name
 
 FORM = "foretrace-families"
-RATES = ("flop_rate", "byte_rate", "rate_beyond", "cache")
+RATES = ("flop_rate", "ragged_rate", "byte_rate", "rate_beyond", "cache")
+COSTS = ("launch", "piece")
 Floats = NDArray[np.float64]
 
 
@@ -32,19 +34,25 @@ class Line:
     Parameters
     ----------
     launch : s
+    piece : s of each inner loop
     flop_rate : flop/s; infinite for ops that only move bytes
+    ragged_rate : 1/s of the flop, or numbers, that fill no vector, on top
     byte_rate : B/s of all bytes
-    rate_beyond : B/s of what does not fit the cache, on top
+    rate_beyond : B/s of the share that does not fit the cache, on top
     cache : B
-    factors : by op, how much longer its arithmetic and bytes take than the family's line says
+    factors : by op, how much longer all but its start takes than the family's line says
+    launches : by op, its start where it is not the family's, s
     """
 
     launch: float = 0.0
+    piece: float = 0.0
     flop_rate: float = np.inf
+    ragged_rate: float = np.inf
     byte_rate: float = np.inf
     rate_beyond: float = np.inf
     cache: float = np.inf
     factors: Mapping[str, float] = field(default_factory=dict)
+    launches: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
     def of(cls, told: Mapping[str, Any]) -> Line:
@@ -54,24 +62,37 @@ class Line:
         inf
         """
         rates = {n: float(told.get(n) or np.inf) for n in RATES}
-        return cls(float(told.get("launch") or 0.0), **rates, factors=told.get("factors") or {})
+        costs = {n: float(told.get(n) or 0.0) for n in COSTS}
+        by_op = {n: told.get(n) or {} for n in ("factors", "launches")}
+        return cls(**costs, **rates, **by_op)
 
-    def seconds(self, flop: Floats, bytes: Floats, factor: Floats | float = 1.0) -> Floats:
+    def seconds(self, asked: Floats, factor: Floats | float = 1.0, launch: Any = None) -> Floats:
         """(n,) s.
 
         Parameters
         ----------
+        asked : (n, 5) of each op, as ``Demand`` has it
         factor : of each op, as in ``factors``
+        launch : of each op, s; the family's unless given
 
         Examples
         --------
         >>> line = Line(1e-6, byte_rate=1e9, rate_beyond=1e9, cache=1e3)
-        >>> line.seconds(np.zeros(2), np.array([1e3, 3e3])).round(9).tolist()
+        >>> line.seconds(np.array([[0, 1e3, 1e3, 0, 0], [0, 3e3, 3e3, 0, 0]])).round(9).tolist()
         [2e-06, 6e-06]
         """
-        beyond = np.maximum(bytes - self.cache, 0.0) / self.rate_beyond
-        moving = bytes / self.byte_rate + beyond
-        return np.asarray(self.launch + factor * np.maximum(flop / self.flop_rate, moving))
+        flop, bytes, footprint, pieces, ragged = asked.T
+        missed = np.maximum(1.0 - self.cache / np.maximum(footprint, 1.0), 0.0)
+        moving = bytes / self.byte_rate + bytes * missed / self.rate_beyond
+        working = flop / self.flop_rate + ragged / self.ragged_rate + pieces * self.piece
+        begin = self.launch if launch is None else launch
+        return np.asarray(begin + factor * (moving + working))
+
+    def one(self, signature: str, asked: Demand) -> float:
+        """Seconds of one op."""
+        name = op_name(signature)
+        begin = self.launches.get(name, self.launch)
+        return float(self.seconds(np.array([asked]), self.factors.get(name, 1.0), begin)[0])
 
 
 @backend("families")
@@ -155,8 +176,7 @@ class Families(Backend):
             line = self._lines.get(family(signature))
             if line is None:
                 return None
-            own, moved = demand(signature)
-            counted = np.array([flop if flop > 0 else own])
-            factor = line.factors.get(op_name(signature), 1.0)
-            self._known[key] = float(line.seconds(counted, np.array([moved]), factor)[0])
+            asked = demand(signature)
+            told = asked._replace(flop=flop) if flop > 0 else asked
+            self._known[key] = line.one(signature, told)
         return self._known[key]

@@ -110,4 +110,40 @@ def test_flop_of_an_op_from_its_signature(signature, flop):
 def test_families_of_ops():
     assert family("compute:aten::mm fp32[2x2] fp32[2x2]") == "gemm"
     assert family("compute:aten::lerp_ fp32[2] fp32[2]") == "elementwise"
-    assert family("compute:aten::native_layer_norm fp32[2x2]") == "norm"
+    assert family("compute:aten::native_layer_norm fp32[2x2]") == "layer norm"
+
+
+def test_torch_multiplies_image_by_image_where_its_dispatch_says_so():
+    """Convolution.cpp: one thread, few images and kernels of one point; or one small image."""
+    points, corners = "fp32[64x64x1x1]", "fp32[64x64x3x3]"
+    assert family(f"compute:aten::convolution fp32[8x64x7x7] {points}") == "im2col convolution"
+    assert family(f"compute:aten::convolution fp32[16x64x7x7] {points}") == "convolution"
+    assert family(f"compute:aten::convolution stride=2 fp32[8x64x8x8] {points}") == "convolution"
+    assert family(f"compute:aten::convolution fp32[2x64x7x7] {corners}") == "convolution"
+    small = f"compute:aten::convolution_backward fp32[1x64x7x7] fp32[1x64x7x7] {corners}"
+    assert family(small) == "im2col convolution backward"
+    assert family(f"compute:aten::mkldnn_convolution fp32[8x64x7x7] {points}") == "convolution"
+
+
+def test_weights_are_packed_again_for_every_image():
+    one, eight = (demand(f"compute:aten::_slow_conv2d_forward fp32[{n}x8x4x4] fp32[8x8x1x1]")
+                  for n in (1, 8))  # fmt: skip
+    weights = 4 * 8 * 8
+    assert eight.bytes - eight.footprint == 7 * weights
+    assert one.bytes == one.footprint
+    assert (one.pieces, eight.pieces) == (1, 8)
+
+
+def test_what_fills_no_vector_is_told_apart():
+    for points, share in ((2, 1.0), (4, 0.0), (7, 1 / 49)):
+        x = f"fp32[8x64x{points}x{points}]"
+        asked = demand(f"compute:aten::_slow_conv2d_forward {x} fp32[64x64x1x1]")
+        assert asked.ragged == pytest.approx(share * asked.flop)
+    rows = demand("compute:aten::native_batch_norm_backward fp32[8x64x2x2] fp32[8x64x2x2] fp32[64]")
+    assert (rows.pieces, rows.ragged) == (8 * 64, 8 * 64 * 4)
+
+
+def test_lines_that_are_written_come_first_unless_they_were_read():
+    assert demand("compute:aten::add_ fp32[8] fp32[8]").bytes == 3 * 32
+    assert demand("compute:aten::add fp32[8] fp32[8]").bytes == 4 * 32
+    assert demand("compute:aten::index_select fp32[9000x8] int64[4]").bytes < 9000

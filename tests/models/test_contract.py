@@ -80,7 +80,7 @@ def test_a_registered_backend_keeps_its_contract(name):
         check_backend(lambda: Table.of(TEXTS, [1e-6, 2e-6, 3e-6]), GPU)
         return
     if name == "families":
-        line = Line(1e-6, 1e12, 1e10, 1e10, 64.0, {"aten::mm": 1.5})
+        line = Line(1e-6, 0.0, 1e12, 1e11, 1e10, 1e10, 64.0, {"aten::mm": 1.5}, {"aten::mm": 2e-6})
         check_backend(lambda: Families.of({"gemm": line}), PRODUCTS)
         return
     assert name in CASES, f"{name} has no case here: add its settings and some ops"
