@@ -1,11 +1,11 @@
 """Record this machine's memory, matrix products and torch ops with the drivers of ``hil/``.
 
 ``python benchmarks/record_devices.py LIST OUT [--python PYTHON]``, LIST being ``host``, ``gpt``,
-``resnet50`` or ``shapes`` (of no model); PYTHON has torch and foretrace.  One core, one thread, the CPU clock; jemalloc
-that keeps what is freed, as in ``record.py``.  Each list has the ops of the bundled trace, families
-of shapes around them, its ops again each after those before it in the graph, the graph's ops
-done in order (``compute:graph``), and real training steps (``compute:step``), interleaved in the
-same starts of the process.
+``resnet50`` or ``shapes``; PYTHON has torch and foretrace.  One core, one thread, the CPU clock;
+jemalloc that keeps what is freed, as in ``record.py``.  The lists of models have the ops of the
+bundled trace, families of shapes around them, its ops again each after those before it in the
+graph, the graph's ops done in order (``compute:graph``), and real training steps
+(``compute:step``), interleaved in the same starts of the process; ``shapes`` are of no model.
 """
 
 import argparse

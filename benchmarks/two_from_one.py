@@ -2,8 +2,8 @@
 
     python benchmarks/two_from_one.py
 
-Blind: nothing of a two-process step goes in, only durations of the one-process trace and its
-untraced steps, DDP's bucket rule, the catalog's gloo, and what the wire is said to be: the loopback
+Blind: nothing of a two-process step goes in, only durations of the one-process trace and how its
+untraced steps and starts differ, DDP's bucket rule, the catalog's gloo, and the wire: the loopback
 device as it was fitted alone, or told by its queue to send 2 Gbit/s, both directions together.
 *Local + all-reduce* has more: the all-reduces of the same buckets as they were measured alone on
 that very wire.  The truth is the untraced steps in `traces/data/ddp-*/steps.csv`.
@@ -16,13 +16,18 @@ from __future__ import annotations
 
 import csv
 import json
+import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+from foretrace.scenarios.catalog import installed
 from foretrace.scenarios.loader import loads
 from foretrace.scenarios.points import point
+from foretrace.sim.units import quantity
 from foretrace.traces.starts import read
 from foretrace.traces.transform.data_parallel import buckets
 
@@ -42,13 +47,16 @@ cluster:
     host: epyc-zen4-vm
     memory: epyc-zen4-vm
     links: [{{from: gpu, to: gpu, via: loopback-tcp, bandwidth: {rate:.6g} GB/s}}]
-  fabric: {{library: gloo, step: {step:.6g} ms}}
+  fabric: {{library: {library}}}
 backends: {{"node*.gpu*": {{use: recorded, shared: {shared}, cache: 16 MiB}}}}
 """
 LOOPBACK, WIRE = 1.605, 0.125  # GB/s each way: the catalog's, and half of 2 Gbit/s
-STEP = 1.021  # ms, the catalog's gloo
 GRID = np.exp(np.linspace(np.log(0.5), np.log(2.0), 9))
-DRAWS, SEED = 2000, 1
+REPLICAS, DRAWS, SEED = 40, 2000, 1
+CONSTANTS = np.exp(np.linspace(np.log(0.5), np.log(2.0), 141))
+
+
+Way = Callable[["Variant", float], float]
 
 
 @dataclass(frozen=True)
@@ -85,19 +93,41 @@ def measured(configuration: str) -> np.ndarray:
 
 
 @cache
-def predicted(variant: Variant, shared: bool = True, times: float = 1.0) -> float:
-    """The step of two processes, s.
+def drawn(variant: Variant, shared: bool = True, times: float = 1.0) -> np.ndarray:
+    """The step of two processes, s, in each replica: starts, steps and ranks differ as recorded.
 
     Parameters
     ----------
     shared : whether they slow each other's memory
     times : by what all-reduces take longer than the catalog and the wire say
     """
-    told = SCENARIO.format(
-        one=variant.one, bucket=variant.bucket, rate=variant.rate / times, step=STEP * times,
-        shared=str(shared).lower(),
-    )  # fmt: skip
-    return point(loads(told)).run().iteration_time
+    with tempfile.TemporaryDirectory() as folder:
+        told = SCENARIO.format(
+            one=variant.one, bucket=variant.bucket, rate=variant.rate / times,
+            library=slower(times, Path(folder)), shared=str(shared).lower(),
+        )  # fmt: skip
+        made = point(loads(told, catalogs=[folder]))
+        return np.array([made.run(k).iteration_time for k in range(REPLICAS)])
+
+
+def predicted(variant: Variant, shared: bool = True, times: float = 1.0) -> float:
+    """The median of the replicas, s."""
+    return float(np.median(drawn(variant, shared, times)))
+
+
+def slower(times: float, folder: Path) -> str:
+    """The catalog's gloo that takes so many times as long; its name."""
+    if times == 1.0:
+        return "gloo"
+    gloo = installed(()).entry("library", "gloo").mapping
+    source = "{kind: assumed, where: a trial, date: 2026-11-21, error: null}"
+    values = {k: str(node.value) for k, node in gloo.items()}
+    for key in ("step", "core_time"):
+        values[key] = f"{times * float(quantity(values[key], 's')):.6g} s"
+    values["core_rate"] = f"{float(quantity(values['core_rate'], 'B/s')) / times:.6g} B/s"
+    lines = [f"    {k}: {{value: '{v}', source: {source}}}" for k, v in values.items()]
+    (folder / "gloo.yaml").write_text("\n".join(["library:", "  gloo-slower:", *lines]) + "\n")
+    return "gloo-slower"
 
 
 @cache
@@ -121,7 +151,7 @@ def _buckets(variant: Variant) -> tuple[float, ...]:
     found = gradients(open_trace(f"foretrace:{variant.one}"))
     size = found.bytes[found.step == found.step[0]]
     ends = [0, *buckets(size, cap=variant.bucket * 2**20)]
-    return tuple(float(size[a:b].sum()) for a, b in zip(ends, ends[1:], strict=False))
+    return tuple(float(size[a:b].sum()) for a, b in pairwise(ends))
 
 
 def summed(variant: Variant, times: float = 1.0) -> float:
@@ -137,56 +167,61 @@ def modelled(variant: Variant, times: float = 1.0) -> float:
     return float(np.interp(np.log(times), np.log(GRID), steps))
 
 
-def calibrated(how, judged: str) -> tuple[float, float]:  # type: ignore[no-untyped-def]
+def truth(variant: Variant) -> float:
+    """The step of two processes as measured, s."""
+    return float(np.median(measured(variant.two)))
+
+
+def calibrated(how: Way, judged: str) -> tuple[float, float]:
     """The constant that fits the other variants best, and the error that it leaves on this one."""
     others = [v for name, v in VARIANTS.items() if name != judged]
-    truth = [float(np.median(measured(v.two))) for v in others]
 
     def loss(times: float) -> float:
-        return float(
-            np.mean([abs(np.log(how(v, times) / t)) for v, t in zip(others, truth, strict=True)])
-        )
+        return float(np.mean([abs(np.log(how(v, times) / truth(v))) for v in others]))
 
-    times = min(np.exp(np.linspace(np.log(0.5), np.log(2.0), 141)).tolist(), key=loss)
+    times = min(CONSTANTS.tolist(), key=loss)
     one = VARIANTS[judged]
-    return times, how(one, times) / float(np.median(measured(one.two))) - 1
+    return times, how(one, times) / truth(one) - 1
 
 
-def interval(variant: Variant, step: float) -> tuple[float, float]:
-    """90 % of a prediction's errors when starts are drawn again."""
+def interval(variant: Variant, step: float) -> list[float]:
+    """90 % of a prediction's errors when starts are drawn again, of one process and of two."""
     random = np.random.default_rng(SEED)
-    one, two = (np.log(measured(n)) for n in (variant.one, variant.two))
-    draws = [random.choice(x, (DRAWS, len(x))).mean(axis=1) for x in (one, two)]
-    local = np.exp(draws[0]) - np.exp(one.mean())  # what the start costs, the step costs
-    errors = (step + local) / np.exp(draws[1]) - 1
-    return tuple(np.quantile(errors, [0.05, 0.95]).tolist())  # type: ignore[return-value]
+    one, two = (
+        np.median(random.choice(steps, (DRAWS, len(steps))), axis=1)
+        for steps in (measured(variant.one), measured(variant.two))
+    )
+    errors = (step + one - np.median(measured(variant.one))) / two - 1  # a local step counts once
+    return [float(e) for e in np.quantile(errors, [0.05, 0.95])]
 
 
 def main() -> None:
     """Print all variants."""
     for name, variant in VARIANTS.items():
-        truth = measured(variant.two)
-        typical = float(np.median(truth))
+        steps, draws = measured(variant.two), drawn(variant)
+        low, high = np.quantile(draws, [0.05, 0.95])
         found: dict[str, object] = {
             "variant": name,
             "one_ms": 1e3 * float(np.median(measured(variant.one))),
             "all_reduces_ms": 1e3 * all_reduces(variant),
-            "two_ms": 1e3 * typical,
-            "starts": len(truth),
-            "noise": float(truth.max() - truth.min()) / 2 / typical,
-            "memory_apart_error": predicted(variant, shared=False) / typical - 1,
+            "two_ms": 1e3 * truth(variant),
+            "starts": len(steps),
+            "noise": float(steps.max() - steps.min()) / 2 / truth(variant),
+            "replicas_ms": [1e3 * float(low), 1e3 * float(high)],
+            "starts_held": int(((steps >= low) & (steps <= high)).sum()),
+            "memory_apart_error": predicted(variant, shared=False) / truth(variant) - 1,
         }
         for how in (modelled, summed):
             step = how(variant)
             times, error = calibrated(how, name)
             found[how.__name__] = {
                 "blind_ms": 1e3 * step,
-                "blind_error": step / typical - 1,
+                "blind_error": step / truth(variant) - 1,
                 "interval": interval(variant, step),
                 "constant": times,
                 "calibrated_error": error,
             }
-        print(json.dumps(found))
+        print(json.dumps(found), flush=True)
 
 
 if __name__ == "__main__":

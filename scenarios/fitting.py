@@ -311,25 +311,24 @@ def own_of(near: Rows, chosen: Sequence[Parameter], spare: int) -> Own:
     Fitted in turn with the family's line, on the same rows.  Each number counts as a parameter: a
     factor needs five groups of the op, a start of its own five more; ops with most come first.
     """
-    names = np.array([op_name(near.ops.signature_text(i)) for i in range(len(near.ops))])
+    names = [op_name(near.ops.signature_text(i)) for i in range(len(near.ops))]
     many = {n: len({g for g, m in zip(near.groups, names, strict=True) if m == n}) for n in names}
-    if len(many) < 2:
-        return Own()
     able, own = _able(many, spare), Own()
     asked = demands(near.ops.signatures)[near.ops.signature]
     for _ in range(TURNS if able else 0):
         line = _line(near, chosen, own)
         busy = line.seconds(asked) - line.launch
-        each = {n: _own(busy[names == n], near.seconds[names == n], line, able[n]) for n in able}
+        mine = {n: np.array([name == n for name in names]) for n in able}
+        each = {n: _own(busy[mine[n]], near.seconds[mine[n]], line, able[n]) for n in able}
         launches = {n: start for n, (_, start) in each.items() if able[n] > 1}
         own = Own({n: factor for n, (factor, _) in each.items()}, launches)
     return own
 
 
 def _able(many: Mapping[str, int], spare: int) -> dict[str, int]:
-    """How many numbers of its own each op gets."""
+    """How many numbers of its own each op gets; that with most groups is what the line is of."""
     able: dict[str, int] = {}
-    for name in sorted(many, key=lambda n: -many[n]):
+    for name in sorted(many, key=lambda n: -many[n])[1:]:
         wanted = min(many[name] // GROUPS_A_PARAMETER, 2, spare - sum(able.values()))
         if wanted > 0:
             able[name] = wanted

@@ -13,7 +13,7 @@ from foretrace.sim.ops import Kind, Ops
 from foretrace.sim.signature import parse
 from foretrace.sim.units import quantity
 
-LISTS = ("host-epyc", "torch-gpt-epyc", "torch-resnet50-epyc")
+LISTS = ("host-epyc", "torch-gpt-epyc", "torch-resnet50-epyc", "torch-shapes-epyc")
 SMALL = 1 << 20  # bytes of all of them together
 
 
