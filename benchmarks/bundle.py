@@ -33,6 +33,7 @@ LOADS = ("core_seconds", "own_core_seconds", "foreign_core_seconds", "stolen_cor
 HOST = ("cpu", "cores", "kernel", "python", "torch", "allocator")
 STARTS = ("configuration", "start", "date", "load_before", "load_after", *LOADS, "bundled", *HOST)
 STEPS = ("start", "rank", "step", "phase", "duration_ns", "cpu_ns")
+FOREIGN = 0.15  # of the time of all cores
 ASIDE = 0.5  # share of the starts that is held out
 PROFILES = ("resnet50-small", "gpt-large")
 VARIANTS = ("ddp-resnet50-small", "ddp-gpt-2gbit", "ddp-gpt-large-2gbit")
@@ -125,9 +126,14 @@ def _read(path: Path) -> list[Facts]:
         return list(csv.DictReader(text))
 
 
+def quiet(found: list[Facts]) -> list[Facts]:
+    """Starts during which others left the cores alone, but for a small share of their time."""
+    return [f for f in found if f["foreign_core_seconds"] <= FOREIGN * f["core_seconds"]]
+
+
 def variants(recordings: Path, data: Path) -> None:
     """Write the variants of two processes, and the profiles that they are predicted from."""
-    found = {name: starts(recordings, name) for name in (*PROFILES, *VARIANTS, WIRED)}
+    found = {name: quiet(starts(recordings, name)) for name in (*PROFILES, *VARIANTS)}
     for name in (*PROFILES, *VARIANTS):
         if name in PROFILES:
             bundle_trace(choose(found[name], share=0.0), data)
