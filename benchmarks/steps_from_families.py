@@ -41,7 +41,7 @@ backends: {{"node*.gpu*": {{use: families, file: {file}, others: recorded}}}}
 def lines(names: list[str], out: Path) -> Path:
     """A file of families, fitted to those recordings."""
     data = measured([RECORDINGS[n] for n in names])
-    told = families_file(families(data, "shapes"), data, "shapes", "")
+    told = families_file(families(data, "shapes", draws=2), data, "shapes", "")
     out.write_text(json.dumps(told))
     return out
 

@@ -3,13 +3,14 @@
     python benchmarks/two_from_one.py
 
 Blind: nothing of a two-process step goes in, only durations of the one-process trace and how its
-untraced steps and starts differ, DDP's bucket rule, the catalog's gloo, and the wire: the loopback
-device as it was fitted alone, or told by its queue to send 2 Gbit/s, both directions together.
-*Local + all-reduce* has more: the all-reduces of the same buckets as they were measured alone on
-that very wire.  The truth is the untraced steps in `traces/data/ddp-*/steps.csv`.
+untraced steps and starts differ, DDP's bucket rule, and all-reduces as they were measured alone on
+that wire, by a line through their times.  *Local + all-reduce* adds those of the same buckets, as
+measured, to the local step.  The truth is the untraced steps in
+`traces/data/ddp-*/steps.csv`.
 
-Calibrated: one constant each, by which all-reduces take longer, fitted on the other variants.
-Intervals: 90 % of the errors when starts are drawn again, those of one process and of two.
+Calibrated: one constant each, by which all-reduces take longer, fitted on every other start of all
+variants and judged on the rest.  Intervals: 90 % of the errors when starts are drawn again, those
+of one process and of two.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+from foretrace.models.fit import fit
 from foretrace.scenarios.catalog import installed
 from foretrace.scenarios.loader import loads
 from foretrace.scenarios.points import point
-from foretrace.sim.units import quantity
 from foretrace.traces.starts import read
 from foretrace.traces.transform.data_parallel import buckets
 
@@ -46,13 +47,13 @@ cluster:
     gpu: {{model: epyc-zen4-core, count: 2}}
     host: epyc-zen4-vm
     memory: epyc-zen4-vm
-    links: [{{from: gpu, to: gpu, via: loopback-tcp, bandwidth: {rate:.6g} GB/s}}]
+    links: [{{from: gpu, to: gpu, via: loopback-tcp, bandwidth: {rate:.6g} B/s}}]
   fabric: {{library: {library}}}
 backends: {{"node*.gpu*": {{use: recorded, shared: {shared}, cache: 16 MiB}}}}
 """
-LOOPBACK, WIRE = 1.605, 0.125  # GB/s each way: the catalog's, and half of 2 Gbit/s
+STEPS = 2  # of a ring of two
 GRID = np.exp(np.linspace(np.log(0.5), np.log(2.0), 9))
-REPLICAS, DRAWS, SEED = 40, 2000, 1
+REPLICAS, DRAWS, SEED = 24, 2000, 1
 CONSTANTS = np.exp(np.linspace(np.log(0.5), np.log(2.0), 141))
 
 
@@ -68,22 +69,20 @@ class Variant:
     one, two : names of the recordings of one and of two processes
     bucket : MiB, as ``record.py`` tells the script
     table : of all-reduces alone, on that wire
-    rate : GB/s each way
     """
 
     one: str
     two: str
     bucket: float
     table: str = "all_reduce.csv"
-    rate: float = LOOPBACK
 
 
 VARIANTS = {
     "resnet50": Variant("resnet50", "ddp-resnet50", 25),
     "gpt": Variant("gpt", "ddp-gpt", 4),
-    "comm-heavy": Variant("gpt", "ddp-gpt-2gbit", 4, "all_reduce-2gbit.csv", WIRE),
+    "comm-heavy": Variant("gpt", "ddp-gpt-2gbit", 4, "all_reduce-2gbit.csv"),
     "comm-heavy, loopback": Variant("resnet50-small", "ddp-resnet50-small", 25),
-    "overlapped": Variant("gpt-large", "ddp-gpt-large-2gbit", 1, "all_reduce-2gbit.csv", WIRE),
+    "overlapped": Variant("gpt-large", "ddp-gpt-large-2gbit", 1, "all_reduce-2gbit.csv"),
 }
 
 
@@ -102,9 +101,13 @@ def drawn(variant: Variant, shared: bool = True, times: float = 1.0) -> np.ndarr
     times : by what all-reduces take longer than the catalog and the wire say
     """
     with tempfile.TemporaryDirectory() as folder:
+        library, rate = (
+            gloo(variant.table, times, Path(folder)),
+            line(variant.table)[1] / times,
+        )
         told = SCENARIO.format(
-            one=variant.one, bucket=variant.bucket, rate=variant.rate / times,
-            library=slower(times, Path(folder)), shared=str(shared).lower(),
+            one=variant.one, bucket=variant.bucket, rate=rate, library=library,
+            shared=str(shared).lower(),
         )  # fmt: skip
         made = point(loads(told, catalogs=[folder]))
         return np.array([made.run(k).iteration_time for k in range(REPLICAS)])
@@ -115,31 +118,40 @@ def predicted(variant: Variant, shared: bool = True, times: float = 1.0) -> floa
     return float(np.median(drawn(variant, shared, times)))
 
 
-def slower(times: float, folder: Path) -> str:
-    """The catalog's gloo that takes so many times as long; its name."""
-    if times == 1.0:
-        return "gloo"
-    gloo = installed(()).entry("library", "gloo").mapping
-    source = "{kind: assumed, where: a trial, date: 2026-11-21, error: null}"
-    values = {k: str(node.value) for k, node in gloo.items()}
-    for key in ("step", "core_time"):
-        values[key] = f"{times * float(quantity(values[key], 's')):.6g} s"
-    values["core_rate"] = f"{float(quantity(values['core_rate'], 'B/s')) / times:.6g} B/s"
-    lines = [f"    {k}: {{value: '{v}', source: {source}}}" for k, v in values.items()]
-    (folder / "gloo.yaml").write_text("\n".join(["library:", "  gloo-slower:", *lines]) + "\n")
-    return "gloo-slower"
+@cache
+def line(table: str) -> tuple[float, float]:
+    """What an all-reduce alone costs, s, and B/s beside that, as ``fit`` has it."""
+    found = alone(table)
+    size, seconds = np.array(list(found)), np.array([np.mean(x) for x in found.values()])
+    each, rate = fit(lambda q: q[0] + size / q[1], (1e-3, 1e9), seconds)
+    return float(each), float(rate)
 
 
 @cache
-def all_reduces(variant: Variant) -> float:
-    """Seconds of the all-reduces of one step, as measured alone, one after the other."""
+def alone(table: str) -> dict[int, list[float]]:
+    """Seconds of every all-reduce that was measured by itself, by size."""
     found: dict[int, list[float]] = {}
-    with (DATA / variant.table).open() as file:
+    with (DATA / table).open() as file:
         for row in csv.DictReader(file):
             found.setdefault(int(row["bytes"]), []).append(int(row["duration_ns"]) * 1e-9)
-    size = sorted(found)
-    mean = np.array([np.mean(found[s]) for s in size])
-    return float(np.interp(_buckets(variant), size, mean).sum())
+    return dict(sorted(found.items()))
+
+
+def gloo(table: str, times: float, folder: Path) -> str:
+    """The catalog's gloo with the times of that table; its name."""
+    source = "{kind: assumed, where: benchmarks/two_from_one.py, date: 2026-11-21, error: null}"
+    values = {k: str(n.value) for k, n in installed(()).entry("library", "gloo").mapping.items()}
+    values["step"] = f"{times * line(table)[0] / STEPS:.6g} s"
+    lines = [f"    {k}: {{value: '{v}', source: {source}}}" for k, v in values.items()]
+    (folder / "gloo.yaml").write_text("\n".join(["library:", "  gloo-here:", *lines]) + "\n")
+    return "gloo-here"
+
+
+def all_reduces(variant: Variant) -> float:
+    """Seconds of the all-reduces of one step, as measured alone, one after the other."""
+    found = alone(variant.table)
+    mean = [float(np.mean(x)) for x in found.values()]
+    return float(np.interp(_buckets(variant), list(found), mean).sum())
 
 
 @cache
@@ -172,27 +184,37 @@ def truth(variant: Variant) -> float:
     return float(np.median(measured(variant.two)))
 
 
-def calibrated(how: Way, judged: str) -> tuple[float, float]:
-    """The constant that fits the other variants best, and the error that it leaves on this one."""
-    others = [v for name, v in VARIANTS.items() if name != judged]
+@cache
+def constant(how: Way) -> float:
+    """That which fits every other start of all variants best."""
 
     def loss(times: float) -> float:
-        return float(np.mean([abs(np.log(how(v, times) / truth(v))) for v in others]))
+        found = [
+            abs(np.log(how(v, times) / np.median(measured(v.two)[::2]))) for v in VARIANTS.values()
+        ]
+        return float(np.mean(found))
 
-    times = min(CONSTANTS.tolist(), key=loss)
-    one = VARIANTS[judged]
-    return times, how(one, times) / truth(one) - 1
+    return float(min(CONSTANTS.tolist(), key=loss))
 
 
-def interval(variant: Variant, step: float) -> list[float]:
-    """90 % of a prediction's errors when starts are drawn again, of one process and of two."""
+def calibrated(how: Way, variant: Variant) -> float:
+    """The error that the constant leaves on the starts it was not fitted on."""
+    return how(variant, constant(how)) / float(np.median(measured(variant.two)[1::2])) - 1
+
+
+def errors(variant: Variant, step: float) -> np.ndarray:
+    """Those of a prediction when starts are drawn again, of one process and of two."""
     random = np.random.default_rng(SEED)
     one, two = (
         np.median(random.choice(steps, (DRAWS, len(steps))), axis=1)
         for steps in (measured(variant.one), measured(variant.two))
     )
-    errors = (step + one - np.median(measured(variant.one))) / two - 1  # a local step counts once
-    return [float(e) for e in np.quantile(errors, [0.05, 0.95])]
+    return (step + one - np.median(measured(variant.one))) / two - 1  # a local step counts once
+
+
+def interval(variant: Variant, step: float) -> list[float]:
+    """90 % of those errors."""
+    return [float(e) for e in np.quantile(errors(variant, step), [0.05, 0.95])]
 
 
 def main() -> None:
@@ -200,6 +222,7 @@ def main() -> None:
     for name, variant in VARIANTS.items():
         steps, draws = measured(variant.two), drawn(variant)
         low, high = np.quantile(draws, [0.05, 0.95])
+        sizes = [np.abs(errors(variant, how(variant))) for how in (modelled, summed)]
         found: dict[str, object] = {
             "variant": name,
             "one_ms": 1e3 * float(np.median(measured(variant.one))),
@@ -209,17 +232,17 @@ def main() -> None:
             "noise": float(steps.max() - steps.min()) / 2 / truth(variant),
             "replicas_ms": [1e3 * float(low), 1e3 * float(high)],
             "starts_held": int(((steps >= low) & (steps <= high)).sum()),
+            "model_errs_less": float(np.mean(np.less(*sizes))),
             "memory_apart_error": predicted(variant, shared=False) / truth(variant) - 1,
         }
         for how in (modelled, summed):
             step = how(variant)
-            times, error = calibrated(how, name)
             found[how.__name__] = {
                 "blind_ms": 1e3 * step,
                 "blind_error": step / truth(variant) - 1,
                 "interval": interval(variant, step),
-                "constant": times,
-                "calibrated_error": error,
+                "constant": constant(how),
+                "calibrated_error": calibrated(how, variant),
             }
         print(json.dumps(found), flush=True)
 

@@ -16,6 +16,7 @@ from ..hil.recording import Recording, read
 from ..hil.sample import WARM
 from ..hil.spread import by_start, grouped
 from ..models.calibrate import (
+    DRAWS,
     GROUPS_A_PARAMETER,
     Calibration,
     Model,
@@ -247,11 +248,15 @@ class Family:
     own: Own
 
 
-def families(data: Measured, holdout: str) -> dict[str, Family | str]:
+def families(data: Measured, holdout: str, draws: int = DRAWS) -> dict[str, Family | str]:
     """Fit every family of ops that has enough groups; why not, for the others.
 
     Which terms a family has is decided on the fitted rows alone: those that predict a fifth of
     them best from the others.
+
+    Parameters
+    ----------
+    draws : refits for the intervals of parameters
     """
     names = [family(t) for t in data.texts]
     found: dict[str, Family | str] = {}
@@ -262,7 +267,8 @@ def families(data: Measured, holdout: str) -> dict[str, Family | str]:
             groups = len(set(rows.groups))
             found[name] = f"{groups} groups of {holdout}: too few to fit and to judge"
             continue
-        found[name] = Family(calibrate(family_model(own), chosen, rows, told=np.inf), own)
+        model = family_model(own)
+        found[name] = Family(calibrate(model, chosen, rows, draws=draws, told=np.inf), own)
     return found
 
 

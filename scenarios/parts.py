@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationInfo, create_model
 
-from ..sim.units import ByteRate, Bytes, Seconds, Watts
+from ..sim.units import Bytes, Watts
 from .schema import Section, refusal
 from .settings import known_backends, settings_of
 
@@ -51,17 +51,6 @@ class OtherFacts(Section):
     power: Watts | None = Field(None, description="At full load.")
 
 
-class LibraryFacts(OtherFacts):
-    """What a library of collectives asks of the cores of its ranks."""
-
-    core_time: Seconds | None = Field(
-        None, description="Of its rank's core for each collective; none: it holds it throughout."
-    )
-    core_rate: ByteRate | None = Field(
-        None, description="At which that core moves a collective's bytes, beside core_time."
-    )
-
-
 KINDS: dict[str, tuple[type[Section], tuple[str, ...]]] = {
     "gpu": (GpuFacts, ("roofline",)),
     "nic": (OtherFacts, ("nic",)),
@@ -70,7 +59,7 @@ KINDS: dict[str, tuple[type[Section], tuple[str, ...]]] = {
     "memory": (MemoryFacts, ("memory",)),
     "switch": (OtherFacts, ("switch",)),
     "link": (OtherFacts, ("link",)),
-    "library": (LibraryFacts, ("fabric",)),
+    "library": (OtherFacts, ("fabric",)),
 }
 """Of each kind of part: its facts, and the backends whose settings it has."""
 

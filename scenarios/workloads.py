@@ -14,7 +14,6 @@ from ..traces.native import MANIFEST
 from .scenario import Scenario
 
 if TYPE_CHECKING:
-    from ..traces.transform.data_parallel import Core
     from ..traces.starts import Starts
     from ..traces.trace import Trace
 
@@ -139,21 +138,9 @@ def _resized(trace: Trace | None, graph: Graph, scenario: Scenario, stretch: flo
             in_flight=2 if gloo else 1,
             bucket=said.scale_to.bucket,
             stretch=stretch,
-            core=_core(scenario) if gloo else None,
         )
         was = Layout(data=1)
     return scale(graph, was, wanted.data)
-
-
-def _core(scenario: Scenario) -> Core | None:
-    """What the library's collectives take of the core of their rank; None where nobody says it."""
-    from ..traces.transform.data_parallel import Core
-
-    library = scenario.cluster.fabric.library
-    told = library.settings if library else {}
-    if "core_time" not in told or "core_rate" not in told:
-        return None
-    return Core(float(told["core_time"]), float(told["core_rate"]))
 
 
 def _copy_rate(scenario: Scenario) -> ByteRate:

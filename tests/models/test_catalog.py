@@ -14,7 +14,7 @@ from foretrace.models.network.collectives import Fabric
 from foretrace.models.network.link import Link
 from foretrace.models.network.nic import Nic
 from foretrace.models.network.switch import Switch
-from foretrace.sim.units import ByteRate, Bytes, Seconds, Unit, Watts, quantity
+from foretrace.sim.units import Bytes, Unit, Watts, quantity
 from ruamel.yaml import YAML
 
 FOLDER = Path(models.__path__[0]) / "catalog"
@@ -22,9 +22,7 @@ BACKEND = {
     "gpu": Roofline, "host": Host, "memory": Memory, "cxl": Memory, "link": Link, "nic": Nic,
     "switch": Switch, "library": Fabric,
 }  # fmt: skip
-FACTS = {
-    "memory": Bytes, "size": Bytes, "power": Watts, "core_time": Seconds, "core_rate": ByteRate,
-}  # fmt: skip
+FACTS = {"memory": Bytes, "size": Bytes, "power": Watts}
 COUNTS = ("cores", "streams", "copy_engines")
 WANTED = {
     "gpu": ["a100-sxm4-80g", "h100-sxm5-80g", "h200-sxm-141g", "epyc-zen4-core"],

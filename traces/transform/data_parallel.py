@@ -17,7 +17,7 @@ from ...sim.csr import Csr
 from ...sim.errors import TraceError
 from ...sim.graph import Explicit, Graph, Label, Places
 from ...sim.ops import Kind, Ops
-from ...sim.units import ByteRate, Bytes, Seconds
+from ...sim.units import ByteRate, Bytes
 from ..signature import operands
 from ..steps import Steps, steps
 from ..trace import Trace
@@ -108,20 +108,6 @@ def buckets(
     return ends
 
 
-@dataclass(frozen=True)
-class Core:
-    """What an all-reduce takes of its rank's core.
-
-    Parameters
-    ----------
-    time : s, each
-    rate : B/s, beside that
-    """
-
-    time: Seconds
-    rate: ByteRate
-
-
 def data_parallel(
     trace: Trace,
     graph: Graph,
@@ -130,7 +116,6 @@ def data_parallel(
     in_flight: int = 1,
     bucket: Bytes = BUCKET,
     stretch: float = 1.0,
-    core: Core | None = None,
 ) -> Graph:
     """Insert what DDP adds to the step of one process; ``scale`` then makes ranks of it.
 
@@ -145,10 +130,6 @@ def data_parallel(
         Cap of every bucket but the first.
     stretch : float
         By what the graph's times are the recorded ones multiplied.
-    core : Core or None
-        What an all-reduce takes from the device's own time, where the device itself does it: a
-        processor, whose core the library's threads share.  The rest of an all-reduce then passes
-        beside other work.  None: it holds a stream of the device from its start to its end.
 
     Raises
     ------
@@ -157,25 +138,15 @@ def data_parallel(
     """
     if graph.ranks != 1:
         raise TraceError(f"{graph.name}: has {graph.ranks} ranks already; scale those")
-    return _Inserted(graph, gradients(trace, stretch), copy_rate, in_flight, bucket, core).graph()
-
-
-ADDED = ("all-reduce of a bucket", "copy to bucket", "all-reduce, on the core")
+    return _Inserted(graph, gradients(trace, stretch), copy_rate, in_flight, bucket).graph()
 
 
 class _Inserted:
     """The ops of a step with those of DDP between them."""
 
     def __init__(
-        self,
-        graph: Graph,
-        found: Gradients,
-        copy_rate: ByteRate,
-        in_flight: int,
-        bucket: Bytes,
-        core: Core | None,
+        self, graph: Graph, found: Gradients, copy_rate: ByteRate, in_flight: int, bucket: Bytes
     ):
-        self.core = core
         self.source, self.found, self.in_flight, self.bucket = graph, found, in_flight, bucket
         self.block, self.copy_rate = graph.explicit, copy_rate
         self.base = len(self.block)
@@ -202,9 +173,7 @@ class _Inserted:
         columns = {k: [r[k] for r in self.rows] for k in self.rows[0]}
         texts = (*ops.signatures, "collective:all-reduce")
         added = Ops.of(**columns, rank=0, signatures=texts)
-        own = np.where(added.bytes > 0, label + 1, label + 2)
-        added = added.replace(label=np.where(added.kind == Kind.COLLECTIVE, label, own))
-        held = 0 if self.core else self.in_flight  # streams that hold the device
+        added = added.replace(label=np.where(added.kind == Kind.COLLECTIVE, label, label + 1))
         merged = Ops.concat([replace(ops, signatures=texts), added])
         total = len(merged)
         old = np.stack([self.block.successors.owner, self._moved()], axis=1)
@@ -221,10 +190,10 @@ class _Inserted:
                     np.full(total, -1, np.int32),
                 ),
             ),
-            labels=(*self.source.labels, *map(Label, ADDED)),
+            labels=(*self.source.labels, Label("all-reduce of a bucket"), Label("copy to bucket")),
             streams={
                 **self.source.streams,
-                **{(0, self.network + k): "compute" for k in range(held)},
+                **{(0, self.network + k): "compute" for k in range(self.in_flight)},
             },
             facts={**self.source.facts, "made_data_parallel": True},
         )
@@ -259,9 +228,6 @@ class _Inserted:
             if k >= self.in_flight:
                 self.edges.append((reduced[k - self.in_flight], op))
             reduced.append(op)
-            if self.core:
-                took = self.core.time + size / self.core.rate
-                self._between(at, self._add(Kind.COMPUTE, main, step, 0.0, took))
             first = last
         size = float(self.found.bytes[own].sum())
         back = self._add(Kind.COMPUTE, main, step, 2 * size, 2 * size / self.copy_rate)
