@@ -52,7 +52,7 @@ cluster:
 backends: {{"node*.gpu*": {{use: recorded, shared: {shared}, cache: 16 MiB}}}}
 """
 STEPS = 2  # of a ring of two
-GRID = np.exp(np.linspace(np.log(0.5), np.log(2.0), 9))
+GRID = np.exp(np.linspace(np.log(0.5), np.log(2.0), 5))
 REPLICAS, DRAWS, SEED = 24, 2000, 1
 CONSTANTS = np.exp(np.linspace(np.log(0.5), np.log(2.0), 141))
 
