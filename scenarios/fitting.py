@@ -300,7 +300,7 @@ FURTHER = (("byte_rate",), ("launch",), ("ragged_rate",), ("piece",), ("cache", 
 def _choices(near: Rows) -> list[list[Parameter]]:
     """Terms that a family may have: its arithmetic or else its bytes, with any of the others."""
     asked = demands(near.ops.signatures)[near.ops.signature]
-    there = (asked > 0).any(axis=0)
+    there = (asked > 0).sum(axis=0) > 0
     first = "flop_rate" if there[NEEDS["flop_rate"]] else "byte_rate"
     more = [terms for terms in FURTHER if first not in terms and there[NEEDS.get(terms[0], 1)]]
     found = []

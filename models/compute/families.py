@@ -24,6 +24,7 @@ from .demand import Demand, demand, family, op_name
 FORM = "foretrace-families"
 RATES = ("flop_rate", "ragged_rate", "byte_rate", "rate_beyond", "cache")
 COSTS = ("launch", "piece")
+BY_OP = ("factors", "launches")
 Floats = NDArray[np.float64]
 
 
@@ -61,10 +62,10 @@ class Line:
         >>> Line.of({"launch": 1e-6, "byte_rate": 1e9, "flop_rate": None}).flop_rate
         inf
         """
-        rates = {n: float(told.get(n) or np.inf) for n in RATES}
-        costs = {n: float(told.get(n) or 0.0) for n in COSTS}
-        by_op = {n: told.get(n) or {} for n in ("factors", "launches")}
-        return cls(**costs, **rates, **by_op)
+        known: dict[str, Any] = {n: float(told.get(n) or np.inf) for n in RATES}
+        known |= {n: float(told.get(n) or 0.0) for n in COSTS}
+        known |= {n: told.get(n) or {} for n in BY_OP}
+        return cls(**known)
 
     def seconds(self, asked: Floats, factor: Floats | float = 1.0, launch: Any = None) -> Floats:
         """(n,) s.
