@@ -13,7 +13,8 @@ from pathlib import Path
 
 import numpy as np
 from foretrace.scenarios.fitted import families_file
-from foretrace.scenarios.fitting import families, measured
+from foretrace.scenarios.fitting import measured
+from foretrace.scenarios.fitting_families import families
 from foretrace.scenarios.loader import loads
 from foretrace.scenarios.points import point
 from foretrace.scenarios.workloads import DATA

@@ -17,7 +17,8 @@ from ..reports.numbers import digits
 from ..sim.errors import ScenarioError
 from ..sim.units import quantity
 from .catalog import installed
-from .fitting import Family, Measured, Own
+from .fitting import Measured
+from .fitting_families import Family, Own
 from .parts import entry_model
 from .problems import nearest
 from .settings import unit_of

@@ -36,7 +36,8 @@ def fit(
 ) -> None:
     """Fit a part to recordings, with whole groups held out."""
     from ..fitted import entry, families_file, known, told, told_families
-    from ..fitting import FORMS, HOLDOUTS, families, fitted, measured
+    from ..fitting import FORMS, HOLDOUTS, fitted, measured
+    from ..fitting_families import families
 
     if holdout not in HOLDOUTS:
         raise ScenarioError(f"--holdout '{holdout}': take one of {', '.join(HOLDOUTS)}")

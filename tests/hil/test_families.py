@@ -5,7 +5,8 @@ The whole fit takes minutes of a core (`docs/accuracy.md` has its figures) and i
 
 import numpy as np
 import pytest
-from foretrace.scenarios.fitting import families, measured
+from foretrace.scenarios.fitting import measured
+from foretrace.scenarios.fitting_families import families
 
 FILES = [f"foretrace:torch-{name}-epyc" for name in ("gpt", "resnet50", "shapes")]
 
