@@ -1,4 +1,4 @@
-"""Families of ops fitted to recordings: the costs of each, and what single ops have of their own."""
+"""Families of ops fitted to recordings: the costs of each, and what some ops have of their own."""
 
 from __future__ import annotations
 
