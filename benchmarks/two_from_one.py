@@ -8,8 +8,8 @@ that wire, by a line through their times.  *Local + all-reduce* adds those of th
 measured, to the local step.  The truth is the untraced steps in
 `traces/data/ddp-*/steps.csv`.
 
-Calibrated: one constant each, by which all-reduces take longer, fitted on every other start of all
-variants and judged on the rest.  Intervals: 90 % of the errors when starts are drawn again, those
+Calibrated: one constant each that multiplies what all-reduces take, fitted on every other start of
+all variants and judged on the rest.  Intervals: 90 % of the errors when starts are drawn again, those
 of one process and of two.
 """
 
@@ -98,7 +98,7 @@ def drawn(variant: Variant, shared: bool = True, times: float = 1.0) -> np.ndarr
     Parameters
     ----------
     shared : whether they slow each other's memory
-    times : by what all-reduces take longer than the catalog and the wire say
+    times : what all-reduces take, over what they took alone
     """
     with tempfile.TemporaryDirectory() as folder:
         library, rate = (

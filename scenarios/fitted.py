@@ -204,7 +204,7 @@ def _told_own(own: Own) -> list[dict[str, Any]]:
 def told(found: Calibration, data: Measured, holdout: str) -> dict[str, Any]:
     """A fit as plain data."""
     return {"where": data.where, "clock": data.clock, "holdout": holdout,
-            "fits": [_fit("parameters", found)], "left": []}  # fmt: skip
+            "fits": [_fit("parameters", found)], "left": [], "together": []}  # fmt: skip
 
 
 def told_families(
@@ -214,10 +214,10 @@ def told_families(
     fits = [_fit(n, c.calibration, c.own) for n, c in parts.items() if isinstance(c, Family)]
     left = [f"{n}: {c}" for n, c in parts.items() if isinstance(c, str)]
     fitted = [c.calibration for c in parts.values() if isinstance(c, Family)]
-    left += _together("held out", [c.judged for c in fitted])
-    left += _together("scored once", [c.once for c in fitted])
+    every = _together("held out", [c.judged for c in fitted])
+    every += _together("scored once", [c.once for c in fitted])
     return {"where": data.where, "clock": data.clock, "holdout": holdout, "fits": fits,
-            "left": left}  # fmt: skip
+            "left": left, "together": every}  # fmt: skip
 
 
 def _together(what: str, errors: Sequence[NDArray[np.float64]]) -> list[str]:

@@ -82,3 +82,5 @@ def _show(report: dict[str, Any]) -> None:
             typer.echo(f"  {label:14s} {one[key]}")
     for left in report["left"]:
         typer.echo(f"not fitted: {left}")
+    for line in report["together"]:
+        typer.echo(line)
