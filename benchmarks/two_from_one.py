@@ -9,8 +9,8 @@ measured, to the local step.  The truth is the untraced steps in
 `traces/data/ddp-*/steps.csv`.
 
 Calibrated: one constant each that multiplies what all-reduces take, fitted on every other start of
-all variants and judged on the rest.  Intervals: 90 % of the errors when starts are drawn again, those
-of one process and of two.
+all variants and judged on the rest.  Intervals: 90 % of the errors when starts are drawn again,
+those of one process and of two.
 """
 
 from __future__ import annotations
