@@ -107,6 +107,9 @@ def next_steps(summary: Summary, file: str) -> list[tuple[str, str]]:
         command = " ".join(["foretrace", "run", file, *_set(front[0]["set"])])
         steps.append(("See why the best point takes what it does:", command))
         steps += [(text, "") for text in _at_the_end(front[0], summary)]
+        if metrics(summary)[0][1] not in front[0].get("intervals", {}):
+            again = f"foretrace sweep {file} --set run.replicas=10"
+            steps.append(("Ask how sure it is: no interval holds jitter yet.", again))
     elif summary["counts"]["failed"]:
         steps.append(("Mend what failed, below.", ""))
     else:

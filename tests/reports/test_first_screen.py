@@ -140,6 +140,7 @@ def test_a_sweep_says_what_moves_it_and_what_to_type():
     assert command in text
     assert "nodes = 8 is the end of what was tried: try beyond it." in text
     assert "bandwidth = 2 Gb/s is the end" not in text  # two values are no range
+    assert "foretrace sweep s.yaml --set run.replicas=10" in text  # no interval is known
 
 
 def row(name, time, changed=0.0, interval=None, **more):
