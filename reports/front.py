@@ -1,20 +1,17 @@
 """Figures of a sweep: every point between two things that are wanted, and what each setting does.
 
-Drawn by matplotlib as inline SVG; what is drawn in :data:`INK` takes the colour of the text around
-it, so that a figure is readable on light, dark and paper.
+Drawn by matplotlib: see ``plot``.
 """
 
 from __future__ import annotations
 
-import io
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .numbers import PREFIXES
+from .plot import INK, axes_of, blank, canvas, legend, svg
 
 Point = Mapping[str, Any]
-INK = "#010203"
 MISS, OK, BEST = "#999999", "#0072B2", "#D55E00"
 MOST_DOTS = 5_000
 MOST_SETTINGS = 8
@@ -35,8 +32,7 @@ def scatter(points: Sequence[Point], axes_of: Sequence[tuple[str, str]], base: P
         _scale(max((abs(p["values"][m]) for p in whole), default=1.0), u)
         for m, u in ((x, x_unit), (y, y_unit))
     )
-    figure = _figure(7.2, 3.4)
-    axes = _axes(figure)
+    figure, axes = blank(7.2, 3.4)
     for label, marker, colour, chosen in (
         ("misses what is expected", "x", MISS, [p for p in whole if p["missed"]]),
         ("other", ".", OK, [p for p in whole if not p["missed"] and not p["front"]]),
@@ -52,8 +48,8 @@ def scatter(points: Sequence[Point], axes_of: Sequence[tuple[str, str]], base: P
             )  # fmt: skip
     axes.set_xlabel(f"{x.replace('_', ' ')}, {x_name}")
     axes.set_ylabel(f"{y.replace('_', ' ')}, {y_name}")
-    axes.legend(ncols=4, loc="lower left", bbox_to_anchor=(0, 1), frameon=False, fontsize=8)
-    return _svg(figure)
+    legend(axes)
+    return svg(figure)
 
 
 def effects(points: Sequence[Point], settings: Sequence[str], metric: str, unit: str) -> str:
@@ -68,9 +64,9 @@ def effects(points: Sequence[Point], settings: Sequence[str], metric: str, unit:
     whole = [p for p in points if metric in p.get("values", {})]
     shown = list(settings)[:MOST_SETTINGS]
     scale, name = _scale(max((abs(p["values"][metric]) for p in whole), default=1.0), unit)
-    figure = _figure(7.2, 0.6 + 1.7 * len(shown))
+    figure = canvas(7.2, 0.6 + 1.7 * len(shown))
     for i, setting in enumerate(shown):
-        axes = _axes(figure, len(shown), i + 1)
+        axes = axes_of(figure, len(shown), i + 1)
         texts = _in_order([p["set"][setting] for p in whole])
         at = {t: k for k, t in enumerate(texts)}
         drawn = whole[:: len(whole) // MOST_DOTS + 1]
@@ -83,7 +79,7 @@ def effects(points: Sequence[Point], settings: Sequence[str], metric: str, unit:
         axes.set_xticks(range(0, len(texts), step), texts[::step])
         axes.set_xlabel(setting)
         axes.set_ylabel(name)
-    return _svg(figure)
+    return svg(figure)
 
 
 def _in_order(values: Sequence[Any]) -> list[str]:
@@ -107,32 +103,3 @@ def _scale(largest: float, unit: str) -> tuple[float, str]:
         if largest >= scale:
             return scale, f"{prefix}{unit}"
     return 1.0, unit
-
-
-def _figure(width: float, height: float) -> Any:
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
-    mpl.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "foretrace", "font.size": 9})
-    colours: Any = {
-        f"{k}color": INK for k in ("text.", "axes.label", "axes.edge", "xtick.", "ytick.")
-    }
-    mpl.rcParams.update(colours)
-    figure = Figure(figsize=(width, height), layout="constrained")
-    figure.patch.set_alpha(0)
-    return figure
-
-
-def _axes(figure: Any, rows: int = 1, row: int = 1) -> Any:
-    axes = figure.add_subplot(rows, 1, row)
-    axes.patch.set_alpha(0)
-    axes.spines[["top", "right"]].set_visible(False)
-    return axes
-
-
-def _svg(figure: Any) -> str:
-    buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
-    text = buffer.getvalue()
-    text = text[text.index("<svg") :].replace(INK, "currentColor")
-    return re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.S)

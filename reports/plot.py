@@ -14,7 +14,13 @@ INK = "#010203"
 
 
 def blank(width: float, height: float) -> tuple[Any, Any]:
-    """An empty figure and its axes; width and height in inches."""
+    """An empty figure and its only axes; width and height in inches."""
+    figure = canvas(width, height)
+    return figure, axes_of(figure)
+
+
+def canvas(width: float, height: float) -> Any:
+    """A figure without axes, clear as glass; width and height in inches."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -32,10 +38,15 @@ def blank(width: float, height: float) -> tuple[Any, Any]:
     )
     figure = Figure(figsize=(width, height), layout="constrained")
     figure.patch.set_alpha(0)
-    axes = figure.add_subplot()
+    return figure
+
+
+def axes_of(figure: Any, rows: int = 1, row: int = 1) -> Any:
+    """Axes in one of several rows of a figure."""
+    axes = figure.add_subplot(rows, 1, row)
     axes.patch.set_alpha(0)
     axes.spines[["top", "right"]].set_visible(False)
-    return figure, axes
+    return axes
 
 
 def svg(figure: Any) -> str:
