@@ -118,8 +118,9 @@ class Collective(Driver):
     def _one(self, ranks: Ranks, request: Request) -> Sample:
         what = asked(request.signature)
         ranks.do(what)
-        ns = np.array([ranks.do(what) for _ in range(request.n)])
-        facts = self._bandwidth(what, float(np.median(ns)))
+        taken, came = zip(*(ranks.do(what) for _ in range(request.n)), strict=True)
+        ns = np.array(taken)
+        facts = {**self._bandwidth(what, float(np.median(ns))), "came_ns": list(came)}
         return Sample(request.signature, ns, self.clock, "completion", request.key[1], facts=facts)
 
     def _bandwidth(self, what: list[Any], ns: float) -> dict[str, float]:

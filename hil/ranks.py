@@ -20,6 +20,8 @@ from .netns import Star, inside
 PORT = 29600
 AHEAD = 2_000_000  # ns between telling the ranks and the instant at which all begin
 WAIT = 300.0  # s for an answer of a rank
+Op = Callable[[], list[int]]
+"""What a rank does once; it tells, in ns, when what it reduces meanwhile was there."""
 
 
 class Ranks:
@@ -43,13 +45,18 @@ class Ranks:
             self.close()
             raise
 
-    def do(self, what: Sequence[Any]) -> float:
-        """One collective: ns from the last rank's arrival to the last rank's end."""
+    def do(self, what: Sequence[Any]) -> tuple[float, list[list[float]]]:
+        """One collective: ns from the last rank's arrival to the last rank's end; when each came.
+
+        That is ns after the first; of a step also when each bucket was there.
+        """
         begin = time.monotonic_ns() + AHEAD
         for pipe in self.pipes:
             _say(pipe, {"what": list(what), "at": begin})
         told = self._answers()
-        return float(max(t["end"] for t in told) - max(t["begin"] for t in told))
+        begins = [t["begin"] for t in told]
+        came = [[float(at - min(begins)) for at in t["came"]] for t in told]
+        return float(max(t["end"] for t in told) - max(begins)), came
 
     def close(self) -> None:
         """End all ranks."""
@@ -109,8 +116,9 @@ def _done(works: Works, told: dict[str, Any]) -> dict[str, Any]:
     op = works.ready(*told["what"])
     time.sleep(max(0, told["at"] - time.monotonic_ns()) / 1e9)
     begin = time.monotonic_ns()
-    op()
-    return {"begin": begin, "end": time.monotonic_ns()}
+    buckets = op()
+    end = time.monotonic_ns()
+    return {"begin": begin, "end": end, "came": [begin, *buckets]}
 
 
 class Works:
@@ -118,9 +126,9 @@ class Works:
 
     def __init__(self, count: int):
         self.count = count
-        self.kept: dict[tuple[Any, ...], Callable[[], Any]] = {}
+        self.kept: dict[tuple[Any, ...], Op] = {}
 
-    def ready(self, name: str, size: int, *rest: float) -> Callable[[], Any]:
+    def ready(self, name: str, size: int, *rest: float) -> Op:
         """A collective with its buffers."""
         key = (name, size, *rest)
         if key not in self.kept:
@@ -134,39 +142,49 @@ def _buffer(size: int) -> Any:
     return torch.zeros(max(1, size // 4))
 
 
-def _all_reduce(count: int, size: int) -> Callable[[], Any]:
+def _plain(collective: Callable[[], Any]) -> Op:
+    """One that has nothing to tell of what happens in it."""
+
+    def run() -> list[int]:
+        collective()
+        return []
+
+    return run
+
+
+def _all_reduce(count: int, size: int) -> Op:
     from torch import distributed as group
 
     data = _buffer(size)
-    return lambda: group.all_reduce(data)
+    return _plain(lambda: group.all_reduce(data))
 
 
-def _all_gather(count: int, size: int) -> Callable[[], Any]:
+def _all_gather(count: int, size: int) -> Op:
     from torch import distributed as group
 
     data = _buffer(size // count)
     parts = [_buffer(size // count) for _ in range(count)]
-    return lambda: group.all_gather(parts, data)
+    return _plain(lambda: group.all_gather(parts, data))
 
 
-def _all_to_all(count: int, size: int) -> Callable[[], Any]:
+def _all_to_all(count: int, size: int) -> Op:
     from torch import distributed as group
 
     into, data = _buffer(size), _buffer(size)
-    return lambda: group.all_to_all_single(into, data)
+    return _plain(lambda: group.all_to_all_single(into, data))
 
 
-def _broadcast(count: int, size: int) -> Callable[[], Any]:
+def _broadcast(count: int, size: int) -> Op:
     from torch import distributed as group
 
     data = _buffer(size)
-    return lambda: group.broadcast(data, 0)
+    return _plain(lambda: group.broadcast(data, 0))
 
 
-def _barrier(count: int, size: int) -> Callable[[], Any]:
+def _barrier(count: int, size: int) -> Op:
     from torch import distributed as group
 
-    return lambda: group.barrier()
+    return _plain(group.barrier)
 
 
 def _step(count: int, size: int, buckets: float, forward: float, backward: float,
@@ -182,20 +200,22 @@ def _step(count: int, size: int, buckets: float, forward: float, backward: float
 
     data = [_buffer(size) for _ in range(int(buckets))]
 
-    def run() -> None:
+    def run() -> list[int]:
         time.sleep(forward)
-        under_way = []
+        under_way, came = [], []
         for bucket in data:
             time.sleep(backward)
+            came.append(time.monotonic_ns())
             under_way.append(group.all_reduce(bucket, async_op=True))
         for each in under_way:
             each.wait()
         time.sleep(update)
+        return came
 
     return run
 
 
-MAKE: dict[str, Callable[..., Callable[[], Any]]] = {
+MAKE: dict[str, Callable[..., Op]] = {
     "all-reduce": _all_reduce,
     "all-gather": _all_gather,
     "all-to-all": _all_to_all,

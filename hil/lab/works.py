@@ -64,11 +64,11 @@ def _gloo(ranks: int, rate: str) -> Planned:
     """All-reduces alone, and in steps where they overlap with computing, in virtual time."""
     spec = {"ranks": ranks, "rate": rate, "delay_us": 5.0}
     few = ranks > 4  # many processes on one core: two sizes and one step
-    sizes, steps, starts = (REDUCED[1:3], STEPS[1:2], 3) if few else (REDUCED, STEPS, 5)
+    sizes, steps = (REDUCED[1:3], STEPS[1:2]) if few else (REDUCED, STEPS)
     bare = tuple(Request(f"collective:all-reduce fp32[{n // 4}]", 2) for n in sizes)
     asked = bare + tuple(Request(f"collective:step {step} fp32[1048576]", 2) for step in steps)
     note = f"gloo between {ranks} ranks on one bridge; virtual time"
-    work = Work("collective", asked, spec, starts=starts, most_starts=starts, blocks=1, bar=0.1,
+    work = Work("collective", asked, spec, starts=5, most_starts=5, blocks=1, bar=0.1,
                 seconds=1800, busy=BUSY, note=note)  # fmt: skip
     return Planned(f"gloo-{ranks}x{rate}", "uml", work)
 

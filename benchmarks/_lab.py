@@ -1,0 +1,71 @@
+"""What scores of the lab's recordings have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from foretrace.hil.recording import Recording
+from foretrace.sim.signature import parse
+
+
+@dataclass(frozen=True)
+class Score:
+    """One op: predicted and measured, s, and how far measurements of it lie apart."""
+
+    op: str
+    predicted: float
+    measured: float
+    spread: float
+
+    @property
+    def error(self) -> float:
+        """Relative, signed."""
+        return self.predicted / self.measured - 1
+
+    @property
+    def off(self) -> float:
+        """Seconds, either way."""
+        return abs(self.predicted - self.measured)
+
+
+def measured(recording: Recording) -> dict[tuple[str, str], tuple[float, float]]:
+    """Median of the starts' medians of each op, s, and how far these lie apart (A/A)."""
+    found: dict[tuple[str, str], dict[int, list[float]]] = {}
+    for sample in recording.samples:
+        found.setdefault(sample.key, {}).setdefault(sample.start, []).extend(sample.ns.tolist())
+    told = {}
+    for key, starts in found.items():
+        medians = np.array([np.median(ns) for ns in starts.values()])
+        middle = float(np.median(medians))
+        told[key] = middle * 1e-9, float((medians.max() - medians.min()) / middle)
+    return told
+
+
+def parts(signature: str) -> tuple[str, dict[str, str], int]:
+    """Name, attributes and bytes of an op."""
+    name, *words = parse(signature).name.split()
+    told = dict(word.split("=", 1) for word in words)
+    return name, told, int(sum(o.bytes for o in parse(signature).operands))
+
+
+def within(score: Score, share: float, seconds: float) -> bool:
+    """Whether an error is below a share of what was measured, or below some seconds."""
+    return abs(score.error) <= share or score.off <= seconds
+
+
+def mape(scores: list[Score]) -> float:
+    """Mean of the absolute errors."""
+    return float(np.mean([abs(s.error) for s in scores]))
+
+
+def table(title: str, scores: Mapping[str, list[Score]] | list[Score]) -> None:
+    """Print scores, one a line."""
+    print(f"\n{title}")
+    groups = scores if isinstance(scores, Mapping) else {"": scores}
+    for group, rows in groups.items():
+        for s in rows:
+            print(f"  {group:8} {s.op:48} predicted {s.predicted * 1e6:11.2f} us  measured "
+                  f"{s.measured * 1e6:11.2f} us  {s.error:+7.2%}  {s.off * 1e6:6.2f} us  "
+                  f"A/A {s.spread:.2%}")  # fmt: skip
