@@ -188,8 +188,10 @@ def _barrier(count: int, size: int) -> Op:
 
 
 def _step(count: int, size: int, buckets: float, forward: float, backward: float,
-          update: float) -> Callable[[], None]:  # fmt: skip
+          update: float) -> Op:  # fmt: skip
     """A training step whose computing is slept: each bucket is reduced while the next is computed.
+
+    It tells when each bucket was there.
 
     Parameters
     ----------
