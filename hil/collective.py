@@ -43,7 +43,8 @@ class Collective(Driver):
     Ops are ``collective:all-reduce fp32[1048576]`` and the like (``all-gather``, ``all-to-all``,
     ``broadcast``, ``barrier``), and ``collective:step buckets=4 forward_us=30000
     backward_us=15000 update_us=10000 fp32[1048576]``: a training step whose computing is slept
-    and whose buckets, of that size each, are reduced meanwhile.
+    and whose buckets, of that size each, are reduced meanwhile.  ``came_ns`` of a sample tells for
+    every call when each rank began, and of a step when each bucket was there.
 
     Settings: ``ranks``; of the bridge's ports ``rate``, ``delay_us``, ``loss``, ``queue``,
     ``limit``; ``mtu``.
