@@ -89,8 +89,8 @@ def test_more_ranks_of_gloo_follow_from_two(ranks):
     assert len({s.start for s in kept(gloo.name_of(ranks)).samples}) >= 5
     found = gloo.scores(ranks)
     judged = found.pop("messages")
-    assert beyond(gloo.bare(judged), 0.10) == []
-    assert beyond(gloo.exposed(judged), 0.15) == []
+    assert [s for s in gloo.bare(judged) if abs(s.error) > 0.10] == []  # A/A not even asked for
+    assert [s for s in gloo.exposed(judged) if abs(s.error) > 0.15] == []
     for other in found.values():
         assert mape(gloo.bare(judged)) <= mape(gloo.bare(other))
         assert mape(gloo.exposed(judged)) <= mape(gloo.exposed(other))
