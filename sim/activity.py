@@ -56,7 +56,7 @@ class Spans(NamedTuple):
     def of(self, ranks: range) -> Spans:
         """Those of some ranks."""
         own = (self.rank >= ranks.start) & (self.rank < ranks.stop)
-        return Spans(*(column[own] for column in self))
+        return Spans(self.rank[own], self.layer[own], self.start[own], self.end[own])
 
 
 def activity(

@@ -60,7 +60,7 @@ class View(Citizen):
         self.just_ended: list[int] = []
         self.ended_before = simpy.Event(self.env)  # of all ops whose event has fired
         self.ended_before._ok, self.ended_before._value = True, "ended"
-        self.ended_before.callbacks = None
+        self.ended_before.callbacks = None  # type: ignore[assignment]  # SimPy's "has fired"
         self.earlier: dict[int, int] = {}  # attempts that were broken off
         self.stopped_by: dict[int, str] = {}
         self.roots: list[tuple[int, int]] = []  # cells that may arrive in the turn that comes
