@@ -108,13 +108,14 @@ def expected(summary: Mapping[str, Any]) -> list[str]:
         return ["Every expectation is met."] if any(p["expect"] for p in points.values()) else []
     return [
         f"Not met{'' if name == BASE else f' by {name}'}: {e['that']} "
-        + (
-            f"(it is {e['value']:.4g})."
-            if e["value"] is not None
-            else "(the run has no such metric)."
-        )
+        + (f"(it is {_amount(e)})." if e["value"] is not None else "(the run has no such metric).")
         for name, e in missed
     ]
+
+
+def _amount(e: Mapping[str, Any]) -> str:
+    """The value that a condition is about, with its unit where that is known."""
+    return told(e["value"], e["unit"]) if e.get("unit") is not None else f"{e['value']:.4g}"
 
 
 def jitter(checked: Mapping[str, Any]) -> str:

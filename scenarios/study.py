@@ -163,6 +163,7 @@ def _expectations(of: Measured, found: Mapping[str, Value]) -> list[dict[str, An
         {
             "that": e.that.text,
             "otherwise": e.otherwise,
+            "unit": e.that.unit,
             "value": found[e.that.name].value if e.that.name in found else None,
             "met": e.that.name in found and bool(e.that.holds(found[e.that.name].value)),
             "short": _short(e.that, found),

@@ -56,8 +56,10 @@ def test_a_variant_that_changes_nothing_says_so():
 def test_what_is_not_met_is_said_with_its_value():
     missed = {"that": "iteration_time.p50 <= 1 ms", "value": 0.1, "met": False}
     unknown = {"that": "mfu >= 40 %", "value": None, "met": False}
-    told = sentences(summary(base=point(expect=[missed, unknown])))
+    with_unit = missed | {"that": "iteration_time.p50 <= 2 ms", "unit": "s"}
+    told = sentences(summary(base=point(expect=[missed, unknown, with_unit])))
     assert "Not met: iteration_time.p50 <= 1 ms (it is 0.1)." in told
+    assert "Not met: iteration_time.p50 <= 2 ms (it is 100 ms)." in told
     assert "Not met: mfu >= 40 % (the run has no such metric)." in told
 
 
