@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from .sim.graph import Builder, Graph, Label, Member
     from .sim.ops import Kind, Ops, require
     from .sim.place import place
-    from .sim.process import Process, Running
+    from .sim.process import Process, Running, process
     from .sim.result import Result
     from .sim.simulation import Simulation
     from .sim.system import Component, System
@@ -86,6 +86,7 @@ __all__ = [
     "compare",
     "load",
     "place",
+    "process",
     "read_trace",
     "require",
     "run",
@@ -125,6 +126,7 @@ _HOME = {
     "compare": "scenarios.compare",
     "load": "scenarios.loader",
     "place": "sim.place",
+    "process": "sim.process",
     "read_trace": "traces.read",
     "require": "sim.ops",
     "run": "scenarios.study",

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 HEADLINE = "iteration_time.p50"
 METRICS = (  # shown where they differ, in this order
+    "cost_per_million_tokens",
     "exposed_communication.mean",
     "waiting.mean",
     "makespan",
@@ -25,7 +26,6 @@ METRICS = (  # shown where they differ, in this order
     "gpu.memory.peak",
     "gpu.utilization.mean",
     "nic.utilization.mean",
-    "cost_per_million_tokens",
 )
 LEAST = 5e-4  # a relative change below it is none
 MOST_COLUMNS = 3  # beside the headline

@@ -12,12 +12,13 @@ from .tree import Node, find, leaves
 
 SLOW_NIC = 10e9 / 8  # B/s
 LONG = 1e-3  # s, of a latency
-SMALL = 1e9  # B, of a GPU's memory
+PARTS = ("gpu", "nic", "cxl", "host", "memory")
 
 
 def raised(tree: Node) -> Iterator[Problem]:
     """Every doubt about what the user wrote; the catalog is above it."""
     yield from _bits(tree)
+    yield from _unused_prices(tree)
     for path, leaf in leaves(tree):
         if leaf.layer in ("catalog", "default"):
             continue
@@ -64,6 +65,16 @@ def _bits(tree: Node) -> Iterator[Problem]:
         ):
             meant = re.sub(r"b(it)?$", "B", leaf.text)
             yield _warning(f"'{leaf.text}' is bits; did you mean '{meant}'?", leaf)
+
+
+def _unused_prices(tree: Node) -> Iterator[Problem]:
+    """Prices of parts that no machine has; a variant or a point may still fit them."""
+    node, items = find(tree, ("cluster", "node")), find(tree, ("cost", "items"))
+    later = [n.text for part in ("what_if", "sweep") if (n := find(tree, (part,)))]
+    for item in items.items if node and items else ():
+        what = item.mapping.get("what")
+        if what and what.word in PARTS and not node.has(what.word) and not later:
+            yield _warning(f"no machine has a '{what.word}', so nothing is paid for it", what)
 
 
 def _what_if(tree: Node) -> tuple[Node, ...]:

@@ -13,7 +13,7 @@ from typing import Any
 from ..sim.errors import ScenarioError
 from .metrics import METRICS, Metric
 from .schema import json_schema
-from .settings import known_backends
+from .settings import known_backends, known_processes
 
 Schema = dict[str, Any]
 
@@ -44,7 +44,7 @@ class Explanation:
 
 
 def explain(name: str) -> Explanation:
-    """Look up a setting by dotted path, a metric, a backend; or list ``metrics`` or ``backends``.
+    """Look up a setting by dotted path, a metric, a backend or a process; or list all of a kind.
 
     Raises
     ------
@@ -67,6 +67,9 @@ def explain(name: str) -> Explanation:
     if name == "backends":
         below = {k: (cls.__doc__ or "").partition("\n")[0] for k, cls in known_backends().items()}
         return Explanation(name, "Who can answer for components.", {}, below)
+    if name == "processes":
+        below = {k: (cls.__doc__ or "").partition("\n")[0] for k, cls in known_processes().items()}
+        return Explanation(name, "What can steer a run while it goes on.", {}, below)
     schema = json_schema()
     found = _walk(schema, schema, name.split("."))
     if found is not None:
@@ -77,6 +80,8 @@ def explain(name: str) -> Explanation:
         return Explanation(name, metric.definition, facts)
     if name in known_backends():
         return _setting(name, schema["$defs"][f"{name}_backend"], schema)
+    if name in known_processes():
+        return _setting(name, schema["$defs"][f"{name}_process"], schema)
     near = difflib.get_close_matches(name, list(_names(schema)), 1)
     hint = f"did you mean '{near[0]}'?" if near else "see: foretrace explain scenario"
     raise ScenarioError(f"explain: nothing is named '{name}'; {hint}")
@@ -90,6 +95,7 @@ def _names(schema: Schema) -> Iterator[str]:
     """Everything that can be asked for, to compare a mistyped name with."""
     yield from METRICS
     yield from known_backends()
+    yield from known_processes()
     todo = [("", schema, 0)]
     while todo:
         path, found, depth = todo.pop()

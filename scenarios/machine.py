@@ -20,6 +20,7 @@ from ..sim.sensitivity import Altered
 from ..sim.system import Component, System
 from ..sim.units import Bytes
 from .binding import Binding, inside, matching
+from .carried import carried
 from .limits import require_memory
 from .parts import Part
 from .problems import nearest
@@ -43,7 +44,8 @@ def system(scenario: Scenario) -> System:
     described = scenario.cluster
     node = _node(described)
     _refuse_too_many(described.nodes, node, scenario.run.memory)
-    return _overridden(cluster(described.nodes, node, _fabric(described)), described)
+    made = cluster(described.nodes, node, _fabric(described))
+    return _overridden(carried(made, scenario, _answerer), described)
 
 
 def _refuse_too_many(nodes: int, node: Node, allowed: Bytes | None) -> None:

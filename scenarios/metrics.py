@@ -129,7 +129,12 @@ metric("mfu", "", "Model flop of an iteration over what the named dense peak cou
 metric("hfu", "", "As mfu, recomputed flop counted.")
 metric("gpu.memory", "B", "Allocated bytes of the fullest GPU.", ("peak",))
 metric("*.utilization", "", "Busy time over wall time (slots), mean rate over capacity (rates).")
-metric("cost_per_million_tokens", "USD", "Training: per million trained tokens.", ())
+metric(
+    "cost_per_million_tokens",
+    "USD",
+    "Training: prices of cost.items times the mean iteration_time, per million of its tokens.",
+    (),
+)
 metric(
     "hil.*.error",
     "",

@@ -13,10 +13,13 @@ import importlib.util
 import sys
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from typing import Any
 
 from ..sim.backend import BACKENDS
+from ..sim.process import PROCESSES
 from .problems import InvalidScenarioError, Problem, Spot
 
+PREFIX = "foretrace_plugin_"  # of the modules that files become
 GROUPS = tuple(
     f"foretrace.{kind}" for kind in ("backends", "sections", "workloads", "catalogs", "commands")
 )
@@ -41,7 +44,7 @@ def load_file(file: Path, spot: Spot) -> None:
         message = f"plug-in '{file.name}' cannot be read: {error.strerror}; correct the path"
         raise InvalidScenarioError([Problem("plug-in", message, spot)]) from error
     digest = hashlib.sha256(text).hexdigest()[:12]
-    name = f"foretrace_plugin_{file.stem}_{digest}"
+    name = f"{PREFIX}{file.stem}_{digest}"
     if name in sys.modules:
         return
     found = importlib.util.spec_from_file_location(name, file)
@@ -49,9 +52,9 @@ def load_file(file: Path, spot: Spot) -> None:
         message = f"plug-in '{file.name}' is no Python file; give one that ends in .py"
         raise InvalidScenarioError([Problem("plug-in", message, spot)])
     module = importlib.util.module_from_spec(found)
-    for backend in _registered.pop(file, ()):  # it was edited since
-        BACKENDS.pop(backend, None)
-    before = set(BACKENDS)
+    for table, gone in _registered.pop(file, ()):  # it was edited since
+        TABLES[table].pop(gone, None)
+    before = _names()
     sys.modules[name] = module  # before it runs: what it defines can then be pickled
     try:
         found.loader.exec_module(module)
@@ -59,12 +62,42 @@ def load_file(file: Path, spot: Spot) -> None:
         del sys.modules[name]
         raise InvalidScenarioError([Problem("plug-in", _failed(file.name, error), spot)]) from error
     finally:
-        _registered[file] = set(BACKENDS) - before
+        _registered[file] = _names() - before
         _forget()
+    _check(file, spot)
 
 
-_registered: dict[Path, set[str]] = {}
-"""Backends by the plug-in that they came from."""
+def _check(file: Path, spot: Spot) -> None:
+    """Refuse what a scenario could not set: constructors that are no schema."""
+    from .settings import schema_of
+
+    for table, name in sorted(_registered[file]):
+        try:
+            schema_of(TABLES[table][name])
+        except (TypeError, NameError) as error:
+            message = f"plug-in '{file.name}': {table} '{name}': {error}"
+            raise InvalidScenarioError([Problem("plug-in", message, spot)]) from error
+
+
+def blamed(error: BaseException) -> str:
+    """Which plug-in an unexpected error came from, and where in it; "" for none of them."""
+    told, step = "", error.__traceback__
+    while step is not None:
+        name = step.tb_frame.f_globals.get("__name__", "")
+        if name.startswith(PREFIX):
+            file = Path(step.tb_frame.f_code.co_filename).name
+            told = f"plug-in '{file}' fails in line {step.tb_lineno}"
+        step = step.tb_next
+    return told and f"{told}: {type(error).__name__}: {error}; mend it or take it out"
+
+
+TABLES: dict[str, dict[str, Any]] = {"backend": BACKENDS, "process": PROCESSES}
+_registered: dict[Path, set[tuple[str, str]]] = {}
+"""What files registered: the table, and the name in it."""
+
+
+def _names() -> set[tuple[str, str]]:
+    return {(table, name) for table, names in TABLES.items() for name in names}
 
 
 def _failed(name: str, error: BaseException) -> str:

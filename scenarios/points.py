@@ -97,10 +97,11 @@ class Point:
 
     @property
     def processes(self) -> tuple[Process, ...]:
-        """What steers the run: components that are down from the start, and devices."""
+        """What steers the run: parts that are down from the start, devices, and who is named."""
         down = failures(self.scenario, self.simulation.system)
         devices = self.coupled.coupling.processes if self.coupled else ()
-        return (*((Down(down),) if down else ()), *devices)
+        named = (steering.make() for steering in self.scenario.processes)
+        return (*((Down(down),) if down else ()), *devices, *named)
 
     def on(self, simulation: Simulation) -> Point:
         """The same on a machine of the same components, otherwise altered."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .schema import Section
     from .sections.cluster import Cluster
     from .sections.cost import Cost
+    from .sections.processes import Steering
     from .sections.expect import Expectation
     from .sections.placement import Placement
     from .sections.report import ReportSection
@@ -108,6 +109,12 @@ class Scenario:
         """Who answers for which components, by name or glob; see ``binding.matching``."""
         backends: Mapping[str, Binding] = self.section("backends")
         return backends
+
+    @property
+    def processes(self) -> tuple[Steering, ...]:
+        """What steers a run while it goes on."""
+        processes: tuple[Steering, ...] = self.section("processes")
+        return processes
 
     @property
     def placement(self) -> Placement:

@@ -15,6 +15,7 @@ from pydantic import Field, create_model
 from pydantic.fields import FieldInfo
 
 from ..sim.backend import BACKENDS, Backend
+from ..sim.process import PROCESSES
 from ..sim.units import Unit
 from .plugins import load_installed
 from .schema import REQUIRED, Section
@@ -40,6 +41,16 @@ def known_backends() -> Mapping[str, type[Backend]]:
     return BACKENDS
 
 
+def known_processes() -> Mapping[str, type]:
+    """Every process that scenarios can name; they register where backends do.
+
+    >>> "degrade" in known_processes()
+    True
+    """
+    known_backends()
+    return PROCESSES
+
+
 @cache
 def settings_of(name: str, *, optional: bool = False) -> type[Section]:
     """The model of a backend's keyword arguments.
@@ -47,7 +58,7 @@ def settings_of(name: str, *, optional: bool = False) -> type[Section]:
     Parameters
     ----------
     name : str
-        Of the backend; its ``__init__`` is read, its docstring gives the help texts.
+        Of the backend.
     optional : bool
         Leave everything out that is not given, defaults too.
 
@@ -56,14 +67,34 @@ def settings_of(name: str, *, optional: bool = False) -> type[Section]:
     >>> settings_of("link").allowed()
     ('bandwidth', 'latency', 'efficiency', 'overhead')
     """
-    cls = known_backends()[name]
+    return schema_of(known_backends()[name], optional=optional)
+
+
+def schema_of(cls: type, *, optional: bool = False) -> type[Section]:
+    """The model of a constructor: ``__init__`` is read, the docstring gives the help texts.
+
+    Parameters
+    ----------
+    cls : with keyword arguments only
+    optional : leave everything out that is not given, defaults too
+
+    Raises
+    ------
+    TypeError
+        An argument without an annotation.
+    """
     hints = get_type_hints(getattr(cls, "__init__"), include_extras=True)  # noqa: B009  mypy
     told = help_of(cls)
     fields: dict[str, Any] = {}
     for key, parameter in inspect.signature(cls).parameters.items():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             continue
-        annotation = _readable(hints.get(key, Any))
+        if key not in hints:
+            raise TypeError(
+                f"'{key}' of {cls.__name__}() has no annotation, so nobody knows its unit; write "
+                f"it like '{key}: ByteRate', with a type of foretrace.sim.units or a plain one"
+            )
+        annotation = _readable(hints[key])
         default = REQUIRED if parameter.default is parameter.empty else parameter.default
         if optional:
             annotation, default = annotation | None, None

@@ -6,9 +6,9 @@ what it does is applied in the machine's next turn (``docs/semantics.md``, secti
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import simpy
 
@@ -44,6 +44,30 @@ class Process(Protocol):
 
     def __call__(self, sim: Running) -> Steps:
         """The generator; it yields what it waits for."""
+
+
+PROCESSES: dict[str, type] = {}
+P = TypeVar("P", bound=type)
+
+
+def process(name: str) -> Callable[[P], P]:
+    """Register a class of processes under the name that scenarios use.
+
+    Its keyword arguments are its settings, as a backend's are.
+
+    Raises
+    ------
+    ValueError
+        The name is taken.
+    """
+
+    def register(cls: P) -> P:
+        if PROCESSES.get(name, cls).__qualname__ != cls.__qualname__:
+            raise ValueError(f"two processes are named {name!r}: {PROCESSES[name]} and {cls}")
+        PROCESSES[name] = cls
+        return cls
+
+    return register
 
 
 class Lost(NamedTuple):
@@ -192,6 +216,11 @@ class Running:
         return Lost(op, float(seconds(fixed, tick)), left, parts[component].name)
 
     # Observing: the machine as its last turn left it
+
+    @property
+    def system(self) -> System:
+        """The machine: its components, by name."""
+        return self._system
 
     def queue(self, name: str) -> list[int]:
         """Ops in line for the slots of a component, first first."""

@@ -12,16 +12,29 @@ from .app import app
 from .common import Json, print_json
 
 
+Plugin = Annotated[list[Path], typer.Option("--plugin", help="A plug-in's file; repeatable.")]
+
+
+def _load(files: list[Path]) -> None:
+    from ..plugins import load_file
+    from ..problems import Spot
+
+    for file in files:
+        load_file(file, Spot("--plugin"))
+
+
 @app.command()
 def explain(
     name: Annotated[
-        str, typer.Argument(help="A setting (run.seed), a metric, a backend, or metrics.")
+        str, typer.Argument(help="A setting (run.seed), a metric, a backend, a process; metrics.")
     ] = "scenario",
+    plugin: Plugin = [],  # noqa: B006  typer's form of a repeatable option
     json: Json = False,
 ) -> None:
-    """Say what a setting, a metric or a backend means."""
+    """Say what a setting, a metric, a backend or a process means."""
     from ..explain import explain as explained
 
+    _load(plugin)
     found = explained(name)
     if json:
         print_json(asdict(found))
@@ -34,12 +47,14 @@ def schema(
     out: Annotated[
         Path | None, typer.Option("-o", "--out", help="A file; stdout unless said.")
     ] = None,
+    plugin: Plugin = [],  # noqa: B006  typer's form of a repeatable option
 ) -> None:
     """Print the JSON schema of scenarios, for editors."""
     import json
 
     from ..schema import json_schema
 
+    _load(plugin)
     text = json.dumps(json_schema(), indent=1)
     if out is None:
         typer.echo(text)

@@ -13,6 +13,7 @@ SHOWN = (  # the metrics of the table, in this order, where the run has them
     "exposed_communication",
     "waiting",
     "tokens_per_second",
+    "cost_per_million_tokens",
     "mfu",
     "gpu.memory.peak",
     "gpu.utilization",
@@ -63,7 +64,8 @@ def variants(summary: dict[str, Any]) -> Any:
     table = Table(box=None, pad_edge=False)
     for column, justify in (("variant", "left"), ("iteration p50", "right"), ("change", "right"),
                             ("expectations", "left")):  # fmt: skip
-        table.add_column(column, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+        wraps = column == "expectations"  # else a long one would cut the names
+        table.add_column(column, justify=justify, no_wrap=not wraps)  # type: ignore[arg-type]
     for name, point in summary["points"].items():
         value = point["metrics"]["iteration_time.p50"]
         change = "" if name == "base" else told_change(point["change"])

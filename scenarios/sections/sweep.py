@@ -81,7 +81,7 @@ class Sweep(Section):
         Field(min_length=1),
     ] = REQUIRED
     """Settings by dotted path, each with a list or ``{from, to, step | log}``; several paths
-    with commas between take the same value at once."""
+    with commas between take the same value at once, or each its own of a list."""
     optimize: Many[
         Annotated[Objective, PlainValidator(_read_objective, json_schema_input_type=_Objective)]
     ] = ()
@@ -127,6 +127,31 @@ def split(paths: str) -> tuple[str, ...]:
     return tuple(p.strip() for p in paths.split(","))
 
 
+def each(paths: str, value: Any) -> dict[str, Any]:
+    """What each setting of one key of ``vary`` takes: the same, or its own of a list.
+
+    Raises
+    ------
+    ValueError
+        A list of more or fewer values than there are settings.
+
+    Examples
+    --------
+    >>> each("cluster.nodes, workload.scale_to.parallel.data", 8)
+    {'cluster.nodes': 8, 'workload.scale_to.parallel.data': 8}
+    >>> each("cluster.node.nic.bandwidth, cost.items.1.each", ["25 Gb/s", "0.06 USD/hour"])
+    {'cluster.node.nic.bandwidth': '25 Gb/s', 'cost.items.1.each': '0.06 USD/hour'}
+    """
+    names = split(paths)
+    if len(names) == 1 or not isinstance(value, list | tuple):
+        return dict.fromkeys(names, value)
+    if len(value) != len(names):
+        raise ValueError(
+            f"{list(value)} has {len(value)} values for {len(names)} settings; give one for each"
+        )
+    return dict(zip(names, value, strict=True))
+
+
 def _broken(tree: Node, attempt: Callable[[Node], list[Problem]]) -> Iterator[Problem]:
     """Every value that a setting cannot take, and settings that do not exist."""
     entries = find(tree, ("sweep", "vary"))
@@ -164,8 +189,11 @@ def _tried(
     """What is wrong with one value: that which is wrong only with it."""
     spot = replace(written.spot, path=_path(paths))
     try:
-        for path in split(paths):
-            tree = laid(tree, path, made(value, spot, "sweep"))
+        for path, one in each(paths, value).items():
+            tree = laid(tree, path, made(one, spot, "sweep"))
+    except ValueError as error:
+        yield Problem("vary", str(error), spot)
+        return
     except InvalidScenarioError as error:
         yield from error.problems
         return

@@ -13,7 +13,7 @@ from ..expect import Condition
 from ..resolve import BUNDLED
 from ..scenario import Scenario
 from ..schema import SECTIONS
-from ..sections.sweep import Objective, Sweep, split
+from ..sections.sweep import Objective, Sweep, each
 from ..tree import Plain
 from ..workers.workers import Workers
 from .method import Settings, method
@@ -169,7 +169,7 @@ class Sweeping:
 
     def batch(self, points: Iterable[Settings]) -> list[Trial]:
         """Some points, in their order; those that are not known are run."""
-        tasks = [(settings, self._task(settings)) for settings in points]
+        tasks = [(_shown(settings), self._task(settings)) for settings in points]
         keys = [key(t) for _, t in tasks]
         first = dict(zip(reversed(keys), reversed(tasks), strict=True))  # each once
         order = self._dealt(list(dict.fromkeys(keys)))
@@ -201,8 +201,8 @@ class Sweeping:
     def _task(self, settings: Settings) -> Task:
         set_: dict[str, Plain] = {}
         for paths, value in settings.items():
-            for path in split(paths):
-                set_[path] = _absolute(path, value, self.scenario.file)
+            for path, one in each(paths, value).items():
+                set_[path] = _absolute(path, one, self.scenario.file)
         return task(self.shared, set_, self.wanted)
 
     def _trial(self, settings: Settings, outcome: Outcome) -> Trial:
@@ -216,6 +216,14 @@ class Sweeping:
             {n: i for n in names if (i := outcome["intervals"].get(n))},
             {k: told[k] for k in ("kind", "message")} if told else None,
         )
+
+
+def _shown(settings: Settings) -> Settings:
+    """As tables show them: values that settings take together as one text."""
+    return {
+        paths: ", ".join(map(str, v)) if isinstance(v, list | tuple) else v
+        for paths, v in settings.items()
+    }
 
 
 def _metrics(objectives: Iterable[Objective]) -> list[str]:

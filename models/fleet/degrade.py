@@ -1,0 +1,46 @@
+"""A part that gets slower for a while: a bad cable, a throttled NIC, a busy neighbour."""
+
+from __future__ import annotations
+
+from ...sim.errors import SimulationError
+from ...sim.process import Running, Steps, process
+from ...sim.units import Seconds
+
+
+@process("degrade")
+class Degrade:
+    """A shared part whose rate drops at one time, and comes back later.
+
+    Parameters
+    ----------
+    component : str
+        Of what has a rate: a direction of a NIC (``node0.nic0.tx``), a link, a port, a memory.
+    at : Seconds
+        When, in simulated time.
+    lasts : Seconds
+        For how long; to the end unless said.
+    slowdown : float
+        The rate is so many times lower meanwhile.
+
+    Examples
+    --------
+    >>> Degrade(component="node0.nic0.tx", at=0.5, lasts=1.0, slowdown=10.0).touches
+    ('node0.nic0.tx',)
+    """
+
+    def __init__(
+        self, *, component: str, at: Seconds, lasts: Seconds | None = None, slowdown: float = 10.0
+    ):
+        if slowdown <= 0:
+            raise SimulationError("action", f"degrade: slowdown is {slowdown}; give one above 0")
+        self.component, self.at, self.lasts, self.slowdown = component, at, lasts, slowdown
+        self.touches = (component,)
+
+    def __call__(self, sim: Running) -> Steps:
+        """Wait, slow it down, wait, and let it go."""
+        yield sim.wait(self.at)
+        rate = sim.rate(self.component)
+        sim.set_rate(self.component, rate / self.slowdown)
+        if self.lasts is not None:
+            yield sim.wait(self.lasts)
+            sim.set_rate(self.component, rate)
