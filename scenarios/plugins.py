@@ -82,13 +82,16 @@ def _check(file: Path, spot: Spot) -> None:
 def blamed(error: BaseException) -> str:
     """Which plug-in an unexpected error came from, and where in it; "" for none of them."""
     told, step = "", error.__traceback__
-    while step is not None:
+    if error.__cause__ is not None:  # SimPy raises the error of a process again
+        told = blamed(error.__cause__)
+    while step is not None and not told:
         name = step.tb_frame.f_globals.get("__name__", "")
         if name.startswith(PREFIX):
             file = Path(step.tb_frame.f_code.co_filename).name
-            told = f"plug-in '{file}' fails in line {step.tb_lineno}"
+            where = f"plug-in '{file}' fails in line {step.tb_lineno}"
+            told = f"{where}: {type(error).__name__}: {error}; mend it or take it out"
         step = step.tb_next
-    return told and f"{told}: {type(error).__name__}: {error}; mend it or take it out"
+    return told
 
 
 TABLES: dict[str, dict[str, Any]] = {"backend": BACKENDS, "process": PROCESSES}

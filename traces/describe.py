@@ -48,7 +48,7 @@ def labels(p: Part, texts: Texts) -> NDArray[np.int64]:
     """(n,) Label of each op; -1 where nothing was recorded."""
     row = p.owner
     keys = [p.view.name[row], p.names.module[row], p.names.source[row], p.kind == Kind.DELAY]
-    rows, inverse = distinct([np.where(row < 0, -1, k) for k in keys])
+    rows, inverse = distinct([np.where(row < 0, np.int64(-1), k) for k in keys])
     return np.array([_label(p, k, texts) for k in rows], np.int64)[inverse]
 
 
@@ -100,7 +100,7 @@ def signatures(p: Part, texts: Texts) -> NDArray[np.int64]:
     sole = np.where(operator >= 0, p.names.sole[row], 1)
     shapes, dtypes = events["shapes"][of], events["dtypes"][of]
     keys = [p.kind, view.name[row], view.name[of], sole, shapes, dtypes]
-    rows, inverse = distinct([np.where(row < 0, -1, k) for k in keys])
+    rows, inverse = distinct([np.where(row < 0, np.int64(-1), k) for k in keys])
     found = np.array([_signature(p, k, texts) for k in rows], np.int64)[inverse]
     for c in p.collectives:
         found[c.work] = texts.signature(c.signature)

@@ -15,15 +15,18 @@ def astra_sim(
     network: Annotated[Path, typer.Option(help="Its --network-configuration (YAML).")],
     system: Annotated[Path, typer.Option(help="Its --system-configuration (JSON).")],
     workload: Annotated[str, typer.Option(help="Prefix of its Chakra files.")],
-    out: Annotated[Path, typer.Option("--out", help="The scenario to write.")] = Path(
+    out: Annotated[Path, typer.Option("-o", "--out", help="The scenario to write.")] = Path(
         "astra-sim.yaml"
     ),
 ) -> None:
     """Write a scenario from the inputs of ASTRA-sim."""
+    import os
+
     from ...sim.errors import ScenarioError
     from ..astra_sim import scenario_text
 
-    text = scenario_text(network, system, workload, out.stem)
+    from_there = os.path.relpath(workload, out.parent)  # a scenario's paths are its own
+    text = scenario_text(network, system, from_there, out.stem)
     if out.exists():
         raise ScenarioError(f"{out}: exists; name another file with --out, or remove it")
     out.write_text(text)

@@ -42,6 +42,8 @@ SWEEP = "sweep:\n  {method}vary:\n    {path}: {said}\n"
     [
         ("cluster.nodes", "[]", "the list of values is empty; write one at least"),
         ("cluster.nodes", "8", "'8' is no list of values; write it like [1, 2, 4]"),
+        ("cluster.nodes, cluster.node.nic.count", "[[2, 1], [4, 1, 1]]",
+         "[4, 1, 1] has 3 values for 2 settings; give one for each"),
         ("cluster.nodes", "[2, 2]", "'2' is in the list twice; keep one of them"),
         ("cluster.nodes", "{from: 4, to: 2}", "'2' must be above '4'"),
         ("cluster.nodes", "{from: 4}", "'to' is missing"),
