@@ -134,7 +134,7 @@ def works(p: Part) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     once = np.bincount(row[row >= 0], minlength=len(events["name"])) == 1
     row = np.where((row >= 0) & once[row], row, -1)
     columns = [events[c][row] for c in ("name", "shapes", "dtypes", "scalars")]
-    rows, inverse = distinct([np.where(row < 0, -1, c) for c in columns])
+    rows, inverse = distinct([np.where(row < 0, np.int64(-1), c) for c in columns])
     strings = (*p.view.trace.strings, "")
     found = np.array([work(*(strings[i] for i in key)) for key in rows]).reshape(-1, 2)[inverse]
     moved = np.flatnonzero((p.kind == Kind.COPY) & (p.owner >= 0))
