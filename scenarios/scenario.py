@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from .schema import Section
     from .sections.cluster import Cluster
     from .sections.cost import Cost
-    from .sections.processes import Steering
     from .sections.expect import Expectation
     from .sections.placement import Placement
+    from .sections.processes import Steering
     from .sections.report import ReportSection
     from .sections.run import Run
     from .sections.what_if import Variant

@@ -3,13 +3,20 @@
 import configparser
 import doctest
 import importlib
+import itertools
 import os
 import pkgutil
 import re
+import shlex
+import sys
 from pathlib import Path
 
 import foretrace
 import pytest
+import typer
+from foretrace.sim.backend import BACKENDS
+from foretrace.sim.process import PROCESSES
+from typer.testing import CliRunner
 
 ROOT = Path(foretrace.__file__).resolve().parent
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
@@ -19,6 +26,10 @@ MODULES = sorted(
     if ".build." not in m.name
 )
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+FILE = re.compile(r"^```\w+ ([\w./-]+)\n(.*?)^```$", re.M | re.S)
+SHELL = re.compile(r"^```(console|sh)\n(.*?)^```$", re.M | re.S)
+RUN = ("tutorial.md", "howto.md")  # pages whose commands are run
+sys.path.append(str(ROOT / "docs"))  # generated.py
 FENCED = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
 
 
@@ -83,9 +94,72 @@ def test_pages_that_the_code_names_exist():
     assert named == set()
 
 
-def test_the_page_of_definitions_is_what_the_metrics_say():
-    from foretrace.scenarios.metrics import METRICS
+def commands_of(page):
+    """Commands of ours in blocks of a shell, each with whether its page runs it."""
+    for kind, block in SHELL.findall(page.read_text()):
+        for line in re.sub(r"\\\n", " ", block).splitlines():
+            for part in line.removeprefix("$ ").split(" && "):
+                words = shlex.split(part, comments=True)
+                if words[:1] == ["foretrace"]:
+                    yield words[1:], kind == "console" and page.name in RUN
 
-    page = (ROOT / "docs" / "definitions.md").read_text()
-    rows = [f"| `{m.name}` | {m.unit or 1} | {m.definition} |" for m in METRICS.values()]
-    assert [row for row in rows if row not in page] == []
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_commands_of_page_and_their_options_exist(page):
+    from foretrace.scenarios.commands.app import app
+
+    for words, _ in commands_of(page):
+        command = typer.main.get_command(app)
+        told = itertools.takewhile(lambda w: w != "--", words)
+        for word in told:
+            below = getattr(command, "commands", {})
+            command = below.get(word, command)
+            if word.startswith("-") and not word.lstrip("-").isdigit():
+                known = {o for p in command.params for o in p.opts} | {"-h", "--help"}
+                completion = {"--install-completion", "--show-completion"}
+                assert word.partition("=")[0] in known | completion, f"{page.name}: {words}"
+        assert not hasattr(command, "commands") or len(words) == 1, f"{page.name}: {words}"
+
+
+@pytest.mark.nightly  # half a minute; CI does it where it builds the pages
+@pytest.mark.parametrize("name", RUN)
+def test_a_page_does_what_it_says(name, tmp_path, monkeypatch, own_names):
+    """Files that it shows are written, then its commands are run in their order."""
+    from foretrace.scenarios.commands.app import app
+
+    page = ROOT / "docs" / name
+    monkeypatch.chdir(tmp_path)
+    for file, text in FILE.findall(page.read_text()):
+        (tmp_path / file).write_text(text)
+    for words, runs in commands_of(page):
+        if runs:
+            done = CliRunner().invoke(app, words)
+            assert done.exit_code == 0, f"{words}: {done.output} {done.exception}"
+
+
+@pytest.fixture
+def own_names():
+    """What plug-ins of a page register is forgotten after it."""
+    before = {id(table): set(table) for table in (BACKENDS, PROCESSES)}
+    yield
+    for table in (BACKENDS, PROCESSES):
+        for name in set(table) - before[id(table)]:
+            del table[name]
+
+
+def test_the_reference_has_everything():
+    generated = pytest.importorskip("generated", reason="the pages' own extension needs Sphinx")
+    from foretrace.scenarios.metrics import METRICS
+    from foretrace.scenarios.settings import known_backends, known_processes
+
+    told = {part: "\n".join(make()) for part, make in generated.PARTS.items()}
+    page = (ROOT / "docs" / "reference.md").read_text()
+    assert all(f"```{{generated}} {part}\n" in page for part in told)
+    assert all(f"| `{m.name}` |" in told["metrics"] for m in METRICS.values())
+    assert all(m.definition in told["metrics"] for m in METRICS.values())
+    assert all(f"**`{name}`**" in told["backends"] for name in known_backends())
+    assert all(f"**`{name}`**" in told["processes"] for name in known_processes())
+    assert "| `cluster.node.nic.bandwidth` | " in told["settings"]
+    assert "**`foretrace run " in told["commands"]
+    assert "| 130 |" in told["exit_codes"]
+    assert "datasheet" in told["catalog"]

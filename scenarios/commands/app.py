@@ -1,15 +1,4 @@
-"""The command line: commands, and how errors become exit codes.
-
-==== ========================================================================
-0    done, every expectation met
-1    our fault: an unexpected error
-2    the request is wrong: usage, scenario, trace, a model asked the impossible
-3    the simulation could not finish: deadlock, starvation, lost ops
-4    hardware or a driver is missing, busy or not permitted
-5    finished, an expectation failed
-130  interrupted; resumable
-==== ========================================================================
-"""
+"""The command line: commands, and how errors become exit codes."""
 
 from __future__ import annotations
 
@@ -27,6 +16,15 @@ from ...sim.errors import ForetraceError, HardwareUnavailable, SimulationError
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 WRONG, UNFINISHED, NO_HARDWARE, MISSED, INTERRUPTED = 2, 3, 4, 5, 130
+EXIT_CODES = {
+    0: "done, every expectation met",
+    1: "our fault: an unexpected error",
+    WRONG: "the request is wrong: usage, scenario, trace, plug-in, memory that is not there",
+    UNFINISHED: "the simulation could not finish: deadlock, time limit; points of a sweep failed",
+    NO_HARDWARE: "hardware or a driver is missing, busy or not permitted",
+    MISSED: "finished, and an expectation failed or is unresolved; no point of a sweep meets them",
+    INTERRUPTED: "interrupted; the same command goes on",
+}
 COMMANDS = (  # in the order of --help
     *("init", "validate", "plan", "run", "compare", "sweep", "report", "runs"),
     *("trace", "catalog", "explain", "doctor"),

@@ -11,7 +11,6 @@ import typer
 from .app import app
 from .common import Json, print_json
 
-
 Plugin = Annotated[list[Path], typer.Option("--plugin", help="A plug-in's file; repeatable.")]
 
 
