@@ -59,10 +59,10 @@ def _crossed(backend: Backend) -> bool:
 def _refuse_unheard(backend: Backend, scenario: Scenario, glob: str) -> None:
     if not _crossed(backend):
         raise ScenarioError(
-            f"{scenario.place(f'backends.{glob}')}backends.{glob}: nothing asks "
-            f"'{type(backend).__name__}' there: ops share the rate of that part and cross its "
-            "latency; bind a Link that keeps its timing(), or bind 'fabric', which is asked for "
-            "every send and collective"
+            f"{scenario.place(f'backends.{glob}')}backends: '{glob}' is shared by what is in "
+            f"flight, and {type(backend).__name__}.timing() would be asked nothing; say its "
+            "bandwidth and latency under cluster, bind a Link that keeps its timing(), or bind "
+            "'fabric', which every send and collective asks"
         )
 
 

@@ -154,7 +154,7 @@ def backends(scenario: Scenario, made: System) -> dict[str, Backend]:
     ------
     ScenarioError
         The GPU is not the one of the recording, and nobody says how to predict it; a name that
-        means nothing, or only what is never asked.
+        means nothing.
     """
     _all_meant(scenario, made)
     bound: dict[str, Backend] = {}
@@ -174,8 +174,6 @@ def backends(scenario: Scenario, made: System) -> dict[str, Backend]:
 def _all_meant(scenario: Scenario, made: System) -> None:
     """Refuse a name or glob that means no component."""
     tables = {"backends": scenario.backends, "cluster.override": scenario.cluster.override}
-    for glob in scenario.backends:
-        _refuse_shared(scenario, glob, [made.components[i] for i in made.match(glob)])
     for path, table in tables.items():
         for glob in table:
             if not made.match(glob):
@@ -184,16 +182,6 @@ def _all_meant(scenario: Scenario, made: System) -> None:
                 raise ScenarioError(
                     f"{where}{path}: no component is named '{glob}'{nearest(glob, names)}"
                 )
-
-
-def _refuse_shared(scenario: Scenario, glob: str, meant: list[Component]) -> None:
-    """Refuse a backend for what ops only pass through: nobody would ask it."""
-    if meant and all(part.rate is not None for part in meant):
-        where = scenario.place(f"backends.{glob}")
-        raise ScenarioError(
-            f"{where}backends: '{glob}' is shared by what is in flight, and asked nothing; say its "
-            "bandwidth and latency under cluster, or bind those who do the ops"
-        )
 
 
 def _answerer(binding: Binding, scenario: Scenario, part: Component) -> Backend:

@@ -27,9 +27,9 @@ def test_a_machine_that_can_be_built_raises_nothing(scenario):
         ("backends.node7*={use: recorded}", "backends: no component is named 'node7*'"),
         ("cluster.node.gpu.streams=null", "cluster.node.gpu.streams: is needed and nobody says it"),
         (
-            "backends={node*.nic*: {use: nic}}",
-            "backends: 'node*.nic*' is shared by what is in flight, and asked nothing; say its "
-            "bandwidth and latency under cluster, or bind those who do the ops",
+            "backends={node*.nic*: {use: lossy-link, loss: 1 %, round_trip: 1 ms}}",
+            "backends: 'node*.nic*' is shared by what is in flight, and LossyLink.timing() would "
+            "be asked nothing; say its bandwidth and latency under cluster, bind a Link that keeps",
         ),
         (
             "backends.node*.gpu*={use: recording, file: x, answer: best}",
