@@ -12,26 +12,6 @@ import typer
 from .app import app
 from .common import Json, Out, print_json
 
-EXTRAS = {  # what each brings, and how its absence is cured
-    "sweep": (("optuna",), "pip install 'foretrace[sweep]'"),
-    "dask": (("distributed",), "pip install 'foretrace[dask]'"),
-    "report": (("bokeh", "weasyprint"), "pip install 'foretrace[report]'"),
-    "torch": (("torch",), "pip install 'foretrace[torch]'"),
-    "docs": (("sphinx", "myst_parser", "furo"), "pip install 'foretrace[docs]'"),
-    "dev": (("pytest", "hypothesis", "mypy", "ruff"), "pip install 'foretrace[dev]'"),
-}
-CORE = (
-    "simpy",
-    "numpy",
-    "scipy",
-    "numba",
-    "pandas",
-    "duckdb",
-    "pydantic",
-    "matplotlib",
-)
-
-
 @app.command()
 def doctor(
     out: Out = Path("runs"),
@@ -81,7 +61,12 @@ def facts(out: Path, workers: str | None = None) -> dict[str, Any]:
         "cores": cores(),
         "free_memory": free_memory(),
     }
-    checks = [_core(), _engine(), *map(_extra, EXTRAS), _cache(out), _disk(out), *_plugins()]
+    needed = _needed()
+    extras = (_extra(name, packages) for name, packages in needed.items() if name)
+    checks = [
+        *(_core(needed[""]), _engine(), *extras, _devices()),
+        *(_cache(out), _disk(out), *_plugins()),
+    ]
     if workers is not None:
         checks.append(_workers(workers))
     return {"host": host, "checks": checks}
@@ -92,6 +77,20 @@ def _row(name: str, good: bool | None, told: str) -> dict[str, str]:
     return {"name": name, "state": state, "told": told}
 
 
+def _needed() -> dict[str, tuple[str, ...]]:
+    """Packages by the extra that brings them, "" for none, as the installed foretrace says."""
+    import re
+    from importlib.metadata import requires
+
+    found: dict[str, tuple[str, ...]] = {"": ()}
+    for line in requires("foretrace") or ():
+        name = re.match(r"[\w.-]+", line)
+        extra = re.search(r"extra == ['\"](\w+)", line)
+        key = extra[1] if extra else ""
+        found[key] = (*found.get(key, ()), name[0] if name else line)
+    return found
+
+
 def _versions(names: tuple[str, ...]) -> tuple[list[str], list[str]]:
     """Packages with their versions, and those that are not there."""
     from importlib.metadata import PackageNotFoundError, version
@@ -99,14 +98,14 @@ def _versions(names: tuple[str, ...]) -> tuple[list[str], list[str]]:
     found, absent = [], []
     for name in names:
         try:
-            found.append(f"{name} {version(name.replace('_', '-'))}")
+            found.append(f"{name} {version(name)}")
         except PackageNotFoundError:
             absent.append(name)
     return found, absent
 
 
-def _core() -> dict[str, str]:
-    found, absent = _versions(CORE)
+def _core(packages: tuple[str, ...]) -> dict[str, str]:
+    found, absent = _versions(packages)
     if absent:
         return _row("core", None, f"{', '.join(absent)} missing; pip install foretrace")
     return _row("core", True, ", ".join(found))
@@ -124,10 +123,15 @@ def _engine() -> dict[str, str]:
     return _row("engine", True, "compiled")
 
 
-def _extra(name: str) -> dict[str, str]:
-    packages, cure = EXTRAS[name]
+def _extra(name: str, packages: tuple[str, ...]) -> dict[str, str]:
     found, absent = _versions(packages)
+    cure = f"{', '.join(absent)} missing; pip install 'foretrace[{name}]'"
     return _row(name, not absent, cure if absent else ", ".join(found))
+
+
+def _devices() -> dict[str, str]:
+    """Drivers are tried only when somebody asks: some take a while."""
+    return _row("drivers", True, "foretrace drivers tries each and says how to get what is missing")
 
 
 def _cache(out: Path) -> dict[str, str]:
