@@ -12,6 +12,7 @@ import typer
 from .app import app
 from .common import Json, Out, print_json
 
+
 @app.command()
 def doctor(
     out: Out = Path("runs"),

@@ -1,11 +1,14 @@
 """Commands around a run: init, plan, ls, show, rm, doctor, limits, plug-ins, completion."""
 
+import configparser
 import itertools
 import json
 import subprocess
 import sys
 from importlib.metadata import EntryPoint
+from pathlib import Path
 
+import foretrace
 import pytest
 from foretrace.scenarios import plugins
 from foretrace.scenarios.commands.init import templates
@@ -169,7 +172,21 @@ def test_what_sweeps_keep_to_resume_is_removed_when_asked(cli, here):
 # doctor
 
 
-def test_doctor_names_every_extra_that_is_absent_with_its_command(cli, monkeypatch):
+@pytest.fixture
+def stated(monkeypatch):
+    """Extras of setup.cfg, as installing it would tell; an environment may be older."""
+    from importlib import metadata
+
+    config = configparser.ConfigParser()
+    config.read(Path(foretrace.__file__).with_name("setup.cfg"))
+    extras = config["options.extras_require"]
+    lines = config["options"]["install_requires"].split()
+    lines += [f'{r}; extra == "{name}"' for name, own in extras.items() for r in own.split()]
+    monkeypatch.setattr(metadata, "requires", lambda _: lines)
+    return set(extras)
+
+
+def test_doctor_names_every_extra_that_is_absent_with_its_command(cli, monkeypatch, stated):
     from importlib import metadata
 
     def absent(name):
@@ -182,16 +199,18 @@ def test_doctor_names_every_extra_that_is_absent_with_its_command(cli, monkeypat
         metadata, "version", lambda n: version(n) if n in ("foretrace",) else absent(n)
     )
     rows = {c["name"]: c for c in json.loads(cli("doctor", "--json")[1])["checks"]}
-    for extra in ("sweep", "dask", "torch", "docs", "dev"):
+    assert {"sweep", "dask", "torch", "report", "docs", "dev"} <= stated
+    for extra in stated:
         assert rows[extra]["state"] == "off"
         assert f"pip install 'foretrace[{extra}]'" in rows[extra]["told"]
+    assert "simpy, numpy" in rows["core"]["told"]
     assert rows["core"]["state"] == "bad"
 
 
-def test_a_bundle_is_what_doctor_says(cli, here):
+def test_a_bundle_is_what_doctor_says(cli, here, stated):
     assert cli("doctor", "--bundle", "report.json")[0] == 0
     told = json.loads((here / "report.json").read_text())
-    assert {c["name"] for c in told["checks"]} >= {"core", "engine", "cache", "disk", "sweep"}
+    assert {c["name"] for c in told["checks"]} >= {"core", "engine", "cache", "disk", *stated}
 
 
 def test_workers_that_cannot_be_had_are_a_finding(cli):
