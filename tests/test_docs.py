@@ -140,6 +140,9 @@ def test_a_page_does_what_it_says(name, tmp_path, monkeypatch, own_names):
 @pytest.fixture
 def own_names():
     """What plug-ins of a page register is forgotten after it."""
+    from foretrace.scenarios.settings import known_backends
+
+    known_backends()  # ours are imported when they are first asked for
     before = {id(table): set(table) for table in (BACKENDS, PROCESSES)}
     yield
     for table in (BACKENDS, PROCESSES):

@@ -8,6 +8,7 @@ from foretrace.__main__ import main
 from foretrace.scenarios.loader import loads
 from foretrace.scenarios.points import measured, point
 from foretrace.scenarios.problems import InvalidScenarioError
+from foretrace.scenarios.settings import known_backends
 from foretrace.sim.backend import BACKENDS
 from foretrace.sim.errors import ScenarioError
 from foretrace.sim.process import PROCESSES
@@ -88,6 +89,7 @@ class Watch:
 @pytest.fixture
 def plugged(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    known_backends()  # ours are imported when they are first asked for
     names = set(PROCESSES), set(BACKENDS)
 
     def write(text):
