@@ -71,7 +71,9 @@ def _unused_prices(tree: Node) -> Iterator[Problem]:
     """Prices of parts that no machine has; a variant or a point may still fit them."""
     node, items = find(tree, ("cluster", "node")), find(tree, ("cost", "items"))
     later = [n.text for part in ("what_if", "sweep") if (n := find(tree, (part,)))]
-    for item in items.items if node and items else ():
+    if node is None or items is None:
+        return
+    for item in items.items:
         what = item.mapping.get("what")
         if what and what.word in PARTS and not node.has(what.word) and not later:
             yield _warning(f"no machine has a '{what.word}', so nothing is paid for it", what)
