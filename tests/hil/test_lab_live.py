@@ -47,10 +47,17 @@ def median(driver, signature, n=3):
 
 
 @pytest.fixture(scope="module")
-def virtual():
+def booted_once():
     driver = machine("uml", "switch", ends="5")
     yield driver
     driver.close()
+
+
+@pytest.fixture
+def virtual(booted_once):
+    """The machine with nothing open, however the test before ended."""
+    yield booted_once
+    booted_once._ask("close")
 
 
 def test_writes_cross_the_real_bridge_and_its_counters_say_so(virtual):
@@ -61,7 +68,6 @@ def test_writes_cross_the_real_bridge_and_its_counters_say_so(virtual):
     assert 500e3 < sample.median < 700e3
     kept_median = medians(kept("timetravel-1gbit"))[sample.key]
     assert sample.median == pytest.approx(kept_median, rel=0.1)
-    virtual._ask("close")
 
 
 def test_two_writes_into_one_port_take_twice_as_long(virtual):
@@ -69,7 +75,6 @@ def test_two_writes_into_one_port_take_twice_as_long(virtual):
     alone = median(virtual, "send:rdma-write flows=1 uint8[1048576]")
     both = median(virtual, "send:rdma-write flows=2 uint8[1048576]")
     assert both == pytest.approx(2 * alone, rel=0.05)
-    virtual._ask("close")
 
 
 def test_a_slower_port_and_a_longer_message_take_longer(virtual):
@@ -92,7 +97,6 @@ def test_a_port_that_serves_flows_in_turn_makes_both_writes_take_twice_as_long(v
     alone = median(virtual, WRITE)
     both = virtual.together([Request(WRITE, 3)] * 2)
     assert [s.median / alone for s in both] == pytest.approx([2, 2], rel=0.03)
-    virtual._ask("close")
 
 
 def test_a_port_that_serves_in_order_lets_one_write_end_a_window_earlier(virtual):
@@ -102,7 +106,6 @@ def test_a_port_that_serves_in_order_lets_one_write_end_a_window_earlier(virtual
     first, last = sorted(s.median for s in virtual.together([Request(WRITE, 3)] * 2))
     assert last == pytest.approx(2 * alone, rel=0.01)
     assert last - first == pytest.approx(64 * 4154 * 8 / 10, rel=0.1)  # ns at 10 Gb/s
-    virtual._ask("close")
 
 
 @pytest.mark.parametrize("sharing", ["exclusive", "solo", "concurrent"])
@@ -117,7 +120,6 @@ def test_in_coupled_mode_two_equal_writes_take_twice_as_long(virtual, sharing):
     for engine in ("core", "reference"):
         again = driven(Reader("fabric", live.entries, "journal"), virtual, sharing, 2, engine)[1]
         assert again.end.tobytes() == columns.end.tobytes()
-    virtual._ask("close")
 
 
 def driven(asked, driver, sharing, flows, engine="core"):
@@ -152,13 +154,12 @@ def test_open_vswitch_forwards_in_the_place_of_the_bridge_and_leaves_it_as_it_wa
 def test_streams_are_spread_over_spines_by_routes_of_equal_cost(virtual):
     virtual.open({"ends": "sockets", "hosts": 5, "spines": 2, "rate": "1gbit"})
     (one,) = virtual.timing([Request("send:stream uint8[1048576]")])
-    uplinks = [k for k in one.facts if k.endswith(".bytes")]
-    assert len(uplinks) == 1  # a stream has one way
+    uplinks = [n for k, n in one.facts.items() if k.endswith(".bytes") and n > 10_000]
+    assert len(uplinks) == 1  # a stream has one way; neighbours say hello on the other
     many = virtual.together([Request("send:stream uint8[1048576]")] * 16)
     share = {k: v for k, v in many[0].facts.items() if k.endswith(".bytes")}
     assert set(share) == {"up1.bytes", "up2.bytes"}
     assert sum(share.values()) > 2 * 16 * 1048576  # warmed up, then measured
-    virtual._ask("close")
 
 
 def test_perftest_is_refused_where_the_counter_is_not_of_virtual_time():
