@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
+from weakref import proxy
 
 import simpy
 
@@ -41,7 +42,9 @@ class Thresholds:
     """The thresholds of a run, in the order they were asked for."""
 
     def __init__(self, engine: Engine):
-        self.engine = engine
+        # They belong to the engine: were each to hold the other, the state of a run would stay
+        # until Python looks for such circles, which it does by their number and not their size.
+        self.engine: Engine = proxy(engine)
         self.waiting: list[Threshold] = []
         self.next_turn: list[simpy.Event] = []
 

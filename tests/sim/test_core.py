@@ -1,6 +1,8 @@
 """The parts of the compiled core: event queue, lists, running ahead of the clock, growth."""
 
+import gc
 import random
+import weakref
 
 import numpy as np
 import pytest
@@ -199,3 +201,17 @@ def test_a_process_beyond_the_range_of_ticks_is_an_overflow_in_both_engines():
     outcome = play(CoreMachine, script)
     assert outcome == play(ReferenceMachine, script)
     assert outcome.error == ("SimulationError", "time overflow", (), ())
+
+
+def test_the_state_of_an_engine_goes_when_nobody_has_it_any_more():
+    """It is megabytes in few objects, which Python's search for circles would not hurry to find."""
+    engine = CoreMachine(Script((1,), (-1,), ()).parts)
+    engine.submit(lowered("two on one slot", [Case(((0, ()),), fixed=5)] * 2))
+    engine.run()
+    state = weakref.ref(engine)
+    gc.disable()
+    try:
+        del engine
+        assert state() is None
+    finally:
+        gc.enable()
