@@ -14,8 +14,8 @@ from .scenario import Scenario
 from .workers.workers import cores
 
 # By benchmarks/sweep.py --cost, the first scenario on 2 to 64 ranks, one core of a Zen 4 VM.
-SECONDS_PER_OP = {"core": 1.05e-6, "reference": 4e-5}  # of one simulation, measured
-SECONDS_PER_POINT = 0.02  # to check its settings and to build its machine
+SECONDS_PER_OP = {"core": 5.0e-7, "reference": 4e-5}  # of one simulation, measured
+SECONDS_PER_POINT = 0.012  # to check its settings and to build its machine
 BYTES_PER_OP = 510.0  # at the peak of one simulation
 BYTES_PER_PROCESS = 245e6  # with nothing in it
 SENSITIVITY = 2  # simulations for each kind of part: 10 % faster, and free

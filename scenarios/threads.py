@@ -48,6 +48,24 @@ def hands(threads: int | None = None) -> Iterator[Hands]:
         yield lambda point: pool.map if most > 1 and apart(point, most) else map
 
 
+@contextmanager
+def engine_beside(engine: str) -> Iterator[None]:
+    """Meanwhile bring the compiled engine into memory, which takes as long as reading a trace."""
+    with ThreadPoolExecutor(1) as pool:
+        if engine == "core":
+            pool.submit(_run_once)
+        yield
+
+
+def _run_once() -> None:
+    from ..sim.core.machine import CoreMachine
+    from ..sim.script import Case, Script, lowered
+
+    engine = CoreMachine(Script((1,), (-1,), ()).parts)
+    engine.submit(lowered("two on one slot", [Case(((0, ()),), fixed=1)] * 2))
+    engine.run()
+
+
 def apart(point: Point, threads: int) -> bool:
     """May runs of a point go on at once: nobody is asked meanwhile, and there is room for them."""
     answered = point.coupled is None and not any(

@@ -66,21 +66,16 @@ def nest(row: Rows, line: Rows, start: Rows, end: Rows) -> Nest:
 def _stack(
     lines: list[int], starts: list[int], ends: list[int]
 ) -> tuple[list[int], list[int], list[int]]:
-    parents: list[int] = []
-    depths: list[int] = []
-    clipped: list[int] = []
+    parents, depths, clipped = [-1] * len(ends), [0] * len(ends), [*ends]
     current = around = -1
-    for i, (line, start, end) in enumerate(zip(lines, starts, ends, strict=True)):
+    for i, (line, start) in enumerate(zip(lines, starts, strict=True)):
         if line != current:
             around, current = -1, line
         while around >= 0 and clipped[around] <= start:
             around = parents[around]
-        parents.append(around)
         if around >= 0:
-            depths.append(depths[around] + 1)
-            clipped.append(end if end < clipped[around] else clipped[around])
-        else:
-            depths.append(0)
-            clipped.append(end)
+            parents[i], depths[i] = around, depths[around] + 1
+            if clipped[i] > (outer := clipped[around]):
+                clipped[i] = outer
         around = i
     return parents, depths, clipped

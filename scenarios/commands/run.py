@@ -46,6 +46,7 @@ def run(
     from ..loop.said import live, swap_setting
     from ..plan import guard, size
     from ..study import study
+    from ..threads import engine_beside
     from .show import answer
 
     settings = [*set, *swap_setting(swap), *(["hil.mode=coupled"] if swap else [])]
@@ -60,9 +61,10 @@ def run(
         typer.echo(str(warning), err=True)
     folder = None if no_cache or live(scenario) else existing(out, scenario)
     if folder is None:
-        guard(scenario, 1, max(size(v).ops for v in scenario.variants()))
-        with time_limit(scenario.run.time_limit):
-            done = study(scenario, teller(quiet or json))
+        with engine_beside(scenario.run.engine):
+            guard(scenario, 1, max(size(v).ops for v in scenario.variants()))
+            with time_limit(scenario.run.time_limit):
+                done = study(scenario, teller(quiet or json))
         folder = save(done, out, started, shlex.join(["foretrace", *sys.argv[1:]]))
         saved = "saved"
     else:
