@@ -7,7 +7,7 @@ from typing import NoReturn
 
 __all__ = ["main"]
 
-OBJECTS = 50_000  # made before Python looks for circles among them
+_OBJECTS = 50_000  # made before Python looks for circles among them
 
 
 def main() -> NoReturn:
@@ -16,7 +16,7 @@ def main() -> NoReturn:
     Nearly all that a command makes lives until it ends: looking through it at Python's own pace
     takes 0.4 s of ``foretrace run first``.
     """
-    gc.set_threshold(OBJECTS)
+    gc.set_threshold(_OBJECTS)
     from .scenarios.commands.app import main as run
 
     run()

@@ -170,6 +170,15 @@ class Citizen(ABC):
     def handed(self, index: int) -> Handed:
         """A graph by its number."""
 
+    @property
+    @abstractmethod
+    def submissions(self) -> int:
+        """How many graphs were handed in."""
+
+    @abstractmethod
+    def any_open(self) -> bool:
+        """Whether an op has neither ended nor been cancelled, handed in or joined."""
+
     @abstractmethod
     def open_ops(self) -> tuple[int, ...]:
         """Ops that have neither ended nor been cancelled."""

@@ -11,6 +11,8 @@ from simpy.events import Condition
 from . import machine
 from .errors import SimulationError
 
+LOOK = 2**16  # events between two looks whether anything is open
+
 
 class Turn(simpy.Event):
     """A turn of the machine."""
@@ -33,8 +35,15 @@ class Clocked(Protocol):
     def due(self) -> tuple[int, int] | None:
         """Tick and priority of the turn that is planned."""
 
+    @property
+    def submissions(self) -> int:
+        """How many graphs were handed in."""
+
+    def any_open(self) -> bool:
+        """Whether an op has neither ended nor been cancelled."""
+
     def open_ops(self) -> tuple[int, ...]:
-        """Ops that have neither ended nor been cancelled."""
+        """Which have not."""
 
 
 def wake(env: simpy.Environment, event: simpy.Event, value: object) -> None:
@@ -52,7 +61,7 @@ def drive(engine: Clocked, until: int | None = None) -> None:
         The tick has passed.
     SimulationError
         A zero-time loop: too many events at one tick.  Time overflow: only a process beyond the
-        range of ticks is left.
+        range of ticks is left.  An endless process: it goes on long after the last op.
     """
     steps = _Steps(engine)
     if until is None:
@@ -76,6 +85,7 @@ class _Steps:
     def __init__(self, engine: Clocked):
         self.engine, self.env = engine, engine.env
         self.tick, self.count = -1.0, 0
+        self.steps, self.idle, self.submissions = 0, 0, engine.submissions
 
     def one(self) -> None:
         env = self.env
@@ -87,7 +97,20 @@ class _Steps:
         elif self.count > machine.MAX_EVENTS:
             raise zero_time_loop(self.engine, f"{self.count} events", _who(env))
         self.count += 1
+        self.steps += 1
+        if not self.steps % LOOK:
+            self._look()
         env.step()
+
+    def _look(self) -> None:
+        """Raise if this leads nowhere any more."""
+        engine = self.engine
+        if engine.any_open() or engine.submissions != self.submissions:
+            self.idle, self.submissions = 0, engine.submissions
+            return
+        self.idle += LOOK
+        if self.idle > machine.MAX_IDLE:
+            raise endless(engine)
 
     def _beyond(self) -> SimulationError:
         said = "a process waits for a tick beyond the range; use a coarser tick"
@@ -98,6 +121,16 @@ def zero_time_loop(engine: Clocked, what: str, who: str) -> SimulationError:
     """The error of a process that goes on for ever at one tick."""
     message = f"{who}: {what} at tick {engine.env.now}; let some time pass between its actions"
     return SimulationError("zero-time loop", message, (), engine.open_ops())
+
+
+def endless(engine: Clocked) -> SimulationError:
+    """The error of a process that still goes on when there has been no op for long."""
+    who = ", ".join(sorted({_names(event) for *_, event in engine.env._queue} - {""}))
+    said = (
+        f"{who or 'a process'}: goes on though every op is over; end its loop with them "
+        "('while sim.open():'), or declare 'touches = ()' where it only watches"
+    )
+    return SimulationError("endless process", said)
 
 
 def acting(engine: Clocked) -> bool:
@@ -116,8 +149,10 @@ def _may_act(event: simpy.Event, watchers: set[simpy.Process]) -> bool:
 
 def _who(env: simpy.Environment) -> str:
     """The process that the next event wakes."""
-    for callback in env._queue[0][3].callbacks or ():
-        owner = getattr(callback, "__self__", None)
-        if isinstance(owner, simpy.Process):
-            return str(owner.name)
-    return "a process"
+    return _names(env._queue[0][3]) or "a process"
+
+
+def _names(event: simpy.Event) -> str:
+    """The first process that an event wakes; "" for none."""
+    owners = (getattr(callback, "__self__", None) for callback in event.callbacks or ())
+    return next((str(who.name) for who in owners if isinstance(who, simpy.Process)), "")

@@ -26,6 +26,7 @@ NEVER = -1  # in columns: did not happen
 MAX_TICK = 2**63 - 1
 MAX_TURNS = 10**6  # at one tick, then it is a zero-time loop
 MAX_EVENTS = 10**7  # SimPy events at one tick, likewise
+MAX_IDLE = 2**20  # SimPy events with no op open and none handed in, then a process never ends
 FIRST, LATER = -1, 2  # SimPy priorities: a tick's first turn and all wake-ups; further turns
 
 
@@ -252,6 +253,9 @@ class Machine(Protocol):
 
     def failed(self, component: int) -> bool:
         """Whether it is out of order, as the last turn left it."""
+
+    def any_open(self) -> bool:
+        """Whether an op has neither ended nor been cancelled."""
 
     def state(self, op: int) -> State:
         """Of one op, as the last turn left it."""

@@ -244,6 +244,10 @@ class Running:
         """Whether a component is out of order."""
         return self._machine.failed(self._system.number(name))
 
+    def open(self) -> bool:
+        """Whether any op has neither ended nor been cancelled: ``while sim.open(): ...``."""
+        return self._machine.any_open()
+
     def state(self, op: int) -> State:
         """Of one op."""
         return self._machine.state(op)

@@ -48,6 +48,15 @@ class Rounds(Citizen):
         self.timers: list[tuple[int, int, int]] = []  # heap of (end of fixed, op, attempt)
         self.round = 0
 
+    @property
+    def submissions(self) -> int:
+        """How many graphs were handed in."""
+        return len(self.batches)
+
+    def any_open(self) -> bool:
+        """Whether an op has neither ended nor been cancelled."""
+        return self.open > 0
+
     def open_ops(self) -> tuple[int, ...]:
         """Ops that have neither ended nor been cancelled."""
         return tuple(row.id for row in self.rows if row.live)

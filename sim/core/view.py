@@ -24,6 +24,7 @@ from .cells import (
     FURTHER,
     HEAD,
     NONE,
+    OPEN,
     TAKEN,
 )
 from .handed import Graph
@@ -163,6 +164,16 @@ class View(Citizen):
     def _usage(self, c: int) -> dict[int, int]:
         flow = self.store.flow(c)
         return {} if flow == NONE else usage(self.store.sharing, flow)
+
+    @property
+    def submissions(self) -> int:
+        """How many graphs were handed in."""
+        return len(self.graphs)
+
+    def any_open(self) -> bool:
+        """Whether an op has neither ended nor been cancelled."""
+        waiting = (g for g in self.graphs if g.base == NONE and not g.over)
+        return bool(self.store.world[OPEN]) or any(g.count for g in waiting)
 
     def open_ops(self) -> tuple[int, ...]:
         """Ops that have neither ended nor been cancelled."""

@@ -12,7 +12,7 @@ from foretrace.scenarios.explain import explain
 from foretrace.scenarios.loader import loads
 from foretrace.scenarios.points import measured, point
 from foretrace.scenarios.scenario import flat
-from foretrace.scenarios.settings import known_backends
+from foretrace.scenarios.settings import known_backends, known_processes
 from foretrace.scenarios.summary import values
 from foretrace.scenarios.unanswered import unanswered
 from foretrace.sim.errors import ForetraceError
@@ -75,6 +75,7 @@ COMPONENTS = {  # what each backend answers for, where, and what it must be told
     "families": ("predicted", "node*.gpu*", ", file: none.json"),
     "recording": ("predicted", "node*.gpu*", ", file: none.rec"),
 }
+STEERING = {"degrade": ", component: node3.nic0.rx, at: 1 us, slowdown: 4"}  # what it must be told
 ELSEWHERE = {  # what a setting is about is not the numbers of one run
     "foretrace": "the form of the file",
     "name": "the folder of the run",
@@ -88,6 +89,7 @@ ELSEWHERE = {  # what a setting is about is not the numbers of one run
     "catalog": "parts that somebody names",
     "hil": "devices",
     "backends": "below, backend by backend",
+    "processes": "below, process by process",
     "run.workers": "where points run, never what they say",
     "run.time_limit": "when a run is given up",
     "run.memory": "when a run is refused",
@@ -127,7 +129,17 @@ def of_backends():
                 yield f"backends.{where}.{key}", explain(f"backends.x.{key}"), {name: text}
 
 
-TRIED = [(path, found, BASES) for path, found in sorted(settings(), key=str)] + list(of_backends())
+def of_processes():
+    """The same of every process that a scenario can name."""
+    for name, told in STEERING.items():
+        text = BASES["transfers"] + f"processes: [{{use: {name}{told}}}]\n"
+        for key in explain(name).below:
+            if key != "use":
+                yield f"processes.0.{key}", explain(f"processes.{key}"), {name: text}
+
+
+TRIED = [(path, found, BASES) for path, found in sorted(settings(), key=str)]
+TRIED += [*of_backends(), *of_processes()]
 
 
 def alternatives(found):
@@ -232,6 +244,7 @@ def _step(s, k, at, world):
 def test_every_setting_is_tried_and_every_backend_has_a_component():
     assert len(TRIED) > 150
     assert COMPONENTS.keys() == known_backends().keys()
+    assert STEERING.keys() == known_processes().keys()
 
 
 def listed(path, same):

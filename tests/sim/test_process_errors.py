@@ -1,7 +1,9 @@
 """An error in a process ends the run, also where nothing else is left to happen."""
 
 import pytest
-from foretrace.sim.errors import GraphError
+from foretrace.sim import clock, machine
+from foretrace.sim.backend import Backend, Timing
+from foretrace.sim.errors import GraphError, SimulationError
 from foretrace.sim.graph import Builder
 from foretrace.sim.ops import Kind
 from foretrace.sim.simulation import Simulation
@@ -9,6 +11,15 @@ from foretrace.sim.system import Component, System
 
 ENGINES = pytest.mark.parametrize("engine", ["reference", "core"])
 SYSTEM = System((Component("node0.gpu0", "gpu", slots=1),), ("node0.gpu0",))
+
+
+class Recorded(Backend):
+    """As long as the op says."""
+
+    source = "the test"
+
+    def timing(self, ops, now=0.0):
+        return Timing.of(ops.duration)
 
 
 def run(engine, process):
@@ -45,3 +56,49 @@ def test_a_graph_that_cannot_be_timed_is_an_error_of_the_run(engine):
 
     with pytest.raises(GraphError, match=r"node0.gpu0"):
         run(engine, submits)
+
+
+@ENGINES
+def test_a_loop_that_outlives_every_op_is_an_error_that_names_it(engine, monkeypatch):
+    monkeypatch.setattr(machine, "MAX_IDLE", 2**17)
+
+    def policy(sim):
+        while True:
+            yield sim.wait(1e-3)
+
+    with pytest.raises(SimulationError, match=r"policy: goes on .*'while sim.open\(\):'") as told:
+        run(engine, policy)
+    assert told.value.kind == "endless process"
+
+
+@ENGINES
+def test_a_loop_that_ends_with_the_last_op_sees_all_of_it(engine):
+    build = Builder("two ops")
+    build.op(Kind.COMPUTE, duration=1.0, after=[build.op(Kind.COMPUTE, duration=1.0)])
+    looks = []
+
+    def policy(sim):
+        for _ in range(2):
+            sim.submit(build.graph())
+            while sim.open():
+                looks.append(sim.now)
+                yield sim.wait(0.75)
+
+    Simulation(SYSTEM, {"*": Recorded()}, engine=engine).run(None, policy)
+    assert looks == [0, 0.75, 1.5, 2.25, 3.0, 3.75]
+
+
+@ENGINES
+def test_who_hands_in_again_and_again_is_not_endless(engine, monkeypatch):
+    """Also where nothing is open whenever somebody looks."""
+    monkeypatch.setattr(machine, "MAX_IDLE", 2**8)
+    monkeypatch.setattr(clock, "LOOK", 2**5)
+    build = Builder("one op")
+    build.op(Kind.COMPUTE, duration=1.0)
+
+    def training(sim):
+        for _ in range(200):
+            yield sim.submit(build.graph()).done
+            yield sim.wait(1.0)
+
+    Simulation(SYSTEM, {"*": Recorded()}, engine=engine).run(None, training)

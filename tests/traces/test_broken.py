@@ -48,7 +48,10 @@ def step(number, ts):
 DAMAGED = "the file is damaged or no profiler trace, record it again"
 GIVE = "give the profiler's .json or .json.gz"
 RECORD = "the file is damaged, record it again"
-BUNDLED = "foretrace:ddp-gpt, foretrace:ddp-resnet50, foretrace:gpt, foretrace:resnet50"
+BUNDLED = (
+    "foretrace:ddp-gpt, foretrace:ddp-resnet50, foretrace:gpt, foretrace:gpt-large, "
+    "foretrace:resnet50, foretrace:resnet50-small"
+)
 
 FILES = {
     "no file": ({}, "workload.trace: no file fits 't.json'; correct the path, or take a bundled "
