@@ -39,6 +39,7 @@ print(json.dumps(laps))
 def child(words: list[str], home: Path, cache: Path) -> tuple[float, float, str]:
     """Wall and CPU seconds of one process, and what it said."""
     env = {**os.environ, "NUMBA_CACHE_DIR": str(cache)}
+    env.pop("PYTHONDONTWRITEBYTECODE", None)  # a user's second run finds the bytecode of the first
     began = time.monotonic()
     with subprocess.Popen(
         [sys.executable, *words], cwd=home, env=env, stdout=subprocess.PIPE,
