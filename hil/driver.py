@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from ..sim.errors import DriverFault
+from ..sim.named import enter
 from ..sim.signature import parse
 from .sample import Request, Sample
 
@@ -177,10 +178,8 @@ def driver(name: str) -> Callable[[D], D]:
     """
 
     def register(cls: D) -> D:
-        if DRIVERS.get(name, cls).__qualname__ != cls.__qualname__:
-            raise ValueError(f"two drivers are named {name!r}: {DRIVERS[name]} and {cls}")
+        enter(DRIVERS, "drivers", name, cls)
         cls.name = name
-        DRIVERS[name] = cls
         return cls
 
     return register

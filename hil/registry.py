@@ -8,15 +8,15 @@ from importlib.metadata import entry_points
 from ..sim.errors import DriverFault
 from .driver import DRIVERS, Driver
 
-HOMES = {  # driver: the file in this folder that registers it
-    "host": "host",
-    "collective": "collective",
-    "cxl": "cxl_memory",
-    "perftest": "perftest",
+HOMES = {  # driver: the module of this folder that registers it
+    "host": "drivers.host",
+    "collective": "drivers.collective",
+    "cxl": "drivers.cxl_memory",
+    "perftest": "drivers.perftest",
     "recorded": "recorded",
-    "torch": "torch_device",
-    "switch": "switch",
-    "verbs": "rdma",
+    "torch": "drivers.torch_device",
+    "switch": "drivers.switch",
+    "verbs": "drivers.rdma",
 }
 GROUP = "foretrace.drivers"  # entry points: NAME = package.module of a file that registers NAME
 

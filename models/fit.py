@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 SEED = "foretrace-1"
 SHARE = 0.3
-ROUNDS, GAIN = 20, 1e-5
+GAIN = 1e-5
 FARTHEST = 16.0  # of a logarithm: what no data tell runs off no farther than this
 
 Predict = Callable[[NDArray[np.float64]], NDArray[np.float64]]
@@ -85,7 +85,32 @@ class Errors:
         )
 
 
-def fit(predict: Predict, start: Sequence[float], measured: ArrayLike) -> NDArray[np.float64]:
+@dataclass(frozen=True)
+class Search:
+    """How long to look.
+
+    Parameters
+    ----------
+    rounds : begun again where the last one ended, at most
+    near : of the logarithm of a parameter, and of the loss: what differs by less is the same
+    most : predictions a round
+    """
+
+    rounds: int
+    near: tuple[float, float]
+    most: int
+
+
+FINE = Search(20, (1e-5, 1e-7), 4000)
+CLOSE = Search(3, (1e-3, 1e-5), 1000)
+"""To tell how far refits scatter."""
+ROUGH = Search(2, (1e-2, 1e-4), 600)
+"""To tell which of several models is worth a fine one."""
+
+
+def fit(
+    predict: Predict, start: Sequence[float], measured: ArrayLike, search: Search = FINE
+) -> NDArray[np.float64]:
     """Positive parameters that make ``mean(abs(ln(predict(p) / measured)))`` least.
 
     Absolute errors of logarithms: a few strange rows do not pull the fit, and small ops count
@@ -108,8 +133,9 @@ def fit(predict: Predict, start: Sequence[float], measured: ArrayLike) -> NDArra
 
     at, best = np.log(np.asarray(start, float)), np.inf
     bounds = [(a - FARTHEST, a + FARTHEST) for a in at.tolist()]
-    for _ in range(ROUNDS):
-        options = {"xatol": 1e-5, "fatol": 1e-7, "maxiter": 4000, "maxfev": 4000}
+    x, f = search.near
+    options = {"xatol": x, "fatol": f, "maxiter": search.most, "maxfev": search.most}
+    for _ in range(search.rounds):
         found = minimize(loss, at, method="Nelder-Mead", options=options, bounds=bounds)
         at, gained = found.x, best - found.fun
         best = found.fun

@@ -11,8 +11,11 @@ from typing import Any
 
 from . import accuracy_figures as figures
 from .accuracy_advice import most_wrong, next_steps
+from .accuracy_clocks import meanings
+from .accuracy_numbers import error, interval, percent, told_signed, within
+from .accuracy_whole import break_even, errors, shares
 from .html import rendered
-from .numbers import digits, told
+from .numbers import told
 
 STATISTICS = (("p50", "p50"), ("p95", "p95"), ("mean", "MAPE"), ("bias", "bias"), ("max", "worst"))
 OUTCOMES = {"pass": "better", "fail": "worse", "unresolved": "cannot-tell"}
@@ -42,13 +45,15 @@ def accuracy_page(checked: Checked, command: str = "") -> str:
         question=checked["question"],
         lead=sentences(checked)[:2],
         said=_said(checked, command),
-        expect=[_expectation(e) for e in checked["expect"]],
+        expect=[_expectation(e, checked) for e in checked["expect"]],
         rows=[_row(n, c) for n, c in checked["components"].items()],
+        clocks=meanings(c["clock"] for c in checked["components"].values()),
+        placed=[_placed(n, c) for n, c in checked["components"].items() if _put(c)],
         beside=[_beside(n, c) for n, c in known.items() if c["beside"]],
         trust=_trust(checked),
-        whole=_whole(checked["whole"]),
-        shares=_shares(checked["whole"]),
-        break_even=[_break_even(b) for b in checked["break_even"]],
+        whole=errors(checked["whole"]),
+        shares=shares(checked["whole"]),
+        break_even=[break_even(b) for b in checked["break_even"]],
         scatter=figures.scatter(known) if known else "",
         spread=figures.spread_of_errors(known) if known else "",
         sizes=figures.error_by_size(known) if known else "",
@@ -74,22 +79,28 @@ def sentences(checked: Checked) -> list[str]:
             *found,
             "Clocks are mixed: this is a demonstration, and no accuracy of the whole is told.",
         ]
-    size, within = _error(whole["error"]), _within(whole["signed"])
+    size = f"{error(whole['error'])}{within(whole['signed'])}"
     found.append(
         f"With models alone an iteration takes {told(whole['predicted'], 's')}, with "
-        f"{_names(checked)} real {told(whole['measured'], 's')}: model error {size}{within}."
+        f"{_names(checked)} real {told(whole['measured'], 's')}: model error {size}."
     )
     if whole["real"]:
         real = whole["real"]
         found.append(
             f"The real job took {told(real['iteration_time'], 's')}: composition error "
-            f"{_error(real['composition'])}, model against job {_error(real['all'])}."
+            f"{error(real['composition'])}, model against job {error(real['all'])}."
         )
     if len(whole["shares"]) > 1:
         most = max(whole["shares"], key=lambda s: abs(s["swap_in"]))
         found.append(
             f"Most of it is {most['component']}: it alone real changes an iteration by "
             f"{told_signed(most['swap_in'])}."
+        )
+    if whole.get("coupled"):
+        found.append(
+            f"With {_names(checked)} driving simulated time it takes "
+            f"{told(whole['coupled']['iteration_time'], 's')}: model error "
+            f"{error(whole['coupled']['error'])}."
         )
     return found
 
@@ -122,48 +133,16 @@ def _verdict(expect: list[Mapping[str, Any]]) -> str:
     return f"Yes: all {len(expect)} expectations hold, with their intervals."
 
 
-def _error(value: float) -> str:
-    return f"{100 * value:+.1f} %"
-
-
-def _within(bounds: Any) -> str:
-    return (
-        f" ({_error(bounds[0])} to {_error(bounds[1])})" if bounds else " (one start: no interval)"
-    )
-
-
-def told_signed(seconds: float) -> str:
-    """A difference in seconds with its sign.
-
-    >>> told_signed(-0.0012), told_signed(0.5)
-    ('-1.2 ms', '+500 ms')
-    """
-    return f"{'-' if seconds < 0 else '+'}{told(abs(seconds), 's')}"
-
-
-def _percent(value: float | None) -> str:
-    """An error, in per cent.
-
-    >>> _percent(0.1234), _percent(None), _percent(float("nan"))
-    ('12.3 %', 'unknown', 'unknown')
-    """
-    if value is None or value != value:
-        return "unknown"
-    return f"{'-' if value < 0 else ''}{digits(abs(100 * value))} %"
-
-
-def _interval(bounds: Any) -> str:
-    return f"{_percent(bounds[0])} to {_percent(bounds[1])}" if bounds else "one start"
-
-
-def _expectation(e: Mapping[str, Any]) -> dict[str, str]:
+def _expectation(e: Mapping[str, Any], checked: Checked) -> dict[str, str]:
+    own = checked["components"].get(e["component"], checked["whole"] or {})
     return {
-        "that": e["that"],
+        "that": e["that"].replace(" %", "\u00a0%"),
         "outcome": e["outcome"],
         "tag": OUTCOMES[e["outcome"]],
-        "value": _percent(e["value"]),
-        "interval": _interval(e["interval"]),
-        "bar": _percent(e["bar"]),
+        "value": percent(e["value"]),
+        "interval": interval(e["interval"]),
+        "bar": percent(e["bar"]),
+        "spread": percent(own.get("spread")),
         "otherwise": "" if e["otherwise"] == "fail" else "only a warning",
     }
 
@@ -171,17 +150,17 @@ def _expectation(e: Mapping[str, Any]) -> dict[str, str]:
 def _row(name: str, one: Mapping[str, Any]) -> dict[str, Any]:
     if not one["ops"]:
         return {"name": name, "clock": one["clock"], "cells": None, "why": "n/a (emulated)"}
-    errors = one["errors"]
+    wrong = one["errors"]
     return {
         "name": name,
         "clock": one["clock"],
         "why": "",
         "n": f"{one['n']:,} calls, {len(one['ops'])} different",
         "cells": [
-            (_percent(errors[key]["value"]), _interval(errors[key]["interval"]))
+            (percent(wrong[key]["value"]), interval(wrong[key]["interval"]))
             for key, _ in STATISTICS
         ],
-        "spread": _percent(one["spread"]),
+        "spread": percent(one["spread"]),
         "worst": one["worst"]["op"],
     }
 
@@ -190,7 +169,7 @@ def _beside(name: str, one: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "name": name,
         "cells": [
-            (_percent(one["errors"][key]["value"]), _percent(one["beside"][key]["value"]))
+            (percent(one["errors"][key]["value"]), percent(one["beside"][key]["value"]))
             for key, _ in STATISTICS
         ],
     }
@@ -202,63 +181,15 @@ def _trust(checked: Checked) -> list[tuple[str, str]]:
     dates = sorted({c["date"][:10] for c in checked["components"].values()})
     starts = min((c["starts"] for c in checked["components"].values()), default=0)
     return [
+        ("mode", checked.get("mode", "replay")),
         ("prediction", checked["calibration"]),
         ("measured", ", ".join(dates)),
         ("clock", ", ".join(clocks)),
         ("process starts", f"at least {starts}"),
-        ("A/A, whole run", _percent(whole.get("spread"))),
+        ("A/A, whole run", percent(whole.get("spread"))),
         ("intervals", "90 %, of redrawn process starts"),
         ("bar", "as stated, at least 1.5 x A/A"),
     ]
-
-
-def _whole(whole: Any) -> list[tuple[str, str, str]]:
-    if whole is None:
-        return []
-    rows = [
-        ("model error", _error(whole["error"]), "all models against all devices"),
-        (
-            "A/A",
-            _percent(whole["spread"]),
-            "all devices, from one half of the starts and the other",
-        ),
-    ]
-    real = whole["real"]
-    if real is None:
-        return [*rows, ("composition error", "unknown", "the real job was not measured: hil.real")]
-    spread = (
-        "" if real["spread"] is None else f"; its own starts differ by {_percent(real['spread'])}"
-    )
-    return [
-        *rows,
-        ("composition error", _error(real["composition"]), f"all devices against the job{spread}"),
-        ("model against job", _error(real["all"]), real["source"]),
-    ]
-
-
-def _shares(whole: Any) -> list[dict[str, str]]:
-    if whole is None:
-        return []
-    rows = [
-        {
-            "name": s["component"],
-            "swap_in": told_signed(s["swap_in"]),
-            "leave_out": told_signed(s["leave_out"]),
-            "shapley": "beyond five" if s["shapley"] is None else told_signed(s["shapley"]),
-        }
-        for s in whole["shares"]
-    ]
-    left = {"name": "interaction", "swap_in": told_signed(whole["interaction"]),
-            "leave_out": "", "shapley": ""}  # fmt: skip
-    return [*rows, left]
-
-
-def _break_even(b: Mapping[str, Any]) -> tuple[str, str]:
-    if not b["answer"]:
-        return b["component"], "nothing could flip: no variant, and nothing expected of its time"
-    if b["error"] is None:
-        return b["component"], "the answer holds even if its times are half or twice as long"
-    return b["component"], f"the answer flips at {_error(b['error'])} of its times"
 
 
 def _drift(name: str, one: Mapping[str, Any]) -> tuple[str, str]:
@@ -269,15 +200,15 @@ def _drift(name: str, one: Mapping[str, Any]) -> tuple[str, str]:
         return name, f"an older recording of {drift['since'][:10]} has none of these ops"
     worst = drift["worst"]
     return name, (
-        f"since {drift['since'][:10]}: median {_error(drift['p50'])} over {drift['n']} ops, worst "
-        f"{_error(worst['change'])} ({worst['op']})"
+        f"since {drift['since'][:10]}: median {error(drift['p50'])} over {drift['n']} ops, worst "
+        f"{error(worst['change'])} ({worst['op']})"
     )
 
 
 def _left_out(name: str, one: Mapping[str, Any]) -> tuple[str, str]:
     out = one["left_out"]
     return name, (
-        f"{out['ops']:,} ops ({out['different']} different, {_percent(out['share'])} of the "
+        f"{out['ops']:,} ops ({out['different']} different, {percent(out['share'])} of the "
         f"component's predicted time) were not measured, such as {out['some'][0]}; the model "
         "answers for them in every run above"
     )
@@ -289,12 +220,18 @@ def _source(name: str, one: Mapping[str, Any]) -> dict[str, str]:
         "source": one["source"],
         "metric": one["metric"],
         "sharing": f"{one['sharing']}{', contention modelled' if one['sharing'] == 'solo' else ''}",
-        "versions": ", ".join([*_placed(one), *(f"{k} {v}" for k, v in one["versions"].items())]),
+        "versions": ", ".join(f"{k} {v}" for k, v in one["versions"].items()),
         "partial": one["partial"],
     }
 
 
-def _placed(one: Mapping[str, Any]) -> list[str]:
-    """Of memory that pages were put on."""
-    placed = one.get("placed")
-    return [] if placed is None else [f"pages where they were put {_percent(placed)}"]
+def _put(one: Mapping[str, Any]) -> bool:
+    """Whether its driver put pages somewhere and looked where they are."""
+    return one.get("placed") is not None
+
+
+def _placed(name: str, one: Mapping[str, Any]) -> tuple[str, str]:
+    return name, (
+        f"of the pages that were moved or placed at least {percent(one['placed'])} were found "
+        "where they had been put, in every batch"
+    )

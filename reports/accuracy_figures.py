@@ -14,6 +14,7 @@ PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00")
 MARKS = ("o", "s", "^", "D", "v")
 BAND = 0.1
 MOST_POINTS = 5_000
+FEW = 2  # decades of an axis that has numbers between them, too
 Components = Mapping[str, Mapping[str, Any]]
 
 
@@ -37,10 +38,22 @@ def scatter(components: Components) -> str:
     axes.set_yscale("log")
     axes.set_xlim(*line)
     axes.set_ylim(*line)
+    _plain(axes, decades=float(np.log10(line[1] / line[0])))
     axes.set_xlabel(f"measured, {unit}; the band is ±10 %")
     axes.set_ylabel(f"predicted, {unit}")
     legend(axes)
     return svg(figure)
+
+
+def _plain(axes: Any, decades: float) -> None:
+    """Numbers as people write them; also between powers of ten where these are few."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.set_minor_formatter(NullFormatter())
+        if decades < FEW:
+            axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
 
 
 def spread_of_errors(components: Components) -> str:

@@ -6,12 +6,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from .again import again, given
 from .answer import BASE, SMALL, outcome
 from .numbers import change, digits
 
 Point = Mapping[str, Any]
 Step = tuple[str, str]  # what to do; the command that does it, "" for none
 MOST = 3
+QUICKER = 0.8  # of a time, to try
 UNSURE = ("assumed", "datasheet", "fitted")  # the least certain first
 
 
@@ -37,7 +39,10 @@ def _unsure(points: Mapping[str, Point], command: str) -> Iterator[Step]:
     """An interval where there is none; what two runs differ in, where they cannot be told apart."""
     held = {s for p in points.values() for s in p["metrics"]["iteration_time.p50"]["interval_of"]}
     if "jitter" not in held:
-        yield "Ask how sure it is: no interval holds jitter yet.", f"{command} --replicas 10"
+        yield (
+            "Ask how sure it is: no interval holds jitter yet.",
+            again(command, "--replicas", "10"),
+        )
     for name, point in points.items():
         if name != BASE and outcome(point) == "cannot tell":
             differ = ", ".join(point["settings"])
@@ -61,12 +66,18 @@ def _faster(base: Point, command: str) -> Iterator[Step]:
         return
     beside = f"; the next, {others[0]['group']}, {change(others[0]['gain'])}" if others[0] else ""
     glob = named(best["group"], base["blame"])
-    yield (
-        f"Look at {best['group']} first: 10 % faster is {change(best['gain'])}{beside}. Try it:"
-        if glob
-        else f"Look at {best['group']} first: 10 % faster is {change(best['gain'])}{beside}.",
-        f"{command} --set 'cluster.override.{glob}.slowdown=0.8'" if glob else "",
-    )
+    told = f"Look at {best['group']} first: 10 % faster is {change(best['gain'])}{beside}."
+    yield (f"{told} Try it:", _quicker(command, glob)) if glob else (told, "")
+
+
+def _quicker(command: str, glob: str) -> str:
+    """The same with these parts a fifth quicker than it has them already."""
+    path = f"cluster.override.{glob}.slowdown"
+    try:
+        was = float(given(command, path) or 1.0)
+    except ValueError:
+        was = 1.0
+    return again(command, "--set", f"{path}={digits(QUICKER * was)}")
 
 
 def named(kind: str, names: Any) -> str:
@@ -97,7 +108,7 @@ def _unmeasured(provenance: Mapping[str, Any], command: str) -> Iterator[Step]:
         )
     elif unsure and "break_even" not in provenance:
         many = f"{len(unsure)} unmeasured values"
-        yield f"Ask which of {many} matter, and what would flip this:", f"{command} --defend"
+        yield f"Ask which of {many} matter, and what would flip this:", again(command, "--defend")
 
 
 def break_even(found: Sequence[Mapping[str, Any]]) -> str:

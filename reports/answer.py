@@ -11,6 +11,7 @@ BASE = "base"  # the scenario as described
 SMALL = 0.005  # a change below this is called none
 Point = Mapping[str, Any]
 
+TOKENS = "cost_per_million_tokens"
 DRIVEN = "driven by"  # how the provenance of a run with devices in it begins
 
 
@@ -22,7 +23,7 @@ def sentences(summary: Mapping[str, Any]) -> list[str]:
 def lead(summary: Mapping[str, Any]) -> list[str]:
     """The answer: the scenario as described, and what each variant makes of it."""
     base, *variants = summary["points"].items()
-    return [_base(base[1]), *(_variant(name, point) for name, point in variants)]
+    return [_base(base[1]), *(_variant(name, point, base[1]) for name, point in variants)]
 
 
 def limit(summary: Mapping[str, Any]) -> str:
@@ -33,13 +34,16 @@ def limit(summary: Mapping[str, Any]) -> str:
 
 def doubts(summary: Mapping[str, Any]) -> list[str]:
     """What speaks against it."""
-    checked = summary["provenance"]["jitter"]
-    return [f"The interval is {jitter(checked)}."] if checked["state"] == "unresolved" else []
+    checked, left = summary["provenance"]["jitter"], summary.get("unfinished", ())
+    unsure = [f"The interval is {jitter(checked)}."] if checked["state"] == "unresolved" else []
+    return [*([f"Not finished in time: {', '.join(left)}."] if left else []), *unsure]
 
 
 def _base(point: Point) -> str:
     value = point["metrics"]["iteration_time.p50"]
     sure = plus_minus(value["value"], value["interval"])
+    if sure and "jitter" not in value.get("interval_of", ["jitter"]):
+        sure += ", jitter left out"
     ranks = point["facts"]["ranks"]
     return (
         f"As described, an iteration takes {told(value['value'], 's')}"
@@ -65,17 +69,27 @@ def outcome(point: Point) -> str:
     return "better" if change_["value"] < 0 else "worse"
 
 
-def _variant(name: str, point: Point) -> str:
+def _variant(name: str, point: Point, base: Point) -> str:
     value = point["metrics"]["iteration_time.p50"]["value"]
     ratio = point["change"]["value"]
     words = {
         "better": f"{name} makes an iteration {-100 * ratio:.1f} % shorter",
         "worse": f"{name} makes an iteration {100 * ratio:.1f} % longer",
         "same": f"{name} changes an iteration by {change(ratio)}" if abs(ratio) >= 0.0005
-        else f"{name} changes nothing",
+        else f"{name} does not change an iteration",
         "cannot tell": f"{name}: cannot tell, the change of {change(ratio)} is within its interval",
     }  # fmt: skip
-    return f"{words[outcome(point)]} ({told(value, 's')})."
+    return f"{words[outcome(point)]} ({told(value, 's')}){_price(point, base)}."
+
+
+def _price(point: Point, base: Point) -> str:
+    """What it does to the cost of the work, where that is known and as far as it can be told."""
+    if outcome(point) == "cannot tell":
+        return ""
+    was, is_ = (p["metrics"].get(TOKENS, {}).get("value") for p in (base, point))
+    if not was or is_ is None or abs(is_ / was - 1) < SMALL:
+        return ""
+    return f"; a million tokens cost {told(is_, 'USD')} instead of {told(was, 'USD')}"
 
 
 def _limit(point: Point, driven: bool) -> str:

@@ -117,7 +117,7 @@ def heat(shares: Mapping[str, Sequence[float]], makespan: float) -> str:
                      opacity=level / SHADES)
             )  # fmt: skip
     rows = [f"{n}  {told(float(np.mean(shares[n])), '')}" for n in names]
-    legend = {f"{percent} %": f"rgb(0 114 178 / {percent} %)" for percent in (25, 50, 75, 100)}
+    legend = {f"{percent} %": f"rgb(0 114 178 / {percent}%)" for percent in (25, 50, 75, 100)}
     return chart(
         rows, bars, span=makespan / scale, axis=f"in use, over time in {unit}", thick=17,
         legend=legend,

@@ -52,6 +52,49 @@ def scatter(points: Sequence[Point], axes_of: Sequence[tuple[str, str]], base: P
     return svg(figure)
 
 
+def ladder(
+    points: Sequence[Point],
+    rungs: Sequence[Point],
+    axes_of: Sequence[tuple[str, str]],
+    limits: Sequence[float] = (),
+) -> str:
+    """A metric over what it costs: every point a dot, those worth their price joined by steps.
+
+    Parameters
+    ----------
+    points : of the summary
+    rungs : each better than every cheaper one, the cheapest first
+    axes_of : the price and the metric, with their units
+    limits : of the metric, as lines
+    """
+    (x, x_unit), (y, y_unit) = axes_of
+    whole = [p for p in points if {x, y} <= p.get("values", {}).keys()]
+    scale, name = _scale(max((abs(p["values"][y]) for p in whole), default=1.0), y_unit)
+    figure, axes = blank(7.2, 3.0)
+    for label, marker, colour, chosen in (
+        ("misses what is expected", "x", MISS, [p for p in whole if p["missed"]]),
+        ("meets it", ".", OK, [p for p in whole if not p["missed"]]),
+    ):
+        kept = chosen[:: len(chosen) // MOST_DOTS + 1]
+        if kept:
+            axes.scatter(
+                [p["values"][x] for p in kept], [p["values"][y] / scale for p in kept],
+                marker=marker, color=colour, s=26, label=label,
+            )  # fmt: skip
+    prices, heights = ([p["values"][m] for p in rungs] for m in (x, y))
+    heights = [h / scale for h in heights]
+    axes.step(prices, heights, where="post", marker="D", color=BEST, label="worth its price")
+    for rung, price in zip(rungs, prices, strict=True):
+        if bounds := rung["intervals"].get(y):
+            axes.vlines(price, *(b / scale for b in bounds), color=BEST)
+    for limit in limits:
+        axes.axhline(limit / scale, color=INK, linewidth=0.8, linestyle="--", label="limit")
+    axes.set_xlabel(f"{x.replace('_', ' ')}, {x_unit}")
+    axes.set_ylabel(f"{y.replace('_', ' ')}, {name}")
+    legend(axes)
+    return svg(figure)
+
+
 def effects(points: Sequence[Point], settings: Sequence[str], metric: str, unit: str) -> str:
     """A metric over each setting: every point a dot, the best of each value joined.
 

@@ -8,6 +8,7 @@ PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, 
             (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"), (1e-12, "p"))  # fmt: skip
 NONE = "no change"
 NOTHING = 5e-6  # a share below it is rounding
+THOUSAND = 1_000.0  # USD: money has no prefixes
 MOST_SECONDS = 600.0  # beyond which minutes are easier
 
 
@@ -16,13 +17,15 @@ def told(value: float | None, unit: str) -> str:
 
     >>> told(0.0348, "s"), told(25e9, "B/s"), told(0.714, ""), told(7300.0, "s")
     ('34.8 ms', '25 GB/s', '71.4 %', '122 min')
-    >>> told(None, "s"), told(1.3e-15, "")
-    ('unknown', '0 %')
+    >>> told(None, "s"), told(1.3e-15, ""), told(0.0477, "USD"), told(12345.6, "USD")
+    ('unknown', '0 %', '0.0477 USD', '12,346 USD')
     """
     if value is None or not math.isfinite(value):
         return "unknown"
     if unit == "":
         return f"{digits(100 * value)} %" if abs(value) >= NOTHING else "0 %"
+    if unit == "USD":
+        return f"{value:,.0f} USD" if abs(value) >= THOUSAND else f"{digits(value)} USD"
     if unit == "s" and abs(value) >= MOST_SECONDS:
         return f"{digits(value / 60)} min"
     for scale, prefix in PREFIXES:

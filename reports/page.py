@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ..sim.metrics import step_edges, utilization
+from ..sim.analysis.metrics import step_edges, utilization
 from ..sim.result import Result
 from . import figures
 from .advice import break_even, next_steps
+from .again import again
 from .answer import doubts, expected, jitter, lead, limit, outcome
 from .html import rendered
 from .numbers import NONE, change, is_overall, plus_minus, told
@@ -72,6 +73,7 @@ def page(
         question=summary["question"],
         lead=lead(summary)[:LEAD],
         said=_said(summary, run["command"]),
+        defend=again(run["command"], "--defend"),
         names=list(points),
         variants=[_variant(n, p, n == base) for n, p in points.items()],
         trust=_trust(summary),
@@ -115,12 +117,20 @@ def _variant(name: str, point: Point, is_base: bool) -> dict[str, Any]:
         "value": told(value["value"], "s"),
         "within": " to ".join(told(b, "s") for b in bounds) if bounds else "unknown",
         "change": "" if is_base else change(point["change"]["value"]),
-        "change_within": ""
-        if is_base or not change_bounds
-        else " to ".join(map(change, change_bounds)),
+        "change_within": "" if is_base or not change_bounds else _between(change_bounds),
         "outcome": "base" if is_base else outcome(point),
         "missed": [e["that"] for e in point["expect"] if not e["met"]],
     }
+
+
+def _between(bounds: Sequence[float]) -> str:
+    """The two ends of a change, where they read differently.
+
+    >>> _between((-0.02, 0.01)), _between((0.0, 1e-9))
+    ('-2.0 % to +1.0 %', '')
+    """
+    low, high = map(change, bounds)
+    return f"{low} to {high}" if low != high else ""
 
 
 def _trust(summary: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ..sim.machine import NEVER
 from ..sim.ops import KIND_NAMES
 from ..sim.result import Result
+from .labels import labels
 from .places import placed
 from .wire import Bytes, joined, nested, number, text
 
@@ -112,13 +113,8 @@ def _interned(names: Mapping[str, int]) -> Bytes:
 
 def _names(result: Result, rows: NDArray[np.int64]) -> list[str]:
     """What some ops are called; their kind where they have no name."""
-    texts, labels, base = [], [], 0
-    for run in result.runs:
-        texts += [label.name for label in run.graph.labels]
-        own = run.graph.ops.label.astype(np.int64)
-        labels.append(np.where(own >= 0, own + base, -1))
-        base = len(texts)
-    label = np.concatenate(labels)[rows]
+    texts, every = labels(result)
+    label = every[rows]
     kinds = KIND_NAMES[result.ops.kind[rows]]
     found: list[str] = np.where(label >= 0, np.array([*texts, ""], object)[label], kinds).tolist()
     return found

@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from .capacity import HOURLY, beside, capacity, ladder, wanted
+from .capacity import rows as rungs
 from .front import effects, scatter
+from .front import ladder as ladder_figure
 from .html import rendered
 from .numbers import change, digits, told
+from .sweep_advice import next_steps
+from .swept import Summary, best, metrics, others, plainly, settings, short
 
-Summary = Mapping[str, Any]
 MOST_ROWS = 500
 BEST_ROWS = 8
-LEAST = 5e-4  # a relative change below it is none
-
-
-def metrics(summary: Summary) -> list[tuple[str, str, str]]:
-    """What is wanted: direction, metric, unit."""
-    return [(way, o[way], o["unit"]) for o in summary["optimize"] for way in o if way != "unit"]
-
-
-def best(summary: Summary) -> list[Mapping[str, Any]]:
-    """The points that no other beats, the best in the first metric first."""
-    way, metric, _ = metrics(summary)[0]
-    found = [p for p in summary["points"] if p.get("front")]
-    return sorted(found, key=lambda p: p["values"][metric] * (1 if way == "minimize" else -1))
+SECTIONS = ("answer", "capacity", "pareto", "sensitivity", "points", "failures", "reproduce")
 
 
 def sentences(summary: Summary) -> list[str]:
     """What a reader should know first, a sentence each."""
-    return [*lead(summary), *judged(summary), *idle(summary)]
+    return [*lead(summary), *capacity(summary), *judged(summary), *idle(summary)]
 
 
 def lead(summary: Summary) -> list[str]:
@@ -49,10 +40,11 @@ def judged(summary: Summary) -> list[str]:
     counts, found = summary["counts"], []
     if summary["expect"]:
         found.append(
-            f"{counts['missed']} of {counts['points']} points miss what is expected of them."
+            f"{counts['missed']} of {_many(counts['points'])} "
+            f"miss{'es' * (counts['points'] == 1)} what is expected."
         )
     if counts["failed"]:
-        found.append(f"{counts['failed']} points failed and say nothing.")
+        found.append(f"{_many(counts['failed'])} failed, of which nothing is known.")
     return found
 
 
@@ -69,15 +61,6 @@ def limit(summary: Summary) -> list[str]:
     return [f"What moves {plainly(metric)}: {', '.join(told_)}."] if told_ else []
 
 
-def plainly(metric: str) -> str:
-    """A metric in words.
-
-    >>> plainly("iteration_time.p50")
-    'iteration time p50'
-    """
-    return metric.replace("_", " ").replace(".", " ")
-
-
 def moves(summary: Summary, metric: str) -> dict[str, float]:
     """Largest relative spread of a metric among points that differ in one setting only.
 
@@ -88,77 +71,33 @@ def moves(summary: Summary, metric: str) -> dict[str, float]:
         alike: dict[str, list[float]] = {}
         for p in summary["points"]:
             if metric in p.get("values", {}):
-                alike.setdefault(_others(p, setting), []).append(p["values"][metric])
+                alike.setdefault(others(p, setting), []).append(p["values"][metric])
         spread = [max(g) / min(g) - 1 for g in alike.values() if len(g) > 1 and min(g) > 0]
         if spread:
             found[setting] = max(spread)
     return found
 
 
-def _others(point: Mapping[str, Any], setting: str) -> str:
-    """All that a point sets beside one setting."""
-    return repr([(k, v) for k, v in point["set"].items() if k != setting])
+def _many(count: int) -> str:
+    """Points, counted.
 
-
-def next_steps(summary: Summary, file: str) -> list[tuple[str, str]]:
-    """What to do with it, each with a command to type."""
-    front, steps = best(summary), []
-    if front:
-        command = " ".join(["foretrace", "run", file, *_set(front[0]["set"])])
-        steps.append(("See why the best point takes what it does:", command))
-        steps += [(text, "") for text in _at_the_end(front[0], summary)]
-        if metrics(summary)[0][1] not in front[0].get("intervals", {}):
-            again = f"foretrace sweep {file} --set run.replicas=10"
-            steps.append(("Ask how sure it is: no interval holds jitter yet.", again))
-    elif summary["counts"]["failed"]:
-        steps.append(("Mend what failed, below.", ""))
-    else:
-        steps.append(("Nothing meets what is expected: ask less, or vary more.", ""))
-    return steps
-
-
-def _set(settings: Mapping[str, Any]) -> list[str]:
-    """Options that set what a point sets."""
-    found = []
-    for paths, value in settings.items():
-        names = [path.strip() for path in paths.split(",")]
-        values = value if isinstance(value, list) else [value] * len(names)
-        found += [f"--set {shlex.quote(f'{n}={v}')}" for n, v in zip(names, values, strict=True)]
-    return found
-
-
-def _at_the_end(point: Mapping[str, Any], summary: Summary) -> list[str]:
-    """Settings whose best value is the last that was tried, and alone the best."""
-    found = []
-    for paths, tried in summary["vary"].items():
-        value = point["set"].get(paths)
-        ends = tried[:: len(tried) - 1] if isinstance(tried, list) and len(tried) > 2 else []
-        if value in ends and value not in (0, 1) and _alone(point, paths, summary):
-            name = short(paths, summary["vary"])
-            found.append(f"{name} = {value} is the end of what was tried: try beyond it.")
-    return found
-
-
-def _alone(point: Mapping[str, Any], paths: str, summary: Summary) -> bool:
-    """Is any other value of a setting worse, all else the same."""
-    _, metric, _ = metrics(summary)[0]
-    own = point["values"][metric]
-    same = [p for p in summary["points"] if _others(p, paths) == _others(point, paths)]
-    others = [p["values"][metric] for p in same if p is not point and metric in p.get("values", {})]
-    return all(abs(other / own - 1) >= LEAST for other in others)
+    >>> _many(1), _many(12)
+    ('1 point', '12 points')
+    """
+    return f"{count} point{'s' * (count != 1)}"
 
 
 def _first(summary: Summary, front: list[Mapping[str, Any]]) -> str:
     counts = summary["counts"]
     if not front:
         why = "meets what is expected" if counts["failed"] < counts["points"] else "finished"
-        return f"None of {counts['points']} points {why}."
+        return f"None of {_many(counts['points'])} {why}."
     way, metric, unit = metrics(summary)[0]
     least = "smallest" if way == "minimize" else "largest"
     point = front[0]
     was = summary["base"].get("values", {}).get(metric)
     text = (
-        f"The {least} {plainly(metric)} of {counts['points']} points is "
+        f"The {least} {plainly(metric)} of {_many(counts['points'])} is "
         f"{told(point['values'][metric], unit)}, with {settings(point, summary)}"
     )
     if was:
@@ -167,12 +106,9 @@ def _first(summary: Summary, front: list[Mapping[str, Any]]) -> str:
     return f"{text}."
 
 
-def settings(point: Mapping[str, Any], summary: Summary) -> str:
-    """What a point sets, in words."""
-    return ", ".join(f"{short(k, summary['vary'])} = {v}" for k, v in point["set"].items())
-
-
-def write_sweep(path: Path, summary: Summary, run: Mapping[str, str]) -> None:
+def write_sweep(
+    path: Path, summary: Summary, run: Mapping[str, str], sections: Sequence[str] = ()
+) -> None:
     """Write the report of a sweep.
 
     Parameters
@@ -180,19 +116,21 @@ def write_sweep(path: Path, summary: Summary, run: Mapping[str, str]) -> None:
     path : the file
     summary : as in ``summary.json``
     run : ``resolved``, ``command``, ``run`` and ``title``, as for a run; ``file`` of the scenario
+    sections : what to show, in this order; all of :data:`SECTIONS` unless said
     """
-    path.write_text(page(summary, run), encoding="utf-8")
+    path.write_text(page(summary, run, sections), encoding="utf-8")
 
 
-def page(summary: Summary, run: Mapping[str, str]) -> str:
-    """The report as text."""
+def page(summary: Summary, run: Mapping[str, str], sections: Sequence[str] = ()) -> str:
+    """The report as text; the points, and what failed, are in any."""
+    wanted_ = [*sections, *(s for s in ("points", "failures") if sections)] or SECTIONS
     rows = _rows(summary)
     return rendered(
         "sweep.html",
         {**summary, "points": summary["points"][:MOST_ROWS]},
         question=summary["question"],
         lead=lead(summary),
-        said=_said(summary, run["file"]),
+        said=_said(summary, run),
         head=[plainly(m) for _, m, _ in metrics(summary)],
         settings=list(summary["vary"]),
         shorts=[short(paths, summary["vary"]) for paths in summary["vary"]],
@@ -200,21 +138,26 @@ def page(summary: Summary, run: Mapping[str, str]) -> str:
         base=_cells(summary, summary["base"]) if "values" in summary["base"] else None,
         trust=_trust(summary),
         front=_front(summary),
+        capacity=rungs(summary),
+        bought=[plainly(wanted(summary)[1]), *(name for name, _, _ in beside(summary))],
+        ladder=_ladder(summary),
         effects=_effects(summary),
         no_effect=summary["no_effect"],
         rows=rows,
         left_out=len(summary["points"]) - len(rows),
         failures=failures(summary),
+        sections=wanted_,
         **{**run, "title": run.get("title") or summary["name"]},
     )
 
 
-def _said(summary: Summary, file: str) -> list[tuple[str, list[tuple[str, str]]]]:
+def _said(summary: Summary, run: Mapping[str, str]) -> list[tuple[str, list[tuple[str, str]]]]:
     """What was found, under the question that it answers."""
     found = {
         "what limits it": [(text, "") for text in (*limit(summary), *idle(summary))],
+        "what it costs": [(text, "") for text in capacity(summary)],
         "what is expected": [(text, "") for text in judged(summary)],
-        "what to do next": next_steps(summary, file),
+        "what to do next": next_steps(summary, run),
     }
     return [(name, told_) for name, told_ in found.items() if told_]
 
@@ -226,20 +169,6 @@ def failures(summary: Summary) -> dict[str, int]:
         if "error" in p:
             found[p["error"]["message"]] = found.get(p["error"]["message"], 0) + 1
     return found
-
-
-def short(paths: str, others: Any) -> str:
-    """The last words of a setting that tell it from the others.
-
-    >>> short("cluster.node.nic.bandwidth", ["cluster.node.nic.bandwidth", "cluster.nodes"])
-    'bandwidth'
-    """
-    words = paths.partition(",")[0].split(".")
-    for count in range(1, len(words)):
-        end = ".".join(words[-count:])
-        if sum(f".{p.partition(',')[0]}".endswith(f".{end}") for p in others) == 1:
-            return end
-    return paths
 
 
 def _rows(summary: Summary) -> list[dict[str, Any]]:
@@ -278,13 +207,22 @@ def _within(summary: Summary, point: Mapping[str, Any]) -> str:
 def _trust(summary: Summary) -> list[tuple[str, str]]:
     counts, method = summary["counts"], summary["method"]
     return [
+        ("interval", _sure(summary)),
         ("points", f"{counts['points']} different ones of {counts['asked']} asked for"),
         ("chosen by", method["sampler"]),
         ("seed", str(method["seed"])),
         ("failed", str(counts["failed"])),
-        ("interval", "jitter of the points' replicas alone, where there are ten or more"),
         ("hardware check", "none was made"),
     ]
+
+
+def _sure(summary: Summary) -> str:
+    """What is known of the error of the best point."""
+    front = best(summary)
+    bounds = _within(summary, front[0]) if front else "unknown"
+    if bounds == "unknown":
+        return "unknown: it takes ten replicas"
+    return f"{bounds} for the best point: jitter of its replicas alone, no model's error"
 
 
 def _front(summary: Summary) -> str:
@@ -292,6 +230,15 @@ def _front(summary: Summary) -> str:
     if len(wanted) < 2:
         return ""
     return scatter(summary["points"], (wanted[0], wanted[1]), summary["base"])
+
+
+def _ladder(summary: Summary) -> str:
+    found = [r.point for r in ladder(summary)]
+    if len(found) < 2:
+        return ""
+    _, metric, unit = wanted(summary)
+    limits = [e["limit"] for e in summary["expect"] if e["metric"] == metric]
+    return ladder_figure(summary["points"], found, ((HOURLY, "USD"), (metric, unit)), limits)
 
 
 def _effects(summary: Summary) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 from ..sim.machine import State
 from ..sim.ops import KIND_NAMES
 from ..sim.result import Result
+from .labels import labels
 
 
 def write_ops(path: Path, result: Result) -> None:
@@ -20,12 +21,7 @@ def write_ops(path: Path, result: Result) -> None:
     import duckdb
 
     ops, columns = result.ops, result.columns
-    texts, labels, base = [], [], 0
-    for run in result.runs:
-        texts += [label.name for label in run.graph.labels]
-        own = run.graph.ops.label.astype(np.int64)
-        labels.append(np.where(own >= 0, own + base, -1))
-        base = len(texts)
+    texts, label = labels(result)
     table = {
         "op": np.arange(len(ops)),
         "graph": np.concatenate(
@@ -37,7 +33,7 @@ def write_ops(path: Path, result: Result) -> None:
         "stream": ops.stream,
         "iteration": ops.iteration,
         "component": result.component,
-        "name": np.concatenate(labels),
+        "name": label,
         "ready": columns.ready,
         "start": columns.start,
         "end": columns.end,

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..sim.errors import ScenarioError
+from .files import CHOSEN, content, named
 from .problems import Problem, Spot
 from .scenario import Scenario
+from .tree import dotted
 from .workloads import paths
 
 FILES = ("trace", "starts")  # settings of a workload that name files
 
 
 def absent(scenario: Scenario) -> Iterator[Problem]:
-    """Every name or pattern of a trace, in the scenario or a variant, that no file fits.
+    """Every name of a file, in the scenario or a variant, that no file fits.
 
     Examples
     --------
@@ -28,8 +30,18 @@ def absent(scenario: Scenario) -> Iterator[Problem]:
             message = _missing(key, name) if isinstance(name, str) else ""
             if message and message not in told:
                 told.add(message)
-                where = one.place(f"workload.{key}")
-                yield Problem("missing-file", message, _spot(one, where, key))
+                yield Problem("missing-file", message, _spot(one, f"workload.{key}"))
+        yield from _of_others(one, told)
+
+
+def _of_others(one: Scenario, told: set[str]) -> Iterator[Problem]:
+    """Tables, recordings and the like that backends and processes read, or a sweep tries."""
+    for path, name in named(one.plain):
+        if path[0] in (*CHOSEN, "sweep") and not content(name):
+            message = f"no file '{name}'; correct the path"
+            if message not in told:
+                told.add(message)
+                yield Problem("missing-file", message, _spot(one, dotted(path)))
 
 
 def _missing(key: str, name: str) -> str:
@@ -40,8 +52,8 @@ def _missing(key: str, name: str) -> str:
         return str(error)
 
 
-def _spot(scenario: Scenario, where: str, key: str) -> Spot:
-    parts = where.rstrip(": ").rsplit(":", 2)
+def _spot(scenario: Scenario, path: str) -> Spot:
+    parts = scenario.place(path).rstrip(": ").rsplit(":", 2)
     if len(parts) < 3:
-        return Spot(scenario.file, path=f"workload.{key}")
-    return Spot(parts[0], int(parts[1]), int(parts[2]), path=f"workload.{key}")
+        return Spot(scenario.file, path=path)
+    return Spot(parts[0], int(parts[1]), int(parts[2]), path=path)

@@ -11,11 +11,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import inf
+from glob import escape
+from math import inf, prod
 from pathlib import Path
 from typing import Any
 
 from ..sim.errors import ScenarioError
+from ..traces.chakra.nodes import RANK
 
 ALGORITHMS = {
     "ring": "ring, pairwise",
@@ -46,7 +48,33 @@ class Dimension:
         return LINKS[self.topology] * self.latency
 
 
-def scenario_text(network: Path, system: Path, workload: str, name: str) -> str:
+def form_of(workload: str, network: Path) -> str:
+    """How the Chakra files of a prefix are written: ``et`` or ``json``, also ``.gz``.
+
+    Raises
+    ------
+    ScenarioError
+        There are none, or fewer than the network has ranks.
+    """
+    prefix = Path(workload)
+    found = [RANK.fullmatch(p.name) for p in prefix.parent.glob(f"{escape(prefix.name)}.*")]
+    forms = [m[3] for m in found if m and m[1] == prefix.name]
+    if not forms:
+        raise ScenarioError(
+            f"{workload}: no file is named {prefix.name}.0.et or {prefix.name}.0.json; name what "
+            "stands before the rank"
+        )
+    form = max(set(forms), key=forms.count)
+    ranks = prod(d.ranks for d in _dimensions(network))
+    if forms.count(form) < ranks:
+        raise ScenarioError(
+            f"{workload}.*.{form}: {forms.count(form)} for the {ranks} of npus_count in {network}; "
+            "bring one for each, or a smaller network"
+        )
+    return form
+
+
+def scenario_text(network: Path, system: Path, workload: str, name: str, form: str = "et") -> str:
     """The scenario, as YAML.
 
     Parameters
@@ -55,6 +83,8 @@ def scenario_text(network: Path, system: Path, workload: str, name: str) -> str:
         ASTRA-sim's ``--network-configuration`` and ``--system-configuration``.
     workload : str
         Prefix of the Chakra files, as ASTRA-sim takes it.
+    form : str
+        What their names end in.
 
     Raises
     ------
@@ -82,7 +112,7 @@ def scenario_text(network: Path, system: Path, workload: str, name: str) -> str:
         f"name: {name}",
         "question: How long does this take?",
         "",
-        f"workload: {{trace: {workload}.*.et, format: chakra, "
+        f"workload: {{trace: {workload}.*.{form}, format: chakra, "
         f"recorded_on: {{parallel: {{data: {ranks}}}}}}}",
         "",
         "cluster:",

@@ -118,6 +118,18 @@ def inside(glob: str, component: str, components: Container[str]) -> bool:
     return "." in glob and whole in components and fnmatchcase(whole, glob)
 
 
+def meant(table: Mapping[str, T], component: str, components: Container[str]) -> T | None:
+    """What a table says of a component of a machine: a glob means no part of what it names.
+
+    >>> there = {"node0.gpu0", "node0.gpu0.dma"}
+    >>> table = {"node*.gpu*": 1}
+    >>> meant(table, "node0.gpu0", there), meant(table, "node0.gpu0.dma", there)
+    (1, None)
+    """
+    return matching({g: v for g, v in table.items() if not inside(g, component, components)},
+                    component)  # fmt: skip
+
+
 def matching(table: Mapping[str, T], component: str) -> T | None:
     """What a table of names and globs says of a component: the exact name, else the last glob.
 

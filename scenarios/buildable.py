@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from ..sim.errors import ForetraceError
 from .machine import backends, system
+from .price import price
 from .problems import Problem, Spot
 from .scenario import Scenario
 
@@ -25,6 +26,7 @@ def unbuildable(scenario: Scenario) -> Iterator[Problem]:
 
 def _stumbles(scenario: Scenario) -> Iterator[str]:
     try:
+        price(scenario)
         backends(scenario, system(scenario))
     except ForetraceError as error:
         yield str(error)

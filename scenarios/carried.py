@@ -1,8 +1,8 @@
 """Parts that data cross: the kinds of link that ``backends`` binds to them say how quick they are.
 
-What has a rate is never asked how long an op takes: whoever sends reads its rate, latency and
-overhead.  So a link model of one's own has its say before the run, and a backend that would only
-answer there is refused, since nobody would hear it.
+What has a rate is never asked how long an op takes: whoever sends reads its rate, latency,
+overhead and limit.  So a link model of one's own has its say before the run, and a backend that
+would only answer there is refused, since nobody would hear it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..models.network.link import Link
 from ..sim.backend import Backend
 from ..sim.errors import ScenarioError
 from ..sim.system import Component, System
-from .binding import Binding, inside, matching
+from .binding import Binding, inside, meant
 from .scenario import Scenario
 
 Answerer = Callable[[Binding, Scenario, Component], Backend]
@@ -37,13 +37,12 @@ def carried(made: System, scenario: Scenario, answerer: Answerer) -> System:
     names = {part.name for part in made.components}
     for glob, binding in scenario.backends.items():
         matched = [made.components[i] for i in made.match(glob)]
-        meant = [part for part in matched if not inside(glob, part.name, names)]
-        if meant and all(part.rate is not None for part in meant):
-            _refuse_unheard(answerer(binding, scenario, meant[0]), scenario, glob)
+        asked = [part for part in matched if not inside(glob, part.name, names)]
+        if asked and all(part.rate is not None for part in asked):
+            _refuse_unheard(answerer(binding, scenario, asked[0]), scenario, glob)
 
     def as_bound(part: Component) -> Component:
-        given = scenario.backends.items()
-        binding = matching({g: b for g, b in given if not inside(g, part.name, names)}, part.name)
+        binding = meant(scenario.backends, part.name, names)
         if part.rate is None or binding is None:
             return part
         return _like(answerer(binding, scenario, part), part)
@@ -52,7 +51,7 @@ def carried(made: System, scenario: Scenario, answerer: Answerer) -> System:
 
 
 def _crossed(backend: Backend) -> bool:
-    """Is all that it says a rate, a latency and an overhead."""
+    """Is all that it says a rate, a latency, an overhead and a bound of each sender."""
     return isinstance(backend, Link) and type(backend).timing is Link.timing
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..sim.errors import ScenarioError
+from ..sim.errors import ScenarioError, SimulationError
 
 if TYPE_CHECKING:
     from .expect import Condition
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 HEADLINE = "iteration_time.p50"
 METRICS = (  # shown where they differ, in this order
     "cost_per_million_tokens",
+    "cost_per_hour",
     "exposed_communication.mean",
     "waiting.mean",
     "makespan",
@@ -168,6 +169,11 @@ def compare(*runs: str | os.PathLike[str] | Scenario | Study, out: str = "runs")
     read = [_read(run, out) for run in runs]
     if len(read) == 1:
         points = read[0].points
+        if len(points) == 1:
+            raise ScenarioError(
+                f"{read[0].name}: is one run without variants (what_if), and nothing stands beside "
+                "it; give a second run or scenario"
+            )
         return Comparison(tuple(_row(n, p, points, p["settings"]) for n, p in points.items()))
     first = read[0]
     rows = []
@@ -201,6 +207,13 @@ def _read(run: Any, out: str) -> _Run:
 
 
 def _of_study(done: Study) -> _Run:
+    """A run that was made for this; one that could not end cannot be compared."""
+    if left := done.summary.unfinished:
+        raise SimulationError(
+            "time limit",
+            f"{', '.join(left)} of {done.scenario.name} not finished; give it longer "
+            "(run.time_limit) or less to do",
+        )
     return _Run(done.scenario.name, done.summary.points, _flat(done.scenario.resolved()))
 
 

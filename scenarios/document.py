@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path as File
 from typing import Any
 
-from .problems import InvalidScenarioError, Problem, Spot
+from .problems import InvalidScenarioError, Problem, Spot, nearest
 from .tree import KINDS, SHARE, Node, Path, Source, Value, dotted
 
 LARGEST = 1_000_000  # bytes of a file
@@ -53,6 +53,16 @@ def parse(text: str, file: str = "<text>", layer: str = "scenario") -> Node:
     return tree
 
 
+def _beside(file: File) -> str:
+    """What may have been meant: a scenario in that folder, or a name much like it."""
+    folder = file if file.is_dir() else file.parent
+    try:
+        there = sorted(f.name for f in folder.iterdir() if f.suffix in (".yaml", ".yml"))
+    except OSError:
+        return "; correct the path"
+    return nearest(file.name, there) or "; correct the path"
+
+
 def text_of(file: File, name: str) -> str:
     """The text of a file.
 
@@ -64,7 +74,8 @@ def text_of(file: File, name: str) -> str:
     try:
         raw = file.read_bytes()
     except OSError as error:
-        raise _refused("unreadable", f"cannot read '{name}': {error.strerror}", name) from error
+        message = f"cannot read '{name}': {error.strerror}{_beside(file)}"
+        raise _refused("unreadable", message, name) from error
     if len(raw) > LARGEST:
         raise _refused(
             "too-large",

@@ -89,7 +89,14 @@ def change(text: str) -> Condition:
     """
     metric, op, limit = _parts(text, "iteration_time.p50 > +3 %")
     known, name, statistic = named(metric)
-    return Condition(name, statistic, op, quantity(limit, ""), known.unit, text, relative=True)
+    try:
+        share = quantity(limit, "")
+    except ValueError as error:
+        raise ValueError(
+            f"'{limit}' is no change against the first run; write it like '+3 %', and a bar of the "
+            "value itself under expect"
+        ) from error
+    return Condition(name, statistic, op, share, known.unit, text, relative=True)
 
 
 def _parts(text: str, example: str) -> tuple[str, str, str]:

@@ -82,6 +82,12 @@ def explain(name: str) -> Explanation:
         return _setting(name, schema["$defs"][f"{name}_backend"], schema)
     if name in known_processes():
         return _setting(name, schema["$defs"][f"{name}_process"], schema)
+    owner, _, rest = name.partition(".")
+    for kind, known in (("backend", known_backends()), ("process", known_processes())):
+        if owner in known:
+            found = _walk(schema["$defs"][f"{owner}_{kind}"], schema, rest.split("."))
+            if found is not None:
+                return _setting(name, found, schema)
     near = difflib.get_close_matches(name, list(_names(schema)), 1)
     hint = f"did you mean '{near[0]}'?" if near else "see: foretrace explain scenario"
     raise ScenarioError(f"explain: nothing is named '{name}'; {hint}")
@@ -131,7 +137,9 @@ def _choices(found: Schema, schema: Schema) -> list[Schema]:
 def _properties(found: Schema, schema: Schema) -> Schema:
     own: Schema = {}
     for choice in _choices(found, schema):
-        own = {**choice.get("properties", {}), **own}
+        for key, value in choice.get("properties", {}).items():
+            other = own.get(key, value)
+            own[key] = value if other == value else {"anyOf": [other, value]}
     return own
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..models.calibrate import Calibration, Fitted
+from ..models.calibration.calibrate import Calibration
+from ..models.calibration.identify import Fitted
+from ..models.calibration.judged import Judged
+from ..models.compute.caches import Caches
 from ..models.compute.families import FORM
 from ..models.fit import Errors
 from ..reports.numbers import digits
@@ -19,6 +21,7 @@ from ..sim.units import quantity
 from .catalog import installed
 from .fitting import Measured
 from .fitting_families import Family, Own
+from .loop.score import Score, verdict
 from .parts import entry_model
 from .problems import nearest
 from .settings import unit_of
@@ -83,6 +86,7 @@ UNITS = {
     "piece": "s",
     "flop_rate": "flop/s",
     "ragged_rate": "/s",
+    "clash_rate": "/s",
 }
 
 
@@ -100,21 +104,47 @@ def _text(name: str, value: float) -> str:
     return f"{value:.4g} {unit}"
 
 
+BARS = {"memory": 0.10}
+BAR = 0.15  # of other parts and families
+
+
+def verdict_text(judged: Judged, bar: float) -> str:
+    """What may be said of the median error: its interval, the bar, and which side it is on.
+
+    >>> close = Judged(np.array([0.08, 0.1, 0.09]), ("a", "b", "c"), 0.02)
+    >>> verdict_text(close, 0.15)
+    '90 % within 8 % to 10 %, bar 15 % (A/A 2 %): pass'
+    >>> verdict_text(Judged(np.array([0.1]), ("a",)), 0.15)
+    'of a single group, bar 15 %: unresolved'
+    """
+    outcome, bar = verdict(Score(judged.median, judged.interval), bar, judged.spread)
+    within = [digits(100 * b) for b in judged.interval or ()]
+    sure = f"90 % within {within[0]} % to {within[1]} %, " if within else "of a single group, "
+    spread = f" (A/A {digits(100 * judged.spread)} %)" if np.isfinite(judged.spread) else ""
+    return f"{sure}bar {digits(100 * bar)} %{spread}: {outcome}"
+
+
+def _judged(judged: Judged, bar: float) -> str:
+    """A verdict after a figure; nothing where nothing was held out."""
+    return f"; {verdict_text(judged, bar)}" if len(judged.errors) else ""
+
+
 def _percent(errors: Errors | None) -> str:
     if errors is None:
         return "none"
     return f"{digits(100 * errors.median)} % median, {digits(100 * errors.mean)} % mean"
 
 
-def error_text(found: Calibration, holdout: str) -> str:
+def error_text(found: Calibration, holdout: str, bar: float = BAR) -> str:
     """All that a reader must know of a fit, the error on what was held out first."""
     fit, held, once = found.groups
     free = sum(not p.kept for p in found.parameters)
     return (
-        f"held-out {holdout}: {_percent(found.held)}; before the fit {_percent(found.blind)}; "
-        f"interpolation {_percent(found.interpolated)}; nearest neighbour "
-        f"{_percent(found.nearest)}; {once} groups scored once {_percent(found.final)}; {free} "
-        f"parameters on {fit} groups, {held} held out"
+        f"held-out {holdout}: {_percent(found.held)}{_judged(found.judged, bar)}; "
+        f"before the fit {_percent(found.blind)}; interpolation {_percent(found.interpolated)}; "
+        f"nearest neighbour {_percent(found.nearest)}; {once} groups scored once "
+        f"{_percent(found.final)}{_judged(found.once, bar)}; "
+        f"{free} parameters on {fit} groups, {held} held out"
     )
 
 
@@ -126,6 +156,7 @@ def entry(
     data: Measured,
     holdout: str,
     date: str,
+    bar: float | None = None,
 ) -> str:
     """A catalog file with the new entry; what the data cannot tell keeps value and source."""
     lines = [f"# Fitted by foretrace fit {kind} --holdout {holdout}.", f"{kind}:", f"  {name}:"]
@@ -139,7 +170,7 @@ def entry(
         low, high = p.interval or (p.value, p.value)
         where = f"{data.where}; 90 % within {_text(key, low)} to {_text(key, high)}"
         error = f"{digits(100 * found.held.median)} %" if found.held else ""
-        note = error_text(found, holdout)
+        note = error_text(found, holdout, bar_of(kind, bar))
         source = Source("fitted", where, date, error, note)
         lines.append(_line(key, _text(key, p.value), source))
     return "\n".join(lines) + "\n"
@@ -182,13 +213,23 @@ def _parameter(p: Fitted) -> dict[str, Any]:
     }
 
 
-def _fit(name: str, found: Calibration, own: Own | None = None) -> dict[str, Any]:
+def bar_of(name: str, stated: float | None) -> float:
+    """What a median error should stay below: as stated, else that of such parts."""
+    return BARS.get(name, BAR) if stated is None else stated
+
+
+def _fit(name: str, found: Calibration, bar: float, own: Own | None = None) -> dict[str, Any]:
     both = {k: getattr(found, k) for k in ("blind", "held", "interpolated", "nearest", "final")}
     return {
         "name": name,
         "groups": found.groups,
         "parameters": [_parameter(p) for p in found.parameters] + _told_own(own or Own()),
         **{k: str(v) if v is not None else "no group" for k, v in both.items()},
+        "verdicts": {
+            k: verdict_text(judged, bar)
+            for k, judged in (("held", found.judged), ("final", found.once))
+            if len(judged.errors)
+        },
     }
 
 
@@ -201,38 +242,47 @@ def _told_own(own: Own) -> list[dict[str, Any]]:
     ]
 
 
-def told(found: Calibration, data: Measured, holdout: str) -> dict[str, Any]:
+def told(
+    kind: str, found: Calibration, data: Measured, holdout: str, bar: float | None = None
+) -> dict[str, Any]:
     """A fit as plain data."""
     return {"where": data.where, "clock": data.clock, "holdout": holdout,
-            "fits": [_fit("parameters", found)], "left": [], "together": []}  # fmt: skip
+            "fits": [_fit("parameters", found, bar_of(kind, bar))],
+            "left": [], "together": []}  # fmt: skip
 
 
 def told_families(
-    parts: Mapping[str, Family | str], data: Measured, holdout: str
+    parts: Mapping[str, Family | str], data: Measured, holdout: str, bar: float | None = None
 ) -> dict[str, Any]:
     """The fits of all families as plain data."""
-    fits = [_fit(n, c.calibration, c.own) for n, c in parts.items() if isinstance(c, Family)]
+    known = {n: c for n, c in parts.items() if isinstance(c, Family)}
+    fits = [_fit(n, c.calibration, bar_of(n, bar), c.own) for n, c in known.items()]
     left = [f"{n}: {c}" for n, c in parts.items() if isinstance(c, str)]
-    fitted = [c.calibration for c in parts.values() if isinstance(c, Family)]
-    every = _together("held out", [c.judged for c in fitted])
-    every += _together("scored once", [c.once for c in fitted])
+    every = [_together("held out", [c.calibration.judged for c in known.values()], bar)]
+    every += [_together("scored once", [c.calibration.once for c in known.values()], bar)]
     return {"where": data.where, "clock": data.clock, "holdout": holdout, "fits": fits,
-            "left": left, "together": every}  # fmt: skip
+            "left": left, "together": [e for e in every if e]}  # fmt: skip
 
 
-def _together(what: str, errors: Sequence[NDArray[np.float64]]) -> list[str]:
+def _together(what: str, parts: Sequence[Judged], bar: float | None) -> str:
     """Errors of all families, as a line."""
-    size = np.abs(np.concatenate([*errors, np.empty(0)]))
-    if not len(size):
-        return []
-    return [
-        f"all families together, {what}: median {np.median(size):.1%}, mean {size.mean():.1%} on "
-        f"{len(size)} rows"
-    ]
+    every = Judged.together(parts)
+    if not len(every.errors):
+        return ""
+    size = np.abs(every.errors)
+    return (
+        f"all families together, {what}: median {every.median:.1%}, mean {size.mean():.1%} on "
+        f"{len(size)} rows; {verdict_text(every, bar_of('', bar))}"
+    )
 
 
 def families_file(
-    parts: Mapping[str, Family | str], data: Measured, holdout: str, date: str
+    parts: Mapping[str, Family | str],
+    data: Measured,
+    holdout: str,
+    date: str,
+    bar: float | None = None,
+    caches: Caches | None = None,
 ) -> dict[str, Any]:
     """What the backend ``families`` reads."""
     return {
@@ -242,9 +292,11 @@ def families_file(
         "families": {
             name: {k: v or None for k, v in found.calibration.values.items()}
             | {"factors": dict(found.own.factors), "launches": dict(found.own.launches)}
-            | {"error": error_text(found.calibration, holdout)}
+            | {"error": error_text(found.calibration, holdout, bar_of(name, bar))}
+            | {"wrong": found.calibration.held.median}
             for name, found in parts.items()
             if isinstance(found, Family)
         },
+        "caches": asdict(caches) if caches else None,
         "not_fitted": {n: c for n, c in parts.items() if isinstance(c, str)},
     }

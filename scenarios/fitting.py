@@ -10,16 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..hil.bundled import located
+from ..hil.measuring.spread import by_start, grouped
 from ..hil.recording import Recording, read
 from ..hil.sample import WARM
-from ..hil.spread import by_start, grouped
-from ..models.calibrate import (
-    Calibration,
-    Model,
-    Parameter,
-    Rows,
-    calibrate,
-)
+from ..models.calibration.calibrate import Calibration, calibrate
+from ..models.calibration.identify import Model, Parameter
+from ..models.calibration.rows import Rows
 from ..models.compute.demand import demand
 from ..sim.errors import ScenarioError
 from ..sim.ops import Ops

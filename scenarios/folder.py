@@ -11,9 +11,11 @@ import json
 import platform
 import shutil
 import sys
+import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -24,12 +26,14 @@ from ..reports.perfetto import write_timeline
 from ..reports.tables import write_ops
 from ..sim.errors import ScenarioError
 from ..sim.staging import staged
+from .files import content
 from .loop.said import journal_name
 from .resolve import resolved_yaml
 from .scenario import Scenario
 from .study import Study
 
 SCHEMA = 1
+ACCURACY = "accuracy.json"  # what a check of hardware leaves in the place of a summary
 KEY = 12  # hexadecimal digits of the name of a run
 
 
@@ -49,14 +53,8 @@ def trace_digest(scenario: Scenario) -> str:
     from .workloads import paths
 
     names = [getattr(scenario.workload, key, None) for key in ("trace", "starts")]
-    if not any(names):
-        return ""
-    digest = hashlib.sha256()
-    for path in (path for name in names if name for path in paths(name)):
-        for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
-            if file.is_file():
-                digest.update(file.name.encode() + file.read_bytes())
-    return digest.hexdigest()
+    found = [content(str(path)) for name in names if name for path in paths(name)]
+    return hashlib.sha256("".join(found).encode()).hexdigest() if any(names) else ""
 
 
 def code_digest() -> str:
@@ -70,9 +68,11 @@ def code_digest() -> str:
 
 
 def existing(out: Path, scenario: Scenario) -> Path | None:
-    """A finished run of the same key, if there is one."""
+    """A run of the same key that was finished, if there is one."""
     folder = out / scenario.name / key(scenario)
-    return folder if (folder / "manifest.json").is_file() else None
+    if not (folder / "manifest.json").is_file():
+        return None
+    return None if "unfinished" in load_summary(folder) else folder
 
 
 def save(study: Study, out: Path, started: float, command: str) -> Path:
@@ -85,24 +85,61 @@ def save(study: Study, out: Path, started: float, command: str) -> Path:
     """
     name = key(study.scenario)
     target = out / study.scenario.name / name
+    with written(target) as whole:
+        _fill(whole, study, name, started, command)
+    return target
+
+
+def require_writable(out: Path, scenario: Scenario) -> None:
+    """Refuse a folder in which nothing can be kept, before hours of work are lost by it.
+
+    Raises
+    ------
+    ScenarioError
+        It cannot be made, or not be written.
+    """
+    folder = out / scenario.name
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise ScenarioError(
+            f"{folder}: cannot be written ({error.strerror}); choose another --out"
+        ) from error
+
+
+@contextmanager
+def written(target: Path) -> Iterator[Path]:
+    """A new folder to fill, which takes the place of ``target`` once it is whole.
+
+    Raises
+    ------
+    ScenarioError
+        It cannot be written.
+    """
     try:
         with staged(target) as whole:
-            _fill(whole, study, name, started, command)
+            yield whole
     except OSError as error:
         raise ScenarioError(
             f"{target.parent}: cannot be written ({error}); choose another --out"
         ) from error
-    return target
 
 
-def _fill(folder: Path, study: Study, name: str, started: float, command: str) -> None:
-    scenario = study.scenario
-    summary = study.summary.plain()
+def described(folder: Path, scenario: Scenario) -> str:
+    """Keep a scenario as given and as resolved; returns the latter's text."""
     resolved = resolved_yaml(scenario.resolved(), scenario.origins)
     source = Path(scenario.file)
     if source.is_file():
         shutil.copyfile(source, folder / "scenario.yaml")
     (folder / "resolved.yaml").write_text(resolved)
+    return resolved
+
+
+def _fill(folder: Path, study: Study, name: str, started: float, command: str) -> None:
+    scenario = study.scenario
+    summary = study.summary.plain()
+    resolved = described(folder, scenario)
     write_json(folder / "summary.json", summary)
     with ThreadPoolExecutor(1) as beside:  # DuckDB works while Python does
         tables = beside.submit(_tables, folder, study)
@@ -121,7 +158,7 @@ def _fill(folder: Path, study: Study, name: str, started: float, command: str) -
 def _journals(folder: Path, study: Study) -> None:
     """What devices answered, where they drove the run."""
     for variant, entries in study.journals.items():
-        from ..hil.journal import write
+        from ..hil.coupling.journal import write
 
         write(folder / journal_name(variant), entries)
 
@@ -190,6 +227,10 @@ def load_summary(run: Path) -> dict[str, Any]:
     file = run / "summary.json" if run.is_dir() else run
     if inside := [str(f.parent) for f in sorted(run.glob("*/summary.json"))[:4]]:
         raise ScenarioError(f"{run}: holds runs and is none; give one of {', '.join(inside)}")
+    if (run / ACCURACY).is_file():
+        raise ScenarioError(
+            f"{run}: is a check of hardware, which foretrace show and report tell; give runs"
+        )
     try:
         told: dict[str, Any] = json.loads(file.read_text())
     except (OSError, ValueError) as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..hil.torch_layers import strides_between
+from ..hil.drivers.torch_layers import strides_between
 from ..sim.signature import parse
 
 BACKWARD = ("aten::convolution_backward", "aten::_slow_conv2d_backward")

@@ -15,6 +15,17 @@ from ..sim.units import Bytes, Seconds
 HEADROOM = 0.9  # of the free memory that a run may plan with
 
 
+class TimeOver(SimulationError):  # noqa: N818  it is no fault
+    """The wall time that a run was given is over."""
+
+    def __init__(self, limit: Seconds):
+        super().__init__(
+            "time limit",
+            f"{limit:g} s of wall time are over; what was finished is kept, give it longer "
+            "(run.time_limit) or less to do",
+        )
+
+
 @contextmanager
 def time_limit(seconds: Seconds | None) -> Iterator[None]:
     """End what takes longer, at the next instant at which Python has its turn.
@@ -25,19 +36,15 @@ def time_limit(seconds: Seconds | None) -> Iterator[None]:
 
     Raises
     ------
-    SimulationError
-        The time is over.
+    TimeOver
+        It took longer.
     """
     if seconds is None or threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def over(*_: object) -> None:
-        raise SimulationError(
-            "time limit",
-            f"{seconds:g} s of wall time are over; finished points of a sweep are kept, give it "
-            "longer or less to do",
-        )
+        raise TimeOver(seconds)
 
     before = signal.signal(signal.SIGALRM, over)
     signal.setitimer(signal.ITIMER_REAL, seconds)

@@ -16,12 +16,13 @@ from . import doubts, references
 from .catalog import Catalog, faults, installed
 from .check import check
 from .document import parse, read
+from .files import BUNDLED
 from .fill import Used, expanded, filled
 from .migrate import migrated
 from .overrides import laid, with_settings, with_variant
 from .plugins import load_file
 from .problems import InvalidScenarioError, Problem, Spot, in_order, nearest
-from .resolve import BUNDLED, origins, resolved, with_defaults, with_files
+from .resolve import origins, resolved, with_defaults, with_files
 from .scenario import BASE, Origin, Scenario
 from .schema import SECTIONS, root
 from .tree import Node, Plain, find, made, merge, relabel, without
@@ -148,7 +149,7 @@ def located(name: str) -> tuple[File, str]:
     bundled = name.removeprefix(BUNDLED)
     inside = LIBRARY / f"{bundled}.yaml"
     path = File(name)
-    if not name.startswith(BUNDLED) and (path.is_file() or path.suffix or "/" in name):
+    if not name.startswith(BUNDLED) and (path.exists() or path.suffix or "/" in name):
         return path, name
     known = sorted(f.stem for f in LIBRARY.glob("*.yaml"))
     if bundled in known:

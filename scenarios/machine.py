@@ -10,16 +10,17 @@ from ..models.compute.recorded import Recorded
 from ..models.memory.copy import Copy
 from ..models.memory.memory import Memory
 from ..models.network.collectives import Fabric as Collectives
+from ..models.network.gloo_fabric import Gloo
 from ..models.network.link import Link
 from ..models.network.nic import Nic
 from ..models.network.switch import Switch
 from ..models.network.topology import Fabric, Node, cluster
+from ..sim.analysis.sensitivity import Altered
 from ..sim.backend import Backend
 from ..sim.errors import ScenarioError
-from ..sim.sensitivity import Altered
 from ..sim.system import Component, System
 from ..sim.units import Bytes
-from .binding import Binding, inside, matching
+from .binding import Binding, meant
 from .carried import carried
 from .limits import require_memory
 from .parts import Part
@@ -44,8 +45,8 @@ def system(scenario: Scenario) -> System:
     described = scenario.cluster
     node = _node(described)
     _refuse_too_many(described.nodes, node, scenario.run.memory)
-    made = cluster(described.nodes, node, _fabric(described))
-    return _overridden(carried(made, scenario, _answerer), described)
+    made = cluster(described.nodes, node, fabric_of(described))
+    return _overridden(carried(made, scenario, _answerer), scenario)
 
 
 def _refuse_too_many(nodes: int, node: Node, allowed: Bytes | None) -> None:
@@ -69,6 +70,7 @@ def _node(described: Cluster) -> Node:
         nic_link=_link(described, "gpu", "nic"),
         nics=node.nic.count if node.nic else 0,
         nic=_made(Nic, "nic", node.nic, "cluster.node.nic") if node.nic else None,
+        core=bool(gpu.get("core")),
         hbm=_hbm(gpu),
         dram=_memory(node.memory, "cluster.node.memory"),
         cxl=_memory(node.cxl, "cluster.node.cxl"),
@@ -122,20 +124,26 @@ def _link(described: Cluster, a: str, b: str) -> Link | None:
     return None
 
 
-def _fabric(described: Cluster) -> Fabric:
+def fabric_of(described: Cluster) -> Fabric:
+    """What joins the machines, but for the library that uses it."""
     fabric = described.fabric
     switch = fabric.switch
     made = _made(Switch, "switch", switch, "cluster.fabric.switch") if switch else None
     return Fabric(made, fabric.topology, fabric.oversubscription)
 
 
-def _overridden(made: System, described: Cluster) -> System:
+def _overridden(made: System, scenario: Scenario) -> System:
     """Slower rates and links that are down; slower slots are their backends' matter."""
     components = []
     for part in made.components:
-        override = matching(described.override, part.name)
+        override = meant(scenario.cluster.override, part.name, made.index)
         if override is not None and part.rate is not None:
             part = _slower(part, 0.0 if override.down else 1 / override.slowdown)
+        elif override is not None and override.down and part.slots is None:
+            raise ScenarioError(
+                f"{scenario.place('cluster.override')}cluster.override: '{part.name}' is asked, "
+                "and nothing crosses it, so it cannot be down; take down its NICs, links or ports"
+            )
         components.append(part)
     return replace(made, components=tuple(components))
 
@@ -159,11 +167,10 @@ def backends(scenario: Scenario, made: System) -> dict[str, Backend]:
     _all_meant(scenario, made)
     bound: dict[str, Backend] = {}
     shared: dict[int, Backend] = {}
-    given, names = scenario.backends, {part.name for part in made.components}
+    names = made.index
     defaults = _Defaults(scenario)
     for part in made.components:
-        meant = {g: b for g, b in given.items() if not inside(g, part.name, names)}
-        binding = matching(meant, part.name)
+        binding = meant(scenario.backends, part.name, names)
         if binding is not None:
             bound[part.name] = shared.setdefault(id(binding), _answerer(binding, scenario, part))
         elif (known := defaults.of(part)) is not None:
@@ -201,6 +208,14 @@ def _answerer(binding: Binding, scenario: Scenario, part: Component) -> Backend:
         raise ScenarioError(f"backends.{part.name}: {error}") from error
 
 
+def _library(part: Part | None, fidelity: str) -> Collectives:
+    """What does sends and collectives: gloo where it is known what a message of its takes."""
+    known = part.of("gloo") if part is not None else {}
+    if "message" in known:
+        return Gloo(**{**known, "fidelity": fidelity})
+    return Collectives(**{**(part.of("fabric") if part else {}), "fidelity": fidelity})
+
+
 class _Defaults:
     """What answers where the scenario says nothing."""
 
@@ -209,8 +224,7 @@ class _Defaults:
         self.recorded = Recorded()
         self.copy = Copy()
         described = scenario.cluster.fabric
-        library = described.library.of("fabric") if described.library else {}
-        self.fabric = Collectives(**{**library, "fidelity": described.fidelity})
+        self.fabric = _library(described.library, described.fidelity)
 
     def of(self, part: Component) -> Backend | None:
         if part.kind == "fabric":
@@ -250,7 +264,7 @@ class _Defaults:
 def _slowed(bound: dict[str, Backend], described: Cluster, made: System) -> dict[str, Backend]:
     """Slots that ``override`` slows down, by backends whose answers take longer there."""
     for part in made.components:
-        override = matching(described.override, part.name)
+        override = meant(described.override, part.name, made.index)
         if override is None or part.name not in bound or override.slowdown == 1:
             continue
         number = made.number(part.name)
@@ -262,7 +276,7 @@ def failures(scenario: Scenario, made: System) -> tuple[str, ...]:
     """Components with slots that ``override`` says are down."""
     found = []
     for part in made.components:
-        override = matching(scenario.cluster.override, part.name)
+        override = meant(scenario.cluster.override, part.name, made.index)
         if override is not None and override.down and part.slots is not None:
             found.append(part.name)
     return tuple(found)

@@ -135,6 +135,19 @@ metric(
     "Training: prices of cost.items times the mean iteration_time, per million of its tokens.",
     (),
 )
+metric("cost_per_hour", "USD", "Prices of cost.items for all machines, an hour; no idle time.", ())
+metric(
+    "gpu_time_per_million_tokens",
+    "s",
+    "Training: GPUs times the mean iteration_time, per million of its tokens.",
+    (),
+)
+metric(
+    "gpu.power",
+    "W",
+    "Board power of all GPUs at full load, as their catalog entry says it: a bound, not measured.",
+    ("bound",),
+)
 metric(
     "hil.*.error",
     "",

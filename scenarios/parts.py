@@ -28,6 +28,11 @@ class GpuFacts(Section):
     )
     copy_engines: Whole | None = Field(None, description="Copies that run at once beside kernels.")
     power: Watts | None = Field(None, description="Of the board, at full load.")
+    core: bool | None = Field(
+        None,
+        description="It is a core of a processor: what the library's threads take of it, its ops "
+        "get less of.",
+    )
 
 
 class MemoryFacts(Section):
@@ -59,7 +64,7 @@ KINDS: dict[str, tuple[type[Section], tuple[str, ...]]] = {
     "memory": (MemoryFacts, ("memory",)),
     "switch": (OtherFacts, ("switch",)),
     "link": (OtherFacts, ("link",)),
-    "library": (OtherFacts, ("fabric",)),
+    "library": (OtherFacts, ("fabric", "gloo")),
 }
 """Of each kind of part: its facts, and the backends whose settings it has."""
 

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import inspect
+import re
 import sys
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
-from ..sim.backend import BACKENDS
+from ..sim.backend import BACKENDS, Backend
 from ..sim.process import PROCESSES
 from .problems import InvalidScenarioError, Problem, Spot
 
@@ -73,17 +75,57 @@ def _check(file: Path, spot: Spot) -> None:
 
     for table, name in sorted(_registered[file]):
         try:
+            _callable(table, TABLES[table][name])
             schema_of(TABLES[table][name])
         except (TypeError, NameError) as error:
             message = f"plug-in '{file.name}': {table} '{name}': {error}"
             raise InvalidScenarioError([Problem("plug-in", message, spot)]) from error
 
 
+VERBS = {"backend": "timing(self, ops, now=0.0)", "process": "__call__(self, sim)"}
+
+
+def _callable(table: str, cls: Any) -> None:
+    """Refuse what could not be asked when its turn comes.
+
+    Raises
+    ------
+    TypeError
+        Says what to write.
+    """
+    wanted = VERBS[table]
+    verb, _, arguments = wanted.partition("(")
+    if not isinstance(cls, type):
+        raise TypeError(f"{cls.__name__} is no class; write one with 'def {wanted}'")
+    found = next((c.__dict__[verb] for c in cls.__mro__ if verb in c.__dict__), None)
+    if found is None or found is Backend.timing:
+        raise TypeError(f"{cls.__name__} has no {verb}(); write 'def {wanted}'")
+    told = inspect.signature(found)
+    try:
+        told.bind(*arguments.split(", "))
+    except TypeError:
+        raise TypeError(f"{verb}{told} cannot be asked; write 'def {wanted}'") from None
+    if table == "process" and not inspect.isgeneratorfunction(found):
+        raise TypeError(f"{verb}{told} never yields; write 'yield sim.wait(seconds)' to wait")
+
+
+def _yielded(error: BaseException) -> str:
+    """Which plug-in yielded what nobody can wait for; SimPy tells the place as text."""
+    said = re.search(r'File "(.+)", line (\d+)(?:.|\n)*Invalid yield value "(.*)"', str(error))
+    files = {getattr(m, "__file__", "") for n, m in sys.modules.items() if n.startswith(PREFIX)}
+    if said is None or said[1] not in files:
+        return ""
+    return (
+        f"plug-in '{Path(said[1]).name}' fails in line {said[2]}: it yields {said[3]!r}; "
+        "yield sim.wait(seconds) or another thing to wait for"
+    )
+
+
 def blamed(error: BaseException) -> str:
     """Which plug-in an unexpected error came from, and where in it; "" for none of them."""
-    told, step = "", error.__traceback__
+    told, step = _yielded(error), error.__traceback__
     if error.__cause__ is not None:  # SimPy raises the error of a process again
-        told = blamed(error.__cause__)
+        told = told or blamed(error.__cause__)
     while step is not None and not told:
         name = step.tb_frame.f_globals.get("__name__", "")
         if name.startswith(PREFIX):

@@ -14,16 +14,17 @@ from numpy.typing import NDArray
 
 from ..models.compute.jitter import spread, typical
 from ..models.compute.recorded import Recorded
+from ..sim.analysis.metrics import Samples, measure
+from ..sim.analysis.sensitivity import Altered
 from ..sim.backend import Backend, Spread
 from ..sim.errors import ScenarioError
 from ..sim.graph import Graph
-from ..sim.metrics import Samples, measure
 from ..sim.ops import Ops
 from ..sim.place import place
 from ..sim.process import Process, Running, Steps
 from ..sim.result import Result
-from ..sim.sensitivity import Altered
 from ..sim.simulation import Simulation
+from ..sim.units import MoneyRate
 from .machine import backends, failures, system
 from .price import cost_per_million_tokens, price
 from .problems import InvalidScenarioError
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from .threads import Each
 
 log = logging.getLogger(__name__)
+
+HOUR = 3600.0  # s
 
 
 @dataclass(frozen=True)
@@ -100,8 +103,13 @@ class Point:
         """What steers the run: parts that are down from the start, devices, and who is named."""
         down = failures(self.scenario, self.simulation.system)
         devices = self.coupled.coupling.processes if self.coupled else ()
-        named = (steering.make() for steering in self.scenario.processes)
+        named = (steering.make(self.graph) for steering in self.scenario.processes)
         return (*((Down(down),) if down else ()), *devices, *named)
+
+    @cached_property
+    def price(self) -> MoneyRate | None:
+        """USD a second for all machines; None where nothing says what things cost."""
+        return price(self.scenario)
 
     def on(self, simulation: Simulation) -> Point:
         """The same on a machine of the same components, otherwise altered."""
@@ -177,6 +185,7 @@ def point(
     graph, variation : its workload, where it was built before
     """
     refuse(scenario)
+    price(scenario)  # before anything runs: it may lack a size or a switch
     made = system(scenario)
     simulation = Simulation(
         made, backends(scenario, made), engine=scenario.run.engine, seed=scenario.run.seed
@@ -272,14 +281,19 @@ def _extended(samples: dict[str, Samples], point: Point) -> dict[str, Samples]:
     """With the metrics that need more than the run: tokens, memory, cost."""
     said: Any = point.scenario.workload
     tokens = getattr(said, "tokens_per_iteration", None)
+    rate, gpus = point.price, len(point.simulation.system.gpus)
+    if rate is not None:
+        samples["cost_per_hour"] = np.array([rate * HOUR])
     if tokens is not None:
-        grown = _growth(point)
-        samples["tokens_per_second"] = tokens * grown / samples["iteration_time"]
-        rate = price(point.scenario)
+        tokens *= _growth(point)
+        samples["tokens_per_second"] = tokens / samples["iteration_time"]
+        mean = float(samples["iteration_time"].mean())
+        samples["gpu_time_per_million_tokens"] = np.array([gpus * mean / tokens * 1e6])
         if rate is not None:
-            mean = float(samples["iteration_time"].mean())
-            cost = cost_per_million_tokens(rate, mean, tokens * grown)
+            cost = cost_per_million_tokens(rate, mean, tokens)
             samples["cost_per_million_tokens"] = np.array([cost])
+    if (watts := point.scenario.cluster.node.gpu.settings.get("power")) is not None:
+        samples["gpu.power.bound"] = np.array([watts * gpus])
     peak = point.graph.facts.get("memory_peak")
     if isinstance(peak, int | float) and peak > 0:
         samples["gpu.memory.peak"] = np.array([float(peak)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..models.network.topology import switches
 from ..sim.errors import ScenarioError
 from ..sim.units import MoneyRate
 from .scenario import Scenario
@@ -40,12 +41,28 @@ def cost_per_million_tokens(rate: MoneyRate, iteration: float, tokens: float) ->
     return rate * iteration / tokens * 1e6
 
 
+def _switches(scenario: Scenario) -> int:
+    """Leaves and spines; their ports and their number follow from ``cluster.fabric``."""
+    from .machine import fabric_of
+
+    described = scenario.cluster
+    if described.fabric.switch is None:
+        raise ScenarioError(
+            "cost.items: 'switch' has a price, and cluster.fabric has no switch; write "
+            "cluster.fabric.switch, or put its ports into the price of the NICs"
+        )
+    nics = described.node.nic.count if described.node.nic else 0
+    return switches(described.nodes, nics, fabric_of(described))
+
+
 def _count(item: Item, scenario: Scenario) -> float:
     """How many times the item is paid for."""
     nodes = scenario.cluster.nodes
     part = scenario.cluster.node.part(item.what)
     if item.what == "node":
         return nodes
+    if item.what == "switch":
+        return _switches(scenario)
     if part is None:
         return 0
     if item.per is None:

@@ -49,6 +49,11 @@ def calibration(scenario: Scenario) -> str:
     if hil is not None and hil.mode == "coupled":
         real = ", ".join(f"{s.component} ({s.driver})" for s in hil.swap)
         return f"driven by devices or their recordings: {real}; the rest is predicted"
+    return of_models(scenario)
+
+
+def of_models(scenario: Scenario) -> str:
+    """What the models of a scenario were made from, whoever answers in their place."""
     fitted = [
         o for p, o in scenario.origins.items()
         if p.startswith("cluster") and o.source and o.source.kind == "fitted"

@@ -11,7 +11,7 @@ from .scenario import BASE
 from .tree import Node, Path, find
 
 PARTS = ("gpu", "nic", "cxl", "host", "memory")
-PRICED = (*PARTS, "node")
+PRICED = (*PARTS, "node", "switch")
 
 
 def broken(tree: Node, catalog: Catalog) -> Iterator[Problem]:

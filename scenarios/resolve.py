@@ -9,38 +9,24 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from .files import BUNDLED, named
 from .fill import Used
 from .problems import Spot
 from .scenario import Origin
-from .schema import SECTIONS
 from .settings import default_of
-from .tree import Node, Path, Plain, dotted, find, leaves, made, merge, put
+from .tree import Node, Plain, dotted, find, leaves, made, merge, plain, put
 
 NOWHERE = Spot("")
-BUNDLED = "foretrace:"
 
 
 def with_files(tree: Node) -> Node:
     """Paths made absolute, each from the folder of the file that says it."""
-    for key, entry in SECTIONS.items():
-        for path in (p for below in entry.files for p in _paths(tree, (key, *below.split(".")))):
-            node = find(tree, path)
-            if node and isinstance(node.value, str) and not node.value.startswith(BUNDLED):
-                folder = File(node.spot.file).parent
-                absolute = os.path.abspath(folder / node.value)
-                tree = put(tree, path, made(absolute, node.spot, node.layer))
+    for path, name in named(plain(tree)):
+        node = find(tree, path)
+        if node and not name.startswith(BUNDLED):
+            absolute = os.path.abspath(File(node.spot.file).parent / name)
+            tree = put(tree, path, made(absolute, node.spot, node.layer))
     return tree
-
-
-def _paths(tree: Node, path: Path) -> Iterator[Path]:
-    """A path with ``*`` for each item of a list, written out."""
-    if "*" not in path:
-        yield path
-        return
-    at = path.index("*")
-    items = find(tree, path[:at])
-    for i in range(len(items.items) if items else 0):
-        yield from _paths(tree, (*path[:at], i, *path[at + 1 :]))
 
 
 def with_defaults(tree: Node, model: BaseModel) -> Node:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -186,31 +185,20 @@ class Scenario:
         return json.loads(json.dumps(self.plain))
 
     def digest(self) -> str:
-        """SHA-256 of everything that can change the answer; files count by name only."""
+        """SHA-256 of everything that can change the answer; files count by what is in them."""
+        from .files import bare, contents
+
         told = self.resolved()
         for key in ("question", "report", "sweep"):
             told.pop(key, None)
         for key in ("workers", "time_limit", "memory"):
             told.get("run", {}).pop(key, None)
-        trace = told.get("workload", {}).get("trace")
-        if trace:
-            told["workload"]["trace"] = os.path.basename(trace)
-        told["plugins"] = [content(file) for file in told.get("plugins", ())]
-        text = json.dumps({"variant": self.variant, **told}, sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()
+        whole = {"variant": self.variant, "files": contents(told), **bare(told)}
+        return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
 
     def settings(self) -> dict[str, Any]:
         """Every checked value in SI, by dotted path; for tables."""
         return flat(self.model)
-
-
-def content(file: str) -> str:
-    """SHA-256 of what is in a file; "" where it cannot be read."""
-    try:
-        with open(file, "rb") as opened:
-            return hashlib.sha256(opened.read()).hexdigest()
-    except OSError:
-        return ""
 
 
 def flattened(entries: list[Plain], name: str) -> Plain:

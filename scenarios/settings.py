@@ -15,6 +15,7 @@ from pydantic import Field, create_model
 from pydantic.fields import FieldInfo
 
 from ..sim.backend import BACKENDS, Backend
+from ..sim.graph import Graph
 from ..sim.process import PROCESSES
 from ..sim.units import Unit
 from .plugins import load_installed
@@ -94,6 +95,8 @@ def schema_of(cls: type, *, optional: bool = False) -> type[Section]:
                 f"'{key}' of {cls.__name__}() has no annotation, so nobody knows its unit; write "
                 f"it like '{key}: ByteRate', with a type of foretrace.sim.units or a plain one"
             )
+        if hints[key] is Graph:
+            continue  # what is run: the run gives it, no file can
         annotation = _readable(hints[key])
         default = REQUIRED if parameter.default is parameter.empty else parameter.default
         if optional:
@@ -107,7 +110,10 @@ def _readable(annotation: Any) -> Any:
     origin, inner = get_origin(annotation), get_args(annotation)
     if annotation is Path:
         return Annotated[Path, Field(strict=False)]
-    if origin in (tuple, list) or (origin and getattr(origin, "__name__", "") == "Sequence"):
+    if origin and getattr(origin, "__name__", "") == "Sequence":
+        many: Any = tuple.__class_getitem__((inner[0], ...))
+        return Annotated[many, Field(strict=False)]
+    if origin in (tuple, list):
         return Annotated[annotation, Field(strict=False)]
     if type(None) in inner:
         rest = [_readable(a) for a in inner if a is not type(None)]

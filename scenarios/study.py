@@ -5,17 +5,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..sim.activity import activities
-from ..sim.metrics import step_edges
+from ..sim.analysis.activity import activities
+from ..sim.analysis.metrics import step_edges
+from ..sim.analysis.sensitivity import Change, faster
 from ..sim.result import Result
-from ..sim.sensitivity import Change, faster
 from .expect import Condition
+from .limits import TimeOver, time_limit
 from .loop.said import coupled
 from .points import Measured, Point, counted, measured, points
 from .provenance import provenance
@@ -25,7 +26,7 @@ from .sure import HEADLINE, Tried, change, groups, model_errors, with_errors
 from .threads import Each, hands
 
 if TYPE_CHECKING:
-    from ..hil.journal import Entry
+    from ..hil.coupling.journal import Entry
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +48,7 @@ class Study:
 
         from ..reports.answer import sentences
         from ..reports.numbers import change, told
-        from ..sim.notebook import table
+        from ..sim.analysis.notebook import table
 
         plain = self.summary.plain()
         rows = [
@@ -79,28 +80,51 @@ def study(
     progress : told what is being done, a line each
     threads : runs under way at once; as many as there are cores unless said
     """
-    made = []
-    with hands(threads) as given:
-        with _driven(scenario) as drive:
-            for one in map(drive, points(scenario)):
-                ranks = f"{one.graph.ranks} rank{'s' * (one.graph.ranks != 1)}"
-                progress(f"running {one.name}: {len(one.graph):,} ops on {ranks}")
-                made.append(measured(one, given(one)))
-        errors = model_errors(m.point.scenario for m in made)
-        told: dict[str, dict[str, Any]] = {}
-        base = None
-        for m in made:
-            progress(f"explaining {m.name}: blame, and what a faster part would change")
-            tried = with_errors(m, errors, given(m.point))
-            base = base or tried
-            told[m.name] = _told(tried, base, given(m.point))
-        where = provenance(scenario)
-        if scenario.run.defend and not any(m.point.coupled for m in made):
-            from .defend import defended
+    errors = model_errors(scenario.variants())
+    where = provenance(scenario)
+    doing = _Doing()
+    try:
+        with hands(threads) as given, time_limit(scenario.run.time_limit):
+            with _driven(scenario) as drive:
+                for one in map(drive, points(scenario)):
+                    doing.add(one, errors, given(one), progress)
+            if scenario.run.defend and not any(m.point.coupled for m in doing.made):
+                from .defend import defended
 
-            progress("defending: each unmeasured value 10 % off, each kind of part wrong")
-            where |= defended([m.point for m in made], where["values"], given(made[0].point))
-    return Study(scenario, tuple(made), Summary(scenario.name, scenario.question, told, where))
+                progress("defending: each unmeasured value 10 % off, each kind of part wrong")
+                every = [m.point for m in doing.made]
+                where |= defended(every, where["values"], given(every[0]))
+    except TimeOver:
+        if not doing.told:
+            raise
+    left = doing.left(scenario, where)
+    summary = Summary(scenario.name, scenario.question, doing.told, where, left)
+    return Study(scenario, tuple(doing.made[: len(doing.told)]), summary)
+
+
+@dataclass
+class _Doing:
+    """What is done of a study: a variant counts once it is measured and explained."""
+
+    made: list[Measured] = field(default_factory=list)
+    told: dict[str, dict[str, Any]] = field(default_factory=dict)
+    base: Tried | None = None
+
+    def add(self, one: Point, errors: Mapping[str, float], each: Each, progress: Progress) -> None:
+        """Run one variant, and say why it takes what it takes."""
+        ranks = f"{one.graph.ranks} rank{'s' * (one.graph.ranks != 1)}"
+        progress(f"running {one.name}: {len(one.graph):,} ops on {ranks}")
+        self.made.append(measured(one, each))
+        progress(f"explaining {one.name}: blame, and what a faster part would change")
+        tried = with_errors(self.made[-1], errors, each)
+        self.base = self.base or tried
+        self.told[one.name] = _told(tried, self.base, each)
+
+    def left(self, scenario: Scenario, where: Mapping[str, Any]) -> tuple[str, ...]:
+        """What was not finished in time."""
+        names = [v.variant for v in scenario.variants() if v.variant not in self.told]
+        asked = scenario.run.defend and not any(m.point.coupled for m in self.made)
+        return (*names, *(("--defend",) if asked and "break_even" not in where else ()))
 
 
 def _driven(scenario: Scenario) -> AbstractContextManager[Callable[[Point], Point]]:

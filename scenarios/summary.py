@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..sim.metrics import Samples
+from ..sim.analysis.metrics import Samples
 from .expect import Condition
 from .metrics import METRICS, PERCENTILE, Metric
 from .points import Measured
@@ -143,16 +143,19 @@ class Summary:
     name, question : of the scenario
     points : by variant, ``base`` first: metrics, blame, sources, facts
     provenance : seed, replicas, catalog values and their sources
+    unfinished : what there was no time for; not told where there was time for all
     """
 
     name: str
     question: str
     points: dict[str, dict[str, Any]] = field(default_factory=dict)
     provenance: dict[str, Any] = field(default_factory=dict)
+    unfinished: tuple[str, ...] = ()
 
     def plain(self) -> dict[str, Any]:
         """As JSON has it."""
-        return {"schema": SCHEMA, **asdict(self)}
+        told = {"schema": SCHEMA, **asdict(self)}
+        return told if self.unfinished else {k: v for k, v in told.items() if k != "unfinished"}
 
     def value(self, variant: str, metric: str) -> Value:
         """One number of one variant.

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..models.compute.families import Families
 from ..models.compute.recorded import Recorded
+from ..sim.analysis.sensitivity import altered
 from ..sim.bind import bind
-from ..sim.sensitivity import altered
 from ..sim.simulation import Simulation
-from .points import Measured, Point
+from .points import Measured
 from .scenario import Scenario
 from .summary import FEWEST, Value, interval, statistic_of
 
@@ -75,17 +76,49 @@ def widened(
 def with_errors(of: Measured, errors: Mapping[str, float], each: Each) -> Tried:
     """Run a point again with each kind of part as wrong as it is known to be, either way.
 
+    Fitted families of ops are each wrong by what their fit missed of what it had not seen, and by
+    what they find in the caches, where that is known.
+
     Parameters
     ----------
     errors : relative, by kind of part
     """
     if of.point.coupled is not None:
         return Tried(of)
-    kinds = predicted(of.point.simulation)
-    known = {kind: error for kind, error in errors.items() if kind in kinds}
-    jobs = [(kinds[k], f) for k, e in known.items() for f in (1 / (1 + e), 1 + e)]
-    times = [*each(lambda job: _iteration(of.point, *job), jobs)]
-    return Tried(of, dict(zip(known, zip(times[::2], times[1::2], strict=True), strict=True)))
+    simulation = of.point.simulation
+    kinds = predicted(simulation)
+    ways = {
+        kind: (
+            altered(simulation, kinds[kind], 1 / (1 + e)),
+            altered(simulation, kinds[kind], 1 + e),
+        )
+        for kind, e in errors.items()
+        if kind in kinds
+    }
+    ways |= _fitted(simulation)
+    times = [
+        *each(lambda s: of.point.on(s).run().iteration_time, [s for w in ways.values() for s in w])
+    ]
+    return Tried(of, dict(zip(ways, zip(times[::2], times[1::2], strict=True), strict=True)))
+
+
+def _fitted(simulation: Simulation) -> dict[str, tuple[Simulation, Simulation]]:
+    """The same slower and quicker, for whatever may be wrong of fitted families of ops."""
+    found: dict[int, dict[str, tuple[Families, Families]]] = {}
+    for one in simulation.backends.values():
+        if isinstance(one, Families):
+            one.open(simulation.system)
+            found[id(one)] = one.doubts()
+
+    def other(name: str, way: int) -> Simulation:
+        backends = {
+            key: found[id(b)][name][way] if name in found.get(id(b), {}) else b
+            for key, b in simulation.backends.items()
+        }
+        return replace(simulation, backends=backends)
+
+    names = dict.fromkeys(name for doubts in found.values() for name in doubts)
+    return {name: (other(name, 0), other(name, 1)) for name in names}
 
 
 def change(base: Tried, of: Tried) -> dict[str, Any]:
@@ -158,14 +191,13 @@ def groups(simulation: Simulation) -> dict[str, list[int]]:
 
 
 def predicted(simulation: Simulation) -> dict[str, list[int]]:
-    """Components by kind, without those whose ops last as recorded: no model's error is in them."""
+    """Components by kind, but for those whose values predict nothing.
+
+    Those last as recorded, or as families of ops that were fitted, which have errors of their own.
+    """
     bound = bind(simulation.system, simulation.backends)
     return {
         kind: rows
         for kind, rows in groups(simulation).items()
-        if not all(isinstance(bound[i], Recorded) for i in rows)
+        if not all(isinstance(bound[i], Recorded | Families) for i in rows)
     }
-
-
-def _iteration(point: Point, chosen: list[int], factor: float) -> float:
-    return point.on(altered(point.simulation, chosen, factor)).run().iteration_time

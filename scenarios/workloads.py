@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from glob import glob
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,11 +27,14 @@ def workload(kind: str) -> Callable[[Builder], Builder]:
 
     Raises
     ------
+    TypeError
+        It does not take a scenario.
     ValueError
         The type is taken.
     """
 
     def register(builder: Builder) -> Builder:
+        signature(builder).bind("scenario")
         if kind in BUILDERS:
             raise ValueError(f"two builders make workloads of type {kind!r}")
         BUILDERS[kind] = builder
@@ -42,7 +46,13 @@ def workload(kind: str) -> Callable[[Builder], Builder]:
 def build(scenario: Scenario) -> Graph:
     """The graph of a scenario's workload, without a machine in it."""
     kind: Any = scenario.workload.type  # type: ignore[attr-defined]
-    return BUILDERS[kind](scenario)
+    found = BUILDERS[kind](scenario)
+    if not isinstance(found, Graph):
+        raise ScenarioError(
+            f"workload: who builds {kind!r} returned a {type(found).__name__}, not a graph; end it "
+            "with 'return build.graph()'"
+        )
+    return found
 
 
 @workload("trace")
@@ -137,6 +147,7 @@ def _resized(trace: Trace | None, graph: Graph, scenario: Scenario, stretch: flo
             copy_rate=_copy_rate(scenario),
             in_flight=2 if gloo else 1,
             bucket=said.scale_to.bucket,
+            threads=scenario.cluster.node.gpu.settings.get("core", False),
             stretch=stretch,
         )
         was = Layout(data=1)

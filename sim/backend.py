@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .errors import BackendError
+from .named import enter
 from .ops import Ops
 from .system import System
 
@@ -209,10 +210,8 @@ def backend(name: str) -> Callable[[B], B]:
     """
 
     def register(cls: B) -> B:
-        if BACKENDS.get(name, cls).__qualname__ != cls.__qualname__:
-            raise ValueError(f"two backends are named {name!r}: {BACKENDS[name]} and {cls}")
+        enter(BACKENDS, "backends", name, cls)
         cls.registered_name = name
-        BACKENDS[name] = cls
         return cls
 
     return register
@@ -226,12 +225,18 @@ def check_timing(timing: Timing, ops: Ops, who: str) -> None:
     BackendError
         Names the component, the op and the value.
     """
+    if not isinstance(timing, Timing):
+        raise BackendError(
+            f"{who}: answered a {type(timing).__name__}; write Timing.of(seconds), one for each op"
+        )
     columns = {"fixed": timing.fixed, "work": timing.work}
     for name, column in columns.items():
         if column is None:
             continue
         if len(column) != len(ops):
-            raise BackendError(f"{who}: answered {len(column)} {name} for {len(ops)} ops")
+            raise BackendError(
+                f"{who}: answered {len(column)} {name} for {len(ops)} ops; answer one for each op"
+            )
         bad = np.flatnonzero(~((column >= 0) & np.isfinite(column)))
         if len(bad):
             row = int(bad[0])

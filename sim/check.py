@@ -25,7 +25,7 @@ def check_graph(parts: Parts, graph: Lowered) -> None:
 
     Examples
     --------
-    >>> from foretrace.sim.script import Case, Script, lowered
+    >>> from foretrace.sim.testing.script import Case, Script, lowered
     >>> check_graph(Script((1,), (-1,), ()).parts, lowered("g", [Case(((7, ()),))]))
     Traceback (most recent call last):
     ...
@@ -124,7 +124,7 @@ def fastest(parts: Parts, usage: Mapping[int, int], limit: int = NO_LIMIT) -> in
 
     Examples
     --------
-    >>> from foretrace.sim.script import Script
+    >>> from foretrace.sim.testing.script import Script
     >>> fastest(Script((-1,), (10,), ()).parts, {0: 2 * ONE}) == 2**57 - 1
     True
     """

@@ -2,7 +2,7 @@
 
 What a process does is noted and applied, in order, at the start of the machine's next turn; so
 whatever it observes is the machine as its last turn left it.  How a turn goes is each engine's
-own: ``sim/rounds.py`` says it plainly, ``sim/core/turns.py`` hands it to compiled kernels.
+own: ``reference/rounds.py`` says it plainly, ``core/turns.py`` hands it to compiled kernels.
 """
 
 from __future__ import annotations

@@ -8,6 +8,8 @@ function, so every engine, worker and machine draws the same numbers.
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -81,6 +83,27 @@ def scaled(duration: NDArray[np.int64], by: NDArray[np.int64]) -> NDArray[np.int
     return high * by + ((low * by) >> FRACTION)
 
 
+def widely(
+    hi: NDArray[np.int64], lo: NDArray[np.uint64], by: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+    """The same of numbers of 128 bits, (high, low).
+
+    >>> [int(x[0]) for x in widely(np.array([5]), np.array([3], np.uint64), np.array([3 << 19]))]
+    [7, 9223372036854775812]
+    """
+    half, rest = np.uint64(32), np.uint64((1 << 32) - 1)
+    upper, carry = hi.astype(np.uint64), np.zeros(len(hi), np.uint64)
+    limbs = []
+    for limb in (lo & rest, lo >> half, upper & rest, upper >> half):
+        found = limb * by.astype(np.uint64) + carry
+        limbs.append(found & rest)
+        carry = found >> half
+    limbs.append(carry)
+    down, up = np.uint64(FRACTION), np.uint64(32 - FRACTION)
+    a, b, c, d = (x >> down | y << up & rest for x, y in pairwise(limbs))
+    return (d << half | c).astype(np.int64), b << half | a
+
+
 def tables(spread: Spread, seed: int, replica: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Quantiles of the factors of a rank and iteration, and of an op, in 2^-20, in one replica.
 
@@ -104,8 +127,7 @@ def tables(spread: Spread, seed: int, replica: int) -> tuple[NDArray[np.int64], 
     return scaled(step if len(step) else units(np.ones(1)), start), op
 
 
-def durations(
-    fixed: NDArray[np.int64],
+def factors(
     spread: Spread,
     *,
     name: str,
@@ -114,12 +136,11 @@ def durations(
     iteration: NDArray[np.uint16],
     seed: int,
     replica: int,
-) -> NDArray[np.int64]:
-    """Fixed ticks of one replica: typical ones x the factors of start, step and op."""
+) -> Iterator[NDArray[np.int64]]:
+    """By what the durations of rows are multiplied, one after the other: start x step, then op."""
     step, op = tables(spread, seed, replica)
     if len(step):
-        fixed = scaled(fixed, between(step, bits(seed, replica, 1, rank, iteration)))
+        yield between(step, bits(seed, replica, 1, rank, iteration))
     if len(op):
         graph = zlib.crc32(name.encode())
-        fixed = scaled(fixed, between(op, bits(seed, replica, 2, graph, row)))
-    return fixed
+        yield between(op, bits(seed, replica, 2, graph, row))

@@ -26,7 +26,7 @@ from .ops import Kind, Ops
 
 if TYPE_CHECKING:
     from .system import System
-    from .template import Template
+    from .templates.template import Template
 
 
 STREAM_ROLE = {"compute": "", "host": "host", "copy": "dma"}  # of a communication op's stream

@@ -1,7 +1,7 @@
 """What both engines are given and what both give back: integers only.
 
 ``docs/semantics.md`` says what a run means; this page says in which form an engine reads it.
-The reference (``sim/reference.py``) and the compiled core (``sim/core/``) take the same
+The reference (``sim/reference/machine.py``) and the compiled core (``sim/core/``) take the same
 :class:`Parts` and :class:`Lowered` graphs, offer the same verbs, and must agree in every
 number, event and error.
 

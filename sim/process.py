@@ -15,6 +15,7 @@ import simpy
 from .errors import SimulationError
 from .lower import rate_units
 from .machine import ONE, Machine, State, Submitted
+from .named import enter
 from .system import System
 from .units import Seconds, seconds, ticks, ticks_per_second
 
@@ -62,10 +63,7 @@ def process(name: str) -> Callable[[P], P]:
     """
 
     def register(cls: P) -> P:
-        if PROCESSES.get(name, cls).__qualname__ != cls.__qualname__:
-            raise ValueError(f"two processes are named {name!r}: {PROCESSES[name]} and {cls}")
-        PROCESSES[name] = cls
-        return cls
+        return enter(PROCESSES, "processes", name, cls)
 
     return register
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .analysis.kept import Kept, kept_of
 from .bind import Answers
 from .errors import NotKeptError
 from .graph import Graph
-from .kept import Kept, kept_of
 from .machine import NEVER, Columns, Lowered, Parts
 from .ops import Kind, Ops
 from .system import System
@@ -23,7 +23,7 @@ from .units import Seconds, seconds
 if TYPE_CHECKING:
     import pandas as pd
 
-    from .blame import Blame, Charge
+    from .analysis.blame import Blame, Charge
 
 log = logging.getLogger(__name__)
 
@@ -50,11 +50,15 @@ class Written:
         Ready, start, end, state and attempts of every op, in ticks.
     moves : mapping
         Ops that a process resumed elsewhere: the component of each place.
+    given : int or None
+        Rows of the graph that the run was given: iterations are its own, and what processes
+        submit beside it is in none of them.  None: those of every graph.
     """
 
     runs: tuple[Run, ...]
     columns: Columns
     moves: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    given: int | None = None
 
 
 class Difference(NamedTuple):
@@ -103,7 +107,7 @@ class Result:
 
     def _repr_html_(self) -> str:
         """As a notebook shows it: the numbers first asked for, and who bounds the run."""
-        from .notebook import table
+        from .analysis.notebook import table
 
         # Looking at a result repeats no run: who is charged is shown where it is known.
         blamed = {} if self.written is None else self.blame().seconds
@@ -253,7 +257,7 @@ class Result:
         A step lasts from the end of the one before it (the first: from its own first start) to
         the last end of its ops on any rank.
         """
-        from .metrics import step_edges
+        from .analysis.metrics import step_edges
 
         return seconds(np.diff(step_edges(self)), self.tick)
 
@@ -308,8 +312,8 @@ class Result:
         return found | {f"{name}.busy": t for name, t in sorted(self.busy.items())}
 
     def blame(self) -> Blame:
-        """Every tick of the critical path, charged; see :mod:`~foretrace.sim.blame`."""
-        from .blame import blame
+        """Every tick of the critical path, charged; see :mod:`~foretrace.sim.analysis.blame`."""
+        from .analysis.blame import blame
 
         return blame(self.detail)
 
@@ -325,7 +329,7 @@ class Result:
         ImportError
             pandas is missing.
         """
-        from .frames import of_ops
+        from .analysis.frames import of_ops
 
         return of_ops(self.detail)
 
@@ -337,7 +341,7 @@ class Result:
         ImportError
             pandas is missing.
         """
-        from .frames import of_ranks
+        from .analysis.frames import of_ranks
 
         return of_ranks(self)
 

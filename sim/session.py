@@ -11,24 +11,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 import simpy
 
+from .analysis.kept import MOST_OPS
+from .analysis.summarise import summarised
 from .bind import Answers, ask, endpoints
-from .draws import durations
+from .draws import factors, scaled, widely
 from .errors import BackendError, GraphError, SimulationError
 from .graph import Graph
-from .kept import MOST_OPS
 from .lower import answers, lower
 from .machine import Answer, Columns, Lowered, Machine, Online, Parts, Submitted
 from .place import place
 from .result import Result, Run, Written
-from .summarise import summarised
 from .units import Seconds, seconds, ticks_per_second
 
 if TYPE_CHECKING:
     from .core.fold import Folded
     from .process import Process
     from .simulation import Simulation
-    from .spmd import Spmd
-    from .template import Template
+    from .templates.spmd import Spmd
+    from .templates.template import Template
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +58,7 @@ class Session:
         self.metrics: list[tuple[str, float, float]] = []
         self.rate_log: list[tuple[int, int, int]] = []
         self.moves: dict[int, tuple[int, ...]] = {}
+        self.given: int | None = None  # rows of the graph whose iterations count
         self.columns: Columns | None = None  # of a run that no machine of the session did
 
     @cached_property
@@ -86,8 +87,8 @@ class Session:
         self, graph: Graph, template: Template, keep: str, steered: bool
     ) -> Result | None:
         """Run a template without writing it out; None, and a word in the log, where it must be."""
-        from .asking import Unlike
-        from .spmd import Spmd
+        from .templates.asking import Unlike
+        from .templates.spmd import Spmd
 
         try:
             if steered or self.simulation.engine != "core":
@@ -190,10 +191,10 @@ class Session:
         lowered, ops, spreads = asked.lowered, asked.graph.ops, asked.answers.spreads
         if self.replica is None or not spreads:
             return lowered
-        fixed = lowered.fixed.copy()
+        fixed, flows = lowered.fixed.copy(), lowered.flows
+        hi, lo = flows.work_hi.copy(), flows.work_lo.copy()
         for rows, spread in spreads:
-            fixed[rows] = durations(
-                fixed[rows],
+            drawn = factors(
                 spread,
                 name=lowered.name,
                 row=rows,
@@ -202,7 +203,12 @@ class Session:
                 seed=self.simulation.seed,
                 replica=self.replica,
             )
-        return replace(lowered, fixed=fixed)
+            shared = np.isin(rows, flows.op)
+            at = np.searchsorted(flows.op, rows[shared])
+            for by in drawn:
+                fixed[rows] = scaled(fixed[rows], by)
+                hi[at], lo[at] = widely(hi[at], lo[at], by[shared])
+        return replace(lowered, fixed=fixed, flows=replace(flows, work_hi=hi, work_lo=lo))
 
     def _asks(self, graph: Graph, said: Answers, k: int) -> Online:
         """The question to online backend ``k``, from integers to SI units and back."""
@@ -225,7 +231,8 @@ class Session:
         again : the same run with a row an op, or why there is none
         """
         columns = self.machine.columns() if self.columns is None else self.columns
-        found = replace(self._result(), written=Written(tuple(self.runs), columns, self.moves))
+        written = Written(tuple(self.runs), columns, self.moves, self.given)
+        found = replace(self._result(), written=written)
         keep = keep or ("ops" if found.count <= MOST_OPS else "ranks")
         if keep == "ops":
             return found
@@ -250,7 +257,7 @@ class Session:
 def _machine(engine: str, parts: Parts, per_second: int) -> Machine:
     env = simpy.Environment(initial_time=0)
     if engine == "reference":
-        from .reference import ReferenceMachine
+        from .reference.machine import ReferenceMachine
 
         return ReferenceMachine(parts, env, per_second)
     from .core.machine import CoreMachine

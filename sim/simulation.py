@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from .analysis.kept import KEEP, MOST_OPS
 from .backend import Backend
 from .bind import bind
 from .graph import Graph
-from .kept import KEEP, MOST_OPS
 from .lower import parts, scales
 from .machine import Parts
 from .result import Result
@@ -86,7 +86,7 @@ class Simulation:
     @cached_property
     def alike(self) -> NDArray[np.int64]:
         """(components,) One number for those that one backend answers alike for, or -1."""
-        from .asking import alike
+        from .templates.asking import alike
 
         return alike(self)
 
@@ -144,6 +144,7 @@ class Simulation:
             return session.result(keep, lambda: self.run(graph, replica=replica, keep="ops"))
         if graph is not None:
             session.submit(graph)
+            session.given = len(graph)
         session.start(processes)
         session.machine.run(None if until is None else session.ticks(until))
         return session.result(keep, "a process steered it" if processes else "it was stopped")

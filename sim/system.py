@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -40,6 +41,9 @@ class Component:
         Of each message that enters it.
     part : str
         Name of its catalog entry.
+    limit : float
+        What one sender gets of it at most, in ``unit`` a second: a window, a loss.  Whoever sends
+        reads it, as it reads the latency.
 
     Examples
     --------
@@ -56,6 +60,7 @@ class Component:
     latency: Seconds = 0.0
     overhead: Seconds = 0.0
     part: str = ""
+    limit: float = math.inf
 
     def __post_init__(self) -> None:
         if self.slots is not None and self.rate is not None:
@@ -70,6 +75,10 @@ class Component:
         """The highest rate that it may be set to."""
         return self.max_rate if self.max_rate is not None else HEADROOM * (self.rate or 0.0)
 
+
+CORE = 1e9
+"""Rate of a core that ops share: their nanoseconds, in the unit of links, which all-reduces use
+beside it."""
 
 Router = Callable[[int, int], Sequence[int]]  # from GPU to GPU: the components that data cross
 

@@ -14,6 +14,9 @@ from pathlib import Path
 import foretrace
 import pytest
 import typer
+from foretrace.scenarios.schema import root
+from foretrace.scenarios.sections.workload import Workload
+from foretrace.scenarios.workloads import BUILDERS
 from foretrace.sim.backend import BACKENDS
 from foretrace.sim.process import PROCESSES
 from typer.testing import CliRunner
@@ -143,11 +146,13 @@ def own_names():
     from foretrace.scenarios.settings import known_backends
 
     known_backends()  # ours are imported when they are first asked for
-    before = {id(table): set(table) for table in (BACKENDS, PROCESSES)}
+    tables = (BACKENDS, PROCESSES, BUILDERS, Workload.kinds)
+    before = [set(table) for table in tables]
     yield
-    for table in (BACKENDS, PROCESSES):
-        for name in set(table) - before[id(table)]:
+    for table, names in zip(tables, before, strict=True):
+        for name in set(table) - names:
             del table[name]
+    root.cache_clear()
 
 
 def test_the_reference_has_everything():

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from ...sim.errors import DriverFault, HardwareUnavailable
-from ..agent import die_with_parent
+from ..agent.command import die_with_parent
 from . import host, machine, qemu, uml
 
 MACHINES = {"uml": uml.command, "qemu": qemu.command, "host": host.command}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 
-from ..client import Remote
-from ..transport import LIMIT, child
+from ..agent.client import Remote
+from ..agent.transport import LIMIT, child
 from .store import versions
 
 MADE_OF = {"uml": ("uml", "root/"), "qemu": ("qemu", "disk/"), "host": ()}

@@ -12,7 +12,7 @@ from ...sim.errors import HardwareUnavailable
 from . import root
 from .cpio import archive
 from .debian import Packages, run, unpack, version
-from .store import GUEST_DISK, GUEST_INITRD, GUEST_KERNEL, home, note
+from .store import GUEST_DISK, GUEST_INITRD, GUEST_KERNEL, fresh, home, note
 
 FIRST = ("virtio_pci", "virtio_blk", "crc32c_generic", "ext4")  # which asks for a checksum
 SPARE = 64  # MiB of the disk beyond its files
@@ -26,11 +26,9 @@ exec /bin/busybox switch_root /new /usr/sbin/lab-start
 """
 
 
-def build(packages: Packages) -> None:
+def build(packages: Packages, names: tuple[str, ...]) -> None:
     """Kernel, first root and disk, from packages; needs mke2fs (e2fsprogs), no root."""
-    if shutil.which("mke2fs") is None:
-        raise HardwareUnavailable("lab: building a disk needs mke2fs; apt install e2fsprogs")
-    tree = root.build(packages, root.RDMA + root.MEMORY, "disk")
+    tree = root.build(packages, names, "disk")
     image = _image(packages)
     unpack([image], tree)
     (kernel,) = sorted((tree / "boot").glob("vmlinuz-*"))[-1:]
@@ -99,9 +97,8 @@ def _disk(tree: Path) -> None:
     """The files as an ext4 image."""
     size = sum(f.lstat().st_size for f in tree.rglob("*") if not f.is_dir())
     blocks = size // 4096 * 13 // 10 + (SPARE << 8)
-    image = home() / GUEST_DISK
-    image.unlink(missing_ok=True)
-    run(["mke2fs", "-q", "-t", "ext4", "-O", "^has_journal", "-m", "0", "-b", "4096",
-         "-d", str(tree), str(image), str(blocks)], doing="writing the disk")  # fmt: skip
-    os.chmod(image, 0o644)
+    with fresh(GUEST_DISK) as image:
+        run(["mke2fs", "-q", "-t", "ext4", "-O", "^has_journal", "-m", "0", "-b", "4096",
+             "-d", str(tree), str(image), str(blocks)], doing="writing the disk")  # fmt: skip
+        os.chmod(image, 0o644)
     shutil.rmtree(tree)

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 
 from .debian import Packages, unpack, version
 from .stage import share
-from .store import GUEST_DISK, GUEST_INITRD, GUEST_KERNEL, home, note, part
+from .store import GUEST_DISK, GUEST_INITRD, GUEST_KERNEL, fresh, note, part
 
-PROGRAM = "qemu"
+PROGRAM, PACKAGE = "qemu", "qemu-system-x86"
 EXPANDER = 512  # MiB
 COUNTED = ["-accel", "tcg,thread=single", "-smp", "1", "-icount", "shift=0,sleep=off"]
 PLAIN = ["-accel", "tcg,thread=multi", "-smp", "2"]
@@ -27,9 +27,10 @@ CXL = [
 
 def build(packages: Packages) -> None:
     """Unpack QEMU and the libraries that it was built with."""
-    files = packages.fetch(["qemu-system-x86"])
-    unpack(files, home() / PROGRAM)
-    note({"qemu": next(version(f) for f in files if f.name.startswith("qemu-system-x86_"))})
+    files = packages.fetch([PACKAGE])
+    with fresh(PROGRAM) as into:
+        unpack(files, into)
+    note({"qemu": next(version(f) for f in files if f.name.startswith(f"{PACKAGE}_"))})
 
 
 def command(settings: Mapping[str, str], run: str = "agent") -> list[str]:

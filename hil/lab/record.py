@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..measure import measure
+from ..measuring.measure import measure
 from ..recording import SUFFIX, Recording, read
 from .boot import booted
 from .works import Planned

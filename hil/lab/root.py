@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
 from importlib.resources import files
 from pathlib import Path
 
 from .debian import Packages, unpack, version
-from .store import ROOT, home, note
+from .store import ROOT, fresh, home, note
 
 RDMA = ("python3-pyverbs", "python3-numpy", "ibverbs-providers", "perftest", "iproute2",
         "busybox-static", "dash", "openvswitch-switch")  # fmt: skip
@@ -23,13 +22,12 @@ FOLDERS = ("proc", "sys", "dev", "run", "tmp", "mnt", "root", "etc", "var/log")
 
 def build(packages: Packages, names: tuple[str, ...], name: str = ROOT) -> Path:
     """Unpack packages and all they need into a folder that a kernel can start from."""
-    into = home() / name
-    shutil.rmtree(into, ignore_errors=True)
     fetched = packages.fetch(names)
-    unpack(fetched, into)
-    _finish(into)
+    with fresh(name) as into:
+        unpack(fetched, into)
+        _finish(into)
     note({f"{name}/{n}": v for n, v in (version(f).split() for f in fetched) if n in names})
-    return into
+    return home() / name
 
 
 def _finish(root: Path) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from ...sim.errors import HardwareUnavailable
 
-UML_KERNEL, ROOT, GUEST_KERNEL, GUEST_INITRD, GUEST_DISK, VERSIONS = (
-    "linux.uml", "root", "vmlinuz", "initrd.img", "root.ext4", "versions.json",
+UML_KERNEL, ROOT, GUEST_KERNEL, GUEST_INITRD, GUEST_DISK, VERSIONS, RECIPES = (
+    "linux.uml", "root", "vmlinuz", "initrd.img", "root.ext4", "versions.json", "recipes.json",
 )  # fmt: skip
 
 
@@ -40,14 +43,48 @@ def part(name: str) -> Path:
     return found
 
 
+@contextmanager
+def fresh(name: str) -> Iterator[Path]:
+    """A path to build a part at; when all of it is there it takes its name from the old one."""
+    made, place = home() / f"{name}.new", home() / name
+    _remove(made)
+    yield made
+    _remove(place)
+    made.rename(place)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
 def versions() -> dict[str, str]:
     """Name and version of everything that the lab was built from; empty where it is not."""
-    file = home() / VERSIONS
-    return dict(json.loads(file.read_text())) if file.exists() else {}
+    return _read(VERSIONS)
 
 
 def note(found: dict[str, str]) -> None:
     """Add to the versions."""
+    _write(VERSIONS, {**versions(), **found})
+
+
+def recipes() -> dict[str, str]:
+    """By part, what it was made of."""
+    return _read(RECIPES)
+
+
+def stamp(name: str, recipe: str) -> None:
+    """Say what a part was made of."""
+    _write(RECIPES, {**recipes(), name: recipe})
+
+
+def _read(name: str) -> dict[str, str]:
+    file = home() / name
+    return dict(json.loads(file.read_text())) if file.exists() else {}
+
+
+def _write(name: str, told: dict[str, str]) -> None:
     home().mkdir(parents=True, exist_ok=True)
-    merged = {**versions(), **found}
-    (home() / VERSIONS).write_text(json.dumps(merged, indent=1, sort_keys=True) + "\n")
+    (home() / name).write_text(json.dumps(told, indent=1, sort_keys=True) + "\n")

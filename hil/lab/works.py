@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ...sim.errors import DriverFault
-from ..cxl_memory import TIERS
-from ..rdma_control import CALLS
+from ..drivers.cxl_memory import TIERS
+from ..drivers.rdma_control import CALLS
+from ..measuring.work import Work
 from ..sample import COLD, Request
-from ..work import Work
 
 SIZES = (64, 1024, 4096, 16384, 65536, 262144, 1 << 20)
 COUNTED = (64, 256, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 262144, 1 << 20)

@@ -24,8 +24,6 @@ FAMILIES: dict[str, tuple[str, ...]] = {
         "aten::_scaled_dot_product_flash_attention_for_cpu",
         "aten::_scaled_dot_product_flash_attention",
         "aten::scaled_dot_product_attention",
-    ),
-    "attention backward": (
         "aten::_scaled_dot_product_flash_attention_for_cpu_backward",
         "aten::_scaled_dot_product_flash_attention_backward",
     ),
@@ -42,8 +40,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
         "aten::index_select", "aten::embedding", "aten::embedding_dense_backward",
         "aten::nll_loss_forward", "aten::nll_loss_backward",
     ),
-    "gelu": ("aten::gelu", "aten::tanh", "aten::sigmoid", "aten::exp"),
-    "gelu backward": ("aten::gelu_backward",),
+    "gelu": ("aten::gelu", "aten::gelu_backward"),
 }  # fmt: skip
 MEMORY = ("copy:h2h", "host:read", "host:fill")
 """Ops of one core that do nothing but move bytes: one line fits all of them, a copy twice."""
@@ -66,6 +63,7 @@ class Demand(NamedTuple):
     pieces : inner loops: rows, channels of images, images that are done one by one; of elementwise
         ops, operands that are one number, which has to be brought to the type of the others
     ragged : of the flop, or of the numbers where none are counted, those that fill no vector
+    clash : numbers whose cache line is lost before its others are used
     """
 
     flop: float = 0.0
@@ -73,6 +71,7 @@ class Demand(NamedTuple):
     footprint: float = 0.0
     pieces: float = 0.0
     ragged: float = 0.0
+    clash: float = 0.0
 
 
 def family(signature: str) -> str:
@@ -126,7 +125,7 @@ def demand(signature: str) -> Demand:
     Examples
     --------
     >>> demand("compute:aten::mm fp32[2x3] fp32[3x4]")
-    Demand(flop=48.0, bytes=104.0, footprint=104.0, pieces=0.0, ragged=48.0)
+    Demand(flop=48.0, bytes=104.0, footprint=104.0, pieces=0.0, ragged=48.0, clash=0.0)
     >>> demand("copy:h2h uint8[64]").bytes, demand("compute:aten::mul_ fp32[8] fp32[8]").bytes
     (128.0, 96.0)
     """
@@ -141,7 +140,7 @@ def demand(signature: str) -> Demand:
         return _convolution(parts, kind)
     if kind == "index":
         return _indexed(parts)
-    flop = _attention(parts, kind) if "attention" in kind else 0.0
+    flop = _attention(parts) if "attention" in kind else 0.0
     pieces, each = _pieces(parts, kind)
     return _streamed(parts)._replace(flop=flop, pieces=pieces, ragged=pieces * (each % LANES))
 
@@ -223,8 +222,53 @@ def _convolution(parts: Signature, kind: str) -> Demand:
     images = x.shape[0]
     again = (3 if back else 1) * (images - 1) * weight.bytes
     columns = 2.0 * x.bytes * math.prod(weight.shape[2:]) if weight.shape[2:] != (1, 1) else 0.0
-    ragged = flop * _rest(points / images) / (2 if back else 1)
-    return Demand(flop, ends + again + columns, ends, float(images), ragged)
+    asked = Demand(flop, ends + again + columns, ends, float(images))
+    return asked._replace(**image_by_image(points / images, images, weight.shape, back))
+
+
+def image_by_image(
+    points: float, images: int, weight: tuple[int, ...], back: bool
+) -> dict[str, float]:
+    """What multiplying the weights by the few points of each image costs beside its flop.
+
+    The loop runs over points.  What fills no half vector is done in pieces of four, two and one.
+    A product of fewer than ``THIN`` points packs nothing: each weight is loaded for itself, which
+    takes as long as ``SLOW`` such pieces.  A single point is a matrix times a vector, and waits
+    for the weights only.  The gradient of the input walks down the columns of the weights: see
+    ``clashing``.
+
+    >>> image_by_image(1, 8, (64, 32, 1, 1), False), image_by_image(16, 8, (64, 32, 1, 1), False)
+    ({'ragged': 0.0, 'clash': 0.0}, {'ragged': 0.0, 'clash': 0.0})
+    >>> image_by_image(14, 1, (1, 1, 1, 1), False)["ragged"]  # eight, four and two
+    16.0
+    """
+    if points == 1:
+        return {"ragged": 0.0, "clash": 0.0}
+    numbers = float(images * math.prod(weight))
+    thin = points < THIN
+    pieces = SLOW if thin else (int(points) % 8).bit_count()
+    lost = clashing(4 * math.prod(weight[1:])) if back else 0.0
+    return {"ragged": 8.0 * numbers * pieces, "clash": numbers * lost * (SLOW if thin else 1)}
+
+
+THIN, SLOW = 10, 5
+WAY, WAYS, ROWS = (
+    4096,
+    8,
+    32,
+)  # B and ways of a first-level cache; rows that a product takes at once
+
+
+def clashing(stride: int) -> float:
+    """The share of a column's lines that are lost before their other numbers are used.
+
+    Rows that lie a multiple of a cache's way apart share its sets, of which each keeps a few.
+
+    >>> clashing(4096), clashing(2048), clashing(1024), clashing(2560)
+    (0.75, 0.5, 0.0, 0.0)
+    """
+    kept = WAYS * WAY / math.gcd(stride, WAY)
+    return max(0.0, 1.0 - kept / ROWS)
 
 
 def _points(parts: Signature, four: Sequence[tuple[int, ...]]) -> float:
@@ -236,10 +280,10 @@ def _points(parts: Signature, four: Sequence[tuple[int, ...]]) -> float:
     return float(four[-2][0] * math.prod(-(-s // stride) for s in four[-2][2:]))
 
 
-def _attention(parts: Signature, kind: str) -> float:
+def _attention(parts: Signature) -> float:
     """Two products of queries and keys."""
     four = [o for o in parts.operands if len(o.shape) == 4]
     if not four:
         return 0.0
     batch, heads, length, width = four[0].shape
-    return 4.0 * batch * heads * length**2 * width * (BACKWARD if "backward" in kind else 1)
+    return 4.0 * batch * heads * length**2 * width * (BACKWARD if "backward" in parts.name else 1)

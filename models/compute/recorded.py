@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from ...sim.backend import Backend, Spread, Timing, Usage, backend
 from ...sim.errors import BackendError
 from ...sim.ops import Kind, Ops, require
-from ...sim.system import System
+from ...sim.system import CORE, System
 from ...sim.units import Bytes, Ratio
 from .jitter import spread
 
@@ -24,7 +24,7 @@ class Recorded(Backend):
     shared : bool
         Ops use their machine's memory (its ``dram``) at the rate at which they moved their bytes
         when recorded, so that ranks on one machine slow each other once they want more than it
-        has.  Such ops do not vary in replicas.
+        has.
     cache : Bytes
         With ``shared``: ops that move no more than this leave the memory alone.
 
@@ -42,11 +42,13 @@ class Recorded(Backend):
         told = "recorded: trace" if scale == 1 else f"recorded: trace x {scale:g}"
         self.source = f"{told}, memory shared" if shared else told
         self._memory: dict[int, int] = {}
+        self._core: dict[int, int] = {}
 
     def open(self, system: System) -> None:
-        """Find the memory of each GPU's machine."""
-        gpus = [system.number(g) for g in system.gpus]
-        self._memory = {g: system.part(g, "dram") for g in gpus}
+        """Find the memory of each GPU's machine, and which are cores whose time is shared."""
+        for gpu in system.numbers:
+            self._memory[gpu] = system.part(gpu, "dram")
+            self._core[gpu] = system.part(gpu, "core")
 
     @classmethod
     def varying(cls, ops: Ops, *, scale: Ratio = 1.0) -> Recorded:
@@ -63,27 +65,38 @@ class Recorded(Backend):
         """Refuses ops whose duration is unknown."""
         require(ops, "duration")
         took = ops.duration * self.scale
-        if not self.shared:
+        busy = (ops.kind == Kind.COMPUTE) & (took > 0)
+        moves = busy & (ops.bytes > self.cache) & self.shared
+        core = np.where(busy, _of(ops, self._core), -1)
+        memory = self._memories(ops, moves)
+        work = np.where(core >= 0, took * CORE, np.where(moves, ops.bytes, 0.0))
+        if not work.any():
             return Timing.of(took, spread=self.spread)
-        flows = (ops.kind == Kind.COMPUTE) & (ops.bytes > self.cache) & (took > 0)
-        rate = np.divide(ops.bytes, took, out=np.full(len(ops), np.inf), where=flows)
-        return Timing(
-            np.where(flows, 0.0, took),
-            np.where(flows, ops.bytes, 0.0),
-            self._usage(ops, np.flatnonzero(flows)),
-            rate,
-            self.spread,
-        )
+        flows = work > 0
+        each = np.divide(work, took, out=np.full(len(ops), np.inf), where=flows)
+        moved = np.divide(ops.bytes, work, out=np.ones(len(ops)), where=flows)
+        used = [
+            {c: w for c, w in ((core[i], 1.0), (memory[i], moved[i])) if c >= 0}
+            for i in range(len(ops))
+        ]
+        return Timing(np.where(flows, 0.0, took), work, Usage.of(used), each, self.spread)
 
-    def _usage(self, ops: Ops, flows: NDArray[np.int64]) -> Usage:
-        """The memory of their machine for those, nothing for others."""
-        asked = [] if ops.at is None else ops.at.component[flows].tolist()
-        memory = np.array([self._memory.get(g, -1) for g in asked], np.int32)
-        if len(memory) < len(flows) or np.any(memory < 0):
+    def _memories(self, ops: Ops, moves: NDArray[np.bool_]) -> NDArray[np.int32]:
+        """(n,) The memory of the machine of those that move much, -1 for others."""
+        found = _of(ops, self._memory)
+        if np.any(found[moves] < 0):
             raise BackendError(
                 "recorded: 'shared' needs machines with a memory; give the node one "
                 "(cluster.node.memory), or set shared: false"
             )
-        counts = np.zeros(len(ops) + 1, np.int64)
-        counts[flows + 1] = 1
-        return Usage(np.cumsum(counts), memory, np.ones(len(flows)))
+        return np.where(moves, found, -1)
+
+
+def _of(ops: Ops, parts: dict[int, int]) -> NDArray[np.int32]:
+    """(n,) That part of the component that is asked for each op, -1 for none."""
+    if ops.at is None:
+        return np.full(len(ops), -1, np.int32)
+    of = np.full(1 + max(parts, default=0), -1, np.int32)
+    of[list(parts)] = list(parts.values())
+    asked = ops.at.component
+    return np.where(asked < len(of), of[np.minimum(asked, len(of) - 1)], -1).astype(np.int32)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ...sim.errors import SimulationError
 from ...sim.graph import Graph
-from ...sim.process import Running, Steps
+from ...sim.process import Running, Steps, process
 from ...sim.units import Seconds
 
 
@@ -35,25 +37,54 @@ class HotSpare:
         self.graph, self.spares, self.period, self.swap = graph, list(spares), period, swap
         if graph.system is None or graph.explicit.slot is None:
             raise ValueError(f"graph {graph.name!r} has no machine; call place() first")
-        self.names = [c.name for c in graph.system.components]
-        self.slot = graph.explicit.slot.copy()
+        self.slot, self.left = graph.explicit.slot, self.spares  # of each run, as it goes on
+        unknown = set(self.spares) - set(graph.system.index)
+        if unknown:
+            raise SimulationError("action", f"hot-spare: no component is named {min(unknown)!r}")
 
     def __call__(self, sim: Running) -> Steps:
         """Submit the graph and watch over it until it ends."""
         running = sim.submit(self.graph)
-        while self.spares and not running.done.triggered:
-            yield sim.wait(self.period)
-            for c in np.unique(self.slot[self.slot >= 0]).tolist():
-                if self.spares and sim.failed(self.names[c]):
-                    yield sim.wait(self.swap)
-                    self._replace(sim, running.first, c)
+        yield from self.watch(sim, running.first, lambda: not running.done.triggered)
 
-    def _replace(self, sim: Running, first: int, dead: int) -> None:
+    def watch(self, sim: Running, first: int, going: Callable[[], bool]) -> Steps:
+        """Ask the components that have work, and move that of the dead.
+
+        Parameters
+        ----------
+        first : number of the graph's first op
+        going : is any of it left to do
+        """
+        names = [c.name for c in sim.system.components]
+        slot, self.left = self.slot.copy(), list(self.spares)
+        while self.left and going():
+            yield sim.wait(self.period)
+            for c in np.unique(slot[slot >= 0]).tolist():
+                if self.left and sim.failed(names[c]):
+                    yield sim.wait(self.swap)
+                    self._replace(sim, first, slot, c, names.index(self.left.pop(0)))
+
+    def _replace(
+        self, sim: Running, first: int, slot: NDArray[np.int32], dead: int, spare: int
+    ) -> None:
         """Ops that ended stay as they are; the others queue on the spare, from zero."""
         op_of = self.graph.explicit.op_of_place
-        moved = np.unique(op_of[self.slot == dead])
-        self.slot[self.slot == dead] = self.names.index(self.spares.pop(0))
+        moved = np.unique(op_of[slot == dead])
+        slot[slot == dead] = spare
         for op in moved.tolist():
             sim.stop(first + op)
-            slots = [self.names[c] for c in self.slot[op_of == op]]
+            slots = [sim.system.components[c].name for c in slot[op_of == op]]
             sim.resume(first + op, keep=False, slots=slots)
+
+
+@process("hot-spare")
+class Standby(HotSpare):
+    """Spare GPUs that take over from dead ones, in the run that a scenario describes.
+
+    What a dead GPU was to do begins anew on the spare; data cross the NICs that they crossed
+    before.  Give the cluster more machines than there are ranks: the last ones can be spares.
+    """
+
+    def __call__(self, sim: Running) -> Steps:
+        """Watch over the run's own graph, which is under way already."""
+        yield from self.watch(sim, 0, sim.open)

@@ -18,8 +18,8 @@ from ...sim.csr import Csr
 from ...sim.errors import BackendError
 from ...sim.ops import Kind, Ops, require
 from ...sim.signature import parse
-from ...sim.system import System
-from ...sim.units import Ratio, Seconds
+from ...sim.system import CORE, System
+from ...sim.units import ByteRate, Ratio, Seconds
 from .algorithms import ALGORITHMS
 from .load import Load, Members, even, hop, load, node, route, wires
 
@@ -52,6 +52,11 @@ class Way(NamedTuple):
     weight: Floats
     """What it uses: bytes for which a byte of S occupies each, flags and what is not reached
     included."""
+    limit: float
+    """Bytes of S a second at most, where losses or windows bound each sender."""
+
+
+Cores = tuple[int, ...]  # of the members of a group, where a library's threads run on them
 
 
 class _Answer:
@@ -59,25 +64,49 @@ class _Answer:
 
     def __init__(self, n: int):
         self.fixed, self.work = np.zeros(n), np.zeros(n)
+        self._limit = np.full(n, np.inf)
         self.picked: Counter[str] = Counter()
         self._counts = np.zeros(n, np.int64)
-        self._uses: list[tuple[NDArray[np.int64], Way]] = []
+        self._uses: list[tuple[NDArray[np.int64], NDArray[np.int32], Floats]] = []
 
     def add(self, rows: NDArray[np.int64], way: Way, fixed: Floats, work: Floats) -> None:
         """One way for some rows; ``work`` at the shared rate of all that the way uses."""
         self.fixed[rows], self.work[rows] = fixed, work
         if work.any():
-            self._counts[rows] = len(way.component)
-            self._uses.append((rows, way))
+            self._limit[rows] = way.limit
+            self._use(rows, way.component, way.weight)
+
+    def keep(
+        self, rows: NDArray[np.int64], way: Way, alone: Floats, spent: Floats, cores: Cores
+    ) -> None:
+        """One way that keeps its links as long as it takes alone, and those cores for a part.
+
+        Parameters
+        ----------
+        alone, spent : s, of each row: what it takes, and what it takes of each core
+        """
+        self.work[rows], self._limit[rows] = alone * CORE, CORE
+        links = np.broadcast_to(way.weight / way.beta / CORE, (len(alone), len(way.weight)))
+        share = np.repeat(spent[:, None] / alone[:, None], len(cores), axis=1)
+        component = np.concatenate([way.component, np.array(cores, np.int32)])
+        self._use(rows, component, np.hstack([links, share]))
+
+    def _use(self, rows: NDArray[np.int64], component: NDArray[np.int32], weight: Floats) -> None:
+        self._counts[rows] = len(component)
+        self._uses.append((rows, component, weight))
+
+    def limit(self) -> Floats | None:
+        """Work a second at most; None where nothing bounds a sender."""
+        return self._limit if (self._limit < np.inf).any() else None
 
     def usage(self) -> Usage:
         """Every row's components and weights."""
         indptr = np.zeros(len(self.fixed) + 1, np.int64)
         np.cumsum(self._counts, out=indptr[1:])
         component, weight = np.zeros(indptr[-1], np.int32), np.zeros(indptr[-1])
-        for rows, way in self._uses:
-            at = indptr[rows, None] + np.arange(len(way.component))
-            component[at], weight[at] = way.component, way.weight
+        for rows, used, each in self._uses:
+            at = indptr[rows, None] + np.arange(len(used))
+            component[at], weight[at] = used, each
         return Usage(indptr, component, weight)
 
 
@@ -103,6 +132,12 @@ class Fabric(Backend):
         The same where the switch reduces; None for a switch that does not.
     network_efficiency : Ratio or None
         Share of the rate of NICs and of what joins them; None for ``efficiency``.
+    core_step, core_rate : Seconds, ByteRate or None
+        What each step, and the bytes of the busiest link, take of a core that a library's threads
+        share with the ops of their rank (``gpu: {core: true}``); no rate for nothing.  Beside a
+        thread that computes all the time a collective takes as much longer as it takes of the
+        core, and the thread gets what the collective takes alone: each goes on at the same share of
+        its pace, as gloo was measured to.
 
     Examples
     --------
@@ -142,6 +177,8 @@ class Fabric(Backend):
         efficiency_ll: Ratio | None = None,
         in_switch_efficiency: Ratio | None = None,
         network_efficiency: Ratio | None = None,
+        core_step: Seconds = 0.0,
+        core_rate: ByteRate | None = None,
     ):
         _known("fidelity", fidelity, FIDELITIES)
         names = tuple(dict.fromkeys(a for way in ALGORITHMS.values() for a in way))
@@ -158,6 +195,7 @@ class Fabric(Backend):
                 reach = efficiency * PAYLOAD[name] if reach is None else reach
                 self.protocols[name] = Protocol(start, each, reach)
         self.network_efficiency = network_efficiency
+        self.core_step, self.core_rate = core_step, core_rate
         self.fidelity, self.in_switch_efficiency = fidelity, in_switch_efficiency
         self.source = f"model:fabric {fidelity} launch={launch:.4g} s efficiency={efficiency:.3g}"
         self._ways: dict[tuple[str, Members], list[Way]] = {}
@@ -177,7 +215,7 @@ class Fabric(Backend):
             self._answer(name, members, np.array(rows), ops, ops.at.system, answer)
         picks = ", ".join(f"{n} {what}" for what, n in answer.picked.most_common(4))
         source = f"{self.source}: {picks}" if picks else self.source
-        return Timing(answer.fixed, answer.work, answer.usage(), source=source)
+        return Timing(answer.fixed, answer.work, answer.usage(), answer.limit(), source=source)
 
     def ways(self, collective: str, members: Members, system: System) -> list[Way]:
         """Every way to do a collective here.
@@ -227,7 +265,8 @@ class Fabric(Backend):
         component = np.array(list(laid.uses), np.int32)
         weight = np.array(list(laid.uses.values())) * stretch[component]
         fixed = launch + laid.latency + laid.steps * protocol.step
-        return Way(laid, name, fixed, laid.per_byte(system, stretch), component, weight)
+        beta = laid.per_byte(system, stretch)
+        return Way(laid, name, fixed, beta, component, weight, laid.limit(system))
 
     def _stretch(self, protocol: str, efficiency: Ratio, system: System) -> Floats:
         """(components,) bytes for which a byte occupies each."""
@@ -253,23 +292,48 @@ class Fabric(Backend):
             return
         size = _sizes(name, ops, rows)
         ways = [self._send(members, system)] if name == "send" else self.ways(name, members, system)
-        seconds = np.array([w.fixed + size * w.beta for w in ways])
+        seconds = np.array([self.alone(name, w, members, size, system) for w in ways])
         best = np.argmin(seconds, axis=0)
+        cores = self._cores(members, system)
         for k in np.unique(best).tolist():
             mine, way = best == k, ways[k]
             if name != "send":
                 what = f"{name} {way.load.algorithm.name}/{way.protocol}"
                 answer.picked[what] += int(mine.sum())
-            if self.fidelity == "flow":
+            if self.fidelity == "flow" and (self.keeps(name) or (cores and name != "send")):
+                spent = self._spent(way, size[mine])
+                answer.keep(rows[mine], way, seconds[k, mine], spent, cores)
+            elif self.fidelity == "flow":
                 answer.add(rows[mine], way, np.full(mine.sum(), way.fixed), size[mine])
             else:
                 answer.add(rows[mine], way, seconds[k, mine], np.zeros(mine.sum()))
+
+    def keeps(self, name: str) -> bool:
+        """Whether a collective keeps its links for all of its time."""
+        return False
+
+    def alone(self, name: str, way: Way, members: Members, size: Floats, system: System) -> Floats:
+        """Seconds of sends or collectives of those sizes when nothing else runs."""
+        return way.fixed + size * way.beta
+
+    def _cores(self, members: Members, system: System) -> Cores:
+        """Those of the members, where the library's threads run on them."""
+        found = tuple(system.part(m, "core") for m in members)
+        return () if self.core_rate is None or min(found) < 0 else found
+
+    def _spent(self, way: Way, size: Floats) -> Floats:
+        """Seconds of each core."""
+        if self.core_rate is None:
+            return np.zeros(len(size))
+        most = max(way.load.uses.values())
+        return way.load.steps * self.core_step + size * most / self.core_rate
 
     def _send(self, members: Members, system: System) -> Way:
         """From the first member to the second: one step of the simple protocol."""
         a, b = members[0], members[-1]
         uses = dict.fromkeys(route(a, b, system), 1.0) if a != b else {}
-        once = Load(ALGORITHMS["broadcast"]["chain"], 1, hop(a, b, system), uses)
+        most = {c: 1.0 for c in uses if system.components[c].limit < np.inf}
+        once = Load(ALGORITHMS["broadcast"]["chain"], 1, hop(a, b, system), uses, most)
         return self._way(once, "simple", 0.0, self.protocols["simple"], system)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ...sim.backend import Backend, Timing, backend
@@ -38,6 +40,7 @@ class Link(Backend):
     """
 
     kind = "link"
+    limit = math.inf  # B/s that one sender gets at most
 
     def __init__(
         self,
@@ -75,9 +78,11 @@ class Link(Backend):
             latency=self.latency,
             overhead=self.overhead,
             part=part,
+            limit=self.limit,
         )
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
         """Latency and overhead, then the bytes at the shared rate of the link that is asked."""
         require(ops, "bytes")
-        return Timing.of(np.full(len(ops), self.latency + self.overhead), ops.bytes)
+        bound = None if self.limit == math.inf else np.full(len(ops), self.limit)
+        return Timing.of(np.full(len(ops), self.latency + self.overhead), ops.bytes, limit=bound)

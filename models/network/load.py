@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,12 +28,19 @@ class Load:
     latency : Seconds
         Of all its steps together, without what a protocol adds to each.
     uses : component to bytes that cross it, as a multiple of S
+    most : the same of any one sender, where a component bounds each of them
     """
 
     algorithm: Algorithm
     steps: int
     latency: Seconds
     uses: dict[int, float]
+    most: dict[int, float] = field(default_factory=dict)
+
+    def limit(self, system: System) -> float:
+        """Bytes of S a second that the bounds of single senders allow; infinite for none."""
+        bounds = [system.components[c].limit / share for c, share in self.most.items()]
+        return min(bounds, default=np.inf)
 
     def per_byte(self, system: System, stretch: NDArray[np.float64] | None = None) -> float:
         """Seconds a byte of S, set by the busiest component.
@@ -57,7 +64,7 @@ class Load:
             rate = system.components[c].rate or 0.0
             weight *= 1.0 if stretch is None else float(stretch[c])
             found = max(found, weight / rate if rate else np.inf)
-        return found
+        return max(found, 1 / self.limit(system))
 
 
 def load(algorithm: Algorithm, members: Members, system: System) -> Load:
@@ -77,14 +84,22 @@ def load(algorithm: Algorithm, members: Members, system: System) -> Load:
     shape = (len(members), len(orders)) if algorithm.nested else (len(members),)
     source, target, share = algorithm.flows(*shape)
     uses: dict[int, float] = {}
+    senders: dict[tuple[int, int, int], float] = {}
     for order in orders:
         for a, b, part in zip(source.tolist(), target.tolist(), share.tolist(), strict=True):
             for c in _crossed(a, b, order, system):
                 uses[c] = uses.get(c, 0.0) + part / len(orders)
+                if system.components[c].limit < np.inf:
+                    sender = c, order[a], order[b]
+                    senders[sender] = senders.get(sender, 0.0) + part / len(orders)
     path = algorithm.path(*shape)
     latency = sum(hop(orders[0][a], orders[0][b], system) for a, b in path)
     latency += (algorithm.posts(len(members)) - 1) * posting(orders[0], system)
-    return Load(algorithm, len(path), latency, {c: w for c, w in uses.items() if w})
+    most: dict[int, float] = {}
+    for (c, _, _), sent in senders.items():
+        most[c] = max(most.get(c, 0.0), sent)
+    used, bound = ({c: w for c, w in x.items() if w} for x in (uses, most))
+    return Load(algorithm, len(path), latency, used, bound)
 
 
 def hop(a: int, b: int, system: System) -> Seconds:

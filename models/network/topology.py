@@ -6,10 +6,11 @@ carries what GPU 0 sends, ``node0.nic0.rx`` what NIC 0 hears.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from ...sim.errors import GraphError
-from ...sim.system import Component, System
+from ...sim.system import CORE, Component, System
 from ..memory.memory import Memory
 from .link import Link
 from .nic import Nic
@@ -36,6 +37,8 @@ class Node:
     nics : int
     nic : Nic or None
     hbm, dram, cxl : Memory or None
+    core : bool
+        Its GPUs are cores of a processor, whose time ops share with the threads of a library.
     parts : names of catalog entries by kind
     """
 
@@ -51,6 +54,7 @@ class Node:
     hbm: Memory | None = None
     dram: Memory | None = None
     cxl: Memory | None = None
+    core: bool = False
     parts: dict[str, str] = field(default_factory=dict)
 
 
@@ -101,6 +105,38 @@ def cluster(nodes: int, node: Node, fabric: Fabric | None = None) -> System:
     return _Cluster(nodes, node, fabric).system()
 
 
+def switches(nodes: int, nics: int, fabric: Fabric) -> int:
+    """How many switches join the machines: the leaves, and the spines that their uplinks fill.
+
+    Parameters
+    ----------
+    nodes, nics : machines, and how many NICs each has
+
+    Raises
+    ------
+    GraphError
+        More leaves than a spine switch has ports: a third level, which is not described.
+
+    Examples
+    --------
+    >>> switch = Switch(bandwidth=50e9, latency=0, ports=8)
+    >>> [switches(n, 1, Fabric(switch)) for n in (1, 8, 16)]
+    [0, 1, 6]
+    """
+    if fabric.switch is None or nodes < 2:
+        return 0
+    made, ports = _Cluster(nodes, Node(nics=nics), fabric), fabric.switch.ports
+    leaves = {made._leaf(i, k) for i in range(nodes) for k in range(nics)}
+    if len(leaves) > ports:
+        raise GraphError(
+            "cluster",
+            f"{len(leaves)} leaves are more than the {ports} ports of a spine switch; what joins "
+            "them is not described, so nobody knows how many switches that takes",
+        )
+    uplinks = len(leaves) * (ports - made._down_ports()) if len(leaves) > 1 else 0
+    return len(leaves) + math.ceil(uplinks / ports)
+
+
 class _Cluster:
     """Names and numbers of everything, and who is joined to whom."""
 
@@ -146,6 +182,9 @@ class _Cluster:
         if node.hbm is not None:
             roles["hbm"] = f"{gpu}.hbm"
             self._add(node.hbm.component(f"{gpu}.hbm", part.get("gpu", "")))
+        if node.core:
+            roles["core"] = f"{gpu}.core"
+            self._add(Component(f"{gpu}.core", "core", rate=CORE))
         for kind, memory in (("dram", node.dram), ("cxl", node.cxl)):
             if memory is not None:
                 roles[kind] = f"{machine}.{kind}"

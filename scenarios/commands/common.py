@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 Json = Annotated[bool, typer.Option("--json", help="One object on stdout, messages on stderr.")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Only the answer.")]
@@ -23,6 +26,7 @@ Catalogs = Annotated[
     list[Path], typer.Option("--catalog", help="A directory of catalog files of your own.")
 ]
 File = Annotated[str, typer.Argument(help="A scenario file, or the name of a bundled one.")]
+WIDEST = 1_000  # columns: a narrow terminal folds a line, which loses no digit of a number
 Out = Annotated[Path, typer.Option("--out", help="Where run folders are kept.")]
 
 
@@ -31,6 +35,16 @@ def print_json(value: Any) -> None:
     from ..folder import finite
 
     typer.echo(json.dumps(finite(value), indent=1))
+
+
+def said(sentences: Iterable[str]) -> Console:
+    """Print an answer, a sentence a line; returns where its tables go."""
+    from rich.console import Console
+
+    console = Console(width=WIDEST, highlight=False, markup=False)  # [names] are no styles
+    for sentence in sentences:
+        console.print(sentence, soft_wrap=True)
+    return console
 
 
 def teller(quiet: bool) -> Callable[[str], None]:

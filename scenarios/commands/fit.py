@@ -30,6 +30,14 @@ def fit(
     ] = [],  # noqa: B006
     only: Annotated[str, typer.Option(help="A regular expression of signatures.")] = "",
     name: Annotated[str, typer.Option(help="Of the new entry.")] = "fitted",
+    caches: Annotated[
+        list[str],
+        typer.Option(help="Of ops: recordings of host:chase, host:read and cold ops; repeatable."),
+    ] = [],  # noqa: B006
+    bar: Annotated[
+        float | None,
+        typer.Option(help="% that a median error shall stay below; 10 for memory, else 15."),
+    ] = None,
     out: Annotated[Path | None, typer.Option("-o", "--out", help="The file to write.")] = None,
     catalog: Catalogs = [],  # noqa: B006
     json: Json = False,
@@ -37,6 +45,7 @@ def fit(
     """Fit a part to recordings, with whole groups held out."""
     from ..fitted import entry, families_file, known, told, told_families
     from ..fitting import FORMS, HOLDOUTS, fitted, measured
+    from ..fitting_caches import caches as told_caches
     from ..fitting_families import families
 
     if holdout not in HOLDOUTS:
@@ -44,16 +53,19 @@ def fit(
     if component not in (*FORMS, "ops"):
         raise ScenarioError(f"fit '{component}': take one of {', '.join((*FORMS, 'ops'))}")
     data = measured(recording, only)
+    stated = None if bar is None else bar / 100
     today = datetime.now(UTC).date().isoformat()
     if component == "ops":
         parts = families(data, holdout)
-        report: dict[str, Any] = told_families(parts, data, holdout)
-        text = jsonlib.dumps(families_file(parts, data, holdout, today), indent=1) + "\n"
+        report: dict[str, Any] = told_families(parts, data, holdout, stated)
+        costs = told_caches(caches) if caches else None
+        file = families_file(parts, data, holdout, today, stated, costs)
+        text = jsonlib.dumps(file, indent=1) + "\n"
     else:
         before = known(component, start, know, catalog)
         found = fitted(component, before.values, data.rows(holdout), parameter)
-        report = told(found, data, holdout)
-        text = entry(component, name, before, found, data, holdout, today)
+        report = told(component, found, data, holdout, stated)
+        text = entry(component, name, before, found, data, holdout, today, stated)
     if out is not None:
         _write(out, text)
     if json:
@@ -80,6 +92,8 @@ def _show(report: dict[str, Any]) -> None:
         for label, key in (("blind", "blind"), ("held out", "held"), ("scored once", "final"),
                            ("interpolation", "interpolated"), ("nearest", "nearest")):  # fmt: skip
             typer.echo(f"  {label:14s} {one[key]}")
+            if key in one["verdicts"]:
+                typer.echo(f"  {'':14s} {one['verdicts'][key]}")
     for left in report["left"]:
         typer.echo(f"not fitted: {left}")
     for line in report["together"]:

@@ -25,10 +25,10 @@ def agent(
     load: Annotated[list[Path], typer.Option(help="A file with a driver of your own.")] = [],  # noqa: B006
 ) -> None:
     """Serve drivers on a socket.  ``--bundle`` writes the file that does so elsewhere."""
-    from ...hil.agent import load as load_file
-    from ...hil.bundle import write
-    from ...hil.serving import listen as serve
-    from ...hil.serving import secret
+    from ...hil.agent.bundle import write
+    from ...hil.agent.command import load as load_file
+    from ...hil.agent.serving import listen as serve
+    from ...hil.agent.serving import secret
 
     if (bundle is None) == (listen is None):
         raise typer.BadParameter("give --bundle FILE or --listen SOCKET")

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from .app import MISSED
-from .common import Catalogs, File, Json, Out, Quiet, Set, Swap, print_json, teller
+from .common import Catalogs, File, Json, Out, Quiet, Set, Swap, print_json, said, teller
 from .hil import hil
 
 
@@ -57,13 +57,9 @@ def check(
 
 def show(told: dict[str, Any], quiet: bool) -> None:
     """The answer, then a row for each component and expectation."""
-    from rich.console import Console
-
     from ...reports.accuracy import sentences
 
-    console = Console(width=None if Console().is_terminal else 100, highlight=False)
-    for sentence in sentences(told):
-        console.print(sentence, soft_wrap=True)
+    console = said(sentences(told))
     if quiet:
         return
     console.print()

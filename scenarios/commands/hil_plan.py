@@ -28,10 +28,10 @@ def plan(
     json: Json = False,
 ) -> None:
     """Write a work list for a machine out of reach.  Its agent comes with it; opens nothing."""
-    from ...hil.bundle import write
+    from ...hil.agent.bundle import write
+    from ...hil.measuring.work import Work
     from ...hil.registry import make
     from ...hil.sample import Request
-    from ...hil.work import Work
     from ..hil_work import signatures_of, strides_of
 
     asked = [*op, *signatures_of(file, trace)]

@@ -46,9 +46,9 @@ def _measured(work: Path, out: Path, agent: str, busy: float) -> Path:
     """Do a work list; the recording is kept also when it is partial."""
     from dataclasses import replace
 
-    from ...hil.address import connect
-    from ...hil.measure import measure
-    from ...hil.work import Work
+    from ...hil.agent.address import connect
+    from ...hil.measuring.measure import measure
+    from ...hil.measuring.work import Work
 
     asked = Work.read(work)
     asked = asked if busy < 0 else replace(asked, busy=busy)
@@ -69,7 +69,7 @@ def _shortfall(path: str, ended: str, new: bool) -> RecordingError | DriverFault
 def _facts(path: str, recording: Recording) -> dict[str, Any]:
     import numpy as np
 
-    from ...hil.spread import between_starts, grouped
+    from ...hil.measuring.spread import between_starts, grouped
 
     apart = [v for v in between_starts(recording.samples).values() if np.isfinite(v)] or [np.nan]
     return {

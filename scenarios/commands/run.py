@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .app import MISSED, app
+from .app import MISSED, UNFINISHED, app
 from .common import Catalogs, File, Json, Out, Quiet, Set, Swap, print_json, teller
 
 
@@ -40,8 +40,8 @@ def run(
 ) -> None:
     """Simulate a scenario and write its report."""
     started = time.monotonic()
-    from ..folder import existing, load_summary, save
-    from ..limits import time_limit
+    from ..folder import existing, load_summary, require_writable, save
+    from ..limits import TimeOver
     from ..loader import load
     from ..loop.said import live, swap_setting
     from ..plan import guard, size
@@ -61,10 +61,10 @@ def run(
         typer.echo(str(warning), err=True)
     folder = None if no_cache or live(scenario) else existing(out, scenario)
     if folder is None:
+        require_writable(out, scenario)
         with engine_beside(scenario.run.engine):
             guard(scenario, 1, max(size(v).ops for v in scenario.variants()))
-            with time_limit(scenario.run.time_limit):
-                done = study(scenario, teller(quiet or json))
+            done = study(scenario, teller(quiet or json))
         folder = save(done, out, started, shlex.join(["foretrace", *sys.argv[1:]]))
         saved = "saved"
     else:
@@ -77,6 +77,10 @@ def run(
         typer.echo(f"\n{saved} {folder}    report {folder / 'report.html'}")
         if (swept := scenario.section("sweep")) is not None and not quiet:
             typer.echo(f"its {swept.wanted} points are for: foretrace sweep {file}", err=True)
+    if left := summary.get("unfinished"):
+        late = TimeOver(scenario.run.time_limit or 0.0)
+        typer.echo(f"error {late}; not finished: {', '.join(left)}", err=True)
+        raise typer.Exit(UNFINISHED)
     if missed(summary):
         raise typer.Exit(MISSED)
 

@@ -32,15 +32,19 @@ def ls(
         typer.echo(f"{row['date'][:16]:<17} {row['kind']:<6} {row['scenario']}/{row['run']}"
                    f"  {_size(row['bytes'])}  {took}".rstrip())  # fmt: skip
     if not rows:
-        typer.echo(f"no saved runs in {out}", err=True)
+        typer.echo(f"no saved runs {f'of {scenario} ' * bool(scenario)}in {out}", err=True)
 
 
 @app.command()
 def show(run: Run, out: Out = Path("runs"), json: Json = False, quiet: Quiet = False) -> None:
     """Print the answer of a saved run again."""
+    from ..folder import ACCURACY
     from ..runs import located
 
     folder = located(run, out)
+    if (folder / ACCURACY).is_file():
+        _check(folder, json, quiet)
+        return
     summary = _summary(folder)
     if json:
         print_json({**summary, "folder": str(folder)})
@@ -56,16 +60,36 @@ def show(run: Run, out: Out = Path("runs"), json: Json = False, quiet: Quiet = F
         typer.echo(f"\nsaved {folder}    report {folder / 'report.html'}")
 
 
+def _check(folder: Path, as_json: bool, quiet: bool) -> None:
+    """A check of hardware, as it was told."""
+    from ..folder import ACCURACY
+    from .hil_check import show as told_of
+
+    told = _read(folder, ACCURACY)
+    if as_json:
+        print_json({**told, "folder": str(folder)})
+    else:
+        told_of(told, quiet)
+        typer.echo(f"\nsaved {folder}    page {folder / 'accuracy.html'}")
+
+
 def _summary(folder: Path) -> dict[str, Any]:
+    told = _read(folder, "summary.json")
+    if told.get("schema") != 1:
+        raise ScenarioError(f"{folder}: another version wrote it; run it again")
+    return told
+
+
+def _read(folder: Path, name: str) -> dict[str, Any]:
     import json
 
     try:
-        told = json.loads((folder / "summary.json").read_text())
+        told = json.loads((folder / name).read_text())
     except (OSError, ValueError) as error:
         raise ScenarioError(f"{folder}: its summary cannot be read ({error}); run it again") from (
             error
         )
-    if not isinstance(told, dict) or told.get("schema") != 1:
+    if not isinstance(told, dict):
         raise ScenarioError(f"{folder}: another version wrote it; run it again")
     return told
 

@@ -7,6 +7,7 @@ from typing import Any
 from ...reports.answer import sentences
 from ...reports.numbers import percent, signed, told
 from ..expect import Condition, condition
+from .common import said
 
 SHOWN = (  # the metrics of the table, in this order, where the run has them
     "iteration_time",
@@ -14,6 +15,7 @@ SHOWN = (  # the metrics of the table, in this order, where the run has them
     "waiting",
     "tokens_per_second",
     "cost_per_million_tokens",
+    "cost_per_hour",
     "mfu",
     "gpu.memory.peak",
     "gpu.utilization",
@@ -25,11 +27,7 @@ SHOWN = (  # the metrics of the table, in this order, where the run has them
 
 def answer(summary: dict[str, Any], quiet: bool) -> None:
     """The answer in sentences, then the table of variants and the metrics of the base."""
-    from rich.console import Console
-
-    console = Console(width=None if Console().is_terminal else 100, highlight=False)
-    for sentence in sentences(summary):
-        console.print(sentence, soft_wrap=True)
+    console = said(sentences(summary))
     if quiet:
         return
     console.print()
@@ -65,7 +63,8 @@ def variants(summary: dict[str, Any]) -> Any:
     for column, justify in (("variant", "left"), ("iteration p50", "right"), ("change", "right"),
                             ("expectations", "left")):  # fmt: skip
         wraps = column == "expectations"  # else a long one would cut the names
-        table.add_column(column, justify=justify, no_wrap=not wraps)  # type: ignore[arg-type]
+        most = 60 if wraps else None
+        table.add_column(column, justify=justify, no_wrap=not wraps, max_width=most)  # type: ignore[arg-type]
     for name, point in summary["points"].items():
         value = point["metrics"]["iteration_time.p50"]
         change = "" if name == "base" else told_change(point["change"])

@@ -6,24 +6,22 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...reports.numbers import change, told
-from ...reports.sweep import best, failures, metrics, sentences, short
+from ...reports.sweep import failures, sentences
+from ...reports.swept import best, metrics, short
+from .common import said
 
 ROWS = 12
 
 
 def answer(summary: dict[str, Any], quiet: bool) -> None:
     """The answer in sentences, then the points that nothing beats."""
-    from rich.console import Console
-
-    console = Console(width=None if Console().is_terminal else 100, highlight=False)
-    for sentence in sentences(summary):
-        console.print(sentence, soft_wrap=True)
+    console = said(sentences(summary))
     if quiet:
         return
     console.print()
     console.print(table(summary))
     for message, count in failures(summary).items():
-        console.print(f"failed   {count} points: {message}", soft_wrap=True)
+        console.print(f"failed   {count} point{'s' * (count != 1)}: {message}", soft_wrap=True)
 
 
 def table(summary: dict[str, Any]) -> Any:

@@ -26,6 +26,7 @@ def validate(
     from ..absent import absent
     from ..buildable import unbuildable
     from ..loader import load
+    from ..loop.said import unheard
     from ..problems import InvalidScenarioError, Problem, rendered
     from ..resolve import resolved_yaml
     from ..unanswered import unanswered
@@ -42,6 +43,7 @@ def validate(
             *(replace(p, severity="warning") for p in unanswered(scenario)),
             *absent(scenario),
             *unbuildable(scenario),
+            *unheard(scenario),
         ]
         problems += found
         if resolved:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ...sim.metrics import measure
-from ...sim.sensitivity import altered
+from ...sim.analysis.metrics import measure
+from ...sim.analysis.sensitivity import altered
 from ...sim.system import System
 from ..points import Point, counted
 

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...hil.asking import Live
-from ...hil.coupled import Coupling, couple
-from ...hil.covers import Cover, Subtraction, cover
-from ...hil.journal import Asked, Entry, Reader, Writer, read
-from ...hil.port import MOST, Swap
+from ...hil.coupling.asking import Live
+from ...hil.coupling.coupled import Coupling, couple
+from ...hil.coupling.covers import Cover, Subtraction, cover
+from ...hil.coupling.journal import Asked, Entry, Reader, Writer, read
+from ...hil.coupling.port import MOST, Swap
 from ...hil.registry import known
 from ...sim.backend import Backend
 from ...sim.errors import ScenarioError
@@ -98,6 +98,7 @@ def _swap(device: Device, asked: Asked, system: System) -> Swap:
         preceding=said.preceding,
         answers=device.driver.answers,
         others=said.others,
+        recorded=device.recording is not None,
     )
 
 
@@ -112,7 +113,7 @@ def _more(device: Device, system: System) -> Sequence[str]:
         if not device.swap.covers:
             log.warning("%s: nothing here knows what a sample of '%s' covers", device.name, name)
         return ()
-    return driver_class(name).covers({**told, "component": device.name}, system)
+    return driver_class(name, device.swap.agent).covers({**told, "component": device.name}, system)
 
 
 def mode(hil: Hil | None) -> str:

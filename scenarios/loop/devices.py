@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from ...hil import registry
-from ...hil.address import connect
+from ...hil.agent.address import connect
+from ...hil.agent.promised import bring
 from ...hil.bundled import located
 from ...hil.driver import Driver
 from ...hil.recorded import Recorded
@@ -164,6 +165,13 @@ def one_clock(devices: Sequence[Device], hil: Hil) -> str:
     return ""
 
 
-def driver_class(name: str) -> type[Driver]:
-    """The class of a driver, here, without its device."""
+def driver_class(name: str, agent: str = "") -> type[Driver]:
+    """The class of a driver, here, without its device.
+
+    Parameters
+    ----------
+    agent : that loads the file of a driver of the user's own
+    """
+    if agent and name not in registry.known():
+        bring(name, agent)
     return type(registry.make(name))

@@ -9,7 +9,7 @@ from itertools import cycle
 from pathlib import Path
 from time import monotonic
 
-from ...hil.questions import questions
+from ...hil.coupling.questions import questions
 from ...hil.sample import Request
 from ...sim.errors import ScenarioError
 from ...sim.place import place
@@ -54,7 +54,7 @@ def warm_up(point: Point, devices: list[Device], time: Seconds) -> None:
     """Let each device do its ops of a run for a while; a recording needs none."""
     if point.coupled is None:
         return
-    asked = questions(point.coupled.coupling, point.graph)
+    asked = questions(point.coupled.coupling, point.graph, predict=False)
     for device in devices:
         own = dict.fromkeys(q.signature for q in asked if q.component == device.name and q.possible)
         until = monotonic() + time

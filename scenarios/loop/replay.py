@@ -8,16 +8,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ...hil.address import connect
-from ...hil.coupled import Coupling
-from ...hil.measure import measure
-from ...hil.port import SWEEP
-from ...hil.questions import Question, questions
+from ...hil.agent.address import connect
+from ...hil.coupling.coupled import Coupling
+from ...hil.coupling.port import SWEEP
+from ...hil.coupling.questions import Question, questions
+from ...hil.measuring.measure import measure
+from ...hil.measuring.work import Work
 from ...hil.recorded import Recorded
 from ...hil.recording import SUFFIX, Recording, read
 from ...hil.sample import Request
-from ...hil.work import Work
-from ...sim.errors import HardwareUnavailable, RecordingError, ScenarioError
+from ...sim.errors import DriverFault, HardwareUnavailable, RecordingError, ScenarioError
 from ...sim.signature import parse
 from ..points import Point
 from ..sections.hil import Hil, Swap
@@ -92,7 +92,7 @@ def _unopened(hil: Hil, swap: Swap) -> Device:
     """A driver that is asked nothing: what it could do, and what a sample of it covers."""
     if swap.driver == RECORDED:
         return remembered(hil, swap)
-    return Device(swap, driver_class(swap.driver)(), {})
+    return Device(swap, driver_class(swap.driver, swap.agent)(), {})
 
 
 def replayed(
@@ -149,6 +149,12 @@ def _measured(hil: Hil, swap: Swap, asked: Sequence[Question], bar: float, tell:
     )
     tell(f"{swap.component}: {len(texts)} different ops on {swap.driver}")
     recording = measure(work, lambda: connect(swap.driver, swap.agent), tell)
+    if not recording.samples:
+        raise DriverFault(
+            "hung",
+            f"hil.swap {swap.component}: {swap.driver}: {recording.ended} passed before anything "
+            "was measured; allow more (hil.time_limit), or let this machine do less meanwhile",
+        )
     if recording.ended:
         tell(f"{swap.component}: partly measured: {recording.ended}")
     if hil.keep_recording is not None:
@@ -175,7 +181,7 @@ def remembering(swap: Swap, recording: Recording) -> Device:
     swap = swap.model_copy(update={"others": "model"})
     driver = Recorded.of(recording)
     try:
-        own = driver_class(recording.driver).sharing
+        own = driver_class(recording.driver, swap.agent).sharing
     except (HardwareUnavailable, RecordingError):
         own = "solo"
     driver.sharing = "exclusive" if own == "exclusive" else "solo"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ...sim.errors import ScenarioError
+from ..problems import Problem, Spot
 from ..scenario import Scenario
 from ..sections.hil import Hil
 
@@ -23,6 +26,22 @@ def live(scenario: Scenario) -> bool:
     """Whether devices drive its runs, so that no two need be alike."""
     hil = section(scenario)
     return coupled(scenario) and hil is not None and hil.journal is None
+
+
+def unheard(scenario: Scenario) -> Iterator[Problem]:
+    """Drivers that only an agent elsewhere may have: opening it tells, which this does not."""
+    from ...hil.agent.promised import knows
+
+    hil = section(scenario)
+    for i, swap in enumerate(hil.swap if hil else ()):
+        if knows(swap.driver, swap.agent) is None:
+            message = (
+                f"hil.swap {swap.component}: whether agent '{swap.agent}' has a driver "
+                f"'{swap.driver}' is known when it is opened: foretrace drivers {swap.driver} "
+                f"--agent {swap.agent}"
+            )
+            spot = Spot(scenario.file, path=f"hil.swap.{i}.driver")
+            yield Problem("driver", message, spot, "warning")
 
 
 def journal_name(variant: str) -> str:

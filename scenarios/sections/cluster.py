@@ -81,7 +81,8 @@ class Cluster(Section):
         str,
         Annotated[Override, PlainValidator(read_override, json_schema_input_type=override_model())],
     ] = Field(default_factory=dict)
-    """Single components that differ, by name or glob: a straggler, a slow NIC, a failed link."""
+    """Single components that differ, by name or glob: a straggler, a slow NIC, a failed link; of
+    ``node3.gpu*`` the GPUs alone, of ``node3*`` all that is in it."""
 
     def parts(self) -> Mapping[str, Part]:
         """Every part by where it is said: ``node.gpu``, ``fabric.switch``."""

@@ -14,7 +14,7 @@ class Item(Section):
     """The price of one kind of thing."""
 
     what: str
-    """A kind of component: gpu, nic, cxl, host, memory, node."""
+    """A kind of component: gpu, nic, cxl, host, memory, node, or switch (leaves and spines)."""
     each: MoneyRate
     """Price of one per hour, all in."""
     per: Annotated[Bytes, Field(gt=0)] | None = None

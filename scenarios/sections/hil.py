@@ -4,21 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field, model_validator
 
 from ...sim.units import Seconds
 from ..problems import nearest
-from ..schema import Many, Section, register
+from ..schema import Many, Section, refusal, register
 
 Positive = Annotated[int, Field(ge=1)]
-
-
-def _driver(name: str) -> str:
-    from ...hil.registry import known
-
-    if name not in known():
-        raise ValueError(f"no driver named '{name}'{nearest(name, known())}")
-    return name
 
 
 class Off(Section):
@@ -46,8 +38,9 @@ class Swap(Section):
 
     component: str
     """``node0.nic0``, ``node0.gpu0``, ``node0.cxl``, or ``fabric`` for the whole network."""
-    driver: Annotated[str, AfterValidator(_driver)]
-    """Who measures it: a name of ``foretrace drivers``; ``recorded`` for a recording."""
+    driver: str
+    """Who measures it: a name of ``foretrace drivers``, or of a file that the agent loads;
+    ``recorded`` for a recording."""
     agent: str = ""
     """A name from your own list of agents, never an address; this machine unless said."""
     device: str = ""
@@ -72,6 +65,16 @@ class Swap(Section):
     """Ops that a device that measures sets of them is given at once."""
     others: Literal["fail", "model"] = "fail"
     """Who answers for ops that the driver cannot do."""
+
+    @model_validator(mode="after")
+    def _has_driver(self) -> Swap:
+        """A name that nobody has is refused; one that only a far agent may have is not."""
+        from ...hil.agent.promised import knows, names
+
+        if knows(self.driver, self.agent) is False:
+            message = f"no driver named '{self.driver}'{nearest(self.driver, names(self.agent))}"
+            raise refusal("value", message, "driver", self.driver)
+        return self
 
 
 class Real(Section):

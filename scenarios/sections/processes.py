@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, Union
+from typing import Annotated, Any, Literal, Union, get_type_hints
 
 from pydantic import Field, PlainValidator, ValidationInfo, create_model
 
+from ...sim.graph import Graph
 from ...sim.process import Process
 from ..problems import nearest
 from ..schema import REQUIRED, Many, Section, refusal, register
@@ -31,13 +32,22 @@ class Steering:
         """All of it, as a scenario has it."""
         return {"use": self.use, **self.settings}
 
-    def make(self) -> Process:
+    def make(self, graph: Graph | None = None) -> Process:
         """The process itself; every run has one of its own.
 
+        Parameters
+        ----------
+        graph : that is run, for a process whose constructor takes a ``Graph``
+
+        Examples
+        --------
         >>> Steering("degrade", {"component": "node0.nic0.tx", "at": 0.1}).make().at
         0.1
         """
-        made: Process = known_processes()[self.use](**self.settings)
+        cls = known_processes()[self.use]
+        told = get_type_hints(getattr(cls, "__init__"))  # noqa: B009  mypy
+        given = {name: graph for name, hint in told.items() if hint is Graph}
+        made: Process = cls(**given, **self.settings)
         return made
 
 

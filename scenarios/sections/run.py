@@ -27,7 +27,7 @@ class Run(Section):
     workers: Annotated[str, AfterValidator(checked)] = "local"
     """Where points of a sweep run: local, local:N, dask://local, dask://HOST:PORT."""
     time_limit: Annotated[Seconds, Field(gt=0)] | None = None
-    """Wall time after which it ends; finished points of a sweep are kept."""
+    """Wall time after which it ends; finished variants, and points of a sweep, are kept."""
     memory: Bytes | None = None
     """Most memory that it may plan with; nine tenths of what is free unless said."""
 

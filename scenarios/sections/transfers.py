@@ -12,7 +12,7 @@ from ..schema import REQUIRED, Many, Section
 from .workload import Iterations, Positive, Workload
 
 Rank = Annotated[int, Field(ge=0)]
-KINDS = ("send", "copy", "host", "compute")
+KINDS = ("send", "copy", "host", "compute", "collective")
 
 
 def _op(text: str) -> str:
@@ -26,11 +26,12 @@ class Transfer(Section):
     """Equal ops, from one rank or from several at once."""
 
     op: Annotated[str, AfterValidator(_op)]
-    """Kind and name, as drivers know it: ``send:write``, ``copy:c2d``."""
+    """Kind and name, as drivers know it: ``send:write``, ``copy:c2d``; a collective, such as
+    ``collective:all-reduce``, is one op of all its ranks."""
     bytes: Annotated[Bytes, Field(ge=0)]
     """Of each."""
     from_: Many[Rank] = Field((0,), alias="from")
-    """Ranks that do it, all at the same time."""
+    """Ranks that do it, all at the same time; the members of a collective."""
     to: Rank | None = None
     """The rank at the other end of a send."""
     count: Positive = 1

@@ -10,7 +10,6 @@ from ...sim.units import Bytes
 from ..schema import REQUIRED, Section, refusal, register
 
 Positive = Annotated[int, Field(ge=1)]
-BUCKET = 25 * 2.0**20
 
 
 class Workload(Section):
@@ -59,8 +58,9 @@ class Scale(Section):
 
     parallel: Parallel
     """Groups of the size wanted; collectives are re-sized to them."""
-    bucket: Annotated[Bytes, Field(gt=0)] = BUCKET
-    """Cap of DDP's gradient buckets; used where one process was recorded (``bucket_cap_mb``)."""
+    bucket: Annotated[Bytes, Field(gt=0)] | None = None
+    """Cap of DDP's gradient buckets (``bucket_cap_mb``), where one process was recorded; unsaid,
+    DDP's own: 25 MiB, the first 1 MiB."""
 
 
 class Iterations(Section):
@@ -84,8 +84,10 @@ class TraceWorkload(Workload):
     recorded_on: Recorded | None = None
     """Where it was recorded."""
     starts: str | None = None
-    """Recordings of several process starts of the same (a glob of folders, or ``foretrace:NAME``):
-    times become those of a typical untraced step, and replicas differ as the starts do."""
+    """Recordings of several process starts of the same: a glob of folders, or ``foretrace:NAME``.
+
+    Times become those of a typical untraced step, and replicas differ as the starts do.
+    """
     scale_to: Scale | None = None
     """What it is resized to; as recorded unless said."""
     iterations: Iterations = Iterations()

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from ..expect import Condition
-from ..resolve import BUNDLED
 from ..scenario import Scenario
-from ..schema import SECTIONS
 from ..sections.sweep import Objective, Sweep, each
 from ..tree import Plain
 from ..workers.workers import Workers
@@ -28,7 +24,9 @@ SHOWN = (  # of every point, beside what is wanted and expected of it
     "tokens_per_second.p50",
     "gpu.memory.peak",
     "cost_per_million_tokens",
-    "cost_per_iteration",
+    "cost_per_hour",
+    "gpu_time_per_million_tokens",
+    "gpu.power.bound",
 )
 
 
@@ -201,8 +199,7 @@ class Sweeping:
     def _task(self, settings: Settings) -> Task:
         set_: dict[str, Plain] = {}
         for paths, value in settings.items():
-            for path, one in each(paths, value).items():
-                set_[path] = _absolute(path, one, self.scenario.file)
+            set_ |= each(paths, value)
         return task(self.shared, set_, self.wanted)
 
     def _trial(self, settings: Settings, outcome: Outcome) -> Trial:
@@ -232,12 +229,3 @@ def _metrics(objectives: Iterable[Objective]) -> list[str]:
 
 def _named(conditions: Iterable[Condition]) -> list[str]:
     return [c.name for c in conditions]
-
-
-def _absolute(path: str, value: Plain, file: str) -> Plain:
-    """A file that a setting names, from the folder of the scenario."""
-    section, _, below = path.partition(".")
-    names_file = section in SECTIONS and below in SECTIONS[section].files
-    if not names_file or not isinstance(value, str) or value.startswith(BUNDLED):
-        return value
-    return os.path.abspath(Path(file).parent / value)

@@ -5,17 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-import shutil
-import tempfile
 import time
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ...sim.errors import ScenarioError
-from ..folder import KEY, versions, write_json
-from ..resolve import resolved_yaml
+from ..folder import KEY, described, versions, write_json, written
 from ..scenario import Scenario
 from .drive import Swept
 from .point import base
@@ -58,24 +54,9 @@ def save(swept: Swept, kept: Store, out: Path, facts: Mapping[str, Any], started
     ScenarioError
         The folder cannot be written.
     """
-    parent = out / swept.scenario.name
-    target = parent / name(swept.scenario)
-    try:
-        parent.mkdir(parents=True, exist_ok=True)
-        part = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=parent))
-        try:
-            whole = part / "sweep"
-            whole.mkdir()
-            _fill(whole, swept, kept, {**facts, "wall_seconds": time.monotonic() - started})
-            if target.exists():
-                target.rename(part / "old")
-            whole.rename(target)
-        finally:
-            shutil.rmtree(part, ignore_errors=True)
-    except OSError as error:
-        raise ScenarioError(
-            f"{parent}: cannot be written ({error}); choose another --out"
-        ) from error
+    target = out / swept.scenario.name / name(swept.scenario)
+    with written(target) as whole:
+        _fill(whole, swept, kept, {**facts, "wall_seconds": time.monotonic() - started})
     return target
 
 
@@ -84,11 +65,7 @@ def _fill(folder: Path, swept: Swept, kept: Store, facts: Mapping[str, Any]) -> 
 
     scenario = swept.scenario
     summary = told(swept)
-    resolved = resolved_yaml(scenario.resolved(), scenario.origins)
-    source = Path(scenario.file)
-    if source.is_file():
-        shutil.copyfile(source, folder / "scenario.yaml")
-    (folder / "resolved.yaml").write_text(resolved)
+    resolved = described(folder, scenario)
     write_json(folder / "summary.json", summary)
     write_table(folder / "points.parquet", swept, kept)
     run = {
@@ -98,7 +75,7 @@ def _fill(folder: Path, swept: Swept, kept: Store, facts: Mapping[str, Any]) -> 
         "title": scenario.report.title,
         "file": scenario.file,
     }
-    write_sweep(folder / "report.html", summary, run)
+    write_sweep(folder / "report.html", summary, run, scenario.report.sections)
     write_json(folder / "manifest.json", _manifest(swept, facts))
 
 

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ...sim.errors import ForetraceError, ScenarioError
-from ..scenario import Scenario, content
+from ..files import bare, content, contents, is_file
+from ..scenario import Scenario
 from ..tree import Plain
 
 if TYPE_CHECKING:
@@ -38,7 +39,8 @@ def base(scenario: Scenario) -> Task:
     told["run"] = {k: v for k, v in told.get("run", {}).items() if k not in UNHEARD}
     return {
         "scenario": told,
-        "plugins": [content(file) for file in told.get("plugins", ())],
+        "digest": _digest(bare(told)),  # where files lie is no matter, but what is in them
+        "files": contents(told),
         "trace": trace_digest(scenario),
         "code": code_digest(),
         "version": version("foretrace"),
@@ -54,7 +56,9 @@ def task(shared: Task, settings: Mapping[str, Plain], wanted: tuple[str, ...] = 
     settings : by dotted path
     wanted : metrics of single components to keep; those of kinds are kept anyway
     """
-    return {**shared, "set": dict(settings), "wanted": sorted(wanted)}
+    named = {k: content(v) for k, v in settings.items() if isinstance(v, str) and is_file(k)}
+    files = {**shared["files"], **named}
+    return {**shared, "files": files, "set": dict(settings), "wanted": sorted(wanted)}
 
 
 def key(point: Task) -> str:
@@ -63,34 +67,12 @@ def key(point: Task) -> str:
     >>> key({"set": {"a": 1, "b": 2}}) == key({"set": {"b": 2, "a": 1}})
     True
     """
-    told = {k: v for k, v in point.items() if k != "scenario"}
-    text = json.dumps(told, sort_keys=True)
-    return hashlib.sha256((_scenario_digest(point) + text).encode()).hexdigest()
+    told = {k: v for k, v in point.items() if k != "scenario"}  # it has a digest, made once
+    return _digest(told)
 
 
-def _scenario_digest(point: Task) -> str:
-    """The same for every point of a sweep, so it is computed once."""
-    told = point.get("scenario", {})
-    known = _digests.get(id(told))
-    if known is None or known[0] is not told:
-        text = json.dumps(_named(told), sort_keys=True)
-        known = (told, hashlib.sha256(text.encode()).hexdigest())
-        _digests.clear()
-        _digests[id(told)] = known
-    return known[1]
-
-
-_digests: dict[int, tuple[Plain, str]] = {}
-
-
-def _named(told: Plain) -> Plain:
-    """With files by their names only: what is in them has digests of its own."""
-    told = {k: v for k, v in told.items() if k != "plugins"}
-    workload = told.get("workload", {})
-    if "trace" not in workload:
-        return told
-    name = str(workload["trace"]).rpartition("/")[2]
-    return {**told, "workload": {**workload, "trace": name}}
+def _digest(told: Plain) -> str:
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 
 
 def evaluate(point: Task) -> Outcome:
@@ -131,7 +113,7 @@ def _measured(point: Task) -> Outcome:
     from ..summary import values
 
     scenario = varied(point["scenario"], point["set"])
-    graph, variation = work(scenario, point["trace"])
+    graph, variation = work(scenario, point["files"])
     done = measured(built(scenario, graph, variation))
     found = values(_narrowed(done, tuple(point["wanted"])))
     return {
@@ -161,36 +143,36 @@ def _narrowed(done: Any, wanted: tuple[str, ...]) -> Any:
     )
 
 
-def _named_work(scenario: Scenario, trace: str) -> str:
-    """All that a workload depends on: what is said of it, and how quick the GPU that copies is."""
-    return repr((scenario.workload, scenario.cluster.node.gpu, trace))
-
-
 WORKS = 8  # kept in a process
 _works: dict[str, tuple[Graph, Variation]] = {}
 
 
-def work(scenario: Scenario, trace: str) -> tuple[Graph, Variation]:
+def work(scenario: Scenario, files: Mapping[str, str]) -> tuple[Graph, Variation]:
     """The graph of a workload and how its ops vary, built and read once in a process.
+
+    Parameters
+    ----------
+    files : what is in those that the point names, by setting
 
     Raises
     ------
     ScenarioError
         The files are not those that the point was made of.
     """
-    from ..folder import trace_digest
     from ..points import Variation
     from ..workloads import build
 
-    told = _named_work(scenario, trace)
+    named = {k: files.get(f"workload.{k}", "") for k in ("trace", "starts")}
+    told = repr((scenario.workload, scenario.cluster.node.gpu, named))  # a quick GPU copies quicker
     if told in _works:
         return _works[told]
-    if trace_digest(scenario) != trace:
-        name = getattr(scenario.workload, "trace", "")
-        raise ScenarioError(
-            f"workload.trace: '{name}' is not the same file here; put it where workers see it "
-            "under the same path"
-        )
+    for key_, known in named.items():
+        name = getattr(scenario.workload, key_, None)
+        if name and content(name) != known:
+            raise ScenarioError(
+                f"workload.{key_}: '{name}' is not the same file here; put it where workers see "
+                "it under the same path"
+            )
     while len(_works) >= WORKS:
         del _works[next(iter(_works))]
     graph = build(scenario)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..expect import Condition
 from ..sections.sweep import Objective, Sweep
 from .drive import Swept, Trial
 from .front import front
@@ -34,7 +35,8 @@ def told(swept: Swept) -> dict[str, Any]:
         "vary": {paths: list(v.told().values()) if hasattr(v, "values") else v.told()
                  for paths, v in section.vary.items()},
         "optimize": [{**o.told(), "unit": o.unit} for o in wanted],
-        "expect": [{"that": e.that.text, "otherwise": e.otherwise} for e in scenario.expect],
+        "expect": [{"that": e.that.text, "otherwise": e.otherwise, "metric": e.that.name,
+                    "limit": e.that.limit} for e in scenario.expect],
         "counts": {
             "asked": swept.asked,
             "points": len(rows),
@@ -60,11 +62,18 @@ def _row(trial: Trial, expect: Sequence[Any]) -> dict[str, Any]:
         "intervals": {k: list(v) for k, v in trial.intervals.items()},
         "missed": [m for m in missed if m in strict],
         "warned": [m for m in missed if m not in strict],
+        "unsure": [e.that.text for e in expect if _straddled(e.that, trial)],
         "front": False,
     }
 
 
 NAN = float("nan")
+
+
+def _straddled(that: Condition, trial: Trial) -> bool:
+    """Does the limit of a condition lie within the interval of what it is about."""
+    bounds = trial.intervals.get(that.name)
+    return bounds is not None and that.holds(bounds[0]) != that.holds(bounds[1])
 
 
 def _best(

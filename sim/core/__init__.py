@@ -1,1 +1,1 @@
-"""The compiled engine: the meaning of `sim/reference.py`, as kernels over arrays."""
+"""The compiled engine: the meaning of `sim/reference/machine.py`, as kernels over arrays."""

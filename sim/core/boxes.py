@@ -1,4 +1,4 @@
-"""Where each rank's time goes, rank by rank: the seven boxes of ``sim/activity.py``, compiled.
+"""Where each rank's time goes, rank by rank: the seven boxes of ``activity.py``, compiled.
 
 Of a template that ran, each rank's program is followed once more, since by now it is known when
 everybody met; of a graph that was written out, its places are taken rank by rank.  Either way
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..template import Template
+from ..templates.template import Template
 from .chances import Chances, ticks_of
 from .jit import jit
 from .meetings import Meetings

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from .jit import jit
 
 if TYPE_CHECKING:
-    from ..template import Program
+    from ..templates.template import Program
 
 ROLES = 4
 
@@ -23,7 +23,7 @@ def chains(program: Program, role: NDArray[np.int64]) -> NDArray[np.int64]:
     Examples
     --------
     >>> from foretrace.sim.ops import Ops
-    >>> from foretrace.sim.template import Program
+    >>> from foretrace.sim.templates.template import Program
     >>> chains(Program.chain(Ops.of(rank=[0, 0, 0])), np.array([0, 3, 0])).tolist()
     [1, 0, 0, 1]
     """

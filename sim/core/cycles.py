@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..life import cycle_error
 from ..machine import Lowered
+from ..reference.life import cycle_error
 from .cells import NONE, Array, Links
 from .jit import Int, lean
 
@@ -20,7 +20,7 @@ def refuse_cycle(graph: Lowered) -> None:
 
     Examples
     --------
-    >>> from ..script import Case, lowered
+    >>> from ..testing.script import Case, lowered
     >>> refuse_cycle(lowered("loop", [Case(), Case(((-1, (0, 2)),)), Case(((-1, (1,)),))]))
     Traceback (most recent call last):
     ...

@@ -46,7 +46,7 @@ class CoreMachine(Turns):
 
     Examples
     --------
-    >>> from foretrace.sim.script import Case, Script, lowered
+    >>> from foretrace.sim.testing.script import Case, Script, lowered
     >>> engine = CoreMachine(Script((1,), (-1,), ()).parts)
     >>> _ = engine.submit(lowered("two on one slot", [Case(((0, ()),), fixed=5)] * 2))
     >>> engine.run()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..template import Template
+from ..templates.template import Template
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ..errors import SimulationError
 from ..machine import MAX_TICK
-from ..template import Template
+from ..templates.template import Template
 from .chances import Chances, ticks_of
 from .jit import jit
 from .meetings import Meetings

@@ -18,7 +18,7 @@ from .jit import jit
 from .number import number
 
 if TYPE_CHECKING:
-    from ..template import Program
+    from ..templates.template import Program
 
 Array = NDArray[Any]
 

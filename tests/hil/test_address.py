@@ -8,12 +8,12 @@ import time
 from pathlib import Path
 
 import pytest
-from foretrace.hil.address import Address, addresses, connect
-from foretrace.hil.bundle import write
-from foretrace.hil.client import Remote
+from foretrace.hil.agent.address import Address, addresses, connect
+from foretrace.hil.agent.bundle import write
+from foretrace.hil.agent.client import Remote
+from foretrace.hil.agent.serving import ranked, secret
+from foretrace.hil.agent.transport import unix
 from foretrace.hil.sample import Request
-from foretrace.hil.serving import ranked, secret
-from foretrace.hil.transport import unix
 from foretrace.sim.errors import DriverFault, ScenarioError
 
 TOKEN = "0123456789abcdef0123"

@@ -7,12 +7,12 @@ import time
 from pathlib import Path
 
 import pytest
-from foretrace.hil import protocol
-from foretrace.hil.address import Address
-from foretrace.hil.client import Remote
+from foretrace.hil.agent import protocol
+from foretrace.hil.agent.address import Address
+from foretrace.hil.agent.client import Remote
+from foretrace.hil.agent.transport import Channel, child
 from foretrace.hil.driver import Missing, Ready
 from foretrace.hil.sample import Request
-from foretrace.hil.transport import Channel, child
 from foretrace.sim.errors import DriverFault, HardwareUnavailable, RecordingError
 
 ODD = str(Path(__file__).with_name("odd_driver.py"))
@@ -155,7 +155,7 @@ def test_an_agent_serves_only_what_it_is_allowed():
 def test_an_agent_of_another_version_is_refused():
     told = f"""
 import sys; sys.path.insert(0, {os.getcwd()!r})
-from foretrace.hil import protocol
+from foretrace.hil.agent import protocol
 sys.stdout.buffer.write(protocol.pack({{"protocol": 99, "drivers": []}})); sys.stdout.flush()
 sys.stdin.read()
 """
@@ -185,8 +185,8 @@ def test_a_python_without_numpy_says_so_in_its_last_words():
 def test_an_agent_ends_with_the_process_that_started_it(tmp_path):
     program = f"""
 import os, sys
-from foretrace.hil.address import Address
-from foretrace.hil.client import Remote
+from foretrace.hil.agent.address import Address
+from foretrace.hil.agent.client import Remote
 from foretrace.hil.sample import Request
 remote = Remote(Address(load=({ODD!r},)).open(), "odd")
 remote.open({{"fault": "hung"}})

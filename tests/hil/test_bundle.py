@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy
 import pytest
-from foretrace.hil.bundle import bundle, kept, write
-from foretrace.hil.client import Remote
+from foretrace.hil.agent.bundle import bundle, kept, write
+from foretrace.hil.agent.client import Remote
+from foretrace.hil.agent.transport import child
+from foretrace.hil.measuring.work import Work
 from foretrace.hil.recording import read
 from foretrace.hil.sample import Request
-from foretrace.hil.transport import child
-from foretrace.hil.work import Work
 
 
 @pytest.fixture(scope="module")

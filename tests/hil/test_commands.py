@@ -1,43 +1,14 @@
 """The commands of hardware in the loop: exit codes, tables, files."""
 
 import json
-import logging
-import sys
 from pathlib import Path
 
 import numpy as np
-import pytest
-from foretrace.hil.agent import load
+from foretrace.hil.measuring.work import Work
 from foretrace.hil.recording import Recording, read
 from foretrace.hil.sample import Request, Sample
-from foretrace.hil.work import Work
-from foretrace.scenarios.commands import app as application
 
 ODD = Path(__file__).with_name("odd_driver.py")
-
-
-@pytest.fixture
-def cli(tmp_path, capsys, monkeypatch):
-    """Run a command in this process, with a list of agents: exit code, stdout, stderr."""
-    (tmp_path / "foretrace").mkdir()
-    agents = f"""
-agents:
-  odd: {{load: [{ODD}]}}
-  none: {{load: [{ODD}], environment: {{ODD_PROBE: denied}}}}
-"""
-    (tmp_path / "foretrace/agents.yaml").write_text(agents)
-
-    def run(*words):
-        monkeypatch.chdir(tmp_path)
-        monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-        monkeypatch.setattr(sys, "argv", ["foretrace", *map(str, words)])
-        monkeypatch.setattr(logging, "basicConfig", lambda **_: None)
-        with pytest.raises(SystemExit) as left:
-            application.main()
-        said = capsys.readouterr()
-        return left.value.code or 0, said.out, said.err
-
-    return run
 
 
 def test_drivers_that_work_and_those_that_do_not(cli):
@@ -103,47 +74,6 @@ def test_a_driver_that_dies_while_recording_is_exit_code_4_and_what_it_measured_
     (kept,) = tmp_path.glob("odd-*.rec.gz")
     assert f"what was measured before is in {kept.name}" in error
     assert len(read(kept).samples) == 1
-
-
-SWAPPED = """\
-foretrace: 1
-name: odd
-workload:
-  type: transfers
-  iterations: {measure: 1}
-  ops: [{op: "copy:h2h", bytes: 1 MB, from: [0], count: 3}]
-cluster:
-  nodes: 1
-  node: {gpu: {count: 1, streams: 1}, host: {cores: 1}, memory: {bandwidth: 4 GB/s, latency: 0 s}}
-backends: {node0.gpu0: {use: copy}}
-hil:
-  mode: coupled
-  time_limit: 0.5 s
-  warm_up: 0 s
-  swap: [{component: node0.gpu0, driver: odd, agent: odd, options: {fault: FAULT, after: 1}}]
-"""
-
-
-@pytest.mark.parametrize(
-    ("fault", "said"),
-    [
-        ("busy", "busy: hil.swap node0.gpu0: odd: odd0: not for you"),
-        ("denied", "denied: hil.swap node0.gpu0: odd: odd0: not for you"),
-        ("died", "died: the agent ended (code 7)"),
-        ("hung", "hung: no answer within 0.5 s"),
-        ("nan", "not-a-number: odd: copy:h2h uint8[1000000] took nan ns"),
-        ("negative", "negative: odd: copy:h2h uint8[1000000] took -1 ns"),
-        ("absurd", "absurd: odd: copy:h2h uint8[1000000] took"),
-        ("unrequested", "unrequested: odd: asked for"),
-    ],
-)
-def test_a_device_that_fails_ends_the_run_and_no_model_answers_for_it(cli, tmp_path, fault, said):
-    """Its first answer was good; the run ends at the second, with exit code 4 and no results."""
-    load(ODD)
-    (tmp_path / "odd.yaml").write_text(SWAPPED.replace("FAULT", fault))
-    code, _, error = cli("run", "odd.yaml", "--quiet")
-    assert (code, said in error) == (4, True), error
-    assert not list(tmp_path.glob("runs/**/report.html"))
 
 
 def test_a_recording_that_was_cut_by_its_time_limit_is_exit_code_3(cli, tmp_path):

@@ -7,7 +7,7 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from foretrace.hil import gnmi, rdma
+from foretrace.hil.drivers import gnmi, rdma
 from foretrace.hil.registry import make
 from foretrace.hil.sample import Request, Sample
 from foretrace.sim.errors import DriverFault

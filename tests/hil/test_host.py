@@ -4,9 +4,10 @@ import os
 
 import numpy as np
 import pytest
-from foretrace.hil import answer, chase
+from foretrace.hil import answer
 from foretrace.hil.driver import Ready
-from foretrace.hil.host import Host
+from foretrace.hil.drivers import chase
+from foretrace.hil.drivers.host import Host
 from foretrace.hil.sample import Request
 from foretrace.sim.errors import DriverFault
 

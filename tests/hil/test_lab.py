@@ -5,13 +5,15 @@ import subprocess
 import sys
 
 import pytest
-from foretrace.hil import address, clock
+from foretrace.hil.agent import address
+from foretrace.hil.drivers import clock
 from foretrace.hil.lab import (
     build,
     cpio,
     debian,
     disk,
     host,
+    kernel,
     qemu,
     record,
     stage,
@@ -58,6 +60,68 @@ def test_an_unknown_machine_is_refused(empty):
         build.build(["umll"], False, print)
 
 
+@pytest.mark.parametrize(
+    ("there", "said"),
+    [
+        ((), "no apt-get here, .* driver: recorded"),
+        (("apt-get", "dpkg-deb"), "as root: apt-get install .*gcc .*bc flex bison .*e2fsprogs"),
+    ],
+)
+def test_what_building_lacks_is_named_with_its_cure_before_anything_is_fetched(
+    empty, monkeypatch, there, said
+):
+    programs = empty / "bin"
+    programs.mkdir()
+    for name in there:
+        (programs / name).touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(programs))
+    with pytest.raises(HardwareUnavailable, match=said):
+        build.build([], False, print)
+    assert not (empty / "apt").exists()
+    assert build.absent() == ["uml", "qemu"]
+
+
+def test_what_is_built_needs_nothing_more(built, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    assert build.absent() == []
+    assert build.build([], False, print) == ["uml", "qemu"]
+
+
+def test_a_machine_that_does_not_boot_is_named_with_its_last_words_and_a_cure(built):
+    kernel = built / store.UML_KERNEL
+    kernel.write_text("#!/bin/sh\necho 'ptrace: Operation not permitted' >&2\nexit 1\n")
+    for path in (built, kernel):
+        path.chmod(0o755)
+    with pytest.raises(DriverFault, match=r"lab: uml does not boot: .*; .*ptrace.*--again"):
+        build.check("uml")
+
+
+def test_what_is_made_of_something_else_by_now_is_built_anew(built, monkeypatch):
+    step = build.STEPS["uml"][1]
+    store.stamp(step.parts[0], step.recipe)
+    assert build.absent() == []
+    monkeypatch.setattr(kernel, "SOURCE", "linux-source-7.2")
+    assert build.absent() == ["uml"]
+    assert not step.made
+
+
+def half_built(name):
+    with store.fresh(name) as half:
+        half.mkdir()
+        raise ZeroDivisionError("the power goes")
+
+
+def test_a_part_is_there_when_all_of_it_is(empty):
+    with pytest.raises(ZeroDivisionError):
+        half_built("root")
+    assert not (empty / "root").exists()
+    for text in ("old", "new"):
+        with store.fresh("root") as whole:
+            whole.mkdir()
+            (whole / "text").write_text(text)
+    assert (store.part("root") / "text").read_text() == "new"
+
+
 def test_virtual_time_is_on_the_command_line(built):
     words = uml.command({"ends": "3"})
     assert "time-travel=inf-cpu" in words
@@ -88,7 +152,7 @@ def test_the_expander_comes_when_it_is_asked_for(built):
 def test_the_share_holds_the_agent_and_can_be_read_by_all(empty):
     folder = stage.share()
     assert stage.share() == folder
-    assert (folder / "foretrace/hil/agent.py").is_file()
+    assert (folder / "foretrace/hil/agent/command.py").is_file()
     assert not (folder / "foretrace/scenarios").exists()
     assert folder.stat().st_mode & stat.S_IROTH
 

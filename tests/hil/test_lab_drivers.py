@@ -5,8 +5,8 @@ import types
 
 import numpy as np
 import pytest
-from foretrace.hil import netns, switch
 from foretrace.hil.driver import Missing, Ready
+from foretrace.hil.drivers import netns, switch
 from foretrace.hil.registry import make
 from foretrace.hil.sample import Request
 from foretrace.sim.errors import DriverFault

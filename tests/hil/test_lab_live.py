@@ -6,15 +6,15 @@ built is skipped with its name, and ``make lab-test`` builds it first.
 
 import numpy as np
 import pytest
-from foretrace.hil.asking import Live
-from foretrace.hil.coupled import couple
-from foretrace.hil.covers import cover
+from foretrace.hil.coupling.asking import Live
+from foretrace.hil.coupling.coupled import couple
+from foretrace.hil.coupling.covers import cover
+from foretrace.hil.coupling.journal import Reader, Writer
+from foretrace.hil.coupling.port import Swap
 from foretrace.hil.driver import Ready
-from foretrace.hil.journal import Reader, Writer
 from foretrace.hil.lab import qemu, store
 from foretrace.hil.lab.boot import booted
 from foretrace.hil.lab.record import kept, medians
-from foretrace.hil.port import Swap
 from foretrace.hil.sample import Request
 from foretrace.models.network.collectives import Fabric
 from foretrace.models.network.nic import Nic

@@ -5,6 +5,7 @@ from pathlib import Path
 import foretrace
 import pytest
 from foretrace.hil.lab.record import KEPT
+from foretrace.reports.accuracy import accuracy_page
 from foretrace.scenarios.loader import load, loads
 from foretrace.scenarios.loop.check import check
 from foretrace.scenarios.loop.said import swap_setting
@@ -79,3 +80,7 @@ def test_model_and_recording_are_one_setting_apart(name, swap):
     assert 0 < abs(float(model.makespan) / float(kept.makespan) - 1) < 0.05
     found = check(load(DOCS / f"{name}.yaml", set=swap_setting([swap])))
     assert found.outcome == "pass"
+    page = accuracy_page(found.told)
+    assert "They do not tell" in page  # what an emulator's seconds are not
+    assert page.count("A/A") > 3
+    assert ("were found where they had been put" in page) == (name == "tiering")

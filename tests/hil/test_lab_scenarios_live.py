@@ -26,6 +26,7 @@ KEPT = {  # component, recording that stands for it
     "transfer": ("node0.nic0", "icount-verbs"),
     "tiering": ("node0.gpu0", "icount-cxl"),
 }
+ENOUGH = {"incast": "150 s", "transfer": "200 s", "tiering": "500 s"}  # of measuring, boots too
 NEEDED = (store.UML_KERNEL, store.ROOT, qemu.PROGRAM, store.GUEST_KERNEL, store.GUEST_DISK)
 
 
@@ -55,7 +56,7 @@ def test_the_real_driver_drives_simulated_time(name, agents):
 
 @pytest.mark.parametrize("name", KEPT)
 def test_the_models_are_compared_with_the_real_driver(name, agents, tmp_path):
-    scenario = lab(name, time_limit="150 s")  # of the measuring; enough starts for most machines
+    scenario = lab(name, time_limit=ENOUGH[name])
     found = check(scenario)
     (one,) = found.told["components"].values()
     assert one["errors"]

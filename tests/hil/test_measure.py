@@ -5,12 +5,12 @@ import random
 
 import numpy as np
 import pytest
-from foretrace.hil import conditions, measure
 from foretrace.hil.driver import Driver, Missing, Ready
-from foretrace.hil.lock import held
+from foretrace.hil.measuring import conditions, measure
+from foretrace.hil.measuring.lock import held
+from foretrace.hil.measuring.spread import between_starts, by_start, grouped, half_width, settled
+from foretrace.hil.measuring.work import Work, touched
 from foretrace.hil.sample import Request, Sample
-from foretrace.hil.spread import between_starts, by_start, grouped, half_width, settled
-from foretrace.hil.work import Work, touched
 from foretrace.sim.errors import DriverFault, RecordingError
 
 A, B = Request("host:a uint8[100]", 2), Request("host:b uint8[200]", 2)

@@ -5,7 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
-from foretrace.hil import protocol
+from foretrace.hil.agent import protocol
 from foretrace.hil.sample import Request, Sample
 from foretrace.sim.errors import DriverFault, RecordingError
 from hypothesis import given

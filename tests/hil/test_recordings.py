@@ -3,17 +3,23 @@
 import numpy as np
 import pytest
 from foretrace.hil.bundled import located, names
+from foretrace.hil.measuring.spread import between_starts, by_start, grouped
 from foretrace.hil.recorded import Recorded
 from foretrace.hil.recording import read
 from foretrace.hil.sample import WARM, Request
-from foretrace.hil.spread import between_starts, by_start, grouped
 from foretrace.models.compute.roofline import Roofline
 from foretrace.scenarios.catalog import installed
 from foretrace.sim.ops import Kind, Ops
 from foretrace.sim.signature import parse
 from foretrace.sim.units import quantity
 
-LISTS = ("host-epyc", "torch-gpt-epyc", "torch-resnet50-epyc", "torch-shapes-epyc")
+LISTS = (
+    "host-epyc",
+    "host-sizes-epyc",
+    "torch-gpt-epyc",
+    "torch-resnet50-epyc",
+    "torch-shapes-epyc",
+)
 SMALL = 1 << 20  # bytes of all of them together
 
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from foretrace.hil import answer
 from foretrace.hil.driver import Missing, Ready, head
+from foretrace.hil.drivers.torch_device import Torch
+from foretrace.hil.drivers.torch_layers import strides_between
+from foretrace.hil.drivers.torch_ops import BUILDERS
 from foretrace.hil.registry import make
 from foretrace.hil.sample import Request
-from foretrace.hil.torch_device import Torch
-from foretrace.hil.torch_layers import strides_between
-from foretrace.hil.torch_ops import BUILDERS
 from foretrace.sim.errors import DriverFault
 
 try:

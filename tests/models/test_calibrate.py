@@ -2,7 +2,11 @@
 
 import numpy as np
 import pytest
-from foretrace.models.calibrate import Parameter, Rows, calibrate, without_model
+from foretrace.models.calibration.calibrate import calibrate
+from foretrace.models.calibration.identify import Parameter
+from foretrace.models.calibration.judged import Judged, spread
+from foretrace.models.calibration.neighbours import without_model
+from foretrace.models.calibration.rows import Rows
 from foretrace.models.compute.demand import demand, family
 from foretrace.sim.errors import BackendError
 from foretrace.sim.ops import Ops
@@ -135,15 +139,57 @@ def test_weights_are_packed_again_for_every_image():
 
 
 def test_what_fills_no_vector_is_told_apart():
-    for points, share in ((2, 1.0), (4, 0.0), (7, 1 / 49)):
-        x = f"fp32[8x64x{points}x{points}]"
-        asked = demand(f"compute:aten::_slow_conv2d_forward {x} fp32[64x64x1x1]")
-        assert asked.ragged == pytest.approx(share * asked.flop)
     rows = demand("compute:aten::native_batch_norm_backward fp32[8x64x2x2] fp32[8x64x2x2] fp32[64]")
     assert (rows.pieces, rows.ragged) == (8 * 64, 8 * 64 * 4)
+
+
+@pytest.mark.parametrize(
+    ("size", "pieces"),
+    [
+        ("1x1", 0),
+        ("2x2", 5),
+        ("3x3", 5),
+        ("3x4", 1),
+        ("4x4", 0),
+        ("2x7", 2),
+        ("5x5", 1),
+        ("7x7", 1),
+    ],
+)
+def test_thin_products_load_each_weight_for_itself(size, pieces):
+    """Fewer than ten points: packed by nobody; one point: a matrix times a vector."""
+    asked = demand(f"compute:aten::_slow_conv2d_forward fp32[8x64x{size}] fp32[96x64x1x1]")
+    assert asked.ragged == pieces * 8 * (8 * 96 * 64)
+    assert asked.clash == 0
+
+
+def test_columns_of_weights_whose_rows_share_sets_of_the_cache_clash_in_gradients_only():
+    def clash(channels):
+        x, y = f"fp32[1x{channels}x4x4]", "fp32[1x64x4x4]"
+        weight = f"fp32[64x{channels}x1x1]"
+        found = demand(f"compute:aten::_slow_conv2d_backward {y} {x} {weight}").clash
+        return found / (64 * channels)
+
+    assert [clash(n) for n in (1000, 1024, 512, 256, 2048)] == [0.0, 0.75, 0.5, 0.0, 0.75]
 
 
 def test_lines_that_are_written_come_first_unless_they_were_read():
     assert demand("compute:aten::add_ fp32[8] fp32[8]").bytes == 3 * 32
     assert demand("compute:aten::add fp32[8] fp32[8]").bytes == 4 * 32
     assert demand("compute:aten::index_select fp32[9000x8] int64[4]").bytes < 9000
+
+
+def test_a_median_is_as_sure_as_its_groups_agree():
+    same = Judged(np.full(30, 0.1), tuple(f"{i // 3}" for i in range(30)))
+    assert same.interval == (0.1, 0.1)
+    errors = np.repeat([0.02, 0.3], 15)
+    apart = Judged(errors, tuple(f"{i // 3}" for i in range(30)))
+    assert apart.interval == (0.02, 0.3)
+    assert Judged.together([same, apart]).interval[1] < 0.3
+
+
+def test_starts_that_differ_are_the_floor_of_any_accuracy():
+    texts = ("copy:h2h uint8[8]", "copy:h2h uint8[16]")
+    ops = Ops.of(signature=[0, 0, 0, 0, 1], signatures=texts)
+    rows = Rows(ops, np.array([1.0, 1.2, 1.0, 1.2, 7.0]), ("a", "a", "a", "a", "b"))
+    assert spread(rows) == pytest.approx(0.2)

@@ -12,8 +12,9 @@ from foretrace.models.compute.table import Table
 from foretrace.models.memory.memory import Memory
 from foretrace.models.network.link import Link
 from foretrace.models.network.topology import Node, cluster
-from foretrace.sim.backend import BACKENDS
+from foretrace.sim.backend import BACKENDS, Backend, Timing
 from foretrace.sim.csr import Csr
+from foretrace.sim.errors import BackendError
 from foretrace.sim.ops import Kind, Ops
 from foretrace.sim.testing import check_backend
 
@@ -63,6 +64,7 @@ PRODUCTS = on(
 CASES = {
     "copy": (dict(launch=1e-6), COPIES),
     "fabric": (dict(launch_ll=1e-6), GROUPS),
+    "gloo": (dict(message=2e-6), GROUPS),
     "host": (dict(speed=1.5), GPU),
     "link": (dict(bandwidth=1e9, latency=1e-6), BYTES),
     "lossy-link": (dict(bandwidth=1e9, latency=1e-6, loss=0.01, round_trip=1e-5), BYTES),
@@ -80,12 +82,35 @@ def test_a_registered_backend_keeps_its_contract(name):
         check_backend(lambda: Table.of(TEXTS, [1e-6, 2e-6, 3e-6]), GPU)
         return
     if name == "families":
-        line = Line(1e-6, 0.0, 1e12, 1e11, 1e10, 1e10, 64.0, {"aten::mm": 1.5}, {"aten::mm": 2e-6})
+        line = Line(
+            1e-6, flop_rate=1e12, ragged_rate=1e11, byte_rate=1e10, rate_beyond=1e10, cache=64.0,
+            factors={"aten::mm": 1.5}, launches={"aten::mm": 2e-6}, wrong=0.2,
+        )  # fmt: skip
         check_backend(lambda: Families.of({"gemm": line}), PRODUCTS)
         return
     assert name in CASES, f"{name} has no case here: add its settings and some ops"
     settings, ops = CASES[name]
     check_backend(lambda: BACKENDS[name](**settings), ops)
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (lambda n: np.zeros(n), r"answered a ndarray; write Timing\.of\(seconds\)"),
+        (lambda n: None, "answered a NoneType; write"),
+        (lambda n: Timing.of([0.0] * 3), "answered 3 fixed for 24 ops; answer one for each op"),
+        (lambda n: Timing.of([-1.0] * n), r"fixed of op 0 .* is -1\.0; it must be finite"),
+    ],
+)
+def test_an_answer_that_is_none_is_refused(answer, told):
+    class Mine(Backend):
+        source = "the test"
+
+        def timing(self, ops, now=0.0):
+            return answer(len(ops))
+
+    with pytest.raises(BackendError, match=told):
+        check_backend(Mine, GPU)
 
 
 @pytest.mark.parametrize("name", OURS)

@@ -49,8 +49,29 @@ def test_the_answer_in_full():
     ]
 
 
+def test_an_interval_without_jitter_says_so():
+    base = point()
+    base["metrics"]["iteration_time.p50"] |= {"interval": (0.099, 0.101), "interval_of": ["model"]}
+    told = "As described, an iteration takes 100 ms (±1 %, jitter left out) on 1 rank."
+    assert sentences(summary(base=base))[0] == told
+
+
 def test_a_variant_that_changes_nothing_says_so():
-    assert "same changes nothing (100 ms)." in sentences(summary(base=point(), same=point()))
+    told = sentences(summary(base=point(), same=point()))
+    assert "same does not change an iteration (100 ms)." in told
+
+
+def test_a_variant_that_costs_more_says_so():
+    priced = {"base": point(), "dearer": point(), "as dear": point(), "unsure": point()}
+    priced["unsure"]["change"] = {"value": 0.01, "interval": (-0.02, 0.04)}
+    for name, usd in zip(priced, (5.0, 9.5, 5.01, 5.05), strict=True):
+        priced[name]["metrics"]["cost_per_million_tokens"] = {"value": usd, "interval": None}
+    assert sentences(summary(**priced))[1:4] == [
+        "dearer does not change an iteration (100 ms); a million tokens cost 9.5 USD instead of "
+        "5 USD.",
+        "as dear does not change an iteration (100 ms).",
+        "unsure: cannot tell, the change of +1.0 % is within its interval (100 ms).",
+    ]
 
 
 def test_what_is_not_met_is_said_with_its_value():

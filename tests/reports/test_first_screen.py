@@ -7,7 +7,7 @@ import pytest
 from foretrace.reports.compare import page as compare_page
 from foretrace.reports.page import page
 from foretrace.reports.sweep import page as sweep_page
-from foretrace.sim.kept import BOXES
+from foretrace.sim.analysis.kept import BOXES
 
 RUN = {"resolved": "", "command": "foretrace run s.yaml", "run": "0" * 12, "title": "",
        "timeline_cut": ""}  # fmt: skip
@@ -133,7 +133,7 @@ def sweep():
 
 
 def test_a_sweep_says_what_moves_it_and_what_to_type():
-    text = shown(sweep_page(sweep(), RUN | {"file": "s.yaml"}))
+    text = shown(sweep_page(sweep(), RUN | {"file": "s.yaml", "command": "foretrace sweep s.yaml"}))
     assert "is 200 ms, with nodes = 8, bandwidth = 2 Gb/s; as described it is 400 ms" in text
     assert "What moves iteration time p50: nodes by up to 100 %, bandwidth by up to 25 %." in text
     command = "foretrace run s.yaml --set cluster.nodes=8 --set"

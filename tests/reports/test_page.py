@@ -141,3 +141,9 @@ def test_a_section_that_a_run_has_not_says_where_it_is(small):
 
 def test_every_section_that_a_scenario_may_name_is_shown_or_explained():
     assert set(get_args(Part)) == {*SECTIONS_OF_A_RUN, *ELSEWHERE}
+
+
+def test_the_command_that_asks_which_values_matter_leaves_out_what_only_shapes_output(small):
+    typed = RUN | {"command": "foretrace run small.yaml --set a.b=1 --no-cache --json"}
+    text = page(small.summary.plain(), small.results, typed)
+    assert "<code>foretrace run small.yaml --set a.b=1 --defend</code>" in text

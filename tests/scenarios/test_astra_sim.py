@@ -2,8 +2,9 @@
 
 import json
 
+import foretrace
 import pytest
-from foretrace.scenarios.astra_sim import scenario_text
+from foretrace.scenarios.astra_sim import form_of, scenario_text
 from foretrace.scenarios.commands.app import app
 from foretrace.sim.errors import ScenarioError
 from foretrace.sim.graph import Builder, Member
@@ -121,3 +122,41 @@ def test_a_setting_that_is_no_number_is_refused(inputs, value):
 def test_a_dimension_that_cannot_be_is_refused(inputs, old, new):
     with pytest.raises(ScenarioError, match=r"net\.yml: .*; a network of ASTRA-sim has topology"):
         scenario_text(*inputs(RING.replace(old, new)), "ring")
+
+
+NODES = """{"version": "0.0.4"}
+{"id": "1", "name": "work", "type": "COMP_NODE", "durationMicros": "100"}
+{"id": "2", "name": "sum", "type": "COMM_COLL_NODE", "dataDeps": ["1"], "attr": [
+  {"name": "comm_type", "int64Val": "0"}, {"name": "comm_size", "int64Val": "1048576"}]}
+"""
+
+
+def test_files_in_the_form_of_json_are_named_as_they_are(inputs, tmp_path):
+    network, system, workload = inputs(RING.replace("8", "2"))
+    for rank in range(2):
+        (tmp_path / f"steps.{rank}.json").write_text(NODES)
+    command = ["--network", network, "--system", system, "--workload", workload]
+    out = tmp_path / "two.yaml"
+    made = CliRunner().invoke(app, ["astra-sim", *map(str, command), "--out", str(out)])
+    assert made.exit_code == 0, made.output
+    assert "trace: steps.*.json, format: chakra" in out.read_text()
+    bytes_of_a_ring, once = 2**20, 500e-9
+    scenario = foretrace.load(str(out))
+    result = foretrace.run(scenario).results["base"]
+    assert result.makespan == pytest.approx(100e-6 + bytes_of_a_ring / (50 * 2**30) + 2 * once)
+
+
+@pytest.mark.parametrize(
+    ("files", "told"),
+    [
+        ((), "no file is named steps.0.et or steps.0.json; name what stands before the rank"),
+        (("steps.0.et", "steps.1.et"), "2 for the 8 of npus_count in .*; bring one for each"),
+        (("steps.groups.json", "other.0.et"), "no file is named steps.0.et"),
+    ],
+)
+def test_files_that_are_not_there_are_told(inputs, tmp_path, files, told):
+    network, _, workload = inputs()
+    for name in files:
+        (tmp_path / name).touch()
+    with pytest.raises(ScenarioError, match=told):
+        form_of(workload, network)

@@ -27,8 +27,8 @@ def test_a_machine_that_can_be_built_raises_nothing(scenario):
         ("backends.node7*={use: recorded}", "backends: no component is named 'node7*'"),
         ("cluster.node.gpu.streams=null", "cluster.node.gpu.streams: is needed and nobody says it"),
         (
-            "backends={node*.nic*: {use: lossy-link, loss: 1 %, round_trip: 1 ms}}",
-            "backends: 'node*.nic*' is shared by what is in flight, and LossyLink.timing() would "
+            "backends={node*.nic*: {use: copy}}",
+            "backends: 'node*.nic*' is shared by what is in flight, and Copy.timing() would "
             "be asked nothing; say its bandwidth and latency under cluster, bind a Link that keeps",
         ),
         (

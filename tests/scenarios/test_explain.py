@@ -25,6 +25,9 @@ from foretrace.sim.errors import ScenarioError
         ("what_if.name", "  Its column in tables."),
         ("iteration_time", "  unit     s"),
         ("nic.utilization", "  unit     ratio"),
+        ("workload.type", "  values   trace, transfers"),
+        ("roofline.launch", "  Cost of any kernel, however small."),
+        ("degrade.lasts", "  like     2.1 us"),
         ("roofline", "    launch             Cost of any kernel, however small."),
     ],
 )

@@ -71,3 +71,50 @@ def test_what_cannot_be_fitted_is_said(copies):
         run("gpus", "--recording", copies)
     with pytest.raises(ScenarioError, match="take one of sizes, shapes"):
         run("ops", "--recording", copies, "--holdout", "colours")
+
+
+def test_every_fit_is_judged_against_its_bar(copies):
+    said = run("ops", "--recording", copies, "--holdout", "shapes")
+    assert said.partition("{")[0].count("bar 10 % (A/A") == 2  # held out, scored once
+    assert "bar 15 %" in said  # all families together
+    assert ": pass" in said
+    strict = run("ops", "--recording", copies, "--holdout", "shapes", "--bar", "0.001")
+    assert "bar 0.001 %" not in strict  # 1.5 x A/A is more
+
+
+def test_a_latency_is_no_family_of_bytes(tmp_path):
+    samples = tuple(
+        Sample(f"host:chase uint8[{1 << k}]", np.array([5.0]), "cpu", start=s)
+        for k in range(12, 28) for s in range(2)
+    )  # fmt: skip
+    path = tmp_path / "chase.rec.gz"
+    Recording("host", "core0", "box", "2026-01-31T12:00:00Z", {}, samples).write(path)
+    assert "not fitted: host:chase: a latency of dependent loads" in run(
+        "ops", "--recording", path, "--holdout", "shapes"
+    )
+
+
+def test_what_caches_cost_takes_three_kinds_of_samples(copies, tmp_path):
+    def kept(name, *samples):
+        path = tmp_path / name
+        Recording("host", "core0", "box", "2026-01-31T12:00:00Z", {}, samples).write(path)
+        return path
+
+    def sample(text, ns, context="warm"):
+        return Sample(text, np.array([float(ns)]), "cpu", context=context)
+
+    by_size = [
+        sample(f"host:{verb} uint8[{size}]", ns)
+        for verb, times in (("chase", (4, 100)), ("read", (10_000, 9_000_000)))
+        for size, ns in zip((1 << 20, 1 << 28), times, strict=True)
+    ]
+    cold = [sample("copy:h2h uint8[1000]", ns, how) for how, ns in (("warm", 300), ("cold", 9000))]
+    whole = kept("whole.rec.gz", *by_size, *cold)
+    out = tmp_path / "ops.json"
+    run("ops", "--recording", copies, "--holdout", "shapes", "--caches", whole, "-o", out)
+    told = json.loads(out.read_text())["caches"]
+    assert np.allclose(told["latency"], [[1 << 20, 4e-9], [1 << 28, 1e-7]])
+    assert told["other"] == pytest.approx(8.7e-6, rel=0.02)
+    with pytest.raises(ScenarioError, match="0 ops both warm and cold"):
+        run("ops", "--recording", copies, "--holdout", "shapes",
+            "--caches", kept("no.rec.gz", *by_size))  # fmt: skip

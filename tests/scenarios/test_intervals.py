@@ -15,7 +15,7 @@ from foretrace.scenarios.loader import load, loads
 from foretrace.scenarios.points import point
 from foretrace.scenarios.starts import jitter
 from foretrace.scenarios.workloads import DATA
-from foretrace.sim.metrics import measure
+from foretrace.sim.analysis.metrics import measure
 from foretrace.sim.ops import Kind
 from foretrace.traces.starts import read, untraced
 
@@ -56,14 +56,14 @@ def test_intervals_hold_steps_of_starts_that_were_held_out(name):
         if k != BUNDLED[name]:
             low, high = np.quantile(drawn(made, starts.without(k)), [0.05, 0.95])
             held += [low <= step <= high for step in steps]
-    assert len(held) == 390
+    assert len(held) == 540
     assert BAR[0] <= np.mean(held) <= BAR[1]
 
 
 @pytest.mark.parametrize("name", BUNDLED)
 def test_the_profile_alone_says_the_same(name):
     found = coverage(read([DATA / name]).steps)
-    assert (found.starts, found.steps) == (14, 420)
+    assert (found.starts, found.steps) == (19, 570)
     assert found.resolved
 
 
@@ -82,7 +82,7 @@ def test_without_what_starts_differ_by_the_intervals_hold_too_little(name):
 
 def test_the_report_says_how_its_jitter_was_checked():
     told = jitter(load("first"))
-    assert (told["state"], told["starts"], told["steps"]) == ("held", 14, 420)
+    assert (told["state"], told["starts"], told["steps"]) == ("held", 19, 570)
     assert jitter(load("first", set=["run.replicas=9"]))["state"] == "not drawn"
     assert jitter(load("first", set=["workload.starts=null"]))["state"] == "unchecked"
 

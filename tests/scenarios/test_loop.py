@@ -8,6 +8,8 @@ import pytest
 from foretrace.hil.recording import Recording, read
 from foretrace.hil.sample import Sample
 from foretrace.reports.accuracy import accuracy_page
+from foretrace.scenarios.commands.app import app
+from foretrace.scenarios.folder import load_summary
 from foretrace.scenarios.loader import loads
 from foretrace.scenarios.loop.check import check
 from foretrace.scenarios.loop.said import swap_setting
@@ -16,6 +18,7 @@ from foretrace.scenarios.loop.score import Score, verdict
 from foretrace.scenarios.problems import InvalidScenarioError
 from foretrace.scenarios.study import study
 from foretrace.sim.errors import DriverFault, RecordingError, ScenarioError
+from typer.testing import CliRunner
 
 SCENARIO = """\
 foretrace: 1
@@ -98,6 +101,13 @@ def test_a_check_tells_errors_shares_and_outcomes(nic, tmp_path):
     assert "No: 1 of 3 expectations failed" in page
     assert "http://" not in page.replace("http://www.w3.org", "")
     assert json.loads((folder / "accuracy.json").read_text())["name"] == "wires"
+    shown = CliRunner().invoke(app, ["show", str(folder)])
+    assert shown.exit_code == 0
+    assert f"page {folder / 'accuracy.html'}" in shown.output
+    told = CliRunner().invoke(app, ["show", str(folder), "--json"])
+    assert json.loads(told.output)["name"] == "wires"
+    with pytest.raises(ScenarioError, match="is a check of hardware, which foretrace show"):
+        load_summary(folder)
     assert read(folder / "node0.nic0.rec.gz").driver == "wire"
 
 
@@ -111,7 +121,7 @@ def test_a_coupled_run_leaves_a_journal_that_gives_it_again(nic, tmp_path):
     one = study(scenario(nic, "coupled"))
     first = one.results["base"]
     assert first.columns.end.max() > 0
-    from foretrace.hil.journal import write
+    from foretrace.hil.coupling.journal import write
     from foretrace.scenarios.loop.said import journal_name
 
     write(tmp_path / journal_name("base"), one.journals["base"])

@@ -1,6 +1,10 @@
 """What the errors of the parts do to the headline: those that were used, around the run varied."""
 
-from foretrace.scenarios.loader import load
+import json
+
+import pytest
+from foretrace.models.compute.families import FORM
+from foretrace.scenarios.loader import load, loads
 from foretrace.scenarios.study import study
 from foretrace.scenarios.sure import HEADLINE, model_errors, widened
 
@@ -36,3 +40,29 @@ def test_deviations_are_added_as_squares_each_side_for_itself():
     assert widened(10.0, None, [(3.0, -4.0), (4.0, -3.0)]) == (5.0, 15.0)
     assert widened(10.0, (9.0, 10.0), []) == (9.0, 10.0)
     assert widened(10.0, None, [(1.0, 2.0)]) == (10.0, 12.0)
+
+
+FITTED = """
+foretrace: 1
+name: fitted
+workload: {{trace: "foretrace:gpt", recorded_on: {{device: epyc-zen4-core, nodes: 1}}}}
+cluster: {{nodes: 1, node: {{gpu: {{model: epyc-zen4-core, count: 1}}, host: epyc-zen4-vm}}}}
+backends: {{"node*.gpu*": {{use: families, file: {file}, others: recorded}}}}
+run: {{replicas: 1}}
+"""
+
+
+def test_the_interval_holds_what_the_fit_of_each_family_missed(tmp_path):
+    """Products half as wrong, an interval half as wide."""
+
+    def bounds(wrong):
+        file = tmp_path / f"{wrong}.json"
+        lines = {"gemm": {"flop_rate": 5e10, "wrong": wrong}}
+        file.write_text(json.dumps({"form": FORM, "source": "a test", "families": lines}))
+        value = study(loads(FITTED.format(file=file))).summary.value("base", HEADLINE)
+        assert value.interval_of == ("model",)
+        return [abs(b - value.value) for b in value.interval]
+
+    (low, high), (low_half, high_half) = bounds(0.2), bounds(0.1)
+    assert high_half / high == pytest.approx(0.5)
+    assert 0.5 < low_half / low < 0.6

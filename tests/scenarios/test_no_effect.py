@@ -58,13 +58,16 @@ BASES = {
     "one process": HEAD + TRACE.replace("rank*", "alone/rank0").replace("{data: 2}", "{data: 1}")
     + CLUSTER,
     "transfers": HEAD + TRANSFERS + CLUSTER + ROOFLINE,
+    "cores": HEAD + TRACE + CLUSTER.replace("count: 1, copy", "count: 1, core: true, copy")
+    .replace("library: nccl-nvlink4", "library: {model: nccl-nvlink4, core_rate: 9 GB/s}"),
 }  # fmt: skip
 COMPONENTS = {  # what each backend answers for, where, and what it must be told
     "roofline": ("predicted", "node*.gpu*", ""),
     "recorded": ("recorded", "node*.gpu*", ""),
     "host": ("recorded", "node*.host", ""),
     "copy": ("transfers", "node*.gpu*.dma", ""),
-    "fabric": ("recorded", "fabric", ""),
+    "fabric": ("cores", "fabric", ""),
+    "gloo": ("cores", "fabric", ", message: 2 us"),
     # parts that are shared are not asked; the cluster says what they are
     "memory": ("transfers", "node*.cxl", ""),
     "link": ("transfers", "node*.gpu*.h2d", ", bandwidth: 9 GB/s, latency: 9 us"),
@@ -75,7 +78,11 @@ COMPONENTS = {  # what each backend answers for, where, and what it must be told
     "families": ("predicted", "node*.gpu*", ", file: none.json"),
     "recording": ("predicted", "node*.gpu*", ", file: none.rec"),
 }
-STEERING = {"degrade": ", component: node3.nic0.rx, at: 1 us, slowdown: 4"}  # what it must be told
+STEERING = {  # what it must be told
+    "degrade": ", component: node3.nic0.rx, at: 1 us, slowdown: 4",
+    "fail": ", component: node3.gpu0, at: 1 us",
+    "hot-spare": ", spares: [node3.gpu0], period: 1 us",
+}
 ELSEWHERE = {  # what a setting is about is not the numbers of one run
     "foretrace": "the form of the file",
     "name": "the folder of the run",

@@ -39,3 +39,29 @@ def test_a_price_by_size_needs_the_size(scenario, whole):
         ScenarioError, match=r"cost.items: 'nic' is priced by size, and nobody says"
     ):
         price(scenario(text))
+
+
+SWITCH = "- {what: nic, each: 0.06 USD/hour}\n    - {what: switch, each: 3 USD/hour}"
+
+
+@pytest.mark.parametrize(
+    ("settings", "count"),
+    [
+        ([], 6),  # 16 nodes of 8 NICs, 64 ports: four leaves, 128 uplinks, two spines
+        (["cluster.fabric.oversubscription=3"], 4),  # three leaves, 48 uplinks
+        (["cluster.nodes=4"], 1),
+        (["cluster.fabric.topology=rail"], 8),  # a leaf for each NIC of a node, no spine is filled
+    ],
+)
+def test_switches_are_paid_for_as_many_as_the_fabric_takes(scenario, whole, settings, count):
+    text = whole.replace("- {what: nic, each: 0.06 USD/hour}", SWITCH)
+    quiet = ["what_if=[]", "cluster.override={}", *settings]
+    with_, without = (price(scenario(t, set=quiet)) for t in (text, whole))
+    assert (with_ - without) * 3600 / 3 == pytest.approx(count)
+
+
+def test_a_switch_that_is_not_there_has_no_price(scenario, whole):
+    text = whole.replace("- {what: nic, each: 0.06 USD/hour}", SWITCH)
+    bare = scenario(text.replace("switch: test-switch-5, ", ""), set=["what_if=[]"])
+    with pytest.raises(ScenarioError, match=r"'switch' has a price, and cluster.fabric has no"):
+        price(bare)

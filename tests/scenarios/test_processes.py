@@ -3,14 +3,19 @@
 import itertools
 import json
 
+import numpy as np
 import pytest
 from foretrace.__main__ import main
 from foretrace.scenarios.loader import loads
 from foretrace.scenarios.points import measured, point
 from foretrace.scenarios.problems import InvalidScenarioError
+from foretrace.scenarios.schema import root
+from foretrace.scenarios.sections.workload import Workload
 from foretrace.scenarios.settings import known_backends
+from foretrace.scenarios.workloads import BUILDERS
 from foretrace.sim.backend import BACKENDS
-from foretrace.sim.errors import ScenarioError
+from foretrace.sim.errors import ScenarioError, SimulationError
+from foretrace.sim.ops import Kind
 from foretrace.sim.process import PROCESSES
 
 FIRST = """\
@@ -90,7 +95,8 @@ class Watch:
 def plugged(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     known_backends()  # ours are imported when they are first asked for
-    names = set(PROCESSES), set(BACKENDS)
+    tables = PROCESSES, BACKENDS, BUILDERS, Workload.kinds
+    names = [set(table) for table in tables]
 
     def write(text):
         name = f"of-a-test-{next(NUMBERS)}"
@@ -98,9 +104,10 @@ def plugged(tmp_path, monkeypatch):
         return name
 
     yield write
-    for table, before in zip((PROCESSES, BACKENDS), names, strict=True):
+    for table, before in zip(tables, names, strict=True):
         for name in set(table) - before:
             del table[name]
+    root.cache_clear()
 
 
 def test_a_policy_of_ones_own_runs_from_a_file_and_what_it_notes_is_in_the_result(plugged):
@@ -137,11 +144,49 @@ def test_a_link_model_of_ones_own_carries_what_the_nics_carried(plugged):
     assert seconds(FIRST + BOUND.replace("NAME", name)) > seconds(FIRST)
 
 
-def test_a_backend_that_nobody_would_ask_is_refused():
-    bound = BOUND.replace("plugins: [mine.py]\n", "").replace("NAME", "lossy-link")
-    text = FIRST + bound.replace("1 us", "1 us, loss: 0.1, round_trip: 1 us")
-    with pytest.raises(ScenarioError, match=r"LossyLink.timing\(\) would be asked nothing"):
-        point(loads(text))
+OWN = (
+    LINK
+    + """
+    def timing(self, ops, now=0.0):
+        return super().timing(ops, now)
+"""
+)
+
+
+def test_a_backend_that_nobody_would_ask_is_refused(plugged):
+    name = plugged(OWN)
+    with pytest.raises(ScenarioError, match=r"Mine.timing\(\) would be asked nothing"):
+        point(loads(FIRST + BOUND.replace("NAME", name)))
+
+
+LOSSY = """\
+backends: {"node*.nic*.tx": {use: lossy-link, loss: LOSS, round_trip: 1 ms, mtu: 1460 B}}
+"""
+
+
+def test_losses_bound_each_sender_and_cost_rate(undisturbed):
+    few = point(loads(FIRST + LOSSY.replace("LOSS", "0.01 %")))
+    sends = few.simulation.system["node0.nic0.tx"]
+    assert sends.limit == pytest.approx(1460 / 1e-3 * (1.5 / 1e-4) ** 0.5)  # 179 MB/s
+    assert few.simulation.system["node0.nic0.rx"].limit == float("inf")
+    many = seconds(FIRST + LOSSY.replace("LOSS", "1 %"))
+    assert undisturbed < measured(few).result.makespan < many
+
+
+@pytest.mark.parametrize("fidelity", ["flow", "alpha-beta"])
+def test_what_a_collective_may_send_is_what_its_losses_allow(fidelity):
+    text = FIRST + LOSSY.replace("LOSS", "1 %") + "expect: []\n"
+    made = point(loads(text, set=[f"cluster.fabric.fidelity={fidelity}"]))
+    ops = made.graph.ops
+    row = int(np.nanargmax(np.where(ops.kind == int(Kind.COLLECTIVE), ops.bytes, 0.0)))
+    members = tuple(made.simulation.system.number(f"node{i}.gpu0") for i in range(2))
+    fabric = made.simulation.backends["fabric"]
+    (way, *_) = fabric.ways("all-reduce", members, made.simulation.system)
+    limit = 1460 / 1e-3 * 150**0.5
+    assert way.limit == pytest.approx(limit)  # a ring of two: each sends all of it once
+    took = made.run().columns
+    least = ops.bytes[row] / limit * 1e12
+    assert (took.end - took.start)[row] == pytest.approx(way.fixed * 1e12 + least, rel=1e-6)
 
 
 def test_a_constructor_without_annotations_is_no_schema(plugged):
@@ -149,6 +194,67 @@ def test_a_constructor_without_annotations_is_no_schema(plugged):
     with pytest.raises(InvalidScenarioError) as told:
         loads(FIRST + BOUND.replace("NAME", name))
     assert f"backend '{name}': 'bandwidth' of Mine() has no annotation" in str(told.value)
+
+
+GPU = """
+from foretrace import Backend, backend
+
+@backend("NAME")
+class Mine(Backend):
+    def timing(self, ops, now=0.0):
+        return None
+"""
+BUILDER = """
+from typing import Literal
+from foretrace.scenarios.sections.workload import Workload
+from foretrace.scenarios.workloads import workload
+
+class Mine(Workload):
+    type: Literal["NAME"]
+
+@workload("NAME")
+def graph(scenario):
+    pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (POLICY.replace("(self, sim)", "(self)"), "cannot be asked; write 'def __call__(self, sim"),
+        (POLICY.replace("__call__", "run"), "has no __call__(); write 'def __call__(self, sim)'"),
+        (POLICY.replace("yield ", ""), "__call__(self, sim) never yields; write 'yield sim.wait("),
+        (GPU.replace(", now=0.0", ""), "timing(self, ops) cannot be asked; write 'def timing(self"),
+        (GPU.replace("timing", "time"), "Mine has no timing(); write 'def timing(self, ops, now="),
+        (GPU.replace("class Mine(Backend)", "def mine()"), "mine is no class; write one with"),
+        (BUILDER.replace("(scenario)", "()"), "TypeError: too many positional arguments"),
+    ],
+)
+def test_a_plug_in_that_could_not_be_asked_is_refused_when_it_is_read(plugged, text, said):
+    plugged(text)
+    with pytest.raises(InvalidScenarioError) as told:
+        loads(FIRST + "plugins: [mine.py]\n")
+    assert said in str(told.value)
+    assert "plugins.0" in str(told.value)
+
+
+def test_a_builder_that_returns_no_graph_is_told_so(plugged):
+    name = plugged(BUILDER)
+    text = f"foretrace: 1\nname: x\nplugins: [mine.py]\nworkload: {{type: {name}}}\n"
+    with pytest.raises(ScenarioError, match="returned a NoneType, not a graph; end it with"):
+        point(loads(text + "cluster: {nodes: 1, node: {gpu: epyc-zen4-core}}\n"))
+
+
+def test_a_policy_that_yields_a_number_is_told_what_to_wait_for(plugged, capsys, monkeypatch):
+    name = plugged(POLICY.replace("yield sim.wait(self.period)", "yield self.period"))
+    with open("s.yaml", "w") as file:
+        file.write(f"{FIRST}plugins: [mine.py]\nprocesses: [{{use: {name}, period: 10 ms}}]\n")
+    monkeypatch.setattr("sys.argv", ["foretrace", "run", "s.yaml"])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 2
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert "it yields '0.01'; yield sim.wait(seconds) or another thing to wait for" in last
 
 
 def test_a_plug_in_that_fails_while_it_runs_is_blamed_and_not_we(plugged, capsys, monkeypatch):
@@ -185,3 +291,27 @@ sweep:
         "cluster.node.nic.bandwidth, cost.items.0.each": "1 Gb/s, 3 USD/hour"
     }
     assert json.dumps(done.summary())
+
+
+SPARE = """\
+processes:
+  - {use: fail, component: node0.gpu0, at: 100 ms}
+  - {use: hot-spare, spares: [node2.gpu0], period: 50 ms, swap: 200 ms}
+"""
+
+
+def test_a_spare_that_a_file_names_takes_over_and_costs_its_time(undisturbed):
+    three = FIRST.replace("nodes: 2}", "nodes: 3}")
+    assert seconds(three) == pytest.approx(undisturbed)
+    alone = three + SPARE.splitlines()[0] + "\n" + SPARE.splitlines()[1] + "\n"
+    with pytest.raises(SimulationError, match=r"node0\.gpu0"):
+        seconds(alone)
+    saved = measured(point(loads(three.replace("replicas: 1", "replicas: 2") + SPARE)))
+    assert undisturbed + 0.2 < saved.result.makespan < 2 * undisturbed + 0.4
+    assert len(saved.replicas) == 2  # a spare each
+
+
+def test_a_spare_that_is_not_there_is_named():
+    text = FIRST + SPARE.replace("node2.gpu0", "node9.gpu0")
+    with pytest.raises(SimulationError, match=r"hot-spare: no component is named 'node9\.gpu0'"):
+        seconds(text)

@@ -71,6 +71,13 @@ def test_init_overwrites_nothing(cli, here):
     assert (here / "new" / "scenarios" / "first.yaml").read_text() == "mine"
 
 
+@pytest.mark.parametrize("file", ["first", "new/scenarios/first.yaml"])
+def test_a_network_that_is_called_four_times_faster_is(cli, here, file):
+    assert cli("init", "new", "--template", "training")[0] == 0
+    base, faster, *_ = (v.cluster.node.nic.settings for v in load(file).variants())
+    assert faster["bandwidth"] == 4 * base["bandwidth"]
+
+
 def test_a_template_that_is_not_there_is_named(cli):
     code, _, err = cli("init", "new", "--template", "trainning")
     assert (code, err) == (
@@ -229,10 +236,37 @@ def test_what_takes_longer_than_its_limit_is_ended_with_exit_3(cli, monkeypatch)
         while True:
             pass
 
-    monkeypatch.setattr(study, "study", endless)
+    monkeypatch.setattr(study, "points", endless)
     code, _, err = cli("run", "tiny.yaml", "--set", "run.time_limit=50 ms")
     assert code == 3
     assert err.startswith("error time limit: 0.05 s of wall time are over")
+
+
+def test_variants_that_were_finished_in_time_are_kept_and_told(cli, monkeypatch, tmp_path):
+    from foretrace.scenarios import study
+
+    def slow(one, *rest):
+        while one.name == "late":
+            pass
+        return measured(one, *rest)
+
+    measured = study.measured
+    monkeypatch.setattr(study, "measured", slow)
+    what_if = "what_if=[{name: soon, set: {run.seed: 2}}, {name: late, set: {run.seed: 3}}]"
+    asked = "run", "tiny.yaml", "--set", what_if
+    code, out, err = cli(*asked, "--set", "run.time_limit=5 s")
+    assert code == 3
+    assert "error time limit: 5 s of wall time are over; what was finished is kept" in err
+    assert err.rstrip().endswith("; not finished: late")
+    assert "Not finished in time: late." in out
+    (summary,) = tmp_path.glob("runs/tiny/*/summary.json")
+    assert list(json.loads(summary.read_text())["points"]) == ["base", "soon"]
+    assert "Not finished in time: late." in (summary.parent / "report.html").read_text()
+    monkeypatch.setattr(study, "measured", measured)
+    code, out, _ = cli(*asked)  # it is no finished run that could be found again
+    assert code == 0
+    assert "saved runs" in out
+    assert list(json.loads(summary.read_text())["points"]) == ["base", "soon", "late"]
 
 
 def test_a_limit_that_is_not_reached_changes_nothing():
@@ -405,3 +439,56 @@ def test_what_is_piped_has_no_colour_and_no_bar(cli):
     _, out, err = cli("sweep", "tiny.yaml", "--set", sweep, "--workers", "local:1")
     assert "\x1b" not in out + err
     assert [line.split()[0] for line in err.splitlines()] == ["workers", "points"]
+
+
+# Odd things that people type
+
+
+@pytest.mark.parametrize(
+    ("typed", "says"),
+    [
+        (
+            ("run", "tiny.yml"),
+            "cannot read 'tiny.yml': No such file or directory; did you mean",
+        ),
+        (("run", "."), "cannot read '.': Is a directory; known here: tiny.yaml"),
+        (
+            ("run", "tiny.yaml", "--out", "tiny.yaml"),
+            "tiny.yaml/tiny: cannot be written (Not a",
+        ),
+        (("compare", "tiny.yaml"), "tiny: is one run without variants (what_if)"),
+        (
+            ("compare", "tiny.yaml", "--fail-if", "makespan > 3 s"),
+            "--fail-if: '3 s' is no change against the first run; write it like '+3 %'",
+        ),
+        (
+            ("run", "tiny.yaml", "--set", "cost={items: [{what: switch, each: 1 USD/hour}]}"),
+            "cost.items: 'switch' has a price, and cluster.fabric has no switch",
+        ),
+    ],
+)
+def test_what_is_typed_wrong_is_answered_with_what_was_meant(cli, typed, says):
+    code, _, err = cli(*typed)
+    assert code == 2
+    assert says in err
+    assert "running base" not in err or typed[0] == "compare"
+
+
+def test_runs_of_a_scenario_that_has_none_are_said_to_be_none_of_it(cli):
+    assert "no saved runs of nobody in runs" in cli("ls", "nobody")[2]
+
+
+def test_a_table_that_is_not_there_is_missed_before_a_run(cli):
+    bound = "backends={node0.gpu0: {use: table, file: nowhere.csv}}"
+    code, out, err = cli("validate", "tiny.yaml", "--set", bound)
+    assert code == 2
+    assert "nowhere.csv'; correct the path" in out + err
+
+
+def test_a_narrow_terminal_loses_no_number(cli, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "30")
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as if it were one
+    code, out, _ = cli("run", "tiny.yaml")
+    assert code == 0
+    assert "…" not in out
+    assert "iteration time" in out

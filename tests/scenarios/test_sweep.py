@@ -151,6 +151,17 @@ def test_the_front_of_two_objectives_holds_the_trade_off(scenario):
         assert p["front"] is not beaten
 
 
+def test_a_point_has_its_price_and_says_when_a_bar_is_within_its_interval(scenario):
+    told_of = "cost={items: [{what: node, each: 0.5 USD/hour}]}", "run.replicas=10"
+    first = told(swept(scenario(*told_of)))["points"][0]
+    assert first["values"]["cost_per_hour"] == pytest.approx(0.5)
+    low, high = first["intervals"]["iteration_time.p50"]
+    assert low < high
+    bars = [f"{{that: iteration_time.p50 <= {bar} s}}" for bar in ((low + high) / 2, 2 * high)]
+    again = told(swept(scenario(*told_of, f"expect=[{', '.join(bars)}]")))["points"][0]
+    assert again["unsure"] == [bars[0].partition(": ")[2].rstrip("}")]
+
+
 def test_finished_points_are_not_run_again(scenario):
     first = swept(scenario())
     again = swept(scenario())

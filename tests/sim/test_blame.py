@@ -4,14 +4,14 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from foretrace.sim.analysis.blame import GAP, PROCESS, RELEASE, blame
 from foretrace.sim.backend import Backend, Timing, Usage
 from foretrace.sim.bind import Answers
-from foretrace.sim.blame import GAP, PROCESS, RELEASE, blame
 from foretrace.sim.csr import Csr
 from foretrace.sim.graph import Builder, Explicit, Graph, Member, Places
 from foretrace.sim.machine import Columns
 from foretrace.sim.ops import Kind, Ops
-from foretrace.sim.reference import ReferenceMachine
+from foretrace.sim.reference.machine import ReferenceMachine
 from foretrace.sim.result import Result, Run, Written
 from foretrace.sim.simulation import Simulation
 from foretrace.sim.system import Component, System

@@ -22,7 +22,7 @@ from foretrace.sim.core.machine import CoreMachine
 from foretrace.sim.core.queue import forget, push, soonest, take
 from foretrace.sim.errors import GraphError
 from foretrace.sim.machine import MAX_TICK
-from foretrace.sim.reference import ReferenceMachine
+from foretrace.sim.reference.machine import ReferenceMachine
 from foretrace.sim.testing import Case, Script, lowered, play, random_script
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 from foretrace.sim.backend import Backend, Spread, Timing
-from foretrace.sim.draws import durations, tables
+from foretrace.sim.draws import factors, scaled, tables
 from foretrace.sim.graph import Builder
 from foretrace.sim.ops import Kind
 from foretrace.sim.simulation import Simulation
@@ -15,10 +15,13 @@ TYPICAL = 10**9  # ticks
 
 def drawn(spread, replica, n=6):
     rank, iteration = np.repeat([0, 1], n // 2), np.tile(np.arange(n // 2), 2)
-    return durations(
-        np.full(n, TYPICAL), spread, name="g", row=np.arange(n), rank=rank.astype(np.int32),
+    found = np.full(n, TYPICAL)
+    for by in factors(
+        spread, name="g", row=np.arange(n), rank=rank.astype(np.int32),
         iteration=iteration.astype(np.uint16), seed=3, replica=replica,
-    )  # fmt: skip
+    ):  # fmt: skip
+        found = scaled(found, by)
+    return found
 
 
 def test_a_process_start_is_common_to_all_ops_of_a_replica_and_to_no_other_replica():

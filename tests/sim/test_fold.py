@@ -8,16 +8,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import simpy
-from foretrace.sim.activity import activity
+from foretrace.sim.analysis.activity import activity
+from foretrace.sim.analysis.metrics import measure, utilization
 from foretrace.sim.backend import Backend, Timing, Usage
 from foretrace.sim.core.fold import Folded, fold
 from foretrace.sim.core.machine import CoreMachine
 from foretrace.sim.errors import NotKeptError, SimulationError
 from foretrace.sim.graph import Builder, Graph
 from foretrace.sim.machine import ONE, Columns, Flows, Lowered, Parts
-from foretrace.sim.metrics import measure, utilization
 from foretrace.sim.ops import Kind, Ops
-from foretrace.sim.reference import ReferenceMachine
+from foretrace.sim.reference.machine import ReferenceMachine
 from foretrace.sim.simulation import Session, Simulation
 from foretrace.sim.system import Component, System
 from hypothesis import given, settings

@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 from foretrace.sim.core.machine import CoreMachine
 from foretrace.sim.machine import NO_LIMIT, ONE
-from foretrace.sim.reference import ReferenceMachine
+from foretrace.sim.reference.machine import ReferenceMachine
 from foretrace.sim.testing import Case, Script, lowered
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st

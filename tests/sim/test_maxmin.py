@@ -6,8 +6,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from foretrace.sim.machine import ONE
-from foretrace.sim.medium import Flow, MaxMin
-from foretrace.sim.sharing import fill
+from foretrace.sim.reference.medium import Flow, MaxMin
+from foretrace.sim.reference.sharing import fill
 from scipy.optimize import linprog
 
 NETWORKS = 520

@@ -7,7 +7,7 @@ from statistics import mean, stdev
 import pytest
 from foretrace.sim.core.machine import CoreMachine
 from foretrace.sim.machine import ONE
-from foretrace.sim.reference import ReferenceMachine
+from foretrace.sim.reference.machine import ReferenceMachine
 from foretrace.sim.testing import Case, Script, lowered
 
 ENGINES = {"reference": ReferenceMachine, "core": CoreMachine}

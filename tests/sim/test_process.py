@@ -113,6 +113,22 @@ def test_a_process_submits_and_waits_for_graphs(simulation):
     assert result.makespan == 1.5
 
 
+@pytest.mark.parametrize("keep", ["ops", "ranks", "none"])
+def test_what_a_process_submits_is_in_no_iteration(simulation, keep):
+    def checkpoint(sim):
+        yield sim.wait(0.25)
+        yield sim.submit(chain(0.5)).done  # takes the GPU after the first step
+        yield sim.wait(1.25)
+        yield sim.submit(chain(1.0)).done  # when all steps are over
+
+    build = Builder("two steps")
+    first = build.op(Kind.COMPUTE, duration=0.5)
+    build.op(Kind.COMPUTE, duration=0.5, after=[first], iteration=1)
+    result = simulation.run(build.graph(), checkpoint, keep=keep)
+    assert result.iterations.tolist() == [0.5, 1.0]
+    assert result.makespan == 3.25
+
+
 def test_what_a_process_sees(simulation):
     seen = []
 

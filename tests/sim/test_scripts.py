@@ -4,13 +4,13 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from foretrace.sim import rounds
 from foretrace.sim.backend import Backend, Timing
 from foretrace.sim.errors import BackendError
-from foretrace.sim.life import HELD
-from foretrace.sim.medium import MaxMin
 from foretrace.sim.ops import Ops
-from foretrace.sim.reference import ReferenceMachine
+from foretrace.sim.reference import rounds
+from foretrace.sim.reference.life import HELD
+from foretrace.sim.reference.machine import ReferenceMachine
+from foretrace.sim.reference.medium import MaxMin
 from foretrace.sim.testing import (
     KINDS,
     Case,

@@ -6,7 +6,7 @@ from foretrace.sim import clock, machine
 from foretrace.sim.core.machine import CoreMachine
 from foretrace.sim.errors import BackendError, GraphError, SimulationError
 from foretrace.sim.machine import NO_LIMIT, ONE, Answer, State
-from foretrace.sim.reference import ReferenceMachine
+from foretrace.sim.reference.machine import ReferenceMachine
 from foretrace.sim.testing import Case, Script, lowered
 
 SECOND = 10**12

@@ -7,18 +7,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from foretrace.sim.activity import activity, exposed
+from foretrace.sim.analysis.activity import activity, exposed
+from foretrace.sim.analysis.metrics import measure
+from foretrace.sim.analysis.sensitivity import altered
 from foretrace.sim.backend import Backend, Spread, Timing
 from foretrace.sim.csr import Csr
 from foretrace.sim.errors import GraphError, NotKeptError, SimulationError
-from foretrace.sim.fold import fold
 from foretrace.sim.graph import Graph
-from foretrace.sim.metrics import measure
 from foretrace.sim.ops import Kind, Ops
-from foretrace.sim.sensitivity import altered
 from foretrace.sim.simulation import Simulation
 from foretrace.sim.system import Component, System
-from foretrace.sim.template import Program, Template
+from foretrace.sim.templates.fold import fold
+from foretrace.sim.templates.template import Program, Template
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -84,7 +84,7 @@ def test_operators_keep_shapes_and_types(traces, name):
 @pytest.mark.parametrize("name", RANKS)
 def test_every_start_has_untraced_steps_of_all_ranks(name):
     starts = read([DATA / name])
-    assert [len(steps) for steps in starts.steps] == [30] * 14
+    assert [len(steps) for steps in starts.steps] == [30] * 19
     ranks = {row["rank"] for row in rows(f"{name}/steps.csv")}
     assert len(ranks) == RANKS[name]
 

@@ -17,7 +17,7 @@ from ...sim.ops import Kind
 from . import names
 from .messages import VERSION, NodeType, attributes
 
-RANK = re.compile(r"(.*)\.(\d+)\.(?:et|json)(?:\.gz)?")
+RANK = re.compile(r"(.*)\.(\d+)\.((?:et|json)(?:\.gz)?)")
 APART = {
     Kind.COLLECTIVE: NodeType.COMM_COLL,
     Kind.SEND: NodeType.COMM_SEND,

@@ -25,9 +25,9 @@ from ..view import View
 
 GRADIENT = "torch::autograd::AccumulateGrad"
 FIRST_BUCKET = 2.0**20
-"""torch.distributed: ``_DEFAULT_FIRST_BUCKET_BYTES``, 1 MiB."""
+"""torch.distributed: ``_DEFAULT_FIRST_BUCKET_BYTES``, 1 MiB; only where no cap is given."""
 BUCKET = 25 * 2.0**20
-"""DistributedDataParallel: ``bucket_cap_mb``, 25 MiB."""
+"""DistributedDataParallel: ``bucket_cap_mb`` where it is not given, 25 MiB."""
 WIDTH = {"fp32": 4, "fp64": 8, "fp16": 2, "bf16": 2}
 
 
@@ -89,20 +89,24 @@ def _bytes(shapes: str, dtypes: str) -> float:
     return float(np.prod(found[0].shape)) * WIDTH.get(found[0].dtype, 0)
 
 
-def buckets(
-    size: NDArray[np.float64], first: Bytes = FIRST_BUCKET, cap: Bytes = BUCKET
-) -> list[int]:
+def buckets(size: NDArray[np.float64], cap: Bytes | None = None) -> list[int]:
     """Position after the last gradient of each bucket; one closes when it reaches its cap.
 
-    >>> buckets(np.array([6e5, 6e5, 20e6, 10e6, 1e6]))
-    [2, 4, 5]
+    Parameters
+    ----------
+    cap : of every bucket; None for DDP's own, of which the first is smaller
+
+    Examples
+    --------
+    >>> buckets(np.array([6e5, 6e5, 20e6, 10e6, 1e6])), buckets(np.array([6e5, 6e5, 6e5]), 1e6)
+    ([2, 4, 5], [2, 3])
     """
-    ends, held, limit = [], 0.0, first
+    ends, held, limit = [], 0.0, FIRST_BUCKET if cap is None else cap
     for i, b in enumerate(size.tolist()):
         held += b
         if held >= limit:
             ends.append(i + 1)
-            held, limit = 0.0, cap
+            held, limit = 0.0, BUCKET if cap is None else cap
     if held:
         ends.append(len(size))
     return ends
@@ -114,7 +118,8 @@ def data_parallel(
     *,
     copy_rate: ByteRate,
     in_flight: int = 1,
-    bucket: Bytes = BUCKET,
+    bucket: Bytes | None = None,
+    threads: bool = False,
     stretch: float = 1.0,
 ) -> Graph:
     """Insert what DDP adds to the step of one process; ``scale`` then makes ranks of it.
@@ -126,8 +131,10 @@ def data_parallel(
         At which the device copies gradients into buckets and back, each byte read and written.
     in_flight : int
         All-reduces that the library runs at once: 1 on NCCL's stream, 2 on gloo's threads.
-    bucket : Bytes
-        Cap of every bucket but the first.
+    bucket : Bytes or None
+        Cap of every bucket, as DDP is told; None where it is told none.
+    threads : bool
+        All-reduces run on threads beside the device's ops, not in their place.
     stretch : float
         By what the graph's times are the recorded ones multiplied.
 
@@ -138,17 +145,25 @@ def data_parallel(
     """
     if graph.ranks != 1:
         raise TraceError(f"{graph.name}: has {graph.ranks} ranks already; scale those")
-    return _Inserted(graph, gradients(trace, stretch), copy_rate, in_flight, bucket).graph()
+    found = gradients(trace, stretch)
+    return _Inserted(graph, found, copy_rate, in_flight, bucket, threads).graph()
 
 
 class _Inserted:
     """The ops of a step with those of DDP between them."""
 
     def __init__(
-        self, graph: Graph, found: Gradients, copy_rate: ByteRate, in_flight: int, bucket: Bytes
+        self,
+        graph: Graph,
+        found: Gradients,
+        copy_rate: ByteRate,
+        in_flight: int,
+        bucket: Bytes | None,
+        threads: bool,
     ):
         self.source, self.found, self.in_flight, self.bucket = graph, found, in_flight, bucket
         self.block, self.copy_rate = graph.explicit, copy_rate
+        self.kind = "network" if threads else "compute"
         self.base = len(self.block)
         self.rows: list[dict[str, float]] = []
         self.edges: list[tuple[int, int]] = []
@@ -193,7 +208,7 @@ class _Inserted:
             labels=(*self.source.labels, Label("all-reduce of a bucket"), Label("copy to bucket")),
             streams={
                 **self.source.streams,
-                **{(0, self.network + k): "compute" for k in range(self.in_flight)},
+                **{(0, self.network + k): self.kind for k in range(self.in_flight)},
             },
             facts={**self.source.facts, "made_data_parallel": True},
         )
@@ -217,7 +232,7 @@ class _Inserted:
         first = 0
         reduced: list[int] = []
         main = int(self.block.ops.stream[self.host[0]])
-        for k, last in enumerate(buckets(self.found.bytes[own], cap=self.bucket)):
+        for k, last in enumerate(buckets(self.found.bytes[own], self.bucket)):
             rows = own[first:last]
             size = float(self.found.bytes[rows].sum())
             at = self._op_at(float(self.found.time[rows[-1]]))

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from foretrace.models.compute.families import FORM, Families
+from foretrace.models.compute.families import FORM, Families, Line
 from foretrace.sim.errors import BackendError
 from foretrace.sim.ops import Ops
 
@@ -42,3 +42,63 @@ def test_a_whole_file_answers_and_says_its_source(tmp_path):
 def test_what_is_damaged_is_refused(tmp_path, text):
     with pytest.raises(BackendError, match=r"families\.json: holds no families of ops .*; make it"):
         opened(tmp_path, text)
+
+
+def test_what_is_interpolated_poorly_is_said_with_its_share():
+    lines = {"memory": Line(byte_rate=2e9, wrong=0.05), "sum": Line(byte_rate=1e9, wrong=0.4)}
+    cpu = Families.of(lines)
+    texts = ("copy:h2h uint8[1000]", "compute:aten::sum fp32[250]")
+    sure = cpu.timing(Ops.of(signature=[0], signatures=texts))
+    assert "interpolated" not in sure.source
+    both = cpu.timing(Ops.of(signature=[0, 1], signatures=texts))
+    assert both.source.endswith("50.0% interpolated: sum +-40%")
+
+
+CACHES = {
+    "latency": [[2**18, 4e-9], [2**22, 20e-9], [2**25, 104e-9]],
+    "begin": {"memory": 50e-6},
+    "other": 80e-6,
+    "rate": 1e10,
+}
+
+
+def test_in_a_step_an_op_finds_what_those_before_it_left(tmp_path):
+    """After 64 MB of others it begins anew, and reads its operand from memory."""
+    file = tmp_path / "families.json"
+    file.write_text(json.dumps({**WHOLE, "caches": CACHES}))
+    texts = ("host:read uint8[100000]", "copy:h2h uint8[64000000]")
+    ops = Ops.of(signature=[0, 0, 1, 0], signatures=texts)
+
+    def seconds(caches):
+        cpu = Families(file=str(file), caches=caches)
+        cpu.open(None)
+        return cpu.timing(ops).fixed
+
+    extra = seconds("step") - seconds("alone")
+    assert extra[1] == 0
+    assert extra[3] == pytest.approx(50e-6 + 1e5 / 1e10)
+    assert extra[0] == 0  # the last one of the round before is right before it
+
+
+def test_what_caches_cost_has_to_be_known(tmp_path):
+    file = tmp_path / "families.json"
+    file.write_text(json.dumps(WHOLE))
+    with pytest.raises(BackendError, match="does not say what caches cost; fit it with --caches"):
+        Families(file=str(file), caches="step").open(None)
+    with pytest.raises(BackendError, match="take 'alone' or 'step'"):
+        Families(file=str(file), caches="warm")
+
+
+def test_what_is_found_in_the_caches_is_doubted_between_both_ends(tmp_path):
+    file = tmp_path / "families.json"
+    file.write_text(json.dumps({**WHOLE, "caches": CACHES}))
+    ops = Ops.of(signature=[0, 1], signatures=("host:read uint8[9]", "copy:h2h uint8[64000000]"))
+    times = {}
+    for caches in ("alone", "step"):
+        cpu = Families(file=str(file), caches=caches)
+        cpu.open(None)
+        times[caches] = cpu.timing(ops).fixed.tolist()
+        slower, quicker = (one.timing(ops).fixed.tolist() for one in cpu.doubts()["caches"])
+        assert times[caches] == (quicker if caches == "alone" else slower)
+    assert (quicker, slower) == (times["alone"], times["step"])
+    assert slower[0] > quicker[0]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from foretrace.models.compute.jitter import between, coverage, predicted, spread, typical
-from foretrace.sim.draws import durations
+from foretrace.sim.draws import factors, scaled
 from foretrace.sim.ops import Ops
 
 
@@ -24,6 +24,15 @@ def step_times(ops, duration):
     return np.bincount(ops.iteration, duration)
 
 
+def replica(ops, found, k):
+    """Durations of one draw, s."""
+    ticks = (typical(ops) * 1e9).astype(np.int64)
+    for by in factors(found, name="g", row=np.arange(len(ops)), rank=ops.rank,
+                      iteration=ops.iteration, seed=1, replica=k):  # fmt: skip
+        ticks = scaled(ticks, by)
+    return ticks * 1e-9
+
+
 def test_typical_ops_add_up_to_the_median_step():
     ops = recording()
     median = np.median(step_times(ops, ops.duration))
@@ -34,14 +43,7 @@ def test_drawn_steps_last_as_the_recorded_ones():
     """Wild small ops must not make large steady ones wild: factors are quantiles over time."""
     ops = recording()
     found = spread(ops)
-    fixed = (typical(ops) * 1e9).astype(np.int64)
-    drawn = np.concatenate([
-        step_times(ops, durations(
-            fixed, found, name="g", row=np.arange(len(ops)), rank=ops.rank,
-            iteration=ops.iteration, seed=1, replica=k,
-        ) * 1e-9)
-        for k in range(10)
-    ])  # fmt: skip
+    drawn = np.concatenate([step_times(ops, replica(ops, found, k)) for k in range(10)])
     recorded = step_times(ops, ops.duration)
     assert np.median(drawn) == pytest.approx(np.median(recorded), rel=0.02)
     assert drawn.std() == pytest.approx(recorded.std(), rel=0.4)  # of steady and wild ops, mixed

@@ -1,0 +1,163 @@
+"""Where agents are: the user's own list, never a scenario's.
+
+``~/.config/foretrace/agents.yaml`` (``$XDG_CONFIG_HOME`` is honoured)::
+
+    agents:
+      torch: {python: ~/venvs/torch/bin/python}                  # here, another Python
+      gpu-node-01: {ssh: me@gpu-node-01, python: python3, agent: foretrace-agent.pyz}
+      virtual: {lab: uml ends=5}                                 # a machine of the lab
+      shared: {socket: /run/user/1000/ft.sock, token_file: ~/.config/foretrace/token}
+
+``load: [FILE]`` names drivers of one's own, ``environment: {KEY: VALUE}`` what the agent sees.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from ...sim.errors import DriverFault, ScenarioError
+from .bundle import kept
+from .client import Remote
+from .serving import secret
+from .start import ONE_THREAD, own
+from .transport import LIMIT, Channel, child, unix
+
+PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@:%-]*")
+
+
+@dataclass(frozen=True)
+class Address:
+    """One agent.
+
+    Parameters
+    ----------
+    name : as scenarios say it
+    ssh : user and host; "" for this machine
+    python : the one that has the driver's libraries; "" for ours
+    agent : file on the other machine; only with ``ssh``
+    lab : a machine of the lab, with its settings
+    socket, token_file : of an agent that listens here
+    load : files that register drivers
+    environment : variables that the agent gets besides ours
+
+    Examples
+    --------
+    >>> Address("far", ssh="me@box", agent="foretrace-agent.pyz").command()[-3:]
+    ['--', 'me@box', 'python3 foretrace-agent.pyz --stdio']
+    >>> Address("bad", ssh="-oProxyCommand=x")
+    Traceback (most recent call last):
+    foretrace.sim.errors.ScenarioError: agent bad: ssh is '-oProxyCommand=x'; write user@host
+    """
+
+    name: str = "here"
+    ssh: str = ""
+    python: str = ""
+    agent: str = ""
+    lab: str = ""
+    socket: str = ""
+    token_file: str = ""
+    load: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.ssh and not PLAIN.fullmatch(self.ssh):
+            raise ScenarioError(f"agent {self.name}: ssh is {self.ssh!r}; write user@host")
+        if bool(self.agent) != bool(self.ssh):
+            raise ScenarioError(
+                f"agent {self.name}: 'ssh' and 'agent' go together; 'foretrace hil agent --bundle' "
+                "writes the file to copy there"
+            )
+        if bool(self.socket) != bool(self.token_file) or (self.socket and self.ssh):
+            raise ScenarioError(
+                f"agent {self.name}: 'socket' and 'token_file' go together, without 'ssh'"
+            )
+
+    def command(self) -> list[str]:
+        """What starts it.  What ssh hands to the shell over there is quoted word by word."""
+        loads = [word for file in self.load for word in ("--load", os.path.expanduser(file))]
+        if self.ssh:
+            words = ["env", *(f"{k}={v}" for k, v in self.environment.items())]
+            there = [*(words if self.environment else ()), self.python or "python3", self.agent]
+            line = shlex.join([*there, "--stdio", *loads])
+            return ["ssh", "-T", "-o", "BatchMode=yes", "--", self.ssh, line]
+        if self.python:
+            return [os.path.expanduser(self.python), str(kept()), "--stdio", *loads]
+        return [*own(), "--stdio", *loads]
+
+    def open(self) -> Channel:
+        """Start it, or connect to it."""
+        if self.socket:
+            token = secret(Path(self.token_file).expanduser())
+            return unix(Path(self.socket).expanduser(), token)
+        if self.ssh:
+            return child(self.command(), mortal=False)
+        return child(self.command(), {**ONE_THREAD, **self.environment})
+
+
+def connect(driver: str, agent: str = "", limit: float = LIMIT) -> Remote:
+    """A driver in an agent.
+
+    Parameters
+    ----------
+    driver : its name
+    agent : a name from the user's list; "" for this machine and this Python
+    limit : s for one question
+    """
+    address = addresses()[agent] if agent else Address()
+    if address.lab:
+        from ..lab.boot import booted
+
+        machine, *words = address.lab.split()
+        return booted(machine, driver, dict(word.split("=", 1) for word in words), limit)
+    return Remote(address.open(), driver, limit)
+
+
+class Book(dict[str, Address]):
+    """Agents by name; says which there are when asked for one that is not."""
+
+    def __missing__(self, name: str) -> Address:
+        near = get_close_matches(name, self, 1)
+        hint = f"did you mean '{near[0]}'?" if near else f"write it into {path()}"
+        raise DriverFault("missing", f"no agent named '{name}'; {hint}")
+
+
+def path() -> Path:
+    """The user's list."""
+    home = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    return Path(home) / "foretrace" / "agents.yaml"
+
+
+def addresses() -> Book:
+    """All agents of the user's list; none where there is no list."""
+    if not path().exists():
+        return Book()
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    try:
+        told = YAML(typ="safe").load(path()) or {}
+    except YAMLError as error:
+        raise ScenarioError(f"{path()}: is no YAML ({error})") from error
+    agents = told.get("agents") if isinstance(told, dict) and set(told) <= {"agents"} else None
+    if not isinstance(agents, dict):
+        raise ScenarioError(f"{path()}: write 'agents:' and a mapping of names below it")
+    return Book({str(name): _address(str(name), what) for name, what in agents.items()})
+
+
+def _address(name: str, told: Any) -> Address:
+    fields = [f for f in Address.__dataclass_fields__ if f != "name"]
+    if not isinstance(told, dict) or not set(told) <= set(fields):
+        raise ScenarioError(f"{path()}: agent {name} takes {', '.join(fields)}; has {told!r}")
+    lists: Sequence[str] = told.get("load", ())
+    if not isinstance(lists, list | tuple) or not isinstance(told.get("environment", {}), dict):
+        raise ScenarioError(f"{path()}: agent {name}: 'load' is a list, 'environment' a mapping")
+    words = {k: str(v) for k, v in told.items() if k not in ("load", "environment")}
+    given = {str(k): str(v) for k, v in told.get("environment", {}).items()}
+    return Address(name, **words, load=tuple(map(str, lists)), environment=given)

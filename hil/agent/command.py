@@ -1,0 +1,85 @@
+"""The driver's side: a process that serves drivers, or does a work list where nobody can reach it.
+
+Needs the standard library and NumPy only, so that it runs under the Python that has the driver's
+libraries, in a virtual machine, or on the machine with the devices: ``python -m
+foretrace.hil.agent --stdio``, or ``python foretrace-agent.pyz --stdio`` (see ``bundle.py``).
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
+from ...sim.errors import DriverFault, RecordingError
+from .answering import Agent
+from .serving import listen, secret, serve, stdio
+
+
+def die_with_parent() -> None:
+    """Ask the kernel to end this process when the one that started it ends (Linux)."""
+    parent = os.getppid()
+    libc = ctypes.CDLL(None)
+    libc.prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG, prctl(2)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def load(path: Path) -> None:
+    """Load a file that registers a driver of the user's own."""
+    spec = spec_from_file_location(f"foretrace_driver_{path.stem}", path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise DriverFault("missing", f"{path}: is no Python file; name the file of a driver")
+    module = module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line of the agent; see ``--help``."""
+    parser = argparse.ArgumentParser(prog="foretrace-agent", description=__doc__)
+    how = parser.add_mutually_exclusive_group(required=True)
+    how.add_argument("--stdio", action="store_true", help="speak over stdin and stdout")
+    how.add_argument(
+        "--listen",
+        type=Path,
+        metavar="SOCKET",
+        help="a Unix socket of this user; {rank} is that of torchrun or srun",
+    )
+    how.add_argument("--record", type=Path, metavar="PLAN", help="do a work list, offline")
+    parser.add_argument("--out", type=Path, default=Path(), help="folder of the recordings")
+    parser.add_argument("--token-file", type=Path, help="needed to listen; mode 0600")
+    parser.add_argument("--allow", action="append", default=[], metavar="DRIVER")
+    parser.add_argument("--load", action="append", default=[], type=Path, metavar="FILE")
+    parser.add_argument("--die-with-parent", action="store_true")
+    told = parser.parse_args(arguments)
+    if told.die_with_parent:
+        die_with_parent()
+    try:
+        for path in told.load:
+            load(path)
+        return _run(told)
+    except (DriverFault, RecordingError) as error:
+        sys.stderr.write(f"error {error}\n")
+        return 4 if isinstance(error, DriverFault) else 2
+
+
+def _run(told: argparse.Namespace) -> int:
+    if told.stdio:
+        source, sink = stdio()
+        serve(Agent(told.allow), source, sink)
+    elif told.listen is not None:
+        if told.token_file is None:
+            raise DriverFault("denied", "to listen needs --token-file; write one with mode 0600")
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # so that the socket is taken away
+        listen(told.listen, secret(told.token_file), told.allow)
+    else:
+        from .offline import record
+
+        record(told.record, told.out, told.allow)
+    return 0

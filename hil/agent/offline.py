@@ -1,0 +1,36 @@
+"""A work list done where nobody can reach us: the agent measures by itself and leaves a file."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from ...sim.errors import DriverFault
+from ..measuring.measure import measure
+from ..measuring.work import Work
+from .start import started
+
+
+def record(path: Path, out: Path, allow: Sequence[str] = ()) -> Path:
+    """Do the work list in a file, each start in a process of its own; returns the recording.
+
+    Raises
+    ------
+    RecordingError
+        It is no work list.
+    DriverFault
+        The driver is not allowed here, or does not work.
+    """
+    work = Work.read(path)
+    if allow and work.driver not in allow:
+        raise DriverFault("denied", f"this agent serves {', '.join(allow)}, not {work.driver!r}")
+    recording = measure(work, lambda: started(work.driver), _say)
+    kept = recording.keep(out)
+    _say(f"wrote {kept}: {len(recording.samples)} samples{recording.ended and ', partial: '}"
+         f"{recording.ended}")  # fmt: skip
+    return kept
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(text + "\n")

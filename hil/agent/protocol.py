@@ -1,0 +1,170 @@
+"""What goes between us and an agent: frames of a JSON message and plain float64 arrays.
+
+::
+
+    frame = "FTH1"  u32 length of the message  u64 length of the arrays  message  arrays
+
+Arrays are .npy bytes, one dimension, little-endian float64, never pickles.  Lengths are checked
+before anything is allocated.  Verbs: ``probe describe open timing close``.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...sim.errors import DriverFault, RecordingError
+from ..driver import Missing, Ready
+from ..sample import Request, Sample
+
+VERSION = 1
+VERBS = ("probe", "describe", "open", "timing", "close")
+MAGIC = b"FTH1"
+HEAD = struct.Struct(">4sIQ")
+MESSAGE, ARRAYS = 16 << 20, 256 << 20  # bytes at most
+Message = dict[str, Any]
+Vector = NDArray[np.float64]
+
+
+def pack(message: Mapping[str, Any], arrays: Sequence[Vector] = ()) -> bytes:
+    """One frame.
+
+    >>> frame = pack({"verb": "probe"})
+    >>> unpack(io.BytesIO(frame).read)
+    ({'verb': 'probe'}, [])
+    """
+    blobs = [_npy(a) for a in arrays]
+    text = json.dumps({**message, "arrays": [len(b) for b in blobs]}).encode()
+    size = sum(map(len, blobs))
+    _fits(len(text), size)
+    return b"".join((HEAD.pack(MAGIC, len(text), size), text, *blobs))
+
+
+def unpack(read: Callable[[int], bytes]) -> tuple[Message, list[Vector]]:
+    """One frame; ``read(n)`` gives n bytes, fewer only at the end.
+
+    Raises
+    ------
+    EOFError
+        The other side is gone.
+    DriverFault
+        ``oversized`` or ``protocol``.
+    """
+    magic, text, size = HEAD.unpack(_exactly(read, HEAD.size))
+    if magic != MAGIC:
+        raise DriverFault("protocol", f"a frame begins with {magic!r}; the other side is no agent")
+    _fits(text, size)
+    try:
+        message = json.loads(_exactly(read, text))
+        lengths = [int(n) for n in message.pop("arrays")]
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise DriverFault("protocol", f"a message is malformed ({error})") from error
+    if min(lengths, default=0) < 0 or sum(lengths) != size:
+        raise DriverFault("protocol", f"arrays of {lengths} B in a frame that has {size} B of them")
+    return message, [_vector(_exactly(read, n)) for n in lengths]
+
+
+def _fits(text: int, size: int) -> None:
+    if text > MESSAGE or size > ARRAYS:
+        raise DriverFault(
+            "oversized",
+            f"a frame of {text} + {size} B; {MESSAGE} + {ARRAYS} B are allowed: ask for fewer",
+        )
+
+
+def _exactly(read: Callable[[int], bytes], n: int) -> bytes:
+    data = read(n) if n else b""
+    if len(data) < n:
+        raise EOFError(f"the stream ended {n - len(data)} B early")
+    return data
+
+
+def _npy(array: Vector) -> bytes:
+    out = io.BytesIO()
+    np.lib.format.write_array(out, np.ascontiguousarray(array, "<f8"), (1, 0), allow_pickle=False)
+    return out.getvalue()
+
+
+def _vector(data: bytes) -> Vector:
+    """The header is believed only where it says what we would have written."""
+    stream = io.BytesIO(data)
+    try:
+        version = np.lib.format.read_magic(stream)
+        if version != (1, 0):
+            raise ValueError(f"npy version {version}")
+        shape, _, dtype = np.lib.format.read_array_header_1_0(stream, max_header_size=1000)
+    except ValueError as error:
+        raise DriverFault("protocol", f"an array is malformed ({error})") from error
+    rest = len(data) - stream.tell()
+    if dtype != np.dtype("<f8") or len(shape) != 1 or 8 * shape[0] != rest:
+        raise DriverFault("protocol", f"an array says {dtype}{shape} and has {rest} B")
+    return np.frombuffer(data, "<f8", offset=stream.tell()).copy()
+
+
+def told_requests(requests: Sequence[Request]) -> list[Message]:
+    """Requests as a message."""
+    return [asdict(r) for r in requests]
+
+
+def requests_of(told: Sequence[Message]) -> list[Request]:
+    """Requests from a message; TypeError or ValueError where they are none."""
+    return [Request(**{**t, "preceding": tuple(t["preceding"])}) for t in told]
+
+
+def told_samples(samples: Sequence[Sample]) -> tuple[list[Message], list[Vector]]:
+    """Samples as a message, their times as arrays."""
+    told = [{k: v for k, v in vars(s).items() if k != "ns"} for s in samples]
+    return told, [np.asarray(s.ns, np.float64) for s in samples]
+
+
+def samples_of(told: Sequence[Message], arrays: Sequence[Vector]) -> list[Sample]:
+    """Samples from a message."""
+    try:
+        return [
+            Sample(**{**t, "flags": tuple(t["flags"]), "ns": ns})
+            for t, ns in zip(told, arrays, strict=True)
+        ]
+    except (TypeError, ValueError, KeyError) as error:
+        raise DriverFault("protocol", f"an answer is malformed ({error})") from error
+
+
+def told_state(state: Ready | Missing) -> Message:
+    """What ``probe`` found, as a message.
+
+    >>> state_of(told_state(Ready(("cpu0",), {"numpy": "2"})))
+    Ready(devices=('cpu0',), facts={'numpy': '2'})
+    """
+    return {"ready": isinstance(state, Ready), **asdict(state)}
+
+
+def state_of(told: Message) -> Ready | Missing:
+    """What ``probe`` found, from a message."""
+    try:
+        rest = dict(told)
+        if rest.pop("ready"):
+            return Ready(tuple(rest.pop("devices")), **rest)
+        return Missing(**rest)
+    except (TypeError, KeyError) as error:
+        raise DriverFault("protocol", f"what probe answered is malformed ({error})") from error
+
+
+def told_error(error: Exception) -> Message:
+    """An error as a message; what nobody foresaw is a driver that is broken."""
+    if isinstance(error, DriverFault):
+        return {"fault": error.kind, "text": error.message}
+    if isinstance(error, RecordingError):
+        return {"fault": "recording", "text": str(error)}
+    return {"fault": "broken", "text": f"{type(error).__name__}: {error}"}
+
+
+def error_of(told: Message) -> DriverFault | RecordingError:
+    """The error that a message tells."""
+    kind, text = str(told.get("fault")), str(told.get("text", ""))[:2000]
+    return RecordingError(text) if kind == "recording" else DriverFault(kind, text)

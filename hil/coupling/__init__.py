@@ -1,0 +1,1 @@
+"""A device in the place of a component while simulated time goes on."""

@@ -1,0 +1,289 @@
+"""Coupled mode: devices answer during the run, each op when its turn comes.
+
+``couple`` takes a machine and who answers for it, puts devices in the place of components, and
+gives back a machine, who answers, and what steers the run.  The simulation sees online backends,
+components and processes like any others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...sim.backend import Backend, Timing, Usage
+from ...sim.bind import bind
+from ...sim.errors import DriverFault, RecordingError, ScenarioError
+from ...sim.ops import Kind, Ops
+from ...sim.process import Process
+from ...sim.system import Component, System
+from .covers import device
+from .port import Answered, Port, Swap, Way, question
+
+JOINS = ("nic", "switch", "link")  # what only the fabric is asked about
+WORKERS = ("gpu", "host", "dma")  # who is asked about copies, which use memories
+
+
+@dataclass(frozen=True)
+class Coupling:
+    """A machine with devices in it.
+
+    Parameters
+    ----------
+    system : with a component for each lane
+    backends : by exact name
+    processes : that set the rates of lanes
+    ports : one for each swap
+    """
+
+    system: System
+    backends: Mapping[str, Backend]
+    processes: tuple[Process, ...]
+    ports: tuple[Port, ...]
+
+
+def couple(
+    system: System,
+    backends: Mapping[str, Backend],
+    swaps: Sequence[Swap],
+    ahead: bool = False,
+) -> Coupling:
+    """Put devices in the place of components.
+
+    Parameters
+    ----------
+    ahead : ask before the run what does not depend on when it is asked, for recordings that
+        answer with medians
+
+    Raises
+    ------
+    ScenarioError
+        Nobody would ever ask one of them.
+    """
+    ports = tuple(_port(system, swap) for swap in swaps)
+    answer = dict(zip((c.name for c in system.components), bind(system, backends), strict=True))
+    asked: dict[str, list[Port]] = {}
+    for port in ports:
+        for name in _asked_for(system, port.swap, answer):
+            asked.setdefault(name, []).append(port)
+    made: dict[tuple[int, ...], Backend] = {}
+    bound: dict[str, Backend] = {n: b for n, b in answer.items() if b is not None}
+    for name, here in asked.items():
+        key = (id(answer[name]), *map(id, here))
+        early = ahead and all(p.lanes is None for p in here)
+        bound[name] = made.setdefault(key, Coupled(bound.get(name), tuple(here), not early))
+    return Coupling(
+        _with_lanes(system, ports),
+        bound,
+        tuple(p.lanes for p in ports if p.lanes is not None),
+        ports,
+    )
+
+
+def _port(system: System, swap: Swap) -> Port:
+    own = system.components[system.number(swap.component)] if _is_one(system, swap) else None
+    slots = None if own is None else own.slots
+    return Port(swap, slots, bytes=slots is None)
+
+
+def _is_one(system: System, swap: Swap) -> bool:
+    return swap.component in system.index
+
+
+def _asked_for(system: System, swap: Swap, answer: Mapping[str, Backend | None]) -> tuple[str, ...]:
+    """Components whose backends are asked about ops that the device may do."""
+    parts = [c for c in system.components if device(c.name) in swap.covers.devices]
+    if _is_one(system, swap) and (system[swap.component].slots or swap.component == system.fabric):
+        return (swap.component,)
+    found: list[str] = []
+    if any(c.kind in JOINS for c in parts) and system.fabric:
+        found.append(system.fabric)
+    if any(c.kind in ("memory", "link") for c in parts):
+        found += [c.name for c in system.components if c.kind in WORKERS and answer[c.name]]
+    if not found:
+        raise ScenarioError(
+            f"hil.swap {swap.component}: no op of this machine would use it; swap what ops run on"
+        )
+    return tuple(found)
+
+
+def _with_lanes(system: System, ports: Sequence[Port]) -> System:
+    slots = {p.name: p.at_once for p in ports if p.at_once is not None}
+    old = (replace(c, slots=slots.get(c.name, c.slots)) for c in system.components)
+    new = (c for p in ports for c in p.components())
+    return replace(system, components=(*old, *new))
+
+
+class Coupled(Backend):
+    """Devices for what they cover, a model for the rest.
+
+    Parameters
+    ----------
+    model : Backend or None
+        None: the devices answer for everything.
+    ports : of the devices
+    online : asked when an op starts, and not before the run
+    """
+
+    def __init__(self, model: Backend | None, ports: tuple[Port, ...], online: bool = True):
+        self.model, self.ports, self.online = model, ports, online
+        told = [f"{p.name}: {p.swap.asked.source}" + _label(p) for p in ports]
+        self.source = "; ".join([*told, *([f"else {model.source}"] if model else [])])
+
+    def open(self, system: System) -> None:
+        """Begin a run."""
+        if self.model is not None:
+            self.model.open(system)
+        for port in self.ports:
+            port.reset()
+
+    def timing(self, ops: Ops, now: float = 0.0) -> Timing:
+        """One answer a row; no two rows are merged."""
+        if ops.at is None:
+            raise ScenarioError("coupled: asked without a machine; place the graph first")
+        said = self.modelled(ops, now)
+        rows = [self._answer(ops, i, said) for i in range(len(ops))]
+        number = ops.at.system.number
+        return Timing.of(
+            [r.fixed for r in rows],
+            [r.work for r in rows],
+            Usage.of([{number(c): w for c, w in r.usage.items()} for r in rows]),
+            self._limits(rows, said),
+        )
+
+    def _limits(self, rows: Sequence[_Row], said: Timing | None) -> NDArray[np.float64] | None:
+        if said is None or said.limit is None:
+            return None
+        return np.where([r.modelled for r in rows], said.limit, np.inf)
+
+    def modelled(self, ops: Ops, now: float) -> Timing | None:
+        """What the model says, where any op may need it: of the way, or of the whole op."""
+        whole = all(_whole(p, ops) and _able(p, ops) for p in self.ports)
+        return None if whole or self.model is None else self.model.timing(ops, now)
+
+    def _answer(self, ops: Ops, row: int, said: Timing | None) -> _Row:
+        assert ops.at is not None  # noqa: S101  timing() refuses it
+        used = self.used(ops, row, said)
+        port = self.port(ops, row, used)
+        if port is None:
+            return _as_modelled(ops, row, said, used)
+        text = question(ops, row)
+        if (
+            ops.kind[row] == Kind.COLLECTIVE
+            and ops.at.system.fabric not in port.swap.covers.devices
+        ):
+            raise ScenarioError(
+                f"hil.swap {port.name}: op {row} ({text}) is a collective across it, of which it "
+                "does only a part; swap the fabric, or expand collectives into sends"
+            )
+        if not port.swap.can(text):
+            if port.swap.others == "model":
+                port.others += 1
+                return _as_modelled(ops, row, said, used)
+            raise _unable(port, text)
+        found = port.answer(text, float(ops.bytes[row]), self.way(ops, row, port, used))
+        return _Row(found.fixed, found.work, found.usage, False)
+
+    def port(self, ops: Ops, row: int, used: Mapping[str, float]) -> Port | None:
+        """Who answers for an op; None for the model."""
+        assert ops.at is not None  # noqa: S101  timing() refuses it
+        crossed = {device(c) for c in _crossed(ops, row)} | {device(c) for c in used}
+        found = [p for p in self.ports if p.swap.covers.holds(crossed, ops.at.system.fabric)]
+        if len(found) > 1:
+            names = " and ".join(p.name for p in found)
+            raise ScenarioError(
+                f"hil.swap: an op across {', '.join(sorted(crossed))} is in the samples of both "
+                f"{names}, and would be counted twice; swap one of them"
+            )
+        return found[0] if found else None
+
+    @staticmethod
+    def used(ops: Ops, row: int, said: Timing | None) -> dict[str, float]:
+        """Shared components that the model would use for an op, with weights."""
+        if said is None or ops.at is None:
+            return {}
+        parts = ops.at.system.components
+        if said.usage is None:
+            has = said.work is not None and said.work[row] > 0
+            return {parts[ops.at.component[row]].name: 1.0} if has else {}
+        at = slice(int(said.usage.indptr[row]), int(said.usage.indptr[row + 1]))
+        both = zip(said.usage.component[at].tolist(), said.usage.weight[at].tolist(), strict=True)
+        return {parts[c].name: w for c, w in both}
+
+    @staticmethod
+    def way(ops: Ops, row: int, port: Port, used: Mapping[str, float]) -> Way:
+        """What stays modelled of an op that the device does."""
+        assert ops.at is not None  # noqa: S101  timing() refuses it
+        held, system = port.swap.covers.devices, ops.at.system
+        asked = system.components[ops.at.component[row]].name
+        if device(asked) in held:
+            return Way()  # who does an op does all of it
+        crossed = _crossed(ops, row) | set(used)
+        beside: list[Component] = [system[c] for c in sorted(crossed) if device(c) not in held]
+        off = port.swap.covers.off({device(c) for c in crossed})
+        latency = sum(c.latency for c in beside) - off.time
+        return Way(latency, {c: w for c, w in used.items() if device(c) not in held})
+
+
+@dataclass(frozen=True)
+class _Row(Answered):
+    """One answer, and whether it is the model's."""
+
+    modelled: bool = False
+
+
+def _unable(port: Port, text: str) -> DriverFault | RecordingError:
+    """What is said of an op that nobody but the model could answer for."""
+    if port.swap.recorded:
+        return RecordingError(
+            f"hil.swap {port.name}: its recording has not seen {text!r}; record it, or set others: "
+            "model to let the model answer for what it has not seen"
+        )
+    return DriverFault(
+        "unsupported",
+        f"{port.name}: the device cannot do {text!r}; set others: model to let the model "
+        "answer for what it cannot do, or swap another component",
+    )
+
+
+def _label(port: Port) -> str:
+    """What is not measured of it."""
+    return " (contention modelled)" if port.swap.sharing == "solo" else ""
+
+
+def _whole(port: Port, ops: Ops) -> bool:
+    """Whether a port answers for every op of a table, with nothing beside it."""
+    assert ops.at is not None  # noqa: S101  timing() refuses it
+    names = {ops.at.system.components[c].name for c in np.unique(ops.at.component).tolist()}
+    return names == {port.name}
+
+
+def _able(port: Port, ops: Ops) -> bool:
+    """Whether nobody else will be asked about these ops."""
+    if port.swap.others == "fail":
+        return True
+    return all(port.swap.can(question(ops, i)) for i in range(len(ops)))
+
+
+def _crossed(ops: Ops, row: int) -> set[str]:
+    """Names of all that an op is asked at or crosses on its way."""
+    assert ops.at is not None  # noqa: S101  timing() refuses it
+    system = ops.at.system
+    found = {int(ops.at.component[row])}
+    members = ops.at.members[row].tolist()
+    if ops.kind[row] == Kind.COLLECTIVE:
+        found |= {c for a in members for b in members if a != b for c in system.route(a, b)}
+    elif len(members) > 1:
+        found |= set(system.route(members[0], members[-1]))
+    return {system.components[c].name for c in found}
+
+
+def _as_modelled(ops: Ops, row: int, said: Timing | None, used: Mapping[str, float]) -> _Row:
+    if said is None:
+        raise ScenarioError(
+            f"coupled: nobody answers for op {row} ({ops.kind_names[row]}); bind a model beside"
+        )
+    work = 0.0 if said.work is None else float(said.work[row])
+    return _Row(float(said.fixed[row]), work, dict(used), True)

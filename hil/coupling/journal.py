@@ -1,0 +1,160 @@
+"""Every answer of a coupled run, in the order of the questions: the run again, without a device.
+
+One line a question: component, number of the question, what was asked, its context, what came
+back in nanoseconds, and the clock.  Floats are written so that they read back as the same bits.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Protocol
+
+from ...sim.errors import RecordingError
+from ..sample import Request
+
+SCHEMA = 1
+
+
+class Asked(Protocol):
+    """Who is asked how long ops take: a device, or the journal of one."""
+
+    clock: str
+    source: str
+
+    def alone(self, request: Request) -> float:
+        """Nanoseconds of one op with nothing else in flight."""
+
+    def together(self, requests: Sequence[Request]) -> list[float]:
+        """Nanoseconds of each op while all of them are in flight."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One question and its answer.
+
+    Parameters
+    ----------
+    component : as it was swapped
+    sequence : number of the question to this component, from 0
+    asked : ``[signature, context]`` of each op; several ops were in flight together
+    ns : of each op
+    clock : that counted them
+    """
+
+    component: str
+    sequence: int
+    asked: tuple[tuple[str, str], ...]
+    ns: tuple[float, ...]
+    clock: str
+
+
+class Writer:
+    """Asks somebody, and keeps what was answered.
+
+    Examples
+    --------
+    >>> class Always:
+    ...     clock, source = "wall", "a test"
+    ...     def alone(self, request):
+    ...         return 5.0
+    >>> writer = Writer("node0.gpu0", Always())
+    >>> writer.alone(Request("compute:mm")), writer.entries[0].asked
+    (5.0, (('compute:mm', 'warm'),))
+    """
+
+    def __init__(self, component: str, asked: Asked):
+        self.component, self._asked = component, asked
+        self.clock, self.source = asked.clock, asked.source
+        self.entries: list[Entry] = []
+
+    def alone(self, request: Request) -> float:
+        """Nanoseconds of one op."""
+        found = self._asked.alone(request)
+        self._keep([request], [found])
+        return found
+
+    def together(self, requests: Sequence[Request]) -> list[float]:
+        """Nanoseconds of each op of a set."""
+        found = self._asked.together(requests)
+        self._keep(requests, found)
+        return found
+
+    def _keep(self, requests: Sequence[Request], ns: Sequence[float]) -> None:
+        asked = tuple(r.key for r in requests)
+        number = len(self.entries)
+        self.entries.append(Entry(self.component, number, asked, tuple(ns), self._asked.clock))
+
+
+class Reader:
+    """Answers with what was answered before, to the same questions in the same order."""
+
+    def __init__(self, component: str, entries: Iterable[Entry], source: str):
+        self.component = component
+        self._entries = [e for e in entries if e.component == component]
+        if not self._entries:
+            raise RecordingError(
+                f"journal: holds no answer of {component}; it is of another scenario"
+            )
+        self.clock, self.source = self._entries[0].clock, source
+        self._next = 0
+
+    def alone(self, request: Request) -> float:
+        """Nanoseconds of one op."""
+        return self._answer([request])[0]
+
+    def together(self, requests: Sequence[Request]) -> list[float]:
+        """Nanoseconds of each op of a set."""
+        return list(self._answer(requests))
+
+    def _answer(self, requests: Sequence[Request]) -> tuple[float, ...]:
+        if self._next == len(self._entries):
+            raise RecordingError(
+                f"journal: {self.component} was asked {self._next} questions then, and one more "
+                "now; the scenario differs from the one that was journalled"
+            )
+        entry = self._entries[self._next]
+        asked = tuple(r.key for r in requests)
+        if entry.asked != asked:
+            raise RecordingError(
+                f"journal: question {self._next} to {self.component} was {entry.asked}, now it is "
+                f"{asked}; the scenario differs from the one that was journalled"
+            )
+        self._next += 1
+        return entry.ns
+
+
+def write(path: Path, entries: Iterable[Entry]) -> None:
+    """A file of one line for each question, after one that says what it is."""
+    head = {"foretrace": "journal", "schema": SCHEMA}
+    lines = [json.dumps(head), *(json.dumps(asdict(e)) for e in entries)]
+    path.write_text("\n".join(lines) + "\n")
+
+
+def read(path: Path) -> list[Entry]:
+    """All questions of a journal.
+
+    Raises
+    ------
+    RecordingError
+        No such file, not a journal, of another version, or cut off.
+    """
+    try:
+        head, *lines = [json.loads(line) for line in path.read_text().splitlines()]
+        if head != {"foretrace": "journal", "schema": SCHEMA}:
+            raise ValueError(f"it begins with {head}")
+        return [_entry(line) for line in lines]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise RecordingError(
+            f"{path}: is no journal of this version ({error}); give one that a coupled run wrote"
+        ) from error
+
+
+def _entry(line: dict[str, object]) -> Entry:
+    asked = tuple((str(s), str(c)) for s, c in line["asked"])  # type: ignore[attr-defined]
+    ns = tuple(float(x) for x in line["ns"])  # type: ignore[attr-defined]
+    if len(ns) != len(asked):
+        raise ValueError(f"{len(asked)} ops and {len(ns)} answers in one line")
+    return Entry(str(line["component"]), int(line["sequence"]), asked, ns, str(line["clock"]))  # type: ignore[call-overload]

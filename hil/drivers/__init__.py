@@ -1,0 +1,1 @@
+"""What is asked: a device each, found out by doing."""

@@ -1,0 +1,155 @@
+"""The driver ``collective``: gloo of torch between ranks, one network namespace each.
+
+The hosts hang on one bridge, whose ports are given a rate and a delay.  In virtual time any
+number of ranks runs on one core: sleeping is free and exact, so what is measured is the library,
+TCP and the wire.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...sim.errors import DriverFault
+from ...sim.signature import parse
+from ..driver import Driver, Missing, Ready, Spec, checked, driver
+from ..sample import Request, Sample
+from . import clock, netns, switch
+from .ranks import MAKE, Ranks
+
+if TYPE_CHECKING:
+    from ...sim.system import System
+
+SETTINGS = {"ranks": 2, "rate": "", "delay_us": 0.0, "loss": 0.0, "queue": "netem",
+            "limit": 10000, "mtu": 1500}  # fmt: skip
+STEP = ("buckets", "forward_us", "backward_us", "update_us")
+BUS: dict[str, Callable[[int], float]] = {
+    "all-reduce": lambda n: 2 * (n - 1) / n,
+    "all-gather": lambda n: (n - 1) / n,
+    "all-to-all": lambda n: (n - 1) / n,
+    "broadcast": lambda n: 1.0,
+}
+"""Bus bandwidth is algorithm bandwidth times this (nccl-tests, doc/PERFORMANCE.md)."""
+CURE = "pip install torch, or run it in the lab: foretrace lab up"
+
+
+@driver("collective")
+class Collective(Driver):
+    """Times collectives between ``ranks`` processes, from the last arrival to the last end.
+
+    Ops are ``collective:all-reduce fp32[1048576]`` and the like (``all-gather``, ``all-to-all``,
+    ``broadcast``, ``barrier``), and ``collective:step buckets=4 forward_us=30000
+    backward_us=15000 update_us=10000 fp32[1048576]``: a training step whose computing is slept
+    and whose buckets, of that size each, are reduced meanwhile.  ``came_ns`` of a sample tells for
+    every call when each rank began, and of a step when each bucket was there.
+
+    Settings: ``ranks``; of the bridge's ports ``rate``, ``delay_us``, ``loss``, ``queue``,
+    ``limit``; ``mtu``.
+    """
+
+    ops = tuple(f"collective:{name}" for name in MAKE)
+
+    def __init__(self) -> None:
+        self.clock = clock.here()
+        self.told: dict[str, Any] = dict(SETTINGS)
+        self.star: netns.Star | None = None
+        self.ranks: Ranks | None = None
+
+    def probe(self) -> Ready | Missing:
+        """Reduce 64 bytes between two ranks."""
+        try:
+            self.open({})
+            sample = self.timing([Request("collective:all-reduce fp32[16]")])[0]
+        except ImportError as error:
+            return Missing("missing", f"torch: {error}", CURE)
+        except DriverFault as fault:
+            return netns.lacking(fault)
+        except Exception as error:  # of torch
+            return Missing("broken", f"an all-reduce of 64 B: {error}", "look at what torch says")
+        finally:
+            self.close()
+        return Ready(("gloo",), {"all_reduce_64B_us": f"{sample.median / 1e3:.1f}"})
+
+    def open(self, spec: Spec) -> None:
+        """Make the hosts, shape the ports, start the ranks."""
+        self.told = checked(spec, SETTINGS)
+        self.realtime = self.clock == clock.WALL
+        count = self.told["ranks"]
+        if not 2 <= count <= 64:
+            raise DriverFault("unsupported", f"{count} ranks; 2 to 64")
+        import torch.distributed as group
+
+        if not group.is_available() or not group.is_gloo_available():
+            raise DriverFault("unsupported", f"this torch has no gloo; {CURE}")
+        self.star = netns.Star(count, f"fc{os.getpid()}", self.told["mtu"])
+        self.star.build()
+        netns.shape(self.star.switch, self.star.ports, switch.words(self.told))
+        self.ranks = Ranks(self.star, count)
+
+    def describe(self) -> dict[str, str]:
+        """Library, ranks, ports."""
+        import torch
+
+        queue = " ".join(switch.words(self.told))
+        return {"device": "gloo", "torch": torch.__version__, "ranks": str(self.told["ranks"]),
+                "queue": queue, "kernel": os.uname().release}  # fmt: skip
+
+    def timing(self, requests: Sequence[Request]) -> list[Sample]:
+        """Each collective alone, once before it counts."""
+        if self.ranks is None:
+            raise DriverFault("protocol", "no ranks; open the driver first")
+        return [self._one(self.ranks, request) for request in requests]
+
+    def close(self) -> None:
+        """End the ranks, remove the hosts."""
+        if self.ranks is not None:
+            self.ranks.close()
+        if self.star is not None:
+            self.star.clear()
+        self.ranks = self.star = None
+
+    @classmethod
+    def covers(cls, spec: Spec, system: System) -> tuple[str, ...]:
+        """All of the network is inside a collective."""
+        return tuple(c.name for c in system.components if c.kind in {"nic", "link", "switch"})
+
+    def _one(self, ranks: Ranks, request: Request) -> Sample:
+        what = asked(request.signature)
+        ranks.do(what)
+        taken, came = zip(*(ranks.do(what) for _ in range(request.n)), strict=True)
+        ns = np.array(taken)
+        facts = {**self._bandwidth(what, float(np.median(ns))), "came_ns": list(came)}
+        return Sample(request.signature, ns, self.clock, "completion", request.key[1], facts=facts)
+
+    def _bandwidth(self, what: list[Any], ns: float) -> dict[str, float]:
+        """Of the algorithm and of the bus, in B/s; of a step how much of it is not computing."""
+        name, size, *rest = what
+        if name == "step":
+            buckets, forward, backward, update = rest
+            return {"exposed_ns": ns - 1e9 * (forward + buckets * backward + update)}
+        if name not in BUS:
+            return {}
+        return {"algbw": size / ns * 1e9, "busbw": BUS[name](self.told["ranks"]) * size / ns * 1e9}
+
+
+def asked(signature: str) -> list[Any]:
+    """Name, bytes and, of a step, its parts in seconds.
+
+    >>> asked("collective:all-reduce fp32[16]")
+    ['all-reduce', 64]
+    >>> asked("collective:step buckets=4 forward_us=30 backward_us=15 update_us=10 fp32[16]")
+    ['step', 64, 4.0, 3e-05, 1.5e-05, 1e-05]
+    """
+    parts = parse(signature)
+    name, *words = parts.name.split()
+    told = dict(word.split("=", 1) for word in words)
+    if tuple(told) != (STEP if name == "step" else ()):
+        raise DriverFault("unsupported", f"{signature}: a step says {', '.join(STEP)}")
+    if any(o.dtype != "fp32" for o in parts.operands):
+        raise DriverFault("unsupported", f"{signature}: of fp32 only")
+    size = int(sum(o.bytes for o in parts.operands))
+    seconds = [round(float(v) / 1e6, 12) for k, v in told.items() if k != "buckets"]
+    return [name, size, *([float(told["buckets"])] if told else []), *seconds]

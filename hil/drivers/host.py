@@ -1,0 +1,271 @@
+"""The host: memory and arithmetic of one core of this machine, by doing them.
+
+Works on any Linux with NumPy, so that hardware in the loop is part of every test.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...sim.errors import DriverFault
+from ...sim.signature import WIDTH, Signature, parse
+from ..driver import Driver, Missing, Ready, Sharing, Spec, checked, driver, head
+from ..measuring import conditions
+from ..measuring.lock import held
+from ..sample import WARM, Request, Sample
+from . import chase
+from .host_together import finished
+from .timer import READERS, Call, restorer, timed
+
+DTYPES: dict[str, type[np.float32] | type[np.float64]] = {"fp32": np.float32, "fp64": np.float64}
+FLUSH = 64 << 20  # bytes written to empty the caches; more than the last level of most machines
+STEPS = 20_000  # dependent loads within one reading
+SETTINGS = {"core": -1, "clock": "cpu", "cap": 4 << 30, "seed": 0, "sharing": "solo"}
+Buffer = NDArray[np.uint8]
+LIBC = ctypes.CDLL(None)
+MOVE, SET, FIND = LIBC.memcpy, LIBC.memset, LIBC.memchr
+for _function in (MOVE, SET, FIND):
+    _function.restype = ctypes.c_void_p
+MOVE.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
+SET.argtypes = FIND.argtypes = (ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t)
+
+
+@driver("host")
+class Host(Driver):
+    """One core and its memory.
+
+    Opened with ``core`` (-1: the last one that we may use), ``clock`` (``cpu``, as none of these
+    ops waits, or ``wall``), ``cap`` (B that one op may touch), ``seed``, ``sharing`` (``solo``;
+    ``exclusive``; ``concurrent``: ops in flight are threads of the core, which takes turns of some
+    milliseconds, so that shorter ones are done one after the other).
+
+    ==================== =========================================================
+    copy:h2h             memory to memory, ``uint8[n]``
+    host:read            one pass over n bytes, nothing written
+    host:fill            n bytes written
+    host:chase           one load that depends on the one before, within n bytes
+    compute:aten::mm     matrix product of two fp32 or fp64 operands
+    compute:aten::add    sum of two vectors into a third
+    ==================== =========================================================
+
+    Examples
+    --------
+    >>> host = Host()
+    >>> host.open({})
+    >>> len(host.timing([Request("host:chase uint8[4096]", n=3)])[0].ns)
+    3
+    >>> host.close()
+    """
+
+    ops = (
+        "copy:h2h",
+        "host:read",
+        "host:fill",
+        "host:chase",
+        "compute:aten::mm",
+        "compute:aten::add",
+    )
+    clock = "cpu"
+    sharing = "solo"
+
+    def __init__(self) -> None:
+        self.make: dict[str, Callable[[Signature], tuple[Call, int]]] = {
+            "copy:h2h": self._copy,
+            "host:read": self._read,
+            "host:fill": self._fill,
+            "host:chase": self._chase,
+            "compute:aten::mm": self._product,
+            "compute:aten::add": self._sum,
+        }
+        self.calls: dict[str, tuple[Call, int]] = {}
+        self.settings: dict[str, int | str] = {}
+        self.before: set[int] = set()
+
+    def probe(self) -> Ready | Missing:
+        """Copy a page and chase a pointer."""
+        try:
+            page = np.zeros(4096, np.uint8)
+            MOVE(page.ctypes.data, page.ctypes.data, 4096)
+            ring = chase.ring(4096, seed=0)
+            chase.loop()(ring.ctypes.data, 64)
+            os.sched_getaffinity(0)
+        except DriverFault as fault:
+            cure = "bind a recording instead"
+            if fault.kind == "denied":
+                return Missing("denied", fault.message, cure)
+            return Missing("unsupported", fault.message, cure)
+        except (OSError, AttributeError) as error:
+            return Missing("unsupported", f"{type(error).__name__}: {error}", "run it on Linux")
+        cores = tuple(f"core{i}" for i in sorted(os.sched_getaffinity(0), reverse=True))
+        return Ready(cores, {"numpy": np.__version__, **conditions.machine()})
+
+    def open(self, spec: Spec) -> None:
+        """Pin this process to one core."""
+        told = checked(spec, SETTINGS)
+        if told["clock"] not in ("cpu", "wall"):
+            raise DriverFault("unsupported", f"clock is {told['clock']!r}; it is cpu or wall")
+        if told["sharing"] not in get_args(Sharing):
+            ways = ", ".join(get_args(Sharing))
+            raise DriverFault("unsupported", f"sharing is {told['sharing']!r}; one of {ways}")
+        self.before = os.sched_getaffinity(0)
+        core = max(self.before) if told["core"] < 0 else told["core"]
+        if core not in self.before:
+            raise DriverFault(
+                "missing", f"core {core} is not ours; take one of {sorted(self.before)}"
+            )
+        self.held = held(f"core{core}")
+        self.held.__enter__()
+        os.sched_setaffinity(0, {core})
+        self.settings, self.clock = {**told, "core": core}, told["clock"]
+        self.sharing = told["sharing"]
+        self.random = np.random.default_rng(told["seed"])
+        self.chase = chase.loop()
+        self.scratch = np.zeros(FLUSH, np.uint8)
+
+    def describe(self) -> dict[str, str]:
+        """The core, the machine, NumPy and its library of linear algebra."""
+        device = f"{conditions.machine().get('cpu', 'cpu')} core{self.settings['core']}"
+        return {
+            "device": device,
+            "numpy": np.__version__,
+            "threads": os.environ.get("OPENBLAS_NUM_THREADS", "all"),
+            **_blas(),
+            **conditions.machine(),
+        }
+
+    def timing(self, requests: Sequence[Request]) -> list[Sample]:
+        """Do each op; the memory of one is given back before the next."""
+        return [self._time(r) for r in requests]
+
+    def together(self, requests: Sequence[Request]) -> list[Sample]:
+        """All ops at once, each with memory of its own, until each is done."""
+        if any(r.key[1] != WARM for r in requests):
+            raise DriverFault("unsupported", "ops in flight together are warm; say context: warm")
+        made = [self._made(r.signature) for r in requests]
+        calls, per = [call for call, _ in made], [n for _, n in made]
+        for call in calls:
+            call()
+        rounds = min(r.n for r in requests)
+        ns = np.array([finished(calls, READERS[self.clock]) for _ in range(rounds)], float)
+        return [
+            Sample(r.signature, ns[:, i] / per[i], self.clock, self.metric, WARM)
+            for i, r in enumerate(requests)
+        ]
+
+    def close(self) -> None:
+        """Unpin."""
+        if self.before:
+            os.sched_setaffinity(0, self.before)
+            self.held.__exit__(None, None, None)
+            self.before = set()
+
+    def _time(self, request: Request) -> Sample:
+        call, per = self._call(request.signature)
+        preceding = [self._call(s)[0] for s in request.preceding]
+        call()
+        ns, facts = timed(call, request, self.clock, restorer(request, self._flush, preceding))
+        self.calls.clear()
+        facts["inner"] *= per
+        return Sample(
+            request.signature, ns / per, self.clock, self.metric, request.key[1], facts=facts
+        )
+
+    def _call(self, signature: str) -> tuple[Call, int]:
+        """What does the op, and how often it does it in one call."""
+        if signature not in self.calls:
+            self.calls[signature] = self._made(signature)
+        return self.calls[signature]
+
+    def _made(self, signature: str) -> tuple[Call, int]:
+        parts = parse(signature)
+        asked = sum(o.bytes for o in parts.operands)
+        if asked > int(self.settings["cap"]):
+            raise DriverFault(
+                "unsupported", f"{signature}: {asked} B; {self.settings['cap']} B are allowed"
+            )
+        return self.make[head(signature)](parts)
+
+    def _flush(self) -> None:
+        self.scratch += 1
+
+    def _buffer(self, n: int) -> Buffer:
+        """Pages that are there: touched before anything is timed."""
+        return np.ones(n, np.uint8)
+
+    def _copy(self, parts: Signature) -> tuple[Call, int]:
+        n = _bytes(parts)
+        a, b = self._buffer(n), self._buffer(n)
+        return _keeping(partial(MOVE, a.ctypes.data, b.ctypes.data, n), a, b), 1
+
+    def _read(self, parts: Signature) -> tuple[Call, int]:
+        n = _bytes(parts)
+        a = self._buffer(n)  # looks for a byte that is not there
+        return _keeping(partial(FIND, a.ctypes.data, 0, n), a), 1
+
+    def _fill(self, parts: Signature) -> tuple[Call, int]:
+        n = _bytes(parts)
+        a = self._buffer(n)
+        return _keeping(partial(SET, a.ctypes.data, 1, n), a), 1
+
+    def _chase(self, parts: Signature) -> tuple[Call, int]:
+        n = _bytes(parts)
+        if n % chase.LINE or n < chase.LINE:
+            raise DriverFault("unsupported", f"{parts}: give a multiple of {chase.LINE} B")
+        words = chase.ring(n, int(self.settings["seed"]))
+        at = [words.ctypes.data]
+
+        def walk() -> None:
+            at[0] = self.chase(at[0], STEPS)
+
+        for _ in range(1 + n // chase.LINE // STEPS):  # once around, so that warm means warm
+            walk()
+        return _keeping(walk, words), STEPS
+
+    def _product(self, parts: Signature) -> tuple[Call, int]:
+        if len(parts.operands) != 2 or any(len(o.shape) != 2 for o in parts.operands):
+            raise DriverFault("unsupported", f"{parts}: give two matrices")
+        a, b = (self._matrix(o.shape, o.dtype) for o in parts.operands)
+        if a.shape[1] != b.shape[0]:
+            raise DriverFault("unsupported", f"{parts}: the shapes do not fit")
+        return partial(np.matmul, a, b, out=np.empty((a.shape[0], b.shape[1]), a.dtype)), 1
+
+    def _sum(self, parts: Signature) -> tuple[Call, int]:
+        a, b = (self._matrix(o.shape, o.dtype) for o in parts.operands)
+        return partial(np.add, a, b, out=np.empty_like(a)), 1
+
+    def _matrix(self, shape: Sequence[int], dtype: str) -> NDArray[np.floating]:
+        if dtype not in DTYPES:
+            raise DriverFault("unsupported", f"NumPy has no {dtype}; give fp32 or fp64")
+        return self.random.standard_normal(shape).astype(DTYPES[dtype])
+
+
+def _bytes(parts: Signature) -> int:
+    if not parts.operands or parts.operands[0].dtype not in WIDTH:
+        raise DriverFault("unsupported", f"{parts}: give what is moved, like uint8[4096]")
+    return int(parts.operands[0].bytes)
+
+
+def _keeping(call: Call, *kept: object) -> Call:
+    """A call that holds the memory whose addresses it has."""
+
+    def kept_call(_kept: tuple[object, ...] = kept) -> object:
+        return call()
+
+    return kept_call
+
+
+def _blas() -> dict[str, str]:
+    """NumPy's library of linear algebra; before 1.25 NumPy only prints it."""
+    try:
+        told = np.show_config(mode="dicts") or {}
+    except TypeError:
+        return {}
+    found = told.get("Build Dependencies", {}).get("blas", {})
+    return {"blas": f"{found.get('name', '?')} {found.get('version', '')}".strip()}

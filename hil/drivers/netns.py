@@ -1,0 +1,232 @@
+"""Network namespaces, bridges and queues of Linux, through ip and tc: only what is ours is touched.
+
+Every name made here begins with the prefix of one driver and process, so two runs cannot meet,
+and ``clear`` removes all of it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, get_args
+
+from ...sim.errors import DriverFault
+from ..driver import Kind, Missing
+
+CLONE_NEWNET = 0x40000000
+WAIT = 20.0  # s that ip or tc may take
+SETTLE = 100  # tenths of a second for ports to come up
+RUN = Path("/run/netns")
+KINDS = (
+    ("not permitted", "denied"),
+    ("Permission denied", "denied"),
+    ("Unknown device type", "unsupported"),
+    ("not supported", "unsupported"),
+    ("qdisc kind is unknown", "unsupported"),
+)
+CURES = {
+    "denied": "run the agent with CAP_NET_ADMIN, or in namespaces of its own: foretrace lab",
+    "unsupported": "this kernel lacks it; take the lab's: foretrace lab up",
+    "broken": "look at what ip says",
+}
+
+
+def call(*words: str) -> str:
+    """What one command printed.
+
+    Raises
+    ------
+    DriverFault
+        ``missing denied unsupported broken``, with what it said.
+    """
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, timeout=WAIT)
+    except FileNotFoundError as error:
+        raise DriverFault("missing", f"no {words[0]} here; apt install iproute2") from error
+    except subprocess.TimeoutExpired as error:
+        raise DriverFault("broken", f"{words[0]} took longer than {WAIT:g} s") from error
+    if done.returncode:
+        said = " ".join(done.stderr.split()) or f"code {done.returncode}"
+        kind = next((k for text, k in KINDS if text in said), "broken")
+        raise DriverFault(kind, f"{' '.join(words)}: {said}; {CURES[kind]}")
+    return done.stdout
+
+
+def lacking(fault: DriverFault) -> Missing:
+    """What a probe says of a fault.
+
+    >>> lacking(DriverFault("denied", "ip netns add x: Operation not permitted; be root")).cure
+    'be root'
+    """
+    reason, _, cure = fault.message.rpartition("; ")
+    kinds: dict[str, Kind] = {k: k for k in get_args(Kind)}
+    return Missing(kinds.get(fault.kind, "broken"), reason or cure, cure)
+
+
+def exists(name: str) -> bool:
+    """Whether there is a namespace of that name."""
+    return (RUN / name).exists()
+
+
+@contextmanager
+def inside(name: str) -> Iterator[None]:
+    """Put this thread into a namespace; sockets opened there stay there.
+
+    Raises
+    ------
+    DriverFault
+        ``denied``.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    before = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+    there = os.open(RUN / name, os.O_RDONLY)
+    try:
+        if libc.setns(there, CLONE_NEWNET):
+            raise DriverFault(
+                "denied", f"{name}: {os.strerror(ctypes.get_errno())}; {CURES['denied']}"
+            )
+        try:
+            yield
+        finally:
+            libc.setns(before, CLONE_NEWNET)
+    finally:
+        os.close(there)
+        os.close(before)
+
+
+class Star:
+    """Hosts in namespaces of their own, joined by a bridge in another.
+
+    Parameters
+    ----------
+    hosts : how many
+    prefix : of every name
+    mtu : B
+
+    Examples
+    --------
+    >>> star = Star(2, "ft0")
+    >>> star.switch, star.host(1), star.address(1), star.ports
+    ('ft0-switch', 'ft0-host1', '10.9.0.1', ('port1', 'port2'))
+    """
+
+    def __init__(self, hosts: int, prefix: str, mtu: int = 1500):
+        self.hosts, self.prefix, self.mtu = hosts, prefix, mtu
+        self.switch = f"{prefix}-switch"
+        self.ports = tuple(f"port{i}" for i in range(1, hosts + 1))
+
+    def host(self, number: int) -> str:
+        """Name of a host's namespace, from 1."""
+        return f"{self.prefix}-host{number}"
+
+    def address(self, number: int) -> str:
+        """IPv4 address of a host."""
+        return f"10.9.0.{number}"
+
+    def build(self) -> None:
+        """Make it; what was made is removed where a step fails."""
+        try:
+            self._make()
+        except (DriverFault, OSError):
+            self.clear()
+            raise
+
+    def clear(self) -> None:
+        """Remove it."""
+        for name in self.names:
+            if exists(name):
+                call("ip", "netns", "del", name)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every namespace that it makes."""
+        return (*map(self.host, range(1, self.hosts + 1)), self.switch)
+
+    @property
+    def behind(self) -> dict[str, str]:
+        """The hardware address that is reached at each port."""
+        return {port: _mac(number) for number, port in enumerate(self.ports, 1)}
+
+    def _make(self) -> None:
+        call("ip", "netns", "add", self.switch)
+        call("ip", "-n", self.switch, "link", "add", "bridge", "mtu", str(self.mtu), "type",
+             "bridge", "ageing_time", "1000000")  # fmt: skip
+        call("ip", "-n", self.switch, "link", "set", "bridge", "up")
+        for number in range(1, self.hosts + 1):
+            self._join(number)
+        self._introduce()
+        self._settle()
+
+    def _settle(self) -> None:
+        """Wait until every port forwards: the kernel notices a cable a little later."""
+        for _ in range(SETTLE):
+            rows = json.loads(call("bridge", "-n", self.switch, "-j", "link", "show"))
+            if sum(row.get("state") == "forwarding" for row in rows) == self.hosts:
+                return
+            time.sleep(0.1)
+        raise DriverFault("broken", f"{self.switch}: a port of its bridge does not forward; "
+                          "look at bridge link")  # fmt: skip
+
+    def _join(self, number: int) -> None:
+        host, port, mtu = self.host(number), f"port{number}", str(self.mtu)
+        call("ip", "netns", "add", host)
+        call("ip", "-n", host, "link", "set", "lo", "up")
+        call("ip", "link", "add", "nic0", "mtu", mtu, "address", _mac(number), "netns", host,
+             "type", "veth", "peer", "name", port, "mtu", mtu, "netns", self.switch)  # fmt: skip
+        call("ip", "-n", self.switch, "link", "set", port, "master", "bridge", "up")
+        call("ip", "-n", host, "addr", "add", f"{self.address(number)}/24", "dev", "nic0")
+        call("ip", "-n", host, "link", "set", "nic0", "up")
+
+    def _introduce(self) -> None:
+        """Neighbours are fixed, so that no address is looked up inside a sample."""
+        for one in range(1, self.hosts + 1):
+            for other in range(1, self.hosts + 1):
+                if one != other:
+                    call("ip", "-n", self.host(one), "neigh", "replace", self.address(other),
+                         "lladdr", _mac(other), "dev", "nic0", "nud", "permanent")  # fmt: skip
+
+
+def _mac(number: int) -> str:
+    return f"02:00:00:00:01:{number:02x}"
+
+
+def shape(
+    switch: str, ports: Sequence[str], queue: Sequence[str], inner: Sequence[str] = ()
+) -> None:
+    """Give ports of a switch a queue, as tc says it; none for the kernel's own.
+
+    Parameters
+    ----------
+    inner : a queue inside it, from which it takes what it sends
+    """
+    for port in ports:
+        at = ("tc", "-n", switch, "qdisc", "replace", "dev", port)
+        call(*at, "root", *(("handle", "1:") if inner else ()), *(queue or ("pfifo_fast",)))
+        if inner:
+            call(*at, "parent", "1:", *inner)
+
+
+def counters(switch: str, ports: Sequence[str]) -> dict[str, int]:
+    """Bytes and packets sent, packets dropped, by port, since its queue was made."""
+    told: dict[str, int] = {}
+    for row in json.loads(call("tc", "-n", switch, "-s", "-j", "qdisc", "show")):
+        if row.get("dev") in ports and row.get("root"):
+            for ours, theirs in (("bytes", "bytes"), ("packets", "packets"), ("drops", "drops")):
+                told[f"{row['dev']}.{ours}"] = int(row.get(theirs, 0))
+    return told
+
+
+def passed(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, Any]:
+    """What counters grew by, where they did.
+
+    >>> passed({"port1.bytes": 10, "port2.bytes": 5}, {"port1.bytes": 30, "port2.bytes": 5})
+    {'port1.bytes': 20}
+    """
+    grown = {key: after[key] - before.get(key, 0) for key in after}
+    return {key: value for key, value in grown.items() if value}

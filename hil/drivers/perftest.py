@@ -1,0 +1,227 @@
+"""The driver ``perftest``: the programs of the package of that name, beside pyverbs.
+
+They time in C, with the processor's own counter, so they say how much of an answer of ``verbs``
+is Python.  Their latency of a send or write is half of there and back; of a read it is the
+completion.  Only answers of the same metric are compared.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...sim.errors import DriverFault
+from ..driver import Driver, Missing, Ready, Spec, checked, driver
+from ..sample import WARM, Request, Sample
+from . import clock
+from .rdma import POLL, SLEEP, Verbs, parts_of
+
+if TYPE_CHECKING:
+    from ...sim.system import System
+
+SETTINGS = {"device": "", "peer": "", "transport": "rc", "metric": "half_rtt", "completions": ""}
+LATENCY = {
+    ("rdma-send", "half_rtt"): "ib_send_lat",
+    ("rdma-write", "half_rtt"): "ib_write_lat",
+    ("rdma-read", "completion"): "ib_read_lat",
+}
+RATE = {"rdma-send": "ib_send_bw", "rdma-write": "ib_write_bw", "rdma-read": "ib_read_bw"}
+METRICS = ("half_rtt", "completion", "message_rate", "bandwidth")
+DEVICES = Path("/sys/class/infiniband")
+LEAST = 5  # exchanges that a program does at least
+WARMING = 2  # exchanges that are not counted
+BATCH = 32  # messages of a rate, as in ``verbs``
+WAIT = 120.0  # s for both ends
+MAPPED = "0000:0000:0000:0000:0000:ffff:"
+CURE = "apt install perftest, and load an RDMA driver (rdma link add); or run it in the lab"
+
+
+def latencies(text: str) -> list[float]:
+    r"""Microseconds of each exchange, in order.
+
+    >>> latencies("#, usec\n1, 8.25\n2, 7.75\n #bytes #iterations t_min[usec]\n 64 3 7.75")
+    [8.25, 7.75]
+    """
+    return [float(us) for us in re.findall(r"^ ?\d+, +(\S+)$", text, re.MULTILINE)]
+
+
+def rates(text: str) -> tuple[float, float]:
+    r"""MiB/s and million messages a second, both averages.
+
+    >>> rates("#bytes  #iterations  BW peak[MiB/sec]\n 65536  32  0.00  34.31 \t 0.000549\n-----\n")
+    (34.31, 0.000549)
+    """
+    rows = re.findall(r"^ *\d+\s+\d+\s+\S+\s+(\d\S*)\s+(\d\S*)[ \t]*$", text, re.MULTILINE)
+    if not rows:
+        raise DriverFault("broken", f"perftest printed no rate: {text.strip()[-200:]!r}")
+    return float(rows[-1][0]), float(rows[-1][1])
+
+
+@driver("perftest")
+class Perftest(Driver):
+    """Times RDMA ops with ``ib_send_lat``, ``ib_write_bw`` and their kin.
+
+    Settings: ``device`` and ``peer`` (names; the first two by default), ``transport`` (``rc uc
+    ud``), ``metric`` (``half_rtt`` of sends and writes, ``completion`` of reads; ``message_rate``
+    and ``bandwidth``, as ns a message, with the attributes ``depth=`` and ``qps=`` of an op),
+    ``completions`` (``sleep`` or ``poll``; asleep where instructions are counted, since two ends
+    that poll would wait for the scheduler there).
+    """
+
+    ops = tuple(f"send:{name}" for name in RATE)
+    sharing = "solo"
+
+    def __init__(self) -> None:
+        self.clock = clock.here()
+        self.told: dict[str, Any] = dict(SETTINGS)
+
+    def probe(self) -> Ready | Missing:
+        """Send 64 bytes there and back."""
+        if shutil.which("ib_send_lat") is None:
+            return Missing("missing", "no ib_send_lat on the path", CURE)
+        names = _devices()
+        if not names:
+            return Missing("missing", f"no RDMA device in {DEVICES}", CURE)
+        try:
+            self.open({})
+            sample = self.timing([Request("send:rdma-send uint8[64]")])[0]
+        except (DriverFault, OSError) as error:
+            return Missing("broken", f"{names[0]}: a send of 64 B: {error}", "look at rdma link")
+        facts = {"half_rtt_64B_us": f"{sample.median / 1e3:.1f}", "clock": self.clock}
+        return Ready(names, facts)
+
+    def open(self, spec: Spec) -> None:
+        """Choose devices; programs are started for each op."""
+        told = checked(spec, SETTINGS)
+        if self.clock == clock.TIMETRAVEL:
+            raise DriverFault("unsupported", "perftest reads the processor's counter, which is not "
+                              "of virtual time; take verbs, or the machine qemu")  # fmt: skip
+        for key, allowed in (("metric", METRICS), ("completions", ("", SLEEP, POLL))):
+            if told[key] not in allowed:
+                raise DriverFault("unsupported", f"{key} {told[key]!r}; one of {allowed}")
+        names = _devices()
+        told["device"] = told["device"] or (names[0] if names else "")
+        told["peer"] = told["peer"] or (names[1] if len(names) > 1 else told["device"])
+        if lost := [n for n in (told["device"], told["peer"]) if n not in names]:
+            raise DriverFault("missing", f"no RDMA device {lost[0]!r}; there are: {names}")
+        counted = self.clock == clock.ICOUNT
+        told["completions"] = told["completions"] or (SLEEP if counted else POLL)
+        self.told, self.metric = told, told["metric"]
+
+    def describe(self) -> dict[str, str]:
+        """Devices, transport, kernel."""
+        told = self.told
+        return {"device": f"{told['device']}-{told['peer']}", "transport": told["transport"],
+                "completions": told["completions"], "kernel": os.uname().release}  # fmt: skip
+
+    def timing(self, requests: Sequence[Request]) -> list[Sample]:
+        """Each op alone, by a pair of processes of its own."""
+        return [self._one(request) for request in requests]
+
+    @classmethod
+    def covers(cls, spec: Spec, system: System) -> tuple[str, ...]:
+        """NIC, link, switch and peer NIC, as of ``verbs``."""
+        return Verbs.covers(spec, system)
+
+    def _one(self, request: Request) -> Sample:
+        name, facts, size = parts_of(request.signature)
+        if request.context != WARM:
+            raise DriverFault("unsupported", f"context {request.context}; its ops are warm")
+        if self.metric in ("message_rate", "bandwidth"):
+            ns = [self._rate(name, facts, size) for _ in range(request.n)]
+        else:
+            ns = self._latency(name, size, request.n)
+        return Sample(request.signature, np.asarray(ns, np.float64), self.clock, self.metric,
+                      request.key[1])  # fmt: skip
+
+    def _latency(self, name: str, size: int, n: int) -> list[float]:
+        program = LATENCY.get((name, self.metric))
+        if program is None:
+            raise DriverFault("unsupported", f"{self.metric} of {name}: perftest tells half_rtt of "
+                              "rdma-send and rdma-write, completion of rdma-read")  # fmt: skip
+        asleep = self.told["completions"] == SLEEP
+        if asleep and program == "ib_write_lat":
+            raise DriverFault("unsupported", "ib_write_lat polls memory and cannot sleep; take "
+                              "rdma-send, or completions: poll with two processors")  # fmt: skip
+        count = max(LEAST, n + WARMING + 1)
+        text = self._both([program, "-n", str(count), "-U", *(["-e"] if asleep else [])], size)
+        found = latencies(text)[WARMING:]
+        if len(found) < n:
+            raise DriverFault("broken", f"{program} told {len(found)} of {n} times")
+        return [us * 1e3 for us in found[:n]]
+
+    def _rate(self, name: str, facts: dict[str, int], size: int) -> float:
+        """Nanoseconds a message, from whichever average the metric means."""
+        depth, qps = facts.get("depth", 16), facts.get("qps", 1)
+        words = [RATE[name], "-n", str(max(BATCH, 2 * depth)), "-t", str(depth), "-q", str(qps),
+                 "--noPeak"]  # fmt: skip
+        mebibytes, messages = rates(self._both(words, size))
+        if self.metric == "bandwidth":
+            return size / (mebibytes * 2**20) * 1e9
+        return 1e3 / messages
+
+    def _both(self, words: Sequence[str], size: int) -> str:
+        """What the client printed; the server is ended whatever happens."""
+        port, told = _free(), self.told
+        words = [*words, "-s", str(size), "-F", "-p", str(port), "-c", told["transport"].upper()]
+        server = _end(words, told["peer"])
+        try:
+            _listening(port, server, words[0])
+            client = _end([*words, "127.0.0.1"], told["device"])
+            try:
+                said, wrong = client.communicate(timeout=WAIT)
+            except subprocess.TimeoutExpired as error:
+                client.kill()
+                raise DriverFault("hung", f"{words[0]} took longer than {WAIT:g} s") from error
+        finally:
+            server.kill()
+            server.communicate()
+        if client.returncode:
+            raise DriverFault("broken", f"{words[0]}: {(wrong or said).strip()[-200:]}")
+        return said
+
+
+def _devices() -> tuple[str, ...]:
+    return tuple(sorted(f.name for f in DEVICES.iterdir())) if DEVICES.is_dir() else ()
+
+
+def _address(device: str) -> str:
+    """Number of the address that RoCEv2 uses over IPv4; 0 where there is none."""
+    for file in sorted((DEVICES / device / "ports/1/gids").iterdir(), key=lambda f: int(f.name)):
+        if file.read_text().startswith(MAPPED):
+            return file.name
+    return "0"
+
+
+def _end(words: Sequence[str], device: str) -> subprocess.Popen[str]:
+    line = [words[0], "-d", device, "-x", _address(device), *words[1:]]
+    return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def _free() -> int:
+    """A port that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _listening(port: int, server: subprocess.Popen[str], name: str) -> None:
+    """Wait until the server takes connections; looks, and does not connect."""
+    mark, until = f":{port:04X} ", time.monotonic() + WAIT
+    while time.monotonic() < until and server.poll() is None:
+        for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+            rows = Path(table).read_text().splitlines() if os.path.exists(table) else []
+            if any(mark in row.split(" 0A ")[0] and " 0A " in row for row in rows):
+                return
+        time.sleep(0.05)
+    said = server.communicate()[1].strip()[-200:] if server.poll() is not None else "no answer"
+    raise DriverFault("broken", f"{name} does not listen: {said}")

@@ -1,0 +1,275 @@
+"""The driver ``verbs``: RDMA through pyverbs, on any device that libibverbs knows.
+
+Both ends are devices of this machine, in this process, so that no second clock is needed; the
+way between them is whatever joins them.  Where time is virtual completions are slept on: with a
+processor that costs nothing, polling would never let time pass.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...sim.errors import DriverFault
+from ...sim.signature import parse
+from ..driver import Driver, Missing, Ready, Spec, checked, driver
+from ..sample import COLD, WARM, Request, Sample
+from . import clock, rdma_control
+from .rdma_ops import Ends, completed, stream, there_and_back
+
+if TYPE_CHECKING:
+    from ...sim.system import System
+    from .rdma_end import End
+
+SETTINGS = {"device": "", "peer": "", "transport": "rc", "metric": "completion",
+            "completions": "", "senders": ""}  # fmt: skip
+SENDS = {
+    "rc": ("rdma-send", "rdma-write", "rdma-read"),
+    "uc": ("rdma-send", "rdma-write"),
+    "ud": ("rdma-send",),
+}
+SLEEP, POLL = "sleep", "poll"
+LARGEST = 64 << 20  # bytes of one op
+ATTRIBUTES = ("depth", "qps", "flows")
+BATCH = 32  # messages in a row for a rate
+CURE = "apt install python3-pyverbs ibverbs-providers, and run the agent with Debian's python3"
+
+
+def devices() -> tuple[str, ...]:
+    """Names of the RDMA devices that are here."""
+    import pyverbs.device
+
+    return tuple(sorted(found.name.decode() for found in pyverbs.device.get_device_list()))
+
+
+@driver("verbs")
+class Verbs(Driver):
+    """Times RDMA ops and, one by one, the calls that set them up.
+
+    Ops are ``send:rdma-write uint8[4096]`` (also ``rdma-read``, ``rdma-send``) with attributes
+    ``depth=`` outstanding and ``qps=`` queue pairs for rates, and ``flows=`` that start at once
+    from the senders in turn and count until the last is complete; ``host:verbs-reg-mr uint8[4096]``
+    and the other calls of ``rdma_control``.  Context ``cold`` is the first use of a new pair.
+
+    Settings: ``device`` and ``peer`` (names; the first two by default), ``transport`` (``rc uc
+    ud``), ``metric`` (``completion``; ``half_rtt`` of rdma-send; ``message_rate`` and
+    ``bandwidth``, as ns a message), ``completions`` (``sleep`` or ``poll``), ``senders``
+    (devices, with commas, whose ops ``together`` starts at once towards ``peer``).
+    """
+
+    ops = (*(f"send:{name}" for name in SENDS["rc"]), *rdma_control.OPS)
+    sharing = "concurrent"
+
+    def __init__(self) -> None:
+        self.clock = clock.here()
+        self.told: dict[str, Any] = dict(SETTINGS)
+        self.pairs: dict[tuple[str, int, int, int], Ends] = {}
+
+    def probe(self) -> Ready | Missing:
+        """Write 64 bytes from one device to another."""
+        try:
+            names = devices()
+        except ImportError as error:
+            return Missing("missing", f"pyverbs: {error}", CURE)
+        except Exception as error:  # pyverbs raises its own where there is no RDMA at all
+            return Missing(
+                "missing", f"no RDMA device ({error})", "load a driver, or: rdma link add"
+            )
+        if not names:
+            return Missing("missing", "libibverbs lists no device", "load a driver: rdma link add")
+        try:
+            self.open({})
+            sample = self.timing([Request("send:rdma-write uint8[64]")])[0]
+        except PermissionError as error:
+            return Missing(
+                "denied", f"{names[0]}: {error}", "allow /dev/infiniband/uverbs*, memlock"
+            )
+        except Exception as error:  # of libibverbs
+            return Missing("broken", f"{names[0]}: a write of 64 B: {error}", "look at rdma link")
+        finally:
+            self.close()
+        return Ready(names, {"write_64B_us": f"{sample.median / 1e3:.1f}", "clock": self.clock})
+
+    def open(self, spec: Spec) -> None:
+        """Choose devices; queue pairs are made when an op needs them."""
+        told = checked(spec, SETTINGS)
+        names = devices()
+        told["device"] = told["device"] or (names[0] if names else "")
+        told["peer"] = told["peer"] or (names[1] if len(names) > 1 else told["device"])
+        told["senders"] = [s for s in told["senders"].split(",") if s] or [told["device"]]
+        told["completions"] = told["completions"] or (
+            SLEEP if self.clock == clock.TIMETRAVEL else POLL
+        )
+        for name in (told["device"], told["peer"], *told["senders"]):
+            if name not in names:
+                raise DriverFault("missing", f"no RDMA device {name!r}; there are: {names}")
+        _sensible(told, self.clock)
+        self.told, self.metric = told, told["metric"]
+
+    def describe(self) -> dict[str, str]:
+        """Devices, transport, kernel."""
+        kernel = os.uname()
+        return {
+            "device": f"{self.told['device']}-{self.told['peer']}",
+            "transport": self.told["transport"],
+            "completions": self.told["completions"],
+            "kernel": f"{kernel.sysname} {kernel.release} {kernel.machine}",
+        }
+
+    def timing(self, requests: Sequence[Request]) -> list[Sample]:
+        """Each op alone."""
+        return [self._one(request) for request in requests]
+
+    def together(self, requests: Sequence[Request]) -> list[Sample]:
+        """All ops at once, one device a sender in turn; ns until each is complete."""
+        from .rdma_end import first_of
+
+        rounds = min(request.n for request in requests)
+        ends, plans = self._crowd(requests)
+        taken = np.zeros((rounds, len(requests)))
+        for k in range(rounds + 1):  # the first round warms up
+            since = time.perf_counter_ns()
+            for end, (name, size) in zip(ends, plans, strict=True):
+                end.post(name, size)
+            taken[k - 1 if k else 0] = first_of(ends, [1] * len(ends), since)
+        return [
+            Sample(r.signature, taken[:, i], self.clock, "completion", r.key[1],
+                   facts={"partial": "rounds in common"} if r.n > rounds else {})
+            for i, r in enumerate(requests)
+        ]  # fmt: skip
+
+    def close(self) -> None:
+        """Destroy the queue pairs and close the devices."""
+        for pair in self.pairs.values():
+            for end in pair:
+                end.close()
+        self.pairs = {}
+
+    @classmethod
+    def covers(cls, spec: Spec, system: System) -> tuple[str, ...]:
+        """NIC, link, switch and peer NIC: all of the network is inside a sample."""
+        return tuple(c.name for c in system.components if c.kind in {"nic", "link", "switch"})
+
+    def _one(self, request: Request) -> Sample:
+        name, facts, size = parts_of(request.signature)
+        if request.signature.startswith("host:"):
+            clock.needs_time(name, self.clock)
+            took = rdma_control.times(name, self.told["device"], self.told["peer"], size, request.n)
+            return Sample(request.signature, took, self.clock, "completion", request.key[1])
+        if name not in SENDS[self.told["transport"]]:
+            raise DriverFault("unsupported", f"{name} over {self.told['transport']}; take rc")
+        if request.context not in (WARM, COLD):
+            raise DriverFault("unsupported", f"context {request.context}; it restores warm or cold")
+        ns = HOW[self.metric](self, request, name, size, facts)
+        return Sample(request.signature, np.asarray(ns, np.float64), self.clock, self.metric,
+                      request.key[1])  # fmt: skip
+
+    def _completion(
+        self, request: Request, name: str, size: int, facts: dict[str, int]
+    ) -> list[float]:
+        """From posting one op to having its completion; of several flows, the last one's."""
+        if flows := facts.get("flows", 0):
+            each = self.together([Request(f"send:{name} uint8[{size}]", request.n)] * flows)
+            return [float(ns) for ns in np.max([s.ns for s in each], axis=0)]
+        if request.context == COLD:
+            return [self._first(name, size) for _ in range(request.n)]
+        pair = self._pair(name, size, 1, 1)
+        return [completed(pair, name, size) for _ in range(request.n)]
+
+    def _half_rtt(self, request: Request, name: str, size: int, _: dict[str, int]) -> list[float]:
+        """Half of there and back, as perftest tells latency."""
+        if name != "rdma-send":
+            raise DriverFault("unsupported", f"half_rtt of {name}; take rdma-send, or perftest")
+        pair = self._pair(name, size, 1, 2)
+        return [there_and_back(pair, size) / 2 for _ in range(request.n)]
+
+    def _rate(self, request: Request, name: str, size: int, facts: dict[str, int]) -> list[float]:
+        """Time a message where ``depth`` are under way on each of ``qps`` queue pairs."""
+        qps, depth = facts.get("qps", 1), facts.get("depth", 16)
+        pair = self._pair(name, size, qps, depth)
+        count = max(BATCH, 2 * depth) * qps
+        return [stream(pair, name, size, depth, count) / count for _ in range(request.n)]
+
+    def _first(self, name: str, size: int) -> int:
+        """The first op of a new pair."""
+        pair = self._new(self.told["device"], size, 1, 1)
+        try:
+            return completed(pair, name, size)
+        finally:
+            for end in pair:
+                end.close()
+
+    def _pair(self, name: str, size: int, qps: int, depth: int) -> Ends:
+        """Two connected ends that did this op before."""
+        key = (name, size, qps, depth)
+        if key not in self.pairs:
+            self.pairs[key] = self._new(self.told["device"], size, qps, depth)
+            for _ in range(2):
+                completed(self.pairs[key], name, size)
+        return self.pairs[key]
+
+    def _new(self, device: str, size: int, qps: int, depth: int) -> Ends:
+        from .rdma_end import joined
+
+        if not 0 < size <= LARGEST:
+            raise DriverFault("unsupported", f"an op of {size} B; 1 to {LARGEST} B")
+        told = self.told
+        pair = joined((device, told["peer"]), told["transport"], size, qps, depth,
+                      told["completions"] == SLEEP)  # fmt: skip
+        if told["transport"] == "ud" and size > pair[0].largest:
+            raise DriverFault("unsupported", f"a datagram of {size} B; at most {pair[0].largest}")
+        return pair
+
+    def _crowd(self, requests: Sequence[Request]) -> tuple[list[End], list[tuple[str, int]]]:
+        """One end for each op, the senders in turn."""
+        ends, plans, seen = [], [], dict.fromkeys(self.told["senders"], 0)
+        for number, request in enumerate(requests):
+            name, _, size = parts_of(request.signature)
+            if name not in ("rdma-write", "rdma-read"):
+                raise DriverFault("unsupported", f"{name} at once; take rdma-write or rdma-read")
+            sender = self.told["senders"][number % len(seen)]
+            seen[sender] += 1
+            key = (f"{sender}#{seen[sender]}", size, 1, 1)
+            if key not in self.pairs:
+                self.pairs[key] = self._new(sender, size, 1, 1)
+            ends.append(self.pairs[key][0])
+            plans.append((name, size))
+        return ends, plans
+
+
+HOW: dict[str, Callable[[Verbs, Request, str, int, dict[str, int]], list[Any]]] = {
+    "completion": Verbs._completion,
+    "half_rtt": Verbs._half_rtt,
+    "message_rate": Verbs._rate,
+    "bandwidth": Verbs._rate,
+}
+
+
+def _sensible(told: dict[str, Any], counted: str) -> None:
+    for key, allowed in (("transport", SENDS), ("metric", HOW), ("completions", (SLEEP, POLL))):
+        if told[key] not in allowed:
+            raise DriverFault("unsupported", f"{key} {told[key]!r}; one of {', '.join(allowed)}")
+    if told["completions"] == POLL and counted == clock.TIMETRAVEL:
+        raise DriverFault("unsupported", "polling where the processor costs nothing never ends; "
+                          "set completions to sleep")  # fmt: skip
+
+
+def parts_of(signature: str) -> tuple[str, dict[str, int], int]:
+    """Name, attributes and bytes of an op.
+
+    >>> parts_of("send:rdma-write depth=16 qps=2 uint8[64]")
+    ('rdma-write', {'depth': 16, 'qps': 2}, 64)
+    """
+    parts = parse(signature)
+    name, *words = parts.name.split()
+    pairs = [word.partition("=") for word in words]
+    if lost := [key for key, _, value in pairs if key not in ATTRIBUTES or not value.isdigit()]:
+        raise DriverFault(
+            "unsupported", f"{signature}: attribute {lost[0]!r}; it takes {', '.join(ATTRIBUTES)}"
+        )
+    size = int(sum(o.bytes for o in parts.operands))
+    return name, {key: int(value) for key, _, value in pairs}, size

@@ -1,0 +1,239 @@
+"""One end of RDMA, through pyverbs: a device opened, memory registered, queue pairs connected.
+
+Imported only where pyverbs is: it must fit the rdma-core of the system, so it comes from the
+distribution, never from PyPI.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Any
+
+from pyverbs import enums as e
+from pyverbs.addr import AH, GID, AHAttr, GlobalRoute
+from pyverbs.cq import CQ, CompChannel
+from pyverbs.device import Context
+from pyverbs.mr import MR
+from pyverbs.pd import PD
+from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
+from pyverbs.wr import SGE, RecvWR, SendWR
+
+from ...sim.errors import DriverFault
+
+PORT, QKEY, GRH = 1, 0x11111111, 40
+RIGHTS = e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_WRITE | e.IBV_ACCESS_REMOTE_READ
+TRANSPORTS = {"rc": e.IBV_QPT_RC, "uc": e.IBV_QPT_UC, "ud": e.IBV_QPT_UD}
+OPERATIONS = {
+    "rdma-send": e.IBV_WR_SEND,
+    "rdma-write": e.IBV_WR_RDMA_WRITE,
+    "rdma-read": e.IBV_WR_RDMA_READ,
+}
+EVENTS = "infinibandevent"
+
+
+def opened(name: str) -> Context:
+    """A device by its name."""
+    return Context(name=name)
+
+
+def gid_index(context: Context) -> int:
+    """Of the address that RoCEv2 uses over IPv4; 0 where there is none, as on InfiniBand."""
+    for index in range(context.query_port(PORT).gid_tbl_len):
+        try:
+            gid = str(context.query_gid(PORT, index).gid)
+        except Exception:  # pyverbs raises its own error for an empty entry
+            continue
+        if gid.startswith("0000:0000:0000:0000:0000:ffff"):
+            return index
+    return 0
+
+
+class Completions:
+    """A completion queue: slept on, or polled where nobody may sleep."""
+
+    def __init__(self, context: Context, depth: int, sleep: bool):
+        before = _descriptors()
+        self.channel = CompChannel(context) if sleep else None
+        self.fd = max(_descriptors() - before, default=-1)  # pyverbs does not tell it
+        self.queue = CQ(context, depth, channel=self.channel)
+        if sleep:
+            self.queue.req_notify()
+
+    def wait(self, n: int) -> None:
+        """Until n ops completed; one that never does is ended by whoever asked this agent.
+
+        Raises
+        ------
+        DriverFault
+            ``broken``: one of them failed.
+        """
+        while n:
+            n -= self.poll(n) or self._sleep(n)
+
+    def poll(self, n: int) -> int:
+        """At most n completions that are there."""
+        count, done = self.queue.poll(n)
+        for each in done:
+            if each.status != e.IBV_WC_SUCCESS:
+                raise DriverFault("broken", f"a completion has status {each.status}: the peer or "
+                                  "the way to it failed")  # fmt: skip
+        return int(count)
+
+    def armed(self) -> None:
+        """Take the event that was announced, and ask for the next one."""
+        assert self.channel is not None  # noqa: S101  a queue that is slept on
+        self.channel.get_cq_event(self.queue)
+        self.queue.ack_events(1)
+        self.queue.req_notify()
+
+    def _sleep(self, n: int) -> int:
+        if self.channel is None:
+            os.sched_yield()
+        else:
+            self.armed()
+        return self.poll(n)
+
+
+def _descriptors() -> set[int]:
+    """Of the event channels that this process has open."""
+    found = set()
+    for entry in os.scandir("/proc/self/fd"):
+        with suppress(FileNotFoundError):  # of the scan itself
+            found |= {int(entry.name)} if EVENTS in os.readlink(entry.path) else set()
+    return found
+
+
+class End:
+    """A device with registered memory, and any number of queue pairs."""
+
+    def __init__(self, name: str, transport: str, size: int, qps: int, depth: int, sleep: bool):
+        self.transport = transport
+        self.handle: AH | None = None
+        self.context = opened(name)
+        self.pd = PD(self.context)
+        self.done = Completions(self.context, 2 * qps * depth + 2, sleep)
+        self.memory = MR(self.pd, size + GRH, RIGHTS)
+        self.gidx = gid_index(self.context)
+        cap = QPCap(max_send_wr=depth, max_recv_wr=depth, max_send_sge=1, max_recv_sge=1)
+        init = QPInitAttr(qp_type=TRANSPORTS[transport], scq=self.done.queue, rcq=self.done.queue,
+                          cap=cap, sq_sig_all=0)  # fmt: skip
+        self.qps = [QP(self.pd, init) for _ in range(qps)]
+        self.mtu = self.context.query_port(PORT).active_mtu
+
+    @property
+    def largest(self) -> int:
+        """Bytes of the largest datagram."""
+        return 128 << int(self.mtu)
+
+    def told(self) -> dict[str, Any]:
+        """What the other end must know."""
+        gid = str(self.context.query_gid(PORT, self.gidx).gid)
+        numbers = [qp.qp_num for qp in self.qps]
+        return {"qpns": numbers, "gid": gid, "addr": self.memory.buf, "rkey": self.memory.rkey}
+
+    def connect(self, peer: dict[str, Any]) -> None:
+        """Each queue pair to the peer's of the same number."""
+        self.peer = peer
+        route = GlobalRoute(dgid=GID(peer["gid"]), sgid_index=self.gidx, hop_limit=64)
+        way = AHAttr(gr=route, is_global=1, port_num=PORT)
+        self.handle = AH(self.pd, attr=way) if self.transport == "ud" else None
+        for qp, number in zip(self.qps, peer["qpns"], strict=True):
+            qp.to_rts(self.attributes(way, number))
+
+    def attributes(self, way: AHAttr, number: int) -> QPAttr:
+        """How a queue pair reaches the peer's queue pair ``number``."""
+        attr = QPAttr(port_num=PORT)
+        if self.transport == "ud":
+            attr.qkey = QKEY
+            return attr
+        attr.qp_access_flags = RIGHTS
+        attr.dest_qp_num, attr.path_mtu, attr.ah_attr = number, self.mtu, way
+        attr.rq_psn = attr.sq_psn = 0
+        if self.transport == "rc":
+            attr.max_dest_rd_atomic = attr.max_rd_atomic = 1
+            attr.min_rnr_timer, attr.timeout, attr.retry_cnt, attr.rnr_retry = 12, 14, 7, 7
+        return attr
+
+    def post(self, operation: str, size: int, qp: int = 0) -> None:
+        """One op, its completion signalled."""
+        work = SendWR(num_sge=1, sg=[self._piece(size, GRH)], opcode=OPERATIONS[operation],
+                      send_flags=e.IBV_SEND_SIGNALED)  # fmt: skip
+        if operation != "rdma-send":
+            work.set_wr_rdma(self.peer["rkey"], self.peer["addr"] + GRH)
+        if self.handle is not None:
+            work.set_wr_ud(self.handle, self.peer["qpns"][qp], QKEY)
+        self.qps[qp].post_send(work)
+
+    def expect(self, size: int, qp: int = 0) -> None:
+        """Memory for one message to come; a datagram brings 40 bytes of header."""
+        extra = GRH if self.transport == "ud" else 0
+        piece = self._piece(size + extra, GRH - extra)
+        self.qps[qp].post_recv(RecvWR(num_sge=1, sg=[piece]))
+
+    def close(self) -> None:
+        """Give everything back, the youngest first."""
+        for qp in self.qps:
+            qp.close()
+        for each in (
+            self.handle,
+            self.memory,
+            self.done.queue,
+            self.done.channel,
+            self.pd,
+            self.context,
+        ):
+            if each is not None:
+                each.close()
+
+    def _piece(self, size: int, at: int) -> SGE:
+        return SGE(self.memory.buf + at, size, self.memory.lkey)
+
+
+def joined(devices: Sequence[str], transport: str, size: int, qps: int, depth: int,
+           sleep: bool) -> tuple[End, End]:  # fmt: skip
+    """Two ends, each connected to the other."""
+    a, b = (End(name, transport, size, qps, depth, sleep) for name in devices)
+    a.connect(b.told())
+    b.connect(a.told())
+    return a, b
+
+
+def first_of(ends: Sequence[End], counts: Sequence[int], since: int) -> list[int]:
+    """When each of several ends had completed its share: ns after ``since``."""
+    seen = _announced if ends[0].done.channel else _polled
+    left, at = list(counts), [0] * len(ends)
+    for number in seen(ends, left):
+        at[number] = time.perf_counter_ns() - since
+    return at
+
+
+def _polled(ends: Sequence[End], left: list[int]) -> Iterator[int]:
+    """Ends as they complete, looking at each in turn."""
+    while any(left):
+        for number, end in enumerate(ends):
+            if left[number] and (got := end.done.poll(left[number])):
+                left[number] -= got
+                if not left[number]:
+                    yield number
+        os.sched_yield()
+
+
+def _announced(ends: Sequence[End], left: list[int]) -> Iterator[int]:
+    """Ends as they complete, sleeping until one tells."""
+    poller = select.poll()
+    by_fd = {end.done.fd: number for number, end in enumerate(ends)}
+    for fd in by_fd:
+        poller.register(fd, select.POLLIN)
+    while any(left):
+        for fd, _ in poller.poll():
+            number = by_fd[fd]
+            ends[number].done.armed()
+            before = left[number]
+            while left[number] and (got := ends[number].done.poll(left[number])):
+                left[number] -= got
+            if before and not left[number]:
+                yield number

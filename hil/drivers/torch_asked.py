@@ -1,0 +1,77 @@
+"""One op that torch shall do, with its tensors.
+
+Values are such that an in-place op may be repeated: nothing grows or fades.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ...sim.errors import DriverFault
+from ...sim.signature import Operand, Signature
+
+Call = Callable[[], object]
+DTYPES = {  # of a signature: of torch
+    "fp64": "float64", "fp32": "float32", "fp16": "float16", "bf16": "bfloat16",
+    "int64": "int64", "int32": "int32", "int16": "int16", "int8": "int8", "uint8": "uint8",
+    "bool": "bool",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One op to be built.
+
+    Parameters
+    ----------
+    torch : the module
+    device : where its tensors are
+    parts : of the signature
+    stride : of a convolution; 0 where nobody said
+    """
+
+    torch: Any
+    device: Any
+    parts: Signature
+    stride: int = 0
+
+    @property
+    def tensors(self) -> list[Any]:
+        """One for each operand: values around 1, indices all valid."""
+        return [self.tensor(o) for o in self.parts.operands]
+
+    def tensor(self, operand: Operand, device: Any = None) -> Any:
+        """One operand."""
+        name = DTYPES.get(operand.dtype)
+        if name is None:
+            raise self.refusal(f"torch has no {operand.dtype}")
+        dtype = TYPES(self.torch)[name]
+        where = self.device if device is None else device
+        if operand.dtype in ("int64", "int32", "int16", "int8", "uint8", "bool"):
+            return self.torch.zeros(operand.shape, dtype=dtype, device=where)
+        made = self.torch.rand(operand.shape, device=where, dtype=self.torch.float32) + 0.5
+        return made.to(dtype)
+
+    def refusal(self, why: str) -> DriverFault:
+        """What is wrong with this op."""
+        return DriverFault("unsupported", f"{self.parts}: {why}")
+
+    def need(self, count: int) -> list[Any]:
+        """The tensors, when there are as many as the op takes."""
+        if len(self.parts.operands) < count:
+            raise self.refusal(f"has {len(self.parts.operands)} operands, needs {count}")
+        return self.tensors
+
+
+def TYPES(torch: Any) -> Mapping[str, Any]:  # noqa: N802  a table that needs torch
+    """Element types by name."""
+    return {
+        "float64": torch.float64, "float32": torch.float32, "float16": torch.float16,
+        "bfloat16": torch.bfloat16, "int64": torch.int64, "int32": torch.int32,
+        "int16": torch.int16, "int8": torch.int8, "uint8": torch.uint8, "bool": torch.bool,
+    }  # fmt: skip
+
+
+Builder = Callable[[Asked], Call]

@@ -1,0 +1,262 @@
+"""A device of torch: each op done on it and timed by the clock that suits it.
+
+On a CPU that is the CPU clock, since none of these ops waits; on an accelerator, pairs of events.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...sim.errors import DriverFault
+from ...sim.signature import parse
+from ..driver import Driver, Missing, Ready, Spec, checked, driver, head
+from ..measuring import conditions
+from ..measuring.lock import held
+from ..sample import Request, Sample
+from .nvml import Gpu
+from .timer import Call, restorer, timed
+from .torch_asked import Asked
+from .torch_ops import BUILDERS
+
+CURE = "pip install 'foretrace[torch]', or name a Python that has it in agents.yaml"
+FLUSH = 256 << 20  # bytes written to empty the caches
+GRAPH = "compute:graph"
+SETTINGS: dict[str, Any] = {
+    "device": "cpu",
+    "core": -1,
+    "cap": 32 << 30,
+    "strides": {},
+    "graphs": {},
+    "memory": False,
+}
+
+
+@driver("torch")
+class Torch(Driver):
+    """One device of torch, one thread.
+
+    Opened with ``device`` (``cpu`` or ``cuda:0``), ``core`` (to pin to; -1: the last we may use),
+    ``cap`` (B of operands of one op), ``strides`` (of convolutions by signature, where the
+    signature does not tell), ``graphs`` (lists of signatures by name, done in order as the op
+    ``compute:graph NAME``) and ``memory`` (whether to find the peak of each op).
+
+    Examples
+    --------
+    >>> Torch().answers("compute:aten::mm fp32[4x4] fp32[4x4]")
+    True
+    >>> Torch().answers("compute:os.system fp32[4x4]")
+    False
+    """
+
+    ops = (*BUILDERS, GRAPH)
+    clock = "cpu"
+    sharing = "solo"
+
+    def __init__(self) -> None:
+        self.stack = ExitStack()
+        self.calls: dict[str, Call] = {}
+        self.peaks: dict[str, float] = {}
+
+    def probe(self) -> Ready | Missing:
+        """Multiply two matrices on each device."""
+        try:
+            import torch
+        except ImportError as error:
+            return Missing("missing", str(error).lower(), CURE)
+        try:
+            names = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
+            for name in names:
+                torch.mm(*(torch.ones(4, 4, device=name) for _ in range(2))).sum().item()
+        except Exception as error:
+            return Missing("broken", f"torch: {error}", "see what torch says of this device")
+        return Ready(tuple(names), {"torch": torch.__version__, **conditions.machine()})
+
+    def open(self, spec: Spec) -> None:
+        """Take the device, and choose its clock."""
+        self.settings = checked(spec, SETTINGS)
+        try:
+            import torch
+        except ImportError as error:
+            raise DriverFault("missing", f"{error}; {CURE}") from error
+        self.torch, self.name_of_device = torch, str(self.settings["device"])
+        if self.name_of_device not in self._devices():
+            raise DriverFault(
+                "missing", f"no device {self.name_of_device!r}; there are {self._devices()}"
+            )
+        torch.set_num_threads(1)
+        torch.manual_seed(0)
+        torch.set_grad_enabled(False)
+        self.device = torch.device(self.name_of_device)
+        self.clock = "cpu" if self.device.type == "cpu" else "device"
+        if self.clock == "device":
+            torch.cuda.set_device(self.device)  # events are of the current device
+        self._pin()
+        self.gpu = Gpu(self._uuid())
+        self.gpu.refuse_company()
+        self.scratch = torch.zeros(FLUSH, dtype=torch.uint8, device=self.device)
+
+    def describe(self) -> dict[str, str]:
+        """The device, torch and what it stands on."""
+        torch = self.torch
+        told = {"torch": torch.__version__, **conditions.machine()}
+        told["allocator"] = os.path.basename(os.environ.get("LD_PRELOAD", "")) or "libc"
+        if self.clock == "cpu":
+            told["device"] = f"{told.get('cpu', 'cpu')} core{self.core}"
+        else:
+            told["device"] = torch.cuda.get_device_name(self.device)
+            told["cuda"] = str(torch.version.cuda)
+        return told
+
+    def timing(self, requests: Sequence[Request]) -> list[Sample]:
+        """Do each op; its tensors are made before, and kept until the driver is closed."""
+        return [self._time(r) for r in requests]
+
+    def close(self) -> None:
+        """Give the core and the memory back."""
+        self.calls.clear()
+        self.stack.close()
+
+    def _devices(self) -> list[str]:
+        return ["cpu", *(f"cuda:{i}" for i in range(self.torch.cuda.device_count()))]
+
+    def _uuid(self) -> str:
+        """Of the GPU, as the management library names it; "" for a CPU."""
+        if self.clock == "cpu":
+            return ""
+        return f"GPU-{self.torch.cuda.get_device_properties(self.device).uuid}"
+
+    def _pin(self) -> None:
+        allowed = os.sched_getaffinity(0)
+        self.core = max(allowed) if self.settings["core"] < 0 else int(self.settings["core"])
+        if self.core not in allowed:
+            raise DriverFault("missing", f"core {self.core} is not ours; take one of {allowed}")
+        own = self.name_of_device if self.device.type != "cpu" else f"core{self.core}"
+        self.stack.enter_context(held(own))
+        os.sched_setaffinity(0, {self.core})
+        self.stack.callback(os.sched_setaffinity, 0, allowed)
+
+    def _time(self, request: Request) -> Sample:
+        call = self._call(request.signature)
+        restore = restorer(request, self._flush, [self._call(s) for s in request.preceding])
+        ns, facts = self._timed(call, request, restore)
+        facts |= self.gpu.facts()
+        flags = ("throttled",) if facts.get("throttled") else ()
+        if self.settings["memory"]:
+            facts["memory_peak"] = self._peak(request.signature)
+        return Sample(
+            request.signature, ns, self.clock, self.metric, request.key[1], flags=flags, facts=facts
+        )
+
+    def _timed(
+        self, call: Call, request: Request, restore: Call | None
+    ) -> tuple[NDArray[np.float64], dict[str, float]]:
+        if self.clock == "cpu":
+            return timed(call, request, "cpu", restore)
+        return self._by_events(call, request, restore), {}
+
+    def _by_events(self, call: Call, request: Request, restore: Call | None) -> NDArray[np.float64]:
+        """From a pair of events around each repeat; read once all are over."""
+        cuda = self.torch.cuda
+        pairs = []
+        if restore is None:
+            call()  # so that the first repeat is warm too
+        for _ in range(request.n):
+            if restore is not None:
+                restore()
+            begin, end = (cuda.Event(enable_timing=True) for _ in range(2))
+            begin.record()
+            call()
+            end.record()
+            pairs.append((begin, end))
+        cuda.synchronize(self.device)
+        return np.array([b.elapsed_time(e) * 1e6 for b, e in pairs])
+
+    def _flush(self) -> None:
+        self.scratch.add_(1)
+
+    def _call(self, signature: str) -> Call:
+        if signature not in self.calls:
+            self.calls[signature] = self._made(signature)
+        return self.calls[signature]
+
+    def _made(self, signature: str) -> Call:
+        if head(signature) == GRAPH:
+            return self._graph(signature)
+        parts = parse(signature)
+        asked = sum(o.bytes for o in parts.operands)
+        if asked > int(self.settings["cap"]):
+            raise DriverFault(
+                "unsupported", f"{signature}: {asked} B; {self.settings['cap']} B are allowed"
+            )
+        stride = int(
+            attributes(parts.name).get("stride", self.settings["strides"].get(signature, 0))
+        )
+        try:
+            call = BUILDERS[head(signature)](Asked(self.torch, self.device, parts, stride))
+            call()  # torch looks at shapes only now
+        except (RuntimeError, ValueError, IndexError) as error:
+            raise DriverFault("unsupported", f"{signature}: torch says {error}") from error
+        return call
+
+    def _graph(self, signature: str) -> Call:
+        """All ops of a graph, in order, with nothing between them."""
+        name = parse(signature).name.partition(" ")[2]
+        listed = self.settings["graphs"].get(name)
+        if not listed:
+            known = ", ".join(self.settings["graphs"]) or "none"
+            raise DriverFault("unsupported", f"no graph named {name!r}; opened with {known}")
+        calls = [self._call(str(s)) for s in listed]
+
+        def whole() -> None:
+            for call in calls:
+                call()
+
+        return whole
+
+    def _peak(self, signature: str) -> float:
+        """Bytes that the op holds at most beyond what was there before it."""
+        if signature not in self.peaks:
+            self.peaks[signature] = self._measured_peak(self.calls[signature])
+        return self.peaks[signature]
+
+    def _measured_peak(self, call: Call) -> float:
+        if self.clock == "device":
+            cuda = self.torch.cuda
+            before = cuda.memory_allocated(self.device)
+            cuda.reset_peak_memory_stats(self.device)
+            call()
+            return float(cuda.max_memory_allocated(self.device) - before)
+        return _cpu_peak(self.torch, call)
+
+
+def _cpu_peak(torch: Any, call: Call) -> float:
+    """From the profiler's record of what was allocated and freed."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU],
+                                profile_memory=True) as seen:  # fmt: skip
+        call()
+    held_now = peak = 0.0
+    for event in _allocations(seen):
+        held_now += event
+        peak = max(peak, held_now)
+    return peak
+
+
+def _allocations(seen: Any) -> list[float]:
+    """Bytes allocated (above 0) and freed (below), in order."""
+    events = [e for e in seen.profiler.kineto_results.events() if e.name() == "[memory]"]
+    return [float(e.nbytes()) for e in sorted(events, key=lambda e: e.start_ns())]
+
+
+def attributes(name: str) -> Mapping[str, str]:
+    """What follows the name of an op as ``key=value``.
+
+    >>> attributes("aten::convolution stride=2")
+    {'stride': '2'}
+    """
+    return dict(word.split("=", 1) for word in name.split(" ")[1:] if "=" in word)

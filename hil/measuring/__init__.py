@@ -1,0 +1,1 @@
+"""How often an op is done, under which conditions, and how sure that makes us."""

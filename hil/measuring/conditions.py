@@ -1,0 +1,144 @@
+"""Under which conditions a batch was taken: load, clocks of the processor, heat, stolen time.
+
+Read before and after, outside of what is timed.  What a machine does not tell is left out.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ..sample import Sample
+
+CPU = Path("/sys/devices/system/cpu")
+JUMP = 0.01  # of the elapsed time, or
+LEAST_JUMP = 1e-3  # s: what clocks may differ by before one of them is said to have jumped
+
+
+@contextmanager
+def watched() -> Iterator[dict[str, Any]]:
+    """The facts of a batch, complete once the block is left.
+
+    >>> with watched() as facts:
+    ...     _ = sum(range(1000))
+    >>> facts["elapsed"] > 0
+    True
+    """
+    facts: dict[str, Any] = {}
+    clocks, stolen, throttled = _clocks(), _stolen(), _throttled()
+    try:
+        yield facts
+    finally:
+        after = _clocks()
+        facts["elapsed"] = round(after["monotonic"] - clocks["monotonic"], 6)
+        facts["jump"] = round(jump(clocks, after), 6)
+        facts["steal"] = _stolen() - stolen
+        facts["throttled"] = _throttled() - throttled
+        facts |= _now()
+
+
+def jump(before: Mapping[str, float], after: Mapping[str, float]) -> float:
+    """How far the clocks came apart, s: one was set, or the machine slept; 0 within tolerance.
+
+    >>> jump({"monotonic": 0.0, "real": 5.0}, {"monotonic": 1.0, "real": 9.0})
+    3.0
+    >>> jump({"monotonic": 0.0, "real": 5.0}, {"monotonic": 1.0, "real": 6.0001})
+    0.0
+    """
+    passed = [after[name] - before[name] for name in before]
+    apart = max(passed) - min(passed)
+    return apart if apart > max(LEAST_JUMP, JUMP * max(passed)) else 0.0
+
+
+def noted(sample: Sample, facts: Mapping[str, Any]) -> Sample:
+    """The sample with the facts of its batch, and with flags where these forbid to fit it.
+
+    >>> import numpy as np
+    >>> noted(Sample("host:idle", np.ones(1), "wall"), {"throttled": 2, "jump": 0.0}).flags
+    ('throttled',)
+    """
+    flags = set(sample.flags)
+    flags |= {"throttled"} if facts.get("throttled") else set()
+    flags |= {"clock-jump"} if facts.get("jump") and sample.clock == "wall" else set()
+    kept = {k: v for k, v in facts.items() if v}
+    return replace(sample, flags=tuple(sorted(flags)), facts={**kept, **sample.facts})
+
+
+def used_by_others(seconds: float = 0.2) -> float:
+    """How many cores are busy while we sleep.
+
+    >>> used_by_others(0.01) >= 0
+    True
+    """
+    before, begin = _busy(), time.monotonic()
+    time.sleep(seconds)
+    return (_busy() - before) / os.sysconf("SC_CLK_TCK") / (time.monotonic() - begin)
+
+
+def machine() -> dict[str, str]:
+    """What does not change while we measure: processor, kernel, governor, NUMA nodes."""
+    told = {"kernel": os.uname().release, "cpu": _model(), "cores": str(os.cpu_count())}
+    told["governor"] = _text(CPU / "cpu0/cpufreq/scaling_governor")
+    nodes = sorted(p.name for p in Path("/sys/devices/system/node").glob("node[0-9]*"))
+    told["numa"] = " ".join(nodes)
+    return {k: v for k, v in told.items() if v}
+
+
+def _model() -> str:
+    for line in _text(Path("/proc/cpuinfo")).splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return os.uname().machine
+
+
+def _now() -> dict[str, Any]:
+    core = min(os.sched_getaffinity(0))
+    return {
+        "load": round(os.getloadavg()[0], 2),
+        "mhz": _number(CPU / f"cpu{core}/cpufreq/scaling_cur_freq", 1e-3),
+        "celsius": _number(Path("/sys/class/thermal/thermal_zone0/temp"), 1e-3),
+    }
+
+
+def _clocks() -> dict[str, float]:
+    """Three clocks that run alike unless one is set or the machine sleeps."""
+    read: dict[str, Callable[[], float]] = {
+        "monotonic": time.monotonic,
+        "real": time.time,
+        "boot": lambda: time.clock_gettime(time.CLOCK_BOOTTIME),
+    }
+    return {name: clock() for name, clock in read.items()}
+
+
+def _stolen() -> int:
+    """Clock ticks that the hypervisor gave to others, since boot, all cores."""
+    words = _text(Path("/proc/stat")).partition("\n")[0].split()
+    return int(words[8]) if len(words) > 8 else 0
+
+
+def _busy() -> int:
+    """Clock ticks spent in programs and the kernel, since boot, all cores."""
+    words = _text(Path("/proc/stat")).partition("\n")[0].split()
+    return sum(int(words[i]) for i in (1, 2, 3) if i < len(words))
+
+
+def _throttled() -> int:
+    """How often the first core was slowed by heat since boot (Intel tells; others leave it 0)."""
+    return int(_number(CPU / "cpu0/thermal_throttle/core_throttle_count", 1.0))
+
+
+def _number(path: Path, scale: float) -> float:
+    text = _text(path)
+    return float(text) * scale if text else 0.0
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""

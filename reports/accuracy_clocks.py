@@ -1,0 +1,36 @@
+"""What the seconds of each clock mean, and what they do not: an emulator's are not a device's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+SECONDS = {
+    "wall": ("seconds of this machine, whatever else it did meanwhile", ""),
+    "cpu": ("seconds that a processor spent on the op", "how long it waited"),
+    "device": ("seconds by the device's own timer", ""),
+    "icount": (
+        "instructions of an emulated processor, a nanosecond each: how long the way through driver "
+        "and kernel is, the same again on any host",
+        "how long a NIC, a link, a memory or a real processor takes",
+    ),
+    "timetravel": (
+        "virtual time, in which computing is free and only timers pass: wire, queues and protocol "
+        "of the real kernel, at the rates that were set",
+        "what a processor, a PCIe bus or a real NIC adds",
+    ),
+}
+UNKNOWN = ("seconds of a clock that this version does not know", "")
+
+
+def meanings(clocks: Iterable[str]) -> list[tuple[str, str]]:
+    """Each clock with what its times are and are not.
+
+    >>> for clock, text in meanings(["cpu"]):
+    ...     print(clock, text)
+    cpu Its times are seconds that a processor spent on the op. They do not tell how long it waited.
+    """
+    return [(clock, _told(*SECONDS.get(clock, UNKNOWN))) for clock in sorted(set(clocks))]
+
+
+def _told(means: str, lacks: str) -> str:
+    return f"Its times are {means}." + (f" They do not tell {lacks}." if lacks else "")

@@ -1,0 +1,94 @@
+"""What the summary of a sweep holds: what is wanted, which points nothing beats, what they set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+Summary = Mapping[str, Any]
+Found = Mapping[str, Any]  # a point
+
+
+def metrics(summary: Summary) -> list[tuple[str, str, str]]:
+    """What is wanted: direction, metric, unit."""
+    return [(way, o[way], o["unit"]) for o in summary["optimize"] for way in o if way != "unit"]
+
+
+def best(summary: Summary) -> list[Found]:
+    """The points that no other beats, the best in the first metric first."""
+    way, metric, _ = metrics(summary)[0]
+    found = [p for p in summary["points"] if p.get("front")]
+    return sorted(found, key=lambda p: p["values"][metric] * (1 if way == "minimize" else -1))
+
+
+def plainly(metric: str) -> str:
+    """A metric in words.
+
+    >>> plainly("iteration_time.p50")
+    'iteration time p50'
+    """
+    return metric.replace("_", " ").replace(".", " ")
+
+
+def settings(point: Found, summary: Summary, beside: Found | None = None) -> str:
+    """What a point sets, in words; what other settings take beside the first in parentheses.
+
+    Parameters
+    ----------
+    beside : another point; what both set alike is left out
+    """
+    same = beside["set"] if beside else {}
+    return ", ".join(
+        f"{short(paths, summary['vary'])} = {_shown(value, summary['vary'][paths])}"
+        for paths, value in point["set"].items()
+        if same.get(paths) != value
+    )
+
+
+def _shown(value: Any, tried: Any) -> str:
+    """One value, or several that settings take together.
+
+    >>> _shown("1 Gb/s, 2 USD/hour", [["1 Gb/s", "2 USD/hour"]])
+    '1 Gb/s (2 USD/hour)'
+    """
+    first, *rest = _each(value, tried) or [value]
+    return f"{first} ({', '.join(map(str, rest))})" if rest else str(first)
+
+
+def short(paths: str, others: Any) -> str:
+    """The last words of a setting that tell it from the others.
+
+    >>> short("cluster.node.nic.bandwidth", ["cluster.node.nic.bandwidth", "cluster.nodes"])
+    'bandwidth'
+    """
+    words = paths.partition(",")[0].split(".")
+    for count in range(1, len(words)):
+        end = ".".join(words[-count:])
+        if sum(f".{p.partition(',')[0]}".endswith(f".{end}") for p in others) == 1:
+            return end
+    return paths
+
+
+def others(point: Found, setting: str) -> str:
+    """All that a point sets beside one setting."""
+    return repr([(k, v) for k, v in point["set"].items() if k != setting])
+
+
+def sets(settings: Mapping[str, Any], vary: Mapping[str, Any]) -> list[str]:
+    """``PATH=VALUE`` of each setting of a point."""
+    found = []
+    for paths, shown in settings.items():
+        names = [path.strip() for path in paths.split(",")]
+        values = _each(shown, vary.get(paths)) or [shown] * len(names)
+        found += [f"{n}={v}" for n, v in zip(names, values, strict=True)]
+    return found
+
+
+def _each(shown: Any, tried: Any) -> list[Any] | None:
+    """What each of several settings took, of a text that has them all; None for one value.
+
+    >>> _each("1 Gb/s, 2 USD/hour", [["1 Gb/s", "2 USD/hour"], ["3 Gb/s", "4 USD/hour"]])
+    ['1 Gb/s', '2 USD/hour']
+    """
+    lists = [v for v in tried if isinstance(v, list)] if isinstance(tried, list) else []
+    return next((v for v in lists if ", ".join(map(str, v)) == shown), None)

@@ -1,0 +1,196 @@
+"""Files that a scenario names, wherever it names them: their places, and what is in them.
+
+A path is from the folder of the file that says it.  What is in a file can change an answer, so runs
+and points are named by that, and not by where it lies.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from glob import glob
+from pathlib import Path as File
+from typing import Any
+
+from .schema import SECTIONS
+from .tree import Path, Plain, dotted
+
+BUNDLED = "foretrace:"
+WRITTEN = ("hil.keep_recording",)  # a run fills it, and reads nothing there
+CHOSEN = ("backends", "processes")  # whose settings are those of who is named by ``use``
+SETTING = "file"  # of a backend or process: what is named so is one
+
+
+def named(told: Plain) -> Iterator[tuple[Path, str]]:
+    """Every value that names a file, with its place.
+
+    Parameters
+    ----------
+    told : a scenario as plain values
+
+    Examples
+    --------
+    >>> gpus = {"node*.gpu*": {"use": "table", "file": "t.csv"}}
+    >>> [(dotted(p), f) for p, f in named({"workload": {"trace": "r.json"}, "backends": gpus})]
+    [('workload.trace', 'r.json'), ('backends.node*.gpu*.file', 't.csv')]
+    """
+    if not isinstance(told, Mapping):
+        return
+    for key, entry in SECTIONS.items():
+        for below in entry.files:
+            yield from _leaves(told, (key, *below.split(".")))
+    for key in CHOSEN:
+        yield from _leaves(told, (key, "*", SETTING))
+    for i, variant in enumerate(_items(told.get("what_if"))):
+        yield from _of_variant(variant, ("what_if", i))
+    yield from _varied(told.get("sweep"))
+
+
+def is_file(setting: str) -> bool:
+    """Does a setting name a file.
+
+    >>> is_file("workload.trace"), is_file("backends.node*.gpu*.file"), is_file("cluster.nodes")
+    (True, True, False)
+    """
+    head, _, below = setting.partition(".")
+    if head in CHOSEN:
+        return below.endswith(f".{SETTING}")
+    return head in SECTIONS and below in SECTIONS[head].files
+
+
+def _leaves(told: Plain, path: Path, done: Path = ()) -> Iterator[tuple[Path, str]]:
+    """Texts at a path, ``*`` being every key or item."""
+    if not path:
+        if isinstance(told, str):
+            yield done, told
+        return
+    head, rest = path[0], path[1:]
+    inner: Iterable[tuple[Any, Any]] = ()
+    if isinstance(told, Mapping):
+        inner = told.items() if head == "*" else [(head, told[head])] if head in told else ()
+    elif isinstance(told, list | tuple) and head == "*":
+        inner = enumerate(told)
+    for key, value in inner:
+        yield from _leaves(value, rest, (*done, key))
+
+
+def _items(told: Plain) -> Iterable[Any]:
+    return told if isinstance(told, list | tuple) else ()
+
+
+def _of_variant(variant: Plain, at: Path) -> Iterator[tuple[Path, str]]:
+    """What a variant binds, and what it sets by dotted paths."""
+    if not isinstance(variant, Mapping):
+        return
+    for path, value in _leaves(variant, ("backends", "*", SETTING)):
+        yield (*at, *path), value
+    settings = variant.get("set")
+    for setting, value in settings.items() if isinstance(settings, Mapping) else ():
+        if isinstance(value, str) and is_file(str(setting)):
+            yield (*at, "set", setting), value
+        else:
+            whole = named({str(setting): value})  # a section or backend set as a whole
+            yield from (((*at, "set", *path), text) for path, text in whole)
+
+
+def _varied(sweep: Plain) -> Iterator[tuple[Path, str]]:
+    """Values that a sweep tries: one for all settings of a key, or each its own."""
+    vary = sweep.get("vary") if isinstance(sweep, Mapping) else None
+    for paths, values in vary.items() if isinstance(vary, Mapping) else ():
+        names = [is_file(p.strip()) for p in str(paths).split(",")]
+        for i, value in enumerate(_items(values)):
+            at: Path = ("sweep", "vary", paths, i)
+            if isinstance(value, str) and any(names):
+                yield at, value
+            for j, one in enumerate(_items(value)):
+                if j < len(names) and names[j] and isinstance(one, str):
+                    yield (*at, j), one
+
+
+def bare(told: Plain) -> Plain:
+    """The same with the last word of each path: where a file lies is no matter.
+
+    >>> bare({"workload": {"trace": "/some/where/r.json"}})
+    {'workload': {'trace': 'r.json'}}
+    """
+    found = dict(named(told))
+
+    def short(value: Plain, at: Path) -> Plain:
+        if at in found:
+            return value if value.startswith(BUNDLED) else os.path.basename(value)
+        if isinstance(value, Mapping):
+            return {k: short(v, (*at, k)) for k, v in value.items()}
+        if isinstance(value, list | tuple):
+            return [short(v, (*at, i)) for i, v in enumerate(value)]
+        return value
+
+    return short(told, ())
+
+
+def contents(told: Plain) -> dict[str, str]:
+    """SHA-256 of what is in each file that is read, by the setting; and of plug-ins' code.
+
+    What is bundled goes with the version; what cannot be read is "".
+    """
+    found = {dotted(path): content(name) for path, name in named(told)}
+    return {k: v for k, v in found.items() if v is not None and k not in WRITTEN} | _code(told)
+
+
+def content(name: str) -> str:
+    """SHA-256 of a file, of those that a pattern fits, or of all in a folder; "" for none."""
+    if name.startswith(BUNDLED):
+        return BUNDLED
+    files = [f for path in sorted(glob(name)) or [name] for f in _below(File(path))]
+    told = [(f.name, _content(str(f), *_stamp(f))) for f in files]
+    return hashlib.sha256(repr(told).encode()).hexdigest() if told else ""
+
+
+def _below(path: File) -> list[File]:
+    every = sorted(path.rglob("*")) if path.is_dir() else [path]
+    return [file for file in every if file.is_file()]
+
+
+def _stamp(file: File) -> tuple[int, int]:
+    """What differs when a file was written anew."""
+    stat = file.stat()
+    return stat.st_mtime_ns, stat.st_size
+
+
+@lru_cache(maxsize=1024)
+def _content(file: str, _written: int, _size: int) -> str:
+    try:
+        with open(file, "rb") as opened:
+            return hashlib.file_digest(opened, "sha256").hexdigest()
+    except OSError:
+        return ""
+
+
+def _code(told: Plain) -> dict[str, str]:
+    """Of the files in which others' backends and processes are written."""
+    from .settings import known_backends, known_processes
+
+    known = {**known_backends(), **known_processes()}
+    used = {name for key in CHOSEN for name in _used(told.get(key))}
+    files = {name: _source(known[name]) for name in sorted(used & known.keys())}
+    return {f"code of {name}": content(file) for name, file in files.items() if file}
+
+
+def _used(chosen: Plain) -> Iterator[str]:
+    every = chosen.values() if isinstance(chosen, Mapping) else _items(chosen)
+    for one in every:
+        name = one.get("use") if isinstance(one, Mapping) else one
+        if isinstance(name, str):
+            yield name
+
+
+def _source(cls: type) -> str:
+    """The file of a class that is not ours; our own code has a digest of its own."""
+    if cls.__module__.partition(".")[0] == __name__.partition(".")[0]:
+        return ""
+    try:
+        return inspect.getsourcefile(cls) or ""
+    except TypeError:
+        return ""

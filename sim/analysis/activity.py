@@ -1,0 +1,216 @@
+"""Where a rank's time goes: every instant of the run in exactly one of seven boxes.
+
+==========================  ====================================================================
+``compute``                 compute runs, no communication in flight
+``overlapped``              compute runs while communication is in flight
+``exposed_communication``   communication in flight, no compute
+``memory``                  only copies run
+``waiting``                 held at a collective whose other members are late; nothing else runs
+``host``                    only host ops run
+``idle``                    none of these
+==========================  ====================================================================
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import NotKeptError
+from ..machine import NEVER
+from ..ops import Kind
+from ..place import NETWORK
+from ..result import Result
+from ..units import seconds
+from .kept import BOXES
+
+LAYERS = ("compute", "network", "copy", "waiting", "host")
+MOST = 2**62  # ticks of a line, so that they fit in 64 bits beside what is added to them
+_LAYER = {Kind.COMPUTE: 0, Kind.COPY: 2, Kind.HOST: 4} | dict.fromkeys(NETWORK, 1)
+
+
+class Busy(NamedTuple):
+    """Places of ops that ended: what each keeps busy, and when it arrived, started, ended (ticks).
+
+    ``layer`` is an index into :data:`LAYERS`, -1 for what keeps nothing busy.
+    """
+
+    rank: NDArray[np.int32]
+    layer: NDArray[np.int8]
+    arrived: NDArray[np.int64]
+    start: NDArray[np.int64]
+    end: NDArray[np.int64]
+
+
+class Spans(NamedTuple):
+    """Intervals from ``start`` to ``end`` (ticks) in which a layer is in use on a rank."""
+
+    rank: NDArray[np.int32]
+    layer: NDArray[np.int8]
+    start: NDArray[np.int64]
+    end: NDArray[np.int64]
+
+    def of(self, ranks: range) -> Spans:
+        """Those of some ranks."""
+        own = (self.rank >= ranks.start) & (self.rank < ranks.stop)
+        return Spans(self.rank[own], self.layer[own], self.start[own], self.end[own])
+
+
+def activity(
+    result: Result, window: tuple[int, int] | None = None
+) -> dict[str, NDArray[np.float64]]:
+    """Seconds of each rank in each box; they sum to the window (default: the makespan).
+
+    Parameters
+    ----------
+    window : (first tick, last tick)
+
+    Returns
+    -------
+    dict
+        ``{box: (ranks,) s}`` for each of :data:`BOXES`.
+    """
+    first, kept = result.first_release, result.summary
+    if window is None and kept is not None and kept.boxes is not None:
+        return dict(zip(BOXES, seconds(kept.boxes.sum(axis=1), result.tick), strict=True))
+    edges = np.array(window or (first, first + result.makespan_ticks), np.int64)
+    return {box: total[0] for box, total in activities(result, edges).items()}
+
+
+def exposed(result: Result) -> NDArray[np.float64]:
+    """(k, ranks) s of exposed communication in each step: kept always."""
+    if result.summary is not None and result.summary.exposed is not None:
+        return seconds(result.summary.exposed, result.tick)
+    return activities(result, result.kept.edges)["exposed_communication"]
+
+
+def activities(result: Result, edges: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
+    """The same in consecutive windows.
+
+    Parameters
+    ----------
+    edges : (k + 1,) ticks, ascending
+
+    Returns
+    -------
+    dict
+        ``{box: (k, ranks) s}``.
+    """
+    if result.written is None:
+        return _kept(result, edges)
+    boxes = seconds(ticks(result, edges), result.tick)
+    return dict(zip(BOXES, boxes, strict=True))
+
+
+def ticks(result: Result, edges: NDArray[np.int64]) -> NDArray[np.int64]:
+    """(7, k, ranks) The same in ticks, of a result with a row an op."""
+    ranks = max((r.graph.ranks for r in result.runs), default=0)
+    found = np.zeros((len(BOXES), len(edges) - 1, ranks), np.int64)
+    spans = _spans(busy(result), edges)
+    # The ranks lie on one line, one after the other; a line has room for so many of them.
+    most = MOST // max(int(edges[-1] - edges[0]), 1)
+    for first in range(0, ranks, most):
+        own = range(first, min(first + most, ranks))
+        of_own = spans if len(own) == ranks else spans.of(own)
+        found[:, :, first : own.stop] = _on_line(of_own, own, edges)
+    return found
+
+
+def _kept(result: Result, edges: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
+    """Consecutive steps, as they were kept."""
+    kept = result.kept
+    at = int(np.searchsorted(kept.edges, edges[0]))
+    same = np.array_equal(kept.edges[at : at + len(edges)], edges)
+    if kept.boxes is None or not same:
+        raise NotKeptError(
+            f"activity: of {result.count:,} ops no row an op was kept (keep={result.keep!r}); "
+            "ask for whole steps of a run with keep='ranks', or run it with keep='ops'"
+        )
+    boxes = seconds(kept.boxes[:, at + 1 : at + len(edges)], result.tick)
+    return dict(zip(BOXES, boxes, strict=True))
+
+
+def busy(result: Result) -> Busy:
+    """Every place of every op that ended."""
+    found = []
+    columns = result.columns
+    base = len(columns.end)
+    layer_of = np.array([_LAYER.get(kind, -1) for kind in Kind], np.int8)
+    for run in result.runs:
+        block, first = run.graph.explicit, run.first
+        n, e = len(block), len(block.places)
+        op: Any = slice(first, first + n) if not e else first + block.op_of_place
+        start, end, arrived = columns.start[op], columns.end[op], columns.arrived[first : first + n]
+        if e:
+            arrived = np.concatenate([arrived, columns.arrived[base : base + e]])
+        base += e
+        if np.any(arrived == NEVER):
+            arrived = np.where(arrived == NEVER, start, arrived)
+        layer = layer_of[block.ops.kind if not e else block.ops.kind[block.op_of_place]]
+        of: list[Any] = [block.rank, layer, arrived, start, end]
+        done = end != NEVER
+        found.append(of if done.all() else [c[done] for c in of])
+    if len(found) == 1:
+        return Busy(*found[0])
+    none = [np.empty(0, np.int64)] * 5
+    rank, layer, arrived, start, end = (np.concatenate(c) for c in zip(none, *found, strict=True))
+    return Busy(rank.astype(np.int32), layer.astype(np.int8), arrived, start, end)
+
+
+def _spans(of: Busy, edges: NDArray[np.int64]) -> Spans:
+    """What keeps each rank busy within the windows, waiting for others among it."""
+    network = of.layer == LAYERS.index("network")
+    wait = np.flatnonzero(network & (of.arrived < of.start))
+    rank = np.concatenate([of.rank, of.rank[wait]])
+    start = np.concatenate([of.start, of.arrived[wait]])
+    end = np.concatenate([of.end, of.start[wait]])
+    waiting = np.full(len(wait), LAYERS.index("waiting"), np.int8)
+    layer = np.concatenate([of.layer, waiting])
+    return Spans(rank, layer, *(np.clip(c, edges[0], edges[-1]) for c in (start, end)))
+
+
+def _on_line(spans: Spans, ranks: range, edges: NDArray[np.int64]) -> NDArray[np.int64]:
+    """(7, k, ranks) The boxes of some ranks, whose windows lie one after the other on one line.
+
+    A box is the difference of two unions: the memory box, say, is what copies add to what
+    compute and network cover together.
+    """
+    length = edges[-1] - edges[0]
+    offset = (spans.rank.astype(np.int64) - ranks.start) * length - edges[0]
+    start, end = spans.start + offset, spans.end + offset
+    order = np.argsort(start, kind="stable")  # few runs in order, since programs are
+    start, end, layer = start[order], end[order], spans.layer[order]
+    begins = np.arange(len(ranks))[:, None] * length + (edges[:-1] - edges[0])
+    marks = np.append(begins, len(ranks) * length)
+
+    def union(first: int, last: int) -> NDArray[np.int64]:
+        rows = (layer >= first) & (layer <= last)
+        return _covered(start[rows], end[rows], marks)
+
+    compute, network, both = union(0, 0), union(1, 1), union(0, 1)
+    grown = [both]
+    for i in range(2, len(LAYERS)):
+        grown.append(union(0, i) if np.any(layer == i) else grown[-1])
+    added = [b - a for a, b in pairwise([*grown, np.diff(marks)])]
+    boxes = [both - network, compute + network - both, both - compute, *added]
+    return np.array(boxes).reshape(len(BOXES), len(ranks), -1).swapaxes(1, 2)
+
+
+def _covered(
+    start: NDArray[np.int64], end: NDArray[np.int64], marks: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """How much intervals, ordered by their start, cover between marks, overlaps counted once.
+
+    >>> _covered(np.array([0, 1, 6]), np.array([4, 3, 9]), np.array([0, 2, 7, 10]))
+    array([2, 3, 2])
+    """
+    reach = np.maximum.accumulate(end)
+    alone = start.copy()  # where each interval begins to add to those before it
+    np.maximum(alone[1:], reach[:-1], out=alone[1:])
+    before = np.concatenate([[0], np.cumsum(reach - np.minimum(alone, reach))])
+    at = np.searchsorted(start, marks)
+    last = np.concatenate([[marks[0]], reach])[at]
+    return np.diff(before[at] - np.maximum(last - marks, 0))

@@ -1,0 +1,264 @@
+"""Who is to blame for the makespan: every tick of the critical path charged to somebody.
+
+The walk goes backwards from the last end.  While an op runs, the component that bounds it is
+charged: its own component while ``fixed`` passes, the fullest component it shares while it
+works (split where its rate changed).  Before it ran it waited for an op that ended exactly when
+it became ready, or that gave back its slot exactly when it started; the walk goes on there.
+What no op explains is charged to ``release``, ``process`` or ``gap``.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..csr import Csr
+from ..machine import NEVER
+from ..ops import Kind
+from ..result import Result, Run
+from ..units import Seconds, seconds
+from .flights import Flights
+
+RELEASE, PROCESS, GAP = "release", "process", "gap"
+
+
+class Charge(NamedTuple):
+    """One stretch of the critical path, in ticks.
+
+    ``op`` is the id of the op that ran, -1 while none did; ``who`` a component's name, or
+    ``release``, ``process`` or ``gap``.
+    """
+
+    start: int
+    end: int
+    op: int
+    who: str
+
+
+@dataclass(frozen=True)
+class Blame:
+    """The critical path, first to last, and its ticks by who is charged."""
+
+    path: tuple[Charge, ...]
+    tick: Seconds
+
+    @cached_property
+    def ticks(self) -> dict[str, int]:
+        """Ticks by who is charged, largest first; they sum to the makespan exactly."""
+        found: dict[str, int] = {}
+        for c in self.path:
+            found[c.who] = found.get(c.who, 0) + c.end - c.start
+        return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """The same in seconds."""
+        return {who: float(seconds(t, self.tick)) for who, t in self.ticks.items()}
+
+
+def blame(result: Result) -> Blame:
+    """Charge every tick of the makespan; see :meth:`Result.blame`."""
+    return Blame(tuple(_Walk(result).path()), result.tick)
+
+
+class _Walk:
+    """Backwards from the last end to the first release."""
+
+    def __init__(self, result: Result):
+        self.result, self.columns = result, result.columns
+        self.first = result.first_release
+        self.history = _History(result)
+        self.ended = np.flatnonzero(self.columns.end != NEVER)
+        order = self.ended[np.argsort(self.columns.end[self.ended], kind="stable")]
+        self.by_end, self.ends = order, self.columns.end[order]
+        self.seen: set[int] = set()
+
+    def path(self) -> list[Charge]:
+        found: list[Charge] = []
+        now = self.first + self.result.makespan_ticks
+        op = self._ended_at(now)
+        while now > self.first:
+            if op is None:
+                earlier = max(self._last_end_before(now), self.first)
+                found.append(Charge(earlier, now, -1, PROCESS))
+                now, op = earlier, self._ended_at(earlier)
+                continue
+            now, op = self._chain(op, now, found)
+            if now <= self.first:
+                break
+            self.seen.add(op)
+            start = max(int(self.columns.start[op]), self.first)
+            found += reversed(self.history.charges(op, start, now))
+            now, op = self._before(op, start, found)
+        return [c for c in reversed(found) if c.end > c.start]
+
+    def _chain(self, op: int, now: int, found: list[Charge]) -> tuple[int, int]:
+        """Go on as long as one component bounds each op and a dependency's end began it.
+
+        Nearly every op of a trace is so; what is looked at here was found for all of them at once.
+        """
+        run, row = self.history.where(op)
+        links, first = self.history.links(run), run.first
+        start_of, reason_of, who_of = links.start.item, links.reason.item, links.who.item
+        while now > self.first:
+            reason = reason_of(row)
+            if reason < 0 or first + reason in self.seen:
+                break
+            self.seen.add(first + row)
+            start = start_of(row)
+            found.append(Charge(start, now, first + row, who_of(row)))
+            now, row = start, reason
+        return now, first + row
+
+    def _before(self, op: int, start: int, found: list[Charge]) -> tuple[int, int | None]:
+        """The tick at which the reason for the start of ``op`` ended, and that reason."""
+        run, row = self.history.where(op)
+        if int(self.columns.ready[op]) < start:  # it waited for a slot
+            return start, self._unseen(self._ended_with_slot(run, row, start))
+        reason = self._unseen(self._dependencies(run, row, start))
+        if reason is not None:
+            return start, reason
+        release = self.history.release(run, row)
+        if run.first == 0 and release == start > self.first:
+            found.append(Charge(self.first, start, -1, RELEASE))
+            return self.first, None
+        return start, self._ended_at(start)
+
+    def _unseen(self, ops: Iterable[int]) -> int | None:
+        return next((i for i in ops if i not in self.seen), None)
+
+    def _at(self, tick: int) -> NDArray[np.int64]:
+        """Ops that ended at a tick, last id first."""
+        a, b = np.searchsorted(self.ends, [tick, tick + 1])
+        return self.by_end[a:b][::-1]
+
+    def _ended_at(self, tick: int) -> int | None:
+        return self._unseen(self._at(tick).tolist())
+
+    def _last_end_before(self, tick: int) -> int:
+        i = int(np.searchsorted(self.ends, tick))
+        return int(self.ends[i - 1]) if i else self.first
+
+    def _dependencies(self, run: Run, row: int, tick: int) -> list[int]:
+        """Ops that this one waited for and that ended at the tick, last id first."""
+        end, first = self.columns.end, run.first
+        found = [first + r for r in self.history.predecessors(run, row) if end[first + r] == tick]
+        return sorted(found, reverse=True)
+
+    def _ended_with_slot(self, run: Run, row: int, tick: int) -> list[int]:
+        """Ops that gave back a slot that this one took, at the tick."""
+        wanted = self.history.slots(run, row)
+        found = self._at(tick).tolist()
+        return [i for i in found if wanted & self.history.slots(*self.history.where(i))]
+
+
+class _Links(NamedTuple):
+    """Of each op of a graph: its start, what is behind it in the plain case, and who bounds it.
+
+    ``reason`` is the last row that it waited for and that ended when it became ready and started;
+    -1 where there is none, and where more than one component may be charged for the op.
+    """
+
+    start: NDArray[np.int64]
+    reason: NDArray[np.int64]
+    who: NDArray[np.object_]
+
+
+class _History:
+    """What the run was made of, looked up op by op."""
+
+    def __init__(self, result: Result):
+        self.result = result
+        self.firsts = [r.first for r in result.runs]
+        self.flights = Flights(result)
+        self._incoming: dict[int, Csr] = {}
+        self._links: dict[int, _Links] = {}
+        self._slots: dict[int, NDArray[np.int32]] = {}
+
+    def where(self, op: int) -> tuple[Run, int]:
+        """The graph of an op, and its row there."""
+        run = self.result.runs[bisect_right(self.firsts, op) - 1]
+        return run, op - run.first
+
+    def release(self, run: Run, row: int) -> int:
+        release = run.lowered.release
+        return int(release[row]) if len(release) else 0
+
+    def links(self, run: Run) -> _Links:
+        """All ops of a graph at once."""
+        if run.first not in self._links:
+            self._links[run.first] = self._linked(run)
+        return self._links[run.first]
+
+    def _linked(self, run: Run) -> _Links:
+        columns, block, flows = self.result.columns, run.graph.explicit, run.lowered.flows
+        rows = slice(run.first, run.first + len(block))
+        start, end = columns.start[rows], columns.end[rows]
+        names = np.array([*self.result.parts.names, GAP], object)
+        idle = np.isin(run.graph.ops.kind, (Kind.GAP, Kind.DELAY))
+        source, target = block.successors.owner, block.op_of_place[block.successors.values]
+        at_once = np.flatnonzero(end[source] == start[target])
+        reason = np.full(len(block), -1)
+        reason[target[at_once]] = source[at_once]  # ascending: the last one stays
+        plain = (columns.ready[rows] == start) & (start >= self.result.first_release)
+        plain[flows.op[(flows.work_hi != 0) | (flows.work_lo != 0)]] = False
+        plain[[op - run.first for op in self.result.moves if rows.start <= op < rows.stop]] = False
+        who = names[np.where(idle, -1, run.answers.component)]
+        return _Links(start, np.where(plain, reason, -1), who)
+
+    def predecessors(self, run: Run, row: int) -> list[int]:
+        """Rows that a row waits for, on any of its places."""
+        if run.first not in self._incoming:
+            block = run.graph.explicit
+            target = block.op_of_place[block.successors.values]
+            self._incoming[run.first] = Csr.from_pairs(target, block.successors.owner, len(block))
+        found: list[int] = self._incoming[run.first][row].tolist()
+        return found
+
+    def slots(self, run: Run, row: int) -> set[int]:
+        """Slot components of all places of a row, where they were last."""
+        if run.first not in self._slots:
+            self._slots[run.first] = self.result.slots(run)
+        slot, lowered = self._slots[run.first], run.lowered
+        a, b = np.searchsorted(lowered.further, [row, row + 1])
+        places = [row, *range(len(lowered) + a, len(lowered) + b)]
+        return {s for s in slot[places].tolist() if s >= 0}
+
+    def charges(self, op: int, start: int, end: int) -> list[Charge]:
+        """Who bounds an op from its start to its end, first to last."""
+        run, row = self.where(op)
+        who = self._own(run, row)
+        flow = int(np.searchsorted(run.lowered.flows.op, row))
+        flows = run.lowered.flows
+        shares = flow < len(flows) and flows.op[flow] == row and flows.work(flow) > 0
+        once = self.result.columns.attempts[op] == 1
+        if not shares or not once:
+            return [Charge(start, end, op, who)]
+        middle = min(start + int(run.lowered.fixed[row]), end)
+        return [Charge(start, middle, op, who), *self._shared(op, middle, end)]
+
+    def _own(self, run: Run, row: int) -> str:
+        """The component that was asked, or that it was moved to; ``gap`` for delays and gaps."""
+        moved = self.result.moves.get(run.first + row)
+        if moved:
+            return self.result.parts.names[moved[0]]
+        return str(self.links(run).who[row])
+
+    def _shared(self, op: int, start: int, end: int) -> list[Charge]:
+        """The work phase of an op, split where who bounds it changed."""
+        run, row = self.where(op)
+        found: list[Charge] = []
+        for a, b, component in self.flights.bounds(op, start, end):
+            names = self.result.parts.names
+            who = self._own(run, row) if component is None else names[component]
+            if found and found[-1].who == who:
+                found[-1] = found[-1]._replace(end=b)
+            else:
+                found.append(Charge(a, b, op, who))
+        return found

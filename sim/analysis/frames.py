@@ -1,0 +1,63 @@
+"""Results as tables of pandas: a row an op, or a row for each iteration of each rank."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..machine import NEVER, State
+from ..result import Result
+from ..units import seconds
+from .activity import exposed
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def of_ops(result: Result) -> pd.DataFrame:
+    """A row an op, of a result that has them; see :meth:`Result.frame`."""
+    import pandas as pd
+
+    names = np.array([*result.parts.names, ""], object)
+    labels = [run.graph.label(i).name for run in result.runs for i in range(len(run.graph))]
+    ops = result.ops
+    return pd.DataFrame(
+        {
+            "name": labels,
+            "kind": ops.kind_names,
+            "rank": ops.rank,
+            "stream": ops.stream,
+            "iteration": ops.iteration,
+            "component": names[result.component],
+            "ready_us": result.ready * 1e6,
+            "start_us": result.start * 1e6,
+            "end_us": result.end * 1e6,
+            "state": [State(s).name.lower() for s in result.columns.state.tolist()],
+        }
+    )
+
+
+def of_ranks(result: Result) -> pd.DataFrame:
+    """A row for each iteration of each rank; see :meth:`Result.rank_frame`."""
+    import pandas as pd
+
+    kept = result.kept
+    step, rank = (a.ravel() for a in np.indices(kept.start.shape))
+    return pd.DataFrame(
+        {
+            "rank": rank,
+            "iteration": kept.steps[step],
+            "start_us": microseconds(result, kept.start),
+            "end_us": microseconds(result, kept.end),
+            "exposed_us": exposed(result).ravel() * 1e6,
+        }
+    )
+
+
+def microseconds(result: Result, at: NDArray[np.int64]) -> NDArray[np.float64]:
+    """(n,) ticks as microseconds; NaN for what did not come."""
+    found = seconds(at.ravel(), result.tick)
+    found[at.ravel() == NEVER] = np.nan
+    return found * 1e6

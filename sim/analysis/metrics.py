@@ -1,0 +1,187 @@
+"""The numbers people ask of a run, each as its samples (``docs/definitions.md`` defines them).
+
+A metric that varies over iterations has a sample for each that counts; a utilization has 100,
+one for each equal window of the run; others have one.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..machine import NEVER
+from ..result import Result, Run
+from ..units import seconds
+from .activity import activities, exposed
+
+log = logging.getLogger(__name__)
+
+WINDOWS = 100
+LEAST = 1e-9
+Samples = NDArray[np.float64]
+
+
+def measure(result: Result, warm_up: int = 0, count: int | None = None) -> dict[str, Samples]:
+    """Samples of every metric.
+
+    Parameters
+    ----------
+    warm_up : int
+        Iterations at the start that do not count.
+    count : int or None
+        Iterations that count after that; all there are.
+
+    Raises
+    ------
+    ValueError
+        No iteration is left to count.
+    """
+    edges = step_edges(result)
+    kept = edges[warm_up : None if count is None else warm_up + count + 1]
+    if len(kept) < 2:
+        raise ValueError(
+            f"the run has {len(edges) - 1} iterations, none is left after {warm_up} of warm-up"
+        )
+    found: dict[str, Samples] = {
+        "makespan": np.array([result.makespan]),
+        "iteration_time": seconds(np.diff(kept), result.tick),
+    }
+    found |= _by_box(result, kept, warm_up)
+    for name, samples in utilization(result).items():
+        found[f"{name}.utilization"] = samples
+    for name in dict.fromkeys(m for m, _, _ in result.metrics):
+        found[name] = np.array([v for m, _, v in result.metrics if m == name])
+    return found
+
+
+def _by_box(result: Result, edges: NDArray[np.int64], warm_up: int) -> dict[str, Samples]:
+    """Means over ranks of each step, as far as they were kept."""
+    if result.keep == "none":
+        steps = exposed(result)[warm_up : warm_up + len(edges) - 1]
+        return {"exposed_communication": steps.mean(axis=1)}
+    boxes = activities(result, edges)
+    return {
+        "exposed_communication": boxes["exposed_communication"].mean(axis=1),
+        "overlapped_communication": boxes["overlapped"].mean(axis=1),
+        "waiting": boxes["waiting"].mean(axis=1),
+    }
+
+
+def step_edges(result: Result) -> NDArray[np.int64]:
+    """(k + 1,) ticks at which the first step begins and each step ends on its last rank.
+
+    Steps are those of the graph that the run was given, if it was given one.
+    """
+    if result.written is None:
+        return result.kept.edges
+    given = result.written.given
+    start, end = result.columns.start[:given], result.columns.end[:given]
+    step = result.ops.iteration[:given]
+    if not np.all(ended := end != NEVER):
+        start, end, step = start[ended], end[ended], step[ended]
+    if not len(step):
+        return np.zeros(1, np.int64)
+    # Ops of one step are mostly listed one after the other: first each such stretch, then steps.
+    heads = np.flatnonzero(np.append(True, step[1:] != step[:-1]))
+    steps, of = np.unique(step[heads], return_inverse=True)
+    last = np.full(len(steps), NEVER, np.int64)
+    np.maximum.at(last, of, np.maximum.reduceat(end, heads))
+    first = np.minimum.reduceat(start, heads)[of == 0].min()
+    return np.concatenate([[first], np.maximum.accumulate(last)])
+
+
+def utilization(result: Result) -> dict[str, Samples]:
+    """Share of each component in use in :data:`WINDOWS` equal windows of the run.
+
+    Of a kind (``gpu``, ``nic``, …): its busiest component's.  Components that did nothing are
+    left out; what a flow moves is spread evenly over its work phase.  Empty where neither the
+    windows nor a row an op were kept.
+    """
+    share = result.kept.windows if result.written is None else shares(result)
+    found: dict[str, Samples] = {}
+    if share is None:
+        log.info("utilization over time is left out: of this run only its mean was kept")
+        return found
+    mean = share.mean(axis=1)
+    for c in np.argsort(-mean, kind="stable").tolist():
+        if mean[c] > 0:
+            part = result.system.components[c]
+            found.setdefault(part.kind, share[c])  # the busiest comes first
+            found[part.name] = share[c]
+    return found
+
+
+def shares(result: Result) -> NDArray[np.float64]:
+    """(components, windows) The same as a table, of a result with a row an op."""
+    edges = result.first_release + np.linspace(0, result.makespan_ticks, WINDOWS + 1)
+    busy = np.zeros((len(result.parts), WINDOWS))
+    for run in result.runs:
+        _slots(result, run, edges, busy)
+        _rates(result, run, edges, busy)
+    width = np.maximum(np.diff(edges), 1e-300)
+    share = busy / width / np.where(result.parts.slots > 0, result.parts.slots, 1)[:, None]
+    share[share < LEAST] = 0.0  # what sums of floats leave behind
+    return share
+
+
+def _slots(result: Result, run: Run, edges: NDArray[np.float64], busy: NDArray[np.float64]) -> None:
+    slot = result.slots(run)
+    op = run.first + run.graph.explicit.op_of_place
+    place = np.flatnonzero((slot >= 0) & (result.columns.end[op] != NEVER))
+    start, end = result.columns.start[op[place]], result.columns.end[op[place]]
+    _spread(slot[place], start, end, None, edges, busy)
+
+
+def _rates(result: Result, run: Run, edges: NDArray[np.float64], busy: NDArray[np.float64]) -> None:
+    usage, work = run.answers.timing.usage, run.answers.timing.work
+    if usage is None or work is None or not len(usage.component):
+        return
+    row = np.repeat(np.arange(len(usage)), np.diff(usage.indptr))
+    begin = result.columns.start[run.first + row] + run.lowered.fixed[row]
+    end = result.columns.end[run.first + row]
+    rate = np.array([c.rate or np.inf for c in result.system.components])[usage.component]
+    moved = work[row] * usage.weight / rate
+    done = (end != NEVER) & (end > begin) & (moved > 0)
+    length = seconds(end - begin, result.tick)
+    share = moved[done] / length[done]
+    _spread(usage.component[done], begin[done], end[done], share, edges, busy)
+
+
+def _spread(
+    component: NDArray[np.int32],
+    start: NDArray[np.int64],
+    end: NDArray[np.int64],
+    share: NDArray[np.float64] | None,
+    edges: NDArray[np.float64],
+    busy: NDArray[np.float64],
+) -> None:
+    """Add to ``busy`` how much of each window the intervals of each component cover."""
+    busy += np.diff(_covered(component, start, share, edges, len(busy)))
+    busy -= np.diff(_covered(component, end, share, edges, len(busy)))
+
+
+def _covered(
+    component: NDArray[np.int32],
+    at: NDArray[np.int64],
+    share: NDArray[np.float64] | None,
+    edges: NDArray[np.float64],
+    components: int,
+) -> NDArray[np.float64]:
+    """(components, edges) Sum over marks of what lies after each and before an edge.
+
+    Marks are counted into windows rather than sorted: a run has many more than windows.
+    """
+    bins = len(edges) + 1
+    since = at - edges[0]
+    # A mark on an edge may be counted on either side of it: there nothing lies between them.
+    window = 1 + (since * ((bins - 2) / max(edges[-1] - edges[0], 1.0))).astype(np.int64)
+    cell = component.astype(np.int64) * bins + window
+    moments = since if share is None else share * since
+    weight, moment = (
+        np.bincount(cell, values, components * bins).reshape(components, bins)[:, :-1]
+        for values in (share, moments)
+    )
+    before = np.cumsum(weight, axis=1) * (edges - edges[0])
+    return np.asarray(before - np.cumsum(moment, axis=1))

@@ -1,0 +1,164 @@
+"""What a faster or a free component would change: by running again, never by a derivative.
+
+With mass ties, the normal case, the derivative of a makespan does not exist; a re-run always
+has an answer, and it is cheap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..backend import Backend, Timing, Usage
+from ..ops import Ops
+from ..result import Result
+from ..simulation import Simulation
+from ..system import Component, System
+from ..units import Seconds
+
+
+@dataclass(frozen=True)
+class Change:
+    """What became of the run when some components were made faster.
+
+    Parameters
+    ----------
+    group : str
+        What the components are called together.
+    base, faster, free : s
+        Makespan as it is, with them ``factor`` times as fast, and with them taking no time.
+    """
+
+    group: str
+    base: Seconds
+    faster: Seconds
+    free: Seconds
+
+    @property
+    def gain(self) -> float:
+        """Relative change of the makespan when faster; -0.014 is 1.4 % shorter."""
+        return self.faster / self.base - 1 if self.base else 0.0
+
+    @property
+    def bound(self) -> float:
+        """Relative change when free: no purchase of this part can gain more."""
+        return self.free / self.base - 1 if self.base else 0.0
+
+
+class Altered(Backend):
+    """A backend on a machine where some components take ``1 / factor`` of the time.
+
+    With an infinite factor their ops take no time and nobody has to share them.
+    """
+
+    def __init__(self, inner: Backend, chosen: Sequence[int], factor: float):
+        self.inner, self.chosen, self.factor = inner, list(chosen), factor
+        self.online, self.source = inner.online, inner.source
+
+    def open(self, system: System) -> None:
+        """Open the backend that it alters."""
+        self.inner.open(system)
+
+    def alike(self, system: System) -> NDArray[np.int64] | None:
+        """As the other says, but for what was altered."""
+        inner = self.inner.alike(system)
+        own = np.isin(np.arange(len(system.components)), self.chosen)
+        return None if inner is None else 2 * inner + own
+
+    def timing(self, ops: Ops, now: float = 0.0) -> Timing:
+        """What the other backend says, quicker."""
+        said = self.inner.timing(ops, now)
+        assert ops.at is not None  # noqa: S101  the simulation always says where ops run
+        own = np.isin(ops.at.component, self.chosen)
+        fixed = np.where(own, said.fixed / self.factor, said.fixed)
+        if np.isfinite(self.factor) or said.work is None:
+            return replace(said, fixed=fixed)
+        usage = said.usage or _alone(ops.at.component)
+        row = np.repeat(np.arange(len(usage)), np.diff(usage.indptr))
+        keep = ~np.isin(usage.component, self.chosen)
+        indptr = np.zeros(len(usage) + 1, np.int64)
+        np.cumsum(np.bincount(row[keep], minlength=len(usage)), out=indptr[1:])
+        limit = np.full(len(ops), np.inf) if said.limit is None else said.limit
+        bounded = (np.diff(indptr) > 0) | np.isfinite(limit)
+        return replace(
+            said,
+            fixed=fixed,
+            work=np.where(bounded, said.work, 0.0),
+            usage=Usage(indptr, usage.component[keep], usage.weight[keep]),
+        )
+
+
+def _alone(component: NDArray[np.int32]) -> Usage:
+    """Each op uses the component that was asked."""
+    n = len(component)
+    return Usage(np.arange(n + 1, dtype=np.int64), component, np.ones(n))
+
+
+def faster(
+    simulation: Simulation,
+    run: Callable[[Simulation], Result],
+    groups: Mapping[str, Sequence[int]],
+    factor: float = 1.1,
+    each: Callable[..., Iterable[Seconds]] = map,
+    base: Seconds | None = None,
+) -> list[Change]:
+    """Each group of components ``factor`` times as fast, and free, one group at a time.
+
+    Parameters
+    ----------
+    run : how to run a simulation, e.g. ``lambda s: s.run(graph)``
+    groups : numbers of components by a name for them
+    factor : 1.1 is 10 % faster
+    each : goes over the runs; the ``map`` of a pool of threads has several under way
+    base : makespan as it is, where it is known: one run less
+
+    Examples
+    --------
+    >>> from foretrace.sim.backend import Backend, Timing
+    >>> from foretrace.sim.graph import Builder
+    >>> from foretrace.sim.ops import Kind
+    >>> class Constant(Backend):
+    ...     def timing(self, ops, now=0.0):
+    ...         return Timing.of([1.1] * len(ops))
+    >>> build = Builder("one")
+    >>> _ = build.op(Kind.COMPUTE)
+    >>> system = System((Component("node0.gpu0", "gpu", slots=1),), ("node0.gpu0",))
+    >>> simulation = Simulation(system, {"node0.gpu0": Constant()}, engine="reference")
+    >>> change, = faster(simulation, lambda s: s.run(build.graph()), {"gpu": [0]})
+    >>> change.base, change.faster, change.free
+    (1.1, 1.0, 0.0)
+    """
+    asked = [
+        altered(simulation, chosen, by) for chosen in groups.values() for by in (factor, np.inf)
+    ]
+    if base is None:
+        base = run(simulation).makespan
+    found = [*each(lambda s: run(s).makespan, asked)]
+    return [
+        Change(group, base, *both)
+        for group, both in zip(groups, zip(found[::2], found[1::2], strict=True), strict=True)
+    ]
+
+
+def altered(simulation: Simulation, chosen: Sequence[int], factor: float) -> Simulation:
+    """The same simulation with some components ``factor`` times as fast; infinite is free."""
+    components = list(simulation.system.components)
+    for i in chosen:
+        components[i] = _quicker(components[i], factor)
+    made = {id(b): Altered(b, chosen, factor) for b in simulation.backends.values()}
+    return replace(
+        simulation,
+        system=replace(simulation.system, components=tuple(components)),
+        backends={name: made[id(b)] for name, b in simulation.backends.items()},
+    )
+
+
+def _quicker(part: Component, factor: float) -> Component:
+    """Its rate up, its latency and overhead down."""
+    quick = replace(part, latency=part.latency / factor, overhead=part.overhead / factor)
+    if part.rate is None or np.isinf(factor):
+        return quick
+    return replace(quick, rate=part.rate * factor, max_rate=part.top * factor)

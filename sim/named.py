@@ -1,0 +1,31 @@
+"""Tables of classes by the names that scenarios use."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+C = TypeVar("C", bound=type)
+
+
+def enter(table: dict[str, Any], plural: str, name: str, cls: C) -> C:
+    """Put a class into a table; the same class may come twice, as when its file is loaded again.
+
+    Raises
+    ------
+    ValueError
+        The name is taken by another class.
+
+    Examples
+    --------
+    >>> table = {"fast": int}
+    >>> enter(table, "engines", "slow", str)
+    <class 'str'>
+    >>> enter(table, "engines", "fast", float)
+    Traceback (most recent call last):
+    ValueError: two engines are named 'fast': <class 'int'> and <class 'float'>
+    """
+    taken = table.setdefault(name, cls)
+    if taken.__qualname__ != cls.__qualname__:
+        raise ValueError(f"two {plural} are named {name!r}: {taken} and {cls}")
+    table[name] = cls
+    return cls

@@ -1,0 +1,1 @@
+"""The engine, written plainly in SimPy: what a run means."""

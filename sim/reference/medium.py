@@ -1,0 +1,138 @@
+"""Who shares what is in flight: flows go in, their ends come out.
+
+:class:`Medium` is what an engine needs of one; exact max-min is the first.  A component belongs
+to one medium.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, Protocol
+
+from ..machine import NO_LIMIT, ONE
+from .sharing import fill
+
+
+class Flow(NamedTuple):
+    """An op in its work phase.
+
+    Parameters
+    ----------
+    work : rate units x ticks still to do, above 0
+    usage : ``{component: weight in 2^-40}``
+    limit : rate units, -1 for none
+    """
+
+    op: int
+    work: int
+    usage: Mapping[int, int]
+    limit: int = NO_LIMIT
+
+
+class Medium(Protocol):
+    """Flows, and the rates at which they go."""
+
+    def start(self, flows: Iterable[Flow]) -> None:
+        """Let flows in at the tick of the last ``advance``."""
+
+    def stop(self, op: int) -> int:
+        """Take a flow out; the work that is left of it."""
+
+    def change(self, component: int, rate: int) -> None:
+        """Change a capacity; flows keep their progress."""
+
+    def next(self) -> int | None:
+        """The tick of the next end at the rates that hold from here; None for none in sight."""
+
+    def advance(self, to: int) -> list[int]:
+        """Go on to a tick, not beyond ``next``; the ops whose work is done, taken out."""
+
+    def rates(self) -> dict[int, int]:
+        """Rate of every flow, ascending by op, as of the last ``next``."""
+
+    def taken(self, component: int) -> int:
+        """Rate units taken of a component, rounded down."""
+
+    def users(self, component: int) -> int:
+        """Flows that use a component."""
+
+
+class MaxMin:
+    """Weighted max-min fairness over everything a flow uses at once.
+
+    Rates are computed once for a turn: when ``next`` is asked after a change.
+
+    Examples
+    --------
+    >>> wire = MaxMin([10])
+    >>> wire.start([Flow(0, 50, {0: ONE}), Flow(1, 20, {0: ONE})])
+    >>> wire.next(), wire.rates(), wire.advance(4), wire.next()
+    (4, {0: 5, 1: 5}, [1], 7)
+    """
+
+    def __init__(self, capacity: Iterable[int]):
+        self.capacity = dict(enumerate(capacity))
+        self.now, self.stale = 0, False
+        self.flows: dict[int, Flow] = {}
+        self.left: dict[int, int] = {}
+        self.rate: dict[int, int] = {}
+
+    def start(self, flows: Iterable[Flow]) -> None:
+        """Let flows in at the tick of the last ``advance``."""
+        for flow in flows:
+            self.flows[flow.op], self.left[flow.op] = flow, flow.work
+            self.rate[flow.op] = 0
+            self.stale = True
+
+    def stop(self, op: int) -> int:
+        """Take a flow out; the work that is left of it."""
+        del self.flows[op], self.rate[op]
+        self.stale = True
+        return self.left.pop(op)
+
+    def change(self, component: int, rate: int) -> None:
+        """Change a capacity; flows keep their progress."""
+        self.capacity[component] = rate
+        self.stale = True
+
+    def next(self) -> int | None:
+        """The tick of the next end at the rates that hold from here; None for none in sight."""
+        if self.stale:
+            self._share()
+        ends = (-(-self.left[op] // rate) for op, rate in self.rate.items() if rate)
+        soonest = min(ends, default=None)
+        return None if soonest is None else self.now + soonest
+
+    def advance(self, to: int) -> list[int]:
+        """Go on to a tick, not beyond ``next``; the ops whose work is done, taken out."""
+        for op, rate in self.rate.items():
+            self.left[op] -= rate * (to - self.now)
+        self.now = to
+        over = sorted(op for op, left in self.left.items() if left <= 0)
+        for op in over:
+            self.stop(op)
+        return over
+
+    def rates(self) -> dict[int, int]:
+        """Rate of every flow, ascending by op, as of the last ``next``."""
+        return dict(sorted(self.rate.items()))
+
+    def taken(self, component: int) -> int:
+        """Rate units taken of a component, rounded down."""
+        used = (f.usage.get(component, 0) * self.rate[op] for op, f in self.flows.items())
+        return sum(used) // ONE
+
+    def users(self, component: int) -> int:
+        """Flows that use a component."""
+        return sum(component in f.usage for f in self.flows.values())
+
+    def _share(self) -> None:
+        """Rates anew; a limit is a component of its own."""
+        capacity, uses = dict(self.capacity), {}
+        for op, flow in self.flows.items():
+            uses[op] = dict(flow.usage)
+            if flow.limit != NO_LIMIT:
+                capacity[-1 - op] = flow.limit
+                uses[op][-1 - op] = ONE
+        self.rate = dict.fromkeys(self.flows, 0) | fill(capacity, uses)
+        self.stale = False

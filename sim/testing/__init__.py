@@ -1,0 +1,137 @@
+"""Tools for tests: random scripts, playing them on an engine, comparing, checking a backend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import zip_longest
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..backend import Backend, Timing, check_timing
+from ..ops import Ops
+from .player import Outcome, Player, play
+from .random_scripts import KINDS, random_script
+from .script import Case, Script, lowered
+
+__all__ = [
+    "KINDS",
+    "Case",
+    "Outcome",
+    "Player",
+    "Script",
+    "check_backend",
+    "compare",
+    "lowered",
+    "play",
+    "random_script",
+]
+
+
+def compare(a: Outcome, b: Outcome) -> str:
+    """The first difference between two outcomes, ``""`` for none.
+
+    Examples
+    --------
+    >>> one = Outcome({"end": [1, 5]}, [], None)
+    >>> compare(one, one), compare(one, Outcome({"end": [1, 6]}, [], None))
+    ('', 'end of op 1: 5 and 6')
+    """
+    if a.error != b.error:
+        return f"error: {a.error} and {b.error}"
+    for i, (x, y) in enumerate(zip(a.log, b.log, strict=False)):
+        if x != y:
+            item, one, two = next((k, p, q) for k, (p, q) in enumerate(zip_longest(x, y)) if p != q)
+            return f"entry {i} of the log ({x[:2]}), item {item}: {one} and {two}"
+    if len(a.log) != len(b.log):
+        return f"length of the log: {len(a.log)} and {len(b.log)}"
+    for name, column in (a.columns or {}).items():
+        for row, (one, two) in enumerate(zip(column, (b.columns or {})[name], strict=True)):
+            if one != two:
+                return f"{name} of op {row}: {one} and {two}"
+    return ""
+
+
+def check_backend(make: Callable[[], Backend], ops: Ops) -> None:
+    """Whether a backend keeps its contract on these ops.
+
+    Building it opens nothing; it has a source once open, answers finite times >= 0, answers the
+    same twice, and answers each row by itself: permuted and sliced tables get the same rows.
+
+    Raises
+    ------
+    AssertionError
+        Says which promise was broken.
+    BackendError
+        An impossible answer.
+
+    Examples
+    --------
+    >>> class Fixed(Backend):
+    ...     source = "a test"
+    ...     def timing(self, ops, now=0.0):
+    ...         return Timing.of(np.full(len(ops), 1e-6))
+    >>> from foretrace.sim.backend import Timing
+    >>> check_backend(Fixed, Ops.of(flop=[1, 2, 3]))
+    """
+    with _nothing_opened():
+        made = make()
+    if ops.at is not None:
+        made.open(ops.at.system)
+    _require(bool(made.source), "its source is empty; say where its numbers come from")
+    n = len(ops)
+    whole = made.timing(ops)
+    check_timing(whole, ops, type(made).__name__)
+    orders = {
+        "asked twice": np.arange(n),
+        "reversed": np.arange(n)[::-1],
+        "sliced": np.arange(n // 2, n),
+    }
+    for how, rows in orders.items():
+        part = made.timing(_take(ops, rows))
+        for name, column in _table(part).items():
+            want = [_table(whole)[name][r] for r in rows.tolist()]
+            _require(column == want, f"{name}, {how}: {column} instead of {want}")
+    made.close()
+
+
+def _require(kept: bool, otherwise: str) -> None:
+    if not kept:
+        raise AssertionError(otherwise)
+
+
+@contextmanager
+def _nothing_opened() -> Iterator[None]:
+    """Files, sockets and programs are out of reach."""
+    broken = AssertionError("building it opened something; leave that to open()")
+    with (
+        patch("builtins.open", side_effect=broken),
+        patch("socket.socket", side_effect=broken),
+        patch("subprocess.Popen", side_effect=broken),
+    ):
+        yield
+
+
+def _take(ops: Ops, rows: NDArray[np.int64]) -> Ops:
+    """Those rows, with where they run."""
+    part = ops.take(rows)
+    if ops.at is None:
+        return part
+    return part.asked(ops.at.system, ops.at.component[rows], ops.at.members.take(rows))
+
+
+def _table(timing: Timing) -> dict[str, list[Any]]:
+    """A timing as lists with one entry an op."""
+    n = len(timing)
+    found: dict[str, list[Any]] = {"fixed": timing.fixed.tolist()}
+    for name, column in (("work", timing.work), ("limit", timing.limit)):
+        found[name] = [None] * n if column is None else column.tolist()
+    use = timing.usage
+    found["usage"] = [None] * n if use is None else []
+    for i in range(n if use is not None else 0):
+        at = slice(use.indptr[i], use.indptr[i + 1])  # type: ignore[union-attr]
+        found["usage"].append((use.component[at].tolist(), use.weight[at].tolist()))  # type: ignore[union-attr]
+    return found

@@ -1,0 +1,219 @@
+"""Plays a script on any engine and writes down everything that can be observed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, NamedTuple
+
+import simpy
+
+from ..errors import BackendError, GraphError, SimulationError
+from ..machine import Answer, Machine, Parts, State, Submitted
+from .script import Case, Script, Step, lowered
+
+AT_THE_END = ("lost", "time overflow", "starvation", "deadlock")
+
+
+class Outcome(NamedTuple):
+    """Everything that can be observed of a run.
+
+    Parameters
+    ----------
+    columns : lists, or None after an error in the middle of a turn
+    log : what processes and backends saw, in order
+    error : (type, kind, root ops, open ops) or None
+    """
+
+    columns: dict[str, list[int]] | None
+    log: list[tuple[Any, ...]]
+    error: tuple[str, str, tuple[int, ...], tuple[int, ...]] | None
+
+
+def play(make: Callable[[Parts], Machine], script: Script) -> Outcome:
+    """Run a script on the engine that ``make`` builds, and return all that can be observed."""
+    return Player(make(script.parts), script).outcome()
+
+
+class Player:
+    """Plays one script.
+
+    A step is ``(verb, *arguments)``.  Waiting: ``at tick``, ``wait ticks``, ``ended op``,
+    ``done graph``, ``lost graph``, ``settled``, ``reaches what component low high``.  Acting: the
+    verbs of the machine, ``cancel graph`` as ``drop``, ``submit cases``, ``observe``.  Loops:
+    ``rescue graph keep slot times`` resumes what it is told was lost; ``monitor period
+    times`` observes and keeps nothing alive.  Ops and graphs are counted modulo what there is.
+    """
+
+    def __init__(self, machine: Machine, script: Script):
+        self.machine, self.script = machine, script
+        self.log: list[tuple[Any, ...]] = []
+        self.graphs: list[Submitted] = []
+        self.places: list[int] = []  # of every op
+        self.slots = [c for c, n in enumerate(script.slots) if n >= 0]
+
+    def outcome(self) -> Outcome:
+        """Play, and gather what was seen."""
+        error = None
+        try:
+            for cases in self.script.graphs:
+                self._do_submit(cases)
+            for k, steps in enumerate(self.script.actors):
+                process = self.machine.env.process(self.actor(k, steps))
+                if steps[0][0] == "monitor":
+                    self.machine.watchers.add(process)
+            for tick in self.script.pauses:
+                self.machine.run(until=tick)
+                self._do_observe()
+            self.machine.run()
+        except (GraphError, BackendError, SimulationError) as e:
+            error = _told(e)
+        if error is not None and error[1] not in AT_THE_END:
+            return Outcome(None, self.log, error)
+        found = self.machine.columns()
+        names = ("ready", "start", "end", "state", "attempts", "arrived")
+        return Outcome({n: getattr(found, n).tolist() for n in names}, self.log, error)
+
+    def actor(self, k: int, steps: tuple[Step, ...]) -> Generator[simpy.Event, Any, None]:
+        """One process."""
+        for i, (verb, *args) in enumerate(steps):
+            if verb in ("rescue", "monitor"):
+                yield from getattr(self, f"_loop_{verb}")(k, *args)
+            elif hasattr(self, f"_wait_{verb}"):
+                value = yield getattr(self, f"_wait_{verb}")(*args)
+                self.log.append((self.machine.env.now, "woke", k, i, _plain(value)))
+            else:
+                self.act(k, i, verb, *args)
+
+    def act(self, k: int, i: int, verb: str, *args: Any) -> None:
+        """One verb; an error at the call is something observed."""
+        try:
+            getattr(self, f"_do_{verb}")(*args)
+        except (GraphError, SimulationError) as e:
+            self.log.append((self.machine.env.now, "refused", k, i, _told(e)))
+
+    def _loop_rescue(
+        self, k: int, graph: int, keep: bool, slot: int | None, times: int
+    ) -> Generator[simpy.Event, Any, None]:
+        """Resume what a failure stopped, as it is told."""
+        for i in range(times):
+            losses = yield self._wait_lost(graph)
+            self.log.append((self.machine.env.now, "lost", k, i, _plain(losses)))
+            for loss in losses:
+                self.act(k, i, "resume", loss.op, keep, slot, None)
+
+    def _loop_monitor(self, k: int, period: int, times: int) -> Generator[simpy.Event, Any, None]:
+        """Look, and never act."""
+        for _ in range(times):
+            yield self.machine.env.timeout(period)
+            self._do_observe()
+
+    def _wait_at(self, tick: int) -> simpy.Event:
+        return self.machine.env.timeout(max(0, tick - self.machine.env.now))
+
+    def _wait_wait(self, ticks: int) -> simpy.Event:
+        return self.machine.env.timeout(ticks)
+
+    def _wait_ended(self, op: int) -> simpy.Event:
+        return self.machine.ended(op % len(self.places))
+
+    def _wait_done(self, graph: int) -> simpy.Event:
+        return self.graphs[graph % len(self.graphs)].done
+
+    def _wait_lost(self, graph: int) -> simpy.Event:
+        return self.machine.lost(self.graphs[graph % len(self.graphs)])
+
+    def _wait_settled(self) -> simpy.Event:
+        return self.machine.settled()
+
+    def _wait_reaches(self, *bound: Any) -> simpy.Event:
+        return self.machine.reaches(*bound)
+
+    def _do_submit(self, cases: tuple[Case, ...]) -> None:
+        first = len(self.places)
+        count = max((c.online for c in cases), default=-1) + 1
+        backends = [_Asked(self, b, cases, first) for b in range(count)]
+        graph = self.machine.submit(lowered(f"g{len(self.graphs)}", cases, backends))
+        self.log.append((self.machine.env.now, "submitted", graph.first, graph.count))
+        self.graphs.append(graph)
+        self.places += [len(c.places) for c in cases]
+
+    def _do_set_rate(self, component: int, rate: int) -> None:
+        self.machine.set_rate(component, rate)
+
+    def _do_fail(self, component: int) -> None:
+        self.machine.fail(component)
+
+    def _do_restore(self, component: int) -> None:
+        self.machine.restore(component)
+
+    def _do_stop(self, op: int) -> None:
+        self.machine.stop(op % len(self.places))
+
+    def _do_resume(
+        self, op: int, keep: bool, slot: int | None, usage: tuple[tuple[int, int], ...] | None
+    ) -> None:
+        op %= len(self.places)
+        slots = None
+        if slot is not None:
+            n = len(self.slots)
+            slots = [self.slots[(slot + j) % n] for j in range(self.places[op])]
+        self.machine.resume(op, keep, slots, None if usage is None else dict(usage))
+
+    def _do_resume_stopped(self, op: int, *how: Any) -> None:
+        if self.machine.state(op % len(self.places)) == State.STOPPED:
+            self._do_resume(op, *how)
+
+    def _do_cancel(self, op: int) -> None:
+        self.machine.cancel([op % len(self.places)])
+
+    def _do_drop(self, graph: int) -> None:
+        found = self.graphs[graph % len(self.graphs)]
+        self.machine.cancel(range(found.first, found.first + found.count))
+
+    def _do_observe(self) -> None:
+        m, script = self.machine, self.script
+        self.log.append(
+            (
+                m.env.now,
+                "observed",
+                [m.queue(c) for c in self.slots],
+                [m.held(c) for c in range(len(script.slots))],
+                sorted(m.rates().items()),
+                [m.capacity(c) for c, r in enumerate(script.rates) if r >= 0],
+                [m.failed(c) for c in range(len(script.slots))],
+                [int(m.state(op)) for op in range(len(self.places))],
+                [sorted(m.usage(op).items()) for op in range(len(self.places))],
+            )
+        )
+
+
+class _Asked:
+    """An online backend that answers what the cases say, and a tick more each time it is asked."""
+
+    def __init__(self, player: Player, number: int, cases: Sequence[Case], first: int):
+        self.player, self.number, self.cases, self.first = player, number, cases, first
+        self.times = [0] * len(cases)
+
+    def __call__(self, rows: Sequence[int], now: int) -> list[Answer]:
+        self.player.log.append((now, "asked", self.first, self.number, [int(r) for r in rows]))
+        answers = []
+        for row in rows:
+            case = self.cases[row]
+            answers.append(
+                Answer(case.fixed + self.times[row], case.work, dict(case.usage), case.limit)
+            )
+            self.times[row] += 1
+        return answers
+
+
+def _plain(value: Any) -> Any:
+    return [tuple(v) for v in value] if isinstance(value, list) else value
+
+
+def _told(e: Exception) -> tuple[str, str, tuple[int, ...], tuple[int, ...]]:
+    return (
+        type(e).__name__,
+        str(getattr(e, "kind", "")),
+        tuple(getattr(e, "ops", ())),
+        tuple(getattr(e, "open_ops", ())),
+    )

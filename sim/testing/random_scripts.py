@@ -1,0 +1,261 @@
+"""Random scripts of small integers, so that everything ties with everything.
+
+The same kind and seed draw the same script on any machine.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from ..machine import MAX_TICK, NO_LIMIT, ONE
+from .script import Case, Script, Step
+
+KINDS = ("plain", "online", "timed", "lost", "verbs", "large")
+
+
+def random_script(kind: str, seed: int) -> Script:
+    """One random script.
+
+    Parameters
+    ----------
+    kind : str
+        ``plain`` has no processes, ``online`` asks backends during the run, ``timed`` changes
+        rates and fails and restores components at given ticks, ``lost`` resumes what failures
+        stopped, ``verbs`` has everything, ``large`` as ``verbs`` with numbers near the limits.
+    seed : int
+
+    Examples
+    --------
+    >>> one = random_script("plain", 1)
+    >>> one == random_script("plain", 1), one.actors
+    (True, ())
+    """
+    return _Draw(kind, seed).script()
+
+
+class _Draw:
+    """Draws the parts of one script."""
+
+    def __init__(self, kind: str, seed: int):
+        self.kind, self.r = kind, random.Random(f"{kind} {seed}")
+        r = self.r
+        slots = [r.choice([1, 1, 1, 2, 3]) for _ in range(r.randint(1, 4))]
+        rates = [self.rate() for _ in range(r.randint(1, 5))]
+        if r.random() < 0.85:
+            rates = [v or 3 for v in rates]
+        self.scale = 1 << r.choice([0, 20, 33, 50, 51]) if kind == "large" else 1
+        rates = [self.scaled(v) for v in rates]
+        self.slots, self.rates = [*slots, *([-1] * len(rates))], [*([-1] * len(slots)), *rates]
+        self.queues = list(range(len(slots)))
+        self.shared = list(range(len(slots), len(self.slots)))
+        self.order = r.random()  # below 1/2, collectives take their members in one order
+        self.weights = r.choice([[12], [12], [1, 2, 3, 4, 7, 12, 24, 25], [11, 12, 13]])
+        self.durations = r.choice(
+            [[0, 1, 2, 3], [0, 0, 0, 1], [2], [0, 1, 5, 10, 10], [3, 3, 3, 0]]
+        )
+        self.works = r.choice(
+            [[0, 1, 2, 3, 6], [12], [0, 30, 60], [1, 7, 11, 13, 100], [6, 6, 6, 0]]
+        )
+        self.asks = r.random() < {"plain": 0.0, "online": 1.0}.get(kind, 0.3)
+        self.horizon = r.choice([5, 12, 30])
+        self.count = 0  # ops in the graphs that are submitted before the run
+
+    def rate(self) -> int:
+        r = self.r
+        return r.choice([0, 1, 2, 3, 3, 4, 5, 7, 12, 30]) if r.random() < 0.9 else r.randint(1, 100)
+
+    def scaled(self, value: int) -> int:
+        """Large and next to a tie, in a ``large`` script."""
+        off = self.r.choice([-1, 0, 0, 1]) if self.scale > 1 and value else 0
+        return value * self.scale + off
+
+    def script(self) -> Script:
+        r = self.r
+        sizes = [r.randint(1, 14) if r.random() < 0.9 else r.randint(15, 40)]
+        while r.random() < 0.2:
+            sizes.append(r.randint(0, 5))
+        graphs = [self.cases(n) for n in sizes]
+        self.count = sum(sizes)
+        actors = {
+            "timed": self.timed,
+            "lost": self.losing,
+            "verbs": self.verbs,
+            "large": self.verbs,
+        }.get(self.kind, lambda: [])()
+        pauses = sorted({r.randint(0, self.horizon) for _ in range(2)}) if r.random() < 0.2 else []
+        return Script(
+            tuple(self.slots),
+            tuple(self.rates),
+            tuple(graphs),
+            tuple(tuple(a) for a in actors if a),
+            tuple(pauses),
+        )
+
+    def cases(self, n: int) -> tuple[Case, ...]:
+        """The ops of one graph."""
+        cases = [self.case(i) for i in range(n)]
+        if n > 1 and self.r.random() < 0.005:  # a cycle
+            cases[0] = cases[0]._replace(places=((-1, (n - 1,)),))
+            cases[-1] = cases[-1]._replace(places=((-1, (0,)),))
+        return tuple(cases)
+
+    def case(self, i: int) -> Case:
+        r = self.r
+        phase = r.random()
+        fixed = r.choice(self.durations) if phase < 0.7 else 0
+        work, usage, limit = 0, (), NO_LIMIT  # type: int, tuple[tuple[int, int], ...], int
+        if phase > 0.4:
+            work, usage = self.scaled(r.choice(self.works)), self.usage()
+            if r.random() < 0.2:
+                limit = self.scaled(r.choice([0, 1, 2, 3, 5] if r.random() < 0.1 else [1, 2, 3]))
+                if r.random() < 0.2:
+                    usage = ()
+        release = r.choice([0, 0, 0, 0, 1, 2, 3, 5, 5, 10])
+        if r.random() < 0.002 and self.kind in ("verbs", "large"):
+            release = MAX_TICK
+        if r.random() < 0.01 and self.kind == "large" and usage:
+            work = r.choice([2**127 - 1, 2**126 + 5, 2**100])
+        online = r.randrange(3) if self.asks and r.random() < 0.4 else -1
+        return Case(self.places(i), fixed, work, usage, limit, release, online)
+
+    def usage(self) -> tuple[tuple[int, int], ...]:
+        r = self.r
+        near = r.choice([-1, 1]) if r.random() < 0.05 else 0  # levels that nearly tie
+        chosen = r.sample(self.shared, r.randint(1, min(3, len(self.shared))))
+        return tuple((c, r.choice(self.weights) * ONE // 12 + near) for c in chosen)
+
+    def places(self, i: int) -> tuple[tuple[int, tuple[int, ...]], ...]:
+        r = self.r
+        kind = r.random()
+        if kind < 0.2 and len(self.queues) > 1:
+            names = r.sample(self.queues, r.randint(2, len(self.queues)))
+            names = sorted(names) if self.order < 0.5 else names
+            if r.random() < 0.03:
+                names[0] = names[1]  # two places on one component
+            after = self.after(i)
+            return tuple((c, after if self.order < 0.6 else self.after(i)) for c in names)
+        return ((r.choice(self.queues) if kind < 0.75 else -1, self.after(i)),)
+
+    def after(self, i: int) -> tuple[int, ...]:
+        r = self.r
+        if i == 0 or r.random() < 0.45:
+            return ()
+        return tuple(sorted({r.randrange(max(0, i - 6), i) for _ in range(r.randint(1, 3))}))
+
+    # processes
+
+    def op(self) -> int:
+        return self.r.randrange(self.count + 5)
+
+    def any_part(self) -> int:
+        return self.r.choice(self.queues if self.r.random() < 0.6 else self.shared)
+
+    def timed(self) -> list[list[Step]]:
+        """Processes that act at given ticks."""
+        return [self.clockwork() for _ in range(self.r.randint(1, 3))] + [self.repair()]
+
+    def clockwork(self) -> list[Step]:
+        r, steps = self.r, []  # type: random.Random, list[Step]
+        for tick in sorted(r.randint(0, self.horizon) for _ in range(r.randint(1, 4))):
+            steps += [("at", tick), ("observe",)]
+            if r.random() < 0.5:
+                steps.append(("set_rate", r.choice(self.shared), self.new_rate()))
+            else:
+                steps += self.outage()
+        return steps
+
+    def new_rate(self) -> int:
+        return self.scaled(self.r.choice([0, 1, 2, 3, 5, 12]))
+
+    def outage(self) -> list[Step]:
+        r, c = self.r, self.any_part()
+        steps: list[Step] = [("fail", c)]
+        if r.random() < 0.6:
+            steps.append(("wait", r.choice([0, 0, 1, 3])) if r.random() < 0.8 else ("settled",))
+            steps += [
+                ("resume_stopped", op, r.random() < 0.5, self.place(), None)
+                for op in range(self.count)
+            ]
+        if r.random() < 0.5:
+            steps += [("wait", r.choice([0, 1, 4])), ("restore", c)]
+        return steps
+
+    def place(self) -> int | None:
+        return self.r.choice(self.queues) if self.r.random() < 0.3 else None
+
+    def repair(self) -> list[Step]:
+        """Mostly, everything works again at the end."""
+        if self.r.random() < 0.2:
+            return []
+        rates: list[Step] = [("set_rate", c, self.scaled(3)) for c in self.shared]
+        parts = [("restore", c) for c in (*self.queues, *self.shared)] * (self.r.random() < 0.7)
+        return [("at", self.horizon + 8), *rates, *parts]
+
+    def losing(self) -> list[list[Step]]:
+        """Processes that fail components, and one that is told what was lost."""
+        rescue = ("rescue", 0, self.r.random() < 0.5, self.place(), self.r.randint(1, 6))
+        return [[rescue], *self.timed()]
+
+    def verbs(self) -> list[list[Step]]:
+        """Processes that do anything at any time."""
+        r = self.r
+        actors = [self.anything() for _ in range(r.randint(1, 5))]
+        if r.random() < 0.5:
+            actors += self.losing()[:2]
+        if r.random() < 0.3:
+            actors.append([("monitor", r.randint(1, 4), 40)])
+        return [*actors, self.repair()]
+
+    def anything(self) -> list[Step]:
+        r, steps = self.r, []  # type: random.Random, list[Step]
+        for _ in range(r.randint(1, 6)):
+            if r.random() < 0.85:
+                steps.append(self.waiting())
+            if r.random() < 0.3:
+                steps.append(("observe",))
+            steps += self.acting()
+        return steps
+
+    def waiting(self) -> Step:
+        r = self.r
+        waits: list[tuple[Any, ...]] = [
+            ("at", r.randint(0, self.horizon)),
+            ("wait", r.choice([0, 0, 1, 2, 5])),
+            ("ended", self.op()),
+            ("ended", self.op()),
+            ("done", r.randrange(3)),
+            ("lost", r.randrange(3)),
+            ("settled",),
+            ("reaches", *self.bound()),
+        ]
+        return r.choice(waits)
+
+    def bound(self) -> tuple[Any, ...]:
+        r = self.r
+        what = r.choice(["queue", "held", "flows"])
+        c = r.choice(self.shared if what == "flows" else self.queues)
+        n = r.randint(0, 3)
+        return what, c, *r.choice([(n, None), (None, n), (n, n)])
+
+    def acting(self) -> list[Step]:
+        r, kind = self.r, self.r.random()
+        if kind < 0.15:
+            return [("submit", self.cases(r.randint(0, 5)))]
+        if kind < 0.45:
+            return self.moving()
+        if kind < 0.6:
+            return [("cancel", self.op()) if r.random() < 0.8 else ("drop", r.randrange(3))]
+        if kind < 0.75:
+            return [("set_rate", self.any_part(), self.new_rate())]
+        return self.outage()
+
+    def moving(self) -> list[Step]:
+        """Stop an op, and mostly let it go on."""
+        r, op = self.r, self.op()
+        usage = ((r.choice(self.shared), ONE),) if r.random() < 0.3 else None
+        how = (op, r.random() < 0.5, self.place(), usage)
+        between = [self.waiting()] if r.random() < 0.5 else []
+        going_on = ("resume" if r.random() < 0.1 else "resume_stopped", *how)
+        now = [("resume", *how)] if r.random() < 0.3 else [*between, going_on]
+        return [("stop", op), *(now if r.random() < 0.8 else [])]

@@ -1,0 +1,83 @@
+"""Two equal copies on one real core, which drives simulated time in each of the three ways.
+
+Counted by the CPU clock of the process: what else this machine does is not in these times.
+"""
+
+import numpy as np
+import pytest
+from foretrace.hil.coupling.asking import Live
+from foretrace.hil.coupling.coupled import couple
+from foretrace.hil.coupling.covers import cover
+from foretrace.hil.coupling.journal import Reader, Writer, read, write
+from foretrace.hil.coupling.port import Swap
+from foretrace.hil.drivers.host import Host
+from foretrace.hil.sample import Request
+from foretrace.models.memory.copy import Copy
+from foretrace.models.network.topology import Node, cluster
+from foretrace.sim.errors import DriverFault
+from foretrace.sim.graph import Builder
+from foretrace.sim.ops import Kind
+from foretrace.sim.simulation import Simulation
+
+SIZE = 64 << 20  # some ten milliseconds, several turns of a scheduler
+COPY = f"copy:h2h uint8[{SIZE}]"
+
+
+@pytest.fixture(params=["exclusive", "solo", "concurrent"])
+def host(request):
+    driver = Host()
+    driver.open({"sharing": request.param})
+    yield driver
+    driver.close()
+
+
+def driven(asked, sharing, copies, engine="core"):
+    """Columns of a run in which so many copies may be in flight at once."""
+    build = Builder("copies")
+    for _ in range(copies):
+        build.op(Kind.COMPUTE, bytes=float(SIZE), signature=COPY)
+    system = cluster(1, Node(streams=2))
+    swap = Swap("node0.gpu0", asked, sharing, cover(system, "node0.gpu0"))
+    made = couple(system, {"node*.gpu*": Copy()}, [swap])
+    simulation = Simulation(made.system, made.backends, engine=engine)
+    return simulation.run(build.graph(), *made.processes).columns
+
+
+def test_two_equal_copies_take_twice_as_long_and_the_journal_gives_the_same_bytes(host, tmp_path):
+    alone = np.median([s.median for s in host.timing([Request(COPY, 3)])]) * 1e3  # ticks
+    live = Writer("node0.gpu0", Live(host, "a core"))
+    first = driven(live, host.sharing, 2)
+    spent = np.sort(first.end - first.ready) / alone
+    assert spent[1] == pytest.approx(2, rel=0.35)
+    if host.sharing == "exclusive":  # one waits
+        assert spent[0] == pytest.approx(1, rel=0.35)
+    else:  # both share; on a core in turns, of which the first to end may save the last
+        assert 1.3 < spent[0] <= spent[1]
+    write(tmp_path / "journal", live.entries)
+    kept = read(tmp_path / "journal")
+    for engine in ("core", "reference"):
+        again = Writer("node0.gpu0", Reader("node0.gpu0", kept, "journal"))
+        columns = driven(again, host.sharing, 2, engine)
+        for name in ("ready", "start", "end"):
+            assert getattr(columns, name).tobytes() == getattr(first, name).tobytes()
+        write(tmp_path / engine, again.entries)
+        assert (tmp_path / engine).read_bytes() == (tmp_path / "journal").read_bytes()
+
+
+def test_copies_in_flight_have_memory_of_their_own_and_must_be_warm():
+    driver = Host()
+    driver.open({"sharing": "concurrent"})
+    try:
+        small = "copy:h2h uint8[4096]"
+        found = driver.together([Request(small, 4), Request("host:chase uint8[4096]", 4)])
+        assert [len(s.ns) for s in found] == [4, 4]
+        assert all((s.ns > 0).all() for s in found)
+        with pytest.raises(DriverFault, match="in flight together are warm"):
+            driver.together([Request(small, 1, "cold")] * 2)
+    finally:
+        driver.close()
+
+
+def test_a_way_of_sharing_that_is_none_is_refused():
+    with pytest.raises(DriverFault, match="sharing is 'half'; one of exclusive, solo, concurrent"):
+        Host().open({"sharing": "half"})

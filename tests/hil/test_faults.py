@@ -1,0 +1,139 @@
+"""Every fault of ``docs/hil.md``, done to a run: its exit code and what a user reads."""
+
+import os
+import re
+import sys
+from pathlib import Path
+
+import foretrace
+import numpy as np
+import pytest
+from foretrace.hil.agent import protocol
+from foretrace.hil.agent.client import Remote
+from foretrace.hil.driver import DRIVERS
+from foretrace.hil.measuring.lock import held
+from foretrace.hil.recording import Recording
+from foretrace.hil.sample import Sample
+
+ODD = Path(__file__).with_name("odd_driver.py")
+PAGE = Path(foretrace.__file__).parent / "docs/hil.md"
+ROW = re.compile(r"\| (.+?) \| (\d) \| `(.+)` \|")
+FAULTS = {what: (int(code), said) for what, code, said in ROW.findall(PAGE.read_text())}
+SCENARIO = """\
+foretrace: 1
+name: faulty
+workload:
+  type: transfers
+  iterations: {measure: 1}
+  ops: [{op: "copy:h2h", bytes: 1 MB, from: [0, 1], count: 3}]
+cluster:
+  nodes: 2
+  node:
+    gpu: {count: 1, streams: 1}
+    host: {cores: 1}
+    nic: {count: 1, bandwidth: 100 Gb/s, latency: 1 us}
+    memory: {bandwidth: 4 GB/s, latency: 0 s}
+backends: {"node*.gpu0": {use: copy}}
+hil:
+  mode: coupled
+  time_limit: 2 s
+  warm_up: 0 s
+  swap: [SWAP]
+"""
+COPY = "copy:h2h uint8[1000000]"
+HEADS = {  # what somebody who is no agent of ours says first
+    "silent": b"",
+    "old": protocol.pack({"protocol": 99, "drivers": []}),
+    "large": protocol.HEAD.pack(protocol.MAGIC, protocol.MESSAGE + 1, 0),
+}
+
+
+def on(driver, where=0, **more):
+    told = "".join(f", {k}: {v}" for k, v in more.items())
+    return f"{{component: node{where}.gpu0, driver: {driver}{told}}}"
+
+
+def odd(fault):
+    """Its first answer is good, the second is not."""
+    return on("odd", agent="odd", options=f"{{fault: {fault}, after: 1}}")
+
+
+def recorded(path, ops=(COPY,), clock="wall", where=0):
+    samples = tuple(Sample(op, np.full(3, 1e5), clock) for op in ops)
+    Recording("wire", "port0", "box", "2026-01-31T12:00:00Z", {}, samples).write(path)
+    return on("recorded", where, recording=path)
+
+
+@pytest.fixture
+def machine(tmp_path):
+    """This machine with agents that are none; the user's own driver is not loaded on our side."""
+    kept = DRIVERS.pop("odd", None)
+    agents = (tmp_path / "foretrace/agents.yaml").read_text()
+    for name, head in HEADS.items():
+        program = tmp_path / name
+        program.write_text(f"#!{sys.executable}\nimport sys\nsys.stdout.buffer.write({head!r})\n"
+                           "sys.stdout.flush()\nsys.stdin.read()\n")  # fmt: skip
+        program.chmod(0o755)
+        agents += f"  {name}: {{python: {program}, load: [{ODD}]}}\n"
+    agents += f"  absent: {{load: [{ODD}], environment: {{ODD_OPEN: missing}}}}\n"
+    (tmp_path / "foretrace/agents.yaml").write_text(agents)
+    yield tmp_path
+    DRIVERS.pop("odd", None)
+    if kept is not None:
+        DRIVERS["odd"] = kept
+
+
+def swap(what, folder):
+    """The line of a scenario in which it happens."""
+    kept = folder / "kept.rec.gz"
+    match what:
+        case "the recording is truncated":
+            line = recorded(kept)
+            kept.write_bytes(kept.read_bytes()[:-20])
+        case "the recording is of something else":
+            line = on("recorded", recording=kept)
+            kept.write_text("a letter")
+        case "the recording has not seen an op":
+            line = recorded(kept, ops=("copy:h2h uint8[64]",))
+        case "clocks are mixed":
+            other = recorded(folder / "other.rec.gz", clock="icount", where=1)
+            line = f"{recorded(kept)}, {other}"
+        case _:
+            line = SWAPS[what]
+    return line
+
+
+SWAPS = {
+    "the device is absent": on("odd", agent="absent"),
+    "the device is taken by somebody else": odd("busy"),
+    "another run of ours has the device": on("host"),
+    "it may not be used": odd("denied"),
+    "the driver dies": odd("died"),
+    "the device hangs": odd("hung"),
+    "the agent says nothing": on("odd", agent="silent"),
+    "the agent is of another version": on("odd", agent="old"),
+    "a frame is too large": on("odd", agent="large"),
+    "an answer is not a number": odd("nan"),
+    "an answer is negative": odd("negative"),
+    "an answer is absurd": odd("absurd"),
+    "an answer that nobody asked for": odd("unrequested"),
+}
+
+
+@pytest.mark.parametrize("what", FAULTS)
+def test_a_fault_ends_the_run_and_is_named(what, cli, machine, monkeypatch):
+    code, said = FAULTS[what]
+    if what == "the agent says nothing":
+        monkeypatch.setattr(Remote, "patience", 2.0)  # in the place of a minute
+    (machine / "s.yaml").write_text(SCENARIO.replace("SWAP", swap(what, machine)))
+
+    with held(f"core{max(os.sched_getaffinity(0))}"):
+        got, _, error = cli("run", "s.yaml", "--quiet")
+    assert (got, said in error) == (code, True), error
+    assert error.count("\n") <= 2
+    assert not list(machine.glob("runs/**/report.html"))
+
+
+def test_every_fault_is_on_the_page():
+    assert set(SWAPS) < set(FAULTS)
+    assert len(FAULTS) == len(SWAPS) + 4

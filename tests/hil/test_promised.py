@@ -1,0 +1,139 @@
+"""A driver that only an agent's ``load:`` names: accepted unopened, measured, and driving time."""
+
+import re
+import sys
+from pathlib import Path
+
+import foretrace
+import pytest
+from foretrace.hil.agent import promised
+from foretrace.hil.driver import DRIVERS
+from foretrace.scenarios.commands import app as application
+from foretrace.scenarios.loader import loads
+from foretrace.scenarios.loop.check import check
+from foretrace.scenarios.loop.said import unheard
+from foretrace.scenarios.problems import InvalidScenarioError
+from foretrace.scenarios.study import study
+from foretrace.sim.errors import DriverFault, ScenarioError
+
+ODD = Path(__file__).with_name("odd_driver.py")
+SCENARIO = """\
+foretrace: 1
+name: theirs
+workload:
+  type: transfers
+  iterations: {measure: 1}
+  ops: [{op: "copy:h2h", bytes: 1 MB, from: [0], count: 2}]
+cluster:
+  nodes: 1
+  node: {gpu: {count: 1, streams: 1}, host: {cores: 1}, memory: {bandwidth: 4 GB/s, latency: 0 s}}
+backends: {node0.gpu0: {use: copy}}
+hil:
+  mode: MODE
+  repeat: 2
+  busy: 99
+  warm_up: 0 s
+  swap: [{component: node0.gpu0, driver: DRIVER, agent: AGENT}]
+"""
+
+
+@pytest.fixture
+def listed(tmp_path, monkeypatch):
+    """A user's list of agents, and no driver of theirs on this side."""
+    (tmp_path / "foretrace").mkdir()
+    file = tmp_path / "foretrace/agents.yaml"
+    file.write_text(f"""
+agents:
+  mine: {{load: [{ODD}]}}
+  gone: {{load: [/nowhere/odd.py]}}
+  other: {{python: {sys.executable}, load: [{ODD}]}}
+  far: {{ssh: me@box, agent: agent.pyz, load: [drivers/odd.py]}}
+""")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    kept = DRIVERS.pop("odd", None)
+    yield tmp_path
+    DRIVERS.pop("odd", None)
+    if kept is not None:
+        DRIVERS["odd"] = kept
+
+
+def scenario(driver="odd", agent="mine", mode="replay"):
+    text = SCENARIO.replace("DRIVER", driver).replace("AGENT", agent).replace("MODE", mode)
+    return loads(text, file="s.yaml")
+
+
+@pytest.mark.parametrize("agent", ["mine", "other"])
+def test_a_driver_of_ones_own_is_known_by_reading_its_file_not_by_running_it(listed, agent):
+    assert list(unheard(scenario(agent=agent))) == []
+    assert "odd" not in DRIVERS
+
+
+def test_a_driver_that_the_files_do_not_have_is_refused_with_the_nearest(listed):
+    with pytest.raises(InvalidScenarioError, match="no driver named 'ood'; did you mean 'odd'"):
+        scenario("ood")
+    with pytest.raises(InvalidScenarioError, match="no driver named 'odd'; known here: host"):
+        scenario(agent='""')
+
+
+@pytest.mark.parametrize("agent", ["far", "elsewhere"])
+def test_what_only_opening_tells_is_said_so(listed, agent):
+    (problem,) = unheard(scenario("sort", agent))
+    assert problem.severity == "warning"
+    assert problem.message == (
+        f"hil.swap node0.gpu0: whether agent '{agent}' has a driver 'sort' is known when it is "
+        f"opened: foretrace drivers sort --agent {agent}"
+    )
+
+
+def test_a_file_that_is_not_there_is_named_with_the_list_that_names_it(listed):
+    with pytest.raises(ScenarioError, match=r"agent gone: load: /nowhere/odd\.py: No such file .*"
+                       r"agents\.yaml"):  # fmt: skip
+        scenario(agent="gone")
+
+
+def test_such_a_driver_is_measured_and_drives_time(listed):
+    found = check(scenario())
+    assert found.told["components"]["node0.gpu0"]["n"] == 2
+    result = study(scenario(mode="coupled")).results["base"]
+    assert float(result.makespan) == pytest.approx(2 * 100e-9)
+
+
+def test_a_driver_that_is_elsewhere_only_says_what_this_side_needs(listed):
+    with pytest.raises(DriverFault, match="must know what its samples cover; list its file"):
+        check(scenario(agent="far"))
+
+
+def test_a_file_that_needs_what_this_python_lacks_says_where_to_import_it(listed):
+    file = listed / "torchy.py"
+    file.write_text("import nosuchtorch\n@driver('torchy')\nclass T: pass\n")
+    (listed / "foretrace/agents.yaml").write_text(f"agents: {{mine: {{load: [{file}]}}}}")
+    assert promised.knows("torchy", "mine") is True
+    with pytest.raises(DriverFault, match="No module named 'nosuchtorch'; import it inside"):
+        check(scenario("torchy"))
+
+
+def test_the_driver_that_the_page_shows_is_used_as_the_page_says(listed, capsys, monkeypatch):
+    page = (Path(foretrace.__file__).parent / "docs/hil.md").read_text()
+    blocks = re.findall(r"```(?:python|yaml)\n(.*?)```", page, re.DOTALL)
+    (driver,) = (b for b in blocks if '@driver("sort")' in b)
+    (wanted,) = (b for b in blocks if "driver: sort" in b)
+    (listed / "sort.py").write_text(driver)
+    agents = f"agents:\n  mine: {{load: [{listed}/sort.py]}}\n"
+    (listed / "foretrace/agents.yaml").write_text(agents)
+    made = loads(wanted, file="sorting.yaml")
+    assert list(unheard(made)) == []
+    assert "sort" not in DRIVERS
+    times = [float(study(made).results["base"].makespan) for _ in range(2)]
+    assert all(0 < t < 10 for t in times)
+    assert times[0] != times[1]  # it was sorted again
+    del DRIVERS["sort"]
+
+
+def test_validate_accepts_it(listed, tmp_path, monkeypatch, capsys):
+    file = tmp_path / "s.yaml"
+    text = SCENARIO.replace("DRIVER", "odd").replace("AGENT", "mine").replace("MODE", "replay")
+    file.write_text(text)
+    monkeypatch.setattr(sys, "argv", ["foretrace", "validate", str(file)])
+    with pytest.raises(SystemExit) as left:
+        application.main()
+    assert (left.value.code or 0, capsys.readouterr().out.split()[0]) == (0, "ok")

@@ -1,0 +1,51 @@
+"""The whole run on an accuracy page: each error beside what it compares, unknown where it is."""
+
+from foretrace.hil.sample import CLOCKS
+from foretrace.reports.accuracy_clocks import SECONDS, meanings
+from foretrace.reports.accuracy_whole import errors, shares
+
+WHOLE = {"error": -0.021, "spread": 0.004, "real": None, "coupled": None,
+         "shares": [{"component": "nic", "swap_in": 1e-3, "leave_out": 1e-3, "shapley": 1e-3}],
+         "interaction": 0.0}  # fmt: skip
+DRIVEN = {"iteration_time": 2e-3, "error": -0.03, "sharing": -0.01}
+
+
+def rows(**more):
+    return {name: (value, note) for name, value, note in errors({**WHOLE, **more})}
+
+
+def test_model_and_composition_error_are_apart_and_beside_the_spread():
+    found = rows()
+    assert found["model error"][0] == "-2.1 %"
+    assert found["A/A"][0] == "0.4 %"
+    assert found["composition error"] == ("unknown", "the real job was not measured: hil.real")
+    real = {"composition": 0.05, "all": 0.03, "spread": 0.02, "source": "a stopwatch"}
+    found = rows(real=real)
+    assert found["composition error"] == (
+        "+5.0 %",
+        "all devices against the job; its own starts differ by 2 %",
+    )
+    assert found["model against job"] == ("+3.0 %", "a stopwatch")
+
+
+def test_a_coupled_run_tells_what_sharing_costs_where_sets_in_flight_were_measured():
+    found = rows(coupled={**DRIVEN, "sets": ["fabric"]})
+    assert found["model error, coupled"][0] == "-3.0 %"
+    assert "2 ms" in found["model error, coupled"][1]
+    assert found["sharing error"][0] == "-1.0 %"
+    assert found["sharing error"][1].endswith("that were measured (fabric)")
+    found = rows(coupled={**DRIVEN, "sets": []})
+    assert found["sharing error"][0] == "unknown"
+
+
+def test_one_component_alone_has_all_of_it_and_no_table():
+    assert shares(WHOLE) == []
+    two = {**WHOLE, "shares": WHOLE["shares"] * 2}
+    assert [row["name"] for row in shares(two)] == ["nic", "nic", "interaction"]
+
+
+def test_every_clock_says_what_its_seconds_are_and_emulated_ones_what_they_are_not():
+    assert set(CLOCKS) == set(SECONDS)
+    told = dict(meanings(["icount", "timetravel", "icount"]))
+    assert "They do not tell how long a NIC" in told["icount"]
+    assert "They do not tell what a processor" in told["timetravel"]

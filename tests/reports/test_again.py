@@ -1,0 +1,59 @@
+"""Advice is the command that was typed with one thing changed, and changes it once."""
+
+import shlex
+
+import pytest
+from foretrace.reports.advice import next_steps
+from foretrace.reports.again import again, carried
+from foretrace.reports.swept import sets
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        ("run s.yaml --replicas 5", "run s.yaml --replicas 10"),
+        ("run s.yaml --replicas=5 -q", "run s.yaml --replicas 10"),
+        ("run s.yaml --set run.replicas=5", "run s.yaml --replicas 10"),
+        (
+            "run s.yaml --defend --out 'my runs'",
+            "run s.yaml --defend --out 'my runs' --replicas 10",
+        ),
+        ("run --json s.yaml --swap a=b:c", "run s.yaml --swap a=b:c --replicas 10"),
+    ],
+)
+def test_an_option_is_not_said_twice(typed, told):
+    assert again(f"foretrace {typed}", "--replicas", "10") == f"foretrace {told}"
+
+
+def test_a_switch_is_said_once():
+    assert again("foretrace run s.yaml --defend", "--defend") == "foretrace run s.yaml --defend"
+
+
+def step(command):
+    headline = {"value": 0.1, "interval": (0.09, 0.11), "interval_of": ["jitter"]}
+    faster = [{"group": "gpu", "gain": -0.1, "bound": -0.5}]
+    base = {"metrics": {"iteration_time.p50": headline}, "faster": faster,
+            "blame": {"node0.gpu0": 1.0}, "expect": [], "settings": {},
+            "change": {"value": 0, "interval": None}}  # fmt: skip
+    ((_, told),) = next_steps({"points": {"base": base}, "provenance": {"values": []}}, command)
+    return told
+
+
+def test_who_follows_advice_is_advised_something_else():
+    first = step("foretrace run s.yaml")
+    second = step(first)
+    assert shlex.split(first)[-1] == "cluster.override.node*.gpu*.slowdown=0.8"
+    assert shlex.split(second)[-1] == "cluster.override.node*.gpu*.slowdown=0.64"
+    assert second.count("--set") == 1
+
+
+def test_what_a_sweep_was_told_holds_for_the_run_of_its_best_point():
+    typed = "foretrace sweep s.yaml --set run.seed=3 --set a=9 --catalog mine --workers local:2"
+    told = carried(typed, ["foretrace", "run", "s.yaml"], ["a=1"])
+    assert told == "foretrace run s.yaml --set run.seed=3 --catalog mine --set a=1"
+
+
+def test_settings_that_take_values_of_their_own_are_told_each_its_own():
+    pair, vary = "net.rate, cost.items.0.each", [["1 Gb/s", "2 USD/hour"], ["4 Gb/s", "5 USD/hour"]]
+    told = sets({pair: "4 Gb/s, 5 USD/hour", "a, b": 8}, {pair: vary, "a, b": [4, 8]})
+    assert told == ["net.rate=4 Gb/s", "cost.items.0.each=5 USD/hour", "a=8", "b=8"]
