@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from foretrace.hil.driver import driver
-from foretrace.hil.torch_device import Torch
+from foretrace.hil.drivers.torch_device import Torch
 from foretrace.sim.signature import parse
 
 STEP = "compute:step"

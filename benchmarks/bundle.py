@@ -3,6 +3,7 @@
     python benchmarks/bundle.py RECORDINGS [traces/data]
     python benchmarks/bundle.py --add RECORDINGS [traces/data]
     python benchmarks/bundle.py --variants RECORDINGS [traces/data]
+    python benchmarks/bundle.py --add-variants RECORDINGS [traces/data]
 
 Of every configuration the ops of one process start are kept, those of all its ranks, and the step
 times of all starts.  The start is the one whose traced steps are nearest to what an untraced step
@@ -38,6 +39,7 @@ ASIDE = 0.5  # share of the starts that is held out
 PROFILES = ("resnet50-small", "gpt-large")
 VARIANTS = ("ddp-resnet50-small", "ddp-gpt-2gbit", "ddp-gpt-large-2gbit")
 WIRED = "all-reduce-2gbit"
+BESIDE = ("all-reduce-beside", "all-reduce-beside-2gbit")
 RATES = {"compute.csv": ("compute", "compute-pair"), "all_reduce.csv": ("all-reduce",)}
 
 Facts = dict[str, Any]
@@ -107,18 +109,26 @@ def main(recordings: Path, data: Path) -> None:
         (data / file).write_text(rates(recordings, group))
 
 
-def add(recordings: Path, data: Path) -> None:
+def add(
+    recordings: Path, data: Path, names: tuple[str, ...] = MODELS, told: str = "starts.csv"
+) -> None:
     """Append the step times of more process starts, numbered after those that are there."""
-    everything = _read(data / "starts.csv")
-    for name in MODELS:
+    everything = _read(data / told)
+    for name in names:
         table = data / name / "steps.csv"
         there = _read(table)
         first = 1 + max(int(row["start"]) for row in there)
-        found = [facts | {"start": first + facts["start"]} for facts in starts(recordings, name)]
+        new = quiet(starts(recordings, name))
+        found = [facts | {"start": first + k} for k, facts in enumerate(new)]
         write(table, STEPS, there + [row for facts in found for row in steps(facts)])
         at = 1 + max(i for i, row in enumerate(everything) if row["configuration"] == name)
         everything[at:at] = found
-    write(data / "starts.csv", STARTS, everything)
+    write(data / told, STARTS, everything)
+
+
+def add_variants(recordings: Path, data: Path) -> None:
+    """The same of the variants."""
+    add(recordings, data, (*PROFILES, *VARIANTS), "variants.csv")
 
 
 def _read(path: Path) -> list[Facts]:
@@ -140,11 +150,13 @@ def variants(recordings: Path, data: Path) -> None:
         (data / name).mkdir(exist_ok=True)
         write(data / name / "steps.csv", STEPS, [row for f in found[name] for row in steps(f)])
     write(data / "variants.csv", STARTS, [facts for each in found.values() for facts in each])
-    (data / "all_reduce-2gbit.csv").write_text(rates(recordings, (WIRED,)))
+    for name in (WIRED, *BESIDE):
+        file = name.replace("all-reduce", "all_reduce")
+        (data / f"{file}.csv").write_text(rates(recordings, (name,)))
 
 
 if __name__ == "__main__":
-    others = {"--add": add, "--variants": variants}
+    others = {"--add": add, "--variants": variants, "--add-variants": add_variants}
     what, words = others.get(sys.argv[1], main), sys.argv[1 + (sys.argv[1] in others) :]
     default = Path(foretrace.__file__).parent / "traces/data"
     what(Path(words[0]), Path(words[1]) if words[1:] else default)

@@ -9,13 +9,13 @@ same through an agent: one round trip of the protocol for each op.
 import time
 
 import numpy as np
-from foretrace.hil.address import connect
-from foretrace.hil.asking import Live
-from foretrace.hil.coupled import couple
-from foretrace.hil.covers import cover
+from foretrace.hil.agent.address import connect
+from foretrace.hil.coupling.asking import Live
+from foretrace.hil.coupling.coupled import couple
+from foretrace.hil.coupling.covers import cover
+from foretrace.hil.coupling.journal import Writer
+from foretrace.hil.coupling.port import Swap
 from foretrace.hil.driver import Driver
-from foretrace.hil.journal import Writer
-from foretrace.hil.port import Swap
 from foretrace.hil.sample import Request, Sample
 from foretrace.models.compute.recorded import Recorded
 from foretrace.sim.graph import Builder

@@ -9,9 +9,9 @@ import statistics
 import sys
 import time
 
+from foretrace.hil.agent.start import started
+from foretrace.hil.drivers.timer import READERS, cost
 from foretrace.hil.sample import Request
-from foretrace.hil.start import started
-from foretrace.hil.timer import READERS, cost
 
 OP = "host:chase uint8[4096]"
 ASKED = (

@@ -44,7 +44,11 @@ VARIANTS = {  # of two processes, and the one-process profiles that they are pre
     "ddp-gpt-2gbit": (2, GPT),
     "ddp-gpt-large-2gbit": (2, LARGE),
 }
-WIRED = {"all-reduce-2gbit": 2}  # the same all-reduces
+WIRED = {  # the same all-reduces, and those beside a thread that computes
+    "all-reduce-2gbit": 2,
+    "all-reduce-beside": 2,
+    "all-reduce-beside-2gbit": 2,
+}
 WIRE = "-2gbit"  # of a name: the loopback device sends no quicker, by a token bucket
 SHAPED = [
     "unshare", "--net", "sh", "-ec",

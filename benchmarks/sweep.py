@@ -99,7 +99,7 @@ def per_point(scenario) -> tuple[float, float]:
     for i in range(ROUNDS):
         changed = {"cluster.node.nic.bandwidth": f"{i + 6} GB/s"}
         one = varied(scenario.resolved(), changed)
-        ready = point(one, *work(one, shared["trace"]))
+        ready = point(one, *work(one, shared["files"]))
         began = time.process_time()
         measured(ready)
         alone.append(time.process_time() - began)

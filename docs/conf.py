@@ -7,6 +7,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # generated.py
 project = "foretrace"
 html_title = "foretrace"
 html_theme = "furo"
+html_show_copyright = False
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "generated"]
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3
