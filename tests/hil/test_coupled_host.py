@@ -43,16 +43,14 @@ def driven(asked, sharing, copies, engine="core"):
     return simulation.run(build.graph(), *made.processes).columns
 
 
-def test_two_equal_copies_take_twice_as_long_and_the_journal_gives_the_same_bytes(host, tmp_path):
-    alone = np.median([s.median for s in host.timing([Request(COPY, 3)])]) * 1e3  # ticks
+def test_what_one_core_answers_drives_time_and_its_journal_gives_the_same_bytes(host, tmp_path):
     live = Writer("node0.gpu0", Live(host, "a core"))
     first = driven(live, host.sharing, 2)
-    spent = np.sort(first.end - first.ready) / alone
-    assert spent[1] == pytest.approx(2, rel=0.35)
-    if host.sharing == "exclusive":  # one waits
-        assert spent[0] == pytest.approx(1, rel=0.35)
-    else:  # both share; on a core in turns, of which the first to end may save the last
-        assert 1.3 < spent[0] <= spent[1]
+    order = np.argsort(first.start, kind="stable")
+    if host.sharing == "exclusive":  # one waits until the other is done
+        assert first.start[order[1]] == first.end[order[0]]
+    else:
+        assert first.start[order[1]] < first.end[order[0]]
     write(tmp_path / "journal", live.entries)
     kept = read(tmp_path / "journal")
     for engine in ("core", "reference"):
@@ -62,6 +60,26 @@ def test_two_equal_copies_take_twice_as_long_and_the_journal_gives_the_same_byte
             assert getattr(columns, name).tobytes() == getattr(first, name).tobytes()
         write(tmp_path / engine, again.entries)
         assert (tmp_path / engine).read_bytes() == (tmp_path / "journal").read_bytes()
+
+
+@pytest.mark.nightly
+def test_two_equal_copies_take_twice_as_long_as_one_beside_them(host):
+    """The median of rounds in which one alone is timed next to both: memory is shared with others."""
+    rounds = np.array([compared(host) for _ in range(9)])
+    spent = np.median(rounds, axis=0)
+    assert spent[1] == pytest.approx(2, rel=0.35)
+    if host.sharing == "exclusive":
+        assert spent[0] == pytest.approx(1, rel=0.35)
+    else:  # both share; on a core in turns, of which the first to end may save the last
+        assert 1.3 < spent[0] <= spent[1]
+
+
+def compared(host):
+    """How long each of two copies takes, as a multiple of one alone just before and after."""
+    before = host.timing([Request(COPY, 3)])[0].ns
+    first = driven(Live(host, "a core"), host.sharing, 2)
+    alone = np.median([*before, *host.timing([Request(COPY, 3)])[0].ns])
+    return np.sort(first.end - first.ready) / (alone * 1e3)
 
 
 def test_copies_in_flight_have_memory_of_their_own_and_must_be_warm():
