@@ -15,13 +15,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from foretrace.scenarios.fitted import families_file
-from foretrace.scenarios.fitting import measured
-from foretrace.scenarios.fitting_caches import caches
-from foretrace.scenarios.fitting_families import families
+from foretrace.scenarios.fitting.caches import caches
+from foretrace.scenarios.fitting.entry import families_file
+from foretrace.scenarios.fitting.families import families
+from foretrace.scenarios.fitting.rows import measured
 from foretrace.scenarios.loader import loads
+from foretrace.scenarios.running.sure import HEADLINE
 from foretrace.scenarios.study import study
-from foretrace.scenarios.sure import HEADLINE
 from foretrace.scenarios.workloads import DATA
 from foretrace.traces.starts import read
 

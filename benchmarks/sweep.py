@@ -14,7 +14,7 @@ from pathlib import Path
 
 from _measure import report
 from foretrace.scenarios.loader import load, varied
-from foretrace.scenarios.points import measured, point
+from foretrace.scenarios.running.points import measured, point
 from foretrace.scenarios.sweep.drive import Sweeping
 from foretrace.scenarios.sweep.folder import save, store
 from foretrace.scenarios.sweep.point import base, evaluate, task, work

@@ -33,7 +33,7 @@ import numpy as np
 from foretrace.models.fit import fit
 from foretrace.scenarios.catalog import installed
 from foretrace.scenarios.loader import loads
-from foretrace.scenarios.points import point
+from foretrace.scenarios.running.points import point
 from foretrace.traces.starts import read
 from foretrace.traces.transform.data_parallel import buckets
 

@@ -10,8 +10,8 @@ from docutils.statemachine import StringList
 from foretrace.scenarios.catalog import installed
 from foretrace.scenarios.commands.app import EXIT_CODES, app
 from foretrace.scenarios.explain import Explanation, explain
-from foretrace.scenarios.metrics import METRICS
 from foretrace.scenarios.parts import KINDS
+from foretrace.scenarios.running.metrics import METRICS
 from foretrace.scenarios.settings import known_backends, known_processes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective

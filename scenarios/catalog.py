@@ -18,11 +18,11 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path as File
 
-from .document import parse, text_of
 from .parts import KINDS
 from .plugins import load_installed
 from .problems import InvalidScenarioError, Problem, Spot, nearest
-from .tree import Node, find, leaves, relabel
+from .reading.document import parse, text_of
+from .reading.tree import Node, find, leaves, relabel
 
 OURS = File(__file__).parent.parent / "models" / "catalog"
 VARIABLE = "FORETRACE_CATALOG"

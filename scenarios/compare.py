@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..sim.errors import ScenarioError, SimulationError
 
 if TYPE_CHECKING:
-    from .expect import Condition
+    from .running.expect import Condition
     from .scenario import Scenario
     from .study import Study
 
@@ -231,9 +231,9 @@ def _saved(name: str, out: str) -> Path | None:
 
 
 def _of_folder(folder: Path) -> _Run:
-    from .document import read
     from .folder import load_summary
-    from .tree import plain
+    from .reading.document import read
+    from .reading.tree import plain
 
     summary = load_summary(folder)
     if summary.get("kind") == "sweep":

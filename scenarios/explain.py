@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..sim.errors import ScenarioError
-from .metrics import METRICS, Metric
+from .running.metrics import METRICS, Metric
 from .schema import json_schema
 from .settings import known_backends, known_processes
 

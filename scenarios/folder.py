@@ -26,9 +26,9 @@ from ..reports.perfetto import write_timeline
 from ..reports.tables import write_ops
 from ..sim.errors import ScenarioError
 from ..sim.staging import staged
-from .files import content
 from .loop.said import journal_name
-from .resolve import resolved_yaml
+from .reading.files import content
+from .reading.resolve import resolved_yaml
 from .scenario import Scenario
 from .study import Study
 

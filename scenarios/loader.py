@@ -12,20 +12,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path as File
 
-from . import doubts, references
 from .catalog import Catalog, faults, installed
-from .check import check
-from .document import parse, read
-from .files import BUNDLED
-from .fill import Used, expanded, filled
-from .migrate import migrated
-from .overrides import laid, with_settings, with_variant
 from .plugins import load_file
 from .problems import InvalidScenarioError, Problem, Spot, in_order, nearest
-from .resolve import origins, resolved, with_defaults, with_files
+from .reading import doubts, references
+from .reading.check import check
+from .reading.document import parse, read
+from .reading.files import BUNDLED
+from .reading.fill import Used, expanded, filled
+from .reading.migrate import migrated
+from .reading.overrides import laid, with_settings, with_variant
+from .reading.resolve import origins, resolved, with_defaults, with_files
+from .reading.tree import Node, Plain, find, made, merge, relabel, without
 from .scenario import BASE, Origin, Scenario
 from .schema import SECTIONS, root
-from .tree import Node, Plain, find, made, merge, relabel, without
 
 LIBRARY = File(__file__).parent / "library"
 

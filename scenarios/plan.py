@@ -60,7 +60,7 @@ def plan(scenario: Scenario) -> Plan:
     ScenarioError, TraceError
         It cannot be run.
     """
-    from .points import refuse
+    from .running.points import refuse
 
     refuse(scenario)
     sizes = {v.variant: size(v) for v in scenario.variants()}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..sim.errors import ScenarioError
 from .problems import Problem, Spot, nearest
-from .tree import Plain, Source, made, merge, plain
+from .reading.tree import Plain, Source, made, merge, plain
 
 if TYPE_CHECKING:
     from .binding import Binding
@@ -186,7 +186,7 @@ class Scenario:
 
     def digest(self) -> str:
         """SHA-256 of everything that can change the answer; files count by what is in them."""
-        from .files import bare, contents
+        from .reading.files import bare, contents
 
         told = self.resolved()
         for key in ("question", "report", "sweep"):

@@ -31,7 +31,7 @@ from pydantic_core import PydanticCustomError
 
 if TYPE_CHECKING:
     from .problems import Problem
-    from .tree import Node
+    from .reading.tree import Node
 
 T = TypeVar("T")
 REQUIRED: Any = ...

@@ -15,15 +15,15 @@ from ..sim.analysis.activity import activities
 from ..sim.analysis.metrics import step_edges
 from ..sim.analysis.sensitivity import Change, faster
 from ..sim.result import Result
-from .expect import Condition
 from .limits import TimeOver, time_limit
 from .loop.said import coupled
-from .points import Measured, Point, counted, measured, points
-from .provenance import provenance
+from .running.expect import Condition
+from .running.points import Measured, Point, counted, measured, points
+from .running.provenance import provenance
+from .running.summary import Summary, Value, checked, values
+from .running.sure import HEADLINE, Tried, change, groups, model_errors, with_errors
+from .running.threads import Each, hands
 from .scenario import BASE, Scenario
-from .summary import Summary, Value, checked, values
-from .sure import HEADLINE, Tried, change, groups, model_errors, with_errors
-from .threads import Each, hands
 
 if TYPE_CHECKING:
     from ..hil.coupling.journal import Entry
@@ -89,7 +89,7 @@ def study(
                 for one in map(drive, points(scenario)):
                     doing.add(one, errors, given(one), progress)
             if scenario.run.defend and not any(m.point.coupled for m in doing.made):
-                from .defend import defended
+                from .running.defend import defended
 
                 progress("defending: each unmeasured value 10 % off, each kind of part wrong")
                 every = [m.point for m in doing.made]

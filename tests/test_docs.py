@@ -157,7 +157,7 @@ def own_names():
 
 def test_the_reference_has_everything():
     generated = pytest.importorskip("generated", reason="the pages' own extension needs Sphinx")
-    from foretrace.scenarios.metrics import METRICS
+    from foretrace.scenarios.running.metrics import METRICS
     from foretrace.scenarios.settings import known_backends, known_processes
 
     told = {part: "\n".join(make()) for part, make in generated.PARTS.items()}

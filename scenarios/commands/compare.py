@@ -35,7 +35,7 @@ def compare(
 ) -> None:
     """Compare saved runs, or the variants of a scenario."""
     from ..compare import compare as compared
-    from ..expect import change
+    from ..running.expect import change
 
     try:
         conditions = [change(text) for text in fail_if]
@@ -83,7 +83,7 @@ def _see(row: Row, runs: list[str]) -> str:
 
 def _unit(metric: str) -> str:
     """Its unit; "" of what a process emitted."""
-    from ..metrics import named
+    from ..running.metrics import named
 
     try:
         return named(metric)[0].unit
@@ -115,7 +115,7 @@ def _cells(found: Comparison) -> list[list[str]]:
 def _numbers(found: Comparison, row: Row) -> list[str]:
     from ...reports.numbers import signed, told
     from ..compare import LEAST
-    from ..metrics import named
+    from ..running.metrics import named
 
     cells = []
     for metric in found.metrics:

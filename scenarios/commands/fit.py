@@ -43,10 +43,10 @@ def fit(
     json: Json = False,
 ) -> None:
     """Fit a part to recordings, with whole groups held out."""
-    from ..fitted import entry, families_file, known, told, told_families
-    from ..fitting import FORMS, HOLDOUTS, fitted, measured
-    from ..fitting_caches import caches as told_caches
-    from ..fitting_families import families
+    from ..fitting.caches import caches as told_caches
+    from ..fitting.entry import entry, families_file, known, told, told_families
+    from ..fitting.families import families
+    from ..fitting.rows import FORMS, HOLDOUTS, fitted, measured
 
     if holdout not in HOLDOUTS:
         raise ScenarioError(f"--holdout '{holdout}': take one of {', '.join(HOLDOUTS)}")

@@ -45,8 +45,8 @@ def run(
     from ..loader import load
     from ..loop.said import live, swap_setting
     from ..plan import guard, size
+    from ..running.threads import engine_beside
     from ..study import study
-    from ..threads import engine_beside
     from .show import answer
 
     settings = [*set, *swap_setting(swap), *(["hil.mode=coupled"] if swap else [])]

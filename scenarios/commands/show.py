@@ -6,7 +6,7 @@ from typing import Any
 
 from ...reports.answer import sentences
 from ...reports.numbers import percent, signed, told
-from ..expect import Condition, condition
+from ..running.expect import Condition, condition
 from .common import said
 
 SHOWN = (  # the metrics of the table, in this order, where the run has them

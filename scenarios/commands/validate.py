@@ -23,13 +23,13 @@ def validate(
     catalog: Catalogs = [],  # noqa: B006
 ) -> None:
     """Check scenarios without running them."""
-    from ..absent import absent
     from ..buildable import unbuildable
     from ..loader import load
     from ..loop.said import unheard
     from ..problems import InvalidScenarioError, Problem, rendered
-    from ..resolve import resolved_yaml
-    from ..unanswered import unanswered
+    from ..reading.absent import absent
+    from ..reading.resolve import resolved_yaml
+    from ..reading.unanswered import unanswered
 
     problems: list[Problem] = []
     for file in files:

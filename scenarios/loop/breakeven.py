@@ -10,7 +10,7 @@ import numpy as np
 from ...sim.analysis.metrics import measure
 from ...sim.analysis.sensitivity import altered
 from ...sim.system import System
-from ..points import Point, counted
+from ..running.points import Point, counted
 
 TRIED = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 1.0)  # errors of a time, either way
 HALVINGS = 5
@@ -78,7 +78,7 @@ def _answer(points: Sequence[Point], chosen: Chosen, error: float) -> tuple[Any,
     times = [_times(p, chosen, error) for p in points]
     quickest = int(np.argmin([np.median(t) for t in times]))
     conditions = [e.that for e in points[0].scenario.expect if e.that.metric == "iteration_time"]
-    from ..summary import statistic_of
+    from ..running.summary import statistic_of
 
     return quickest, *(bool(c.holds(statistic_of(times[0], c.statistic))) for c in conditions)
 

@@ -12,8 +12,8 @@ from ...hil.coupling.covers import numbers
 from ...hil.recording import Recording
 from ...sim.errors import ScenarioError
 from ...sim.system import System
-from ..points import points
-from ..provenance import of_models
+from ..running.points import points
+from ..running.provenance import of_models
 from ..scenario import Scenario
 from ..sections.hil import Hil
 from .breakeven import break_even

@@ -14,7 +14,7 @@ from ...hil.sample import Request
 from ...sim.errors import ScenarioError
 from ...sim.place import place
 from ...sim.units import Seconds
-from ..points import Point
+from ..running.points import Point
 from ..scenario import BASE, Scenario
 from .coupling import in_place
 from .devices import Device, one_clock, opened

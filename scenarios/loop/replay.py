@@ -19,7 +19,7 @@ from ...hil.recording import SUFFIX, Recording, read
 from ...hil.sample import Request
 from ...sim.errors import DriverFault, HardwareUnavailable, RecordingError, ScenarioError
 from ...sim.signature import parse
-from ..points import Point
+from ..running.points import Point
 from ..sections.hil import Hil, Swap
 from .coupling import in_place
 from .devices import RECORDED, Device, driver_class, remembered, spec

@@ -12,7 +12,7 @@ from ...hil.recording import SUFFIX
 from ...reports.accuracy import write_accuracy
 from ...sim.errors import ScenarioError
 from ..folder import KEY, finite, versions, write_json
-from ..resolve import resolved_yaml
+from ..reading.resolve import resolved_yaml
 from ..scenario import Scenario
 from .check import Checked
 

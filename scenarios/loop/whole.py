@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...sim.analysis.metrics import measure
-from ..points import Point, counted
+from ..running.points import Point, counted
 from ..sections.hil import Hil
 from .drive import driven, with_devices
 from .replay import Replayed, of_starts

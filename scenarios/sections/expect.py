@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import PlainValidator
 
-from ..expect import Condition, condition
+from ..running.expect import Condition, condition
 from ..schema import Many, Section, register
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from ..migrate import FORM
+from ..reading.migrate import FORM
 from ..schema import REQUIRED, register
 
 PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"

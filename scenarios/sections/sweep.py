@@ -8,12 +8,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainValidator, ValidationInfo, model_validator
 
-from ..metrics import named
-from ..overrides import laid
 from ..problems import InvalidScenarioError, Problem
+from ..reading.overrides import laid
+from ..reading.tree import Node, find, made, plain
+from ..running.metrics import named
 from ..schema import REQUIRED, Many, Section, register
 from ..sweep.vary import Between, Range, Values, Vary, read_vary
-from ..tree import Node, find, made, plain
 
 MOST = 100_000  # points of a sweep
 BETWEEN = 0.381966  # of a range, where no round number lies

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..expect import Condition
+from ..reading.tree import Plain
+from ..running.expect import Condition
 from ..scenario import Scenario
 from ..sections.sweep import Objective, Sweep, each
-from ..tree import Plain
 from ..workers.workers import Workers
 from .method import Settings, method
 from .point import Outcome, Task, base, evaluate, key, task

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..tree import Plain
+from ..reading.tree import Plain
 from .point import Outcome
 from .vary import Values, Vary
 

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ...sim.errors import ForetraceError, ScenarioError
-from ..files import bare, content, contents, is_file
+from ..reading.files import bare, content, contents, is_file
+from ..reading.tree import Plain
 from ..scenario import Scenario
-from ..tree import Plain
 
 if TYPE_CHECKING:
     from ...sim.graph import Graph
-    from ..points import Variation
+    from ..running.points import Variation
 
 Task = dict[str, Any]
 Outcome = dict[str, Any]
@@ -108,9 +108,9 @@ def _wrong(error: Exception) -> dict[str, str]:
 
 def _measured(point: Task) -> Outcome:
     from ..loader import varied
-    from ..points import measured
-    from ..points import point as built
-    from ..summary import values
+    from ..running.points import measured
+    from ..running.points import point as built
+    from ..running.summary import values
 
     scenario = varied(point["scenario"], point["set"])
     graph, variation = work(scenario, point["files"])
@@ -159,7 +159,7 @@ def work(scenario: Scenario, files: Mapping[str, str]) -> tuple[Graph, Variation
     ScenarioError
         The files are not those that the point was made of.
     """
-    from ..points import Variation
+    from ..running.points import Variation
     from ..workloads import build
 
     named = {k: files.get(f"workload.{k}", "") for k in ("trace", "starts")}

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ...sim.errors import ScenarioError
-from ..expect import Condition
+from ..running.expect import Condition
 from .method import Settings
 from .point import Outcome
 from .vary import Values, Vary
@@ -76,7 +76,7 @@ class Search:
 def miss(condition: Condition, value: float | None) -> float:
     """By how much a value misses a condition, relative to its limit; 0 or below: not at all.
 
-    >>> from foretrace.scenarios.expect import condition
+    >>> from foretrace.scenarios.running.expect import condition
     >>> round(miss(condition("makespan <= 10 s"), 12.0), 3), miss(condition("makespan > 1 s"), 2.0)
     (0.2, 0.0)
     """

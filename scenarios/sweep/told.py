@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..expect import Condition
+from ..running.expect import Condition
 from ..sections.sweep import Objective, Sweep
 from .drive import Swept, Trial
 from .front import front

@@ -6,4 +6,4 @@ import numba  # noqa: F401
 import pint  # noqa: F401
 
 from ...sim.core import machine  # noqa: F401
-from .. import binding, loader, points, summary  # noqa: F401
+from ..running import points, summary  # noqa: F401

@@ -22,10 +22,10 @@ from foretrace.models.compute.families import FORM, Families
 from foretrace.models.compute.table import Table as Times
 from foretrace.scenarios.astra_sim import scenario_text
 from foretrace.scenarios.commands import app as application
-from foretrace.scenarios.document import parse
 from foretrace.scenarios.loader import load, loads
+from foretrace.scenarios.reading.document import parse
+from foretrace.scenarios.reading.tree import plain
 from foretrace.scenarios.sweep.store import Store
-from foretrace.scenarios.tree import plain
 from foretrace.sim.errors import ForetraceError
 from foretrace.sim.graph import Builder, Member
 from foretrace.sim.ops import Kind

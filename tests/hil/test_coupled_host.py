@@ -64,7 +64,7 @@ def test_what_one_core_answers_drives_time_and_its_journal_gives_the_same_bytes(
 
 @pytest.mark.nightly
 def test_two_equal_copies_take_twice_as_long_as_one_beside_them(host):
-    """The median of rounds in which one alone is timed next to both: memory is shared with others."""
+    """Medians of rounds that time one alone next to both: others use this memory, too."""
     rounds = np.array([compared(host) for _ in range(9)])
     spent = np.median(rounds, axis=0)
     assert spent[1] == pytest.approx(2, rel=0.35)

@@ -10,9 +10,9 @@ from foretrace.hil.measuring.spread import by_start, grouped
 from foretrace.hil.recording import read
 from foretrace.hil.sample import WARM
 from foretrace.models.calibration.judged import Judged
-from foretrace.scenarios.fitting import measured
-from foretrace.scenarios.fitting_caches import caches
-from foretrace.scenarios.fitting_families import families
+from foretrace.scenarios.fitting.caches import caches
+from foretrace.scenarios.fitting.families import families
+from foretrace.scenarios.fitting.rows import measured
 
 FILES = [f"foretrace:torch-{name}-epyc" for name in ("gpt", "resnet50", "shapes", "rare")]
 

@@ -2,8 +2,8 @@
 
 import pytest
 from foretrace.reports.page import page
-from foretrace.scenarios.defend import off
 from foretrace.scenarios.loader import loads
+from foretrace.scenarios.running.defend import off
 from foretrace.scenarios.study import study
 
 RUN = {"resolved": "", "command": "", "run": "0" * 12, "title": "", "timeline_cut": ""}

@@ -3,10 +3,10 @@
 import json
 from contextlib import suppress
 
-from foretrace.scenarios.document import parse
 from foretrace.scenarios.loader import loads
 from foretrace.scenarios.problems import InvalidScenarioError
-from foretrace.scenarios.tree import plain
+from foretrace.scenarios.reading.document import parse
+from foretrace.scenarios.reading.tree import plain
 from foretrace.sim.errors import ScenarioError
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st

@@ -5,7 +5,7 @@ from foretrace.scenarios.catalog import OURS, installed
 from foretrace.scenarios.loader import loads
 from foretrace.scenarios.parts import KINDS, entry_model
 from foretrace.scenarios.problems import InvalidScenarioError
-from foretrace.scenarios.tree import leaves, plain
+from foretrace.scenarios.reading.tree import leaves, plain
 
 VALUE = "{value: 1 TB/s, source: {kind: assumed, where: here}}"
 TINY = "{foretrace: 1, name: t, workload: {trace: t}, cluster: {nodes: 1, node: {gpu: {model: x}}}}"

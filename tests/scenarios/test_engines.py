@@ -7,7 +7,7 @@ import foretrace
 import numpy as np
 import pytest
 from foretrace.scenarios.loader import load
-from foretrace.scenarios.points import points
+from foretrace.scenarios.running.points import points
 from foretrace.sim.csr import Csr
 from foretrace.sim.graph import Graph, Places
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 from foretrace.scenarios.explain import explain
-from foretrace.scenarios.metrics import METRICS
+from foretrace.scenarios.running.metrics import METRICS
 from foretrace.scenarios.schema import json_schema, root
 from foretrace.scenarios.settings import known_backends
 from foretrace.sim.errors import ScenarioError

@@ -5,13 +5,13 @@ import os
 from pathlib import Path
 
 import pytest
-from foretrace.scenarios.files import content, named
 from foretrace.scenarios.folder import key
 from foretrace.scenarios.loader import load
-from foretrace.scenarios.points import measured, point
+from foretrace.scenarios.reading.files import content, named
+from foretrace.scenarios.reading.tree import dotted
+from foretrace.scenarios.running.points import measured, point
 from foretrace.scenarios.sweep.drive import Sweeping
 from foretrace.scenarios.sweep.folder import store
-from foretrace.scenarios.tree import dotted
 
 SCENARIO = """\
 foretrace: 1

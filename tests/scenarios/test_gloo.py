@@ -7,7 +7,7 @@ from pathlib import Path
 import foretrace
 import pytest
 from foretrace.scenarios.loader import loads
-from foretrace.scenarios.points import point
+from foretrace.scenarios.running.points import point
 from foretrace.sim.errors import ForetraceError
 
 sys.path.insert(0, str(Path(foretrace.__file__).parent / "benchmarks"))  # no part of the package

@@ -12,8 +12,8 @@ import pytest
 from foretrace.models.compute.jitter import BAR, coverage, spread, typical
 from foretrace.models.compute.recorded import Recorded
 from foretrace.scenarios.loader import load, loads
-from foretrace.scenarios.points import point
-from foretrace.scenarios.starts import jitter
+from foretrace.scenarios.running.points import point
+from foretrace.scenarios.running.starts import jitter
 from foretrace.scenarios.workloads import DATA
 from foretrace.sim.analysis.metrics import measure
 from foretrace.sim.ops import Kind

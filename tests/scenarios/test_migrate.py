@@ -4,10 +4,10 @@ import logging
 from dataclasses import replace
 
 import pytest
-from foretrace.scenarios import migrate
 from foretrace.scenarios.loader import loads
-from foretrace.scenarios.migrate import MIGRATIONS, migration
 from foretrace.scenarios.problems import InvalidScenarioError
+from foretrace.scenarios.reading import migrate
+from foretrace.scenarios.reading.migrate import MIGRATIONS, migration
 
 OLD = """\
 foretrace: 0

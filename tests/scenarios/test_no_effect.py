@@ -10,11 +10,11 @@ import pytest
 from foretrace.scenarios.compare import compare
 from foretrace.scenarios.explain import explain
 from foretrace.scenarios.loader import loads
-from foretrace.scenarios.points import measured, point
+from foretrace.scenarios.reading.unanswered import unanswered
+from foretrace.scenarios.running.points import measured, point
+from foretrace.scenarios.running.summary import values
 from foretrace.scenarios.scenario import flat
 from foretrace.scenarios.settings import known_backends, known_processes
-from foretrace.scenarios.summary import values
-from foretrace.scenarios.unanswered import unanswered
 from foretrace.sim.errors import ForetraceError
 
 HEAD = "foretrace: 1\nname: all\n"

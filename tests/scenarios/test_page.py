@@ -6,7 +6,7 @@ from pathlib import Path
 import foretrace
 import pytest
 from foretrace.scenarios.loader import loads
-from foretrace.scenarios.unanswered import unanswered
+from foretrace.scenarios.reading.unanswered import unanswered
 
 PAGE = Path(foretrace.__file__).parent / "docs" / "scenario.md"
 TEXT = PAGE.read_text()

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from foretrace.__main__ import main
 from foretrace.scenarios.loader import loads
-from foretrace.scenarios.points import measured, point
 from foretrace.scenarios.problems import InvalidScenarioError
+from foretrace.scenarios.running.points import measured, point
 from foretrace.scenarios.schema import root
 from foretrace.scenarios.sections.workload import Workload
 from foretrace.scenarios.settings import known_backends

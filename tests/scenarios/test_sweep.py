@@ -103,7 +103,7 @@ def test_a_point_is_a_plain_dict_with_a_key_of_its_own(scenario):
 
 
 def test_what_a_point_says_is_what_its_scenario_says(scenario):
-    from foretrace.scenarios.points import measured, point
+    from foretrace.scenarios.running.points import measured, point
 
     changed = {SLOWDOWN: 2}
     said = evaluate(task(base(scenario()), changed))

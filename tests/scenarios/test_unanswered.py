@@ -2,9 +2,9 @@
 
 import pytest
 from foretrace.scenarios.machine import backends, system
-from foretrace.scenarios.points import refuse
 from foretrace.scenarios.problems import InvalidScenarioError
-from foretrace.scenarios.unanswered import unanswered
+from foretrace.scenarios.reading.unanswered import unanswered
+from foretrace.scenarios.running.points import refuse
 from foretrace.sim.errors import ScenarioError
 
 

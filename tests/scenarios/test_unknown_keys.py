@@ -4,10 +4,10 @@ import json
 import random
 
 import pytest
-from foretrace.scenarios.document import parse
 from foretrace.scenarios.loader import loads
 from foretrace.scenarios.problems import InvalidScenarioError
-from foretrace.scenarios.tree import plain
+from foretrace.scenarios.reading.document import parse
+from foretrace.scenarios.reading.tree import plain
 
 OWN = """
 catalog:

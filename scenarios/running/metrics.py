@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from .problems import nearest
+from ..problems import nearest
 
 PERCENTILE = re.compile(r"p(\d{1,2}(?:\.\d+)?)")
 LAST = re.compile(r"(.+?)\.(p\d{1,2}\.\d+|[^.]+)")  # p99.9 has a dot of its own

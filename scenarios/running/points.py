@@ -12,28 +12,28 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..models.compute.jitter import spread, typical
-from ..models.compute.recorded import Recorded
-from ..sim.analysis.metrics import Samples, measure
-from ..sim.analysis.sensitivity import Altered
-from ..sim.backend import Backend, Spread
-from ..sim.errors import ScenarioError
-from ..sim.graph import Graph
-from ..sim.ops import Ops
-from ..sim.place import place
-from ..sim.process import Process, Running, Steps
-from ..sim.result import Result
-from ..sim.simulation import Simulation
-from ..sim.units import MoneyRate
-from .machine import backends, failures, system
-from .price import cost_per_million_tokens, price
-from .problems import InvalidScenarioError
-from .scenario import Scenario
-from .unanswered import unanswered
-from .workloads import build, open_starts
+from ...models.compute.jitter import spread, typical
+from ...models.compute.recorded import Recorded
+from ...sim.analysis.metrics import Samples, measure
+from ...sim.analysis.sensitivity import Altered
+from ...sim.backend import Backend, Spread
+from ...sim.errors import ScenarioError
+from ...sim.graph import Graph
+from ...sim.ops import Ops
+from ...sim.place import place
+from ...sim.process import Process, Running, Steps
+from ...sim.result import Result
+from ...sim.simulation import Simulation
+from ...sim.units import MoneyRate
+from ..machine import backends, failures, system
+from ..price import cost_per_million_tokens, price
+from ..problems import InvalidScenarioError
+from ..reading.unanswered import unanswered
+from ..scenario import Scenario
+from ..workloads import build, open_starts
 
 if TYPE_CHECKING:
-    from .loop.coupling import Coupled
+    from ..loop.coupling import Coupled
     from .threads import Each
 
 log = logging.getLogger(__name__)

@@ -9,16 +9,16 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..sim.errors import ForetraceError
-from .loop.breakeven import break_even
+from ...sim.errors import ForetraceError
+from ..loop.breakeven import break_even
+from ..workloads import build
 from .points import Point, point
 from .sure import predicted
-from .workloads import build
 
 if TYPE_CHECKING:
-    from ..sim.graph import Graph
-    from ..sim.system import System
-    from .scenario import Scenario
+    from ...sim.graph import Graph
+    from ...sim.system import System
+    from ..scenario import Scenario
     from .threads import Each
 
 UNSURE = ("assumed", "datasheet", "fitted")
@@ -57,7 +57,7 @@ def _of_kind(kind: str) -> Any:
 
 def _effect(scenario: Scenario, graph: Graph, value: dict[str, Any], was: float) -> float | None:
     """What 10 % of a value does to an iteration."""
-    from .loader import varied
+    from ..loader import varied
 
     path = value["path"]
     for text in off(value["value"]):

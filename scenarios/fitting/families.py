@@ -10,15 +10,15 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..models.calibration.calibrate import Calibration, calibrate
-from ..models.calibration.choose import GROUPS_A_PARAMETER, best
-from ..models.calibration.identify import Model, Parameter
-from ..models.calibration.rows import Rows
-from ..models.compute.demand import demand, family, op_name
-from ..models.compute.families import Line
-from ..models.fit import fit
-from ..sim.ops import Ops
-from .fitting import Measured
+from ...models.calibration.calibrate import Calibration, calibrate
+from ...models.calibration.choose import GROUPS_A_PARAMETER, best
+from ...models.calibration.identify import Model, Parameter
+from ...models.calibration.rows import Rows
+from ...models.compute.demand import demand, family, op_name
+from ...models.compute.families import Line
+from ...models.fit import fit
+from ...sim.ops import Ops
+from .rows import Measured
 
 
 @dataclass(frozen=True)

@@ -58,8 +58,8 @@ def engine_beside(engine: str) -> Iterator[None]:
 
 
 def _run_once() -> None:
-    from ..sim.core.machine import CoreMachine
-    from ..sim.testing.script import Case, Script, lowered
+    from ...sim.core.machine import CoreMachine
+    from ...sim.testing.script import Case, Script, lowered
 
     engine = CoreMachine(Script((1,), (-1,), ()).parts)
     engine.submit(lowered("two on one slot", [Case(((0, ()),), fixed=1)] * 2))

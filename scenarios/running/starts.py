@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..models.compute.jitter import BAR, coverage
-from .scenario import Scenario
+from ...models.compute.jitter import BAR, coverage
+from ..scenario import Scenario
+from ..workloads import open_starts
 from .summary import FEWEST
-from .workloads import open_starts
 
 
 def jitter(scenario: Scenario) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..sim.analysis.metrics import Samples
+from ...sim.analysis.metrics import Samples
 from .expect import Condition
 from .metrics import METRICS, PERCENTILE, Metric
 from .points import Measured

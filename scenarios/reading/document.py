@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path as File
 from typing import Any
 
-from .problems import InvalidScenarioError, Problem, Spot, nearest
+from ..problems import InvalidScenarioError, Problem, Spot, nearest
 from .tree import KINDS, SHARE, Node, Path, Source, Value, dotted
 
 LARGEST = 1_000_000  # bytes of a file

@@ -10,9 +10,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from .binding import lacking
-from .problems import Problem, Spot, nearest
-from .schema import Section, root
+from ..binding import lacking
+from ..problems import Problem, Spot, nearest
+from ..schema import Section, root
 from .tree import Node, Path, deepest, dotted, find, plain
 
 Error = Any  # one of pydantic's, a dict

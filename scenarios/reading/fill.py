@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from .catalog import Catalog
-from .problems import Problem, nearest
+from ..catalog import Catalog
+from ..problems import Problem, nearest
 from .tree import Node, Path, find, merge
 
 PLACES: tuple[tuple[Path, str], ...] = (

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from .problems import Problem, Spot, in_order
-from .scenario import Scenario
+from ..problems import Problem, Spot, in_order
+from ..scenario import Scenario
 
 # Setting, the values that are acted on, and what to do about others.  None: only its absence.
 ACTED_ON: tuple[tuple[str, tuple[Any, ...], str], ...] = (

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from ..problems import InvalidScenarioError, Problem, Spot, nearest
 from .document import parse
 from .fill import expanded
-from .problems import InvalidScenarioError, Problem, Spot, nearest
 from .tree import Node, Path, dotted, find, made, plain, put
 
 NAMED = (("backends",), ("cluster", "override"))  # mappings whose keys are component names

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..hil.bundled import located
-from ..hil.measuring.spread import by_start, grouped
-from ..hil.recording import read
-from ..hil.sample import COLD, WARM
-from ..models.compute.caches import Caches
-from ..models.compute.demand import demand, family
-from ..sim.errors import ScenarioError
-from ..sim.signature import parse
+from ...hil.bundled import located
+from ...hil.measuring.spread import by_start, grouped
+from ...hil.recording import read
+from ...hil.sample import COLD, WARM
+from ...models.compute.caches import Caches
+from ...models.compute.demand import demand, family
+from ...sim.errors import ScenarioError
+from ...sim.signature import parse
 
 NANOSECOND = 1e-9
 SMALL, FEW = 4e6, 3  # B up to which beginning is not drowned by operands; ops of a family, at least

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from .catalog import Catalog
-from .problems import Problem, nearest
-from .scenario import BASE
+from ..catalog import Catalog
+from ..problems import Problem, nearest
+from ..scenario import BASE
 from .tree import Node, Path, find
 
 PARTS = ("gpu", "nic", "cxl", "host", "memory")

@@ -9,23 +9,23 @@ from typing import Any
 
 import numpy as np
 
-from ..models.calibration.calibrate import Calibration
-from ..models.calibration.identify import Fitted
-from ..models.calibration.judged import Judged
-from ..models.compute.caches import Caches
-from ..models.compute.families import FORM
-from ..models.fit import Errors
-from ..reports.numbers import digits
-from ..sim.errors import ScenarioError
-from ..sim.units import quantity
-from .catalog import installed
-from .fitting import Measured
-from .fitting_families import Family, Own
-from .loop.score import Score, verdict
-from .parts import entry_model
-from .problems import nearest
-from .settings import unit_of
-from .tree import Node, Source
+from ...models.calibration.calibrate import Calibration
+from ...models.calibration.identify import Fitted
+from ...models.calibration.judged import Judged
+from ...models.compute.caches import Caches
+from ...models.compute.families import FORM
+from ...models.fit import Errors
+from ...reports.numbers import digits
+from ...sim.errors import ScenarioError
+from ...sim.units import quantity
+from ..catalog import installed
+from ..loop.score import Score, verdict
+from ..parts import entry_model
+from ..problems import nearest
+from ..reading.tree import Node, Source
+from ..settings import unit_of
+from .families import Family, Own
+from .rows import Measured
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..sim.units import quantity
+from ...sim.units import quantity
 from .metrics import named
 
 Compare = Callable[[float, float], bool]

@@ -9,17 +9,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..hil.bundled import located
-from ..hil.measuring.spread import by_start, grouped
-from ..hil.recording import Recording, read
-from ..hil.sample import WARM
-from ..models.calibration.calibrate import Calibration, calibrate
-from ..models.calibration.identify import Model, Parameter
-from ..models.calibration.rows import Rows
-from ..models.compute.demand import demand
-from ..sim.errors import ScenarioError
-from ..sim.ops import Ops
-from ..sim.signature import parse
+from ...hil.bundled import located
+from ...hil.measuring.spread import by_start, grouped
+from ...hil.recording import Recording, read
+from ...hil.sample import WARM
+from ...models.calibration.calibrate import Calibration, calibrate
+from ...models.calibration.identify import Model, Parameter
+from ...models.calibration.rows import Rows
+from ...models.compute.demand import demand
+from ...sim.errors import ScenarioError
+from ...sim.ops import Ops
+from ...sim.signature import parse
 
 NANOSECOND = 1e-9
 DEPTH = re.compile(r"\bqd=(\d+)\b")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..sim.errors import ScenarioError
+from ...sim.errors import ScenarioError
+from ..problems import Problem, Spot
+from ..scenario import Scenario
+from ..workloads import paths
 from .files import CHOSEN, content, named
-from .problems import Problem, Spot
-from .scenario import Scenario
 from .tree import dotted
-from .workloads import paths
 
 FILES = ("trace", "starts")  # settings of a workload that name files
 

@@ -15,7 +15,7 @@ from glob import glob
 from pathlib import Path as File
 from typing import Any
 
-from .schema import SECTIONS
+from ..schema import SECTIONS
 from .tree import Path, Plain, dotted
 
 BUNDLED = "foretrace:"
@@ -170,7 +170,7 @@ def _content(file: str, _written: int, _size: int) -> str:
 
 def _code(told: Plain) -> dict[str, str]:
     """Of the files in which others' backends and processes are written."""
-    from .settings import known_backends, known_processes
+    from ..settings import known_backends, known_processes
 
     known = {**known_backends(), **known_processes()}
     used = {name for key in CHOSEN for name in _used(told.get(key))}

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ..sim.units import quantity
-from .problems import Problem
+from ...sim.units import quantity
+from ..problems import Problem
 from .tree import Node, find, leaves
 
 SLOW_NIC = 10e9 / 8  # B/s

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .loop.said import section
-from .scenario import BASE, Scenario
+from ..loop.said import section
+from ..scenario import BASE, Scenario
 from .starts import jitter
 
 

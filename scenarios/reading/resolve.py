@@ -9,11 +9,11 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from ..problems import Spot
+from ..scenario import Origin
+from ..settings import default_of
 from .files import BUNDLED, named
 from .fill import Used
-from .problems import Spot
-from .scenario import Origin
-from .settings import default_of
 from .tree import Node, Plain, dotted, find, leaves, made, merge, plain, put
 
 NOWHERE = Spot("")

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..models.compute.families import Families
-from ..models.compute.recorded import Recorded
-from ..sim.analysis.sensitivity import altered
-from ..sim.bind import bind
-from ..sim.simulation import Simulation
+from ...models.compute.families import Families
+from ...models.compute.recorded import Recorded
+from ...sim.analysis.sensitivity import altered
+from ...sim.bind import bind
+from ...sim.simulation import Simulation
+from ..scenario import Scenario
 from .points import Measured
-from .scenario import Scenario
 from .summary import FEWEST, Value, interval, statistic_of
 
 if TYPE_CHECKING:

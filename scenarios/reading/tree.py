@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .problems import Spot
+from ..problems import Spot
 
 Path = tuple[str | int, ...]
 Value = Mapping[str, "Node"] | tuple["Node", ...] | str | int | float | bool | None

@@ -1,0 +1,1 @@
+"""From recordings to catalog entries, judged on what was held out."""
