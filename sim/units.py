@@ -1,7 +1,9 @@
 """Units: SI floats inside, text with a unit at every border, integer ticks in the engines.
 
 A name in code carries no unit when its value is SI.  The aliases below say which unit a
-parameter has; the loader reads them from the annotation to check what a user wrote.
+parameter has; the loader reads them from the annotation to check what a user wrote.  Two of one
+unit differ in what people write there, which is what a message suggests: a latency is so many
+us, a time limit so many s.
 """
 
 from __future__ import annotations
@@ -45,8 +47,12 @@ class Unit:
 
 
 Seconds = Annotated[float, Unit("s", "2.1 us", "a time")]
+Duration = Annotated[float, Unit("s", "30 s", "a time")]
 Bytes = Annotated[float, Unit("B", "76 GB", "an amount of data")]
+Chunk = Annotated[float, Unit("B", "25 MiB", "an amount of data")]
+Packet = Annotated[float, Unit("B", "4096 B", "an amount of data")]
 ByteRate = Annotated[float, Unit("B/s", "400 Gb/s", "a rate of data")]
+MemoryRate = Annotated[float, Unit("B/s", "450 GB/s", "a rate of data")]
 Flop = Annotated[float, Unit("flop", "2 Gflop", "an amount of arithmetic")]
 FlopRate = Annotated[float, Unit("flop/s", "989 Tflop/s", "a rate of arithmetic")]
 Hertz = Annotated[float, Unit("1/s", "3.2 GHz", "a frequency")]
@@ -58,10 +64,11 @@ TokenRate = Annotated[float, Unit("token/s", "120 ktoken/s", "a rate of tokens")
 Ratio = Annotated[float, Unit("", "0.8", "a ratio")]
 
 ALIASES = (
-    *(Seconds, Bytes, ByteRate, Flop, FlopRate, Hertz, Watts, Joules),
+    *(Duration, Bytes, ByteRate, Flop, FlopRate, Hertz, Watts, Joules),
     *(Money, MoneyRate, TokenRate, Ratio),
 )
 UNITS: dict[str, Unit] = {unit.text: unit for unit in (get_args(a)[1] for a in ALIASES)}
+"""By SI text: what is known of a quantity whose setting is not."""
 
 PICOSECOND = 1e-12
 NANOSECOND = 1e-9

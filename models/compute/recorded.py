@@ -9,7 +9,7 @@ from ...sim.backend import Backend, Spread, Timing, Usage, backend
 from ...sim.errors import BackendError
 from ...sim.ops import Kind, Ops, require
 from ...sim.system import CORE, System
-from ...sim.units import Bytes, Ratio
+from ...sim.units import Chunk, Ratio
 from .jitter import spread
 
 
@@ -25,7 +25,7 @@ class Recorded(Backend):
         Ops use their machine's memory (its ``dram``) at the rate at which they moved their bytes
         when recorded, so that ranks on one machine slow each other once they want more than it
         has.
-    cache : Bytes
+    cache : Chunk
         With ``shared``: ops that move no more than this leave the memory alone.
 
     Examples
@@ -36,7 +36,7 @@ class Recorded(Backend):
 
     uniform = True
 
-    def __init__(self, *, scale: Ratio = 1.0, shared: bool = False, cache: Bytes = 0.0):
+    def __init__(self, *, scale: Ratio = 1.0, shared: bool = False, cache: Chunk = 0.0):
         self.scale, self.shared, self.cache = scale, shared, cache
         self.spread: Spread | None = None
         told = "recorded: trace" if scale == 1 else f"recorded: trace x {scale:g}"

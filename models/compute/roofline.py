@@ -16,7 +16,7 @@ from ...sim.errors import BackendError
 from ...sim.ops import Kind, Ops, require
 from ...sim.signature import parse
 from ...sim.system import System
-from ...sim.units import ByteRate, Bytes, FlopRate, Ratio, Seconds
+from ...sim.units import Chunk, FlopRate, MemoryRate, Ratio, Seconds
 
 AS = {"fp8_e5m2": "fp8", "uint8": "int8", "complex64": "fp32", "complex128": "fp64"}
 
@@ -29,7 +29,7 @@ class Roofline(Backend):
 
     Parameters
     ----------
-    bandwidth : ByteRate
+    bandwidth : MemoryRate
         Of its memory, as the datasheet has it.
     peak_fp64, peak_fp32, peak_tf32, peak_fp16, peak_bf16, peak_fp8, peak_int8 : FlopRate or None
         Dense peaks, as the datasheet has them; None refuses ops of that type.
@@ -39,7 +39,7 @@ class Roofline(Backend):
         The same for fp8, whose operands are scaled first; None for ``efficiency``.
     memory_efficiency : Ratio
         Share of ``bandwidth`` that large kernels reach.
-    cache, cache_bandwidth : Bytes, ByteRate, or None
+    cache, cache_bandwidth : Chunk, MemoryRate, or None
         Ops that move no more bytes than this do so at this sustained rate; None: no cache.
     launch : Seconds
         Cost of any kernel, however small.
@@ -63,7 +63,7 @@ class Roofline(Backend):
     def __init__(
         self,
         *,
-        bandwidth: ByteRate,
+        bandwidth: MemoryRate,
         peak_fp64: FlopRate | None = None,
         peak_fp32: FlopRate | None = None,
         peak_tf32: FlopRate | None = None,
@@ -74,8 +74,8 @@ class Roofline(Backend):
         efficiency: Ratio = 1.0,
         efficiency_fp8: Ratio | None = None,
         memory_efficiency: Ratio = 1.0,
-        cache: Bytes | None = None,
-        cache_bandwidth: ByteRate | None = None,
+        cache: Chunk | None = None,
+        cache_bandwidth: MemoryRate | None = None,
         launch: Seconds = 0.0,
         launch_fp8: Seconds | None = None,
         tf32: bool = False,

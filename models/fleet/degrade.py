@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...sim.errors import SimulationError
 from ...sim.process import Running, Steps, process
-from ...sim.units import Seconds
+from ...sim.units import Duration
 
 
 @process("degrade")
@@ -15,9 +15,9 @@ class Degrade:
     ----------
     component : str
         Of what has a rate: a direction of a NIC (``node0.nic0.tx``), a link, a port, a memory.
-    at : Seconds
+    at : Duration
         When, in simulated time.
-    lasts : Seconds
+    lasts : Duration
         For how long; to the end unless said.
     slowdown : float
         The rate is so many times lower meanwhile.
@@ -29,7 +29,7 @@ class Degrade:
     """
 
     def __init__(
-        self, *, component: str, at: Seconds, lasts: Seconds | None = None, slowdown: float = 10.0
+        self, *, component: str, at: Duration, lasts: Duration | None = None, slowdown: float = 10.0
     ):
         if slowdown <= 0:
             raise SimulationError("action", f"degrade: slowdown is {slowdown}; give one above 0")

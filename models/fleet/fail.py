@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...sim.process import Running, Steps, process
-from ...sim.units import Seconds
+from ...sim.units import Duration
 
 
 @process("fail")
@@ -16,7 +16,7 @@ class Fail:
     ----------
     component : str
         A GPU (``node0.gpu0``), a host, a direction of a NIC, a link.
-    at : Seconds
+    at : Duration
         When, in simulated time.
 
     Examples
@@ -25,7 +25,7 @@ class Fail:
     ('node0.gpu0',)
     """
 
-    def __init__(self, *, component: str, at: Seconds):
+    def __init__(self, *, component: str, at: Duration):
         self.component, self.at = component, at
         self.touches = (component,)
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ...sim.errors import SimulationError
 from ...sim.graph import Graph
 from ...sim.process import Running, Steps, process
-from ...sim.units import Seconds
+from ...sim.units import Duration
 
 
 class HotSpare:
@@ -22,9 +22,9 @@ class HotSpare:
         Placed: who runs what is what changes.
     spares : names of components
         Idle until needed, taken in this order; when none is left, nothing is moved.
-    period : Seconds
+    period : Duration
         Between two questions, so a failure is noticed up to this much later.
-    swap : Seconds
+    swap : Duration
         From noticing it until the spare is ready: connecting it, loading the state.
 
     Examples
@@ -33,7 +33,7 @@ class HotSpare:
     >>> Simulation(system, backends).run(None, policy)  # doctest: +SKIP
     """
 
-    def __init__(self, graph: Graph, spares: Sequence[str], *, period: Seconds, swap: Seconds):
+    def __init__(self, graph: Graph, spares: Sequence[str], *, period: Duration, swap: Duration):
         self.graph, self.spares, self.period, self.swap = graph, list(spares), period, swap
         if graph.system is None or graph.explicit.slot is None:
             raise ValueError(f"graph {graph.name!r} has no machine; call place() first")

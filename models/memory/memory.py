@@ -7,7 +7,7 @@ import numpy as np
 from ...sim.backend import Backend, Timing, backend
 from ...sim.ops import Ops, require
 from ...sim.system import Component
-from ...sim.units import ByteRate, Bytes, Ratio, Seconds
+from ...sim.units import Chunk, MemoryRate, Ratio, Seconds
 
 
 @backend("memory")
@@ -16,13 +16,13 @@ class Memory(Backend):
 
     Parameters
     ----------
-    bandwidth : ByteRate
+    bandwidth : MemoryRate
         Of all channels together.
     latency : Seconds
         Of one access when idle.
     efficiency : Ratio
         Share of the bandwidth that streams reach.
-    in_flight : Bytes or None
+    in_flight : Chunk or None
         What one requester may have outstanding.  By Little's law it cannot get more than
         ``in_flight / latency``: why one core fills no CXL expander.  None: no bound.
 
@@ -41,10 +41,10 @@ class Memory(Backend):
     def __init__(
         self,
         *,
-        bandwidth: ByteRate,
+        bandwidth: MemoryRate,
         latency: Seconds,
         efficiency: Ratio = 1.0,
-        in_flight: Bytes | None = None,
+        in_flight: Chunk | None = None,
     ):
         self.rate, self.latency = bandwidth * efficiency, latency
         self.in_flight = in_flight

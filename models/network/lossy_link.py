@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...sim.backend import backend
 from ...sim.errors import BackendError
-from ...sim.units import ByteRate, Bytes, Ratio, Seconds
+from ...sim.units import ByteRate, Packet, Ratio, Seconds
 from .link import Link
 
 
@@ -23,7 +23,7 @@ class LossyLink(Link):
         Share of packets that are lost, above 0 and below 1.
     round_trip : Seconds
         From a packet to its acknowledgement.
-    mtu : Bytes
+    mtu : Packet
         Payload of a packet.
 
     Examples
@@ -45,7 +45,7 @@ class LossyLink(Link):
         latency: Seconds,
         loss: Ratio,
         round_trip: Seconds,
-        mtu: Bytes = 1460,
+        mtu: Packet = 1460,
     ):
         if not 0 < loss < 1:
             raise BackendError(f"lossy-link: loss is {loss}; give a share above 0, below 1")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...sim.backend import backend
 from ...sim.system import Component
-from ...sim.units import ByteRate, Bytes, Seconds
+from ...sim.units import ByteRate, Packet, Seconds
 from .link import Link
 
 ROCE = 82
@@ -25,9 +25,9 @@ class Nic(Link):
         From the doorbell to the wire, or from the wire to memory: one crossing of the NIC.
     overhead : Seconds
         Of each message: posting it, fetching its work request, completing it.
-    mtu : Bytes
+    mtu : Packet
         Payload of a full packet.
-    header : Bytes
+    header : Packet
         What the wire carries around it; 82 B for RoCEv2.
 
     Examples
@@ -45,8 +45,8 @@ class Nic(Link):
         bandwidth: ByteRate,
         latency: Seconds,
         overhead: Seconds = 0.0,
-        mtu: Bytes = 4096,
-        header: Bytes = ROCE,
+        mtu: Packet = 4096,
+        header: Packet = ROCE,
     ):
         payload = mtu / (mtu + header)
         super().__init__(

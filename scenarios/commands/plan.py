@@ -60,12 +60,16 @@ def _lines(made: Plan) -> Iterator[tuple[str, str]]:
         ),
     )
     yield "devices", "; ".join(made.devices) or "none"
-    yield (
-        "assumed",
-        f"{len(made.assumed)} values that nobody measured"
-        + (
-            f": {', '.join(made.assumed[:6])}{' …' * (len(made.assumed) > 6)}"
-            if made.assumed
-            else ""
-        ),
-    )
+    count = len(made.assumed)
+    yield "assumed", f"{count} value{'s' * (count != 1)} that nobody measured{':' * bool(count)}"
+    for place, names in _by_place(made.assumed).items():
+        yield "", f"{place}: {', '.join(names)}"
+
+
+def _by_place(paths: list[str]) -> dict[str, list[str]]:
+    """Settings under what they are settings of: all are told, each line short enough to read."""
+    found: dict[str, list[str]] = {}
+    for path in paths:
+        place, _, name = path.rpartition(".")
+        found.setdefault(place, []).append(name)
+    return found

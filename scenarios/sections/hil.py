@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from ...sim.units import Seconds
+from ...sim.units import Duration, Seconds
 from ..problems import nearest
 from ..schema import Many, Section, refusal, register
 
@@ -80,11 +80,11 @@ class Swap(Section):
 class Real(Section):
     """What the real job took, measured as a whole."""
 
-    iteration_time: Annotated[Seconds, Field(gt=0)]
+    iteration_time: Annotated[Duration, Field(gt=0)]
     """Median of its steps."""
-    low: Annotated[Seconds, Field(gt=0)] | None = None
+    low: Annotated[Duration, Field(gt=0)] | None = None
     """The quickest start's median."""
-    high: Annotated[Seconds, Field(gt=0)] | None = None
+    high: Annotated[Duration, Field(gt=0)] | None = None
     """The slowest start's median."""
     source: str = ""
     """Where and when."""
@@ -99,10 +99,10 @@ class Hil(Section):
     """Components that are real."""
     repeat: Positive = 5
     """Replay: process starts of each device, at least. A coupled run is repeated by replicas."""
-    warm_up: Annotated[Seconds, Field(ge=0)] = 0.05
+    warm_up: Annotated[Duration, Field(ge=0)] = 0.05
     """Coupled: its ops are done for so long before anything counts. Replay warms up until the
     times settle."""
-    time_limit: Annotated[Seconds, Field(gt=0)] = 600.0
+    time_limit: Annotated[Duration, Field(gt=0)] = 600.0
     """Replay: of the measuring; what was measured by then is kept. Coupled: of one answer."""
     busy: Annotated[float, Field(ge=0)] = 0.5
     """Replay: cores of this machine that others may use; with more, a device here is busy."""

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from ...sim.units import Bytes, Seconds
+from ...sim.units import Bytes, Duration
 from ..schema import Section, register
 from ..workers.workers import checked
 
@@ -26,7 +26,7 @@ class Run(Section):
     """Compiled, or the plain SimPy program that defines what is right."""
     workers: Annotated[str, AfterValidator(checked)] = "local"
     """Where points of a sweep run: local, local:N, dask://local, dask://HOST:PORT."""
-    time_limit: Annotated[Seconds, Field(gt=0)] | None = None
+    time_limit: Annotated[Duration, Field(gt=0)] | None = None
     """Wall time after which it ends; finished variants, and points of a sweep, are kept."""
     memory: Bytes | None = None
     """Most memory that it may plan with; nine tenths of what is free unless said."""

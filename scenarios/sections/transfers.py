@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from ...sim.units import Bytes
+from ...sim.units import Chunk
 from .. import transfers as _builder  # noqa: F401  registers itself
 from ..schema import REQUIRED, Many, Section
 from .workload import Iterations, Positive, Workload
@@ -28,7 +28,7 @@ class Transfer(Section):
     op: Annotated[str, AfterValidator(_op)]
     """Kind and name, as drivers know it: ``send:write``, ``copy:c2d``; a collective, such as
     ``collective:all-reduce``, is one op of all its ranks."""
-    bytes: Annotated[Bytes, Field(ge=0)]
+    bytes: Annotated[Chunk, Field(ge=0)]
     """Of each."""
     from_: Many[Rank] = Field((0,), alias="from")
     """Ranks that do it, all at the same time; the members of a collective."""

@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal, Union
 
 from pydantic import Field, PlainValidator, ValidationInfo
 
-from ...sim.units import Bytes
+from ...sim.units import Chunk
 from ..schema import REQUIRED, Section, refusal, register
 
 Positive = Annotated[int, Field(ge=1)]
@@ -58,7 +58,7 @@ class Scale(Section):
 
     parallel: Parallel
     """Groups of the size wanted; collectives are re-sized to them."""
-    bucket: Annotated[Bytes, Field(gt=0)] | None = None
+    bucket: Annotated[Chunk, Field(gt=0)] | None = None
     """Cap of DDP's gradient buckets (``bucket_cap_mb``), where one process was recorded; unsaid,
     DDP's own: 25 MiB, the first 1 MiB."""
 

@@ -27,7 +27,7 @@ from foretrace.sim.errors import ScenarioError
         ("nic.utilization", "  unit     ratio"),
         ("workload.type", "  values   trace, transfers"),
         ("roofline.launch", "  Cost of any kernel, however small."),
-        ("degrade.lasts", "  like     2.1 us"),
+        ("degrade.lasts", "  like     30 s"),
         ("roofline", "    launch             Cost of any kernel, however small."),
     ],
 )

@@ -111,6 +111,16 @@ def test_a_plan_says_what_a_run_does(cli):
     assert planned["points"] == 0
 
 
+def test_a_plan_tells_every_value_that_nobody_measured(cli):
+    assumed = json.loads(cli("plan", "first", "--json")[1])["assumed"]
+    _, said, _ = cli("plan", "first")
+    head, *rows = said[said.index("assumed") :].splitlines()
+    assert head == f"assumed     {len(assumed)} values that nobody measured:"
+    assert len(assumed) > len(rows) > 1
+    parts = (row.strip().split(": ") for row in rows)
+    assert [f"{part}.{n}" for part, names in parts for n in names.split(", ")] == assumed
+
+
 def test_a_plan_of_a_sweep_counts_its_points(cli):
     sweep = "sweep={vary: {cluster.node.host.cores: [1, 2, 3]}}"
     assert json.loads(cli("plan", "tiny.yaml", "--set", sweep, "--json")[1])["points"] == 4
