@@ -42,6 +42,8 @@ class Algorithm:
         Between nodes only; ``flows`` and ``path`` also take the number of members in a node.
     symmetric : bool
         The order of the members changes nothing.
+    received : from n to the share of S that a member takes in without sending meanwhile
+        In a ring the last part of each lap: nobody waits for it further on.
     """
 
     collective: str
@@ -53,6 +55,7 @@ class Algorithm:
     posts: Callable[[int], int] = lambda n: 1
     nested: bool = False
     symmetric: bool = False
+    received: Callable[[int], float] = lambda n: 0.0
 
     def steps(self, *n: int) -> int:
         """Latencies that add up.
@@ -105,6 +108,15 @@ def bus_factor(collective: str, n: int) -> float:
     return (n - 1) / n if collective in split else 1.0
 
 
+def last_part(n: int) -> float:
+    """One part in n: what a ring brings a member last.
+
+    >>> last_part(4)
+    0.25
+    """
+    return 1 / n
+
+
 def power_of_two(n: int) -> bool:
     """Whether n is 2, 4, 8, ….
 
@@ -115,7 +127,13 @@ def power_of_two(n: int) -> bool:
 
 
 ALL = (
-    Algorithm("all-reduce", "ring", p.ring(lambda n: 2 * (n - 1) / n), p.rounds(2)),
+    Algorithm(
+        "all-reduce",
+        "ring",
+        p.ring(lambda n: 2 * (n - 1) / n),
+        p.rounds(2),
+        received=last_part,
+    ),
     Algorithm("all-reduce", "tree", p.trees, p.climb),
     Algorithm("all-reduce", "chain-tree", p.chained_trees, p.chained_climb, nested=True),
     Algorithm("all-reduce", "halving-doubling", p.doubling(2), p.distances(2), power_of_two),
@@ -136,7 +154,13 @@ ALL = (
         symmetric=True,
     ),
     Algorithm("all-reduce", "in-switch", p.switched, p.direct(2), lambda n: n >= 3, in_switch=True),
-    Algorithm("all-gather", "ring", p.ring(lambda n: (n - 1) / n), p.rounds(1)),
+    Algorithm(
+        "all-gather",
+        "ring",
+        p.ring(lambda n: (n - 1) / n),
+        p.rounds(1),
+        received=last_part,
+    ),
     Algorithm("all-gather", "doubling", p.doubling(1), p.distances(1), power_of_two),
     Algorithm(
         "all-gather",
@@ -146,7 +170,13 @@ ALL = (
         posts=p.others,
         symmetric=True,
     ),
-    Algorithm("reduce-scatter", "ring", p.ring(lambda n: (n - 1) / n), p.rounds(1)),
+    Algorithm(
+        "reduce-scatter",
+        "ring",
+        p.ring(lambda n: (n - 1) / n),
+        p.rounds(1),
+        received=last_part,
+    ),
     Algorithm("reduce-scatter", "halving", p.doubling(1), p.distances(1), power_of_two),
     Algorithm(
         "reduce-scatter",

@@ -132,6 +132,12 @@ class Fabric(Backend):
         The same where the switch reduces; None for a switch that does not.
     network_efficiency : Ratio or None
         Share of the rate of NICs and of what joins them; None for ``efficiency``.
+    copying : Ratio
+        What it takes a member to copy a byte that it does not pass on, of what a byte takes that it
+        sends: a channel is one block of threads, which does one or the other.
+    dispatch : Seconds
+        What the host takes from the call to the start of each collective where nothing hides it,
+        the GPUs being idle.  0 where the host runs ahead, or where its ops are in the graph.
     core_step, core_rate : Seconds, ByteRate or None
         What each step, and the bytes of the busiest link, take of a core that a library's threads
         share with the ops of their rank (``gpu: {core: true}``); no rate for nothing.  Beside a
@@ -177,6 +183,8 @@ class Fabric(Backend):
         efficiency_ll: Ratio | None = None,
         in_switch_efficiency: Ratio | None = None,
         network_efficiency: Ratio | None = None,
+        copying: Ratio = 0.0,
+        dispatch: Seconds = 0.0,
         core_step: Seconds = 0.0,
         core_rate: ByteRate | None = None,
     ):
@@ -195,11 +203,12 @@ class Fabric(Backend):
                 reach = efficiency * PAYLOAD[name] if reach is None else reach
                 self.protocols[name] = Protocol(start, each, reach)
         self.network_efficiency = network_efficiency
+        self.copying, self.dispatch = copying, dispatch
         self.core_step, self.core_rate = core_step, core_rate
         self.fidelity, self.in_switch_efficiency = fidelity, in_switch_efficiency
         self.source = f"model:fabric {fidelity} launch={launch:.4g} s efficiency={efficiency:.3g}"
         self._ways: dict[tuple[str, Members], list[Way]] = {}
-        self._stretches: dict[tuple[str, float], Floats] = {}
+        self._stretches: dict[tuple[str, float, float], Floats] = {}
 
     def open(self, system: System) -> None:
         """Forget what was laid on another system."""
@@ -256,25 +265,34 @@ class Fabric(Backend):
             protocols = {"simple": own}
         else:
             protocols = self.protocols
-        return [self._way(laid, n, p.launch, p, system) for n, p in protocols.items()]
+        return [
+            self._way(laid, n, self.dispatch + p.launch, p, system) for n, p in protocols.items()
+        ]
 
     def _way(
         self, laid: Load, name: str, launch: Seconds, protocol: Protocol, system: System
     ) -> Way:
-        stretch = self._stretch(name, protocol.efficiency, system)
+        stretch = self._stretch(name, protocol.efficiency, self._copied(laid), system)
         component = np.array(list(laid.uses), np.int32)
         weight = np.array(list(laid.uses.values())) * stretch[component]
         fixed = launch + laid.latency + laid.steps * protocol.step
         beta = laid.per_byte(system, stretch)
         return Way(laid, name, fixed, beta, component, weight, laid.limit(system))
 
-    def _stretch(self, protocol: str, efficiency: Ratio, system: System) -> Floats:
+    def _copied(self, laid: Load) -> float:
+        """What a member's last part costs, as a share of what it sends."""
+        part = self.copying * laid.algorithm.received(laid.members)
+        return part / laid.algorithm.volume(laid.members) if part else 0.0
+
+    def _stretch(self, protocol: str, efficiency: Ratio, copied: float, system: System) -> Floats:
         """(components,) bytes for which a byte occupies each."""
-        key = (protocol, efficiency)
+        key = (protocol, efficiency, copied)
         if key not in self._stretches:
-            found = np.full(len(system.components), 1 / efficiency)
+            found = np.full(len(system.components), (1 + copied) / efficiency)
+            reached = efficiency
             if self.network_efficiency is not None:
-                found[wires(system)] = 1 / (self.network_efficiency * PAYLOAD[protocol])
+                reached = self.network_efficiency * PAYLOAD[protocol]
+            found[wires(system)] = 1 / reached
             self._stretches[key] = found
         return self._stretches[key]
 
@@ -333,7 +351,7 @@ class Fabric(Backend):
         a, b = members[0], members[-1]
         uses = dict.fromkeys(route(a, b, system), 1.0) if a != b else {}
         most = {c: 1.0 for c in uses if system.components[c].limit < np.inf}
-        once = Load(ALGORITHMS["broadcast"]["chain"], 1, hop(a, b, system), uses, most)
+        once = Load(ALGORITHMS["broadcast"]["chain"], 2, 1, hop(a, b, system), uses, most)
         return self._way(once, "simple", 0.0, self.protocols["simple"], system)
 
 

@@ -24,7 +24,7 @@ class Load:
 
     Parameters
     ----------
-    steps : int
+    members, steps : int
     latency : Seconds
         Of all its steps together, without what a protocol adds to each.
     uses : component to bytes that cross it, as a multiple of S
@@ -32,6 +32,7 @@ class Load:
     """
 
     algorithm: Algorithm
+    members: int
     steps: int
     latency: Seconds
     uses: dict[int, float]
@@ -99,7 +100,7 @@ def load(algorithm: Algorithm, members: Members, system: System) -> Load:
     for (c, _, _), sent in senders.items():
         most[c] = max(most.get(c, 0.0), sent)
     used, bound = ({c: w for c, w in x.items() if w} for x in (uses, most))
-    return Load(algorithm, len(path), latency, used, bound)
+    return Load(algorithm, len(members), len(path), latency, used, bound)
 
 
 def hop(a: int, b: int, system: System) -> Seconds:

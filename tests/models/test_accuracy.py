@@ -45,12 +45,12 @@ def part(kind, name, cls):
     return cls(**made)
 
 
-def all_reduce(library, link, size, n=8):
+def all_reduce(library, link, size, n=8, dispatch=0.0):
     """Seconds of an all-reduce of n GPUs as if alone."""
     wire = part("link", link, Link)
     system = star(n, wire, Switch(bandwidth=wire.bandwidth, latency=0.0, ports=8))
     fabric = part("library", library, Fabric)
-    fabric.fidelity = "alpha-beta"
+    fabric.fidelity, fabric.dispatch = "alpha-beta", dispatch
     ops = Ops.of(
         kind=Kind.COLLECTIVE, bytes=size, signature=0, signatures=("collective:all-reduce fp32[1]",)
     )
@@ -58,8 +58,8 @@ def all_reduce(library, link, size, n=8):
     return fabric.timing(ops.asked(system, system.number("fabric"), members)).fixed
 
 
-def test_all_reduce_of_eight_h200(data):
-    """Truth: ml-engineering, one machine; the library's values are of 2 and 4 GPUs."""
+def h200(data):
+    """(bytes, seconds) of eight H200."""
     with open(data / "collectives" / "h200-8gpu" / "allreduce.csv") as lines:
         rows = list(csv.DictReader(lines))
     size, busbw = [], []
@@ -68,16 +68,11 @@ def test_all_reduce_of_eight_h200(data):
         size.append(int(value) * UNIT[unit])
         busbw.append(float(row["busbw"].removesuffix("GBps")) * 1e9)
     size = np.array(size, float)
-    truth = size / (np.array(busbw) / bus_factor("all-reduce", 8))
-    error = Errors.of(
-        *(x[size > LARGE] for x in (all_reduce("nccl-nvlink4", "nvlink4", size), truth))
-    )
-    assert error.median <= 0.11
-    assert error.mean <= 0.13
+    return size, size / (np.array(busbw) / bus_factor("all-reduce", 8))
 
 
-@pytest.mark.parametrize("machine", ["a100-8gpu-mleng", "a100-40g-8gpu-superbench"])
-def test_all_reduce_of_eight_a100(data, machine):
+def a100(data, machine):
+    """(bytes, seconds) of eight A100, from 32 KiB."""
     folder = data / "collectives" / machine
     if machine.endswith("mleng"):
         with open(folder / "allreduce.csv") as lines:
@@ -86,10 +81,52 @@ def test_all_reduce_of_eight_a100(data, machine):
         log = (folder / "nccl_allreduce.log").read_text()
         rows = re.findall(r"^\s*(\d+)\s+\d+\s+float\s+sum\s+([\d.]+)", log, re.MULTILINE)
     size, us = np.array(rows, float).T
-    found = all_reduce("nccl-nvlink3", "nvlink3", size[size > LARGE])
-    error = Errors.of(found, us[size > LARGE] * 1e-6)
-    assert error.median <= 0.06
-    assert error.mean <= 0.08
+    return size[size >= 2**15], us[size >= 2**15] * 1e-6
+
+
+MACHINES = {  # data, library, link, s from the call to the kernel that are in the truth
+    "h200-8gpu": ("nccl-nvlink4", "nvlink4", 25e-6),
+    "a100-8gpu-mleng": ("nccl-nvlink3", "nvlink3", 25e-6),
+    "a100-40g-8gpu-superbench": ("nccl-nvlink3", "nvlink3", 0.0),
+}
+
+
+@pytest.mark.parametrize(
+    ("machine", "small", "large"),
+    [
+        ("h200-8gpu", 0.12, 0.05),
+        ("a100-8gpu-mleng", 0.13, 0.07),
+        ("a100-40g-8gpu-superbench", 0.29, 0.05),
+    ],
+)
+def test_all_reduce_of_eight(data, machine, small, large):
+    """Blind: the library's values are of 2 and 4 GPUs of other machines, what a call costs is
+    what the authors of the curves say (20 to 30 us)."""
+    library, link, dispatch = MACHINES[machine]
+    size, truth = h200(data) if machine.startswith("h200") else a100(data, machine)
+    found = all_reduce(library, link, size, dispatch=dispatch)
+    at = size <= LARGE
+    assert Errors.of(found[at], truth[at]).mean <= small
+    assert Errors.of(found[~at], truth[~at]).mean <= large
+
+
+@pytest.mark.parametrize(
+    ("machine", "bar"),
+    [("h200-8gpu", 0.085), ("a100-8gpu-mleng", 0.16), ("a100-40g-8gpu-superbench", 0.065)],
+)
+def test_small_all_reduces_with_one_constant_of_the_machine(data, machine, bar):
+    """Fitted on three listed sizes, judged on the others up to 16 MiB."""
+    library, link, _ = MACHINES[machine]
+    size, truth = h200(data) if machine.startswith("h200") else a100(data, machine)
+    listed, alone = np.isin(size, (2**15, 2**18, 2**21)), all_reduce(library, link, size)
+    rest = (size <= LARGE) & ~listed
+
+    def wrong(extra):
+        return np.abs(np.log((alone[listed] + extra) / truth[listed])).mean()
+
+    dispatch = min(np.linspace(0, 100e-6, 2001), key=wrong)
+    found = all_reduce(library, link, size[rest], dispatch=dispatch)
+    assert Errors.of(found, truth[rest]).mean <= bar
 
 
 @pytest.mark.parametrize("n", range(2, 9))
@@ -100,8 +137,8 @@ def test_all_reduce_of_a_machine_that_nobody_fitted(data, n):
         rows = np.array(list(csv.reader(lines))[1:])
     size, seconds = rows[:, 0].astype(float), rows[:, 3].astype(float) * 1e-9
     error = Errors.of(all_reduce("nccl-nvlink3", "nvlink3", size, n), seconds)
-    assert error.median <= 0.08
-    assert error.mean <= 0.07
+    assert error.median <= 0.03
+    assert error.mean <= 0.03
 
 
 @pytest.mark.parametrize(

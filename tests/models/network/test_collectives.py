@@ -252,3 +252,32 @@ def test_gpus_that_are_not_joined_are_named():
     system = System((*gpus, Component("fabric", "fabric")), tuple(g.name for g in gpus))
     with pytest.raises(BackendError, match=r"node0.gpu0: no route to node1.gpu0; give the cluster"):
         Fabric().timing(asked(system, "all-reduce", [0, 1], 1.0))
+
+
+def test_a_member_of_a_ring_does_not_send_while_it_copies_its_last_part():
+    """n - 1 parts sent and one copied, each at the rate of one that is sent."""
+    want = 6 * ALPHA + (3 + 3 + 1) / 4 * 1e6 / RATE
+    fabric = Fabric(fidelity="alpha-beta", algorithms="ring", copying=1.0)
+    timing = fabric.timing(asked(board(4), "all-reduce", range(4), 1e6))
+    assert timing.fixed.tolist() == pytest.approx([want])
+
+
+def test_a_copy_costs_nothing_where_a_network_is_slower():
+    system = cluster(2, Node(gpus=1, nics=1, nic=Nic(bandwidth=RATE, latency=0.0)))
+    plain, copied = (
+        Fabric(fidelity="alpha-beta", algorithms="ring", copying=c).timing(
+            asked(system, "all-gather", [system.number(g) for g in system.gpus], 1e6)
+        )
+        for c in (0.0, 1.0)
+    )
+    assert copied.fixed.tolist() == plain.fixed.tolist()
+
+
+@FIDELITIES
+def test_a_host_that_is_waited_for_delays_collectives(fidelity):
+    system = board(2)
+    plain, called = (Fabric(fidelity=fidelity, dispatch=d) for d in (0.0, 2e-5))
+    late = makespan(system, called, graph(("all-reduce", range(2), 1e6)))
+    assert late - makespan(system, plain, graph(("all-reduce", range(2), 1e6))) == pytest.approx(
+        2e-5
+    )
