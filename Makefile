@@ -17,7 +17,7 @@ run: .venv/.installed ## install, simulate the first scenario, print the answer 
 	$(BIN)/foretrace run first
 
 test: .venv/.dev ## the default tests, on two cores, within five minutes
-	$(BIN)/python -m pytest tests -n 2
+	$(BIN)/python -m pytest -n 2
 
 check: .venv/.dev .mypy/foretrace ## style, types and import rules
 	$(BIN)/ruff check .
@@ -38,8 +38,9 @@ wheel: .venv/.installed ## a wheel in dist/, from the files that exist now
 fuzz: .venv/.dev ## damage scenarios and traces for a minute and read them (SECONDS=600: for ten)
 	$(BIN)/python tests/fuzz --seconds $(or $(SECONDS),60)
 
-nightly: .venv/.dev ## the tests that are too long for every push, and ten minutes of damage
-	$(BIN)/python -m pytest tests -n 2 -m nightly
+nightly: .venv/.dev ## the tests that are too long for every push, other examples, ten minutes of damage
+	$(BIN)/python -m pytest -n 2 -m nightly
+	$(BIN)/python -m pytest -n 2 -m "hypothesis and not hardware" --hypothesis-profile=nightly
 	$(BIN)/python tests/fuzz --seconds 600
 
 lab-test: .venv/.dev ## build and boot the lab, and all its tests: real RDMA, CXL and switch drivers
