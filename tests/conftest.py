@@ -1,4 +1,8 @@
-"""What tests of several folders share: small traces made by hand, and the command line."""
+"""What tests of several folders share: small traces made by hand, and the command line.
+
+Examples of hypothesis are the same on every push, and what judges them is no clock; `make nightly`
+tries others, and many more.
+"""
 
 import gzip
 import json
@@ -8,6 +12,19 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "push",
+    max_examples=40,
+    derandomize=True,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+settings.register_profile(
+    "nightly", settings.get_profile("push"), max_examples=1000, derandomize=False
+)
+settings.load_profile("push")
 
 BASE = 1_712_170_331_000_000  # µs: a float64 holds no nanoseconds here
 

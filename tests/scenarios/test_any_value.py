@@ -8,7 +8,7 @@ from foretrace.scenarios.problems import InvalidScenarioError
 from foretrace.scenarios.reading.document import parse
 from foretrace.scenarios.reading.tree import plain
 from foretrace.sim.errors import ScenarioError
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 TEXTS = ["", "x", "gpu", "5 s", "0 GB", "200 Gb/s", "base", "both", "node3.gpu0", "é", "a.b", "*"]
@@ -24,12 +24,7 @@ VALUES = st.recursive(
     ),
     max_leaves=5,
 )
-QUIET = settings(
-    max_examples=60,
-    phases=[Phase.generate],
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+QUIET = settings(phases=[Phase.generate])
 
 
 def places(value, path=()):

@@ -1,7 +1,6 @@
 """Folded and unfolded runs are equal to the tick, and a straggler is not folded away."""
 
 import logging
-import os
 import re
 from dataclasses import replace
 
@@ -20,10 +19,9 @@ from foretrace.sim.ops import Kind, Ops
 from foretrace.sim.reference.machine import ReferenceMachine
 from foretrace.sim.simulation import Session, Simulation
 from foretrace.sim.system import Component, System
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-EXAMPLES = 40 if os.environ.get("NUMBA_DISABLE_JIT") == "1" else 150
 PER_SECOND = 10**12
 
 
@@ -138,7 +136,6 @@ def programs(draw: st.DrawFn) -> Ranks:
     return ranks
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
 @given(programs())
 def test_folded_runs_equal_unfolded_ones(ranks: Ranks) -> None:
     parts, graph = ranks.parts(), ranks.lowered()

@@ -7,18 +7,12 @@ from foretrace.sim.core.machine import CoreMachine
 from foretrace.sim.machine import NO_LIMIT, ONE
 from foretrace.sim.reference.machine import ReferenceMachine
 from foretrace.sim.testing import Case, Script, lowered
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 UNIT = 1 << 20  # so that no share of a rate rounds to 0
 SLOTS, RATES = (1, 2, -1, -1, -1), (-1, -1, 4 * UNIT, 6 * UNIT, 7 * UNIT)
 ENGINES = {"reference": ReferenceMachine, "core": CoreMachine}
-lawful = settings(
-    max_examples=80,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
 
 
 @pytest.fixture(params=ENGINES)
@@ -66,7 +60,6 @@ def run(engine, graph):
     return found, taken
 
 
-@lawful
 @given(cases())
 def test_no_op_starts_before_its_dependencies_and_its_release(engine, graph):
     found, _ = run(engine, graph)
@@ -77,7 +70,6 @@ def test_no_op_starts_before_its_dependencies_and_its_release(engine, graph):
         assert found.start[i] + case.fixed <= found.end[i]
 
 
-@lawful
 @given(cases())
 def test_no_component_holds_more_than_its_slots(engine, graph):
     found, taken = run(engine, graph)
@@ -92,7 +84,6 @@ def test_no_component_holds_more_than_its_slots(engine, graph):
         assert max((row[c] for row in taken), default=0) <= slots
 
 
-@lawful
 @given(cases())
 def test_no_shared_rate_is_exceeded(engine, graph):
     _, taken = run(engine, graph)
@@ -108,7 +99,6 @@ def shortest(case):
     return case.fixed + (Fraction(case.work) / min(bounds) if case.work else 0)
 
 
-@lawful
 @given(cases())
 def test_the_makespan_is_at_least_the_critical_path(engine, graph):
     found, _ = run(engine, graph)
@@ -119,7 +109,6 @@ def test_the_makespan_is_at_least_the_critical_path(engine, graph):
     assert max(path) <= max(found.end.tolist())
 
 
-@lawful
 @given(cases())
 def test_the_makespan_is_at_least_work_over_capacity(engine, graph):
     found, _ = run(engine, graph)
@@ -132,7 +121,6 @@ def test_the_makespan_is_at_least_work_over_capacity(engine, graph):
         assert asked <= SLOTS[c] * span
 
 
-@lawful
 @given(cases())
 def test_the_same_graph_gives_the_same_run(engine, graph):
     first, second = run(engine, graph)[0], run(engine, graph)[0]

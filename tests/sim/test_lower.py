@@ -11,7 +11,7 @@ from foretrace.sim.lower import scale_of_limit, scales, work_units
 from foretrace.sim.ops import Kind
 from foretrace.sim.simulation import Simulation
 from foretrace.sim.system import Component, System
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 
@@ -83,7 +83,6 @@ def test_work_beyond_127_bits_names_the_op():
         run(Timing.of([0.0] * 3, work=[0.0, 1.0, 1e25], usage=use), wire(1e9))
 
 
-@settings(deadline=None)
 @given(
     st.floats(0, 1e15),
     st.integers(0, 40),

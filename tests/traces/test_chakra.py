@@ -11,7 +11,7 @@ from foretrace.sim.ops import Kind
 from foretrace.traces.chakra import read, write
 from foretrace.traces.chakra.files import load, save
 from foretrace.traces.chakra.messages import NodeType, attribute, attributes, messages
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 AMOUNT = st.sampled_from([float("nan"), 0.0, 1.0, 0.1, 1e12, 3.7e9 + 0.5])
@@ -81,7 +81,6 @@ def assert_same(a, b):
     assert (a.name, a.streams, a.facts) == (b.name, b.streams, b.facts)
 
 
-@settings(max_examples=150)
 @given(graph=graphs(), form=st.sampled_from(["et", "json"]))
 def test_write_then_read_is_the_same_graph(graph, form, tmp_path_factory):
     folder = tmp_path_factory.mktemp("chakra")

@@ -1,12 +1,11 @@
 """Whatever happens to a file, reading it gives a trace or a TraceError: never anything else."""
 
 import json
-import os
 
 import pytest
 from foretrace.sim.errors import TraceError
 from foretrace.traces import kineto
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 ARGS = {
@@ -61,21 +60,14 @@ VALUES = st.one_of(
     st.lists(st.one_of(st.integers(-9, 9), st.text(max_size=3)), max_size=3),
     st.dictionaries(st.text(max_size=3), st.integers(), max_size=2),
 )
-DAMAGE = settings(
-    max_examples=int(os.environ.get("FORETRACE_EXAMPLES", "25")),
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
 
 
-@DAMAGE
 @given(st.lists(EVENTS, max_size=12))
 def test_any_events_are_read_or_refused(path, events):
     path.write_text(json.dumps({"traceEvents": events}))
     try_everything(path)
 
 
-@DAMAGE
 @given(
     st.lists(EVENTS, min_size=1, max_size=4),
     st.lists(st.tuples(st.integers(0, 10**6), st.binary(max_size=3)), max_size=3),
@@ -91,7 +83,6 @@ def test_damaged_bytes_are_read_or_refused(path, events, edits):
     try_everything(path)
 
 
-@DAMAGE
 @given(
     st.sampled_from(sorted(ARGS)),
     VALUES,
