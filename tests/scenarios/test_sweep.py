@@ -2,6 +2,8 @@
 
 import importlib
 import json
+import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -363,7 +365,29 @@ def test_workers_of_dask_without_dask_say_how_to_get_it(monkeypatch):
 
 # The command.
 
-COMMAND = [sys.executable, "-m", "foretrace", "sweep", "tiny.yaml", "--workers", "local:2"]
+SWEEP = ["sweep", "tiny.yaml", "--workers", "local:2", "-q", "--out"]
+COMMAND = [sys.executable, "-m", "foretrace", *SWEEP]
+KILLED = """\
+import os, signal, sys
+from foretrace.__main__ import main
+
+synced = os.fsync
+
+def killed(after):
+    "The command in a process that is killed while so many outcomes are on their way to the disk."
+    if os.fork():
+        return os.waitstatus_to_exitcode(os.wait()[1])
+    def fsync(file):
+        nonlocal after
+        after -= 1
+        if not after:
+            os.kill(os.getpid(), signal.SIGKILL)
+        synced(file)
+    os.fsync = fsync
+    main()
+
+print(killed(2), killed(3))
+"""
 
 
 def summary_of(out):
@@ -371,22 +395,31 @@ def summary_of(out):
     return file.read_bytes()
 
 
-@pytest.mark.parametrize("kills", [1, pytest.param(100, marks=pytest.mark.nightly)])
-def test_a_sweep_that_is_killed_loses_nothing_that_was_reported(scenario, kills):
-    """Killed at random instants until it is whole, again and again: the same bytes as if never."""
-    import random
-    import shutil
+def test_a_sweep_that_is_killed_loses_nothing_that_was_reported(scenario, cli):
+    """Killed, begun again and killed again, then left alone: the same bytes as if never."""
+    s = scenario()
+    assert cli(*SWEEP, "whole")[0] == 0
+    words = [sys.executable, "-c", KILLED, *SWEEP, "killed"]
+    assert subprocess.run(words, stdout=subprocess.PIPE, text=True).stdout == "-9 -9\n"
+    kept = list(store(Path("killed"), s).outcomes())
+    assert len(kept) == len({o["key"] for o in kept}) == 2 + 3  # nothing was run again
+    assert outcomes("killed", s).items() <= outcomes("whole", s).items()
+    assert cli(*SWEEP, "killed")[0] == 0
+    assert summary_of("killed") == summary_of("whole")
 
+
+@pytest.mark.nightly
+def test_a_sweep_that_is_killed_at_any_time_loses_nothing_that_was_reported(scenario):
+    """Killed at random instants until it is whole, again and again."""
     s = scenario(vary=MANY)
-    words = [*COMMAND, "-q", "--out"]
     began = time.monotonic()
-    assert subprocess.run([*words, "whole"], check=False).returncode in (0, 5)
+    assert subprocess.run([*COMMAND, "whole"], check=False).returncode in (0, 5)
     took = time.monotonic() - began
     every = outcomes("whole", s)
-    draw, known, early = random.Random(kills), {}, 0
-    for _ in range(kills):
+    draw, known, early = random.Random(1), {}, 0
+    for _ in range(100):
         with subprocess.Popen(
-            [*words, "killed"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            [*COMMAND, "killed"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         ) as process:
             time.sleep(draw.uniform(0.1, 1.0) * took)
             process.kill()
@@ -394,11 +427,11 @@ def test_a_sweep_that_is_killed_loses_nothing_that_was_reported(scenario, kills)
         assert known.items() <= left.items() <= every.items()
         known, early = left, early + (len(left) < len(every))
         if left == every:
-            assert finished(words) == summary_of("whole")
+            assert finished() == summary_of("whole")
             shutil.rmtree("killed")
             known = {}
-    assert early or kills == 1, "no kill fell into a sweep"
-    assert finished(words) == summary_of("whole")
+    assert early, "no kill fell into a sweep"
+    assert finished() == summary_of("whole")
 
 
 def outcomes(out, scenario):
@@ -407,20 +440,47 @@ def outcomes(out, scenario):
     return {o["key"]: json.dumps({k: v for k, v in o.items() if k != "seconds"}) for o in kept}
 
 
-def finished(words):
+def finished():
     """The summary of the killed sweep once it is left alone."""
-    assert subprocess.run([*words, "killed"], check=False).returncode in (0, 5)
+    assert subprocess.run([*COMMAND, "killed"], check=False).returncode in (0, 5)
     return summary_of("killed")
 
 
-def test_an_interrupt_is_exit_130_and_the_same_command_goes_on(scenario):
+@pytest.fixture
+def interruptible():
+    """An interrupt is an exception, whoever runs the tests."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_an_interrupt_is_exit_130_and_the_same_command_goes_on(
+    scenario, cli, monkeypatch, interruptible
+):
+    def interrupted(self, outcome):
+        write(self, outcome)
+        signal.raise_signal(signal.SIGINT)
+
+    s, write = scenario(), Store.write
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "write", interrupted)
+        code, _, said = cli(*SWEEP, "interrupted")
+    assert code == 130
+    assert "the same command goes on from there" in said
+    (first,) = outcomes("interrupted", s)
+    assert cli(*SWEEP, "interrupted")[0] == 0
+    kept = [o["key"] for o in store(Path("interrupted"), s).outcomes()]
+    assert kept.count(first) == 1
+    assert len(kept) == len(set(kept)) == 9  # the base and eight points
+
+
+@pytest.mark.nightly
+def test_an_interrupt_from_outside_ends_every_process_of_a_sweep(scenario):
     s = scenario(vary=LONG)
-    words = [*COMMAND, "--out", "interrupted"]
-    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
+    words = [word for word in COMMAND if word != "-q"]
+    with subprocess.Popen([*words, "interrupted"], stderr=subprocess.PIPE, text=True) as process:
         kept = store(Path("interrupted"), s)
-        for _ in range(600):
-            if any(True for _ in kept.outcomes()):
-                break
+        while process.poll() is None and not any(True for _ in kept.outcomes()):
             time.sleep(0.1)
         process.send_signal(signal.SIGINT)
         said = process.stderr.read()
