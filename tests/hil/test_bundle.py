@@ -42,7 +42,7 @@ def test_the_file_needs_nothing_but_numpy(bare):
 def test_a_work_list_is_done_offline_and_comes_back_checked(bare):
     folder, command, environment = bare
     asked = (Request("host:chase uint8[4096]", 3), Request("copy:h2h uint8[65536]", 3))
-    work = Work("host", asked, starts=2, most_starts=2, blocks=3, busy=99.0)
+    work = Work("host", asked, starts=2, most_starts=2, blocks=3, busy=1e6)
     (folder / "work.json").write_text(work.text())
     record = [*command, "--record", "work.json", "--out", "back"]
     done = subprocess.run(record, cwd=folder, env=environment, capture_output=True, text=True)

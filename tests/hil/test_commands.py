@@ -34,7 +34,7 @@ def test_a_work_list_is_planned_done_and_described(cli, tmp_path):
     assert code == 0
     assert "wrote work: 1 ops for host, 1 that it does not do" in out
     assert (tmp_path / "work/foretrace-agent.pyz").stat().st_mode & 0o100
-    code, out, error = cli("hil", "record", "work/work.json", "--busy", 99, "--json")
+    code, out, error = cli("hil", "record", "work/work.json", "--busy", 1e6, "--json")
     assert code == 0, error
     told = json.loads(out)
     assert (told["ops"], told["starts"], told["ended"]) == (1, 2, "") or told["starts"] > 2
@@ -64,7 +64,7 @@ def test_a_driver_that_dies_while_recording_is_exit_code_4_and_what_it_measured_
     cli, tmp_path
 ):
     asked = (Request("host:idle", 2),)
-    limits = {"blocks": 2, "starts": 2, "busy": 99.0}
+    limits = {"blocks": 2, "starts": 2, "busy": 1e6}
     work = Work("odd", asked, {"fault": "died", "after": 4}, **limits)
     (tmp_path / "work.json").write_text(work.text())
     code, out, error = cli("hil", "record", "work.json", "--agent", "odd")
@@ -77,7 +77,7 @@ def test_a_driver_that_dies_while_recording_is_exit_code_4_and_what_it_measured_
 
 
 def test_a_recording_that_was_cut_by_its_time_limit_is_exit_code_3(cli, tmp_path):
-    work = Work("odd", (Request("host:idle", 2),), seconds=1e-9, busy=99.0)
+    work = Work("odd", (Request("host:idle", 2),), seconds=1e-9, busy=1e6)
     (tmp_path / "work.json").write_text(work.text())
     code, _, error = cli("hil", "record", "work.json", "--agent", "odd", "--json")
     assert code == 3

@@ -5,6 +5,7 @@ No real switch was at hand.  The server answers in the form that SONiC documents
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from socket import socket
 
 import pytest
 from foretrace.hil.drivers import gnmi, rdma
@@ -60,7 +61,8 @@ class Sonic(stubs.gNMIServicer):
 
 @pytest.fixture
 def switch(monkeypatch):
-    """A server on this machine; the environment of an agent names it."""
+    """A server on this machine, which is waited for; the environment of an agent names it."""
+    monkeypatch.setattr(gnmi, "WAIT", 600)
     server, sonic = grpc.server(ThreadPoolExecutor(2)), Sonic()
     stubs.add_gNMIServicer_to_server(sonic, server)
     port = server.add_insecure_port("127.0.0.1:0")
@@ -113,8 +115,11 @@ def test_a_port_that_the_switch_does_not_have_is_named(switch):
 
 def test_a_switch_that_does_not_answer_is_missing(monkeypatch):
     monkeypatch.setattr(gnmi, "WAIT", 1)
-    with pytest.raises(DriverFault, match=r"missing: switch 127\.0\.0\.1:9: no answer"):
-        gnmi.Reader(["Ethernet0"], {gnmi.ADDRESS: "127.0.0.1:9"})
+    with socket() as silent:
+        silent.bind(("127.0.0.1", 0))  # ours, so that nobody listens there
+        where = f"127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(DriverFault, match=f"missing: switch {where}: no answer"):
+            gnmi.Reader(["Ethernet0"], {gnmi.ADDRESS: where})
 
 
 @pytest.mark.parametrize(

@@ -51,12 +51,25 @@ def test_it_is_pinned_to_one_core(host):
     assert os.sched_getaffinity(0) == {host.settings["core"]}
 
 
-def test_a_larger_copy_and_a_larger_working_set_take_longer(host):
-    def median(signature):
-        return min(s.ns.min() for s in host.timing([Request(signature, 5)] * 3))
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    ("op", "small", "large", "times"),
+    [("copy:h2h", 1 << 16, 1 << 24, 20), ("host:chase", 1 << 12, 1 << 26, 3)],
+)
+def test_a_larger_copy_and_a_larger_working_set_take_longer(host, op, small, large, times):
+    """The median of rounds in which one is timed next to the other."""
+    asked = [Request(f"{op} uint8[{n}]", 5) for n in (small, large)]
+    rounds = [[s.median for s in host.timing(asked)] for _ in range(9)]
+    assert np.median([slow / fast for fast, slow in rounds]) > times
 
-    assert median("copy:h2h uint8[16777216]") > 20 * median("copy:h2h uint8[65536]")
-    assert median("host:chase uint8[67108864]") > 3 * median("host:chase uint8[4096]")
+
+@pytest.mark.parametrize("size", [1 << 12, 1 << 16])
+def test_a_copy_moves_every_byte_from_one_place_to_another(host, monkeypatch, size):
+    moved = set()
+    monkeypatch.setattr("foretrace.hil.drivers.host.MOVE", lambda *told: moved.add(told))
+    host.timing([Request(f"copy:h2h uint8[{size}]")])
+    ((to, start, length),) = moved
+    assert length == size <= abs(to - start)
 
 
 def test_context_is_restored_before_each_repeat(host):

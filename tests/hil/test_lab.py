@@ -50,7 +50,7 @@ def test_a_lab_that_is_not_built_says_how_to_build_it(empty):
 
 def test_a_machine_that_is_not_built_is_no_device(empty, tmp_path):
     command = [sys.executable, "-P", "-m", "foretrace.hil.lab", "uml", "ends=2"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 4
     assert "foretrace lab up" in done.stderr
 

@@ -31,7 +31,7 @@ backends: {node0.gpu0: {use: copy}}
 hil:
   mode: MODE
   repeat: 2
-  busy: 99
+  busy: 1000000
   warm_up: 0 s
   swap: [{component: node0.gpu0, driver: DRIVER, agent: AGENT}]
 """

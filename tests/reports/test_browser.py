@@ -26,7 +26,7 @@ def logged(tmp_path):
         told = subprocess.run(
             [CHROMIUM, *QUIET, f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom",
              (tmp_path / "r.html").as_uri()],
-            capture_output=True, text=True, timeout=120, check=True,
+            capture_output=True, text=True, check=True,
         )  # fmt: skip
         assert "</html>" in told.stdout
         return [line for line in told.stderr.splitlines() if "CONSOLE" in line]

@@ -32,7 +32,7 @@ def measured(html, tmp_path, width, height):
     told = subprocess.run(
         [CHROMIUM, *QUIET, f"--window-size={width},{height}",
          f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", (tmp_path / "r.html").as_uri()],
-        capture_output=True, text=True, timeout=120, check=True,
+        capture_output=True, text=True, check=True,
     )  # fmt: skip
     return json.loads(re.search(r"<title>(.*?)</title>", told.stdout)[1])
 

@@ -283,7 +283,7 @@ def test_a_component_that_no_op_uses_is_refused(nic, tmp_path):
 
 def test_the_host_of_this_machine_in_replay(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))  # a lock of its own
-    text = SCENARIO.format(nic="x", mode="replay", more="  repeat: 1\n  busy: 99", expect="")
+    text = SCENARIO.format(nic="x", mode="replay", more="  repeat: 1\n  busy: 1000000", expect="")
     text = text.replace(
         "{component: node0.nic0, driver: recorded, recording: x, covers: [node1.nic0]}",
         "{component: node0.gpu0, driver: host}",

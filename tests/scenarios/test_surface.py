@@ -94,7 +94,7 @@ def test_what_init_makes_runs_at_once(cli, template, monkeypatch):
     _, said, _ = cli("init", "new", "--template", template)
     go = said.splitlines()[-1].partition("foretrace ")[2]
     monkeypatch.chdir("new")
-    others = ["--set", "hil.busy=64"] if go.startswith("hil") else []  # tests run side by side
+    others = ["--set", "hil.busy=1000000"] if go.startswith("hil") else []  # tests run side by side
     assert cli(*go.split(), *others)[0] == 0
 
 
