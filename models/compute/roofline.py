@@ -1,12 +1,14 @@
 """GPUs, predicted: a kernel is limited by arithmetic or by memory, whichever is slower.
 
 The roofline (Williams, Waterman, Patterson 2009, doi:10.1145/1498765.1498785) with what share
-of both roofs is reached and a fixed launch cost, all three fitted to measured kernels; and, for
-processors, a higher roof for what fits the cache (Ilic, Pratas, Sousa 2014,
-doi:10.1109/L-CA.2013.6).
+of both roofs is reached, what of the lower one the higher does not hide, and a launch cost, all
+fitted to measured kernels; and, for processors, a higher roof for what fits the cache (Ilic,
+Pratas, Sousa 2014, doi:10.1109/L-CA.2013.6).
 """
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +19,10 @@ from ...sim.ops import Kind, Ops, require
 from ...sim.signature import parse
 from ...sim.system import System
 from ...sim.units import Chunk, FlopRate, MemoryRate, Ratio, Seconds
+from .product import product, tiles_flop
 
+SHORT = 32  # terms that a product sums without joining
+SCALING = 3  # B moved for each number that is scaled: bf16 in, fp8 out
 AS = {"fp8_e5m2": "fp8", "uint8": "int8", "complex64": "fp32", "complex128": "fp64"}
 
 
@@ -44,7 +49,15 @@ class Roofline(Backend):
     launch : Seconds
         Cost of any kernel, however small.
     launch_fp8 : Seconds or None
-        The same for fp8, with the kernel that scales; None for ``launch``.
+        The same for fp8, with the kernel that scales the first operand of a product, whose bytes
+        then come on top; None for ``launch`` and operands that are scaled.
+    exposed : Ratio
+        Share of the shorter of arithmetic and memory that the longer does not hide.
+    join : Seconds
+        For each doubling of what a product sums: sums are shared out among threads and joined.
+    tile_processors : int
+        Multiprocessors that products of fp8 keep in whole tiles (see ``tiles_flop``), none of
+        which is shared out; 0 for arithmetic that is spread evenly.
     tf32 : bool
         fp32 matrix products run on tensor cores.
     shared : bool
@@ -78,6 +91,9 @@ class Roofline(Backend):
         cache_bandwidth: MemoryRate | None = None,
         launch: Seconds = 0.0,
         launch_fp8: Seconds | None = None,
+        exposed: Ratio = 0.0,
+        join: Seconds = 0.0,
+        tile_processors: int = 0,
         tf32: bool = False,
         shared: bool = False,
     ):
@@ -93,6 +109,8 @@ class Roofline(Backend):
         self.cache, self.cache_bandwidth = cache or 0.0, cache_bandwidth or self.sustained
         self.launch, self.shared = launch, shared
         self.launch_fp8 = launch if launch_fp8 is None else launch_fp8
+        self.scales = launch_fp8 is not None
+        self.exposed, self.join, self.tile_processors = exposed, join, tile_processors
         self._hbm: dict[int, int] = {}
         self.source = (
             f"model:roofline bandwidth={bandwidth:.4g} B/s launch={launch:.4g} s "
@@ -110,15 +128,33 @@ class Roofline(Backend):
         ops = ops.replace(flop=np.where(copies & np.isnan(ops.flop), 0.0, ops.flop))
         require(ops, "flop", "bytes")
         rate = np.where(ops.bytes <= self.cache, self.cache_bandwidth, self.sustained)
-        busy = np.maximum(ops.flop / self._peak(ops), ops.bytes / rate)
+        launch, filled = self._products(ops)
+        arithmetic, memory = ops.flop * filled / self._peak(ops), ops.bytes / rate
+        busy = np.maximum(arithmetic, memory) + self.exposed * np.minimum(arithmetic, memory)
         if not self.shared:
-            return Timing.of(self._launch(ops) + busy)
-        return self._flow(ops, busy)
+            return Timing.of(launch + busy)
+        return self._flow(ops, launch, busy)
 
-    def _launch(self, ops: Ops) -> NDArray[np.float64]:
-        """(n,) s."""
-        costs = [self.launch_fp8 if t == "fp8" else self.launch for t in _types(ops)]
-        return np.array([*costs, self.launch])[ops.signature]
+    def _products(self, ops: Ops) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """(n,) s before the roofs, and (n,) by how much tiles exceed the arithmetic."""
+        rows = [self._product(text) for text in ops.signatures]
+        table = np.array([*rows, (self.launch, 1.0)])[ops.signature]
+        return table[:, 0], table[:, 1]
+
+    def _product(self, text: str) -> tuple[float, float]:
+        """Of one signature: s before the roofs, flop for which the processors are kept of one."""
+        parts = parse(text)
+        asked, fp8 = product(parts), AS.get(parts.dtype, parts.dtype) == "fp8"
+        launch = self.launch_fp8 if fp8 else self.launch
+        if asked is None or not math.prod(asked):
+            return launch, 1.0
+        if not fp8:
+            return launch + self.join * math.log2(max(asked.k / SHORT, 1.0)), 1.0
+        if self.scales:
+            launch += SCALING * asked.batch * asked.m * asked.k / self.sustained
+        if not self.tile_processors:
+            return launch, 1.0
+        return launch, tiles_flop(asked, self.tile_processors) / (2.0 * math.prod(asked))
 
     def _peak(self, ops: Ops) -> NDArray[np.float64]:
         """(n,) flop/s; infinite where there is no arithmetic."""
@@ -134,7 +170,7 @@ class Roofline(Backend):
             )
         return peak
 
-    def _flow(self, ops: Ops, busy: NDArray[np.float64]) -> Timing:
+    def _flow(self, ops: Ops, launch: NDArray[np.float64], busy: NDArray[np.float64]) -> Timing:
         """The bytes as work on the GPU's memory, no faster than the roofline allows."""
         asked = [] if ops.at is None else ops.at.component.tolist()
         memory = [self._hbm.get(g, -1) for g in asked]
@@ -145,7 +181,7 @@ class Roofline(Backend):
             )
         limit = np.divide(ops.bytes, busy, out=np.full(len(ops), np.inf), where=busy > 0)
         idle = ops.bytes == 0  # arithmetic alone moves nothing
-        fixed = self._launch(ops) + np.where(idle, busy, 0.0)
+        fixed = launch + np.where(idle, busy, 0.0)
         usage = Usage(
             np.arange(len(ops) + 1, dtype=np.int64), np.array(memory, np.int32), np.ones(len(ops))
         )

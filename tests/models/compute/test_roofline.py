@@ -131,3 +131,35 @@ def test_alone_a_sharing_kernel_takes_as_long_as_one_that_does_not():
 def test_sharing_without_a_memory_to_share_is_refused():
     with pytest.raises(BackendError, match="needs GPUs with an hbm"):
         Roofline(bandwidth=BANDWIDTH, shared=True).timing(ops([0.0], 1.0))
+
+
+def product(dtype, m, n, k):
+    return Ops.of(
+        flop=2.0 * m * n * k, bytes=0.0, signature=0,
+        signatures=(f"compute:aten::mm {dtype}[{m}x{k}] {dtype}[{k}x{n}]",),
+    )  # fmt: skip
+
+
+def test_the_shorter_of_arithmetic_and_memory_shows_by_its_exposed_share():
+    gpu = Roofline(peak_bf16=1e12, bandwidth=1e12, exposed=0.5)
+    found = gpu.timing(ops([1e6, 4e6], [4e6, 1e6])).fixed
+    assert found.tolist() == pytest.approx([4.5e-6, 4.5e-6])
+
+
+def test_a_sum_eight_times_as_long_is_joined_three_times_more():
+    gpu = Roofline(peak_bf16=1e30, bandwidth=1e12, launch=1e-6, join=1e-7)
+    short, long = (gpu.timing(product("bf16", 8, 8, k)).fixed[0] for k in (128, 1024))
+    assert short == pytest.approx(1.2e-6)
+    assert long - short == pytest.approx(3e-7)
+
+
+def test_products_of_fp8_fill_whole_tiles_in_whole_rounds():
+    """129 rows and one column: two tiles of 128 x 128 in one round of four processors."""
+    gpu = Roofline(peak_fp8=1e12, bandwidth=1e12, tile_processors=4)
+    found = gpu.timing(product("fp8", 129, 1, 100)).fixed[0]
+    assert found == pytest.approx(4 * 2 * 128 * 128 * 100 / 1e12)
+
+
+def test_what_is_scaled_first_is_read_in_bf16_and_written_in_fp8():
+    gpu = Roofline(peak_fp8=1e30, bandwidth=1e9, launch=1e-6, launch_fp8=2e-6)
+    assert gpu.timing(product("fp8", 10, 1, 100)).fixed[0] == pytest.approx(2e-6 + 3e-6)
