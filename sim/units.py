@@ -23,6 +23,8 @@ from numpy.typing import ArrayLike, NDArray
 class Unit:
     """The SI unit of an annotated float, an example of how a user writes it, and its name.
 
+    What is ``positive`` cannot be 0 either: nothing would ever end at such a rate.
+
     Part of an annotation, it makes pydantic read text with a unit; nothing else here knows
     pydantic.
     """
@@ -30,6 +32,7 @@ class Unit:
     text: str
     example: str
     what: str
+    positive: bool = False
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
         from pydantic_core import core_schema
@@ -43,6 +46,8 @@ class Unit:
         value = quantity(written, self)
         if value < 0:
             raise ValueError(f"'{written}' is negative; write it like '{self.example}'")
+        if self.positive and not value:
+            raise ValueError(f"'{written}' is no rate; write it like '{self.example}'")
         return value
 
 
@@ -51,10 +56,10 @@ Duration = Annotated[float, Unit("s", "30 s", "a time")]
 Bytes = Annotated[float, Unit("B", "76 GB", "an amount of data")]
 Chunk = Annotated[float, Unit("B", "25 MiB", "an amount of data")]
 Packet = Annotated[float, Unit("B", "4096 B", "an amount of data")]
-ByteRate = Annotated[float, Unit("B/s", "400 Gb/s", "a rate of data")]
-MemoryRate = Annotated[float, Unit("B/s", "450 GB/s", "a rate of data")]
+ByteRate = Annotated[float, Unit("B/s", "400 Gb/s", "a rate of data", True)]
+MemoryRate = Annotated[float, Unit("B/s", "450 GB/s", "a rate of data", True)]
 Flop = Annotated[float, Unit("flop", "2 Gflop", "an amount of arithmetic")]
-FlopRate = Annotated[float, Unit("flop/s", "989 Tflop/s", "a rate of arithmetic")]
+FlopRate = Annotated[float, Unit("flop/s", "989 Tflop/s", "a rate of arithmetic", True)]
 Hertz = Annotated[float, Unit("1/s", "3.2 GHz", "a frequency")]
 Watts = Annotated[float, Unit("W", "700 W", "a power")]
 Joules = Annotated[float, Unit("J", "1.2 kWh", "an energy")]

@@ -62,9 +62,12 @@ def _unanswered(model: Any, tree: Node) -> Iterator[Problem]:
 
 
 def _without_echoes(errors: list[Error]) -> list[Error]:
-    """A key is not missing where it is only mistyped."""
+    """A key is not missing where it is only mistyped, a list not empty where its entry is wrong."""
     unknown = [e["loc"] for e in errors if e["type"] == "extra_forbidden"]
-    return [e for e in errors if e["type"] != "missing" or not _mistyped(e["loc"], unknown)]
+    short = {e["loc"] for e in errors if e["type"] == "too_short"}
+    filled = {e["loc"][:n] for e in errors for n in range(len(e["loc"]))} & short
+    kept = [e for e in errors if e["type"] != "too_short" or e["loc"] not in filled]
+    return [e for e in kept if e["type"] != "missing" or not _mistyped(e["loc"], unknown)]
 
 
 def _mistyped(missing: Path, unknown: list[Path]) -> bool:

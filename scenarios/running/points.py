@@ -31,6 +31,7 @@ from ..problems import InvalidScenarioError
 from ..reading.unanswered import unanswered
 from ..scenario import Scenario
 from ..workloads import build, open_starts
+from .stuck import in_its_words
 
 if TYPE_CHECKING:
     from ..loop.coupling import Coupled
@@ -118,18 +119,27 @@ class Point:
 
     def run(self, replica: int | None = None) -> Result:
         """Run once: as recorded, or one seeded draw around typical durations."""
-        if replica is None:
+        if replica is not None:
+            return self.draw(replica)
+        with in_its_words(self.scenario, self.simulation.system.gpus):
             return self.simulation.run(self.graph, *self.processes, keep=self.scenario.run.keep)
-        return self.draw(replica)
 
     @cached_property
     def draw(self) -> Callable[[int], Result]:
         """What runs one seeded draw; only devices are asked again for each of them."""
         keep = self.scenario.run.keep
         varied = replace(self.simulation, backends=self._varying)
-        if self.coupled is None:
-            return varied.draws(self._typical, *self.processes, keep=keep)
-        return lambda k: varied.run(self._typical, *self.processes, replica=k, keep=keep)
+        draws: Callable[[int], Result] = (
+            varied.draws(self._typical, *self.processes, keep=keep)
+            if self.coupled is None
+            else lambda k: varied.run(self._typical, *self.processes, replica=k, keep=keep)
+        )
+
+        def drawn(replica: int) -> Result:
+            with in_its_words(self.scenario, self.simulation.system.gpus):
+                return draws(replica)
+
+        return drawn
 
     @cached_property
     def _typical(self) -> Graph:

@@ -85,6 +85,15 @@ def test_a_key_that_is_mistyped_is_not_missing_as_well(edited):
     assert "missing" not in edited("{use: roofline, bandwidth", "{use: roofline, bandwith")
 
 
+def test_a_list_is_not_empty_where_its_only_entry_is_wrong(edited):
+    said = edited(
+        "  trace: traces/rank*.json.gz\n  format: kineto\n",
+        "  type: transfers\n  ops: [{op: copy:h2d, bytes: 1}]\n",
+    )
+    assert "'1' has no unit; write for example '1 MiB'" in said
+    assert "is empty" not in said
+
+
 def test_a_section_that_somebody_registers_is_checked_like_any_other(edited, scenario, whole):
     class Scheme(Section):
         method: Literal["grid", "random", "sobol", "tpe", "nsga2"] = "grid"
