@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -119,6 +120,44 @@ def ask_all(
         merge.timing(), component, merge.source, tuple(merge.sources), tuple(merge.spreads),
         online, tuple(drivers),
     )  # fmt: skip
+
+
+def refusals(
+    graph: Graph, bound: Sequence[Backend | None]
+) -> Iterator[tuple[int, NDArray[np.int32], str]]:
+    """What backends would refuse of a placed graph: ``(row, components asked, why)``.
+
+    Each is asked about one op of those that look alike: their kind, their signature, and which
+    of their numbers are known.  Those that are asked only when ops start are left alone.
+
+    Raises
+    ------
+    GraphError
+        An op whose component has no backend.
+    """
+    system, component, members = graph.system, asked(graph), endpoints(graph)
+    assert system is not None  # noqa: S101  asked() refuses an unplaced graph
+    ops = graph.ops
+    for who, rows in _groups(component, bound, system, ops):
+        alike = ops.take(rows)
+        known = sum(
+            np.isnan(c) << k for k, c in enumerate((alike.flop, alike.bytes, alike.duration))
+        )
+        key = (alike.signature.astype(np.int64) * len(Kind) + alike.kind) * 8 + known
+        one = rows[np.unique(key, return_index=True)[1]]
+
+        def why(at: NDArray[np.int64], who: Backend = who) -> str:
+            try:
+                who.timing(ops.take(at).asked(system, component[at], members.take(at)))
+            except BackendError as error:
+                return str(error)
+            return ""
+
+        if who.online or not why(one):
+            continue
+        for row in one.tolist():
+            if said := why(np.array([row])):
+                yield row, component[rows], re.sub(r"^op 0\b", f"op {row}", said)
 
 
 def endpoints(graph: Graph) -> Csr:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from .app import WRONG, app
 from .common import Catalogs, Json, Set, print_json
+
+if TYPE_CHECKING:
+    from ..problems import Problem
+    from ..scenario import Scenario
 
 
 @app.command()
@@ -19,6 +23,9 @@ def validate(
     resolved: Annotated[
         bool, typer.Option("--resolved", help="Print every value with who decided it.")
     ] = False,
+    ops: Annotated[
+        bool, typer.Option("--ops", help="Read the trace, too, and ask the models of its ops.")
+    ] = False,
     set: Set = [],  # noqa: B006  typer's form of a repeatable option
     catalog: Catalogs = [],  # noqa: B006
 ) -> None:
@@ -26,7 +33,7 @@ def validate(
     from ..buildable import unbuildable
     from ..loader import load
     from ..loop.said import unheard
-    from ..problems import InvalidScenarioError, Problem, rendered
+    from ..problems import InvalidScenarioError, rendered
     from ..reading.absent import absent
     from ..reading.resolve import resolved_yaml
     from ..reading.unanswered import unanswered
@@ -45,6 +52,8 @@ def validate(
             *unbuildable(scenario),
             *unheard(scenario),
         ]
+        if ops and not any(p.severity == "error" for p in found):
+            found += _of_ops(scenario)
         problems += found
         if resolved:
             typer.echo(resolved_yaml(scenario.resolved(), scenario.origins))
@@ -56,3 +65,15 @@ def validate(
         typer.echo(rendered(problems), err=True)
     if any(p.severity == "error" or strict for p in problems):
         raise typer.Exit(WRONG)
+
+
+def _of_ops(scenario: Scenario) -> tuple[Problem, ...]:
+    """What a model cannot answer; found by making the run ready."""
+    from ..problems import InvalidScenarioError
+    from ..running.points import points
+
+    try:
+        points(scenario)
+    except InvalidScenarioError as error:
+        return error.problems
+    return ()

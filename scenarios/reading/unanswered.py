@@ -38,7 +38,7 @@ def _refused(scenario: Scenario) -> Iterator[Problem]:
             value = _value(one.model, path)
             if value is not None and value not in fine:
                 message = f"'{path}' is '{value}', and nothing simulates that yet; {cure}"
-                yield Problem("unanswered", message, _spot(one, path))
+                yield Problem("unanswered", message, spot_of(one, path))
 
 
 def _value(model: Any, path: str) -> Any:
@@ -48,8 +48,8 @@ def _value(model: Any, path: str) -> Any:
     return model
 
 
-def _spot(scenario: Scenario, path: str) -> Spot:
-    """Where it was written, as well as is remembered."""
+def spot_of(scenario: Scenario, path: str) -> Spot:
+    """Where a setting was written, as well as is remembered."""
     where = next((o.where for p, o in scenario.origins.items() if p.startswith(path)), "")
     parts = where.rsplit(":", 2)
     if len(parts) < 3:

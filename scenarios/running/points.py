@@ -31,6 +31,7 @@ from ..problems import InvalidScenarioError
 from ..reading.unanswered import unanswered
 from ..scenario import Scenario
 from ..workloads import build, open_starts
+from .lacking import require_answers
 from .stuck import in_its_words
 
 if TYPE_CHECKING:
@@ -219,7 +220,7 @@ def refuse(scenario: Scenario) -> None:
 
 
 def points(scenario: Scenario) -> list[Point]:
-    """Every variant; those with the same workload share its graph."""
+    """Every variant, before any of them runs; those with the same workload share its graph."""
     refuse(scenario)
     built: dict[str, tuple[Graph, Variation]] = {}
     found = []
@@ -229,6 +230,7 @@ def points(scenario: Scenario) -> list[Point]:
             graph = build(variant)
             built[key] = graph, Variation.of(variant, graph)
         found.append(point(variant, *built[key]))
+    require_answers(found)
     return found
 
 
