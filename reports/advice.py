@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from .again import again, given
@@ -109,25 +109,3 @@ def _unmeasured(provenance: Mapping[str, Any], command: str) -> Iterator[Step]:
     elif unsure and "break_even" not in provenance:
         many = f"{len(unsure)} unmeasured values"
         yield f"Ask which of {many} matter, and what would flip this:", again(command, "--defend")
-
-
-def break_even(found: Sequence[Mapping[str, Any]]) -> str:
-    """How wrong a kind of part may be before the answer is another one; "" where nobody asked.
-
-    >>> break_even([{"component": "nic", "answer": True, "error": None},
-    ...             {"component": "gpu", "answer": True, "error": -0.2}])
-    'holds with nic half or twice as quick; flips where gpu ops take 20 % less than predicted'
-    >>> break_even([{"component": "nic", "answer": False, "error": None}])
-    'nothing could flip: no variant, no bar of the iteration time'
-    """
-    if not found:
-        return ""
-    if not all(e["answer"] for e in found):
-        return "nothing could flip: no variant, no bar of the iteration time"
-    firm = [e["component"] for e in found if e["error"] is None]
-    told = [f"holds with {', '.join(firm)} half or twice as quick"] if firm else []
-    for e in found:
-        if e["error"] is not None:
-            way, size = "less" if e["error"] < 0 else "more", digits(100 * abs(e["error"]))
-            told.append(f"flips where {e['component']} ops take {size} % {way} than predicted")
-    return "; ".join(told)

@@ -5,19 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .numbers import change, plus_minus, told
+from .defended import defended
+from .numbers import change, digits, plus_minus, told
+from .work import times_the_work
 
 BASE = "base"  # the scenario as described
 SMALL = 0.005  # a change below this is called none
 Point = Mapping[str, Any]
 
 TOKENS = "cost_per_million_tokens"
+BLIND = "blind"  # how it begins where nobody measured what is predicted
 DRIVEN = "driven by"  # how the provenance of a run with devices in it begins
 
 
 def sentences(summary: Mapping[str, Any]) -> list[str]:
     """What a reader should know first, a sentence each."""
-    return [*lead(summary), limit(summary), *expected(summary), *doubts(summary), trust(summary)]
+    return [
+        *lead(summary),
+        limit(summary),
+        *expected(summary),
+        *doubts(summary),
+        *defended(summary),
+        trust(summary),
+    ]
 
 
 def lead(summary: Mapping[str, Any]) -> list[str]:
@@ -47,8 +57,24 @@ def _base(point: Point) -> str:
     ranks = point["facts"]["ranks"]
     return (
         f"As described, an iteration takes {told(value['value'], 's')}"
-        f"{f' ({sure})' if sure else ''} on {ranks} rank{'s' * (ranks != 1)}."
+        f"{f' ({sure})' if sure else ''} on {ranks} rank{'s' * (ranks != 1)}{_idle(point)}"
+        f"{_cost(point)}."
     )
+
+
+def _idle(point: Point) -> str:
+    """GPUs that no rank runs on, which are paid for all the same."""
+    gpus, ranks = point["facts"].get("gpus", 0), point["facts"]["ranks"]
+    return f"; {gpus - ranks} of {gpus} GPUs stand idle" if ranks < gpus else ""
+
+
+def _cost(point: Point) -> str:
+    """What the work costs, where that is known."""
+    value = point["metrics"].get(TOKENS)
+    if value is None:
+        return ""
+    sure = plus_minus(value["value"], value["interval"])
+    return f"; a million tokens cost {told(value['value'], 'USD')}{f' ({sure})' if sure else ''}"
 
 
 def outcome(point: Point) -> str:
@@ -72,6 +98,9 @@ def outcome(point: Point) -> str:
 def _variant(name: str, point: Point, base: Point) -> str:
     value = point["metrics"]["iteration_time.p50"]["value"]
     ratio = point["change"]["value"]
+    work = times_the_work(point, base)
+    if work != 1.0:
+        return f"{name} {_trains(point, work)}{_price(point, base, 'a million')}."
     words = {
         "better": f"{name} makes an iteration {-100 * ratio:.1f} % shorter",
         "worse": f"{name} makes an iteration {100 * ratio:.1f} % longer",
@@ -79,21 +108,35 @@ def _variant(name: str, point: Point, base: Point) -> str:
         else f"{name} does not change an iteration",
         "cannot tell": f"{name}: cannot tell, the change of {change(ratio)} is within its interval",
     }  # fmt: skip
-    return f"{words[outcome(point)]} ({told(value, 's')}){_price(point, base)}."
+    unsure = outcome(point) == "cannot tell"
+    cost = "" if unsure else _price(point, base)
+    return f"{words[outcome(point)]} ({told(value, 's')}){cost}."
 
 
-def _price(point: Point, base: Point) -> str:
-    """What it does to the cost of the work, where that is known and as far as it can be told."""
-    if outcome(point) == "cannot tell":
-        return ""
+def _trains(point: Point, work: float) -> str:
+    """How fast another amount of work is done: a longer iteration tells nothing of that."""
+    of = point["change"]
+    rate = digits(work / (1 + of["value"]))
+    low, high = (digits(work / (1 + b)) for b in reversed(of["interval"] or (0.0, 0.0)))
+    sure = f"{low} to {high}; " if of["interval"] else ""
+    took = told(point["metrics"]["iteration_time.p50"]["value"], "s")
+    return (
+        f"trains {rate} times the tokens per second ({sure}{digits(work)} times the work in {took})"
+    )
+
+
+def _price(point: Point, base: Point, what: str = "a million tokens") -> str:
+    """What it does to the cost of the work, where that is known."""
     was, is_ = (p["metrics"].get(TOKENS, {}).get("value") for p in (base, point))
     if not was or is_ is None or abs(is_ / was - 1) < SMALL:
         return ""
-    return f"; a million tokens cost {told(is_, 'USD')} instead of {told(was, 'USD')}"
+    way = "more" if is_ > was else "less"
+    size = f"{100 * abs(is_ / was - 1):.1f} %"
+    return f"; {what} cost {size} {way} ({told(is_, 'USD')})"
 
 
 def _limit(point: Point, driven: bool) -> str:
-    """Who is on the critical path most, and what making it free would gain at most.
+    """Who is on the critical path most, and what making it instant would gain at most.
 
     Parameters
     ----------
@@ -110,7 +153,7 @@ def _limit(point: Point, driven: bool) -> str:
         return f"{text}; no kind of part that is 10 % faster gains more than 0.5 %."
     return (
         f"{text}; 10 % faster {best['group']} parts would change the run by "
-        f"{change(best['gain'])}, free ones by {change(best['bound'])} at most."
+        f"{change(best['gain'])}, instant ones by {change(best['bound'])} at most."
     )
 
 
@@ -161,7 +204,7 @@ def trust(summary: Mapping[str, Any]) -> str:
     listed = ", ".join(f"{n} {kind}" for kind, n in sorted(inputs.items()))
     how = (
         "This is a blind prediction: no measurement of what it predicts went into it"
-        if told_["calibration"].startswith("blind")
+        if told_["calibration"].startswith(BLIND)
         else f"Calibrated: {told_['calibration']}"
         if not told_["calibration"].startswith(DRIVEN)
         else f"This run was {told_['calibration']}"

@@ -11,11 +11,14 @@ import numpy as np
 from ..sim.analysis.metrics import step_edges, utilization
 from ..sim.result import Result
 from . import figures
-from .advice import break_even, next_steps
+from .advice import next_steps
 from .again import again
-from .answer import doubts, expected, jitter, lead, limit, outcome
+from .answer import BLIND, TOKENS, doubts, expected, jitter, lead, limit, outcome
+from .defended import break_even
 from .html import rendered
-from .numbers import NONE, change, is_overall, plus_minus, told
+from .numbers import NONE, change, digits, is_overall, plus_minus, told
+from .words import WORDS
+from .work import times_the_work
 
 LEAD = 4  # sentences above the table: those of more variants are its rows
 TWO_STEPS = 2
@@ -28,6 +31,7 @@ SECTIONS = (
     "timeline",
     "assumptions",
     "metrics",
+    "words",
     "reproduce",
 )  # of the report of a run, in this order
 SWEEPS, CHECKS = "'foretrace sweep' writes it", "'foretrace hil check' writes it"
@@ -75,7 +79,7 @@ def page(
         said=_said(summary, run["command"]),
         defend=again(run["command"], "--defend"),
         names=list(points),
-        variants=[_variant(n, p, n == base) for n, p in points.items()],
+        variants=[_variant(n, p, points[base]) for n, p in points.items()],
         trust=_trust(summary),
         boxes=figures.boxes(points),
         differences=_differences(points),
@@ -92,6 +96,8 @@ def page(
         no_effect=_no_effect(summary["provenance"]["values"]),
         tried="break_even" in summary["provenance"],
         metrics=_metrics(points),
+        words=WORDS,
+        priced=TOKENS in points[base]["metrics"],
         sections=sections or SECTIONS,
         elsewhere=ELSEWHERE,
         **{**run, "title": run.get("title") or summary["name"]},
@@ -109,18 +115,26 @@ def _said(summary: Mapping[str, Any], command: str) -> list[tuple[str, list[tupl
     return [(name, told_) for name, told_ in found.items() if told_]
 
 
-def _variant(name: str, point: Point, is_base: bool) -> dict[str, Any]:
-    value = point["metrics"]["iteration_time.p50"]
+def _variant(name: str, point: Point, base: Point) -> dict[str, Any]:
+    value, is_base = point["metrics"]["iteration_time.p50"], point is base
     bounds, change_bounds = value["interval"], point["change"]["interval"]
+    cost = point["metrics"].get(TOKENS)
     return {
         "name": name,
         "value": told(value["value"], "s"),
         "within": " to ".join(told(b, "s") for b in bounds) if bounds else "unknown",
         "change": "" if is_base else change(point["change"]["value"]),
         "change_within": "" if is_base or not change_bounds else _between(change_bounds),
-        "outcome": "base" if is_base else outcome(point),
+        "cost": told(cost["value"], "USD").removesuffix(" USD") if cost else "",
+        "outcome": "base" if is_base else _outcome(point, base),
         "missed": [e["that"] for e in point["expect"] if not e["met"]],
     }
+
+
+def _outcome(point: Point, base: Point) -> str:
+    """A longer iteration that does more work is no worse, so that it is not called so."""
+    work = times_the_work(point, base)
+    return outcome(point) if work == 1.0 else f"{digits(work)}x work"
 
 
 def _between(bounds: Sequence[float]) -> str:
@@ -142,7 +156,7 @@ def _trust(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     held = " and ".join(value["interval_of"]) or "nothing: no distribution is known"
     gaps = point["facts"].get("gap_share")
     found = {
-        "calibration": provenance["calibration"],
+        "calibration": _calibration(provenance["calibration"]),
         "interval": f"{plus_minus(value['value'], value['interval']) or 'unknown'}, holds {held}",
         "jitter": jitter(provenance["jitter"]),
         "op times": _shares(point["sources"]),
@@ -153,6 +167,13 @@ def _trust(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
         "replicas, seed": f"{provenance['replicas']}, {provenance['seed']}",
     }
     return [(name, text) for name, text in found.items() if text]
+
+
+def _calibration(text: str) -> str:
+    """``blind`` in plain words."""
+    if not text.startswith(BLIND):
+        return text
+    return f"{BLIND}: never compared with a measurement of it{text.removeprefix(BLIND)}"
 
 
 def _shares(sources: Mapping[str, float]) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..reports.words import WORDS, defined
 from ..sim.errors import ScenarioError
 from .running.metrics import METRICS, Metric
 from .schema import json_schema
@@ -44,7 +45,7 @@ class Explanation:
 
 
 def explain(name: str) -> Explanation:
-    """Look up a setting by dotted path, a metric, a backend or a process; or list all of a kind.
+    """Look up a setting by dotted path, a metric, a backend, a process or a word of reports.
 
     Raises
     ------
@@ -67,6 +68,8 @@ def explain(name: str) -> Explanation:
     if name == "backends":
         below = {k: (cls.__doc__ or "").partition("\n")[0] for k, cls in known_backends().items()}
         return Explanation(name, "Who can answer for components.", {}, below)
+    if name == "words":
+        return Explanation(name, "What reports are told with.", {}, dict(WORDS))
     if name == "processes":
         below = {k: (cls.__doc__ or "").partition("\n")[0] for k, cls in known_processes().items()}
         return Explanation(name, "What can steer a run while it goes on.", {}, below)
@@ -88,8 +91,12 @@ def explain(name: str) -> Explanation:
             found = _walk(schema["$defs"][f"{owner}_{kind}"], schema, rest.split("."))
             if found is not None:
                 return _setting(name, found, schema)
+    if meaning := defined(name):
+        return Explanation(name, meaning)
     near = difflib.get_close_matches(name, list(_names(schema)), 1)
-    hint = f"did you mean '{near[0]}'?" if near else "see: foretrace explain scenario"
+    hint = (
+        f"did you mean '{near[0]}'?" if near else "see: foretrace explain, foretrace explain words"
+    )
     raise ScenarioError(f"explain: nothing is named '{name}'; {hint}")
 
 

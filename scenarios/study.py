@@ -154,6 +154,7 @@ def _told(tried: Tried, base: Tried, each: Each) -> dict[str, Any]:
         "facts": {
             "ops": of.result.count,
             "ranks": of.point.graph.ranks,
+            "gpus": len(of.point.simulation.system.gpus),
             **left_out(of.result),
             **{k: v for k, v in of.point.graph.facts.items() if _plain(v)},
         },

@@ -25,12 +25,16 @@ def _load(files: list[Path]) -> None:
 @app.command()
 def explain(
     name: Annotated[
-        str, typer.Argument(help="A setting (run.seed), a metric, a backend, a process; metrics.")
+        str,
+        typer.Argument(
+            help="A setting (run.seed), a metric, a backend, a process, a word of reports; "
+            "or a list: metrics, backends, processes, words."
+        ),
     ] = "scenario",
     plugin: Plugin = [],  # noqa: B006  typer's form of a repeatable option
     json: Json = False,
 ) -> None:
-    """Say what a setting, a metric, a backend or a process means."""
+    """Say what a setting, a metric, a backend, a process or a word means."""
     from ..explain import explain as explained
 
     _load(plugin)

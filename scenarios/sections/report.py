@@ -22,6 +22,7 @@ Part = Literal[
     "drift",
     "assumptions",
     "metrics",
+    "words",
     "reproduce",
 ]
 

@@ -3,7 +3,8 @@
 import shlex
 
 import pytest
-from foretrace.reports.advice import break_even, named, next_steps
+from foretrace.reports.advice import named, next_steps
+from foretrace.reports.defended import break_even
 from foretrace.scenarios.loader import load
 
 

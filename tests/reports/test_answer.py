@@ -43,7 +43,7 @@ def test_the_answer_in_full():
         "As described, an iteration takes 100 ms on 1 rank.",
         "quick makes an iteration 20.0 % shorter (80 ms).",
         "The critical path is node0.gpu0 for 75 % of its time; 10 % faster gpu parts would change "
-        "the run by -10.0 %, free ones by -75.0 % at most.",
+        "the run by -10.0 %, instant ones by -75.0 % at most.",
         "This is a blind prediction: no measurement of what it predicts went into it; its inputs "
         "are 2 measured.",
     ]
@@ -67,11 +67,62 @@ def test_a_variant_that_costs_more_says_so():
     for name, usd in zip(priced, (5.0, 9.5, 5.01, 5.05), strict=True):
         priced[name]["metrics"]["cost_per_million_tokens"] = {"value": usd, "interval": None}
     assert sentences(summary(**priced))[1:4] == [
-        "dearer does not change an iteration (100 ms); a million tokens cost 9.5 USD instead of "
-        "5 USD.",
+        "dearer does not change an iteration (100 ms); a million tokens cost 90.0 % more "
+        "(9.5 USD).",
         "as dear does not change an iteration (100 ms).",
         "unsure: cannot tell, the change of +1.0 % is within its interval (100 ms).",
     ]
+
+
+def working(seconds, tokens, **more):
+    made = point(seconds, **more)
+    made["metrics"]["tokens_per_second.p50"] = {"value": tokens / seconds, "interval": None}
+    return made
+
+
+def test_a_larger_job_is_told_by_its_work_and_not_only_by_its_longer_iteration():
+    larger = working(0.15, 4000, change=0.5)
+    told = sentences(summary(base=working(0.1, 1000), larger=larger))
+    assert told[1] == (
+        "larger trains 2.67 times the tokens per second (4 times the work in 150 ms)."
+    )
+    larger["change"]["interval"] = (0.25, 0.6)
+    told = sentences(summary(base=working(0.1, 1000), larger=larger))
+    assert "trains 2.67 times the tokens per second (2.5 to 3.2; 4 times the work" in told[1]
+    same = working(0.15, 1000, change=0.5)
+    told = sentences(summary(base=working(0.1, 1000), same=same))
+    assert told[1] == "same makes an iteration 50.0 % longer (150 ms)."
+
+
+def test_machines_that_do_nothing_are_told():
+    told = sentences(summary(base=point(facts={"ranks": 8, "gpus": 32})))
+    assert told[0].endswith("on 8 ranks; 24 of 32 GPUs stand idle.")
+    assert sentences(summary(base=point(facts={"ranks": 8, "gpus": 8})))[0].endswith("8 ranks.")
+
+
+def test_what_the_work_costs_is_told_with_its_interval():
+    priced = point()
+    priced["metrics"]["cost_per_million_tokens"] = {"value": 2.0, "interval": (1.5, 2.5)}
+    told = sentences(summary(base=priced))
+    assert told[0].endswith("; a million tokens cost 2 USD (±25 %).")
+
+
+@pytest.mark.parametrize(
+    ("effects", "told"),
+    [((0.0, -0.02, None), "Of 2 unmeasured values tried, b matters most: 10 % off, an iteration "
+                          "changes by -2.0 %."),
+     ((0.0, 1e-5, None), "None of 2 unmeasured values tried changes an iteration if it is "
+                         "10 % off.")],
+)  # fmt: skip
+def test_what_defending_found_is_said(effects, told):
+    asked = summary(base=point())
+    values = [{"path": path, "effect": e} for path, e in zip("abc", effects, strict=True)]
+    flips = [{"component": "nic", "answer": True, "error": None}]
+    assert not any("unmeasured" in s for s in sentences(asked))
+    asked["provenance"] |= {"values": values, "break_even": flips}
+    said = sentences(asked)
+    assert told in said
+    assert "The answer holds with nic half or twice as quick." in said
 
 
 def test_what_is_not_met_is_said_with_its_value():

@@ -19,7 +19,7 @@ RUN = {
 }
 SECTIONS = [
     "answer", "compare", "where_time_goes", "blame", "bottlenecks", "timeline", "assumptions",
-    "metrics", "reproduce",
+    "metrics", "words", "reproduce",
 ]  # fmt: skip
 VOID = {"meta", "br", "img", "hr", "link", "input"}
 

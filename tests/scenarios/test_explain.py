@@ -75,3 +75,8 @@ def test_the_command_line_writes_the_schema(tmp_path):
     command = [sys.executable, "-m", "foretrace", "schema", "-o", str(file)]
     subprocess.run(command, check=True)
     assert json.loads(file.read_text()) == json_schema()
+
+
+def test_a_word_of_reports_is_explained():
+    assert "measured" in explain("blind").what
+    assert "p50, p95" in explain("words").below

@@ -1,0 +1,23 @@
+"""No word of the first screen without its meaning below."""
+
+import html as text
+import re
+
+import pytest
+from foretrace.reports.page import page
+from foretrace.reports.words import WORDS, defined
+
+RUN = {"resolved": "", "command": "", "run": "0" * 12, "title": "", "timeline_cut": ""}
+
+
+@pytest.mark.parametrize("word", ["rank", "p50", "blind", "jitter", "critical path", "assumed"])
+def test_what_an_answer_is_told_with_is_defined(word, small):
+    html = page(small.summary.plain(), small.results, RUN)
+    first = html[html.index("<main>") : html.index("</section>")]
+    assert word in first
+    below = html[html.index('<section id="words">') :]
+    assert f"<dd>{text.escape(defined(word))}</dd>" in below
+
+
+def test_each_meaning_is_one_sentence_or_clause_list_with_an_end():
+    assert all(re.fullmatch(r"[A-Z9].*[.]", meaning) for meaning in WORDS.values())
