@@ -36,7 +36,7 @@ def hands(threads: int | None = None) -> Iterator[Hands]:
 
     Examples
     --------
-    >>> from .loader import load
+    >>> from ..loader import load
     >>> from .points import points
     >>> with hands(2) as given:
     ...     each = given(points(load("first"))[0])
