@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from ..sim.errors import DriverFault
 from ..sim.named import enter
-from ..sim.signature import parse
+from ..sim.signature import Signature, parse
 from .sample import Request, Sample
 
 if TYPE_CHECKING:
@@ -142,7 +142,20 @@ def head(signature: str) -> str:
     'compute:aten::convolution'
     """
     parts = parse(signature)
-    return f"{parts.kind}:{parts.name.split(' ', 1)[0]}"
+    return f"{parts.kind}:{parts.op}"
+
+
+def within(signature: str, cap: int) -> Signature:
+    """The parts of an op whose operands take at most ``cap`` B.
+
+    >>> within("copy:h2h uint8[64]", cap=32)
+    Traceback (most recent call last):
+    foretrace.sim.errors.DriverFault: unsupported: copy:h2h uint8[64]: 64 B; 32 B are allowed
+    """
+    parts = parse(signature)
+    if parts.bytes > cap:
+        raise DriverFault("unsupported", f"{signature}: {parts.bytes} B; {cap} B are allowed")
+    return parts
 
 
 def checked(spec: Spec, defaults: Mapping[str, Any]) -> dict[str, Any]:

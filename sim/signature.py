@@ -17,8 +17,6 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from .units import Bytes
-
 WIDTH: dict[str, int] = {  # bytes of one element
     "fp64": 8, "fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "fp8": 1, "fp8_e5m2": 1,
     "int64": 8, "int32": 4, "int16": 2, "int8": 1, "uint8": 1, "bool": 1,
@@ -46,8 +44,8 @@ class Operand:
         return f"{self.dtype}[{'x'.join(map(str, self.shape))}]"
 
     @property
-    def bytes(self) -> Bytes:
-        """Size in memory.
+    def bytes(self) -> int:
+        """Size in memory, B.
 
         >>> Operand("bf16", (4, 8)).bytes
         64
@@ -76,6 +74,34 @@ class Signature:
     def dtype(self) -> str:
         """Element type of the first operand; "" where there is none."""
         return self.operands[0].dtype if self.operands else ""
+
+    @property
+    def bytes(self) -> int:
+        """Size of all operands together, B.
+
+        >>> parse("compute:aten::mm bf16[4x8] bf16[8x2]").bytes
+        96
+        """
+        return sum(o.bytes for o in self.operands)
+
+    @property
+    def op(self) -> str:
+        """The name without attributes.
+
+        >>> parse("compute:aten::convolution stride=2 fp32[1x3x8x8]").op
+        'aten::convolution'
+        """
+        return self.name.split(" ", 1)[0]
+
+    @property
+    def attributes(self) -> dict[str, str]:
+        """What follows the name as ``key=value``; a word without ``=`` has the value "".
+
+        >>> parse("send:rdma-write depth=16 qps=2 uint8[64]").attributes
+        {'depth': '16', 'qps': '2'}
+        """
+        pairs = (word.partition("=") for word in self.name.split()[1:])
+        return {key: value for key, _, value in pairs}
 
 
 @lru_cache(maxsize=1 << 16)

@@ -144,12 +144,10 @@ def asked(signature: str) -> list[Any]:
     ['step', 64, 4.0, 3e-05, 1.5e-05, 1e-05]
     """
     parts = parse(signature)
-    name, *words = parts.name.split()
-    told = dict(word.split("=", 1) for word in words)
-    if tuple(told) != (STEP if name == "step" else ()):
+    told = parts.attributes
+    if tuple(told) != (STEP if parts.op == "step" else ()):
         raise DriverFault("unsupported", f"{signature}: a step says {', '.join(STEP)}")
     if any(o.dtype != "fp32" for o in parts.operands):
         raise DriverFault("unsupported", f"{signature}: of fp32 only")
-    size = int(sum(o.bytes for o in parts.operands))
     seconds = [round(float(v) / 1e6, 12) for k, v in told.items() if k != "buckets"]
-    return [name, size, *([float(told["buckets"])] if told else []), *seconds]
+    return [parts.op, parts.bytes, *([float(told["buckets"])] if told else []), *seconds]

@@ -125,8 +125,8 @@ class Cxl(Driver):
 
     def _one(self, request: Request) -> Sample:
         parts = parse(request.signature)
-        told = dict(word.split("=", 1) for word in parts.name.split()[1:])
-        size = -(-int(sum(o.bytes for o in parts.operands)) // PAGE) * PAGE
+        told = parts.attributes
+        size = -(-parts.bytes // PAGE) * PAGE
         if not 0 < size <= self.told["cap"]:
             raise DriverFault("unsupported", f"{size} B; 1 to {self.told['cap']} B are allowed")
         if request.context != WARM:

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.errors import DriverFault
-from ...sim.signature import WIDTH, Signature, parse
-from ..driver import Driver, Missing, Ready, Sharing, Spec, checked, driver, head
+from ...sim.signature import WIDTH, Signature
+from ..driver import Driver, Missing, Ready, Sharing, Spec, checked, driver, head, within
 from ..measuring import conditions
 from ..measuring.lock import held
 from ..sample import WARM, Request, Sample
@@ -184,13 +184,7 @@ class Host(Driver):
         return self.calls[signature]
 
     def _made(self, signature: str) -> tuple[Call, int]:
-        parts = parse(signature)
-        asked = sum(o.bytes for o in parts.operands)
-        if asked > int(self.settings["cap"]):
-            raise DriverFault(
-                "unsupported", f"{signature}: {asked} B; {self.settings['cap']} B are allowed"
-            )
-        return self.make[head(signature)](parts)
+        return self.make[head(signature)](within(signature, int(self.settings["cap"])))
 
     def _flush(self) -> None:
         self.scratch += 1

@@ -265,11 +265,9 @@ def parts_of(signature: str) -> tuple[str, dict[str, int], int]:
     ('rdma-write', {'depth': 16, 'qps': 2}, 64)
     """
     parts = parse(signature)
-    name, *words = parts.name.split()
-    pairs = [word.partition("=") for word in words]
-    if lost := [key for key, _, value in pairs if key not in ATTRIBUTES or not value.isdigit()]:
+    told = parts.attributes
+    if lost := [key for key in told if key not in ATTRIBUTES or not told[key].isdigit()]:
         raise DriverFault(
             "unsupported", f"{signature}: attribute {lost[0]!r}; it takes {', '.join(ATTRIBUTES)}"
         )
-    size = int(sum(o.bytes for o in parts.operands))
-    return name, {key: int(value) for key, _, value in pairs}, size
+    return parts.op, {key: int(value) for key, value in told.items()}, parts.bytes

@@ -116,7 +116,7 @@ class Socketed(Driver):
 
 def _told(request: Request) -> tuple[str, int]:
     parts = parse(request.signature)
-    return parts.name, int(sum(o.bytes for o in parts.operands))
+    return parts.name, parts.bytes
 
 
 @driver("switch")

@@ -6,7 +6,7 @@ On a CPU that is the CPU clock, since none of these ops waits; on an accelerator
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ...sim.errors import DriverFault
 from ...sim.signature import parse
-from ..driver import Driver, Missing, Ready, Spec, checked, driver, head
+from ..driver import Driver, Missing, Ready, Spec, checked, driver, head, within
 from ..measuring import conditions
 from ..measuring.lock import held
 from ..sample import Request, Sample
@@ -188,15 +188,8 @@ class Torch(Driver):
     def _made(self, signature: str) -> Call:
         if head(signature) == GRAPH:
             return self._graph(signature)
-        parts = parse(signature)
-        asked = sum(o.bytes for o in parts.operands)
-        if asked > int(self.settings["cap"]):
-            raise DriverFault(
-                "unsupported", f"{signature}: {asked} B; {self.settings['cap']} B are allowed"
-            )
-        stride = int(
-            attributes(parts.name).get("stride", self.settings["strides"].get(signature, 0))
-        )
+        parts = within(signature, self.settings["cap"])
+        stride = int(parts.attributes.get("stride") or self.settings["strides"].get(signature, 0))
         try:
             call = BUILDERS[head(signature)](Asked(self.torch, self.device, parts, stride))
             call()  # torch looks at shapes only now
@@ -251,12 +244,3 @@ def _allocations(seen: Any) -> list[float]:
     """Bytes allocated (above 0) and freed (below), in order."""
     events = [e for e in seen.profiler.kineto_results.events() if e.name() == "[memory]"]
     return [float(e.nbytes()) for e in sorted(events, key=lambda e: e.start_ns())]
-
-
-def attributes(name: str) -> Mapping[str, str]:
-    """What follows the name of an op as ``key=value``.
-
-    >>> attributes("aten::convolution stride=2")
-    {'stride': '2'}
-    """
-    return dict(word.split("=", 1) for word in name.split(" ")[1:] if "=" in word)

@@ -101,4 +101,4 @@ def touched(request: Request) -> int:
     >>> touched(Request("copy:h2h uint8[4096]", 5))
     20480
     """
-    return request.n * int(sum(o.bytes for o in parse(request.signature).operands))
+    return request.n * parse(request.signature).bytes
