@@ -13,10 +13,11 @@ from collections.abc import Callable
 import numpy as np
 from _fattree import flows, problem, routes, star
 from _measure import exponent, report
-from foretrace.sim.core.heap import NONE
 from foretrace.sim.core.jit import jit
-from foretrace.sim.core.sharing import due, join, settle, take_due
-from foretrace.sim.core.sharing_state import OPEN, Array, Sharing, State
+from foretrace.sim.core.sharing.columns import OPEN, Array, State
+from foretrace.sim.core.sharing.heap import NONE
+from foretrace.sim.core.sharing.medium import due, join, settle, take_due
+from foretrace.sim.core.sharing.store import Sharing
 
 
 @jit

@@ -47,7 +47,7 @@ def check_graph(parts: Parts, graph: Lowered) -> None:
     free = works & (np.diff(flows.indptr) == 0) & (flows.limit == NO_LIMIT)
     _refuse(graph, flows.op, free, "unbounded", "work, but neither usage nor limit bounds its rate")
     fast = "its weights let it run at 2^62 rate units or more; give it a limit"
-    _refuse(graph, flows.op, _too_fast(parts, flows), "too fast", fast)
+    _refuse(graph, flows.op, too_fast(parts, flows), "too fast", fast)
     after = graph.successors
     owner = np.repeat(np.arange(n), np.diff(graph.indptr))
     lost = (after < 0) | (after >= len(op))
@@ -108,7 +108,7 @@ def _refuse(
     raise GraphError(kind, f"graph {graph.name!r} op {row}: {said}", (row,))
 
 
-def _too_fast(parts: Parts, flows: Flows) -> NDArray[np.bool_]:
+def too_fast(parts: Parts, flows: Flows) -> NDArray[np.bool_]:
     """Whether each flow may reach a rate that 63 bits do not hold."""
     bound = np.where(flows.limit == NO_LIMIT, np.inf, flows.limit.astype(np.float64))
     owner = np.repeat(np.arange(len(flows)), np.diff(flows.indptr))

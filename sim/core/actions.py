@@ -36,9 +36,8 @@ from .cells import (
 )
 from .ends import leave_all
 from .handed import Graph
-from .sharing import set_rate
+from .sharing.medium import set_rate
 from .slots import moves
-from .usage import flows_on, limit
 from .view import View
 
 
@@ -79,7 +78,7 @@ class Actions(View):
     def _users(self, component: int) -> Iterable[int]:
         """Ops that use a component, whatever their state."""
         owners, rows = self.store.owners, self.store.rows
-        for flow in flows_on(self.store.sharing, component):
+        for flow in self.store.sharing.users(component):
             c = int(owners[flow])
             if self.store.flow(c) == flow and rows[c]["state"] not in (ENDED, CANCELLED):
                 yield c
@@ -195,7 +194,7 @@ class Actions(View):
 
     def _limit(self, c: int) -> int:
         flow = self.store.flow(c)
-        return NO_LIMIT if flow == NONE else limit(self.store.sharing, flow)
+        return NO_LIMIT if flow == NONE else self.store.sharing.limit(flow)
 
     def _refused(self, op: int, why: str) -> SimulationError:
         message = f"op {op}: cannot be resumed: {why}"

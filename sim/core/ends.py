@@ -48,7 +48,8 @@ from .cells import (
 from .jit import Int, lean
 from .lists import append, unlink
 from .queue import forget
-from .sharing import State, leave
+from .sharing.columns import State
+from .sharing.medium import leave
 from .slots import await_release, moves
 from .starts import flow_of
 

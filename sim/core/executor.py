@@ -40,7 +40,8 @@ from .ends import end
 from .jit import Int, lean
 from .lists import append, sort
 from .queue import soonest, take
-from .sharing import State, due, settle, take_due
+from .sharing.columns import State
+from .sharing.medium import due, settle, take_due
 from .slots import arrive, come, grant
 from .starts import answered, end_soon, start_in_order, work
 

@@ -28,8 +28,7 @@ from .cells import (
 from .cells import (
     NEVER as NEVER_RELEASED,
 )
-from .sharing import rate
-from .usage import usage
+from .sharing.medium import rate
 
 if TYPE_CHECKING:
     from .handed import Graph
@@ -155,7 +154,7 @@ def _is_beyond(engine: View, c: int) -> bool:
 def _starved(engine: View, c: int) -> str:
     store, names = engine.store, engine.parts.names
     row, flow = store.rows[c], store.flow(c)
-    uses = usage(store.sharing, flow) if flow != NONE else {}
+    uses = store.sharing.usage(flow) if flow != NONE else {}
     if row["state"] == RUNNING:
         return f"runs at rate 0 on {', '.join(names[k] for k in uses) or 'its limit'}"
     places = store.places(c)

@@ -30,7 +30,7 @@ except ImportError:  # no wheel for this platform: the same kernels, interpreted
 else:
     INTERPRETED = bool(numba.config.DISABLE_JIT)  # type: ignore[attr-defined]
     _HERE = Path(__file__).parent
-    _SOURCES = [*sorted(_HERE.glob("*.py")), _HERE.parent / "machine.py", _HERE.parent / "draws.py"]
+    _SOURCES = [*_HERE.rglob("*.py"), _HERE.parent / "machine.py", _HERE.parent / "draws.py"]
     _STATS = [source.stat() for source in _SOURCES]
     _STAMP = (max(s.st_mtime for s in _STATS), sum(s.st_size for s in _STATS))
 

@@ -29,7 +29,7 @@ from .cells import (
 from .jit import Int, lean
 from .lists import append, sort
 from .queue import push
-from .sharing import State
+from .sharing.columns import State
 from .starts import hold
 
 

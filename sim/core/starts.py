@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..machine import MAX_TICK
 from .cells import (
     ASK,
     ASKED,
@@ -35,8 +36,9 @@ from .jit import Int, lean
 from .lists import append, sort
 from .prefetch import prefetch
 from .queue import push
-from .sharing import State, join, left
-from .wide import MAX
+from .sharing.clock import left
+from .sharing.columns import State
+from .sharing.medium import join
 
 
 @lean
@@ -109,7 +111,7 @@ def go_on(rows: Rows, times: Array, world: Array, s: State, c: Int) -> None:
         work(rows, world, s, c)
         return
     rows[c]["flags"] |= TIMED
-    if fixed > MAX - world[NOW]:
+    if fixed > MAX_TICK - world[NOW]:
         rows[c]["flags"] |= BEYOND
         return
     rows[c]["left"] = world[NOW] + fixed

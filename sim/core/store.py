@@ -50,7 +50,7 @@ from .cells import (
     Rows,
 )
 from .fill import fill
-from .sharing_state import Sharing
+from .sharing.store import Sharing
 
 _LISTS = (ENDING, ARRIVING, MOVING, GRANTED, ASKED, BARRIER, NEWS, SOONEST, DUE)
 

@@ -28,10 +28,9 @@ from .cells import (
     TAKEN,
 )
 from .handed import Graph
-from .sharing import rate as rate_of
-from .sharing import users
+from .sharing.medium import rate as rate_of
+from .sharing.medium import users
 from .store import Store
-from .usage import usage
 
 
 class View(Citizen):
@@ -94,7 +93,7 @@ class View(Citizen):
         s = self.store.sharing.state
         taken = 0
         for flow in self._in_flight():
-            weight = usage(self.store.sharing, flow).get(component, 0)
+            weight = self.store.sharing.usage(flow).get(component, 0)
             taken += weight * int(rate_of(s, flow))
         return taken // ONE
 
@@ -163,7 +162,7 @@ class View(Citizen):
 
     def _usage(self, c: int) -> dict[int, int]:
         flow = self.store.flow(c)
-        return {} if flow == NONE else usage(self.store.sharing, flow)
+        return {} if flow == NONE else self.store.sharing.usage(flow)
 
     @property
     def submissions(self) -> int:

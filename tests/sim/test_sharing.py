@@ -8,9 +8,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from foretrace.sim.core import sharing as core
-from foretrace.sim.core.heap import NONE
-from foretrace.sim.core.sharing_state import BUNDLE, FENCE, SHARED, Sharing, one
+from foretrace.sim.core.sharing import medium as core
+from foretrace.sim.core.sharing.columns import BUNDLE, FENCE, LEVEL, SHARED
+from foretrace.sim.core.sharing.heap import NONE
+from foretrace.sim.core.sharing.store import Sharing, one
 from foretrace.sim.errors import BackendError
 from foretrace.sim.machine import MAX_TICK, NO_LIMIT, ONE, Parts
 
@@ -219,7 +220,7 @@ def test_the_tie_of_two_components_freezes_both() -> None:
         core.join(link.state, f, 0)
     core.settle(link.state, 0)
     assert [core.rate(link.state, f) for f in range(3)] == [1, 1, 1]
-    assert [core.level(link.state, c) for c in (0, 1)] == [1, 1]
+    assert link.state[0][:, LEVEL].tolist() == [1, 1]
 
 
 def test_a_slack_component_becomes_full_when_a_flow_speeds_up_elsewhere() -> None:
@@ -253,7 +254,6 @@ def test_usage_and_work_are_replaced_between_attempts() -> None:
     link.append(100, {0: ONE})
     core.join(link.state, 0, 0)
     core.settle(link.state, 0)
-    assert core.left_at(link.state, 0, 3) == (0, 70)
     core.leave(link.state, 0, 3)
     assert link.left(0) == 70
     link.set_usage(0, {1: ONE})
@@ -262,7 +262,7 @@ def test_usage_and_work_are_replaced_between_attempts() -> None:
     assert (core.users(link.state, 0), core.users(link.state, 1)) == (0, 1)
     assert core.due(link.state) == 5 + 18
     core.leave(link.state, 0, 6)
-    core.put(link.state, 0, 0, 8)
+    link.set_left(0, 8)
     link.set_usage(0, {}, limit=2)
     core.join(link.state, 0, 6)
     core.settle(link.state, 6)

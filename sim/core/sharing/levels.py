@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..machine import ONE
-from .heap import ABSENT, BEFORE, KEY_HI, NONE, insert, remove
-from .jit import Int, lean
-from .sharing_state import (
+from ...machine import ONE
+from ..jit import Int, lean
+from .clock import touch
+from .columns import (
     CAP,
     CEILING,
     COMPONENT,
@@ -25,15 +25,13 @@ from .sharing_state import (
     FINE,
     FIRST_QUEUED,
     FIRST_ROOMY,
-    FIRST_TOUCHED,
     HEAD,
     LEADER,
     LEVEL,
     LOAD_HI,
     LOAD_LO,
-    NEXT_CELL,
     NEXT_ROOMY,
-    NEXT_TOUCHED,
+    NEXT_STAKE,
     OPEN,
     OTHER,
     OWNER,
@@ -42,10 +40,10 @@ from .sharing_state import (
     START,
     SUM,
     TOTAL,
-    TOUCHED,
     Array,
     State,
 )
+from .heap import ABSENT, BEFORE, KEY_HI, NONE, insert, remove
 from .wide import add, div, less, mul, sub
 
 _SHIFT = 40  # ONE is 2^40
@@ -107,14 +105,14 @@ def _lowest(s: State, b: Int, but: Int) -> Int:
 
 @lean
 def _look_elsewhere(s: State, c: Int) -> Int:
-    """Note in each cell the rate that the bundle's other components allow; the highest."""
+    """Note in each stake the rate that the bundle's other components allow; the highest."""
     uses = s[2]
     fastest = np.int64(0)
     u = s[0][c, HEAD]
     while u != NONE:
         uses[u, OTHER] = _lowest(s, uses[u, OWNER], c)
         fastest = max(fastest, uses[u, OTHER])
-        u = uses[u, NEXT_CELL]
+        u = uses[u, NEXT_STAKE]
     return fastest
 
 
@@ -135,7 +133,7 @@ def _level(parts: Array, uses: Array, c: Int) -> Int:
                 slower += weight * uses[u, OTHER]
             else:
                 rest += weight
-            u = uses[u, NEXT_CELL]
+            u = uses[u, NEXT_STAKE]
         if rest == 0:
             parts[c, LOAD_HI], parts[c, LOAD_LO] = mul(slower, np.int64(ONE))
             return np.int64(OPEN)
@@ -159,7 +157,7 @@ def _fine_level(parts: Array, uses: Array, c: Int) -> Int:
                 hi, lo = add(hi, lo, more_hi, more_lo)
             else:
                 rest += uses[u, SUM]
-            u = uses[u, NEXT_CELL]
+            u = uses[u, NEXT_STAKE]
         if rest == 0:
             parts[c, LOAD_HI], parts[c, LOAD_LO] = hi, lo
             return np.int64(OPEN)
@@ -183,10 +181,7 @@ def _spread(s: State, c: Int, old: Int, new: Int) -> None:
         other = uses[u, OTHER]
         if other > min(old, new):
             b = uses[u, OWNER]
-            if not bundles[b, TOUCHED]:
-                bundles[b, TOUCHED] = 1
-                bundles[b, NEXT_TOUCHED] = bundles[0, FIRST_TOUCHED]
-                bundles[0, FIRST_TOUCHED] = b
+            touch(bundles, b)
             f = bundles[b, LEADER]
             for v in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
                 d = uses[v, COMPONENT]
@@ -195,7 +190,7 @@ def _spread(s: State, c: Int, old: Int, new: Int) -> None:
                 before, after = min(old, other), min(new, other)
                 if parts[d, LEVEL] != OPEN or _fills(parts, d, uses[v, SUM], before, after):
                     queue(s, d)
-        u = uses[u, NEXT_CELL]
+        u = uses[u, NEXT_STAKE]
 
 
 @lean

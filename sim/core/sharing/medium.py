@@ -1,28 +1,19 @@
-"""The shared-rate medium, compiled: weighted max-min over everything an op uses at once.
+"""What the rounds and turns of a run do to the medium, and ask of it.
 
 An op in its work phase is a *flow*.  A turn lets flows ``join`` and ``leave`` and components
 change their rate, then ``settle`` computes rates, once.  Nothing but what these changes reach is
-looked at (:mod:`.sharing_levels`), and flows that always run at one rate are looked at as one
-(:mod:`.sharing_bundles`).  Kernels take the ``state`` of a :class:`~.sharing_state.Sharing`.
+looked at (:mod:`.levels`), and flows that always run at one rate are looked at as one
+(:mod:`.bundles`).  Kernels take the ``state`` of a :class:`~.store.Sharing`.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from .heap import CHILD, NEXT, NONE, remove
-from .jit import Int, lean
-from .sharing_bundles import advance, attach, detach, left, schedule, touch
-from .sharing_fences import (
-    break_out,
-    check_fence,
-    discharge,
-    enlist,
-    fence_roomy,
-    loosen,
-)
-from .sharing_levels import bundle_rate, queue, settle_levels
-from .sharing_state import (
+from ..jit import Int, lean
+from .bundles import attach, detach
+from .clock import advance, schedule, touch
+from .columns import (
     BUNDLE,
     CAP,
     CLOCK_HI,
@@ -54,24 +45,10 @@ from .sharing_state import (
     Array,
     State,
 )
+from .fences import break_out, check_fence, discharge, enlist, fence_roomy, loosen
+from .heap import CHILD, NEXT, NONE, remove
+from .levels import bundle_rate, queue, settle_levels
 from .wide import less
-
-__all__ = [
-    "State",
-    "due",
-    "in_flight",
-    "join",
-    "leave",
-    "left",
-    "left_at",
-    "level",
-    "put",
-    "rate",
-    "set_rate",
-    "settle",
-    "take_due",
-    "users",
-]
 
 
 @lean
@@ -161,35 +138,9 @@ def take_due(s: State, now: Int, out: Array) -> Int:
 
 
 @lean
-def put(s: State, f: Int, hi: Int, lo: Int) -> None:
-    """Replace the work left of a flow that is not in flight."""
-    s[1][f, TAG_HI], s[1][f, TAG_LO] = hi, lo
-
-
-@lean
-def left_at(s: State, f: Int, now: Int) -> tuple[Int, Int]:
-    """Work left of a flow at a tick not before the last turn: high and low word."""
-    if s[1][f, BUNDLE]:
-        advance(s[3], s[1][f, BUNDLE], now)
-    return left(s, f)
-
-
-@lean
-def in_flight(s: State, f: Int) -> bool:
-    """Whether the flow has joined and not left."""
-    return bool(s[1][f, IN_FLIGHT])
-
-
-@lean
 def rate(s: State, f: Int) -> Int:
     """Rate of a flow as the last `settle` left it; 0 when it is not in flight."""
     return s[3][s[1][f, BUNDLE], RATE] if s[1][f, BUNDLE] else 0
-
-
-@lean
-def level(s: State, c: Int) -> Int:
-    """The level of a shared component that is full, else -1."""
-    return -1 if s[0][c, LEVEL] == OPEN else s[0][c, LEVEL]
 
 
 @lean

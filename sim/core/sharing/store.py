@@ -1,69 +1,52 @@
-"""The arrays behind the shared-rate medium, and the object that makes and grows them.
-
-Four tables of int64.  Rows of *parts* are components, of *flows* flows, of *uses* what a flow
-takes of a component; a row of *bundles* is a set of flows that run at one rate (see
-:mod:`.sharing_bundles`), and its row 0 is no bundle but holds where the lists begin.
-"""
+"""The memory of the medium: who makes and grows its tables, and what can be read off them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..errors import BackendError
-from ..machine import NO_LIMIT, ONE, Flows, Parts
-from .heap import ABSENT, BEFORE, KEY_HI, KEY_LO, NODE, NONE
-from .jit import jit
-
-Array = NDArray[np.int64]
-State = tuple[Array, Array, Array, Array]
-
-# A row that may be in a heap begins with its node (KEY_HI to BEFORE, see :mod:`.heap`).
-
-# parts: node of the queue of those to be solved; rate; flows in flight and the exclusive-or of
-# their numbers (the flow, when it is alone); whether two or more share it; level (OPEN: not
-# full); whether weights have fractions; weight of cells; first cell; what is taken of it while it
-# is not full (128 bits); weight of all flows in flight, first use of them, and the rate that they
-# stay below where it is fenced off (else 0); whether it is in the list of those that may be, and
-# the next there
-CAP, FLOWS, ONLY, SHARED, LEVEL, FINE, TOTAL, HEAD, LOAD_HI, LOAD_LO = range(NODE, NODE + 10)
-MASS, CROWD, FENCE, ROOMY, NEXT_ROOMY = range(LOAD_LO + 1, LOAD_LO + 6)
-PART_COLUMNS = NEXT_ROOMY + 1
-
-# flows: node in the heap of its bundle, whose key is its tag, or the work left while it has
-# none; its uses; limit; whether it is in flight; its bundle (0: none) and whether it waits for one
-TAG_HI, TAG_LO = KEY_HI, KEY_LO
-START, COUNT, LIMIT, IN_FLIGHT, BUNDLE, LOOSE, NEXT_LOOSE = range(NODE, NODE + 7)
-FLOW_COLUMNS = NEXT_LOOSE + 1
-
-# uses: component and weight; in the rows of a bundle's leader, its cells: weight of the bundle,
-# neighbours among the cells of the component, bundle, lowest rate allowed elsewhere; then of
-# every use: neighbours among the uses of the component by flows in flight, and the flow
-COMPONENT, WEIGHT, SUM, NEXT_CELL, LAST_CELL, OWNER, OTHER = range(7)
-NEXT_USE, LAST_USE, FLOW = range(7, 10)
-USE_COLUMNS = FLOW + 1
-
-# bundles: node of what is due, whose key is the tick; rate and the exact integral of it (128
-# bits) up to a tick; heap of its flows; leader, members, rate that its flows' limits and unshared
-# components allow, lowest fence; whether it is in the list of touched ones and the next there;
-# hash, next of equal hash, and (nothing of the bundle) the first bundle of the row's hash bucket
-DUE = KEY_HI
-RATE, CLOCK_HI, CLOCK_LO, SINCE, ROOT, LEADER, SIZE, CEILING, REACH = range(NODE, NODE + 9)
-TOUCHED, NEXT_TOUCHED, HASH, CHAIN, BUCKET = range(REACH + 1, REACH + 6)
-BUNDLE_COLUMNS = BUCKET + 1
-
-# row 0 of bundles
-FIRST_DUE, FIRST_QUEUED, FIRST_TOUCHED, FIRST_LOOSE, FIRST_FREE, FRESH, MASK = range(7)
-FIRST_ROOMY = MASK + 1
-
-OPEN = 2**63 - 1  # the level of a component that is not full; no limit
-FASTEST = 2**62  # rates lie below
+from ...check import too_fast
+from ...errors import BackendError
+from ...machine import NO_LIMIT, ONE, Flows, Parts
+from ..jit import jit
+from .columns import (
+    BUCKET,
+    BUNDLE_COLUMNS,
+    CAP,
+    CHAIN,
+    COMPONENT,
+    COUNT,
+    CROWD,
+    FINE,
+    FIRST_DUE,
+    FIRST_LOOSE,
+    FIRST_QUEUED,
+    FIRST_ROOMY,
+    FLOW,
+    FLOW_COLUMNS,
+    FRESH,
+    HASH,
+    HEAD,
+    LEVEL,
+    LIMIT,
+    MASK,
+    OPEN,
+    PART_COLUMNS,
+    SIZE,
+    START,
+    TAG_HI,
+    TAG_LO,
+    USE_COLUMNS,
+    WEIGHT,
+    Array,
+    State,
+)
+from .heap import ABSENT, BEFORE, NONE
 
 
 class Sharing:
-    """State of the medium of one run; kernels of :mod:`.sharing` take its ``state``.
+    """State of the medium of one run; kernels of :mod:`.medium` take its ``state``.
 
     Flows of all graphs have one numbering: those of the first `add` come first.  ``state`` is a
     new tuple after `add`, `append` and `set_usage`; fetch it again.  Interpreted, kernels need
@@ -76,7 +59,7 @@ class Sharing:
 
     Examples
     --------
-    >>> from foretrace.sim.core.sharing import due, join, settle
+    >>> from foretrace.sim.core.sharing.medium import due, join, settle
     >>> sharing = Sharing(Parts(("link",), np.array([-1]), np.array([10]), np.array([160])))
     >>> sharing.append(work=40, usage={0: ONE}), sharing.append(work=60, usage={0: ONE})
     (0, 1)
@@ -89,7 +72,7 @@ class Sharing:
     """
 
     def __init__(self, parts: Parts):
-        self._top = np.maximum(parts.top, 0)
+        self._of = parts
         self._parts = np.zeros((len(parts), PART_COLUMNS), np.int64)
         self._parts[:, CAP] = np.maximum(parts.rate, 0)
         self._parts[:, LEVEL] = OPEN
@@ -123,7 +106,7 @@ class Sharing:
         owner = np.repeat(np.arange(n), np.diff(flows.indptr))
         order = np.lexsort((flows.component, owner))
         component, weight = flows.component[order].astype(np.int64), flows.weight[order]
-        self._check(flows, owner, component, weight)
+        self._check(flows, owner, component)
         self._flows = _room(self._flows, first + n)
         self._uses = _room(self._uses, self._use_count + m)
         self._grow_bundles(len(self._flows) + 1)
@@ -175,7 +158,30 @@ class Sharing:
         self._bundles[0, MASK] = (1 << (rows.bit_length() - 1)) - 1
         _rehash(self._bundles)
 
-    def _check(self, flows: Flows, owner: Array, component: Array, weight: Array) -> None:
+    def usage(self, flow: int) -> dict[int, int]:
+        """``{component: weight}`` of a flow."""
+        first = int(self._flows[flow, START])
+        rows = self._uses[first : first + int(self._flows[flow, COUNT])]
+        return dict(zip(rows[:, COMPONENT].tolist(), rows[:, WEIGHT].tolist(), strict=True))
+
+    def limit(self, flow: int) -> int:
+        """The limit of a flow, -1 for none."""
+        found = int(self._flows[flow, LIMIT])
+        return NO_LIMIT if found == OPEN else found
+
+    def users(self, component: int) -> list[int]:
+        """Flows that use a component, in flight or not."""
+        flows = self._flows[: self._flow_count]
+        count = flows[:, COUNT]
+        if not count.sum():
+            return []
+        at = np.repeat(flows[:, START] - np.cumsum(count) + count, count)
+        row = np.repeat(np.arange(len(flows)), count)
+        hit = self._uses[at + np.arange(len(at)), COMPONENT] == component
+        found: list[int] = row[hit].tolist()
+        return found
+
+    def _check(self, flows: Flows, owner: Array, component: Array) -> None:
         """Refuse what the kernels cannot hold."""
         twice = np.flatnonzero((np.diff(component) == 0) & (np.diff(owner) == 0))
         if len(twice):
@@ -183,16 +189,11 @@ class Sharing:
             raise BackendError(
                 f"op {flows.op[row]}: component {component[twice[0]]} twice; add up its weights"
             )
-        bound = np.where(flows.limit == NO_LIMIT, np.inf, flows.limit.astype(np.float64))
-        np.minimum.at(bound, owner, self._top[component] * (ONE / weight))
-        for row in np.flatnonzero(bound >= 0.99 * FASTEST):
-            tops = [int(self._top[c]) * ONE // w for c, w in flows.usage(int(row)).items()]
-            limits = [int(flows.limit[row])] if flows.limit[row] != NO_LIMIT else []
-            if min(tops + limits, default=FASTEST) >= FASTEST:
-                raise BackendError(
-                    f"op {flows.op[row]}: may run at 2^62 rate units or more; "
-                    "give it a limit, or its components a lower max_rate"
-                )
+        for row in np.flatnonzero(too_fast(self._of, flows)):
+            raise BackendError(
+                f"op {flows.op[row]}: may run at 2^62 rate units or more; "
+                "give it a limit, or its components a lower max_rate"
+            )
 
 
 @jit

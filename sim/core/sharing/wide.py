@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .jit import Int, lean
+from ..jit import Int, lean
 
 MAX = 2**63 - 1
 _HALF = np.uint64(32)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from .jit import Int, lean
+from ..jit import Int, lean
 from .wide import less
 
 KEY_HI, KEY_LO, CHILD, NEXT, BEFORE = range(5)

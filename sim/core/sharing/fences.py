@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..machine import ONE
-from .heap import NONE
-from .jit import Int, lean
-from .sharing_bundles import detach
-from .sharing_state import (
+from ...machine import ONE
+from ..jit import Int, lean
+from .bundles import detach
+from .columns import (
     CAP,
     COMPONENT,
     COUNT,
@@ -26,13 +25,12 @@ from .sharing_state import (
     FIRST_ROOMY,
     FLOW,
     HEAD,
-    LAST_USE,
     LEVEL,
     LOOSE,
     MASS,
-    NEXT_CELL,
     NEXT_LOOSE,
     NEXT_ROOMY,
+    NEXT_STAKE,
     NEXT_USE,
     OPEN,
     OWNER,
@@ -45,6 +43,8 @@ from .sharing_state import (
     WEIGHT,
     State,
 )
+from .heap import NONE
+from .lists import link, unlink
 from .wide import div, mul
 
 
@@ -66,11 +66,7 @@ def enlist(s: State, u: Int) -> None:
     if weight >= FASTEST - parts[c, MASS]:
         raise OverflowError("the weights of the flows on one component add up to 2^22 or more")
     parts[c, MASS] += weight
-    first = parts[c, CROWD]
-    uses[u, LAST_USE], uses[u, NEXT_USE] = NONE, first
-    if first != NONE:
-        uses[first, LAST_USE] = u
-    parts[c, CROWD] = u
+    link(s, u, CROWD, NEXT_USE)
     check_fence(s, c)
 
 
@@ -78,15 +74,8 @@ def enlist(s: State, u: Int) -> None:
 def discharge(s: State, u: Int) -> None:
     """A use ends."""
     parts, _, uses, _ = s
-    c = uses[u, COMPONENT]
-    parts[c, MASS] -= uses[u, WEIGHT]
-    last, after = uses[u, LAST_USE], uses[u, NEXT_USE]
-    if last == NONE:
-        parts[c, CROWD] = after
-    else:
-        uses[last, NEXT_USE] = after
-    if after != NONE:
-        uses[after, LAST_USE] = last
+    parts[uses[u, COMPONENT], MASS] -= uses[u, WEIGHT]
+    unlink(s, u, CROWD, NEXT_USE)
 
 
 @lean
@@ -127,7 +116,7 @@ def fence_roomy(s: State) -> None:
             u = parts[c, HEAD]
             while u != NONE:
                 fastest = max(fastest, bundles[uses[u, OWNER], RATE])
-                u = uses[u, NEXT_CELL]
+                u = uses[u, NEXT_STAKE]
             hi, lo = mul(parts[c, CAP], np.int64(ONE))
             fair = div(hi, lo, parts[c, MASS])
             if fastest < fair >> 2:
