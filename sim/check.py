@@ -168,6 +168,18 @@ def _name(parts: Parts, component: int) -> str:
     return parts.names[component]
 
 
+def check_op(op: int, count: int) -> None:
+    """Refuse an op that is none of those handed in.
+
+    Raises
+    ------
+    GraphError
+        Of kind ``unknown op``.
+    """
+    if not 0 <= op < count:
+        raise GraphError("unknown op", f"op {op}: there are {count}", (op,))
+
+
 def check_resume(
     parts: Parts,
     op: int,

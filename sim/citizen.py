@@ -13,10 +13,8 @@ from collections.abc import Callable
 import simpy
 
 from . import machine
-from .check import check_component, check_rate
 from .clock import Turn, zero_time_loop
-from .machine import FIRST, LATER, Loss, Parts, Submitted
-from .threshold import Thresholds
+from .machine import FIRST, LATER, Loss, Parts
 
 
 class Handed:
@@ -59,7 +57,6 @@ class Citizen(ABC):
         self.env = env or simpy.Environment(initial_time=0)
         self.parts, self.per_second = parts, per_second
         self.watchers: set[simpy.Process] = set()
-        self.thresholds = Thresholds(self)
         self.losing: set[Handed] = set()  # with losses that nobody was told of
         self.todo: list[Callable[[], None]] = []
         self.news: list[tuple[simpy.Event, object]] = []
@@ -68,53 +65,6 @@ class Citizen(ABC):
         self.planned: tuple[int, int] | None = None
         self.next_turn: Turn | None = None
         self._plan(self._now, FIRST)
-
-    # Verbs that are the same in every engine, once checked.
-
-    def set_rate(self, component: int, rate: int) -> None:
-        """Change a rate; flows keep their progress."""
-        check_rate(self.parts, component, rate)
-        self._note(lambda: self._set_rate(component, rate))
-
-    def fail(self, component: int) -> None:
-        """Stop what runs on it, uses it, or holds a place on it."""
-        check_component(self.parts, component)
-        self._note(lambda: self._fail(component))
-
-    def restore(self, component: int) -> None:
-        """Let its queue move again; resumes nothing."""
-        check_component(self.parts, component)
-        self._note(lambda: self._restore(component))
-
-    def lost(self, graph: Submitted) -> simpy.Event:
-        """Fires with the losses (list of :class:`Loss`) nobody was told of."""
-        mine = self.handed(graph.index)
-        if mine.lost is None or mine.lost.triggered:
-            mine.lost = self.env.event()
-            if mine.untold:
-                mine.lost.succeed(mine.tell())
-        return mine.lost
-
-    def settled(self) -> simpy.Event:
-        """Fires after the next turn."""
-        self._note(lambda: None)
-        return self.thresholds.settled()
-
-    def reaches(
-        self, what: str, component: int, at_least: int | None = None, at_most: int | None = None
-    ) -> simpy.Event:
-        """Fires when a turn settles with ``what`` of a component within the bound."""
-        event = self.thresholds.add(what, component, at_least, at_most)
-        self._note(lambda: None)
-        return event
-
-    def amount(self, what: str, component: int) -> int:
-        """A quantity that thresholds are about, as the last turn left it."""
-        if what == "flows":
-            return self.users(component)
-        return len(self.queue(component)) if what == "queue" else self.held(component)
-
-    # Turns.
 
     def due(self) -> tuple[int, int] | None:
         """Tick and priority of the turn that is planned."""
@@ -166,10 +116,6 @@ class Citizen(ABC):
     def _take_turn(self, now: int) -> None:
         """What was noted happens, then the instant, and whoever waits is woken."""
 
-    @abstractmethod
-    def handed(self, index: int) -> Handed:
-        """A graph by its number."""
-
     @property
     @abstractmethod
     def submissions(self) -> int:
@@ -182,24 +128,3 @@ class Citizen(ABC):
     @abstractmethod
     def open_ops(self) -> tuple[int, ...]:
         """Ops that have neither ended nor been cancelled."""
-
-    @abstractmethod
-    def queue(self, component: int) -> list[tuple[int, int]]:
-        """(op, number of the place) that wait there, first in line first."""
-
-    @abstractmethod
-    def held(self, component: int) -> int:
-        """Slots taken; of a rate component, the sum of weight x rate, rounded down."""
-
-    @abstractmethod
-    def users(self, component: int) -> int:
-        """Flows in flight that use a component."""
-
-    @abstractmethod
-    def _set_rate(self, component: int, rate: int) -> None: ...
-
-    @abstractmethod
-    def _fail(self, component: int) -> None: ...
-
-    @abstractmethod
-    def _restore(self, component: int) -> None: ...

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import simpy
 
-from ..errors import SimulationError
 from ..machine import (
     NO_LIMIT,
     Loss,
@@ -117,7 +116,7 @@ class Actions(View):
                 if rows[c]["state"] == RUNNING:
                     hit.add(c)
         for c in sorted(hit):
-            self._stop(c, f"the failure of {self.parts.names[component]}")
+            self._halt(c, f"the failure of {self.parts.names[component]}")
             graph = self._graph(c)
             left = self._work_left(c)
             graph.untold.append(Loss(self.id(c), int(rows[c]["left"]), left, component))
@@ -143,7 +142,11 @@ class Actions(View):
             self.earlier[op] = self.earlier.get(op, 0) + 1
         leave_all(store.rows, store.times, store.world, store.sharing.state, c)
 
-    def _stop(self, c: int, who: str) -> None:
+    def _stop(self, op: int, who: str) -> None:
+        if not self._is_over(op):
+            self._halt(self.cell(op), who)
+
+    def _halt(self, c: int, who: str) -> None:
         row = self.store.rows[c]
         if row["state"] in (PENDING, RUNNING):
             self._leave(c)
@@ -195,10 +198,6 @@ class Actions(View):
     def _limit(self, c: int) -> int:
         flow = self.store.flow(c)
         return NO_LIMIT if flow == NONE else self.store.sharing.limit(flow)
-
-    def _refused(self, op: int, why: str) -> SimulationError:
-        message = f"op {op}: cannot be resumed: {why}"
-        return SimulationError("action", message, (op,), self.open_ops())
 
     def _cancel(self, ops: Sequence[int]) -> None:
         store, rows, links = self.store, self.store.rows, self.store.links

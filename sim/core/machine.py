@@ -1,4 +1,4 @@
-"""The compiled engine as a process sees it: verbs noted now, applied in the next turn.
+"""The compiled engine: graphs come in, columns go out.
 
 The kernels run every instant up to the tick of the next SimPy event, the machine first, and
 come back where a process has to be woken or an online backend asked.
@@ -6,14 +6,11 @@ come back where a process has to be woken or an online backend asked.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import simpy
 
-from ..check import check_graph, check_resume
-from ..clock import drive
-from ..deadlock import diagnose
+from ..check import check_graph
+from ..deadlock import Stuck
 from ..machine import (
     MAX_TICK,
     Columns,
@@ -24,7 +21,6 @@ from .cells import (
     CANCELLED,
     ENDED,
     NONE,
-    OPEN,
 )
 from .cycles import refuse_cycle
 from .final import columns, stuck
@@ -67,31 +63,6 @@ class CoreMachine(Turns):
         self._note(lambda: self._join(made))
         return made
 
-    def stop(self, op: int) -> None:
-        """Take an op out of its queue, place and components."""
-        self._check_op(op)
-        who = self._who()
-        self._note(lambda: None if self._is_over(op) else self._stop(self.cell(op), who))
-
-    def resume(
-        self,
-        op: int,
-        keep: bool = True,
-        slots: Sequence[int] | None = None,
-        usage: dict[int, int] | None = None,
-    ) -> None:
-        """Let a stopped op queue again."""
-        graph = self._check_op(op)
-        places = 1 + int(np.count_nonzero(graph.lowered.further == op - graph.first))
-        check_resume(self.parts, op, places, slots, usage)
-        self._note(lambda: self._resume(op, keep, slots, usage))
-
-    def cancel(self, ops: Sequence[int]) -> None:
-        """Remove ops and all that depends on them."""
-        for op in ops:
-            self._check_op(op)
-        self._note(lambda: self._cancel(ops))
-
     def ended(self, op: int) -> simpy.Event:
         """Fires with ``"ended"`` or ``"cancelled"``."""
         graph = self._check_op(op)
@@ -109,20 +80,19 @@ class CoreMachine(Turns):
         return event
 
     def run(self, until: int | None = None) -> None:
-        """Go on until nothing is open, or to a tick: its first turn included, no process.
-
-        Raises
-        ------
-        SimulationError
-            Nothing can happen and ops are open: lost, time overflow, starvation, deadlock.
-        """
+        """Go on until nothing is open, or to a tick: see :meth:`~.verbs.Verbs.run`."""
         self.until = MAX_TICK if until is None else until
         if until is None and self._may_run_ahead():
             self._run_ahead()
-        drive(self, until)
-        if until is None and self.store.world[OPEN]:
-            raise diagnose(stuck(self))
+        super().run(until)
 
     def columns(self) -> Columns:
         """What has happened so far."""
         return columns(self)
+
+    def _places(self, op: int) -> int:
+        graph = self._check_op(op)
+        return 1 + int(np.count_nonzero(graph.lowered.further == op - graph.first))
+
+    def _stuck(self) -> Stuck:
+        return stuck(self)

@@ -8,14 +8,14 @@ from collections.abc import Callable
 import numpy as np
 import simpy
 
-from ..citizen import Citizen
-from ..errors import GraphError
+from ..check import check_op
 from ..machine import (
     MAX_TICK,
     ONE,
     Parts,
     State,
 )
+from ..verbs import Verbs
 from .cells import (
     CANCELLED,
     ENDED,
@@ -33,7 +33,7 @@ from .sharing.medium import users
 from .store import Store
 
 
-class View(Citizen):
+class View(Verbs):
     """State of a run, and what can be seen of it.
 
     Parameters
@@ -55,7 +55,6 @@ class View(Citizen):
         self.joined: list[Graph] = []
         self.bases: list[int] = []  # first cell of each graph that joined
         self.runs_ahead = True  # where that is the same; False is for tests and measurements
-        self.count = 0
         self.ends: dict[int, simpy.Event] = {}  # who waits for the end of an op
         self.just_ended: list[int] = []
         self.ended_before = simpy.Event(self.env)  # of all ops whose event has fired
@@ -133,8 +132,7 @@ class View(Citizen):
         return self.state(op) in (State.ENDED, State.CANCELLED)
 
     def _check_op(self, op: int) -> Graph:
-        if not 0 <= op < self.count:
-            raise GraphError("unknown op", f"op {op}: there are {self.count}", (op,))
+        check_op(op, self.count)
         return self.graphs[bisect_right(self.firsts, op) - 1]
 
     def cell(self, op: int) -> int:

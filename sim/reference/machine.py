@@ -1,8 +1,8 @@
 """The engine, written plainly in SimPy: what a run means (``docs/semantics.md`` as a program).
 
-The machine is one citizen of the SimPy environment.  What a process does is noted and applied,
-in order, at the start of the machine's next turn; so whatever a process observes is the machine
-as its last turn left it.  All numbers are Python integers.
+What a process does (``sim/verbs.py``) is noted and applied, in order, at the start of the
+machine's next turn; so whatever a process observes is the machine as its last turn left it.  All
+numbers are Python integers.
 """
 
 from __future__ import annotations
@@ -11,10 +11,8 @@ from collections.abc import Sequence
 
 import simpy
 
-from ..check import check_graph, check_resume
-from ..clock import drive
-from ..deadlock import diagnose
-from ..errors import GraphError, SimulationError
+from ..check import check_graph, check_op
+from ..deadlock import Stuck
 from ..machine import Columns, Loss, Lowered, State
 from .life import HELD, Batch, Row, columns, rows_of
 from .rounds import Rounds
@@ -41,41 +39,16 @@ class ReferenceMachine(Rounds):
     ([0, 5], [5, 10])
     """
 
-    # What a process may do: noted now, applied at the start of the next turn.
-
     def submit(self, graph: Lowered) -> Batch:
         """Hand in a graph; it joins at the next turn."""
         check_graph(self.parts, graph)
-        batch = Batch(self.env, len(self.batches), len(self.rows), len(graph), graph.backends)
-        rows = rows_of(graph, batch, self._now)
-        self.rows += rows
+        batch = Batch(self.env, len(self.batches), self.count, len(graph), graph.backends)
+        self.rows += rows_of(graph, batch, self._now)
         self.batches.append(batch)
-        self.open += len(rows)
+        self.open += len(graph)
+        self.count += len(graph)
         self._note(lambda: self._join(batch))
         return batch
-
-    def stop(self, op: int) -> None:
-        """Take an op out of its queue, place and components."""
-        row = self._row(op)
-        who = self._who()
-        self._note(lambda: self._stop(row, who))
-
-    def resume(
-        self,
-        op: int,
-        keep: bool = True,
-        slots: Sequence[int] | None = None,
-        usage: dict[int, int] | None = None,
-    ) -> None:
-        """Let a stopped op queue again."""
-        row = self._row(op)
-        check_resume(self.parts, op, len(row.slots), slots, usage)
-        self._note(lambda: self._resume(row, keep, slots, usage))
-
-    def cancel(self, ops: Sequence[int]) -> None:
-        """Remove ops and all that depends on them."""
-        rows = [self._row(op) for op in ops]
-        self._note(lambda: self._cancel(rows))
 
     # What a process may wait for.
 
@@ -147,7 +120,7 @@ class ReferenceMachine(Rounds):
                 s == component and a == HELD for s, a in zip(row.slots, row.at, strict=True)
             )
             if holds or (row.state == State.RUNNING and component in row.usage):
-                self._stop(row, f"the failure of {self.parts.names[component]}")
+                self._halt(row, f"the failure of {self.parts.names[component]}")
                 row.batch.untold.append(Loss(row.id, row.fixed_left, row.work_left, component))
                 self.losing.add(row.batch)
 
@@ -158,18 +131,22 @@ class ReferenceMachine(Rounds):
             self.medium.change(component, part.rate)
         self.moving.add(component)
 
-    def _stop(self, row: Row, who: str) -> None:
+    def _stop(self, op: int, who: str) -> None:
+        self._halt(self.rows[op], who)
+
+    def _halt(self, row: Row, who: str) -> None:
         if row.live and row.state != State.STOPPED:
             self._leave(row)
             row.state, row.stopped_by = State.STOPPED, who
 
     def _resume(
-        self, row: Row, keep: bool, slots: Sequence[int] | None, usage: dict[int, int] | None
+        self, op: int, keep: bool, slots: Sequence[int] | None, usage: dict[int, int] | None
     ) -> None:
+        row = self.rows[op]
         if not row.live:
             return
         if row.state != State.STOPPED:
-            raise self._refused(row, f"it is {row.state.name.lower()}; stop it first")
+            raise self._refused(op, f"it is {row.state.name.lower()}; stop it first")
         row.state = State.PENDING
         if not keep:
             row.asks = row.online >= 0
@@ -177,16 +154,12 @@ class ReferenceMachine(Rounds):
         row.slots = row.slots if slots is None else list(slots)
         row.usage = row.usage if usage is None else dict(usage)
         if row.work_left and not row.usage and row.limit < 0:
-            raise self._refused(row, "neither usage nor limit bounds the rate of its work")
+            raise self._refused(op, "neither usage nor limit bounds the rate of its work")
         self._await_release(row)
 
-    def _refused(self, row: Row, why: str) -> SimulationError:
-        message = f"op {row.id}: cannot be resumed: {why}"
-        return SimulationError("action", message, (row.id,), self.open_ops())
-
-    def _cancel(self, rows: list[Row]) -> None:
+    def _cancel(self, ops: Sequence[int]) -> None:
         gone: set[Row] = set()
-        todo = list(rows)
+        todo = [self.rows[op] for op in ops]
         while todo:
             row = todo.pop()
             if row.live and row not in gone:
@@ -199,23 +172,16 @@ class ReferenceMachine(Rounds):
 
     # The run as a whole.
 
-    def run(self, until: int | None = None) -> None:
-        """Go on until nothing is open, or to a tick: its first turn included, no process.
-
-        Raises
-        ------
-        SimulationError
-            Nothing can happen and ops are open: lost, time overflow, starvation, deadlock.
-        """
-        drive(self, until)
-        if until is None and self.open:
-            raise diagnose(stuck(self))
-
     def columns(self) -> Columns:
         """What has happened so far."""
         return columns(self.rows)
 
     def _row(self, op: int) -> Row:
-        if not 0 <= op < len(self.rows):
-            raise GraphError("unknown op", f"op {op}: there are {len(self.rows)}", (op,))
+        check_op(op, self.count)
         return self.rows[op]
+
+    def _places(self, op: int) -> int:
+        return len(self.rows[op].slots)
+
+    def _stuck(self) -> Stuck:
+        return stuck(self)

@@ -13,14 +13,14 @@ import simpy
 
 from .. import machine
 from ..check import check_answer
-from ..citizen import Citizen
 from ..clock import wake
 from ..machine import FIRST, MAX_TICK, Parts, State
+from ..verbs import Verbs
 from .life import HELD, QUEUED, WAITING, Batch, Part, Row
 from .medium import Flow, MaxMin
 
 
-class Rounds(Citizen):
+class Rounds(Verbs):
     """The state of a run, and how it settles.
 
     Parameters
