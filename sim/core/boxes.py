@@ -17,13 +17,14 @@ from .chances import Chances, ticks_of
 from .jit import jit
 from .meetings import Meetings
 from .templates import Answered, Ran
+from .words import COLLECTIVE, RECV, family, following, kept_in, kind, ready
 
 Array = NDArray[Any]
 Arrays = tuple[Array, ...]
 
 LAYERS = 5  # compute, network, copy, waiting, host
+NETWORK, WAITING = 1, 3
 BOXES = 7
-NETWORK = 1
 # Of an op by its column in a tally: the layer that it keeps busy.
 LAYER = np.array([0, 4, 2, 1, 1, 1, -1, -1] + [1] * 24, np.int64)
 
@@ -133,7 +134,7 @@ def _follow(
         most = max(most, length[p])
     spans, layers = np.empty((most, 3), np.int64), np.empty(most, np.int64)
     busy = np.empty((LAYERS, most, 2), np.int64)
-    register = np.zeros(registers, np.int64)
+    register = np.zeros((1, registers), np.int64)
     calls = np.zeros(len(group_of), np.int64)
     heard = np.zeros((len(box_at) - 1) // ranks, np.int64)
     for r in range(ranks):
@@ -143,33 +144,29 @@ def _follow(
         calls[:] = 0
         heard[:] = 0
         for i in range(length[p]):
-            word = np.int64(words[w])
-            what, reads, f = word & 3, word >> 16, (word >> 2) & 63
-            ready: Any = np.int64(0)
-            for k in range(1, reads + 1):
-                pair = np.int64(words[w + 2 + (k >> 1)])
-                ready = max(ready, register[(pair >> 16) if k & 1 else (pair & 0xFFFF)])
+            what, f = kind(words, w), family(words, w)
+            arrived = ready(words, w, register, 0)
             question = answer_at[p] + words[w + 1]
             took, meta = answer[question, 0], answer[question, 1]
-            start: Any = ready
-            if what == 1:
+            start: Any = arrived
+            if what == COLLECTIVE:
                 m = group_row[group_of[f, r]] - bases[ranks] + calls[f]
                 start, finish = met[m, 0], met[m, 1]
                 calls[f] += 1
             else:
-                if what == 3:
-                    start = max(ready, mail[box_at[f * ranks + r] + heard[f]])
+                if what == RECV:
+                    start = max(arrived, mail[box_at[f * ranks + r] + heard[f]])
                     heard[f] += 1
-                    ready = start
+                    arrived = start
                 if random:
                     step = np.int64(steps[step_at[p] + i]) if len(steps) else 0
                     took = ticks_of(took, meta & 255, bases[r] + own, r, step, chances)
                 finish = start + took
                 own += 1
-            register[np.int64(words[w + 2]) & 0xFFFF] = finish
-            spans[i, 0], spans[i, 1], spans[i, 2] = ready, start, finish
+            register[0, kept_in(words, w)] = finish
+            spans[i, 0], spans[i, 1], spans[i, 2] = arrived, start, finish
             layers[i] = layer_of[meta >> 8]
-            w += 2 + ((reads + 2) >> 1)
+            w = following(words, w)
         sweep(spans, layers, length[p], busy, box, edges, out, r)
 
 
@@ -180,25 +177,7 @@ def sweep(
     """Add the boxes of one rank, from (arrived, start, end) of its places."""
     size = np.zeros(LAYERS, np.int64)
     for layer in range(LAYERS):
-        a, b = (0, 1) if layer == 3 else (1, 2)
-        wanted = NETWORK if layer == 3 else layer
-        m, ordered = 0, True
-        for i in range(n):
-            if layers[i] == wanted and spans[i, b] > spans[i, a]:
-                ordered = ordered and (m == 0 or spans[i, a] >= busy[layer, m - 1, 0])
-                busy[layer, m, 0], busy[layer, m, 1] = spans[i, a], spans[i, b]
-                m += 1
-        if not ordered:
-            order = np.argsort(busy[layer, :m, 0].copy(), kind="mergesort")
-            busy[layer, :m] = busy[layer, :m].copy()[order]
-        last = 0
-        for i in range(1, m):
-            if busy[layer, i, 0] <= busy[layer, last, 1]:
-                busy[layer, last, 1] = max(busy[layer, last, 1], busy[layer, i, 1])
-            else:
-                last += 1
-                busy[layer, last, 0], busy[layer, last, 1] = busy[layer, i, 0], busy[layer, i, 1]
-        size[layer] = last + 1 if m else 0
+        size[layer] = _stretches(spans, layers, n, layer, busy[layer])
     at = np.zeros(LAYERS, np.int64)
     now, window = edges[0], 0
     while window < len(edges) - 1:
@@ -217,3 +196,30 @@ def sweep(
             now = until
         while window < len(edges) - 1 and now >= edges[window + 1]:
             window += 1
+
+
+@jit
+def _stretches(spans: Array, layers: Array, n: Any, layer: Any, busy: Array) -> Any:
+    """When a layer is busy, ascending and apart, into ``busy``; how many stretches that is.
+
+    A rank waits in the network from the arrival of a place to its start.
+    """
+    a, b = (0, 1) if layer == WAITING else (1, 2)
+    wanted = NETWORK if layer == WAITING else layer
+    m, ordered = 0, True
+    for i in range(n):
+        if layers[i] == wanted and spans[i, b] > spans[i, a]:
+            ordered = ordered and (m == 0 or spans[i, a] >= busy[m - 1, 0])
+            busy[m, 0], busy[m, 1] = spans[i, a], spans[i, b]
+            m += 1
+    if not ordered:
+        order = np.argsort(busy[:m, 0].copy(), kind="mergesort")
+        busy[:m] = busy[:m].copy()[order]
+    last = 0
+    for i in range(1, m):
+        if busy[i, 0] <= busy[last, 1]:
+            busy[last, 1] = max(busy[last, 1], busy[i, 1])
+        else:
+            last += 1
+            busy[last, 0], busy[last, 1] = busy[i, 0], busy[i, 1]
+    return last + 1 if m else 0

@@ -19,14 +19,18 @@ from ..errors import SimulationError
 from ..machine import MAX_TICK
 from ..templates.template import Template
 from .chances import Chances, ticks_of
-from .jit import jit
+from .jit import Int, jit, lean
 from .meetings import Meetings
+from .words import COLLECTIVE, RECV, SEND, family, following, kept_in, kind, ready
 
 Array = NDArray[Any]
 Arrays = tuple[Array, ...]
 
 COLUMNS = 32  # a tally: what (local, collective, send, recv) x eight kinds or roles
 LED = 12  # collectives once an op, at the rank that leads them
+# Of a group that meets: members that are there, meetings before, when the last one came, for how
+# long, in which step.
+THERE, CALL, LATEST, TAKES, STEP = range(5)
 
 
 @dataclass(frozen=True)
@@ -160,22 +164,18 @@ def _run(
     program, steps, step_at, bases = ranks_
     group_of, member_at, member, lead, group_row = groups
     peer, box_at, mail = messages
-    first_start, end, tally, met = out
+    first_start, end, tally, _ = out
     ranks = len(program)
-    joint = bases[ranks]
     random = len(chances[1]) > 1
     register = np.zeros((ranks, registers), np.int64)
     cursor = np.zeros((ranks, 3), np.int64)  # op, word, own op
     parked = np.zeros(ranks, np.uint8)  # 1 at a collective, 2 + family at a mailbox
-    count = np.zeros(len(group_row), np.int32)
-    call = np.zeros(len(group_row), np.int32)
-    latest = np.zeros(len(group_row), np.int64)
-    takes = np.zeros(len(group_row), np.int64)
-    step_of = np.zeros(len(group_row), np.int64)
     arrived = np.zeros(ranks, np.int64)
+    stack = np.empty(ranks, np.int32)
+    meeting = np.zeros((len(group_row), 5), np.int64)
+    state = register, cursor, parked, arrived, stack, meeting
     sent = np.zeros(peer.shape, np.int32)
     heard = np.zeros(peer.shape, np.int32)
-    stack = np.empty(ranks, np.int32)
     top = ranks
     for r in range(ranks):
         stack[r] = ranks - 1 - r
@@ -188,77 +188,45 @@ def _run(
         i, w, own = cursor[r, 0], cursor[r, 1], cursor[r, 2]
         first = i
         while i < length[p]:
-            word = np.int64(words[w])
-            what, reads = word & 3, word >> 16
-            target = np.int64(words[w + 2]) & 0xFFFF
-            ready: Any = np.int64(0)
-            for k in range(1, reads + 1):
-                pair = np.int64(words[w + 2 + (k >> 1)])
-                ready = max(ready, register[r, (pair >> 16) if k & 1 else (pair & 0xFFFF)])
-            f = (word >> 2) & 63
-            if what == 3:  # recv
+            what, f = kind(words, w), family(words, w)
+            begins = ready(words, w, register, r)
+            if what == RECV:
                 box = box_at[f * ranks + r] + heard[f, r]
                 if mail[box] < 0:
                     parked[r] = 2 + f
                     break
-                ready = max(ready, mail[box])
+                begins = max(begins, mail[box])
                 heard[f, r] += 1
             question = answer_at[p] + words[w + 1]
             took, meta = answer[question, 0], answer[question, 1]
             step = np.int64(steps[step_at[p] + i]) if len(steps) else 0
-            if what == 1:
+            if what == COLLECTIVE:
                 g = group_of[f, r]
-                a, b = member_at[g], member_at[g + 1]
                 if lead[g] == r:
                     if random:
-                        row = group_row[g] + call[g]
-                        took = ticks_of(took, meta & 255, row, member[a], step, chances)
-                    takes[g] = took
-                    step_of[g] = step
-                    tally[r, 12] += took
-                arrived[r] = ready
-                latest[g] = max(latest[g], ready)
-                count[g] += 1
-                if count[g] < b - a:
+                        row, leader = group_row[g] + meeting[g, CALL], member[member_at[g]]
+                        took = ticks_of(took, meta & 255, row, leader, step, chances)
+                    meeting[g, TAKES], meeting[g, STEP] = took, step
+                    tally[r, LED] += took
+                arrived[r] = begins
+                meeting[g, LATEST] = max(meeting[g, LATEST], begins)
+                meeting[g, THERE] += 1
+                if meeting[g, THERE] < member_at[g + 1] - member_at[g]:
                     parked[r] = 1
                     break
-                finish = latest[g] + takes[g]
-                if takes[g] > MAX_TICK - latest[g]:
+                if meeting[g, TAKES] > MAX_TICK - meeting[g, LATEST]:
                     beyond += 1
-                s = step_of[g]
-                for m in range(a, b):
-                    q = member[m]
-                    v = cursor[q, 1] if q != r else w
-                    at = np.int64(words[v + 2]) & 0xFFFF
-                    column_of = answer[answer_at[program[q]] + words[v + 1], 1] >> 8
-                    register[q, at] = finish
-                    tally[q, 32] += latest[g] - arrived[q]
-                    tally[q, column_of] += takes[g]
-                    if first_start[q, s] < 0 or latest[g] < first_start[q, s]:
-                        first_start[q, s] = latest[g]
-                    end[q, s] = max(end[q, s], finish)
-                    if q != r:
-                        cursor[q, 0] += 1
-                        cursor[q, 1] = v + 2 + (((np.int64(words[v]) >> 16) + 2) >> 1)
-                        parked[q] = 0
-                        stack[top] = q
-                        top += 1
-                        done += 1
-                if len(met):
-                    met[group_row[g] + call[g] - joint, 0] = latest[g]
-                    met[group_row[g] + call[g] - joint, 1] = finish
-                count[g] = 0
-                latest[g] = 0
-                call[g] += 1
+                before, top = top, _meet(programs, ranks_, groups, state, out, g, r, w, top)
+                done += top - before
             else:
                 if random:
                     took = ticks_of(took, meta & 255, bases[r] + own, r, step, chances)
-                finish = ready + took
-                if took > MAX_TICK - ready:
+                if took > MAX_TICK - begins:
                     beyond += 1
+                finish = begins + took
                 tally[r, meta >> 8] += took
                 own += 1
-                if what == 2:  # send
+                if what == SEND:
                     q = peer[f, r]
                     mail[box_at[f * ranks + q] + sent[f, q]] = finish
                     sent[f, q] += 1
@@ -266,15 +234,62 @@ def _run(
                         parked[q] = 0
                         stack[top] = q
                         top += 1
-                register[r, target] = finish
-                if first_start[r, step] < 0 or ready < first_start[r, step]:
-                    first_start[r, step] = ready
-                end[r, step] = max(end[r, step], finish)
+                register[r, kept_in(words, w)] = finish
+                _note(first_start, end, r, step, begins, finish)
             i += 1
-            w += 2 + ((reads + 2) >> 1)
+            w = following(words, w)
         done += i - first
         cursor[r, 0], cursor[r, 1], cursor[r, 2] = i, w, own
     stuck = 0
     for r in range(ranks):
         stuck += parked[r] > 0
     return done, stuck, beyond
+
+
+@lean
+def _meet(
+    programs: Arrays,
+    ranks_: Arrays,
+    groups: Arrays,
+    state: Arrays,
+    out: Arrays,
+    g: Int,
+    r: Int,
+    w: Int,
+    top: Int,
+) -> Int:
+    """The last member of a group came: its collective runs, the others go on; the stack's top."""
+    words, _, _, answer, answer_at = programs
+    program, _, _, bases = ranks_
+    _, member_at, member, _, group_row = groups
+    register, cursor, parked, arrived, stack, meeting = state
+    first_start, end, tally, met = out
+    latest, takes, step = meeting[g, LATEST], meeting[g, TAKES], meeting[g, STEP]
+    finish = latest + takes
+    for m in range(member_at[g], member_at[g + 1]):
+        q = member[m]
+        v = cursor[q, 1] if q != r else w
+        register[q, kept_in(words, v)] = finish
+        tally[q, COLUMNS] += latest - arrived[q]
+        tally[q, answer[answer_at[program[q]] + words[v + 1], 1] >> 8] += takes
+        _note(first_start, end, q, step, latest, finish)
+        if q != r:
+            cursor[q, 0] += 1
+            cursor[q, 1] = following(words, v)
+            parked[q] = 0
+            stack[top] = q
+            top += 1
+    if len(met):
+        row = group_row[g] + meeting[g, CALL] - bases[len(program)]
+        met[row, 0], met[row, 1] = latest, finish
+    meeting[g, THERE], meeting[g, LATEST] = 0, 0
+    meeting[g, CALL] += 1
+    return top
+
+
+@lean
+def _note(first: Array, last: Array, r: Int, step: Int, begin: Int, finish: Int) -> None:
+    """A step of a rank reaches from its first begin to its last end."""
+    if first[r, step] < 0 or begin < first[r, step]:
+        first[r, step] = begin
+    last[r, step] = max(last[r, step], finish)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ..csr import Csr
 from ..ops import DTYPES, Kind, Ops
-from .jit import jit
+from .jit import Int, jit, lean
 from .number import number
 
 if TYPE_CHECKING:
@@ -27,7 +27,8 @@ _WHAT = np.array(
     [{Kind.COLLECTIVE: COLLECTIVE, Kind.SEND: SEND, Kind.RECV: RECV}.get(k, LOCAL) for k in Kind],
     np.uint32,
 )
-# A word: 2 bits what, 6 family, 8 of no use yet, 16 number of registers read; then the question.
+# A word: 2 bits what, 6 family, 8 of no use yet, 16 number of registers read; then the question;
+# then 16 bits for the register in which the end is kept, and 16 for each that is read.
 FAMILY, READS = 2, 16
 MAX_FAMILY, MAX_REGISTERS = 1 << 6, 1 << 16
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
@@ -103,6 +104,40 @@ def _equal(a: Array, b: Array) -> bool:
     return bool(same.all() or (same | ((a != a) & (b != b))).all())
 
 
+@lean
+def kind(words: Array, w: Int) -> Int:
+    """What the op at a word is: ``LOCAL``, ``COLLECTIVE``, ``SEND`` or ``RECV``."""
+    return np.int64(words[w]) & 3
+
+
+@lean
+def family(words: Array, w: Int) -> Int:
+    """Number of the family of groups or peers of the op at a word."""
+    return (np.int64(words[w]) >> FAMILY) & 63
+
+
+@lean
+def kept_in(words: Array, w: Int) -> Int:
+    """The register in which the end of the op at a word is kept."""
+    return np.int64(words[w + 2]) & 0xFFFF
+
+
+@lean
+def ready(words: Array, w: Int, register: Array, r: Int) -> Int:
+    """The latest end that the op at a word waits for, of those in row ``r`` of the registers."""
+    latest: Int = np.int64(0)
+    for k in range(1, (np.int64(words[w]) >> READS) + 1):
+        pair = np.int64(words[w + 2 + (k >> 1)])
+        latest = max(latest, register[r, (pair >> 16) if k & 1 else (pair & 0xFFFF)])
+    return latest
+
+
+@lean
+def following(words: Array, w: Int) -> Int:
+    """Where the words of the next op begin."""
+    return w + 2 + (((np.int64(words[w]) >> READS) + 2) >> 1)
+
+
 @jit
 def _allocate(head: Array, question: Array, indptr: Array, source: Array, words: Array) -> int:
     """Write the words of a program; an end is kept in a register until its last reader."""
@@ -115,7 +150,7 @@ def _allocate(head: Array, question: Array, indptr: Array, source: Array, words:
     spare, used, w = 0, 0, 0
     for i in range(n):
         reads = indptr[i + 1] - indptr[i]
-        words[w], words[w + 1] = np.int64(head[i]) | reads << 16, question[i]
+        words[w], words[w + 1] = np.int64(head[i]) | reads << READS, question[i]
         for k in range(reads):
             s = source[indptr[i] + k]
             words[w + 2 + ((k + 1) >> 1)] |= np.uint32(register[s] << (16 * ((k + 1) & 1)))
