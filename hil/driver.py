@@ -189,10 +189,4 @@ def driver(name: str) -> Callable[[D], D]:
     ValueError
         The name is taken.
     """
-
-    def register(cls: D) -> D:
-        enter(DRIVERS, "drivers", name, cls)
-        cls.name = name
-        return cls
-
-    return register
+    return enter(DRIVERS, "drivers", name, "name")

@@ -208,13 +208,7 @@ def backend(name: str) -> Callable[[B], B]:
     ValueError
         The name is taken.
     """
-
-    def register(cls: B) -> B:
-        enter(BACKENDS, "backends", name, cls)
-        cls.registered_name = name
-        return cls
-
-    return register
+    return enter(BACKENDS, "backends", name, "registered_name")
 
 
 def check_timing(timing: Timing, ops: Ops, who: str) -> None:

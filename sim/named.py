@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 C = TypeVar("C", bound=type)
 
 
-def enter(table: dict[str, Any], plural: str, name: str, cls: C) -> C:
-    """Put a class into a table; the same class may come twice, as when its file is loaded again.
+def enter(table: dict[str, Any], plural: str, name: str, attribute: str = "") -> Callable[[C], C]:
+    """What puts a class into a table; the same class may come twice, as when its file is reloaded.
+
+    Parameters
+    ----------
+    plural : what the table holds, for messages
+    attribute : of the class, that is given the name; "" for none
 
     Raises
     ------
@@ -18,14 +24,20 @@ def enter(table: dict[str, Any], plural: str, name: str, cls: C) -> C:
     Examples
     --------
     >>> table = {"fast": int}
-    >>> enter(table, "engines", "slow", str)
+    >>> enter(table, "engines", "slow")(str)
     <class 'str'>
-    >>> enter(table, "engines", "fast", float)
+    >>> enter(table, "engines", "fast")(float)
     Traceback (most recent call last):
     ValueError: two engines are named 'fast': <class 'int'> and <class 'float'>
     """
-    taken = table.setdefault(name, cls)
-    if taken.__qualname__ != cls.__qualname__:
-        raise ValueError(f"two {plural} are named {name!r}: {taken} and {cls}")
-    table[name] = cls
-    return cls
+
+    def entered(cls: C) -> C:
+        taken = table.setdefault(name, cls)
+        if taken.__qualname__ != cls.__qualname__:
+            raise ValueError(f"two {plural} are named {name!r}: {taken} and {cls}")
+        table[name] = cls
+        if attribute:
+            setattr(cls, attribute, name)
+        return cls
+
+    return entered

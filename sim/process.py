@@ -61,11 +61,7 @@ def process(name: str) -> Callable[[P], P]:
     ValueError
         The name is taken.
     """
-
-    def register(cls: P) -> P:
-        return enter(PROCESSES, "processes", name, cls)
-
-    return register
+    return enter(PROCESSES, "processes", name)
 
 
 class Lost(NamedTuple):
