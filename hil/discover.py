@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from .sysfs import text_of
+
 SYSFS = Path("/sys")
 GPU, NETWORK, INFINIBAND, MEMORY = "0x03", "0x0200", "0x0207", "0x0502"  # PCI class codes
 NVIDIA, AMD = "0x10de", "0x1002"
@@ -135,8 +137,8 @@ def discover(host: str, root: Path = SYSFS) -> Machine:
 
 
 def _device(folder: Path) -> Device | None:
-    code = _text(folder / "class")
-    vendor, model = _text(folder / "vendor"), _text(folder / "device")
+    code = text_of(folder / "class")
+    vendor, model = text_of(folder / "vendor"), text_of(folder / "device")
     kind = ""
     if code.startswith(GPU) and vendor in (NVIDIA, AMD):
         kind = "gpu"
@@ -146,7 +148,7 @@ def _device(folder: Path) -> Device | None:
         kind = "cxl"
     if not kind:
         return None
-    numa = int(_text(folder / "numa_node") or -1)
+    numa = int(text_of(folder / "numa_node") or -1)
     names = sorted(p.name for p in (folder / "net").glob("*"))
     return Device(
         folder.name, kind, f"{vendor}:{model}", numa, _link(folder), names[0] if names else ""
@@ -155,17 +157,17 @@ def _device(folder: Path) -> Device | None:
 
 def _link(folder: Path) -> str:
     """What the slot and the device agreed on."""
-    speed = _text(folder / "current_link_speed").partition(" ")[0]
-    width = _text(folder / "current_link_width")
+    speed = text_of(folder / "current_link_speed").partition(" ")[0]
+    width = text_of(folder / "current_link_width")
     return f"pcie{LANE[speed]}-x{width}" if speed in LANE and width.isdigit() else ""
 
 
 def _nodes(root: Path) -> dict[int, tuple[str, int]]:
     found = {}
     for folder in (root / "devices/system/node").glob("node[0-9]*"):
-        total = re.search(r"MemTotal:\s+(\d+) kB", _text(folder / "meminfo"))
+        total = re.search(r"MemTotal:\s+(\d+) kB", text_of(folder / "meminfo"))
         size = int(total[1]) * 1024 if total else 0
-        found[int(folder.name[4:])] = (_text(folder / "cpulist") or "none", size)
+        found[int(folder.name[4:])] = (text_of(folder / "cpulist") or "none", size)
     return found
 
 
@@ -197,10 +199,3 @@ def _comment(device: Device) -> str:
     told = [f"numa {device.numa}" if device.numa >= 0 else "", device.link, device.name]
     rest = ", ".join(t for t in told if t)
     return f"# {device.kind} {device.address} {device.ids} {rest}".rstrip()
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text().strip()
-    except OSError:
-        return ""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..sample import Sample
+from ..sysfs import text_of
 
 CPU = Path("/sys/devices/system/cpu")
 JUMP = 0.01  # of the elapsed time, or
@@ -83,14 +84,14 @@ def used_by_others(seconds: float = 0.2) -> float:
 def machine() -> dict[str, str]:
     """What does not change while we measure: processor, kernel, governor, NUMA nodes."""
     told = {"kernel": os.uname().release, "cpu": _model(), "cores": str(os.cpu_count())}
-    told["governor"] = _text(CPU / "cpu0/cpufreq/scaling_governor")
+    told["governor"] = text_of(CPU / "cpu0/cpufreq/scaling_governor")
     nodes = sorted(p.name for p in Path("/sys/devices/system/node").glob("node[0-9]*"))
     told["numa"] = " ".join(nodes)
     return {k: v for k, v in told.items() if v}
 
 
 def _model() -> str:
-    for line in _text(Path("/proc/cpuinfo")).splitlines():
+    for line in text_of(Path("/proc/cpuinfo")).splitlines():
         if line.startswith("model name"):
             return line.partition(":")[2].strip()
     return os.uname().machine
@@ -117,13 +118,13 @@ def _clocks() -> dict[str, float]:
 
 def _stolen() -> int:
     """Clock ticks that the hypervisor gave to others, since boot, all cores."""
-    words = _text(Path("/proc/stat")).partition("\n")[0].split()
+    words = text_of(Path("/proc/stat")).partition("\n")[0].split()
     return int(words[8]) if len(words) > 8 else 0
 
 
 def _busy() -> int:
     """Clock ticks spent in programs and the kernel, since boot, all cores."""
-    words = _text(Path("/proc/stat")).partition("\n")[0].split()
+    words = text_of(Path("/proc/stat")).partition("\n")[0].split()
     return sum(int(words[i]) for i in (1, 2, 3) if i < len(words))
 
 
@@ -133,12 +134,5 @@ def _throttled() -> int:
 
 
 def _number(path: Path, scale: float) -> float:
-    text = _text(path)
+    text = text_of(path)
     return float(text) * scale if text else 0.0
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text().strip()
-    except OSError:
-        return ""
