@@ -204,9 +204,8 @@ def _rank(path: Path) -> int:
 
 
 def _too_few(table: Path, settings: dict[str, Any]) -> str:
-    made = len(
-        table.read_text().splitlines()
-    )  # the header stands for the step that starts the clock
+    # the header stands for the step that starts the clock
+    made = len(table.read_text().splitlines())
     parts = [settings["warm_up"], settings["untraced"], capture_hook.PREPARE, settings["steps"]]
     return (
         f"{table.name}: the script made {made} steps, tracing needs {1 + sum(parts)} "

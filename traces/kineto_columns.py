@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..sim.errors import TraceError
-from .columns import Event
+from .columns import EVENTS, TABLES, Event
 from .exact import PLACES, Micros, micros
 from .kineto_schema import Args
 from .kineto_schema import Event as Raw
@@ -42,14 +42,8 @@ MEMORY = "[memory]"
 _JOINS = ("correlation", "external")
 _ON_HOST = ("external", "sequence", "forward", "function")
 _TEXTS = ("shapes", "dtypes", "scalars", "stack", "module")
-_PLAIN = (
-    "stack",
-    "module",
-    "collective",
-    "element",
-    "group",
-    "sync",
-)  # texts; the rest is kept as JSON
+# texts; the rest is kept as JSON
+_PLAIN = ("stack", "module", "collective", "element", "group", "sync")
 _PLACE = ("correlation", "external", "stream", "device", "bytes", "graph_node")
 _FIELDS: dict[Event, tuple[str, ...]] = {
     Event.OP: _ON_HOST,
@@ -63,12 +57,7 @@ _FIELDS: dict[Event, tuple[str, ...]] = {
 _COLLECTIVE = {"sent": "sent", "received": "received", "size": "size", "sequence": "number"}
 _COLLECTIVE_TEXT = {"name": "collective", "dtype": "element", "group": "group", "ranks": "ranks"}
 _SYNC = {name: name for name in ("stream", "awaited_stream", "awaited_record")}
-_ALLOCATION = {
-    "allocated": "allocated",
-    "reserved": "reserved",
-    "device_type": "device_type",
-    "address": "address",
-}
+_ALLOCATION = {name: name for name in ("allocated", "reserved", "device_type", "address")}
 
 
 class Codes:
@@ -101,9 +90,7 @@ class Columns:
 
     def __init__(self, file: str, number: int, texts: Codes, tracks: Codes):
         self.file, self.number, self.texts, self.tracks = file, number, texts, tracks
-        self.parts: dict[str, list[Table]] = {
-            k: [] for k in ("events", "collectives", "syncs", "allocations")
-        }
+        self.parts: dict[str, list[Table]] = {name: [] for name in TABLES}
         self.times: list[Micros] = []
         self.lasting: list[Micros] = []
         self.thread_names: dict[tuple[int, str, str], str] = {}
@@ -180,8 +167,6 @@ class Columns:
 
     def _add_fields(self, columns: dict[str, Any], args: list[Args], kind: NDArray[Any]) -> None:
         """Fill the columns that each kind can have."""
-        from .columns import EVENTS
-
         names = {name for fields in _FIELDS.values() for name in fields} | set(_TEXTS)
         for name in names:
             columns[name] = np.full(len(args), EVENTS[name].absent, EVENTS[name].dtype)

@@ -73,24 +73,23 @@ def mirror() -> str:
 
 
 class Packages:
-    """Packages of one suite, kept in one folder.
+    """Packages of Debian, kept in one folder.
 
     Parameters
     ----------
     folder : Path
         Where lists and packages are kept.
-    suite : str
     """
 
-    def __init__(self, folder: Path, suite: str = SUITE):
-        self.folder, self.suite = folder.resolve(), suite
+    def __init__(self, folder: Path):
+        self.folder = folder.resolve()
 
     def update(self) -> None:
         """Fetch the list of what there is."""
         for name in ("lists/partial", "cache/archives/partial", "state"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
         (self.folder / "state/status").touch()
-        source = f"deb [signed-by={KEYRING}] {mirror()} {self.suite} main\n"
+        source = f"deb [signed-by={KEYRING}] {mirror()} {SUITE} main\n"
         (self.folder / "sources.list").write_text(source)
         (self.folder / "apt.conf").write_text(self._settings())
         self._apt("update", doing="fetching the list of packages")
@@ -100,9 +99,8 @@ class Packages:
         if not depends:
             self._apt("download", *names, doing=f"fetching {names[0]}", cwd=self._archives)
             return [self._newest(name) for name in names]
-        (self.folder / "none/partial").mkdir(
-            parents=True, exist_ok=True
-        )  # all is listed as lacking
+        # in an empty folder all is listed as lacking
+        (self.folder / "none/partial").mkdir(parents=True, exist_ok=True)
         listed = self._apt("install", "--print-uris", "-y", *names,
                            "-o", f"Dir::Cache::archives={self.folder}/none",
                            doing="working out what the packages need")  # fmt: skip
