@@ -6,7 +6,7 @@ import sys
 
 from .bundle import ROOT
 from .client import Remote
-from .transport import LIMIT, child
+from .transport import child
 
 # libraries of linear algebra read these once, when they are loaded
 ONE_THREAD = dict.fromkeys(
@@ -21,6 +21,6 @@ def own() -> list[str]:
     return [sys.executable, "-P", "-m", "foretrace.hil.agent"]
 
 
-def started(driver: str, limit: float = LIMIT) -> Remote:
+def started(driver: str) -> Remote:
     """A driver in a process of its own."""
-    return Remote(child([*own(), "--stdio"], ONE_THREAD), driver, limit)
+    return Remote(child([*own(), "--stdio"], ONE_THREAD), driver)

@@ -168,11 +168,11 @@ class End:
             work.set_wr_ud(self.handle, self.peer["qpns"][qp], QKEY)
         self.qps[qp].post_send(work)
 
-    def expect(self, size: int, qp: int = 0) -> None:
+    def expect(self, size: int) -> None:
         """Memory for one message to come; a datagram brings 40 bytes of header."""
         extra = GRH if self.transport == "ud" else 0
         piece = self._piece(size + extra, GRH - extra)
-        self.qps[qp].post_recv(RecvWR(num_sge=1, sg=[piece]))
+        self.qps[0].post_recv(RecvWR(num_sge=1, sg=[piece]))
 
     def close(self) -> None:
         """Give everything back, the youngest first."""

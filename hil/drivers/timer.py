@@ -20,8 +20,8 @@ READERS: dict[str, Callable[[], int]] = {
 Call = Callable[[], object]
 
 
-def repeats(call: Call, read: Callable[[], int], least: int = LEAST) -> int:
-    """How often to repeat a call so that one reading of the clock sees ``least`` ns.
+def repeats(call: Call, read: Callable[[], int]) -> int:
+    """How often to repeat a call so that one reading of the clock sees ``LEAST`` ns.
 
     >>> ticks = iter(range(0, 10**9, 1000))
     >>> repeats(lambda: None, lambda: next(ticks))  # a call that seems to take 1000 ns
@@ -30,18 +30,18 @@ def repeats(call: Call, read: Callable[[], int], least: int = LEAST) -> int:
     begin = read()
     call()
     took = read() - begin
-    return 1 if took >= least else min(MOST, max(1, round(least / max(took, least / MOST))))
+    return 1 if took >= LEAST else min(MOST, max(1, round(LEAST / max(took, LEAST / MOST))))
 
 
 @cache
-def cost(read: Callable[[], int], n: int = 1001) -> float:
+def cost(read: Callable[[], int]) -> float:
     """What one reading of the clock takes, ns: the median of many, taken once a process.
 
     >>> ticks = iter(range(0, 10**9, 40))
     >>> cost(lambda: next(ticks))
     40.0
     """
-    stamps = [read() for _ in range(n)]
+    stamps = [read() for _ in range(1001)]
     return float(np.median(np.diff(stamps)))
 
 

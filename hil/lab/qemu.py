@@ -33,7 +33,7 @@ def build(packages: Packages) -> None:
     note({"qemu": next(version(f) for f in files if f.name.startswith(f"{PACKAGE}_"))})
 
 
-def command(settings: Mapping[str, str], run: str = "agent") -> list[str]:
+def command(settings: Mapping[str, str]) -> list[str]:
     """How to start it.
 
     Parameters
@@ -58,7 +58,7 @@ def command(settings: Mapping[str, str], run: str = "agent") -> list[str]:
         "-nodefaults", "-no-user-config", "-nographic", "-no-reboot",
         "-kernel", str(part(GUEST_KERNEL)), "-initrd", str(part(GUEST_INITRD)),
         "-append", "console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable "
-                   f"foretrace.clock={clock} lab.share=9p lab.run={run} {words}",
+                   f"foretrace.clock={clock} lab.share=9p lab.run=agent {words}",
         "-drive", f"file={part(GUEST_DISK)},if=none,id=disk,format=raw,readonly=on",
         "-device", "virtio-blk-pci,drive=disk",
         "-fsdev", f"local,id=share,path={share()},security_model=none,readonly=on",

@@ -14,14 +14,12 @@ from .store import ROOT, UML_KERNEL, part
 MEMORY = "3G"  # pages are taken when they are used
 
 
-def command(settings: Mapping[str, str], run: str = "agent", virtual: bool = True) -> list[str]:
+def command(settings: Mapping[str, str]) -> list[str]:
     """How to start it.
 
     Parameters
     ----------
     settings : ``lab.*`` words of its command line: ``ends``, ``mtu``
-    run : the script of ``guest/`` that it runs
-    virtual : in virtual time
     """
     words = [f"lab.{key}={value}" for key, value in settings.items()]
     return [
@@ -38,8 +36,8 @@ def command(settings: Mapping[str, str], run: str = "agent", virtual: bool = Tru
         "con0=null,fd:5",
         "ssl=null",
         "ssl0=fd:3,fd:4",
-        *(["time-travel=inf-cpu"] if virtual else []),
+        "time-travel=inf-cpu",
         f"lab.share={share()}",
-        f"lab.run={run}",
+        "lab.run=agent",
         *words,
     ]

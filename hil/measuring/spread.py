@@ -26,14 +26,14 @@ def half_width(values: Sequence[float]) -> float:
     return float(t * np.std(values, ddof=1) / np.sqrt(n) / np.mean(values))
 
 
-def settled(medians: Sequence[float], within: float = 0.02, last: int = 3) -> bool:
-    """Whether the last three batch medians agree.
+def settled(medians: Sequence[float]) -> bool:
+    """Whether the last three batch medians agree within 2 %.
 
     >>> settled([140.0, 101.0, 100.0, 100.5]), settled([140.0, 101.0, 100.0])
     (True, False)
     """
-    recent = medians[-last:]
-    return len(recent) == last and max(recent) - min(recent) <= within * min(recent)
+    recent = medians[-3:]
+    return len(recent) == 3 and max(recent) - min(recent) <= 0.02 * min(recent)
 
 
 def grouped(samples: Iterable[Sample]) -> dict[Key, list[Sample]]:
