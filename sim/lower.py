@@ -8,7 +8,7 @@ below 2^62, so that weights down to 1/16 have room.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from .backend import Timing, Usage
 from .errors import BackendError, GraphError
 from .graph import Explicit
-from .machine import NO_LIMIT, ONE, Flows, Lowered, Online, Parts
+from .machine import NO_LIMIT, ONE, Answer, Flows, Lowered, Online, Parts
 from .system import System
 from .units import Seconds, ticks, ticks_per_second
 
@@ -184,11 +184,7 @@ def flows(
     """The ops that share something, a row each."""
     n = len(timing)
     if timing.work is None and timing.usage is None and timing.limit is None:
-        none = np.empty(0, np.int64)
-        return Flows(
-            none.astype(np.int32), none, none.astype(np.uint64), none, np.zeros(1, np.int64),
-            none.astype(np.int32), none,
-        )  # fmt: skip
+        return Flows.none()
     work = np.zeros(n) if timing.work is None else timing.work
     usage = timing.usage or Usage.same([], n)
     limit = np.full(n, np.inf) if timing.limit is None else timing.limit
@@ -203,18 +199,21 @@ def flows(
     weight = np.rint(usage.weight * ONE)
     if np.any(weight < 1):
         raise BackendError("a weight below 2^-40; leave the component out, or use a larger weight")
-    bound = limit[op]
-    finite = np.isfinite(bound)
-    units = np.full(len(op), NO_LIMIT, np.int64)
-    exact = np.rint(np.ldexp(bound[finite], k[finite]))
-    units[finite] = np.minimum(exact, np.nextafter(2.0**62, 0)).astype(
-        np.int64
-    )  # no flow is faster
     indptr = np.zeros(len(op) + 1, np.int64)
     np.cumsum(uses[op], out=indptr[1:])
     return Flows(
-        op.astype(np.int32), hi, lo, units, indptr, usage.component, weight.astype(np.int64)
-    )
+        op.astype(np.int32), hi, lo, _limits(limit[op], k), indptr, usage.component,
+        weight.astype(np.int64),
+    )  # fmt: skip
+
+
+def _limits(limit: NDArray[np.float64], k: NDArray[np.int64]) -> NDArray[np.int64]:
+    """In rate units; no flow is as fast as 2^62."""
+    finite = np.isfinite(limit)
+    units = np.full(len(limit), NO_LIMIT, np.int64)
+    exact = np.rint(np.ldexp(limit[finite], k[finite]))
+    units[finite] = np.minimum(exact, np.nextafter(2.0**62, 0)).astype(np.int64)
+    return units
 
 
 def scale_of_limit(limit: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -254,11 +253,11 @@ def _scale_of(
 
 def answers(
     timing: Timing, system: System, scale: Mapping[str, int], tick: Seconds
-) -> Sequence[tuple[int, int, dict[int, int], int]]:
-    """What an online backend said, as (fixed, work, usage, limit) of each op."""
+) -> list[Answer]:
+    """What an online backend said of each op."""
     fixed = ticks(timing.fixed, tick)
     shared = flows(timing, system, scale, tick)
-    found = [(int(f), 0, {}, NO_LIMIT) for f in fixed]  # type: list[tuple[int, int, dict[int, int], int]]
+    found = [Answer(int(f), 0, {}) for f in fixed]
     for i, op in enumerate(shared.op.tolist()):
-        found[op] = (int(fixed[op]), shared.work(i), shared.usage(i), int(shared.limit[i]))
+        found[op] = Answer(int(fixed[op]), shared.work(i), shared.usage(i), int(shared.limit[i]))
     return found

@@ -84,6 +84,12 @@ class Flows:
     component: NDArray[np.int32]
     weight: NDArray[np.int64]
 
+    @classmethod
+    def none(cls) -> Flows:
+        """Of ops that share nothing."""
+        none, rows = np.empty(0, np.int64), np.empty(0, np.int32)
+        return cls(rows, none, none.astype(np.uint64), none, np.zeros(1, np.int64), rows, none)
+
     def __len__(self) -> int:
         return len(self.op)
 

@@ -218,7 +218,7 @@ class Session:
             at = np.asarray(rows)
             table = ops.take(at).asked(self.system, said.component[at], members.take(at))
             found = backend.timing(table, float(seconds(now, self.tick)))
-            return [Answer(*a) for a in answers(found, self.system, self.scale, self.tick)]
+            return answers(found, self.system, self.scale, self.tick)
 
         return timing
 

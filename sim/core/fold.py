@@ -54,10 +54,9 @@ def fold(parts: Parts, graph: Lowered) -> Folded | None:
     --------
     >>> none = np.empty(0, np.int32)
     >>> two = Parts(("a", "b"), np.array([1, 1]), np.array([-1, -1]), np.array([-1, -1]))
-    >>> flows = Flows(none, *[np.empty(0, np.int64)] * 3, np.zeros(1, np.int64), none, none)
     >>> twins = Lowered(
     ...     "twins", none, np.array([0, 1]), np.zeros(3, np.int64), none,
-    ...     np.empty(0, np.int64), np.array([5, 5]), flows, none,
+    ...     np.empty(0, np.int64), np.array([5, 5]), Flows.none(), none,
     ... )
     >>> folded = fold(two, twins)
     >>> len(folded.graph), folded.op.tolist(), folded.component.tolist()
