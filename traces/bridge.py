@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +13,17 @@ from .nest import Rows
 NEVER = np.iinfo(np.int64).min
 
 
-class Table(NamedTuple):
-    """Ops of one rank and their dependencies (``source`` before ``target``); times in ticks.
+@dataclass(frozen=True)
+class RankOps:
+    """Ops of one rank and their dependencies.
 
-    ``release`` is NEVER where an op waits for others only.
+    Parameters
+    ----------
+    kind, line, iteration : (n,)
+    start, end : (n,) ticks on the rank's own clock; an op lasts from its readiness to ``end``
+    owner : (n,) row of the event in the view; -1 for none
+    release : (n,) ticks, not before; NEVER where an op waits for others only
+    source, target : (e,) dependencies
     """
 
     kind: NDArray[np.uint8]
@@ -30,7 +37,7 @@ class Table(NamedTuple):
     target: Rows
 
 
-def bridge(t: Table, first: int, expected: tuple[Rows, int]) -> Table:
+def bridge(t: RankOps, first: int, expected: tuple[Rows, int]) -> RankOps:
     """Put a delay, a gap or both before launched work that began later than it was ready.
 
     What launching usually takes is a delay; the rest nothing explains, and is a gap.
@@ -47,7 +54,7 @@ def bridge(t: Table, first: int, expected: tuple[Rows, int]) -> Table:
     return _with_bridges(t, ready, delayed, late - delayed)
 
 
-def _with_bridges(t: Table, ready: Rows, delay: Rows, gap: Rows) -> Table:
+def _with_bridges(t: RankOps, ready: Rows, delay: Rows, gap: Rows) -> RankOps:
     n = len(t.start)
     delays, gaps = np.flatnonzero(delay), np.flatnonzero(gap)
     delay_op, gap_op = np.full(n, -1), np.full(n, -1)
@@ -63,7 +70,7 @@ def _with_bridges(t: Table, ready: Rows, delay: Rows, gap: Rows) -> Table:
     kinds = np.repeat([Kind.DELAY, Kind.GAP], [len(delays), len(gaps)]).astype(np.uint8)
     begins = np.concatenate([ready[delays] + gap[delays], ready[gaps]])
     ends = np.concatenate([t.start[delays], ready[gaps] + gap[gaps]])
-    return Table(
+    return RankOps(
         np.concatenate([t.kind, kinds]),
         np.concatenate([t.line, t.line[late]]),
         np.concatenate([t.iteration, t.iteration[late]]),
@@ -76,7 +83,7 @@ def _with_bridges(t: Table, ready: Rows, delay: Rows, gap: Rows) -> Table:
     )
 
 
-def with_returns(t: Table, work: Rows) -> Table:
+def with_returns(t: RankOps, work: Rows) -> RankOps:
     """Between a collective on a thread of its own and whoever waits for it: its return.
 
     It takes no time here; once the other members are known it is how much later this rank's
@@ -88,7 +95,7 @@ def with_returns(t: Table, work: Rows) -> Table:
     back[work] = n + np.arange(len(work))
     waited = back[t.source] >= 0
     end = t.end[work]
-    return Table(
+    return RankOps(
         np.concatenate([t.kind, np.full(len(work), Kind.DELAY, np.uint8)]),
         np.concatenate([t.line, t.line[work]]),
         np.concatenate([t.iteration, t.iteration[work]]),

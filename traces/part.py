@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..sim.ops import Kind
-from .bridge import NEVER, Table, bridge, with_returns
+from .bridge import NEVER, RankOps, bridge, with_returns
 from .collective import Collective, collectives, is_collective
 from .columns import Event
 from .findings import Findings, findings
@@ -19,31 +19,18 @@ from .steps import Steps
 from .view import View
 
 
-class Part(NamedTuple):
+@dataclass(frozen=True)
+class Part(RankOps):
     """Ops of one rank: pieces of host threads, then launched work, then what bridges to work.
 
     Parameters
     ----------
-    kind, line, iteration : (n,)
-    start, end : (n,) ticks on the rank's own clock; an op lasts from its readiness to `end`
-    owner : (n,) row of the event in the view; -1 for none
-    release : (n,) ticks, not before; the smallest int64 for none
-    source, target : (e,) dependencies
-    collectives : what this rank takes part in; `work` is the row here
+    collectives : what this rank takes part in; ``work`` is the row here
     """
 
     view: View
     steps: Steps
     names: Names
-    kind: NDArray[np.uint8]
-    line: Rows
-    iteration: Rows
-    start: Rows
-    end: Rows
-    owner: Rows
-    release: Rows
-    source: Rows
-    target: Rows
     collectives: list[Collective]
     facts: dict[str, int]
 
@@ -101,7 +88,7 @@ class _Assembly:
         start = np.concatenate([p.start[piece], w.start[work]])
         end = np.concatenate([p.end[piece], w.end[work]])
         owner = np.concatenate([self._owners(piece), w.row[work]])
-        found = Table(
+        found = RankOps(
             np.concatenate([self._kinds(piece), self._work_kinds(work)]),
             np.concatenate([p.line[piece], w.line[work]]),
             np.concatenate([self.piece_step[piece], self.work_step[work]]),
@@ -115,17 +102,18 @@ class _Assembly:
         bridged = bridge(found, len(piece), self._expected(work))
         bridged = with_returns(bridged, self.work_op[f.network.work])
         return Part(
-            f.view,
-            f.steps,
-            names(f.view, f.tree, w),
-            *bridged,
-            [c._replace(work=int(self.work_op[c.work])) for c in self._collectives()],
-            self._facts(),
+            **vars(bridged),
+            view=f.view,
+            steps=f.steps,
+            names=names(f.view, f.tree, w),
+            collectives=self._collectives(),
+            facts=self._facts(),
         )
 
     def _collectives(self) -> list[Collective]:
         found = collectives(self.f.view, self.f.work, self.f.tree)
-        return [c for c in found if self.work_step[c.work] >= 0]
+        kept = [c for c in found if self.work_step[c.work] >= 0]
+        return [c._replace(work=int(self.work_op[c.work])) for c in kept]
 
     def _collect(self) -> None:
         """All dependencies between kept ops."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ..sim.errors import TraceError
 from .part import Part
@@ -55,7 +56,8 @@ def _copy(source: Part, rank: int, world: int) -> Part:
     """A rank that does what a recorded one did, in the group that lies as far from it."""
     shift = rank - source.view.rank
     groups = [tuple(sorted((r + shift) % world for r in c.group)) for c in source.collectives]
-    return source._replace(
+    return replace(
+        source,
         view=source.view.renamed(rank),
         collectives=[c._replace(group=g) for c, g in zip(source.collectives, groups, strict=True)],
     )
