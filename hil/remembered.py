@@ -10,7 +10,7 @@ from ..sim.backend import Backend, Timing, backend
 from ..sim.ops import Ops
 from ..sim.system import System
 from .bundled import located
-from .coupling.port import question
+from .coupling.op import question
 from .recorded import ANSWERS, MEDIAN, Recorded
 from .recording import read
 from .sample import Request

@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 from ...sim.backend import Backend, Timing, Usage
 from ...sim.bind import bind
 from ...sim.errors import DriverFault, RecordingError, ScenarioError
-from ...sim.ops import Kind, Ops
+from ...sim.ops import Ops
 from ...sim.process import Process
-from ...sim.system import Component, System
+from ...sim.system import System
 from .covers import device
-from .port import Answered, Port, Swap, Way, question
+from .op import Op, each, question, where
+from .port import Answered, Port, Swap, Way
 
 JOINS = ("nic", "switch", "link")  # what only the fabric is asked about
 WORKERS = ("gpu", "host", "dma")  # who is asked about copies, which use memories
@@ -141,11 +142,9 @@ class Coupled(Backend):
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
         """One answer a row; no two rows are merged."""
-        if ops.at is None:
-            raise ScenarioError("coupled: asked without a machine; place the graph first")
         said = self.modelled(ops, now)
-        rows = [self._answer(ops, i, said) for i in range(len(ops))]
-        number = ops.at.system.number
+        rows = [self._answer(op, said) for op in each(ops, said)]
+        number = where(ops).system.number
         return Timing.of(
             [r.fixed for r in rows],
             [r.work for r in rows],
@@ -163,34 +162,27 @@ class Coupled(Backend):
         whole = all(_whole(p, ops) and _able(p, ops) for p in self.ports)
         return None if whole or self.model is None else self.model.timing(ops, now)
 
-    def _answer(self, ops: Ops, row: int, said: Timing | None) -> _Row:
-        assert ops.at is not None  # noqa: S101  timing() refuses it
-        used = self.used(ops, row, said)
-        port = self.port(ops, row, used)
+    def _answer(self, op: Op, said: Timing | None) -> _Row:
+        port = self.port(op)
         if port is None:
-            return _as_modelled(ops, row, said, used)
-        text = question(ops, row)
-        if (
-            ops.kind[row] == Kind.COLLECTIVE
-            and ops.at.system.fabric not in port.swap.covers.devices
-        ):
+            return _as_modelled(op, said)
+        if op.collective and op.system.fabric not in port.swap.covers.devices:
             raise ScenarioError(
-                f"hil.swap {port.name}: op {row} ({text}) is a collective across it, of which it "
-                "does only a part; swap the fabric, or expand collectives into sends"
+                f"hil.swap {port.name}: op {op.row} ({op.text}) is a collective across it, of "
+                "which it does only a part; swap the fabric, or expand collectives into sends"
             )
-        if not port.swap.can(text):
+        if not port.swap.can(op.text):
             if port.swap.others == "model":
                 port.others += 1
-                return _as_modelled(ops, row, said, used)
-            raise _unable(port, text)
-        found = port.answer(text, float(ops.bytes[row]), self.way(ops, row, port, used))
+                return _as_modelled(op, said)
+            raise _unable(port, op.text)
+        found = port.answer(op.text, op.bytes, way(op, port))
         return _Row(found.fixed, found.work, found.usage, False)
 
-    def port(self, ops: Ops, row: int, used: Mapping[str, float]) -> Port | None:
+    def port(self, op: Op) -> Port | None:
         """Who answers for an op; None for the model."""
-        assert ops.at is not None  # noqa: S101  timing() refuses it
-        crossed = {device(c) for c in _crossed(ops, row)} | {device(c) for c in used}
-        found = [p for p in self.ports if p.swap.covers.holds(crossed, ops.at.system.fabric)]
+        crossed = op.devices
+        found = [p for p in self.ports if p.swap.covers.holds(crossed, op.system.fabric)]
         if len(found) > 1:
             names = " and ".join(p.name for p in found)
             raise ScenarioError(
@@ -199,32 +191,15 @@ class Coupled(Backend):
             )
         return found[0] if found else None
 
-    @staticmethod
-    def used(ops: Ops, row: int, said: Timing | None) -> dict[str, float]:
-        """Shared components that the model would use for an op, with weights."""
-        if said is None or ops.at is None:
-            return {}
-        parts = ops.at.system.components
-        if said.usage is None:
-            has = said.work is not None and said.work[row] > 0
-            return {parts[ops.at.component[row]].name: 1.0} if has else {}
-        at = slice(int(said.usage.indptr[row]), int(said.usage.indptr[row + 1]))
-        both = zip(said.usage.component[at].tolist(), said.usage.weight[at].tolist(), strict=True)
-        return {parts[c].name: w for c, w in both}
 
-    @staticmethod
-    def way(ops: Ops, row: int, port: Port, used: Mapping[str, float]) -> Way:
-        """What stays modelled of an op that the device does."""
-        assert ops.at is not None  # noqa: S101  timing() refuses it
-        held, system = port.swap.covers.devices, ops.at.system
-        asked = system.components[ops.at.component[row]].name
-        if device(asked) in held:
-            return Way()  # who does an op does all of it
-        crossed = _crossed(ops, row) | set(used)
-        beside: list[Component] = [system[c] for c in sorted(crossed) if device(c) not in held]
-        off = port.swap.covers.off({device(c) for c in crossed})
-        latency = sum(c.latency for c in beside) - off.time
-        return Way(latency, {c: w for c, w in used.items() if device(c) not in held})
+def way(op: Op, port: Port) -> Way:
+    """What stays modelled of an op that the device does."""
+    held = port.swap.covers.devices
+    if device(op.asked) in held:
+        return Way()  # who does an op does all of it
+    beside = [op.system[c] for c in sorted(op.crossed) if device(c) not in held]
+    latency = sum(c.latency for c in beside) - port.swap.covers.off(op.devices).time
+    return Way(latency, {c: w for c, w in op.used.items() if device(c) not in held})
 
 
 @dataclass(frozen=True)
@@ -255,8 +230,8 @@ def _label(port: Port) -> str:
 
 def _whole(port: Port, ops: Ops) -> bool:
     """Whether a port answers for every op of a table, with nothing beside it."""
-    assert ops.at is not None  # noqa: S101  timing() refuses it
-    names = {ops.at.system.components[c].name for c in np.unique(ops.at.component).tolist()}
+    at = where(ops)
+    names = {at.system.components[c].name for c in np.unique(at.component).tolist()}
     return names == {port.name}
 
 
@@ -267,23 +242,11 @@ def _able(port: Port, ops: Ops) -> bool:
     return all(port.swap.can(question(ops, i)) for i in range(len(ops)))
 
 
-def _crossed(ops: Ops, row: int) -> set[str]:
-    """Names of all that an op is asked at or crosses on its way."""
-    assert ops.at is not None  # noqa: S101  timing() refuses it
-    system = ops.at.system
-    found = {int(ops.at.component[row])}
-    members = ops.at.members[row].tolist()
-    if ops.kind[row] == Kind.COLLECTIVE:
-        found |= {c for a in members for b in members if a != b for c in system.route(a, b)}
-    elif len(members) > 1:
-        found |= set(system.route(members[0], members[-1]))
-    return {system.components[c].name for c in found}
-
-
-def _as_modelled(ops: Ops, row: int, said: Timing | None, used: Mapping[str, float]) -> _Row:
+def _as_modelled(op: Op, said: Timing | None) -> _Row:
     if said is None:
         raise ScenarioError(
-            f"coupled: nobody answers for op {row} ({ops.kind_names[row]}); bind a model beside"
+            f"coupled: nobody answers for op {op.row} ({op.ops.kind_names[op.row]}); bind a model "
+            "beside"
         )
-    work = 0.0 if said.work is None else float(said.work[row])
-    return _Row(float(said.fixed[row]), work, dict(used), True)
+    work = 0.0 if said.work is None else float(said.work[op.row])
+    return _Row(float(said.fixed[op.row]), work, dict(op.used), True)

@@ -14,8 +14,6 @@ from typing import Literal
 
 import numpy as np
 
-from ...sim.errors import BackendError
-from ...sim.ops import KIND_NAMES, Ops
 from ...sim.signature import Operand, Signature, parse
 from ...sim.system import Component
 from ...sim.units import ByteRate, Seconds
@@ -215,25 +213,3 @@ def line(sizes: Sequence[float], seconds: Sequence[float]) -> tuple[Seconds, Byt
     if latency < 0:
         latency, slope = 0.0, float((size / spent).sum() / ((size / spent) ** 2).sum())
     return float(latency), 1 / float(slope) if slope > 0 else float("inf")
-
-
-def question(ops: Ops, row: int) -> str:
-    """What a driver is asked for an op: its signature, or its kind and bytes.
-
-    Raises
-    ------
-    BackendError
-        The op has neither.
-
-    Examples
-    --------
-    >>> question(Ops.of(kind=3, bytes=[4096.0]), 0)
-    'send:send uint8[4096]'
-    """
-    text = ops.signature_text(row)
-    if text:
-        return text
-    kind = str(KIND_NAMES[ops.kind[row]])
-    if not ops.bytes[row] >= 0:
-        raise BackendError(f"op {row} ({kind}): has neither signature nor bytes to ask a device by")
-    return str(Signature(kind, kind, (Operand("uint8", (int(ops.bytes[row]),)),)))

@@ -14,8 +14,9 @@ from ...sim.ops import Ops
 from ...sim.place import asked, place
 from ...sim.system import System
 from ...sim.units import Bytes, Seconds
-from .coupled import Coupled, Coupling
-from .port import Way, question
+from .coupled import Coupled, Coupling, way
+from .op import each, where
+from .port import Way
 
 
 @dataclass(frozen=True)
@@ -75,21 +76,19 @@ def questions(coupling: Coupling, graph: Graph, predict: bool = True) -> list[Qu
 
 
 def _of(backend: Coupled, ops: Ops, rows: NDArray[np.int64], predict: bool) -> list[Question]:
-    assert ops.at is not None  # noqa: S101  placed above
-    backend.open(ops.at.system)
+    system = where(ops).system
+    backend.open(system)
     model = backend.model if predict else None
     said = backend.modelled(ops, 0.0) if model is None else model.timing(ops)
     times, found = np.full(len(ops), np.nan) if said is None else alone(said, ops), []
-    for i, row in enumerate(rows.tolist()):
-        used = backend.used(ops, i, said)
-        port = backend.port(ops, i, used)
+    for op, row, predicted in zip(each(ops, said), rows.tolist(), times.tolist(), strict=True):
+        port = backend.port(op)
         if port is None:
             continue
-        text, way = question(ops, i), backend.way(ops, i, port, used)
-        slowest = min((rate_of(ops.at.system, c) / w for c, w in way.usage.items()), default=np.inf)
-        size = float(ops.bytes[i])
+        text, beside = op.text, way(op, port)
+        slowest = min((rate_of(system, c) / w for c, w in beside.usage.items()), default=np.inf)
         possible = port.swap.can(text)
-        found.append(Question(row, port.name, text, size, float(times[i]), way, slowest, possible))
+        found.append(Question(row, port.name, text, op.bytes, predicted, beside, slowest, possible))
     return found
 
 
@@ -101,14 +100,13 @@ def rate_of(system: System, component: str) -> float:
 
 def alone(said: Timing, ops: Ops) -> NDArray[np.float64]:
     """(n,) s of each op with nothing else in flight."""
-    assert ops.at is not None  # noqa: S101  placed
     if said.work is None:
         return said.fixed
-    n = len(ops)
+    at, n = where(ops), len(ops)
     rate = np.full(n, np.inf) if said.limit is None else said.limit.copy()
-    parts = ops.at.system.components
+    parts = at.system.components
     if said.usage is None:
-        row, component, weight = np.arange(n), ops.at.component, np.ones(n)
+        row, component, weight = np.arange(n), at.component, np.ones(n)
     else:
         row = np.repeat(np.arange(n), np.diff(said.usage.indptr))
         component, weight = said.usage.component, said.usage.weight
