@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .columns import Event
 from .host import Waits
@@ -52,16 +53,7 @@ class Order:
 
     def __init__(self, view: View, work: Launched):
         self.view, self.work = view, work
-        known = np.flatnonzero(work.call >= 0)
-        when = view.start[work.call[known]]
-        self.lines: dict[int, tuple[Rows, Rows]] = {}
-        for line in np.unique(work.line).tolist():
-            mine = known[work.line[known] == line]
-            order = np.lexsort((work.start[mine], when[work.line[known] == line]))
-            self.lines[line] = (
-                view.start[work.call[mine[order]]],
-                mine[order],
-            )
+        self.lines = _launches(view, work, work.line, work.call >= 0)
 
     def last(self, line: int, before: int, ended: int) -> int:
         """The last work launched onto a line before one instant that ended by another; else -1."""
@@ -79,7 +71,9 @@ class Order:
 
     @cached_property
     def _by_thread(self) -> dict[int, tuple[Rows, Rows]]:
-        return _grouped(self.view, self.work)
+        view, work = self.view, self.work
+        known = (work.call >= 0) & view.on_gpu[work.row]
+        return _launches(view, work, view.lines[work.call], known)
 
     @cached_property
     def streams(self) -> dict[int, int]:
@@ -100,15 +94,16 @@ class Order:
         return dict(zip(self.view.correlation[rows].tolist(), times, strict=True))
 
 
-def _grouped(view: View, work: Launched) -> dict[int, tuple[Rows, Rows]]:
-    """(time, work) of the launches of each thread, ascending."""
-    known = np.flatnonzero((work.call >= 0) & view.on_gpu[work.row])
-    when, thread = view.start[work.call[known]], view.lines[work.call[known]]
+def _launches(
+    view: View, work: Launched, group: Rows, known: NDArray[np.bool_]
+) -> dict[int, tuple[Rows, Rows]]:
+    """When known work was launched, and which it is, ascending: of each group apart."""
     found = {}
-    for t in np.unique(thread).tolist():
-        mine = thread == t
-        order = np.lexsort((work.start[known[mine]], when[mine]))
-        found[t] = (when[mine][order], known[mine][order])
+    for one in np.unique(group).tolist():
+        mine = np.flatnonzero(known & (group == one))
+        when = view.start[work.call[mine]]
+        order = np.lexsort((work.start[mine], when))
+        found[one] = when[order], mine[order]
     return found
 
 
