@@ -200,13 +200,17 @@ def check_resume(
     for c in slots or ():
         if c != -1 and not (0 <= c < len(parts) and parts.slots[c] >= 0):
             wrong = f"component {c} has no slots"
-    for c, weight in (usage or {}).items():
-        if not (0 <= c < len(parts) and parts.rate[c] >= 0) or weight < 1:
-            wrong = f"usage of component {c} with weight {weight}"
-    if not wrong and usage and fastest(parts, usage) >= FASTEST:
-        wrong = "its weights let it run at 2^62 rate units or more"
-    if wrong:
+    if wrong := wrong or _wrong_usage(parts, usage or {}, NO_LIMIT):
         raise SimulationError("action", f"op {op}: cannot be resumed: {wrong}", (op,))
+
+
+def _wrong_usage(parts: Parts, usage: Mapping[int, int], limit: int) -> str:
+    """Why an op cannot use that; "" where it can."""
+    for c, weight in usage.items():
+        if not (0 <= c < len(parts) and parts.rate[c] >= 0) or weight < 1:
+            return f"usage of component {c} with weight {weight}"
+    fast = fastest(parts, usage, limit) >= FASTEST
+    return "weights that let it run at 2^62 rate units or more" if fast else ""
 
 
 def check_reaches(
@@ -244,10 +248,5 @@ def check_answer(parts: Parts, op: int, answer: Answer) -> None:
         wrong = f"work {answer.work} is beyond 127 bits"
     elif answer.work and not answer.usage and answer.limit == NO_LIMIT:
         wrong = "work, but neither usage nor limit bounds its rate"
-    for c, weight in answer.usage.items():
-        if not (0 <= c < len(parts) and parts.rate[c] >= 0) or weight < 1:
-            wrong = f"usage of component {c} with weight {weight}"
-    if not wrong and fastest(parts, answer.usage, answer.limit) >= FASTEST:
-        wrong = "weights that let it run at 2^62 rate units or more"
-    if wrong:
+    if wrong := wrong or _wrong_usage(parts, answer.usage, answer.limit):
         raise BackendError(f"op {op}: its online backend answered {wrong}")
