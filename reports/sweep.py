@@ -12,6 +12,7 @@ from .front import effects, scatter
 from .front import ladder as ladder_figure
 from .html import rendered
 from .numbers import change, digits, told
+from .reach import bounds
 from .sweep_advice import next_steps
 from .swept import Summary, best, metrics, others, plainly, settings, short
 
@@ -26,9 +27,9 @@ def sentences(summary: Summary) -> list[str]:
 
 
 def lead(summary: Summary) -> list[str]:
-    """The answer: the best point, and how many others nothing beats."""
+    """The answer: the best point, how far its setting can go, how many others nothing beats."""
     counts, front = summary["counts"], best(summary)
-    found = [_first(summary, front)]
+    found = [_first(summary, front), *bounds(summary)]
     if len(metrics(summary)) > 1 and len(front) > 1:
         names = " against ".join(plainly(m) for _, m, _ in metrics(summary))
         found.append(f"{len(front)} of {counts['points']} points are on the front of {names}.")
@@ -101,9 +102,15 @@ def _first(summary: Summary, front: list[Mapping[str, Any]]) -> str:
         f"{told(point['values'][metric], unit)}, with {settings(point, summary)}"
     )
     if was:
-        changed = change(point["values"][metric] / was - 1)
-        text += f"; as described it is {told(was, unit)} ({changed})"
+        text += f"; {_described(summary, was, point['values'][metric] / was - 1, unit)}"
     return f"{text}."
+
+
+def _described(summary: Summary, was: float, by: float, unit: str) -> str:
+    """What it is without any of it; no yardstick where that misses what is expected."""
+    if missed := summary["base"]["missed"]:
+        return f"as described it is {told(was, unit)}, but misses {'; '.join(missed)}"
+    return f"as described it is {told(was, unit)} ({change(by)})"
 
 
 def write_sweep(

@@ -55,6 +55,15 @@ def _shown(value: Any, tried: Any) -> str:
     return f"{first} ({', '.join(map(str, rest))})" if rest else str(first)
 
 
+def first_of(value: Any, tried: Any) -> Any:
+    """What the first of the settings that one key names takes.
+
+    >>> first_of("1 Gb/s, 2 USD/hour", [["1 Gb/s", "2 USD/hour"]]), first_of(8, [4, 8])
+    ('1 Gb/s', 8)
+    """
+    return (_each(value, tried) or [value])[0]
+
+
 def short(paths: str, others: Any) -> str:
     """The last words of a setting that tell it from the others.
 

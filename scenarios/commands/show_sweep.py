@@ -53,4 +53,5 @@ def _row(
     mark = "best" if point["front"] else "miss" if point["missed"] else ""
     settings = [str(point["set"].get(paths, "")) for paths in vary]
     cells = [told(values.get(m), u) for m, u in zip(names, units, strict=True)]
-    return [mark if point["set"] else "base", *settings, *cells, changed]
+    first = mark if point["set"] else f"base {mark}".strip()
+    return [first, *settings, *cells, changed]

@@ -1,0 +1,98 @@
+"""How far the one setting of a sweep can go is told with the values next to the edge."""
+
+import pytest
+from foretrace.reports.reach import bounds
+from foretrace.reports.sweep import lead, page
+
+TIME = "iteration_time.p50"
+BAR = f"{TIME} <= 3 s"
+RUN = {"resolved": "", "command": "foretrace sweep s.yaml", "run": "0", "title": "",
+       "file": "s.yaml"}  # fmt: skip
+
+
+def one(setting, value, meets=True, unsure=False, time=1.0):
+    bars = {"missed": [] if meets else [BAR], "warned": [], "unsure": [BAR] if unsure else []}
+    values = {"values": {TIME: time}, "intervals": {}, "front": False}
+    return {"set": {setting: value}, **values, **bars}
+
+
+def swept(*points, setting="cluster.nodes", base=True):
+    return {
+        "name": "many", "question": "How many?", "no_effect": [],
+        "expect": [{"that": BAR, "otherwise": "fail", "metric": TIME, "limit": 3.0}],
+        "method": {"name": "grid", "sampler": "grid", "seed": 1},
+        "vary": {setting: [next(iter(p["set"].values())) for p in points]},
+        "optimize": [{"minimize": TIME, "unit": "s"}],
+        "counts": {"asked": 4, "points": 4, "failed": 0, "missed": 0, "front": 0},
+        "base": {**one(setting, 0, base, time=2.0), "set": {}}, "points": list(points),
+    }  # fmt: skip
+
+
+def nodes(*meets):
+    """Points of 1, 2, 4 … machines that meet it or not, the last first: order is no matter."""
+    return swept(*reversed([one("cluster.nodes", 2**i, m) for i, m in enumerate(meets)]))
+
+
+@pytest.mark.parametrize(
+    ("meets", "said"),
+    [
+        ((1, 1, 0, 0), f"nodes can be 2 at most: 4 misses {BAR}."),
+        ((0, 0, 0, 1), f"nodes has to be 8 at least: 4 misses {BAR}."),
+        ((0, 1, 1, 0), f"nodes can be 2 to 4: 1 misses {BAR}, 8 misses {BAR}."),
+        (
+            (1, 1, 1, 1),
+            "nodes can be anything that was tried, 1 to 8: all meet what is expected.",
+        ),
+    ],
+)
+def test_the_values_that_meet_it_end_beside_one_that_does_not(meets, said):
+    assert bounds(nodes(*meets)) == [said]
+
+
+@pytest.mark.parametrize("meets", [(1, 0, 1, 1), (0, 0, 0, 0), (1,)])
+def test_nothing_is_said_where_there_is_no_such_edge(meets):
+    assert bounds(nodes(*meets)) == []
+
+
+def test_values_are_ordered_by_size_and_not_by_their_text():
+    rates = [("800 Mb/s", False), ("10 Gb/s", True), ("1.6 Gb/s", False), ("40 Gb/s", True)]
+    (said,) = bounds(swept(*(one("cluster.node.nic.bandwidth", *r) for r in rates),
+                           setting="cluster.node.nic.bandwidth"))  # fmt: skip
+    assert said == f"bandwidth has to be 10 Gb/s at least: 1.6 Gb/s misses {BAR}."
+
+
+def test_settings_without_an_order_and_two_settings_have_no_edge():
+    named = [one("cluster.fabric.library", n, m) for n, m in (("gloo", False), ("nccl", True))]
+    assert bounds(swept(*named, setting="cluster.fabric.library")) == []
+    two = nodes(1, 1, 0, 0)
+    assert bounds({**two, "vary": {**two["vary"], "run.seed": [1, 2]}}) == []
+    assert bounds({**two, "expect": []}) == []
+
+
+def test_an_edge_within_its_interval_cannot_be_told():
+    points = [one("cluster.nodes", 1), one("cluster.nodes", 2, unsure=True),
+              one("cluster.nodes", 4, meets=False)]  # fmt: skip
+    assert bounds(swept(*points))[1] == "Cannot tell at 2: its interval holds the limit."
+
+
+def test_a_point_that_failed_is_no_proof_of_a_miss():
+    failed = {"set": {"cluster.nodes": 4}, "error": {"message": "no"}}
+    assert bounds(swept(one("cluster.nodes", 1), one("cluster.nodes", 2), failed)) == [
+        "nodes can be 2 at most: 4 failed."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("base", "said"),
+    [
+        (True, "; as described it is 2 s (-50.0 %)."),
+        (False, f"; as described it is 2 s, but misses {BAR}."),
+    ],
+)
+def test_what_misses_the_bar_is_no_yardstick(base, said):
+    best = one("cluster.nodes", 2) | {"front": True}
+    summary = swept(best, one("cluster.nodes", 4, meets=False), base=base)
+    first, edge = lead(summary)
+    assert first.endswith(said)
+    assert edge == f"nodes can be 2 at most: 4 misses {BAR}."
+    assert (">misses</span></th>" in page(summary, RUN)) == (not base)
