@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -177,9 +177,9 @@ def compare(*runs: str | os.PathLike[str] | Scenario | Study, out: str = "runs")
         return Comparison(tuple(_row(n, p, points, p["settings"]) for n, p in points.items()))
     first = read[0]
     rows = []
-    for one in read:
+    for one, name in zip(read, _names(read), strict=True):
         point = next(iter(one.points.values()))
-        rows.append(_row(one.name, point, first.points, _differing(first.settings, one.settings)))
+        rows.append(_row(name, point, first.points, _differing(first.settings, one.settings)))
     return Comparison(tuple(rows))
 
 
@@ -188,6 +188,16 @@ class _Run:
     name: str
     points: Mapping[str, Any]
     settings: Mapping[str, str]
+    folder: str = ""
+
+
+def _names(runs: Sequence[_Run]) -> list[str]:
+    """What to call runs: those of one scenario by their folders, too."""
+    told = [one.name for one in runs]
+    return [
+        f"{one.name}/{one.folder}" if one.folder and told.count(one.name) > 1 else one.name
+        for one in runs
+    ]
 
 
 def _read(run: Any, out: str) -> _Run:
@@ -199,6 +209,10 @@ def _read(run: Any, out: str) -> _Run:
         return _of_study(run)
     if isinstance(run, Scenario):
         return _of_study(study(run))
+    if not isinstance(run, str | os.PathLike):
+        raise ScenarioError(
+            f"compare: {type(run).__name__} is no run; give a study, a scenario or a saved run"
+        )
     if (folder := _saved(os.fspath(run), out)) is not None:
         return _of_folder(folder)
     from .loader import load
@@ -240,7 +254,7 @@ def _of_folder(folder: Path) -> _Run:
         raise ScenarioError(f"{folder}: is a sweep, whose report compares its points; give runs")
     kept = (folder if folder.is_dir() else folder.parent) / "resolved.yaml"
     settings = _flat(plain(read(kept, str(kept)))) if kept.is_file() else {}
-    return _Run(summary["name"], summary["points"], settings)
+    return _Run(summary["name"], summary["points"], settings, kept.parent.name)
 
 
 def _flat(told: dict[str, Any]) -> dict[str, str]:

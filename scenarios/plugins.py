@@ -15,6 +15,7 @@ import re
 import sys
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 from ..sim.backend import BACKENDS, Backend
@@ -136,6 +137,14 @@ def blamed(error: BaseException) -> str:
     return told
 
 
+def inside(error: BaseException) -> TracebackType | None:
+    """The steps of an error from where it entered a plug-in; None where it did not."""
+    step = error.__traceback__
+    while step is not None and not step.tb_frame.f_globals.get("__name__", "").startswith(PREFIX):
+        step = step.tb_next
+    return step or (inside(error.__cause__) if error.__cause__ is not None else None)
+
+
 TABLES: dict[str, dict[str, Any]] = {"backend": BACKENDS, "process": PROCESSES}
 _registered: dict[Path, set[tuple[str, str]]] = {}
 """What files registered: the table, and the name in it."""
@@ -146,6 +155,8 @@ def _names() -> set[tuple[str, str]]:
 
 
 def _failed(name: str, error: BaseException) -> str:
+    if isinstance(error, SyntaxError):  # nothing of it ran, so that no frame is in it
+        return f"plug-in '{name}' fails in line {error.lineno}: {error.msg}; mend it or take it out"
     last = error.__traceback__
     while last is not None and last.tb_next is not None:
         last = last.tb_next

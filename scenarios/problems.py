@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from ..sim.errors import ScenarioError
 
+FEWEST = 2  # letters that may stand for a name that begins so
 AT_MOST = 20
 WIDEST = 100  # columns of an excerpt
 
@@ -140,11 +141,14 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
     >>> nearest("bandwith", ["bandwidth", "latency"])
     "; did you mean 'bandwidth'?"
+    >>> nearest("h100", ["a100-sxm4-80g", "h100-sxm5-80g"])
+    "; did you mean 'h100-sxm5-80g'?"
     >>> nearest("colour", ["bandwidth", "latency"])
     '; known here: bandwidth, latency'
     """
     names = list(known)
     near = difflib.get_close_matches(name, names, 1)
+    near = near or [n for n in names if len(name) >= FEWEST and n.startswith(name.casefold())][:1]
     if near:
         return f"; did you mean '{near[0]}'?"
     return f"; known here: {', '.join(names[:20])}" if names else ""

@@ -34,6 +34,11 @@ class Saved:
         """Of the run; the folder above it is the scenario."""
         return self.folder.name
 
+    def begins(self, text: str) -> bool:
+        """With a text: its name, or scenario/name, as ``ls`` prints it."""
+        own = f"{self.folder.parent.name}/{self.name}" if "/" in text else self.name
+        return own.startswith(text)
+
     def facts(self) -> dict[str, Any]:
         """For tables and ``--json``."""
         told = self.manifest
@@ -83,7 +88,7 @@ def located(name: str, out: Path) -> Path:
     known = saved(out)
     if inside := [s.name for s in known if s.folder.parent.resolve() == Path(name).resolve()]:
         raise ScenarioError(f"{name}: holds runs and is none; give one of {', '.join(inside[:6])}")
-    fitting = [s for s in known if s.name == name] or [s for s in known if s.name.startswith(name)]
+    fitting = [s for s in known if s.name == name] or [s for s in known if s.begins(name)]
     if len(fitting) == 1:
         return fitting[0].folder
     if fitting:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +47,7 @@ class Origin:
     source: Source | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Scenario:
     """A checked description of what to simulate; made by ``load``.
 
@@ -63,12 +63,16 @@ class Scenario:
     """
 
     model: Section
-    plain: Plain = field(repr=False)
-    origins: Mapping[str, Origin] = field(repr=False)
+    plain: Plain
+    origins: Mapping[str, Origin]
     variant: str = BASE
     others: tuple[Scenario, ...] = ()
     warnings: tuple[Problem, ...] = ()
     file: str = ""
+
+    def __repr__(self) -> str:
+        beside = ", ".join(s.variant for s in self.others)
+        return f"<Scenario {self.name!r} of {self.file}{f', beside it {beside}' * bool(beside)}>"
 
     def __reduce__(self) -> Any:
         """Pickled as what it was read from: models are made from signatures, not imported."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
@@ -34,13 +35,19 @@ CHECKED = "hil."  # metrics that `hil check` answers
 Progress = Callable[[str], None]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Study:
     """All that was run, and what it says."""
 
     scenario: Scenario
     measured: tuple[Measured, ...]
     summary: Summary
+
+    def __repr__(self) -> str:
+        """As a session shows it: the answer."""
+        from ..reports.answer import sentences
+
+        return "\n".join(sentences(self.summary.plain()))
 
     def _repr_html_(self) -> str:
         """As a notebook shows it: the answer, and a row for each variant."""
@@ -71,15 +78,22 @@ class Study:
 
 
 def study(
-    scenario: Scenario, progress: Progress = lambda _: None, threads: int | None = None
+    scenario: Scenario | str | os.PathLike[str],
+    progress: Progress = lambda _: None,
+    threads: int | None = None,
 ) -> Study:
     """Run everything that a scenario asks.
 
     Parameters
     ----------
+    scenario : as ``load`` gave it, or what ``load`` takes
     progress : told what is being done, a line each
     threads : runs under way at once; as many as there are cores unless said
     """
+    if not isinstance(scenario, Scenario):
+        from .loader import load
+
+        scenario = load(scenario)
     errors = model_errors(scenario.variants())
     where = provenance(scenario)
     doing = _Doing()

@@ -124,7 +124,7 @@ class Explicit:
 Stream = tuple[int, int]  # (rank, stream)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Graph:
     """Blocks of ops, and what people call them.
 
@@ -160,11 +160,14 @@ class Graph:
     labels: tuple[Label, ...] = ()
     streams: Mapping[Stream, str] = field(default_factory=dict)
     facts: Mapping[str, object] = field(default_factory=dict)
-    system: System | None = field(default=None, repr=False)
-    gpus: NDArray[np.int32] | None = field(default=None, repr=False)
+    system: System | None = None
+    gpus: NDArray[np.int32] | None = None
 
     def __len__(self) -> int:
         return sum(len(b) for b in self.blocks)
+
+    def __repr__(self) -> str:
+        return f"<Graph {self.name!r} {len(self)} ops, {self.ranks} ranks>"
 
     @property
     def placed(self) -> bool:

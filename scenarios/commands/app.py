@@ -112,15 +112,16 @@ def main() -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except Exception as error:  # whoever's fault it is: all there is to mend or report it
-        from ..plugins import blamed
+        from ..plugins import blamed, inside
 
         if told := _of_a_file(error):
             typer.echo(told, err=True)
             sys.exit(WRONG)
-        traceback.print_exc()
         if told := blamed(error):
+            traceback.print_tb(inside(error))  # what is above it is ours, and nobody's to mend
             typer.echo(f"error {told}", err=True)
             sys.exit(WRONG)
+        traceback.print_exc()
         typer.echo("error this is a fault of foretrace; please report what is above", err=True)
         sys.exit(1)
     sys.exit(0)

@@ -25,7 +25,9 @@ def catalog(
 
     known = installed(map(str, directories))
     if kind and kind not in KINDS:
-        raise ScenarioError(f"catalog: no kind '{kind}'{nearest(kind, KINDS)}")
+        parts = [f"{k} {n}" for k in KINDS for n in known.names(k) if kind.casefold() in n]
+        hint = f"; foretrace catalog {parts[0]}" if parts else nearest(kind, KINDS)
+        raise ScenarioError(f"catalog: no kind '{kind}'{hint}")
     if name:
         entry = known.entry(kind, name)
         if entry is None:

@@ -41,12 +41,17 @@ class Charge(NamedTuple):
     who: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Blame:
     """The critical path, first to last, and its ticks by who is charged."""
 
     path: tuple[Charge, ...]
     tick: Seconds
+
+    def __repr__(self) -> str:
+        """Who is charged most; the path itself may be as long as the run."""
+        told = ", ".join(f"{who} {t:.6g} s" for who, t in list(self.seconds.items())[:5])
+        return f"Blame({told}{', ...' * (len(self.ticks) > 5)})"
 
     @cached_property
     def ticks(self) -> dict[str, int]:

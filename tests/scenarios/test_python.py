@@ -32,6 +32,28 @@ class Cells(HTMLParser):
         self.texts.append(data)
 
 
+def test_what_a_session_shows_fits_on_a_screen(study):
+    result = study.results["base"]
+    assert repr(study).startswith("As described, an iteration takes ")
+    assert repr(result.blame()).startswith("Blame(node0.gpu0 ")
+    shown = (study, study.scenario, result, result.blame(), study.measured[0].point.graph)
+    assert all(len(repr(one)) < 1_000 for one in shown)
+
+
+def test_a_scenario_is_run_by_its_name_or_file(tmp_path):
+    node = "{gpu: epyc-zen4-core, host: epyc-zen4-vm}"
+    work = "{trace: foretrace:gpt, recorded_on: {device: epyc-zen4-core}}"
+    lines = ["foretrace: 1", "name: small", f"workload: {work}",
+             f"cluster: {{nodes: 1, node: {node}}}"]  # fmt: skip
+    (tmp_path / "small.yaml").write_text("\n".join(lines))
+    assert foretrace.run(tmp_path / "small.yaml").scenario.name == "small"
+
+
+def test_what_is_no_run_cannot_be_compared_and_is_told_so(study):
+    with pytest.raises(foretrace.ScenarioError, match="Result is no run; give a study"):
+        foretrace.compare(study, study.results["base"])
+
+
 def test_a_result_shows_itself_in_a_notebook(study):
     result = study.results["base"]
     cells = Cells(result._repr_html_()).texts

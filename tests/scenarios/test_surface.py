@@ -144,7 +144,7 @@ def test_saved_runs_are_listed_shown_and_removed(cli, here):
     assert row["scenario"] == "tiny"
     assert row["kind"] == "run"
     assert row["run"] in cli("ls")[1]
-    code, again, _ = cli("show", row["run"][:4])
+    code, again, _ = cli("show", f"tiny/{row['run'][:4]}")  # as ls prints it
     assert code == 0
     assert again == answer
     assert cli("rm", row["run"][:4])[0] == 0
@@ -404,7 +404,7 @@ def test_a_plug_in_that_is_edited_is_read_again_and_is_another_run(plugged):
         (None, "plug-in 'mine.py' cannot be read: No such file or directory; correct the path"),
         ("1/0", "plug-in 'mine.py' fails in line 1: ZeroDivisionError: division by zero; mend it"),
         ("import nothing_of_that_name", "plug-in 'mine.py' fails in line 1: ModuleNotFoundError"),
-        ("def (", "plug-in 'mine.py' fails"),
+        ("def (", "plug-in 'mine.py' fails in line 1: "),
     ],
 )
 def test_a_plug_in_that_fails_is_a_named_error_with_its_place(cli, here, text, says):
@@ -467,6 +467,7 @@ def test_what_is_piped_has_no_colour_and_no_bar(cli):
             ("run", "tiny.yaml", "--out", "tiny.yaml"),
             "tiny.yaml/tiny: cannot be written (Not a",
         ),
+        (("catalog", "h100"), "no kind 'h100'; foretrace catalog gpu h100-sxm5-80g"),
         (("compare", "tiny.yaml"), "tiny: is one run without variants (what_if)"),
         (
             ("compare", "tiny.yaml", "--fail-if", "makespan > 3 s"),

@@ -15,6 +15,7 @@ def test_saved_runs_are_compared(saved, cli):
     assert rows[1]["iteration_time.p50 change"] == pytest.approx(values[1] / values[0] - 1)
     assert values[1] > values[0]
     assert rows[0]["settings"] == {}
+    assert [row["name"] for row in rows] == [f"tiny/{one.name}", f"tiny/{other.name}"]
     assert rows[1]["settings"] == {"cluster.override.node0.gpu0.slowdown": ["", "2"]}
 
 
