@@ -20,7 +20,7 @@ from foretrace.models.network.algorithms import bus_factor
 DATA = Path(os.environ.get("FORETRACE_DATA", Path(__file__).parents[2] / "shared" / "data"))
 NCCL = {"a100_sxm": "2.27.3", "h100_sxm": "2.29.2", "h200_sxm": "2.29.2"}
 GPUS = {"nvlink3": ("a100_sxm",), "nvlink4": ("h100_sxm", "h200_sxm")}  # one fit a generation
-LINK = {"nvlink3": 300e9, "nvlink4": 450e9}  # one direction, datasheets
+LINK = {"nvlink3": 300e9, "nvlink4": 450e9, "nvlink5": 900e9}  # one direction, datasheets
 NAMES = {"all_reduce": "all-reduce", "all_gather": "all-gather", "reduce_scatter": "reduce-scatter"}
 UNIT = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 UNSEEN = {  # sha256 of the rows, before the first fit of a form that they judge
@@ -75,15 +75,20 @@ def unseen(gpu: str) -> list[Curve]:
 
 def framework() -> list[Curve]:
     """All-reduces that torch called one at a time on idle GPUs, timed by events around the call."""
-    folder = DATA / "collectives"
-    with open(folder / "h200-8gpu" / "allreduce.csv") as lines:
-        rows = [(_bytes(r["payload"]), _rate(r["busbw"])) for r in csv.DictReader(lines)]
-    size, rate = np.array(rows).T
-    h200 = "8 x H200", "nvlink4", "all-reduce", 8, size, size * bus_factor("all-reduce", 8) / rate
+    folder, curves = DATA / "collectives", []
+    for name, link, file in (
+        ("8 x H200", "nvlink4", "h200-8gpu/allreduce.csv"),
+        ("8 x B200, for report", "nvlink5", "b200-8gpu/allreduce_1node.csv"),
+    ):
+        with open(folder / file) as lines:
+            rows = [(_bytes(r["payload"]), _rate(r["busbw"])) for r in csv.DictReader(lines)]
+        size, rate = np.array(rows).T
+        seconds = size * bus_factor("all-reduce", 8) / rate
+        curves.append(Curve(name, link, "all-reduce", 8, size, seconds, True))
     with open(folder / "a100-8gpu-mleng" / "allreduce.csv") as lines:
         rows = [(float(r["size_B"]), float(r["time_us"]) * 1e-6) for r in csv.DictReader(lines)]
-    a100 = "8 x A100 (a)", "nvlink3", "all-reduce", 8, *np.array(rows).T
-    return [Curve(*h200, True), Curve(*a100, True)]
+    curves.append(Curve("8 x A100 (a)", "nvlink3", "all-reduce", 8, *np.array(rows).T, True))
+    return curves
 
 
 def superbench() -> list[Curve]:

@@ -33,10 +33,10 @@ STEP = {"simple": 3.4e-6, "ll128": 1.9e-6}
 DISPATCH = 25e-6
 """From the call to the kernel: "some 20-30us", ml-engineering, network/benchmarks, of the script
 that took the curves of ``framework`` (there one call at a time on idle GPUs)."""
-SWITCH = 476e9 * 8 / 14 * 9 / 8
-"""B/s into and out of each of eight GPUs on NVLink 4 where the switch reduces: NCCL tells itself
-that a ring of 476 GB/s would be as quick (src/graph/tuning.cc: 8 heads of 40 GB/s, of which Hopper
-reaches 0.85, times 7/8, both ways at once), and 9/8 of S is what crosses."""
+SWITCH = {"nvlink4": 476e9 * 8 / 14 * 9 / 8, "nvlink5": 932e9 * 8 / 14 * 9 / 8}
+"""B/s into and out of each of eight GPUs where the switch reduces: NCCL tells itself that a ring of
+476 GB/s would be as quick on Hopper, of 932 on Blackwell (src/graph/tuning.cc: 8 heads of 40 or 90
+GB/s, of which 0.85 or 0.74 are reached, times 7/8, both ways at once); 9/8 of S is what crosses."""
 LISTED = (2**15, 2**18, 2**21)  # on which a machine's one constant is fitted
 LARGE = 16 * 2**20
 ONE_LINE = (20e-6, 1e-6, 0.7)  # the baseline: a ring, a start, a step, a rate
@@ -68,10 +68,10 @@ def predict(lines, collective, n, size, link):
         launch + closed_form(ring, n, size * copied, step, rate * share)
         for launch, step, share in lines.protocols
     ]
-    if (collective, n, link) == ("all-reduce", 8, "nvlink4"):
+    if (collective, n) == ("all-reduce", 8) and link in SWITCH:
         launch, step, _ = lines.protocols[0]
         switch = ALGORITHMS[collective]["in-switch"]
-        ways.append(launch + closed_form(switch, n, size, step, SWITCH))
+        ways.append(launch + closed_form(switch, n, size, step, SWITCH[link]))
     return np.min(ways, axis=0)
 
 
@@ -122,15 +122,17 @@ def constant(alone, seconds):
 
 def main():
     models = {}
-    for link in LINK:
+    for link in GPUS:
         lines, rows = fitted(link, (2, 4), START)
-        print(f"{link}  copy {lines.copy:.3f}  switch {SWITCH / LINK[link]:.3f}")
+        reached = f"  switch {SWITCH[link] / LINK[link]:.3f}" if link in SWITCH else ""
+        print(f"{link}  copy {lines.copy:.3f}{reached}")
         for protocol, (launch, step, share) in zip(PAYLOAD, lines.protocols, strict=True):
             us = f"launch {launch * 1e6:7.2f} us  step {step * 1e6:6.3f} us"
             print(f"  {protocol:7s} {us}  share {share:.3f}")
         print(f"  own rows: {Errors.of(on_rows(lines, rows, link), [r[3] for r in rows])}")
         base, _ = fitted(link, (2, 4), ONE_LINE)
         models[link] = {"datasheet": DATASHEET, "one line": base, "fitted": lines}
+    models["nvlink5"] = models["nvlink4"]  # nothing of it was fitted
     own = [curve for gpus in GPUS.values() for gpu in gpus for curve in unseen(gpu)]
     for curve in [*framework(), *superbench(), *third(), *own]:
         judge(curve, models[curve.link])
@@ -138,7 +140,7 @@ def main():
 
 def forms():
     """What 2 GPUs say about 4, without the copy and with it."""
-    for link in LINK:
+    for link in GPUS:
         rows = [row for gpu in GPUS[link] for row in table(gpu, (4,))]
         for name, start in (("no copy", START[:-1]), ("copy", START)):
             lines, _ = fitted(link, (2,), start, search=ROUGH)

@@ -45,12 +45,13 @@ def part(kind, name, cls):
     return cls(**made)
 
 
-def all_reduce(library, link, size, n=8, dispatch=0.0):
+def all_reduce(library, link, size, n=8, dispatch=0.0, algorithms=None):
     """Seconds of an all-reduce of n GPUs as if alone."""
     wire = part("link", link, Link)
     system = star(n, wire, Switch(bandwidth=wire.bandwidth, latency=0.0, ports=8))
     fabric = part("library", library, Fabric)
     fabric.fidelity, fabric.dispatch = "alpha-beta", dispatch
+    fabric.algorithms = algorithms or fabric.algorithms
     ops = Ops.of(
         kind=Kind.COLLECTIVE, bytes=size, signature=0, signatures=("collective:all-reduce fp32[1]",)
     )
@@ -249,3 +250,17 @@ def test_the_memory_of_our_own_machine_gives_two_cores_what_they_were_measured_t
     both = [sum(np.median(r) for r in ranks.values()) for ranks in rates.values()]
     told = quantity(installed().entry("memory", "epyc-zen4-vm")["bandwidth"].value, "B/s")
     assert told == pytest.approx(np.median(both), rel=0.05)
+
+
+def test_all_reduces_of_five_to_eight_h200_in_the_switch_or_in_rings(data):
+    """Truth: 8 GiB; the switch's rate is NCCL's own figure, that of rings of 2 and 4 GPUs."""
+    with open(data / "collectives" / "h200-gpucount-8GiB" / "allreduce_nvls_vs_ring.csv") as lines:
+        rows = [r for r in csv.reader(lines) if r[1] == "NVLS"]  # a comma is in the header
+    assert len(rows) == 4
+    for n, _, switch, ring, _ in rows:
+        for algorithms, told in ((None, switch), (("ring",), ring)):
+            found = all_reduce("nccl-nvlink4", "nvlink4", [2.0**33], int(n), algorithms=algorithms)[
+                0
+            ]
+            rate = 2.0**33 * bus_factor("all-reduce", int(n)) / found
+            assert rate == pytest.approx(float(told.removesuffix("GBps")) * 1e9, rel=0.025)
