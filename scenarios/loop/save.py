@@ -10,9 +10,7 @@ from typing import Any
 
 from ...hil.recording import SUFFIX
 from ...reports.accuracy import write_accuracy
-from ...sim.errors import ScenarioError
-from ..folder import KEY, finite, versions, write_json
-from ..reading.resolve import resolved_yaml
+from ..folder import KEY, described, finite, versions, write_json, written
 from ..scenario import Scenario
 from .check import Checked
 
@@ -29,18 +27,13 @@ def save(scenario: Scenario, found: Checked, out: Path, command: str) -> Path:
     text = json.dumps({"scenario": scenario.digest(), "told": told}, sort_keys=True)
     key = hashlib.sha256(text.encode()).hexdigest()[:KEY]
     folder = out / scenario.name / f"check-{key}"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        write_json(folder / "accuracy.json", told)
-        write_accuracy(folder / "accuracy.html", told, command)
-        (folder / "resolved.yaml").write_text(resolved_yaml(scenario.resolved(), scenario.origins))
+    with written(folder) as whole:
+        write_json(whole / "accuracy.json", told)
+        write_accuracy(whole / "accuracy.html", told, command)
+        described(whole, scenario)
         for name, recording in found.recordings.items():
-            recording.write(folder / f"{name}{SUFFIX}")
-        write_json(folder / "manifest.json", _manifest(scenario, command))
-    except OSError as error:
-        raise ScenarioError(
-            f"{folder}: cannot be written ({error}); choose another --out"
-        ) from error
+            recording.write(whole / f"{name}{SUFFIX}")
+        write_json(whole / "manifest.json", _manifest(scenario, command))
     return folder
 
 

@@ -1,6 +1,7 @@
 """Hardware in the loop from a scenario: swaps, recordings, clocks, checks, and what is refused."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -109,6 +110,13 @@ def test_a_check_tells_errors_shares_and_outcomes(nic, tmp_path):
     with pytest.raises(ScenarioError, match="is a check of hardware, which foretrace show"):
         load_summary(folder)
     assert read(folder / "node0.nic0.rec.gz").driver == "wire"
+    before = {f.name: f.read_bytes() for f in folder.iterdir()}
+    cut = replace(
+        found, recordings={**found.recordings, "node9/nic0": read(folder / "node0.nic0.rec.gz")}
+    )
+    with pytest.raises(ScenarioError, match="cannot be written"):  # in a folder that is not there
+        save(scenario(nic, expect=expect), cut, tmp_path / "runs", "another test")
+    assert {f.name: f.read_bytes() for f in folder.iterdir()} == before  # whole, or as it was
 
 
 def test_the_bar_is_never_below_what_the_measurement_can_tell():
