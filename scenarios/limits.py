@@ -18,12 +18,14 @@ HEADROOM = 0.9  # of the free memory that a run may plan with
 class TimeOver(SimulationError):  # noqa: N818  it is no fault
     """The wall time that a run was given is over."""
 
-    def __init__(self, limit: Seconds):
+    def __init__(self, limit: Seconds, why: str = ""):
         super().__init__(
             "time limit",
-            f"{limit:g} s of wall time are over; what was finished is kept, give it longer "
+            f"{limit:g} s of wall time are over{why}; what was finished is kept, give it longer "
             "(run.time_limit) or less to do",
         )
+        self.limit = limit
+        self.args = (limit, why)  # SimPy makes it anew from them, where it ends a process
 
 
 @contextmanager
@@ -79,8 +81,8 @@ def require_memory(needed: Bytes, processes: int, allowed: Bytes | None, what: s
     """
     from ..reports.numbers import told
 
-    there = allowed if allowed is not None else free_memory()
-    if there is None or needed * processes <= (there if allowed is not None else HEADROOM * there):
+    there, most = allowed if allowed is not None else free_memory(), usable(allowed)
+    if there is None or most is None or needed * processes <= most:
         return
     cure = "take fewer workers, " if processes > 1 else ""
     whose = "are allowed (run.memory)" if allowed is not None else "are free"
@@ -88,6 +90,14 @@ def require_memory(needed: Bytes, processes: int, allowed: Bytes | None, what: s
         f"memory: {what} need about {told(needed * processes, 'B')}, and {told(there, 'B')} "
         f"{whose}; {cure}take fewer ranks or iterations, or say run.memory to try all the same"
     )
+
+
+def usable(allowed: Bytes | None) -> Bytes | None:
+    """What may be planned with: what is allowed, else most of what is free; None if unknown."""
+    if allowed is not None:
+        return allowed
+    free = free_memory()
+    return None if free is None else HEADROOM * free
 
 
 def free_memory() -> Bytes | None:

@@ -84,6 +84,8 @@ class RecordingError(BackendError):
 class SimulationError(ForetraceError):
     """The run cannot go on; ``ops`` are the root, ``open_ops`` all that did not end.
 
+    ``submitted`` are the ops and graphs that processes handed in by then, by process.
+
     Examples
     --------
     >>> str(SimulationError("deadlock", "op 1 waits for op 2", (1, 2), (1, 2, 3)))
@@ -96,6 +98,7 @@ class SimulationError(ForetraceError):
         super().__init__(kind, message, tuple(ops), tuple(open_ops))
         self.kind, self.message = kind, message
         self.ops, self.open_ops = tuple(ops), tuple(open_ops)
+        self.submitted: dict[str, tuple[int, int]] = {}
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.message}"

@@ -98,8 +98,8 @@ class Stage(Protocol):
     def scale(self) -> Mapping[str, int]:
         """K of each unit: rates of that unit are in 2^-K."""
 
-    def submit(self, graph: Graph) -> Submitted:
-        """Place, time and hand in a graph."""
+    def submit(self, graph: Graph, who: str = "") -> Submitted:
+        """Place, time and hand in a graph of a process."""
 
 
 class Running:
@@ -255,7 +255,7 @@ class Running:
     def submit(self, graph: Graph) -> Submitted:
         """Hand in a graph; wait for its ``done``."""
         self._may_act("submit a graph")
-        return self._stage.submit(graph)
+        return self._stage.submit(graph, self._who)
 
     def set_rate(self, name: str, rate: float) -> None:
         """Change a rate, in the component's unit a second; flows keep their progress."""

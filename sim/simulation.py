@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 from .analysis.kept import KEEP, MOST_OPS
 from .backend import Backend
 from .bind import bind
+from .errors import SimulationError
 from .graph import Graph
 from .lower import parts, scales
 from .machine import Parts
 from .result import Result
 from .session import Session
 from .system import System
-from .units import PICOSECOND, Seconds
+from .units import PICOSECOND, Bytes, Seconds
 
 if TYPE_CHECKING:
     from .process import Process
@@ -44,6 +45,8 @@ class Simulation:
         1 ps; 1 ns for runs longer than 106 days.
     seed : int
         Of the random factors of durations; 0 replicas draw nothing.
+    memory : Bytes or None
+        What processes may fill with the graphs that they submit; None for no bound.
 
     Examples
     --------
@@ -68,6 +71,7 @@ class Simulation:
     engine: str = "core"
     tick: Seconds = PICOSECOND
     seed: int = 0
+    memory: Bytes | None = None
 
     def __post_init__(self) -> None:
         if self.engine not in ENGINES:
@@ -130,7 +134,8 @@ class Simulation:
         GraphError, BackendError
             What cannot be scheduled or timed.
         SimulationError
-            Deadlock, starvation, lost ops, a zero-time loop, time overflow.
+            Deadlock, starvation, lost ops, a zero-time loop, time overflow; processes that submit
+            more than fits into ``memory``.
         """
         keep = _kept(keep, graph)
         session = Session(self, replica)
@@ -145,8 +150,12 @@ class Simulation:
         if graph is not None:
             session.submit(graph)
             session.given = len(graph)
-        session.start(processes)
-        session.machine.run(None if until is None else session.ticks(until))
+        try:
+            session.start(processes)
+            session.machine.run(None if until is None else session.ticks(until))
+        except SimulationError as error:
+            error.submitted = session.submitted
+            raise
         return session.result(keep, "a process steered it" if processes else "it was stopped")
 
     def replicas(

@@ -24,7 +24,8 @@ from ...sim.place import place
 from ...sim.process import Process, Running, Steps
 from ...sim.result import Result
 from ...sim.simulation import Simulation
-from ...sim.units import MoneyRate
+from ...sim.units import Bytes, MoneyRate
+from ..limits import usable
 from ..machine import backends, failures, system
 from ..price import cost_per_million_tokens, price
 from ..problems import InvalidScenarioError
@@ -198,12 +199,25 @@ def point(
     refuse(scenario)
     price(scenario)  # before anything runs: it may lack a size or a switch
     made = system(scenario)
-    simulation = Simulation(
-        made, backends(scenario, made), engine=scenario.run.engine, seed=scenario.run.seed
-    )
+    bound = backends(scenario, made)
     graph = build(scenario) if graph is None else graph
+    simulation = Simulation(
+        made,
+        bound,
+        engine=scenario.run.engine,
+        seed=scenario.run.seed,
+        memory=_left(scenario, graph) if scenario.processes else None,
+    )
     variation = Variation.of(scenario, graph) if variation is None else variation
     return Point(scenario, place(graph, made, scenario.placement.ranks), simulation, variation)
+
+
+def _left(scenario: Scenario, graph: Graph) -> Bytes | None:
+    """Memory beside that of the run itself, for what processes submit."""
+    from ..plan import memory
+
+    most = usable(scenario.run.memory)
+    return None if most is None else max(most - memory(len(graph)), 0.0)
 
 
 def refuse(scenario: Scenario) -> None:

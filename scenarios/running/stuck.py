@@ -6,12 +6,13 @@ settings instead.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 
 from ...sim.errors import SimulationError
 from ...sim.units import MAX_TICK, PICOSECOND
+from ..limits import TimeOver
 from ..scenario import Scenario
 
 TOLD = ("lost", "starvation")
@@ -25,7 +26,10 @@ def in_its_words(scenario: Scenario, gpus: Sequence[str]) -> Iterator[None]:
     try:
         yield
     except SimulationError as error:
-        raise reworded(error, scenario, gpus) from error
+        told = reworded(error, scenario, gpus)
+        if told is error:
+            raise
+        raise told from error
 
 
 def reworded(error: SimulationError, scenario: Scenario, gpus: Sequence[str]) -> SimulationError:
@@ -46,10 +50,24 @@ def reworded(error: SimulationError, scenario: Scenario, gpus: Sequence[str]) ->
     if error.kind == "time overflow" and said.endswith("range of ticks"):
         said = said.replace("range of ticks", f"{DAYS:.0f} days that a run may last")
         return _of(error, f"{said}; a rate is too low, or a time too long")
+    if error.kind == "memory":
+        return _of(error, f"{said}; let it end, or allow more (run.memory)")
+    if isinstance(error, TimeOver) and error.submitted:
+        return TimeOver(error.limit, f" ({_busiest(error.submitted)})")
     found = [*_steered(error, scenario, gpus), *_overridden(error, scenario, gpus)]
     if error.kind not in TOLD or not found:
         return error
     return _of(error, f"{said}; {'; '.join(found)}")
+
+
+def _busiest(submitted: Mapping[str, tuple[int, int]]) -> str:
+    """Who submitted most, and how much.
+
+    >>> _busiest({"Policy": (300, 3), "Other": (20, 20)})
+    'Policy submitted 300 ops in 3 graphs so far'
+    """
+    who, (ops, graphs) = max(submitted.items(), key=lambda one: one[1])
+    return f"{who} submitted {ops:,} ops in {graphs:,} graphs so far"
 
 
 def _of(error: SimulationError, message: str) -> SimulationError:
