@@ -77,6 +77,15 @@ def _cost(point: Point) -> str:
     return f"; a million tokens cost {told(value['value'], 'USD')}{f' ({sure})' if sure else ''}"
 
 
+def price(metrics: Mapping[str, Any]) -> str:
+    """What a million tokens cost, in USD; "" where nobody says.
+
+    >>> price({TOKENS: {"value": 0.0405}}), price({})
+    ('0.0405', '')
+    """
+    return told(metrics[TOKENS]["value"], "USD").removesuffix(" USD") if TOKENS in metrics else ""
+
+
 def outcome(point: Point) -> str:
     """``better``, ``worse``, ``same`` or ``cannot tell``.
 

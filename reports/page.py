@@ -13,7 +13,7 @@ from ..sim.result import Result
 from . import figures
 from .advice import next_steps
 from .again import again
-from .answer import BLIND, TOKENS, doubts, expected, jitter, lead, limit, outcome
+from .answer import BLIND, TOKENS, doubts, expected, jitter, lead, limit, outcome, price
 from .defended import break_even
 from .html import rendered
 from .numbers import NONE, change, digits, is_overall, plus_minus, told
@@ -118,14 +118,13 @@ def _said(summary: Mapping[str, Any], command: str) -> list[tuple[str, list[tupl
 def _variant(name: str, point: Point, base: Point) -> dict[str, Any]:
     value, is_base = point["metrics"]["iteration_time.p50"], point is base
     bounds, change_bounds = value["interval"], point["change"]["interval"]
-    cost = point["metrics"].get(TOKENS)
     return {
         "name": name,
         "value": told(value["value"], "s"),
         "within": " to ".join(told(b, "s") for b in bounds) if bounds else "unknown",
         "change": "" if is_base else change(point["change"]["value"]),
         "change_within": "" if is_base or not change_bounds else _between(change_bounds),
-        "cost": told(cost["value"], "USD").removesuffix(" USD") if cost else "",
+        "cost": price(point["metrics"]),
         "outcome": "base" if is_base else _outcome(point, base),
         "missed": [e["that"] for e in point["expect"] if not e["met"]],
     }

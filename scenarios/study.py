@@ -22,7 +22,7 @@ from .running.expect import Condition
 from .running.points import Measured, Point, counted, measured, points
 from .running.provenance import provenance
 from .running.summary import Summary, Value, checked, values
-from .running.sure import HEADLINE, Tried, change, groups, model_errors, with_errors
+from .running.sure import COST, HEADLINE, Tried, change, groups, model_errors, with_errors
 from .running.threads import Each, hands
 from .scenario import BASE, Scenario
 
@@ -155,8 +155,8 @@ def _told(tried: Tried, base: Tried, each: Each) -> dict[str, Any]:
     of = tried.of
     changes = what_if_faster(of, each=each)
     found = checked(values(of), [e.that for e in of.point.scenario.expect])
-    if HEADLINE in found:
-        found[HEADLINE] = tried.widened(found[HEADLINE])
+    for name in {HEADLINE, COST} & found.keys():
+        found[name] = tried.widened(found[name])
     return {
         "metrics": {k: asdict(v) for k, v in found.items()},
         "expect": _expectations(of, found),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...reports.answer import sentences
+from ...reports.answer import TOKENS, price, sentences
 from ...reports.numbers import percent, signed, told
 from ..running.expect import Condition, condition
 from .common import said
@@ -60,15 +60,18 @@ def variants(summary: dict[str, Any]) -> Any:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
+    priced = TOKENS in summary["points"]["base"]["metrics"]
+    costs = (("USD a million tokens", "right"),) * priced
     for column, justify in (("variant", "left"), ("iteration p50", "right"), ("change", "right"),
-                            ("expectations", "left")):  # fmt: skip
+                            *costs, ("expectations", "left")):  # fmt: skip
         wraps = column == "expectations"  # else a long one would cut the names
         most = 60 if wraps else None
         table.add_column(column, justify=justify, no_wrap=not wraps, max_width=most)  # type: ignore[arg-type]
     for name, point in summary["points"].items():
         value = point["metrics"]["iteration_time.p50"]
         change = "" if name == "base" else told_change(point["change"])
-        table.add_row(name, told(value["value"], "s"), change, met(point["expect"]))
+        cost = [price(point["metrics"])] if priced else []
+        table.add_row(name, told(value["value"], "s"), change, *cost, met(point["expect"]))
     return table
 
 

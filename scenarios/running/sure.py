@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .threads import Each
 
 HEADLINE = "iteration_time.p50"
+COST = "cost_per_million_tokens"
 Bounds = tuple[float, float]
 
 
@@ -42,11 +43,12 @@ class Tried:
     times: Mapping[str, Bounds] = field(default_factory=dict)
 
     def widened(self, value: Value) -> Value:
-        """A time with its interval, and what the errors of the parts add to it."""
+        """What grows with an iteration's time, and what the errors of the parts add to it."""
         if not self.times:
             return value
         own = self.of.result.iteration_time
-        moved = [[t - own for t in pair] for pair in self.times.values()]
+        per = 1.0 if value.unit == "s" else value.value / own
+        moved = [[(t - own) * per for t in pair] for pair in self.times.values()]
         bounds = widened(value.value, value.interval, moved)
         return replace(value, interval=bounds, interval_of=(*value.interval_of, "model"))
 

@@ -5,7 +5,7 @@ import json
 import pytest
 from foretrace.models.compute.families import FORM
 from foretrace.scenarios.loader import load, loads
-from foretrace.scenarios.running.sure import HEADLINE, model_errors, widened
+from foretrace.scenarios.running.sure import COST, HEADLINE, model_errors, widened
 from foretrace.scenarios.study import study
 
 
@@ -23,6 +23,17 @@ def test_the_interval_holds_the_errors_of_what_was_predicted_not_of_what_was_rec
     assert low < value.value < high
     gpu = model_errors([scenario])["gpu"]  # which nobody predicts
     assert (high - low) / 2 / value.value < gpu / 2
+
+
+def test_what_a_token_costs_is_as_unsure_as_the_time_that_is_paid_for():
+    asked = ["run.replicas=1", "workload.tokens_per_iteration=100", "what_if=[]",
+             "cost={items: [{what: node, each: 1 USD/hour}]}"]  # fmt: skip
+    told = study(load("first", set=asked)).summary
+    cost, time = (told.value("base", name) for name in (COST, HEADLINE))
+    assert cost.interval_of == ("model",)
+    own, paid = ([b - v.value for b in v.interval] for v in (time, cost))
+    ratio = cost.value / told.value("base", "iteration_time.mean").value
+    assert paid == pytest.approx([b * ratio for b in own], rel=0.05)
 
 
 def test_errors_that_move_both_alike_do_not_widen_a_change():
