@@ -45,7 +45,7 @@ def knows(driver: str, agent: str) -> bool | None:
     address = addresses().get(agent)
     if address is None:
         return None if agent else False
-    if not address.ssh and driver in _loaded(address):
+    if driver in _loaded(address):
         return True
     return None if address.ssh or address.socket or address.python else False
 
@@ -53,11 +53,20 @@ def knows(driver: str, agent: str) -> bool | None:
 def names(agent: str) -> list[str]:
     """Of all drivers that are known for an agent without opening it, ours first."""
     address = addresses().get(agent)
-    return [*known(), *(_loaded(address) if address and not address.ssh else ())]
+    return [*known(), *(_loaded(address) if address else ())]
 
 
 def _loaded(address: Address) -> list[str]:
-    return [name for file in address.load for name in registered(_text(address, file))]
+    return [name for file in _files(address) for name in registered(_text(address, file))]
+
+
+def _files(address: Address) -> list[Path]:
+    """Files that it loads, as this side has them; of one elsewhere those with a copy here.
+
+    Where a path does not say, an agent elsewhere starts in its home, so the copy is in ours.
+    """
+    found = [Path(file).expanduser() for file in address.load]
+    return [f for f in (Path.home() / f for f in found) if f.is_file()] if address.ssh else found
 
 
 def bring(driver: str, agent: str) -> None:
@@ -69,15 +78,24 @@ def bring(driver: str, agent: str) -> None:
         It is known elsewhere only, or cannot be loaded by this Python.
     """
     address = addresses().get(agent) or Address()
-    for file in () if address.ssh else address.load:
+    for file in _files(address):
         if driver in registered(_text(address, file)):
-            _run(Path(file).expanduser())
+            _run(file)
             return
     raise DriverFault(
         "missing",
-        f"no driver '{driver}' on this side, which must know what its samples cover; list its "
-        f"file under load: of '{agent}', or install the package that brings it",
+        f"no driver '{driver}' on this side, which must know what its samples cover; "
+        f"{cure(agent)}, or install the package that brings it",
     )
+
+
+def cure(agent: str) -> str:
+    """How this side comes to know a driver of one's own that an agent has."""
+    address = addresses().get(agent)
+    listed = f"list its file under load: of '{agent}' in {path()}"
+    if address is None or not address.ssh:
+        return listed
+    return f"{listed} and keep a copy here, at the same path: that agent is on another machine"
 
 
 def _run(file: Path) -> None:
@@ -91,9 +109,9 @@ def _run(file: Path) -> None:
         ) from error
 
 
-def _text(address: Address, file: str) -> str:
+def _text(address: Address, file: Path) -> str:
     try:
-        return Path(file).expanduser().read_text()
+        return file.read_text()
     except OSError as error:
         raise ScenarioError(
             f"agent {address.name}: load: {file}: {error.strerror}; correct {path()}"

@@ -30,7 +30,7 @@ def live(scenario: Scenario) -> bool:
 
 def unheard(scenario: Scenario) -> Iterator[Problem]:
     """Drivers that only an agent elsewhere may have: opening it tells, which this does not."""
-    from ...hil.agent.promised import knows
+    from ...hil.agent.promised import cure, knows
 
     hil = section(scenario)
     for i, swap in enumerate(hil.swap if hil else ()):
@@ -38,7 +38,7 @@ def unheard(scenario: Scenario) -> Iterator[Problem]:
             message = (
                 f"hil.swap {swap.component}: whether agent '{swap.agent}' has a driver "
                 f"'{swap.driver}' is known when it is opened: foretrace drivers {swap.driver} "
-                f"--agent {swap.agent}"
+                f"--agent {swap.agent}; to know it here, {cure(swap.agent)}"
             )
             spot = Spot(scenario.file, path=f"hil.swap.{i}.driver")
             yield Problem("driver", message, spot, "warning")

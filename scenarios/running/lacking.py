@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ...sim.bind import refusals
 from ..binding import meant
+from ..loop.said import coupled
 from ..problems import InvalidScenarioError, Problem
 from ..reading.unanswered import spot_of
 
@@ -36,8 +37,8 @@ def require_answers(points: Iterable[Point]) -> None:
 
 def _unanswerable(point: Point) -> Iterator[Problem]:
     scenario, simulation = point.scenario, point.simulation
-    if point.graph.template is not None:
-        return  # written out only where it must be: its run says so
+    if point.graph.template is not None or coupled(scenario):
+        return  # not written out unless it must be; devices answer in place of models
     for backend in simulation.answerers:
         if not backend.online:
             backend.open(simulation.system)

@@ -75,13 +75,17 @@ def test_a_driver_that_the_files_do_not_have_is_refused_with_the_nearest(listed)
         scenario(agent='""')
 
 
-@pytest.mark.parametrize("agent", ["far", "elsewhere"])
-def test_what_only_opening_tells_is_said_so(listed, agent):
+COPY = " and keep a copy here, at the same path: that agent is on another machine"
+
+
+@pytest.mark.parametrize(("agent", "copy"), [("far", COPY), ("elsewhere", "")])
+def test_what_only_opening_tells_is_said_so(listed, agent, copy):
     (problem,) = unheard(scenario("sort", agent))
     assert problem.severity == "warning"
     assert problem.message == (
         f"hil.swap node0.gpu0: whether agent '{agent}' has a driver 'sort' is known when it is "
-        f"opened: foretrace drivers sort --agent {agent}"
+        f"opened: foretrace drivers sort --agent {agent}; to know it here, list its file under "
+        f"load: of '{agent}' in {listed / 'foretrace/agents.yaml'}{copy}"
     )
 
 
@@ -99,8 +103,19 @@ def test_such_a_driver_is_measured_and_drives_time(listed):
 
 
 def test_a_driver_that_is_elsewhere_only_says_what_this_side_needs(listed):
-    with pytest.raises(DriverFault, match="must know what its samples cover; list its file"):
+    with pytest.raises(DriverFault, match=r"must know what its samples cover; list its file.*copy"):
         check(scenario(agent="far"))
+
+
+def test_a_driver_of_another_machine_is_known_by_a_copy_of_its_file(listed, monkeypatch):
+    monkeypatch.setenv("HOME", str(listed))
+    assert promised.knows("odd", "far") is None
+    (listed / "drivers").mkdir()
+    (listed / "drivers/odd.py").write_text(ODD.read_text())
+    assert list(unheard(scenario(agent="far"))) == []
+    promised.bring("odd", "far")
+    assert "odd" in DRIVERS
+    assert promised.knows("ood", "far") is None  # the machine itself may have more
 
 
 def test_a_file_that_needs_what_this_python_lacks_says_where_to_import_it(listed):
