@@ -151,9 +151,8 @@ class Session:
         from .core.fold import fold
 
         found = fold(self.parts, lowered)
-        if found is None or len(found.graph) == len(lowered):
-            return None
-        log.info("%s: %s of %s ops run", lowered.name, len(found.graph), len(lowered))
+        if found is not None:
+            log.info("%s: %s of %s ops run", lowered.name, len(found.graph), len(lowered))
         return found
 
     def ask(self, graph: Graph) -> Asked:

@@ -16,6 +16,8 @@ from ..csr import Csr
 from ..machine import Columns, Flows, Lowered, Parts
 from .colours import Colours, Numbers, Tables, firsts
 
+WORTH = 0.75  # of the ops: with more classes it takes longer to fold a graph than to run it
+
 
 @dataclass(frozen=True)
 class Folded:
@@ -48,7 +50,7 @@ class Folded:
 
 
 def fold(parts: Parts, graph: Lowered) -> Folded | None:
-    """The quotient of a graph that runs alone, without processes; None where there is none.
+    """The quotient of a graph that runs alone, without processes; None where none is much smaller.
 
     Examples
     --------
@@ -68,6 +70,8 @@ def fold(parts: Parts, graph: Lowered) -> Folded | None:
     if len(tables.order) < len(graph):
         return None  # a cycle: the engine says which
     colours = tables.refine()
+    if colours.op.max(initial=-1) + 1 > WORTH * len(graph):
+        return None  # a draw of jitter leaves hardly two ops alike
     if not tables.is_exact(colours):
         return None
     return _quotient(tables, colours)

@@ -19,7 +19,7 @@ from foretrace.sim.ops import Kind, Ops
 from foretrace.sim.reference.machine import ReferenceMachine
 from foretrace.sim.simulation import Session, Simulation
 from foretrace.sim.system import Component, System
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 PER_SECOND = 10**12
@@ -139,7 +139,8 @@ def programs(draw: st.DrawFn) -> Ranks:
 @given(programs())
 def test_folded_runs_equal_unfolded_ones(ranks: Ranks) -> None:
     parts, graph = ranks.parts(), ranks.lowered()
-    found = folded(ranks)
+    found = fold(parts, graph)
+    assume(found is not None)  # else a straggler leaves no two alike
     try:
         want = run(ReferenceMachine, parts, graph)
     except SimulationError as error:  # so many share a component that each gets nothing
