@@ -60,7 +60,8 @@ def test_a_graph_that_cannot_be_timed_is_an_error_of_the_run(engine):
 
 @ENGINES
 def test_a_loop_that_outlives_every_op_is_an_error_that_names_it(engine, monkeypatch):
-    monkeypatch.setattr(machine, "MAX_IDLE", 2**17)
+    monkeypatch.setattr(machine, "MAX_IDLE", 2**10)
+    monkeypatch.setattr(clock, "LOOK", 2**9)
 
     def policy(sim):
         while True:
