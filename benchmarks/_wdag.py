@@ -14,7 +14,8 @@ from functools import cached_property
 import numpy as np
 import simpy
 from foretrace.sim.csr import Csr
-from foretrace.sim.graph import Explicit, Graph, Places
+from foretrace.sim.explicit import Explicit, Places
+from foretrace.sim.graph import Graph
 from foretrace.sim.ops import Kind, Ops
 
 COMPUTE, NEIGHBOURS = 9, 8  # ops of a rank and period; members of a tensor-parallel group

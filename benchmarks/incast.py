@@ -10,7 +10,8 @@ from _engine import runner
 from _measure import cpu, exponent, report
 from foretrace.sim.backend import Backend, Timing, Usage
 from foretrace.sim.csr import Csr
-from foretrace.sim.graph import Explicit, Graph, Places
+from foretrace.sim.explicit import Explicit, Places
+from foretrace.sim.graph import Graph
 from foretrace.sim.ops import Kind, Ops
 from foretrace.sim.simulation import Simulation
 from foretrace.sim.system import Component, System

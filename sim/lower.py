@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from .backend import Timing, Usage
 from .errors import BackendError, GraphError
-from .graph import Explicit
+from .explicit import Explicit
 from .machine import NO_LIMIT, ONE, Answer, Flows, Lowered, Online, Parts
 from .system import System
 from .units import Seconds, ticks, ticks_per_second

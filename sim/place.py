@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import GraphError
-from .graph import Explicit, Graph
+from .explicit import Explicit
+from .graph import Graph
 from .ops import Kind
 from .system import System
 

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from ..sim.csr import Csr
 from ..sim.errors import TraceError
-from ..sim.graph import Explicit, Graph, Places
+from ..sim.explicit import Explicit, Places
+from ..sim.graph import Graph
 from ..sim.ops import Kind, Ops
 from .bridge import NEVER
 from .clock import Offsets, offsets

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from ...sim.errors import GraphError
-from ...sim.graph import Builder, Explicit, Graph
+from ...sim.explicit import Explicit
+from ...sim.graph import Builder, Graph
 from ...sim.ops import DTYPES, Kind
 from ...sim.signature import parse
 from .algorithms import ALGORITHMS

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..csr import Csr
-from ..graph import Explicit, Places
+from ..explicit import Explicit, Places
 from ..ops import Kind, Ops
 
 if TYPE_CHECKING:

@@ -19,7 +19,8 @@ from ..core.boxes import boxes_of_ranks
 from ..core.chances import Chances
 from ..core.meetings import Meetings
 from ..core.templates import Answered, Ran, run
-from ..graph import Explicit, Graph
+from ..explicit import Explicit
+from ..graph import Graph
 from ..lower import lower
 from ..machine import NEVER, Lowered
 from ..ops import Kind

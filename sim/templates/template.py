@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ..csr import Csr
 from ..errors import GraphError
-from ..graph import Explicit
+from ..explicit import Explicit
 from ..ops import Kind, Ops
 
 if TYPE_CHECKING:

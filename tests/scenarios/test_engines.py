@@ -9,7 +9,8 @@ import pytest
 from foretrace.scenarios.loader import load
 from foretrace.scenarios.running.points import points
 from foretrace.sim.csr import Csr
-from foretrace.sim.graph import Graph, Places
+from foretrace.sim.explicit import Places
+from foretrace.sim.graph import Graph
 
 MOST = 50_000  # ops of a run; later iterations are left out
 LIBRARY = Path(foretrace.__file__).parent / "scenarios" / "library"

@@ -8,7 +8,8 @@ from foretrace.sim.analysis.blame import GAP, PROCESS, RELEASE, blame
 from foretrace.sim.backend import Backend, Timing, Usage
 from foretrace.sim.bind import Answers
 from foretrace.sim.csr import Csr
-from foretrace.sim.graph import Builder, Explicit, Graph, Member, Places
+from foretrace.sim.explicit import Explicit, Places
+from foretrace.sim.graph import Builder, Graph, Member
 from foretrace.sim.machine import Columns
 from foretrace.sim.ops import Kind, Ops
 from foretrace.sim.reference.machine import ReferenceMachine

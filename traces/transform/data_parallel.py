@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from ...sim.csr import Csr
 from ...sim.errors import TraceError
-from ...sim.graph import Explicit, Graph, Label, Places
+from ...sim.explicit import Explicit, Places
+from ...sim.graph import Graph, Label
 from ...sim.ops import Kind, Ops
 from ...sim.units import ByteRate, Bytes
 from ..signature import operands
