@@ -12,13 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .analysis.kept import Kept, kept_of
-from .bind import Answers
 from .errors import NotKeptError
-from .graph import Graph
-from .machine import NEVER, Columns, Lowered, Parts
+from .machine import NEVER, Columns, Parts
 from .ops import Kind, Ops
 from .system import System
 from .units import Seconds, seconds
+from .written import Run, Written
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,39 +25,6 @@ if TYPE_CHECKING:
     from .analysis.blame import Blame, Charge
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Run:
-    """One graph of a run: as placed, as timed, as lowered; its row r has the id ``first + r``."""
-
-    graph: Graph
-    answers: Answers
-    lowered: Lowered
-    first: int
-
-
-@dataclass(frozen=True)
-class Written:
-    """A row an op.
-
-    Parameters
-    ----------
-    runs : tuple of Run
-        Every graph that was submitted, in order.
-    columns : Columns
-        Ready, start, end, state and attempts of every op, in ticks.
-    moves : mapping
-        Ops that a process resumed elsewhere: the component of each place.
-    given : int or None
-        Rows of the graph that the run was given: iterations are its own, and what processes
-        submit beside it is in none of them.  None: those of every graph.
-    """
-
-    runs: tuple[Run, ...]
-    columns: Columns
-    moves: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
-    given: int | None = None
 
 
 class Difference(NamedTuple):
@@ -186,27 +152,19 @@ class Result:
         """Number of ops."""
         return self.kept.ops if self.written is None else len(self.columns.end)
 
-    @cached_property
+    @property
     def ops(self) -> Ops:
         """Every op, in the order of ids."""
-        tables = [r.graph.ops for r in self.runs]
-        return Ops.concat(tables) if len(tables) != 1 else tables[0]
+        return self._rows.ops
 
-    @cached_property
+    @property
     def component(self) -> NDArray[np.int32]:
         """(n,) The component that was asked about each op; -1 for nobody."""
-        return _concat([r.answers.component for r in self.runs], np.int32)
+        return self._rows.component
 
     def slots(self, run: Run) -> NDArray[np.int32]:
         """(n + e,) The component whose slot each place of a graph had last, -1 for none."""
-        lowered, found = run.lowered, run.lowered.slot
-        for op, to in self.moves.items():
-            row = op - run.first
-            if 0 <= row < len(lowered):
-                found = found.copy() if found is lowered.slot else found
-                a, b = np.searchsorted(lowered.further, [row, row + 1])
-                found[[row, *range(len(lowered) + a, len(lowered) + b)]] = to
-        return found
+        return self._rows.slots(run)
 
     def _time(self, column: NDArray[np.int64]) -> NDArray[np.float64]:
         found = seconds(column, self.tick)
@@ -238,12 +196,7 @@ class Result:
     @cached_property
     def first_release(self) -> int:
         """Tick at which the first graph may begin."""
-        if self.written is None:
-            return self.kept.first
-        if not self.runs or not len(self.runs[0].lowered):
-            return 0
-        release = self.runs[0].lowered.release
-        return int(release.min(initial=0)) if len(release) else 0
+        return self.kept.first if self.written is None else self.written.first_release
 
     @property
     def makespan(self) -> Seconds:
@@ -350,7 +303,3 @@ class Result:
         """Seconds of ops by where their time comes from, largest first."""
         found = {text: float(seconds(t, self.tick)) for text, t in self.kept.sources.items()}
         return dict(sorted(found.items(), key=lambda item: -item[1]))
-
-
-def _concat(parts: list[NDArray[np.int32]], dtype: type) -> NDArray[np.int32]:
-    return np.concatenate([np.empty(0, dtype), *parts]).astype(dtype)

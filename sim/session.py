@@ -20,8 +20,9 @@ from .graph import Graph
 from .lower import answers, lower
 from .machine import Answer, Columns, Lowered, Machine, Online, Parts, Submitted
 from .place import place
-from .result import Result, Run, Written
+from .result import Result
 from .units import Seconds, seconds, ticks_per_second
+from .written import Run, Written
 
 if TYPE_CHECKING:
     from .core.fold import Folded

@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 from ..csr import Csr
 from ..machine import NEVER
 from ..ops import Kind
-from ..result import Result, Run
+from ..result import Result
 from ..units import Seconds, seconds
+from ..written import Run
 from .flights import Flights
 
 RELEASE, PROCESS, GAP = "release", "process", "gap"

@@ -16,7 +16,8 @@ from ..machine import NEVER
 from ..ops import Kind
 
 if TYPE_CHECKING:
-    from ..result import Result, Run
+    from ..result import Result
+    from ..written import Run
 
 KEEP = ("none", "ranks", "ops")
 MOST_OPS = 5_000_000  # more are kept only on request

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..machine import NEVER
-from ..result import Result, Run
+from ..result import Result
 from ..units import seconds
+from ..written import Run
 from .activity import activities, exposed
 
 log = logging.getLogger(__name__)

@@ -13,10 +13,11 @@ from foretrace.sim.graph import Builder, Graph, Member
 from foretrace.sim.machine import Columns
 from foretrace.sim.ops import Kind, Ops
 from foretrace.sim.reference.machine import ReferenceMachine
-from foretrace.sim.result import Result, Run, Written
+from foretrace.sim.result import Result
 from foretrace.sim.simulation import Simulation
 from foretrace.sim.system import Component, System
 from foretrace.sim.testing import KINDS, Player, lowered, random_script
+from foretrace.sim.written import Run, Written
 
 NIGHTLY = pytest.mark.nightly
 
