@@ -6,14 +6,12 @@ Also its family: ops that one fitted line may stand for.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
 from ...sim.signature import Signature, parse
 
-STRIDE = re.compile(r"\bstride=(\d+)\b")
 FAMILIES: dict[str, tuple[str, ...]] = {
     "gemm": ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::linear"),
     "convolution": ("aten::convolution", "aten::mkldnn_convolution", "aten::cudnn_convolution"),
@@ -115,7 +113,7 @@ def op_name(signature: str) -> str:
     >>> op_name("compute:aten::convolution stride=2 fp32[1x3x8x8]")
     'aten::convolution'
     """
-    return parse(signature).name.split(" ", 1)[0]
+    return parse(signature).op
 
 
 @lru_cache(maxsize=1 << 16)
@@ -131,7 +129,7 @@ def demand(signature: str) -> Demand:
     """
     parts = parse(signature)
     if not parts.name.startswith("aten::"):
-        moved = PASSES.get(parts.kind, 1.0) * sum(o.bytes for o in parts.operands)
+        moved = PASSES.get(parts.kind, 1.0) * parts.bytes
         return Demand(0.0, moved, moved)
     kind = family(signature)
     if kind == "gemm":
@@ -149,10 +147,9 @@ def _streamed(parts: Signature) -> Demand:
     """Operands, and a result as large as the largest of them, in its place or a new one."""
     sizes = [float(o.bytes) for o in parts.operands]
     whole, largest = sum(sizes), max(sizes, default=0.0)
-    name = parts.name.split(" ", 1)[0]
-    if name in ONCE:
+    if parts.op in ONCE:
         return Demand(0.0, whole, whole)
-    if name.endswith("_"):
+    if parts.op.endswith("_"):
         return Demand(0.0, whole + largest, whole)
     return Demand(0.0, whole + 2 * largest, whole + largest)
 
@@ -210,7 +207,7 @@ def _convolution(parts: Signature, kind: str) -> Demand:
     back = "backward" in parts.name
     four = [o for o in parts.operands if len(o.shape) == 4]
     if len(four) < (3 if back else 2):
-        moved = 2.0 * sum(o.bytes for o in parts.operands)
+        moved = 2.0 * parts.bytes
         return Demand(0.0, moved, moved)
     x, weight = four[-2:]
     points = _points(parts, [o.shape for o in four])
@@ -275,8 +272,8 @@ def _points(parts: Signature, four: Sequence[tuple[int, ...]]) -> float:
     """Output points: those of the gradient, or of the input over the stride in its name."""
     if "backward" in parts.name:
         return float(four[0][0] * math.prod(four[0][2:]))
-    found = STRIDE.search(parts.name)
-    stride = int(found[1]) if found else 1
+    told = parts.attributes.get("stride", "")
+    stride = int(told) if told.isdigit() else 1
     return float(four[-2][0] * math.prod(-(-s // stride) for s in four[-2][2:]))
 
 
