@@ -13,7 +13,7 @@ PREFIX = "foretrace:"
 
 
 def names() -> list[str]:
-    """Of all, sorted."""
+    """Names of all of them, sorted."""
     return sorted(p.name.removesuffix(SUFFIX) for p in HOME.glob(f"*{SUFFIX}"))
 
 

@@ -69,7 +69,7 @@ uint8[65]' (warm); record it, or bind a model
         self._take(recording, told["answer"], told["seed"])
 
     def describe(self) -> dict[str, str]:
-        """Of the recording."""
+        """What the recording says of its driver, device, host and versions."""
         r = self.recording
         head = {"driver": r.driver, "device": r.device, "host": r.host, "date": r.date}
         return {**head, **r.versions, "source": r.source}

@@ -113,5 +113,5 @@ class Sample:
 
     @property
     def good(self) -> bool:
-        """May be fitted."""
+        """Whether it may be fitted: it has no flag."""
         return not self.flags

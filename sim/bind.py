@@ -93,7 +93,7 @@ def ask_all(
     system: System,
     bound: Sequence[Backend | None],
 ) -> Answers:
-    """The same of a table of ops.
+    """Ask each backend once about a table of ops; see :func:`ask`.
 
     Parameters
     ----------

@@ -43,7 +43,7 @@ class Clocked(Protocol):
         """Whether an op has neither ended nor been cancelled."""
 
     def open_ops(self) -> tuple[int, ...]:
-        """Which have not."""
+        """Ops that have neither ended nor been cancelled."""
 
 
 def wake(env: simpy.Environment, event: simpy.Event, value: object) -> None:

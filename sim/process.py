@@ -243,7 +243,7 @@ class Running:
         return self._machine.any_open()
 
     def state(self, op: int) -> State:
-        """Of one op."""
+        """Where one op stands, as the last turn left it."""
         return self._machine.state(op)
 
     def flows(self) -> list[int]:

@@ -55,7 +55,7 @@ class _Words:
         self._numbers: dict[str, dict[str, int]] = {}
 
     def number(self, text: str) -> int:
-        """Of a text in the new list."""
+        """Number of a text in the list of new ones."""
         return self.texts.setdefault(text, len(self.texts))
 
     def hide(self, word: str, text: str) -> str:

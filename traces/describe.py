@@ -26,7 +26,7 @@ class Texts:
         self._signatures: dict[str, int] = {}
 
     def label(self, label: Label) -> int:
-        """Number of a label."""
+        """Number of a label, a new one where it was not seen."""
         return self._labels.setdefault(label, len(self._labels))
 
     def signature(self, text: str) -> int:

@@ -56,7 +56,7 @@ class _Node(msgspec.Struct):
 
     @property
     def all_inputs(self) -> _Inputs:
-        """Of either form."""
+        """The inputs, whichever of the two forms they were written in."""
         if isinstance(self.inputs, _Inputs):
             return self.inputs
         return _Inputs(self.inputs, self.input_shapes, self.input_types)

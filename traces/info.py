@@ -83,7 +83,7 @@ class Info:
         return f"{self.steps[0]} to {self.steps[-1]}, median {median * 1e3:.4g} ms"
 
     def usable(self, name: str) -> Use:
-        """One of the uses.
+        """Whether the trace can be put to one use, by its name.
 
         Raises
         ------

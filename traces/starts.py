@@ -53,7 +53,7 @@ class Starts:
         return float(np.exp(np.log(self.medians).mean()))
 
     def without(self, *left_out: int) -> Starts:
-        """All but some of them."""
+        """The same without some of the process starts."""
         return Starts(tuple(s for k, s in enumerate(self.steps) if k not in left_out))
 
 

@@ -66,12 +66,12 @@ class View:
 
     @cached_property
     def on_gpu(self) -> NDArray[np.bool_]:
-        """(n,) Work on GPU streams."""
+        """(n,) Whether each event is work on a GPU stream."""
         return np.isin(self.kind, ON_GPU)
 
     @cached_property
     def steps(self) -> NDArray[np.bool_]:
-        """(n,) Marks of steps."""
+        """(n,) Whether each event marks a step."""
         return np.isin(self.kind, ON_HOST) & self.named(STEP)
 
     @cached_property

@@ -224,7 +224,7 @@ def _unable(port: Port, text: str) -> DriverFault | RecordingError:
 
 
 def _label(port: Port) -> str:
-    """What is not measured of it."""
+    """What a source says beside it: that contention is modelled, where it is."""
     return " (contention modelled)" if port.swap.sharing == "solo" else ""
 
 

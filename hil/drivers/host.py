@@ -160,7 +160,7 @@ class Host(Driver):
         ]
 
     def close(self) -> None:
-        """Unpin."""
+        """Let this process run on every core again, and others have this one."""
         if self.before:
             os.sched_setaffinity(0, self.before)
             self.held.__exit__(None, None, None)

@@ -64,7 +64,7 @@ class Leaves(Star):
             self._across(number)
 
     def _under(self, number: int) -> None:
-        """A host, its leaf its way out."""
+        """Join a host to its leaf, and send through it whatever goes elsewhere."""
         leaf, host, mtu = self.leaf(number), self.host(number), str(self.mtu)
         call("ip", "link", "add", "nic0", "mtu", mtu, "netns", host, "type", "veth",
              "peer", "name", f"down{number}", "mtu", mtu, "netns", leaf)  # fmt: skip

@@ -138,7 +138,7 @@ class Star:
             raise
 
     def clear(self) -> None:
-        """Remove it."""
+        """Remove its namespaces, and with them all that is in them."""
         for name in self.names:
             if exists(name):
                 call("ip", "netns", "del", name)

@@ -59,12 +59,12 @@ class Block:
 
     @property
     def address(self) -> int:
-        """Of the first byte."""
+        """Address of the first byte."""
         return int(self.bytes.ctypes.data)
 
     @property
     def pages(self) -> int:
-        """How many there are."""
+        """Number of pages."""
         return len(self.bytes) // PAGE
 
     def where(self) -> NDArray[np.int32]:

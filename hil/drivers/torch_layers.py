@@ -69,14 +69,14 @@ def strides_between(x: tuple[int, ...], weight: tuple[int, ...], out: tuple[int,
 
 
 def batch_norm(a: Asked) -> Call:
-    """In training."""
+    """As in training: statistics of the batch."""
     x, weight, bias, mean, variance = a.need(5)[:5]
     does = a.torch.native_batch_norm
     return lambda: does(x, weight, bias, mean, variance, True, 0.1, 1e-5)
 
 
 def batch_norm_backward(a: Asked) -> Call:
-    """Its gradients."""
+    """Gradients of input, weight and bias."""
     gradient, x, weight, *rest = a.need(5)
     mean, variance = rest[:2]
     saved = rest[2:4] or rest[:2]

@@ -71,7 +71,7 @@ def note(found: dict[str, str]) -> None:
 
 
 def recipes() -> dict[str, str]:
-    """By part, what it was made of."""
+    """What each part was made of."""
     return _read(RECIPES)
 
 

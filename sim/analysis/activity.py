@@ -54,7 +54,7 @@ class Spans(NamedTuple):
     end: NDArray[np.int64]
 
     def of(self, ranks: range) -> Spans:
-        """Those of some ranks."""
+        """The spans of some ranks."""
         own = (self.rank >= ranks.start) & (self.rank < ranks.stop)
         return Spans(self.rank[own], self.layer[own], self.start[own], self.end[own])
 

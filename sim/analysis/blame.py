@@ -197,7 +197,7 @@ class _History:
         return int(release[row]) if len(release) else 0
 
     def links(self, run: Run) -> _Links:
-        """All ops of a graph at once."""
+        """What began each op of a graph and who bounds it: found once, for all of them."""
         if run.first not in self._links:
             self._links[run.first] = self._linked(run)
         return self._links[run.first]

@@ -44,13 +44,13 @@ class Chances:
 
     @classmethod
     def none(cls) -> Chances:
-        """Typical durations."""
+        """No factors: every op takes its typical duration."""
         empty = np.empty(0, np.int64)
         return cls(np.zeros(2, np.uint64), np.zeros(1, np.int64), empty)
 
     @property
     def tables(self) -> Arrays:
-        """As the kernels read them."""
+        """What the kernels read."""
         return self.prefix, self.at, self.quantiles
 
 

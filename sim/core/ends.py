@@ -70,7 +70,7 @@ def end(rows: Rows, times: Array, links: Links, world: Array, c: Int) -> None:
 
 @lean
 def give_back(rows: Rows, world: Array, c: Int) -> None:
-    """All slots that an op holds."""
+    """An op gives back all slots that it holds."""
     free(rows, world, c)
     if rows[c]["flags"] & WIDE:
         p = world[world[COLLECTIVES] + rows[c]["link"] * COLLECTIVE + FURTHER_CELL]
@@ -81,7 +81,7 @@ def give_back(rows: Rows, world: Array, c: Int) -> None:
 
 @lean
 def free(rows: Rows, world: Array, p: Int) -> None:
-    """The slot of one place."""
+    """One place gives its slot back."""
     if rows[p]["at"] == HELD and rows[p]["slot"] >= 0:
         part = world[PARTS] + rows[p]["slot"] * PART
         world[part + TAKEN] -= 1

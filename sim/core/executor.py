@@ -129,7 +129,7 @@ def begin(rows: Rows, times: Array, world: Array, s: State) -> None:
 
 @lean
 def take_round(rows: Rows, times: Array, links: Links, world: Array, s: State) -> None:
-    """One round."""
+    """One round: ops end, places arrive, slots are granted, ops start."""
     c = world[ENDING]
     world[ENDING] = NONE
     if world[WATCHING] or world[GRAPH_COUNT] > 1:

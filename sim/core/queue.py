@@ -109,7 +109,7 @@ def take(rows: Rows, times: Array, world: Array, tick: Int) -> Int:
 
 @lean
 def forget(rows: Rows, times: Array, world: Array, c: Int) -> None:
-    """Take one cell out."""
+    """Take one cell out of the queue, whatever its tick."""
     b = bucket(tick_of(rows, times, c), world[BASE])
     unlink(rows, world, BUCKETS + b, c)
     if world[BUCKETS + b] == NONE:

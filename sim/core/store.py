@@ -22,6 +22,7 @@ from .cells import (
     FIRST_CELL,
     FLOW_COUNT,
     FURTHER,
+    FURTHER_CELL,
     GRANTED,
     GRAPH,
     GRAPH_COUNT,
@@ -45,6 +46,7 @@ from .cells import (
     TAIL,
     UNMOVED,
     WIDE,
+    WIDE_FLOW,
     Array,
     Links,
     Rows,
@@ -163,28 +165,28 @@ class Store:
         self.world[FLOW_COUNT] += 1
         self.owners[flow] = c
         if self.rows[c]["flags"] & WIDE:
-            self.collective(c)[-1] = flow
+            self.collective(c)[WIDE_FLOW] = flow
         else:
             self.rows[c]["link"] = flow
 
     def drop_flow(self, c: int) -> None:
-        """An op works no more."""
+        """An op has no work any more."""
         if self.rows[c]["flags"] & WIDE:
-            self.collective(c)[-1] = NONE
+            self.collective(c)[WIDE_FLOW] = NONE
         else:
             self.rows[c]["link"] = NONE
 
     def flow(self, c: int) -> int:
         """The flow of an op, -1 for none."""
         if self.flags.item(c) & WIDE:
-            return int(self.collective(c)[-1])
+            return int(self.collective(c)[WIDE_FLOW])
         return int(self.link.item(c))
 
     def places(self, c: int) -> list[int]:
         """The cells of an op."""
         if not self.rows[c]["flags"] & WIDE:
             return [c]
-        first = last = int(self.collective(c)[1])
+        first = last = int(self.collective(c)[FURTHER_CELL])
         while self.rows[last]["flags"] & FURTHER and self.rows[last]["link"] == c:
             last += 1
         return [c, *range(first, last)]
@@ -269,7 +271,7 @@ class Store:
         wide = (rows["flags"][op] & WIDE) != 0
         rows["link"][op[~wide]] = number[~wide]
         start = int(self.world[COLLECTIVES])
-        self.world[start + rows["link"][op[wide]] * COLLECTIVE + COLLECTIVE - 1] = number[wide]
+        self.world[start + rows["link"][op[wide]] * COLLECTIVE + WIDE_FLOW] = number[wide]
 
     def _add_releases(self, graph: Lowered, base: int, now: int) -> None:
         n, e = len(graph), len(graph.further)
@@ -285,6 +287,6 @@ class Store:
 
     @property
     def failed(self) -> NDArray[np.bool_]:
-        """Of each component."""
+        """(c,) whether each component is out of order."""
         found: NDArray[np.bool_] = self.part_table[:, FAILED] != 0
         return found

@@ -141,7 +141,7 @@ class View(Verbs):
         return graph.base + op - graph.first
 
     def id(self, c: int) -> int:
-        """Of the op of a first place."""
+        """Number of the op whose first place a cell is."""
         graph = self._graph(c)
         return graph.first + c - graph.base
 

@@ -70,7 +70,7 @@ class Row:
         return self.state not in (State.ENDED, State.CANCELLED)
 
     def add_place(self, slot: int) -> None:
-        """One more member."""
+        """One more place to hold before it can start."""
         self.slots.append(slot)
         self.unmet.append(0)
         self.at.append(WAITING)

@@ -104,7 +104,7 @@ class Asking:
         return self._n - n * m + np.arange(n * m).reshape(m, n)
 
     def ask(self) -> Answers:
-        """Everybody at once."""
+        """Ask every backend, once, about all that was put together."""
         ops = Ops.concat(self._tables)
         counts = np.concatenate([m.counts for m in self._members])
         members = Csr(

@@ -164,7 +164,7 @@ class _ProgramClasses:
         return found
 
     def _nobodys(self) -> list[_Aspect]:
-        """Delays and gaps."""
+        """Delays and gaps: nobody is asked, they last as recorded."""
         of = np.flatnonzero(np.isin(self.kind, (Kind.DELAY, Kind.GAP)))
         if not len(of) or not len(self.ranks):
             return []

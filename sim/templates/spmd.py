@@ -79,7 +79,7 @@ class Spmd:
         return self.classes.template if self.folded is None else self.folded.template
 
     def kept(self, keep: str) -> Kept:
-        """Run it.
+        """Run the template, and keep of it what ``keep`` says.
 
         Raises
         ------

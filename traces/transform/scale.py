@@ -112,7 +112,7 @@ class _Scaled:
         return np.asarray(everyone & (self.block.ops.kind == Kind.COLLECTIVE))
 
     def graph(self) -> Graph:
-        """All copies."""
+        """The graph of all copies, their collectives widened."""
         block = self.block
         source = np.zeros(self.total, np.int64)
         copy = np.zeros(self.total, np.int64)
