@@ -8,11 +8,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import simpy
 
-from ..machine import (
-    NO_LIMIT,
-    Loss,
-    State,
-)
+from ..machine import NO_LIMIT, Loss, State
 from .cells import (
     ASK,
     BARRED,

@@ -25,9 +25,7 @@ from .cells import (
     STOPPED,
     WAITING,
 )
-from .cells import (
-    NEVER as NEVER_RELEASED,
-)
+from .cells import NEVER as NEVER_RELEASED
 from .sharing.medium import rate
 
 if TYPE_CHECKING:

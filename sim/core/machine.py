@@ -11,17 +11,9 @@ import simpy
 
 from ..check import check_graph
 from ..deadlock import Stuck
-from ..machine import (
-    MAX_TICK,
-    Columns,
-    Lowered,
-)
+from ..machine import MAX_TICK, Columns, Lowered
 from .ahead import run_ahead
-from .cells import (
-    CANCELLED,
-    ENDED,
-    NONE,
-)
+from .cells import CANCELLED, ENDED, NONE
 from .cycles import refuse_cycle
 from .final import columns, stuck
 from .handed import Graph

@@ -9,12 +9,7 @@ import simpy
 
 from ..check import check_answer
 from ..clock import Turn
-from ..machine import (
-    FIRST,
-    MAX_TICK,
-    NO_LIMIT,
-    Answer,
-)
+from ..machine import FIRST, MAX_TICK, NO_LIMIT, Answer
 from .actions import Actions
 from .cells import (
     ASK,

@@ -9,24 +9,9 @@ import numpy as np
 import simpy
 
 from ..check import check_op
-from ..machine import (
-    MAX_TICK,
-    ONE,
-    Parts,
-    State,
-)
+from ..machine import MAX_TICK, ONE, Parts, State
 from ..verbs import Verbs
-from .cells import (
-    CANCELLED,
-    ENDED,
-    FAILED,
-    FLOWING,
-    FURTHER,
-    HEAD,
-    NONE,
-    OPEN,
-    TAKEN,
-)
+from .cells import CANCELLED, ENDED, FAILED, FLOWING, FURTHER, HEAD, NONE, OPEN, TAKEN
 from .handed import Graph
 from .sharing.medium import rate as rate_of
 from .sharing.medium import users
