@@ -4,9 +4,9 @@ import os
 
 import numpy as np
 import pytest
-from foretrace.sim.core import wide
 from foretrace.sim.core.cells import BINS, CELL, NONE, TABLES
 from foretrace.sim.core.lists import sort
+from foretrace.sim.core.sharing import wide
 
 INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT") == "1"
 CHECKED = os.environ.get("NUMBA_BOUNDSCHECK") == "1"
