@@ -1,13 +1,9 @@
-"""Who shares what is in flight: flows go in, their ends come out.
-
-:class:`Medium` is what an engine needs of one; exact max-min is the first.  A component belongs
-to one medium.
-"""
+"""Who shares what is in flight: flows go in, their ends come out (``docs/decisions/0003``)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from ..machine import NO_LIMIT, ONE
 from .sharing import fill
@@ -27,34 +23,6 @@ class Flow(NamedTuple):
     work: int
     usage: Mapping[int, int]
     limit: int = NO_LIMIT
-
-
-class Medium(Protocol):
-    """Flows, and the rates at which they go."""
-
-    def start(self, flows: Iterable[Flow]) -> None:
-        """Let flows in at the tick of the last ``advance``."""
-
-    def stop(self, op: int) -> int:
-        """Take a flow out; the work that is left of it."""
-
-    def change(self, component: int, rate: int) -> None:
-        """Change a capacity; flows keep their progress."""
-
-    def next(self) -> int | None:
-        """The tick of the next end at the rates that hold from here; None for none in sight."""
-
-    def advance(self, to: int) -> list[int]:
-        """Go on to a tick, not beyond ``next``; the ops whose work is done, taken out."""
-
-    def rates(self) -> dict[int, int]:
-        """Rate of every flow, ascending by op, as of the last ``next``."""
-
-    def taken(self, component: int) -> int:
-        """Rate units taken of a component, rounded down."""
-
-    def users(self, component: int) -> int:
-        """Flows that use a component."""
 
 
 class MaxMin:
