@@ -152,7 +152,7 @@ class Coupled(Backend):
             self._limits(rows, said),
         )
 
-    def _limits(self, rows: Sequence[_Row], said: Timing | None) -> NDArray[np.float64] | None:
+    def _limits(self, rows: Sequence[Answered], said: Timing | None) -> NDArray[np.float64] | None:
         if said is None or said.limit is None:
             return None
         return np.where([r.modelled for r in rows], said.limit, np.inf)
@@ -162,7 +162,7 @@ class Coupled(Backend):
         whole = all(_whole(p, ops) and _able(p, ops) for p in self.ports)
         return None if whole or self.model is None else self.model.timing(ops, now)
 
-    def _answer(self, op: Op, said: Timing | None) -> _Row:
+    def _answer(self, op: Op, said: Timing | None) -> Answered:
         port = self.port(op)
         if port is None:
             return _as_modelled(op, said)
@@ -176,8 +176,7 @@ class Coupled(Backend):
                 port.others += 1
                 return _as_modelled(op, said)
             raise _unable(port, op.text)
-        found = port.answer(op.text, op.bytes, way(op, port))
-        return _Row(found.fixed, found.work, found.usage, False)
+        return port.answer(op.text, op.bytes, way(op, port))
 
     def port(self, op: Op) -> Port | None:
         """Who answers for an op; None for the model."""
@@ -200,13 +199,6 @@ def way(op: Op, port: Port) -> Way:
     beside = [op.system[c] for c in sorted(op.crossed) if device(c) not in held]
     latency = sum(c.latency for c in beside) - port.swap.covers.off(op.devices).time
     return Way(latency, {c: w for c, w in op.used.items() if device(c) not in held})
-
-
-@dataclass(frozen=True)
-class _Row(Answered):
-    """One answer, and whether it is the model's."""
-
-    modelled: bool = False
 
 
 def _unable(port: Port, text: str) -> DriverFault | RecordingError:
@@ -242,11 +234,11 @@ def _able(port: Port, ops: Ops) -> bool:
     return all(port.swap.can(question(ops, i)) for i in range(len(ops)))
 
 
-def _as_modelled(op: Op, said: Timing | None) -> _Row:
+def _as_modelled(op: Op, said: Timing | None) -> Answered:
     if said is None:
         raise ScenarioError(
             f"coupled: nobody answers for op {op.row} ({op.ops.kind_names[op.row]}); bind a model "
             "beside"
         )
     work = 0.0 if said.work is None else float(said.work[op.row])
-    return _Row(float(said.fixed[op.row]), work, dict(op.used), True)
+    return Answered(float(said.fixed[op.row]), work, dict(op.used), True)

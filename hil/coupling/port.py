@@ -32,11 +32,12 @@ QUEUE = 256  # ops that may wait for a device besides
 
 @dataclass(frozen=True)
 class Answered:
-    """What one op costs: as a row of ``Timing``, its usage by component name."""
+    """What one op costs, as a row of ``Timing``, its usage by component name; who says so."""
 
     fixed: Seconds
     work: float = 0.0
     usage: dict[str, float] = field(default_factory=dict)
+    modelled: bool = False
 
 
 @dataclass(frozen=True)
