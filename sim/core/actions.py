@@ -9,6 +9,7 @@ import numpy as np
 import simpy
 
 from ..machine import NO_LIMIT, Loss, State
+from .batch import Batch
 from .cells import (
     ASK,
     BARRED,
@@ -30,7 +31,6 @@ from .cells import (
     WATCHING,
 )
 from .ends import leave_all
-from .handed import Graph
 from .sharing.medium import set_rate
 from .slots import moves
 from .view import View
@@ -39,7 +39,7 @@ from .view import View
 class Actions(View):
     """Verbs, applied to the state at once."""
 
-    def _join(self, graph: Graph) -> None:
+    def _join(self, graph: Batch) -> None:
         graph.ahead = None
         graph.base = self.store.add(graph.lowered, graph.at)
         self.joined.append(graph)

@@ -29,7 +29,7 @@ from .cells import NEVER as NEVER_RELEASED
 from .sharing.medium import rate
 
 if TYPE_CHECKING:
-    from .handed import Graph
+    from .batch import Batch
     from .view import View
 
 Ticks = NDArray[np.int64]
@@ -55,7 +55,7 @@ def _join(columns: list[NDArray[Any]]) -> NDArray[Any]:
     return filled[0] if len(filled) == 1 else np.concatenate(filled) if filled else np.empty(0, int)
 
 
-def _of_graph(engine: View, graph: Graph) -> dict[str, NDArray[Any]]:
+def _of_graph(engine: View, graph: Batch) -> dict[str, NDArray[Any]]:
     n, e = graph.count, len(graph.lowered.further)
     if graph.over and graph.ahead is not None:
         return {

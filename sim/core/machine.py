@@ -13,10 +13,10 @@ from ..check import check_graph
 from ..deadlock import Stuck
 from ..machine import MAX_TICK, Columns, Lowered
 from .ahead import run_ahead
+from .batch import Batch
 from .cells import CANCELLED, ENDED, NONE
 from .cycles import refuse_cycle
 from .final import columns, stuck
-from .handed import Graph
 from .turns import Turns
 
 _OVER = (ENDED, CANCELLED)
@@ -42,13 +42,13 @@ class CoreMachine(Turns):
     ([0, 5], [5, 10])
     """
 
-    def submit(self, graph: Lowered) -> Graph:
+    def submit(self, graph: Lowered) -> Batch:
         """Hand in a graph; it joins at the next turn."""
         check_graph(self.parts, graph)
         ahead = run_ahead(graph, self.parts.slots, self._now) if self.runs_ahead else None
         if ahead is None:
             refuse_cycle(graph)
-        made = Graph(self.env, len(self.graphs), self.count, graph, self._now, ahead)
+        made = Batch(self.env, len(self.graphs), self.count, graph, self._now, ahead)
         self.graphs.append(made)
         self.firsts.append(self.count)
         self.count += len(graph)

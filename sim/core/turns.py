@@ -11,6 +11,7 @@ from ..check import check_answer
 from ..clock import Turn
 from ..machine import FIRST, MAX_TICK, NO_LIMIT, Answer
 from .actions import Actions
+from .batch import Batch
 from .cells import (
     ASK,
     ASKED,
@@ -28,7 +29,6 @@ from .cells import (
     WATCHED,
 )
 from .executor import advance
-from .handed import Graph
 from .jit import INTERPRETED, ready
 from .slots import await_all
 
@@ -194,7 +194,7 @@ class Turns(Actions):
         if last > self._now:
             self._catch_up(last)
 
-    def _fresh(self) -> list[Graph]:
+    def _fresh(self) -> list[Batch]:
         """Graphs that did not join."""
         return [g for g in self.graphs if g.base == NONE and not g.over]
 

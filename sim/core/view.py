@@ -11,8 +11,8 @@ import simpy
 from ..check import check_op
 from ..machine import MAX_TICK, ONE, Parts, State
 from ..verbs import Verbs
+from .batch import Batch
 from .cells import CANCELLED, ENDED, FAILED, FLOWING, FURTHER, HEAD, NONE, OPEN, TAKEN
-from .handed import Graph
 from .sharing.medium import rate as rate_of
 from .sharing.medium import users
 from .store import Store
@@ -35,9 +35,9 @@ class View(Verbs):
         super().__init__(parts, env, per_second)
         self.store = Store(parts)
         self.rate = [int(r) for r in parts.rate]
-        self.graphs: list[Graph] = []
+        self.graphs: list[Batch] = []
         self.firsts: list[int] = []  # id of row 0 of each graph
-        self.joined: list[Graph] = []
+        self.joined: list[Batch] = []
         self.bases: list[int] = []  # first cell of each graph that joined
         self.runs_ahead = True  # where that is the same; False is for tests and measurements
         self.ends: dict[int, simpy.Event] = {}  # who waits for the end of an op
@@ -52,7 +52,7 @@ class View(Verbs):
         self.catching_up: tuple[int, int] | None = None
         self.advance: Callable[..., int] | None = None  # the kernel, once types are known
 
-    def handed(self, index: int) -> Graph:
+    def handed(self, index: int) -> Batch:
         """A graph by its number."""
         return self.graphs[index]
 
@@ -116,7 +116,7 @@ class View(Verbs):
     def _is_over(self, op: int) -> bool:
         return self.state(op) in (State.ENDED, State.CANCELLED)
 
-    def _check_op(self, op: int) -> Graph:
+    def _check_op(self, op: int) -> Batch:
         check_op(op, self.count)
         return self.graphs[bisect_right(self.firsts, op) - 1]
 
@@ -130,7 +130,7 @@ class View(Verbs):
         graph = self._graph(c)
         return graph.first + c - graph.base
 
-    def _graph(self, c: int) -> Graph:
+    def _graph(self, c: int) -> Batch:
         return self.joined[bisect_right(self.bases, c) - 1]
 
     def op_cell(self, c: int) -> int:

@@ -1,4 +1,4 @@
-"""A graph that was handed in."""
+"""A graph that was handed in: its schedule, until it joins, and then where its cells begin."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .ahead import Ahead
 from .cells import NONE
 
 
-class Graph(Handed):
+class Batch(Handed):
     """A graph that was handed in.
 
     Parameters
