@@ -1,4 +1,4 @@
-"""Labels and signatures of a rank's ops."""
+"""What a rank's ops are called, which work they are, how much: labels, signatures, flop, bytes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Texts:
 def labels(p: Part, texts: Texts) -> NDArray[np.int64]:
     """(n,) Label of each op; -1 where nothing was recorded."""
     row = p.owner
-    keys = [p.view.name[row], p.names.module[row], p.names.source[row], p.kind == Kind.DELAY]
+    keys = [p.view.name[row], p.origins.module[row], p.origins.source[row], p.kind == Kind.DELAY]
     rows, inverse = distinct([np.where(row < 0, np.int64(-1), k) for k in keys])
     return np.array([_label(p, k, texts) for k in rows], np.int64)[inverse]
 
@@ -95,9 +95,9 @@ def signatures(p: Part, texts: Texts) -> NDArray[np.int64]:
     events = view.events
     row = np.where(np.isin(p.kind, (Kind.GAP, Kind.DELAY)), -1, p.owner)
     work = np.isin(view.kind[row], (Event.KERNEL,)) & (row >= 0)
-    operator = np.where(work, p.names.operator[row], -1)
+    operator = np.where(work, p.origins.operator[row], -1)
     of = np.where(operator >= 0, operator, row)
-    sole = np.where(operator >= 0, p.names.sole[row], 1)
+    sole = np.where(operator >= 0, p.origins.sole[row], 1)
     shapes, dtypes = events["shapes"][of], events["dtypes"][of]
     keys = [p.kind, view.name[row], view.name[of], sole, shapes, dtypes]
     rows, inverse = distinct([np.where(row < 0, np.int64(-1), k) for k in keys])
@@ -127,10 +127,10 @@ def works(p: Part) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     An operator that ran in several pieces, or launched several kernels, does not say which of them
     did what.
     """
-    events, names = p.view.events, p.names
+    events, origins = p.view.events, p.origins
     row = np.where(p.kind == Kind.COMPUTE, p.owner, -1)
     kernel = np.isin(p.view.kind[row], (Event.KERNEL,)) & (row >= 0)
-    row = np.where(kernel, np.where(names.sole[row] > 0, names.operator[row], -1), row)
+    row = np.where(kernel, np.where(origins.sole[row] > 0, origins.operator[row], -1), row)
     once = np.bincount(row[row >= 0], minlength=len(events["name"])) == 1
     row = np.where((row >= 0) & once[row], row, -1)
     columns = [events[c][row] for c in ("name", "shapes", "dtypes", "scalars")]

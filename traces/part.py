@@ -13,8 +13,8 @@ from .collective import Collective, collectives, is_collective
 from .columns import Event
 from .findings import Findings, findings
 from .host import GAP
-from .names import Names, names
 from .nest import Rows
+from .origins import Origins, origins
 from .steps import Steps
 from .view import View
 
@@ -30,7 +30,7 @@ class Part(RankOps):
 
     view: View
     steps: Steps
-    names: Names
+    origins: Origins
     collectives: list[Collective]
     facts: dict[str, int]
 
@@ -105,7 +105,7 @@ class _Assembly:
             **vars(bridged),
             view=f.view,
             steps=f.steps,
-            names=names(f.view, f.tree, w),
+            origins=origins(f.view, f.tree, w),
             collectives=self._collectives(),
             facts=self._facts(),
         )

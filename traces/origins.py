@@ -1,4 +1,4 @@
-"""What a person calls an op, and which work it is: labels and signatures of a rank's events."""
+"""Where a rank's events come from: module, line of the user's code, operator that launched them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MODULE = re.compile(r"nn\.Module: ")
 LIBRARY = re.compile(r"(.*/)?(torch|importlib|contextlib|threading)[./]|<|nn\.Module")
 
 
-class Names(NamedTuple):
+class Origins(NamedTuple):
     """Columns over the events of a view; -1 for none.
 
     Parameters
@@ -32,7 +32,7 @@ class Names(NamedTuple):
     sole: Rows
 
 
-def names(view: View, tree: Nest, work: Launched) -> Names:
+def origins(view: View, tree: Nest, work: Launched) -> Origins:
     """Find modules, source lines and launching operators."""
     n = len(view.rows)
     python = view.kind[tree.row] == Event.PYTHON
@@ -42,7 +42,7 @@ def names(view: View, tree: Nest, work: Launched) -> Names:
     source = _inherited(tree, np.where(own, text, -1))
     at_operator = np.where(view.kind[tree.row] == Event.OP, tree.row, -1)
     operator = _inherited(tree, at_operator)
-    found = Names(*(np.full(n, -1, np.int64) for _ in range(4)))
+    found = Origins(*(np.full(n, -1, np.int64) for _ in range(4)))
     for column, values in zip(found, (module, source, operator), strict=False):
         column[tree.row] = values
     for column, texts in ((found.module, "module"), (found.source, "stack")):
@@ -63,7 +63,7 @@ def _inherited(tree: Nest, values: Rows) -> Rows:
     return found
 
 
-def _hand_down(found: Names, work: Launched) -> None:
+def _hand_down(found: Origins, work: Launched) -> None:
     """Launched work is of the operator, module and line of its call."""
     k = np.flatnonzero(work.call >= 0)
     row, call = work.row[k], work.call[k]
