@@ -5,6 +5,7 @@ Drawn by matplotlib: see ``plot``.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from .plot import INK, axes_of, blank, canvas, legend, svg
 Point = Mapping[str, Any]
 MISS, OK, BEST = "#999999", "#0072B2", "#D55E00"
 MOST_DOTS = 5_000
+FEW_DOTS = 200  # larger while they do not cover each other
 MOST_SETTINGS = 8
 
 
@@ -35,7 +37,7 @@ def scatter(points: Sequence[Point], axes_of: Sequence[tuple[str, str]], base: P
     figure, axes = blank(7.2, 3.4)
     for label, marker, colour, chosen in (
         ("misses what is expected", "x", MISS, [p for p in whole if p["missed"]]),
-        ("other", ".", OK, [p for p in whole if not p["missed"] and not p["front"]]),
+        ("other", "o", OK, [p for p in whole if not p["missed"] and not p["front"]]),
         ("front", "D", BEST, [p for p in whole if p["front"]]),
         ("as described", "+", INK, [base] if x in base.get("values", {}) else []),
     ):
@@ -73,7 +75,7 @@ def ladder(
     figure, axes = blank(7.2, 3.0)
     for label, marker, colour, chosen in (
         ("misses what is expected", "x", MISS, [p for p in whole if p["missed"]]),
-        ("meets it", ".", OK, [p for p in whole if not p["missed"]]),
+        ("meets it", "o", OK, [p for p in whole if not p["missed"]]),
     ):
         kept = chosen[:: len(chosen) // MOST_DOTS + 1]
         if kept:
@@ -116,12 +118,12 @@ def effects(points: Sequence[Point], settings: Sequence[str], metric: str, unit:
         axes.scatter(
             [at[str(p["set"][setting])] for p in drawn],
             [p["values"][metric] / scale for p in drawn],
-            marker=".", color=OK, s=14, alpha=0.5,
+            color=OK, s=26 if len(drawn) < FEW_DOTS else 6, alpha=0.5,
         )  # fmt: skip
         step = len(texts) // 12 + 1
         axes.set_xticks(range(0, len(texts), step), texts[::step])
         axes.set_xlabel(setting)
-        axes.set_ylabel(name)
+        axes.set_ylabel(textwrap.fill(f"{metric.replace('_', ' ')}, {name}", 18))
     return svg(figure)
 
 

@@ -77,6 +77,8 @@ def run(
         typer.echo(f"\n{saved} {folder}    report {folder / 'report.html'}")
         if (swept := scenario.section("sweep")) is not None and not quiet:
             typer.echo(f"its {swept.wanted} points are for: foretrace sweep {file}", err=True)
+        if (hil := scenario.section("hil")) is not None and hil.mode == "replay" and not quiet:
+            typer.echo(f"its devices were not asked: foretrace hil check {file}", err=True)
     if left := summary.get("unfinished"):
         late = TimeOver(scenario.run.time_limit or 0.0)
         typer.echo(f"error {late}; not finished: {', '.join(left)}", err=True)

@@ -98,6 +98,18 @@ def test_what_init_makes_runs_at_once(cli, template, monkeypatch):
     assert cli(*go.split(), *others)[0] == 0
 
 
+@pytest.mark.parametrize(
+    ("template", "says"),
+    [("hil", "its devices were not asked: foretrace hil check"),
+     ("capacity", "its 12 points are for: foretrace sweep")],
+)  # fmt: skip
+def test_a_run_says_which_command_answers_what_else_its_scenario_asks(cli, template, says):
+    cli("init", "new", "--template", template)
+    small = ("--set", "run.replicas=1", "--set", "what_if=[]")
+    _, _, err = cli("run", "new/scenarios/first.yaml", *small)
+    assert f"{says} new/scenarios/first.yaml" in err
+
+
 # plan
 
 
