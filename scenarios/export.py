@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from glob import glob
 from pathlib import Path
 
 from ..sim.errors import ScenarioError
@@ -25,13 +26,22 @@ def export_chakra(source: str, out: Path) -> list[Path]:
 
 
 def _graph(source: str) -> tuple[str, Graph]:
+    from ..traces import chakra
     from .loader import LIBRARY, load
-    from .workloads import build, open_trace
+    from .workloads import build, form_of, open_trace
 
     if Path(source).suffix in SCENARIOS or (LIBRARY / f"{source}.yaml").is_file():
         scenario = load(source)
         return scenario.name, build(scenario)
+    if form_of(source) == "chakra":
+        return _prefix(source), chakra.read(source)
     return Path(source.removeprefix("foretrace:")).name.split(".")[0], open_trace(source).graph()
+
+
+def _prefix(source: str) -> str:
+    """What the names of the files begin with that a glob or a prefix means."""
+    files = sorted(glob(source)) or [source]
+    return Path(files[0]).name.split(".")[0]
 
 
 def export_chrome(source: str, out: Path) -> list[Path]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,6 +15,9 @@ from .columns import Event
 if TYPE_CHECKING:
     from .part import Part
     from .trace import Trace
+
+
+TOLD = ("recorded_ranks", "steps", "step_times", "memory_peak")  # facts with a line of their own
 
 
 class Use(NamedTuple):
@@ -38,6 +42,8 @@ class Info:
     ranks : recorded ranks
     world : ranks of the job; 0 where not recorded
     steps : numbers of the steps that every rank has
+    events : recorded events; the ops of a trace that is a graph
+    seconds : from the first to the last of them; None of a graph, which has no clock
     step_times : (steps,) s, of the first recorded rank, as the profiler says
     memory_peak : most bytes in use of each device (``gpu0``, ``host``); empty where not recorded
     uses : what it can be used for
@@ -49,7 +55,7 @@ class Info:
     backend: str
     device: str
     events: int
-    seconds: Seconds
+    seconds: Seconds | None
     steps: tuple[int, ...]
     step_times: tuple[Seconds, ...]
     collectives: int
@@ -67,7 +73,7 @@ class Info:
         lines = [
             ("ranks", f"{', '.join(map(str, self.ranks))} of {self.world or 'an unknown number'}"),
             ("device", self.device or "none"),
-            ("events", f"{self.events} in {self.seconds:.4g} s"),
+            self._size(),
             ("steps", self._steps()),
             ("network", f"{self.collectives} collectives, backend {self.backend or 'unknown'}"),
             ("memory", f"peak {peak or 'unknown'}"),
@@ -76,9 +82,16 @@ class Info:
         lines += [("rests on", f"{k}: {_plain(v)}") for k, v in self.facts.items()]
         return lines + [("note", n) for n in self.notes]
 
+    def _size(self) -> tuple[str, str]:
+        if self.seconds is None:
+            return "ops", f"{self.events}, a graph without recorded events"
+        return "events", f"{self.events} in {self.seconds:.4g} s"
+
     def _steps(self) -> str:
         if len(self.steps) == 1 and not self.steps[0]:
             return "not marked; the whole trace is one"
+        if not self.step_times:
+            return f"{self.steps[0]} to {self.steps[-1]}, times unknown"
         median = float(np.median(self.step_times))
         return f"{self.steps[0]} to {self.steps[-1]}, median {median * 1e3:.4g} ms"
 
@@ -144,9 +157,12 @@ def _facts(trace: Trace) -> tuple[dict[str, object], str]:
         found = trace.graph(missing_ranks="recorded_waits", serialise=True).facts
     except TraceError as e:
         return {}, str(e)
-    return {
-        k: v for k, v in found.items() if k not in ("recorded_ranks", "steps", "step_times")
-    }, ""
+    return rests_on(found), ""
+
+
+def rests_on(facts: Mapping[str, object]) -> dict[str, object]:
+    """Facts of a graph that say what its dependencies rest on."""
+    return {k: v for k, v in facts.items() if k not in TOLD}
 
 
 def _uses(trace: Trace, parts: list[Part], refused: str) -> tuple[Use, ...]:

@@ -15,7 +15,8 @@ trace = typer.Typer(name="trace", help="Record, import and describe traces.", no
 app.add_typer(trace)
 
 Files = Annotated[
-    list[str], typer.Argument(help="Kineto files, a glob, a native folder, or foretrace:NAME.")
+    list[str],
+    typer.Argument(help="Kineto or Chakra files, a glob, a native folder, or foretrace:NAME."),
 ]
 
 
@@ -73,7 +74,15 @@ def info(files: Files, json: Json = False) -> None:
     """Say what a trace holds and what it can be used for."""
     from dataclasses import asdict
 
-    told = _opened(files).info()
+    from ..workloads import form_of
+
+    if form_of(files[0]) == "chakra":
+        from ...traces import chakra
+        from ...traces.graph_info import graph_info
+
+        told = graph_info(chakra.read(files[0] if len(files) == 1 else files))
+    else:
+        told = _opened(files).info()
     if json:
         print_json(asdict(told))
     else:

@@ -1,6 +1,7 @@
 """``foretrace trace``, ``catalog`` and ``validate``."""
 
 import json
+from pathlib import Path
 
 
 def test_a_trace_says_what_it_is_usable_for(cli):
@@ -22,6 +23,23 @@ def test_an_imported_trace_gives_the_same_numbers(cli, saved):
     runs = saved("runs"), saved("runs", "--set", "workload.trace=native2")
     one, other = (json.loads((r / "summary.json").read_text())["points"] for r in runs)
     assert one["base"]["metrics"] == other["base"]["metrics"]
+
+
+def test_chakra_files_tell_what_the_trace_told_that_they_were_made_from(cli, tmp_path):
+    name, out = "foretrace:ddp-gpt", str(tmp_path / "et")
+    assert cli("trace", "export", name, "--format", "chakra", "--out", out)[0] == 0
+    files = sorted(map(str, (tmp_path / "et").glob("*.et")))
+    graph = json.loads(cli("trace", "info", f"{out}/*.et", "--json")[1])
+    assert json.loads(cli("trace", "info", *files, "--json")[1]) == graph
+    trace = json.loads(cli("trace", "info", name, "--json")[1])
+    same = ("ranks", "world", "steps", "step_times", "collectives", "facts")
+    assert {k: graph[k] for k in same} == {k: trace[k] for k in same}
+    uses = [{u[0]: u[1] for u in found["uses"]} for found in (graph, trace)]
+    assert uses[0] == uses[1]
+    again = str(tmp_path / "again")
+    assert cli("trace", "export", f"{out}/*.et", "--format", "chakra", "--out", again)[0] == 0
+    (written, *_), (first, *_) = sorted((tmp_path / "again").glob("*.et")), files
+    assert written.read_bytes() == Path(first).read_bytes()
 
 
 def test_the_catalog_lists_parts(cli):
