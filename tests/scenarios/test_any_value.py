@@ -2,6 +2,7 @@
 
 import json
 from contextlib import suppress
+from functools import cache
 
 from foretrace.scenarios.loader import loads
 from foretrace.scenarios.problems import InvalidScenarioError
@@ -27,6 +28,12 @@ VALUES = st.recursive(
 QUIET = settings(phases=[Phase.generate])
 
 
+@cache
+def described(text):
+    """A scenario as plain values, which nobody changes."""
+    return plain(parse(text))
+
+
 def places(value, path=()):
     """Every path below."""
     yield path
@@ -48,7 +55,7 @@ def changed(tree, path, value):
 @given(st.data())
 @QUIET
 def test_any_value_anywhere_is_taken_or_refused_in_words(whole, catalog, data):
-    tree = plain(parse(whole))
+    tree = described(whole)
     for _ in range(data.draw(st.integers(1, 3), "changes")):
         path = data.draw(st.sampled_from(sorted(places(tree), key=str)), "where")
         tree = changed(tree, path, data.draw(VALUES, "value"))
@@ -59,7 +66,7 @@ def test_any_value_anywhere_is_taken_or_refused_in_words(whole, catalog, data):
 @given(st.data())
 @QUIET
 def test_any_setting_is_taken_or_refused_in_words(whole, catalog, data):
-    paths = [".".join(map(str, p)) for p in places(plain(parse(whole))) if p]
+    paths = [".".join(map(str, p)) for p in places(described(whole)) if p]
     path = data.draw(st.sampled_from(paths) | st.text("abc.0*", max_size=8), "path")
     text = data.draw(st.builds(json.dumps, VALUES) | st.text(max_size=8), "text")
     with suppress(ScenarioError):

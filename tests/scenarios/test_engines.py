@@ -12,7 +12,7 @@ from foretrace.sim.csr import Csr
 from foretrace.sim.explicit import Places
 from foretrace.sim.graph import Graph
 
-MOST = 50_000  # ops of a run; later iterations are left out
+MOST = [10_000, pytest.param(50_000, marks=pytest.mark.nightly)]  # ops of a run: whole iterations
 LIBRARY = Path(foretrace.__file__).parent / "scenarios" / "library"
 FILES = sorted(f.relative_to(LIBRARY).as_posix() for f in LIBRARY.rglob("*.yaml"))
 
@@ -48,11 +48,12 @@ def test_every_bundled_scenario_is_found():
     assert {"first.yaml", "host-check.yaml", "templates/minimal.yaml"} <= set(FILES)
 
 
+@pytest.mark.parametrize("most", MOST)
 @pytest.mark.parametrize("file", FILES)
-def test_a_bundled_scenario_is_equal_on_both_engines(file):
+def test_a_bundled_scenario_is_equal_on_both_engines(file, most):
     for point in points(load(LIBRARY / file)):
-        graph = first_iterations(point.graph, MOST)
-        assert 0 < len(graph) <= MOST
+        graph = first_iterations(point.graph, most)
+        assert 0 < len(graph) <= 50_000
         core, reference = (
             replace(point, graph=graph, simulation=replace(point.simulation, engine=engine)).run()
             for engine in ("core", "reference")

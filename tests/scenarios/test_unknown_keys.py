@@ -2,6 +2,7 @@
 
 import json
 import random
+from copy import deepcopy
 
 import pytest
 from foretrace.scenarios.loader import loads
@@ -53,8 +54,9 @@ def at(value, path):
 @pytest.mark.parametrize("seed", [0, *(pytest.param(k, marks=pytest.mark.nightly) for k in SEEDS)])
 def test_a_random_unknown_key_at_every_level_is_an_error(whole, catalog, seed):
     draw = random.Random(seed)
-    for path in sorted(mappings(described(whole)), key=str):
-        tree = described(whole)
+    right = described(whole)
+    for path in sorted(mappings(right), key=str):
+        tree = deepcopy(right)
         mapping = at(tree, path)
         key = "".join(draw.choices(LETTERS, k=draw.randint(1, 12)))
         if key not in mapping:
