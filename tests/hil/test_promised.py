@@ -138,9 +138,9 @@ def test_the_driver_that_the_page_shows_is_used_as_the_page_says(listed, capsys,
     made = loads(wanted, file="sorting.yaml")
     assert list(unheard(made)) == []
     assert "sort" not in DRIVERS
-    times = [float(study(made).results["base"].makespan) for _ in range(2)]
+    times = [float(study(made).results["base"].makespan) for _ in range(4)]
     assert all(0 < t < 10 for t in times)
-    assert times[0] != times[1]  # it was sorted again
+    assert len(set(times)) > 1  # it was sorted again
     del DRIVERS["sort"]
 
 
