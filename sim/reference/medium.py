@@ -1,4 +1,7 @@
-"""Who shares what is in flight: flows go in, their ends come out (``docs/decisions/0003``)."""
+"""Who shares what is in flight: flows go in, their ends come out.
+
+Why it is so: ``docs/decisions/0003-a-medium-decides-how-ops-in-flight-share.md``.
+"""
 
 from __future__ import annotations
 
