@@ -38,6 +38,8 @@ class HotSpare:
         if graph.system is None or graph.explicit.slot is None:
             raise ValueError(f"graph {graph.name!r} has no machine; call place() first")
         self.slot, self.left = graph.explicit.slot, self.spares  # of each run, as it goes on
+        if period <= 0:
+            raise SimulationError("action", f"hot-spare: period is {period}; give one above 0")
         unknown = set(self.spares) - set(graph.system.index)
         if unknown:
             raise SimulationError("action", f"hot-spare: no component is named {min(unknown)!r}")
@@ -82,7 +84,10 @@ class Standby(HotSpare):
     """Spare GPUs that take over from dead ones, in the run that a scenario describes.
 
     What a dead GPU was to do begins anew on the spare; data cross the NICs that they crossed
-    before.  Give the cluster more machines than there are ranks: the last ones can be spares.
+    before, since what an op takes of the network is asked when its graph is submitted.  So the
+    spare stands where the dead one stood: right where machines are alike.  Where the NIC has
+    failed too, the run ends and says so.  Give the cluster more machines than there are ranks:
+    the last ones can be spares.
     """
 
     def __call__(self, sim: Running) -> Steps:

@@ -315,3 +315,10 @@ def test_a_spare_that_is_not_there_is_named():
     text = FIRST + SPARE.replace("node2.gpu0", "node9.gpu0")
     with pytest.raises(SimulationError, match=r"hot-spare: no component is named 'node9\.gpu0'"):
         seconds(text)
+
+
+def test_a_nic_that_fails_with_its_gpu_is_not_gone_round_in_silence():
+    both = SPARE.replace("  - {use: hot", "  - {use: fail, component: node0.nic0.tx, at: 100 ms}\n"
+                         "  - {use: hot")  # fmt: skip
+    with pytest.raises(SimulationError, match=r"fail has node0\.nic0\.tx \(processes\.1"):
+        seconds(FIRST.replace("nodes: 2}", "nodes: 3}") + both)

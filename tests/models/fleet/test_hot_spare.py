@@ -90,6 +90,11 @@ def test_without_a_spare_left_the_run_says_what_is_lost(engine):
         run(engine, fail("node1.gpu0", 0.2), policy)
 
 
+def test_a_watchdog_that_would_ask_without_pause_is_refused():
+    with pytest.raises(SimulationError, match="hot-spare: period is 0; give one above 0"):
+        HotSpare(two_ranks(1), ["node3.gpu0"], period=0, swap=1.0)
+
+
 def test_a_graph_without_a_machine_is_refused():
     build = Builder("nowhere")
     build.op(Kind.COMPUTE)
