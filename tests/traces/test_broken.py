@@ -99,11 +99,7 @@ FILES = {
         {"t.json": trace()},
         "t.json: holds no events with a duration; record at least one step",
     ),
-    "a Chakra trace by name": (
-        {"x.0.et": b""},
-        "'x.0.et' is a Chakra trace: a graph, without recorded events; run it, or bring the "
-        "Kineto trace that it was made from",
-    ),
+    "an empty Chakra trace": ({"x.0.et": b""}, "x.0.et: is empty; export it again"),
 }  # fmt: skip
 
 EVENTS = {
@@ -217,6 +213,14 @@ def test_what_is_broken_is_said_with_its_place_and_a_cure(case, refused, tmp_pat
     assert refused("trace", "export", name, "--format", "chakra") == message
     assert ";" in message or ":" in message.partition(": ")[2]
     assert not (tmp_path / "export").exists()
+
+
+def test_a_graph_is_no_recording_to_import(refused, tmp_path):
+    name = put(tmp_path, {"x.0.et": b""})
+    assert refused("trace", "import", name, "--out", "kept") == (
+        "'x.0.et' is a Chakra trace: a graph, without recorded events; run it, or bring the "
+        "Kineto trace that it was made from"
+    )
 
 
 def test_a_file_that_needs_more_than_the_memory_allowed(tmp_path):
