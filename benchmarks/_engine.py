@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 from foretrace.sim.backend import Backend, Spread, Timing
+from foretrace.sim.engine_api import Columns, Lowered
 from foretrace.sim.graph import Graph
-from foretrace.sim.machine import Columns, Lowered
 from foretrace.sim.ops import Ops
 from foretrace.sim.simulation import Session, Simulation
 from foretrace.sim.system import Component, System

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from foretrace.sim.graph import Graph
 from foretrace.sim.ops import Kind, Ops
-from foretrace.sim.templates.template import Program, Template
+from foretrace.sim.spmd.spmd_graph import Program, Template
 
 TENSOR, DATA = 0, 1  # families of groups
 FORWARD, BACKWARD = 0, 1  # families of peers

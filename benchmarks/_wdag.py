@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 import simpy
 from foretrace.sim.csr import Csr
-from foretrace.sim.explicit import Explicit, Places
+from foretrace.sim.flat_graph import Explicit, Places
 from foretrace.sim.graph import Graph
 from foretrace.sim.ops import Kind, Ops
 

@@ -11,7 +11,7 @@ import numpy as np
 from _engine import lowered, makespan, simulation_of
 from _measure import report, side_by_side
 from _wdag import Wdag
-from foretrace.sim.machine import Answer, Columns, Lowered
+from foretrace.sim.engine_api import Answer, Columns, Lowered
 from foretrace.sim.process import Running
 from foretrace.sim.simulation import Session, Simulation
 

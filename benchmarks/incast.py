@@ -10,7 +10,7 @@ from _engine import runner
 from _measure import cpu, exponent, report
 from foretrace.sim.backend import Backend, Timing, Usage
 from foretrace.sim.csr import Csr
-from foretrace.sim.explicit import Explicit, Places
+from foretrace.sim.flat_graph import Explicit, Places
 from foretrace.sim.graph import Graph
 from foretrace.sim.ops import Kind, Ops
 from foretrace.sim.simulation import Simulation

@@ -12,13 +12,13 @@ from _engine import Durations, machine_of
 from _measure import cpu, peak_memory, report
 from _spmd import graph as step
 from foretrace.sim.backend import Spread
-from foretrace.sim.core.words import encode
+from foretrace.sim.core.program_encoding import encode
 from foretrace.sim.graph import Graph
 from foretrace.sim.place import place
 from foretrace.sim.result import Result
 from foretrace.sim.simulation import Simulation
-from foretrace.sim.templates.fold import fold
-from foretrace.sim.templates.spmd import Spmd
+from foretrace.sim.spmd.rank_quotient import fold
+from foretrace.sim.spmd.spmd_run import Spmd
 
 JITTER = Spread(np.empty(0), np.linspace(0.95, 1.05, 64))
 """Factors of single ops, no two ops alike."""

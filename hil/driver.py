@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from ..sim.errors import DriverFault
-from ..sim.named import enter
+from ..sim.registry import enter
 from ..sim.signature import Signature, parse
 from .sample import Request, Sample
 

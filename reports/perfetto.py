@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ..sim.machine import NEVER
+from ..sim.engine_api import NEVER
 from ..sim.ops import KIND_NAMES
 from ..sim.result import Result
 from .labels import labels

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..sim.machine import State
+from ..sim.engine_api import State
 from ..sim.ops import KIND_NAMES
 from ..sim.result import Result
 from .labels import labels

@@ -24,8 +24,8 @@ from typing import Any
 from ..reports.page import write_report
 from ..reports.perfetto import write_timeline
 from ..reports.tables import write_ops
+from ..sim.atomic_folder import staged
 from ..sim.errors import ScenarioError
-from ..sim.staging import staged
 from .loop.said import journal_name
 from .reading.files import content
 from .reading.resolve import resolved_yaml

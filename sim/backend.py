@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .errors import BackendError
-from .named import enter
 from .ops import Ops
+from .registry import enter
 from .system import System
 
 

@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 
 from .csr import Csr
 from .errors import GraphError
-from .explicit import Explicit, Places, join
+from .flat_graph import Explicit, Places, join
 from .ops import Kind, Ops
 
 if TYPE_CHECKING:
+    from .spmd.spmd_graph import Template
     from .system import System
-    from .templates.template import Template
 
 
 STREAM_ROLE = {"compute": "", "host": "host", "copy": "dma"}  # of a communication op's stream

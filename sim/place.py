@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import GraphError
-from .explicit import Explicit
+from .flat_graph import Explicit
 from .graph import Graph
 from .ops import Kind
 from .system import System

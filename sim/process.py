@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_ch
 
 import simpy
 
+from .engine_api import ONE, Machine, State, Submitted
 from .errors import SimulationError
-from .lower import rate_units
-from .machine import ONE, Machine, State, Submitted
-from .named import enter
+from .lowering import rate_units
+from .registry import enter
 from .system import System
 from .units import Seconds, seconds, ticks, ticks_per_second
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .analysis.kept import Kept, kept_of
+from .analysis.aggregates import Kept, kept_of
+from .engine_api import NEVER, Columns, Parts
 from .errors import NotKeptError
-from .machine import NEVER, Columns, Parts
 from .ops import Kind, Ops
+from .schedule import Run, Written
 from .system import System
 from .units import Seconds, seconds
-from .written import Run, Written
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,25 +11,25 @@ from typing import TYPE_CHECKING
 import numpy as np
 import simpy
 
-from .analysis.kept import MOST_OPS
-from .analysis.summarise import summarised
-from .bind import Answers, ask, endpoints
-from .draws import factors, scaled, widely
+from .analysis.aggregates import MOST_OPS
+from .analysis.folded_aggregates import summarised
+from .binding import Answers, ask, endpoints
+from .engine_api import Answer, Columns, Lowered, Machine, Online, Parts, Submitted
 from .errors import BackendError, GraphError, SimulationError
 from .graph import Graph
-from .lower import answers, lower
-from .machine import Answer, Columns, Lowered, Machine, Online, Parts, Submitted
+from .lowering import answers, lower
 from .place import place
 from .result import Result
+from .sampling import factors, scaled, widely
+from .schedule import Run, Written
 from .units import Seconds, seconds, ticks_per_second
-from .written import Run, Written
 
 if TYPE_CHECKING:
-    from .core.fold import Folded
+    from .core.quotient import Folded
     from .process import Process
     from .simulation import Simulation
-    from .templates.spmd import Spmd
-    from .templates.template import Template
+    from .spmd.spmd_graph import Template
+    from .spmd.spmd_run import Spmd
 
 log = logging.getLogger(__name__)
 
@@ -91,8 +91,8 @@ class Session:
         self, graph: Graph, template: Template, keep: str, steered: bool
     ) -> Result | None:
         """Run a template without writing it out; None, and a word in the log, where it must be."""
-        from .templates.asking import Unlike
-        from .templates.spmd import Spmd
+        from .spmd.query import Unlike
+        from .spmd.spmd_run import Spmd
 
         try:
             if steered or self.simulation.engine != "core":
@@ -149,7 +149,7 @@ class Session:
         works = np.count_nonzero(lowered.flows.work_hi | lowered.flows.work_lo.astype(np.int64))
         if self.simulation.engine != "core" or SHARING * works < len(lowered):
             return None
-        from .core.fold import fold
+        from .core.quotient import fold
 
         found = fold(self.parts, lowered)
         if found is not None:
@@ -280,9 +280,9 @@ class Session:
 def _machine(engine: str, parts: Parts, per_second: int) -> Machine:
     env = simpy.Environment(initial_time=0)
     if engine == "reference":
-        from .reference.machine import ReferenceMachine
+        from .reference.engine import ReferenceMachine
 
         return ReferenceMachine(parts, env, per_second)
-    from .core.machine import CoreMachine
+    from .core.engine import CoreMachine
 
     return CoreMachine(parts, env, per_second)

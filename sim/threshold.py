@@ -8,8 +8,8 @@ from weakref import proxy
 
 import simpy
 
-from .check import check_reaches
-from .machine import Parts
+from .engine_api import Parts
+from .validation import check_reaches
 
 
 class Engine(Protocol):

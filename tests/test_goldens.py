@@ -35,7 +35,7 @@ from foretrace import (
 )
 from foretrace.sim.csr import Csr
 from foretrace.sim.graph import Graph
-from foretrace.sim.templates.template import Program, Template
+from foretrace.sim.spmd.spmd_graph import Program, Template
 
 GOLDENS = Path(__file__).parent / "goldens"
 INPUTS = GOLDENS / "inputs"

@@ -14,8 +14,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from ..sim.atomic_folder import staged
 from ..sim.errors import TraceError
-from ..sim.staging import staged
 from .columns import TABLES, Column
 from .intact import refuse_damaged
 from .trace import Recorded, Table, Trace, Track

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.backend import Backend, Timing, Usage
-from ...sim.bind import bind
+from ...sim.binding import bind
 from ...sim.errors import DriverFault, RecordingError, ScenarioError
 from ...sim.ops import Ops
 from ...sim.process import Process

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.backend import Timing
-from ...sim.bind import endpoints
+from ...sim.binding import endpoints
 from ...sim.graph import Graph
 from ...sim.ops import Ops
 from ...sim.place import asked, place

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from ...sim.errors import GraphError
-from ...sim.explicit import Explicit
+from ...sim.flat_graph import Explicit
 from ...sim.graph import Builder, Graph
 from ...sim.ops import DTYPES, Kind
 from ...sim.signature import parse

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from ...sim.bind import refusals
+from ...sim.binding import refusals
 from ..binding import meant
 from ..loop.said import coupled
 from ..problems import InvalidScenarioError, Problem

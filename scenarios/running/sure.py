@@ -15,7 +15,7 @@ import numpy as np
 from ...models.compute.families import Families
 from ...models.compute.recorded import Recorded
 from ...sim.analysis.sensitivity import altered
-from ...sim.bind import bind
+from ...sim.binding import bind
 from ...sim.simulation import Simulation
 from ..scenario import Scenario
 from .points import Measured

@@ -58,7 +58,7 @@ def engine_beside(engine: str) -> Iterator[None]:
 
 
 def _run_once() -> None:
-    from ...sim.core.machine import CoreMachine
+    from ...sim.core.engine import CoreMachine
     from ...sim.testing.script import Case, Script, lowered
 
     engine = CoreMachine(Script((1,), (-1,), ()).parts)

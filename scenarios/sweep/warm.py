@@ -5,5 +5,5 @@ from __future__ import annotations
 import numba  # noqa: F401
 import pint  # noqa: F401
 
-from ...sim.core import machine  # noqa: F401
+from ...sim.core import engine  # noqa: F401
 from ..running import points, summary  # noqa: F401

@@ -19,13 +19,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..engine_api import NEVER
 from ..errors import NotKeptError
-from ..machine import NEVER
 from ..ops import Kind
 from ..place import NETWORK
 from ..result import Result
 from ..units import seconds
-from .kept import BOXES
+from .aggregates import BOXES
 
 LAYERS = ("compute", "network", "copy", "waiting", "host")
 MOST = 2**62  # ticks of a line, so that they fit in 64 bits beside what is added to them

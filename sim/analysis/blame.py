@@ -19,12 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..csr import Csr
-from ..machine import NEVER
+from ..engine_api import NEVER
 from ..ops import Kind
 from ..result import Result
+from ..schedule import Run
 from ..units import Seconds, seconds
-from ..written import Run
-from .flights import Flights
+from .flow_history import Flights
 
 RELEASE, PROCESS, GAP = "release", "process", "gap"
 

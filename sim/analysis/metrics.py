@@ -11,10 +11,10 @@ import logging
 import numpy as np
 from numpy.typing import NDArray
 
-from ..machine import NEVER
+from ..engine_api import NEVER
 from ..result import Result
+from ..schedule import Run
 from ..units import seconds
-from ..written import Run
 from .activity import activities, exposed
 
 log = logging.getLogger(__name__)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..machine import Lowered
-from ..reference.life import cycle_error
-from .cells import NONE, Array, Links
+from ..engine_api import Lowered
+from ..reference.op_state import cycle_error
 from .jit import Int, lean
+from .state_layout import NONE, Array, Links
 
 
 def refuse_cycle(graph: Lowered) -> None:

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import simpy
 
+from ..engine_api import Answer, Machine, Parts, State, Submitted
 from ..errors import BackendError, GraphError, SimulationError
-from ..machine import Answer, Machine, Parts, State, Submitted
 from .script import Case, Script, Step, lowered
 
 AT_THE_END = ("lost", "time overflow", "starvation", "deadlock")

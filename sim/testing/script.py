@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..machine import NO_LIMIT, Flows, Lowered, Online, Parts
+from ..engine_api import NO_LIMIT, Flows, Lowered, Online, Parts
 
 Step = tuple[Any, ...]  # (verb, arguments); see Player
 

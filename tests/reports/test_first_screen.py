@@ -7,7 +7,7 @@ import pytest
 from foretrace.reports.compare import page as compare_page
 from foretrace.reports.page import page
 from foretrace.reports.sweep import page as sweep_page
-from foretrace.sim.analysis.kept import BOXES
+from foretrace.sim.analysis.aggregates import BOXES
 
 RUN = {"resolved": "", "command": "foretrace run s.yaml", "run": "0" * 12, "title": "",
        "timeline_cut": ""}  # fmt: skip

@@ -9,7 +9,7 @@ import pytest
 from foretrace.scenarios.loader import load
 from foretrace.scenarios.running.points import points
 from foretrace.sim.csr import Csr
-from foretrace.sim.explicit import Places
+from foretrace.sim.flat_graph import Places
 from foretrace.sim.graph import Graph
 
 MOST = [10_000, pytest.param(50_000, marks=pytest.mark.nightly)]  # ops of a run: whole iterations

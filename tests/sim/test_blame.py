@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 from foretrace.sim.analysis.blame import GAP, PROCESS, RELEASE, blame
 from foretrace.sim.backend import Backend, Timing, Usage
-from foretrace.sim.bind import Answers
+from foretrace.sim.binding import Answers
 from foretrace.sim.csr import Csr
-from foretrace.sim.explicit import Explicit, Places
+from foretrace.sim.engine_api import Columns
+from foretrace.sim.flat_graph import Explicit, Places
 from foretrace.sim.graph import Builder, Graph, Member
-from foretrace.sim.machine import Columns
 from foretrace.sim.ops import Kind, Ops
-from foretrace.sim.reference.machine import ReferenceMachine
+from foretrace.sim.reference.engine import ReferenceMachine
 from foretrace.sim.result import Result
+from foretrace.sim.schedule import Run, Written
 from foretrace.sim.simulation import Simulation
 from foretrace.sim.system import Component, System
 from foretrace.sim.testing import KINDS, Player, lowered, random_script
-from foretrace.sim.written import Run, Written
 
 NIGHTLY = pytest.mark.nightly
 

@@ -6,23 +6,15 @@ import weakref
 
 import numpy as np
 import pytest
-from foretrace.sim.core.ahead import run_ahead
-from foretrace.sim.core.cells import (
-    BASE,
-    BUCKETS,
-    CELL,
-    FURTHER,
-    NONE,
-    SOONEST,
-    TABLES,
-)
 from foretrace.sim.core.cycles import refuse_cycle
-from foretrace.sim.core.lists import sort
-from foretrace.sim.core.machine import CoreMachine
-from foretrace.sim.core.queue import forget, push, soonest, take
+from foretrace.sim.core.engine import CoreMachine
+from foretrace.sim.core.linked_lists import sort
+from foretrace.sim.core.radix_heap import forget, push, soonest, take
+from foretrace.sim.core.state_layout import BASE, BUCKETS, CELL, FURTHER, NONE, SOONEST, TABLES
+from foretrace.sim.core.static_schedule import run_ahead
+from foretrace.sim.engine_api import MAX_TICK
 from foretrace.sim.errors import GraphError
-from foretrace.sim.machine import MAX_TICK
-from foretrace.sim.reference.machine import ReferenceMachine
+from foretrace.sim.reference.engine import ReferenceMachine
 from foretrace.sim.testing import Case, Script, lowered, play, random_script
 
 

@@ -10,13 +10,13 @@ import simpy
 from foretrace.sim.analysis.activity import activity
 from foretrace.sim.analysis.metrics import measure, utilization
 from foretrace.sim.backend import Backend, Timing, Usage
-from foretrace.sim.core.fold import Folded, fold
-from foretrace.sim.core.machine import CoreMachine
+from foretrace.sim.core.engine import CoreMachine
+from foretrace.sim.core.quotient import Folded, fold
+from foretrace.sim.engine_api import ONE, Columns, Flows, Lowered, Parts
 from foretrace.sim.errors import NotKeptError, SimulationError
 from foretrace.sim.graph import Builder, Graph
-from foretrace.sim.machine import ONE, Columns, Flows, Lowered, Parts
 from foretrace.sim.ops import Kind, Ops
-from foretrace.sim.reference.machine import ReferenceMachine
+from foretrace.sim.reference.engine import ReferenceMachine
 from foretrace.sim.simulation import Session, Simulation
 from foretrace.sim.system import Component, System
 from hypothesis import assume, given

@@ -3,9 +3,9 @@
 from fractions import Fraction
 
 import pytest
-from foretrace.sim.core.machine import CoreMachine
-from foretrace.sim.machine import NO_LIMIT, ONE
-from foretrace.sim.reference.machine import ReferenceMachine
+from foretrace.sim.core.engine import CoreMachine
+from foretrace.sim.engine_api import NO_LIMIT, ONE
+from foretrace.sim.reference.engine import ReferenceMachine
 from foretrace.sim.testing import Case, Script, lowered
 from hypothesis import given
 from hypothesis import strategies as st

@@ -5,9 +5,9 @@ from fractions import Fraction
 from statistics import mean, stdev
 
 import pytest
-from foretrace.sim.core.machine import CoreMachine
-from foretrace.sim.machine import ONE
-from foretrace.sim.reference.machine import ReferenceMachine
+from foretrace.sim.core.engine import CoreMachine
+from foretrace.sim.engine_api import ONE
+from foretrace.sim.reference.engine import ReferenceMachine
 from foretrace.sim.testing import Case, Script, lowered
 
 ENGINES = {"reference": ReferenceMachine, "core": CoreMachine}

@@ -7,10 +7,10 @@ import pytest
 from foretrace.sim.backend import Backend, Timing
 from foretrace.sim.errors import BackendError
 from foretrace.sim.ops import Ops
-from foretrace.sim.reference import rounds
-from foretrace.sim.reference.life import HELD
-from foretrace.sim.reference.machine import ReferenceMachine
+from foretrace.sim.reference import event_loop
+from foretrace.sim.reference.engine import ReferenceMachine
 from foretrace.sim.reference.medium import MaxMin
+from foretrace.sim.reference.op_state import HELD
 from foretrace.sim.testing import (
     KINDS,
     Case,
@@ -77,7 +77,7 @@ class ThresholdsFirst(ReferenceMachine):
         news, self.news = self.news, []
         super()._wake()
         for event, value in news:
-            rounds.wake(self.env, event, value)
+            event_loop.wake(self.env, event, value)
 
 
 class Partial(ReferenceMachine):

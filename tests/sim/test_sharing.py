@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from foretrace.sim.core.sharing import medium as core
-from foretrace.sim.core.sharing.columns import BUNDLE, FENCE, LEVEL, SHARED
-from foretrace.sim.core.sharing.heap import NONE
-from foretrace.sim.core.sharing.store import Sharing, one
+from foretrace.sim.engine_api import MAX_TICK, NO_LIMIT, ONE, Parts
 from foretrace.sim.errors import BackendError
-from foretrace.sim.machine import MAX_TICK, NO_LIMIT, ONE, Parts
+from foretrace.sim.media.max_min import medium as core
+from foretrace.sim.media.max_min.medium_memory import Sharing, one
+from foretrace.sim.media.max_min.pairing_heap import NONE
+from foretrace.sim.media.max_min.table_layout import BUNDLE, FENCE, LEVEL, SHARED
 
 INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT") == "1"
 SEEDS = [

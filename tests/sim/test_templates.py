@@ -15,9 +15,9 @@ from foretrace.sim.errors import GraphError, NotKeptError, SimulationError
 from foretrace.sim.graph import Graph
 from foretrace.sim.ops import Kind, Ops
 from foretrace.sim.simulation import Simulation
+from foretrace.sim.spmd.rank_quotient import fold
+from foretrace.sim.spmd.spmd_graph import Program, Template
 from foretrace.sim.system import Component, System
-from foretrace.sim.templates.fold import fold
-from foretrace.sim.templates.template import Program, Template
 from hypothesis import given
 from hypothesis import strategies as st
 

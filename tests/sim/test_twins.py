@@ -3,9 +3,9 @@
 import os
 
 import pytest
-from foretrace.sim.core.machine import CoreMachine
-from foretrace.sim.machine import MAX_TICK
-from foretrace.sim.reference.machine import ReferenceMachine
+from foretrace.sim.core.engine import CoreMachine
+from foretrace.sim.engine_api import MAX_TICK
+from foretrace.sim.reference.engine import ReferenceMachine
 from foretrace.sim.testing import KINDS, Case, Script, compare, play, random_script
 
 BLOCKS = 4  # of runs of one kind, so that a failure names few seeds

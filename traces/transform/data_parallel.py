@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ...sim.csr import Csr
 from ...sim.errors import TraceError
-from ...sim.explicit import Explicit, Places
+from ...sim.flat_graph import Explicit, Places
 from ...sim.graph import Graph, Label
 from ...sim.ops import Kind, Ops
 from ...sim.units import ByteRate, Bytes
