@@ -7,7 +7,7 @@ no fit may see; that was decided before any of them was measured.
 import random
 from collections.abc import Callable, Iterable
 
-from foretrace.models.fit import held_out
+from foretrace.models.calibration.parameter_search import held_out
 
 SEED, SHARE = "foretrace-gpu-1", 0.4
 BYTES = [1 << i for i in range(12, 29)]  # 4 KiB to 256 MiB

@@ -26,7 +26,7 @@ from typing import Any
 
 import foretrace
 import numpy as np
-from foretrace.models.fit import held_out
+from foretrace.models.calibration.parameter_search import held_out
 from foretrace.traces import kineto, native
 
 MODELS = ("resnet50", "gpt", "ddp-resnet50", "ddp-gpt")

@@ -30,7 +30,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-from foretrace.models.fit import fit
+from foretrace.models.calibration.parameter_search import fit
 from foretrace.scenarios.catalog import installed
 from foretrace.scenarios.loader import loads
 from foretrace.scenarios.running.points import point

@@ -15,7 +15,7 @@ from ...sim.errors import BackendError
 from ...sim.ops import Ops
 from ...sim.signature import Signature, parse
 from ...sim.system import System
-from .between import Measured, logs
+from .interpolation import Measured, logs
 
 log = logging.getLogger(__name__)
 

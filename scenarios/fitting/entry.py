@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from ...models.calibration.calibrate import Calibration
-from ...models.calibration.identify import Fitted
-from ...models.calibration.judged import Judged
+from ...models.calibration.held_out_errors import Judged
+from ...models.calibration.identifiability import Fitted
+from ...models.calibration.parameter_search import Errors
 from ...models.compute.caches import Caches
 from ...models.compute.families import FORM
-from ...models.fit import Errors
 from ...reports.numbers import digits
 from ...sim.errors import ScenarioError
 from ...sim.units import quantity

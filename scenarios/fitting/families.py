@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...models.calibration.calibrate import Calibration, calibrate
-from ...models.calibration.choose import GROUPS_A_PARAMETER, best
-from ...models.calibration.identify import Model, Parameter
-from ...models.calibration.rows import Rows
+from ...models.calibration.held_out_rows import Rows
+from ...models.calibration.identifiability import Model, Parameter
+from ...models.calibration.model_selection import GROUPS_A_PARAMETER, best
+from ...models.calibration.parameter_search import fit
 from ...models.compute.demand import demand, family, op_name
 from ...models.compute.families import Line
-from ...models.fit import fit
 from ...sim.ops import Ops
 from .rows import Measured
 

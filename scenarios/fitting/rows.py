@@ -14,8 +14,8 @@ from ...hil.measuring.spread import by_start, grouped
 from ...hil.recording import Recording, read
 from ...hil.sample import WARM
 from ...models.calibration.calibrate import Calibration, calibrate
-from ...models.calibration.identify import Model, Parameter
-from ...models.calibration.rows import Rows
+from ...models.calibration.held_out_rows import Rows
+from ...models.calibration.identifiability import Model, Parameter
 from ...models.compute.demand import demand
 from ...sim.errors import ScenarioError
 from ...sim.ops import Ops

@@ -9,7 +9,7 @@ from foretrace.hil.bundled import located
 from foretrace.hil.measuring.spread import by_start, grouped
 from foretrace.hil.recording import read
 from foretrace.hil.sample import WARM
-from foretrace.models.calibration.judged import Judged
+from foretrace.models.calibration.held_out_errors import Judged
 from foretrace.scenarios.fitting.caches import caches
 from foretrace.scenarios.fitting.families import families
 from foretrace.scenarios.fitting.rows import measured

@@ -9,8 +9,8 @@ import re
 
 import numpy as np
 import pytest
+from foretrace.models.calibration.parameter_search import Errors, held_out
 from foretrace.models.compute.roofline import Roofline
-from foretrace.models.fit import Errors, held_out
 from foretrace.models.network.algorithms import bus_factor
 from foretrace.models.network.collectives import Fabric
 from foretrace.models.network.link import Link

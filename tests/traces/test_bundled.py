@@ -8,7 +8,7 @@ from pathlib import Path
 import foretrace
 import numpy as np
 import pytest
-from foretrace.models.fit import held_out
+from foretrace.models.calibration.parameter_search import held_out
 from foretrace.traces import native
 from foretrace.traces.starts import read, stretch
 

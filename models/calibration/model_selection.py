@@ -8,9 +8,9 @@ from hashlib import sha256
 import numpy as np
 from numpy.typing import NDArray
 
-from ..fit import ROUGH, SEED, SHARE
-from .identify import Model, Parameter, values_of
-from .rows import Rows
+from .held_out_rows import Rows
+from .identifiability import Model, Parameter, values_of
+from .parameter_search import ROUGH, SEED, SHARE
 
 GROUPS_A_PARAMETER = 5
 WORTH = 0.02  # relative, of an error: less is not worth a parameter

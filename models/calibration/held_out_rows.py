@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.ops import Ops
-from ..fit import SEED, SHARE, held_out
+from .parameter_search import SEED, SHARE, held_out
 
 FINAL = 0.15  # share of the groups that is scored once, where there are
 MANY = 20

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..fit import SEED
-from .rows import Rows
+from .held_out_rows import Rows
+from .parameter_search import SEED
 
 LEVEL = 0.9
 DRAWS = 2000

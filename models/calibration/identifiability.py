@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.ops import Ops
-from ..fit import CLOSE, FINE, Errors, Search, fit
-from .rows import Rows
+from .held_out_rows import Rows
+from .parameter_search import CLOSE, FINE, Errors, Search, fit
 
 AS_GOOD = 0.02  # relative, of a loss
 ASIDE = 0.7  # of a logarithm: where refits start from, around the fitted values

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from ...sim.errors import BackendError
 from ...sim.ops import Ops
 from ..compute.table import Table
-from .rows import Rows
+from .held_out_rows import Rows
 
 Floats = NDArray[np.float64]
 
