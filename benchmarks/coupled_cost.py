@@ -10,11 +10,11 @@ import time
 
 import numpy as np
 from foretrace.hil.agent.address import connect
-from foretrace.hil.coupling.asking import Live
 from foretrace.hil.coupling.coupled import couple
-from foretrace.hil.coupling.covers import cover
+from foretrace.hil.coupling.coverage import cover
+from foretrace.hil.coupling.device_adapter import Swap
 from foretrace.hil.coupling.journal import Writer
-from foretrace.hil.coupling.port import Swap
+from foretrace.hil.coupling.live_driver import Live
 from foretrace.hil.driver import Driver
 from foretrace.hil.sample import Request, Sample
 from foretrace.models.compute.recorded import Recorded

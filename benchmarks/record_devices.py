@@ -22,11 +22,11 @@ import numpy as np
 from _shapes import alike, families, host, images, rare, shapes, sizes
 from foretrace.hil.agent.address import Address
 from foretrace.hil.agent.client import Remote
-from foretrace.hil.agent.start import own
+from foretrace.hil.agent.local_agent import own
 from foretrace.hil.agent.transport import child
 from foretrace.hil.measuring import conditions
-from foretrace.hil.measuring.measure import measure
-from foretrace.hil.measuring.work import Work
+from foretrace.hil.measuring.measurement import measure
+from foretrace.hil.measuring.work_list import Work
 from foretrace.hil.recording import SUFFIX
 from foretrace.hil.sample import COLD, WARM, Request
 from foretrace.scenarios.hil_work import strides_of
@@ -144,7 +144,7 @@ def wait_for_idleness(patience: int) -> None:
 
 
 def threads() -> dict[str, str]:
-    from foretrace.hil.agent.start import ONE_THREAD
+    from foretrace.hil.agent.local_agent import ONE_THREAD
 
     return ONE_THREAD
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from _gpu_shapes import LISTS, listed
 from foretrace.hil.agent.bundle import write
-from foretrace.hil.measuring.work import Work
+from foretrace.hil.measuring.work_list import Work
 from foretrace.hil.sample import Request
 from foretrace.models.compute.demand import demand
 

@@ -22,7 +22,9 @@ from .plugins import load_installed
 from .schema import REQUIRED, Section
 
 HOME = "models"
-ELSEWHERE = ("hil.remembered",)  # drivers of devices are no backends, and are loaded one by one
+ELSEWHERE = (
+    "hil.recording_backend",
+)  # drivers of devices are no backends, and are loaded one by one
 
 
 @cache

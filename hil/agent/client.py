@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...sim.errors import DriverFault
-from .. import answer
+from .. import sample_checks
 from ..driver import Driver, Missing, Ready, Spec
 from ..sample import Request, Sample
 from .protocol import VERSION, Message, error_of, samples_of, state_of, told_requests
@@ -96,7 +96,7 @@ class Remote(Driver):
     def _timed(self, requests: Sequence[Request], together: bool) -> list[Sample]:
         told, arrays = self._ask("timing", requests=told_requests(requests), together=together)
         samples = samples_of(told["samples"], arrays)
-        answer.check(requests, samples, self.remote, self.clock)
+        sample_checks.check(requests, samples, self.remote, self.clock)
         return samples
 
     def _become(self, what: Message) -> None:

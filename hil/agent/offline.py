@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ...sim.errors import DriverFault
-from ..measuring.measure import measure
-from ..measuring.work import Work
-from .start import started
+from ..measuring.measurement import measure
+from ..measuring.work_list import Work
+from .local_agent import started
 
 
 def record(path: Path, out: Path, allow: Sequence[str] = ()) -> Path:

@@ -19,9 +19,9 @@ from ...sim.errors import DriverFault, RecordingError, ScenarioError
 from ...sim.ops import Ops
 from ...sim.process import Process
 from ...sim.system import System
-from .covers import device
-from .op import Op, each, question, where
-from .port import Answered, Port, Swap, Way
+from .coverage import device
+from .device_adapter import Answered, Port, Swap, Way
+from .op_path import Op, each, question, where
 
 JOINS = ("nic", "switch", "link")  # what only the fabric is asked about
 WORKERS = ("gpu", "host", "dma")  # who is asked about copies, which use memories

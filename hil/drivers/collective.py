@@ -17,8 +17,8 @@ from ...sim.errors import DriverFault
 from ...sim.signature import parse
 from ..driver import Driver, Missing, Ready, Spec, checked, driver
 from ..sample import Request, Sample
-from . import clock, netns, switch
-from .ranks import MAKE, Ranks
+from . import clock_source, netns, switch
+from .rank_processes import MAKE, Ranks
 
 if TYPE_CHECKING:
     from ...sim.system import System
@@ -53,7 +53,7 @@ class Collective(Driver):
     ops = tuple(f"collective:{name}" for name in MAKE)
 
     def __init__(self) -> None:
-        self.clock = clock.here()
+        self.clock = clock_source.here()
         self.told: dict[str, Any] = dict(SETTINGS)
         self.star: netns.Star | None = None
         self.ranks: Ranks | None = None
@@ -76,7 +76,7 @@ class Collective(Driver):
     def open(self, spec: Spec) -> None:
         """Make the hosts, shape the ports, start the ranks."""
         self.told = checked(spec, SETTINGS)
-        self.realtime = self.clock == clock.WALL
+        self.realtime = self.clock == clock_source.WALL
         count = self.told["ranks"]
         if not 2 <= count <= 64:
             raise DriverFault("unsupported", f"{count} ranks; 2 to 64")

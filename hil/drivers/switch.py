@@ -18,8 +18,8 @@ from ...sim.errors import DriverFault
 from ...sim.signature import parse
 from ..driver import Driver, Missing, Ready, Spec, checked, driver
 from ..sample import Request, Sample
-from . import clock, datapath, gnmi, netns, rdma
-from .leaves import Leaves
+from . import clock_source, datapath, gnmi, netns, rdma
+from .leaf_spine import Leaves
 from .sockets import Sockets
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Socketed(Driver):
     ops = ("send:stream", "send:datagram")
 
     def __init__(self, hosts: int, mtu: int, spines: int):
-        self.clock, prefix = clock.here(), f"ft{os.getpid()}"
+        self.clock, prefix = clock_source.here(), f"ft{os.getpid()}"
         self.star = Leaves(hosts, prefix, mtu, spines) if spines else netns.Star(hosts, prefix, mtu)
         self.star.build()
         self.sockets = Sockets(self.star)
@@ -137,7 +137,7 @@ class Switch(Driver):
     sharing = "concurrent"
 
     def __init__(self) -> None:
-        self.clock = clock.here()
+        self.clock = clock_source.here()
         self.ends: Driver | None = None
         self.where, self.queue = "", [""]
         self.ports: tuple[str, ...] = ()
@@ -178,7 +178,7 @@ class Switch(Driver):
             raise DriverFault("unsupported", f"ends {ends!r}; one of {VERBS}, {SOCKETS}")
         self.metric = self.ends.metric if self.ends else self.metric
         self.queue = [] if self.reader else words(told)
-        self.realtime = self.clock == clock.WALL
+        self.realtime = self.clock == clock_source.WALL
         if self.where and told["datapath"] == OVS:
             self.datapath = OVS
             datapath.put(self.where, self.behind)

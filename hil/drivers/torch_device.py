@@ -17,7 +17,7 @@ from ...sim.errors import DriverFault
 from ...sim.signature import parse
 from ..driver import Driver, Missing, Ready, Spec, checked, driver, head, within
 from ..measuring import conditions
-from ..measuring.lock import held
+from ..measuring.device_lock import held
 from ..sample import Request, Sample
 from .nvml import Gpu
 from .timer import Call, restorer, timed

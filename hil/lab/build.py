@@ -8,10 +8,19 @@ from hashlib import sha256
 
 from ...sim.errors import DriverFault, HardwareUnavailable
 from ..driver import Missing
-from . import disk, kernel, qemu, root, tools
-from .boot import booted
+from . import disk, initramfs, kernel, qemu, tools
+from .booted_agent import booted
+from .build_cache import (
+    GUEST_DISK,
+    GUEST_INITRD,
+    GUEST_KERNEL,
+    ROOT,
+    UML_KERNEL,
+    home,
+    recipes,
+    stamp,
+)
 from .debian import Packages
-from .store import GUEST_DISK, GUEST_INITRD, GUEST_KERNEL, ROOT, UML_KERNEL, home, recipes, stamp
 
 
 @dataclass(frozen=True)
@@ -43,11 +52,11 @@ class Step:
         return there and recipes().get(self.parts[0], self.recipe) == self.recipe
 
 
-IN_UML, IN_QEMU = root.RDMA + root.COLLECTIVES, root.RDMA + root.MEMORY
+IN_UML, IN_QEMU = initramfs.RDMA + initramfs.COLLECTIVES, initramfs.RDMA + initramfs.MEMORY
 STEPS: dict[str, tuple[Step, ...]] = {
     "uml": (
-        Step("the programs", (ROOT,), lambda p: root.build(p, IN_UML),
-             lambda: (*IN_UML, root.APPLETS)),
+        Step("the programs", (ROOT,), lambda p: initramfs.build(p, IN_UML),
+             lambda: (*IN_UML, initramfs.APPLETS)),
         Step("the kernel, seven minutes of a core", (UML_KERNEL,), kernel.build, kernel.made_of),
     ),
     "qemu": (

@@ -19,7 +19,7 @@ def drivers(
     json: Json = False,
 ) -> None:
     """Try each driver: one real op in a process of its own."""
-    from ...hil.registry import known
+    from ...hil.driver_registry import known
 
     rows = [_row(name, agent) for name in names or known()]
     if json:

@@ -27,8 +27,8 @@ def agent(
     """Serve drivers on a socket.  ``--bundle`` writes the file that does so elsewhere."""
     from ...hil.agent.bundle import write
     from ...hil.agent.command import load as load_file
-    from ...hil.agent.serving import listen as serve
-    from ...hil.agent.serving import secret
+    from ...hil.agent.server import listen as serve
+    from ...hil.agent.server import secret
 
     if (bundle is None) == (listen is None):
         raise typer.BadParameter("give --bundle FILE or --listen SOCKET")

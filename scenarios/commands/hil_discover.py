@@ -18,7 +18,7 @@ def discover(
     json: Json = False,
 ) -> None:
     """Describe this machine as YAML: GPUs, NICs, CXL memory.  Links and NUMA nodes too."""
-    from ...hil.discover import discover as look
+    from ...hil.discovery import discover as look
 
     machine = look(platform.node())
     if json:

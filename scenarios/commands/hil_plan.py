@@ -29,8 +29,8 @@ def plan(
 ) -> None:
     """Write a work list for a machine out of reach.  Its agent comes with it; opens nothing."""
     from ...hil.agent.bundle import write
-    from ...hil.measuring.work import Work
-    from ...hil.registry import make
+    from ...hil.driver_registry import make
+    from ...hil.measuring.work_list import Work
     from ...hil.sample import Request
     from ..hil_work import signatures_of, strides_of
 

@@ -47,8 +47,8 @@ def _measured(work: Path, out: Path, agent: str, busy: float) -> Path:
     from dataclasses import replace
 
     from ...hil.agent.address import connect
-    from ...hil.measuring.measure import measure
-    from ...hil.measuring.work import Work
+    from ...hil.measuring.measurement import measure
+    from ...hil.measuring.work_list import Work
 
     asked = Work.read(work)
     asked = asked if busy < 0 else replace(asked, busy=busy)

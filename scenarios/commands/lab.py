@@ -23,7 +23,7 @@ def up(
 ) -> None:
     """Build the machines from Debian packages.  Boot them, and say what they are made of."""
     from ...hil.lab.build import build, check
-    from ...hil.lab.store import home, versions
+    from ...hil.lab.build_cache import home, versions
 
     for machine in build(machines, again, typer.echo):
         typer.echo(f"{machine:<5} {check(machine)}")
@@ -38,8 +38,8 @@ def run(
     out: Annotated[Path | None, typer.Option(help="Folder for the recordings.")] = None,
 ) -> None:
     """Do the work lists of the lab.  Answers stand beside those recorded earlier."""
-    from ...hil.lab.record import compared, record
-    from ...hil.lab.works import chosen
+    from ...hil.lab.campaign_recording import compared, record
+    from ...hil.lab.campaigns import chosen
 
     for planned in chosen(names):
         typer.echo(f"{planned.name}: {planned.work.note}")
@@ -54,7 +54,7 @@ def run(
 @lab.command()
 def down() -> None:
     """Remove all that was built.  Machines end by themselves, with whoever started them."""
-    from ...hil.lab.store import home
+    from ...hil.lab.build_cache import home
 
     shutil.rmtree(home(), ignore_errors=True)
     typer.echo(f"removed {home()}")

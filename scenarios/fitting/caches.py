@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...hil.bundled import located
+from ...hil.bundled_recordings import located
 from ...hil.measuring.spread import by_start, grouped
 from ...hil.recording import read
 from ...hil.sample import COLD, WARM

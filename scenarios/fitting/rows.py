@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ...hil.bundled import located
+from ...hil.bundled_recordings import located
 from ...hil.measuring.spread import by_start, grouped
 from ...hil.recording import Recording, read
 from ...hil.sample import WARM

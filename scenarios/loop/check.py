@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ...hil.coupling.covers import numbers
+from ...hil.coupling.coverage import numbers
 from ...hil.recording import Recording
 from ...sim.errors import ScenarioError
 from ...sim.system import System

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...hil.coupling.questions import Question
+from ...hil.coupling.replay_ops import Question
 from ...hil.measuring.spread import by_start, grouped
 from ...hil.recording import SUFFIX
 from ...hil.sample import EMULATED, Sample

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...hil.coupling.asking import Live
 from ...hil.coupling.coupled import Coupling, couple
-from ...hil.coupling.covers import Cover, Subtraction, cover
+from ...hil.coupling.coverage import Cover, Subtraction, cover
+from ...hil.coupling.device_adapter import MOST, Swap
 from ...hil.coupling.journal import Asked, Entry, Reader, Writer, read
-from ...hil.coupling.port import MOST, Swap
-from ...hil.registry import known
+from ...hil.coupling.live_driver import Live
+from ...hil.driver_registry import known
 from ...sim.backend import Backend
 from ...sim.errors import ScenarioError
 from ...sim.system import System

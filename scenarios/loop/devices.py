@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...hil import registry
+from ...hil import driver_registry
 from ...hil.agent.address import connect
-from ...hil.agent.promised import bring
-from ...hil.bundled import located
+from ...hil.agent.declared_drivers import bring
+from ...hil.bundled_recordings import located
 from ...hil.driver import Driver
-from ...hil.recorded import Recorded
+from ...hil.drivers.recording_driver import Recorded
 from ...hil.recording import Recording, read
 from ...sim.errors import DriverFault, HardwareUnavailable, ScenarioError
 from ..sections.hil import Hil, Swap
@@ -172,6 +172,6 @@ def driver_class(name: str, agent: str = "") -> type[Driver]:
     ----------
     agent : that loads the file of a driver of the user's own
     """
-    if agent and name not in registry.known():
+    if agent and name not in driver_registry.known():
         bring(name, agent)
-    return type(registry.make(name))
+    return type(driver_registry.make(name))

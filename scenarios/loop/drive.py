@@ -9,7 +9,7 @@ from itertools import cycle
 from pathlib import Path
 from time import monotonic
 
-from ...hil.coupling.questions import questions
+from ...hil.coupling.replay_ops import questions
 from ...hil.sample import Request
 from ...sim.errors import ScenarioError
 from ...sim.place import place

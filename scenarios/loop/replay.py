@@ -10,11 +10,11 @@ from pathlib import Path
 
 from ...hil.agent.address import connect
 from ...hil.coupling.coupled import Coupling
-from ...hil.coupling.port import SWEEP
-from ...hil.coupling.questions import Question, questions
-from ...hil.measuring.measure import measure
-from ...hil.measuring.work import Work
-from ...hil.recorded import Recorded
+from ...hil.coupling.device_adapter import SWEEP
+from ...hil.coupling.replay_ops import Question, questions
+from ...hil.drivers.recording_driver import Recorded
+from ...hil.measuring.measurement import measure
+from ...hil.measuring.work_list import Work
 from ...hil.recording import SUFFIX, Recording, read
 from ...hil.sample import Request
 from ...sim.errors import DriverFault, HardwareUnavailable, RecordingError, ScenarioError

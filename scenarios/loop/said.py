@@ -30,7 +30,7 @@ def live(scenario: Scenario) -> bool:
 
 def unheard(scenario: Scenario) -> Iterator[Problem]:
     """Drivers that only an agent elsewhere may have: opening it tells, which this does not."""
-    from ...hil.agent.promised import cure, knows
+    from ...hil.agent.declared_drivers import cure, knows
 
     hil = section(scenario)
     for i, swap in enumerate(hil.swap if hil else ()):

@@ -69,7 +69,7 @@ class Swap(Section):
     @model_validator(mode="after")
     def _has_driver(self) -> Swap:
         """A name that nobody has is refused; one that only a far agent may have is not."""
-        from ...hil.agent.promised import knows, names
+        from ...hil.agent.declared_drivers import knows, names
 
         if knows(self.driver, self.agent) is False:
             message = f"no driver named '{self.driver}'{nearest(self.driver, names(self.agent))}"

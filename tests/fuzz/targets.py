@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from foretrace.hil import recording as recordings
-from foretrace.hil.bundled import located
+from foretrace.hil.bundled_recordings import located
 from foretrace.models.compute.families import FORM, Families
 from foretrace.models.compute.table import Table as Times
 from foretrace.scenarios.astra_sim import scenario_text

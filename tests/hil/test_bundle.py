@@ -10,7 +10,7 @@ import pytest
 from foretrace.hil.agent.bundle import bundle, kept, write
 from foretrace.hil.agent.client import Remote
 from foretrace.hil.agent.transport import child
-from foretrace.hil.measuring.work import Work
+from foretrace.hil.measuring.work_list import Work
 from foretrace.hil.recording import read
 from foretrace.hil.sample import Request
 

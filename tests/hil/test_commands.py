@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import numpy as np
-from foretrace.hil.measuring.work import Work
+from foretrace.hil.measuring.work_list import Work
 from foretrace.hil.recording import Recording, read
 from foretrace.hil.sample import Request, Sample
 

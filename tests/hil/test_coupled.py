@@ -5,11 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from foretrace.hil.coupling.asking import Live
 from foretrace.hil.coupling.coupled import couple
-from foretrace.hil.coupling.covers import Subtraction, cover
+from foretrace.hil.coupling.coverage import Subtraction, cover
+from foretrace.hil.coupling.device_adapter import Swap, line
 from foretrace.hil.coupling.journal import Reader, Writer, read, write
-from foretrace.hil.coupling.port import Swap, line
+from foretrace.hil.coupling.live_driver import Live
 from foretrace.models.memory.copy import Copy
 from foretrace.models.network.collectives import Fabric
 from foretrace.models.network.link import Link

@@ -5,11 +5,11 @@ Counted by the CPU clock of the process: what else this machine does is not in t
 
 import numpy as np
 import pytest
-from foretrace.hil.coupling.asking import Live
 from foretrace.hil.coupling.coupled import couple
-from foretrace.hil.coupling.covers import cover
+from foretrace.hil.coupling.coverage import cover
+from foretrace.hil.coupling.device_adapter import Swap
 from foretrace.hil.coupling.journal import Reader, Writer, read, write
-from foretrace.hil.coupling.port import Swap
+from foretrace.hil.coupling.live_driver import Live
 from foretrace.hil.drivers.host import Host
 from foretrace.hil.sample import Request
 from foretrace.models.memory.copy import Copy

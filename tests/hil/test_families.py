@@ -5,7 +5,7 @@ The whole fit takes minutes of a core (`docs/accuracy.md` has its figures) and i
 
 import numpy as np
 import pytest
-from foretrace.hil.bundled import located
+from foretrace.hil.bundled_recordings import located
 from foretrace.hil.measuring.spread import by_start, grouped
 from foretrace.hil.recording import read
 from foretrace.hil.sample import WARM

@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from socket import socket
 
 import pytest
+from foretrace.hil.driver_registry import make
 from foretrace.hil.drivers import gnmi, rdma
-from foretrace.hil.registry import make
 from foretrace.hil.sample import Request, Sample
 from foretrace.sim.errors import DriverFault
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import foretrace
 import pytest
 from foretrace.hil.drivers.torch_device import Torch
-from foretrace.hil.measuring.work import Work, touched
+from foretrace.hil.measuring.work_list import Work, touched
 from foretrace.models.compute.demand import FAMILIES, family
 from foretrace.sim.signature import parse
 

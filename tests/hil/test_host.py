@@ -4,9 +4,9 @@ import os
 
 import numpy as np
 import pytest
-from foretrace.hil import answer
+from foretrace.hil import sample_checks
 from foretrace.hil.driver import Ready
-from foretrace.hil.drivers import chase
+from foretrace.hil.drivers import pointer_chase
 from foretrace.hil.drivers.host import Host
 from foretrace.hil.sample import Request
 from foretrace.sim.errors import DriverFault
@@ -42,7 +42,7 @@ def test_it_works_wherever_there_is_linux_and_numpy():
 def test_every_op_on_its_list_is_done_and_timed(host, context):
     asked = [Request(op, 3, context) for op in OPS]
     samples = host.timing(asked)
-    answer.check(asked, samples, "host", "cpu")
+    sample_checks.check(asked, samples, "host", "cpu")
     assert {s.signature.split()[0] for s in samples} == set(Host.ops)
     assert host.describe()["device"].endswith(f"core{host.settings['core']}")
 
@@ -113,8 +113,8 @@ def test_a_second_run_on_the_same_core_is_refused(host):
 
 
 def test_a_ring_is_one_cycle_through_every_line():
-    words = chase.ring(64 * 100, seed=3)
-    walk, seen = chase.loop(), []
+    words = pointer_chase.ring(64 * 100, seed=3)
+    walk, seen = pointer_chase.loop(), []
     at = words.ctypes.data
     for _ in range(100):
         seen.append(at)
@@ -124,9 +124,9 @@ def test_a_ring_is_one_cycle_through_every_line():
 
 
 def test_another_processor_is_unsupported(monkeypatch):
-    monkeypatch.setattr(chase.platform, "machine", lambda: "pdp11")
+    monkeypatch.setattr(pointer_chase.platform, "machine", lambda: "pdp11")
     with pytest.raises(DriverFault, match="unsupported: no pointer chase for pdp11"):
-        chase.loop()
+        pointer_chase.loop()
     state = Host().probe()
     assert (state.kind, state.cure) == ("unsupported", "bind a recording instead")
 
@@ -135,7 +135,7 @@ def test_where_code_may_not_be_made_the_chase_is_denied_with_its_cure(monkeypatc
     def refuse(*_, **__):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(chase.mmap, "mmap", refuse)
+    monkeypatch.setattr(pointer_chase.mmap, "mmap", refuse)
     state = Host().probe()
     assert state.kind == "denied"
     assert "writable and executable: Permission denied; allow execmem" in state.reason

@@ -6,15 +6,15 @@ built is skipped with its name, and ``make lab-test`` builds it first.
 
 import numpy as np
 import pytest
-from foretrace.hil.coupling.asking import Live
 from foretrace.hil.coupling.coupled import couple
-from foretrace.hil.coupling.covers import cover
+from foretrace.hil.coupling.coverage import cover
+from foretrace.hil.coupling.device_adapter import Swap
 from foretrace.hil.coupling.journal import Reader, Writer
-from foretrace.hil.coupling.port import Swap
+from foretrace.hil.coupling.live_driver import Live
 from foretrace.hil.driver import Ready
-from foretrace.hil.lab import qemu, store
-from foretrace.hil.lab.boot import booted
-from foretrace.hil.lab.record import kept, medians
+from foretrace.hil.lab import build_cache, qemu
+from foretrace.hil.lab.booted_agent import booted
+from foretrace.hil.lab.campaign_recording import kept, medians
 from foretrace.hil.sample import Request
 from foretrace.models.network.collectives import Fabric
 from foretrace.models.network.nic import Nic
@@ -27,14 +27,16 @@ from foretrace.sim.ops import Kind
 from foretrace.sim.simulation import Simulation
 
 pytestmark = pytest.mark.hardware("lab")
-UML = (store.UML_KERNEL, store.ROOT)
-QEMU = (qemu.PROGRAM, store.GUEST_KERNEL, store.GUEST_INITRD, store.GUEST_DISK)
+UML = (build_cache.UML_KERNEL, build_cache.ROOT)
+QEMU = (qemu.PROGRAM, build_cache.GUEST_KERNEL, build_cache.GUEST_INITRD, build_cache.GUEST_DISK)
 
 
 def machine(name, driver, **settings):
     """A machine of the lab, or a skip that says what is not built."""
     lacking = [
-        part for part in (UML if name == "uml" else QEMU) if not (store.home() / part).exists()
+        part
+        for part in (UML if name == "uml" else QEMU)
+        if not (build_cache.home() / part).exists()
     ]
     if lacking:
         pytest.skip(f"THE LAB IS NOT BUILT: {name} lacks {', '.join(lacking)}; foretrace lab up")

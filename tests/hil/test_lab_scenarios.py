@@ -4,7 +4,7 @@ from pathlib import Path
 
 import foretrace
 import pytest
-from foretrace.hil.lab.record import KEPT
+from foretrace.hil.lab.campaign_recording import KEPT
 from foretrace.reports.accuracy import accuracy_page
 from foretrace.scenarios.loader import load, loads
 from foretrace.scenarios.loop.check import check

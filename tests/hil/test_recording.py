@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 from foretrace.hil import recording as form
-from foretrace.hil.recorded import Recorded
+from foretrace.hil.drivers.recording_driver import Recorded
 from foretrace.hil.recording import Recording, merge, read
 from foretrace.hil.sample import Request, Sample
 from foretrace.sim.errors import RecordingError

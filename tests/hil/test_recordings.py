@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from foretrace.hil.bundled import located, names
+from foretrace.hil.bundled_recordings import located, names
+from foretrace.hil.drivers.recording_driver import Recorded
 from foretrace.hil.measuring.spread import between_starts, by_start, grouped
-from foretrace.hil.recorded import Recorded
 from foretrace.hil.recording import read
 from foretrace.hil.sample import WARM, Request
 from foretrace.models.compute.roofline import Roofline

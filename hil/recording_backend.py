@@ -9,9 +9,9 @@ import numpy as np
 from ..sim.backend import Backend, Timing, backend
 from ..sim.ops import Ops
 from ..sim.system import System
-from .bundled import located
-from .coupling.op import question
-from .recorded import ANSWERS, MEDIAN, Recorded
+from .bundled_recordings import located
+from .coupling.op_path import question
+from .drivers.recording_driver import ANSWERS, MEDIAN, Recorded
 from .recording import read
 from .sample import Request
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ...sim.errors import DriverFault, ScenarioError
-from ..registry import known
+from ..driver_registry import known
 from .address import Address, addresses, path
 from .command import load
 

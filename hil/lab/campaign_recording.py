@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ..measuring.measure import measure
+from ..measuring.measurement import measure
 from ..recording import SUFFIX, Recording, read
-from .boot import booted
-from .works import Planned
+from .booted_agent import booted
+from .campaigns import Planned
 
 KEPT = Path(__file__).resolve().parents[1] / "recordings"
 Key = tuple[str, str]

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from .store import home
+from .build_cache import home
 
 PACKAGE = Path(__file__).resolve().parents[2]
 PARTS = ("__init__.py", "sim", "hil")

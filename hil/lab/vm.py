@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from .store import home
+from .build_cache import home
 
 NOBODY = 65534
 SOURCE, SINK, CONSOLE = 3, 4, 5

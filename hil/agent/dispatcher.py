@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...sim.errors import DriverFault, RecordingError
-from .. import answer, registry
+from .. import driver_registry, sample_checks
 from ..driver import Driver
 from ..measuring import conditions
 from . import protocol
@@ -44,7 +44,7 @@ class Agent:
 
     def hello(self) -> protocol.Message:
         """Said first, so that two versions part before they misunderstand each other."""
-        names = [n for n in registry.known() if not self.allow or n in self.allow]
+        names = [n for n in driver_registry.known() if not self.allow or n in self.allow]
         facts = {"python": platform.python_version(), "host": platform.node()}
         return {"protocol": protocol.VERSION, "drivers": names, **facts}
 
@@ -70,7 +70,7 @@ class Agent:
     def _made(self, name: str) -> Driver:
         if self.allow and name not in self.allow:
             raise DriverFault("denied", f"this agent serves {', '.join(self.allow)}, not {name!r}")
-        return registry.make(name)
+        return driver_registry.make(name)
 
     def _opened(self) -> Driver:
         if self.driver is None:
@@ -100,7 +100,7 @@ class Agent:
         ask = driver.together if message.get("together") else driver.timing
         with conditions.watched() as facts:
             samples = ask(requests)
-        answer.check(requests, samples, driver.name, driver.clock)
+        sample_checks.check(requests, samples, driver.name, driver.clock)
         told, arrays = protocol.told_samples([conditions.noted(s, facts) for s in samples])
         return {"samples": told}, arrays
 

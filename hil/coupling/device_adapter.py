@@ -19,9 +19,9 @@ from ...sim.system import Component
 from ...sim.units import ByteRate, Seconds
 from ..driver import Sharing
 from ..sample import AFTER, WARM, Request
-from .covers import Cover
+from .coverage import Cover
 from .journal import Asked
-from .lanes import NANOSECOND, Flight, Lanes
+from .per_flow_rates import NANOSECOND, Flight, Lanes
 
 SWEEP = tuple(4**k for k in range(3, 12))  # B: 64 B to 4 MiB, alone, for what does not grow
 MOST = 8  # ops in flight that a concurrent device takes unless it says otherwise

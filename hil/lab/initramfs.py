@@ -6,8 +6,8 @@ import os
 from importlib.resources import files
 from pathlib import Path
 
+from .build_cache import ROOT, fresh, home, note
 from .debian import Packages, unpack, version
-from .store import ROOT, fresh, home, note
 
 RDMA = ("python3-pyverbs", "python3-numpy", "ibverbs-providers", "perftest", "iproute2",
         "busybox-static", "dash", "openvswitch-switch")  # fmt: skip

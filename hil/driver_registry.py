@@ -13,7 +13,7 @@ HOMES = {  # driver: the module of this folder that registers it
     "collective": "drivers.collective",
     "cxl": "drivers.cxl_memory",
     "perftest": "drivers.perftest",
-    "recorded": "recorded",
+    "recorded": "drivers.recording_driver",
     "torch": "drivers.torch_device",
     "switch": "drivers.switch",
     "verbs": "drivers.rdma",

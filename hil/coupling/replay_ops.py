@@ -15,8 +15,8 @@ from ...sim.place import asked, place
 from ...sim.system import System
 from ...sim.units import Bytes, Seconds
 from .coupled import Coupled, Coupling, way
-from .op import each, where
-from .port import Way
+from .device_adapter import Way
+from .op_path import each, where
 
 
 @dataclass(frozen=True)

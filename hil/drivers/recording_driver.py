@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..sim.errors import RecordingError
-from .bundled import located
-from .driver import Driver, Missing, Ready, Sharing, Spec, checked, driver
-from .recording import Recording, read
-from .sample import Request, Sample
+from ...sim.errors import RecordingError
+from ..bundled_recordings import located
+from ..driver import Driver, Missing, Ready, Sharing, Spec, checked, driver
+from ..recording import Recording, read
+from ..sample import Request, Sample
 
 SEQUENCE, MEDIAN, DRAW = "sequence", "median", "draw"
 ANSWERS = (SEQUENCE, MEDIAN, DRAW)

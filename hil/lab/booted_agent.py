@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from ..agent.client import Remote
 from ..agent.transport import LIMIT, child
-from .store import versions
+from .build_cache import versions
 
 MADE_OF = {"uml": ("uml", "root/"), "qemu": ("qemu", "disk/"), "host": ()}
 """Whose versions matter, by how their names begin."""

@@ -18,7 +18,7 @@ from typing import BinaryIO
 
 from ...sim.errors import DriverFault
 from . import protocol
-from .answering import Agent, Frame
+from .dispatcher import Agent, Frame
 
 RANKS = ("RANK", "SLURM_PROCID")  # of torchrun, of srun
 GRACE = 5.0  # s that a driver has to close once nobody listens

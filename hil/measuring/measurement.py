@@ -21,7 +21,7 @@ from ..recording import Recording
 from ..sample import Request, Sample
 from . import conditions
 from .spread import by_start, grouped, half_width, settled
-from .work import Work, touched
+from .work_list import Work, touched
 
 log = logging.getLogger(__name__)
 WARM_UP = 10  # batches at most

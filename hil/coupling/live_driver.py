@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..answer import check
 from ..driver import Driver
 from ..sample import Request, Sample
+from ..sample_checks import check
 
 ROUNDS = 3  # of a set in flight; the median counts
 

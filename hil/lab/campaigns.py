@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from ...sim.errors import DriverFault
 from ..drivers.cxl_memory import TIERS
 from ..drivers.rdma_control import CALLS
-from ..measuring.work import Work
+from ..measuring.work_list import Work
 from ..sample import COLD, Request
 
 SIZES = (64, 1024, 4096, 16384, 65536, 262144, 1 << 20)

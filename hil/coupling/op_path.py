@@ -11,7 +11,7 @@ from ...sim.errors import BackendError, ScenarioError
 from ...sim.ops import KIND_NAMES, Asked, Kind, Ops
 from ...sim.signature import Operand, Signature
 from ...sim.system import System
-from .covers import device
+from .coverage import device
 
 
 @dataclass(frozen=True)
