@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from .sim.result import Result
     from .sim.simulation import Simulation
     from .sim.system import Component, System
-    from .traces.read import read as read_trace
+    from .traces.formats.autodetect import read as read_trace
     from .traces.trace import Trace
 
 __all__ = [
@@ -127,7 +127,7 @@ _HOME = {
     "load": "scenarios.loader",
     "place": "sim.place",
     "process": "sim.process",
-    "read_trace": "traces.read",
+    "read_trace": "traces.formats.autodetect",
     "require": "sim.ops",
     "run": "scenarios.study",
     "sweep": "scenarios.sweep.run",

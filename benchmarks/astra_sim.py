@@ -21,7 +21,7 @@ from foretrace.models.network.topology import Node, cluster
 from foretrace.sim.graph import Builder, Graph, Member
 from foretrace.sim.ops import Kind
 from foretrace.sim.simulation import Simulation
-from foretrace.traces import chakra
+from foretrace.traces.formats import chakra
 
 RANKS, RATE, HOP = 8, 50 * 2**30, 500e-9
 WITHIN = 0.01

@@ -23,7 +23,7 @@ from foretrace.scenarios.loader import loads
 from foretrace.scenarios.running.sure import HEADLINE
 from foretrace.scenarios.study import study
 from foretrace.scenarios.workloads import DATA
-from foretrace.traces.starts import read
+from foretrace.traces.step_times import read
 
 RECORDINGS = {
     "gpt": "foretrace:torch-gpt-epyc",

@@ -34,7 +34,7 @@ from foretrace.models.calibration.parameter_search import fit
 from foretrace.scenarios.catalog import installed
 from foretrace.scenarios.loader import loads
 from foretrace.scenarios.running.points import point
-from foretrace.traces.starts import read
+from foretrace.traces.step_times import read
 from foretrace.traces.transform.data_parallel import buckets
 
 DATA = Path(__file__).parent.parent / "traces" / "data"

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ..sim.errors import ScenarioError
-from ..traces.chakra.nodes import RANK
+from ..traces.formats.chakra.nodes import RANK
 
 ALGORITHMS = {
     "ring": "ring, pairwise",

@@ -19,14 +19,14 @@ def export_chakra(source: str, out: Path) -> list[Path]:
     TraceError
         Chakra cannot say it.
     """
-    from ..traces import chakra
+    from ..traces.formats import chakra
 
     name, graph = _graph(source)
     return chakra.write(graph, out, prefix=name)
 
 
 def _graph(source: str) -> tuple[str, Graph]:
-    from ..traces import chakra
+    from ..traces.formats import chakra
     from .loader import LIBRARY, load
     from .workloads import build, form_of, open_trace
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 from ..sim.errors import ScenarioError
 from ..sim.graph import Graph
 from ..sim.units import ByteRate
-from ..traces.native import MANIFEST
+from ..traces.formats.native import MANIFEST
 from .scenario import Scenario
 
 if TYPE_CHECKING:
-    from ..traces.starts import Starts
+    from ..traces.step_times import Starts
     from ..traces.trace import Trace
 
 Builder = Callable[[Scenario], Graph]
@@ -71,7 +71,7 @@ def from_trace(scenario: Scenario) -> Graph:
     trace, graph = _ahead.pop(key) if key in _ahead else _opened(said)
     starts, by = open_starts(scenario), 1.0
     if starts is not None:
-        from ..traces.starts import stretch, untraced
+        from ..traces.step_times import stretch, untraced
 
         by, graph = stretch(graph, starts), untraced(graph, starts)
     if said.scale_to is None:
@@ -109,7 +109,7 @@ def _opened(said: Any) -> Opened:
 
 def _chakra(said: Any) -> Graph:
     """Chakra files say what waits for what, and have a file of every rank."""
-    from ..traces import chakra
+    from ..traces.formats import chakra
 
     for setting, value in (("missing_ranks", "refuse"), ("serialise", False)):
         if getattr(said, setting) != value:
@@ -179,7 +179,7 @@ def open_trace(name: str, form: str | None = None) -> Trace:
     ScenarioError
         Nothing there; names what is bundled.
     """
-    from ..traces import kineto, native
+    from ..traces.formats import kineto, native
 
     files = paths(name)
     if not files:
@@ -229,7 +229,7 @@ def open_starts(scenario: Scenario) -> Starts | None:
     name = getattr(scenario.workload, "starts", None)
     if name is None:
         return None
-    from ..traces.starts import read
+    from ..traces.step_times import read
 
     folders = paths(name)
     if not folders:

@@ -89,7 +89,7 @@ class Script:
         return path
 
     def read(self, folder):
-        from foretrace.traces import kineto
+        from foretrace.traces.formats import kineto
 
         return kineto.read(self.write(folder))
 

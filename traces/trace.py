@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .columns import TABLES, Column
+from .event_columns import TABLES, Column
 
 if TYPE_CHECKING:
     from ..sim.graph import Graph
-    from .info import Info
+    from .infer.trace_info import Info
 
 
 class Table:
@@ -213,12 +213,12 @@ class Trace:
         TraceError
             The trace does not hold what is needed; the message names file and event.
         """
-        from .depend import graph
+        from .infer.dependencies import graph
 
         return graph(self, missing_ranks=missing_ranks, serialise=serialise, iterations=iterations)
 
     def info(self) -> Info:
         """What the trace holds, and what it can be used for."""
-        from .info import info
+        from .infer.trace_info import info
 
         return info(self)

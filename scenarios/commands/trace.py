@@ -31,7 +31,7 @@ def capture(
     memory: Annotated[bool, typer.Option("--memory", help="Record allocations.")] = False,
 ) -> None:
     """Record steps of an unchanged training script."""
-    from ...traces.capture import capture as record
+    from ...traces.capture.launcher import capture as record
 
     files = record(
         command, out, steps=steps, warm_up=warm_up, untraced=untraced, stack=stack, memory=memory
@@ -54,15 +54,15 @@ def import_(
     ] = False,
 ) -> None:
     """Keep Kineto traces in the native form (parquet)."""
-    from ...traces import native
+    from ...traces.formats import native
 
     found = _opened(files)
     if execution_trace:
-        from ...traces.execution_trace import join
+        from ...traces.formats.execution_trace import join
 
         found = join(found, execution_trace)
     if anonymise:
-        from ...traces.anonymise import anonymise as hide
+        from ...traces.transform.anonymise import anonymise as hide
 
         found = hide(found)
     native.write(found, out)
@@ -77,8 +77,8 @@ def info(files: Files, json: Json = False) -> None:
     from ..workloads import form_of
 
     if form_of(files[0]) == "chakra":
-        from ...traces import chakra
-        from ...traces.graph_info import graph_info
+        from ...traces.formats import chakra
+        from ...traces.infer.graph_info import graph_info
 
         told = graph_info(chakra.read(files[0] if len(files) == 1 else files))
     else:
@@ -111,7 +111,7 @@ def export(
 
 
 def _opened(files: list[str]):  # type: ignore[no-untyped-def]
-    from ...traces import kineto
+    from ...traces.formats import kineto
     from ..workloads import open_trace
 
     return open_trace(files[0]) if len(files) == 1 else kineto.read(files)

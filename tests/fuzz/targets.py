@@ -30,7 +30,8 @@ from foretrace.sim.errors import ForetraceError
 from foretrace.sim.graph import Builder, Member
 from foretrace.sim.ops import Kind
 from foretrace.sim.system import System
-from foretrace.traces import chakra, execution_trace, kineto, native, starts
+from foretrace.traces import step_times
+from foretrace.traces.formats import chakra, execution_trace, kineto, native
 from foretrace.traces.trace import Table
 from ruamel.yaml import YAML
 
@@ -144,7 +145,7 @@ def inputs(value: Any, folder: Path) -> None:
 
 def steps(value: Any, folder: Path) -> None:
     put(folder / "rank0.steps.csv", value)
-    starts.read([folder])
+    step_times.read([folder])
 
 
 def points(value: Any, folder: Path) -> None:

@@ -9,7 +9,7 @@ from foretrace.scenarios.commands.app import app
 from foretrace.sim.errors import ScenarioError
 from foretrace.sim.graph import Builder, Member
 from foretrace.sim.ops import Kind
-from foretrace.traces import chakra
+from foretrace.traces.formats import chakra
 from typer.testing import CliRunner
 
 RING = "topology: [ Ring ]\nnpus_count: [ 8 ]\nbandwidth: [ 50.0 ]  # GB/s\nlatency: [ 500.0 ]\n"

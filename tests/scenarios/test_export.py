@@ -11,7 +11,7 @@ from foretrace.sim.graph import Builder, Member
 from foretrace.sim.ops import Kind
 from foretrace.sim.simulation import Simulation
 from foretrace.sim.system import Component, System
-from foretrace.traces import chakra
+from foretrace.traces.formats import chakra
 from typer.testing import CliRunner
 
 from foretrace.reports.chrome import write_chrome  # isort: skip

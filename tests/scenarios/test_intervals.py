@@ -17,7 +17,7 @@ from foretrace.scenarios.running.starts import jitter
 from foretrace.scenarios.workloads import DATA
 from foretrace.sim.analysis.metrics import measure
 from foretrace.sim.ops import Kind
-from foretrace.traces.starts import read, untraced
+from foretrace.traces.step_times import read, untraced
 
 SCENARIO = """
 foretrace: 1

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from foretrace.sim.errors import TraceError
-from foretrace.traces import native
-from foretrace.traces.columns import TABLES
-from foretrace.traces.read import read
+from foretrace.traces.event_columns import TABLES
+from foretrace.traces.formats import native
+from foretrace.traces.formats.autodetect import read
 from foretrace.traces.trace import Group, Recorded, Table, Trace, Track
 
 

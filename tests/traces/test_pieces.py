@@ -1,9 +1,9 @@
 """Host time cut into pieces: the vectorised way against a naive twin, instant by instant."""
 
 import numpy as np
-from foretrace.traces.handover import union
-from foretrace.traces.host import Marks, Waits, pieces, visible
-from foretrace.traces.nest import nest
+from foretrace.traces.infer.call_tree import nest
+from foretrace.traces.infer.cpu_segments import Marks, Waits, pieces, visible
+from foretrace.traces.infer.thread_waits import union
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -13,12 +13,12 @@ from foretrace.models.compute.recorded import Recorded
 from foretrace.sim.ops import Kind
 from foretrace.sim.simulation import Simulation
 from foretrace.sim.system import Component, System
-from foretrace.traces import kineto
-from foretrace.traces.collective import is_collective
-from foretrace.traces.handover import union
-from foretrace.traces.launched import launched
-from foretrace.traces.steps import steps
-from foretrace.traces.view import View
+from foretrace.traces.formats import kineto
+from foretrace.traces.infer.collective import is_collective
+from foretrace.traces.infer.launches import launched
+from foretrace.traces.infer.rank_trace import View
+from foretrace.traces.infer.steps import steps
+from foretrace.traces.infer.thread_waits import union
 
 ONE_RANK = [
     "ddp-A100x2/rank0.json.gz",

@@ -5,11 +5,11 @@ import random
 import numpy as np
 import pytest
 from foretrace.sim.ops import Kind
-from foretrace.traces.collective import is_collective
-from foretrace.traces.launched import launched
-from foretrace.traces.streams import stream_waits
-from foretrace.traces.sync import Order, host_waits
-from foretrace.traces.view import View
+from foretrace.traces.infer.collective import is_collective
+from foretrace.traces.infer.host_waits import Order, host_waits
+from foretrace.traces.infer.launches import launched
+from foretrace.traces.infer.rank_trace import View
+from foretrace.traces.infer.stream_waits import stream_waits
 
 COMPUTE, SIDE, NETWORK = 7, 22, 20
 

@@ -8,8 +8,8 @@ import foretrace
 import numpy as np
 import pytest
 from foretrace.sim.ops import Kind
-from foretrace.traces import native
-from foretrace.traces.work import work
+from foretrace.traces.formats import native
+from foretrace.traces.infer.op_work import work
 
 DATA = Path(foretrace.__file__).parent / "traces" / "data"
 IMAGES, FILT = [8, 64, 16, 16], [128, 64, 3, 3]

@@ -19,10 +19,10 @@ from ...sim.flat_graph import Explicit, Places
 from ...sim.graph import Graph, Label
 from ...sim.ops import Kind, Ops
 from ...sim.units import ByteRate, Bytes
-from ..signature import operands
-from ..steps import Steps, steps
+from ..infer.op_signature import operands
+from ..infer.rank_trace import View
+from ..infer.steps import Steps, steps
 from ..trace import Trace
-from ..view import View
 
 GRADIENT = "torch::autograd::AccumulateGrad"
 FIRST_BUCKET = 2.0**20
