@@ -29,7 +29,7 @@ from foretrace.hil.measuring.measurement import measure
 from foretrace.hil.measuring.work_list import Work
 from foretrace.hil.recording import SUFFIX
 from foretrace.hil.sample import COLD, WARM, Request
-from foretrace.scenarios.hil_work import strides_of
+from foretrace.scenarios.studies.op_selection import strides_of
 from foretrace.sim.signature import parse
 
 STEPS = Path(__file__).with_name("_steps.py")
@@ -43,7 +43,7 @@ KEEP_MEMORY = "dirty_decay_ms:-1,muzzy_decay_ms:-1"
 
 def recorded(name: str) -> tuple[list[str], list[str]]:
     """All ops of a bundled trace, and those of its third iteration in order."""
-    from foretrace.scenarios.workloads import open_trace
+    from foretrace.scenarios.studies.building.workloads import open_trace
 
     ops = open_trace(f"foretrace:{name}").graph().ops
     rows = np.flatnonzero(ops.iteration == 3)

@@ -13,12 +13,12 @@ import time
 from pathlib import Path
 
 from _measure import report
-from foretrace.scenarios.loader import load, varied
-from foretrace.scenarios.running.points import measured, point
-from foretrace.scenarios.sweep.drive import Sweeping
-from foretrace.scenarios.sweep.folder import save, store
-from foretrace.scenarios.sweep.point import base, evaluate, task, work
-from foretrace.scenarios.workers.pool import Pool
+from foretrace.scenarios.config.loader import load, varied
+from foretrace.scenarios.studies.sweep.sweep_folder import save, store
+from foretrace.scenarios.studies.sweep.sweeping import Sweeping
+from foretrace.scenarios.studies.sweep.task import base, evaluate, task, work
+from foretrace.scenarios.studies.variants import measured, point
+from foretrace.scenarios.studies.workers.pool import Pool
 
 POINTS = 1000
 EARLY = 100  # points after which memory has to stay as it is

@@ -20,12 +20,12 @@ from foretrace.hil import recording as recordings
 from foretrace.hil.bundled_recordings import located
 from foretrace.models.compute.families import FORM, Families
 from foretrace.models.compute.table import Table as Times
-from foretrace.scenarios.astra_sim import scenario_text
-from foretrace.scenarios.commands import app as application
-from foretrace.scenarios.loader import load, loads
-from foretrace.scenarios.reading.document import parse
-from foretrace.scenarios.reading.tree import plain
-from foretrace.scenarios.sweep.store import Store
+from foretrace.scenarios.cli import app as application
+from foretrace.scenarios.config.astra_sim import scenario_text
+from foretrace.scenarios.config.loader import load, loads
+from foretrace.scenarios.config.reading.document import parse
+from foretrace.scenarios.config.reading.tree import plain
+from foretrace.scenarios.studies.sweep.outcomes import Store
 from foretrace.sim.errors import ForetraceError
 from foretrace.sim.graph import Builder, Member
 from foretrace.sim.ops import Kind

@@ -71,7 +71,7 @@ def test_a_machine_with_nothing_says_so(sysfs):
 
 def test_parts_are_those_of_the_catalog():
     from foretrace.hil.discovery import CATALOG
-    from foretrace.scenarios.catalog import installed
+    from foretrace.scenarios.config.catalog import installed
 
     known = installed(())
     names = {name for kind in ("gpu", "nic", "cxl") for name in known.names(kind)}

@@ -10,9 +10,9 @@ from foretrace.hil.measuring.spread import by_start, grouped
 from foretrace.hil.recording import read
 from foretrace.hil.sample import WARM
 from foretrace.models.calibration.held_out_errors import Judged
-from foretrace.scenarios.fitting.caches import caches
-from foretrace.scenarios.fitting.families import families
-from foretrace.scenarios.fitting.rows import measured
+from foretrace.scenarios.studies.fitting.caches import caches
+from foretrace.scenarios.studies.fitting.families import families
+from foretrace.scenarios.studies.fitting.rows import measured
 
 FILES = [f"foretrace:torch-{name}-epyc" for name in ("gpt", "resnet50", "shapes", "rare")]
 

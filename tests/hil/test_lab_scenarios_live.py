@@ -8,10 +8,10 @@ from pathlib import Path
 import foretrace
 import pytest
 from foretrace.hil.lab import build_cache, qemu
-from foretrace.scenarios.loader import load
-from foretrace.scenarios.loop.check import check
-from foretrace.scenarios.loop.save import save
-from foretrace.scenarios.study import study
+from foretrace.scenarios.config.loader import load
+from foretrace.scenarios.studies.accuracy.check_folder import save
+from foretrace.scenarios.studies.accuracy.device_check import check
+from foretrace.scenarios.studies.run import study
 
 pytestmark = pytest.mark.hardware("lab")
 DOCS = Path(foretrace.__file__).parent / "docs/lab"

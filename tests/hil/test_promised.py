@@ -8,12 +8,12 @@ import foretrace
 import pytest
 from foretrace.hil.agent import declared_drivers
 from foretrace.hil.driver import DRIVERS
-from foretrace.scenarios.commands import app as application
-from foretrace.scenarios.loader import loads
-from foretrace.scenarios.loop.check import check
-from foretrace.scenarios.loop.said import unheard
-from foretrace.scenarios.problems import InvalidScenarioError
-from foretrace.scenarios.study import study
+from foretrace.scenarios.cli import app as application
+from foretrace.scenarios.config.hil_settings import unheard
+from foretrace.scenarios.config.loader import loads
+from foretrace.scenarios.config.problems import InvalidScenarioError
+from foretrace.scenarios.studies.accuracy.device_check import check
+from foretrace.scenarios.studies.run import study
 from foretrace.sim.errors import DriverFault, ScenarioError
 
 ODD = Path(__file__).with_name("odd_driver.py")

@@ -8,7 +8,7 @@ from foretrace.hil.measuring.spread import between_starts, by_start, grouped
 from foretrace.hil.recording import read
 from foretrace.hil.sample import WARM, Request
 from foretrace.models.compute.roofline import Roofline
-from foretrace.scenarios.catalog import installed
+from foretrace.scenarios.config.catalog import installed
 from foretrace.sim.ops import Kind, Ops
 from foretrace.sim.signature import parse
 from foretrace.sim.units import quantity

@@ -15,8 +15,8 @@ from foretrace.models.network.algorithms import bus_factor
 from foretrace.models.network.collectives import Fabric
 from foretrace.models.network.link import Link
 from foretrace.models.network.switch import Switch, star
-from foretrace.scenarios.catalog import installed
-from foretrace.scenarios.parts import KINDS
+from foretrace.scenarios.config.catalog import installed
+from foretrace.scenarios.config.part_specs import KINDS
 from foretrace.sim.csr import Csr
 from foretrace.sim.ops import Kind, Ops
 from foretrace.sim.units import quantity

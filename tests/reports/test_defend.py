@@ -2,9 +2,9 @@
 
 import pytest
 from foretrace.reports.page import page
-from foretrace.scenarios.loader import loads
-from foretrace.scenarios.running.defend import off
-from foretrace.scenarios.study import study
+from foretrace.scenarios.config.loader import loads
+from foretrace.scenarios.studies.robustness import off
+from foretrace.scenarios.studies.run import study
 
 RUN = {"resolved": "", "command": "", "run": "0" * 12, "title": "", "timeline_cut": ""}
 BAR = "expect: [{that: iteration_time.p50 <= 700 us}]\n"

@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 from foretrace.reports.page import ELSEWHERE, page
 from foretrace.reports.page import SECTIONS as SECTIONS_OF_A_RUN
-from foretrace.scenarios.sections.report import Part
+from foretrace.scenarios.config.sections.report import Part
 
 RUN = {
     "resolved": "name: small  # <from> the file\n",

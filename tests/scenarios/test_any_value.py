@@ -4,10 +4,10 @@ import json
 from contextlib import suppress
 from functools import cache
 
-from foretrace.scenarios.loader import loads
-from foretrace.scenarios.problems import InvalidScenarioError
-from foretrace.scenarios.reading.document import parse
-from foretrace.scenarios.reading.tree import plain
+from foretrace.scenarios.config.loader import loads
+from foretrace.scenarios.config.problems import InvalidScenarioError
+from foretrace.scenarios.config.reading.document import parse
+from foretrace.scenarios.config.reading.tree import plain
 from foretrace.sim.errors import ScenarioError
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st

@@ -4,8 +4,8 @@ import json
 
 import foretrace
 import pytest
-from foretrace.scenarios.astra_sim import form_of, scenario_text
-from foretrace.scenarios.commands.app import app
+from foretrace.scenarios.cli.app import app
+from foretrace.scenarios.config.astra_sim import form_of, scenario_text
 from foretrace.sim.errors import ScenarioError
 from foretrace.sim.graph import Builder, Member
 from foretrace.sim.ops import Kind

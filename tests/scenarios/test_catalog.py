@@ -1,11 +1,11 @@
 """Hardware facts: where they are read from, and what each must say of itself."""
 
 import pytest
-from foretrace.scenarios.catalog import OURS, installed
-from foretrace.scenarios.loader import loads
-from foretrace.scenarios.parts import KINDS, entry_model
-from foretrace.scenarios.problems import InvalidScenarioError
-from foretrace.scenarios.reading.tree import leaves, plain
+from foretrace.scenarios.config.catalog import OURS, installed
+from foretrace.scenarios.config.loader import loads
+from foretrace.scenarios.config.part_specs import KINDS, entry_model
+from foretrace.scenarios.config.problems import InvalidScenarioError
+from foretrace.scenarios.config.reading.tree import leaves, plain
 
 VALUE = "{value: 1 TB/s, source: {kind: assumed, where: here}}"
 TINY = "{foretrace: 1, name: t, workload: {trace: t}, cluster: {nodes: 1, node: {gpu: {model: x}}}}"

@@ -6,8 +6,8 @@ from pathlib import Path
 import foretrace
 import numpy as np
 import pytest
-from foretrace.scenarios.loader import load
-from foretrace.scenarios.running.points import points
+from foretrace.scenarios.config.loader import load
+from foretrace.scenarios.studies.variants import points
 from foretrace.sim.csr import Csr
 from foretrace.sim.flat_graph import Places
 from foretrace.sim.graph import Graph

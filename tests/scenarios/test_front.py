@@ -1,6 +1,6 @@
 """The front against its definition."""
 
-from foretrace.scenarios.sweep.front import front
+from foretrace.scenarios.studies.sweep.pareto import front
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -9,15 +9,15 @@ import pytest
 from foretrace.hil.recording import Recording, read
 from foretrace.hil.sample import Sample
 from foretrace.reports.accuracy import accuracy_page
-from foretrace.scenarios.commands.app import app
-from foretrace.scenarios.folder import load_summary
-from foretrace.scenarios.loader import loads
-from foretrace.scenarios.loop.check import check
-from foretrace.scenarios.loop.said import swap_setting
-from foretrace.scenarios.loop.save import save
-from foretrace.scenarios.loop.score import Score, verdict
-from foretrace.scenarios.problems import InvalidScenarioError
-from foretrace.scenarios.study import study
+from foretrace.scenarios.cli.app import app
+from foretrace.scenarios.config.hil_settings import swap_setting
+from foretrace.scenarios.config.loader import loads
+from foretrace.scenarios.config.problems import InvalidScenarioError
+from foretrace.scenarios.studies.accuracy.check_folder import save
+from foretrace.scenarios.studies.accuracy.device_check import check
+from foretrace.scenarios.studies.accuracy.score import Score, verdict
+from foretrace.scenarios.studies.run import study
+from foretrace.scenarios.studies.run_folder import load_summary
 from foretrace.sim.errors import DriverFault, RecordingError, ScenarioError
 from typer.testing import CliRunner
 
@@ -130,7 +130,7 @@ def test_a_coupled_run_leaves_a_journal_that_gives_it_again(nic, tmp_path):
     first = one.results["base"]
     assert first.columns.end.max() > 0
     from foretrace.hil.coupling.journal import write
-    from foretrace.scenarios.loop.said import journal_name
+    from foretrace.scenarios.config.hil_settings import journal_name
 
     write(tmp_path / journal_name("base"), one.journals["base"])
     for engine in ("core", "reference"):

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import foretrace
 import pytest
-from foretrace.scenarios.loader import loads
-from foretrace.scenarios.reading.unanswered import unanswered
+from foretrace.scenarios.config.loader import loads
+from foretrace.scenarios.config.reading.unsupported import unanswered
 
 PAGE = Path(foretrace.__file__).parent / "docs" / "scenario.md"
 TEXT = PAGE.read_text()

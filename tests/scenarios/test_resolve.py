@@ -4,10 +4,10 @@ import json
 import pickle
 
 import pytest
-from foretrace.scenarios.loader import loads
-from foretrace.scenarios.reading.document import parse
-from foretrace.scenarios.reading.resolve import resolved_yaml
-from foretrace.scenarios.reading.tree import plain
+from foretrace.scenarios.config.loader import loads
+from foretrace.scenarios.config.reading.document import parse
+from foretrace.scenarios.config.reading.resolution import resolved_yaml
+from foretrace.scenarios.config.reading.tree import plain
 
 
 def without_catalog(scenario):

@@ -11,15 +11,15 @@ import time
 from pathlib import Path
 
 import pytest
-from foretrace.scenarios.loader import load, varied
-from foretrace.scenarios.sweep.drive import Shard, Sweeping
-from foretrace.scenarios.sweep.folder import save, store
-from foretrace.scenarios.sweep.method import method
-from foretrace.scenarios.sweep.point import base, evaluate, key, task
-from foretrace.scenarios.sweep.store import Store
-from foretrace.scenarios.sweep.told import told
-from foretrace.scenarios.workers.pool import Pool
-from foretrace.scenarios.workers.workers import checked, chosen, workers
+from foretrace.scenarios.config.loader import load, varied
+from foretrace.scenarios.studies.sweep.method import method
+from foretrace.scenarios.studies.sweep.outcomes import Store
+from foretrace.scenarios.studies.sweep.sweep_folder import save, store
+from foretrace.scenarios.studies.sweep.sweep_summary import told
+from foretrace.scenarios.studies.sweep.sweeping import Shard, Sweeping
+from foretrace.scenarios.studies.sweep.task import base, evaluate, key, task
+from foretrace.scenarios.studies.workers.pool import Pool
+from foretrace.scenarios.studies.workers.workers import checked, chosen, workers
 from foretrace.sim.errors import ScenarioError
 
 STEPS = 4
@@ -105,7 +105,7 @@ def test_a_point_is_a_plain_dict_with_a_key_of_its_own(scenario):
 
 
 def test_what_a_point_says_is_what_its_scenario_says(scenario):
-    from foretrace.scenarios.running.points import measured, point
+    from foretrace.scenarios.studies.variants import measured, point
 
     changed = {SLOWDOWN: 2}
     said = evaluate(task(base(scenario()), changed))
@@ -265,7 +265,7 @@ def test_a_search_needs_something_to_search_for(scenario):
 DEADLY = """\
 import os, signal
 from pathlib import Path
-from foretrace.scenarios.sweep.point import evaluate
+from foretrace.scenarios.studies.sweep.task import evaluate
 
 def dies(point):
     'Killed by the points of one setting, and by those of another once.'

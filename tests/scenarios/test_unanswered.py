@@ -1,10 +1,10 @@
 """A setting that nothing simulates is refused by name, with its place."""
 
 import pytest
-from foretrace.scenarios.machine import backends, system
-from foretrace.scenarios.problems import InvalidScenarioError
-from foretrace.scenarios.reading.unanswered import unanswered
-from foretrace.scenarios.running.points import refuse
+from foretrace.scenarios.config.problems import InvalidScenarioError
+from foretrace.scenarios.config.reading.unsupported import unanswered
+from foretrace.scenarios.studies.building.system import backends, system
+from foretrace.scenarios.studies.variants import refuse
 from foretrace.sim.errors import ScenarioError
 
 

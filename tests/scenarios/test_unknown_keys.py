@@ -5,10 +5,10 @@ import random
 from copy import deepcopy
 
 import pytest
-from foretrace.scenarios.loader import loads
-from foretrace.scenarios.problems import InvalidScenarioError
-from foretrace.scenarios.reading.document import parse
-from foretrace.scenarios.reading.tree import plain
+from foretrace.scenarios.config.loader import loads
+from foretrace.scenarios.config.problems import InvalidScenarioError
+from foretrace.scenarios.config.reading.document import parse
+from foretrace.scenarios.config.reading.tree import plain
 
 OWN = """
 catalog:

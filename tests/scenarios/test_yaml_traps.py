@@ -1,11 +1,11 @@
 """What YAML can do to a scenario: each trap is an error with a name, or harmless."""
 
 import pytest
-from foretrace.scenarios.loader import load
-from foretrace.scenarios.problems import InvalidScenarioError
-from foretrace.scenarios.reading import document
-from foretrace.scenarios.reading.document import parse, read
-from foretrace.scenarios.reading.tree import plain
+from foretrace.scenarios.config.loader import load
+from foretrace.scenarios.config.problems import InvalidScenarioError
+from foretrace.scenarios.config.reading import document
+from foretrace.scenarios.config.reading.document import parse, read
+from foretrace.scenarios.config.reading.tree import plain
 
 BOMB = "a: &a [1,1,1,1,1,1,1,1,1,1]\n" + "".join(
     f"{new}: &{new} [{','.join(['*' + old] * 10)}]\n"
