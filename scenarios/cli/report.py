@@ -38,7 +38,7 @@ def report(
         html = _interactive(html, folder)
     try:
         if pdf:
-            from ...reports.pdf import write_pdf
+            from ...reports.export.pdf import write_pdf
 
             write_pdf(html, output)
         else:
@@ -57,7 +57,7 @@ def _page(folder: Path) -> str:
 
 def _interactive(html: str, folder: Path) -> str:
     """With a timeline of every op of the base, where they were kept."""
-    from ...reports.interactive import with_timeline
+    from ...reports.figures.interactive import with_timeline
 
     ops = folder / "ops.base.parquet"
     if not ops.is_file():

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...reports.answer import TOKENS, price, sentences
 from ...reports.numbers import percent, signed, told
+from ...reports.run.answer import TOKENS, price, sentences
 from ..config.condition import Condition, condition
 from .common import said
 

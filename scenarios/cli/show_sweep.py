@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...reports.numbers import change, told
-from ...reports.sweep import failures, sentences
-from ...reports.swept import best, metrics, short
+from ...reports.sweep.sweep_page import failures, sentences
+from ...reports.sweep.sweep_results import best, metrics, short
 from .common import said
 
 ROWS = 12

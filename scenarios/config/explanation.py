@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...reports.words import WORDS, defined
+from ...reports.run.glossary import WORDS, defined
 from ...sim.errors import ScenarioError
 from .metrics import METRICS, Metric
 from .schema import json_schema

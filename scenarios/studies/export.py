@@ -52,7 +52,7 @@ def export_chrome(source: str, out: Path) -> list[Path]:
     ScenarioError
         No saved run, or one whose ops were not kept.
     """
-    from ...reports.chrome import write_chrome
+    from ...reports.export.chrome import write_chrome
 
     folder = Path(source)
     tables = sorted(folder.glob("ops.*.parquet"))

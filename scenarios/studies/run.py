@@ -45,7 +45,7 @@ class Study:
 
     def __repr__(self) -> str:
         """As a session shows it: the answer."""
-        from ...reports.answer import sentences
+        from ...reports.run.answer import sentences
 
         return "\n".join(sentences(self.summary.plain()))
 
@@ -53,8 +53,8 @@ class Study:
         """As a notebook shows it: the answer, and a row for each variant."""
         from html import escape
 
-        from ...reports.answer import sentences
         from ...reports.numbers import change, told
+        from ...reports.run.answer import sentences
         from ...sim.analysis.notebook import table
 
         plain = self.summary.plain()

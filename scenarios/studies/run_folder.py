@@ -21,9 +21,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from ...reports.page import write_report
-from ...reports.perfetto import write_timeline
-from ...reports.tables import write_ops
+from ...reports.export.perfetto import write_timeline
+from ...reports.export.tables import write_ops
+from ...reports.run.run_page import write_report
 from ...sim.atomic_folder import staged
 from ...sim.errors import ScenarioError
 from ..config.hil_settings import journal_name

@@ -5,7 +5,7 @@ from pathlib import Path
 import foretrace
 import pytest
 from foretrace.hil.lab.campaign_recording import KEPT
-from foretrace.reports.accuracy import accuracy_page
+from foretrace.reports.accuracy.accuracy_page import accuracy_page
 from foretrace.scenarios.config.hil_settings import swap_setting
 from foretrace.scenarios.config.loader import load, loads
 from foretrace.scenarios.studies.accuracy.device_check import check

@@ -3,8 +3,8 @@
 import shlex
 
 import pytest
-from foretrace.reports.advice import named, next_steps
-from foretrace.reports.defended import break_even
+from foretrace.reports.run.advice import named, next_steps
+from foretrace.reports.run.robustness import break_even
 from foretrace.scenarios.config.loader import load
 
 

@@ -3,9 +3,9 @@
 import shlex
 
 import pytest
-from foretrace.reports.advice import next_steps
-from foretrace.reports.again import again, carried
-from foretrace.reports.swept import sets
+from foretrace.reports.command_line import again, carried
+from foretrace.reports.run.advice import next_steps
+from foretrace.reports.sweep.sweep_results import sets
 
 
 @pytest.mark.parametrize(

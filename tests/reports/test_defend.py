@@ -1,7 +1,7 @@
 """Which values matter, and how wrong a part may be: found by running again."""
 
 import pytest
-from foretrace.reports.page import page
+from foretrace.reports.run.run_page import page
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.studies.robustness import off
 from foretrace.scenarios.studies.run import study

@@ -6,8 +6,8 @@ from html.parser import HTMLParser
 from typing import get_args
 
 import pytest
-from foretrace.reports.page import ELSEWHERE, page
-from foretrace.reports.page import SECTIONS as SECTIONS_OF_A_RUN
+from foretrace.reports.run.run_page import ELSEWHERE, page
+from foretrace.reports.run.run_page import SECTIONS as SECTIONS_OF_A_RUN
 from foretrace.scenarios.config.sections.report import Part
 
 RUN = {

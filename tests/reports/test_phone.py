@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 from foretrace.reports.html import POLICY
-from foretrace.reports.page import page
+from foretrace.reports.run.run_page import page
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "chrome"))), None)
 RUN = {"resolved": "", "command": "foretrace run s.yaml", "run": "0" * 12, "title": "",

@@ -4,8 +4,8 @@ import html as text
 import re
 
 import pytest
-from foretrace.reports.page import page
-from foretrace.reports.words import WORDS, defined
+from foretrace.reports.run.glossary import WORDS, defined
+from foretrace.reports.run.run_page import page
 
 RUN = {"resolved": "", "command": "", "run": "0" * 12, "title": "", "timeline_cut": ""}
 

@@ -14,8 +14,8 @@ from foretrace.sim.system import Component, System
 from foretrace.traces.formats import chakra
 from typer.testing import CliRunner
 
-from foretrace.reports.chrome import write_chrome  # isort: skip
-from foretrace.reports.tables import write_ops  # isort: skip
+from foretrace.reports.export.chrome import write_chrome  # isort: skip
+from foretrace.reports.export.tables import write_ops  # isort: skip
 
 
 def run(*arguments):

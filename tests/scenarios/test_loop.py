@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from foretrace.hil.recording import Recording, read
 from foretrace.hil.sample import Sample
-from foretrace.reports.accuracy import accuracy_page
+from foretrace.reports.accuracy.accuracy_page import accuracy_page
 from foretrace.scenarios.cli.app import app
 from foretrace.scenarios.config.hil_settings import swap_setting
 from foretrace.scenarios.config.loader import loads

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ....hil.recording import SUFFIX
-from ....reports.accuracy import write_accuracy
+from ....reports.accuracy.accuracy_page import write_accuracy
 from ...config.scenario import Scenario
 from ..run_folder import KEY, described, finite, versions, write_json, written
 from .device_check import Checked

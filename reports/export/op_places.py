@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..sim.result import Result
+from ...sim.result import Result
 
 
 class Places(NamedTuple):

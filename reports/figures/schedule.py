@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from ..sim.ops import Kind
-from ..sim.result import Result
-from ..sim.units import seconds
-from .chart import WIDTH, Bars, chart
-from .numbers import told
-from .places import placed
+from ...sim.ops import Kind
+from ...sim.result import Result
+from ...sim.units import seconds
+from ..export.op_places import placed
+from ..numbers import told
+from .bars import WIDTH, Bars, chart
 
 COLOURS = {
     "compute": "#0072B2",

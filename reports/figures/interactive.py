@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from ..sim.units import PICOSECOND, Seconds
-from .figures import LAYER_COLOURS, LAYERS
-from .html import POLICY
+from ...sim.units import PICOSECOND, Seconds
+from ..html import POLICY
+from .schedule import LAYER_COLOURS, LAYERS
 
 MOST_BARS = 4_000
 INK = "#7f8a94"  # is seen on light and on dark

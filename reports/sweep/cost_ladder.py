@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from .numbers import change, digits, told
-from .swept import Found, Summary, metrics, plainly, settings
+from ..numbers import change, digits, told
+from .sweep_results import Found, Summary, metrics, plainly, settings
 
 HOURLY, TOKENS = "cost_per_hour", "cost_per_million_tokens"
 BESIDE = (  # what a planner is asked next, where every point of the ladder has it

@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ..sim.engine_api import NEVER
-from ..sim.ops import KIND_NAMES
-from ..sim.result import Result
-from .labels import labels
-from .places import placed
-from .wire import Bytes, joined, nested, number, text
+from ...sim.engine_api import NEVER
+from ...sim.ops import KIND_NAMES
+from ...sim.result import Result
+from .op_labels import labels
+from .op_places import placed
+from .protobuf import Bytes, joined, nested, number, text
 
 MOST_SLICES = 40_000  # of all variants together; the first in time are kept, and it is said
 

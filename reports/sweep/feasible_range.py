@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..sim.units import UNITS, quantity
-from .swept import Found, Summary, first_of, short
+from ...sim.units import UNITS, quantity
+from .sweep_results import Found, Summary, first_of, short
 
 
 class Reach(NamedTuple):

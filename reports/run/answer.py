@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .defended import defended
-from .numbers import change, digits, plus_minus, told
-from .work import times_the_work
+from ..numbers import change, digits, plus_minus, told
+from .robustness import defended
+from .work_ratio import times_the_work
 
 BASE = "base"  # the scenario as described
 SMALL = 0.005  # a change below this is called none

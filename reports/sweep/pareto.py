@@ -9,8 +9,8 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .numbers import PREFIXES
-from .plot import INK, axes_of, blank, canvas, legend, svg
+from ..figures.plot import INK, axes_of, blank, canvas, legend, svg
+from ..numbers import PREFIXES
 
 Point = Mapping[str, Any]
 MISS, OK, BEST = "#999999", "#0072B2", "#D55E00"

@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from ..sim.analysis.metrics import step_edges, utilization
-from ..sim.result import Result
-from . import figures
+from ...sim.analysis.metrics import step_edges, utilization
+from ...sim.result import Result
+from ..command_line import again
+from ..figures import schedule
+from ..html import rendered
+from ..numbers import NONE, change, digits, is_overall, plus_minus, told
 from .advice import next_steps
-from .again import again
 from .answer import BLIND, TOKENS, doubts, expected, jitter, lead, limit, outcome, price
-from .defended import break_even
-from .html import rendered
-from .numbers import NONE, change, digits, is_overall, plus_minus, told
-from .words import WORDS
-from .work import times_the_work
+from .glossary import WORDS
+from .robustness import break_even
+from .work_ratio import times_the_work
 
 LEAD = 4  # sentences above the table: those of more variants are its rows
 TWO_STEPS = 2
@@ -81,11 +81,11 @@ def page(
         names=list(points),
         variants=[_variant(n, p, points[base]) for n, p in points.items()],
         trust=_trust(summary),
-        boxes=figures.boxes(points),
+        boxes=schedule.boxes(points),
         differences=_differences(points),
         idle=_idle(points),
         activity=_activity(points),
-        blame=figures.blame(points),
+        blame=schedule.blame(points),
         faster=_faster(points),
         heat=_heat(results[base]),
         timeline=chart,
@@ -204,7 +204,7 @@ def _idle(points: Mapping[str, Point]) -> list[str]:
 
 def _activity(points: Mapping[str, Point]) -> list[dict[str, Any]]:
     rows = []
-    for box, colour in figures.COLOURS.items():
+    for box, colour in schedule.COLOURS.items():
         cells = [
             told(p["activity"][box][which], "s")
             for p in points.values()
@@ -229,7 +229,7 @@ def _faster(points: Mapping[str, Point]) -> list[dict[str, Any]]:
 def _heat(result: Result) -> str:
     kinds = {c.kind for c in result.system.components}
     shares = {n: s.tolist() for n, s in utilization(result).items() if n not in kinds}
-    return figures.heat(shares, result.makespan) if shares else ""
+    return schedule.heat(shares, result.makespan) if shares else ""
 
 
 def _timeline(result: Result) -> tuple[str, str]:
@@ -242,7 +242,7 @@ def _timeline(result: Result) -> tuple[str, str]:
     np.maximum.at(last, result.ops.rank[ended], result.columns.end[ended])
     order = np.argsort(last, kind="stable")
     ranks = sorted({int(order[-1]), int(order[len(order) // 2])})
-    chart, least = figures.timeline(result, ranks, window)
+    chart, least = schedule.timeline(result, ranks, window)
     listed = " and ".join(map(str, ranks))
     steps = min(TWO_STEPS, len(edges) - 1)
     which = f"rank {listed}" if len(ranks) == 1 else f"ranks {listed} (the slowest and the median)"

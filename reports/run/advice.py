@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from .again import again, given
+from ..command_line import again, given
+from ..numbers import change, digits
 from .answer import BASE, SMALL, outcome
-from .numbers import change, digits
 
 Point = Mapping[str, Any]
 Step = tuple[str, str]  # what to do; the command that does it, "" for none

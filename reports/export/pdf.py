@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
-from ..sim.errors import ForetraceError
+from ...sim.errors import ForetraceError
 
 CURE = "pip install 'foretrace[report]', or print the page from a browser"
 

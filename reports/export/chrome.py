@@ -9,7 +9,7 @@ import gzip
 import json
 from pathlib import Path
 
-from ..sim.units import PICOSECOND, Seconds
+from ...sim.units import PICOSECOND, Seconds
 
 PICOSECONDS = 10**6  # of a microsecond
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .numbers import digits, told
+from ..numbers import digits, told
 
 LEAST = 1e-4  # below which digits tell nothing
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .figures import scale_of
-from .plot import blank, legend, svg
+from ..figures.plot import blank, legend, svg
+from ..figures.schedule import scale_of
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00")
 MARKS = ("o", "s", "^", "D", "v")

@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .capacity import HOURLY, beside, capacity, ladder, wanted
-from .capacity import rows as rungs
-from .front import effects, scatter
-from .front import ladder as ladder_figure
-from .html import rendered
-from .numbers import change, digits, told
-from .reach import bounds
+from ..html import rendered
+from ..numbers import change, digits, told
+from .cost_ladder import HOURLY, beside, capacity, ladder, wanted
+from .cost_ladder import rows as rungs
+from .feasible_range import bounds
+from .pareto import effects, scatter
+from .pareto import ladder as ladder_figure
 from .sweep_advice import next_steps
-from .swept import Summary, best, metrics, others, plainly, settings, short
+from .sweep_results import Summary, best, metrics, others, plainly, settings, short
 
 MOST_ROWS = 500
 BEST_ROWS = 8

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .accuracy_numbers import error, percent, told_signed
-from .numbers import told
+from ..numbers import told
+from .error_texts import error, percent, told_signed
 
 Row = tuple[str, str, str]  # name, value, note
 

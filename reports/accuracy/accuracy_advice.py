@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from .again import again
-from .numbers import digits
+from ..command_line import again
+from ..numbers import digits
 
 Checked = Mapping[str, Any]
 Step = tuple[str, str]  # what to do; the command that does it, "" for none

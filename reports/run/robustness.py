@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .numbers import NONE, change, digits
+from ..numbers import NONE, change, digits
 
 
 def defended(summary: Mapping[str, Any]) -> list[str]:

@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from . import accuracy_figures as figures
+from ..html import rendered
+from ..numbers import told
+from . import error_figures as figures
 from .accuracy_advice import most_wrong, next_steps
-from .accuracy_clocks import meanings
-from .accuracy_numbers import error, interval, percent, told_signed, within
-from .accuracy_whole import break_even, errors, shares
-from .html import rendered
-from .numbers import told
+from .clock_meanings import meanings
+from .error_texts import error, interval, percent, told_signed, within
+from .whole_run import break_even, errors, shares
 
 STATISTICS = (("p50", "p50"), ("p95", "p95"), ("mean", "MAPE"), ("bias", "bias"), ("max", "worst"))
 OUTCOMES = {"pass": "better", "fail": "worse", "unresolved": "cannot-tell"}

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ..sim.engine_api import State
-from ..sim.ops import KIND_NAMES
-from ..sim.result import Result
-from .labels import labels
+from ...sim.engine_api import State
+from ...sim.ops import KIND_NAMES
+from ...sim.result import Result
+from .op_labels import labels
 
 
 def write_ops(path: Path, result: Result) -> None:

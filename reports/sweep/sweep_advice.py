@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .again import again, carried
-from .swept import Found, Summary, best, metrics, others, sets, short
+from ..command_line import again, carried
+from .sweep_results import Found, Summary, best, metrics, others, sets, short
 
 LEAST = 5e-4  # a relative change below it is none
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import figures
+from ..figures import schedule
+from ..html import rendered
+from ..numbers import change, is_overall, told
 from .answer import outcome
-from .html import rendered
-from .numbers import change, is_overall, told
 
 LEAST = 5e-4  # a relative change below it is none
 LEAD = 4
@@ -46,7 +46,7 @@ def page(rows: Sequence[Row], told: Mapping[str, Any]) -> str:
         trust=_trust(rows),
         head=["run", "iteration p50", "change", "90 % within"],
         rows=[_row(r, r is rows[0]) for r in rows],
-        boxes=figures.boxes(boxes),
+        boxes=schedule.boxes(boxes),
         differences=[
             {"run": r["name"], "path": path, "base": a, "value": b}
             for r in rows[1:]
