@@ -23,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 from foretrace.models.calibration.parameter_search import CLOSE, Errors, fit, held_out
-from foretrace.models.compute.interpolation import Measured, logs
+from foretrace.models.compute.interpolation import MeasuredPoints, logs
 from foretrace.models.compute.matrix_product import Product, tiles_flop
 from foretrace.models.compute.roofline import SCALING, SHORT
 
@@ -116,7 +116,7 @@ def interpolated() -> None:
     """The table backend on the same rows: what is not fitted but looked up (minutes)."""
     for gpu in PEAK:
         near, aside = split(rows(gpu, "bfloat16"))
-        table = Measured(
+        table = MeasuredPoints(
             [(sizes, s) for sizes, s in zip(shapes(near), near["s"].tolist(), strict=True)]
         )
         guess = table.inside(logs(shapes(aside)))

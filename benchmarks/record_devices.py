@@ -26,7 +26,7 @@ from foretrace.hil.agent.local_agent import own
 from foretrace.hil.agent.transport import child
 from foretrace.hil.measuring import conditions
 from foretrace.hil.measuring.measurement import measure
-from foretrace.hil.measuring.work_list import Work
+from foretrace.hil.measuring.work_list import WorkList
 from foretrace.hil.recording import SUFFIX
 from foretrace.hil.sample import COLD, WARM, Request
 from foretrace.scenarios.studies.op_selection import strides_of
@@ -56,17 +56,17 @@ def preceded(graph: list[str], before: int) -> dict[str, tuple[str, ...]]:
     return {s: tuple(graph[i - before : i]) for s, i in first.items()}
 
 
-def work(name: str, repeats: int, seconds: float, starts: int = 4) -> Work:
+def work(name: str, repeats: int, seconds: float, starts: int = 4) -> WorkList:
     """The list of that name."""
     limits = {"starts": starts, "most_starts": starts, "blocks": 4, "seconds": seconds}
     limits |= {"busy": BUSY}
     if name in ON_HOST:
         asked = tuple(Request(s, repeats) for s in ON_HOST[name]())
-        return Work("host", asked, **limits)
+        return WorkList("host", asked, **limits)
     if name in ("gpt", "resnet50"):
         asked, spec = of_model(name, repeats)
-        return Work("torch-zoo", asked, spec, **limits)
-    return Work("torch", of_no_model(name, repeats), **limits)
+        return WorkList("torch-zoo", asked, spec, **limits)
+    return WorkList("torch", of_no_model(name, repeats), **limits)
 
 
 def of_no_model(name: str, repeats: int) -> tuple[Request, ...]:

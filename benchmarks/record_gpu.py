@@ -11,7 +11,7 @@ from pathlib import Path
 
 from _gpu_shapes import LISTS, listed
 from foretrace.hil.agent.bundle import write
-from foretrace.hil.measuring.work_list import Work
+from foretrace.hil.measuring.work_list import WorkList
 from foretrace.hil.sample import Request
 from foretrace.models.compute.demand import demand
 
@@ -37,13 +37,13 @@ exit $failed
 """
 
 
-def works(device: str) -> dict[str, Work]:
+def works(device: str) -> dict[str, WorkList]:
     """One list for each file."""
     found = {}
     for name in LISTS:
         for suffix, asked in zip(("", "-aside"), listed(name), strict=True):
             requests = tuple(Request(s, BATCH) for s in asked)
-            found[name + suffix] = Work(
+            found[name + suffix] = WorkList(
                 "torch",
                 requests,
                 {"device": device, "memory": True},

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from _measure import report
-from foretrace.scenarios.config.loader import load, varied
+from foretrace.scenarios.config.loader import load, with_overrides
 from foretrace.scenarios.studies.sweep.sweep_folder import save, store
 from foretrace.scenarios.studies.sweep.sweeping import Sweeping
 from foretrace.scenarios.studies.sweep.task import base, evaluate, task, work
@@ -98,7 +98,7 @@ def per_point(scenario) -> tuple[float, float]:
         whole.append(time.process_time() - began)
     for i in range(ROUNDS):
         changed = {"cluster.node.nic.bandwidth": f"{i + 6} GB/s"}
-        one = varied(scenario.resolved(), changed)
+        one = with_overrides(scenario.resolved(), changed)
         ready = point(one, *work(one, shared["files"]))
         began = time.process_time()
         measured(ready)

@@ -26,7 +26,7 @@ LANE = {"2.5": 1, "5.0": 2, "8.0": 3, "16.0": 4, "32.0": 5, "64.0": 6}  # GT/s: 
 
 
 @dataclass(frozen=True)
-class Device:
+class PciDevice:
     """One PCI device.
 
     Parameters
@@ -53,7 +53,7 @@ class Device:
 
 
 @dataclass(frozen=True)
-class Machine:
+class MachineFacts:
     """One machine.
 
     Parameters
@@ -65,19 +65,19 @@ class Machine:
     """
 
     host: str
-    devices: tuple[Device, ...] = ()
+    devices: tuple[PciDevice, ...] = ()
     nodes: Mapping[int, tuple[str, int]] = field(default_factory=dict)
     nvlinks: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
-    def of(self, kind: str) -> tuple[Device, ...]:
+    def of(self, kind: str) -> tuple[PciDevice, ...]:
         """Devices of one kind, by address."""
         return tuple(d for d in self.devices if d.kind == kind)
 
     def yaml(self) -> str:
         """As ``cluster:`` of a scenario; what a scenario cannot hold is said in comments.
 
-        >>> gpu = Device("0000:17:00.0", "gpu", "0x10de:0x2335", 0, "pcie5-x16")
-        >>> print(Machine("box", (gpu,), {0: ("0-7", 2**34)}).yaml())
+        >>> gpu = PciDevice("0000:17:00.0", "gpu", "0x10de:0x2335", 0, "pcie5-x16")
+        >>> print(MachineFacts("box", (gpu,), {0: ("0-7", 2**34)}).yaml())
         # discovered on box
         # numa node 0: processors 0-7, 17.2 GB
         # gpu 0000:17:00.0 0x10de:0x2335 numa 0, pcie5-x16
@@ -118,7 +118,7 @@ class Machine:
         return told if self.of("nic") else []
 
 
-def discover(host: str, root: Path = SYSFS) -> Machine:
+def discover(host: str, root: Path = SYSFS) -> MachineFacts:
     """Look around.
 
     Parameters
@@ -133,10 +133,10 @@ def discover(host: str, root: Path = SYSFS) -> Machine:
     """
     folders = sorted((root / "bus/pci/devices").glob("*"))
     devices = [found for found in map(_device, folders) if found]
-    return Machine(host, tuple(devices), _nodes(root), nvlinks())
+    return MachineFacts(host, tuple(devices), _nodes(root), nvlinks())
 
 
-def _device(folder: Path) -> Device | None:
+def _device(folder: Path) -> PciDevice | None:
     code = text_of(folder / "class")
     vendor, model = text_of(folder / "vendor"), text_of(folder / "device")
     kind = ""
@@ -150,7 +150,7 @@ def _device(folder: Path) -> Device | None:
         return None
     numa = int(text_of(folder / "numa_node") or -1)
     names = sorted(p.name for p in (folder / "net").glob("*"))
-    return Device(
+    return PciDevice(
         folder.name, kind, f"{vendor}:{model}", numa, _link(folder), names[0] if names else ""
     )
 
@@ -195,7 +195,7 @@ def nvlinks() -> dict[tuple[str, str], int]:
     return found
 
 
-def _comment(device: Device) -> str:
+def _comment(device: PciDevice) -> str:
     told = [f"numa {device.numa}" if device.numa >= 0 else "", device.link, device.name]
     rest = ", ".join(t for t in told if t)
     return f"# {device.kind} {device.address} {device.ids} {rest}".rstrip()

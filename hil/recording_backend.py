@@ -11,7 +11,7 @@ from ..sim.ops import Ops
 from ..sim.system import System
 from .bundled_recordings import located
 from .coupling.op_path import question
-from .drivers.recording_driver import ANSWERS, MEDIAN, Recorded
+from .drivers.recording_driver import ANSWERS, MEDIAN, RecordingDriver
 from .recording import read
 from .sample import Request
 
@@ -19,7 +19,7 @@ NANOSECOND = 1e-9
 
 
 @backend("recording")
-class Remembered(Backend):
+class RecordingBackend(Backend):
     """What a device answered earlier, op by op; what it has not seen is refused.
 
     Parameters
@@ -35,13 +35,13 @@ class Remembered(Backend):
             raise ValueError(f"answer is {answer!r}; it is one of {', '.join(ANSWERS)}")
         self.file, self.how = file, answer
         self.source = f"recording:{Path(file).name}"
-        self._driver: Recorded | None = None
+        self._driver: RecordingDriver | None = None
 
     def open(self, system: System) -> None:
         """Read the recording, and begin at its first sample."""
         kept = read(located(self.file))
         self.source = f"recorded on {kept.date[:10]}: {kept.driver} {kept.device} on {kept.host}"
-        self._driver = Recorded.of(kept, self.how)
+        self._driver = RecordingDriver.of(kept, self.how)
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
         """From memory; no two ops are merged."""

@@ -11,7 +11,7 @@ SETS, CARRIED = "--set", ("--set", "--catalog", "--out")
 Said = tuple[str, ...]  # an option with its value, or a word
 
 
-def again(command: str, option: str, value: str = "") -> str:
+def command_line(command: str, option: str, value: str = "") -> str:
     """A command with an option in the place of what it said of the same.
 
     Parameters
@@ -21,9 +21,9 @@ def again(command: str, option: str, value: str = "") -> str:
 
     Examples
     --------
-    >>> again("foretrace run s.yaml --replicas 5 --set run.seed=2 --json", "--replicas", "10")
+    >>> command_line("foretrace run s.yaml --replicas 5 --set run.seed=2 --json", "--replicas", "10")
     'foretrace run s.yaml --set run.seed=2 --replicas 10'
-    >>> again("foretrace run s.yaml --set a.b=1", "--set", "a.b=2")
+    >>> command_line("foretrace run s.yaml --set a.b=1", "--set", "a.b=2")
     'foretrace run s.yaml --set a.b=2'
     """
     new = (option, value) if value else (option,)

@@ -2,7 +2,7 @@
 
 ``docs/semantics.md`` says what a run means; this page says in which form an engine reads it.
 The reference (``sim/reference/engine.py``) and the compiled core (``sim/core/``) take the same
-:class:`Parts` and :class:`Lowered` graphs, offer the same verbs, and must agree in every
+:class:`ComponentTable` and :class:`EngineGraph` graphs, offer the same verbs, and must agree in every
 number, event and error.
 
 Units: time in ticks; a rate, level or capacity in 2^-K work units a second; a weight in 2^-40;
@@ -41,7 +41,7 @@ class State(IntEnum):
 
 
 @dataclass(frozen=True)
-class Parts:
+class ComponentTable:
     """The components of a run.
 
     Parameters
@@ -117,7 +117,7 @@ Online = Callable[[Sequence[int], int], Sequence[Answer]]
 
 
 @dataclass(frozen=True)
-class Lowered:
+class EngineGraph:
     """One placed and timed graph, ready for an engine.
 
     Places: ``p < n`` is the first place of op ``p``; ``n + j`` is further place ``j``, of op
@@ -171,7 +171,7 @@ class Submitted(Protocol):
 
 
 @dataclass(frozen=True)
-class Columns:
+class EngineColumns:
     """What happened, a row an op, in the order of ids; -1 where it did not happen.
 
     Parameters
@@ -192,7 +192,7 @@ class Columns:
     arrived: NDArray[np.int64]
 
 
-class Machine(Protocol):
+class Engine(Protocol):
     """An engine, seen from a process: verbs are noted now and applied in the next turn.
 
     Components and ops are numbers here; ``sim/process.py`` gives processes names and SI units.
@@ -201,7 +201,7 @@ class Machine(Protocol):
     env: simpy.Environment
     watchers: set[simpy.Process]  # processes that only watch; they keep nothing alive
 
-    def submit(self, graph: Lowered) -> Submitted:
+    def submit(self, graph: EngineGraph) -> Submitted:
         """Hand in a graph; it joins at the next turn."""
 
     def set_rate(self, component: int, rate: int) -> None:
@@ -272,5 +272,5 @@ class Machine(Protocol):
     def run(self, until: int | None = None) -> None:
         """Go on until nothing is open, or to a tick: the machine's first turn there, no process."""
 
-    def columns(self) -> Columns:
+    def columns(self) -> EngineColumns:
         """What has happened so far."""

@@ -12,15 +12,15 @@ from collections.abc import Sequence
 import simpy
 
 from .deadlock import Stuck, diagnose
-from .engine_api import Parts, Submitted
+from .engine_api import ComponentTable, Submitted
 from .errors import SimulationError
-from .simpy_adapter import Citizen, Handed
+from .simpy_adapter import Handed, SimpyAdapter
 from .simpy_clock import drive
 from .threshold import Thresholds
 from .validation import check_component, check_op, check_rate, check_resume
 
 
-class Verbs(Citizen):
+class EngineControl(SimpyAdapter):
     """An engine that takes orders.
 
     Parameters
@@ -32,7 +32,7 @@ class Verbs(Citizen):
     """
 
     def __init__(
-        self, parts: Parts, env: simpy.Environment | None = None, per_second: int = 10**12
+        self, parts: ComponentTable, env: simpy.Environment | None = None, per_second: int = 10**12
     ):
         super().__init__(parts, env, per_second)
         self.thresholds = Thresholds(self)

@@ -20,7 +20,7 @@ from .ops import Ops
 
 
 @dataclass(frozen=True)
-class Places:
+class Participants:
     """The further places of collectives, one row each.
 
     Parameters
@@ -34,7 +34,7 @@ class Places:
     stream: NDArray[np.int32]
 
     @classmethod
-    def none(cls) -> Places:
+    def none(cls) -> Participants:
         """No collective has a second member."""
         empty = np.empty(0, np.int32)
         return cls(empty, empty, empty)
@@ -44,7 +44,7 @@ class Places:
 
 
 @dataclass(frozen=True)
-class Explicit:
+class FlatGraph:
     """Ops with their dependencies, each written out.
 
     Parameters
@@ -63,7 +63,7 @@ class Explicit:
 
     ops: Ops
     successors: Csr
-    places: Places
+    places: Participants
     release: NDArray[np.float64]
     peer: NDArray[np.int32]
     slot: NDArray[np.int32] | None = None
@@ -100,7 +100,7 @@ class Explicit:
         return Csr.from_pairs(np.concatenate(row), np.concatenate(rank), n)
 
 
-def join(blocks: Sequence[Explicit]) -> Explicit:
+def join(blocks: Sequence[FlatGraph]) -> FlatGraph:
     """Blocks one after the other, as one block."""
     if len(blocks) == 1:
         return blocks[0]
@@ -115,10 +115,10 @@ def join(blocks: Sequence[Explicit]) -> Explicit:
     slots = [b.slot for b in blocks if b.slot is not None]
     firsts = [b.slot[: len(b)] for b in blocks if b.slot is not None]
     furthers = [b.slot[len(b) :] for b in blocks if b.slot is not None]
-    return Explicit(
+    return FlatGraph(
         Ops.concat([b.ops for b in blocks]),
         Csr(np.cumsum(ends), np.concatenate([*values, np.empty(0)]).astype(np.int32)),
-        Places(
+        Participants(
             np.concatenate([*places, np.empty(0)]).astype(np.int32),
             np.concatenate([b.places.rank for b in blocks]),
             np.concatenate([b.places.stream for b in blocks]),

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .backend import Timing, Usage
-from .engine_api import NO_LIMIT, ONE, Answer, Flows, Lowered, Online, Parts
+from .engine_api import NO_LIMIT, ONE, Answer, ComponentTable, EngineGraph, Flows, Online
 from .errors import BackendError, GraphError
-from .flat_graph import Explicit
+from .flat_graph import FlatGraph
 from .system import System
 from .units import Seconds, ticks, ticks_per_second
 
@@ -58,11 +58,11 @@ def scales(system: System) -> dict[str, int]:
     return found
 
 
-def parts(system: System, scale: Mapping[str, int]) -> Parts:
+def parts(system: System, scale: Mapping[str, int]) -> ComponentTable:
     """The components as an engine reads them."""
     rates = [-1 if c.rate is None else rate_units(c.rate, scale[c.unit]) for c in system.components]
     tops = [-1 if c.rate is None else rate_units(c.top, scale[c.unit]) for c in system.components]
-    return Parts(
+    return ComponentTable(
         tuple(c.name for c in system.components),
         np.array([-1 if c.slots is None else c.slots for c in system.components], np.int32),
         np.array(rates, np.int64),
@@ -119,14 +119,14 @@ def _above(limb: NDArray[np.uint64], shift: int) -> NDArray[np.int64]:
 
 def lower(
     name: str,
-    block: Explicit,
+    block: FlatGraph,
     timing: Timing,
     system: System,
     scale: Mapping[str, int],
     tick: Seconds,
     online: NDArray[np.int16] | None = None,
     backends: tuple[Online, ...] = (),
-) -> Lowered:
+) -> EngineGraph:
     """One block and the times of its ops as integers.
 
     Parameters
@@ -146,7 +146,7 @@ def lower(
     if timing.usage is not None:
         _warn_of_weights(name, timing.usage, system)
     release = ticks(block.release, tick)
-    return Lowered(
+    return EngineGraph(
         name,
         block.places.op,
         block.slot,

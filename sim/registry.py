@@ -8,7 +8,9 @@ from typing import Any, TypeVar
 C = TypeVar("C", bound=type)
 
 
-def enter(table: dict[str, Any], plural: str, name: str, attribute: str = "") -> Callable[[C], C]:
+def register(
+    table: dict[str, Any], plural: str, name: str, attribute: str = ""
+) -> Callable[[C], C]:
     """What puts a class into a table; the same class may come twice, as when its file is reloaded.
 
     Parameters
@@ -24,9 +26,9 @@ def enter(table: dict[str, Any], plural: str, name: str, attribute: str = "") ->
     Examples
     --------
     >>> table = {"fast": int}
-    >>> enter(table, "engines", "slow")(str)
+    >>> register(table, "engines", "slow")(str)
     <class 'str'>
-    >>> enter(table, "engines", "fast")(float)
+    >>> register(table, "engines", "fast")(float)
     Traceback (most recent call last):
     ValueError: two engines are named 'fast': <class 'int'> and <class 'float'>
     """

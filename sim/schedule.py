@@ -10,23 +10,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .binding import Answers
-from .engine_api import Columns, Lowered
+from .engine_api import EngineColumns, EngineGraph
 from .graph import Graph
 from .ops import Ops
 
 
 @dataclass(frozen=True)
-class Run:
+class SubmittedRun:
     """One graph of a run: as placed, as timed, as lowered; its row r has the id ``first + r``."""
 
     graph: Graph
     answers: Answers
-    lowered: Lowered
+    lowered: EngineGraph
     first: int
 
 
 @dataclass(frozen=True)
-class Written:
+class Schedule:
     """A row an op.
 
     Parameters
@@ -42,8 +42,8 @@ class Written:
         submit beside it is in none of them.  None: those of every graph.
     """
 
-    runs: tuple[Run, ...]
-    columns: Columns
+    runs: tuple[SubmittedRun, ...]
+    columns: EngineColumns
     moves: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     given: int | None = None
 
@@ -66,7 +66,7 @@ class Written:
         """(n,) The component that was asked about each op; -1 for nobody."""
         return np.concatenate([np.empty(0, np.int32), *(r.answers.component for r in self.runs)])
 
-    def slots(self, run: Run) -> NDArray[np.int32]:
+    def slots(self, run: SubmittedRun) -> NDArray[np.int32]:
         """(n + e,) The component whose slot each place of a graph had last, -1 for none."""
         lowered, found = run.lowered, run.lowered.slot
         for op, to in self.moves.items():

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import simpy
 
 from . import engine_api
-from .engine_api import FIRST, LATER, Loss, Parts
+from .engine_api import FIRST, LATER, ComponentTable, Loss
 from .simpy_clock import Turn, zero_time_loop
 
 
@@ -40,7 +40,7 @@ class Handed:
         return told
 
 
-class Citizen(ABC):
+class SimpyAdapter(ABC):
     """An engine among the events of SimPy.
 
     Parameters
@@ -52,7 +52,7 @@ class Citizen(ABC):
     """
 
     def __init__(
-        self, parts: Parts, env: simpy.Environment | None = None, per_second: int = 10**12
+        self, parts: ComponentTable, env: simpy.Environment | None = None, per_second: int = 10**12
     ):
         self.env = env or simpy.Environment(initial_time=0)
         self.parts, self.per_second = parts, per_second

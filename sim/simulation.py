@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from .analysis.aggregates import KEEP, MOST_OPS
 from .backend import Backend
 from .binding import bind
-from .engine_api import Parts
+from .engine_api import ComponentTable
 from .errors import SimulationError
 from .graph import Graph
 from .lowering import parts, scales
@@ -100,7 +100,7 @@ class Simulation:
         return scales(self.system)
 
     @cached_property
-    def parts(self) -> Parts:
+    def parts(self) -> ComponentTable:
         """The components as an engine reads them."""
         return parts(self.system, self.scale)
 

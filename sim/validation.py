@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from .engine_api import NO_LIMIT, ONE, Answer, Flows, Lowered, Parts
+from .engine_api import NO_LIMIT, ONE, Answer, ComponentTable, EngineGraph, Flows
 from .errors import BackendError, GraphError, SimulationError
 
 WORK_BITS = 127
 FASTEST = 1 << 62  # rate units that nothing may reach
 
 
-def check_graph(parts: Parts, graph: Lowered) -> None:
+def check_graph(parts: ComponentTable, graph: EngineGraph) -> None:
     """Refuse a graph that names what is not there or asks for the impossible; cycles apart.
 
     Raises
@@ -54,7 +54,7 @@ def check_graph(parts: Parts, graph: Lowered) -> None:
     _refuse(graph, owner, lost, "unknown op", f"a successor that is none of the {len(op)} places")
 
 
-def _is_plain(parts: Parts, graph: Lowered) -> bool:
+def _is_plain(parts: ComponentTable, graph: EngineGraph) -> bool:
     """Whether there is nothing to refuse, found without a table as long as the graph."""
     slot, after, times = graph.slot, graph.successors, (graph.fixed, graph.release)
     places = len(graph) + len(graph.further)
@@ -65,7 +65,7 @@ def _is_plain(parts: Parts, graph: Lowered) -> bool:
     return _have_slots(parts, slot) and all(column.min(initial=0) >= 0 for column in times)
 
 
-def _have_slots(parts: Parts, slot: NDArray[np.int32]) -> bool:
+def _have_slots(parts: ComponentTable, slot: NDArray[np.int32]) -> bool:
     """Whether every component that is queued for has slots."""
     if np.all(parts.slots[max(slot.min(initial=0), 0) : slot.max(initial=-1) + 1] >= 0):
         return True  # all between the first and the last have: found in no time
@@ -75,7 +75,7 @@ def _have_slots(parts: Parts, slot: NDArray[np.int32]) -> bool:
 
 
 def _check_components(
-    parts: Parts, graph: Lowered, op: NDArray[np.int64], used: NDArray[np.int32]
+    parts: ComponentTable, graph: EngineGraph, op: NDArray[np.int64], used: NDArray[np.int32]
 ) -> None:
     count = len(parts)
     slot, rated = graph.slot, graph.flows.component
@@ -89,7 +89,7 @@ def _check_components(
 
 
 def _refuse(
-    graph: Lowered,
+    graph: EngineGraph,
     op: NDArray[np.int64] | NDArray[np.int32],
     bad: NDArray[np.bool_],
     kind: str,
@@ -108,7 +108,7 @@ def _refuse(
     raise GraphError(kind, f"graph {graph.name!r} op {row}: {said}", (row,))
 
 
-def too_fast(parts: Parts, flows: Flows) -> NDArray[np.bool_]:
+def too_fast(parts: ComponentTable, flows: Flows) -> NDArray[np.bool_]:
     """Whether each flow may reach a rate that 63 bits do not hold."""
     bound = np.where(flows.limit == NO_LIMIT, np.inf, flows.limit.astype(np.float64))
     owner = np.repeat(np.arange(len(flows)), np.diff(flows.indptr))
@@ -119,7 +119,7 @@ def too_fast(parts: Parts, flows: Flows) -> NDArray[np.bool_]:
     return fast
 
 
-def fastest(parts: Parts, usage: Mapping[int, int], limit: int = NO_LIMIT) -> int:
+def fastest(parts: ComponentTable, usage: Mapping[int, int], limit: int = NO_LIMIT) -> int:
     """The highest rate that a flow may ever have; 0 where nothing bounds it.
 
     Examples
@@ -132,7 +132,7 @@ def fastest(parts: Parts, usage: Mapping[int, int], limit: int = NO_LIMIT) -> in
     return min([*bounds, *([] if limit == NO_LIMIT else [limit])], default=0)
 
 
-def check_rate(parts: Parts, component: int, rate: int) -> None:
+def check_rate(parts: ComponentTable, component: int, rate: int) -> None:
     """Refuse a rate that a component cannot have.
 
     Raises
@@ -151,7 +151,7 @@ def check_rate(parts: Parts, component: int, rate: int) -> None:
         )
 
 
-def check_component(parts: Parts, component: int) -> None:
+def check_component(parts: ComponentTable, component: int) -> None:
     """Refuse a component that is not there.
 
     Raises
@@ -162,7 +162,7 @@ def check_component(parts: Parts, component: int) -> None:
     _name(parts, component)
 
 
-def _name(parts: Parts, component: int) -> str:
+def _name(parts: ComponentTable, component: int) -> str:
     if not 0 <= component < len(parts):
         raise SimulationError("action", f"component {component}: there are {len(parts)}")
     return parts.names[component]
@@ -181,7 +181,7 @@ def check_op(op: int, count: int) -> None:
 
 
 def check_resume(
-    parts: Parts,
+    parts: ComponentTable,
     op: int,
     places: int,
     slots: Sequence[int] | None,
@@ -204,7 +204,7 @@ def check_resume(
         raise SimulationError("action", f"op {op}: cannot be resumed: {wrong}", (op,))
 
 
-def _wrong_usage(parts: Parts, usage: Mapping[int, int], limit: int) -> str:
+def _wrong_usage(parts: ComponentTable, usage: Mapping[int, int], limit: int) -> str:
     """Why an op cannot use that; "" where it can."""
     for c, weight in usage.items():
         if not (0 <= c < len(parts) and parts.rate[c] >= 0) or weight < 1:
@@ -214,7 +214,7 @@ def _wrong_usage(parts: Parts, usage: Mapping[int, int], limit: int) -> str:
 
 
 def check_reaches(
-    parts: Parts, what: str, component: int, at_least: int | None, at_most: int | None
+    parts: ComponentTable, what: str, component: int, at_least: int | None, at_most: int | None
 ) -> None:
     """Refuse a threshold that means nothing.
 
@@ -233,7 +233,7 @@ def check_reaches(
         raise SimulationError("action", f"{name}: give at_least or at_most")
 
 
-def check_answer(parts: Parts, op: int, answer: Answer) -> None:
+def check_answer(parts: ComponentTable, op: int, answer: Answer) -> None:
     """Refuse an impossible answer of an online backend.
 
     Raises

@@ -35,7 +35,7 @@ from foretrace import (
 )
 from foretrace.sim.csr import Csr
 from foretrace.sim.graph import Graph
-from foretrace.sim.spmd.spmd_graph import Program, Template
+from foretrace.sim.spmd.spmd_graph import RankProgram, SpmdGraph
 
 GOLDENS = Path(__file__).parent / "goldens"
 INPUTS = GOLDENS / "inputs"
@@ -248,7 +248,7 @@ def test_a_template_written_out_and_folded():
     kinds = [Kind.COMPUTE, Kind.COLLECTIVE, Kind.SEND, Kind.RECV, Kind.HOST, Kind.COLLECTIVE]
     row = np.arange(len(kinds) - 1)
     program = [
-        Program(
+        RankProgram(
             Ops.of(
                 kind=np.array(kinds), stream=np.array([0, 1, 1, 1, 0, 1]),
                 iteration=np.array([0, 0, 0, 1, 1, 1]), bytes=np.array([0, 700, 40, 40, 0, 900.0]),
@@ -262,7 +262,7 @@ def test_a_template_written_out_and_folded():
     rank = np.arange(8)
     groups = np.array([rank // 4, rank % 4], np.int32)
     ring = np.array([(rank + 1) % 8], np.int32)
-    template = Template(tuple(program), (rank % 2).astype(np.int32), groups, ring)
+    template = SpmdGraph(tuple(program), (rank % 2).astype(np.int32), groups, ring)
     graph = Graph("grid", (template,), streams={})
     results = {keep: machine(8).run(graph, keep=keep) for keep in ("ops", "ranks")}
     assert_golden("template", {keep: with_iterations(result) for keep, result in results.items()})

@@ -26,7 +26,7 @@ TABLE, TABLES = "steps.csv", "rank*.steps.csv"
 
 
 @dataclass(frozen=True)
-class Starts:
+class StepTimes:
     """Step times of process starts.
 
     Parameters
@@ -35,7 +35,7 @@ class Starts:
 
     Examples
     --------
-    >>> starts = Starts((np.array([0.9, 1.0, 1.2]), np.array([4.0])))
+    >>> starts = StepTimes((np.array([0.9, 1.0, 1.2]), np.array([4.0])))
     >>> starts.medians.tolist(), starts.typical
     ([1.0, 4.0], 2.0)
     """
@@ -52,12 +52,12 @@ class Starts:
         """Geometric mean of the medians."""
         return float(np.exp(np.log(self.medians).mean()))
 
-    def without(self, *left_out: int) -> Starts:
+    def without(self, *left_out: int) -> StepTimes:
         """The same without some of the process starts."""
-        return Starts(tuple(s for k, s in enumerate(self.steps) if k not in left_out))
+        return StepTimes(tuple(s for k, s in enumerate(self.steps) if k not in left_out))
 
 
-def read(folders: Iterable[Path]) -> Starts:
+def read(folders: Iterable[Path]) -> StepTimes:
     """Read folders of recordings, each one process start; or one that holds a table of several.
 
     Raises
@@ -72,7 +72,7 @@ def read(folders: Iterable[Path]) -> Starts:
                 found.setdefault(start, {}).setdefault(rank, []).append(seconds)
         if not found:
             raise TraceError(f"{folder}: has no untraced steps; capture some (--untraced 10)")
-    return Starts(tuple(_mean(ranks) for ranks in found.values()))
+    return StepTimes(tuple(_mean(ranks) for ranks in found.values()))
 
 
 def _rows(folder: Path) -> Iterator[tuple[str, int, str, Seconds]]:
@@ -104,7 +104,7 @@ def _mean(ranks: dict[int, list[float]]) -> NDArray[np.float64]:
     return np.asarray(np.mean([times[:n] for times in ranks.values()], axis=0))
 
 
-def stretch(graph: Graph, starts: Starts) -> float:
+def stretch(graph: Graph, starts: StepTimes) -> float:
     """By what recorded times are multiplied, so that the median step is a typical untraced one.
 
     Raises
@@ -119,7 +119,7 @@ def stretch(graph: Graph, starts: Starts) -> float:
     return starts.typical / float(traced)
 
 
-def untraced(graph: Graph, starts: Starts) -> Graph:
+def untraced(graph: Graph, starts: StepTimes) -> Graph:
     """The graph of a trace with the times of a typical untraced step: every time stretched alike.
 
     Raises

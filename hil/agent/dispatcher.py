@@ -56,10 +56,10 @@ class Agent:
                 raise DriverFault("protocol", f"no verb {message.get('verb')!r}")
             return verb(message)
         except (DriverFault, RecordingError) as error:
-            return protocol.told_error(error), []
+            return protocol.encode_error(error), []
         except Exception as error:  # of a driver's library: told to who asked
             log.exception("driver failed")
-            return protocol.told_error(error), []
+            return protocol.encode_error(error), []
 
     def end(self) -> None:
         """Close what is open; a driver that fails at it has the last word in the log."""
@@ -79,7 +79,7 @@ class Agent:
 
     def _probe(self, message: protocol.Message) -> Frame:
         made = self._made(message["driver"])
-        return {"state": protocol.told_state(made.probe()), "what": _traits(made)}, []
+        return {"state": protocol.encode_state(made.probe()), "what": _traits(made)}, []
 
     def _open(self, message: protocol.Message) -> Frame:
         if self.driver is not None:
@@ -94,14 +94,14 @@ class Agent:
 
     def _timing(self, message: protocol.Message) -> Frame:
         driver = self._opened()
-        requests = protocol.requests_of(message["requests"])
+        requests = protocol.decode_requests(message["requests"])
         for request in requests:
             _allowed(driver, request.signature, *request.preceding)
         ask = driver.together if message.get("together") else driver.timing
         with conditions.watched() as facts:
             samples = ask(requests)
         sample_checks.check(requests, samples, driver.name, driver.clock)
-        told, arrays = protocol.told_samples([conditions.noted(s, facts) for s in samples])
+        told, arrays = protocol.encode_samples([conditions.noted(s, facts) for s in samples])
         return {"samples": told}, arrays
 
     def _close(self, message: protocol.Message) -> Frame:

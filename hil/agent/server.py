@@ -38,7 +38,7 @@ def serve(agent: Agent, source: BinaryIO, sink: BinaryIO) -> None:
         if isinstance(frame, EOFError):
             break
         if isinstance(frame, Exception):
-            _send(sink, protocol.told_error(frame))
+            _send(sink, protocol.encode_error(frame))
             break
         _send(sink, *agent.reply(frame[0]))
     agent.end()
@@ -136,11 +136,13 @@ def _welcome(connection: socket.socket, token: str, allow: Sequence[str]) -> Non
             1
         ]
         if uid != os.getuid():
-            _send(sink, protocol.told_error(DriverFault("denied", f"user {uid} may not use this")))
+            _send(
+                sink, protocol.encode_error(DriverFault("denied", f"user {uid} may not use this"))
+            )
             return
         message, _ = protocol.unpack(source.read)
         if not hmac.compare_digest(str(message.get("token", "")), token):
-            _send(sink, protocol.told_error(DriverFault("denied", "the token is another one")))
+            _send(sink, protocol.encode_error(DriverFault("denied", "the token is another one")))
             return
         connection.settimeout(None)
         serve(Agent(allow), source, sink)

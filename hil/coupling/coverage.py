@@ -34,7 +34,7 @@ class Subtraction:
 
 
 @dataclass(frozen=True)
-class Cover:
+class SampleCoverage:
     """The devices inside a sample.
 
     Parameters
@@ -58,7 +58,7 @@ class Cover:
 
         Examples
         --------
-        >>> pair = Cover("node0.nic0", frozenset({"node0.nic0", "leaf0", "node1.nic0"}))
+        >>> pair = SampleCoverage("node0.nic0", frozenset({"node0.nic0", "leaf0", "node1.nic0"}))
         >>> pair.holds(["node0.nic0", "leaf0", "node1.nic0"]), pair.holds(["node2.nic0"])
         (True, False)
         >>> pair.holds(["node0.nic0", "leaf0", "node2.nic0"])
@@ -83,7 +83,7 @@ class Cover:
         """What is taken off a sample for an op that crosses these devices.
 
         >>> off = {"node1.nic0": Subtraction(1e-6, 1e-7)}
-        >>> Cover("node0.nic0", frozenset({"node0.nic0", "node1.nic0"}), off).off(["node0.nic0"])
+        >>> SampleCoverage("node0.nic0", frozenset({"node0.nic0", "node1.nic0"}), off).off(["node0.nic0"])
         Subtraction(time=1e-06, error=1e-07)
         """
         way = set(crossed)
@@ -126,7 +126,7 @@ def cover(
     component: str,
     more: Iterable[str] = (),
     subtract: Mapping[str, Subtraction] | None = None,
-) -> Cover:
+) -> SampleCoverage:
     """What a sample of a component contains, with what its driver says is in it as well.
 
     Raises
@@ -143,4 +143,4 @@ def cover(
             f"hil.swap {component}: subtracts {', '.join(strange)}, which is in no sample; a "
             f"sample contains {', '.join(sorted(held))}"
         )
-    return Cover(component, frozenset(held), dict(subtract or {}))
+    return SampleCoverage(component, frozenset(held), dict(subtract or {}))

@@ -19,9 +19,9 @@ from ...sim.system import Component
 from ...sim.units import ByteRate, Seconds
 from ..driver import Sharing
 from ..sample import AFTER, WARM, Request
-from .coverage import Cover
-from .journal import Asked
-from .per_flow_rates import NANOSECOND, Flight, Lanes
+from .coverage import SampleCoverage
+from .journal import Questioned
+from .per_flow_rates import NANOSECOND, Flight, PerFlowRates
 
 SWEEP = tuple(4**k for k in range(3, 12))  # B: 64 B to 4 MiB, alone, for what does not grow
 MOST = 8  # ops in flight that a concurrent device takes unless it says otherwise
@@ -31,7 +31,7 @@ QUEUE = 256  # ops that may wait for a device besides
 
 
 @dataclass(frozen=True)
-class Answered:
+class DeviceAnswer:
     """What one op costs, as a row of ``Timing``, its usage by component name; who says so."""
 
     fixed: Seconds
@@ -41,7 +41,7 @@ class Answered:
 
 
 @dataclass(frozen=True)
-class Way:
+class ResidualPath:
     """What an op crosses besides the device.
 
     Parameters
@@ -74,9 +74,9 @@ class Swap:
     """
 
     component: str
-    asked: Asked
+    asked: Questioned
     sharing: Sharing
-    covers: Cover
+    covers: SampleCoverage
     most: int = MOST
     context: str = WARM
     preceding: int = 1
@@ -90,7 +90,7 @@ class Swap:
         return not callable(self.answers) or bool(self.answers(signature))
 
 
-class Port:
+class DeviceAdapter:
     """Where ops meet the device.
 
     Parameters
@@ -109,12 +109,12 @@ class Port:
         self.shared = f"{self.name}.shared"
         self.answered, self.others = 0, 0
 
-    def _lanes(self) -> Lanes | None:
+    def _lanes(self) -> PerFlowRates | None:
         if self.swap.sharing == "solo" or (self.swap.sharing == "exclusive" and self.slots):
             return None
         most = 1 if self.swap.sharing == "exclusive" else self.swap.most
         waiting = 0 if self.slots else QUEUE
-        return Lanes(self.name, 2 * (most + waiting), most, self.unit)
+        return PerFlowRates(self.name, 2 * (most + waiting), most, self.unit)
 
     @property
     def at_once(self) -> int | None:
@@ -140,31 +140,33 @@ class Port:
         if self.lanes is not None:
             self.lanes.reset(self.swap.asked)
 
-    def answer(self, signature: str, bytes: float, way: Way) -> Answered:
+    def answer(self, signature: str, bytes: float, way: ResidualPath) -> DeviceAnswer:
         """What an op costs that starts now."""
         self.answered += 1
         request = self._request(signature)
         if self.lanes is not None:
             work = max(bytes, 1.0) if self.unit == "B" else 1.0
             lane = self.lanes.give(Flight(request, work, way.latency))
-            return Answered(0.0, work, {self.lanes.names[lane]: 1.0, **way.usage})
+            return DeviceAnswer(0.0, work, {self.lanes.names[lane]: 1.0, **way.usage})
         spent = self.swap.asked.alone(request) * NANOSECOND + way.latency
         if self.swap.sharing == "exclusive":
-            return Answered(max(spent, 0.0))
+            return DeviceAnswer(max(spent, 0.0))
         return self._split(signature, bytes, max(spent, 0.0), way)
 
-    def _split(self, signature: str, bytes: float, spent: Seconds, way: Way) -> Answered:
+    def _split(
+        self, signature: str, bytes: float, spent: Seconds, way: ResidualPath
+    ) -> DeviceAnswer:
         """What does not grow with size first, the rest as work that is shared evenly."""
         fixed = min(self._fixed(signature) + max(way.latency, 0.0), spent)
         rest = spent - fixed
         if rest == 0 or (self.unit == "B" and not bytes > 0):
-            return Answered(spent)
+            return DeviceAnswer(spent)
         if self.unit == "1":
-            return Answered(fixed, rest, {self.shared: 1.0})
+            return DeviceAnswer(fixed, rest, {self.shared: 1.0})
         if bytes < SLOWEST * rest:  # too slow for anything beside it to matter
-            return Answered(fixed, SLOWEST * rest, {self.shared: SHARED / SLOWEST})
+            return DeviceAnswer(fixed, SLOWEST * rest, {self.shared: SHARED / SLOWEST})
         weight = SHARED * rest / bytes  # alone it takes `rest` seconds
-        return Answered(fixed, bytes, {self.shared: weight, **way.usage})
+        return DeviceAnswer(fixed, bytes, {self.shared: weight, **way.usage})
 
     def _fixed(self, signature: str) -> Seconds:
         """The part of such an op that does not grow with its size: from a sweep, measured once."""

@@ -17,7 +17,7 @@ from ..sample_checks import check
 ROUNDS = 3  # of a set in flight; the median counts
 
 
-class Live:
+class LiveDriver:
     """Asks a driver that is open.
 
     Parameters
@@ -31,7 +31,7 @@ class Live:
     ...     name, ops = "steady", ("copy:h2h",)
     ...     def timing(self, requests):
     ...         return [Sample(r.signature, np.full(r.n, 7.0), self.clock) for r in requests]
-    >>> Live(Steady(), "a test").alone(Request("copy:h2h uint8[64]"))
+    >>> LiveDriver(Steady(), "a test").alone(Request("copy:h2h uint8[64]"))
     7.0
     """
 

@@ -8,14 +8,14 @@ from functools import cached_property
 
 from ...sim.backend import Timing
 from ...sim.errors import BackendError, ScenarioError
-from ...sim.ops import KIND_NAMES, Asked, Kind, Ops
+from ...sim.ops import KIND_NAMES, Kind, OpPlacement, Ops
 from ...sim.signature import Operand, Signature
 from ...sim.system import System
 from .coverage import device
 
 
 @dataclass(frozen=True)
-class Op:
+class OpPath:
     """One op where it runs.
 
     Parameters
@@ -25,7 +25,7 @@ class Op:
     """
 
     ops: Ops
-    at: Asked
+    at: OpPlacement
     row: int
     used: Mapping[str, float]
 
@@ -71,7 +71,7 @@ class Op:
         return {device(c) for c in self.crossed}
 
 
-def where(ops: Ops) -> Asked:
+def where(ops: Ops) -> OpPlacement:
     """Where the ops of a table run.
 
     Raises
@@ -84,7 +84,7 @@ def where(ops: Ops) -> Asked:
     return ops.at
 
 
-def each(ops: Ops, said: Timing | None) -> list[Op]:
+def each(ops: Ops, said: Timing | None) -> list[OpPath]:
     """The ops of a table, one by one.
 
     Parameters
@@ -92,10 +92,10 @@ def each(ops: Ops, said: Timing | None) -> list[Op]:
     said : by the model; None where nobody asked it
     """
     at = where(ops)
-    return [Op(ops, at, row, _used(at, row, said)) for row in range(len(ops))]
+    return [OpPath(ops, at, row, _used(at, row, said)) for row in range(len(ops))]
 
 
-def _used(at: Asked, row: int, said: Timing | None) -> dict[str, float]:
+def _used(at: OpPlacement, row: int, said: Timing | None) -> dict[str, float]:
     if said is None:
         return {}
     parts = at.system.components

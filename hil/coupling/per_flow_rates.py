@@ -20,7 +20,7 @@ from ...sim.errors import SimulationError
 from ...sim.process import Running, Steps
 from ...sim.system import Component
 from ..sample import Request
-from .journal import Asked
+from .journal import Questioned
 
 TOP = {"B": 1e13, "1": 1e9}  # highest rate of a lane: 10 TB/s, an op in 1 ns
 NANOSECOND = 1e-9
@@ -42,7 +42,7 @@ class Flight:
     extra: float = 0.0
 
 
-class Lanes:
+class PerFlowRates:
     """The lanes of one device, and the process that sets their rates.
 
     Parameters
@@ -58,7 +58,7 @@ class Lanes:
 
     Examples
     --------
-    >>> [c.name for c in Lanes("node0.nic0", 2, 1, "B").components()]
+    >>> [c.name for c in PerFlowRates("node0.nic0", 2, 1, "B").components()]
     ['node0.nic0.lane0', 'node0.nic0.lane1']
     """
 
@@ -75,7 +75,7 @@ class Lanes:
             Component(n, "lane", rate=0.0, unit=self.unit, max_rate=top) for n in self.names
         )
 
-    def reset(self, asked: Asked) -> None:
+    def reset(self, asked: Questioned) -> None:
         """Begin a run."""
         self.asked = asked
         self.free = list(range(self.count))

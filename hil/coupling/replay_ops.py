@@ -15,12 +15,12 @@ from ...sim.place import asked, place
 from ...sim.system import System
 from ...sim.units import Bytes, Seconds
 from .coupled import Coupled, Coupling, way
-from .device_adapter import Way
+from .device_adapter import ResidualPath
 from .op_path import each, where
 
 
 @dataclass(frozen=True)
-class Question:
+class ReplayOp:
     """One op that a device would do.
 
     Parameters
@@ -40,21 +40,21 @@ class Question:
     signature: str
     bytes: Bytes
     predicted: Seconds
-    way: Way
+    way: ResidualPath
     slowest: float
     possible: bool
 
     def whole(self, sample: Seconds) -> Seconds:
         """Seconds of the op alone, given the device's part of it.
 
-        >>> Question(0, "nic", "send:send", 1e6, 0.0, Way(1e-6), 1e9, True).whole(5e-4)
+        >>> ReplayOp(0, "nic", "send:send", 1e6, 0.0, ResidualPath(1e-6), 1e9, True).whole(5e-4)
         0.001
         """
         bound = self.bytes / self.slowest if np.isfinite(self.slowest) else 0.0
         return max(sample + self.way.latency, bound)
 
 
-def questions(coupling: Coupling, graph: Graph, predict: bool = True) -> list[Question]:
+def replay_ops(coupling: Coupling, graph: Graph, predict: bool = True) -> list[ReplayOp]:
     """Every op of a graph that a device covers, in the order of the rows.
 
     Parameters
@@ -75,7 +75,7 @@ def questions(coupling: Coupling, graph: Graph, predict: bool = True) -> list[Qu
     return sorted(found, key=lambda q: q.row)
 
 
-def _of(backend: Coupled, ops: Ops, rows: NDArray[np.int64], predict: bool) -> list[Question]:
+def _of(backend: Coupled, ops: Ops, rows: NDArray[np.int64], predict: bool) -> list[ReplayOp]:
     system = where(ops).system
     backend.open(system)
     model = backend.model if predict else None
@@ -88,7 +88,7 @@ def _of(backend: Coupled, ops: Ops, rows: NDArray[np.int64], predict: bool) -> l
         text, beside = op.text, way(op, port)
         slowest = min((rate_of(system, c) / w for c, w in beside.usage.items()), default=np.inf)
         possible = port.swap.can(text)
-        found.append(Question(row, port.name, text, op.bytes, predicted, beside, slowest, possible))
+        found.append(ReplayOp(row, port.name, text, op.bytes, predicted, beside, slowest, possible))
     return found
 
 

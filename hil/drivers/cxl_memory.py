@@ -23,7 +23,7 @@ from ...sim.signature import parse
 from ..driver import Driver, Missing, Ready, Spec, checked, driver, head
 from ..sample import EMULATED, WARM, Request, Sample
 from . import clock_source, pointer_chase
-from .numa_pages import PAGE, Block, nodes
+from .numa_pages import PAGE, PageBlock, nodes
 
 if TYPE_CHECKING:
     from ...sim.system import System
@@ -147,7 +147,7 @@ class Cxl(Driver):
         node, ns, right = self._node(told["tier"]), [], []
         for _ in range(request.n):
             since = time.perf_counter_ns()
-            block = Block(size, node)
+            block = PageBlock(size, node)
             ns.append(time.perf_counter_ns() - since)
             right.append(float((block.where() == node).mean()))
         return self._sample(request, ns, facts={"placed": min(right)})
@@ -159,7 +159,7 @@ class Cxl(Driver):
         source, target = map(self._node, way)
         ns, again, right = [], 0, []
         for k in range(request.n + 1):  # the first warms up
-            block = Block(size, source)
+            block = PageBlock(size, source)
             taken, busy = block.move(target)
             again += busy if k else 0
             ns.append(taken)
@@ -206,7 +206,7 @@ class Cxl(Driver):
 
     def _memory(self, tier: str, size: int) -> Any:
         if tier == "near" or not self.told["dax"]:
-            return Block(size, self._node(tier)).bytes
+            return PageBlock(size, self._node(tier)).bytes
         device = os.open(self.told["dax"], os.O_RDWR)
         try:
             mapped = mmap.mmap(device, -(-size // ALIGNED) * ALIGNED, flags=mmap.MAP_SHARED)

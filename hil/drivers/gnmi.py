@@ -27,7 +27,7 @@ WAIT = 10  # s for an answer
 CURE = f"pip install 'foretrace[gnmi]', and set {ADDRESS}=host:port for the agent"
 
 
-class Reader:
+class GnmiReader:
     """A switch that is asked.
 
     Parameters

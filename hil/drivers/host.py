@@ -38,7 +38,7 @@ SET.argtypes = FIND.argtypes = (ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t)
 
 
 @driver("host")
-class Host(Driver):
+class HostDriver(Driver):
     """One core and its memory.
 
     Opened with ``core`` (-1: the last one that we may use), ``clock`` (``cpu``, as none of these
@@ -57,7 +57,7 @@ class Host(Driver):
 
     Examples
     --------
-    >>> host = Host()
+    >>> host = HostDriver()
     >>> host.open({})
     >>> len(host.timing([Request("host:chase uint8[4096]", n=3)])[0].ns)
     3

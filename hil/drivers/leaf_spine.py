@@ -14,12 +14,12 @@ NET = Path("/proc/sys/net/ipv4")
 FORWARDS, BY_PORTS = "ip_forward", "fib_multipath_hash_policy"
 
 
-class Leaves(Star):
+class LeafSpine(Star):
     """Two leaves and ``spines`` between them; what is shaped and counted are the senders' uplinks.
 
     Examples
     --------
-    >>> leaves = Leaves(3, "ft0", 1500, spines=2)
+    >>> leaves = LeafSpine(3, "ft0", 1500, spines=2)
     >>> leaves.switch, leaves.ports, leaves.address(1), leaves.leaf(1), leaves.leaf(3)
     ('ft0-leaf2', ('up1', 'up2'), '10.9.1.2', 'ft0-leaf1', 'ft0-leaf2')
     """

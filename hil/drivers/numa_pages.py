@@ -40,7 +40,7 @@ def nodes() -> dict[int, tuple[int, bool]]:
     return found
 
 
-class Block:
+class PageBlock:
     """Anonymous pages bound to a node, there from the start.
 
     Parameters

@@ -51,7 +51,7 @@ class Gpu:
             found["throttled"] = int(bool(found["gpu_reasons"] & SLOWED))
         return found
 
-    def told(self) -> dict[str, str]:
+    def to_dict(self) -> dict[str, str]:
         """What does not change while we measure: driver, memory, limits of clock and power.
 
         >>> Gpu().told()

@@ -23,7 +23,7 @@ from ...sim.errors import DriverFault
 from ..driver import Driver, Missing, Ready, Spec, checked, driver
 from ..sample import WARM, Request, Sample
 from . import clock_source
-from .rdma import POLL, SLEEP, Verbs, parts_of
+from .rdma import POLL, SLEEP, VerbsDriver, parts_of
 
 if TYPE_CHECKING:
     from ...sim.system import System
@@ -130,7 +130,7 @@ class Perftest(Driver):
     @classmethod
     def covers(cls, spec: Spec, system: System) -> tuple[str, ...]:
         """NIC, link, switch and peer NIC, as of ``verbs``."""
-        return Verbs.covers(spec, system)
+        return VerbsDriver.covers(spec, system)
 
     def _one(self, request: Request) -> Sample:
         name, facts, size = parts_of(request.signature)

@@ -24,7 +24,7 @@ Op = Callable[[], list[int]]
 """What a rank does once; it tells, in ns, when what it reduces meanwhile was there."""
 
 
-class Ranks:
+class RankProcesses:
     """Processes that do collectives together.
 
     Parameters
@@ -101,7 +101,7 @@ def _live(pipe: socket.socket, star: Star, rank: int, count: int) -> NoReturn:
         os._exit(0)
 
 
-def _joined(star: Star, rank: int, count: int) -> Works:
+def _joined(star: Star, rank: int, count: int) -> RankWork:
     import torch
     import torch.distributed as group
 
@@ -109,10 +109,10 @@ def _joined(star: Star, rank: int, count: int) -> Works:
     os.environ |= {"GLOO_SOCKET_IFNAME": "nic0", "USE_LIBUV": "0"}  # not every build has it
     group.init_process_group("gloo", init_method=f"tcp://{star.address(1)}:{PORT}", rank=rank,
                              world_size=count)  # fmt: skip
-    return Works(count)
+    return RankWork(count)
 
 
-def _done(works: Works, told: dict[str, Any]) -> dict[str, Any]:
+def _done(works: RankWork, told: dict[str, Any]) -> dict[str, Any]:
     op = works.ready(*told["what"])
     time.sleep(max(0, told["at"] - time.monotonic_ns()) / 1e9)
     begin = time.monotonic_ns()
@@ -121,7 +121,7 @@ def _done(works: Works, told: dict[str, Any]) -> dict[str, Any]:
     return {"begin": begin, "end": end, "came": [begin, *buckets]}
 
 
-class Works:
+class RankWork:
     """What a rank can do, buffers kept from one time to the next."""
 
     def __init__(self, count: int):

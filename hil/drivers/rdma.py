@@ -47,7 +47,7 @@ def devices() -> tuple[str, ...]:
 
 
 @driver("verbs")
-class Verbs(Driver):
+class VerbsDriver(Driver):
     """Times RDMA ops and, one by one, the calls that set them up.
 
     Ops are ``send:rdma-write uint8[4096]`` (also ``rdma-read``, ``rdma-send``) with attributes
@@ -241,11 +241,11 @@ class Verbs(Driver):
         return ends, plans
 
 
-HOW: dict[str, Callable[[Verbs, Request, str, int, dict[str, int]], list[Any]]] = {
-    "completion": Verbs._completion,
-    "half_rtt": Verbs._half_rtt,
-    "message_rate": Verbs._rate,
-    "bandwidth": Verbs._rate,
+HOW: dict[str, Callable[[VerbsDriver, Request, str, int, dict[str, int]], list[Any]]] = {
+    "completion": VerbsDriver._completion,
+    "half_rtt": VerbsDriver._half_rtt,
+    "message_rate": VerbsDriver._rate,
+    "bandwidth": VerbsDriver._rate,
 }
 
 

@@ -20,7 +20,7 @@ SETTINGS = {"file": "", "answer": MEDIAN, "seed": 0, "driver": "", "device": ""}
 
 
 @driver("recorded")
-class Recorded(Driver):
+class RecordingDriver(Driver):
     """Answers that were measured earlier.
 
     Opened with ``file`` (a path, or ``foretrace:NAME`` of a bundled one), ``answer`` (``median``;
@@ -31,10 +31,10 @@ class Recorded(Driver):
     --------
     >>> samples = (Sample("copy:h2h uint8[64]", np.array([30.0, 10.0, 20.0]), "wall"),)
     >>> kept = Recording("host", "cpu0", "box", "2026-01-31T12:00:00Z", {}, samples)
-    >>> remembers = Recorded.of(kept)
+    >>> remembers = RecordingDriver.of(kept)
     >>> [s.ns.tolist() for s in remembers.timing([Request("copy:h2h uint8[64]", n=2)])]
     [[20.0, 20.0]]
-    >>> Recorded.of(kept, answer="sequence").timing([Request("copy:h2h uint8[64]", n=2)])[0].ns
+    >>> RecordingDriver.of(kept, answer="sequence").timing([Request("copy:h2h uint8[64]", n=2)])[0].ns
     array([30., 10.])
     >>> remembers.timing([Request("copy:h2h uint8[65]")])
     Traceback (most recent call last):
@@ -46,7 +46,7 @@ uint8[65]' (warm); record it, or bind a model
     sharing: Sharing = "solo"
 
     @classmethod
-    def of(cls, recording: Recording, answer: str = MEDIAN, seed: int = 0) -> Recorded:
+    def of(cls, recording: Recording, answer: str = MEDIAN, seed: int = 0) -> RecordingDriver:
         """From a recording that is at hand already."""
         self = cls()
         self._take(recording, answer, seed)

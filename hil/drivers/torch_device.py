@@ -21,7 +21,7 @@ from ..measuring.device_lock import held
 from ..sample import Request, Sample
 from .nvml import Gpu
 from .timer import Call, restorer, timed
-from .torch_asked import Asked
+from .torch_asked import TorchOp
 from .torch_events import Events
 from .torch_ops import BUILDERS
 
@@ -120,7 +120,7 @@ class Torch(Driver):
             told["cuda"] = str(torch.version.cuda)
             told["cudnn"] = str(torch.backends.cudnn.version())
             told["event_pair_ns"] = f"{self.events.pair:.0f}"
-            told |= self.gpu.told()
+            told |= self.gpu.to_dict()
         return told
 
     def timing(self, requests: Sequence[Request]) -> list[Sample]:
@@ -183,7 +183,7 @@ class Torch(Driver):
         parts = within(signature, self.settings["cap"])
         stride = int(parts.attributes.get("stride") or self.settings["strides"].get(signature, 0))
         try:
-            call = BUILDERS[head(signature)](Asked(self.torch, self.device, parts, stride))
+            call = BUILDERS[head(signature)](TorchOp(self.torch, self.device, parts, stride))
             call = self._with_tf32(call) if parts.dtype == "tf32" else call
             call()  # torch looks at shapes only now
         except (RuntimeError, ValueError, IndexError) as error:

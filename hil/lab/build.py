@@ -24,7 +24,7 @@ from .debian import Packages
 
 
 @dataclass(frozen=True)
-class Step:
+class BuildStep:
     """One step of building a machine.
 
     Parameters
@@ -53,15 +53,15 @@ class Step:
 
 
 IN_UML, IN_QEMU = initramfs.RDMA + initramfs.COLLECTIVES, initramfs.RDMA + initramfs.MEMORY
-STEPS: dict[str, tuple[Step, ...]] = {
+STEPS: dict[str, tuple[BuildStep, ...]] = {
     "uml": (
-        Step("the programs", (ROOT,), lambda p: initramfs.build(p, IN_UML),
+        BuildStep("the programs", (ROOT,), lambda p: initramfs.build(p, IN_UML),
              lambda: (*IN_UML, initramfs.APPLETS)),
-        Step("the kernel, seven minutes of a core", (UML_KERNEL,), kernel.build, kernel.made_of),
+        BuildStep("the kernel, seven minutes of a core", (UML_KERNEL,), kernel.build, kernel.made_of),
     ),
     "qemu": (
-        Step("QEMU", (qemu.PROGRAM,), qemu.build, lambda: (qemu.PACKAGE,)),
-        Step("kernel and disk", (GUEST_DISK, GUEST_KERNEL, GUEST_INITRD),
+        BuildStep("QEMU", (qemu.PROGRAM,), qemu.build, lambda: (qemu.PACKAGE,)),
+        BuildStep("kernel and disk", (GUEST_DISK, GUEST_KERNEL, GUEST_INITRD),
              lambda p: disk.build(p, IN_QEMU), lambda: (*IN_QEMU, *disk.FIRST, disk.INIT)),
     ),
 }  # fmt: skip

@@ -11,14 +11,14 @@ import numpy as np
 from ..measuring.measurement import measure
 from ..recording import SUFFIX, Recording, read
 from .booted_agent import booted
-from .campaigns import Planned
+from .campaigns import Campaign
 
 KEPT = Path(__file__).resolve().parents[1] / "recordings"
 Key = tuple[str, str]
 log = logging.getLogger(__name__)
 
 
-def record(planned: Planned, tell: Callable[[str], None] = log.info) -> Recording:
+def record(planned: Campaign, tell: Callable[[str], None] = log.info) -> Recording:
     """Boot, measure, and say what it was measured on.
 
     Raises

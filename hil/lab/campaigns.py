@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from ...sim.errors import DriverFault
 from ..drivers.cxl_memory import TIERS
 from ..drivers.rdma_control import CALLS
-from ..measuring.work_list import Work
+from ..measuring.work_list import WorkList
 from ..sample import COLD, Request
 
 SIZES = (64, 1024, 4096, 16384, 65536, 262144, 1 << 20)
@@ -25,12 +25,12 @@ Asked = tuple[Request, ...]
 
 
 @dataclass(frozen=True)
-class Planned:
+class Campaign:
     """One work list and its machine."""
 
     name: str
     machine: str
-    work: Work
+    work: WorkList
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -38,16 +38,16 @@ def _writes(sizes: tuple[int, ...], n: int, op: str = "rdma-write") -> Asked:
     return tuple(Request(f"send:{op} uint8[{size}]", n) for size in sizes)
 
 
-def _across(rate: str) -> Planned:
+def _across(rate: str) -> Campaign:
     """Writes through a port of that rate, in virtual time."""
     spec = {"ends": "verbs", "rate": rate, "delay_us": 1.0}
-    work = Work("switch", _writes(SIZES, 5), spec, starts=3, blocks=3, bar=0.03, busy=BUSY,
+    work = WorkList("switch", _writes(SIZES, 5), spec, starts=3, blocks=3, bar=0.03, busy=BUSY,
                 note="RC writes from rxe1 to rxe2 over a bridge whose ports have rate and delay; "
                      "virtual time")  # fmt: skip
-    return Planned(f"timetravel-{rate}", "uml", work)
+    return Campaign(f"timetravel-{rate}", "uml", work)
 
 
-def _incast(rate: str) -> Planned:
+def _incast(rate: str) -> Campaign:
     """Writes of several devices into one port, in virtual time."""
     spec = {"ends": "verbs", "rate": rate, "delay_us": 1.0, "senders": "rxe1,rxe3,rxe4,rxe5"}
     asked = tuple(
@@ -55,12 +55,12 @@ def _incast(rate: str) -> Planned:
         for flows in (1, 2, 4)
         for size in (65536, 1 << 20)
     )
-    work = Work("switch", asked, spec, starts=3, blocks=3, bar=0.03, busy=BUSY,
+    work = WorkList("switch", asked, spec, starts=3, blocks=3, bar=0.03, busy=BUSY,
                 note="writes into the port of rxe2, until the last is complete")  # fmt: skip
-    return Planned(f"incast-{rate}", "uml", work, {"ends": "5"})
+    return Campaign(f"incast-{rate}", "uml", work, {"ends": "5"})
 
 
-def _gloo(ranks: int, rate: str) -> Planned:
+def _gloo(ranks: int, rate: str) -> Campaign:
     """All-reduces alone, and in steps where they overlap with computing, in virtual time."""
     spec = {"ranks": ranks, "rate": rate, "delay_us": 5.0}
     few = ranks > 4  # many processes on one core: two sizes and one step
@@ -69,21 +69,21 @@ def _gloo(ranks: int, rate: str) -> Planned:
     bare = tuple(Request(f"collective:all-reduce fp32[{n // 4}]", calls) for n in sizes)
     asked = bare + tuple(Request(f"collective:step {step} fp32[1048576]", calls) for step in steps)
     note = f"gloo between {ranks} ranks on one bridge; virtual time"
-    work = Work("collective", asked, spec, starts=5, most_starts=5, blocks=1, bar=0.1,
+    work = WorkList("collective", asked, spec, starts=5, most_starts=5, blocks=1, bar=0.1,
                 seconds=1800, busy=BUSY, note=note)  # fmt: skip
-    return Planned(f"gloo-{ranks}x{rate}", "uml", work)
+    return Campaign(f"gloo-{ranks}x{rate}", "uml", work)
 
 
-def _verbs() -> Planned:
+def _verbs() -> Campaign:
     """Writes and reads through the whole path of the driver; first uses are ops of their own."""
     fresh = tuple(Request(f"send:rdma-write uint8[{n}]", 3, COLD) for n in (64, 4096, 65536))
     asked = _writes(COUNTED, 5) + _writes(COUNTED, 5, "rdma-read") + fresh
-    work = Work("verbs", asked, starts=3, blocks=3, bar=0.05, seconds=900, busy=BUSY,
+    work = WorkList("verbs", asked, starts=3, blocks=3, bar=0.05, seconds=900, busy=BUSY,
                 note="RC between rxe1 and rxe2; a nanosecond is an instruction")  # fmt: skip
-    return Planned("icount-verbs", "qemu", work)
+    return Campaign("icount-verbs", "qemu", work)
 
 
-def _control() -> Planned:
+def _control() -> Campaign:
     """Each call that sets RDMA up, registering by size."""
     sizes = {"reg-mr": (4096, 65536, 1 << 20)}
     asked = tuple(
@@ -91,12 +91,12 @@ def _control() -> Planned:
         for call in CALLS
         for size in sizes.get(call, (64,))
     )
-    work = Work("verbs", asked, starts=3, blocks=3, bar=0.1, seconds=900, busy=BUSY,
+    work = WorkList("verbs", asked, starts=3, blocks=3, bar=0.1, seconds=900, busy=BUSY,
                 note="the calls that set RDMA up, one by one")  # fmt: skip
-    return Planned("icount-verbs-control", "qemu", work)
+    return Campaign("icount-verbs-control", "qemu", work)
 
 
-def _cxl() -> Planned:
+def _cxl() -> Campaign:
     """Where pages are put on an emulated expander, and what moving them costs the kernel."""
     moves = tuple(
         Request(f"copy:{way} uint8[{pages * 4096}]", 2)
@@ -105,9 +105,9 @@ def _cxl() -> Planned:
     )
     placed = tuple(Request(f"host:memory-place tier={t} uint8[4194304]", 2) for t in TIERS)
     note = "placement and migration path; access times mean nothing"
-    work = Work("cxl", moves + placed, starts=2, most_starts=2, blocks=1, bar=0.1, seconds=1800,
+    work = WorkList("cxl", moves + placed, starts=2, most_starts=2, blocks=1, bar=0.1, seconds=1800,
                 busy=BUSY, note=note)  # fmt: skip
-    return Planned("icount-cxl", "qemu", work, {"cxl": "1"})
+    return Campaign("icount-cxl", "qemu", work, {"cxl": "1"})
 
 
 PLANS = (
@@ -118,10 +118,10 @@ PLANS = (
     _control(),
     _cxl(),
 )
-ALL: dict[str, Planned] = {planned.name: planned for planned in PLANS}
+ALL: dict[str, Campaign] = {planned.name: planned for planned in PLANS}
 
 
-def chosen(names: Sequence[str]) -> list[Planned]:
+def chosen(names: Sequence[str]) -> list[Campaign]:
     """Work lists by name; all where none is named.
 
     >>> [planned.name for planned in chosen(["icount-cxl"])]

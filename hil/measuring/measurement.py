@@ -21,7 +21,7 @@ from ..recording import Recording
 from ..sample import Request, Sample
 from . import conditions
 from .spread import by_start, grouped, half_width, settled
-from .work_list import Work, touched
+from .work_list import WorkList, touched
 
 log = logging.getLogger(__name__)
 WARM_UP = 10  # batches at most
@@ -41,7 +41,7 @@ class Measurement:
     now : clock of the time limit, s
     """
 
-    work: Work
+    work: WorkList
     opener: Opener
     tell: Tell = log.info
     now: Callable[[], float] = time.monotonic
@@ -133,7 +133,7 @@ class Measurement:
         )
 
 
-def measure(work: Work, opener: Opener, tell: Tell = log.info) -> Recording:
+def measure(work: WorkList, opener: Opener, tell: Tell = log.info) -> Recording:
     """Do a work list.
 
     Raises
@@ -143,9 +143,9 @@ def measure(work: Work, opener: Opener, tell: Tell = log.info) -> Recording:
 
     Examples
     --------
-    >>> from ..drivers.host import Host
+    >>> from ..drivers.host import HostDriver
     >>> asked = (Request("host:chase uint8[4096]", 3),)
-    >>> kept = measure(Work("host", asked, starts=2, most_starts=2, blocks=3, busy=99.0), Host)
+    >>> kept = measure(WorkList("host", asked, starts=2, most_starts=2, blocks=3, busy=99.0), HostDriver)
     >>> sorted({s.start for s in kept.samples})
     [0, 1]
     """
@@ -160,7 +160,7 @@ def measure(work: Work, opener: Opener, tell: Tell = log.info) -> Recording:
 
 
 @contextmanager
-def opened(opener: Opener, work: Work) -> Iterator[Driver]:
+def opened(opener: Opener, work: WorkList) -> Iterator[Driver]:
     """A driver that works, on a device that is idle; closed whatever happens."""
     driver = opener()
     try:

@@ -16,7 +16,7 @@ FORM, SCHEMA = "foretrace-work", 1
 
 
 @dataclass(frozen=True)
-class Work:
+class WorkList:
     """What is to be measured.
 
     Parameters
@@ -37,8 +37,8 @@ class Work:
 
     Examples
     --------
-    >>> work = Work("host", (Request("copy:h2h uint8[4096]", 5),))
-    >>> Work.read_text(work.text(), "here") == work
+    >>> work = WorkList("host", (Request("copy:h2h uint8[4096]", 5),))
+    >>> WorkList.read_text(work.text(), "here") == work
     True
     """
 
@@ -67,7 +67,7 @@ class Work:
         return json.dumps({"form": FORM, "schema": SCHEMA, **asdict(self)}, indent=1) + "\n"
 
     @classmethod
-    def read_text(cls, text: str, place: str) -> Work:
+    def read_text(cls, text: str, place: str) -> WorkList:
         """From a file's text.
 
         Raises
@@ -87,7 +87,7 @@ class Work:
             ) from error
 
     @classmethod
-    def read(cls, path: Path) -> Work:
+    def read(cls, path: Path) -> WorkList:
         """From a file."""
         try:
             return cls.read_text(path.read_text(), str(path))

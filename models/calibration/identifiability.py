@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ...sim.ops import Ops
 from .held_out_rows import Rows
-from .parameter_search import CLOSE, FINE, Errors, Search, fit
+from .parameter_search import CLOSE, FINE, Errors, ParameterSearch, fit
 
 AS_GOOD = 0.02  # relative, of a loss
 ASIDE = 0.7  # of a logarithm: where refits start from, around the fitted values
@@ -95,7 +95,7 @@ def values_of(
     fixed: dict[str, float],
     near: Rows,
     start: Sequence[float],
-    search: Search = FINE,
+    search: ParameterSearch = FINE,
 ) -> list[float]:
     """The free parameters that fit these rows best, the others as given."""
     names = [p.name for p in free]

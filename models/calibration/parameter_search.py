@@ -86,7 +86,7 @@ class Errors:
 
 
 @dataclass(frozen=True)
-class Search:
+class ParameterSearch:
     """How long to look.
 
     Parameters
@@ -101,15 +101,15 @@ class Search:
     most: int
 
 
-FINE = Search(20, (1e-5, 1e-7), 4000)
-CLOSE = Search(3, (1e-3, 1e-5), 1000)
+FINE = ParameterSearch(20, (1e-5, 1e-7), 4000)
+CLOSE = ParameterSearch(3, (1e-3, 1e-5), 1000)
 """To tell how far refits scatter."""
-ROUGH = Search(2, (1e-2, 1e-4), 600)
+ROUGH = ParameterSearch(2, (1e-2, 1e-4), 600)
 """To tell which of several models is worth a fine one."""
 
 
 def fit(
-    predict: Predict, start: Sequence[float], measured: ArrayLike, search: Search = FINE
+    predict: Predict, start: Sequence[float], measured: ArrayLike, search: ParameterSearch = FINE
 ) -> NDArray[np.float64]:
     """Positive parameters that make ``mean(abs(ln(predict(p) / measured)))`` least.
 

@@ -28,12 +28,12 @@ def logs(sizes: list[list[int]]) -> Matrix:
     return np.asarray(np.log(np.maximum(raw, 0.5)))
 
 
-class Measured:
+class MeasuredPoints:
     """Points of ops that differ in sizes only.
 
     Examples
     --------
-    >>> points = Measured([([8, 8], 1e-6), ([32, 32], 4e-6)])
+    >>> points = MeasuredPoints([([8, 8], 1e-6), ([32, 32], 4e-6)])
     >>> points.inside(logs([[16, 16], [16, 8]])).round(9).tolist()
     [2e-06, nan]
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..command_line import again
+from ..command_line import command_line
 from ..numbers import digits
 
 Checked = Mapping[str, Any]
@@ -74,7 +74,7 @@ def _unresolved(checked: Checked, command: str) -> Iterator[Step]:
         starts = min((c["starts"] for c in checked["components"].values()), default=1)
         yield (
             f"Measure more than {starts} process starts, so that the interval gets narrower:",
-            again(command, "--set", f"hil.repeat={2 * max(starts, 1)}"),
+            command_line(command, "--set", f"hil.repeat={2 * max(starts, 1)}"),
         )
 
 

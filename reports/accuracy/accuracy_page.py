@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from ..html import rendered
-from ..numbers import told
+from ..numbers import format_quantity
 from . import error_figures as figures
 from .accuracy_advice import most_wrong, next_steps
 from .clock_meanings import meanings
-from .error_texts import error, interval, percent, told_signed, within
+from .error_texts import error, format_signed, interval, percent, within
 from .whole_run import break_even, errors, shares
 
 STATISTICS = (("p50", "p50"), ("p95", "p95"), ("mean", "MAPE"), ("bias", "bias"), ("max", "worst"))
@@ -81,25 +81,25 @@ def sentences(checked: Checked) -> list[str]:
         ]
     size = f"{error(whole['error'])}{within(whole['signed'])}"
     found.append(
-        f"With models alone an iteration takes {told(whole['predicted'], 's')}, with "
-        f"{_names(checked)} real {told(whole['measured'], 's')}: model error {size}."
+        f"With models alone an iteration takes {format_quantity(whole['predicted'], 's')}, with "
+        f"{_names(checked)} real {format_quantity(whole['measured'], 's')}: model error {size}."
     )
     if whole["real"]:
         real = whole["real"]
         found.append(
-            f"The real job took {told(real['iteration_time'], 's')}: composition error "
+            f"The real job took {format_quantity(real['iteration_time'], 's')}: composition error "
             f"{error(real['composition'])}, model against job {error(real['all'])}."
         )
     if len(whole["shares"]) > 1:
         most = max(whole["shares"], key=lambda s: abs(s["swap_in"]))
         found.append(
             f"Most of it is {most['component']}: it alone real changes an iteration by "
-            f"{told_signed(most['swap_in'])}."
+            f"{format_signed(most['swap_in'])}."
         )
     if whole.get("coupled"):
         found.append(
             f"With {_names(checked)} driving simulated time it takes "
-            f"{told(whole['coupled']['iteration_time'], 's')}: model error "
+            f"{format_quantity(whole['coupled']['iteration_time'], 's')}: model error "
             f"{error(whole['coupled']['error'])}."
         )
     return found

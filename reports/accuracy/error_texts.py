@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..numbers import digits, told
+from ..numbers import digits, format_quantity
 
 LEAST = 1e-4  # below which digits tell nothing
 
@@ -23,13 +23,13 @@ def within(bounds: Any) -> str:
     return f" ({error(bounds[0])} to {error(bounds[1])})" if bounds else " (one start: no interval)"
 
 
-def told_signed(seconds: float) -> str:
+def format_signed(seconds: float) -> str:
     """A difference in seconds with its sign.
 
-    >>> told_signed(-0.0012), told_signed(0.5)
+    >>> format_signed(-0.0012), format_signed(0.5)
     ('-1.2 ms', '+500 ms')
     """
-    return f"{'-' if seconds < 0 else '+'}{told(abs(seconds), 's')}"
+    return f"{'-' if seconds < 0 else '+'}{format_quantity(abs(seconds), 's')}"
 
 
 def percent(value: float | None) -> str:

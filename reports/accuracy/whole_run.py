@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..numbers import told
-from .error_texts import error, percent, told_signed
+from ..numbers import format_quantity
+from .error_texts import error, format_signed, percent
 
 Row = tuple[str, str, str]  # name, value, note
 
@@ -42,7 +42,7 @@ def _driven(whole: Any) -> list[Row]:
     one = whole.get("coupled")
     if one is None:
         return []
-    time, sets = told(one["iteration_time"], "s"), ", ".join(one["sets"])
+    time, sets = format_quantity(one["iteration_time"], "s"), ", ".join(one["sets"])
     alone = (
         "ops measured alone and shared evenly, against sets of them in flight that were measured"
     )
@@ -60,13 +60,13 @@ def shares(whole: Any) -> list[dict[str, str]]:
     rows = [
         {
             "name": s["component"],
-            "swap_in": told_signed(s["swap_in"]),
-            "leave_out": told_signed(s["leave_out"]),
-            "shapley": "beyond five" if s["shapley"] is None else told_signed(s["shapley"]),
+            "swap_in": format_signed(s["swap_in"]),
+            "leave_out": format_signed(s["leave_out"]),
+            "shapley": "beyond five" if s["shapley"] is None else format_signed(s["shapley"]),
         }
         for s in whole["shares"]
     ]
-    left = {"name": "interaction", "swap_in": told_signed(whole["interaction"]),
+    left = {"name": "interaction", "swap_in": format_signed(whole["interaction"]),
             "leave_out": "", "shapley": ""}  # fmt: skip
     return [*rows, left]
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ...sim.result import Result
 
 
-class Places(NamedTuple):
+class OpPlaces(NamedTuple):
     """(n,) A place each: the op's id, the rank and the stream that it took there."""
 
     op: NDArray[np.int64]
@@ -18,10 +18,10 @@ class Places(NamedTuple):
     stream: NDArray[np.int32]
 
 
-def placed(result: Result) -> Places:
+def placed(result: Result) -> OpPlaces:
     """Every place of every op of a run."""
     blocks = [(r.first, r.graph.explicit) for r in result.runs]
-    return Places(
+    return OpPlaces(
         np.concatenate([first + b.op_of_place for first, b in blocks]),
         np.concatenate([b.rank for _, b in blocks]),
         np.concatenate([b.stream for _, b in blocks]),

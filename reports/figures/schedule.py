@@ -14,7 +14,7 @@ from ...sim.ops import Kind
 from ...sim.result import Result
 from ...sim.units import seconds
 from ..export.op_places import placed
-from ..numbers import told
+from ..numbers import format_quantity
 from .bars import WIDTH, Bars, chart
 
 COLOURS = {
@@ -52,7 +52,7 @@ def boxes(points: Mapping[str, Point]) -> str:
             mean = points[name]["activity"][box]["mean"]
             if mean > 0:
                 legend[box.replace("_", " ")] = colour
-                title = f"{name}: {box.replace('_', ' ')} {told(mean, 's')}"
+                title = f"{name}: {box.replace('_', ' ')} {format_quantity(mean, 's')}"
                 bars.append(
                     Bars(row + 0.15, left[row] / scale, mean / scale, colour, title, height=0.7)
                 )
@@ -76,7 +76,7 @@ def blame(points: Mapping[str, Point], most: int = 8) -> str:
         colour = legend[name] = PALETTE[i % len(PALETTE)]
         for row, who in enumerate(shown):
             charged = p["blame"].get(who, 0.0)
-            title = f"{name}: {who} {told(charged, 's')}"
+            title = f"{name}: {who} {format_quantity(charged, 's')}"
             at = row + 0.1 + i * height
             if charged > 0:
                 bars.append(Bars(at, 0.0, charged / scale, colour, title, height=height))
@@ -116,7 +116,7 @@ def heat(shares: Mapping[str, Sequence[float]], makespan: float) -> str:
                 Bars(row_, start * width, length * width, COLOURS["compute"], height=0.9,
                      opacity=level / SHADES)
             )  # fmt: skip
-    rows = [f"{n}  {told(float(np.mean(shares[n])), '')}" for n in names]
+    rows = [f"{n}  {format_quantity(float(np.mean(shares[n])), '')}" for n in names]
     legend = {f"{percent} %": f"rgb(0 114 178 / {percent}%)" for percent in (25, 50, 75, 100)}
     return chart(
         rows, bars, span=makespan / scale, axis=f"in use, over time in {unit}", thick=17,

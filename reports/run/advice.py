@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..command_line import again, given
+from ..command_line import command_line, given
 from ..numbers import change, digits
 from .answer import BASE, SMALL, outcome
 
@@ -41,7 +41,7 @@ def _unsure(points: Mapping[str, Point], command: str) -> Iterator[Step]:
     if "jitter" not in held:
         yield (
             "Ask how sure it is: no interval holds jitter yet.",
-            again(command, "--replicas", "10"),
+            command_line(command, "--replicas", "10"),
         )
     for name, point in points.items():
         if name != BASE and outcome(point) == "cannot tell":
@@ -77,7 +77,7 @@ def _quicker(command: str, glob: str) -> str:
         was = float(given(command, path) or 1.0)
     except ValueError:
         was = 1.0
-    return again(command, "--set", f"{path}={digits(QUICKER * was)}")
+    return command_line(command, "--set", f"{path}={digits(QUICKER * was)}")
 
 
 def named(kind: str, names: Any) -> str:
@@ -108,4 +108,7 @@ def _unmeasured(provenance: Mapping[str, Any], command: str) -> Iterator[Step]:
         )
     elif unsure and "break_even" not in provenance:
         many = f"{len(unsure)} unmeasured values"
-        yield f"Ask which of {many} matter, and what would flip this:", again(command, "--defend")
+        yield (
+            f"Ask which of {many} matter, and what would flip this:",
+            command_line(command, "--defend"),
+        )

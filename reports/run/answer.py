@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..numbers import change, digits, plus_minus, told
+from ..numbers import change, digits, format_quantity, plus_minus
 from .robustness import defended
 from .work_ratio import times_the_work
 
@@ -56,7 +56,7 @@ def _base(point: Point) -> str:
         sure += ", jitter left out"
     ranks = point["facts"]["ranks"]
     return (
-        f"As described, an iteration takes {told(value['value'], 's')}"
+        f"As described, an iteration takes {format_quantity(value['value'], 's')}"
         f"{f' ({sure})' if sure else ''} on {ranks} rank{'s' * (ranks != 1)}{_idle(point)}"
         f"{_cost(point)}."
     )
@@ -74,7 +74,7 @@ def _cost(point: Point) -> str:
     if value is None:
         return ""
     sure = plus_minus(value["value"], value["interval"])
-    return f"; a million tokens cost {told(value['value'], 'USD')}{f' ({sure})' if sure else ''}"
+    return f"; a million tokens cost {format_quantity(value['value'], 'USD')}{f' ({sure})' if sure else ''}"
 
 
 def price(metrics: Mapping[str, Any]) -> str:
@@ -83,7 +83,11 @@ def price(metrics: Mapping[str, Any]) -> str:
     >>> price({TOKENS: {"value": 0.0405}}), price({})
     ('0.0405', '')
     """
-    return told(metrics[TOKENS]["value"], "USD").removesuffix(" USD") if TOKENS in metrics else ""
+    return (
+        format_quantity(metrics[TOKENS]["value"], "USD").removesuffix(" USD")
+        if TOKENS in metrics
+        else ""
+    )
 
 
 def outcome(point: Point) -> str:
@@ -119,7 +123,7 @@ def _variant(name: str, point: Point, base: Point) -> str:
     }  # fmt: skip
     unsure = outcome(point) == "cannot tell"
     cost = "" if unsure else _price(point, base)
-    return f"{words[outcome(point)]} ({told(value, 's')}){cost}."
+    return f"{words[outcome(point)]} ({format_quantity(value, 's')}){cost}."
 
 
 def _trains(point: Point, work: float) -> str:
@@ -128,7 +132,7 @@ def _trains(point: Point, work: float) -> str:
     rate = digits(work / (1 + of["value"]))
     low, high = (digits(work / (1 + b)) for b in reversed(of["interval"] or (0.0, 0.0)))
     sure = f"{low} to {high}; " if of["interval"] else ""
-    took = told(point["metrics"]["iteration_time.p50"]["value"], "s")
+    took = format_quantity(point["metrics"]["iteration_time.p50"]["value"], "s")
     return (
         f"trains {rate} times the tokens per second ({sure}{digits(work)} times the work in {took})"
     )
@@ -141,7 +145,7 @@ def _price(point: Point, base: Point, what: str = "a million tokens") -> str:
         return ""
     way = "more" if is_ > was else "less"
     size = f"{100 * abs(is_ / was - 1):.1f} %"
-    return f"; {what} cost {size} {way} ({told(is_, 'USD')})"
+    return f"; {what} cost {size} {way} ({format_quantity(is_, 'USD')})"
 
 
 def _limit(point: Point, driven: bool) -> str:
@@ -181,7 +185,9 @@ def expected(summary: Mapping[str, Any]) -> list[str]:
 
 def _amount(e: Mapping[str, Any]) -> str:
     """The value that a condition is about, with its unit where that is known."""
-    return told(e["value"], e["unit"]) if e.get("unit") is not None else f"{e['value']:.4g}"
+    return (
+        format_quantity(e["value"], e["unit"]) if e.get("unit") is not None else f"{e['value']:.4g}"
+    )
 
 
 def jitter(checked: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..figures import schedule
 from ..html import rendered
-from ..numbers import change, is_overall, told
+from ..numbers import change, format_quantity, is_overall
 from .answer import outcome
 
 LEAST = 5e-4  # a relative change below it is none
@@ -78,7 +78,7 @@ def _lead(row: Row, base: Row) -> str:
         "same": f"{row['name']} is as quick as {base['name']}",
         "cannot tell": f"{row['name']}: cannot tell, {change(ratio)} is within the interval",
     }
-    was, is_ = (told(r["values"][HEADLINE], "s") for r in (base, row))
+    was, is_ = (format_quantity(r["values"][HEADLINE], "s") for r in (base, row))
     return f"{words[_judged(row)]}: an iteration takes {is_}, there {was}."
 
 
@@ -126,7 +126,7 @@ def _row(row: Row, is_base: bool) -> dict[str, Any]:
     return {
         "cells": [
             row["name"],
-            told(row["values"][HEADLINE], "s"),
+            format_quantity(row["values"][HEADLINE], "s"),
             "" if is_base else change(row["changes"][HEADLINE]),
             "" if is_base else " to ".join(map(change, bounds)) if bounds else "unknown",
         ],
@@ -139,5 +139,5 @@ def _metric(name: str, rows: Sequence[Row], units: Mapping[str, str]) -> dict[st
     for r in rows:
         changed = r["changes"].get(name, 0.0)
         shown = change(changed) if r is not rows[0] and abs(changed) >= LEAST else ""
-        cells.append((told(r["values"].get(name), units[name]), shown))
+        cells.append((format_quantity(r["values"].get(name), units[name]), shown))
     return {"name": name, "cells": cells}

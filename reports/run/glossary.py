@@ -24,12 +24,12 @@ WORDS = {
 }
 
 
-def defined(word: str) -> str:
+def glossary(word: str) -> str:
     """What a word means; "" where it is none of these.
 
-    >>> defined("p95")
+    >>> glossary("p95")
     'The median; what 95 of 100 iterations stay below.'
-    >>> defined("nonsense")
+    >>> glossary("nonsense")
     ''
     """
     asked = word.casefold()

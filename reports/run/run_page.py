@@ -10,10 +10,10 @@ import numpy as np
 
 from ...sim.analysis.metrics import step_edges, utilization
 from ...sim.result import Result
-from ..command_line import again
+from ..command_line import command_line
 from ..figures import schedule
 from ..html import rendered
-from ..numbers import NONE, change, digits, is_overall, plus_minus, told
+from ..numbers import NONE, change, digits, format_quantity, is_overall, plus_minus
 from .advice import next_steps
 from .answer import BLIND, TOKENS, doubts, expected, jitter, lead, limit, outcome, price
 from .glossary import WORDS
@@ -77,7 +77,7 @@ def page(
         question=summary["question"],
         lead=lead(summary)[:LEAD],
         said=_said(summary, run["command"]),
-        defend=again(run["command"], "--defend"),
+        defend=command_line(run["command"], "--defend"),
         names=list(points),
         variants=[_variant(n, p, points[base]) for n, p in points.items()],
         trust=_trust(summary),
@@ -120,8 +120,8 @@ def _variant(name: str, point: Point, base: Point) -> dict[str, Any]:
     bounds, change_bounds = value["interval"], point["change"]["interval"]
     return {
         "name": name,
-        "value": told(value["value"], "s"),
-        "within": " to ".join(told(b, "s") for b in bounds) if bounds else "unknown",
+        "value": format_quantity(value["value"], "s"),
+        "within": " to ".join(format_quantity(b, "s") for b in bounds) if bounds else "unknown",
         "change": "" if is_base else change(point["change"]["value"]),
         "change_within": "" if is_base or not change_bounds else _between(change_bounds),
         "cost": price(point["metrics"]),
@@ -159,7 +159,9 @@ def _trust(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
         "interval": f"{plus_minus(value['value'], value['interval']) or 'unknown'}, holds {held}",
         "jitter": jitter(provenance["jitter"]),
         "op times": _shares(point["sources"]),
-        "gaps": "" if gaps is None else f"{told(gaps, '')} of the recorded time is unexplained",
+        "gaps": ""
+        if gaps is None
+        else f"{format_quantity(gaps, '')} of the recorded time is unexplained",
         "inputs": inputs or "the trace alone",
         "break-even": break_even(provenance.get("break_even", ())),
         "hardware check": "none was made",
@@ -182,7 +184,9 @@ def _shares(sources: Mapping[str, float]) -> str:
     for text, seconds in sources.items():
         kind = text.partition(":")[0]
         kinds[kind] = kinds.get(kind, 0.0) + seconds
-    return ", ".join(f"{told(t / whole, '')} {kind}" for kind, t in kinds.items() if t > 0)
+    return ", ".join(
+        f"{format_quantity(t / whole, '')} {kind}" for kind, t in kinds.items() if t > 0
+    )
 
 
 def _differences(points: Mapping[str, Point]) -> list[dict[str, str]]:
@@ -206,7 +210,7 @@ def _activity(points: Mapping[str, Point]) -> list[dict[str, Any]]:
     rows = []
     for box, colour in schedule.COLOURS.items():
         cells = [
-            told(p["activity"][box][which], "s")
+            format_quantity(p["activity"][box][which], "s")
             for p in points.values()
             for which in ("mean", "worst")
         ]
@@ -247,13 +251,16 @@ def _timeline(result: Result) -> tuple[str, str]:
     steps = min(TWO_STEPS, len(edges) - 1)
     which = f"rank {listed}" if len(ranks) == 1 else f"ranks {listed} (the slowest and the median)"
     span = "The only step" if steps == 1 == len(edges) - 1 else f"The first {steps} steps"
-    return chart, f"{span} of {which}; bars less than {told(least, 's')} apart are drawn as one."
+    return (
+        chart,
+        f"{span} of {which}; bars less than {format_quantity(least, 's')} apart are drawn as one.",
+    )
 
 
 def _sources(point: Point) -> list[dict[str, str]]:
     whole = sum(point["sources"].values()) or 1.0
     return [
-        {"text": text, "time": told(t, "s"), "share": told(t / whole, "")}
+        {"text": text, "time": format_quantity(t, "s"), "share": format_quantity(t / whole, "")}
         for text, t in point["sources"].items()
     ]
 
@@ -264,7 +271,7 @@ def _facts(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def _fact(name: str, value: Any) -> str:
     if name.endswith("share"):
-        return told(value, "")
+        return format_quantity(value, "")
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
@@ -297,6 +304,9 @@ def _metrics(points: Mapping[str, Point]) -> list[dict[str, Any]]:
     for name in kept:
         found = [p["metrics"].get(name) for p in points.values()]
         rows.append(
-            {"name": name, "cells": [told(v["value"], v["unit"]) if v else "" for v in found]}
+            {
+                "name": name,
+                "cells": [format_quantity(v["value"], v["unit"]) if v else "" for v in found],
+            }
         )
     return rows

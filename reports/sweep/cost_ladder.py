@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ..numbers import change, digits, told
+from ..numbers import change, digits, format_quantity
 from .sweep_results import Found, Summary, metrics, plainly, settings
 
 HOURLY, TOKENS = "cost_per_hour", "cost_per_million_tokens"
@@ -66,14 +66,14 @@ def ladder(summary: Summary) -> list[Rung]:
 
 def _next(below: Found, point: Found, metric: str) -> Rung:
     was, is_ = below["values"][metric], point["values"][metric]
-    return Rung(point, is_ / was - 1 if was else 0.0, told_apart(below, point, metric))
+    return Rung(point, is_ / was - 1 if was else 0.0, distinguishable(below, point, metric))
 
 
-def told_apart(one: Found, other: Found, metric: str) -> str:
+def distinguishable(one: Found, other: Found, metric: str) -> str:
     """``better`` where the intervals of two points lie apart, else what keeps one from saying so.
 
     >>> a = {"intervals": {"makespan": [1.0, 2.0]}}
-    >>> told_apart(a, {"intervals": {"makespan": [1.9, 3.0]}}, "makespan")
+    >>> distinguishable(a, {"intervals": {"makespan": [1.9, 3.0]}}, "makespan")
     'cannot tell'
     """
     bounds = [p["intervals"].get(metric) for p in (one, other)]
@@ -127,11 +127,11 @@ def _per_token(summary: Summary) -> list[str]:
     if not fit:
         return []
     least, *rest = sorted(fit, key=lambda p: p["values"][TOKENS])
-    close = [p for p in rest if told_apart(least, p, TOKENS) == CANNOT_TELL]
+    close = [p for p in rest if distinguishable(least, p, TOKENS) == CANNOT_TELL]
     if not close and metrics(summary)[0][1] == TOKENS:
         return []  # the answer has said it
     text = (
-        f"A million tokens cost least, {told(least['values'][TOKENS], 'USD')}, with "
+        f"A million tokens cost least, {format_quantity(least['values'][TOKENS], 'USD')}, with "
         f"{settings(least, summary)}"
     )
     if close:
@@ -163,7 +163,7 @@ def buys(below: Rung, rung: Rung, summary: Summary) -> str:
     if not paid:
         return ""
     way = "more" if gained > 0 else "less"
-    return f"{told(abs(gained) / paid, unit)} {way} for each USD/hour"
+    return f"{format_quantity(abs(gained) / paid, unit)} {way} for each USD/hour"
 
 
 def beside(summary: Summary) -> list[tuple[str, str, str]]:
@@ -184,8 +184,8 @@ def _row(below: Rung | None, rung: Rung, summary: Summary) -> dict[str, Any]:
     return {
         "settings": settings(rung.point, summary),
         "price": hourly(rung.price),
-        "value": told(values[metric], unit),
-        "within": " to ".join(told(b, unit) for b in bounds) if bounds else "unknown",
+        "value": format_quantity(values[metric], unit),
+        "within": " to ".join(format_quantity(b, unit) for b in bounds) if bounds else "unknown",
         "gain": change(rung.gain) if below else "",
         "outcome": rung.outcome,
         "buys": buys(below, rung, summary) if below and rung.outcome != CANNOT_TELL else "",
@@ -200,4 +200,4 @@ def _amount(value: float, unit: str) -> str:
     >>> _amount(42120.0, "s"), _amount(5600.0, "W")
     ('11.7 h', '5.6 kW')
     """
-    return f"{digits(value / HOUR)} h" if unit == "s" else told(value, unit)
+    return f"{digits(value / HOUR)} h" if unit == "s" else format_quantity(value, unit)

@@ -12,7 +12,7 @@ from ...sim.units import UNITS, quantity
 from .sweep_results import Found, Summary, first_of, short
 
 
-class Reach(NamedTuple):
+class FeasibleRange(NamedTuple):
     """Values that meet what is expected, those next to them that do not, in their order.
 
     Parameters
@@ -29,7 +29,7 @@ class Reach(NamedTuple):
     above: Found | None
 
 
-def reach(summary: Summary) -> Reach | None:
+def feasible_range(summary: Summary) -> FeasibleRange | None:
     """The values of the only setting that is varied, where those that meet it are neighbours."""
     if len(summary["vary"]) != 1 or not summary["expect"]:
         return None
@@ -40,7 +40,7 @@ def reach(summary: Summary) -> Reach | None:
         return None
     below = row[fit[0] - 1] if fit[0] else None
     above = row[fit[-1] + 1] if fit[-1] + 1 < len(row) else None
-    return Reach(short(paths, summary["vary"]), below, row[fit[0]], row[fit[-1]], above)
+    return FeasibleRange(short(paths, summary["vary"]), below, row[fit[0]], row[fit[-1]], above)
 
 
 def _in_order(points: Sequence[Found], paths: str, summary: Summary) -> list[Found]:
@@ -66,7 +66,7 @@ def _sizes(values: Sequence[object], unit: str) -> list[float] | None:
 
 def bounds(summary: Summary) -> list[str]:
     """How far the setting can go, in words; nothing where that cannot be said."""
-    found = reach(summary)
+    found = feasible_range(summary)
     if found is None:
         return []
     (paths,) = summary["vary"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..command_line import again, carried
+from ..command_line import carried, command_line
 from .sweep_results import Found, Summary, best, metrics, others, sets, short
 
 LEAST = 5e-4  # a relative change below it is none
@@ -24,7 +24,7 @@ def next_steps(summary: Summary, run: Mapping[str, str]) -> list[tuple[str, str]
         steps.append(("See why the best point takes what it does:", command))
         steps += [(text, "") for text in _at_the_end(front[0], summary)]
         if metrics(summary)[0][1] not in front[0].get("intervals", {}):
-            surer = again(run["command"], "--set", "run.replicas=10")
+            surer = command_line(run["command"], "--set", "run.replicas=10")
             steps.append(("Ask how sure it is: no interval holds jitter yet.", surer))
     elif summary["counts"]["failed"]:
         steps.append(("Mend what failed, below.", ""))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..html import rendered
-from ..numbers import change, digits, told
+from ..numbers import change, digits, format_quantity
 from .cost_ladder import HOURLY, beside, capacity, ladder, wanted
 from .cost_ladder import rows as rungs
 from .feasible_range import bounds
@@ -99,7 +99,7 @@ def _first(summary: Summary, front: list[Mapping[str, Any]]) -> str:
     was = summary["base"].get("values", {}).get(metric)
     text = (
         f"The {least} {plainly(metric)} of {_many(counts['points'])} is "
-        f"{told(point['values'][metric], unit)}, with {settings(point, summary)}"
+        f"{format_quantity(point['values'][metric], unit)}, with {settings(point, summary)}"
     )
     if was:
         text += f"; {_described(summary, was, point['values'][metric] / was - 1, unit)}"
@@ -109,8 +109,8 @@ def _first(summary: Summary, front: list[Mapping[str, Any]]) -> str:
 def _described(summary: Summary, was: float, by: float, unit: str) -> str:
     """What it is without any of it; no yardstick where that misses what is expected."""
     if missed := summary["base"]["missed"]:
-        return f"as described it is {told(was, unit)}, but misses {'; '.join(missed)}"
-    return f"as described it is {told(was, unit)} ({change(by)})"
+        return f"as described it is {format_quantity(was, unit)}, but misses {'; '.join(missed)}"
+    return f"as described it is {format_quantity(was, unit)} ({change(by)})"
 
 
 def write_sweep(
@@ -196,7 +196,9 @@ def _cells(summary: Summary, point: Mapping[str, Any]) -> dict[str, Any]:
         changed = change(values[first] / base[first] - 1)
     return {
         "set": [str(point["set"].get(paths, "")) for paths in summary["vary"]],
-        "values": [told(values.get(m), u) if values else "" for _, m, u in metrics(summary)],
+        "values": [
+            format_quantity(values.get(m), u) if values else "" for _, m, u in metrics(summary)
+        ],
         "within": _within(summary, point),
         "change": changed,
         "missed": "; ".join(point.get("missed", ())),
@@ -208,7 +210,7 @@ def _cells(summary: Summary, point: Mapping[str, Any]) -> dict[str, Any]:
 def _within(summary: Summary, point: Mapping[str, Any]) -> str:
     _, metric, unit = metrics(summary)[0]
     bounds = point.get("intervals", {}).get(metric)
-    return " to ".join(told(b, unit) for b in bounds) if bounds else "unknown"
+    return " to ".join(format_quantity(b, unit) for b in bounds) if bounds else "unknown"
 
 
 def _trust(summary: Summary) -> list[tuple[str, str]]:

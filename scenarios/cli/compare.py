@@ -15,7 +15,7 @@ from .app import MISSED, app
 from .common import Json, Out, print_json
 
 if TYPE_CHECKING:
-    from ..studies.comparison import Comparison, Row
+    from ..studies.comparison import Comparison, ComparisonRow
 
 
 @app.command()
@@ -74,7 +74,7 @@ def _page(path: Path, found: Comparison, runs: list[str]) -> None:
         raise ScenarioError(f"{path}: cannot be written ({error}); choose another -o") from error
 
 
-def _see(row: Row, runs: list[str]) -> str:
+def _see(row: ComparisonRow, runs: list[str]) -> str:
     """A command that shows one of the runs."""
     if len(runs) == 1:
         return shlex.join(["foretrace", "run", runs[0], "--variant", row.name])
@@ -91,7 +91,7 @@ def _unit(metric: str) -> str:
         return ""
 
 
-def _facts(row: Row) -> dict[str, Any]:
+def _facts(row: ComparisonRow) -> dict[str, Any]:
     return {
         "name": row.name,
         **{k: v for m, v in row.values.items() for k, v in _pair(row, m, v)},
@@ -100,7 +100,7 @@ def _facts(row: Row) -> dict[str, Any]:
     }
 
 
-def _pair(row: Row, metric: str, value: float) -> list[tuple[str, float]]:
+def _pair(row: ComparisonRow, metric: str, value: float) -> list[tuple[str, float]]:
     changed = [(f"{metric} change", row.changes[metric])] if metric in row.changes else []
     return [(metric, value), *changed]
 
@@ -112,15 +112,15 @@ def _cells(found: Comparison) -> list[list[str]]:
     return [*table, *([row.name, *_numbers(found, row)] for row in found.rows)]
 
 
-def _numbers(found: Comparison, row: Row) -> list[str]:
-    from ...reports.numbers import signed, told
+def _numbers(found: Comparison, row: ComparisonRow) -> list[str]:
+    from ...reports.numbers import format_quantity, signed
     from ..config.metrics import named
     from ..studies.comparison import LEAST
 
     cells = []
     for metric in found.metrics:
         value, changed = row.values.get(metric), row.changes.get(metric, 0.0)
-        cells.append(told(value, named(metric)[0].unit))
+        cells.append(format_quantity(value, named(metric)[0].unit))
         if metric == found.metrics[0]:
             cells.append("" if row is found.rows[0] else _told_change(changed, row.interval))
         elif abs(changed) >= LEAST:

@@ -204,6 +204,6 @@ def ping(task: dict[str, Any]) -> dict[str, Any]:
 
 
 def _amount(count: float | None) -> str:
-    from ...reports.numbers import told
+    from ...reports.numbers import format_quantity
 
-    return told(count, "B")
+    return format_quantity(count, "B")

@@ -44,27 +44,27 @@ def fit(
 ) -> None:
     """Fit a part to recordings, with whole groups held out."""
     from ..studies.fitting.caches import caches as told_caches
-    from ..studies.fitting.entry import entry, families_file, known, told, told_families
+    from ..studies.fitting.entry import entry, families_file, families_to_dict, fit_to_dict, known
     from ..studies.fitting.families import families
-    from ..studies.fitting.rows import FORMS, HOLDOUTS, fitted, measured
+    from ..studies.fitting.rows import FORMS, HOLDOUTS, fitted, measured_rows
 
     if holdout not in HOLDOUTS:
         raise ScenarioError(f"--holdout '{holdout}': take one of {', '.join(HOLDOUTS)}")
     if component not in (*FORMS, "ops"):
         raise ScenarioError(f"fit '{component}': take one of {', '.join((*FORMS, 'ops'))}")
-    data = measured(recording, only)
+    data = measured_rows(recording, only)
     stated = None if bar is None else bar / 100
     today = datetime.now(UTC).date().isoformat()
     if component == "ops":
         parts = families(data, holdout)
-        report: dict[str, Any] = told_families(parts, data, holdout, stated)
+        report: dict[str, Any] = families_to_dict(parts, data, holdout, stated)
         costs = told_caches(caches) if caches else None
         file = families_file(parts, data, holdout, today, stated, costs)
         text = jsonlib.dumps(file, indent=1) + "\n"
     else:
         before = known(component, start, know, catalog)
         found = fitted(component, before.values, data.rows(holdout), parameter)
-        report = told(component, found, data, holdout, stated)
+        report = fit_to_dict(component, found, data, holdout, stated)
         text = entry(component, name, before, found, data, holdout, today, stated)
     if out is not None:
         _write(out, text)

@@ -30,7 +30,7 @@ def plan(
     """Write a work list for a machine out of reach.  Its agent comes with it; opens nothing."""
     from ...hil.agent.bundle import write
     from ...hil.driver_registry import make
-    from ...hil.measuring.work_list import Work
+    from ...hil.measuring.work_list import WorkList
     from ...hil.sample import Request
     from ..studies.op_selection import signatures_of, strides_of
 
@@ -44,7 +44,7 @@ def plan(
             f"it does: {', '.join(made.ops)}"
         )
     spec = {"strides": strides_of(asked)} if driver == "torch" else {}
-    work = Work(
+    work = WorkList(
         driver,
         tuple(Request(s, repeats) for s in answered),
         spec,

@@ -48,9 +48,9 @@ def _measured(work: Path, out: Path, agent: str, busy: float) -> Path:
 
     from ...hil.agent.address import connect
     from ...hil.measuring.measurement import measure
-    from ...hil.measuring.work_list import Work
+    from ...hil.measuring.work_list import WorkList
 
-    asked = Work.read(work)
+    asked = WorkList.read(work)
     asked = asked if busy < 0 else replace(asked, busy=busy)
     return measure(asked, lambda: connect(asked.driver, agent), teller(quiet=False)).keep(out)
 

@@ -41,7 +41,7 @@ def plan(
 
 
 def _lines(made: Plan) -> Iterator[tuple[str, str]]:
-    from ...reports.numbers import told
+    from ...reports.numbers import format_quantity
 
     for name, ops in made.ops.items():
         ranks = made.ranks[name]
@@ -55,8 +55,8 @@ def _lines(made: Plan) -> Iterator[tuple[str, str]]:
     yield (
         "work",
         (
-            f"about {told(made.op_runs, 'op')}s simulated, {told(made.seconds, 's')}, "
-            f"{told(made.memory, 'B')} each"
+            f"about {format_quantity(made.op_runs, 'op')}s simulated, {format_quantity(made.seconds, 's')}, "
+            f"{format_quantity(made.memory, 'B')} each"
         ),
     )
     yield "devices", "; ".join(made.devices) or "none"

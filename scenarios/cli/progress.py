@@ -43,9 +43,9 @@ class Counter:
         self.failed += trial.error is not None
         self.cached += trial.cached
         if self._bar is not None:
-            self._bar.update(0, completed=self.done, told=self.told())
+            self._bar.update(0, completed=self.done, told=self.text())
 
-    def told(self) -> str:
+    def text(self) -> str:
         """Counts in words."""
         return f"{self.done}/{self.total}  {self.failed} failed  {self.cached} from cache"
 
@@ -64,7 +64,7 @@ class Counter:
     ) -> None:
         if self._bar is not None:
             self._bar.stop()
-        self.tell(f"points   {self.told()}  {time.monotonic() - self._began:.1f} s")
+        self.tell(f"points   {self.text()}  {time.monotonic() - self._began:.1f} s")
         if isinstance(error, KeyboardInterrupt):
             typer.echo(
                 f"interrupted; {self.done} of {self.total} points are kept in {self.folder}, the "

@@ -118,6 +118,6 @@ def rm(
 
 
 def _size(count: int) -> str:
-    from ...reports.numbers import told
+    from ...reports.numbers import format_quantity
 
-    return told(float(count), "B")
+    return format_quantity(float(count), "B")

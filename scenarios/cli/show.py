@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...reports.numbers import percent, signed, told
+from ...reports.numbers import format_quantity, percent, signed
 from ...reports.run.answer import TOKENS, price, sentences
 from ..config.condition import Condition, condition
 from .common import said
@@ -69,13 +69,15 @@ def variants(summary: dict[str, Any]) -> Any:
         table.add_column(column, justify=justify, no_wrap=not wraps, max_width=most)  # type: ignore[arg-type]
     for name, point in summary["points"].items():
         value = point["metrics"]["iteration_time.p50"]
-        change = "" if name == "base" else told_change(point["change"])
+        change = "" if name == "base" else format_change(point["change"])
         cost = [price(point["metrics"])] if priced else []
-        table.add_row(name, told(value["value"], "s"), change, *cost, met(point["expect"]))
+        table.add_row(
+            name, format_quantity(value["value"], "s"), change, *cost, met(point["expect"])
+        )
     return table
 
 
-def told_change(change: dict[str, Any]) -> str:
+def format_change(change: dict[str, Any]) -> str:
     """A change in per cent with its interval."""
     text = signed(change["value"])
     if change["interval"]:
@@ -114,12 +116,12 @@ def _row(found: dict[str, Any], name: str, expected: Expected) -> tuple[str, ...
     if p50 is None:
         return None
     bounds = p50["interval"]
-    within = " to ".join(told(b, p50["unit"]) for b in bounds) if bounds else "unknown"
+    within = " to ".join(format_quantity(b, p50["unit"]) for b in bounds) if bounds else "unknown"
     return (
         status([e for _, e in expected]),
         name.replace("_", " "),
-        told(p50["value"], p50["unit"]),
-        told(p95["value"], p95["unit"]) if p95 else "",
+        format_quantity(p50["value"], p50["unit"]),
+        format_quantity(p95["value"], p95["unit"]) if p95 else "",
         within,
         "; ".join(c.text.removeprefix(name).lstrip(".") for c, _ in expected),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ...reports.numbers import change, told
+from ...reports.numbers import change, format_quantity
 from ...reports.sweep.sweep_page import failures, sentences
 from ...reports.sweep.sweep_results import best, metrics, short
 from .common import said
@@ -52,6 +52,6 @@ def _row(
     changed = change(is_ / was - 1) if point["set"] and was and is_ is not None else ""
     mark = "best" if point["front"] else "miss" if point["missed"] else ""
     settings = [str(point["set"].get(paths, "")) for paths in vary]
-    cells = [told(values.get(m), u) for m, u in zip(names, units, strict=True)]
+    cells = [format_quantity(values.get(m), u) for m, u in zip(names, units, strict=True)]
     first = mark if point["set"] else f"base {mark}".strip()
     return [first, *settings, *cells, changed]

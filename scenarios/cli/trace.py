@@ -89,7 +89,7 @@ def info(files: Files, json: Json = False) -> None:
         typer.echo(str(told))
 
 
-class Form(StrEnum):
+class ExportFormat(StrEnum):
     """What can be written."""
 
     chakra = "chakra"
@@ -99,13 +99,13 @@ class Form(StrEnum):
 @trace.command()
 def export(
     source: Annotated[str, typer.Argument(help="A scenario, a trace, or a saved run (chrome).")],
-    form: Annotated[Form, typer.Option("--format", help="What to write.")],
+    form: Annotated[ExportFormat, typer.Option("--format", help="What to write.")],
     out: Annotated[Path, typer.Option("--out", help="Folder for the files.")] = Path("export"),
 ) -> None:
     """Write a workload as Chakra files, or a run as Chrome JSON."""
     from ..studies.export import export_chakra, export_chrome
 
-    write = export_chakra if form is Form.chakra else export_chrome
+    write = export_chakra if form is ExportFormat.chakra else export_chrome
     for path in write(source, out):
         typer.echo(f"wrote {path}")
 

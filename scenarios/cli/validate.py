@@ -34,9 +34,9 @@ def validate(
     from ..config.loader import load
     from ..config.problems import InvalidScenarioError, rendered
     from ..config.reading.resolution import resolved_yaml
-    from ..config.reading.unsupported import unanswered
+    from ..config.reading.unsupported import unsupported
     from ..studies.building.dry_run import unbuildable
-    from ..studies.building.missing_files import absent
+    from ..studies.building.missing_files import missing_files
 
     problems: list[Problem] = []
     for file in files:
@@ -47,8 +47,8 @@ def validate(
             continue
         found = [
             *scenario.warnings,
-            *(replace(p, severity="warning") for p in unanswered(scenario)),
-            *absent(scenario),
+            *(replace(p, severity="warning") for p in unsupported(scenario)),
+            *missing_files(scenario),
             *unbuildable(scenario),
             *unheard(scenario),
         ]
@@ -70,10 +70,10 @@ def validate(
 def _of_ops(scenario: Scenario) -> tuple[Problem, ...]:
     """What a model cannot answer; found by making the run ready."""
     from ..config.problems import InvalidScenarioError
-    from ..studies.variants import points
+    from ..studies.variants import variants
 
     try:
-        points(scenario)
+        variants(scenario)
     except InvalidScenarioError as error:
         return error.problems
     return ()

@@ -22,7 +22,7 @@ from .part_specs import KINDS
 from .plugin_loading import load_installed
 from .problems import InvalidScenarioError, Problem, Spot, nearest
 from .reading.document import parse, text_of
-from .reading.tree import Node, find, leaves, relabel
+from .reading.tree import TreeNode, find, leaves, relabel
 
 OURS = File(__file__).parents[2] / "models" / "catalog"
 VARIABLE = "FORETRACE_CATALOG"
@@ -41,7 +41,7 @@ class Sheet:
         return text_of(self.file, self.shown)
 
     @cached_property
-    def tree(self) -> Node:
+    def tree(self) -> TreeNode:
         """Kinds to names to settings.
 
         Raises
@@ -76,7 +76,7 @@ class Catalog:
     """
 
     sheets: tuple[Sheet, ...] = ()
-    own: Node | None = None
+    own: TreeNode | None = None
 
     def names(self, kind: str) -> tuple[str, ...]:
         """All parts of a kind."""
@@ -84,13 +84,13 @@ class Catalog:
         found = {n for t in trees if t.has(kind) for n in t[kind].mapping}
         return tuple(sorted(found))
 
-    def entry(self, kind: str, name: str) -> Node | None:
+    def entry(self, kind: str, name: str) -> TreeNode | None:
         """What is known of a part; None for an unknown one."""
         found = find(self.own, (kind, name)) if self.own else None
         likely = (s.tree for s in reversed(self.sheets) if name in s.text)
         return found or next((n for t in likely if (n := find(t, (kind, name)))), None)
 
-    def beside(self, own: Node) -> Catalog:
+    def beside(self, own: TreeNode) -> Catalog:
         """The same with the parts that a scenario has of its own."""
         return replace(self, own=relabel(own, "catalog"))
 
@@ -125,7 +125,7 @@ def _sheets(directory: str) -> tuple[Sheet, ...]:
     return tuple(Sheet(f, f"{prefix}/{f.name}") for f in sorted(folder.glob("*.yaml")))
 
 
-def faults(tree: Node) -> list[Problem]:
+def faults(tree: TreeNode) -> list[Problem]:
     """Values that do not say where they come from."""
     found = []
     for parts in tree.mapping.values():

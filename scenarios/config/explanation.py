@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...reports.run.glossary import WORDS, defined
+from ...reports.run.glossary import WORDS, glossary
 from ...sim.errors import ScenarioError
 from .metrics import METRICS, Metric
 from .schema import json_schema
@@ -91,7 +91,7 @@ def explain(name: str) -> Explanation:
             found = _walk(schema["$defs"][f"{owner}_{kind}"], schema, rest.split("."))
             if found is not None:
                 return _setting(name, found, schema)
-    if meaning := defined(name):
+    if meaning := glossary(name):
         return Explanation(name, meaning)
     near = difflib.get_close_matches(name, list(_names(schema)), 1)
     hint = (

@@ -20,9 +20,9 @@ from .reading.catalog_values import Used, expanded, filled
 from .reading.document import parse, read
 from .reading.files import BUNDLED
 from .reading.migrations import migrated
-from .reading.overrides import laid, with_settings, with_variant
+from .reading.overrides import apply_override, apply_settings, apply_variant
 from .reading.resolution import origins, resolved, with_defaults, with_files
-from .reading.tree import Node, Plain, find, made, merge, relabel, without
+from .reading.tree import Plain, TreeNode, find, from_value, merge, relabel, without
 from .reading.type_check import check
 from .scenario import BASE, Origin, Scenario
 from .schema import SECTIONS, root
@@ -82,7 +82,7 @@ def loads(
     return _checked(tree, file, set, installed(map(str, catalogs)))
 
 
-def revived(
+def from_pickle(
     plain: Plain,
     decided: Mapping[str, Origin],
     variant: str,
@@ -101,7 +101,7 @@ def revived(
     return Scenario(model, plain, decided, variant, others, warnings, file)
 
 
-def varied(plain: Plain, settings: Mapping[str, Plain]) -> Scenario:
+def with_overrides(plain: Plain, settings: Mapping[str, Plain]) -> Scenario:
     """A resolved scenario with settings laid over it; without variants, and who decided what.
 
     Parameters
@@ -116,13 +116,13 @@ def varied(plain: Plain, settings: Mapping[str, Plain]) -> Scenario:
 
     Examples
     --------
-    >>> varied(load("first").resolved(), {"cluster.nodes": 9}).cluster.nodes
+    >>> with_overrides(load("first").resolved(), {"cluster.nodes": 9}).cluster.nodes
     9
     """
     tree, catalog = _revived(json.dumps(plain))
     for path, value in settings.items():
         spot = Spot("sweep", 1, 1, 0, "", path)
-        tree = laid(tree, path, made(value, spot, "sweep"))
+        tree = apply_override(tree, path, from_value(value, spot, "sweep"))
     full, _, problems = filled(expanded(tree), catalog)
     model, found = check(full)
     if model is None or problems:
@@ -131,7 +131,7 @@ def varied(plain: Plain, settings: Mapping[str, Plain]) -> Scenario:
 
 
 @lru_cache(maxsize=4)
-def _revived(text: str) -> tuple[Node, Catalog]:
+def _revived(text: str) -> tuple[TreeNode, Catalog]:
     """A resolved scenario as a tree, without variants, and the catalog that it brings."""
     tree = parse(text, "resolved")
     _plug_in(tree)
@@ -158,12 +158,12 @@ def located(name: str) -> tuple[File, str]:
     raise InvalidScenarioError([Problem("unreadable", message, Spot(name))])
 
 
-def _inherited(path: File, shown: str, above: tuple[str, ...]) -> Node:
+def _inherited(path: File, shown: str, above: tuple[str, ...]) -> TreeNode:
     """A file with all that it extends beneath it."""
     return _extended(read(path, shown), shown, (*above, os.path.abspath(path)))
 
 
-def _extended(tree: Node, shown: str, above: tuple[str, ...]) -> Node:
+def _extended(tree: TreeNode, shown: str, above: tuple[str, ...]) -> TreeNode:
     tree = expanded(migrated(tree))
     named = tree.mapping.get("extends")
     if named is None or not isinstance(named.value, str):
@@ -183,9 +183,9 @@ def _extended(tree: Node, shown: str, above: tuple[str, ...]) -> Node:
     return merge(below, tree)
 
 
-def _checked(tree: Node, shown: str, settings: Iterable[str], catalog: Catalog) -> Scenario:
+def _checked(tree: TreeNode, shown: str, settings: Iterable[str], catalog: Catalog) -> Scenario:
     root()
-    tree = with_files(with_settings(tree, settings))
+    tree = with_files(apply_settings(tree, settings))
     _plug_in(tree)
     problems: list[Problem] = []
     if own := find(tree, ("catalog",)):
@@ -204,7 +204,7 @@ def _checked(tree: Node, shown: str, settings: Iterable[str], catalog: Catalog) 
     return Scenario(base.model, plain, base.origins, BASE, others, in_order(raised), shown)
 
 
-def _plug_in(tree: Node) -> None:
+def _plug_in(tree: TreeNode) -> None:
     """Run the plug-ins that are named, once each, before anything is checked."""
     named = find(tree, ("plugins",))
     for node in named.items if named else ():
@@ -212,10 +212,10 @@ def _plug_in(tree: Node) -> None:
             load_file(File(node.word), node.spot)
 
 
-def _of_sections(tree: Node, catalog: Catalog) -> Iterator[Problem]:
+def _of_sections(tree: TreeNode, catalog: Catalog) -> Iterator[Problem]:
     """What the sections themselves find wrong once the whole tree is there."""
 
-    def attempt(changed: Node) -> list[Problem]:
+    def attempt(changed: TreeNode) -> list[Problem]:
         full, _, problems = filled(expanded(changed), catalog)
         return [*problems, *check(full)[1], *references.broken(changed, catalog)]
 
@@ -225,7 +225,7 @@ def _of_sections(tree: Node, catalog: Catalog) -> Iterator[Problem]:
 
 
 def _one(
-    tree: Node, catalog: Catalog, variant: str, shown: str
+    tree: TreeNode, catalog: Catalog, variant: str, shown: str
 ) -> tuple[Scenario | None, Used, list[Problem]]:
     """The scenario of one tree, or its problems."""
     full, used, problems = filled(tree, catalog)
@@ -234,13 +234,13 @@ def _one(
         return None, used, problems + found
     whole = with_defaults(full, model)
     bare = without(with_defaults(tree, model), () if variant == BASE else ("what_if",))
-    warnings = tuple(lint.raised(tree))
+    warnings = tuple(lint.warnings_of(tree))
     scenario = Scenario(model, resolved(bare, used), origins(whole), variant, (), warnings, shown)
     return scenario, used, []
 
 
 def _variants(
-    tree: Node, catalog: Catalog, shown: str
+    tree: TreeNode, catalog: Catalog, shown: str
 ) -> tuple[tuple[Scenario, ...], Used, list[Problem]]:
     """The scenario of each entry of ``what_if``, and what is wrong in those entries."""
     made: list[Scenario] = []
@@ -251,7 +251,7 @@ def _variants(
         if not entry.has("name") or not entry["name"].word:
             continue
         try:
-            changed = with_files(with_variant(tree, number))
+            changed = with_files(apply_variant(tree, number))
         except InvalidScenarioError as error:
             problems += error.problems
             continue

@@ -76,7 +76,7 @@ class Values:
     values: tuple[Any, ...]
     ordered: bool = False
 
-    def told(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """All of it, for tables."""
         return {str(i): v for i, v in enumerate(self.values)}
 
@@ -103,7 +103,7 @@ class Range:
     high: Amount
     log: bool = False
 
-    def told(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """All of it, for tables."""
         ends = {"from": self.low.of(self.low.number), "to": self.high.of(self.high.number)}
         return {**ends, "log": True} if self.log else ends

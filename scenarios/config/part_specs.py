@@ -89,7 +89,7 @@ class Part:
     count: int = 1
     settings: Mapping[str, Any] = field(default_factory=dict)
 
-    def told(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """All of it, as a scenario has it."""
         return {"model": self.model, "count": self.count, **self.settings}
 
@@ -151,7 +151,7 @@ class Join:
     to: str
     link: Part
 
-    def told(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """All of it, as a scenario has it."""
         return {"from": self.from_, "to": self.to, "via": self.link.model, **self.link.settings}
 
@@ -169,7 +169,7 @@ class Override:
     slowdown: float = 1.0
     down: bool = False
 
-    def told(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """All of it, as a scenario has it."""
         return {"slowdown": self.slowdown, "down": self.down}
 

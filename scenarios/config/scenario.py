@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 from ...sim.errors import ScenarioError
 from .problems import Problem, Spot, nearest
-from .reading.tree import Plain, Source, made, merge, plain
+from .reading.tree import Plain, Source, from_value, merge, to_dict
 
 if TYPE_CHECKING:
     from .binding import Binding
     from .schema import Section
-    from .sections.cluster import Cluster
+    from .sections.cluster import ClusterSection
     from .sections.cost import Cost
     from .sections.expect import Expectation
     from .sections.placement import Placement
     from .sections.processes import Steering
     from .sections.report import ReportSection
-    from .sections.run import Run
-    from .sections.what_if import Variant
+    from .sections.run import RunSection
+    from .sections.what_if import VariantSection
     from .sections.workload import Workload
 
 BASE = "base"
@@ -76,10 +76,10 @@ class Scenario:
 
     def __reduce__(self) -> Any:
         """Pickled as what it was read from: models are made from signatures, not imported."""
-        from .loader import revived
+        from .loader import from_pickle
 
         told = (self.plain, dict(self.origins), self.variant, self.others, self.warnings, self.file)
-        return revived, told
+        return from_pickle, told
 
     def section(self, key: str) -> Any:
         """What stands under a key at the top, checked; None where it is absent."""
@@ -102,9 +102,9 @@ class Scenario:
         return workload
 
     @property
-    def cluster(self) -> Cluster:
+    def cluster(self) -> ClusterSection:
         """The machines."""
-        cluster: Cluster = self.section("cluster")
+        cluster: ClusterSection = self.section("cluster")
         return cluster
 
     @property
@@ -126,9 +126,9 @@ class Scenario:
         return placement
 
     @property
-    def what_if(self) -> tuple[Variant, ...]:
+    def what_if(self) -> tuple[VariantSection, ...]:
         """The differences as written; their scenarios are ``variants()``."""
-        what_if: tuple[Variant, ...] = self.section("what_if")
+        what_if: tuple[VariantSection, ...] = self.section("what_if")
         return what_if
 
     @property
@@ -144,9 +144,9 @@ class Scenario:
         return cost
 
     @property
-    def run(self) -> Run:
+    def run(self) -> RunSection:
         """How it is run."""
-        run: Run = self.section("run")
+        run: RunSection = self.section("run")
         return run
 
     @property
@@ -213,10 +213,10 @@ def flattened(entries: list[Plain], name: str) -> Plain:
     {'name': 'b', 'set': {'x': 2, 'y': 1}}
     """
     entry = next(e for e in entries if e["name"] == name)
-    own = made({k: v for k, v in entry.items() if k != "use"}, Spot(""), "")
+    own = from_value({k: v for k, v in entry.items() if k != "use"}, Spot(""), "")
     for other in reversed(entry.get("use", ())):
-        own = merge(made(flattened(entries, other), Spot(""), ""), own)
-    return plain(own)
+        own = merge(from_value(flattened(entries, other), Spot(""), ""), own)
+    return to_dict(own)
 
 
 def flat(value: Any, path: str = "") -> dict[str, Any]:
@@ -228,7 +228,7 @@ def flat(value: Any, path: str = "") -> dict[str, Any]:
     elif isinstance(value, Mapping):
         inner = dict(value)
     elif hasattr(value, "told"):
-        inner = value.told()
+        inner = value.to_dict()
     elif isinstance(value, tuple | list):
         inner = {str(i): v for i, v in enumerate(value)}
     else:

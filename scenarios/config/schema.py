@@ -31,7 +31,7 @@ from pydantic_core import PydanticCustomError
 
 if TYPE_CHECKING:
     from .problems import Problem
-    from .reading.tree import Node
+    from .reading.tree import TreeNode
 
 T = TypeVar("T")
 REQUIRED: Any = ...
@@ -110,16 +110,16 @@ def refusal(kind: str, message: str, key: str = "", value: Any = None) -> Valida
     return ValidationError.from_exception_data("scenario", [details])
 
 
-Attempt = Callable[["Node"], list["Problem"]]
-Broken = Callable[["Node", Attempt], Iterable["Problem"]]
+Attempt = Callable[["TreeNode"], list["Problem"]]
+Broken = Callable[["TreeNode", Attempt], Iterable["Problem"]]
 
 
-def _nothing(tree: Node, attempt: Attempt) -> Iterable[Problem]:
+def _nothing(tree: TreeNode, attempt: Attempt) -> Iterable[Problem]:
     return ()
 
 
 @dataclass(frozen=True)
-class Entry:
+class SectionEntry:
     """A key at the top of a scenario.
 
     Parameters
@@ -140,7 +140,7 @@ class Entry:
     broken: Broken
 
 
-SECTIONS: dict[str, Entry] = {}
+SECTIONS: dict[str, SectionEntry] = {}
 
 
 def register(
@@ -175,7 +175,7 @@ def register(
     if key in SECTIONS:
         raise ValueError(f"two sections are named {key!r}")
     told = help or (annotation.__doc__ or "").strip().split("\n")[0]
-    SECTIONS[key] = Entry(annotation, default, told, inherited, files, broken)
+    SECTIONS[key] = SectionEntry(annotation, default, told, inherited, files, broken)
     root.cache_clear()
 
 

@@ -35,7 +35,7 @@ Told = dict[str, tuple[str, str]]
 
 
 @dataclass(frozen=True)
-class Row:
+class ComparisonRow:
     """One run beside the first.
 
     Parameters
@@ -67,7 +67,7 @@ class Comparison:
     rows : the first is what the others are compared with
     """
 
-    rows: tuple[Row, ...]
+    rows: tuple[ComparisonRow, ...]
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -103,35 +103,35 @@ class Comparison:
                     found.append(f"{row.name}: {condition.text}")
         return found
 
-    def why(self, row: Row) -> str:
+    def why(self, row: ComparisonRow) -> str:
         """What a rank does longer or shorter than in the first run, the largest first.
 
         Examples
         --------
-        >>> a = Row("a", {}, {}, activity={"compute": 1.0, "waiting": 0.5})
-        >>> b = Row("b", {}, {}, activity={"compute": 1.0, "waiting": 0.1})
+        >>> a = ComparisonRow("a", {}, {}, activity={"compute": 1.0, "waiting": 0.5})
+        >>> b = ComparisonRow("b", {}, {}, activity={"compute": 1.0, "waiting": 0.1})
         >>> Comparison((a, b)).why(b)
         'waiting 500 ms -> 100 ms'
         """
-        from ...reports.numbers import told
+        from ...reports.numbers import format_quantity
 
         base = self.rows[0].activity
         whole = sum(base.values()) or 1.0
         moved = {box: t - base.get(box, 0.0) for box, t in row.activity.items()}
         first = sorted(moved, key=lambda box: -abs(moved[box]))[:2]
         return ", ".join(
-            f"{box.replace('_', ' ')} {told(base.get(box, 0.0), 's')} -> "
-            f"{told(row.activity[box], 's')}"
+            f"{box.replace('_', ' ')} {format_quantity(base.get(box, 0.0), 's')} -> "
+            f"{format_quantity(row.activity[box], 's')}"
             for box in first
             if abs(moved[box]) / whole >= LEAST
         )
 
-    def limit(self, row: Row) -> str:
+    def limit(self, row: ComparisonRow) -> str:
         """Who is on the critical path of a run most.
 
         Examples
         --------
-        >>> a = Row("a", {}, {}, blame={"node0.gpu0": 3.0, "fabric": 1.0})
+        >>> a = ComparisonRow("a", {}, {}, blame={"node0.gpu0": 3.0, "fabric": 1.0})
         >>> Comparison((a,)).limit(a)
         'the critical path is node0.gpu0 for 75 % of its time'
         """
@@ -246,14 +246,14 @@ def _saved(name: str, out: str) -> Path | None:
 
 def _of_folder(folder: Path) -> _Run:
     from ..config.reading.document import read
-    from ..config.reading.tree import plain
+    from ..config.reading.tree import to_dict
     from .run_folder import load_summary
 
     summary = load_summary(folder)
     if summary.get("kind") == "sweep":
         raise ScenarioError(f"{folder}: is a sweep, whose report compares its points; give runs")
     kept = (folder if folder.is_dir() else folder.parent) / "resolved.yaml"
-    settings = _flat(plain(read(kept, str(kept)))) if kept.is_file() else {}
+    settings = _flat(to_dict(read(kept, str(kept)))) if kept.is_file() else {}
     return _Run(summary["name"], summary["points"], settings, kept.parent.name)
 
 
@@ -274,13 +274,13 @@ def _differing(base: Mapping[str, str], of: Mapping[str, str]) -> Told:
     return {p: (base.get(p, ""), of.get(p, "")) for p in paths}
 
 
-def _row(name: str, point: Any, base: Mapping[str, Any], settings: Any) -> Row:
+def _row(name: str, point: Any, base: Mapping[str, Any], settings: Any) -> ComparisonRow:
     first = next(iter(base.values()))
     was = {m: v["value"] for m, v in first["metrics"].items()}
     is_ = {m: v["value"] for m, v in point["metrics"].items() if v["value"] is not None}
     own = name in base and base[name] is point and point is not first
     bounds = point["change"]["interval"] if own else None
-    return Row(
+    return ComparisonRow(
         name,
         is_,
         {m: _change(was[m], v) for m, v in is_.items() if was.get(m) is not None},

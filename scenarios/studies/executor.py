@@ -9,25 +9,25 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from .variants import Point
+    from .variants import Variant
 
 A = TypeVar("A")
 B = TypeVar("B")
 AT_ONCE = 20_000_000  # ops of all runs under way: some 4 GB
 
 
-class Each(Protocol):
+class MapFunction(Protocol):
     """Calls something for each of many, and gives the answers in their order, as ``map`` does."""
 
     def __call__(self, do: Callable[[A], B], items: Iterable[A], /) -> Iterable[B]:
         """The answer for each item."""
 
 
-Hands = Callable[["Point"], Each]
+Executor = Callable[["Variant"], MapFunction]
 
 
 @contextmanager
-def hands(threads: int | None = None) -> Iterator[Hands]:
+def executor(threads: int | None = None) -> Iterator[Executor]:
     """Who goes over the runs of a point: a pool where they may go on at the same time.
 
     Parameters
@@ -37,9 +37,9 @@ def hands(threads: int | None = None) -> Iterator[Hands]:
     Examples
     --------
     >>> from ..config.loader import load
-    >>> from .variants import points
-    >>> with hands(2) as given:
-    ...     each = given(points(load("first"))[0])
+    >>> from .variants import variants
+    >>> with executor(2) as given:
+    ...     each = given(variants(load("first"))[0])
     ...     list(each(abs, [-1, 2]))
     [1, 2]
     """
@@ -58,15 +58,15 @@ def engine_beside(engine: str) -> Iterator[None]:
 
 
 def _run_once() -> None:
-    from ...sim.core.engine import CoreMachine
+    from ...sim.core.engine import CoreEngine
     from ...sim.testing.script import Case, Script, lowered
 
-    engine = CoreMachine(Script((1,), (-1,), ()).parts)
+    engine = CoreEngine(Script((1,), (-1,), ()).parts)
     engine.submit(lowered("two on one slot", [Case(((0, ()),), fixed=1)] * 2))
     engine.run()
 
 
-def apart(point: Point, threads: int) -> bool:
+def apart(point: Variant, threads: int) -> bool:
     """May runs of a point go on at once: nobody is asked meanwhile, and there is room for them."""
     answered = point.coupled is None and not any(
         b.online for b in point.simulation.backends.values()

@@ -79,7 +79,7 @@ def require_memory(needed: Bytes, processes: int, allowed: Bytes | None, what: s
     Traceback (most recent call last):
     foretrace.sim.errors.ScenarioError: memory: 4 points at once need about 8 GB, and 6 GB ...
     """
-    from ...reports.numbers import told
+    from ...reports.numbers import format_quantity
 
     there, most = allowed if allowed is not None else free_memory(), usable(allowed)
     if there is None or most is None or needed * processes <= most:
@@ -87,7 +87,7 @@ def require_memory(needed: Bytes, processes: int, allowed: Bytes | None, what: s
     cure = "take fewer workers, " if processes > 1 else ""
     whose = "are allowed (run.memory)" if allowed is not None else "are free"
     raise ScenarioError(
-        f"memory: {what} need about {told(needed * processes, 'B')}, and {told(there, 'B')} "
+        f"memory: {what} need about {format_quantity(needed * processes, 'B')}, and {format_quantity(there, 'B')} "
         f"{whose}; {cure}take fewer ranks or iterations, or say run.memory to try all the same"
     )
 

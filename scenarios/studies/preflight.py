@@ -17,12 +17,12 @@ from ..config.problems import InvalidScenarioError, Problem
 from ..config.reading.unsupported import spot_of
 
 if TYPE_CHECKING:
-    from .variants import Point
+    from .variants import Variant
 
 SHOWN = 4  # ops of one problem
 
 
-def require_answers(points: Iterable[Point]) -> None:
+def require_answers(points: Iterable[Variant]) -> None:
     """Refuse variants of which a model cannot answer an op.
 
     Raises
@@ -35,7 +35,7 @@ def require_answers(points: Iterable[Point]) -> None:
         raise InvalidScenarioError(found.values())
 
 
-def _unanswerable(point: Point) -> Iterator[Problem]:
+def _unanswerable(point: Variant) -> Iterator[Problem]:
     scenario, simulation = point.scenario, point.simulation
     if point.graph.template is not None or coupled(scenario):
         return  # not written out unless it must be; devices answer in place of models

@@ -13,20 +13,22 @@ from ...sim.errors import ForetraceError
 from .accuracy.break_even import break_even
 from .building.workloads import build
 from .uncertainty import predicted
-from .variants import Point, point
+from .variants import Variant, point
 
 if TYPE_CHECKING:
     from ...sim.graph import Graph
     from ...sim.system import System
     from ..config.scenario import Scenario
-    from .executor import Each
+    from .executor import MapFunction
 
 UNSURE = ("assumed", "datasheet", "fitted")
 OFF = (1.1, 1 / 1.1)  # the second where the first is no value, as of an efficiency of 1
 AMOUNT = re.compile(r"(\d[\d.]*(?:[eE][+-]?\d+)?)(\s*\D.*)?")
 
 
-def defended(made: Sequence[Point], values: Sequence[dict[str, Any]], each: Each) -> dict[str, Any]:
+def defended(
+    made: Sequence[Variant], values: Sequence[dict[str, Any]], each: MapFunction
+) -> dict[str, Any]:
     """The values with their effects, and the break-even error of each kind of part.
 
     Parameters
@@ -57,12 +59,12 @@ def _of_kind(kind: str) -> Any:
 
 def _effect(scenario: Scenario, graph: Graph, value: dict[str, Any], was: float) -> float | None:
     """What 10 % of a value does to an iteration."""
-    from ..config.loader import varied
+    from ..config.loader import with_overrides
 
     path = value["path"]
     for text in off(value["value"]):
         try:
-            other = varied(scenario.resolved(), {path: text})
+            other = with_overrides(scenario.resolved(), {path: text})
             own = build(other) if path.startswith("cluster.node.gpu.") else graph
             return point(other, own).run().iteration_time / was - 1
         except ForetraceError:

@@ -19,15 +19,15 @@ from ...sim.result import Result
 from ..config.condition import Condition
 from ..config.hil_settings import coupled
 from ..config.scenario import BASE, Scenario
-from .executor import Each, hands
+from .executor import MapFunction, executor
 from .limits import TimeOver, time_limit
 from .provenance import provenance
 from .summary import Summary, Value, checked, values
 from .uncertainty import COST, HEADLINE, Tried, change, groups, model_errors, with_errors
-from .variants import Measured, Point, counted, measured, points
+from .variants import Variant, VariantResults, counted, measured, variants
 
 if TYPE_CHECKING:
-    from ...hil.coupling.journal import Entry
+    from ...hil.coupling.journal import JournalEntry
 
 log = logging.getLogger(__name__)
 
@@ -40,26 +40,26 @@ class Study:
     """All that was run, and what it says."""
 
     scenario: Scenario
-    measured: tuple[Measured, ...]
+    measured: tuple[VariantResults, ...]
     summary: Summary
 
     def __repr__(self) -> str:
         """As a session shows it: the answer."""
         from ...reports.run.answer import sentences
 
-        return "\n".join(sentences(self.summary.plain()))
+        return "\n".join(sentences(self.summary.to_dict()))
 
     def _repr_html_(self) -> str:
         """As a notebook shows it: the answer, and a row for each variant."""
         from html import escape
 
-        from ...reports.numbers import change, told
+        from ...reports.numbers import change, format_quantity
         from ...reports.run.answer import sentences
         from ...sim.analysis.notebook import table
 
-        plain = self.summary.plain()
+        plain = self.summary.to_dict()
         rows = [
-            (name, told(p["metrics"][HEADLINE]["value"], "s"),
+            (name, format_quantity(p["metrics"][HEADLINE]["value"], "s"),
              "" if name == BASE else change(p["change"]["value"]))
             for name, p in plain["points"].items()
         ]  # fmt: skip
@@ -67,7 +67,7 @@ class Study:
         return said + table(self.scenario.name, rows, ("variant", "iteration time, p50", "change"))
 
     @property
-    def journals(self) -> dict[str, list[Entry]]:
+    def journals(self) -> dict[str, list[JournalEntry]]:
         """What devices answered, by variant; empty where none drove a run."""
         return {m.name: m.point.coupled.journal for m in self.measured if m.point.coupled}
 
@@ -98,9 +98,9 @@ def study(
     where = provenance(scenario)
     doing = _Doing()
     try:
-        with hands(threads) as given, time_limit(scenario.run.time_limit):
+        with executor(threads) as given, time_limit(scenario.run.time_limit):
             with _driven(scenario) as drive:
-                for one in map(drive, points(scenario)):
+                for one in map(drive, variants(scenario)):
                     doing.add(one, errors, given(one), progress)
             if scenario.run.defend and not any(m.point.coupled for m in doing.made):
                 from .robustness import defended
@@ -120,11 +120,13 @@ def study(
 class _Doing:
     """What is done of a study: a variant counts once it is measured and explained."""
 
-    made: list[Measured] = field(default_factory=list)
+    made: list[VariantResults] = field(default_factory=list)
     told: dict[str, dict[str, Any]] = field(default_factory=dict)
     base: Tried | None = None
 
-    def add(self, one: Point, errors: Mapping[str, float], each: Each, progress: Progress) -> None:
+    def add(
+        self, one: Variant, errors: Mapping[str, float], each: MapFunction, progress: Progress
+    ) -> None:
         """Run one variant, and say why it takes what it takes."""
         ranks = f"{one.graph.ranks} rank{'s' * (one.graph.ranks != 1)}"
         progress(f"running {one.name}: {len(one.graph):,} ops on {ranks}")
@@ -141,7 +143,7 @@ class _Doing:
         return (*names, *(("--defend",) if asked and "break_even" not in where else ()))
 
 
-def _driven(scenario: Scenario) -> AbstractContextManager[Callable[[Point], Point]]:
+def _driven(scenario: Scenario) -> AbstractContextManager[Callable[[Variant], Variant]]:
     """What puts devices into points; what talks to them is imported only where there are any."""
     if not coupled(scenario):
         return nullcontext(lambda point: point)
@@ -150,7 +152,7 @@ def _driven(scenario: Scenario) -> AbstractContextManager[Callable[[Point], Poin
     return driven(scenario)
 
 
-def _told(tried: Tried, base: Tried, each: Each) -> dict[str, Any]:
+def _told(tried: Tried, base: Tried, each: MapFunction) -> dict[str, Any]:
     """What one point says."""
     of = tried.of
     changes = what_if_faster(of, each=each)
@@ -177,7 +179,7 @@ def _told(tried: Tried, base: Tried, each: Each) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def per_iteration(of: Measured) -> dict[str, NDArray[np.float64]]:
+def per_iteration(of: VariantResults) -> dict[str, NDArray[np.float64]]:
     """Seconds of each rank in each box: those of the mean iteration that counts."""
     result = of.result if of.result.keep != "none" else of.result.detail
     warm_up, count = counted(of.point.scenario)
@@ -196,7 +198,7 @@ def _plain(value: object) -> bool:
     return isinstance(value, str | int | float | bool)
 
 
-def _expectations(of: Measured, found: Mapping[str, Value]) -> list[dict[str, Any]]:
+def _expectations(of: VariantResults, found: Mapping[str, Value]) -> list[dict[str, Any]]:
     """Each condition with the value it is about; a metric that the run lacks is not met."""
     return [
         {
@@ -219,7 +221,9 @@ def _short(that: Condition, found: Mapping[str, Value]) -> float | None:
     return that.limit / found[that.name].value - 1
 
 
-def what_if_faster(of: Measured, factor: float = 1.1, each: Each = map) -> list[Change]:
+def what_if_faster(
+    of: VariantResults, factor: float = 1.1, each: MapFunction = map
+) -> list[Change]:
     """Every kind of component 10 % faster, and free: by running again, unless devices drive it."""
     point = of.point
     if point.coupled is not None:

@@ -138,7 +138,7 @@ def described(folder: Path, scenario: Scenario) -> str:
 
 def _fill(folder: Path, study: Study, name: str, started: float, command: str) -> None:
     scenario = study.scenario
-    summary = study.summary.plain()
+    summary = study.summary.to_dict()
     resolved = described(folder, scenario)
     write_json(folder / "summary.json", summary)
     with ThreadPoolExecutor(1) as beside:  # DuckDB works while Python does

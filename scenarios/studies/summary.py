@@ -15,7 +15,7 @@ import numpy as np
 from ...sim.analysis.metrics import Samples
 from ..config.condition import Condition
 from ..config.metrics import METRICS, PERCENTILE, Metric
-from .variants import Measured
+from .variants import VariantResults
 
 SCHEMA = 1
 LEVEL = 0.9  # of every interval
@@ -43,7 +43,7 @@ class Value:
     met: bool | None = None
 
 
-def values(measured: Measured) -> dict[str, Value]:
+def values(measured: VariantResults) -> dict[str, Value]:
     """Every statistic of every metric of one point, by ``metric.statistic``.
 
     With enough replicas a value is their median, so that it lies within its interval; else it is
@@ -152,7 +152,7 @@ class Summary:
     provenance: dict[str, Any] = field(default_factory=dict)
     unfinished: tuple[str, ...] = ()
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """As JSON has it."""
         told = {"schema": SCHEMA, **asdict(self)}
         return told if self.unfinished else {k: v for k, v in told.items() if k != "unfinished"}

@@ -19,10 +19,10 @@ from ...sim.binding import bind
 from ...sim.simulation import Simulation
 from ..config.scenario import Scenario
 from .summary import FEWEST, Value, interval, statistic_of
-from .variants import Measured
+from .variants import VariantResults
 
 if TYPE_CHECKING:
-    from .executor import Each
+    from .executor import MapFunction
 
 HEADLINE = "iteration_time.p50"
 COST = "cost_per_million_tokens"
@@ -39,7 +39,7 @@ class Tried:
     times : (slower, quicker) s an iteration by kind of part, each wrong by its known error
     """
 
-    of: Measured
+    of: VariantResults
     times: Mapping[str, Bounds] = field(default_factory=dict)
 
     def widened(self, value: Value) -> Value:
@@ -75,7 +75,7 @@ def widened(
     return value - ((value - a) ** 2 + low) ** 0.5, value + ((b - value) ** 2 + high) ** 0.5
 
 
-def with_errors(of: Measured, errors: Mapping[str, float], each: Each) -> Tried:
+def with_errors(of: VariantResults, errors: Mapping[str, float], each: MapFunction) -> Tried:
     """Run a point again with each kind of part as wrong as it is known to be, either way.
 
     Fitted families of ops are each wrong by what their fit missed of what it had not seen, and by

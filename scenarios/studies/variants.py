@@ -26,7 +26,7 @@ from ...sim.result import Result
 from ...sim.simulation import Simulation
 from ...sim.units import Bytes, MoneyRate
 from ..config.problems import InvalidScenarioError
-from ..config.reading.unsupported import unanswered
+from ..config.reading.unsupported import unsupported
 from ..config.scenario import Scenario
 from .building.price import cost_per_million_tokens, price
 from .building.system import backends, failures, system
@@ -36,8 +36,8 @@ from .limits import usable
 from .preflight import require_answers
 
 if TYPE_CHECKING:
-    from .accuracy.coupled_devices import Coupled
-    from .executor import Each
+    from .accuracy.coupled_devices import CoupledDevices
+    from .executor import MapFunction
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ HOUR = 3600.0  # s
 
 
 @dataclass(frozen=True)
-class Variation:
+class StepVariation:
     """How the ops of a recording vary from step to step; variants share it.
 
     Parameters
@@ -58,7 +58,7 @@ class Variation:
     starts: tuple[NDArray[np.float64], ...] = ()
 
     @classmethod
-    def of(cls, scenario: Scenario, graph: Graph) -> Variation:
+    def of(cls, scenario: Scenario, graph: Graph) -> StepVariation:
         """That of a workload and the starts that it names."""
         starts = open_starts(scenario)
         return cls(graph.ops, tuple(starts.steps) if starts else ())
@@ -75,7 +75,7 @@ class Variation:
 
 
 @dataclass(frozen=True)
-class Point:
+class Variant:
     """One variant, ready to run.
 
     Parameters
@@ -93,8 +93,8 @@ class Point:
     scenario: Scenario
     graph: Graph
     simulation: Simulation
-    variation: Variation
-    coupled: Coupled | None = None
+    variation: StepVariation
+    coupled: CoupledDevices | None = None
 
     @property
     def name(self) -> str:
@@ -114,7 +114,7 @@ class Point:
         """USD a second for all machines; None where nothing says what things cost."""
         return price(self.scenario)
 
-    def on(self, simulation: Simulation) -> Point:
+    def on(self, simulation: Simulation) -> Variant:
         """The same on a machine of the same components, otherwise altered."""
         graph = replace(self.graph, system=simulation.system)
         return replace(self, graph=graph, simulation=simulation)
@@ -188,8 +188,8 @@ class Down:
 
 
 def point(
-    scenario: Scenario, graph: Graph | None = None, variation: Variation | None = None
-) -> Point:
+    scenario: Scenario, graph: Graph | None = None, variation: StepVariation | None = None
+) -> Variant:
     """Build one variant.
 
     Parameters
@@ -208,8 +208,8 @@ def point(
         seed=scenario.run.seed,
         memory=_left(scenario, graph) if scenario.processes else None,
     )
-    variation = Variation.of(scenario, graph) if variation is None else variation
-    return Point(scenario, place(graph, made, scenario.placement.ranks), simulation, variation)
+    variation = StepVariation.of(scenario, graph) if variation is None else variation
+    return Variant(scenario, place(graph, made, scenario.placement.ranks), simulation, variation)
 
 
 def _left(scenario: Scenario, graph: Graph) -> Bytes | None:
@@ -228,21 +228,21 @@ def refuse(scenario: Scenario) -> None:
     InvalidScenarioError
         Every such setting, of all variants.
     """
-    found = [p for p in unanswered(scenario) if p.severity == "error"]
+    found = [p for p in unsupported(scenario) if p.severity == "error"]
     if found:
         raise InvalidScenarioError(found)
 
 
-def points(scenario: Scenario) -> list[Point]:
+def variants(scenario: Scenario) -> list[Variant]:
     """Every variant, before any of them runs; those with the same workload share its graph."""
     refuse(scenario)
-    built: dict[str, tuple[Graph, Variation]] = {}
+    built: dict[str, tuple[Graph, StepVariation]] = {}
     found = []
     for variant in scenario.variants():
         key = repr(variant.workload)
         if key not in built:
             graph = build(variant)
-            built[key] = graph, Variation.of(variant, graph)
+            built[key] = graph, StepVariation.of(variant, graph)
         found.append(point(variant, *built[key]))
     require_answers(found)
     return found
@@ -255,7 +255,7 @@ def counted(scenario: Scenario) -> tuple[int, int | None]:
 
 
 @dataclass(frozen=True)
-class Measured:
+class VariantResults:
     """What came of one point.
 
     Parameters
@@ -267,7 +267,7 @@ class Measured:
     replicas : the same of each seeded draw
     """
 
-    point: Point
+    point: Variant
     result: Result
     samples: Mapping[str, Samples]
     replicas: tuple[Mapping[str, Samples], ...] = ()
@@ -278,7 +278,7 @@ class Measured:
         return self.point.name
 
 
-def measured(point: Point, each: Each = map) -> Measured:
+def measured(point: Variant, each: MapFunction = map) -> VariantResults:
     """Run a point, and its replicas.
 
     Parameters
@@ -300,10 +300,10 @@ def measured(point: Point, each: Each = map) -> Measured:
     drawn = tuple(each(lambda k: sampled(draw(k)), range(wanted) if wanted > 1 else ()))
     samples = sampled(result)
     log.info("%s: %s ops, makespan %.6g s", point.name, result.count, result.makespan)
-    return Measured(point, result, samples, drawn)
+    return VariantResults(point, result, samples, drawn)
 
 
-def _extended(samples: dict[str, Samples], point: Point) -> dict[str, Samples]:
+def _extended(samples: dict[str, Samples], point: Variant) -> dict[str, Samples]:
     """With the metrics that need more than the run: tokens, memory, cost."""
     said: Any = point.scenario.workload
     tokens = getattr(said, "tokens_per_iteration", None)
@@ -326,7 +326,7 @@ def _extended(samples: dict[str, Samples], point: Point) -> dict[str, Samples]:
     return samples
 
 
-def _growth(point: Point) -> float:
+def _growth(point: Variant) -> float:
     """How many times as many data-parallel replicas as were recorded."""
     said: Any = point.scenario.workload
     if said.scale_to is None:

@@ -17,7 +17,7 @@ from ..ops import Kind
 
 if TYPE_CHECKING:
     from ..result import Result
-    from ..schedule import Run
+    from ..schedule import SubmittedRun
 
 KEEP = ("none", "ranks", "ops")
 MOST_OPS = 5_000_000  # more are kept only on request
@@ -35,7 +35,7 @@ EXPOSED = BOXES.index("exposed_communication")
 
 
 @dataclass(frozen=True)
-class Kept:
+class RunAggregates:
     """Ticks of a run, by rank, iteration, component and kind.
 
     Parameters
@@ -85,13 +85,13 @@ class Kept:
         """(k + 2,) The same after the first release: ends of the windows that boxes are kept of."""
         return np.concatenate([[min(self.first, self.edges[0])], self.edges])
 
-    def boxed(self, boxes: NDArray[np.int64], keep: str) -> Kept:
+    def boxed(self, boxes: NDArray[np.int64], keep: str) -> RunAggregates:
         """With the boxes between the marks, as far as ``keep`` keeps them."""
         found = replace(self, exposed=boxes[EXPOSED, 1:].copy())
         return replace(found, boxes=boxes) if keep == "ranks" else found
 
 
-def kept_of(result: Result) -> Kept:
+def kept_of(result: Result) -> RunAggregates:
     """The same from a row an op; the boxes are left to who asks."""
     return _Sums(result).kept()
 
@@ -105,7 +105,7 @@ class _Sums:
         self.took = np.where(self.ended, self.columns.end - self.columns.start, 0)
         self.given = None if result.written is None else result.written.given
 
-    def kept(self) -> Kept:
+    def kept(self) -> RunAggregates:
         result = self.result
         own = self.ended[: self.given]
         steps = np.unique(result.ops.iteration[: self.given][own]).astype(np.int64)
@@ -115,7 +115,7 @@ class _Sums:
         for run in result.runs:
             self._slots(run, busy)
             self._rates(run, moved)
-        return Kept(
+        return RunAggregates(
             len(result.ops), result.first_release, steps, start, end, busy, moved, self._sources(),
             beside=int(self.columns.end[len(own) :].max(initial=NEVER)),
         )  # fmt: skip
@@ -137,13 +137,13 @@ class _Sums:
         start[start == late] = NEVER
         return start, end
 
-    def _slots(self, run: Run, busy: NDArray[np.int64]) -> None:
+    def _slots(self, run: SubmittedRun, busy: NDArray[np.int64]) -> None:
         slot = self.result.slots(run)
         place = np.flatnonzero(slot >= 0)
         op = run.graph.explicit.op_of_place[place]
         np.add.at(busy, (slot[place], run.graph.ops.kind[op]), self.took[run.first + op])
 
-    def _rates(self, run: Run, moved: NDArray[np.float64]) -> None:
+    def _rates(self, run: SubmittedRun, moved: NDArray[np.float64]) -> None:
         timing = run.answers.timing
         if timing.usage is None or timing.work is None:
             return

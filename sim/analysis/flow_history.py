@@ -13,7 +13,7 @@ from ..engine_api import NEVER, ONE
 from ..result import Result
 
 
-class Flights:
+class FlowHistory:
     """The work phases of a run."""
 
     def __init__(self, result: Result):

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from ..result import Result
 from .activity import busy, ticks
-from .aggregates import Kept
+from .aggregates import RunAggregates
 from .metrics import shares
 
 
-def summarised(result: Result, keep: str) -> Kept:
+def summarised(result: Result, keep: str) -> RunAggregates:
     """What ``keep`` keeps of a result with a row an op: ``ranks`` or ``none``."""
     kept = result.kept.boxed(_boxes(result), keep)
     return replace(kept, windows=shares(result)) if keep == "ranks" else kept
@@ -24,6 +24,6 @@ def _boxes(result: Result) -> NDArray[np.int64]:
     edges = result.kept.marks
     if result.engine == "reference":
         return ticks(result, edges)
-    from ..core.time_breakdown import boxes_of_places
+    from ..core.time_breakdown import breakdown_of_places
 
-    return boxes_of_places(*busy(result), edges, result.kept.start.shape[1])
+    return breakdown_of_places(*busy(result), edges, result.kept.start.shape[1])

@@ -32,14 +32,14 @@ from .state_layout import (
     WATCHED,
     WATCHING,
 )
-from .state_view import View
-from .submitted_graph import Batch
+from .state_view import StateView
+from .submitted_graph import SubmittedGraph
 
 
-class Actions(View):
+class Actions(StateView):
     """Verbs, applied to the state at once."""
 
-    def _join(self, graph: Batch) -> None:
+    def _join(self, graph: SubmittedGraph) -> None:
         graph.ahead = None
         graph.base = self.store.add(graph.lowered, graph.at)
         self.joined.append(graph)

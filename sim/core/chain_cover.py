@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from .jit import jit
 
 if TYPE_CHECKING:
-    from ..spmd.spmd_graph import Program
+    from ..spmd.spmd_graph import RankProgram
 
 ROLES = 4
 
 
-def chains(program: Program, role: NDArray[np.int64]) -> NDArray[np.int64]:
+def chains(program: RankProgram, role: NDArray[np.int64]) -> NDArray[np.int64]:
     """(4,) Of a cover of the program by chains, how many hold an op of each role.
 
     Ops of one chain never run together, so no more than that many ops of a role do.
@@ -23,8 +23,8 @@ def chains(program: Program, role: NDArray[np.int64]) -> NDArray[np.int64]:
     Examples
     --------
     >>> from foretrace.sim.ops import Ops
-    >>> from foretrace.sim.spmd.spmd_graph import Program
-    >>> chains(Program.chain(Ops.of(rank=[0, 0, 0])), np.array([0, 3, 0])).tolist()
+    >>> from foretrace.sim.spmd.spmd_graph import RankProgram
+    >>> chains(RankProgram.chain(Ops.of(rank=[0, 0, 0])), np.array([0, 3, 0])).tolist()
     [1, 0, 0, 1]
     """
     if program.is_chain:

@@ -10,19 +10,19 @@ import numpy as np
 import simpy
 
 from ..deadlock import Stuck
-from ..engine_api import MAX_TICK, Columns, Lowered
+from ..engine_api import MAX_TICK, EngineColumns, EngineGraph
 from ..validation import check_graph
 from .cycles import refuse_cycle
 from .readout import columns, stuck
-from .simpy_loop import Turns
+from .simpy_loop import SimpyLoop
 from .state_layout import CANCELLED, ENDED, NONE
 from .static_schedule import run_ahead
-from .submitted_graph import Batch
+from .submitted_graph import SubmittedGraph
 
 _OVER = (ENDED, CANCELLED)
 
 
-class CoreMachine(Turns):
+class CoreEngine(SimpyLoop):
     """The compiled engine.
 
     Parameters
@@ -35,20 +35,20 @@ class CoreMachine(Turns):
     Examples
     --------
     >>> from foretrace.sim.testing.script import Case, Script, lowered
-    >>> engine = CoreMachine(Script((1,), (-1,), ()).parts)
+    >>> engine = CoreEngine(Script((1,), (-1,), ()).parts)
     >>> _ = engine.submit(lowered("two on one slot", [Case(((0, ()),), fixed=5)] * 2))
     >>> engine.run()
     >>> engine.columns().start.tolist(), engine.columns().end.tolist()
     ([0, 5], [5, 10])
     """
 
-    def submit(self, graph: Lowered) -> Batch:
+    def submit(self, graph: EngineGraph) -> SubmittedGraph:
         """Hand in a graph; it joins at the next turn."""
         check_graph(self.parts, graph)
         ahead = run_ahead(graph, self.parts.slots, self._now) if self.runs_ahead else None
         if ahead is None:
             refuse_cycle(graph)
-        made = Batch(self.env, len(self.graphs), self.count, graph, self._now, ahead)
+        made = SubmittedGraph(self.env, len(self.graphs), self.count, graph, self._now, ahead)
         self.graphs.append(made)
         self.firsts.append(self.count)
         self.count += len(graph)
@@ -78,7 +78,7 @@ class CoreMachine(Turns):
             self._run_ahead()
         super().run(until)
 
-    def columns(self) -> Columns:
+    def columns(self) -> EngineColumns:
         """What has happened so far."""
         return columns(self)
 

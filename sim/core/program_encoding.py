@@ -18,7 +18,7 @@ from .factorize import number
 from .jit import Int, jit, lean
 
 if TYPE_CHECKING:
-    from ..spmd.spmd_graph import Program
+    from ..spmd.spmd_graph import RankProgram
 
 Array = NDArray[Any]
 
@@ -35,7 +35,7 @@ _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True)
-class Words:
+class ProgramWords:
     """One program, encoded.
 
     Parameters
@@ -52,7 +52,7 @@ class Words:
     first: NDArray[np.int64]
 
 
-def encode(program: Program) -> Words:
+def encode(program: RankProgram) -> ProgramWords:
     """The words of a program.
 
     Raises
@@ -74,7 +74,7 @@ def encode(program: Program) -> Words:
     used = int(_allocate(head, question, incoming.indptr, incoming.values, words))
     if used > MAX_REGISTERS:
         raise OverflowError(f"a program keeps {used} ends at once; {MAX_REGISTERS} can be kept")
-    return Words(words, used, question, first)
+    return ProgramWords(words, used, question, first)
 
 
 def distinct(ops: Ops, family: NDArray[np.int16]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from ..engine_api import MAX_TICK
 from ..errors import SimulationError
-from ..spmd.spmd_graph import Template
+from ..spmd.spmd_graph import SpmdGraph
 from .jit import Int, jit, lean
 from .program_encoding import COLLECTIVE, RECV, SEND, family, following, kept_in, kind, ready
-from .rendezvous import Meetings
-from .replica_draws import Chances, ticks_of
+from .rendezvous import Rendezvous
+from .replica_draws import ReplicaDraws, ticks_of
 
 Array = NDArray[Any]
 Arrays = tuple[Array, ...]
@@ -34,7 +34,7 @@ THERE, CALL, LATEST, TAKES, STEP = range(5)
 
 
 @dataclass(frozen=True)
-class Answered:
+class TimedPrograms:
     """A template whose questions are answered, as the kernels read it.
 
     Parameters
@@ -58,7 +58,7 @@ class Answered:
     registers: int
 
     @classmethod
-    def of(cls, template: Template, answers: Sequence[NDArray[np.int64]]) -> Answered:
+    def of(cls, template: SpmdGraph, answers: Sequence[NDArray[np.int64]]) -> TimedPrograms:
         """Programs with the answers to their questions; a program that comes twice is kept once.
 
         Parameters
@@ -93,7 +93,7 @@ def _starts(sizes: list[int]) -> list[int]:
 
 
 @dataclass(frozen=True)
-class Ran:
+class ProgramTimes:
     """What came of a template, in ticks.
 
     Parameters
@@ -103,7 +103,7 @@ class Ran:
     waiting : (ranks,) time held at collectives whose other members were late
     ops : number of ops that ran, collectives once a member
     met : (collectives, 2) start and end of each; (0, 2) where nobody asks
-    mail : ends of sends, as :class:`Meetings` lays them out
+    mail : ends of sends, as :class:`Rendezvous` lays them out
     """
 
     start: NDArray[np.int64]
@@ -116,8 +116,12 @@ class Ran:
 
 
 def run(
-    template: Template, answered: Answered, meet: Meetings, chances: Chances, keep_met: bool = False
-) -> Ran:
+    template: SpmdGraph,
+    answered: TimedPrograms,
+    meet: Rendezvous,
+    chances: ReplicaDraws,
+    keep_met: bool = False,
+) -> ProgramTimes:
     """Run every rank of a template.
 
     Raises
@@ -146,7 +150,7 @@ def run(
         raise SimulationError("time overflow", "an op of a template ends beyond the range")
     if stuck:
         raise SimulationError("deadlock", f"{stuck} ranks of a template wait for each other")
-    return Ran(start.T, end.T, tally[:, :-1], tally[:, -1], int(ops), met, mail)
+    return ProgramTimes(start.T, end.T, tally[:, :-1], tally[:, -1], int(ops), met, mail)
 
 
 @jit

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..csr import Csr
-from ..engine_api import Columns, Flows, Lowered, Parts
-from .symmetry import Colours, Numbers, Tables, firsts
+from ..engine_api import ComponentTable, EngineColumns, EngineGraph, Flows
+from .symmetry import Numbers, Symmetry, SymmetryTables, firsts
 
 WORTH = 0.75  # of the ops: with more classes it takes longer to fold a graph than to run it
 
 
 @dataclass(frozen=True)
-class Folded:
+class Quotient:
     """One op of each class on one component of each class.
 
     Parameters
@@ -31,15 +31,15 @@ class Folded:
     component : (c,) class of every component: its number there
     """
 
-    parts: Parts
-    graph: Lowered
+    parts: ComponentTable
+    graph: EngineGraph
     op: Numbers
     place: Numbers
     component: Numbers
 
-    def expand(self, columns: Columns) -> Columns:
+    def expand(self, columns: EngineColumns) -> EngineColumns:
         """What happened to every op, from what happened to one of each class."""
-        return Columns(
+        return EngineColumns(
             columns.ready[self.op],
             columns.start[self.op],
             columns.end[self.op],
@@ -49,14 +49,14 @@ class Folded:
         )
 
 
-def fold(parts: Parts, graph: Lowered) -> Folded | None:
+def fold(parts: ComponentTable, graph: EngineGraph) -> Quotient | None:
     """The quotient of a graph that runs alone, without processes; None where none is much smaller.
 
     Examples
     --------
     >>> none = np.empty(0, np.int32)
-    >>> two = Parts(("a", "b"), np.array([1, 1]), np.array([-1, -1]), np.array([-1, -1]))
-    >>> twins = Lowered(
+    >>> two = ComponentTable(("a", "b"), np.array([1, 1]), np.array([-1, -1]), np.array([-1, -1]))
+    >>> twins = EngineGraph(
     ...     "twins", none, np.array([0, 1]), np.zeros(3, np.int64), none,
     ...     np.empty(0, np.int64), np.array([5, 5]), Flows.none(), none,
     ... )
@@ -66,7 +66,7 @@ def fold(parts: Parts, graph: Lowered) -> Folded | None:
     """
     if np.any(graph.online >= 0):
         return None
-    tables = Tables.of(parts, graph)
+    tables = SymmetryTables.of(parts, graph)
     if len(tables.order) < len(graph):
         return None  # a cycle: the engine says which
     colours = tables.refine()
@@ -77,7 +77,7 @@ def fold(parts: Parts, graph: Lowered) -> Folded | None:
     return _quotient(tables, colours)
 
 
-def _quotient(of: Tables, colours: Colours) -> Folded | None:
+def _quotient(of: SymmetryTables, colours: Symmetry) -> Quotient | None:
     """One of each class, ascending by its first member."""
     graph, parts = of.graph, of.parts
     ops, components = firsts(colours.op), firsts(colours.component)
@@ -92,7 +92,7 @@ def _quotient(of: Tables, colours: Colours) -> Folded | None:
     waits = of.waits.take(rows)
     pairs = np.unique(np.column_stack([colours.op[waits.values], waits.owner]), axis=0)
     after = Csr.from_pairs(pairs[:, 0], pairs[:, 1], len(ops))
-    folded = Lowered(
+    folded = EngineGraph(
         graph.name,
         colours.op[extra].astype(np.int32),
         slot.astype(np.int32),
@@ -104,11 +104,15 @@ def _quotient(of: Tables, colours: Colours) -> Folded | None:
         np.empty(0, np.int16),
     )
     names = tuple(parts.names[c] for c in components)
-    machine = Parts(names, parts.slots[components], parts.rate[components], parts.top[components])
-    return Folded(machine, folded, colours.op, place[colours.place], colours.component)
+    machine = ComponentTable(
+        names, parts.slots[components], parts.rate[components], parts.top[components]
+    )
+    return Quotient(machine, folded, colours.op, place[colours.place], colours.component)
 
 
-def _keeps_queues(of: Tables, colours: Colours, components: Numbers, place: Numbers) -> bool:
+def _keeps_queues(
+    of: SymmetryTables, colours: Symmetry, components: Numbers, place: Numbers
+) -> bool:
     """Whether ids and place numbers of the quotient order every queue as those of the graph do."""
     mine = np.flatnonzero(of.graph.slot >= 0)
     mine = mine[np.isin(of.graph.slot[mine], components)]
@@ -118,7 +122,7 @@ def _keeps_queues(of: Tables, colours: Colours, components: Numbers, place: Numb
     return bool(np.array_equal(np.lexsort(key.T[::-1]), np.arange(len(key))))
 
 
-def _flows(flows: Flows, colours: Colours, ops: Numbers, components: Numbers) -> Flows:
+def _flows(flows: Flows, colours: Symmetry, ops: Numbers, components: Numbers) -> Flows:
     """The flows of first members, with what their classes take of a component of each class."""
     user = colours.op[np.repeat(flows.op, np.diff(flows.indptr))]
     seen = np.zeros(len(colours.component), bool)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..deadlock import Stuck
-from ..engine_api import NEVER, Columns
+from ..engine_api import NEVER, EngineColumns
 from ..media.max_min.medium import rate
 from .state_layout import (
     ARRIVED,
@@ -29,13 +29,13 @@ from .state_layout import (
 from .state_layout import NEVER as NEVER_RELEASED
 
 if TYPE_CHECKING:
-    from .state_view import View
-    from .submitted_graph import Batch
+    from .state_view import StateView
+    from .submitted_graph import SubmittedGraph
 
 Ticks = NDArray[np.int64]
 
 
-def columns(engine: View) -> Columns:
+def columns(engine: StateView) -> EngineColumns:
     """What has happened so far."""
     made = [_of_graph(engine, graph) for graph in engine.graphs]
     names = ("ready", "start", "end", "state", "attempts")
@@ -43,10 +43,10 @@ def columns(engine: View) -> Columns:
     for op, more in engine.earlier.items():
         found["attempts"][op] += more
     if len(made) == 1:
-        return Columns(**found, arrived=made[0]["arrived"])
+        return EngineColumns(**found, arrived=made[0]["arrived"])
     first = [m["arrived"][: len(m["start"])] for m in made]
     further = [m["arrived"][len(m["start"]) :] for m in made]
-    return Columns(**found, arrived=_join([*first, *further]))
+    return EngineColumns(**found, arrived=_join([*first, *further]))
 
 
 def _join(columns: list[NDArray[Any]]) -> NDArray[Any]:
@@ -55,7 +55,7 @@ def _join(columns: list[NDArray[Any]]) -> NDArray[Any]:
     return filled[0] if len(filled) == 1 else np.concatenate(filled) if filled else np.empty(0, int)
 
 
-def _of_graph(engine: View, graph: Batch) -> dict[str, NDArray[Any]]:
+def _of_graph(engine: StateView, graph: SubmittedGraph) -> dict[str, NDArray[Any]]:
     n, e = graph.count, len(graph.lowered.further)
     if graph.over and graph.ahead is not None:
         return {
@@ -104,7 +104,7 @@ def _ready(arrived: Ticks, further: NDArray[np.int32], n: int) -> Ticks:
     return ready
 
 
-def stuck(engine: View) -> Stuck:
+def stuck(engine: StateView) -> Stuck:
     """The last state, as the diagnosis reads it."""
     open_ops = engine.open_ops()
     rows = engine.store.rows
@@ -128,7 +128,7 @@ def stuck(engine: View) -> Stuck:
     )
 
 
-def _unmet(engine: View, cells: dict[int, int]) -> dict[int, list[int]]:
+def _unmet(engine: StateView, cells: dict[int, int]) -> dict[int, list[int]]:
     """Open ops that the waiting places of each open op wait for."""
     rows, links = engine.store.rows, engine.store.links
     found: dict[int, list[int]] = {op: [] for op in cells}
@@ -140,7 +140,7 @@ def _unmet(engine: View, cells: dict[int, int]) -> dict[int, list[int]]:
     return found
 
 
-def _is_beyond(engine: View, c: int) -> bool:
+def _is_beyond(engine: StateView, c: int) -> bool:
     row = engine.store.rows[c]
     if row["state"] != RUNNING:
         return bool(row["flags"] & NEVER_RELEASED)
@@ -149,7 +149,7 @@ def _is_beyond(engine: View, c: int) -> bool:
     return bool(row["flags"] & BEYOND)
 
 
-def _starved(engine: View, c: int) -> str:
+def _starved(engine: StateView, c: int) -> str:
     store, names = engine.store, engine.parts.names
     row, flow = store.rows[c], store.flow(c)
     uses = store.sharing.usage(flow) if flow != NONE else {}

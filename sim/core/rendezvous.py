@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..spmd.spmd_graph import Template
+from ..spmd.spmd_graph import SpmdGraph
 
 
 @dataclass(frozen=True)
-class Meetings:
+class Rendezvous:
     """Groups and mailboxes, numbered over families.
 
     Parameters
@@ -33,7 +33,7 @@ class Meetings:
     box_at: NDArray[np.int64]
 
     @classmethod
-    def of(cls, template: Template) -> Meetings:
+    def of(cls, template: SpmdGraph) -> Rendezvous:
         """Number the groups and lay out the mailboxes of a template."""
         ranks = template.ranks
         group = np.zeros((len(template.groups), ranks), np.int64)
@@ -58,7 +58,7 @@ class Meetings:
         )
 
 
-def _boxes(template: Template) -> NDArray[np.int64]:
+def _boxes(template: SpmdGraph) -> NDArray[np.int64]:
     """Room for what each rank hears, by family."""
     found = [np.zeros(1, np.int64)]
     for f, sender in enumerate(template.senders):

@@ -19,7 +19,7 @@ Arrays = tuple[Array, ...]
 
 
 @dataclass(frozen=True)
-class Chances:
+class ReplicaDraws:
     """Spreads as tables of integers; none draws nothing.
 
     Parameters
@@ -34,7 +34,7 @@ class Chances:
     quantiles: NDArray[np.int64]
 
     @classmethod
-    def of(cls, spreads: Sequence[Spread], name: str, seed: int, replica: int) -> Chances:
+    def of(cls, spreads: Sequence[Spread], name: str, seed: int, replica: int) -> ReplicaDraws:
         """The draws of one replica of a graph."""
         graph = zlib.crc32(name.encode())
         prefix = np.concatenate([bits(seed, replica, 1), bits(seed, replica, 2, graph)])
@@ -43,7 +43,7 @@ class Chances:
         return cls(prefix, at, np.concatenate([np.empty(0, np.int64), *found]))
 
     @classmethod
-    def none(cls) -> Chances:
+    def none(cls) -> ReplicaDraws:
         """No factors: every op takes its typical duration."""
         empty = np.empty(0, np.int64)
         return cls(np.zeros(2, np.uint64), np.zeros(1, np.int64), empty)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine_api import MAX_TICK, Lowered, Parts
-from ..media.max_min.medium_memory import Sharing
+from ..engine_api import MAX_TICK, ComponentTable, EngineGraph
+from ..media.max_min.medium_memory import MaxMinMemory
 from .fill import fill
 from .state_layout import (
     ARRIVED,
@@ -57,7 +57,7 @@ from .state_layout import (
 _LISTS = (ENDING, ARRIVING, MOVING, GRANTED, ASKED, BARRIER, NEWS, SOONEST, DUE)
 
 
-class Store:
+class RunMemory:
     """Rows, times, links and world of one run.
 
     Parameters
@@ -65,9 +65,9 @@ class Store:
     parts : Parts
     """
 
-    def __init__(self, parts: Parts):
+    def __init__(self, parts: ComponentTable):
         self.parts = parts
-        self.sharing = Sharing(parts)
+        self.sharing = MaxMinMemory(parts)
         self.rows: Rows = np.zeros(1, CELL)
         self.times: Array = np.full((1, 3), -1, np.int64)
         self.links: Links = np.empty(0, np.int32)
@@ -191,7 +191,7 @@ class Store:
             last += 1
         return [c, *range(first, last)]
 
-    def add(self, graph: Lowered, now: int) -> int:
+    def add(self, graph: EngineGraph, now: int) -> int:
         """Take in a graph; its first cell."""
         n, e, base = len(graph), len(graph.further), self.cells
         wide, at, places = np.unique(graph.further, return_index=True, return_counts=True)
@@ -242,7 +242,7 @@ class Store:
 
     def _add_further(
         self,
-        graph: Lowered,
+        graph: EngineGraph,
         base: int,
         wide: NDArray[np.int32],
         at: NDArray[np.int64],
@@ -260,7 +260,7 @@ class Store:
         table[:] = np.stack([places + 1, base + n + at, np.full(len(wide), NONE)], axis=1)
         self.collectives += len(wide)
 
-    def _add_flows(self, graph: Lowered, base: int) -> None:
+    def _add_flows(self, graph: EngineGraph, base: int) -> None:
         first, op = self.sharing.add(graph.flows), graph.flows.op
         if not len(op):
             return
@@ -273,7 +273,7 @@ class Store:
         start = int(self.world[COLLECTIVES])
         self.world[start + rows["link"][op[wide]] * COLLECTIVE + WIDE_FLOW] = number[wide]
 
-    def _add_releases(self, graph: Lowered, base: int, now: int) -> None:
+    def _add_releases(self, graph: EngineGraph, base: int, now: int) -> None:
         n, e = len(graph), len(graph.further)
         arrived = self.times[base : base + n + e, ARRIVED]
         if now:

@@ -30,10 +30,10 @@ from .state_layout import (
     TELLS,
     WATCHED,
 )
-from .submitted_graph import Batch
+from .submitted_graph import SubmittedGraph
 
 
-class Turns(Actions):
+class SimpyLoop(Actions):
     """Turns are events of SimPy; between them the kernels run alone."""
 
     def _take_turn(self, now: int) -> None:
@@ -194,7 +194,7 @@ class Turns(Actions):
         if last > self._now:
             self._catch_up(last)
 
-    def _fresh(self) -> list[Batch]:
+    def _fresh(self) -> list[SubmittedGraph]:
         """Graphs that did not join."""
         return [g for g in self.graphs if g.base == NONE and not g.over]
 

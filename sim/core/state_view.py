@@ -8,17 +8,17 @@ from collections.abc import Callable
 import numpy as np
 import simpy
 
-from ..engine_api import MAX_TICK, ONE, Parts, State
-from ..engine_control import Verbs
+from ..engine_api import MAX_TICK, ONE, ComponentTable, State
+from ..engine_control import EngineControl
 from ..media.max_min.medium import rate as rate_of
 from ..media.max_min.medium import users
 from ..validation import check_op
-from .run_memory import Store
+from .run_memory import RunMemory
 from .state_layout import CANCELLED, ENDED, FAILED, FLOWING, FURTHER, HEAD, NONE, OPEN, TAKEN
-from .submitted_graph import Batch
+from .submitted_graph import SubmittedGraph
 
 
-class View(Verbs):
+class StateView(EngineControl):
     """State of a run, and what can be seen of it.
 
     Parameters
@@ -30,14 +30,14 @@ class View(Verbs):
     """
 
     def __init__(
-        self, parts: Parts, env: simpy.Environment | None = None, per_second: int = 10**12
+        self, parts: ComponentTable, env: simpy.Environment | None = None, per_second: int = 10**12
     ):
         super().__init__(parts, env, per_second)
-        self.store = Store(parts)
+        self.store = RunMemory(parts)
         self.rate = [int(r) for r in parts.rate]
-        self.graphs: list[Batch] = []
+        self.graphs: list[SubmittedGraph] = []
         self.firsts: list[int] = []  # id of row 0 of each graph
-        self.joined: list[Batch] = []
+        self.joined: list[SubmittedGraph] = []
         self.bases: list[int] = []  # first cell of each graph that joined
         self.runs_ahead = True  # where that is the same; False is for tests and measurements
         self.ends: dict[int, simpy.Event] = {}  # who waits for the end of an op
@@ -52,7 +52,7 @@ class View(Verbs):
         self.catching_up: tuple[int, int] | None = None
         self.advance: Callable[..., int] | None = None  # the kernel, once types are known
 
-    def handed(self, index: int) -> Batch:
+    def handed(self, index: int) -> SubmittedGraph:
         """A graph by its number."""
         return self.graphs[index]
 
@@ -116,7 +116,7 @@ class View(Verbs):
     def _is_over(self, op: int) -> bool:
         return self.state(op) in (State.ENDED, State.CANCELLED)
 
-    def _check_op(self, op: int) -> Batch:
+    def _check_op(self, op: int) -> SubmittedGraph:
         check_op(op, self.count)
         return self.graphs[bisect_right(self.firsts, op) - 1]
 
@@ -130,7 +130,7 @@ class View(Verbs):
         graph = self._graph(c)
         return graph.first + c - graph.base
 
-    def _graph(self, c: int) -> Batch:
+    def _graph(self, c: int) -> SubmittedGraph:
         return self.joined[bisect_right(self.bases, c) - 1]
 
     def op_cell(self, c: int) -> int:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine_api import MAX_TICK, Lowered
+from ..engine_api import MAX_TICK, EngineGraph
 from .jit import Int, lean
 from .state_layout import Array, Links
 
@@ -32,7 +32,7 @@ LINKED = 1 << 40  # beside the slot of a place that follows another in a chain
 
 
 @dataclass
-class Ahead:
+class StaticSchedule:
     """A graph's schedule, if no other wants its slots.
 
     Parameters
@@ -48,7 +48,7 @@ class Ahead:
     chains: Array
 
 
-def run_ahead(graph: Lowered, slots: Links, now: int) -> Ahead | None:
+def run_ahead(graph: EngineGraph, slots: Links, now: int) -> StaticSchedule | None:
     """The schedule of a graph that is handed in at ``now``; None where it would not hold.
 
     Parameters
@@ -84,10 +84,10 @@ def run_ahead(graph: Lowered, slots: Links, now: int) -> Ahead | None:
     if sweep(indptr, links, places, spans) < n:
         return None
     begin, finish = spans
-    return Ahead(places["ready"].copy() if e else begin, begin, finish, pools[CHAINS])
+    return StaticSchedule(places["ready"].copy() if e else begin, begin, finish, pools[CHAINS])
 
 
-def _works(graph: Lowered) -> bool:
+def _works(graph: EngineGraph) -> bool:
     return bool(np.any(graph.flows.work_hi) or np.any(graph.flows.work_lo))
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import simpy
 
-from ..engine_api import Lowered
+from ..engine_api import EngineGraph
 from ..simpy_adapter import Handed
 from .state_layout import NONE
-from .static_schedule import Ahead
+from .static_schedule import StaticSchedule
 
 
-class Batch(Handed):
+class SubmittedGraph(Handed):
     """A graph that was handed in.
 
     Parameters
@@ -24,9 +24,9 @@ class Batch(Handed):
         env: simpy.Environment,
         index: int,
         first: int,
-        lowered: Lowered,
+        lowered: EngineGraph,
         at: int,
-        ahead: Ahead | None,
+        ahead: StaticSchedule | None,
     ):
         super().__init__(env, index, first, len(lowered))
         self.lowered, self.at = lowered, at

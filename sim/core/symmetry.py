@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..csr import Csr
-from ..engine_api import Lowered, Parts
+from ..engine_api import ComponentTable, EngineGraph
 from ..sampling import GOLDEN, bits, mix
 from .jit import jit
 
@@ -30,7 +30,7 @@ _mix = jit(mix)
 
 
 @dataclass(frozen=True)
-class Colours:
+class Symmetry:
     """A number for the class of each, in the order in which classes first appear."""
 
     op: Numbers
@@ -39,11 +39,11 @@ class Colours:
 
 
 @dataclass(frozen=True)
-class Tables:
+class SymmetryTables:
     """The graph from the side of those who wait."""
 
-    parts: Parts
-    graph: Lowered
+    parts: ComponentTable
+    graph: EngineGraph
     op_of: Numbers  # of every place
     number: Numbers  # of every place within its op
     places: Csr  # of every op, ascending
@@ -53,7 +53,7 @@ class Tables:
     user: Numbers  # op of every use
 
     @classmethod
-    def of(cls, parts: Parts, graph: Lowered) -> Tables:
+    def of(cls, parts: ComponentTable, graph: EngineGraph) -> SymmetryTables:
         """Of a graph; ``order`` is shorter than the graph where ops wait for each other."""
         n = len(graph)
         op_of = np.concatenate([np.arange(n), graph.further]).astype(np.int64)
@@ -73,7 +73,7 @@ class Tables:
         user = np.repeat(graph.flows.op, np.diff(graph.flows.indptr)).astype(np.int64)
         return cls(parts, graph, op_of, number, places, waits, position, order, user)
 
-    def refine(self) -> Colours:
+    def refine(self) -> Symmetry:
         """Colour until no component's colour splits."""
         parts, flows = self.parts, self.graph.flows
         static = _static(self.graph)
@@ -85,7 +85,7 @@ class Tables:
             by = _sum(bits(op[self.user], flows.weight), flows.component, len(parts))
             finer = _numbers(bits(component, on, by))
             if finer.max(initial=-1) == component.max(initial=-1):
-                return Colours(_numbers(op), _numbers(place), component)
+                return Symmetry(_numbers(op), _numbers(place), component)
             component = finer
 
     @property
@@ -109,7 +109,7 @@ class Tables:
             )
         return op, place
 
-    def is_exact(self, of: Colours) -> bool:
+    def is_exact(self, of: Symmetry) -> bool:
         """Whether members of a class agree in everything that decides what they do."""
         graph, flows, parts = self.graph, self.graph.flows, self.parts
         slot = np.where(self._slotted, of.component[graph.slot], -1)
@@ -133,7 +133,7 @@ class Tables:
         )
 
 
-def _facts(graph: Lowered) -> tuple[NDArray[Any], ...]:
+def _facts(graph: EngineGraph) -> tuple[NDArray[Any], ...]:
     """What an op has of its own, as columns of equal length."""
     n, flows = len(graph), graph.flows
     release = graph.release if len(graph.release) else np.zeros(n, np.int64)
@@ -144,7 +144,7 @@ def _facts(graph: Lowered) -> tuple[NDArray[Any], ...]:
     return graph.fixed, release, hi, lo, limit, shares
 
 
-def _static(graph: Lowered) -> Hashes:
+def _static(graph: EngineGraph) -> Hashes:
     return bits(*_facts(graph)) if len(graph) else np.empty(0, np.uint64)
 
 

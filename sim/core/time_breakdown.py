@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..spmd.spmd_graph import Template
+from ..spmd.spmd_graph import SpmdGraph
 from .jit import jit
 from .program_encoding import COLLECTIVE, RECV, family, following, kept_in, kind, ready
-from .program_executor import Answered, Ran
-from .rendezvous import Meetings
-from .replica_draws import Chances, ticks_of
+from .program_executor import ProgramTimes, TimedPrograms
+from .rendezvous import Rendezvous
+from .replica_draws import ReplicaDraws, ticks_of
 
 Array = NDArray[Any]
 Arrays = tuple[Array, ...]
@@ -40,12 +40,12 @@ def _box(busy: int) -> int:
 _BOX = np.array([_box(busy) for busy in range(1 << LAYERS)], np.int64)
 
 
-def boxes_of_ranks(
-    template: Template,
-    answered: Answered,
-    meet: Meetings,
-    chances: Chances,
-    ran: Ran,
+def breakdown_of_ranks(
+    template: SpmdGraph,
+    answered: TimedPrograms,
+    meet: Rendezvous,
+    chances: ReplicaDraws,
+    ran: ProgramTimes,
     edges: NDArray[np.int64],
 ) -> NDArray[np.int64]:
     """(7, windows, ranks) ticks of each rank of a template that ran, between the edges."""
@@ -63,7 +63,7 @@ def boxes_of_ranks(
     return out
 
 
-def boxes_of_places(
+def breakdown_of_places(
     rank: NDArray[np.int32],
     layer: NDArray[np.int8],
     arrived: NDArray[np.int64],
@@ -82,7 +82,7 @@ def boxes_of_places(
     --------
     >>> one, t = np.zeros(2, np.int32), np.array
     >>> layer = np.array([0, 1], np.int8)
-    >>> boxes_of_places(one, layer, t([0, 2]), t([0, 3]), t([5, 9]), t([0, 10]), 1).ravel()
+    >>> breakdown_of_places(one, layer, t([0, 2]), t([0, 3]), t([5, 9]), t([0, 10]), 1).ravel()
     array([3, 2, 4, 0, 0, 0, 1])
     """
     out = np.zeros((BOXES, len(edges) - 1, ranks), np.int64)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from ..deadlock import Stuck
 from ..engine_api import MAX_TICK, State
-from .event_loop import Rounds
-from .op_state import HELD, QUEUED, WAITING, Row
+from .event_loop import EventLoop
+from .op_state import HELD, QUEUED, WAITING, OpState
 
 
-def stuck(engine: Rounds) -> Stuck:
+def stuck(engine: EventLoop) -> Stuck:
     """What :func:`~.deadlock.diagnose` needs to say why."""
     live = [row for row in engine.rows if row.live]
     lines = {c: [s[3] for s in part.queue] for c, part in enumerate(engine.at) if part.queue}
@@ -24,7 +24,7 @@ def stuck(engine: Rounds) -> Stuck:
     )
 
 
-def _unmet(live: list[Row]) -> dict[int, list[int]]:
+def _unmet(live: list[OpState]) -> dict[int, list[int]]:
     """Ops that the waiting places of each op wait for."""
     unmet: dict[int, list[int]] = {row.id: [] for row in live}
     for row in live:
@@ -34,7 +34,7 @@ def _unmet(live: list[Row]) -> dict[int, list[int]]:
     return unmet
 
 
-def _holders(live: list[Row]) -> dict[int, list[int]]:
+def _holders(live: list[OpState]) -> dict[int, list[int]]:
     """Ops that hold a slot of each component."""
     holders: dict[int, list[int]] = {}
     for row in live:
@@ -44,14 +44,14 @@ def _holders(live: list[Row]) -> dict[int, list[int]]:
     return holders
 
 
-def _beyond(engine: Rounds, row: Row) -> bool:
+def _beyond(engine: EventLoop, row: OpState) -> bool:
     """Whether its release or its end lies beyond the range of ticks."""
     if row.state != State.RUNNING:
         return row.release > MAX_TICK
     return row.until is not None or engine.medium.rate.get(row.id, 0) > 0
 
 
-def _starved(engine: Rounds, row: Row) -> str:
+def _starved(engine: EventLoop, row: OpState) -> str:
     names, at = engine.parts.names, engine.at
     if row.state == State.RUNNING:
         return f"runs at rate 0 on {', '.join(names[c] for c in row.usage) or 'its limit'}"

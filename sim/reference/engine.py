@@ -12,14 +12,14 @@ from collections.abc import Sequence
 import simpy
 
 from ..deadlock import Stuck
-from ..engine_api import Columns, Loss, Lowered, State
+from ..engine_api import EngineColumns, EngineGraph, Loss, State
 from ..validation import check_graph, check_op
 from .deadlock_state import stuck
-from .event_loop import Rounds
-from .op_state import HELD, Batch, Row, columns, rows_of
+from .event_loop import EventLoop
+from .op_state import HELD, OpState, SubmittedGraph, columns, rows_of
 
 
-class ReferenceMachine(Rounds):
+class ReferenceEngine(EventLoop):
     """The reference engine.
 
     Parameters
@@ -32,17 +32,17 @@ class ReferenceMachine(Rounds):
     Examples
     --------
     >>> from foretrace.sim.testing import Case, Script, lowered
-    >>> engine = ReferenceMachine(Script((1,), (-1,), ()).parts)
+    >>> engine = ReferenceEngine(Script((1,), (-1,), ()).parts)
     >>> _ = engine.submit(lowered("two on one slot", [Case(((0, ()),), fixed=5)] * 2))
     >>> engine.run()
     >>> engine.columns().start.tolist(), engine.columns().end.tolist()
     ([0, 5], [5, 10])
     """
 
-    def submit(self, graph: Lowered) -> Batch:
+    def submit(self, graph: EngineGraph) -> SubmittedGraph:
         """Hand in a graph; it joins at the next turn."""
         check_graph(self.parts, graph)
-        batch = Batch(self.env, len(self.batches), self.count, len(graph), graph.backends)
+        batch = SubmittedGraph(self.env, len(self.batches), self.count, len(graph), graph.backends)
         self.rows += rows_of(graph, batch, self._now)
         self.batches.append(batch)
         self.open += len(graph)
@@ -98,7 +98,7 @@ class ReferenceMachine(Rounds):
 
     # What the verbs do, when the next turn applies them.
 
-    def _join(self, batch: Batch) -> None:
+    def _join(self, batch: SubmittedGraph) -> None:
         for row in self.rows[batch.first : batch.first + batch.count]:
             self._await_release(row)
         if not batch.count:
@@ -134,7 +134,7 @@ class ReferenceMachine(Rounds):
     def _stop(self, op: int, who: str) -> None:
         self._halt(self.rows[op], who)
 
-    def _halt(self, row: Row, who: str) -> None:
+    def _halt(self, row: OpState, who: str) -> None:
         if row.live and row.state != State.STOPPED:
             self._leave(row)
             row.state, row.stopped_by = State.STOPPED, who
@@ -158,7 +158,7 @@ class ReferenceMachine(Rounds):
         self._await_release(row)
 
     def _cancel(self, ops: Sequence[int]) -> None:
-        gone: set[Row] = set()
+        gone: set[OpState] = set()
         todo = [self.rows[op] for op in ops]
         while todo:
             row = todo.pop()
@@ -172,11 +172,11 @@ class ReferenceMachine(Rounds):
 
     # The run as a whole.
 
-    def columns(self) -> Columns:
+    def columns(self) -> EngineColumns:
         """What has happened so far."""
         return columns(self.rows)
 
-    def _row(self, op: int) -> Row:
+    def _row(self, op: int) -> OpState:
         check_op(op, self.count)
         return self.rows[op]
 

@@ -12,15 +12,15 @@ from bisect import insort
 import simpy
 
 from .. import engine_api
-from ..engine_api import FIRST, MAX_TICK, Parts, State
-from ..engine_control import Verbs
+from ..engine_api import FIRST, MAX_TICK, ComponentTable, State
+from ..engine_control import EngineControl
 from ..simpy_clock import wake
 from ..validation import check_answer
 from .medium import Flow, MaxMin
-from .op_state import HELD, QUEUED, WAITING, Batch, Part, Row
+from .op_state import HELD, QUEUED, WAITING, ComponentState, OpState, SubmittedGraph
 
 
-class Rounds(Verbs):
+class EventLoop(EngineControl):
     """The state of a run, and how it settles.
 
     Parameters
@@ -32,15 +32,17 @@ class Rounds(Verbs):
     """
 
     def __init__(
-        self, parts: Parts, env: simpy.Environment | None = None, per_second: int = 10**12
+        self, parts: ComponentTable, env: simpy.Environment | None = None, per_second: int = 10**12
     ):
         super().__init__(parts, env, per_second)
-        self.at = [Part(int(s), int(r)) for s, r in zip(parts.slots, parts.rate, strict=True)]
+        self.at = [
+            ComponentState(int(s), int(r)) for s, r in zip(parts.slots, parts.rate, strict=True)
+        ]
         self.medium = MaxMin(part.rate for part in self.at)
-        self.rows: list[Row] = []
-        self.batches: list[Batch] = []
+        self.rows: list[OpState] = []
+        self.batches: list[SubmittedGraph] = []
         self.open = 0
-        self.over: set[Row] = set()  # what ends now
+        self.over: set[OpState] = set()  # what ends now
         self.arriving: set[tuple[int, int]] = set()  # (op, place) to join a queue in this round
         self.moving: set[int] = set()  # components whose queue may move
         self.granted: set[int] = set()  # ops that hold all their places and have not started
@@ -61,7 +63,7 @@ class Rounds(Verbs):
         """Ops that have neither ended nor been cancelled."""
         return tuple(row.id for row in self.rows if row.live)
 
-    def handed(self, index: int) -> Batch:
+    def handed(self, index: int) -> SubmittedGraph:
         """A graph by its number."""
         return self.batches[index]
 
@@ -120,7 +122,7 @@ class Rounds(Verbs):
         self.arriving.clear()
         return found
 
-    def _arrive(self, row: Row, place: int) -> None:
+    def _arrive(self, row: OpState, place: int) -> None:
         if row.arrived[place] == engine_api.NEVER:
             row.arrived[place] = self.tick
             if engine_api.NEVER not in row.arrived:
@@ -143,18 +145,18 @@ class Rounds(Verbs):
             moved = True
         return moved
 
-    def _grant(self, row: Row, place: int) -> None:
+    def _grant(self, row: OpState, place: int) -> None:
         row.at[place] = HELD
         if all(at == HELD for at in row.at):
             self.granted.add(row.id)
 
-    def _barred(self, row: Row) -> bool:
+    def _barred(self, row: OpState) -> bool:
         """Whether it uses a failed component."""
         return any(self.at[c].failed for c in row.usage)
 
-    def _start(self, rows: list[Row]) -> None:
+    def _start(self, rows: list[OpState]) -> None:
         """Start ops; ask their online backends, one call each, in the order of their first rows."""
-        asked: dict[tuple[int, int], list[Row]] = {}
+        asked: dict[tuple[int, int], list[OpState]] = {}
         for row in rows:
             self.granted.discard(row.id)
             row.state, row.start, row.attempts = State.RUNNING, self.tick, row.attempts + 1
@@ -165,7 +167,7 @@ class Rounds(Verbs):
         for row in rows:
             self._begin(row)
 
-    def _ask(self, rows: list[Row]) -> None:
+    def _ask(self, rows: list[OpState]) -> None:
         batch = rows[0].batch
         backend = batch.backends[rows[0].online]
         answers = backend([row.id - batch.first for row in rows], self.tick)
@@ -174,14 +176,14 @@ class Rounds(Verbs):
             row.asks, row.fixed_left, row.work_left = False, answer.fixed, answer.work
             row.usage, row.limit = dict(answer.usage), answer.limit
 
-    def _begin(self, row: Row) -> None:
+    def _begin(self, row: OpState) -> None:
         if row.fixed_left:
             row.until = self.tick + row.fixed_left
             heapq.heappush(self.timers, (row.until, row.id, row.attempts))
         else:
             self._work(row)
 
-    def _work(self, row: Row) -> None:
+    def _work(self, row: OpState) -> None:
         if row.work_left:
             row.flowing = True
             self.medium.start([Flow(row.id, row.work_left, row.usage, row.limit)])
@@ -218,19 +220,19 @@ class Rounds(Verbs):
 
     # What happens to one op.
 
-    def _await_release(self, row: Row) -> None:
+    def _await_release(self, row: OpState) -> None:
         """Let places arrive whose dependencies ended."""
         for k, unmet in enumerate(row.unmet):
             if not unmet:
                 self._may_arrive(row, k)
 
-    def _may_arrive(self, row: Row, place: int) -> None:
+    def _may_arrive(self, row: OpState, place: int) -> None:
         if row.release <= self.tick:
             self.arriving.add((row.id, place))
         else:
             heapq.heappush(self.releases, (row.release, row.id, place))
 
-    def _end(self, row: Row) -> None:
+    def _end(self, row: OpState) -> None:
         self._leave(row)
         row.state, row.end = State.ENDED, self.tick
         self._close(row)
@@ -239,7 +241,7 @@ class Rounds(Verbs):
             if not dependent.unmet[k]:
                 self._may_arrive(dependent, k)
 
-    def _close(self, row: Row) -> None:
+    def _close(self, row: OpState) -> None:
         self.open -= 1
         if row.done is not None:
             self.news.append((row.done, row.state.name.lower()))
@@ -247,7 +249,7 @@ class Rounds(Verbs):
         if not row.batch.open:
             self.news.append((row.batch.done, None))
 
-    def _leave(self, row: Row) -> None:
+    def _leave(self, row: OpState) -> None:
         """Give slots back, leave queues, free what it uses; what is left of it is kept."""
         self.granted.discard(row.id)
         self.over.discard(row)

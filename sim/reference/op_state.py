@@ -8,7 +8,7 @@ import numpy as np
 import simpy
 
 from ..deadlock import shortest_cycle
-from ..engine_api import NEVER, NO_LIMIT, Columns, Lowered, Online, State
+from ..engine_api import NEVER, NO_LIMIT, EngineColumns, EngineGraph, Online, State
 from ..errors import GraphError
 from ..simpy_adapter import Handed
 
@@ -16,7 +16,7 @@ WAITING, QUEUED, HELD = "waiting", "queued", "held"  # where a place stands
 
 
 @dataclass
-class Part:
+class ComponentState:
     """A component: who queues for its slots, how many are held, or its rate."""
 
     slots: int
@@ -26,7 +26,7 @@ class Part:
     queue: list[tuple[int, int, int, int, int]] = field(default_factory=list)  # sorted stamps
 
 
-class Batch(Handed):
+class SubmittedGraph(Handed):
     """A graph that was handed in, and how many of its ops are open."""
 
     def __init__(
@@ -41,10 +41,10 @@ class Batch(Handed):
         self.open, self.backends = count, backends
 
 
-class Row:
+class OpState:
     """One op: pending, then running, then ended; or stopped, or cancelled."""
 
-    def __init__(self, id: int, batch: Batch, fixed: int, release: int, online: int):
+    def __init__(self, id: int, batch: SubmittedGraph, fixed: int, release: int, online: int):
         self.id, self.batch = id, batch
         self.fixed, self.release, self.online = fixed, release, online
         self.asks = online >= 0  # at its next start
@@ -56,7 +56,7 @@ class Row:
         self.unmet: list[int] = []  # dependencies of each place that have not ended
         self.at: list[str] = []
         self.arrived: list[int] = []
-        self.dependents: list[tuple[Row, int]] = []
+        self.dependents: list[tuple[OpState, int]] = []
         self.state, self.attempts = State.PENDING, 0
         self.until: int | None = None  # the end of its fixed time, while that runs
         self.flowing = False
@@ -77,7 +77,7 @@ class Row:
         self.arrived.append(NEVER)
 
 
-def rows_of(graph: Lowered, batch: Batch, now: int) -> list[Row]:
+def rows_of(graph: EngineGraph, batch: SubmittedGraph, now: int) -> list[OpState]:
     """The ops of a graph.
 
     Raises
@@ -89,7 +89,9 @@ def rows_of(graph: Lowered, batch: Batch, now: int) -> list[Row]:
     release = graph.release.tolist() or [0] * n
     online = graph.online.tolist() or [-1] * n
     fixed = graph.fixed.tolist()
-    rows = [Row(batch.first + i, batch, fixed[i], now + release[i], online[i]) for i in range(n)]
+    rows = [
+        OpState(batch.first + i, batch, fixed[i], now + release[i], online[i]) for i in range(n)
+    ]
     places = [(i, 0) for i in range(n)]
     for i, slot in zip([*range(n), *graph.further.tolist()], graph.slot.tolist(), strict=True):
         if len(rows[i].slots):
@@ -108,10 +110,10 @@ def rows_of(graph: Lowered, batch: Batch, now: int) -> list[Row]:
     return rows
 
 
-def columns(rows: list[Row]) -> Columns:
+def columns(rows: list[OpState]) -> EngineColumns:
     """What happened to ops, ascending by id."""
     arrived = [r.arrived[0] for r in rows] + [a for r in rows for a in r.arrived[1:]]
-    return Columns(
+    return EngineColumns(
         np.array([r.ready for r in rows], np.int64),
         np.array([r.start for r in rows], np.int64),
         np.array([r.end for r in rows], np.int64),
@@ -121,7 +123,7 @@ def columns(rows: list[Row]) -> Columns:
     )
 
 
-def _refuse_cycle(name: str, rows: list[Row]) -> None:
+def _refuse_cycle(name: str, rows: list[OpState]) -> None:
     unmet = {row: sum(row.unmet) for row in rows}
     todo = [row for row, count in unmet.items() if not count]
     for row in todo:
@@ -133,7 +135,7 @@ def _refuse_cycle(name: str, rows: list[Row]) -> None:
         raise cycle_error(name, {r.id - r.batch.first: _after(r) for r in rows if unmet[r]})
 
 
-def _after(row: Row) -> list[int]:
+def _after(row: OpState) -> list[int]:
     return [dependent.id - row.batch.first for dependent, _ in row.dependents]
 
 

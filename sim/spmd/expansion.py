@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..csr import Csr
-from ..flat_graph import Explicit, Places
+from ..flat_graph import FlatGraph, Participants
 from ..ops import Kind, Ops
 
 if TYPE_CHECKING:
-    from .spmd_graph import Template
+    from .spmd_graph import SpmdGraph
 
 Rows = NDArray[np.int64]
 
@@ -30,7 +30,7 @@ class Expansion:
     rows : of each rank, (n,) the row of the graph that each row of its program became
     """
 
-    def __init__(self, template: Template):
+    def __init__(self, template: SpmdGraph):
         template.check()
         self.t = t = template
         starts = [t.bases[t.ranks]]
@@ -39,13 +39,13 @@ class Expansion:
         self._family_base = starts
         self.rows = [self._rows(r) for r in range(t.ranks)]
 
-    def block(self) -> Explicit:
+    def block(self) -> FlatGraph:
         """The ops, their dependencies and their places."""
         tables = [p.ops for p in self.t.programs]
         source, rank = self._sources(np.cumsum([0, *map(len, tables)]))
         places, at = self._places(rank)
         edges = np.concatenate([*self._inside(at), *self._messages()])
-        return Explicit(
+        return FlatGraph(
             Ops.concat(tables).take(source).replace(rank=rank),
             Csr.from_pairs(edges[:, 0], edges[:, 1], len(self.t)),
             places,
@@ -74,7 +74,7 @@ class Expansion:
             rank[self.rows[r]] = r
         return source, rank
 
-    def _places(self, first: NDArray[np.int32]) -> tuple[Places, list[Rows]]:
+    def _places(self, first: NDArray[np.int32]) -> tuple[Participants, list[Rows]]:
         """Further places of collectives; and of each rank, the place of each of its rows."""
         at = [rows.copy() for rows in self.rows]
         joint = [np.flatnonzero(~self.t.programs[p].own) for p in self.t.program]
@@ -90,7 +90,7 @@ class Expansion:
         place[further] = len(self.t) + np.arange(len(further))
         for r, own in enumerate(np.split(place, np.cumsum([len(j) for j in joint])[:-1])):
             at[r][joint[r]] = own
-        return Places(
+        return Participants(
             op[further].astype(np.int32), rank[further].astype(np.int32), stream[further]
         ), at
 

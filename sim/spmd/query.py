@@ -15,7 +15,7 @@ from ..graph import Graph
 from ..ops import Ops
 from ..place import roles
 from ..units import Seconds, ticks
-from .spmd_graph import Template
+from .spmd_graph import SpmdGraph
 
 if TYPE_CHECKING:
     from ..simulation import Simulation
@@ -24,11 +24,11 @@ Numbers = NDArray[np.int64]
 PLAYED = ("", "host", "dma")  # roles by number; 3 is nobody's
 
 
-class Unlike(Exception):  # noqa: N818  says why, it is no error
+class NotUniform(Exception):  # noqa: N818  says why, it is no error
     """Why a template has to be written out."""
 
 
-class Told(NamedTuple):
+class RankAnswers(NamedTuple):
     """Of every question: its answer, and a number for those that are the same."""
 
     ticks: Numbers
@@ -37,7 +37,7 @@ class Told(NamedTuple):
     same: Numbers
 
     @classmethod
-    def of(cls, said: Answers, tick: Seconds) -> Told:
+    def of(cls, said: Answers, tick: Seconds) -> RankAnswers:
         """Refuse what does not say when each op ends.
 
         Raises
@@ -46,24 +46,24 @@ class Told(NamedTuple):
             Ops that share rates or are asked during the run.
         """
         if said.drivers:
-            raise Unlike("a backend is asked during the run")
+            raise NotUniform("a backend is asked during the run")
         if said.timing.work is not None and np.any(said.timing.work > 0):
-            raise Unlike("its ops share rates")
+            raise NotUniform("its ops share rates")
         fixed = ticks(said.timing.fixed, tick)
         spread = np.zeros(len(fixed), np.int64)
         for i, (rows, _) in enumerate(said.spreads, 1):
             spread[rows] = i
         if len(said.spreads) > 254:
-            raise Unlike("its ops vary in more than 254 ways")
+            raise NotUniform("its ops vary in more than 254 ways")
         source = said.source.astype(np.int64)
         same = number_pairs(number_pairs(number(fixed)[0], spread)[0], source)[0]
         return cls(fixed, spread, source, same)
 
 
-class Asking:
+class Query:
     """The table of questions of a whole template, under way."""
 
-    def __init__(self, simulation: Simulation, graph: Graph, template: Template):
+    def __init__(self, simulation: Simulation, graph: Graph, template: SpmdGraph):
         assert graph.gpus is not None  # noqa: S101  it was placed
         self.graph, self.template, self.gpus = graph, template, graph.gpus
         self.system, self.bound = system, bound = simulation.system, simulation.bound
@@ -74,7 +74,7 @@ class Asking:
         self.alike = simulation.alike
         self.fabric = system.number(system.fabric) if system.fabric else -1
         if self.fabric >= 0 and self.alike[self.fabric] < 0 and bound[self.fabric] is not None:
-            raise Unlike(unlike(bound[self.fabric]))
+            raise NotUniform(unlike(bound[self.fabric]))
         self._tables: list[Ops] = []
         self._component: list[NDArray[np.int32]] = [np.empty(0, np.int32)]
         self._members: list[Csr] = []

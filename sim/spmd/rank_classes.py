@@ -18,12 +18,12 @@ from ..backend import Spread
 from ..core.chain_cover import chains
 from ..core.factorize import number, number_rows
 from ..csr import Csr
-from ..engine_api import Parts
+from ..engine_api import ComponentTable
 from ..graph import Graph
 from ..ops import Kind
 from ..place import NETWORK, ROLE
-from .query import PLAYED, Asking, Told, Unlike, unlike
-from .spmd_graph import Program, Template
+from .query import PLAYED, NotUniform, Query, RankAnswers, unlike
+from .spmd_graph import RankProgram, SpmdGraph
 
 if TYPE_CHECKING:
     from ..simulation import Simulation
@@ -34,7 +34,7 @@ WHAT = {Kind.COLLECTIVE: 1, Kind.SEND: 2, Kind.RECV: 3}
 
 
 @dataclass(frozen=True)
-class Classes:
+class RankClasses:
     """Ranks told apart.
 
     Parameters
@@ -47,7 +47,7 @@ class Classes:
     spreads : by their numbers
     """
 
-    template: Template
+    template: SpmdGraph
     answers: tuple[Numbers, ...]
     source: Numbers
     sources: tuple[str, ...]
@@ -55,7 +55,7 @@ class Classes:
     spreads: tuple[Spread, ...]
 
 
-def classify(simulation: Simulation, graph: Graph, template: Template) -> Classes:
+def classify(simulation: Simulation, graph: Graph, template: SpmdGraph) -> RankClasses:
     """Ask about a template's ops, and tell its ranks apart by the answers.
 
     Raises
@@ -66,12 +66,12 @@ def classify(simulation: Simulation, graph: Graph, template: Template) -> Classe
         What cannot be scheduled or timed.
     """
     template.check()
-    asking = Asking(simulation, graph, template)
+    asking = Query(simulation, graph, template)
     made = [_ProgramClasses(asking, p) for p in range(len(template.programs))]
     said = asking.ask()
-    told = Told.of(said, simulation.tick)
+    told = RankAnswers.of(said, simulation.tick)
     program = np.zeros(template.ranks, np.int32)
-    programs: list[Program] = []
+    programs: list[RankProgram] = []
     answers: list[Numbers] = []
     source: list[Numbers] = []
     for of in made:
@@ -82,7 +82,7 @@ def classify(simulation: Simulation, graph: Graph, template: Template) -> Classe
         source += columns
     parted = replace(template, programs=tuple(programs), program=program, lead=template.leads)
     _check_slots(parted, answers, asking.component, simulation.parts)
-    return Classes(
+    return RankClasses(
         parted,
         tuple(answers),
         np.array(source, np.int64).T,
@@ -110,20 +110,20 @@ class _Aspect(NamedTuple):
 class _ProgramClasses:
     """The ranks of one program."""
 
-    def __init__(self, asking: Asking, p: int):
+    def __init__(self, asking: Query, p: int):
         self.asking, self.template = asking, asking.template
         self.program = asking.template.programs[p]
         self.ranks = np.flatnonzero(asking.template.program == p)
         try:
             first = self.program.encoded.first
         except OverflowError as error:
-            raise Unlike(str(error)) from error
+            raise NotUniform(str(error)) from error
         self.ops, self.family = self.program.ops.take(first), self.program.family[first]
         self.kind = self.ops.kind
         self.streams, self.holder = self._holders()
         lonely = np.isin(self.kind, (Kind.SEND, Kind.RECV)) & (self.family < 0)
         if lonely.any():
-            raise Unlike("it has messages without a family")
+            raise NotUniform("it has messages without a family")
         self.aspects = [*self._own(), *self._nobodys(), *self._joint(), *self._messages()]
 
     def _holders(self) -> tuple[Numbers, Numbers]:
@@ -157,7 +157,7 @@ class _ProgramClasses:
             if np.any(same < 0):
                 who = self.asking.bound[int(component[np.argmax(same < 0)])]
                 if who is not None:  # else asking says who is missing
-                    raise Unlike(unlike(who))
+                    raise NotUniform(unlike(who))
             which, first = number(same)
             rows = self.asking.add(self.ops.take(of), self.ranks[first], component[first])
             found.append(_Aspect(of, rows, which))
@@ -202,7 +202,7 @@ class _ProgramClasses:
                 if kind == Kind.SEND:
                     ends.append(to[self.ranks])
                     if np.any(ends[1] < 0):
-                        raise Unlike("some of its sends have no peer")
+                        raise NotUniform("some of its sends have no peer")
                 gpus = self.asking.gpus[np.stack(ends, axis=1)]
                 indptr = np.arange(len(gpus) + 1) * gpus.shape[1]
                 found.append(self._of_network(of, self.ranks, Csr(indptr, gpus.ravel()), every))
@@ -213,7 +213,7 @@ class _ProgramClasses:
         fabric = np.full(len(ranks), self.asking.fabric, np.int32)
         return _Aspect(of, self.asking.add(self.ops.take(of), ranks, fabric, members), who)
 
-    def classes(self, told: Told) -> tuple[Numbers, list[Numbers], list[Numbers]]:
+    def classes(self, told: RankAnswers) -> tuple[Numbers, list[Numbers], list[Numbers]]:
         """Class of each rank; of each class its answers, and its sources by column."""
         labels = [self.streams]
         for a in self.aspects:
@@ -223,7 +223,7 @@ class _ProgramClasses:
         made = [self._class(told, int(i)) for i in first]
         return which, [m[0] for m in made], [m[1] for m in made]
 
-    def _class(self, told: Told, i: int) -> tuple[Numbers, Numbers]:
+    def _class(self, told: RankAnswers, i: int) -> tuple[Numbers, Numbers]:
         """The answers of the ``i``-th rank, and its sources."""
         answers = np.zeros((len(self.kind), 2), np.int64)
         holder = self.holder[self.streams[i]]
@@ -241,7 +241,7 @@ class _ProgramClasses:
             at = np.where(led, LED, column[a.of])
             source[at] = told.source[rows]
             if np.any(source[at] != told.source[rows]):
-                raise Unlike("one backend gives several sources")
+                raise NotUniform("one backend gives several sources")
         return answers, source
 
 
@@ -249,10 +249,10 @@ LED = 12
 
 
 def _check_slots(
-    template: Template,
+    template: SpmdGraph,
     answers: Sequence[Numbers],
     component: NDArray[np.int32],
-    parts: Parts,
+    parts: ComponentTable,
 ) -> None:
     """Refuse ranks that may want more slots at once than there are."""
     slots = parts.slots
@@ -272,4 +272,6 @@ def _check_slots(
     full = np.flatnonzero((wanted > slots) & (slots >= 0))
     if len(full):
         c = int(full[0])
-        raise Unlike(f"{wanted[c]} ops may want the {slots[c]} slots of {parts.names[c]} at once")
+        raise NotUniform(
+            f"{wanted[c]} ops may want the {slots[c]} slots of {parts.names[c]} at once"
+        )

@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from ..core.factorize import number, number_pairs, same_bags
 from ..sampling import bits
-from .spmd_graph import Template
+from .spmd_graph import SpmdGraph
 
 Numbers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Folded:
+class RankQuotient:
     """One rank of each colour.
 
     Parameters
@@ -32,12 +32,12 @@ class Folded:
     first : (colours,) the rank that stands for each
     """
 
-    template: Template
+    template: SpmdGraph
     colour: NDArray[np.int32]
     first: NDArray[np.int32]
 
 
-def fold(template: Template) -> Folded:
+def fold(template: SpmdGraph) -> RankQuotient:
     """Keep one rank of each class of identical ranks.
 
     Programs say how long everything takes: ranks of one program are asked nothing more.  Groups
@@ -46,12 +46,12 @@ def fold(template: Template) -> Folded:
     Examples
     --------
     >>> from foretrace.sim.ops import Kind, Ops
-    >>> from foretrace.sim.spmd.spmd_graph import Program
+    >>> from foretrace.sim.spmd.spmd_graph import RankProgram
     >>> work = Ops.of(kind=[Kind.COMPUTE, Kind.COLLECTIVE], duration=[1.0, 0.5])
-    >>> programs = tuple(Program.chain(work, family=[-1, 0]) for _ in range(2))
+    >>> programs = tuple(RankProgram.chain(work, family=[-1, 0]) for _ in range(2))
     >>> straggler = np.array([0, 0, 0, 1, 0, 0, 0, 0])
     >>> pairs = np.array([[0, 0, 1, 1, 2, 2, 3, 3]])
-    >>> fold(Template(programs, straggler, pairs)).colour.tolist()
+    >>> fold(SpmdGraph(programs, straggler, pairs)).colour.tolist()
     [0, 0, 1, 2, 0, 0, 0, 0]
     """
     colour, first = _refine(template)
@@ -66,10 +66,10 @@ def fold(template: Template) -> Folded:
         peers=peers,
         lead=leads,
     )
-    return Folded(quotient, colour.astype(np.int32), first.astype(np.int32))
+    return RankQuotient(quotient, colour.astype(np.int32), first.astype(np.int32))
 
 
-def _refine(template: Template) -> tuple[Numbers, Numbers]:
+def _refine(template: SpmdGraph) -> tuple[Numbers, Numbers]:
     """The coarsest colouring in which ranks of one colour meet the same colours; one of each."""
     colour, first = number(template.program)
     families = [
@@ -118,7 +118,7 @@ class _Family:
 
 
 def _groups(
-    template: Template, colour: Numbers, first: Numbers
+    template: SpmdGraph, colour: Numbers, first: Numbers
 ) -> tuple[NDArray[np.int32], tuple[NDArray[np.int32], ...]]:
     """Groups of the quotient, one for each class of groups; and their leads."""
     groups = np.empty((len(template.groups), len(first)), np.int32)

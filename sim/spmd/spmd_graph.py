@@ -1,6 +1,6 @@
 """A program stored once for each class of ranks; a rank is a place in it.
 
-What a template means is its :meth:`Template.expand`: every op of every rank, written out.  The
+What a template means is its :meth:`SpmdGraph.expand`: every op of every rank, written out.  The
 compiled core runs it without ever writing it out (``sim/core/program_executor.py``), and identical
 ranks can be folded into one (``sim/spmd/rank_quotient.py``).
 """
@@ -17,15 +17,15 @@ from numpy.typing import NDArray
 
 from ..csr import Csr
 from ..errors import GraphError
-from ..flat_graph import Explicit
+from ..flat_graph import FlatGraph
 from ..ops import Kind, Ops
 
 if TYPE_CHECKING:
-    from ..core.program_encoding import Words
+    from ..core.program_encoding import ProgramWords
 
 
 @dataclass(frozen=True)
-class Program:
+class RankProgram:
     """What one rank does, in an order in which every op comes after those it waits for.
 
     Parameters
@@ -46,10 +46,10 @@ class Program:
         return len(self.ops)
 
     @classmethod
-    def chain(cls, ops: Ops, family: Sequence[int] | None = None) -> Program:
+    def chain(cls, ops: Ops, family: Sequence[int] | None = None) -> RankProgram:
         """Each op waits for the one before it.
 
-        >>> Program.chain(Ops.of(duration=[1.0, 2.0])).successors.values.tolist()
+        >>> RankProgram.chain(Ops.of(duration=[1.0, 2.0])).successors.values.tolist()
         [1]
         """
         n = len(ops)
@@ -80,7 +80,7 @@ class Program:
         return bool(linked[1:].all())
 
     @cached_property
-    def encoded(self) -> Words:
+    def encoded(self) -> ProgramWords:
         """The program as the core reads it, made once.
 
         Raises
@@ -99,7 +99,7 @@ class Program:
 
 
 @dataclass(frozen=True)
-class Template:
+class SpmdGraph:
     """Ranks that run programs and meet in collectives and messages.
 
     The k-th collective of a family that a rank runs is the k-th of every member of its group;
@@ -119,13 +119,13 @@ class Template:
     Examples
     --------
     >>> ops = Ops.of(kind=[Kind.COMPUTE, Kind.COLLECTIVE], duration=[1.0, 0.5])
-    >>> program = Program.chain(ops, family=[-1, 0])
-    >>> everyone = Template((program,), np.zeros(4, np.int32), groups=np.zeros((1, 4), np.int32))
+    >>> program = RankProgram.chain(ops, family=[-1, 0])
+    >>> everyone = SpmdGraph((program,), np.zeros(4, np.int32), groups=np.zeros((1, 4), np.int32))
     >>> len(everyone), everyone.expand().members.counts.tolist()
     (5, [1, 1, 1, 1, 4])
     """
 
-    programs: tuple[Program, ...]
+    programs: tuple[RankProgram, ...]
     program: NDArray[np.int32]
     groups: NDArray[np.int32] = field(default_factory=lambda: np.empty((0, 0), np.int32))
     peers: NDArray[np.int32] = field(default_factory=lambda: np.empty((0, 0), np.int32))
@@ -251,7 +251,7 @@ class Template:
             )
         return np.concatenate([[0], np.cumsum(count)])
 
-    def expand(self) -> Explicit:
+    def expand(self) -> FlatGraph:
         """Every op written out: each rank's own ops in order, then collectives by family and group.
 
         Raises

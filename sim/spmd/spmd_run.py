@@ -12,23 +12,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ..analysis.aggregates import BOXES, EXPOSED, MOST_OPS, Kept
+from ..analysis.aggregates import BOXES, EXPOSED, MOST_OPS, RunAggregates
 from ..backend import Timing
 from ..binding import Answers
-from ..core.program_executor import Answered, Ran, run
-from ..core.rendezvous import Meetings
-from ..core.replica_draws import Chances
-from ..core.time_breakdown import boxes_of_ranks
-from ..engine_api import NEVER, Lowered
-from ..flat_graph import Explicit
+from ..core.program_executor import ProgramTimes, TimedPrograms, run
+from ..core.rendezvous import Rendezvous
+from ..core.replica_draws import ReplicaDraws
+from ..core.time_breakdown import breakdown_of_ranks
+from ..engine_api import NEVER, EngineGraph
+from ..flat_graph import FlatGraph
 from ..graph import Graph
 from ..lowering import lower
 from ..ops import Kind
 from ..units import seconds
 from .expansion import Expansion
-from .rank_classes import LED, WHAT, Classes, classify
-from .rank_quotient import Folded, fold
-from .spmd_graph import Template
+from .rank_classes import LED, WHAT, RankClasses, classify
+from .rank_quotient import RankQuotient, fold
+from .spmd_graph import SpmdGraph
 
 if TYPE_CHECKING:
     from ..simulation import Simulation
@@ -40,7 +40,7 @@ HOLDER = np.array([0, 1, 2, 3, 3, 3, 3, 3, *[0, 1, 2, 3, 3, 3, 3, 3] * 3])  # ro
 
 
 @dataclass(frozen=True)
-class Spmd:
+class SpmdRun:
     """A template with its answers, ready to run.
 
     Parameters
@@ -52,14 +52,14 @@ class Spmd:
 
     simulation: Simulation
     graph: Graph
-    classes: Classes
-    folded: Folded | None
+    classes: RankClasses
+    folded: RankQuotient | None
     replica: int | None
 
     @classmethod
     def of(
-        cls, simulation: Simulation, graph: Graph, template: Template, replica: int | None
-    ) -> Spmd:
+        cls, simulation: Simulation, graph: Graph, template: SpmdGraph, replica: int | None
+    ) -> SpmdRun:
         """Ask, and fold what is the same.
 
         Raises
@@ -74,11 +74,11 @@ class Spmd:
         return cls(simulation, graph, classes, None if drawn else fold(classes.template), replica)
 
     @property
-    def template(self) -> Template:
+    def template(self) -> SpmdGraph:
         """What is run: all ranks, or one of each class."""
         return self.classes.template if self.folded is None else self.folded.template
 
-    def kept(self, keep: str) -> Kept:
+    def kept(self, keep: str) -> RunAggregates:
         """Run the template, and keep of it what ``keep`` says.
 
         Raises
@@ -86,26 +86,26 @@ class Spmd:
         SimulationError
             Ranks that wait for each other, or a time beyond the range.
         """
-        template, chances = self.template, Chances.none()
+        template, chances = self.template, ReplicaDraws.none()
         if self.folded is None and self.replica is not None:
             seed = self.simulation.seed
-            chances = Chances.of(self.classes.spreads, self.graph.name, seed, self.replica)
-        answered = Answered.of(template, self.classes.answers)
-        meet = Meetings.of(template)
+            chances = ReplicaDraws.of(self.classes.spreads, self.graph.name, seed, self.replica)
+        answered = TimedPrograms.of(template, self.classes.answers)
+        meet = Rendezvous.of(template)
         simple = not len(answered.step) and all(p.is_chain for p in template.programs)
         ran = run(template, answered, meet, chances, keep_met=not simple)
         kept = self._summed(ran)
         if simple:
             boxes = _boxes_of_chains(ran, kept.edges)
         else:
-            boxes = boxes_of_ranks(template, answered, meet, chances, ran, kept.marks)
+            boxes = breakdown_of_ranks(template, answered, meet, chances, ran, kept.marks)
         return kept.boxed(self._all(boxes), keep)
 
     def _all(self, of_classes: Numbers) -> Numbers:
         """From a column a class to a column a rank."""
         return of_classes if self.folded is None else of_classes[..., self.folded.colour]
 
-    def _summed(self, ran: Ran) -> Kept:
+    def _summed(self, ran: ProgramTimes) -> RunAggregates:
         """Sums by component, kind and source."""
         tally = self._all(ran.tally.T)
         parts = self.simulation.parts
@@ -117,7 +117,7 @@ class Spmd:
             if there.any():
                 np.add.at(busy[:, KIND[c]], who[there], tally[c][there])
         steps = np.flatnonzero((ran.end != NEVER).any(axis=1))
-        return Kept(
+        return RunAggregates(
             len(self.graph),
             0,
             steps,
@@ -128,7 +128,7 @@ class Spmd:
             self._sources(ran, tally),
         )
 
-    def _sources(self, ran: Ran, tally: Numbers) -> dict[str, int]:
+    def _sources(self, ran: ProgramTimes, tally: Numbers) -> dict[str, int]:
         """Ticks by source; a collective counts once, at its lead."""
         classes, found = self.classes, np.zeros(len(self.classes.sources), np.int64)
         led = tally[LED] if self.folded is None else self._led()
@@ -164,7 +164,7 @@ class Spmd:
             return f"folded it still has {len(self.template):,} ops"
         return ""
 
-    def written(self) -> tuple[Graph, Answers, Lowered]:
+    def written(self) -> tuple[Graph, Answers, EngineGraph]:
         """One rank of each class written out, under its own number."""
         assert self.folded is not None  # noqa: S101  see why_not_written
         made = Expansion(self.template)
@@ -203,7 +203,7 @@ class Spmd:
         )  # fmt: skip
 
 
-def _numbered(block: Explicit, number: NDArray[np.int32]) -> Explicit:
+def _numbered(block: FlatGraph, number: NDArray[np.int32]) -> FlatGraph:
     """The same with other numbers for its ranks."""
     ops, places, peer = block.ops, block.places, block.peer
     return replace(
@@ -214,7 +214,7 @@ def _numbered(block: Explicit, number: NDArray[np.int32]) -> Explicit:
     )
 
 
-def _boxes_of_chains(ran: Ran, edges: Numbers) -> Numbers:
+def _boxes_of_chains(ran: ProgramTimes, edges: Numbers) -> Numbers:
     """(7, 2, ranks) of ranks that do one thing at a time in one step, which begins at 0."""
     tally = ran.tally.T
     boxes = np.zeros((len(BOXES), 2, tally.shape[1]), np.int64)

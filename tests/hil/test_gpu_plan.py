@@ -9,7 +9,7 @@ from pathlib import Path
 import foretrace
 import pytest
 from foretrace.hil.drivers.torch_device import Torch
-from foretrace.hil.measuring.work_list import Work, touched
+from foretrace.hil.measuring.work_list import WorkList, touched
 from foretrace.models.compute.demand import FAMILIES, family
 from foretrace.sim.signature import parse
 
@@ -65,7 +65,7 @@ out.mkdir(parents=True)
 def test_it_goes_on_where_it_was_stopped(tmp_path):
     planned(tmp_path, "cuda:0")
     plans = {p.stem for p in tmp_path.glob("*.json")}
-    assert {Work.read(p).spec["device"] for p in tmp_path.glob("*.json")} == {"cuda:0"}
+    assert {WorkList.read(p).spec["device"] for p in tmp_path.glob("*.json")} == {"cuda:0"}
     (tmp_path / "foretrace-agent.pyz").write_text(AGENT)
     run = ["sh", str(tmp_path / "run.sh")]
     environment = {"PYTHON": sys.executable, "PATH": "/usr/bin:/bin"}

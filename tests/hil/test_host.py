@@ -7,7 +7,7 @@ import pytest
 from foretrace.hil import sample_checks
 from foretrace.hil.driver import Ready
 from foretrace.hil.drivers import pointer_chase
-from foretrace.hil.drivers.host import Host
+from foretrace.hil.drivers.host import HostDriver
 from foretrace.hil.sample import Request
 from foretrace.sim.errors import DriverFault
 
@@ -25,7 +25,7 @@ OPS = [
 @pytest.fixture
 def host():
     before = os.sched_getaffinity(0)
-    driver = Host()
+    driver = HostDriver()
     driver.open({})
     yield driver
     driver.close()
@@ -33,7 +33,7 @@ def host():
 
 
 def test_it_works_wherever_there_is_linux_and_numpy():
-    state = Host().probe()
+    state = HostDriver().probe()
     assert isinstance(state, Ready)
     assert state.devices[0].startswith("core")
 
@@ -43,7 +43,7 @@ def test_every_op_on_its_list_is_done_and_timed(host, context):
     asked = [Request(op, 3, context) for op in OPS]
     samples = host.timing(asked)
     sample_checks.check(asked, samples, "host", "cpu")
-    assert {s.signature.split()[0] for s in samples} == set(Host.ops)
+    assert {s.signature.split()[0] for s in samples} == set(HostDriver.ops)
     assert host.describe()["device"].endswith(f"core{host.settings['core']}")
 
 
@@ -102,14 +102,14 @@ def test_settings_that_cannot_be_are_refused():
         ({"clock": "sun"}, "cpu or wall"),
     ):
         with pytest.raises(DriverFault, match=said):
-            Host().open(spec)
+            HostDriver().open(spec)
 
 
 def test_a_second_run_on_the_same_core_is_refused(host):
     with pytest.raises(
         DriverFault, match=f"busy: core{host.settings['core']}: measured by process"
     ):
-        Host().open({"core": host.settings["core"]})
+        HostDriver().open({"core": host.settings["core"]})
 
 
 def test_a_ring_is_one_cycle_through_every_line():
@@ -127,7 +127,7 @@ def test_another_processor_is_unsupported(monkeypatch):
     monkeypatch.setattr(pointer_chase.platform, "machine", lambda: "pdp11")
     with pytest.raises(DriverFault, match="unsupported: no pointer chase for pdp11"):
         pointer_chase.loop()
-    state = Host().probe()
+    state = HostDriver().probe()
     assert (state.kind, state.cure) == ("unsupported", "bind a recording instead")
 
 
@@ -136,6 +136,6 @@ def test_where_code_may_not_be_made_the_chase_is_denied_with_its_cure(monkeypatc
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(pointer_chase.mmap, "mmap", refuse)
-    state = Host().probe()
+    state = HostDriver().probe()
     assert state.kind == "denied"
     assert "writable and executable: Permission denied; allow execmem" in state.reason

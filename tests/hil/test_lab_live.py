@@ -9,8 +9,8 @@ import pytest
 from foretrace.hil.coupling.coupled import couple
 from foretrace.hil.coupling.coverage import cover
 from foretrace.hil.coupling.device_adapter import Swap
-from foretrace.hil.coupling.journal import Reader, Writer
-from foretrace.hil.coupling.live_driver import Live
+from foretrace.hil.coupling.journal import JournalReader, JournalWriter
+from foretrace.hil.coupling.live_driver import LiveDriver
 from foretrace.hil.driver import Ready
 from foretrace.hil.lab import build_cache, qemu
 from foretrace.hil.lab.booted_agent import booted
@@ -19,8 +19,8 @@ from foretrace.hil.sample import Request
 from foretrace.models.network.collectives import Fabric
 from foretrace.models.network.nic import Nic
 from foretrace.models.network.switch import Switch
-from foretrace.models.network.topology import Fabric as Joined
-from foretrace.models.network.topology import Node, cluster
+from foretrace.models.network.topology import FabricSpec as Joined
+from foretrace.models.network.topology import NodeSpec, cluster
 from foretrace.sim.errors import DriverFault
 from foretrace.sim.graph import Builder
 from foretrace.sim.ops import Kind
@@ -113,14 +113,16 @@ def test_a_port_that_serves_in_order_lets_one_write_end_a_window_earlier(virtual
 @pytest.mark.parametrize("sharing", ["exclusive", "solo", "concurrent"])
 def test_in_coupled_mode_two_equal_writes_take_twice_as_long(virtual, sharing):
     virtual.open(FAIR)
-    live = Writer("fabric", Live(virtual, "a bridge"))
+    live = JournalWriter("fabric", LiveDriver(virtual, "a bridge"))
     alone = float(driven(live, virtual, sharing, 1)[0].max())
     live.entries.clear()
     ends, columns = driven(live, virtual, sharing, 2)
     wanted = [1, 2] if sharing == "exclusive" else [2, 2]  # one waits, or both share
     assert sorted(ends / alone) == pytest.approx(wanted, rel=0.03)
     for engine in ("core", "reference"):
-        again = driven(Reader("fabric", live.entries, "journal"), virtual, sharing, 2, engine)[1]
+        again = driven(
+            JournalReader("fabric", live.entries, "journal"), virtual, sharing, 2, engine
+        )[1]
         assert again.end.tobytes() == columns.end.tobytes()
 
 
@@ -128,7 +130,7 @@ def driven(asked, driver, sharing, flows, engine="core"):
     """Writes of several nodes into one, driven by a device: s of each end, and the columns."""
     nic = Nic(bandwidth=1.25e9, latency=1e-6)
     system = cluster(
-        3, Node(nics=1, nic=nic), Joined(Switch(bandwidth=1.25e9, latency=0.0, ports=8))
+        3, NodeSpec(nics=1, nic=nic), Joined(Switch(bandwidth=1.25e9, latency=0.0, ports=8))
     )
     build = Builder("writes into one port")
     for rank in range(1, 1 + flows):

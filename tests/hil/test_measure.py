@@ -9,7 +9,7 @@ from foretrace.hil.driver import Driver, Missing, Ready
 from foretrace.hil.measuring import conditions, measurement
 from foretrace.hil.measuring.device_lock import held
 from foretrace.hil.measuring.spread import between_starts, by_start, grouped, half_width, settled
-from foretrace.hil.measuring.work_list import Work, touched
+from foretrace.hil.measuring.work_list import WorkList, touched
 from foretrace.hil.sample import Request, Sample
 from foretrace.sim.errors import DriverFault, RecordingError
 
@@ -48,7 +48,7 @@ def idle(monkeypatch):
 
 
 def work(**rest):
-    return Work("scripted", (A, B), **{"starts": 2, "most_starts": 2, "blocks": 4, **rest})
+    return WorkList("scripted", (A, B), **{"starts": 2, "most_starts": 2, "blocks": 4, **rest})
 
 
 def test_a_steady_op_takes_three_batches_to_warm_up_and_three_to_be_known():
@@ -123,7 +123,7 @@ def test_the_time_limit_ends_a_measurement_and_keeps_it():
 def test_a_rate_limit_waits_until_what_was_moved_is_within_it(monkeypatch):
     slept = []
     monkeypatch.setattr(measurement.time, "sleep", slept.append)
-    asked = Work("scripted", (A,), rate=100.0, starts=1, most_starts=1)
+    asked = WorkList("scripted", (A,), rate=100.0, starts=1, most_starts=1)
     measurement.Measurement(asked, Scripted, now=lambda: 0.0).run()
     assert slept == [2.0 * n for n in range(1, 7)]  # 2 x 100 B a batch at 100 B/s
 
@@ -203,12 +203,12 @@ def test_the_half_width_is_students():
 def test_a_work_list_comes_back_as_it_was_and_refuses_nonsense(tmp_path):
     asked = work(note="why")
     (tmp_path / "work.json").write_text(asked.text())
-    assert Work.read(tmp_path / "work.json") == asked
+    assert WorkList.read(tmp_path / "work.json") == asked
     assert touched(A) == 200
     for text in ("", "[]", "{}", asked.text().replace("foretrace-work", "x")):
         with pytest.raises(RecordingError, match=r"x\.json: is no work list"):
-            Work.read_text(text, "x.json")
+            WorkList.read_text(text, "x.json")
     with pytest.raises(RecordingError, match="No such file"):
-        Work.read(tmp_path / "none.json")
+        WorkList.read(tmp_path / "none.json")
     with pytest.raises(ValueError, match="ask each op once"):
-        Work("host", (A, A))
+        WorkList("host", (A, A))

@@ -79,7 +79,7 @@ def test_what_a_gpu_does_not_tell_is_left_out(library):
 
 def test_the_provenance_has_the_driver_and_the_limits(library):
     library(refused=("nvmlDeviceGetMemoryInfo",))
-    assert Gpu("GPU-1").told() == {
+    assert Gpu("GPU-1").to_dict() == {
         "gpu_driver": "570.0", "gpu_most_mhz": "1980", "gpu_most_watts": "700.0",
         "gpu_pcie": "5-x16",
     }  # fmt: skip

@@ -51,7 +51,7 @@ def test_what_a_bar_lacks_is_told(defended):
 
 
 def test_the_page_shows_all_of_it(defended):
-    html = page(defended.summary.plain(), defended.results, RUN)
+    html = page(defended.summary.to_dict(), defended.results, RUN)
     assert "<dt>break-even</dt>" in html
     assert "the one with most effect first" in html
     assert "<p>No effect: " in html

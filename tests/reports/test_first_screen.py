@@ -21,7 +21,7 @@ def shown(html):
 
 @pytest.fixture
 def plain(small):
-    return copy.deepcopy(small.summary.plain())
+    return copy.deepcopy(small.summary.to_dict())
 
 
 def drawn(small, plain):
@@ -101,7 +101,7 @@ def test_a_variant_that_changes_nothing_is_listed_as_of_no_effect(small, plain):
     plain["points"]["quick"]["metrics"] = copy.deepcopy(plain["points"]["base"]["metrics"])
     html = drawn(small, plain)
     assert "No effect: <code>cluster.node.nic.bandwidth</code>." in html
-    assert "No effect" not in drawn(small, small.summary.plain())
+    assert "No effect" not in drawn(small, small.summary.to_dict())
 
 
 def test_the_boxes_are_of_one_iteration(small, plain):

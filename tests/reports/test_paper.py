@@ -14,7 +14,7 @@ RUN = {"resolved": "", "command": "", "run": "0" * 12, "title": "", "timeline_cu
 
 @pytest.fixture
 def html(small):
-    return page(small.summary.plain(), small.results, RUN)
+    return page(small.summary.to_dict(), small.results, RUN)
 
 
 def without(monkeypatch, name, error):

@@ -142,7 +142,7 @@ def test_a_coupled_run_leaves_a_journal_that_gives_it_again(nic, tmp_path):
 
 
 def test_a_coupled_run_says_when_its_answers_were_recorded(nic):
-    found = study(scenario(nic, "coupled")).summary.plain()
+    found = study(scenario(nic, "coupled")).summary.to_dict()
     sources = found["points"]["base"]["sources"]
     assert any("recorded on 2026-01-31: wire port0 on box" in s for s in sources)
 
@@ -167,7 +167,7 @@ def test_a_missing_device_is_an_error_unless_its_recording_may_answer(nic):
             with pytest.raises(DriverFault, match=r"hil.swap node0.nic0: verbs: .*if_missing"):
                 study(loads(said, file="s.yaml"))
         else:
-            found = study(loads(said, file="s.yaml")).summary.plain()
+            found = study(loads(said, file="s.yaml")).summary.to_dict()
             assert any("recorded on" in s for s in found["points"]["base"]["sources"])
 
 

@@ -3,15 +3,15 @@
 import pytest
 import simpy
 from foretrace.sim import engine_api, simpy_clock
-from foretrace.sim.core.engine import CoreMachine
+from foretrace.sim.core.engine import CoreEngine
 from foretrace.sim.engine_api import NO_LIMIT, ONE, Answer, State
 from foretrace.sim.errors import BackendError, GraphError, SimulationError
-from foretrace.sim.reference.engine import ReferenceMachine
+from foretrace.sim.reference.engine import ReferenceEngine
 from foretrace.sim.testing import Case, Script, lowered
 
 SECOND = 10**12
 G = 10**9
-ENGINES = {"reference": ReferenceMachine, "core": CoreMachine}
+ENGINES = {"reference": ReferenceEngine, "core": CoreEngine}
 
 
 @pytest.fixture(params=ENGINES)

@@ -161,7 +161,7 @@ def test_a_file_in_pieces_is_the_same_trace(script, tmp_path, monkeypatch):
     path = s.write(tmp_path)
     whole = kineto.read(path)
     monkeypatch.setattr(json_chunks, "PIECE", 4096)
-    parts = list(json_chunks.pieces(path, 2**30))
+    parts = list(json_chunks.json_chunks(path, 2**30))
     assert len(parts) > 50
     again = kineto.read(path)
     assert again.strings == whole.strings
@@ -174,7 +174,7 @@ def test_events_that_do_not_begin_with_their_phase_are_read_whole(tmp_path, monk
     monkeypatch.setattr(json_chunks, "PIECE", 4096)
     turned = [dict(reversed(event(ts=i).items())) for i in range(500)]
     path = written(tmp_path / "t.json", *turned)
-    assert len(list(json_chunks.pieces(path, 2**30))) == 1
+    assert len(list(json_chunks.json_chunks(path, 2**30))) == 1
     assert kineto.read(path).events["ts"].tolist() == [1000 * i for i in range(500)]
     with pytest.raises(
         kineto.TraceError, match=r"t.json: needs about .* GiB of memory, .* allowed"

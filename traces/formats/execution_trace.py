@@ -68,7 +68,7 @@ class _Document(msgspec.Struct):
     nodes: list[_Node]
 
 
-class Texts(NamedTuple):
+class OperatorTexts(NamedTuple):
     """Inputs of an operator as Kineto would have written them, JSON."""
 
     shapes: str
@@ -104,7 +104,7 @@ def join(trace: Trace, paths: Iterable[str | Path]) -> Trace:
     (['[[2,3]]'], ['["float"]'])
     """
     texts = {text: number for number, text in enumerate(trace.strings)}
-    columns = {name: trace.events[name].copy() for name in Texts._fields}
+    columns = {name: trace.events[name].copy() for name in OperatorTexts._fields}
     for path in map(Path, paths):
         document = _read(path)
         rank = _rank(trace, document.pid, path)
@@ -143,13 +143,13 @@ def _fill(
         )
 
 
-def _texts(node: _Node) -> Texts:
+def _texts(node: _Node) -> OperatorTexts:
     said = node.all_inputs
     tensors = [_element(text) for text in said.types]
     shapes = [shape if t else [] for shape, t in zip(said.shapes, tensors, strict=False)]
     scalars = ["" if t else str(v) for v, t in zip(said.values, tensors, strict=False)]
     dtypes = [t or "Scalar" for t in tensors]
-    return Texts(*(json.dumps(x, separators=(",", ":")) for x in (shapes, dtypes, scalars)))
+    return OperatorTexts(*(json.dumps(x, separators=(",", ":")) for x in (shapes, dtypes, scalars)))
 
 
 def _element(text: str) -> str:

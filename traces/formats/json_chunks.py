@@ -26,7 +26,7 @@ _CHUNK = 2**20
 _TRIES = 8
 
 
-class Piece(NamedTuple):
+class JsonChunk(NamedTuple):
     """Text that is a whole JSON document, and where in the file it began."""
 
     text: bytes
@@ -34,7 +34,7 @@ class Piece(NamedTuple):
     line: int
 
 
-def pieces(file: Path, memory: Bytes) -> Iterator[Piece]:
+def json_chunks(file: Path, memory: Bytes) -> Iterator[JsonChunk]:
     """Read a file, decompressing it if its content says so.
 
     Raises
@@ -84,10 +84,10 @@ def _inflated(raw: IO[bytes], size: int) -> Iterator[bytes]:
         raise EOFError
 
 
-def _cut(blocks: Iterator[bytes], file: Path, size: int, memory: int) -> Iterator[Piece]:
+def _cut(blocks: Iterator[bytes], file: Path, size: int, memory: int) -> Iterator[JsonChunk]:
     text, more = next(blocks, b""), next(blocks, b"")
     if not more:
-        yield Piece(text, 0, 1)
+        yield JsonChunk(text, 0, 1)
         return
     _refuse_larger(file, _length(file), size, memory)
     yield from _several(text, more, blocks, file, memory)
@@ -95,7 +95,7 @@ def _cut(blocks: Iterator[bytes], file: Path, size: int, memory: int) -> Iterato
 
 def _several(
     text: bytes, more: bytes, blocks: Iterator[bytes], file: Path, memory: int
-) -> Iterator[Piece]:
+) -> Iterator[JsonChunk]:
     """Cut before the last event that began; what follows the cut joins the next piece."""
     opening, closing = (b"[", b"]") if text.lstrip()[:1] == b"[" else (b'{"traceEvents":[', b"]}")
     head, offset, line = b"", 0, 1
@@ -106,11 +106,11 @@ def _several(
         if more and cut is None:  # events do not begin with ph: whole, or not at all
             text, more = _rest(text + more, offset, blocks, file, memory), b""
         elif cut is not None:
-            yield Piece(head + text[: cut[0]] + closing, offset - len(head), line)
+            yield JsonChunk(head + text[: cut[0]] + closing, offset - len(head), line)
             head, offset, line = opening, offset + cut[1], line + text.count(b"\n", 0, cut[1])
             text = text[cut[1] :]
         _refuse_larger(file, offset + len(text), len(text), memory)
-    yield Piece(head + text, offset - len(head), line)
+    yield JsonChunk(head + text, offset - len(head), line)
 
 
 def _rest(text: bytes, offset: int, blocks: Iterator[bytes], file: Path, memory: int) -> bytes:

@@ -15,13 +15,13 @@ from msgspec import UNSET
 
 from ...sim.errors import TraceError
 from ...sim.units import Bytes
-from ..trace import Group, Recorded, Trace
+from ..trace import FileHeader, ProcessGroup, Trace
 from ..validate import MOST_RANKS
-from .json_chunks import Piece, pieces
-from .kineto_columns import Codes, Columns
-from .kineto_join import Part, join
-from .kineto_schema import Distributed, Document, Event
-from .memory_budget import room
+from .json_chunks import JsonChunk, json_chunks
+from .kineto_columns import Codes, KinetoColumns
+from .kineto_join import KinetoFile, join
+from .kineto_schema import KinetoDistributed, KinetoDocument, KinetoEvent
+from .memory_budget import memory_budget
 
 
 def read(paths: str | Path | Iterable[str | Path], *, memory: Bytes | None = None) -> Trace:
@@ -50,12 +50,12 @@ def read(paths: str | Path | Iterable[str | Path], *, memory: Bytes | None = Non
     (<Trace: 1 events, rank 0>, 1712170331000000125, [500])
     """
     files = _files(paths)
-    memory = room() if memory is None else memory
+    memory = memory_budget() if memory is None else memory
     texts, tracks = Codes(), Codes()
     try:
         with _without_collector():
             parts = [
-                _read_file(file, Columns(str(file), i, texts, tracks), memory / len(files))
+                _read_file(file, KinetoColumns(str(file), i, texts, tracks), memory / len(files))
                 for i, file in enumerate(files)
             ]
         parts.sort(key=lambda p: p.process.rank)
@@ -79,7 +79,7 @@ def _files(paths: str | Path | Iterable[str | Path]) -> list[Path]:
     return list(dict.fromkeys(found))
 
 
-def _refuse_twins(parts: Sequence[Part]) -> None:
+def _refuse_twins(parts: Sequence[KinetoFile]) -> None:
     for a, b in pairwise(parts):
         if a.process.rank == b.process.rank:
             raise TraceError(
@@ -100,10 +100,10 @@ def _without_collector() -> Iterator[None]:
             gc.enable()
 
 
-def _read_file(file: Path, columns: Columns, memory: Bytes) -> Part:
-    head = Document()
+def _read_file(file: Path, columns: KinetoColumns, memory: Bytes) -> KinetoFile:
+    head = KinetoDocument()
     seen = 0
-    for piece in pieces(file, memory):
+    for piece in json_chunks(file, memory):
         document = _decode(piece, file, seen)
         if document.events is UNSET:
             raise TraceError(f"{file}: {_not_a_trace(document)}")
@@ -112,32 +112,32 @@ def _read_file(file: Path, columns: Columns, memory: Bytes) -> Part:
         head = _merged(head, document)
     if not columns.count:
         raise TraceError(f"{file}: holds no events with a duration; record at least one step")
-    return Part(columns, _process(head, file, columns.number), head.base)
+    return KinetoFile(columns, _process(head, file, columns.number), head.base)
 
 
-def _not_a_trace(document: Document) -> str:
+def _not_a_trace(document: KinetoDocument) -> str:
     if bytes(document.nodes):
         return "is an execution trace, which has no times; give the profiler's Kineto file"
     return "has no traceEvents; give a trace of the PyTorch profiler (Kineto JSON)"
 
 
-def _merged(head: Document, piece: Document) -> Document:
-    return Document(
+def _merged(head: KinetoDocument, piece: KinetoDocument) -> KinetoDocument:
+    return KinetoDocument(
         base=head.base or piece.base,
         distributed=head.distributed or piece.distributed,
         devices=head.devices or piece.devices,
     )
 
 
-_DOCUMENT = msgspec.json.Decoder(Document)
-_LIST = msgspec.json.Decoder(list[Event])
+_DOCUMENT = msgspec.json.Decoder(KinetoDocument)
+_LIST = msgspec.json.Decoder(list[KinetoEvent])
 
 
-def _decode(piece: Piece, file: Path, seen: int) -> Document:
+def _decode(piece: JsonChunk, file: Path, seen: int) -> KinetoDocument:
     """Decode one piece; what msgspec refuses is said in our words, with the place."""
     try:
         if piece.text[:1] == b"[":
-            return Document(events=_LIST.decode(piece.text))
+            return KinetoDocument(events=_LIST.decode(piece.text))
         return _DOCUMENT.decode(piece.text)
     except msgspec.ValidationError as e:
         raise TraceError(f"{file}: {_event_of(str(e), seen)}; {_DAMAGED}") from e
@@ -161,7 +161,7 @@ def _event_of(message: str, seen: int) -> str:
     return f"event {seen + int(found[1])}{field}: {what}"
 
 
-def _place_of(message: str, piece: Piece) -> str:
+def _place_of(message: str, piece: JsonChunk) -> str:
     """Where the JSON breaks off or goes wrong, as line and column."""
     found = re.search(r"\(byte (\d+)\)", message)
     if "recursion" in message:
@@ -176,7 +176,7 @@ def _place_of(message: str, piece: Piece) -> str:
     return f"line {line}, column {column}: JSON is wrong ({what})"
 
 
-def _not_utf8(piece: Piece) -> str:
+def _not_utf8(piece: JsonChunk) -> str:
     """The first byte that is no text."""
     try:
         piece.text.decode()
@@ -186,10 +186,10 @@ def _not_utf8(piece: Piece) -> str:
     return "is not UTF-8"
 
 
-def _process(head: Document, file: Path, number: int) -> Recorded:
-    info = head.distributed or Distributed()
+def _process(head: KinetoDocument, file: Path, number: int) -> FileHeader:
+    info = head.distributed or KinetoDistributed()
     groups = tuple(
-        Group(g.pg_name, tuple(g.ranks), g.backend_config or info.backend)
+        ProcessGroup(g.pg_name, tuple(g.ranks), g.backend_config or info.backend)
         for g in info.pg_config or ()
     )
     device = head.devices[0].name if head.devices else ""
@@ -199,7 +199,7 @@ def _process(head: Document, file: Path, number: int) -> Recorded:
             f"{file}: is of rank {rank} of {info.world_size}; a job has ranks from 0, and at most "
             f"{MOST_RANKS}: the file is damaged, record it again"
         )
-    return Recorded(rank, file.name, info.world_size, info.backend, device, groups)
+    return FileHeader(rank, file.name, info.world_size, info.backend, device, groups)
 
 
 def _rank_in_name(file: Path, number: int) -> int:

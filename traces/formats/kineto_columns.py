@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from ...sim.errors import TraceError
 from ..event_columns import EVENTS, TABLES, Event
-from ..trace import Table
+from ..trace import ColumnTable
 from .decimal_ticks import PLACES, Micros, micros
-from .kineto_schema import Args
-from .kineto_schema import Event as Raw
+from .kineto_schema import KinetoArgs
+from .kineto_schema import KinetoEvent as Raw
 
 CATEGORIES: dict[str, Event] = {  # lower case, as PyTorch 1.8 to 2.13 and ROCm wrote them
     "cpu_op": Event.OP,
@@ -78,7 +78,7 @@ class Codes:
         return np.array([numbers[v] for v in values], np.int32)
 
 
-class Columns:
+class KinetoColumns:
     """Rows of one file, collected piece by piece.
 
     Parameters
@@ -90,7 +90,7 @@ class Columns:
 
     def __init__(self, file: str, number: int, texts: Codes, tracks: Codes):
         self.file, self.number, self.texts, self.tracks = file, number, texts, tracks
-        self.parts: dict[str, list[Table]] = {name: [] for name in TABLES}
+        self.parts: dict[str, list[ColumnTable]] = {name: [] for name in TABLES}
         self.times: list[Micros] = []
         self.lasting: list[Micros] = []
         self.thread_names: dict[tuple[int, str, str], str] = {}
@@ -144,7 +144,7 @@ class Columns:
         args = [e.args for e in kept]
         self._add_fields(columns, args, kind)
         self._add_side_tables(args, kind)
-        self.parts["events"].append(Table.of("events", **columns))
+        self.parts["events"].append(ColumnTable.of("events", **columns))
         self.count += len(kept)
 
     def _track_of(self, pairs: list[tuple[Any, Any]]) -> NDArray[np.int32]:
@@ -165,7 +165,9 @@ class Columns:
                 "microseconds; the file is damaged, record it again"
             ) from None
 
-    def _add_fields(self, columns: dict[str, Any], args: list[Args], kind: NDArray[Any]) -> None:
+    def _add_fields(
+        self, columns: dict[str, Any], args: list[KinetoArgs], kind: NDArray[Any]
+    ) -> None:
         """Fill the columns that each kind can have."""
         names = {name for fields in _FIELDS.values() for name in fields} | set(_TEXTS)
         for name in names:
@@ -183,7 +185,7 @@ class Columns:
         columns["bytes"][memory] = self._numbers(chosen, "memory")
         columns["device"][memory] = self._numbers(chosen, "memory_device")
 
-    def _numbers(self, args: list[Args], name: str) -> NDArray[np.int64]:
+    def _numbers(self, args: list[KinetoArgs], name: str) -> NDArray[np.int64]:
         values = list(map(attrgetter(name), args))
         if name == "external" and -1 in values:
             values = [a.external_old if v == -1 else v for v, a in zip(values, args, strict=True)]
@@ -203,7 +205,7 @@ class Columns:
                 "damaged, record it again"
             ) from None
 
-    def _texts(self, args: list[Args], name: str) -> NDArray[np.int32]:
+    def _texts(self, args: list[KinetoArgs], name: str) -> NDArray[np.int32]:
         """Numbers of texts; -1 for what is absent or empty."""
         values: list[Any] = list(map(attrgetter(name), args))
         if name not in _PLAIN:
@@ -218,7 +220,7 @@ class Columns:
         numbers[np.isin(numbers, empty)] = -1
         return numbers
 
-    def _add_side_tables(self, args: list[Args], kind: NDArray[Any]) -> None:
+    def _add_side_tables(self, args: list[KinetoArgs], kind: NDArray[Any]) -> None:
         said = np.array([i for i, a in enumerate(args) if a.collective is not None], np.int64)
         self._side("collectives", said, args, _COLLECTIVE, _COLLECTIVE_TEXT)
         self._side("syncs", np.flatnonzero(kind == Event.SYNC), args, _SYNC, {"kind": "sync"})
@@ -228,7 +230,7 @@ class Columns:
         self,
         table: str,
         rows: NDArray[np.int64],
-        args: list[Args],
+        args: list[KinetoArgs],
         numbers: dict[str, str],
         texts: dict[str, str],
     ) -> None:
@@ -237,7 +239,7 @@ class Columns:
         chosen = [args[i] for i in rows.tolist()]
         columns: dict[str, Any] = {to: self._numbers(chosen, of) for to, of in numbers.items()}
         columns |= {to: self._texts(chosen, of) for to, of in texts.items()}
-        self.parts[table].append(Table.of(table, event=rows + self.count, **columns))
+        self.parts[table].append(ColumnTable.of(table, event=rows + self.count, **columns))
 
 
 def _kinds(categories: list[str]) -> NDArray[np.uint8]:

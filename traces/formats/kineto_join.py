@@ -10,23 +10,23 @@ from numpy.typing import NDArray
 
 from ...sim.errors import TraceError
 from ..event_columns import TABLES
-from ..trace import Recorded, Table, Trace, Track
+from ..trace import ColumnTable, FileHeader, Trace, Track
 from .decimal_ticks import PLACES, Micros
-from .kineto_columns import Codes, Columns
+from .kineto_columns import Codes, KinetoColumns
 
 _PICO = 10**PLACES
 _LONGEST = 2**62  # ticks
 
 
-class Part(NamedTuple):
+class KinetoFile(NamedTuple):
     """What one file held; `base` is its clock's zero, ns."""
 
-    columns: Columns
-    process: Recorded
+    columns: KinetoColumns
+    process: FileHeader
     base: int
 
 
-def join(parts: Sequence[Part], texts: Codes, tracks: Codes) -> Trace:
+def join(parts: Sequence[KinetoFile], texts: Codes, tracks: Codes) -> Trace:
     """One trace; the ranks of `parts` ascend."""
     starts = [_joined(p.columns.times) for p in parts]
     lasting = [_joined(p.columns.lasting) for p in parts]
@@ -67,7 +67,7 @@ def _joined(times: list[Micros]) -> Micros:
 
 
 def _ticks(
-    times: Sequence[Micros], shifts: Sequence[int], unit: int, parts: Sequence[Part]
+    times: Sequence[Micros], shifts: Sequence[int], unit: int, parts: Sequence[KinetoFile]
 ) -> NDArray[np.int64]:
     """Whole ticks; `shifts` are in ps and may be beyond 64 bits until they are added."""
     made = []
@@ -84,9 +84,9 @@ def _ticks(
     return np.concatenate(made)
 
 
-def _tables(parts: Sequence[Part]) -> dict[str, Any]:
+def _tables(parts: Sequence[KinetoFile]) -> dict[str, Any]:
     """Tables of all files, one after the other; rows that point to events are moved along."""
-    base, found = 0, dict[str, list[Table]]((name, []) for name in TABLES)
+    base, found = 0, dict[str, list[ColumnTable]]((name, []) for name in TABLES)
     for part in parts:
         for name in TABLES:
             for table in part.columns.parts[name]:
@@ -98,7 +98,7 @@ def _tables(parts: Sequence[Part]) -> dict[str, Any]:
                 found[name].append(table)
             part.columns.parts[name] = []  # held once
         base += part.columns.count
-    return {n: Table.gather(t) if t else Table.of(n) for n, t in found.items()}
+    return {n: ColumnTable.gather(t) if t else ColumnTable.of(n) for n, t in found.items()}
 
 
 def _notes(times: Sequence[Micros]) -> tuple[str, ...]:

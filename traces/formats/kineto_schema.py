@@ -11,7 +11,7 @@ NONE, ZERO = Raw(b""), Raw(b"0")
 Number = int | str | None  # some writers quote their numbers
 
 
-class Args(Struct, frozen=True, gc=False):
+class KinetoArgs(Struct, frozen=True, gc=False):
     """``args`` of an event; the groups of fields belong to different kinds of events."""
 
     correlation: Number = -1
@@ -57,7 +57,7 @@ class Args(Struct, frozen=True, gc=False):
     name: Number = None  # of a thread, in metadata events
 
 
-class Event(Struct, gc=False):
+class KinetoEvent(Struct, gc=False):
     """One entry of ``traceEvents``."""
 
     ph: str
@@ -67,10 +67,10 @@ class Event(Struct, gc=False):
     tid: Number = None
     ts: Raw = NONE
     dur: Raw = ZERO
-    args: Args = Args()
+    args: KinetoArgs = KinetoArgs()
 
 
-class Group(Struct):
+class KinetoGroup(Struct):
     """One process group."""
 
     pg_name: str = ""
@@ -78,26 +78,26 @@ class Group(Struct):
     backend_config: str = ""
 
 
-class Distributed(Struct):
+class KinetoDistributed(Struct):
     """``distributedInfo``."""
 
     backend: str = ""
     rank: int = -1
     world_size: int = 0
-    pg_config: list[Group] | None = None
+    pg_config: list[KinetoGroup] | None = None
 
 
-class Device(Struct):
+class KinetoDevice(Struct):
     """One of ``deviceProperties``."""
 
     name: str = ""
 
 
-class Document(Struct):
+class KinetoDocument(Struct):
     """A whole file, or its head and tail where it is read in pieces."""
 
-    events: list[Event] | UnsetType = field(default=UNSET, name="traceEvents")
+    events: list[KinetoEvent] | UnsetType = field(default=UNSET, name="traceEvents")
     base: int = field(default=0, name="baseTimeNanoseconds")
-    distributed: Distributed | None = field(default=None, name="distributedInfo")
-    devices: list[Device] = field(default_factory=list, name="deviceProperties")
+    distributed: KinetoDistributed | None = field(default=None, name="distributedInfo")
+    devices: list[KinetoDevice] = field(default_factory=list, name="deviceProperties")
     nodes: Raw = NONE  # what an execution trace has instead

@@ -9,10 +9,10 @@ from ...sim.units import Bytes
 MEMORY: Bytes = 2 * 2**30
 
 
-def room() -> Bytes:
+def memory_budget() -> Bytes:
     """2 GiB, or what a limit on this process (``ulimit -v``) leaves of it.
 
-    >>> 0 <= room() <= MEMORY
+    >>> 0 <= memory_budget() <= MEMORY
     True
     """
     try:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ...sim.atomic_folder import staged
 from ...sim.errors import TraceError
 from ..event_columns import TABLES, Column
-from ..trace import Recorded, Table, Trace, Track
+from ..trace import ColumnTable, FileHeader, Trace, Track
 from ..validate import refuse_damaged
 
 SCHEMA = 2
@@ -103,7 +103,9 @@ def read(path: str | Path) -> Trace:
 
     with duckdb.connect() as db:  # one for all tables: each takes 15 ms
         texts = _read_columns(db, path / "strings.parquet", ["text"])["text"]
-        tables = {n: Table(n, _read_table(db, path / f"{n}.parquet", n, schema)) for n in TABLES}
+        tables = {
+            n: ColumnTable(n, _read_table(db, path / f"{n}.parquet", n, schema)) for n in TABLES
+        }
     trace = Trace(
         **tables,
         strings=tuple(map(str, texts)),
@@ -125,7 +127,7 @@ class _Manifest(msgspec.Struct):
     origin: Annotated[str, msgspec.Meta(pattern=r"^-?\d{1,40}$")]
     resolution: Annotated[int, msgspec.Meta(ge=1, le=10**12)]
     tracks: tuple[Track, ...]
-    processes: Annotated[tuple[Recorded, ...], msgspec.Meta(min_length=1)]
+    processes: Annotated[tuple[FileHeader, ...], msgspec.Meta(min_length=1)]
     notes: tuple[str, ...]
 
 

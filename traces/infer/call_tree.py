@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 Rows = NDArray[np.int64]
 
 
-class Nest(NamedTuple):
+class CallTree(NamedTuple):
     """Events of host threads as a forest; a parent stands before its children.
 
     Parameters
@@ -46,13 +46,13 @@ class Nest(NamedTuple):
             yield order[low:high]
 
 
-def nest(row: Rows, line: Rows, start: Rows, end: Rows) -> Nest:
+def call_tree(row: Rows, line: Rows, start: Rows, end: Rows) -> CallTree:
     """Find the forest.
 
     Examples
     --------
     >>> import numpy as np
-    >>> tree = nest(np.arange(3), np.zeros(3, int), np.array([0, 1, 4]), np.array([9, 3, 5]))
+    >>> tree = call_tree(np.arange(3), np.zeros(3, int), np.array([0, 1, 4]), np.array([9, 3, 5]))
     >>> tree.parent.tolist(), tree.own().tolist()
     ([-1, 0, 0], [6, 2, 1])
     """
@@ -60,7 +60,7 @@ def nest(row: Rows, line: Rows, start: Rows, end: Rows) -> Nest:
     row, line, start, end = row[order], line[order], start[order], end[order]
     parent, depth, ends = _stack(line.tolist(), start.tolist(), end.tolist())
     found = (np.array(c, np.int64) for c in (ends, parent, depth))
-    return Nest(row, line, start, *found)
+    return CallTree(row, line, start, *found)
 
 
 def _stack(

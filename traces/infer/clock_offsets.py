@@ -17,7 +17,7 @@ from ...sim.errors import TraceError
 from .call_tree import Rows
 from .collective import TOGETHER
 from .collective_match import Match
-from .rank_graph import Part
+from .rank_graph import RankGraph
 
 SLACK = 1e-3  # s: how far the ends of one collective may lie apart once clocks are aligned
 
@@ -38,7 +38,7 @@ class Offsets(NamedTuple):
     proven: bool
 
 
-def offsets(parts: Sequence[Part], matches: Sequence[Match]) -> Offsets:
+def offsets(parts: Sequence[RankGraph], matches: Sequence[Match]) -> Offsets:
     """How far each clock must be shifted.
 
     Raises
@@ -69,7 +69,7 @@ def offsets(parts: Sequence[Part], matches: Sequence[Match]) -> Offsets:
 
 
 def _worst(
-    parts: Sequence[Part], matches: Sequence[Match], shift: NDArray[np.int64]
+    parts: Sequence[RankGraph], matches: Sequence[Match], shift: NDArray[np.int64]
 ) -> tuple[int, Match]:
     """The largest time between the first end and the last start of one collective."""
     apart = [_apart(parts, m, shift) for m in matches]
@@ -77,13 +77,13 @@ def _worst(
     return apart[at], matches[at]
 
 
-def _apart(parts: Sequence[Part], m: Match, shift: NDArray[np.int64]) -> int:
+def _apart(parts: Sequence[RankGraph], m: Match, shift: NDArray[np.int64]) -> int:
     starts = [int(parts[i].start[c.work] + shift[i]) for i, c in m.members]
     ends = [int(parts[i].end[c.work] + shift[i]) for i, c in m.members]
     return max(starts) - min(ends)
 
 
-def _by_ends(parts: Sequence[Part], matches: Sequence[Match]) -> NDArray[np.int64]:
+def _by_ends(parts: Sequence[RankGraph], matches: Sequence[Match]) -> NDArray[np.int64]:
     """Shifts after which collectives end together, in the median, rank by rank."""
     shift = np.zeros(len(parts), np.int64)
     known = {0}
@@ -105,7 +105,7 @@ def _by_ends(parts: Sequence[Part], matches: Sequence[Match]) -> NDArray[np.int6
     return shift
 
 
-def _median_lag(parts: Sequence[Part], matches: Sequence[Match], i: int, j: int) -> int:
+def _median_lag(parts: Sequence[RankGraph], matches: Sequence[Match], i: int, j: int) -> int:
     lags = []
     for m in matches:
         rows = {k: c.work for k, c in m.members}

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.signature import WIDTH, Operand, Signature
-from .call_tree import Nest
-from .launches import Launched
+from .call_tree import CallTree
+from .launches import Launches
 from .network_waits import elements
 from .op_signature import DTYPES, operands
-from .rank_trace import View
+from .rank_trace import RankTrace
 
 KERNEL = re.compile(r"(nccl|rccl|mscclpp|msccl|oneccl|hccl)\w*Kernel|ncclDevKernel", re.IGNORECASE)
 ANNOTATED = re.compile(r"(nccl|gloo|rccl|c10d|hccl|xccl):")
@@ -33,7 +33,7 @@ _NAMES = (  # in this order: the first that fits
 TOGETHER = ("all-reduce", "reduce-scatter", "all-gather", "all-to-all", "barrier")
 
 
-class Collective(NamedTuple):
+class RecordedCollective(NamedTuple):
     """One member's view of a collective.
 
     Parameters
@@ -62,25 +62,25 @@ class Collective(NamedTuple):
         return float(WIDTH[self.dtype] * self.size) if self.dtype and self.size else np.nan
 
 
-def is_collective(view: View, work: Launched) -> NDArray[np.bool_]:
+def is_collective(view: RankTrace, work: Launches) -> NDArray[np.bool_]:
     """(n,) Whether launched work is a collective."""
     found = view.named(KERNEL)[work.row] & view.on_gpu[work.row]
     return found | view.network[work.row]
 
 
-def plain(text: str) -> str:
+def collective_name(text: str) -> str:
     """Our word for a library's.
 
-    >>> plain("ncclDevKernel_AllReduce_Sum_f32_RING_LL"), plain("nccl:_all_gather_base")
+    >>> collective_name("ncclDevKernel_AllReduce_Sum_f32_RING_LL"), collective_name("nccl:_all_gather_base")
     ('all-reduce', 'all-gather')
     """
     low = text.lower()
     return next((name for name, pattern in _NAMES if re.search(pattern, low)), "")
 
 
-def collectives(view: View, work: Launched, tree: Nest) -> list[Collective]:
+def collectives(view: RankTrace, work: Launches, tree: CallTree) -> list[RecordedCollective]:
     """Describe every collective of a rank, in the order of its launches."""
-    found: list[Collective] = []
+    found: list[RecordedCollective] = []
     rows = np.flatnonzero(is_collective(view, work))
     if not len(rows):
         return found
@@ -93,7 +93,9 @@ def collectives(view: View, work: Launched, tree: Nest) -> list[Collective]:
     return found
 
 
-def _around(view: View, work: Launched, tree: Nest, position: dict[int, int], k: int) -> list[int]:
+def _around(
+    view: RankTrace, work: Launches, tree: CallTree, position: dict[int, int], k: int
+) -> list[int]:
     """The work itself, its call, and what ran around the call, innermost first."""
     rows = [int(work.row[k])]
     at = position.get(int(work.call[k]), -1)
@@ -104,11 +106,11 @@ def _around(view: View, work: Launched, tree: Nest, position: dict[int, int], k:
 
 
 def _describe(
-    view: View, work: Launched, k: int, around: list[int], table: dict[int, int]
-) -> Collective:
+    view: RankTrace, work: Launches, k: int, around: list[int], table: dict[int, int]
+) -> RecordedCollective:
     said = next((table[g] for r in around if (g := int(view.rows[r])) in table), -1)
     named = [r for r in around if ANNOTATED.match(view.text(r))]
-    name = plain(view.text(named[0] if named else around[0])) or "all-to-all"
+    name = collective_name(view.text(named[0] if named else around[0])) or "all-to-all"
     dtype, size = "", 0
     for r in [*named, around[0]]:
         if size := elements(view, r):
@@ -120,10 +122,10 @@ def _describe(
         dtype, size, group, channel = _said(view, said, dtype, size)
     if not group and view.network[work.row[k]]:
         group = next((g.ranks for g in view.process.groups), ())
-    return Collective(k, name, dtype, size, tuple(sorted(group)), channel)
+    return RecordedCollective(k, name, dtype, size, tuple(sorted(group)), channel)
 
 
-def _dtype(view: View, row: int) -> str:
+def _dtype(view: RankTrace, row: int) -> str:
     shapes, dtypes = (int(view.events[c][row]) for c in ("shapes", "dtypes"))
     if shapes < 0 or dtypes < 0:
         return ""
@@ -132,7 +134,7 @@ def _dtype(view: View, row: int) -> str:
     return max(found, key=lambda o: o.bytes).dtype if found else ""
 
 
-def _said(view: View, i: int, dtype: str, size: int) -> tuple[str, int, tuple[int, ...], str]:
+def _said(view: RankTrace, i: int, dtype: str, size: int) -> tuple[str, int, tuple[int, ...], str]:
     """What the profiler wrote of a collective, in ``record_param_comms`` or on its kernel."""
     table, texts = view.trace.collectives, (*view.trace.strings, "")
     dtype = DTYPES.get(texts[int(table["dtype"][i])].lower(), dtype)

@@ -9,8 +9,8 @@ import numpy as np
 
 from ...sim.errors import TraceError
 from .call_tree import Rows
-from .collective import Collective
-from .rank_graph import Part
+from .collective import RecordedCollective
+from .rank_graph import RankGraph
 
 ENDS = {"send", "recv"}
 """The two ends of a message: in a group of two ranks they are one op with two places."""
@@ -24,14 +24,14 @@ class Match(NamedTuple):
     members : (number of the part, its collective), by rank
     """
 
-    members: tuple[tuple[int, Collective], ...]
+    members: tuple[tuple[int, RecordedCollective], ...]
 
     def rows(self, base: Sequence[int] | Rows) -> Rows:
         """Rows of the members in a table of all parts."""
         return np.array([int(base[p]) + c.work for p, c in self.members])
 
 
-def match(parts: Sequence[Part], *, alone: bool) -> list[Match]:
+def match(parts: Sequence[RankGraph], *, alone: bool) -> list[Match]:
     """Match collectives.
 
     Parameters
@@ -44,7 +44,7 @@ def match(parts: Sequence[Part], *, alone: bool) -> list[Match]:
         Members disagree on what the k-th collective of their group is, or are in another group.
     """
     ranks = [p.view.rank for p in parts]
-    queues: dict[tuple[tuple[int, ...], str], dict[int, list[Collective]]] = {}
+    queues: dict[tuple[tuple[int, ...], str], dict[int, list[RecordedCollective]]] = {}
     for i, p in enumerate(parts):
         for c in p.collectives:
             group = c.group or tuple(ranks)
@@ -63,9 +63,9 @@ def match(parts: Sequence[Part], *, alone: bool) -> list[Match]:
 
 
 def _match_group(
-    parts: Sequence[Part],
+    parts: Sequence[RankGraph],
     channel: str,
-    members: dict[int, list[Collective]],
+    members: dict[int, list[RecordedCollective]],
     expected: list[int],
     alone: bool,
 ) -> list[Match]:
@@ -87,7 +87,7 @@ def _match_group(
 
 
 def _refuse_different(
-    parts: Sequence[Part], k: int, together: tuple[tuple[int, Collective], ...]
+    parts: Sequence[RankGraph], k: int, together: tuple[tuple[int, RecordedCollective], ...]
 ) -> None:
     first = together[0][1]
     if first.name in ENDS and len(together) > 2:

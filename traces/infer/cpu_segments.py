@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .call_tree import Nest, Rows
+from .call_tree import CallTree, Rows
 
 GAP = -1
 
@@ -25,7 +25,7 @@ class Marks(NamedTuple):
     time: Rows
 
 
-class Waits(NamedTuple):
+class WaitSpans(NamedTuple):
     """Spans in which a thread did nothing but wait; `until` is when what it waited for ended."""
 
     line: Rows
@@ -33,7 +33,7 @@ class Waits(NamedTuple):
     until: Rows
 
 
-class Pieces(NamedTuple):
+class CpuSegments(NamedTuple):
     """Consecutive pieces of every thread.
 
     Parameters
@@ -67,7 +67,7 @@ def _keyed(line: Rows, time: Rows, other: Rows, when: Rows) -> tuple[Rows, Rows]
     return line * span + (time - low), other * span + (when - low)
 
 
-def visible(tree: Nest, operator: NDArray[np.bool_], call: NDArray[np.bool_]) -> Nest:
+def visible(tree: CallTree, operator: NDArray[np.bool_], call: NDArray[np.bool_]) -> CallTree:
     """Only the events that stand for themselves.
 
     Parameters
@@ -84,7 +84,7 @@ def visible(tree: Nest, operator: NDArray[np.bool_], call: NDArray[np.bool_]) ->
     number = np.cumsum(kept) - 1
     around = np.where(above >= 0, above, tree.parent)[kept]
     parent = np.where(around >= 0, number[around], -1)
-    return Nest(
+    return CallTree(
         tree.row[kept], tree.line[kept], tree.start[kept], tree.end[kept], parent, tree.depth[kept]
     )
 
@@ -102,7 +102,7 @@ class _Borders(NamedTuple):
 _SAME = -2  # the owner stays what it was
 
 
-def _borders(tree: Nest, marks: Marks, waits: Waits) -> _Borders:
+def _borders(tree: CallTree, marks: Marks, waits: WaitSpans) -> _Borders:
     n, m, w = len(tree.row), len(marks.line), len(waits.line)
     line = np.concatenate([tree.line, tree.line, marks.line, waits.line, waits.line])
     time = np.concatenate([tree.start, tree.end, marks.time, waits.start, waits.until])
@@ -124,7 +124,9 @@ def _borders(tree: Nest, marks: Marks, waits: Waits) -> _Borders:
     )
 
 
-def pieces(tree: Nest, marks: Marks, waits: Waits, alone: NDArray[np.bool_]) -> Pieces:
+def cpu_segments(
+    tree: CallTree, marks: Marks, waits: WaitSpans, alone: NDArray[np.bool_]
+) -> CpuSegments:
     """Cut every thread's time.
 
     Parameters
@@ -149,7 +151,7 @@ def pieces(tree: Nest, marks: Marks, waits: Waits, alone: NDArray[np.bool_]) -> 
     last = np.append(first[1:], len(here)) - 1 if len(first) else first
     busiest = _busiest(end - start, first)
     row = np.where(owner >= 0, tree.row[owner], GAP) if len(tree.row) else owner
-    found = Pieces(
+    found = CpuSegments(
         line[first], start[first], end[last], row[busiest], np.full(len(first), -1, np.int64)
     )
     return _with_waits(found, waits)
@@ -165,7 +167,7 @@ def _busiest(lasts: Rows, first: Rows) -> Rows:
     return found
 
 
-def _with_waits(found: Pieces, waits: Waits) -> Pieces:
+def _with_waits(found: CpuSegments, waits: WaitSpans) -> CpuSegments:
     """Add a piece of no duration where each wait ends."""
     w = len(waits.line)
     line = np.concatenate([found.line, waits.line])
@@ -174,4 +176,4 @@ def _with_waits(found: Pieces, waits: Waits) -> Pieces:
     order = np.lexsort((end, start, line))
     owner = np.concatenate([found.owner, np.full(w, GAP)])[order]
     wait = np.concatenate([found.wait, np.arange(w)])[order]
-    return Pieces(line[order], start[order], end[order], owner, wait)
+    return CpuSegments(line[order], start[order], end[order], owner, wait)

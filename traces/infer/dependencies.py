@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ...sim.csr import Csr
 from ...sim.errors import TraceError
-from ...sim.flat_graph import Explicit, Places
+from ...sim.flat_graph import FlatGraph, Participants
 from ...sim.graph import Graph
 from ...sim.ops import Kind, Ops
 from ..trace import Trace
@@ -26,9 +26,9 @@ from .cycle import refuse_cycles
 from .gap_share import gap_share
 from .gaps import NEVER
 from .missing_ranks import complete
-from .op_texts import Texts, labels, signatures, works
-from .rank_graph import Part, part
-from .rank_trace import View
+from .op_texts import OpTexts, labels, signatures, works
+from .rank_graph import RankGraph, rank_graph
+from .rank_trace import RankTrace
 from .steps import Steps, steps
 
 POLICIES = ("refuse", "like_recorded", "recorded_waits")
@@ -52,13 +52,13 @@ def graph(
     return _Join(trace, parts, matches, offsets(parts, matches)).graph()
 
 
-def _part(trace: Trace, rank: int, wanted: list[int] | None, serialise: bool) -> Part:
-    view = View(trace, rank)
+def _part(trace: Trace, rank: int, wanted: list[int] | None, serialise: bool) -> RankGraph:
+    view = RankTrace(trace, rank)
     place = view.process.file or f"rank {rank}"
     chosen = steps(view).keep(wanted, place)
     if wanted and np.any(chosen.start[1:] != chosen.end[:-1]):
         raise TraceError(f"{place}: steps {wanted} are not consecutive; keep a run of steps")
-    found = part(view, chosen, serialise=serialise)
+    found = rank_graph(view, chosen, serialise=serialise)
     launched = found.facts["launched"]
     if launched and found.facts["unlinked"] == launched and not serialise:
         raise TraceError(
@@ -69,7 +69,7 @@ def _part(trace: Trace, rank: int, wanted: list[int] | None, serialise: bool) ->
     return found
 
 
-def _refuse_different_steps(parts: list[Part]) -> None:
+def _refuse_different_steps(parts: list[RankGraph]) -> None:
     first = parts[0]
     for p in parts[1:]:
         if p.steps.number != first.steps.number:
@@ -88,7 +88,7 @@ def _span(steps: Steps) -> str:
 class _Join:
     """All ranks as one graph: one op for each collective, one clock, one table of texts."""
 
-    def __init__(self, trace: Trace, parts: list[Part], matches: list[Match], clock: Offsets):
+    def __init__(self, trace: Trace, parts: list[RankGraph], matches: list[Match], clock: Offsets):
         self.trace, self.parts, self.matches, self.clock = trace, parts, matches, clock
         counts = [len(p.kind) for p in parts]
         self.base = np.concatenate([[0], np.cumsum(counts)])
@@ -113,7 +113,7 @@ class _Join:
             op_of = np.concatenate([np.arange(len(kept)), places.op])
             refuse_cycles(self._name(), ops, row_of[source], op_of[place_of[target]])
         release = self._releases(zero)[kept] / self.trace.resolution
-        block = Explicit(
+        block = FlatGraph(
             ops,
             _unique(row_of[source], place_of[target], len(kept)),
             places,
@@ -162,7 +162,9 @@ class _Join:
             found |= dict(pairs)
         return found
 
-    def _places(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], Places]:
+    def _places(
+        self,
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], Participants]:
         """Rows that stay, the row and the place of every old row, and the further places."""
         total = int(self.base[-1])
         first = np.arange(total)
@@ -178,15 +180,15 @@ class _Join:
         )
         place_of = row_of.copy()
         place_of[extra] = len(kept) + np.arange(len(extra))
-        places = Places(
+        places = Participants(
             row_of[extra].astype(np.int32),
             self.rank[extra].astype(np.int32),
             self._all("line")[extra].astype(np.int32),
         )
         return kept, row_of, place_of, places
 
-    def _ops(self, kept: NDArray[np.int64], lasts: NDArray[np.int64]) -> tuple[Ops, Texts]:
-        texts = Texts()
+    def _ops(self, kept: NDArray[np.int64], lasts: NDArray[np.int64]) -> tuple[Ops, OpTexts]:
+        texts = OpTexts()
         label = np.concatenate([labels(p, texts) for p in self.parts])
         signature = np.concatenate([signatures(p, texts) for p in self.parts])
         flop, moved = (np.concatenate(c) for c in zip(*map(works, self.parts), strict=True))
@@ -247,7 +249,7 @@ def _unique(source: NDArray[np.int64], target: NDArray[np.int64], n: int) -> Csr
     return Csr.from_pairs(pairs // span, pairs % span, n)
 
 
-def _stream_kinds(p: Part) -> list[str]:
+def _stream_kinds(p: RankGraph) -> list[str]:
     """What each line of a rank is."""
     together = p.kind == Kind.COLLECTIVE
     copies = p.kind == Kind.COPY

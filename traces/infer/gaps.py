@@ -37,7 +37,7 @@ class RankOps:
     target: Rows
 
 
-def bridge(t: RankOps, first: int, expected: tuple[Rows, int]) -> RankOps:
+def add_gaps(t: RankOps, first: int, expected: tuple[Rows, int]) -> RankOps:
     """Put a delay, a gap or both before launched work that began later than it was ready.
 
     What launching usually takes is a delay; the rest nothing explains, and is a gap.

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from ..event_columns import Event
 from .call_tree import Rows
-from .cpu_segments import Waits
-from .launches import Launched
-from .rank_trace import View
+from .cpu_segments import WaitSpans
+from .launches import Launches
+from .rank_trace import RankTrace
 
 WHOLE = re.compile(r"(cuda|hip)(DeviceSynchronize|CtxSynchronize)|cuCtxSynchronize")
 STREAM = re.compile(r"(cuda|hip|cu)StreamSynchronize")
@@ -40,7 +40,7 @@ class HostWaits(NamedTuple):
     unresolved : calls for which nothing was found to wait for
     """
 
-    waits: Waits
+    waits: WaitSpans
     wait: Rows
     work: Rows
     call: Rows
@@ -51,7 +51,7 @@ class HostWaits(NamedTuple):
 class Order:
     """Launched work in the order of launches, for each line."""
 
-    def __init__(self, view: View, work: Launched):
+    def __init__(self, view: RankTrace, work: Launches):
         self.view, self.work = view, work
         self.lines = _launches(view, work, work.line, work.call >= 0)
 
@@ -95,7 +95,7 @@ class Order:
 
 
 def _launches(
-    view: View, work: Launched, group: Rows, known: NDArray[np.bool_]
+    view: RankTrace, work: Launches, group: Rows, known: NDArray[np.bool_]
 ) -> dict[int, tuple[Rows, Rows]]:
     """When known work was launched, and which it is, ascending: of each group apart."""
     found = {}
@@ -107,7 +107,7 @@ def _launches(
     return found
 
 
-def host_waits(view: View, work: Launched, order: Order) -> HostWaits:
+def host_waits(view: RankTrace, work: Launches, order: Order) -> HostWaits:
     """Find what the host waited for."""
     exact = resolved(view)
     found: list[tuple[int, list[int]]] = []
@@ -125,8 +125,8 @@ def host_waits(view: View, work: Launched, order: Order) -> HostWaits:
 
 
 def _as_waits(
-    view: View,
-    work: Launched,
+    view: RankTrace,
+    work: Launches,
     found: list[tuple[int, list[int]]],
     inferred: int,
     unresolved: int,
@@ -137,11 +137,16 @@ def _as_waits(
     until = view.start[call].copy()
     np.maximum.at(until, wait, work.end[awaited])
     return HostWaits(
-        Waits(view.lines[call], view.start[call], until), wait, awaited, call, inferred, unresolved
+        WaitSpans(view.lines[call], view.start[call], until),
+        wait,
+        awaited,
+        call,
+        inferred,
+        unresolved,
     )
 
 
-def _calls(view: View, work: Launched) -> list[tuple[int, str]]:
+def _calls(view: RankTrace, work: Launches) -> list[tuple[int, str]]:
     """Calls that may wait, in order."""
     runtime = view.kind == Event.RUNTIME
     calls = [
@@ -159,7 +164,7 @@ def _calls(view: View, work: Launched) -> list[tuple[int, str]]:
     return sorted(calls, key=lambda c: int(view.start[c[0]]))
 
 
-def _awaited(view: View, work: Launched, order: Order, call: int, kind: str) -> list[int]:
+def _awaited(view: RankTrace, work: Launches, order: Order, call: int, kind: str) -> list[int]:
     """What a call waited for, as far as the order of launches tells."""
     if kind.startswith("own"):
         return [int(kind.split()[1])]
@@ -175,7 +180,7 @@ def _awaited(view: View, work: Launched, order: Order, call: int, kind: str) -> 
     return [latest] if latest >= 0 else []
 
 
-def resolved(view: View) -> dict[int, dict[str, int]]:
+def resolved(view: RankTrace) -> dict[int, dict[str, int]]:
     """What ``cuda_sync`` events say of the calls with the same correlation."""
     syncs = view.trace.syncs
     if not len(syncs):
@@ -196,7 +201,7 @@ def resolved(view: View) -> dict[int, dict[str, int]]:
     }
 
 
-def _exact(view: View, order: Order, call: int, said: dict[str, int]) -> list[int]:
+def _exact(view: RankTrace, order: Order, call: int, said: dict[str, int]) -> list[int]:
     """What the profiler says a host call waited for: an event, a stream, or everything."""
     before, ended = int(view.start[call]), np.iinfo(np.int64).max
     record = order.recorded_at(said["awaited_record"])

@@ -10,12 +10,12 @@ import numpy as np
 from ..event_columns import Event
 from .call_tree import Rows
 from .cpu_segments import Marks
-from .rank_trace import View, rows_of
+from .rank_trace import RankTrace, rows_of
 
 ISSUE = re.compile(r"c10d::(?!.*wait)")
 
 
-class Launched(NamedTuple):
+class Launches(NamedTuple):
     """Work that was launched, by line and start.
 
     Parameters
@@ -35,7 +35,7 @@ class Launched(NamedTuple):
     point: Rows
     latency: int
 
-    def marks(self, view: View) -> Marks:
+    def marks(self, view: RankTrace) -> Marks:
         """Where the calling threads are cut."""
         called = self.call >= 0
         return Marks(view.lines[self.call[called]], self.point[called])
@@ -47,7 +47,7 @@ class Launched(NamedTuple):
         return np.where(same, at - 1, -1)
 
 
-def launched(view: View) -> Launched:
+def launches_of(view: RankTrace) -> Launches:
     """Join work to the calls that launched it."""
     row = rows_of(view, view.on_gpu | view.network)
     call = np.where(view.on_gpu[row], _by_correlation(view, row), -1)
@@ -57,10 +57,10 @@ def launched(view: View) -> Launched:
     latency = _latency(view, line, start, end, call)
     begin = view.start[call]
     point = np.minimum(np.minimum(begin + latency, view.end[call]), start)
-    return Launched(row, line, start, end, call, np.where(call >= 0, point, start), latency)
+    return Launches(row, line, start, end, call, np.where(call >= 0, point, start), latency)
 
 
-def _by_correlation(view: View, row: Rows) -> Rows:
+def _by_correlation(view: RankTrace, row: Rows) -> Rows:
     """The outermost runtime call with the same correlation; -1 for none."""
     calls = np.flatnonzero((view.kind == Event.RUNTIME) & (view.correlation > 0))
     if not len(calls):
@@ -71,7 +71,7 @@ def _by_correlation(view: View, row: Rows) -> Rows:
     return np.where(view.correlation[calls[at]] == wanted, calls[at], -1)
 
 
-def _issues(view: View, row: Rows) -> Rows:
+def _issues(view: RankTrace, row: Rows) -> Rows:
     """The operator that issued each gloo collective: the k-th of one kind and shape is the k-th."""
     issues = np.flatnonzero((view.kind == Event.OP) & view.named(ISSUE))
     waiting: dict[tuple[str, str], list[int]] = {}
@@ -85,7 +85,7 @@ def _issues(view: View, row: Rows) -> Rows:
     return found
 
 
-def _work(view: View, row: int) -> tuple[str, str]:
+def _work(view: RankTrace, row: int) -> tuple[str, str]:
     """What a collective does: its name and the numbers in its shapes."""
     name = re.sub(r"^(c10d::|gloo:)|_", "", view.text(row)).removesuffix("coalesced")
     shapes = int(view.events["shapes"][row])
@@ -93,14 +93,14 @@ def _work(view: View, row: int) -> tuple[str, str]:
     return name, ",".join(re.findall(r"\d+", text))
 
 
-def _latency(view: View, line: Rows, start: Rows, end: Rows, call: Rows) -> int:
+def _latency(view: RankTrace, line: Rows, start: Rows, end: Rows, call: Rows) -> int:
     """Median time from call to start where nothing was in the way."""
     if not len(row_idle := _idle(view, line, end, call)):
         return 0
     return max(int(np.median(start[row_idle] - view.start[call[row_idle]])), 0)
 
 
-def _idle(view: View, line: Rows, end: Rows, call: Rows) -> Rows:
+def _idle(view: RankTrace, line: Rows, end: Rows, call: Rows) -> Rows:
     before = np.concatenate([[np.iinfo(np.int64).min], end[:-1]])[: len(end)]
     first = np.concatenate([[True], line[1:] != line[:-1]])[: len(line)]
     free = first | (before <= view.start[call])

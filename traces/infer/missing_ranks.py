@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from ...sim.errors import TraceError
 from ..trace import Trace
-from .rank_graph import Part
+from .rank_graph import RankGraph
 
 
-def complete(trace: Trace, parts: list[Part], policy: str) -> list[Part]:
+def complete(trace: Trace, parts: list[RankGraph], policy: str) -> list[RankGraph]:
     """Parts of all ranks that take part.
 
     Raises
@@ -36,7 +36,7 @@ def complete(trace: Trace, parts: list[Part], policy: str) -> list[Part]:
     ]
 
 
-def missing_members(trace: Trace, parts: Sequence[Part]) -> list[int]:
+def missing_members(trace: Trace, parts: Sequence[RankGraph]) -> list[int]:
     """Ranks in a group of a recorded collective that were not recorded themselves."""
     world = max((p.world for p in trace.processes), default=0)
     members: set[int] = set()
@@ -52,7 +52,7 @@ def _span(ranks: list[int]) -> str:
     return ", ".join(map(str, ranks))
 
 
-def _copy(source: Part, rank: int, world: int) -> Part:
+def _copy(source: RankGraph, rank: int, world: int) -> RankGraph:
     """A rank that does what a recorded one did, in the group that lies as far from it."""
     shift = rank - source.view.rank
     groups = [tuple(sorted((r + shift) % world for r in c.group)) for c in source.collectives]

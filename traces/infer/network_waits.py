@@ -16,9 +16,9 @@ import numpy as np
 
 from ..event_columns import Event
 from .call_tree import Rows
-from .cpu_segments import Waits
-from .launches import Launched
-from .rank_trace import View
+from .cpu_segments import WaitSpans
+from .launches import Launches
+from .rank_trace import RankTrace
 from .thread_waits import busy
 
 COPY_BACK = re.compile(r"torch\.distributed\.ddp\.reducer::copy_bucket_to_grad")
@@ -35,13 +35,13 @@ class NetworkWaits(NamedTuple):
     unresolved : collectives that nobody was seen to wait for
     """
 
-    waits: Waits
+    waits: WaitSpans
     work: Rows
     end: Rows
     unresolved: int
 
 
-def network_waits(view: View, work: Launched) -> NetworkWaits:
+def network_waits(view: RankTrace, work: Launches) -> NetworkWaits:
     """Find who waits for gloo's collectives."""
     mine = np.flatnonzero(view.network[work.row] & (work.call >= 0))
     mine = mine[np.argsort(view.start[work.call[mine]], kind="stable")]
@@ -53,12 +53,12 @@ def network_waits(view: View, work: Launched) -> NetworkWaits:
     for _, _, until, k in found:
         end[k] = min(end[k], until)
     table = np.array(found, np.int64).reshape(-1, 4)
-    waits = Waits(table[:, 0], table[:, 1], table[:, 2])
+    waits = WaitSpans(table[:, 0], table[:, 1], table[:, 2])
     return NetworkWaits(waits, table[:, 3], end, len(mine) - len(set(table[:, 3].tolist())))
 
 
 def _of_thread(
-    view: View, work: Launched, line: int, issued: list[int]
+    view: RankTrace, work: Launches, line: int, issued: list[int]
 ) -> list[tuple[int, int, int, int]]:
     own = busy(view, line)
     resumed = _copied_back(view, work, line, issued)
@@ -76,7 +76,7 @@ def _of_thread(
     return found
 
 
-def _copied_back(view: View, work: Launched, line: int, issued: list[int]) -> dict[int, int]:
+def _copied_back(view: RankTrace, work: Launches, line: int, issued: list[int]) -> dict[int, int]:
     """When the gradients of each bucket began to be copied back."""
     copies = np.flatnonzero((view.kind == Event.OP) & (view.lines == line) & view.named(COPY_BACK))
     events = [(int(view.start[work.call[k]]), 0, k) for k in issued]
@@ -94,7 +94,7 @@ def _copied_back(view: View, work: Launched, line: int, issued: list[int]) -> di
     return found
 
 
-def elements(view: View, row: int) -> int:
+def elements(view: RankTrace, row: int) -> int:
     """Numbers in the largest input of an event; 0 where shapes were not recorded."""
     text = int(view.events["shapes"][row])
     if text < 0:

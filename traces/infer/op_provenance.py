@@ -8,15 +8,15 @@ from typing import NamedTuple
 import numpy as np
 
 from ..event_columns import Event
-from .call_tree import Nest, Rows
-from .launches import Launched
-from .rank_trace import View
+from .call_tree import CallTree, Rows
+from .launches import Launches
+from .rank_trace import RankTrace
 
 MODULE = re.compile(r"nn\.Module: ")
 LIBRARY = re.compile(r"(.*/)?(torch|importlib|contextlib|threading)[./]|<|nn\.Module")
 
 
-class Origins(NamedTuple):
+class OpProvenance(NamedTuple):
     """Columns over the events of a view; -1 for none.
 
     Parameters
@@ -32,7 +32,7 @@ class Origins(NamedTuple):
     sole: Rows
 
 
-def origins(view: View, tree: Nest, work: Launched) -> Origins:
+def op_provenance(view: RankTrace, tree: CallTree, work: Launches) -> OpProvenance:
     """Find modules, source lines and launching operators."""
     n = len(view.rows)
     python = view.kind[tree.row] == Event.PYTHON
@@ -42,7 +42,7 @@ def origins(view: View, tree: Nest, work: Launched) -> Origins:
     source = _inherited(tree, np.where(own, text, -1))
     at_operator = np.where(view.kind[tree.row] == Event.OP, tree.row, -1)
     operator = _inherited(tree, at_operator)
-    found = Origins(*(np.full(n, -1, np.int64) for _ in range(4)))
+    found = OpProvenance(*(np.full(n, -1, np.int64) for _ in range(4)))
     for column, values in zip(found, (module, source, operator), strict=False):
         column[tree.row] = values
     for column, texts in ((found.module, "module"), (found.source, "stack")):
@@ -52,7 +52,7 @@ def origins(view: View, tree: Nest, work: Launched) -> Origins:
     return found
 
 
-def _inherited(tree: Nest, values: Rows) -> Rows:
+def _inherited(tree: CallTree, values: Rows) -> Rows:
     """Values, or those of the nearest event around that has one."""
     found = values.astype(np.int64)
     if not (found >= 0).any():
@@ -63,7 +63,7 @@ def _inherited(tree: Nest, values: Rows) -> Rows:
     return found
 
 
-def _hand_down(found: Origins, work: Launched) -> None:
+def _hand_down(found: OpProvenance, work: Launches) -> None:
     """Launched work is of the operator, module and line of its call."""
     k = np.flatnonzero(work.call >= 0)
     row, call = work.row[k], work.call[k]

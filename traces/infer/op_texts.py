@@ -12,13 +12,13 @@ from ...sim.ops import Kind
 from ...sim.signature import Signature
 from ..event_columns import Event
 from .op_signature import operands
-from .op_work import work
-from .rank_graph import Part
+from .op_work import op_work
+from .rank_graph import RankGraph
 
 DIRECTIONS = {"htod": "h2d", "dtoh": "d2h", "dtod": "d2d", "htoh": "h2h", "ptop": "d2d"}
 
 
-class Texts:
+class OpTexts:
     """Labels and signatures of a graph, each once."""
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class Texts:
         return tuple(self._signatures)
 
 
-def labels(p: Part, texts: Texts) -> NDArray[np.int64]:
+def labels(p: RankGraph, texts: OpTexts) -> NDArray[np.int64]:
     """(n,) Label of each op; -1 where nothing was recorded."""
     row = p.owner
     keys = [p.view.name[row], p.origins.module[row], p.origins.source[row], p.kind == Kind.DELAY]
@@ -69,7 +69,7 @@ def distinct(columns: list[NDArray[Any]]) -> tuple[list[list[int]], NDArray[np.i
     return np.stack([c[first].astype(np.int64) for c in columns], 1).tolist(), code
 
 
-def _label(p: Part, key: list[int], texts: Texts) -> int:
+def _label(p: RankGraph, key: list[int], texts: OpTexts) -> int:
     name, module, source, delay = key
     if name < 0:
         return -1
@@ -89,7 +89,7 @@ def _source(stack: str) -> str:
     return (own or frames or [""])[0]
 
 
-def signatures(p: Part, texts: Texts) -> NDArray[np.int64]:
+def signatures(p: RankGraph, texts: OpTexts) -> NDArray[np.int64]:
     """(n,) Signature of each op; -1 of gaps and delays."""
     view = p.view
     events = view.events
@@ -107,7 +107,7 @@ def signatures(p: Part, texts: Texts) -> NDArray[np.int64]:
     return found
 
 
-def _signature(p: Part, key: list[int], texts: Texts) -> int:
+def _signature(p: RankGraph, key: list[int], texts: OpTexts) -> int:
     kind, own, operator, sole, shapes, dtypes = key
     if own < 0:
         return -1
@@ -121,7 +121,7 @@ def _signature(p: Part, key: list[int], texts: Texts) -> int:
     return texts.signature(str(Signature(word, name, operands(strings[shapes], strings[dtypes]))))
 
 
-def works(p: Part) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def works(p: RankGraph) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """(n,) flop and (n,) bytes of each op; NaN where the trace does not tell.
 
     An operator that ran in several pieces, or launched several kernels, does not say which of them
@@ -136,7 +136,7 @@ def works(p: Part) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     columns = [events[c][row] for c in ("name", "shapes", "dtypes", "scalars")]
     rows, inverse = distinct([np.where(row < 0, np.int64(-1), c) for c in columns])
     strings = (*p.view.trace.strings, "")
-    found = np.array([work(*(strings[i] for i in key)) for key in rows]).reshape(-1, 2)[inverse]
+    found = np.array([op_work(*(strings[i] for i in key)) for key in rows]).reshape(-1, 2)[inverse]
     moved = np.flatnonzero((p.kind == Kind.COPY) & (p.owner >= 0))
     recorded = events["bytes"][p.owner[moved]]
     found[moved, 1] = np.where(recorded > 0, recorded, np.nan)

@@ -23,19 +23,19 @@ Tensors = tuple[Operand, ...]
 Settings = list[str]
 
 
-class Work(NamedTuple):
+class OpWork(NamedTuple):
     """What an operator does; NaN where that is unknown."""
 
     flop: float
     bytes: Bytes
 
 
-UNKNOWN = Work(nan, nan)
-Rule = Callable[[Tensors, Settings], Work]
+UNKNOWN = OpWork(nan, nan)
+Rule = Callable[[Tensors, Settings], OpWork]
 
 
 @lru_cache(maxsize=1 << 14)
-def work(name: str, shapes: str, dtypes: str, scalars: str) -> Work:
+def op_work(name: str, shapes: str, dtypes: str, scalars: str) -> OpWork:
     """Work of one call.
 
     Parameters
@@ -45,11 +45,11 @@ def work(name: str, shapes: str, dtypes: str, scalars: str) -> Work:
 
     Examples
     --------
-    >>> work("aten::mm", "[[4, 8], [8, 2]]", '["float", "float"]', "")
-    Work(flop=128.0, bytes=224.0)
-    >>> work("aten::add_", "[[8], [8]]", '["float", "float"]', "")
-    Work(flop=0.0, bytes=96.0)
-    >>> work("my::op", "[[8]]", '["float"]', "").flop
+    >>> op_work("aten::mm", "[[4, 8], [8, 2]]", '["float", "float"]', "")
+    OpWork(flop=128.0, bytes=224.0)
+    >>> op_work("aten::add_", "[[8], [8]]", '["float", "float"]', "")
+    OpWork(flop=0.0, bytes=96.0)
+    >>> op_work("my::op", "[[8]]", '["float"]', "").flop
     nan
     """
     rule = RULES.get(name.removeprefix("aten::"))
@@ -59,33 +59,33 @@ def work(name: str, shapes: str, dtypes: str, scalars: str) -> Work:
         found = rule(operands(shapes, dtypes), json.loads(scalars) if scalars else [])
     except (IndexError, ValueError):  # called with other arguments than the rule knows
         return UNKNOWN
-    return Work(float(found.flop), float(found.bytes))
+    return OpWork(float(found.flop), float(found.bytes))
 
 
 def _moved(tensors: Tensors, *written: Operand) -> Bytes:
     return sum(t.bytes for t in (*tensors, *written))
 
 
-def _product(tensors: Tensors, _: Settings) -> Work:
+def _product(tensors: Tensors, _: Settings) -> OpWork:
     """The last two operands are multiplied: (…, m, k) by (…, k, n)."""
     a, b = tensors[-2], tensors[-1]
     *batch, m, k = a.shape
     if b.shape[-2] != k:
         raise ValueError
     out = Operand(a.dtype, (*batch, m, b.shape[-1]))
-    return Work(2 * k * prod(out.shape), _moved(tensors, out))
+    return OpWork(2 * k * prod(out.shape), _moved(tensors, out))
 
 
-def _linear(tensors: Tensors, _: Settings) -> Work:
+def _linear(tensors: Tensors, _: Settings) -> OpWork:
     x, weight = tensors[0], tensors[1]
     out = Operand(x.dtype, (*x.shape[:-1], weight.shape[0]))
-    return Work(2 * prod(x.shape) * weight.shape[0], _moved(tensors, out))
+    return OpWork(2 * prod(x.shape) * weight.shape[0], _moved(tensors, out))
 
 
 def _convolution(padding: int, stride: int, dilation: int | None = None) -> Rule:
     """Of (input, weight, …); where among the arguments the settings stand."""
 
-    def rule(tensors: Tensors, settings: Settings) -> Work:
+    def rule(tensors: Tensors, settings: Settings) -> OpWork:
         x, weight = tensors[0], tensors[1]
         filters = weight.shape[2:]
         pad, step = _numbers(settings[padding]), _numbers(settings[stride])
@@ -93,7 +93,7 @@ def _convolution(padding: int, stride: int, dilation: int | None = None) -> Rule
         shape = zip(x.shape[2:], filters, pad, step, spread, strict=True)
         sizes = [(n + 2 * p - d * (f - 1) - 1) // s + 1 for n, f, p, s, d in shape]
         out = Operand(x.dtype, (x.shape[0], weight.shape[0], *sizes))
-        return Work(_convolved(out, weight), _moved(tensors, out))
+        return OpWork(_convolved(out, weight), _moved(tensors, out))
 
     return rule
 
@@ -115,55 +115,55 @@ def _numbers(text: str) -> list[int]:
 def _convolution_backward(mask: int) -> Rule:
     """Of (gradient, input, weight, …); the mask says which gradients are asked for."""
 
-    def rule(tensors: Tensors, settings: Settings) -> Work:
+    def rule(tensors: Tensors, settings: Settings) -> OpWork:
         gradient, x, weight = tensors[:3]
         wanted = re.findall("True|False", settings[mask])
         of = [t for t, say in zip((x, weight), wanted, strict=False) if say == "True"]
-        return Work(len(of) * _convolved(gradient, weight), _moved((gradient, x, weight), *of))
+        return OpWork(len(of) * _convolved(gradient, weight), _moved((gradient, x, weight), *of))
 
     return rule
 
 
-def _attention(tensors: Tensors, _: Settings) -> Work:
+def _attention(tensors: Tensors, _: Settings) -> OpWork:
     """Of (query, key, value), each (batch, heads, length, width)."""
     q, k, v = tensors[:3]
     b, h, s, width = q.shape
     pairs = b * h * s * k.shape[2]
     out = Operand(q.dtype, (b, h, s, v.shape[3]))
-    return Work(2 * pairs * (width + v.shape[3]), _moved(tensors, out))
+    return OpWork(2 * pairs * (width + v.shape[3]), _moved(tensors, out))
 
 
-def _attention_backward(tensors: Tensors, _: Settings) -> Work:
+def _attention_backward(tensors: Tensors, _: Settings) -> OpWork:
     """Of (gradient, query, key, value, …): the scores again, and two products for each of two."""
     q, k, v = tensors[1:4]
     b, h, s, width = q.shape
     pairs = b * h * s * k.shape[2]
-    return Work(2 * pairs * (3 * width + 2 * v.shape[3]), _moved(tensors, q, k, v))
+    return OpWork(2 * pairs * (3 * width + 2 * v.shape[3]), _moved(tensors, q, k, v))
 
 
-def _pointwise(tensors: Tensors, _: Settings) -> Work:
+def _pointwise(tensors: Tensors, _: Settings) -> OpWork:
     """One result as large as the largest operand."""
     largest = max(tensors, key=lambda t: prod(t.shape))
-    return Work(0, _moved(tensors, largest))
+    return OpWork(0, _moved(tensors, largest))
 
 
-def _like_first(tensors: Tensors, _: Settings) -> Work:
+def _like_first(tensors: Tensors, _: Settings) -> OpWork:
     """One result of the shape of the first operand."""
-    return Work(0, _moved(tensors, tensors[0]))
+    return OpWork(0, _moved(tensors, tensors[0]))
 
 
-def _reads(tensors: Tensors, _: Settings) -> Work:
+def _reads(tensors: Tensors, _: Settings) -> OpWork:
     """A result that is small beside what is read."""
-    return Work(0, tensors[0].bytes)
+    return OpWork(0, tensors[0].bytes)
 
 
-def _writes(tensors: Tensors, _: Settings) -> Work:
-    return Work(0, tensors[0].bytes)
+def _writes(tensors: Tensors, _: Settings) -> OpWork:
+    return OpWork(0, tensors[0].bytes)
 
 
-def _copies(tensors: Tensors, _: Settings) -> Work:
+def _copies(tensors: Tensors, _: Settings) -> OpWork:
     """The first becomes the second."""
-    return Work(0, _moved(tensors[:2]))
+    return OpWork(0, _moved(tensors[:2]))
 
 
 POINTWISE = """

@@ -8,16 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..event_columns import Event
-from .call_tree import Nest, nest
+from .call_tree import CallTree, call_tree
 from .collective import is_collective
-from .cpu_segments import Marks, Pieces, Waits, pieces, visible
+from .cpu_segments import CpuSegments, Marks, WaitSpans, cpu_segments, visible
 from .host_waits import HostWaits, Order, host_waits
-from .launches import Launched, launched
+from .launches import Launches, launches_of
 from .network_waits import NetworkWaits, network_waits
-from .rank_trace import View
+from .rank_trace import RankTrace
 from .steps import Steps
 from .stream_waits import StreamWaits, stream_waits
-from .thread_waits import Handovers, handovers
+from .thread_waits import ThreadWaits, thread_waits
 
 _QUICK = (
     "t transpose as_strided view reshape expand expand_as detach alias permute squeeze unsqueeze "
@@ -29,7 +29,7 @@ QUICK = frozenset({"detach", "alias", *(f"aten::{name}" for name in _QUICK.split
 """Operators that touch no numbers: they never count as computing."""
 
 
-class Findings(NamedTuple):
+class RankAnalysis(NamedTuple):
     """One rank, read.
 
     Parameters
@@ -38,44 +38,46 @@ class Findings(NamedTuple):
     computing : (rows,) events that compute on the host itself
     """
 
-    view: View
+    view: RankTrace
     steps: Steps
-    tree: Nest
-    work: Launched
-    pieces: Pieces
+    tree: CallTree
+    work: Launches
+    pieces: CpuSegments
     host: HostWaits
     network: NetworkWaits
-    threads: Handovers
+    threads: ThreadWaits
     streams: StreamWaits
     marks: Marks
     computing: NDArray[np.bool_]
 
 
-def findings(view: View, steps: Steps) -> Findings:
+def analyse_rank(view: RankTrace, steps: Steps) -> RankAnalysis:
     """Read one rank."""
-    work = launched(view)
+    work = launches_of(view)
     order = Order(view, work)
     host = host_waits(view, work, order)
     network = network_waits(view, work)
-    threads = handovers(view)
+    threads = thread_waits(view)
     work = work._replace(end=network.end)
     streams = stream_waits(view, work, order, is_collective(view, work))
-    waits = Waits(
+    waits = WaitSpans(
         *(np.concatenate(c) for c in zip(host.waits, network.waits, threads.waits, strict=True))
     )
     rows = np.flatnonzero(view.on_host)
-    tree = nest(rows, view.lines[rows], view.start[rows], view.end[rows])
+    tree = call_tree(rows, view.lines[rows], view.start[rows], view.end[rows])
     marks = _marks(view, work, threads, steps, tree)
     operator, call = (view.kind[tree.row] == k for k in (Event.OP, Event.RUNTIME))
     shown = visible(tree, operator, call)
     computing = _computing(view, tree)
-    found = pieces(shown, marks, waits, computing[shown.row])
-    return Findings(
+    found = cpu_segments(shown, marks, waits, computing[shown.row])
+    return RankAnalysis(
         view, steps, tree, work, found, host, network, threads, streams, marks, computing
     )
 
 
-def _marks(view: View, work: Launched, threads: Handovers, steps: Steps, tree: Nest) -> Marks:
+def _marks(
+    view: RankTrace, work: Launches, threads: ThreadWaits, steps: Steps, tree: CallTree
+) -> Marks:
     """Launches, hand-overs, borders of named ranges, and those of steps on every thread."""
     borders = np.concatenate([steps.start, steps.end])[: None if steps.marked else 0]
     lines = np.repeat(np.arange(view.hosts), len(borders))
@@ -84,7 +86,7 @@ def _marks(view: View, work: Launched, threads: Handovers, steps: Steps, tree: N
     return Marks(*(np.concatenate(c) for c in zip(*parts, strict=True)))
 
 
-def _ranges(view: View, tree: Nest) -> Marks:
+def _ranges(view: RankTrace, tree: CallTree) -> Marks:
     """Where the outermost named ranges (data loading, the optimizer's step) begin and end."""
     named = view.kind[tree.row] == Event.ANNOTATION
     within = np.zeros(len(named), np.bool_)
@@ -95,7 +97,7 @@ def _ranges(view: View, tree: Nest) -> Marks:
     return Marks(np.tile(tree.line[rows], 2), np.concatenate([tree.start[rows], tree.end[rows]]))
 
 
-def _computing(view: View, tree: Nest) -> NDArray[np.bool_]:
+def _computing(view: RankTrace, tree: CallTree) -> NDArray[np.bool_]:
     """Operators that do most of their work themselves, on a rank without a GPU."""
     found = np.zeros(len(view.rows), np.bool_)
     if view.has_gpu:

@@ -10,17 +10,17 @@ from numpy.typing import NDArray
 from ...sim.ops import Kind
 from ..event_columns import Event
 from .call_tree import Rows
-from .collective import Collective, collectives, is_collective
+from .collective import RecordedCollective, collectives, is_collective
 from .cpu_segments import GAP
-from .gaps import NEVER, RankOps, bridge, with_returns
-from .op_provenance import Origins, origins
-from .rank_analysis import Findings, findings
-from .rank_trace import View
+from .gaps import NEVER, RankOps, add_gaps, with_returns
+from .op_provenance import OpProvenance, op_provenance
+from .rank_analysis import RankAnalysis, analyse_rank
+from .rank_trace import RankTrace
 from .steps import Steps
 
 
 @dataclass(frozen=True)
-class Part(RankOps):
+class RankGraph(RankOps):
     """Ops of one rank: pieces of host threads, then launched work, then what bridges to work.
 
     Parameters
@@ -28,23 +28,23 @@ class Part(RankOps):
     collectives : what this rank takes part in; ``work`` is the row here
     """
 
-    view: View
+    view: RankTrace
     steps: Steps
-    origins: Origins
-    collectives: list[Collective]
+    origins: OpProvenance
+    collectives: list[RecordedCollective]
     facts: dict[str, int]
 
 
-def part(view: View, steps: Steps, *, serialise: bool) -> Part:
+def rank_graph(view: RankTrace, steps: Steps, *, serialise: bool) -> RankGraph:
     """Ops and dependencies of one rank."""
-    f = findings(view, steps)
+    f = analyse_rank(view, steps)
     return _Assembly(f, serialise).part()
 
 
 class _Assembly:
     """Numbers the ops of a rank and collects what depends on what."""
 
-    def __init__(self, f: Findings, serialise: bool):
+    def __init__(self, f: RankAnalysis, serialise: bool):
         self.f, self.serialise = f, serialise
         self.piece_step = self._steps_of_pieces()
         self.work_step = self._steps_of_work()
@@ -80,7 +80,7 @@ class _Assembly:
             step[~linked & (work.start < first)] = -1
         return step
 
-    def part(self) -> Part:
+    def part(self) -> RankGraph:
         f, p, w = self.f, self.f.pieces, self.f.work
         self._collect()
         piece, work = np.flatnonzero(self.piece_step >= 0), np.flatnonzero(self.work_step >= 0)
@@ -99,18 +99,18 @@ class _Assembly:
             source,
             target,
         )
-        bridged = bridge(found, len(piece), self._expected(work))
+        bridged = add_gaps(found, len(piece), self._expected(work))
         bridged = with_returns(bridged, self.work_op[f.network.work])
-        return Part(
+        return RankGraph(
             **vars(bridged),
             view=f.view,
             steps=f.steps,
-            origins=origins(f.view, f.tree, w),
+            origins=op_provenance(f.view, f.tree, w),
             collectives=self._collectives(),
             facts=self._facts(),
         )
 
-    def _collectives(self) -> list[Collective]:
+    def _collectives(self) -> list[RecordedCollective]:
         found = collectives(self.f.view, self.f.work, self.f.tree)
         kept = [c for c in found if self.work_step[c.work] >= 0]
         return [c._replace(work=int(self.work_op[c.work])) for c in kept]

@@ -18,7 +18,7 @@ GLOO = re.compile(r"gloo:")
 STEP = re.compile(r"ProfilerStep#(\d+)$")
 
 
-class View:
+class RankTrace:
     """The events of one rank.
 
     Lines are numbered: host threads from 0 (the one that steps first), then GPU streams and the
@@ -48,7 +48,7 @@ class View:
         """Name of one event of this view."""
         return self.trace.strings[int(self.name[row])]
 
-    def renamed(self, rank: int) -> View:
+    def renamed(self, rank: int) -> RankTrace:
         """The same events as those of another rank."""
         other = copy(self)
         other.rank = rank
@@ -110,7 +110,7 @@ def _tracks(values: NDArray[Any]) -> list[int]:
     return [int(t) for t in found[np.argsort(-count, kind="stable")]]
 
 
-def rows_of(view: View, mask: NDArray[np.bool_]) -> Rows:
+def rows_of(view: RankTrace, mask: NDArray[np.bool_]) -> Rows:
     """Rows of a mask, by line and start."""
     rows = np.flatnonzero(mask)
     return rows[np.lexsort((view.end[rows], view.start[rows], view.lines[rows]))]

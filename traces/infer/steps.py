@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ...sim.errors import TraceError
 from .call_tree import Rows
-from .rank_trace import STEP, View
+from .rank_trace import STEP, RankTrace
 
 
 class Steps(NamedTuple):
@@ -61,7 +61,7 @@ class Steps(NamedTuple):
         return Steps(number, self.start[k], self.end[k], self.recorded[k], self.marked)
 
 
-def steps(view: View) -> Steps:
+def steps(view: RankTrace) -> Steps:
     """The steps of one rank."""
     rows = np.flatnonzero(view.steps)
     if not len(rows):

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from ..event_columns import Event
 from .call_tree import Rows
 from .host_waits import RECORD, STREAM_WAITS, Order, resolved
-from .launches import Launched
-from .rank_trace import View
+from .launches import Launches
+from .rank_trace import RankTrace
 
 NEAR = 2e-6  # s: work that begins within this of an end was released by it
 
@@ -43,7 +43,7 @@ class StreamWaits(NamedTuple):
 
 
 def stream_waits(
-    view: View, work: Launched, order: Order, collective: NDArray[np.bool_]
+    view: RankTrace, work: Launches, order: Order, collective: NDArray[np.bool_]
 ) -> StreamWaits:
     """Find what streams waited for."""
     calls = np.flatnonzero((view.kind == Event.RUNTIME) & view.named(STREAM_WAITS))
@@ -55,7 +55,9 @@ def stream_waits(
 class _Reader:
     """Goes through the launches and waits of a rank in their order."""
 
-    def __init__(self, view: View, work: Launched, order: Order, collective: NDArray[np.bool_]):
+    def __init__(
+        self, view: RankTrace, work: Launches, order: Order, collective: NDArray[np.bool_]
+    ):
         self.view, self.work, self.order, self.collective = view, work, order, collective
         self.exact = resolved(view)
         self.previous = work.previous()

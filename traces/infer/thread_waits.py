@@ -13,48 +13,48 @@ import numpy as np
 
 from ..event_columns import Event
 from .call_tree import Rows
-from .cpu_segments import Marks, Waits
-from .rank_trace import View
+from .cpu_segments import Marks, WaitSpans
+from .rank_trace import RankTrace
 
 BACKWARD = re.compile(r"autograd::engine::")
 
 
-class Handovers(NamedTuple):
+class ThreadWaits(NamedTuple):
     """Waits of threads for each other: wait k is for what thread `marks.line[k]` had done."""
 
-    waits: Waits
+    waits: WaitSpans
     marks: Marks
 
 
-class Spans(NamedTuple):
+class BusySpans(NamedTuple):
     """Times in which a thread ran something, ascending and apart."""
 
     start: Rows
     end: Rows
 
 
-def busy(view: View, line: int) -> Spans:
+def busy(view: RankTrace, line: int) -> BusySpans:
     """When a thread ran operators or runtime calls; annotations and Python are no evidence."""
     work = np.isin(view.kind, (Event.OP, Event.RUNTIME)) & (view.lines == line)
     rows = np.flatnonzero(work & view.on_host)
     return union(view.start[rows], view.end[rows])
 
 
-def union(start: Rows, end: Rows) -> Spans:
+def union(start: Rows, end: Rows) -> BusySpans:
     """Overlapping spans as one.
 
     >>> import numpy as np
     >>> union(np.array([5, 0, 1]), np.array([6, 2, 3]))
-    Spans(start=array([0, 5]), end=array([3, 6]))
+    BusySpans(start=array([0, 5]), end=array([3, 6]))
     """
     order = np.argsort(start, kind="stable")
     start, reach = start[order], np.maximum.accumulate(end[order])
     new = np.concatenate([[True], start[1:] > reach[:-1]])[: len(start)]
     last = np.append(np.flatnonzero(new)[1:], len(start)) - 1 if len(start) else new
-    return Spans(start[new], reach[last])
+    return BusySpans(start[new], reach[last])
 
 
-def handovers(view: View) -> Handovers:
+def thread_waits(view: RankTrace) -> ThreadWaits:
     """Waits between the main thread and autograd's threads."""
     backward = view.named(BACKWARD) | (view.events["forward"] >= 0)
     engine = np.unique(view.lines[(view.kind == Event.OP) & backward])
@@ -67,12 +67,12 @@ def handovers(view: View) -> Handovers:
         parts += [_resumes(0, main, line, other), _resumes(line, other, 0, main)]
     if not parts:
         empty = np.empty(0, np.int64)
-        return Handovers(Waits(empty, empty, empty), Marks(empty, empty))
+        return ThreadWaits(WaitSpans(empty, empty, empty), Marks(empty, empty))
     line, start, until, to = (np.concatenate(c) for c in zip(*parts, strict=True))
-    return Handovers(Waits(line, start, until), Marks(to, until))
+    return ThreadWaits(WaitSpans(line, start, until), Marks(to, until))
 
 
-def _resumes(line: int, own: Spans, to: int, other: Spans) -> tuple[Rows, Rows, Rows, Rows]:
+def _resumes(line: int, own: BusySpans, to: int, other: BusySpans) -> tuple[Rows, Rows, Rows, Rows]:
     """Waits of a thread: (line, start, until, thread waited for)."""
     starts = own.start[1:]
     before = own.end[:-1]
@@ -84,7 +84,7 @@ def _resumes(line: int, own: Spans, to: int, other: Spans) -> tuple[Rows, Rows, 
     return np.full(len(start), line), start, until, np.full(len(start), to)
 
 
-def _first(own: Spans, other: Spans) -> tuple[Rows, Rows]:
+def _first(own: BusySpans, other: BusySpans) -> tuple[Rows, Rows]:
     """The wait before the first work of a thread, if the other had begun before."""
     empty = np.empty(0, np.int64)
     at = int(np.searchsorted(other.start, own.start[0])) - 1

@@ -14,7 +14,7 @@ from ..event_columns import Event
 
 if TYPE_CHECKING:
     from ..trace import Trace
-    from .rank_graph import Part
+    from .rank_graph import RankGraph
 
 
 TOLD = ("recorded_ranks", "steps", "step_times", "memory_peak")  # facts with a line of their own
@@ -112,10 +112,10 @@ def _plain(value: object) -> str:
 
 def info(trace: Trace) -> Info:
     """Look a trace over; see :class:`Info`."""
-    from .rank_trace import View
+    from .rank_trace import RankTrace
     from .steps import steps
 
-    views = [View(trace, r) for r in trace.ranks]
+    views = [RankTrace(trace, r) for r in trace.ranks]
     found = [steps(v) for v in views]
     common = [n for n in found[0].number if all(n in s.number for s in found)]
     at = [found[0].number.index(n) for n in common]
@@ -140,13 +140,13 @@ def info(trace: Trace) -> Info:
     )
 
 
-def _parts(trace: Trace) -> tuple[list[Part], str]:
-    from .rank_graph import part
-    from .rank_trace import View
+def _parts(trace: Trace) -> tuple[list[RankGraph], str]:
+    from .rank_graph import rank_graph
+    from .rank_trace import RankTrace
     from .steps import steps
 
-    views = [View(trace, r) for r in trace.ranks]
-    parts = [part(v, steps(v), serialise=True) for v in views]
+    views = [RankTrace(trace, r) for r in trace.ranks]
+    parts = [rank_graph(v, steps(v), serialise=True) for v in views]
     loose = any(0 < p.facts["launched"] == p.facts["unlinked"] for p in parts)
     return parts, "GPU work without launches; serialise: true keeps recorded order" * loose
 
@@ -165,7 +165,7 @@ def rests_on(facts: Mapping[str, object]) -> dict[str, object]:
     return {k: v for k, v in facts.items() if k not in TOLD}
 
 
-def _uses(trace: Trace, parts: list[Part], refused: str) -> tuple[Use, ...]:
+def _uses(trace: Trace, parts: list[RankGraph], refused: str) -> tuple[Use, ...]:
     from .missing_ranks import missing_members
 
     missing = missing_members(trace, parts)
@@ -180,7 +180,7 @@ def _uses(trace: Trace, parts: list[Part], refused: str) -> tuple[Use, ...]:
     )
 
 
-def _scaling(parts: list[Part]) -> Use:
+def _scaling(parts: list[RankGraph]) -> Use:
     """Whether collectives can be made those of a larger group."""
     all_of_them = [c for p in parts for c in p.collectives]
     if not all_of_them:
@@ -209,10 +209,10 @@ def memory_peak(trace: Trace) -> dict[str, Bytes]:
 
     Examples
     --------
-    >>> from ..trace import Table, Trace
+    >>> from ..trace import ColumnTable, Trace
     >>> trace = Trace.of(kind=[7, 7], device=0)
     >>> from dataclasses import replace
-    >>> totals = Table.of("allocations", event=[0, 1], allocated=[512, 256], device_type=1)
+    >>> totals = ColumnTable.of("allocations", event=[0, 1], allocated=[512, 256], device_type=1)
     >>> memory_peak(replace(trace, allocations=totals))
     {'gpu0': 512}
     """

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..event_columns import TABLES, Event
-from ..trace import Group, Recorded, Table, Trace, Track
+from ..trace import ColumnTable, FileHeader, ProcessGroup, Trace, Track
 
 PUBLIC = re.compile(
     r"(aten|c10d|torch|prims|profiler|autograd|quantized|gloo|nccl|record_param_comms|_c10d_\w+)"
@@ -88,7 +88,7 @@ def anonymise(trace: Trace) -> Trace:
     )
 
 
-def _events(trace: Trace, words: _Words) -> Table:
+def _events(trace: Trace, words: _Words) -> ColumnTable:
     hidden: dict[str, Callable[[str], str]] = {name: str for name in KEPT}
     hidden["scalars"] = _numbers_only
     hidden["stack"] = lambda text: words.hide("source", text)
@@ -112,7 +112,7 @@ def _name(kind: Event, text: str, words: _Words) -> str:
     return words.hide(WORDS.get(kind, "event"), text)
 
 
-def _collectives(trace: Trace, words: _Words) -> Table:
+def _collectives(trace: Trace, words: _Words) -> ColumnTable:
     return _renamed(
         trace,
         trace.collectives,
@@ -122,8 +122,8 @@ def _collectives(trace: Trace, words: _Words) -> Table:
 
 
 def _renamed(
-    trace: Trace, table: Table, words: _Words, ways: dict[str, Callable[[str], str]]
-) -> Table:
+    trace: Trace, table: ColumnTable, words: _Words, ways: dict[str, Callable[[str], str]]
+) -> ColumnTable:
     """A table whose columns of text numbers point into the new texts."""
     made: dict[str, NDArray[np.int32]] = {}
     for column, way in ways.items():
@@ -166,6 +166,6 @@ def _track(track: Track) -> Track:
     return track._replace(name=track.name if THREAD.fullmatch(track.name) else "")
 
 
-def _process(process: Recorded, words: _Words) -> Recorded:
-    groups = tuple(Group(_group(g.name, words), g.ranks, g.backend) for g in process.groups)
+def _process(process: FileHeader, words: _Words) -> FileHeader:
+    groups = tuple(ProcessGroup(_group(g.name, words), g.ranks, g.backend) for g in process.groups)
     return process._replace(file=f"rank{process.rank}", groups=groups)

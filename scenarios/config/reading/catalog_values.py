@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ..catalog import Catalog
 from ..problems import Problem, nearest
-from .tree import Node, Path, find, merge
+from .tree import Path, TreeNode, find, merge
 
 PLACES: tuple[tuple[Path, str], ...] = (
     *((("cluster", "node", kind), kind) for kind in ("gpu", "nic", "cxl", "host", "memory")),
@@ -15,10 +15,10 @@ PLACES: tuple[tuple[Path, str], ...] = (
     (("cluster", "fabric", "library"), "library"),
 )
 LINKS: Path = ("cluster", "node", "links")
-Used = dict[tuple[str, str], Node]
+Used = dict[tuple[str, str], TreeNode]
 
 
-def expanded(tree: Node) -> Node:
+def expanded(tree: TreeNode) -> TreeNode:
     """Short forms written out: a part that is only a name, a backend that is only a name."""
     for path, _ in PLACES:
         tree = _written_out(tree, path, "model")
@@ -28,14 +28,14 @@ def expanded(tree: Node) -> Node:
     return tree
 
 
-def _written_out(tree: Node, path: Path, key: str) -> Node:
+def _written_out(tree: TreeNode, path: Path, key: str) -> TreeNode:
     node = find(tree, path)
     if node is None or not isinstance(node.value, str):
         return tree
     return _replaced(tree, path, replace(node, value={key: node}, text=""))
 
 
-def _replaced(tree: Node, path: Path, node: Node) -> Node:
+def _replaced(tree: TreeNode, path: Path, node: TreeNode) -> TreeNode:
     if not path:
         return node
     head, rest = path[0], path[1:]
@@ -45,7 +45,7 @@ def _replaced(tree: Node, path: Path, node: Node) -> Node:
     return replace(tree, value={**tree.mapping, str(head): _replaced(tree[head], rest, node)})
 
 
-def filled(tree: Node, catalog: Catalog) -> tuple[Node, Used, list[Problem]]:
+def filled(tree: TreeNode, catalog: Catalog) -> tuple[TreeNode, Used, list[Problem]]:
     """The tree with all that the catalog knows beneath it, the entries used, and unknown names."""
     used: Used = {}
     problems = []
@@ -63,7 +63,7 @@ def filled(tree: Node, catalog: Catalog) -> tuple[Node, Used, list[Problem]]:
     return tree, used, problems
 
 
-def _places(tree: Node) -> Iterator[tuple[Path, str, str]]:
+def _places(tree: TreeNode) -> Iterator[tuple[Path, str, str]]:
     for path, kind in PLACES:
         yield path, kind, "model"
     links = find(tree, LINKS)
@@ -71,7 +71,7 @@ def _places(tree: Node) -> Iterator[tuple[Path, str, str]]:
         yield (*LINKS, i), "link", "via"
 
 
-def _unknown(kind: str, name: Node, catalog: Catalog) -> Problem:
+def _unknown(kind: str, name: TreeNode, catalog: Catalog) -> Problem:
     hint = nearest(str(name.value), catalog.names(kind))
     message = f"no {kind} model named '{name.value}'{hint}; see: foretrace catalog {kind}"
     return Problem("unknown-model", message, name.spot)

@@ -12,14 +12,14 @@ from pathlib import Path as File
 from typing import Any
 
 from ..problems import InvalidScenarioError, Problem, Spot, nearest
-from .tree import KINDS, SHARE, Node, Path, Source, Value, dotted
+from .tree import KINDS, SHARE, Path, Source, TreeNode, Value, dotted
 
 LARGEST = 1_000_000  # bytes of a file
 MOST_NODES = 20_000  # after aliases are followed
 PLAIN = "tag:yaml.org,2002:"
 
 
-def read(file: File, shown: str = "", layer: str = "scenario") -> Node:
+def read(file: File, shown: str = "", layer: str = "scenario") -> TreeNode:
     """The tree of a YAML file.
 
     Parameters
@@ -37,7 +37,7 @@ def read(file: File, shown: str = "", layer: str = "scenario") -> Node:
     return parse(text_of(file, name), name, layer)
 
 
-def parse(text: str, file: str = "<text>", layer: str = "scenario") -> Node:
+def parse(text: str, file: str = "<text>", layer: str = "scenario") -> TreeNode:
     """The tree of YAML text.
 
     Examples
@@ -103,7 +103,7 @@ class _Reader:
         self.problems: list[Problem] = []
         self.count = 0
 
-    def tree(self) -> Node:
+    def tree(self) -> TreeNode:
         root = self._compose()
         empty = root is None or root.tag == PLAIN + "null"
         if empty or root.tag != PLAIN + "map":
@@ -140,7 +140,7 @@ class _Reader:
         what = ", ".join(p for p in (error.context, error.problem) if p)
         return Problem("syntax", f"not YAML: {what}{_cure(what)}", spot)
 
-    def _node(self, node: Any, path: Path, key: Spot | None, above: tuple[int, ...]) -> Node:
+    def _node(self, node: Any, path: Path, key: Spot | None, above: tuple[int, ...]) -> TreeNode:
         """One node and all below; ``above`` are the ids it is inside of."""
         spot = self._spot(node.start_mark, node.end_mark, path)
         if key and not spot.width:
@@ -152,15 +152,15 @@ class _Reader:
         kind = str(node.tag).removeprefix(PLAIN)
         if kind == "map":
             mapping = self._mapping(node, path, (*above, id(node)))
-            return self._sourced(Node(mapping, spot, key, "", self.layer))
+            return self._sourced(TreeNode(mapping, spot, key, "", self.layer))
         if kind == "seq":
             inside = (*above, id(node))
             items = (self._node(n, (*path, i), None, inside) for i, n in enumerate(node.value))
-            return Node(tuple(items), spot, key, "", self.layer)
-        return Node(self._scalar(kind, node, spot), spot, key, str(node.value), self.layer)
+            return TreeNode(tuple(items), spot, key, "", self.layer)
+        return TreeNode(self._scalar(kind, node, spot), spot, key, str(node.value), self.layer)
 
-    def _mapping(self, node: Any, path: Path, above: tuple[int, ...]) -> dict[str, Node]:
-        found: dict[str, Node] = {}
+    def _mapping(self, node: Any, path: Path, above: tuple[int, ...]) -> dict[str, TreeNode]:
+        found: dict[str, TreeNode] = {}
         for key, value in node.value:
             spot = self._spot(key.start_mark, value.end_mark, path)
             name = self._key(key, spot)
@@ -206,7 +206,7 @@ class _Reader:
         width = max(0, last - start.column)
         return Spot(self.file, start.line + 1, start.column + 1, width, text, dotted(path))
 
-    def _sourced(self, node: Node) -> Node:
+    def _sourced(self, node: TreeNode) -> TreeNode:
         """``{value, source}`` is the value, with its source beside it."""
         if set(node.mapping) != {"value", "source"}:
             return node
@@ -214,7 +214,7 @@ class _Reader:
         source = self._source(node["source"])
         return replace(value, key=node.key, source=source)
 
-    def _source(self, node: Node) -> Source | None:
+    def _source(self, node: TreeNode) -> Source | None:
         known = ("kind", "where", "date", "error", "note")
         wrong = [k for k in node.mapping if k not in known]
         kind = node.mapping.get("kind")

@@ -8,14 +8,14 @@ from dataclasses import replace
 
 from ....sim.units import quantity
 from ..problems import Problem
-from .tree import Node, find, leaves
+from .tree import TreeNode, find, leaves
 
 SLOW_NIC = 10e9 / 8  # B/s
 LONG = 1e-3  # s, of a latency
 PARTS = ("gpu", "nic", "cxl", "host", "memory")
 
 
-def raised(tree: Node) -> Iterator[Problem]:
+def warnings_of(tree: TreeNode) -> Iterator[Problem]:
     """Every doubt about what the user wrote; the catalog is above it."""
     yield from _bits(tree)
     yield from _unused_prices(tree)
@@ -28,26 +28,26 @@ def raised(tree: Node) -> Iterator[Problem]:
             yield from _nic(leaf)
 
 
-def idle(tree: Node) -> Iterator[Problem]:
+def idle(tree: TreeNode) -> Iterator[Problem]:
     """Every setting of ``what_if`` that says what the scenario says already."""
     for number, variant in enumerate(_what_if(tree)):
         yield from _no_change(tree, variant, number)
 
 
-def _value(leaf: Node, unit: str) -> float | None:
+def _value(leaf: TreeNode, unit: str) -> float | None:
     try:
         return quantity(leaf.value, unit)
     except ValueError:
         return None
 
 
-def _latency(leaf: Node) -> Iterator[Problem]:
+def _latency(leaf: TreeNode) -> Iterator[Problem]:
     value = _value(leaf, "s")
     if value is not None and value >= LONG:
         yield _warning(f"a latency of '{leaf.text}' is long; is it microseconds?", leaf)
 
 
-def _nic(leaf: Node) -> Iterator[Problem]:
+def _nic(leaf: TreeNode) -> Iterator[Problem]:
     value = _value(leaf, "B/s")
     if value is not None and value < SLOW_NIC:
         larger = re.sub(r"b(?=/|ps)", "B", leaf.text)
@@ -55,7 +55,7 @@ def _nic(leaf: Node) -> Iterator[Problem]:
         yield _warning(f"'{leaf.text}' is slow for a NIC{hint}", leaf)
 
 
-def _bits(tree: Node) -> Iterator[Problem]:
+def _bits(tree: TreeNode) -> Iterator[Problem]:
     for path in (("cluster", "node", "gpu", "memory"), ("cluster", "node", "cxl", "size")):
         leaf = find(tree, path)
         if (
@@ -67,7 +67,7 @@ def _bits(tree: Node) -> Iterator[Problem]:
             yield _warning(f"'{leaf.text}' is bits; did you mean '{meant}'?", leaf)
 
 
-def _unused_prices(tree: Node) -> Iterator[Problem]:
+def _unused_prices(tree: TreeNode) -> Iterator[Problem]:
     """Prices of parts that no machine has; a variant or a point may still fit them."""
     node, items = find(tree, ("cluster", "node")), find(tree, ("cost", "items"))
     later = [n.text for part in ("what_if", "sweep") if (n := find(tree, (part,)))]
@@ -79,12 +79,12 @@ def _unused_prices(tree: Node) -> Iterator[Problem]:
             yield _warning(f"no machine has a '{what.word}', so nothing is paid for it", what)
 
 
-def _what_if(tree: Node) -> tuple[Node, ...]:
+def _what_if(tree: TreeNode) -> tuple[TreeNode, ...]:
     found = find(tree, ("what_if",))
     return found.items if found else ()
 
 
-def _no_change(tree: Node, variant: Node, number: int) -> Iterator[Problem]:
+def _no_change(tree: TreeNode, variant: TreeNode, number: int) -> Iterator[Problem]:
     """A setting that says what the scenario says already."""
     from .overrides import path_of
 
@@ -95,6 +95,6 @@ def _no_change(tree: Node, variant: Node, number: int) -> Iterator[Problem]:
             yield _warning(message, leaf, f"what_if.{number}.set")
 
 
-def _warning(message: str, leaf: Node, path: str = "") -> Problem:
+def _warning(message: str, leaf: TreeNode, path: str = "") -> Problem:
     spot = replace(leaf.spot, path=path) if path else leaf.spot
     return Problem("doubt", message, spot, "warning")

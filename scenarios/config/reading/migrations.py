@@ -9,12 +9,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from .tree import Node, find, made
+from .tree import TreeNode, find, from_value
 
 log = logging.getLogger(__name__)
 
 FORM = 1
-Migration = Callable[[Node], Node]
+Migration = Callable[[TreeNode], TreeNode]
 MIGRATIONS: dict[int, tuple[Migration, str]] = {}
 """By the form that each begins with: what it does, and what it changes in words."""
 
@@ -46,7 +46,7 @@ def _old(form: object) -> bool:
     return isinstance(form, int | str) and form in MIGRATIONS
 
 
-def migrated(tree: Node) -> Node:
+def migrated(tree: TreeNode) -> TreeNode:
     """A file in the form of today; one of an unknown form is left as it is, for the check.
 
     Places stay those of the file, so that messages lead there.
@@ -59,12 +59,12 @@ def migrated(tree: Node) -> Node:
             *(at.spot.file, at.value, form, changes, form),
         )
         tree = move(tree)
-        value = made(form, at.spot, at.layer)
+        value = from_value(form, at.spot, at.layer)
         tree = _with(tree, value)
     return tree
 
 
-def _with(tree: Node, form: Node) -> Node:
+def _with(tree: TreeNode, form: TreeNode) -> TreeNode:
     from dataclasses import replace
 
     return replace(tree, value={**tree.mapping, "foretrace": form})

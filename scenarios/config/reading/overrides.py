@@ -8,12 +8,12 @@ from dataclasses import replace
 from ..problems import InvalidScenarioError, Problem, Spot, nearest
 from .catalog_values import expanded
 from .document import parse
-from .tree import Node, Path, dotted, find, made, plain, put
+from .tree import Path, TreeNode, dotted, find, from_value, put, to_dict
 
 NAMED = (("backends",), ("cluster", "override"))  # mappings whose keys are component names
 
 
-def path_of(tree: Node, text: str) -> Path:
+def path_of(tree: TreeNode, text: str) -> Path:
     """A dotted path as the tree has it; names of components hold dots themselves.
 
     >>> tree = parse("{backends: {node*.gpu*: {use: link}}, a: [{b: 1}]}")
@@ -34,14 +34,14 @@ def path_of(tree: Node, text: str) -> Path:
     return path
 
 
-def _longest(node: Node | None, words: list[str]) -> int:
+def _longest(node: TreeNode | None, words: list[str]) -> int:
     """How many words make the longest key that is there."""
     known = node.mapping if node else {}
     fitting = (n for n in range(len(words), 0, -1) if ".".join(words[:n]) in known)
     return next(fitting, 0)
 
 
-def with_settings(tree: Node, settings: Iterable[str]) -> Node:
+def apply_settings(tree: TreeNode, settings: Iterable[str]) -> TreeNode:
     """The tree with ``a.b=v`` laid over it, one after another.
 
     Raises
@@ -51,8 +51,8 @@ def with_settings(tree: Node, settings: Iterable[str]) -> Node:
 
     Examples
     --------
-    >>> tree = with_settings(parse("cluster: {nodes: 2}"), ["cluster.nodes=4"])
-    >>> plain(tree)
+    >>> tree = apply_settings(parse("cluster: {nodes: 2}"), ["cluster.nodes=4"])
+    >>> to_dict(tree)
     {'cluster': {'nodes': 4}}
     """
     problems: list[Problem] = []
@@ -66,7 +66,7 @@ def with_settings(tree: Node, settings: Iterable[str]) -> Node:
     return expanded(tree)
 
 
-def _with_setting(tree: Node, text: str, number: int) -> Node:
+def _with_setting(tree: TreeNode, text: str, number: int) -> TreeNode:
     name, equals, value = text.partition("=")
     spot = Spot("--set", number, 1, len(text), text, name.strip())
     if not equals or not name.strip():
@@ -78,11 +78,11 @@ def _with_setting(tree: Node, text: str, number: int) -> Node:
         what = error.problems[0].message
         raise InvalidScenarioError([Problem("set", f"'{value}': {what}", spot)]) from error
     inner = replace(spot, column=len(name) + 2, width=max(1, len(value)))
-    leaf = made(plain(given), inner, "--set")
-    return laid(tree, name.strip(), replace(leaf, key=spot, text=given.text))
+    leaf = from_value(to_dict(given), inner, "--set")
+    return apply_override(tree, name.strip(), replace(leaf, key=spot, text=given.text))
 
 
-def laid(tree: Node, name: str, leaf: Node) -> Node:
+def apply_override(tree: TreeNode, name: str, leaf: TreeNode) -> TreeNode:
     """The tree with a value at a dotted path.
 
     Raises
@@ -93,7 +93,7 @@ def laid(tree: Node, name: str, leaf: Node) -> Node:
     return _laid(tree, path_of(tree, name), leaf)
 
 
-def _laid(tree: Node, path: Path, leaf: Node) -> Node:
+def _laid(tree: TreeNode, path: Path, leaf: TreeNode) -> TreeNode:
     try:
         return put(tree, path, leaf)
     except LookupError as error:
@@ -104,7 +104,7 @@ def _laid(tree: Node, path: Path, leaf: Node) -> Node:
         raise InvalidScenarioError([Problem("unknown-key", message, leaf.label)]) from error
 
 
-def with_variant(tree: Node, number: int, seen: tuple[int, ...] = ()) -> Node:
+def apply_variant(tree: TreeNode, number: int, seen: tuple[int, ...] = ()) -> TreeNode:
     """The tree with one entry of ``what_if`` laid over it, those that it uses first.
 
     Raises
@@ -120,12 +120,12 @@ def with_variant(tree: Node, number: int, seen: tuple[int, ...] = ()) -> Node:
     for name in variant["use"].items if variant.has("use") else ():
         other = order.get(name.word, number)
         if other not in (*seen, number):
-            tree = with_variant(tree, other, (*seen, number))
+            tree = apply_variant(tree, other, (*seen, number))
     problems: list[Problem] = []
     for key, value in variant["set"].mapping.items() if variant.has("set") else ():
         leaf = _of_variant(value, layer, f"what_if.{number}.set")
         try:
-            tree = laid(tree, key, leaf)
+            tree = apply_override(tree, key, leaf)
         except InvalidScenarioError as error:
             problems += error.problems
     if problems:
@@ -137,7 +137,7 @@ def with_variant(tree: Node, number: int, seen: tuple[int, ...] = ()) -> Node:
     return expanded(_with_prices(tree, variant, layer, number))
 
 
-def _of_variant(node: Node, layer: str, path: str) -> Node:
+def _of_variant(node: TreeNode, layer: str, path: str) -> TreeNode:
     """A value of a variant, as its layer, named by where the variant says it."""
     if isinstance(node.value, tuple):
         value = tuple(_of_variant(n, layer, path) for n in node.value)
@@ -149,7 +149,7 @@ def _of_variant(node: Node, layer: str, path: str) -> Node:
     return replace(node, layer=layer, key=key, spot=replace(node.spot, path=path))
 
 
-def _with_prices(tree: Node, variant: Node, layer: str, number: int) -> Node:
+def _with_prices(tree: TreeNode, variant: TreeNode, layer: str, number: int) -> TreeNode:
     """New prices in place of those of the same kind."""
     items = find(tree, ("cost", "items"))
     told = enumerate(items.items if items else ())

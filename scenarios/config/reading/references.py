@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping
 from ..catalog import Catalog
 from ..problems import Problem, nearest
 from ..scenario import BASE
-from .tree import Node, Path, find
+from .tree import Path, TreeNode, find
 
 PARTS = ("gpu", "nic", "cxl", "host", "memory")
 PRICED = (*PARTS, "node", "switch")
 
 
-def broken(tree: Node, catalog: Catalog) -> Iterator[Problem]:
+def broken(tree: TreeNode, catalog: Catalog) -> Iterator[Problem]:
     """Every reference that leads nowhere."""
     yield from _link_ends(tree)
     yield from _variants(tree)
@@ -24,21 +24,21 @@ def broken(tree: Node, catalog: Catalog) -> Iterator[Problem]:
     yield from _memory(tree)
 
 
-def _at(tree: Node, *path: str | int) -> Node | None:
+def _at(tree: TreeNode, *path: str | int) -> TreeNode | None:
     return find(tree, path)
 
 
-def _items(tree: Node, *path: str | int) -> Iterator[tuple[int, Node]]:
+def _items(tree: TreeNode, *path: str | int) -> Iterator[tuple[int, TreeNode]]:
     node = find(tree, path)
     yield from enumerate(node.items if node else ())
 
 
-def _parts(tree: Node) -> list[str]:
+def _parts(tree: TreeNode) -> list[str]:
     node = _at(tree, "cluster", "node")
     return sorted(set(node.mapping) & set(PARTS)) if node else []
 
 
-def _link_ends(tree: Node) -> Iterator[Problem]:
+def _link_ends(tree: TreeNode) -> Iterator[Problem]:
     known = _parts(tree)
     for _, link in _items(tree, "cluster", "node", "links"):
         for end in ("from", "to"):
@@ -49,7 +49,7 @@ def _link_ends(tree: Node) -> Iterator[Problem]:
                 yield Problem("unknown-component", message, name.spot)
 
 
-def _variants(tree: Node) -> Iterator[Problem]:
+def _variants(tree: TreeNode) -> Iterator[Problem]:
     yield from _names(tree)
     uses = {n: _used(v) for n, v in _named(tree)}
     for name, used in uses.items():
@@ -65,9 +65,9 @@ def _variants(tree: Node) -> Iterator[Problem]:
                 yield Problem("circular-use", message, other.spot)
 
 
-def _names(tree: Node) -> Iterator[Problem]:
+def _names(tree: TreeNode) -> Iterator[Problem]:
     """Names of variants that are taken."""
-    first: dict[str, Node] = {}
+    first: dict[str, TreeNode] = {}
     for name, variant in _named(tree):
         node = variant["name"]
         if name == BASE:
@@ -79,17 +79,17 @@ def _names(tree: Node) -> Iterator[Problem]:
         first.setdefault(name, node)
 
 
-def _named(tree: Node) -> Iterator[tuple[str, Node]]:
+def _named(tree: TreeNode) -> Iterator[tuple[str, TreeNode]]:
     for _, variant in _items(tree, "what_if"):
         if variant.has("name") and variant["name"].word:
             yield variant["name"].word, variant
 
 
-def _used(variant: Node) -> tuple[Node, ...]:
+def _used(variant: TreeNode) -> tuple[TreeNode, ...]:
     return variant["use"].items if variant.has("use") else ()
 
 
-def _leads_to(uses: Mapping[str, tuple[Node, ...]], start: str, goal: str) -> bool:
+def _leads_to(uses: Mapping[str, tuple[TreeNode, ...]], start: str, goal: str) -> bool:
     seen: set[str] = set()
     todo = [start]
     while todo:
@@ -102,7 +102,7 @@ def _leads_to(uses: Mapping[str, tuple[Node, ...]], start: str, goal: str) -> bo
     return False
 
 
-def _priced(tree: Node) -> Iterator[Problem]:
+def _priced(tree: TreeNode) -> Iterator[Problem]:
     for _, item in _items(tree, "cost", "items"):
         what = item.mapping.get("what")
         if what and isinstance(what.value, str) and what.value not in PRICED:
@@ -110,7 +110,7 @@ def _priced(tree: Node) -> Iterator[Problem]:
             yield Problem("unknown-component", message, what.spot)
 
 
-def _metrics(tree: Node) -> Iterator[Problem]:
+def _metrics(tree: TreeNode) -> Iterator[Problem]:
     """A metric of a part that no machine has."""
     known = _parts(tree)
     for _, expectation in _items(tree, "expect"):
@@ -121,7 +121,7 @@ def _metrics(tree: Node) -> Iterator[Problem]:
             yield Problem("unknown-component", message, that.spot)
 
 
-def _recorded_on(tree: Node, catalog: Catalog) -> Iterator[Problem]:
+def _recorded_on(tree: TreeNode, catalog: Catalog) -> Iterator[Problem]:
     device = _at(tree, "workload", "recorded_on", "device")
     if device is None or not isinstance(device.value, str):
         return
@@ -132,7 +132,7 @@ def _recorded_on(tree: Node, catalog: Catalog) -> Iterator[Problem]:
         yield Problem("unknown-model", message, device.spot)
 
 
-def _memory(tree: Node) -> Iterator[Problem]:
+def _memory(tree: TreeNode) -> Iterator[Problem]:
     """State that is kept in a memory that is not fitted."""
     where = _at(tree, "placement", "optimizer_state")
     if where is None or where.value not in ("cxl", "host"):

@@ -14,24 +14,24 @@ from ..scenario import Origin
 from ..settings import default_of
 from .catalog_values import Used
 from .files import BUNDLED, named
-from .tree import Node, Plain, dotted, find, leaves, made, merge, plain, put
+from .tree import Plain, TreeNode, dotted, find, from_value, leaves, merge, put, to_dict
 
 NOWHERE = Spot("")
 
 
-def with_files(tree: Node) -> Node:
+def with_files(tree: TreeNode) -> TreeNode:
     """Paths made absolute, each from the folder of the file that says it."""
-    for path, name in named(plain(tree)):
+    for path, name in named(to_dict(tree)):
         node = find(tree, path)
         if node and not name.startswith(BUNDLED):
             absolute = os.path.abspath(File(node.spot.file).parent / name)
-            tree = put(tree, path, made(absolute, node.spot, node.layer))
+            tree = put(tree, path, from_value(absolute, node.spot, node.layer))
     return tree
 
 
-def with_defaults(tree: Node, model: BaseModel) -> Node:
+def with_defaults(tree: TreeNode, model: BaseModel) -> TreeNode:
     """The tree with the defaults of the models beneath it."""
-    return merge(made(dict(_defaults(model)), NOWHERE, "default"), tree)
+    return merge(from_value(dict(_defaults(model)), NOWHERE, "default"), tree)
 
 
 def _defaults(model: BaseModel) -> Iterator[tuple[str, Plain]]:
@@ -45,33 +45,33 @@ def _defaults(model: BaseModel) -> Iterator[tuple[str, Plain]]:
             yield key, default_of(field)
 
 
-def plain_with_sources(node: Node) -> Plain:
+def to_dict_with_sources(node: TreeNode) -> Plain:
     """Plain values; those with a source as ``{value, source}``."""
     if isinstance(node.value, Mapping):
-        value: Plain = {k: plain_with_sources(n) for k, n in node.value.items()}
+        value: Plain = {k: to_dict_with_sources(n) for k, n in node.value.items()}
     elif isinstance(node.value, tuple):
-        value = [plain_with_sources(n) for n in node.value]
+        value = [to_dict_with_sources(n) for n in node.value]
     else:
         value = node.value
     return {"value": value, "source": node.source.facts()} if node.source else value
 
 
-def resolved(tree: Node, used: Used) -> Plain:
+def resolved(tree: TreeNode, used: Used) -> Plain:
     """What a resolved file says: the tree and the catalog entries that it rests on."""
-    told = plain_with_sources(tree)
+    told = to_dict_with_sources(tree)
     told.pop("extends", None)
     told.pop("catalog", None)
     for (kind, name), entry in sorted(used.items()):
-        told.setdefault("catalog", {}).setdefault(kind, {})[name] = plain_with_sources(entry)
+        told.setdefault("catalog", {}).setdefault(kind, {})[name] = to_dict_with_sources(entry)
     return told
 
 
-def origins(tree: Node) -> dict[str, Origin]:
+def origins(tree: TreeNode) -> dict[str, Origin]:
     """Who decided each value, by dotted path."""
     return {dotted(path): _origin(node) for path, node in leaves(tree) if path[0] != "catalog"}
 
 
-def _origin(node: Node) -> Origin:
+def _origin(node: TreeNode) -> Origin:
     text = node.text or str(node.value)
     return Origin(text, node.layer, str(node.spot) if node.spot.file else "", node.source)
 

@@ -13,7 +13,7 @@ from typing import Any
 from ..problems import Spot
 
 Path = tuple[str | int, ...]
-Value = Mapping[str, "Node"] | tuple["Node", ...] | str | int | float | bool | None
+Value = Mapping[str, "TreeNode"] | tuple["TreeNode", ...] | str | int | float | bool | None
 Plain = Any  # dict, list or scalar, as YAML has them
 
 SHARE = re.compile(r"(\d+(?:\.\d+)?) ?%")
@@ -55,7 +55,7 @@ class Source:
 
 
 @dataclass(frozen=True, eq=False)
-class Node:
+class TreeNode:
     """A mapping, a list or a scalar, and where it stands.
 
     Parameters
@@ -76,12 +76,12 @@ class Node:
     source: Source | None = None
 
     @property
-    def mapping(self) -> Mapping[str, Node]:
+    def mapping(self) -> Mapping[str, TreeNode]:
         """Its keys, if it has any."""
         return self.value if isinstance(self.value, Mapping) else {}
 
     @property
-    def items(self) -> tuple[Node, ...]:
+    def items(self) -> tuple[TreeNode, ...]:
         """Its list items, if it has any."""
         return self.value if isinstance(self.value, tuple) else ()
 
@@ -95,7 +95,7 @@ class Node:
         """Where to point when the key is at fault."""
         return self.key or self.spot
 
-    def __getitem__(self, part: str | int) -> Node:
+    def __getitem__(self, part: str | int) -> TreeNode:
         if isinstance(part, int):
             return self.items[part]
         return self.mapping[part]
@@ -105,16 +105,16 @@ class Node:
         return 0 <= part < len(self.items) if isinstance(part, int) else part in self.mapping
 
 
-def plain(node: Node) -> Plain:
+def to_dict(node: TreeNode) -> Plain:
     """Without places."""
     if isinstance(node.value, Mapping):
-        return {k: plain(n) for k, n in node.value.items()}
+        return {k: to_dict(n) for k, n in node.value.items()}
     if isinstance(node.value, tuple):
-        return [plain(n) for n in node.value]
+        return [to_dict(n) for n in node.value]
     return node.value
 
 
-def find(node: Node, path: Path) -> Node | None:
+def find(node: TreeNode, path: Path) -> TreeNode | None:
     """The node at a path; None where there is none."""
     for part in path:
         if not node.has(part):
@@ -123,7 +123,7 @@ def find(node: Node, path: Path) -> Node | None:
     return node
 
 
-def deepest(node: Node, path: Path) -> tuple[Node, Path]:
+def deepest(node: TreeNode, path: Path) -> tuple[TreeNode, Path]:
     """As far down a path as the tree goes, and what is left of it."""
     for depth, part in enumerate(path):
         if not node.has(part):
@@ -132,7 +132,7 @@ def deepest(node: Node, path: Path) -> tuple[Node, Path]:
     return node, ()
 
 
-def leaves(node: Node, path: Path = ()) -> Iterator[tuple[Path, Node]]:
+def leaves(node: TreeNode, path: Path = ()) -> Iterator[tuple[Path, TreeNode]]:
     """Every scalar and empty container, with its path."""
     parts = node.mapping.items() or enumerate(node.items)
     empty = True
@@ -143,7 +143,7 @@ def leaves(node: Node, path: Path = ()) -> Iterator[tuple[Path, Node]]:
         yield path, node
 
 
-def merge(lower: Node, upper: Node) -> Node:
+def merge(lower: TreeNode, upper: TreeNode) -> TreeNode:
     """Mappings merge, everything else is replaced by the upper layer.
 
     A mapping that names another ``use`` (a backend) replaces the lower one whole: settings of
@@ -158,11 +158,11 @@ def merge(lower: Node, upper: Node) -> Node:
     return replace(upper, value=merged | {k: n for k, n in below.items() if k not in merged})
 
 
-def _names_another(lower: Mapping[str, Node], upper: Mapping[str, Node], key: str) -> bool:
+def _names_another(lower: Mapping[str, TreeNode], upper: Mapping[str, TreeNode], key: str) -> bool:
     return key in lower and key in upper and lower[key].value != upper[key].value
 
 
-def put(root: Node, path: Path, leaf: Node) -> Node:
+def put(root: TreeNode, path: Path, leaf: TreeNode) -> TreeNode:
     """The tree with something merged in at a path; missing mappings on the way are made.
 
     Raises
@@ -188,12 +188,12 @@ def put(root: Node, path: Path, leaf: Node) -> Node:
     return replace(root, value={**root.value, part: new})
 
 
-def without(root: Node, keys: tuple[str, ...]) -> Node:
+def without(root: TreeNode, keys: tuple[str, ...]) -> TreeNode:
     """A mapping less some keys."""
     return replace(root, value={k: n for k, n in root.mapping.items() if k not in keys})
 
 
-def relabel(node: Node, layer: str) -> Node:
+def relabel(node: TreeNode, layer: str) -> TreeNode:
     """The same tree as the work of another layer."""
     if isinstance(node.value, Mapping):
         value: Value = {k: relabel(n, layer) for k, n in node.value.items()}
@@ -209,13 +209,13 @@ def dotted(path: Path) -> str:
     return ".".join(map(str, path))
 
 
-def made(value: Plain, spot: Spot, layer: str) -> Node:
+def from_value(value: Plain, spot: Spot, layer: str) -> TreeNode:
     """A tree of plain values, all from one place."""
     if isinstance(value, Mapping):
-        inner: Value = {str(k): made(v, spot, layer) for k, v in value.items()}
+        inner: Value = {str(k): from_value(v, spot, layer) for k, v in value.items()}
     elif isinstance(value, list | tuple):
-        inner = tuple(made(v, spot, layer) for v in value)
+        inner = tuple(from_value(v, spot, layer) for v in value)
     else:
         inner = value
     text = "" if isinstance(inner, Mapping | tuple) else str(value)
-    return Node(inner, spot, spot, text, layer)
+    return TreeNode(inner, spot, spot, text, layer)

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from ..binding import lacking
 from ..problems import Problem, Spot, nearest
 from ..schema import Section, root
-from .tree import Node, Path, deepest, dotted, find, plain
+from .tree import Path, TreeNode, deepest, dotted, find, to_dict
 
 Error = Any  # one of pydantic's, a dict
 WORDS = {  # what a value of the wrong type is not, and how to write it
@@ -37,9 +37,9 @@ BOUNDS = {
 }
 
 
-def check(tree: Node) -> tuple[Section | None, list[Problem]]:
+def check(tree: TreeNode) -> tuple[Section | None, list[Problem]]:
     """The checked scenario, or everything that is wrong with it."""
-    data = plain(tree)
+    data = to_dict(tree)
     known: dict[int, tuple[str, ...]] = {}
     try:
         model = root().model_validate(data, context=known)
@@ -50,7 +50,7 @@ def check(tree: Node) -> tuple[Section | None, list[Problem]]:
     return (None if unanswered else model), unanswered
 
 
-def _unanswered(model: Any, tree: Node) -> Iterator[Problem]:
+def _unanswered(model: Any, tree: TreeNode) -> Iterator[Problem]:
     """Backends that lack a setting which neither they nor their part says."""
     parts = model.cluster.parts()
     for glob, binding in model.backends.items():
@@ -75,7 +75,7 @@ def _mistyped(missing: Path, unknown: list[Path]) -> bool:
     return bool(difflib.get_close_matches(str(missing[-1]), beside, 1))
 
 
-def _problem(error: Error, tree: Node, data: Any, known: dict[int, tuple[str, ...]]) -> Problem:
+def _problem(error: Error, tree: TreeNode, data: Any, known: dict[int, tuple[str, ...]]) -> Problem:
     path: Path = tuple(p for p in error["loc"] if p != "[key]")
     kind = error["type"]
     if kind == "missing":
@@ -97,14 +97,14 @@ def _at(spot: Spot, path: Path) -> Spot:
     return spot if spot.path else replace(spot, path=dotted(path))
 
 
-def _missing(tree: Node, path: Path) -> Problem:
+def _missing(tree: TreeNode, path: Path) -> Problem:
     parent, _ = deepest(tree, path[:-1])
     first = next(iter(parent.mapping.values()), parent)
     spot = replace(first.label, path=dotted(path))
     return Problem("missing", f"'{path[-1]}' is missing", spot)
 
 
-def _unknown(tree: Node, path: Path, keys: tuple[str, ...]) -> Problem:
+def _unknown(tree: TreeNode, path: Path, keys: tuple[str, ...]) -> Problem:
     node = find(tree, path) or tree
     name = str(path[-1])
     if node.layer.startswith(("variant", "--set", "sweep")):
@@ -123,7 +123,7 @@ def _keys_at(data: Any, path: Path, known: dict[int, tuple[str, ...]]) -> tuple[
     return known.get(id(data), ())
 
 
-def _message(error: Error, node: Node) -> str:
+def _message(error: Error, node: TreeNode) -> str:
     kind, context = error["type"], error.get("ctx", {})
     written = node.text or error["input"]
     if kind == "value_error":
@@ -145,7 +145,7 @@ def _message(error: Error, node: Node) -> str:
     return str(error["msg"])
 
 
-def _shape(node: Node) -> str:
+def _shape(node: TreeNode) -> str:
     return "a list" if isinstance(node.value, tuple) else "a mapping"
 
 
@@ -165,7 +165,7 @@ def _not_one_of(written: object, expected: str) -> str:
     return f"'{written}' is not one of: {', '.join(known)}{hint}"
 
 
-def _as_written(message: str, node: Node) -> str:
+def _as_written(message: str, node: TreeNode) -> str:
     """1e6 is shown as it stands in the file, not as 1000000.0."""
     if node.text and not isinstance(node.value, str):
         return message.replace(f"'{node.value}", f"'{node.text}")

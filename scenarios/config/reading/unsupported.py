@@ -20,13 +20,13 @@ ACTED_ON: tuple[tuple[str, tuple[Any, ...], str], ...] = (
 )
 
 
-def unanswered(scenario: Scenario) -> tuple[Problem, ...]:
+def unsupported(scenario: Scenario) -> tuple[Problem, ...]:
     """Settings of a scenario and of its variants that a run refuses.
 
     Examples
     --------
     >>> from foretrace.scenarios.config.loader import load
-    >>> unanswered(load("first"))
+    >>> unsupported(load("first"))
     ()
     """
     return in_order(_refused(scenario))

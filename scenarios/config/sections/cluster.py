@@ -26,7 +26,7 @@ def _part(kind: str) -> Any:
     return PlainValidator(partial(read_part, kind), json_schema_input_type=str | part_model(kind))
 
 
-class Node(Section):
+class NodeSection(Section):
     """One machine; all are alike, ``override`` says which are not."""
 
     gpu: Annotated[Part, _part("gpu")]
@@ -53,7 +53,7 @@ class Node(Section):
 PARTS = ("gpu", "nic", "cxl", "host", "memory")
 
 
-class Fabric(Section):
+class FabricSection(Section):
     """What joins the machines."""
 
     topology: Literal["fat-tree", "rail", "torus", "dragonfly"] = "fat-tree"
@@ -68,14 +68,14 @@ class Fabric(Section):
     """Each transfer as if alone, sharing links, or packet by packet."""
 
 
-class Cluster(Section):
+class ClusterSection(Section):
     """The machines and what joins them."""
 
     nodes: Annotated[int, Field(ge=1)]
     """How many machines."""
-    node: Node
+    node: NodeSection
     """What is in one of them."""
-    fabric: Fabric = Fabric()
+    fabric: FabricSection = FabricSection()
     """What joins them."""
     override: dict[
         str,
@@ -92,4 +92,4 @@ class Cluster(Section):
         return {k: p for k, p in found.items() if p is not None}
 
 
-register("cluster", Cluster, REQUIRED)
+register("cluster", ClusterSection, REQUIRED)

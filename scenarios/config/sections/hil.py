@@ -33,7 +33,7 @@ class Peer(Section):
     """As its driver calls it."""
 
 
-class Swap(Section):
+class SwapSection(Section):
     """One component that is real."""
 
     component: str
@@ -67,7 +67,7 @@ class Swap(Section):
     """Who answers for ops that the driver cannot do."""
 
     @model_validator(mode="after")
-    def _has_driver(self) -> Swap:
+    def _has_driver(self) -> SwapSection:
         """A name that nobody has is refused; one that only a far agent may have is not."""
         from ....hil.agent.declared_drivers import knows, names
 
@@ -95,7 +95,7 @@ class Hil(Section):
 
     mode: Literal["replay", "coupled"] = "replay"
     """replay: do the ops of a run on the device, then compare; coupled: its answers drive time."""
-    swap: Many[Swap] = ()
+    swap: Many[SwapSection] = ()
     """Components that are real."""
     repeat: Positive = 5
     """Replay: process starts of each device, at least. A coupled run is repeated by replicas."""

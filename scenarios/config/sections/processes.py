@@ -28,7 +28,7 @@ class Steering:
     use: str
     settings: Mapping[str, Any] = field(default_factory=dict)
 
-    def told(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """All of it, as a scenario has it."""
         return {"use": self.use, **self.settings}
 

@@ -11,7 +11,7 @@ from ...studies.workers.workers import checked
 from ..schema import Section, register
 
 
-class Run(Section):
+class RunSection(Section):
     """How the simulation is run."""
 
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
@@ -32,4 +32,4 @@ class Run(Section):
     """Most memory that it may plan with; nine tenths of what is free unless said."""
 
 
-register("run", Run, Run())
+register("run", RunSection, RunSection())

@@ -11,8 +11,8 @@ from pydantic import Field, PlainValidator, ValidationInfo, model_validator
 from ..metrics import named
 from ..parameters import Between, Range, Values, Vary, read_vary
 from ..problems import InvalidScenarioError, Problem
-from ..reading.overrides import laid
-from ..reading.tree import Node, find, made, plain
+from ..reading.overrides import apply_override
+from ..reading.tree import TreeNode, find, from_value, to_dict
 from ..schema import REQUIRED, Many, Section, register
 
 MOST = 100_000  # points of a sweep
@@ -35,7 +35,7 @@ class Objective:
     unit: str
     sign: int
 
-    def told(self) -> dict[str, str]:
+    def to_dict(self) -> dict[str, str]:
         """All of it, as a scenario has it."""
         return {"minimize" if self.sign > 0 else "maximize": self.metric}
 
@@ -152,12 +152,12 @@ def each(paths: str, value: Any) -> dict[str, Any]:
     return dict(zip(names, value, strict=True))
 
 
-def _broken(tree: Node, attempt: Callable[[Node], list[Problem]]) -> Iterator[Problem]:
+def _broken(tree: TreeNode, attempt: Callable[[TreeNode], list[Problem]]) -> Iterator[Problem]:
     """Every value that a setting cannot take, and settings that do not exist."""
     entries = find(tree, ("sweep", "vary"))
     for paths, entry in entries.mapping.items() if entries else ():
         try:
-            vary = read_vary(plain(entry))
+            vary = read_vary(to_dict(entry))
         except ValueError:
             continue  # the first pass says what is wrong with it
         found = [
@@ -169,10 +169,10 @@ def _broken(tree: Node, attempt: Callable[[Node], list[Problem]]) -> Iterator[Pr
         yield from ([replace(unknown[0], spot=entry.label)] if unknown else found)
 
 
-def _written(vary: Vary, entry: Node) -> Iterator[tuple[Any, Node]]:
+def _written(vary: Vary, entry: TreeNode) -> Iterator[tuple[Any, TreeNode]]:
     """Values with the place of each; of a range its ends, and what lies between them."""
     if entry.items:
-        yield from zip((plain(n) for n in entry.items), entry.items, strict=True)
+        yield from zip((to_dict(n) for n in entry.items), entry.items, strict=True)
     else:
         yield vary.at(0.0), entry.mapping.get("from", entry)
         yield vary.at(1.0), entry.mapping.get("to", entry)
@@ -184,13 +184,17 @@ def _path(paths: str) -> str:
 
 
 def _tried(
-    tree: Node, attempt: Callable[[Node], list[Problem]], paths: str, value: Any, written: Node
+    tree: TreeNode,
+    attempt: Callable[[TreeNode], list[Problem]],
+    paths: str,
+    value: Any,
+    written: TreeNode,
 ) -> Iterator[Problem]:
     """What is wrong with one value: that which is wrong only with it."""
     spot = replace(written.spot, path=_path(paths))
     try:
         for path, one in each(paths, value).items():
-            tree = laid(tree, path, made(one, spot, "sweep"))
+            tree = apply_override(tree, path, from_value(one, spot, "sweep"))
     except ValueError as error:
         yield Problem("vary", str(error), spot)
         return

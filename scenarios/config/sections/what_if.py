@@ -11,7 +11,7 @@ from ..schema import Many, Section, register
 from .head import Name
 
 
-class Variant(Section):
+class VariantSection(Section):
     """One difference."""
 
     name: Name
@@ -28,4 +28,6 @@ class Variant(Section):
     """New prices by kind of component."""
 
 
-register("what_if", Many[Variant], (), help="Named differences, each compared with the scenario.")
+register(
+    "what_if", Many[VariantSection], (), help="Named differences, each compared with the scenario."
+)

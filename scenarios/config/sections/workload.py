@@ -42,7 +42,7 @@ class Parallel(Section):
         return self.tensor * self.pipeline * self.data
 
 
-class Recorded(Section):
+class RecordedSection(Section):
     """Where a trace was recorded."""
 
     device: str | None = None
@@ -81,7 +81,7 @@ class TraceWorkload(Workload):
     """File, glob with one file per rank, or ``foretrace:NAME`` for a bundled one."""
     format: Literal["native", "kineto", "chakra"] | None = None
     """How the file is written; recognised unless said."""
-    recorded_on: Recorded | None = None
+    recorded_on: RecordedSection | None = None
     """Where it was recorded."""
     starts: str | None = None
     """Recordings of several process starts of the same: a glob of folders, or ``foretrace:NAME``.

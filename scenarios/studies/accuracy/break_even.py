@@ -10,14 +10,14 @@ import numpy as np
 from ....sim.analysis.metrics import measure
 from ....sim.analysis.sensitivity import altered
 from ....sim.system import System
-from ..variants import Point, counted
+from ..variants import Variant, counted
 
 TRIED = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 1.0)  # errors of a time, either way
 HALVINGS = 5
 Chosen = Callable[[System], Sequence[int]]
 
 
-def break_even(points: Sequence[Point], components: Mapping[str, Chosen]) -> list[dict[str, Any]]:
+def break_even(points: Sequence[Variant], components: Mapping[str, Chosen]) -> list[dict[str, Any]]:
     """For each component the smallest error of its times at which the answer flips.
 
     The answer is which variant is quickest, and which expectations of ``iteration_time`` hold.
@@ -39,14 +39,14 @@ def break_even(points: Sequence[Point], components: Mapping[str, Chosen]) -> lis
     ]
 
 
-def _flip(points: Sequence[Point], chosen: Chosen, base: tuple[Any, ...]) -> float | None:
+def _flip(points: Sequence[Variant], chosen: Chosen, base: tuple[Any, ...]) -> float | None:
     """The smallest error either way, signed; None where none flips the answer."""
     found = [e for sign in (1, -1) if (e := _flip_one_way(points, chosen, base, sign))]
     return min(found, key=abs, default=None)
 
 
 def _flip_one_way(
-    points: Sequence[Point], chosen: Chosen, base: tuple[Any, ...], sign: int
+    points: Sequence[Variant], chosen: Chosen, base: tuple[Any, ...], sign: int
 ) -> float | None:
     low = 0.0
     for size in TRIED:
@@ -58,7 +58,7 @@ def _flip_one_way(
 
 
 def _narrowed(
-    points: Sequence[Point],
+    points: Sequence[Variant],
     chosen: Chosen,
     base: tuple[Any, ...],
     same: float,
@@ -73,7 +73,7 @@ def _narrowed(
     return other
 
 
-def _answer(points: Sequence[Point], chosen: Chosen, error: float) -> tuple[Any, ...]:
+def _answer(points: Sequence[Variant], chosen: Chosen, error: float) -> tuple[Any, ...]:
     """What is said if the component's times were wrong by this much."""
     times = [_times(p, chosen, error) for p in points]
     quickest = int(np.argmin([np.median(t) for t in times]))
@@ -83,7 +83,7 @@ def _answer(points: Sequence[Point], chosen: Chosen, error: float) -> tuple[Any,
     return quickest, *(bool(c.holds(statistic_of(times[0], c.statistic))) for c in conditions)
 
 
-def _times(point: Point, chosen: Chosen, error: float) -> Any:
+def _times(point: Variant, chosen: Chosen, error: float) -> Any:
     if error:
         simulation = point.simulation
         point = point.on(altered(simulation, chosen(simulation.system), 1 / (1 + error)))

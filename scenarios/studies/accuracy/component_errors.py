@@ -8,18 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from ....hil.coupling.replay_ops import Question
+from ....hil.coupling.replay_ops import ReplayOp
 from ....hil.measuring.spread import by_start, grouped
 from ....hil.recording import SUFFIX
 from ....hil.sample import EMULATED, Sample
 from ....sim.errors import ScenarioError
 from .replay import Replayed
-from .score import Ops, by_size, scores
+from .score import ScoredOps, by_size, scores
 
 NANOSECOND = 1e-9
 
 
-def component(one: Replayed, other: Mapping[str, Sequence[Question]] | None) -> dict[str, Any]:
+def component(one: Replayed, other: Mapping[str, Sequence[ReplayOp]] | None) -> dict[str, Any]:
     """What is told of one component.
 
     Parameters
@@ -78,13 +78,13 @@ def _placed(samples: Sequence[Sample]) -> float | None:
     return min((float(s.facts["placed"]) for s in samples if "placed" in s.facts), default=None)
 
 
-def _table(one: Replayed) -> tuple[Ops, dict[str, Any]]:
+def _table(one: Replayed) -> tuple[ScoredOps, dict[str, Any]]:
     """The different ops of a component with what was measured, and what was not."""
     timed = _timed(one) or one.recording.samples
     medians = {k[0]: _by_start(group) for k, group in grouped(timed).items()}
     numbers = sorted({n for by in medians.values() for n in by})
-    counts: dict[tuple[str, float, float], list[Question]] = {}
-    missing: list[Question] = []
+    counts: dict[tuple[str, float, float], list[ReplayOp]] = {}
+    missing: list[ReplayOp] = []
     for q in one.questions:
         if q.signature in medians:
             counts.setdefault((q.signature, q.predicted, q.way.latency), []).append(q)
@@ -97,7 +97,7 @@ def _table(one: Replayed) -> tuple[Ops, dict[str, Any]]:
         )
     first = [group[0] for group in counts.values()]
     starts = [[_whole_op(q, medians, n) for n in numbers] for q in first]
-    ops = Ops(
+    ops = ScoredOps(
         tuple(q.signature for q in first),
         np.array([len(g) for g in counts.values()]),
         np.array([q.bytes for q in first], float),
@@ -122,12 +122,12 @@ def _by_start(group: Sequence[Any]) -> dict[int, float]:
     return found
 
 
-def _whole_op(q: Question, medians: Mapping[str, Mapping[int, float]], start: int) -> float:
+def _whole_op(q: ReplayOp, medians: Mapping[str, Mapping[int, float]], start: int) -> float:
     sample = medians[q.signature].get(start)
     return float("nan") if sample is None else q.whole(sample)
 
 
-def _rows(ops: Ops) -> list[dict[str, Any]]:
+def _rows(ops: ScoredOps) -> list[dict[str, Any]]:
     both = zip(
         ops.signature, ops.calls.tolist(), ops.bytes.tolist(), ops.predicted.tolist(),
         ops.measured.tolist(), strict=True,
@@ -136,12 +136,12 @@ def _rows(ops: Ops) -> list[dict[str, Any]]:
     return [dict(zip(names, row, strict=True)) for row in both]
 
 
-def _bandwidth(ops: Ops) -> dict[str, Any] | None:
+def _bandwidth(ops: ScoredOps) -> dict[str, Any] | None:
     """Errors of bytes a second, for ops that have bytes."""
     known = np.isfinite(ops.bytes) & (ops.bytes > 0)
     if not known.any():
         return None
-    rate = Ops(
+    rate = ScoredOps(
         tuple(s for s, k in zip(ops.signature, known.tolist(), strict=True) if k),
         ops.calls[known],
         ops.bytes[known],
@@ -170,10 +170,10 @@ def _drift(one: Replayed) -> dict[str, Any] | None:
     }
 
 
-def _beside(one: Replayed, ops: Ops, other: Sequence[Question]) -> dict[str, Any]:
+def _beside(one: Replayed, ops: ScoredOps, other: Sequence[ReplayOp]) -> dict[str, Any]:
     """Errors of the same ops with another catalog."""
     predicted = {q.signature: q.predicted for q in other}
-    changed = Ops(
+    changed = ScoredOps(
         ops.signature,
         ops.calls,
         ops.bytes,

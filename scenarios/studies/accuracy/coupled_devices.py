@@ -8,23 +8,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ....hil.coupling.coupled import Coupling, couple
-from ....hil.coupling.coverage import Cover, Subtraction, cover
+from ....hil.coupling.coverage import SampleCoverage, Subtraction, cover
 from ....hil.coupling.device_adapter import MOST, Swap
-from ....hil.coupling.journal import Asked, Entry, Reader, Writer, read
-from ....hil.coupling.live_driver import Live
+from ....hil.coupling.journal import JournalEntry, JournalReader, JournalWriter, Questioned, read
+from ....hil.coupling.live_driver import LiveDriver
 from ....hil.driver_registry import known
 from ....sim.backend import Backend
 from ....sim.errors import ScenarioError
 from ....sim.system import System
 from ...config.sections.hil import Hil
-from ...config.sections.hil import Swap as Said
-from .open_devices import Device, driver_class, spec
+from ...config.sections.hil import SwapSection as Said
+from .open_devices import OpenDevice, driver_class, spec
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Coupled:
+class CoupledDevices:
     """A machine with devices in it, and what they answer.
 
     Parameters
@@ -34,15 +34,15 @@ class Coupled:
     """
 
     coupling: Coupling
-    writers: Mapping[str, Writer]
+    writers: Mapping[str, JournalWriter]
 
     @property
-    def journal(self) -> list[Entry]:
+    def journal(self) -> list[JournalEntry]:
         """Every answer since it was made, component by component."""
         return [e for w in self.writers.values() for e in w.entries]
 
 
-def covered(said: Said, system: System, more: Sequence[str] = ()) -> Cover:
+def covered(said: Said, system: System, more: Sequence[str] = ()) -> SampleCoverage:
     """What a sample of a swap contains."""
     off = {c: Subtraction(o.time, o.error) for c, o in said.subtract.items()}
     return cover(system, said.component, (*said.covers, *more), off)
@@ -51,10 +51,10 @@ def covered(said: Said, system: System, more: Sequence[str] = ()) -> Cover:
 def in_place(
     system: System,
     backends: Mapping[str, Backend],
-    devices: Sequence[Device],
+    devices: Sequence[OpenDevice],
     journal: Path | None = None,
     ahead: bool = False,
-) -> Coupled:
+) -> CoupledDevices:
     """Put open devices, or the journal of them, in the place of what they are swapped for.
 
     Parameters
@@ -70,15 +70,15 @@ def in_place(
     writers, swaps = {}, []
     for device in devices:
         _may_drive(device)
-        asked: Asked = Live(device.driver, device.source)
+        asked: Questioned = LiveDriver(device.driver, device.source)
         if kept is not None:
-            asked = Reader(device.name, kept, f"journal of {device.source}")
-        writers[device.name] = Writer(device.name, asked)
+            asked = JournalReader(device.name, kept, f"journal of {device.source}")
+        writers[device.name] = JournalWriter(device.name, asked)
         swaps.append(_swap(device, writers[device.name], system))
-    return Coupled(couple(system, backends, swaps, ahead), writers)
+    return CoupledDevices(couple(system, backends, swaps, ahead), writers)
 
 
-def _may_drive(device: Device) -> None:
+def _may_drive(device: OpenDevice) -> None:
     if device.driver.realtime and device.driver.clock != "timetravel":
         raise ScenarioError(
             f"hil.swap {device.name}: timers of {device.swap.driver} run on while the simulation "
@@ -86,7 +86,7 @@ def _may_drive(device: Device) -> None:
         )
 
 
-def _swap(device: Device, asked: Asked, system: System) -> Swap:
+def _swap(device: OpenDevice, asked: Questioned, system: System) -> Swap:
     said = device.swap
     return Swap(
         said.component,
@@ -102,7 +102,7 @@ def _swap(device: Device, asked: Asked, system: System) -> Swap:
     )
 
 
-def _more(device: Device, system: System) -> Sequence[str]:
+def _more(device: OpenDevice, system: System) -> Sequence[str]:
     """What the driver says is in a sample of it."""
     kept = device.recording
     if kept is None:

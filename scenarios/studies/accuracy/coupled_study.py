@@ -9,18 +9,18 @@ from itertools import cycle
 from pathlib import Path
 from time import monotonic
 
-from ....hil.coupling.replay_ops import questions
+from ....hil.coupling.replay_ops import replay_ops
 from ....hil.sample import Request
 from ....sim.errors import ScenarioError
 from ....sim.place import place
 from ....sim.units import Seconds
 from ...config.hil_settings import journal_name, section
 from ...config.scenario import BASE, Scenario
-from ..variants import Point
+from ..variants import Variant
 from .coupled_devices import in_place
-from .open_devices import Device, one_clock, opened
+from .open_devices import OpenDevice, one_clock, opened
 
-Drive = Callable[[Point], Point]
+Drive = Callable[[Variant], Variant]
 
 
 @contextmanager
@@ -41,7 +41,7 @@ def driven(scenario: Scenario) -> Iterator[Drive]:
     with opened(hil, scenario.run.seed) as devices:
         one_clock(devices, hil)
 
-        def drive(point: Point) -> Point:
+        def drive(point: Variant) -> Variant:
             made = with_devices(point, devices, _journal(hil.journal, point.name))
             if hil.journal is None:
                 warm_up(made, devices, hil.warm_up)
@@ -50,11 +50,11 @@ def driven(scenario: Scenario) -> Iterator[Drive]:
         yield drive
 
 
-def warm_up(point: Point, devices: list[Device], time: Seconds) -> None:
+def warm_up(point: Variant, devices: list[OpenDevice], time: Seconds) -> None:
     """Let each device do its ops of a run for a while; a recording needs none."""
     if point.coupled is None:
         return
-    asked = questions(point.coupled.coupling, point.graph, predict=False)
+    asked = replay_ops(point.coupled.coupling, point.graph, predict=False)
     for device in devices:
         own = dict.fromkeys(q.signature for q in asked if q.component == device.name and q.possible)
         until = monotonic() + time
@@ -65,8 +65,8 @@ def warm_up(point: Point, devices: list[Device], time: Seconds) -> None:
 
 
 def with_devices(
-    point: Point, devices: list[Device], journal: Path | None = None, ahead: bool = False
-) -> Point:
+    point: Variant, devices: list[OpenDevice], journal: Path | None = None, ahead: bool = False
+) -> Variant:
     """A point whose simulation asks devices.
 
     Parameters

@@ -16,7 +16,7 @@ from ...config.hil_settings import section
 from ...config.scenario import Scenario
 from ...config.sections.hil import Hil
 from ..provenance import of_models
-from ..variants import points
+from ..variants import variants
 from .break_even import break_even
 from .component_errors import component
 from .open_devices import CLASSES
@@ -67,12 +67,12 @@ def check(scenario: Scenario, tell: Tell = log.info, beside: Scenario | None = N
     hil = section(scenario)
     if hil is None:
         raise ScenarioError("hil.swap: nothing is swapped; write it, or give --swap")
-    every = points(scenario)
+    every = variants(scenario)
     point = every[0]
     asked = asked_of(point, hil)
     found = replayed(hil, asked, _finest(scenario), tell)
     mixed = _clocks(found, hil)
-    other = None if beside is None else asked_of(points(beside)[0], hil)
+    other = None if beside is None else asked_of(variants(beside)[0], hil)
     tell("comparing: the run with and without each device")
     told: dict[str, Any] = {
         "schema": SCHEMA,

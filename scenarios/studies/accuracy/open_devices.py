@@ -14,10 +14,10 @@ from ....hil.agent.address import connect
 from ....hil.agent.declared_drivers import bring
 from ....hil.bundled_recordings import located
 from ....hil.driver import Driver
-from ....hil.drivers.recording_driver import Recorded
+from ....hil.drivers.recording_driver import RecordingDriver
 from ....hil.recording import Recording, read
 from ....sim.errors import DriverFault, HardwareUnavailable, ScenarioError
-from ...config.sections.hil import Hil, Swap
+from ...config.sections.hil import Hil, SwapSection
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ RECORDED = "recorded"
 
 
 @dataclass(frozen=True)
-class Device:
+class OpenDevice:
     """A swap, and who answers for it.
 
     Parameters
@@ -39,7 +39,7 @@ class Device:
     recording : what it was taken from, where that is a recording
     """
 
-    swap: Swap
+    swap: SwapSection
     driver: Driver
     facts: dict[str, str]
     recording: Recording | None = None
@@ -68,7 +68,7 @@ class Device:
         return f"driver:{self.swap.driver} {what} on {where}, {self.driver.clock} clock"
 
 
-def file_of(hil: Hil, swap: Swap) -> Path | None:
+def file_of(hil: Hil, swap: SwapSection) -> Path | None:
     """The recording of a swap: its own, or the one that is kept for its component."""
     if swap.recording is not None:
         return located(swap.recording)
@@ -78,7 +78,7 @@ def file_of(hil: Hil, swap: Swap) -> Path | None:
 
 
 @contextmanager
-def opened(hil: Hil, seed: int = 0) -> Iterator[list[Device]]:
+def opened(hil: Hil, seed: int = 0) -> Iterator[list[OpenDevice]]:
     """Every device of a scenario, open; closed again whatever happens.
 
     Raises
@@ -92,7 +92,7 @@ def opened(hil: Hil, seed: int = 0) -> Iterator[list[Device]]:
         yield [_opened(hil, swap, seed, stack) for swap in hil.swap]
 
 
-def _opened(hil: Hil, swap: Swap, seed: int, stack: ExitStack) -> Device:
+def _opened(hil: Hil, swap: SwapSection, seed: int, stack: ExitStack) -> OpenDevice:
     if swap.driver == RECORDED:
         return remembered(hil, swap, seed)
     try:
@@ -105,7 +105,7 @@ def _opened(hil: Hil, swap: Swap, seed: int, stack: ExitStack) -> Device:
         return found
 
 
-def _told(swap: Swap, error: HardwareUnavailable) -> HardwareUnavailable:
+def _told(swap: SwapSection, error: HardwareUnavailable) -> HardwareUnavailable:
     """The same fault, with the component and what can be bound instead."""
     kind = error.kind if isinstance(error, DriverFault) else "broken"
     text = error.message if isinstance(error, DriverFault) else str(error)
@@ -114,14 +114,14 @@ def _told(swap: Swap, error: HardwareUnavailable) -> HardwareUnavailable:
     )
 
 
-def _live(swap: Swap, stack: ExitStack, limit: float) -> Device:
+def _live(swap: SwapSection, stack: ExitStack, limit: float) -> OpenDevice:
     driver = connect(swap.driver, swap.agent, limit)
     stack.callback(driver.close)
     driver.open(spec(swap))
-    return Device(swap, driver, dict(driver.describe()))
+    return OpenDevice(swap, driver, dict(driver.describe()))
 
 
-def spec(swap: Swap) -> dict[str, Any]:
+def spec(swap: SwapSection) -> dict[str, Any]:
     """What a driver is opened with: options, and the device and peer that are named."""
     told = dict(swap.options)
     if swap.device:
@@ -131,7 +131,7 @@ def spec(swap: Swap) -> dict[str, Any]:
     return told
 
 
-def remembered(hil: Hil, swap: Swap, seed: int = 0) -> Device:
+def remembered(hil: Hil, swap: SwapSection, seed: int = 0) -> OpenDevice:
     """A recording in the place of a device."""
     file = file_of(hil, swap)
     if file is None:
@@ -140,11 +140,11 @@ def remembered(hil: Hil, swap: Swap, seed: int = 0) -> Device:
             "keep_recording: FOLDER under hil"
         )
     kept = read(file)
-    driver = Recorded.of(kept, hil.answer, seed)
-    return Device(swap, driver, dict(driver.describe()), kept)
+    driver = RecordingDriver.of(kept, hil.answer, seed)
+    return OpenDevice(swap, driver, dict(driver.describe()), kept)
 
 
-def one_clock(devices: Sequence[Device], hil: Hil) -> str:
+def one_clock(devices: Sequence[OpenDevice], hil: Hil) -> str:
     """The class of clocks that drives a coupled run; "" for a demonstration of several.
 
     Raises

@@ -11,18 +11,18 @@ from pathlib import Path
 from ....hil.agent.address import connect
 from ....hil.coupling.coupled import Coupling
 from ....hil.coupling.device_adapter import SWEEP
-from ....hil.coupling.replay_ops import Question, questions
-from ....hil.drivers.recording_driver import Recorded
+from ....hil.coupling.replay_ops import ReplayOp, replay_ops
+from ....hil.drivers.recording_driver import RecordingDriver
 from ....hil.measuring.measurement import measure
-from ....hil.measuring.work_list import Work
+from ....hil.measuring.work_list import WorkList
 from ....hil.recording import SUFFIX, Recording, read
 from ....hil.sample import Request
 from ....sim.errors import DriverFault, HardwareUnavailable, RecordingError, ScenarioError
 from ....sim.signature import parse
-from ...config.sections.hil import Hil, Swap
-from ..variants import Point
+from ...config.sections.hil import Hil, SwapSection
+from ..variants import Variant
 from .coupled_devices import in_place
-from .open_devices import RECORDED, Device, driver_class, remembered, spec
+from .open_devices import RECORDED, OpenDevice, driver_class, remembered, spec
 
 log = logging.getLogger(__name__)
 
@@ -44,8 +44,8 @@ class Replayed:
     older : an earlier recording of the same component, for drift; None for none
     """
 
-    device: Device
-    questions: tuple[Question, ...]
+    device: OpenDevice
+    questions: tuple[ReplayOp, ...]
     older: Recording | None
 
     @property
@@ -59,16 +59,16 @@ class Replayed:
         return self.device.kept
 
 
-def coupling_of(point: Point, hil: Hil) -> Coupling:
+def coupling_of(point: Variant, hil: Hil) -> Coupling:
     """The machine of a point with its devices in it, none of them open."""
     devices = [_unopened(hil, swap) for swap in hil.swap]
     return in_place(point.simulation.system, point.simulation.backends, devices).coupling
 
 
-def asked_of(point: Point, hil: Hil) -> dict[str, list[Question]]:
+def asked_of(point: Variant, hil: Hil) -> dict[str, list[ReplayOp]]:
     """What the run of a point would ask each component that is swapped."""
-    found: dict[str, list[Question]] = {swap.component: [] for swap in hil.swap}
-    for one in questions(coupling_of(point, hil), point.graph):
+    found: dict[str, list[ReplayOp]] = {swap.component: [] for swap in hil.swap}
+    for one in replay_ops(coupling_of(point, hil), point.graph):
         found[one.component].append(one)
     for name, asked in found.items():
         if not any(q.possible for q in asked):
@@ -83,20 +83,20 @@ def asked_of(point: Point, hil: Hil) -> dict[str, list[Question]]:
     return found
 
 
-def _some(asked: Sequence[Question]) -> str:
+def _some(asked: Sequence[ReplayOp]) -> str:
     common = Counter(q.signature for q in asked).most_common(3)
     return ", ".join(repr(signature) for signature, _ in common)
 
 
-def _unopened(hil: Hil, swap: Swap) -> Device:
+def _unopened(hil: Hil, swap: SwapSection) -> OpenDevice:
     """A driver that is asked nothing: what it could do, and what a sample of it covers."""
     if swap.driver == RECORDED:
         return remembered(hil, swap)
-    return Device(swap, driver_class(swap.driver, swap.agent)(), {})
+    return OpenDevice(swap, driver_class(swap.driver, swap.agent)(), {})
 
 
 def replayed(
-    hil: Hil, asked: Mapping[str, Sequence[Question]], bar: float = FINE, tell: Tell = log.info
+    hil: Hil, asked: Mapping[str, Sequence[ReplayOp]], bar: float = FINE, tell: Tell = log.info
 ) -> list[Replayed]:
     """Measure what a run would ask, or remember it.
 
@@ -108,7 +108,9 @@ def replayed(
     return [_replayed(hil, swap, asked[swap.component], bar, tell) for swap in hil.swap]
 
 
-def _replayed(hil: Hil, swap: Swap, asked: Sequence[Question], bar: float, tell: Tell) -> Replayed:
+def _replayed(
+    hil: Hil, swap: SwapSection, asked: Sequence[ReplayOp], bar: float, tell: Tell
+) -> Replayed:
     older = _older(hil, swap)
     if swap.driver == RECORDED:
         device = remembering(swap, remembered(hil, swap).kept)
@@ -123,7 +125,7 @@ def _replayed(hil: Hil, swap: Swap, asked: Sequence[Question], bar: float, tell:
     return Replayed(device, tuple(asked), older)
 
 
-def _older(hil: Hil, swap: Swap) -> Recording | None:
+def _older(hil: Hil, swap: SwapSection) -> Recording | None:
     if hil.keep_recording is None:
         return None
     path = _kept(hil.keep_recording, swap.component)
@@ -134,9 +136,11 @@ def _kept(folder: str, component: str) -> Path:
     return Path(folder) / f"{component}{SUFFIX}"
 
 
-def _measured(hil: Hil, swap: Swap, asked: Sequence[Question], bar: float, tell: Tell) -> Device:
+def _measured(
+    hil: Hil, swap: SwapSection, asked: Sequence[ReplayOp], bar: float, tell: Tell
+) -> OpenDevice:
     texts = dict.fromkeys(q.signature for q in asked if q.possible)
-    work = Work(
+    work = WorkList(
         swap.driver,
         tuple(Request(text, BATCH, "cold" if swap.context == "cold" else "warm") for text in texts),
         spec(swap),
@@ -173,19 +177,19 @@ def keep(recording: Recording, folder: str, component: str) -> Path:
     return path
 
 
-def remembering(swap: Swap, recording: Recording) -> Device:
+def remembering(swap: SwapSection, recording: Recording) -> OpenDevice:
     """A device that answers from a recording at hand, sharing as the driver does.
 
     The model answers for what was not measured: the page tells how much that is.
     """
     swap = swap.model_copy(update={"others": "model"})
-    driver = Recorded.of(recording)
+    driver = RecordingDriver.of(recording)
     try:
         own = driver_class(recording.driver, swap.agent).sharing
     except (HardwareUnavailable, RecordingError):
         own = "solo"
     driver.sharing = "exclusive" if own == "exclusive" else "solo"
-    return Device(swap, driver, dict(driver.describe()), recording)
+    return OpenDevice(swap, driver, dict(driver.describe()), recording)
 
 
 def sizes(recording: Recording) -> tuple[int, ...]:

@@ -15,7 +15,7 @@ AA = 1.5  # a bar below this many times the A/A spread cannot be judged
 
 
 @dataclass(frozen=True)
-class Ops:
+class ScoredOps:
     """The different ops of one component, each with what was measured in each start.
 
     Parameters
@@ -92,7 +92,7 @@ class Score:
     interval: tuple[float, float] | None
 
 
-def scores(ops: Ops, seed: int = 0, draws: int = DRAWS) -> dict[str, Score]:
+def scores(ops: ScoredOps, seed: int = 0, draws: int = DRAWS) -> dict[str, Score]:
     """Every statistic of a component's error over the calls of the run.
 
     Intervals are of redrawn process starts: what is different from one to the next.
@@ -100,7 +100,7 @@ def scores(ops: Ops, seed: int = 0, draws: int = DRAWS) -> dict[str, Score]:
     Examples
     --------
     >>> one = np.array([[1.0, 1.0], [2.0, 2.0]])
-    >>> told = scores(Ops(("a", "b"), np.array([3, 1]), np.ones(2), np.array([1.1, 2.0]), one))
+    >>> told = scores(ScoredOps(("a", "b"), np.array([3, 1]), np.ones(2), np.array([1.1, 2.0]), one))
     >>> round(told["p50"].value, 6), round(told["mean"].value, 6), told["max"].interval is None
     (0.1, 0.075, False)
     """
@@ -150,7 +150,7 @@ def verdict(score: Score, stated: float, spread: float) -> tuple[str, float]:
     return ("fail" if low > bar else "unresolved"), bar
 
 
-def by_size(ops: Ops) -> list[dict[str, float]]:
+def by_size(ops: ScoredOps) -> list[dict[str, float]]:
     """Errors by size: a row for each factor of four of bytes, the largest last."""
     known = np.isfinite(ops.bytes) & (ops.bytes > 0)
     if not known.any():

@@ -10,7 +10,7 @@ import numpy as np
 
 from ....sim.analysis.metrics import measure
 from ...config.sections.hil import Hil
-from ..variants import Point, counted
+from ..variants import Variant, counted
 from .coupled_study import driven, with_devices
 from .error_shares import shares
 from .replay import Replayed, of_starts
@@ -20,7 +20,7 @@ REDRAWS = 20  # runs with redrawn starts, for the interval of the whole
 WHOLE = "iteration_time"
 
 
-def whole(point: Point, found: Sequence[Replayed], hil: Hil) -> dict[str, Any]:
+def whole(point: Variant, found: Sequence[Replayed], hil: Hil) -> dict[str, Any]:
     """The run with no device, with all, and with each; the real job beside it."""
     devices = {one.name: one for one in found}
 
@@ -47,7 +47,7 @@ def whole(point: Point, found: Sequence[Replayed], hil: Hil) -> dict[str, Any]:
     }
 
 
-def _coupled(point: Point, hil: Hil, predicted: float, measured: float) -> dict[str, Any] | None:
+def _coupled(point: Variant, hil: Hil, predicted: float, measured: float) -> dict[str, Any] | None:
     """Once more with the devices driving simulated time, where the scenario is coupled."""
     if hil.mode != "coupled":
         return None
@@ -63,7 +63,7 @@ def _coupled(point: Point, hil: Hil, predicted: float, measured: float) -> dict[
     }
 
 
-def _time(point: Point) -> float:
+def _time(point: Variant) -> float:
     samples = measure(point.run(), *counted(point.scenario))
     return float(np.median(samples[WHOLE]))
 

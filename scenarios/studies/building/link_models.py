@@ -20,7 +20,7 @@ from ...config.scenario import Scenario
 Answerer = Callable[[Binding, Scenario, Component], Backend]
 
 
-def carried(made: System, scenario: Scenario, answerer: Answerer) -> System:
+def link_models(made: System, scenario: Scenario, answerer: Answerer) -> System:
     """The machine with what is bound to parts of its routes built into them.
 
     Parameters

@@ -14,13 +14,13 @@ from .workloads import paths
 FILES = ("trace", "starts")  # settings of a workload that name files
 
 
-def absent(scenario: Scenario) -> Iterator[Problem]:
+def missing_files(scenario: Scenario) -> Iterator[Problem]:
     """Every name of a file, in the scenario or a variant, that no file fits.
 
     Examples
     --------
     >>> from foretrace.scenarios.config.loader import load
-    >>> [p.message for p in absent(load("first", set=["workload.trace=foretrace:ddp-gtp"]))][0]
+    >>> [p.message for p in missing_files(load("first", set=["workload.trace=foretrace:ddp-gtp"]))][0]
     "workload.trace: no bundled trace 'foretrace:ddp-gtp'; did you mean 'foretrace:ddp-gpt'?"
     """
     told: set[str] = set()

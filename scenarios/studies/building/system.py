@@ -14,7 +14,7 @@ from ....models.network.gloo_fabric import Gloo
 from ....models.network.link import Link
 from ....models.network.nic import Nic
 from ....models.network.switch import Switch
-from ....models.network.topology import Fabric, Node, cluster
+from ....models.network.topology import FabricSpec, NodeSpec, cluster
 from ....sim.analysis.sensitivity import Altered
 from ....sim.backend import Backend
 from ....sim.errors import ScenarioError
@@ -24,9 +24,9 @@ from ...config.binding import Binding, meant
 from ...config.part_specs import Part
 from ...config.problems import nearest
 from ...config.scenario import Scenario
-from ...config.sections.cluster import Cluster
+from ...config.sections.cluster import ClusterSection
 from ..limits import require_memory
-from .link_models import carried
+from .link_models import link_models
 
 T = TypeVar("T", bound=Backend)
 BYTES_PER_COMPONENT = 500.0  # measured on 4,000 machines of 19 components
@@ -46,21 +46,21 @@ def system(scenario: Scenario) -> System:
     node = _node(described)
     _refuse_too_many(described.nodes, node, scenario.run.memory)
     made = cluster(described.nodes, node, fabric_of(described))
-    return _overridden(carried(made, scenario, _answerer), scenario)
+    return _overridden(link_models(made, scenario, _answerer), scenario)
 
 
-def _refuse_too_many(nodes: int, node: Node, allowed: Bytes | None) -> None:
+def _refuse_too_many(nodes: int, node: NodeSpec, allowed: Bytes | None) -> None:
     """Before anything is built: a few zeros too many would fill the memory."""
     count = nodes * (4 + 10 * node.gpus + 4 * node.nics)  # of components, at most
     if count > FEW:
         require_memory(BYTES_PER_COMPONENT * count, 1, allowed, f"{nodes:,} machines")
 
 
-def _node(described: Cluster) -> Node:
+def _node(described: ClusterSection) -> NodeSpec:
     node = described.node
     gpu = node.gpu.settings
     parts = {p.kind: p.model for p in described.parts().values()}
-    return Node(
+    return NodeSpec(
         gpus=node.gpu.count,
         streams=int(gpu.get("streams") or _missing("cluster.node.gpu.streams", "128")),
         copy_engines=int(gpu.get("copy_engines", 0)),
@@ -117,19 +117,19 @@ def _memory(part: Part | None, path: str) -> Memory | None:
     return _made(Memory, "memory", part, path)
 
 
-def _link(described: Cluster, a: str, b: str) -> Link | None:
+def _link(described: ClusterSection, a: str, b: str) -> Link | None:
     for i, join in enumerate(described.node.links):
         if {join.from_, join.to} == {a, b} and (a != b or join.from_ == join.to):
             return _made(Link, "link", join.link, f"cluster.node.links.{i}")
     return None
 
 
-def fabric_of(described: Cluster) -> Fabric:
+def fabric_of(described: ClusterSection) -> FabricSpec:
     """What joins the machines, but for the library that uses it."""
     fabric = described.fabric
     switch = fabric.switch
     made = _made(Switch, "switch", switch, "cluster.fabric.switch") if switch else None
-    return Fabric(made, fabric.topology, fabric.oversubscription)
+    return FabricSpec(made, fabric.topology, fabric.oversubscription)
 
 
 def _overridden(made: System, scenario: Scenario) -> System:
@@ -261,7 +261,9 @@ class _Defaults:
         )
 
 
-def _slowed(bound: dict[str, Backend], described: Cluster, made: System) -> dict[str, Backend]:
+def _slowed(
+    bound: dict[str, Backend], described: ClusterSection, made: System
+) -> dict[str, Backend]:
     """Slots that ``override`` slows down, by backends whose answers take longer there."""
     for part in made.components:
         override = meant(described.override, part.name, made.index)

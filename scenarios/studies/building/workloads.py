@@ -15,7 +15,7 @@ from ....traces.formats.native import MANIFEST
 from ...config.scenario import Scenario
 
 if TYPE_CHECKING:
-    from ....traces.step_times import Starts
+    from ....traces.step_times import StepTimes
     from ....traces.trace import Trace
 
 Builder = Callable[[Scenario], Graph]
@@ -216,7 +216,7 @@ def _recognised(file: Path) -> str:
     return "chakra" if ".et" in file.suffixes else "kineto"
 
 
-def open_starts(scenario: Scenario) -> Starts | None:
+def open_starts(scenario: Scenario) -> StepTimes | None:
     """Step times of the process starts that the workload names; None where it names none.
 
     Raises

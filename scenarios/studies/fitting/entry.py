@@ -21,11 +21,11 @@ from ....sim.units import quantity
 from ...config.catalog import installed
 from ...config.part_specs import entry_model
 from ...config.problems import nearest
-from ...config.reading.tree import Node, Source
+from ...config.reading.tree import Source, TreeNode
 from ...config.settings import unit_of
 from ..accuracy.score import Score, verdict
 from .families import Family, Own
-from .rows import Measured
+from .rows import MeasuredRows
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Before:
     """
 
     values: Mapping[str, float]
-    node: Node | None
+    node: TreeNode | None
 
 
 def known(kind: str, start: str, given: Sequence[str], catalogs: Sequence[Path]) -> Before:
@@ -153,7 +153,7 @@ def entry(
     name: str,
     before: Before,
     found: Calibration,
-    data: Measured,
+    data: MeasuredRows,
     holdout: str,
     date: str,
     bar: float | None = None,
@@ -176,7 +176,7 @@ def entry(
     return "\n".join(lines) + "\n"
 
 
-def _kept(key: str, before: Before, tried: bool, data: Measured) -> str:
+def _kept(key: str, before: Before, tried: bool, data: MeasuredRows) -> str:
     """As it was, and that a fit could not tell it."""
     node = before.node.mapping.get(key) if before.node else None
     source = node.source if node else None
@@ -242,8 +242,8 @@ def _told_own(own: Own) -> list[dict[str, Any]]:
     ]
 
 
-def told(
-    kind: str, found: Calibration, data: Measured, holdout: str, bar: float | None = None
+def fit_to_dict(
+    kind: str, found: Calibration, data: MeasuredRows, holdout: str, bar: float | None = None
 ) -> dict[str, Any]:
     """A fit as plain data."""
     return {"where": data.where, "clock": data.clock, "holdout": holdout,
@@ -251,8 +251,8 @@ def told(
             "left": [], "together": []}  # fmt: skip
 
 
-def told_families(
-    parts: Mapping[str, Family | str], data: Measured, holdout: str, bar: float | None = None
+def families_to_dict(
+    parts: Mapping[str, Family | str], data: MeasuredRows, holdout: str, bar: float | None = None
 ) -> dict[str, Any]:
     """The fits of all families as plain data."""
     known = {n: c for n, c in parts.items() if isinstance(c, Family)}
@@ -278,7 +278,7 @@ def _together(what: str, parts: Sequence[Judged], bar: float | None) -> str:
 
 def families_file(
     parts: Mapping[str, Family | str],
-    data: Measured,
+    data: MeasuredRows,
     holdout: str,
     date: str,
     bar: float | None = None,

@@ -18,7 +18,7 @@ from ....models.calibration.parameter_search import fit
 from ....models.compute.demand import demand, family, op_name
 from ....models.compute.families import Line
 from ....sim.ops import Ops
-from .rows import Measured
+from .rows import MeasuredRows
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Family:
     own: Own
 
 
-def families(data: Measured, holdout: str, draws: int = 20) -> dict[str, Family | str]:
+def families(data: MeasuredRows, holdout: str, draws: int = 20) -> dict[str, Family | str]:
     """Fit every family of ops that has enough groups; why not, for the others.
 
     Which terms a family has is decided on the fitted rows alone: those that predict a fifth of

@@ -26,7 +26,7 @@ DEPTH = re.compile(r"\bqd=(\d+)\b")
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredRows:
     """What recordings hold, one row for each op and start of the process.
 
     Parameters
@@ -64,17 +64,17 @@ class Measured:
         largest = self.ops.bytes if holdout in ("sizes", "shapes") else np.empty(0)
         return Rows(self.ops, self.seconds, tuple(groups[holdout]()), largest)
 
-    def only(self, kept: Sequence[bool]) -> Measured:
+    def only(self, kept: Sequence[bool]) -> MeasuredRows:
         """Those rows."""
         at = np.flatnonzero(np.asarray(kept, bool))
         start, day = (tuple(x[i] for i in at.tolist()) for x in (self.start, self.day))
-        return Measured(self.ops.take(at), self.seconds[at], start, day, self.where, self.clock)
+        return MeasuredRows(self.ops.take(at), self.seconds[at], start, day, self.where, self.clock)
 
 
 HOLDOUTS = ("sizes", "shapes", "depths", "starts", "days")
 
 
-def measured(files: Sequence[str], only: str = "") -> Measured:
+def measured_rows(files: Sequence[str], only: str = "") -> MeasuredRows:
     """The rows of recordings: warm ops; batches that are flagged are left out.
 
     Parameters
@@ -107,7 +107,7 @@ def measured(files: Sequence[str], only: str = "") -> Measured:
         bytes=asked[:, 1],
     )
     where = "; ".join(r.source.removeprefix("recording:") for r in kept)
-    return Measured(
+    return MeasuredRows(
         ops, np.array([row[1] for row in rows]), tuple(row[2] for row in rows),
         tuple(row[3] for row in rows), where, kept[0].samples[0].clock,
     )  # fmt: skip
@@ -142,7 +142,7 @@ def with_stride(signature: str, stride: int) -> str:
 
 
 @dataclass(frozen=True)
-class Form:
+class ModelForm:
     """How the parameters of a part predict an op alone.
 
     Parameters
@@ -176,10 +176,10 @@ def _wire(ops: Ops) -> NDArray[np.float64]:
 
 
 FORMS = {
-    "memory": Form({"latency": 1e-7, "bandwidth": 1e10}, _memory),
-    "cxl": Form({"latency": 3e-7, "bandwidth": 1e10}, _memory),
-    "link": Form({"latency": 1e-6, "bandwidth": 1e10}, _link),
-    "nic": Form({"overhead": 1e-6, "latency": 1e-6, "bandwidth": 1e10}, _nic),
+    "memory": ModelForm({"latency": 1e-7, "bandwidth": 1e10}, _memory),
+    "cxl": ModelForm({"latency": 3e-7, "bandwidth": 1e10}, _memory),
+    "link": ModelForm({"latency": 1e-6, "bandwidth": 1e10}, _link),
+    "nic": ModelForm({"overhead": 1e-6, "latency": 1e-6, "bandwidth": 1e10}, _nic),
 }
 
 

@@ -114,6 +114,6 @@ def method(sweep: Sweep, seed: int, limits: Sequence[Any] = ()) -> Method:
         return Listed("random (numpy PCG64)", random(sweep.vary, sweep.wanted, seed))
     if sweep.method == "sobol":
         return Listed("sobol (scipy, scrambled)", sobol(sweep.vary, sweep.wanted, seed))
-    from .search import Search
+    from .search import SweepSearch
 
-    return Search(sweep, seed, limits)
+    return SweepSearch(sweep, seed, limits)

@@ -20,7 +20,7 @@ from .task import Outcome
 SCHEMA = 1
 
 
-class Store:
+class OutcomeStore:
     """The outcomes of the points of one scenario.
 
     Parameters

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 
-def front(points: Sequence[tuple[float, ...]]) -> list[int]:
+def pareto_front(points: Sequence[tuple[float, ...]]) -> list[int]:
     """Rows that no other row dominates, all numbers being better when smaller.
 
     A row dominates another that it equals or betters in every number, and betters in one; equal
@@ -13,9 +13,9 @@ def front(points: Sequence[tuple[float, ...]]) -> list[int]:
 
     Examples
     --------
-    >>> front([(1.0, 5.0), (2.0, 2.0), (3.0, 2.0), (5.0, 1.0), (2.0, 2.0)])
+    >>> pareto_front([(1.0, 5.0), (2.0, 2.0), (3.0, 2.0), (5.0, 1.0), (2.0, 2.0)])
     [0, 1, 3, 4]
-    >>> front([(3.0,), (1.0,), (1.0,)])
+    >>> pareto_front([(3.0,), (1.0,), (1.0,)])
     [1, 2]
     """
     best: list[tuple[float, ...]] = []

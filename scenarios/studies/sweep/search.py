@@ -21,7 +21,7 @@ POPULATION = 20  # of a generation of NSGA-II, in short searches
 MISSED = "missed"  # where a trial keeps by how much it misses each condition
 
 
-class Search:
+class SweepSearch:
     """Asks Optuna.
 
     Parameters

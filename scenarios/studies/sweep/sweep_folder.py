@@ -13,17 +13,17 @@ from typing import Any
 
 from ...config.scenario import Scenario
 from ..run_folder import KEY, described, versions, write_json, written
-from .outcomes import Store
-from .sweep_summary import told
+from .outcomes import OutcomeStore
+from .sweep_summary import sweep_summary
 from .sweeping import Swept
 from .task import base
 
 SCHEMA = 1
 
 
-def store(out: Path, scenario: Scenario) -> Store:
+def store(out: Path, scenario: Scenario) -> OutcomeStore:
     """Where the outcomes of a scenario's points are kept, for all its sweeps."""
-    return Store(out / scenario.name / ".points" / _digest(base(scenario)))
+    return OutcomeStore(out / scenario.name / ".points" / _digest(base(scenario)))
 
 
 def name(scenario: Scenario) -> str:
@@ -38,7 +38,9 @@ def _digest(value: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:KEY]
 
 
-def save(swept: Swept, kept: Store, out: Path, facts: Mapping[str, Any], started: float) -> Path:
+def save(
+    swept: Swept, kept: OutcomeStore, out: Path, facts: Mapping[str, Any], started: float
+) -> Path:
     """Write the folder of a sweep that is done; returns it.
 
     Parameters
@@ -60,11 +62,11 @@ def save(swept: Swept, kept: Store, out: Path, facts: Mapping[str, Any], started
     return target
 
 
-def _fill(folder: Path, swept: Swept, kept: Store, facts: Mapping[str, Any]) -> None:
+def _fill(folder: Path, swept: Swept, kept: OutcomeStore, facts: Mapping[str, Any]) -> None:
     from ....reports.sweep.sweep_page import write_sweep
 
     scenario = swept.scenario
-    summary = told(swept)
+    summary = sweep_summary(swept)
     resolved = described(folder, scenario)
     write_json(folder / "summary.json", summary)
     write_table(folder / "points.parquet", swept, kept)
@@ -98,7 +100,7 @@ def _manifest(swept: Swept, facts: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def write_table(path: Path, swept: Swept, kept: Store) -> None:
+def write_table(path: Path, swept: Swept, kept: OutcomeStore) -> None:
     """A row a point, in the order of the summary: settings as text, then every metric (SI).
 
     Points that failed have no metrics and their ``error``.
@@ -123,7 +125,7 @@ def write_table(path: Path, swept: Swept, kept: Store) -> None:
         )
 
 
-def _metrics(row: Mapping[str, int], kept: Store) -> dict[str, Any]:
+def _metrics(row: Mapping[str, int], kept: OutcomeStore) -> dict[str, Any]:
     """Every metric as a column, by name."""
     import numpy as np
 

@@ -10,14 +10,14 @@ from typing import Any
 
 from ...config.condition import Condition
 from ...config.sections.sweep import Objective, Sweep
-from .pareto import front
+from .pareto import pareto_front
 from .sweeping import Swept, Trial
 
 SCHEMA = 1
 HEADLINE = Objective("iteration_time.p50", "s", 1)
 
 
-def told(swept: Swept) -> dict[str, Any]:
+def sweep_summary(swept: Swept) -> dict[str, Any]:
     """Everything, in the order in which points were asked for."""
     scenario = swept.scenario
     section: Sweep = scenario.section("sweep")
@@ -32,9 +32,9 @@ def told(swept: Swept) -> dict[str, Any]:
         "name": scenario.name,
         "question": scenario.question,
         "method": {"name": section.method, "sampler": swept.sampler, "seed": scenario.run.seed},
-        "vary": {paths: list(v.told().values()) if hasattr(v, "values") else v.told()
+        "vary": {paths: list(v.to_dict().values()) if hasattr(v, "values") else v.to_dict()
                  for paths, v in section.vary.items()},
-        "optimize": [{**o.told(), "unit": o.unit} for o in wanted],
+        "optimize": [{**o.to_dict(), "unit": o.unit} for o in wanted],
         "expect": [{"that": e.that.text, "otherwise": e.otherwise, "metric": e.that.name,
                     "limit": e.that.limit} for e in scenario.expect],
         "counts": {
@@ -85,7 +85,7 @@ def _best(
         for i, (t, r) in enumerate(zip(trials, rows, strict=True))
         if t.error is None and not r["missed"] and all(o.metric in t.values for o in wanted)
     ]
-    found = front([tuple(o.sign * trials[i].values[o.metric] for o in wanted) for i in fit])
+    found = pareto_front([tuple(o.sign * trials[i].values[o.metric] for o in wanted) for i in fit])
     return [fit[i] for i in found]
 
 

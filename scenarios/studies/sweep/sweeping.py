@@ -13,7 +13,7 @@ from ...config.scenario import Scenario
 from ...config.sections.sweep import Objective, Sweep, each
 from ..workers.workers import Workers
 from .method import Settings, method
-from .outcomes import Store
+from .outcomes import OutcomeStore
 from .task import Outcome, Task, base, evaluate, key, task
 
 SHOWN = (  # of every point, beside what is wanted and expected of it
@@ -73,9 +73,9 @@ class Swept:
 
     def summary(self) -> dict[str, Any]:
         """As plain data: what ``foretrace sweep --json`` prints."""
-        from .sweep_summary import told
+        from .sweep_summary import sweep_summary
 
-        return told(self)
+        return sweep_summary(self)
 
     def frame(self) -> Any:
         """A row a point, settings and metrics (SI) as columns, as a pandas data frame."""
@@ -126,7 +126,7 @@ class Sweeping:
     """
 
     scenario: Scenario
-    store: Store
+    store: OutcomeStore
     workers: Workers
     progress: Progress = lambda _: None
     shard: Shard = ALL

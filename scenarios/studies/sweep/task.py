@@ -16,7 +16,7 @@ from ...config.scenario import Scenario
 
 if TYPE_CHECKING:
     from ....sim.graph import Graph
-    from ..variants import Variation
+    from ..variants import StepVariation
 
 Task = dict[str, Any]
 Outcome = dict[str, Any]
@@ -107,12 +107,12 @@ def _wrong(error: Exception) -> dict[str, str]:
 
 
 def _measured(point: Task) -> Outcome:
-    from ...config.loader import varied
+    from ...config.loader import with_overrides
     from ..summary import values
     from ..variants import measured
     from ..variants import point as built
 
-    scenario = varied(point["scenario"], point["set"])
+    scenario = with_overrides(point["scenario"], point["set"])
     graph, variation = work(scenario, point["files"])
     done = measured(built(scenario, graph, variation))
     found = values(_narrowed(done, tuple(point["wanted"])))
@@ -144,10 +144,10 @@ def _narrowed(done: Any, wanted: tuple[str, ...]) -> Any:
 
 
 WORKS = 8  # kept in a process
-_works: dict[str, tuple[Graph, Variation]] = {}
+_works: dict[str, tuple[Graph, StepVariation]] = {}
 
 
-def work(scenario: Scenario, files: Mapping[str, str]) -> tuple[Graph, Variation]:
+def work(scenario: Scenario, files: Mapping[str, str]) -> tuple[Graph, StepVariation]:
     """The graph of a workload and how its ops vary, built and read once in a process.
 
     Parameters
@@ -160,7 +160,7 @@ def work(scenario: Scenario, files: Mapping[str, str]) -> tuple[Graph, Variation
         The files are not those that the point was made of.
     """
     from ..building.workloads import build
-    from ..variants import Variation
+    from ..variants import StepVariation
 
     named = {k: files.get(f"workload.{k}", "") for k in ("trace", "starts")}
     told = repr((scenario.workload, scenario.cluster.node.gpu, named))  # a quick GPU copies quicker
@@ -176,4 +176,4 @@ def work(scenario: Scenario, files: Mapping[str, str]) -> tuple[Graph, Variation
     while len(_works) >= WORKS:
         del _works[next(iter(_works))]
     graph = build(scenario)
-    return _works.setdefault(told, (graph, Variation.of(scenario, graph)))
+    return _works.setdefault(told, (graph, StepVariation.of(scenario, graph)))

@@ -16,7 +16,7 @@ AHEAD = 2  # tasks in flight for each thread of the cluster
 PATIENCE = 20  # s to reach a scheduler
 
 
-class Cluster:
+class DaskCluster:
     """Workers of Dask.
 
     Parameters

@@ -96,11 +96,11 @@ def workers(text: str) -> Workers:
         from .pool import Pool
 
         return Pool(count(text))
-    from .dask import Cluster
+    from .dask import DaskCluster
 
     if found and found[2].startswith("local"):
-        return Cluster(None, count(text))
-    return Cluster(text.removeprefix("dask://"), 0)
+        return DaskCluster(None, count(text))
+    return DaskCluster(text.removeprefix("dask://"), 0)
 
 
 def count(text: str) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ...core.jit import jit
-from ...engine_api import NO_LIMIT, ONE, Flows, Parts
+from ...engine_api import NO_LIMIT, ONE, ComponentTable, Flows
 from ...errors import BackendError
 from ...validation import too_fast
 from .pairing_heap import ABSENT, BEFORE, NONE
@@ -45,7 +45,7 @@ from .table_layout import (
 )
 
 
-class Sharing:
+class MaxMinMemory:
     """State of the medium of one run; kernels of :mod:`.medium` take its ``state``.
 
     Flows of all graphs have one numbering: those of the first `add` come first.  ``state`` is a
@@ -60,7 +60,7 @@ class Sharing:
     Examples
     --------
     >>> from foretrace.sim.media.max_min.medium import due, join, settle
-    >>> sharing = Sharing(Parts(("link",), np.array([-1]), np.array([10]), np.array([160])))
+    >>> sharing = MaxMinMemory(ComponentTable(("link",), np.array([-1]), np.array([10]), np.array([160])))
     >>> sharing.append(work=40, usage={0: ONE}), sharing.append(work=60, usage={0: ONE})
     (0, 1)
     >>> s = sharing.state
@@ -71,7 +71,7 @@ class Sharing:
     8
     """
 
-    def __init__(self, parts: Parts):
+    def __init__(self, parts: ComponentTable):
         self._of = parts
         self._parts = np.zeros((len(parts), PART_COLUMNS), np.int64)
         self._parts[:, CAP] = np.maximum(parts.rate, 0)

@@ -26,7 +26,7 @@ APART = {
 
 
 @dataclass
-class Node:
+class ChakraNode:
     """One node of one rank, and the op it belongs to."""
 
     file: Path
@@ -50,7 +50,7 @@ class Node:
         return self.said[name]
 
 
-class Ours(msgspec.Struct):
+class OurAttributes(msgspec.Struct):
     """What we say of a graph that Chakra has no field for."""
 
     name: str
@@ -59,7 +59,7 @@ class Ours(msgspec.Struct):
     groups: dict[str, list[int]]
 
 
-def ours_of(metadata: Any, file: Path) -> Ours | None:
+def ours_of(metadata: Any, file: Path) -> OurAttributes | None:
     """What we said of the graph, if it was we who wrote the file.
 
     Raises
@@ -69,7 +69,7 @@ def ours_of(metadata: Any, file: Path) -> Ours | None:
     """
     try:
         said = attributes(metadata).get(attribute_names.GRAPH)
-        return None if said is None else msgspec.json.decode(said, type=Ours)
+        return None if said is None else msgspec.json.decode(said, type=OurAttributes)
     except (TraceError, msgspec.DecodeError, TypeError, RecursionError) as e:
         raise TraceError(f"{file}: metadata: {e}; export the trace again") from e
 
@@ -103,7 +103,7 @@ def prefix(path: Path) -> str:
     return found.group(1) if found else path.stem
 
 
-def parsed(path: Path, rank: int, node: Any) -> Node:
+def parsed(path: Path, rank: int, node: Any) -> ChakraNode:
     """One message as a node.
 
     Raises
@@ -111,7 +111,7 @@ def parsed(path: Path, rank: int, node: Any) -> Node:
     TraceError
         Of an unknown type, or with an attribute that cannot be.
     """
-    made = Node(
+    made = ChakraNode(
         path, rank, int(node.id), int(node.type), node.name,
         list(dict.fromkeys([*node.data_deps, *node.ctrl_deps])), int(node.duration_micros), {},
     )  # fmt: skip
@@ -131,7 +131,7 @@ def parsed(path: Path, rank: int, node: Any) -> Node:
     return made
 
 
-def _refuse_other_kind(node: Node) -> None:
+def _refuse_other_kind(node: ChakraNode) -> None:
     """Our own kind, and whether a receive is only implied, must fit the type of the node."""
     said = node.said.get(attribute_names.KIND, "").upper()
     if attribute_names.KIND in node.said and said not in Kind.__members__:
@@ -145,7 +145,7 @@ def _refuse_other_kind(node: Node) -> None:
         )
 
 
-def refuse_twice(nodes: list[Node]) -> None:
+def refuse_twice(nodes: list[ChakraNode]) -> None:
     """Ids are unique in a file."""
     seen: set[tuple[int, int]] = set()
     for node in nodes:

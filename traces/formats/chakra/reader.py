@@ -16,7 +16,7 @@ from ...infer.cycle import refuse_cycles
 from . import attribute_names
 from .files import load
 from .messages import COLLECTIVES, NodeType
-from .nodes import Node, Ours, files_of, ours_of, parsed, prefix, refuse_twice
+from .nodes import ChakraNode, OurAttributes, files_of, ours_of, parsed, prefix, refuse_twice
 
 STREAMS = {Kind.COMPUTE: 0, Kind.HOST: 1, Kind.COPY: 2}
 NETWORK = 3  # the stream of messages and collectives
@@ -28,8 +28,8 @@ COPIES = {NodeType.MEM_LOAD: "copy:h2d", NodeType.MEM_STORE: "copy:d2h"}
 class _Op:
     """What becomes one row: one node, or those of all members of a collective."""
 
-    nodes: list[Node] = field(default_factory=list)
-    sender: Node | None = None
+    nodes: list[ChakraNode] = field(default_factory=list)
+    sender: ChakraNode | None = None
 
 
 def read(paths: str | Path | Iterable[str | Path]) -> Graph:
@@ -71,7 +71,7 @@ def read(paths: str | Path | Iterable[str | Path]) -> Graph:
 class _Reader:
     """Nodes to ops, ops to rows."""
 
-    def __init__(self, nodes: list[Node], ours: Ours | None, name: str):
+    def __init__(self, nodes: list[ChakraNode], ours: OurAttributes | None, name: str):
         self.ours, self.place = ours, name
         self.build = Builder(ours.name if ours else name)
         implied = [node for node in nodes if node.said.get(attribute_names.IMPLIED)]
@@ -96,7 +96,7 @@ class _Reader:
         refuse_cycles(self.place, block.ops, waits.owner, block.op_of_place[waits.values])
         return made
 
-    def _ops(self, nodes: list[Node]) -> list[_Op]:
+    def _ops(self, nodes: list[ChakraNode]) -> list[_Op]:
         """In the order of rows: ours by id, others' rank by rank."""
         if self.ours:
             nodes = sorted(nodes, key=lambda n: n.id)
@@ -124,9 +124,9 @@ class _Reader:
                     f"'{group}', rank {many} has {by_rank[many]}; export all ranks of one run"
                 )
 
-    def _match(self, nodes: list[Node]) -> None:
+    def _match(self, nodes: list[ChakraNode]) -> None:
         """The send of every receive: the first of its ends and tag with the first, and so on."""
-        sends: dict[tuple[int, int, int], list[Node]] = defaultdict(list)
+        sends: dict[tuple[int, int, int], list[ChakraNode]] = defaultdict(list)
         for node in nodes:
             if node.type == NodeType.COMM_SEND:
                 sends[
@@ -134,7 +134,7 @@ class _Reader:
                     node.wants(attribute_names.TARGET),
                     node.said.get(attribute_names.TAG, 0),
                 ].append(node)
-        self.sender: dict[tuple[int, int], Node] = {}
+        self.sender: dict[tuple[int, int], ChakraNode] = {}
         for node in nodes:
             if node.type != NodeType.COMM_RECV:
                 continue
@@ -150,7 +150,7 @@ class _Reader:
                 )
             self.sender[node.rank, node.id] = sends[ends].pop(0)
 
-    def _after(self, node: Node) -> tuple[int, ...]:
+    def _after(self, node: ChakraNode) -> tuple[int, ...]:
         rows = []
         for other in node.waits:
             if (node.rank, other) not in self.node:
@@ -180,7 +180,7 @@ class _Reader:
         else:
             self._add_one(first, kind, said)
 
-    def _add_one(self, node: Node, kind: Kind, said: dict[str, Any]) -> None:
+    def _add_one(self, node: ChakraNode, kind: Kind, said: dict[str, Any]) -> None:
         size = node.said.get(
             attribute_names.TENSOR, node.said.get(attribute_names.COMM_SIZE, math.nan)
         )
@@ -233,7 +233,7 @@ class _Reader:
             **said,
         )
 
-    def _kind(self, node: Node) -> Kind:
+    def _kind(self, node: ChakraNode) -> Kind:
         if attribute_names.KIND in node.said:
             return Kind[node.said[attribute_names.KIND].upper()]
         if node.type == NodeType.COMP:
@@ -246,17 +246,17 @@ class _Reader:
             NodeType.MEM_STORE: Kind.COPY,
         }.get(NodeType(node.type), Kind.DELAY)  # what only describes takes no time
 
-    def _duration(self, node: Node) -> float:
+    def _duration(self, node: ChakraNode) -> float:
         """Seconds; unknown where Chakra says 0 of something that has work."""
         if attribute_names.DURATION in node.said:
             return float(node.said[attribute_names.DURATION])
         works = node.type not in (NodeType.INVALID, NodeType.METADATA)
         return node.micros / 1e6 if node.micros or not works else math.nan
 
-    def _stream(self, node: Node, kind: Kind) -> int:
+    def _stream(self, node: ChakraNode, kind: Kind) -> int:
         return int(node.said.get(attribute_names.STREAM, STREAMS.get(kind, NETWORK)))
 
-    def _signature(self, node: Node) -> str:
+    def _signature(self, node: ChakraNode) -> str:
         if node.type in COPIES:
             return (
                 f"{COPIES[NodeType(node.type)]} uint8[{node.said.get(attribute_names.TENSOR, 0)}]"
