@@ -21,7 +21,8 @@ def command_line(command: str, option: str, value: str = "") -> str:
 
     Examples
     --------
-    >>> command_line("foretrace run s.yaml --replicas 5 --set run.seed=2 --json", "--replicas", "10")
+    >>> typed = "foretrace run s.yaml --replicas 5 --set run.seed=2 --json"
+    >>> command_line(typed, "--replicas", "10")
     'foretrace run s.yaml --set run.seed=2 --replicas 10'
     >>> command_line("foretrace run s.yaml --set a.b=1", "--set", "a.b=2")
     'foretrace run s.yaml --set a.b=2'

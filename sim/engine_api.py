@@ -2,8 +2,8 @@
 
 ``docs/semantics.md`` says what a run means; this page says in which form an engine reads it.
 The reference (``sim/reference/engine.py``) and the compiled core (``sim/core/``) take the same
-:class:`ComponentTable` and :class:`EngineGraph` graphs, offer the same verbs, and must agree in every
-number, event and error.
+:class:`ComponentTable` and :class:`EngineGraph` graphs, offer the same verbs, and must agree
+in every number, event and error.
 
 Units: time in ticks; a rate, level or capacity in 2^-K work units a second; a weight in 2^-40;
 work left in rate units x ticks (up to 127 bits).

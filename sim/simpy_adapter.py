@@ -2,7 +2,8 @@
 
 What a process does is noted and applied, in order, at the start of the machine's next turn; so
 whatever it observes is the machine as its last turn left it.  How a turn goes is each engine's
-own: ``reference/event_loop.py`` says it plainly, ``core/simpy_loop.py`` hands it to compiled kernels.
+own: ``reference/event_loop.py`` says it plainly, ``core/simpy_loop.py`` hands it to
+compiled kernels.
 """
 
 from __future__ import annotations

@@ -83,7 +83,8 @@ class SampleCoverage:
         """What is taken off a sample for an op that crosses these devices.
 
         >>> off = {"node1.nic0": Subtraction(1e-6, 1e-7)}
-        >>> SampleCoverage("node0.nic0", frozenset({"node0.nic0", "node1.nic0"}), off).off(["node0.nic0"])
+        >>> pair = SampleCoverage("node0.nic0", frozenset({"node0.nic0", "node1.nic0"}), off)
+        >>> pair.off(["node0.nic0"])
         Subtraction(time=1e-06, error=1e-07)
         """
         way = set(crossed)

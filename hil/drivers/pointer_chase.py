@@ -44,7 +44,8 @@ def loop() -> Chase:
     if code is None:
         raise DriverFault(
             "unsupported",
-            f"no pointer chase for {platform.machine()}; add its loop to hil/drivers/pointer_chase.py",
+            f"no pointer chase for {platform.machine()}; "
+            "add its loop to hil/drivers/pointer_chase.py",
         )
     try:
         page = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)

@@ -34,7 +34,8 @@ class RecordingDriver(Driver):
     >>> remembers = RecordingDriver.of(kept)
     >>> [s.ns.tolist() for s in remembers.timing([Request("copy:h2h uint8[64]", n=2)])]
     [[20.0, 20.0]]
-    >>> RecordingDriver.of(kept, answer="sequence").timing([Request("copy:h2h uint8[64]", n=2)])[0].ns
+    >>> in_order = RecordingDriver.of(kept, answer="sequence")
+    >>> in_order.timing([Request("copy:h2h uint8[64]", n=2)])[0].ns
     array([30., 10.])
     >>> remembers.timing([Request("copy:h2h uint8[65]")])
     Traceback (most recent call last):

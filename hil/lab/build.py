@@ -56,8 +56,9 @@ IN_UML, IN_QEMU = initramfs.RDMA + initramfs.COLLECTIVES, initramfs.RDMA + initr
 STEPS: dict[str, tuple[BuildStep, ...]] = {
     "uml": (
         BuildStep("the programs", (ROOT,), lambda p: initramfs.build(p, IN_UML),
-             lambda: (*IN_UML, initramfs.APPLETS)),
-        BuildStep("the kernel, seven minutes of a core", (UML_KERNEL,), kernel.build, kernel.made_of),
+                  lambda: (*IN_UML, initramfs.APPLETS)),
+        BuildStep("the kernel, seven minutes of a core", (UML_KERNEL,),
+                  kernel.build, kernel.made_of),
     ),
     "qemu": (
         BuildStep("QEMU", (qemu.PROGRAM,), qemu.build, lambda: (qemu.PACKAGE,)),

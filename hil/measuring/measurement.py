@@ -145,7 +145,8 @@ def measure(work: WorkList, opener: Opener, tell: Tell = log.info) -> Recording:
     --------
     >>> from ..drivers.host import HostDriver
     >>> asked = (Request("host:chase uint8[4096]", 3),)
-    >>> kept = measure(WorkList("host", asked, starts=2, most_starts=2, blocks=3, busy=99.0), HostDriver)
+    >>> work = WorkList("host", asked, starts=2, most_starts=2, blocks=3, busy=99.0)
+    >>> kept = measure(work, HostDriver)
     >>> sorted({s.start for s in kept.samples})
     [0, 1]
     """

@@ -74,7 +74,8 @@ def _cost(point: Point) -> str:
     if value is None:
         return ""
     sure = plus_minus(value["value"], value["interval"])
-    return f"; a million tokens cost {format_quantity(value['value'], 'USD')}{f' ({sure})' if sure else ''}"
+    cost = format_quantity(value["value"], "USD")
+    return f"; a million tokens cost {cost}{f' ({sure})' if sure else ''}"
 
 
 def price(metrics: Mapping[str, Any]) -> str:

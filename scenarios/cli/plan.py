@@ -55,8 +55,8 @@ def _lines(made: Plan) -> Iterator[tuple[str, str]]:
     yield (
         "work",
         (
-            f"about {format_quantity(made.op_runs, 'op')}s simulated, {format_quantity(made.seconds, 's')}, "
-            f"{format_quantity(made.memory, 'B')} each"
+            f"about {format_quantity(made.op_runs, 'op')}s simulated, "
+            f"{format_quantity(made.seconds, 's')}, {format_quantity(made.memory, 'B')} each"
         ),
     )
     yield "devices", "; ".join(made.devices) or "none"

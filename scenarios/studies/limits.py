@@ -87,8 +87,9 @@ def require_memory(needed: Bytes, processes: int, allowed: Bytes | None, what: s
     cure = "take fewer workers, " if processes > 1 else ""
     whose = "are allowed (run.memory)" if allowed is not None else "are free"
     raise ScenarioError(
-        f"memory: {what} need about {format_quantity(needed * processes, 'B')}, and {format_quantity(there, 'B')} "
-        f"{whose}; {cure}take fewer ranks or iterations, or say run.memory to try all the same"
+        f"memory: {what} need about {format_quantity(needed * processes, 'B')}, "
+        f"and {format_quantity(there, 'B')} {whose}; {cure}take fewer ranks or iterations, or say "
+        "run.memory to try all the same"
     )
 
 

@@ -1,4 +1,4 @@
-"""The random factors of one replica, drawn where they are needed: the numbers of ``sampling.py``."""
+"""Random factors of one replica, drawn where they are needed: the numbers of ``sampling.py``."""
 
 from __future__ import annotations
 

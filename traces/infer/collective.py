@@ -71,8 +71,10 @@ def is_collective(view: RankTrace, work: Launches) -> NDArray[np.bool_]:
 def collective_name(text: str) -> str:
     """Our word for a library's.
 
-    >>> collective_name("ncclDevKernel_AllReduce_Sum_f32_RING_LL"), collective_name("nccl:_all_gather_base")
-    ('all-reduce', 'all-gather')
+    >>> collective_name("ncclDevKernel_AllReduce_Sum_f32_RING_LL")
+    'all-reduce'
+    >>> collective_name("nccl:_all_gather_base")
+    'all-gather'
     """
     low = text.lower()
     return next((name for name, pattern in _NAMES if re.search(pattern, low)), "")

@@ -100,7 +100,8 @@ def scores(ops: ScoredOps, seed: int = 0, draws: int = DRAWS) -> dict[str, Score
     Examples
     --------
     >>> one = np.array([[1.0, 1.0], [2.0, 2.0]])
-    >>> told = scores(ScoredOps(("a", "b"), np.array([3, 1]), np.ones(2), np.array([1.1, 2.0]), one))
+    >>> ops = ScoredOps(("a", "b"), np.array([3, 1]), np.ones(2), np.array([1.1, 2.0]), one)
+    >>> told = scores(ops)
     >>> round(told["p50"].value, 6), round(told["mean"].value, 6), told["max"].interval is None
     (0.1, 0.075, False)
     """

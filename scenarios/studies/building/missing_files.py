@@ -20,7 +20,8 @@ def missing_files(scenario: Scenario) -> Iterator[Problem]:
     Examples
     --------
     >>> from foretrace.scenarios.config.loader import load
-    >>> [p.message for p in missing_files(load("first", set=["workload.trace=foretrace:ddp-gtp"]))][0]
+    >>> said = load("first", set=["workload.trace=foretrace:ddp-gtp"])
+    >>> [p.message for p in missing_files(said)][0]
     "workload.trace: no bundled trace 'foretrace:ddp-gtp'; did you mean 'foretrace:ddp-gpt'?"
     """
     told: set[str] = set()

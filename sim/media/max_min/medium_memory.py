@@ -60,7 +60,8 @@ class MaxMinMemory:
     Examples
     --------
     >>> from foretrace.sim.media.max_min.medium import due, join, settle
-    >>> sharing = MaxMinMemory(ComponentTable(("link",), np.array([-1]), np.array([10]), np.array([160])))
+    >>> link = ComponentTable(("link",), np.array([-1]), np.array([10]), np.array([160]))
+    >>> sharing = MaxMinMemory(link)
     >>> sharing.append(work=40, usage={0: ONE}), sharing.append(work=60, usage={0: ONE})
     (0, 1)
     >>> s = sharing.state

@@ -214,9 +214,9 @@ class _Reader:
         first = op.nodes[0]
         name = COLLECTIVES.get(first.wants(attribute_names.COMM_TYPE))
         if name is None:
+            comm_type = first.said[attribute_names.COMM_TYPE]
             raise first.refuse(
-                f"has comm_type {first.said[attribute_names.COMM_TYPE]}, which is unknown; export the trace "
-                "again"
+                f"has comm_type {comm_type}, which is unknown; export the trace again"
             )
         for node in op.nodes:
             if node.wants(attribute_names.COMM_TYPE) != first.said[attribute_names.COMM_TYPE]:
