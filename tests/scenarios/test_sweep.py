@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from foretrace.scenarios.config.loader import load, with_overrides
+from foretrace.scenarios.config.sections.run import checked
 from foretrace.scenarios.studies.sweep.method import method
 from foretrace.scenarios.studies.sweep.outcomes import OutcomeStore
 from foretrace.scenarios.studies.sweep.sweep_folder import save, store
@@ -19,7 +20,7 @@ from foretrace.scenarios.studies.sweep.sweep_summary import sweep_summary
 from foretrace.scenarios.studies.sweep.sweeping import Shard, Sweeping
 from foretrace.scenarios.studies.sweep.task import base, evaluate, key, task
 from foretrace.scenarios.studies.workers.pool import Pool
-from foretrace.scenarios.studies.workers.workers import checked, chosen, workers
+from foretrace.scenarios.studies.workers.workers import chosen, workers
 from foretrace.sim.errors import ScenarioError
 
 STEPS = 4

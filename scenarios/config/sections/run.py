@@ -2,13 +2,37 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
 from ....sim.units import Bytes, Duration
-from ...studies.workers.workers import checked
 from ..schema import Section, register
+
+FORM = re.compile(r"local(?::([1-9]\d{0,3}))?|dask://(local(?::([1-9]\d{0,3}))?|[\w.\-\[\]:]+:\d+)")
+
+
+def checked(text: str) -> str:
+    """A description of workers, as ``run.workers`` and ``--workers`` have it.
+
+    Raises
+    ------
+    ValueError
+        None of the forms.
+
+    Examples
+    --------
+    >>> checked("dask://planner:8786")
+    'dask://planner:8786'
+    >>> checked("ray://x:1")
+    Traceback (most recent call last):
+    ValueError: no workers 'ray://x:1'; write local, local:4, dask://local or dask://HOST:PORT
+    """
+    if not FORM.fullmatch(text):
+        raise ValueError(f"no workers '{text}'; write local, local:4, dask://local or "
+                         "dask://HOST:PORT")  # fmt: skip
+    return text
 
 
 class RunSection(Section):

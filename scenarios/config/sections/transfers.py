@@ -7,7 +7,6 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from ....sim.units import Chunk
-from ...studies.building import transfers as _builder  # noqa: F401  registers itself
 from ..schema import REQUIRED, Many, Section
 from .workload import Iterations, Positive, Workload
 

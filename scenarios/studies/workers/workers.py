@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
 from ....sim.errors import ScenarioError
+from ...config.sections.run import FORM, checked
 
 VARIABLE = "FORETRACE_WORKERS"
-FORM = re.compile(r"local(?::([1-9]\d{0,3}))?|dask://(local(?::([1-9]\d{0,3}))?|[\w.\-\[\]:]+:\d+)")
 RETRIES = 2  # of a task whose worker died; then it is poisonous
 
 Task = dict[str, Any]
@@ -43,28 +42,6 @@ def poisonous(task: Task) -> dict[str, Any]:
     message = f"killed the {RETRIES + 1} workers that it was given to; out of memory, or a crash"
     error = {"kind": "Poisonous", "message": message, "traceback": ""}
     return {"key": key(task), "set": task["set"], "error": error, "seconds": 0.0}
-
-
-def checked(text: str) -> str:
-    """A description of workers, as ``run.workers`` and ``--workers`` have it.
-
-    Raises
-    ------
-    ValueError
-        None of the forms.
-
-    Examples
-    --------
-    >>> checked("dask://planner:8786")
-    'dask://planner:8786'
-    >>> checked("ray://x:1")
-    Traceback (most recent call last):
-    ValueError: no workers 'ray://x:1'; write local, local:4, dask://local or dask://HOST:PORT
-    """
-    if not FORM.fullmatch(text):
-        raise ValueError(f"no workers '{text}'; write local, local:4, dask://local or "
-                         "dask://HOST:PORT")  # fmt: skip
-    return text
 
 
 def chosen(option: str | None, scenario: str) -> str:
