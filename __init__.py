@@ -26,13 +26,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .scenarios.compare import Comparison, compare
-    from .scenarios.loader import load
-    from .scenarios.scenario import Scenario
-    from .scenarios.study import Study
-    from .scenarios.study import study as run
-    from .scenarios.sweep.drive import Swept
-    from .scenarios.sweep.run import sweep
+    from .scenarios.config.loader import load
+    from .scenarios.config.scenario import Scenario
+    from .scenarios.studies.comparison import Comparison, compare
+    from .scenarios.studies.run import Study
+    from .scenarios.studies.run import study as run
+    from .scenarios.studies.sweep.sweep import sweep
+    from .scenarios.studies.sweep.sweeping import Swept
     from .sim.backend import Backend, Spread, Timing, Usage, backend
     from .sim.errors import (
         BackendError,
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from .sim.result import Result
     from .sim.simulation import Simulation
     from .sim.system import Component, System
-    from .traces.read import read as read_trace
+    from .traces.formats.autodetect import read as read_trace
     from .traces.trace import Trace
 
 __all__ = [
@@ -97,7 +97,7 @@ _HOME = {
     "Backend": "sim.backend",
     "BackendError": "sim.errors",
     "Builder": "sim.graph",
-    "Comparison": "scenarios.compare",
+    "Comparison": "scenarios.studies.comparison",
     "Component": "sim.system",
     "ForetraceError": "sim.errors",
     "Graph": "sim.graph",
@@ -110,27 +110,27 @@ _HOME = {
     "Process": "sim.process",
     "Result": "sim.result",
     "Running": "sim.process",
-    "Scenario": "scenarios.scenario",
+    "Scenario": "scenarios.config.scenario",
     "ScenarioError": "sim.errors",
     "Simulation": "sim.simulation",
     "SimulationError": "sim.errors",
     "Spread": "sim.backend",
-    "Study": "scenarios.study",
-    "Swept": "scenarios.sweep.drive",
+    "Study": "scenarios.studies.run",
+    "Swept": "scenarios.studies.sweep.sweeping",
     "System": "sim.system",
     "Timing": "sim.backend",
     "Trace": "traces.trace",
     "TraceError": "sim.errors",
     "Usage": "sim.backend",
     "backend": "sim.backend",
-    "compare": "scenarios.compare",
-    "load": "scenarios.loader",
+    "compare": "scenarios.studies.comparison",
+    "load": "scenarios.config.loader",
     "place": "sim.place",
     "process": "sim.process",
-    "read_trace": "traces.read",
+    "read_trace": "traces.formats.autodetect",
     "require": "sim.ops",
-    "run": "scenarios.study",
-    "sweep": "scenarios.sweep.run",
+    "run": "scenarios.studies.run",
+    "sweep": "scenarios.studies.sweep.sweep",
 }
 _NAME = {"read_trace": "read", "run": "study"}  # where it is called otherwise
 

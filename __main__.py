@@ -17,7 +17,7 @@ def main() -> NoReturn:
     takes 0.4 s of ``foretrace run first``.
     """
     gc.set_threshold(_OBJECTS)
-    from .scenarios.commands.app import main as run
+    from .scenarios.cli.app import main as run
 
     run()
 

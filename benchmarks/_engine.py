@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 from foretrace.sim.backend import Backend, Spread, Timing
+from foretrace.sim.engine_api import EngineColumns, EngineGraph
 from foretrace.sim.graph import Graph
-from foretrace.sim.machine import Columns, Lowered
 from foretrace.sim.ops import Ops
 from foretrace.sim.simulation import Session, Simulation
 from foretrace.sim.system import Component, System
@@ -36,12 +36,12 @@ def simulation_of(ranks: int, slots: int | None) -> Simulation:
     return Simulation(machine_of(ranks, slots), {"*": Durations()})
 
 
-def lowered(simulation: Simulation, graph: Graph) -> Lowered:
+def lowered(simulation: Simulation, graph: Graph) -> EngineGraph:
     """The graph as the engine takes it."""
     return Session(simulation, None).ask(graph).lowered
 
 
-def run(simulation: Simulation, graph: Lowered, ahead: bool = True) -> Columns:
+def run(simulation: Simulation, graph: EngineGraph, ahead: bool = True) -> EngineColumns:
     """One run of the engine; ``ahead`` lets it leave the queue out where the order is fixed."""
     session = Session(simulation, None)
     session.machine.runs_ahead = ahead
@@ -50,12 +50,12 @@ def run(simulation: Simulation, graph: Lowered, ahead: bool = True) -> Columns:
     return session.machine.columns()
 
 
-def runner(simulation: Simulation, graph: Graph, ahead: bool = True) -> Callable[[], Columns]:
+def runner(simulation: Simulation, graph: Graph, ahead: bool = True) -> Callable[[], EngineColumns]:
     """The engine's part of a run, compiled and tried once."""
     integers = lowered(simulation, graph)
     run(simulation, integers, ahead)
     return lambda: run(simulation, integers, ahead)
 
 
-def makespan(columns: Columns) -> int:
+def makespan(columns: EngineColumns) -> int:
     return int(np.max(columns.end))

@@ -4,7 +4,7 @@ Routes go up by the destination's digits (D-mod-k), so flows to one host share t
 """
 
 import numpy as np
-from foretrace.sim.machine import ONE, Flows, Parts
+from foretrace.sim.engine_api import ONE, ComponentTable, Flows
 from numpy.typing import NDArray
 
 RATE = 12.5e9  # B/s of every link and direction
@@ -85,12 +85,12 @@ def star(senders: int, seed: int = 3) -> tuple[NDArray[np.int64], NDArray[np.int
 
 def problem(
     indptr: NDArray[np.int64], link: NDArray[np.int64], links: int, size: NDArray[np.int64]
-) -> tuple[Parts, Flows]:
+) -> tuple[ComponentTable, Flows]:
     """The same as the medium takes it."""
     rate = np.full(links, round(RATE * 2**SCALE), np.int64)
     slots = np.full(links, -1, np.int32)
     work = [int(b) * PER_SECOND << SCALE for b in size]
-    return Parts(tuple(f"link{i}" for i in range(links)), slots, rate, rate * 16), Flows(
+    return ComponentTable(tuple(f"link{i}" for i in range(links)), slots, rate, rate * 16), Flows(
         np.arange(len(size), dtype=np.int32),
         np.array([w >> 64 for w in work], np.int64),
         np.array([w % 2**64 for w in work], np.uint64),

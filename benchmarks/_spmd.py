@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from foretrace.sim.graph import Graph
 from foretrace.sim.ops import Kind, Ops
-from foretrace.sim.templates.template import Program, Template
+from foretrace.sim.spmd.spmd_graph import RankProgram, SpmdGraph
 
 TENSOR, DATA = 0, 1  # families of groups
 FORWARD, BACKWARD = 0, 1  # families of peers
@@ -52,7 +52,7 @@ class Stage:
         if self.stage:
             self.rows.append((Kind.SEND, BACKWARD, MESSAGE))
 
-    def program(self, batches: int) -> Program:
+    def program(self, batches: int) -> RankProgram:
         """One forward, one backward: as many forwards ahead as there are stages behind."""
         ahead = min(batches, self.stages - self.stage - 1)
         for _ in range(ahead):
@@ -64,16 +64,16 @@ class Stage:
             self.backward()
         self.rows += [(Kind.COLLECTIVE, DATA, GRADIENTS)] * self.layers
         kind, family, duration = zip(*self.rows, strict=True)
-        return Program.chain(Ops.of(kind=kind, duration=duration), family)
+        return RankProgram.chain(Ops.of(kind=kind, duration=duration), family)
 
 
-def template(data: int, stages: int, tensor: int, layers: int, batches: int) -> Template:
+def template(data: int, stages: int, tensor: int, layers: int, batches: int) -> SpmdGraph:
     """Rank ``(d x stages + s) x tensor + t`` is tensor-parallel member t of stage s of copy d."""
     d, s, t = (a.ravel() for a in np.indices((data, stages, tensor)))
     rank = np.arange(len(d))
     forward = np.where(s < stages - 1, rank + tensor, -1)
     backward = np.where(s > 0, rank - tensor, -1)
-    return Template(
+    return SpmdGraph(
         tuple(Stage(i, stages, layers).program(batches) for i in range(stages)),
         s.astype(np.int32),
         groups=np.array([d * stages + s, s * tensor + t], np.int32),

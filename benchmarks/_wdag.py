@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 import simpy
 from foretrace.sim.csr import Csr
-from foretrace.sim.explicit import Explicit, Places
+from foretrace.sim.flat_graph import FlatGraph, Participants
 from foretrace.sim.graph import Graph
 from foretrace.sim.ops import Kind, Ops
 
@@ -107,13 +107,13 @@ class Wdag:
             stream=np.repeat([0, 1], [self.computes, n - self.computes]),
             duration=self.ticks * 1e-12,
         )
-        further = Places(
+        further = Participants(
             collective[other][order].astype(np.int32),
             rank[other][order].astype(np.int32),
             np.ones(int(other.sum()), np.int32),
         )
         successors = Csr.from_pairs(np.concatenate(op), np.concatenate(waits), n)
-        block = Explicit(ops, successors, further, np.zeros(n), np.full(n, -1, np.int32))
+        block = FlatGraph(ops, successors, further, np.zeros(n), np.full(n, -1, np.int32))
         streams = {
             (r, s): k for r in range(self.ranks) for s, k in ((0, "compute"), (1, "network"))
         }

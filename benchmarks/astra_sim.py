@@ -17,11 +17,11 @@ from pathlib import Path
 from foretrace.models.compute.recorded import Recorded
 from foretrace.models.network.collectives import Fabric
 from foretrace.models.network.nic import Nic
-from foretrace.models.network.topology import Node, cluster
+from foretrace.models.network.topology import NodeSpec, cluster
 from foretrace.sim.graph import Builder, Graph, Member
 from foretrace.sim.ops import Kind
 from foretrace.sim.simulation import Simulation
-from foretrace.traces import chakra
+from foretrace.traces.formats import chakra
 
 RANKS, RATE, HOP = 8, 50 * 2**30, 500e-9
 WITHIN = 0.01
@@ -59,7 +59,7 @@ def steps(ways: tuple[str, ...], size: int, late: float = 1.0) -> Graph:
 def ours(graph: Graph) -> float:
     """Makespan, s."""
     nic = Nic(bandwidth=RATE, latency=HOP / 2, header=0)
-    system = cluster(RANKS, Node(gpus=1, nics=1, nic=nic))
+    system = cluster(RANKS, NodeSpec(gpus=1, nics=1, nic=nic))
     backends = {"fabric": Fabric(algorithms="ring, pairwise"), "*": Recorded()}
     return Simulation(system, backends).run(graph).makespan
 

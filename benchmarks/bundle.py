@@ -26,8 +26,8 @@ from typing import Any
 
 import foretrace
 import numpy as np
-from foretrace.models.fit import held_out
-from foretrace.traces import kineto, native
+from foretrace.models.calibration.parameter_search import held_out
+from foretrace.traces.formats import kineto, native
 
 MODELS = ("resnet50", "gpt", "ddp-resnet50", "ddp-gpt")
 LOADS = ("core_seconds", "own_core_seconds", "foreign_core_seconds", "stolen_core_seconds")

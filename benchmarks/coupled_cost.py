@@ -10,11 +10,11 @@ import time
 
 import numpy as np
 from foretrace.hil.agent.address import connect
-from foretrace.hil.coupling.asking import Live
 from foretrace.hil.coupling.coupled import couple
-from foretrace.hil.coupling.covers import cover
-from foretrace.hil.coupling.journal import Writer
-from foretrace.hil.coupling.port import Swap
+from foretrace.hil.coupling.coverage import cover
+from foretrace.hil.coupling.device_adapter import Swap
+from foretrace.hil.coupling.journal import JournalWriter
+from foretrace.hil.coupling.live_driver import LiveDriver
 from foretrace.hil.driver import Driver
 from foretrace.hil.sample import Request, Sample
 from foretrace.models.compute.recorded import Recorded
@@ -65,7 +65,7 @@ def spent(run):
 
 def coupled(sharing, engine, chains):
     system, work = machine(chains), graph(chains)
-    asked = Writer("node0.gpu0", Live(Instant(sharing), "instant"))
+    asked = JournalWriter("node0.gpu0", LiveDriver(Instant(sharing), "instant"))
     swap = Swap("node0.gpu0", asked, sharing, cover(system, "node0.gpu0"), most=chains)
     made = couple(system, {"node0.gpu0": Recorded()}, [swap])
     simulation = Simulation(made.system, made.backends, engine=engine)

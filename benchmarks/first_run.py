@@ -19,8 +19,10 @@ def lap(name):
     laps[name] = round(time.perf_counter() - began, 3)
     began = time.perf_counter()
 from pathlib import Path
-from foretrace.scenarios.commands import app
-from foretrace.scenarios import folder, loader, points, study
+from foretrace.scenarios.cli import app
+from foretrace.scenarios.studies import run_folder, run
+from foretrace.scenarios.config import loader
+from foretrace.scenarios import points
 lap("imports")
 scenario = loader.load("first")
 lap("read the scenario")

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 from _nccl import GPUS, LINK, framework, superbench, table, third, unseen
-from foretrace.models.fit import ROUGH, Errors, fit
+from foretrace.models.calibration.parameter_search import ROUGH, Errors, fit
 from foretrace.models.network.algorithms import ALGORITHMS, closed_form
 from foretrace.models.network.collectives import PAYLOAD
 

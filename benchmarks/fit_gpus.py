@@ -22,10 +22,10 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from foretrace.models.compute.between import Measured, logs
-from foretrace.models.compute.product import Product, tiles_flop
+from foretrace.models.calibration.parameter_search import CLOSE, Errors, fit, held_out
+from foretrace.models.compute.interpolation import MeasuredPoints, logs
+from foretrace.models.compute.matrix_product import Product, tiles_flop
 from foretrace.models.compute.roofline import SCALING, SHORT
-from foretrace.models.fit import CLOSE, Errors, fit, held_out
 
 DATA = Path(os.environ.get("FORETRACE_DATA", Path(__file__).parents[2] / "shared" / "data"))
 GEMM = {  # the newest engine version in the table that ran the whole grid on this GPU
@@ -116,7 +116,7 @@ def interpolated() -> None:
     """The table backend on the same rows: what is not fitted but looked up (minutes)."""
     for gpu in PEAK:
         near, aside = split(rows(gpu, "bfloat16"))
-        table = Measured(
+        table = MeasuredPoints(
             [(sizes, s) for sizes, s in zip(shapes(near), near["s"].tolist(), strict=True)]
         )
         guess = table.inside(logs(shapes(aside)))

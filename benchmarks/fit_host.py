@@ -19,7 +19,7 @@ import csv
 from pathlib import Path
 
 import numpy as np
-from foretrace.models.fit import Errors, fit, held_out
+from foretrace.models.calibration.parameter_search import Errors, fit, held_out
 
 DATA = Path(__file__).parents[1] / "traces" / "data"
 CACHE = 32 * 2**20  # L3 of the core's complex, as lscpu has it

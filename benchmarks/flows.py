@@ -14,10 +14,10 @@ import numpy as np
 from _fattree import flows, problem, routes, star
 from _measure import exponent, report
 from foretrace.sim.core.jit import jit
-from foretrace.sim.core.sharing.columns import OPEN, Array, State
-from foretrace.sim.core.sharing.heap import NONE
-from foretrace.sim.core.sharing.medium import due, join, settle, take_due
-from foretrace.sim.core.sharing.store import Sharing
+from foretrace.sim.media.max_min.medium import due, join, settle, take_due
+from foretrace.sim.media.max_min.medium_memory import MaxMinMemory
+from foretrace.sim.media.max_min.pairing_heap import NONE
+from foretrace.sim.media.max_min.table_layout import OPEN, Array, State
 
 
 @jit
@@ -92,7 +92,7 @@ class Case:
 
     def once(self) -> float:
         """CPU seconds from the first start to the last end; the tables are ready."""
-        sharing, out = Sharing(self.parts), np.zeros(len(self.size), np.int64)
+        sharing, out = MaxMinMemory(self.parts), np.zeros(len(self.size), np.int64)
         sharing.add(self.flows)
         began = time.process_time()
         self.changes = play(sharing.state, len(self.size), self.end, out)

@@ -11,14 +11,14 @@ import numpy as np
 from _engine import lowered, makespan, simulation_of
 from _measure import report, side_by_side
 from _wdag import Wdag
-from foretrace.sim.machine import Answer, Columns, Lowered
+from foretrace.sim.engine_api import Answer, EngineColumns, EngineGraph
 from foretrace.sim.process import Running
 from foretrace.sim.simulation import Session, Simulation
 
 SHARES = (0.001, 0.1)
 
 
-def run(simulation: Simulation, graph: Lowered, wake: Sequence[int] = ()) -> Columns:
+def run(simulation: Simulation, graph: EngineGraph, wake: Sequence[int] = ()) -> EngineColumns:
     """One run; a process waits for each of the ops in ``wake``, in the order of their ends."""
     session = Session(simulation, None)
     session.machine.runs_ahead = False
@@ -34,7 +34,7 @@ def run(simulation: Simulation, graph: Lowered, wake: Sequence[int] = ()) -> Col
     return session.machine.columns()
 
 
-def asked(graph: Lowered, rows: np.ndarray) -> Lowered:
+def asked(graph: EngineGraph, rows: np.ndarray) -> EngineGraph:
     """The same graph, with the times of some ops asked of Python when they start."""
     online = np.full(len(graph), -1, np.int16)
     online[rows] = 0

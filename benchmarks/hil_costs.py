@@ -9,7 +9,7 @@ import statistics
 import sys
 import time
 
-from foretrace.hil.agent.start import started
+from foretrace.hil.agent.local_agent import started
 from foretrace.hil.drivers.timer import READERS, cost
 from foretrace.hil.sample import Request
 

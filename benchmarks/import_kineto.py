@@ -11,7 +11,7 @@ import time
 from glob import glob
 from pathlib import Path
 
-from foretrace.traces import kineto, pieces
+from foretrace.traces.formats import json_chunks, kineto
 
 GOAL = 50.0  # MB a CPU second
 REPEAT = 3
@@ -32,7 +32,7 @@ def measure(file):
         trace.graph(missing_ranks="recorded_waits", serialise=True)
         done = time.process_time()
         best = min(best, (done - began, read - began, done - read))
-    length = sum(len(p.text) for p in pieces.pieces(Path(file), 2**34))
+    length = sum(len(p.text) for p in json_chunks.json_chunks(Path(file), 2**34))
     return length / 1e6, best[1], best[2]
 
 

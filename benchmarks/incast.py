@@ -10,7 +10,7 @@ from _engine import runner
 from _measure import cpu, exponent, report
 from foretrace.sim.backend import Backend, Timing, Usage
 from foretrace.sim.csr import Csr
-from foretrace.sim.explicit import Explicit, Places
+from foretrace.sim.flat_graph import FlatGraph, Participants
 from foretrace.sim.graph import Graph
 from foretrace.sim.ops import Kind, Ops
 from foretrace.sim.simulation import Simulation
@@ -44,7 +44,7 @@ def incast(senders: int) -> tuple[Simulation, Graph]:
         bytes=np.random.default_rng(7).integers(1_000_000, 2_000_000, senders),
     )
     everyone = np.full(senders, senders, np.int32)
-    block = Explicit(ops, Csr.empty(senders), Places.none(), np.zeros(senders), everyone)
+    block = FlatGraph(ops, Csr.empty(senders), Participants.none(), np.zeros(senders), everyone)
     return Simulation(system, {"fabric": Fabric()}), Graph("incast", (block,))
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 from _lab import Score, measured, parts, table
-from foretrace.hil.lab.record import KEPT, kept
+from foretrace.hil.lab.campaign_recording import KEPT, kept
 from foretrace.models.network.collectives import Fabric
 from foretrace.models.network.link import Link
 from foretrace.models.network.switch import Switch, star

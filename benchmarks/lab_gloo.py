@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from _lab import Score, mape, measured, parts, table
-from foretrace.hil.lab.record import kept
+from foretrace.hil.lab.campaign_recording import kept
 from foretrace.hil.sample import Sample
 from foretrace.models.network.collectives import Fabric
 from foretrace.models.network.gloo import Lan, all_reduces

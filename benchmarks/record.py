@@ -22,7 +22,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from foretrace.traces.capture import capture
+from foretrace.traces.capture.launcher import capture
 
 WARM_UP, UNTRACED, TRACED, AFTER = 3, 24, 10, 6
 STEPS = 1 + WARM_UP + UNTRACED + 1 + TRACED + 1 + AFTER  # see capture_hook.phase

@@ -22,14 +22,14 @@ import numpy as np
 from _shapes import alike, families, host, images, rare, shapes, sizes
 from foretrace.hil.agent.address import Address
 from foretrace.hil.agent.client import Remote
-from foretrace.hil.agent.start import own
+from foretrace.hil.agent.local_agent import own
 from foretrace.hil.agent.transport import child
 from foretrace.hil.measuring import conditions
-from foretrace.hil.measuring.measure import measure
-from foretrace.hil.measuring.work import Work
+from foretrace.hil.measuring.measurement import measure
+from foretrace.hil.measuring.work_list import WorkList
 from foretrace.hil.recording import SUFFIX
 from foretrace.hil.sample import COLD, WARM, Request
-from foretrace.scenarios.hil_work import strides_of
+from foretrace.scenarios.studies.op_selection import strides_of
 from foretrace.sim.signature import parse
 
 STEPS = Path(__file__).with_name("_steps.py")
@@ -43,7 +43,7 @@ KEEP_MEMORY = "dirty_decay_ms:-1,muzzy_decay_ms:-1"
 
 def recorded(name: str) -> tuple[list[str], list[str]]:
     """All ops of a bundled trace, and those of its third iteration in order."""
-    from foretrace.scenarios.workloads import open_trace
+    from foretrace.scenarios.studies.building.workloads import open_trace
 
     ops = open_trace(f"foretrace:{name}").graph().ops
     rows = np.flatnonzero(ops.iteration == 3)
@@ -56,17 +56,17 @@ def preceded(graph: list[str], before: int) -> dict[str, tuple[str, ...]]:
     return {s: tuple(graph[i - before : i]) for s, i in first.items()}
 
 
-def work(name: str, repeats: int, seconds: float, starts: int = 4) -> Work:
+def work(name: str, repeats: int, seconds: float, starts: int = 4) -> WorkList:
     """The list of that name."""
     limits = {"starts": starts, "most_starts": starts, "blocks": 4, "seconds": seconds}
     limits |= {"busy": BUSY}
     if name in ON_HOST:
         asked = tuple(Request(s, repeats) for s in ON_HOST[name]())
-        return Work("host", asked, **limits)
+        return WorkList("host", asked, **limits)
     if name in ("gpt", "resnet50"):
         asked, spec = of_model(name, repeats)
-        return Work("torch-zoo", asked, spec, **limits)
-    return Work("torch", of_no_model(name, repeats), **limits)
+        return WorkList("torch-zoo", asked, spec, **limits)
+    return WorkList("torch", of_no_model(name, repeats), **limits)
 
 
 def of_no_model(name: str, repeats: int) -> tuple[Request, ...]:
@@ -144,7 +144,7 @@ def wait_for_idleness(patience: int) -> None:
 
 
 def threads() -> dict[str, str]:
-    from foretrace.hil.agent.start import ONE_THREAD
+    from foretrace.hil.agent.local_agent import ONE_THREAD
 
     return ONE_THREAD
 

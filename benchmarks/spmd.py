@@ -12,13 +12,13 @@ from _engine import Durations, machine_of
 from _measure import cpu, peak_memory, report
 from _spmd import graph as step
 from foretrace.sim.backend import Spread
-from foretrace.sim.core.words import encode
+from foretrace.sim.core.program_encoding import encode
 from foretrace.sim.graph import Graph
 from foretrace.sim.place import place
 from foretrace.sim.result import Result
 from foretrace.sim.simulation import Simulation
-from foretrace.sim.templates.fold import fold
-from foretrace.sim.templates.spmd import Spmd
+from foretrace.sim.spmd.rank_quotient import fold
+from foretrace.sim.spmd.spmd_run import SpmdRun
 
 JITTER = Spread(np.empty(0), np.linspace(0.95, 1.05, 64))
 """Factors of single ops, no two ops alike."""
@@ -31,8 +31,8 @@ def simulation(ranks: int) -> Simulation:
 
 def unfolded(of: Simulation, graph: Graph, replica: int | None) -> Result:
     """Every rank run on its own."""
-    whole = Spmd.of(of, place(graph, of.system), graph.template, replica)
-    kept = Spmd(of, whole.graph, whole.classes, None, replica).kept("ranks")
+    whole = SpmdRun.of(of, place(graph, of.system), graph.template, replica)
+    kept = SpmdRun(of, whole.graph, whole.classes, None, replica).kept("ranks")
     return Result(of.system, of.parts, of.tick, "core", 0, summary=kept)
 
 
@@ -54,13 +54,13 @@ def main(data: int = 256, stages: int = 8, tensor: int = 8, layers: int = 12, ba
         return cpu(lambda: found.update({name: large.run(whole, keep="ranks", replica=replica)}))
 
     first, again = run("folded", None), min(run("folded", None) for _ in range(5))
-    spmd = Spmd.of(large, place(whole, large.system), whole.template, None)
+    spmd = SpmdRun.of(large, place(whole, large.system), whole.template, None)
 
     def fold_and_run() -> None:
         for program in whole.template.programs:
             encode(program)
         folded = fold(spmd.classes.template)
-        Spmd(large, spmd.graph, spmd.classes, folded, None).kept("ranks")
+        SpmdRun(large, spmd.graph, spmd.classes, folded, None).kept("ranks")
 
     seconds = {
         "encoding, folding, running": min(cpu(fold_and_run) for _ in range(5)),

@@ -15,15 +15,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from foretrace.scenarios.fitting.caches import caches
-from foretrace.scenarios.fitting.entry import families_file
-from foretrace.scenarios.fitting.families import families
-from foretrace.scenarios.fitting.rows import measured
-from foretrace.scenarios.loader import loads
-from foretrace.scenarios.running.sure import HEADLINE
-from foretrace.scenarios.study import study
-from foretrace.scenarios.workloads import DATA
-from foretrace.traces.starts import read
+from foretrace.scenarios.config.loader import loads
+from foretrace.scenarios.studies.building.workloads import DATA
+from foretrace.scenarios.studies.fitting.caches import caches
+from foretrace.scenarios.studies.fitting.entry import families_file
+from foretrace.scenarios.studies.fitting.families import families
+from foretrace.scenarios.studies.fitting.rows import measured_rows
+from foretrace.scenarios.studies.run import study
+from foretrace.scenarios.studies.uncertainty import HEADLINE
+from foretrace.traces.step_times import read
 
 RECORDINGS = {
     "gpt": "foretrace:torch-gpt-epyc",
@@ -49,7 +49,7 @@ backends: {{"node*.gpu*": {{use: families, file: {file}, others: recorded, cache
 
 def lines(names: list[str], out: Path) -> Path:
     """A file of families, fitted to those recordings."""
-    data = measured([RECORDINGS[n] for n in names])
+    data = measured_rows([RECORDINGS[n] for n in names])
     told = families_file(
         families(data, "shapes", draws=2), data, "shapes", "", caches=caches(CACHES)
     )

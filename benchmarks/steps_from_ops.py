@@ -9,7 +9,7 @@ import json
 import sys
 
 import numpy as np
-from foretrace.hil.bundled import located
+from foretrace.hil.bundled_recordings import located
 from foretrace.hil.recording import Recording, read
 from foretrace.hil.sample import WARM
 

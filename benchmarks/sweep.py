@@ -13,12 +13,12 @@ import time
 from pathlib import Path
 
 from _measure import report
-from foretrace.scenarios.loader import load, varied
-from foretrace.scenarios.running.points import measured, point
-from foretrace.scenarios.sweep.drive import Sweeping
-from foretrace.scenarios.sweep.folder import save, store
-from foretrace.scenarios.sweep.point import base, evaluate, task, work
-from foretrace.scenarios.workers.pool import Pool
+from foretrace.scenarios.config.loader import load, with_overrides
+from foretrace.scenarios.studies.sweep.sweep_folder import save, store
+from foretrace.scenarios.studies.sweep.sweeping import Sweeping
+from foretrace.scenarios.studies.sweep.task import base, evaluate, task, work
+from foretrace.scenarios.studies.variants import measured, point
+from foretrace.scenarios.studies.workers.pool import Pool
 
 POINTS = 1000
 EARLY = 100  # points after which memory has to stay as it is
@@ -98,7 +98,7 @@ def per_point(scenario) -> tuple[float, float]:
         whole.append(time.process_time() - began)
     for i in range(ROUNDS):
         changed = {"cluster.node.nic.bandwidth": f"{i + 6} GB/s"}
-        one = varied(scenario.resolved(), changed)
+        one = with_overrides(scenario.resolved(), changed)
         ready = point(one, *work(one, shared["files"]))
         began = time.process_time()
         measured(ready)

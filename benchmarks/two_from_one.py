@@ -30,11 +30,11 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-from foretrace.models.fit import fit
-from foretrace.scenarios.catalog import installed
-from foretrace.scenarios.loader import loads
-from foretrace.scenarios.running.points import point
-from foretrace.traces.starts import read
+from foretrace.models.calibration.parameter_search import fit
+from foretrace.scenarios.config.catalog import installed
+from foretrace.scenarios.config.loader import loads
+from foretrace.scenarios.studies.variants import point
+from foretrace.traces.step_times import read
 from foretrace.traces.transform.data_parallel import buckets
 
 DATA = Path(__file__).parent.parent / "traces" / "data"
@@ -216,7 +216,7 @@ def all_reduces(variant: Variant) -> float:
 @cache
 def bucket_sizes(variant: Variant) -> tuple[float, ...]:
     """B of each bucket of a step."""
-    from foretrace.scenarios.workloads import open_trace
+    from foretrace.scenarios.studies.building.workloads import open_trace
     from foretrace.traces.transform.data_parallel import gradients
 
     found = gradients(open_trace(f"foretrace:{variant.one}"))

@@ -24,8 +24,8 @@ from typing import NamedTuple
 
 import numpy as np
 from _ops import Rows, measured, rows
+from foretrace.models.calibration.parameter_search import ROUGH, Errors, fit, held_out
 from foretrace.models.compute.roofline import Roofline
-from foretrace.models.fit import ROUGH, Errors, fit, held_out
 from foretrace.sim.ops import Ops
 
 

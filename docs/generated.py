@@ -7,12 +7,12 @@ from typing import Any
 
 from docutils import nodes
 from docutils.statemachine import StringList
-from foretrace.scenarios.catalog import installed
-from foretrace.scenarios.commands.app import EXIT_CODES, app
-from foretrace.scenarios.explain import Explanation, explain
-from foretrace.scenarios.parts import KINDS
-from foretrace.scenarios.running.metrics import METRICS
-from foretrace.scenarios.settings import known_backends, known_processes
+from foretrace.scenarios.cli.app import EXIT_CODES, app
+from foretrace.scenarios.config.catalog import installed
+from foretrace.scenarios.config.explanation import Explanation, explain
+from foretrace.scenarios.config.metrics import METRICS
+from foretrace.scenarios.config.part_specs import KINDS
+from foretrace.scenarios.config.settings import known_backends, known_processes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 from typer.main import get_command

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from ..sim.errors import DriverFault
-from ..sim.named import enter
+from ..sim.registry import register
 from ..sim.signature import Signature, parse
 from .sample import Request, Sample
 
@@ -189,4 +189,4 @@ def driver(name: str) -> Callable[[D], D]:
     ValueError
         The name is taken.
     """
-    return enter(DRIVERS, "drivers", name, "name")
+    return register(DRIVERS, "drivers", name, "name")

@@ -12,12 +12,12 @@ THOUSAND = 1_000.0  # USD: money has no prefixes
 MOST_SECONDS = 600.0  # beyond which minutes are easier
 
 
-def told(value: float | None, unit: str) -> str:
+def format_quantity(value: float | None, unit: str) -> str:
     """A value in SI with its unit.
 
-    >>> told(0.0348, "s"), told(25e9, "B/s"), told(0.714, ""), told(7300.0, "s")
+    >>> format_quantity(0.0348, "s"), format_quantity(25e9, "B/s"), format_quantity(0.714, ""), format_quantity(7300.0, "s")
     ('34.8 ms', '25 GB/s', '71.4 %', '122 min')
-    >>> told(None, "s"), told(1.3e-15, ""), told(0.0477, "USD"), told(12345.6, "USD")
+    >>> format_quantity(None, "s"), format_quantity(1.3e-15, ""), format_quantity(0.0477, "USD"), format_quantity(12345.6, "USD")
     ('unknown', '0 %', '0.0477 USD', '12,346 USD')
     """
     if value is None or not math.isfinite(value):

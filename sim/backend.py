@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .errors import BackendError
-from .named import enter
 from .ops import Ops
+from .registry import register
 from .system import System
 
 
@@ -208,7 +208,7 @@ def backend(name: str) -> Callable[[B], B]:
     ValueError
         The name is taken.
     """
-    return enter(BACKENDS, "backends", name, "registered_name")
+    return register(BACKENDS, "backends", name, "registered_name")
 
 
 def check_timing(timing: Timing, ops: Ops, who: str) -> None:

@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 
 from .csr import Csr
 from .errors import GraphError
-from .explicit import Explicit, Places, join
+from .flat_graph import FlatGraph, Participants, join
 from .ops import Kind, Ops
 
 if TYPE_CHECKING:
+    from .spmd.spmd_graph import SpmdGraph
     from .system import System
-    from .templates.template import Template
 
 
 STREAM_ROLE = {"compute": "", "host": "host", "copy": "dma"}  # of a communication op's stream
@@ -72,7 +72,7 @@ class Graph:
     """
 
     name: str
-    blocks: tuple[Explicit | Template, ...]
+    blocks: tuple[FlatGraph | SpmdGraph, ...]
     labels: tuple[Label, ...] = ()
     streams: Mapping[Stream, str] = field(default_factory=dict)
     facts: Mapping[str, object] = field(default_factory=dict)
@@ -96,21 +96,21 @@ class Graph:
         return max((b.ranks for b in self.blocks), default=0)
 
     @cached_property
-    def explicit(self) -> Explicit:
+    def explicit(self) -> FlatGraph:
         """All blocks written out as one."""
-        return join([b if isinstance(b, Explicit) else self._written(b) for b in self.blocks])
+        return join([b if isinstance(b, FlatGraph) else self._written(b) for b in self.blocks])
 
-    def _written(self, block: Template) -> Explicit:
+    def _written(self, block: SpmdGraph) -> FlatGraph:
         """A template written out, with its places where there is a machine."""
         from .place import with_slots
 
         return block.expand() if self.system is None else with_slots(block.expand(), self)
 
     @property
-    def template(self) -> Template | None:
+    def template(self) -> SpmdGraph | None:
         """The only block, where that is a template."""
         only = self.blocks[0] if len(self.blocks) == 1 else None
-        return None if isinstance(only, Explicit) else only
+        return None if isinstance(only, FlatGraph) else only
 
     def role(self, rank: int, stream: int) -> str | None:
         """Who holds the communication of a stream, as a role of the rank's GPU; None for nobody.
@@ -266,10 +266,10 @@ class Builder:
         columns = {k: [r[k] for r in self._rows] for k in (self._rows[0] if n else ())}
         release, peer = columns.pop("release", []), columns.pop("peer", [])
         ops = Ops.of(**columns, signatures=tuple(self._signatures)) if n else Ops.of(rank=[])  # type: ignore[arg-type]
-        block = Explicit(
+        block = FlatGraph(
             ops,
             Csr.from_pairs(pairs[:, 0], pairs[:, 1], n),
-            Places(
+            Participants(
                 np.array([i for i, _ in members], np.int32),
                 np.array([m.rank for _, m in members], np.int32),
                 np.array([m.stream for _, m in members], np.int32),

@@ -49,7 +49,7 @@ DTYPES: dict[str, tuple[type[Any], Any]] = {
 
 
 @dataclass(frozen=True)
-class Asked:
+class OpPlacement:
     """Where the ops of a table run: what a backend may know beyond the ops themselves.
 
     Parameters
@@ -97,7 +97,7 @@ class Ops:
     duration: NDArray[np.float64]
     label: NDArray[np.int32]
     signatures: tuple[str, ...] = ()
-    at: Asked | None = field(default=None, repr=False, compare=False)
+    at: OpPlacement | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def of(cls, *, signatures: tuple[str, ...] = (), **columns: ArrayLike) -> Ops:
@@ -148,7 +148,7 @@ class Ops:
     def asked(self, system: System, component: ArrayLike, members: Csr | None = None) -> Ops:
         """A copy that says where its ops run."""
         where = np.broadcast_to(np.asarray(component, np.int32), len(self))
-        return replace(self, at=Asked(system, where, members or Csr.empty(len(self))))
+        return replace(self, at=OpPlacement(system, where, members or Csr.empty(len(self))))
 
     @property
     def kind_names(self) -> list[str]:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import GraphError
-from .explicit import Explicit
+from .flat_graph import FlatGraph
 from .graph import Graph
 from .ops import Kind
 from .system import System
@@ -63,10 +63,10 @@ def place(graph: Graph, system: System, placement: Sequence[str] | None = None) 
     gpus = system.numbers[:count] if placement is None else map(system.number, names[:count])
     placed = replace(graph, system=system, gpus=np.array(list(gpus), np.int32))
     blocks = graph.blocks
-    if all(isinstance(block, Explicit) for block in blocks):
+    if all(isinstance(block, FlatGraph) for block in blocks):
         blocks = (graph.explicit,)
     # The places of a template are written out together with its ops.
-    made = (with_slots(b, placed) if isinstance(b, Explicit) else b for b in blocks)
+    made = (with_slots(b, placed) if isinstance(b, FlatGraph) else b for b in blocks)
     return replace(placed, blocks=tuple(made))
 
 
@@ -102,7 +102,7 @@ def roles(system: System, gpus: NDArray[np.int32]) -> dict[str, NDArray[np.int32
     return own
 
 
-def with_slots(block: Explicit, graph: Graph) -> Explicit:
+def with_slots(block: FlatGraph, graph: Graph) -> FlatGraph:
     """A block of a graph that has a machine: with the component each place queues for."""
     system, gpus = _machine(graph)
     played = roles(system, gpus)

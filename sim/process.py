@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_ch
 
 import simpy
 
+from .engine_api import ONE, Engine, State, Submitted
 from .errors import SimulationError
-from .lower import rate_units
-from .machine import ONE, Machine, State, Submitted
-from .named import enter
+from .lowering import rate_units
+from .registry import register
 from .system import System
 from .units import Seconds, seconds, ticks, ticks_per_second
 
@@ -61,7 +61,7 @@ def process(name: str) -> Callable[[P], P]:
     ValueError
         The name is taken.
     """
-    return enter(PROCESSES, "processes", name)
+    return register(PROCESSES, "processes", name)
 
 
 class Lost(NamedTuple):
@@ -91,7 +91,7 @@ class Stage(Protocol):
     moves: dict[int, tuple[int, ...]]
 
     @property
-    def machine(self) -> Machine:
+    def machine(self) -> Engine:
         """The engine."""
 
     @property

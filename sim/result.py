@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .analysis.kept import Kept, kept_of
+from .analysis.aggregates import RunAggregates, kept_of
+from .engine_api import NEVER, ComponentTable, EngineColumns
 from .errors import NotKeptError
-from .machine import NEVER, Columns, Parts
 from .ops import Kind, Ops
+from .schedule import Schedule, SubmittedRun
 from .system import System
 from .units import Seconds, seconds
-from .written import Run, Written
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,12 +60,12 @@ class Result:
     """
 
     system: System
-    parts: Parts
+    parts: ComponentTable
     tick: Seconds
     engine: str
     seed: int
-    written: Written | None = None
-    summary: Kept | None = None
+    written: Schedule | None = None
+    summary: RunAggregates | None = None
     again: Callable[[], Result] | str = field(default="nobody says how", repr=False)
     replica: int | None = None
     metrics: tuple[tuple[str, float, float], ...] = ()
@@ -98,7 +98,7 @@ class Result:
         return "ranks" if self.kept.boxes is not None else "none"
 
     @cached_property
-    def kept(self) -> Kept:
+    def kept(self) -> RunAggregates:
         """Times by rank, iteration, component and kind: kept always."""
         return kept_of(self) if self.summary is None else self.summary
 
@@ -127,18 +127,18 @@ class Result:
         )
 
     @property
-    def _rows(self) -> Written:
+    def _rows(self) -> Schedule:
         if self.written is None:
             raise self._lacks("this needs one")
         return self.written
 
     @property
-    def runs(self) -> tuple[Run, ...]:
+    def runs(self) -> tuple[SubmittedRun, ...]:
         """Every graph that was submitted, in order."""
         return self._rows.runs
 
     @property
-    def columns(self) -> Columns:
+    def columns(self) -> EngineColumns:
         """Ready, start, end, state and attempts of every op, in ticks."""
         return self._rows.columns
 
@@ -162,7 +162,7 @@ class Result:
         """(n,) The component that was asked about each op; -1 for nobody."""
         return self._rows.component
 
-    def slots(self, run: Run) -> NDArray[np.int32]:
+    def slots(self, run: SubmittedRun) -> NDArray[np.int32]:
         """(n + e,) The component whose slot each place of a graph had last, -1 for none."""
         return self._rows.slots(run)
 

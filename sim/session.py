@@ -11,25 +11,33 @@ from typing import TYPE_CHECKING
 import numpy as np
 import simpy
 
-from .analysis.kept import MOST_OPS
-from .analysis.summarise import summarised
-from .bind import Answers, ask, endpoints
-from .draws import factors, scaled, widely
+from .analysis.aggregates import MOST_OPS
+from .analysis.folded_aggregates import summarised
+from .binding import Answers, ask, endpoints
+from .engine_api import (
+    Answer,
+    ComponentTable,
+    Engine,
+    EngineColumns,
+    EngineGraph,
+    Online,
+    Submitted,
+)
 from .errors import BackendError, GraphError, SimulationError
 from .graph import Graph
-from .lower import answers, lower
-from .machine import Answer, Columns, Lowered, Machine, Online, Parts, Submitted
+from .lowering import answers, lower
 from .place import place
 from .result import Result
+from .sampling import factors, scaled, widely
+from .schedule import Schedule, SubmittedRun
 from .units import Seconds, seconds, ticks_per_second
-from .written import Run, Written
 
 if TYPE_CHECKING:
-    from .core.fold import Folded
+    from .core.quotient import Quotient
     from .process import Process
     from .simulation import Simulation
-    from .templates.spmd import Spmd
-    from .templates.template import Template
+    from .spmd.spmd_graph import SpmdGraph
+    from .spmd.spmd_run import SpmdRun
 
 log = logging.getLogger(__name__)
 
@@ -40,12 +48,12 @@ BYTES_PER_GRAPH, BYTES_PER_OP = 3_900.0, 130.0
 
 
 @dataclass(frozen=True)
-class Asked:
+class TimedGraph:
     """A graph on its machine, and what every backend said of it: all that replicas share."""
 
     graph: Graph
     answers: Answers
-    lowered: Lowered
+    lowered: EngineGraph
 
 
 class Session:
@@ -57,20 +65,20 @@ class Session:
         self.scale, self.bound, self.parts = simulation.scale, simulation.bound, simulation.parts
         for backend in simulation.answerers:
             backend.open(self.system)
-        self.runs: list[Run] = []
+        self.runs: list[SubmittedRun] = []
         self.metrics: list[tuple[str, float, float]] = []
         self.rate_log: list[tuple[int, int, int]] = []
         self.moves: dict[int, tuple[int, ...]] = {}
         self.submitted: dict[str, tuple[int, int]] = {}  # ops and graphs, by process
         self.given: int | None = None  # rows of the graph whose iterations count
-        self.columns: Columns | None = None  # of a run that no machine of the session did
+        self.columns: EngineColumns | None = None  # of a run that no machine of the session did
 
     @cached_property
-    def machine(self) -> Machine:
+    def machine(self) -> Engine:
         """The engine, at tick 0."""
         return self._machine(self.parts)
 
-    def _machine(self, of: Parts) -> Machine:
+    def _machine(self, of: ComponentTable) -> Engine:
         return _machine(self.simulation.engine, of, ticks_per_second(self.tick))
 
     def ticks(self, at: Seconds) -> int:
@@ -88,18 +96,18 @@ class Session:
         return graph
 
     def as_template(
-        self, graph: Graph, template: Template, keep: str, steered: bool
+        self, graph: Graph, template: SpmdGraph, keep: str, steered: bool
     ) -> Result | None:
         """Run a template without writing it out; None, and a word in the log, where it must be."""
-        from .templates.asking import Unlike
-        from .templates.spmd import Spmd
+        from .spmd.query import NotUniform
+        from .spmd.spmd_run import SpmdRun
 
         try:
             if steered or self.simulation.engine != "core":
-                raise Unlike("it is steered" if steered else "that is how the reference runs")
-            spmd = Spmd.of(self.simulation, self.place(graph), template, self.replica)
+                raise NotUniform("it is steered" if steered else "that is how the reference runs")
+            spmd = SpmdRun.of(self.simulation, self.place(graph), template, self.replica)
             kept = spmd.kept(keep)
-        except Unlike as why:
+        except NotUniform as why:
             log.info("%s: %s ops are written out, since %s", graph.name, len(graph), why)
             return None
         except (GraphError, BackendError, SimulationError) as error:
@@ -114,21 +122,21 @@ class Session:
         written = spmd.why_not_written()
         return replace(self._result(), summary=kept, again=written or (lambda: self._written(spmd)))
 
-    def _written(self, spmd: Spmd) -> Result:
+    def _written(self, spmd: SpmdRun) -> Result:
         """A row an op of one rank of each class."""
         session = Session(self.simulation, self.replica)
         graph, said, lowered = spmd.written()
-        session.runs.append(Run(graph, said, lowered, 0))
+        session.runs.append(SubmittedRun(graph, said, lowered, 0))
         session.run_lowered(lowered)
         return session.result("ops", "it is a part of a run")
 
-    def run_alone(self, asked: Asked) -> None:
+    def run_alone(self, asked: TimedGraph) -> None:
         """Run one graph that nobody steers."""
         lowered = self._drawn(asked)
-        self.runs.append(Run(asked.graph, asked.answers, lowered, 0))
+        self.runs.append(SubmittedRun(asked.graph, asked.answers, lowered, 0))
         self.run_lowered(lowered)
 
-    def run_lowered(self, lowered: Lowered) -> None:
+    def run_lowered(self, lowered: EngineGraph) -> None:
         """The same of what an engine takes; identical ops once, where they share rates."""
         folded = self._fold(lowered)
         if folded is not None:
@@ -144,19 +152,19 @@ class Session:
         self.machine.submit(lowered)
         self.machine.run()
 
-    def _fold(self, lowered: Lowered) -> Folded | None:
+    def _fold(self, lowered: EngineGraph) -> Quotient | None:
         """The quotient, where it is smaller and finding it is likely to pay."""
         works = np.count_nonzero(lowered.flows.work_hi | lowered.flows.work_lo.astype(np.int64))
         if self.simulation.engine != "core" or SHARING * works < len(lowered):
             return None
-        from .core.fold import fold
+        from .core.quotient import fold
 
         found = fold(self.parts, lowered)
         if found is not None:
             log.info("%s: %s of %s ops run", lowered.name, len(found.graph), len(lowered))
         return found
 
-    def ask(self, graph: Graph) -> Asked:
+    def ask(self, graph: Graph) -> TimedGraph:
         """Place, ask and round one graph."""
         graph = self.place(graph)
         said = ask(graph, self.bound)
@@ -172,7 +180,7 @@ class Session:
             online,
             asks,
         )
-        return Asked(graph, said, lowered)
+        return TimedGraph(graph, said, lowered)
 
     def submit(self, graph: Graph, who: str = "") -> Submitted:
         """Hand a graph to the machine and remember it for the result.
@@ -187,7 +195,7 @@ class Session:
         asked = self.ask(graph)
         lowered = self._drawn(asked)
         handle = self.machine.submit(lowered)
-        self.runs.append(Run(asked.graph, asked.answers, lowered, handle.first))
+        self.runs.append(SubmittedRun(asked.graph, asked.answers, lowered, handle.first))
         return handle
 
     def _count(self, who: str, count: int) -> None:
@@ -209,7 +217,7 @@ class Session:
 
             Running(self).start(processes)
 
-    def _drawn(self, asked: Asked) -> Lowered:
+    def _drawn(self, asked: TimedGraph) -> EngineGraph:
         """With the durations of this replica."""
         lowered, ops, spreads = asked.lowered, asked.graph.ops, asked.answers.spreads
         if self.replica is None or not spreads:
@@ -254,7 +262,7 @@ class Session:
         again : the same run with a row an op, or why there is none
         """
         columns = self.machine.columns() if self.columns is None else self.columns
-        written = Written(tuple(self.runs), columns, self.moves, self.given)
+        written = Schedule(tuple(self.runs), columns, self.moves, self.given)
         found = replace(self._result(), written=written)
         keep = keep or ("ops" if found.count <= MOST_OPS else "ranks")
         if keep == "ops":
@@ -277,12 +285,12 @@ class Session:
         )
 
 
-def _machine(engine: str, parts: Parts, per_second: int) -> Machine:
+def _machine(engine: str, parts: ComponentTable, per_second: int) -> Engine:
     env = simpy.Environment(initial_time=0)
     if engine == "reference":
-        from .reference.machine import ReferenceMachine
+        from .reference.engine import ReferenceEngine
 
-        return ReferenceMachine(parts, env, per_second)
-    from .core.machine import CoreMachine
+        return ReferenceEngine(parts, env, per_second)
+    from .core.engine import CoreEngine
 
-    return CoreMachine(parts, env, per_second)
+    return CoreEngine(parts, env, per_second)

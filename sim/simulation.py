@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from .analysis.kept import KEEP, MOST_OPS
+from .analysis.aggregates import KEEP, MOST_OPS
 from .backend import Backend
-from .bind import bind
+from .binding import bind
+from .engine_api import ComponentTable
 from .errors import SimulationError
 from .graph import Graph
-from .lower import parts, scales
-from .machine import Parts
+from .lowering import parts, scales
 from .result import Result
 from .session import Session
 from .system import System
@@ -90,7 +90,7 @@ class Simulation:
     @cached_property
     def alike(self) -> NDArray[np.int64]:
         """(components,) One number for those that one backend answers alike for, or -1."""
-        from .templates.asking import alike
+        from .spmd.query import alike
 
         return alike(self)
 
@@ -100,7 +100,7 @@ class Simulation:
         return scales(self.system)
 
     @cached_property
-    def parts(self) -> Parts:
+    def parts(self) -> ComponentTable:
         """The components as an engine reads them."""
         return parts(self.system, self.scale)
 

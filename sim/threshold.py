@@ -8,15 +8,15 @@ from weakref import proxy
 
 import simpy
 
-from .check import check_reaches
-from .machine import Parts
+from .engine_api import ComponentTable
+from .validation import check_reaches
 
 
-class Engine(Protocol):
+class Measurable(Protocol):
     """What thresholds need of an engine."""
 
     env: simpy.Environment
-    parts: Parts
+    parts: ComponentTable
 
     def amount(self, what: str, component: int) -> int:
         """A quantity of a component, as the last turn left it."""
@@ -41,10 +41,10 @@ class Threshold(NamedTuple):
 class Thresholds:
     """The thresholds of a run, in the order they were asked for."""
 
-    def __init__(self, engine: Engine):
+    def __init__(self, engine: Measurable):
         # They belong to the engine: were each to hold the other, the state of a run would stay
         # until Python looks for such circles, which it does by their number and not their size.
-        self.engine: Engine = proxy(engine)
+        self.engine: Measurable = proxy(engine)
         self.waiting: list[Threshold] = []
         self.next_turn: list[simpy.Event] = []
 

@@ -89,7 +89,7 @@ class Script:
         return path
 
     def read(self, folder):
-        from foretrace.traces import kineto
+        from foretrace.traces.formats import kineto
 
         return kineto.read(self.write(folder))
 
@@ -108,7 +108,7 @@ def script():
 @pytest.fixture
 def cli(capsys, monkeypatch):
     """Run a command where the test stands: exit code, stdout, stderr."""
-    from foretrace.scenarios.commands import app as application
+    from foretrace.scenarios.cli import app as application
 
     def run(*words):
         monkeypatch.setattr(sys, "argv", ["foretrace", *map(str, words)])

@@ -14,9 +14,9 @@ from pathlib import Path
 import foretrace
 import pytest
 import typer
-from foretrace.scenarios.schema import root
-from foretrace.scenarios.sections.workload import Workload
-from foretrace.scenarios.workloads import BUILDERS
+from foretrace.scenarios.config.schema import root
+from foretrace.scenarios.config.sections.workload import Workload
+from foretrace.scenarios.studies.building.workloads import BUILDERS
 from foretrace.sim.backend import BACKENDS
 from foretrace.sim.process import PROCESSES
 from typer.testing import CliRunner
@@ -109,7 +109,7 @@ def commands_of(page):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_commands_of_page_and_their_options_exist(page):
-    from foretrace.scenarios.commands.app import app
+    from foretrace.scenarios.cli.app import app
 
     for words, _ in commands_of(page):
         command = typer.main.get_command(app)
@@ -128,7 +128,7 @@ def test_commands_of_page_and_their_options_exist(page):
 @pytest.mark.parametrize("name", RUN)
 def test_a_page_does_what_it_says(name, tmp_path, monkeypatch, own_names):
     """Files that it shows are written, then its commands are run in their order."""
-    from foretrace.scenarios.commands.app import app
+    from foretrace.scenarios.cli.app import app
 
     page = ROOT / "docs" / name
     monkeypatch.chdir(tmp_path)
@@ -143,7 +143,7 @@ def test_a_page_does_what_it_says(name, tmp_path, monkeypatch, own_names):
 @pytest.fixture
 def own_names():
     """What plug-ins of a page register is forgotten after it."""
-    from foretrace.scenarios.settings import known_backends
+    from foretrace.scenarios.config.settings import known_backends
 
     known_backends()  # ours are imported when they are first asked for
     tables = (BACKENDS, PROCESSES, BUILDERS, Workload.kinds)
@@ -157,8 +157,8 @@ def own_names():
 
 def test_the_reference_has_everything():
     generated = pytest.importorskip("generated", reason="the pages' own extension needs Sphinx")
-    from foretrace.scenarios.running.metrics import METRICS
-    from foretrace.scenarios.settings import known_backends, known_processes
+    from foretrace.scenarios.config.metrics import METRICS
+    from foretrace.scenarios.config.settings import known_backends, known_processes
 
     told = {part: "\n".join(make()) for part, make in generated.PARTS.items()}
     page = (ROOT / "docs" / "reference.md").read_text()

@@ -4,9 +4,9 @@ import os
 
 import numpy as np
 import pytest
-from foretrace.sim.core.cells import BINS, CELL, NONE, TABLES
-from foretrace.sim.core.lists import sort
-from foretrace.sim.core.sharing import wide
+from foretrace.sim.core.linked_lists import sort
+from foretrace.sim.core.state_layout import BINS, CELL, NONE, TABLES
+from foretrace.sim.media.max_min import int128
 
 INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT") == "1"
 CHECKED = os.environ.get("NUMBA_BOUNDSCHECK") == "1"
@@ -20,7 +20,7 @@ def two_in_a_list():
 
 
 def test_kernels_are_compiled_unless_the_interpreter_was_asked_for():
-    assert hasattr(wide.add, "py_func") is not INTERPRETED
+    assert hasattr(int128.add, "py_func") is not INTERPRETED
 
 
 def test_a_kernel_within_its_arrays_runs_in_every_mode():

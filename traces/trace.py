@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .columns import TABLES, Column
+from .event_columns import TABLES, Column
 
 if TYPE_CHECKING:
     from ..sim.graph import Graph
-    from .info import Info
+    from .infer.trace_info import Info
 
 
-class Table:
+class ColumnTable:
     """Columns of equal length, by name: ``table["ts"]``.
 
     Examples
     --------
-    >>> table = Table.of("syncs", event=[4, 7], stream=7)
+    >>> table = ColumnTable.of("syncs", event=[4, 7], stream=7)
     >>> len(table), table["stream"].tolist(), table["awaited_stream"].tolist()
     (2, [7, 7], [-1, -1])
     """
@@ -31,7 +31,7 @@ class Table:
         self.kind, self._columns = kind, dict(columns)
 
     @classmethod
-    def of(cls, kind: str, /, **columns: ArrayLike) -> Table:
+    def of(cls, kind: str, /, **columns: ArrayLike) -> ColumnTable:
         """Build from columns; scalars are repeated, the rest is absent.
 
         Raises
@@ -48,10 +48,10 @@ class Table:
         return cls(kind, {k: _column(c, columns.get(k), n) for k, c in TABLES[kind].items()})
 
     @staticmethod
-    def gather(tables: Sequence[Table]) -> Table:
+    def gather(tables: Sequence[ColumnTable]) -> ColumnTable:
         """All rows, one table after the other; empties the tables, so that memory is held once."""
         names = list(tables[0]._columns)
-        return Table(
+        return ColumnTable(
             tables[0].kind, {k: np.concatenate([t._columns.pop(k) for t in tables]) for k in names}
         )
 
@@ -64,13 +64,13 @@ class Table:
     def __repr__(self) -> str:
         return f"<{self.kind}: {len(self)} rows>"
 
-    def take(self, rows: NDArray[np.int64]) -> Table:
+    def take(self, rows: NDArray[np.int64]) -> ColumnTable:
         """Those rows, in that order."""
-        return Table(self.kind, {k: c[rows] for k, c in self._columns.items()})
+        return ColumnTable(self.kind, {k: c[rows] for k, c in self._columns.items()})
 
-    def replace(self, **columns: NDArray[Any]) -> Table:
+    def replace(self, **columns: NDArray[Any]) -> ColumnTable:
         """A copy with other columns."""
-        return Table(self.kind, {**self._columns, **columns})
+        return ColumnTable(self.kind, {**self._columns, **columns})
 
     @property
     def columns(self) -> dict[str, NDArray[Any]]:
@@ -92,7 +92,7 @@ class Track(NamedTuple):
     name: str = ""
 
 
-class Group(NamedTuple):
+class ProcessGroup(NamedTuple):
     """A process group: who takes part in its collectives."""
 
     name: str
@@ -100,7 +100,7 @@ class Group(NamedTuple):
     backend: str = ""
 
 
-class Recorded(NamedTuple):
+class FileHeader(NamedTuple):
     """What one file says of its process.
 
     Parameters
@@ -116,7 +116,7 @@ class Recorded(NamedTuple):
     world: int = 0
     backend: str = ""
     device: str = ""
-    groups: tuple[Group, ...] = ()
+    groups: tuple[ProcessGroup, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -144,13 +144,13 @@ class Trace:
     (['aten::mm', 'aten::mm'], [1e-06, 5e-07])
     """
 
-    events: Table
+    events: ColumnTable
     strings: tuple[str, ...] = ()
     tracks: tuple[Track, ...] = ()
-    processes: tuple[Recorded, ...] = ()
-    collectives: Table = field(default_factory=lambda: Table.of("collectives"))
-    syncs: Table = field(default_factory=lambda: Table.of("syncs"))
-    allocations: Table = field(default_factory=lambda: Table.of("allocations"))
+    processes: tuple[FileHeader, ...] = ()
+    collectives: ColumnTable = field(default_factory=lambda: ColumnTable.of("collectives"))
+    syncs: ColumnTable = field(default_factory=lambda: ColumnTable.of("syncs"))
+    allocations: ColumnTable = field(default_factory=lambda: ColumnTable.of("allocations"))
     origin: int = 0
     resolution: int = 10**9
     notes: tuple[str, ...] = ()
@@ -158,8 +158,8 @@ class Trace:
     @classmethod
     def of(cls, *, strings: Sequence[str] = (), **columns: ArrayLike) -> Trace:
         """Events of rank 0 from columns; absent columns are "not recorded"."""
-        events = Table.of("events", **{"rank": 0, "track": 0, **columns})
-        return cls(events, tuple(strings), (Track(0, "0", "0"),), (Recorded(0, ""),))
+        events = ColumnTable.of("events", **{"rank": 0, "track": 0, **columns})
+        return cls(events, tuple(strings), (Track(0, "0", "0"),), (FileHeader(0, ""),))
 
     def __len__(self) -> int:
         return len(self.events)
@@ -213,12 +213,12 @@ class Trace:
         TraceError
             The trace does not hold what is needed; the message names file and event.
         """
-        from .depend import graph
+        from .infer.dependencies import graph
 
         return graph(self, missing_ranks=missing_ranks, serialise=serialise, iterations=iterations)
 
     def info(self) -> Info:
         """What the trace holds, and what it can be used for."""
-        from .info import info
+        from .infer.trace_info import info
 
         return info(self)

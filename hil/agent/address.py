@@ -25,8 +25,8 @@ from typing import Any
 from ...sim.errors import DriverFault, ScenarioError
 from .bundle import kept
 from .client import Remote
-from .serving import secret
-from .start import ONE_THREAD, own
+from .local_agent import ONE_THREAD, own
+from .server import secret
 from .transport import LIMIT, Channel, child, unix
 
 PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@:%-]*")
@@ -112,7 +112,7 @@ def connect(driver: str, agent: str = "", limit: float = LIMIT) -> Remote:
     """
     address = addresses()[agent] if agent else Address()
     if address.lab:
-        from ..lab.boot import booted
+        from ..lab.booted_agent import booted
 
         machine, *words = address.lab.split()
         return booted(machine, driver, dict(word.split("=", 1) for word in words), limit)

@@ -13,7 +13,13 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-SIM = ("__init__", "errors", "named", "signature", "units")  # what this folder needs of the engine
+SIM = (
+    "__init__",
+    "errors",
+    "registry",
+    "signature",
+    "units",
+)  # what this folder needs of the engine
 START = b"import sys\nfrom foretrace.hil.agent.command import main\nsys.exit(main())\n"
 LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the same bytes on every day
 

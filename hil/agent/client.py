@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...sim.errors import DriverFault
-from .. import answer
+from .. import sample_checks
 from ..driver import Driver, Missing, Ready, Spec
 from ..sample import Request, Sample
-from .protocol import VERSION, Message, error_of, samples_of, state_of, told_requests
+from .protocol import VERSION, Message, decode_error, decode_samples, decode_state, encode_requests
 from .transport import LIMIT, Channel
 
 HELLO = 60.0  # s for a Python to start, over ssh too
@@ -39,7 +39,7 @@ class Remote(Driver):
         """Ask the driver to do one op there."""
         told = self._ask("probe", driver=self.remote)[0]
         self._become(told["what"])
-        return state_of(told["state"])
+        return decode_state(told["state"])
 
     def open(self, spec: Spec) -> None:
         """Take the device there."""
@@ -77,7 +77,7 @@ class Remote(Driver):
     def _greeted(self) -> Message:
         hello, _ = self.channel.receive(self.patience)
         if "fault" in hello:
-            raise error_of(hello)
+            raise decode_error(hello)
         if hello.get("protocol") != VERSION:
             self.channel.close()
             raise DriverFault(
@@ -90,13 +90,13 @@ class Remote(Driver):
     def _ask(self, verb: str, **rest: Any) -> tuple[Message, list[Any]]:
         message, arrays = self.channel.ask({"verb": verb, **rest}, self.limit)
         if "fault" in message:
-            raise error_of(message)
+            raise decode_error(message)
         return message, arrays
 
     def _timed(self, requests: Sequence[Request], together: bool) -> list[Sample]:
-        told, arrays = self._ask("timing", requests=told_requests(requests), together=together)
-        samples = samples_of(told["samples"], arrays)
-        answer.check(requests, samples, self.remote, self.clock)
+        told, arrays = self._ask("timing", requests=encode_requests(requests), together=together)
+        samples = decode_samples(told["samples"], arrays)
+        sample_checks.check(requests, samples, self.remote, self.clock)
         return samples
 
     def _become(self, what: Message) -> None:

@@ -17,8 +17,8 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 from ...sim.errors import DriverFault, RecordingError
-from .answering import Agent
-from .serving import listen, secret, serve, stdio
+from .dispatcher import Agent
+from .server import listen, secret, serve, stdio
 
 
 def die_with_parent() -> None:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ...sim.errors import DriverFault
-from ..measuring.measure import measure
-from ..measuring.work import Work
-from .start import started
+from ..measuring.measurement import measure
+from ..measuring.work_list import WorkList
+from .local_agent import started
 
 
 def record(path: Path, out: Path, allow: Sequence[str] = ()) -> Path:
@@ -22,7 +22,7 @@ def record(path: Path, out: Path, allow: Sequence[str] = ()) -> Path:
     DriverFault
         The driver is not allowed here, or does not work.
     """
-    work = Work.read(path)
+    work = WorkList.read(path)
     if allow and work.driver not in allow:
         raise DriverFault("denied", f"this agent serves {', '.join(allow)}, not {work.driver!r}")
     recording = measure(work, lambda: started(work.driver), _say)

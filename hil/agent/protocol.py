@@ -108,23 +108,23 @@ def _vector(data: bytes) -> Vector:
     return np.frombuffer(data, "<f8", offset=stream.tell()).copy()
 
 
-def told_requests(requests: Sequence[Request]) -> list[Message]:
+def encode_requests(requests: Sequence[Request]) -> list[Message]:
     """Requests as a message."""
     return [asdict(r) for r in requests]
 
 
-def requests_of(told: Sequence[Message]) -> list[Request]:
+def decode_requests(told: Sequence[Message]) -> list[Request]:
     """Requests from a message; TypeError or ValueError where they are none."""
     return [Request(**{**t, "preceding": tuple(t["preceding"])}) for t in told]
 
 
-def told_samples(samples: Sequence[Sample]) -> tuple[list[Message], list[Vector]]:
+def encode_samples(samples: Sequence[Sample]) -> tuple[list[Message], list[Vector]]:
     """Samples as a message, their times as arrays."""
     told = [{k: v for k, v in vars(s).items() if k != "ns"} for s in samples]
     return told, [np.asarray(s.ns, np.float64) for s in samples]
 
 
-def samples_of(told: Sequence[Message], arrays: Sequence[Vector]) -> list[Sample]:
+def decode_samples(told: Sequence[Message], arrays: Sequence[Vector]) -> list[Sample]:
     """Samples from a message."""
     try:
         return [
@@ -135,16 +135,16 @@ def samples_of(told: Sequence[Message], arrays: Sequence[Vector]) -> list[Sample
         raise DriverFault("protocol", f"an answer is malformed ({error})") from error
 
 
-def told_state(state: Ready | Missing) -> Message:
+def encode_state(state: Ready | Missing) -> Message:
     """What ``probe`` found, as a message.
 
-    >>> state_of(told_state(Ready(("cpu0",), {"numpy": "2"})))
+    >>> decode_state(encode_state(Ready(("cpu0",), {"numpy": "2"})))
     Ready(devices=('cpu0',), facts={'numpy': '2'})
     """
     return {"ready": isinstance(state, Ready), **asdict(state)}
 
 
-def state_of(told: Message) -> Ready | Missing:
+def decode_state(told: Message) -> Ready | Missing:
     """What ``probe`` found, from a message."""
     try:
         rest = dict(told)
@@ -155,7 +155,7 @@ def state_of(told: Message) -> Ready | Missing:
         raise DriverFault("protocol", f"what probe answered is malformed ({error})") from error
 
 
-def told_error(error: Exception) -> Message:
+def encode_error(error: Exception) -> Message:
     """An error as a message; what nobody foresaw is a driver that is broken."""
     if isinstance(error, DriverFault):
         return {"fault": error.kind, "text": error.message}
@@ -164,7 +164,7 @@ def told_error(error: Exception) -> Message:
     return {"fault": "broken", "text": f"{type(error).__name__}: {error}"}
 
 
-def error_of(told: Message) -> DriverFault | RecordingError:
+def decode_error(told: Message) -> DriverFault | RecordingError:
     """The error that a message tells."""
     kind, text = str(told.get("fault")), str(told.get("text", ""))[:2000]
     return RecordingError(text) if kind == "recording" else DriverFault(kind, text)

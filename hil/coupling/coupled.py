@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.backend import Backend, Timing, Usage
-from ...sim.bind import bind
+from ...sim.binding import bind
 from ...sim.errors import DriverFault, RecordingError, ScenarioError
 from ...sim.ops import Ops
 from ...sim.process import Process
 from ...sim.system import System
-from .covers import device
-from .op import Op, each, question, where
-from .port import Answered, Port, Swap, Way
+from .coverage import device
+from .device_adapter import DeviceAdapter, DeviceAnswer, ResidualPath, Swap
+from .op_path import OpPath, each, question, where
 
 JOINS = ("nic", "switch", "link")  # what only the fabric is asked about
 WORKERS = ("gpu", "host", "dma")  # who is asked about copies, which use memories
@@ -42,7 +42,7 @@ class Coupling:
     system: System
     backends: Mapping[str, Backend]
     processes: tuple[Process, ...]
-    ports: tuple[Port, ...]
+    ports: tuple[DeviceAdapter, ...]
 
 
 def couple(
@@ -65,7 +65,7 @@ def couple(
     """
     ports = tuple(_port(system, swap) for swap in swaps)
     answer = dict(zip((c.name for c in system.components), bind(system, backends), strict=True))
-    asked: dict[str, list[Port]] = {}
+    asked: dict[str, list[DeviceAdapter]] = {}
     for port in ports:
         for name in _asked_for(system, port.swap, answer):
             asked.setdefault(name, []).append(port)
@@ -83,10 +83,10 @@ def couple(
     )
 
 
-def _port(system: System, swap: Swap) -> Port:
+def _port(system: System, swap: Swap) -> DeviceAdapter:
     own = system.components[system.number(swap.component)] if _is_one(system, swap) else None
     slots = None if own is None else own.slots
-    return Port(swap, slots, bytes=slots is None)
+    return DeviceAdapter(swap, slots, bytes=slots is None)
 
 
 def _is_one(system: System, swap: Swap) -> bool:
@@ -110,7 +110,7 @@ def _asked_for(system: System, swap: Swap, answer: Mapping[str, Backend | None])
     return tuple(found)
 
 
-def _with_lanes(system: System, ports: Sequence[Port]) -> System:
+def _with_lanes(system: System, ports: Sequence[DeviceAdapter]) -> System:
     slots = {p.name: p.at_once for p in ports if p.at_once is not None}
     old = (replace(c, slots=slots.get(c.name, c.slots)) for c in system.components)
     new = (c for p in ports for c in p.components())
@@ -128,7 +128,9 @@ class Coupled(Backend):
     online : asked when an op starts, and not before the run
     """
 
-    def __init__(self, model: Backend | None, ports: tuple[Port, ...], online: bool = True):
+    def __init__(
+        self, model: Backend | None, ports: tuple[DeviceAdapter, ...], online: bool = True
+    ):
         self.model, self.ports, self.online = model, ports, online
         told = [f"{p.name}: {p.swap.asked.source}" + _label(p) for p in ports]
         self.source = "; ".join([*told, *([f"else {model.source}"] if model else [])])
@@ -152,7 +154,9 @@ class Coupled(Backend):
             self._limits(rows, said),
         )
 
-    def _limits(self, rows: Sequence[Answered], said: Timing | None) -> NDArray[np.float64] | None:
+    def _limits(
+        self, rows: Sequence[DeviceAnswer], said: Timing | None
+    ) -> NDArray[np.float64] | None:
         if said is None or said.limit is None:
             return None
         return np.where([r.modelled for r in rows], said.limit, np.inf)
@@ -162,7 +166,7 @@ class Coupled(Backend):
         whole = all(_whole(p, ops) and _able(p, ops) for p in self.ports)
         return None if whole or self.model is None else self.model.timing(ops, now)
 
-    def _answer(self, op: Op, said: Timing | None) -> Answered:
+    def _answer(self, op: OpPath, said: Timing | None) -> DeviceAnswer:
         port = self.port(op)
         if port is None:
             return _as_modelled(op, said)
@@ -178,7 +182,7 @@ class Coupled(Backend):
             raise _unable(port, op.text)
         return port.answer(op.text, op.bytes, way(op, port))
 
-    def port(self, op: Op) -> Port | None:
+    def port(self, op: OpPath) -> DeviceAdapter | None:
         """Who answers for an op; None for the model."""
         crossed = op.devices
         found = [p for p in self.ports if p.swap.covers.holds(crossed, op.system.fabric)]
@@ -191,17 +195,17 @@ class Coupled(Backend):
         return found[0] if found else None
 
 
-def way(op: Op, port: Port) -> Way:
+def way(op: OpPath, port: DeviceAdapter) -> ResidualPath:
     """What stays modelled of an op that the device does."""
     held = port.swap.covers.devices
     if device(op.asked) in held:
-        return Way()  # who does an op does all of it
+        return ResidualPath()  # who does an op does all of it
     beside = [op.system[c] for c in sorted(op.crossed) if device(c) not in held]
     latency = sum(c.latency for c in beside) - port.swap.covers.off(op.devices).time
-    return Way(latency, {c: w for c, w in op.used.items() if device(c) not in held})
+    return ResidualPath(latency, {c: w for c, w in op.used.items() if device(c) not in held})
 
 
-def _unable(port: Port, text: str) -> DriverFault | RecordingError:
+def _unable(port: DeviceAdapter, text: str) -> DriverFault | RecordingError:
     """What is said of an op that nobody but the model could answer for."""
     if port.swap.recorded:
         return RecordingError(
@@ -215,30 +219,30 @@ def _unable(port: Port, text: str) -> DriverFault | RecordingError:
     )
 
 
-def _label(port: Port) -> str:
+def _label(port: DeviceAdapter) -> str:
     """What a source says beside it: that contention is modelled, where it is."""
     return " (contention modelled)" if port.swap.sharing == "solo" else ""
 
 
-def _whole(port: Port, ops: Ops) -> bool:
+def _whole(port: DeviceAdapter, ops: Ops) -> bool:
     """Whether a port answers for every op of a table, with nothing beside it."""
     at = where(ops)
     names = {at.system.components[c].name for c in np.unique(at.component).tolist()}
     return names == {port.name}
 
 
-def _able(port: Port, ops: Ops) -> bool:
+def _able(port: DeviceAdapter, ops: Ops) -> bool:
     """Whether nobody else will be asked about these ops."""
     if port.swap.others == "fail":
         return True
     return all(port.swap.can(question(ops, i)) for i in range(len(ops)))
 
 
-def _as_modelled(op: Op, said: Timing | None) -> Answered:
+def _as_modelled(op: OpPath, said: Timing | None) -> DeviceAnswer:
     if said is None:
         raise ScenarioError(
             f"coupled: nobody answers for op {op.row} ({op.ops.kind_names[op.row]}); bind a model "
             "beside"
         )
     work = 0.0 if said.work is None else float(said.work[op.row])
-    return Answered(float(said.fixed[op.row]), work, dict(op.used), True)
+    return DeviceAnswer(float(said.fixed[op.row]), work, dict(op.used), True)

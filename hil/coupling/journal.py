@@ -18,7 +18,7 @@ from ..sample import Request
 SCHEMA = 1
 
 
-class Asked(Protocol):
+class Questioned(Protocol):
     """Who is asked how long ops take: a device, or the journal of one."""
 
     clock: str
@@ -32,7 +32,7 @@ class Asked(Protocol):
 
 
 @dataclass(frozen=True)
-class Entry:
+class JournalEntry:
     """One question and its answer.
 
     Parameters
@@ -51,7 +51,7 @@ class Entry:
     clock: str
 
 
-class Writer:
+class JournalWriter:
     """Asks somebody, and keeps what was answered.
 
     Examples
@@ -60,15 +60,15 @@ class Writer:
     ...     clock, source = "wall", "a test"
     ...     def alone(self, request):
     ...         return 5.0
-    >>> writer = Writer("node0.gpu0", Always())
+    >>> writer = JournalWriter("node0.gpu0", Always())
     >>> writer.alone(Request("compute:mm")), writer.entries[0].asked
     (5.0, (('compute:mm', 'warm'),))
     """
 
-    def __init__(self, component: str, asked: Asked):
+    def __init__(self, component: str, asked: Questioned):
         self.component, self._asked = component, asked
         self.clock, self.source = asked.clock, asked.source
-        self.entries: list[Entry] = []
+        self.entries: list[JournalEntry] = []
 
     def alone(self, request: Request) -> float:
         """Nanoseconds of one op."""
@@ -85,13 +85,15 @@ class Writer:
     def _keep(self, requests: Sequence[Request], ns: Sequence[float]) -> None:
         asked = tuple(r.key for r in requests)
         number = len(self.entries)
-        self.entries.append(Entry(self.component, number, asked, tuple(ns), self._asked.clock))
+        self.entries.append(
+            JournalEntry(self.component, number, asked, tuple(ns), self._asked.clock)
+        )
 
 
-class Reader:
+class JournalReader:
     """Answers with what was answered before, to the same questions in the same order."""
 
-    def __init__(self, component: str, entries: Iterable[Entry], source: str):
+    def __init__(self, component: str, entries: Iterable[JournalEntry], source: str):
         self.component = component
         self._entries = [e for e in entries if e.component == component]
         if not self._entries:
@@ -126,14 +128,14 @@ class Reader:
         return entry.ns
 
 
-def write(path: Path, entries: Iterable[Entry]) -> None:
+def write(path: Path, entries: Iterable[JournalEntry]) -> None:
     """A file of one line for each question, after one that says what it is."""
     head = {"foretrace": "journal", "schema": SCHEMA}
     lines = [json.dumps(head), *(json.dumps(asdict(e)) for e in entries)]
     path.write_text("\n".join(lines) + "\n")
 
 
-def read(path: Path) -> list[Entry]:
+def read(path: Path) -> list[JournalEntry]:
     """All questions of a journal.
 
     Raises
@@ -152,9 +154,10 @@ def read(path: Path) -> list[Entry]:
         ) from error
 
 
-def _entry(line: dict[str, object]) -> Entry:
+def _entry(line: dict[str, object]) -> JournalEntry:
     asked = tuple((str(s), str(c)) for s, c in line["asked"])  # type: ignore[attr-defined]
     ns = tuple(float(x) for x in line["ns"])  # type: ignore[attr-defined]
     if len(ns) != len(asked):
         raise ValueError(f"{len(asked)} ops and {len(ns)} answers in one line")
-    return Entry(str(line["component"]), int(line["sequence"]), asked, ns, str(line["clock"]))  # type: ignore[call-overload]
+    sequence = int(line["sequence"])  # type: ignore[call-overload]
+    return JournalEntry(str(line["component"]), sequence, asked, ns, str(line["clock"]))

@@ -17,8 +17,8 @@ from ...sim.errors import DriverFault
 from ...sim.signature import parse
 from ..driver import Driver, Missing, Ready, Spec, checked, driver
 from ..sample import Request, Sample
-from . import clock, netns, switch
-from .ranks import MAKE, Ranks
+from . import clock_source, netns, switch
+from .rank_processes import MAKE, RankProcesses
 
 if TYPE_CHECKING:
     from ...sim.system import System
@@ -37,7 +37,7 @@ CURE = "pip install torch, or run it in the lab: foretrace lab up"
 
 
 @driver("collective")
-class Collective(Driver):
+class CollectiveDriver(Driver):
     """Times collectives between ``ranks`` processes, from the last arrival to the last end.
 
     Ops are ``collective:all-reduce fp32[1048576]`` and the like (``all-gather``, ``all-to-all``,
@@ -53,10 +53,10 @@ class Collective(Driver):
     ops = tuple(f"collective:{name}" for name in MAKE)
 
     def __init__(self) -> None:
-        self.clock = clock.here()
+        self.clock = clock_source.here()
         self.told: dict[str, Any] = dict(SETTINGS)
         self.star: netns.Star | None = None
-        self.ranks: Ranks | None = None
+        self.ranks: RankProcesses | None = None
 
     def probe(self) -> Ready | Missing:
         """Reduce 64 bytes between two ranks."""
@@ -76,7 +76,7 @@ class Collective(Driver):
     def open(self, spec: Spec) -> None:
         """Make the hosts, shape the ports, start the ranks."""
         self.told = checked(spec, SETTINGS)
-        self.realtime = self.clock == clock.WALL
+        self.realtime = self.clock == clock_source.WALL
         count = self.told["ranks"]
         if not 2 <= count <= 64:
             raise DriverFault("unsupported", f"{count} ranks; 2 to 64")
@@ -87,7 +87,7 @@ class Collective(Driver):
         self.star = netns.Star(count, f"fc{os.getpid()}", self.told["mtu"])
         self.star.build()
         netns.shape(self.star.switch, self.star.ports, switch.words(self.told))
-        self.ranks = Ranks(self.star, count)
+        self.ranks = RankProcesses(self.star, count)
 
     def describe(self) -> dict[str, str]:
         """Library, ranks, ports."""
@@ -116,7 +116,7 @@ class Collective(Driver):
         """All of the network is inside a collective."""
         return tuple(c.name for c in system.components if c.kind in {"nic", "link", "switch"})
 
-    def _one(self, ranks: Ranks, request: Request) -> Sample:
+    def _one(self, ranks: RankProcesses, request: Request) -> Sample:
         what = asked(request.signature)
         ranks.do(what)
         taken, came = zip(*(ranks.do(what) for _ in range(request.n)), strict=True)

@@ -22,8 +22,8 @@ from ...sim.errors import DriverFault
 from ...sim.signature import parse
 from ..driver import Driver, Missing, Ready, Spec, checked, driver, head
 from ..sample import EMULATED, WARM, Request, Sample
-from . import chase, clock
-from .pages import PAGE, Block, nodes
+from . import clock_source, pointer_chase
+from .numa_pages import PAGE, PageBlock, nodes
 
 if TYPE_CHECKING:
     from ...sim.system import System
@@ -58,7 +58,7 @@ class Cxl(Driver):
     sharing = "solo"
 
     def __init__(self) -> None:
-        self.clock = clock.here()
+        self.clock = clock_source.here()
         self.told: dict[str, Any] = dict(SETTINGS)
         self.how: dict[str, Callable[[Request, dict[str, str], int], Sample]] = {
             "host:memory-place": self._place,
@@ -101,7 +101,7 @@ class Cxl(Driver):
         elif not os.access(told["dax"], os.R_OK | os.W_OK):
             kind = "denied" if os.path.exists(told["dax"]) else "missing"
             raise DriverFault(kind, f"{told['dax']} cannot be read and written; {CURE}")
-        self.told, self.chase = told, chase.loop()
+        self.told, self.chase = told, pointer_chase.loop()
 
     def describe(self) -> dict[str, str]:
         """Nodes, kernel, and whether the memory is emulated."""
@@ -111,7 +111,7 @@ class Cxl(Driver):
             "device": f"node{self.told['near']}-{far}",
             "nodes": sizes,
             "kernel": os.uname().release,
-            "memory": EMULATED if clock.emulated() else "real",
+            "memory": EMULATED if clock_source.emulated() else "real",
         }
 
     def timing(self, requests: Sequence[Request]) -> list[Sample]:
@@ -138,7 +138,7 @@ class Cxl(Driver):
 
     def _sample(self, request: Request, ns: Sequence[float], access: bool = False,
                 facts: dict[str, Any] | None = None) -> Sample:  # fmt: skip
-        flags = (EMULATED,) if access and clock.emulated() else ()
+        flags = (EMULATED,) if access and clock_source.emulated() else ()
         return Sample(request.signature, np.asarray(ns, np.float64), self.clock, self.metric,
                       request.key[1], flags=flags, facts=facts or {})  # fmt: skip
 
@@ -147,7 +147,7 @@ class Cxl(Driver):
         node, ns, right = self._node(told["tier"]), [], []
         for _ in range(request.n):
             since = time.perf_counter_ns()
-            block = Block(size, node)
+            block = PageBlock(size, node)
             ns.append(time.perf_counter_ns() - since)
             right.append(float((block.where() == node).mean()))
         return self._sample(request, ns, facts={"placed": min(right)})
@@ -159,7 +159,7 @@ class Cxl(Driver):
         source, target = map(self._node, way)
         ns, again, right = [], 0, []
         for k in range(request.n + 1):  # the first warms up
-            block = Block(size, source)
+            block = PageBlock(size, source)
             taken, busy = block.move(target)
             again += busy if k else 0
             ns.append(taken)
@@ -196,8 +196,8 @@ class Cxl(Driver):
 
     def _walks(self, n: int, tier: str, size: int) -> list[float]:
         """Time of one dependent load, ns, n times."""
-        ring, ns = chase.ring(size, 7, at=self._memory(tier, size)), []
-        at, steps = ring.ctypes.data, min(STEPS, size // chase.LINE)
+        ring, ns = pointer_chase.ring(size, 7, at=self._memory(tier, size)), []
+        at, steps = ring.ctypes.data, min(STEPS, size // pointer_chase.LINE)
         for _ in range(n):
             since = time.perf_counter_ns()
             at = self.chase(at, steps)
@@ -206,7 +206,7 @@ class Cxl(Driver):
 
     def _memory(self, tier: str, size: int) -> Any:
         if tier == "near" or not self.told["dax"]:
-            return Block(size, self._node(tier)).bytes
+            return PageBlock(size, self._node(tier)).bytes
         device = os.open(self.told["dax"], os.O_RDWR)
         try:
             mapped = mmap.mmap(device, -(-size // ALIGNED) * ALIGNED, flags=mmap.MAP_SHARED)

@@ -27,7 +27,7 @@ WAIT = 10  # s for an answer
 CURE = f"pip install 'foretrace[gnmi]', and set {ADDRESS}=host:port for the agent"
 
 
-class Reader:
+class GnmiReader:
     """A switch that is asked.
 
     Parameters
@@ -100,7 +100,7 @@ def leaves(value: Any, head: str = "") -> Iterator[tuple[str, str]]:
 
 def _credentials(environment: Mapping[str, str]) -> dict[str, Any]:
     """How the client says who it is; a password goes to nobody who cannot prove who they are."""
-    from ..agent.serving import private
+    from ..agent.server import private
 
     certificate, user = environment.get(CERTIFICATE, ""), environment.get(USER, "")
     if not certificate and user:

@@ -18,10 +18,10 @@ from ...sim.errors import DriverFault
 from ...sim.signature import WIDTH, Signature
 from ..driver import Driver, Missing, Ready, Sharing, Spec, checked, driver, head, within
 from ..measuring import conditions
-from ..measuring.lock import held
+from ..measuring.device_lock import held
 from ..sample import WARM, Request, Sample
-from . import chase
-from .host_together import finished
+from . import pointer_chase
+from .concurrent_ops import finished
 from .timer import READERS, Call, restorer, timed
 
 DTYPES: dict[str, type[np.float32] | type[np.float64]] = {"fp32": np.float32, "fp64": np.float64}
@@ -38,7 +38,7 @@ SET.argtypes = FIND.argtypes = (ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t)
 
 
 @driver("host")
-class Host(Driver):
+class HostDriver(Driver):
     """One core and its memory.
 
     Opened with ``core`` (-1: the last one that we may use), ``clock`` (``cpu``, as none of these
@@ -57,7 +57,7 @@ class Host(Driver):
 
     Examples
     --------
-    >>> host = Host()
+    >>> host = HostDriver()
     >>> host.open({})
     >>> len(host.timing([Request("host:chase uint8[4096]", n=3)])[0].ns)
     3
@@ -93,8 +93,8 @@ class Host(Driver):
         try:
             page = np.zeros(4096, np.uint8)
             MOVE(page.ctypes.data, page.ctypes.data, 4096)
-            ring = chase.ring(4096, seed=0)
-            chase.loop()(ring.ctypes.data, 64)
+            ring = pointer_chase.ring(4096, seed=0)
+            pointer_chase.loop()(ring.ctypes.data, 64)
             os.sched_getaffinity(0)
         except DriverFault as fault:
             cure = "bind a recording instead"
@@ -126,7 +126,7 @@ class Host(Driver):
         self.settings, self.clock = {**told, "core": core}, told["clock"]
         self.sharing = told["sharing"]
         self.random = np.random.default_rng(told["seed"])
-        self.chase = chase.loop()
+        self.chase = pointer_chase.loop()
         self.scratch = np.zeros(FLUSH, np.uint8)
 
     def describe(self) -> dict[str, str]:
@@ -210,15 +210,17 @@ class Host(Driver):
 
     def _chase(self, parts: Signature) -> tuple[Call, int]:
         n = _bytes(parts)
-        if n % chase.LINE or n < chase.LINE:
-            raise DriverFault("unsupported", f"{parts}: give a multiple of {chase.LINE} B")
-        words = chase.ring(n, int(self.settings["seed"]))
+        if n % pointer_chase.LINE or n < pointer_chase.LINE:
+            raise DriverFault("unsupported", f"{parts}: give a multiple of {pointer_chase.LINE} B")
+        words = pointer_chase.ring(n, int(self.settings["seed"]))
         at = [words.ctypes.data]
 
         def walk() -> None:
             at[0] = self.chase(at[0], STEPS)
 
-        for _ in range(1 + n // chase.LINE // STEPS):  # once around, so that warm means warm
+        for _ in range(
+            1 + n // pointer_chase.LINE // STEPS
+        ):  # once around, so that warm means warm
             walk()
         return _keeping(walk, words), STEPS
 

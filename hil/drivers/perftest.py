@@ -22,8 +22,8 @@ import numpy as np
 from ...sim.errors import DriverFault
 from ..driver import Driver, Missing, Ready, Spec, checked, driver
 from ..sample import WARM, Request, Sample
-from . import clock
-from .rdma import POLL, SLEEP, Verbs, parts_of
+from . import clock_source
+from .rdma import POLL, SLEEP, VerbsDriver, parts_of
 
 if TYPE_CHECKING:
     from ...sim.system import System
@@ -81,7 +81,7 @@ class Perftest(Driver):
     sharing = "solo"
 
     def __init__(self) -> None:
-        self.clock = clock.here()
+        self.clock = clock_source.here()
         self.told: dict[str, Any] = dict(SETTINGS)
 
     def probe(self) -> Ready | Missing:
@@ -102,7 +102,7 @@ class Perftest(Driver):
     def open(self, spec: Spec) -> None:
         """Choose devices; programs are started for each op."""
         told = checked(spec, SETTINGS)
-        if self.clock == clock.TIMETRAVEL:
+        if self.clock == clock_source.TIMETRAVEL:
             raise DriverFault("unsupported", "perftest reads the processor's counter, which is not "
                               "of virtual time; take verbs, or the machine qemu")  # fmt: skip
         for key, allowed in (("metric", METRICS), ("completions", ("", SLEEP, POLL))):
@@ -113,7 +113,7 @@ class Perftest(Driver):
         told["peer"] = told["peer"] or (names[1] if len(names) > 1 else told["device"])
         if lost := [n for n in (told["device"], told["peer"]) if n not in names]:
             raise DriverFault("missing", f"no RDMA device {lost[0]!r}; there are: {names}")
-        counted = self.clock == clock.ICOUNT
+        counted = self.clock == clock_source.ICOUNT
         told["completions"] = told["completions"] or (SLEEP if counted else POLL)
         self.told, self.metric = told, told["metric"]
 
@@ -130,7 +130,7 @@ class Perftest(Driver):
     @classmethod
     def covers(cls, spec: Spec, system: System) -> tuple[str, ...]:
         """NIC, link, switch and peer NIC, as of ``verbs``."""
-        return Verbs.covers(spec, system)
+        return VerbsDriver.covers(spec, system)
 
     def _one(self, request: Request) -> Sample:
         name, facts, size = parts_of(request.signature)

@@ -18,7 +18,7 @@ from ...sim.errors import DriverFault
 from ...sim.signature import parse
 from ..driver import Driver, Missing, Ready, Spec, checked, driver
 from ..sample import COLD, WARM, Request, Sample
-from . import clock, rdma_control
+from . import clock_source, rdma_control
 from .rdma_ops import Ends, completed, stream, there_and_back
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def devices() -> tuple[str, ...]:
 
 
 @driver("verbs")
-class Verbs(Driver):
+class VerbsDriver(Driver):
     """Times RDMA ops and, one by one, the calls that set them up.
 
     Ops are ``send:rdma-write uint8[4096]`` (also ``rdma-read``, ``rdma-send``) with attributes
@@ -65,7 +65,7 @@ class Verbs(Driver):
     sharing = "concurrent"
 
     def __init__(self) -> None:
-        self.clock = clock.here()
+        self.clock = clock_source.here()
         self.told: dict[str, Any] = dict(SETTINGS)
         self.pairs: dict[tuple[str, int, int, int], Ends] = {}
 
@@ -102,7 +102,7 @@ class Verbs(Driver):
         told["peer"] = told["peer"] or (names[1] if len(names) > 1 else told["device"])
         told["senders"] = [s for s in told["senders"].split(",") if s] or [told["device"]]
         told["completions"] = told["completions"] or (
-            SLEEP if self.clock == clock.TIMETRAVEL else POLL
+            SLEEP if self.clock == clock_source.TIMETRAVEL else POLL
         )
         for name in (told["device"], told["peer"], *told["senders"]):
             if name not in names:
@@ -157,7 +157,7 @@ class Verbs(Driver):
     def _one(self, request: Request) -> Sample:
         name, facts, size = parts_of(request.signature)
         if request.signature.startswith("host:"):
-            clock.needs_time(name, self.clock)
+            clock_source.needs_time(name, self.clock)
             took = rdma_control.times(name, self.told["device"], self.told["peer"], size, request.n)
             return Sample(request.signature, took, self.clock, "completion", request.key[1])
         if name not in SENDS[self.told["transport"]]:
@@ -241,11 +241,11 @@ class Verbs(Driver):
         return ends, plans
 
 
-HOW: dict[str, Callable[[Verbs, Request, str, int, dict[str, int]], list[Any]]] = {
-    "completion": Verbs._completion,
-    "half_rtt": Verbs._half_rtt,
-    "message_rate": Verbs._rate,
-    "bandwidth": Verbs._rate,
+HOW: dict[str, Callable[[VerbsDriver, Request, str, int, dict[str, int]], list[Any]]] = {
+    "completion": VerbsDriver._completion,
+    "half_rtt": VerbsDriver._half_rtt,
+    "message_rate": VerbsDriver._rate,
+    "bandwidth": VerbsDriver._rate,
 }
 
 
@@ -253,7 +253,7 @@ def _sensible(told: dict[str, Any], counted: str) -> None:
     for key, allowed in (("transport", SENDS), ("metric", HOW), ("completions", (SLEEP, POLL))):
         if told[key] not in allowed:
             raise DriverFault("unsupported", f"{key} {told[key]!r}; one of {', '.join(allowed)}")
-    if told["completions"] == POLL and counted == clock.TIMETRAVEL:
+    if told["completions"] == POLL and counted == clock_source.TIMETRAVEL:
         raise DriverFault("unsupported", "polling where the processor costs nothing never ends; "
                           "set completions to sleep")  # fmt: skip
 

@@ -92,7 +92,7 @@ def _steps(one: End, other: End) -> dict[str, int]:
 
     from .rdma_end import PORT
 
-    told = other.told()
+    told = other.to_dict()
     route = GlobalRoute(dgid=GID(told["gid"]), sgid_index=one.gidx, hop_limit=64)
     attr = one.attributes(AHAttr(gr=route, is_global=1, port_num=PORT), told["qpns"][0])
     qp = one.qps[0]

@@ -129,7 +129,7 @@ class End:
         """Bytes of the largest datagram."""
         return 128 << int(self.mtu)
 
-    def told(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """What the other end must know."""
         gid = str(self.context.query_gid(PORT, self.gidx).gid)
         numbers = [qp.qp_num for qp in self.qps]
@@ -197,8 +197,8 @@ def joined(devices: Sequence[str], transport: str, size: int, qps: int, depth: i
            sleep: bool) -> tuple[End, End]:  # fmt: skip
     """Two ends, each connected to the other."""
     a, b = (End(name, transport, size, qps, depth, sleep) for name in devices)
-    a.connect(b.told())
-    b.connect(a.told())
+    a.connect(b.to_dict())
+    b.connect(a.to_dict())
     return a, b
 
 

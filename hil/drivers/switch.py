@@ -18,8 +18,8 @@ from ...sim.errors import DriverFault
 from ...sim.signature import parse
 from ..driver import Driver, Missing, Ready, Spec, checked, driver
 from ..sample import Request, Sample
-from . import clock, datapath, gnmi, netns, rdma
-from .leaves import Leaves
+from . import clock_source, datapath, gnmi, netns, rdma
+from .leaf_spine import LeafSpine
 from .sockets import Sockets
 
 if TYPE_CHECKING:
@@ -71,14 +71,16 @@ def inner(told: Mapping[str, Any]) -> list[str]:
             "target", LONG, "interval", LONG]  # fmt: skip
 
 
-class Socketed(Driver):
+class SocketSwitch(Driver):
     """Endpoints of a switch that are sockets, in namespaces that it makes."""
 
     ops = ("send:stream", "send:datagram")
 
     def __init__(self, hosts: int, mtu: int, spines: int):
-        self.clock, prefix = clock.here(), f"ft{os.getpid()}"
-        self.star = Leaves(hosts, prefix, mtu, spines) if spines else netns.Star(hosts, prefix, mtu)
+        self.clock, prefix = clock_source.here(), f"ft{os.getpid()}"
+        self.star = (
+            LeafSpine(hosts, prefix, mtu, spines) if spines else netns.Star(hosts, prefix, mtu)
+        )
         self.star.build()
         self.sockets = Sockets(self.star)
 
@@ -120,7 +122,7 @@ def _told(request: Request) -> tuple[str, int]:
 
 
 @driver("switch")
-class Switch(Driver):
+class SwitchDriver(Driver):
     """Times ops of endpoints across a bridge whose ports are given rate, delay and loss.
 
     Settings: ``ends`` (``verbs``: the soft-RoCE devices on the lab's bridge; ``sockets``: TCP and
@@ -133,16 +135,16 @@ class Switch(Driver):
     read: the counters of its ``ports`` (with commas), as ``gnmi.Reader`` tells them.
     """
 
-    ops = (*Socketed.ops, *(op for op in rdma.Verbs.ops if op.startswith("send:")))
+    ops = (*SocketSwitch.ops, *(op for op in rdma.VerbsDriver.ops if op.startswith("send:")))
     sharing = "concurrent"
 
     def __init__(self) -> None:
-        self.clock = clock.here()
+        self.clock = clock_source.here()
         self.ends: Driver | None = None
         self.where, self.queue = "", [""]
         self.ports: tuple[str, ...] = ()
         self.datapath, self.behind = BRIDGE, dict[str, str]()
-        self.reader: gnmi.Reader | None = None
+        self.reader: gnmi.GnmiReader | None = None
 
     def probe(self) -> Ready | Missing:
         """Build a bridge between two namespaces, send a datagram across, remove it."""
@@ -165,20 +167,20 @@ class Switch(Driver):
         told = checked(spec, {**SETTINGS, **(rdma.SETTINGS if ends == VERBS else {})})
         _sensible(told)
         if told["counters"] == GNMI:
-            self.reader = gnmi.Reader([p for p in told["ports"].split(",") if p])
-            self.ends = rdma.Verbs()
+            self.reader = gnmi.GnmiReader([p for p in told["ports"].split(",") if p])
+            self.ends = rdma.VerbsDriver()
             self.ends.open({k: told[k] for k in rdma.SETTINGS})
         elif ends == VERBS:
             self.ends = self._verbs({k: told[k] for k in rdma.SETTINGS})
         elif ends == SOCKETS:
-            self.ends = socketed = Socketed(told["hosts"], told["mtu"], told["spines"])
+            self.ends = socketed = SocketSwitch(told["hosts"], told["mtu"], told["spines"])
             self.where, self.ports = socketed.star.switch, socketed.star.ports
             self.behind = socketed.star.behind
         elif ends:
             raise DriverFault("unsupported", f"ends {ends!r}; one of {VERBS}, {SOCKETS}")
         self.metric = self.ends.metric if self.ends else self.metric
         self.queue = [] if self.reader else words(told)
-        self.realtime = self.clock == clock.WALL
+        self.realtime = self.clock == clock_source.WALL
         if self.where and told["datapath"] == OVS:
             self.datapath = OVS
             datapath.put(self.where, self.behind)
@@ -218,7 +220,7 @@ class Switch(Driver):
     @classmethod
     def covers(cls, spec: Spec, system: System) -> tuple[str, ...]:
         """Endpoints time across all of the network: NICs and links too."""
-        return rdma.Verbs.covers(spec, system)
+        return rdma.VerbsDriver.covers(spec, system)
 
     def _verbs(self, told: Mapping[str, Any]) -> Driver:
         if not netns.exists(LAB):
@@ -227,7 +229,7 @@ class Switch(Driver):
         rows = json.loads(netns.call("ip", "-n", LAB, "-j", "link", "show", "type", "veth"))
         self.where, self.ports = LAB, tuple(sorted(str(row["ifname"]) for row in rows))
         self.behind = {port: f"02:00:00:00:00:{int(port[4:]):02x}" for port in self.ports}
-        ends = rdma.Verbs()
+        ends = rdma.VerbsDriver()
         ends.open(told)
         return ends
 

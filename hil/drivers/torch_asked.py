@@ -21,7 +21,7 @@ DTYPES = {  # of a signature: of torch
 
 
 @dataclass(frozen=True)
-class Asked:
+class TorchOp:
     """One op to be built.
 
     Parameters
@@ -74,4 +74,4 @@ def TYPES(torch: Any) -> Mapping[str, Any]:  # noqa: N802  a table that needs to
     }  # fmt: skip
 
 
-Builder = Callable[[Asked], Call]
+Builder = Callable[[TorchOp], Call]

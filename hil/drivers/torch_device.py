@@ -17,11 +17,11 @@ from ...sim.errors import DriverFault
 from ...sim.signature import parse
 from ..driver import Driver, Missing, Ready, Spec, checked, driver, head, within
 from ..measuring import conditions
-from ..measuring.lock import held
+from ..measuring.device_lock import held
 from ..sample import Request, Sample
 from .nvml import Gpu
 from .timer import Call, restorer, timed
-from .torch_asked import Asked
+from .torch_asked import TorchOp
 from .torch_ops import BUILDERS
 
 CURE = "pip install 'foretrace[torch]', or name a Python that has it in agents.yaml"
@@ -191,7 +191,7 @@ class Torch(Driver):
         parts = within(signature, self.settings["cap"])
         stride = int(parts.attributes.get("stride") or self.settings["strides"].get(signature, 0))
         try:
-            call = BUILDERS[head(signature)](Asked(self.torch, self.device, parts, stride))
+            call = BUILDERS[head(signature)](TorchOp(self.torch, self.device, parts, stride))
             call()  # torch looks at shapes only now
         except (RuntimeError, ValueError, IndexError) as error:
             raise DriverFault("unsupported", f"{signature}: torch says {error}") from error

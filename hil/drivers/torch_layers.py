@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from .torch_asked import Asked, Call
+from .torch_asked import Call, TorchOp
 
 
-def attention(a: Asked) -> Call:
+def attention(a: TorchOp) -> Call:
     """Causal attention of query, key and value."""
     q, k, v = a.need(3)[:3]
     does = a.torch.nn.functional.scaled_dot_product_attention
     return lambda: does(q, k, v, is_causal=True)
 
 
-def attention_backward(a: Asked) -> Call:
+def attention_backward(a: TorchOp) -> Call:
     """Its gradients, as the CPU's kernel has them."""
     gradient, q, k, v = a.need(4)[:4]
     aten = a.torch.ops.aten
@@ -24,7 +24,7 @@ def attention_backward(a: Asked) -> Call:
     return lambda: backward(gradient, q, k, v, out, stats, 0.0, True)
 
 
-def convolution(a: Asked) -> Call:
+def convolution(a: TorchOp) -> Call:
     """With padding of half a kernel."""
     x, weight, *rest = a.need(2)
     stride, padding = _stride(a), [s // 2 for s in weight.shape[2:]]
@@ -35,7 +35,7 @@ def convolution(a: Asked) -> Call:
     return lambda: does(x, weight, bias, steps, padding, ones, False, zeros, groups)
 
 
-def convolution_backward(a: Asked) -> Call:
+def convolution_backward(a: TorchOp) -> Call:
     """Gradients of input and weight; the shapes tell the stride."""
     gradient, x, weight = a.need(3)[:3]
     padding = [s // 2 for s in weight.shape[2:]]
@@ -47,7 +47,7 @@ def convolution_backward(a: Asked) -> Call:
     return lambda: does(gradient, x, weight, None, steps, padding, ones, False, zeros, 1, mask)
 
 
-def _stride(a: Asked) -> int:
+def _stride(a: TorchOp) -> int:
     if not a.stride:
         raise a.refusal("a signature does not tell the stride; say it as 'stride=2' after the name")
     return a.stride
@@ -68,14 +68,14 @@ def strides_between(x: tuple[int, ...], weight: tuple[int, ...], out: tuple[int,
     return 0
 
 
-def batch_norm(a: Asked) -> Call:
+def batch_norm(a: TorchOp) -> Call:
     """As in training: statistics of the batch."""
     x, weight, bias, mean, variance = a.need(5)[:5]
     does = a.torch.native_batch_norm
     return lambda: does(x, weight, bias, mean, variance, True, 0.1, 1e-5)
 
 
-def batch_norm_backward(a: Asked) -> Call:
+def batch_norm_backward(a: TorchOp) -> Call:
     """Gradients of input, weight and bias."""
     gradient, x, weight, *rest = a.need(5)
     mean, variance = rest[:2]
@@ -85,13 +85,13 @@ def batch_norm_backward(a: Asked) -> Call:
     return lambda: does(gradient, x, weight, mean, variance, *saved, True, 1e-5, mask)
 
 
-def layer_norm(a: Asked) -> Call:
+def layer_norm(a: TorchOp) -> Call:
     """Over the last dimension."""
     x, weight, bias = a.need(3)[:3]
     return lambda: a.torch.native_layer_norm(x, weight.shape, weight, bias, 1e-5)
 
 
-def layer_norm_backward(a: Asked) -> Call:
+def layer_norm_backward(a: TorchOp) -> Call:
     """Its gradients."""
     gradient, x, *_ = a.need(2)
     width = [x.shape[-1]]
@@ -101,14 +101,14 @@ def layer_norm_backward(a: Asked) -> Call:
     return lambda: does(gradient, x, width, mean, scale, weight, bias, mask)
 
 
-def pool(a: Asked) -> Call:
+def pool(a: TorchOp) -> Call:
     """The largest of 3 x 3, every other one."""
     (x,) = a.need(1)[:1]
     does = a.torch.ops.aten.max_pool2d_with_indices
     return lambda: does(x, [3, 3], [2, 2], [1, 1])
 
 
-def pool_backward(a: Asked) -> Call:
+def pool_backward(a: TorchOp) -> Call:
     """Its gradient."""
     gradient, x = a.need(2)[:2]
     _, at = a.torch.ops.aten.max_pool2d_with_indices(x, [3, 3], [2, 2], [1, 1])

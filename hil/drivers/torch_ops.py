@@ -9,13 +9,13 @@ from collections.abc import Callable
 from typing import Any
 
 from . import torch_layers as layers
-from .torch_asked import Asked, Builder, Call
+from .torch_asked import Builder, Call, TorchOp
 
 
 def _plain(function: Callable[[Any], Callable[..., object]], count: int) -> Builder:
     """An op that takes its tensors and nothing else."""
 
-    def build(a: Asked) -> Call:
+    def build(a: TorchOp) -> Call:
         tensors, does = a.need(count)[:count], function(a.torch)
         return lambda: does(*tensors)
 
@@ -25,7 +25,7 @@ def _plain(function: Callable[[Any], Callable[..., object]], count: int) -> Buil
 def _with_number(function: Callable[[Any], Callable[..., object]], number: float) -> Builder:
     """An elementwise op of two tensors, or of one and a number."""
 
-    def build(a: Asked) -> Call:
+    def build(a: TorchOp) -> Call:
         first, *rest = a.need(1)
         does = function(a.torch)
         other = rest[0].fill_(number) if rest else number
@@ -34,38 +34,38 @@ def _with_number(function: Callable[[Any], Callable[..., object]], number: float
     return build
 
 
-def _lerp(a: Asked) -> Call:
+def _lerp(a: TorchOp) -> Call:
     x, y = a.need(2)[:2]
     return lambda: x.lerp_(y, 0.1)
 
 
-def _addcdiv(a: Asked) -> Call:
+def _addcdiv(a: TorchOp) -> Call:
     x, y, z = a.need(3)[:3]
     return lambda: x.addcdiv_(y, z, value=0.0)
 
 
-def _addcmul(a: Asked) -> Call:
+def _addcmul(a: TorchOp) -> Call:
     x, y, z = a.need(3)[:3]
     return lambda: x.addcmul_(y, z, value=0.0)
 
 
-def _threshold_backward(a: Asked) -> Call:
+def _threshold_backward(a: TorchOp) -> Call:
     x, y = a.need(2)[:2]
     return lambda: a.torch.ops.aten.threshold_backward(x, y, 0)
 
 
-def _cat(a: Asked) -> Call:
+def _cat(a: TorchOp) -> Call:
     tensors = a.need(1)
     return lambda: a.torch.cat(tensors)
 
 
-def _sum(a: Asked) -> Call:
+def _sum(a: TorchOp) -> Call:
     (x,) = a.need(1)[:1]
     return lambda: x.sum(0, keepdim=True) if x.dim() > 1 else x.sum()
 
 
 def _softmax(name: str) -> Builder:
-    def build(a: Asked) -> Call:
+    def build(a: TorchOp) -> Call:
         (x,) = a.need(1)[:1]
         aten = a.torch.ops.aten
         does = aten._log_softmax if name == "log" else aten._softmax
@@ -74,41 +74,41 @@ def _softmax(name: str) -> Builder:
     return build
 
 
-def _log_softmax_backward(a: Asked) -> Call:
+def _log_softmax_backward(a: TorchOp) -> Call:
     x, y = a.need(2)[:2]
     return lambda: a.torch.ops.aten._log_softmax_backward_data(x, y, -1, x.dtype)
 
 
-def _nll_loss(a: Asked) -> Call:
+def _nll_loss(a: TorchOp) -> Call:
     x, target = a.need(2)[:2]
     return lambda: a.torch.ops.aten.nll_loss_forward(x, target, None, 1, -100)
 
 
-def _addmm(a: Asked) -> Call:
+def _addmm(a: TorchOp) -> Call:
     bias, x, y = a.need(3)[:3]
     return lambda: a.torch.addmm(bias, x, y)
 
 
-def _index_select(a: Asked) -> Call:
+def _index_select(a: TorchOp) -> Call:
     table, at = a.need(2)[:2]
     _spread_indices(a, at, table.shape[0])
     return lambda: table.index_select(0, at)
 
 
-def _embedding(a: Asked) -> Call:
+def _embedding(a: TorchOp) -> Call:
     table, at = a.need(2)[:2]
     _spread_indices(a, at, table.shape[0])
     return lambda: a.torch.nn.functional.embedding(at, table)
 
 
-def _embedding_backward(a: Asked) -> Call:
+def _embedding_backward(a: TorchOp) -> Call:
     gradient, at = a.need(2)[:2]
     rows = int(at.numel())
     _spread_indices(a, at, rows)
     return lambda: a.torch.ops.aten.embedding_dense_backward(gradient, at, rows, -1, False)
 
 
-def _spread_indices(a: Asked, at: Any, rows: int) -> None:
+def _spread_indices(a: TorchOp, at: Any, rows: int) -> None:
     """Rows all over the table, the same on every run."""
     order = a.torch.arange(at.numel(), device=at.device) * 7919 % max(1, rows)
     at.copy_(order.reshape(at.shape))
@@ -117,7 +117,7 @@ def _spread_indices(a: Asked, at: Any, rows: int) -> None:
 def _copied(source: str, target: str) -> Builder:
     """A copy between a host (``h``) and the device (``d``)."""
 
-    def build(a: Asked) -> Call:
+    def build(a: TorchOp) -> Call:
         (operand,) = a.parts.operands[:1] or (None,)
         if operand is None:
             raise a.refusal("says not what is copied")

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 from ...sim.errors import DriverFault, HardwareUnavailable
 from ..agent.command import die_with_parent
-from . import host, machine, qemu, uml
+from . import host_kernel, qemu, uml, vm
 
-MACHINES = {"uml": uml.command, "qemu": qemu.command, "host": host.command}
+MACHINES = {"uml": uml.command, "qemu": qemu.command, "host": host_kernel.command}
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -26,7 +26,7 @@ def main(arguments: Sequence[str]) -> int:
         if name not in MACHINES:
             raise DriverFault("missing", f"lab: no machine {name!r}; one of {', '.join(MACHINES)}")
         settings = dict(word.split("=", 1) for word in rest)
-        return machine.serve(MACHINES[name](settings), emulated=name != "host")
+        return vm.serve(MACHINES[name](settings), emulated=name != "host")
     except HardwareUnavailable as error:
         sys.stderr.write(f"error {error}\n")
         return 4

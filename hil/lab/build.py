@@ -8,14 +8,23 @@ from hashlib import sha256
 
 from ...sim.errors import DriverFault, HardwareUnavailable
 from ..driver import Missing
-from . import disk, kernel, qemu, root, tools
-from .boot import booted
+from . import disk, initramfs, kernel, qemu, tools
+from .booted_agent import booted
+from .build_cache import (
+    GUEST_DISK,
+    GUEST_INITRD,
+    GUEST_KERNEL,
+    ROOT,
+    UML_KERNEL,
+    home,
+    recipes,
+    stamp,
+)
 from .debian import Packages
-from .store import GUEST_DISK, GUEST_INITRD, GUEST_KERNEL, ROOT, UML_KERNEL, home, recipes, stamp
 
 
 @dataclass(frozen=True)
-class Step:
+class BuildStep:
     """One step of building a machine.
 
     Parameters
@@ -43,16 +52,16 @@ class Step:
         return there and recipes().get(self.parts[0], self.recipe) == self.recipe
 
 
-IN_UML, IN_QEMU = root.RDMA + root.COLLECTIVES, root.RDMA + root.MEMORY
-STEPS: dict[str, tuple[Step, ...]] = {
+IN_UML, IN_QEMU = initramfs.RDMA + initramfs.COLLECTIVES, initramfs.RDMA + initramfs.MEMORY
+STEPS: dict[str, tuple[BuildStep, ...]] = {
     "uml": (
-        Step("the programs", (ROOT,), lambda p: root.build(p, IN_UML),
-             lambda: (*IN_UML, root.APPLETS)),
-        Step("the kernel, seven minutes of a core", (UML_KERNEL,), kernel.build, kernel.made_of),
+        BuildStep("the programs", (ROOT,), lambda p: initramfs.build(p, IN_UML),
+             lambda: (*IN_UML, initramfs.APPLETS)),
+        BuildStep("the kernel, seven minutes of a core", (UML_KERNEL,), kernel.build, kernel.made_of),
     ),
     "qemu": (
-        Step("QEMU", (qemu.PROGRAM,), qemu.build, lambda: (qemu.PACKAGE,)),
-        Step("kernel and disk", (GUEST_DISK, GUEST_KERNEL, GUEST_INITRD),
+        BuildStep("QEMU", (qemu.PROGRAM,), qemu.build, lambda: (qemu.PACKAGE,)),
+        BuildStep("kernel and disk", (GUEST_DISK, GUEST_KERNEL, GUEST_INITRD),
              lambda p: disk.build(p, IN_QEMU), lambda: (*IN_QEMU, *disk.FIRST, disk.INIT)),
     ),
 }  # fmt: skip

@@ -9,10 +9,10 @@ import shutil
 from pathlib import Path
 
 from ...sim.errors import HardwareUnavailable
-from . import root
+from . import initramfs
+from .build_cache import GUEST_DISK, GUEST_INITRD, GUEST_KERNEL, fresh, home, note
 from .cpio import archive
 from .debian import Packages, run, unpack, version
-from .store import GUEST_DISK, GUEST_INITRD, GUEST_KERNEL, fresh, home, note
 
 FIRST = ("virtio_pci", "virtio_blk", "crc32c_generic", "ext4")  # which asks for a checksum
 SPARE = 64  # MiB of the disk beyond its files
@@ -28,7 +28,7 @@ exec /bin/busybox switch_root /new /usr/sbin/lab-start
 
 def build(packages: Packages, names: tuple[str, ...]) -> None:
     """Kernel, first root and disk, from packages; needs mke2fs (e2fsprogs), no root."""
-    tree = root.build(packages, names, "disk")
+    tree = initramfs.build(packages, names, "disk")
     image = _image(packages)
     unpack([image], tree)
     (kernel,) = sorted((tree / "boot").glob("vmlinuz-*"))[-1:]

@@ -8,8 +8,8 @@ from importlib.resources import as_file, files
 from pathlib import Path
 
 from ...sim.errors import HardwareUnavailable
+from .build_cache import UML_KERNEL, home, note
 from .debian import Packages, run, version
-from .store import UML_KERNEL, home, note
 
 SOURCE = "linux-source-6.12"
 XSTATE = "DEFINE_LONGS(HOST_FP_SIZE, 2696)", "DEFINE_LONGS(HOST_FP_SIZE, 12288)"

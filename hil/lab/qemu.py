@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from .build_cache import GUEST_DISK, GUEST_INITRD, GUEST_KERNEL, fresh, note, part
 from .debian import Packages, unpack, version
-from .stage import share
-from .store import GUEST_DISK, GUEST_INITRD, GUEST_KERNEL, fresh, note, part
+from .staging import share
 
 PROGRAM, PACKAGE = "qemu", "qemu-system-x86"
 EXPANDER = 512  # MiB

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .stage import share
-from .store import ROOT, UML_KERNEL, part
+from .build_cache import ROOT, UML_KERNEL, part
+from .staging import share
 
 MEMORY = "3G"  # pages are taken when they are used
 

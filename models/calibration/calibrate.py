@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...sim.errors import BackendError
-from ..fit import SEED, SHARE, Errors
-from .choose import GROUPS_A_PARAMETER
-from .identify import Fitted, Model, Parameter, identified
-from .judged import Judged
-from .neighbours import without_model
-from .rows import Rows
+from .held_out_errors import Judged
+from .held_out_rows import Rows
+from .identifiability import Fitted, Model, Parameter, identified
+from .model_selection import GROUPS_A_PARAMETER
+from .nearest_rows import without_model
+from .parameter_search import SEED, SHARE, Errors
 
 TOLD = 3.0  # a parameter is known if the ends of its interval are within this factor
 DRAWS = 60

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from ...sim.backend import Spread
 from ...sim.ops import Kind, Ops
-from .student import quantile
+from .student_t import quantile
 
 QUANTILES = 64
 BAR = (0.80, 0.97)  # of what is measured again, intervals of LEVEL should hold this much

@@ -19,7 +19,7 @@ from ...sim.ops import Kind, Ops, require
 from ...sim.signature import parse
 from ...sim.system import System
 from ...sim.units import Chunk, FlopRate, MemoryRate, Ratio, Seconds
-from .product import product, tiles_flop
+from .matrix_product import product, tiles_flop
 
 SHORT = 32  # terms that a product sums without joining
 SCALING = 3  # B moved for each number that is scaled: bf16 in, fp8 out

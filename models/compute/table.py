@@ -15,7 +15,7 @@ from ...sim.errors import BackendError
 from ...sim.ops import Ops
 from ...sim.signature import Signature, parse
 from ...sim.system import System
-from .between import Measured, logs
+from .interpolation import MeasuredPoints, logs
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ class Table(Backend):
         self.file, self.outside = file, outside
         self.source = f"table:{Path(file).name}"
         self._measured: dict[str, float] = {}
-        self._families: dict[Family, Measured] = {}
+        self._families: dict[Family, MeasuredPoints] = {}
         self._far: dict[str, float] = {}
 
     @classmethod
@@ -91,7 +91,7 @@ class Table(Backend):
         families: dict[Family, list[tuple[list[int], float]]] = {}
         for text, s in self._measured.items():
             families.setdefault(_family(parse(text)), []).append((_sizes(parse(text)), s))
-        self._families = {f: Measured(rows) for f, rows in families.items()}
+        self._families = {f: MeasuredPoints(rows) for f, rows in families.items()}
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
         """Each distinct signature is looked up once."""

@@ -40,7 +40,7 @@ class Protocol(NamedTuple):
     efficiency: Ratio
 
 
-class Way(NamedTuple):
+class CollectivePlan(NamedTuple):
     """One algorithm with one protocol among certain GPUs."""
 
     load: Load
@@ -69,7 +69,9 @@ class _Answer:
         self._counts = np.zeros(n, np.int64)
         self._uses: list[tuple[NDArray[np.int64], NDArray[np.int32], Floats]] = []
 
-    def add(self, rows: NDArray[np.int64], way: Way, fixed: Floats, work: Floats) -> None:
+    def add(
+        self, rows: NDArray[np.int64], way: CollectivePlan, fixed: Floats, work: Floats
+    ) -> None:
         """One way for some rows; ``work`` at the shared rate of all that the way uses."""
         self.fixed[rows], self.work[rows] = fixed, work
         if work.any():
@@ -77,7 +79,12 @@ class _Answer:
             self._use(rows, way.component, way.weight)
 
     def keep(
-        self, rows: NDArray[np.int64], way: Way, alone: Floats, spent: Floats, cores: Cores
+        self,
+        rows: NDArray[np.int64],
+        way: CollectivePlan,
+        alone: Floats,
+        spent: Floats,
+        cores: Cores,
     ) -> None:
         """One way that keeps its links as long as it takes alone, and those cores for a part.
 
@@ -207,7 +214,7 @@ class Fabric(Backend):
         self.core_step, self.core_rate = core_step, core_rate
         self.fidelity, self.in_switch_efficiency = fidelity, in_switch_efficiency
         self.source = f"model:fabric {fidelity} launch={launch:.4g} s efficiency={efficiency:.3g}"
-        self._ways: dict[tuple[str, Members], list[Way]] = {}
+        self._ways: dict[tuple[str, Members], list[CollectivePlan]] = {}
         self._stretches: dict[tuple[str, float, float], Floats] = {}
 
     def open(self, system: System) -> None:
@@ -226,7 +233,7 @@ class Fabric(Backend):
         source = f"{self.source}: {picks}" if picks else self.source
         return Timing(answer.fixed, answer.work, answer.usage(), answer.limit(), source=source)
 
-    def ways(self, collective: str, members: Members, system: System) -> list[Way]:
+    def ways(self, collective: str, members: Members, system: System) -> list[CollectivePlan]:
         """Every way to do a collective here.
 
         Raises
@@ -239,7 +246,7 @@ class Fabric(Backend):
             self._ways[key] = self._laid(collective, members, system)
         return self._ways[key]
 
-    def _laid(self, collective: str, members: Members, system: System) -> list[Way]:
+    def _laid(self, collective: str, members: Members, system: System) -> list[CollectivePlan]:
         _known("collective", collective, tuple(ALGORITHMS))
         together = len({node(m, system) for m in members}) == 1
         found = []
@@ -258,7 +265,7 @@ class Fabric(Backend):
             )
         return found
 
-    def _protocols(self, laid: Load, system: System) -> list[Way]:
+    def _protocols(self, laid: Load, system: System) -> list[CollectivePlan]:
         """One algorithm with every protocol; in the switch only the simple one."""
         if laid.algorithm.in_switch and self.in_switch_efficiency is not None:
             own = self.protocols["simple"]._replace(efficiency=self.in_switch_efficiency)
@@ -271,13 +278,13 @@ class Fabric(Backend):
 
     def _way(
         self, laid: Load, name: str, launch: Seconds, protocol: Protocol, system: System
-    ) -> Way:
+    ) -> CollectivePlan:
         stretch = self._stretch(name, protocol.efficiency, self._copied(laid), system)
         component = np.array(list(laid.uses), np.int32)
         weight = np.array(list(laid.uses.values())) * stretch[component]
         fixed = launch + laid.latency + laid.steps * protocol.step
         beta = laid.per_byte(system, stretch)
-        return Way(laid, name, fixed, beta, component, weight, laid.limit(system))
+        return CollectivePlan(laid, name, fixed, beta, component, weight, laid.limit(system))
 
     def _copied(self, laid: Load) -> float:
         """What a member's last part costs, as a share of what it sends."""
@@ -330,7 +337,9 @@ class Fabric(Backend):
         """Whether a collective keeps its links for all of its time."""
         return False
 
-    def alone(self, name: str, way: Way, members: Members, size: Floats, system: System) -> Floats:
+    def alone(
+        self, name: str, way: CollectivePlan, members: Members, size: Floats, system: System
+    ) -> Floats:
         """Seconds of sends or collectives of those sizes when nothing else runs."""
         return way.fixed + size * way.beta
 
@@ -339,14 +348,14 @@ class Fabric(Backend):
         found = tuple(system.part(m, "core") for m in members)
         return () if self.core_rate is None or min(found) < 0 else found
 
-    def _spent(self, way: Way, size: Floats) -> Floats:
+    def _spent(self, way: CollectivePlan, size: Floats) -> Floats:
         """Seconds of each core."""
         if self.core_rate is None:
             return np.zeros(len(size))
         most = max(way.load.uses.values())
         return way.load.steps * self.core_step + size * most / self.core_rate
 
-    def _send(self, members: Members, system: System) -> Way:
+    def _send(self, members: Members, system: System) -> CollectivePlan:
         """From the first member to the second: one step of the simple protocol."""
         a, b = members[0], members[-1]
         uses = dict.fromkeys(route(a, b, system), 1.0) if a != b else {}

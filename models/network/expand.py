@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from ...sim.errors import GraphError
-from ...sim.explicit import Explicit
+from ...sim.flat_graph import FlatGraph
 from ...sim.graph import Builder, Graph
 from ...sim.ops import DTYPES, Kind
 from ...sim.signature import parse
@@ -141,7 +141,7 @@ class _Expansion:
 
     def __init__(self, graph: Graph, algorithms: tuple[str, ...]):
         self.old, self.algorithms = graph, algorithms
-        self.block: Explicit = graph.explicit
+        self.block: FlatGraph = graph.explicit
         self.build = Builder(graph.name)
         self.new: dict[int, int] = {}  # the row that stands for the end of an old row
         self.stream = 1 + int(self.block.stream.max(initial=0))

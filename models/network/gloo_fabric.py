@@ -8,7 +8,7 @@ from ...sim.backend import backend
 from ...sim.errors import BackendError
 from ...sim.system import System
 from ...sim.units import ByteRate, Bytes, Ratio, Seconds
-from .collectives import Fabric, Floats, Way
+from .collectives import CollectivePlan, Fabric, Floats
 from .gloo import Lan, all_reduces
 from .load import Members, hop, route
 
@@ -86,7 +86,9 @@ class Gloo(Fabric):
         """An all-reduce keeps its links."""
         return name == "all-reduce"
 
-    def alone(self, name: str, way: Way, members: Members, size: Floats, system: System) -> Floats:
+    def alone(
+        self, name: str, way: CollectivePlan, members: Members, size: Floats, system: System
+    ) -> Floats:
         """Seconds of collectives of those sizes when nothing else runs."""
         if name != "all-reduce":
             return super().alone(name, way, members, size, system)

@@ -139,8 +139,8 @@ def wires(system: System) -> NDArray[np.bool_]:
     """Which components are between machines, NICs included.
 
     >>> from .nic import Nic
-    >>> from .topology import Node, cluster
-    >>> system = cluster(2, Node(gpus=1, nics=1, nic=Nic(bandwidth=1e9, latency=0)))
+    >>> from .topology import NodeSpec, cluster
+    >>> system = cluster(2, NodeSpec(gpus=1, nics=1, nic=Nic(bandwidth=1e9, latency=0)))
     >>> [c.name for c, wire in zip(system.components, wires(system)) if wire and c.rate]
     ['node0.nic0.tx', 'node0.nic0.rx', 'node1.nic0.tx', 'node1.nic0.rx']
     """

@@ -20,7 +20,7 @@ TOPOLOGIES = ("fat-tree", "rail")
 
 
 @dataclass(frozen=True)
-class Node:
+class NodeSpec:
     """What every machine has.
 
     Parameters
@@ -59,7 +59,7 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Fabric:
+class FabricSpec:
     """What joins the machines: leaf switches, and a spine above them where one leaf is not enough.
 
     Parameters
@@ -78,7 +78,7 @@ class Fabric:
     oversubscription: float = 1.0
 
 
-def cluster(nodes: int, node: Node, fabric: Fabric | None = None) -> System:
+def cluster(nodes: int, node: NodeSpec, fabric: FabricSpec | None = None) -> System:
     """Join ``nodes`` machines.
 
     Raises
@@ -90,12 +90,12 @@ def cluster(nodes: int, node: Node, fabric: Fabric | None = None) -> System:
     --------
     >>> nic = Nic(bandwidth=50e9, latency=6e-7)
     >>> nvlink = Link(bandwidth=450e9, latency=1e-6)
-    >>> system = cluster(2, Node(gpus=8, gpu_link=nvlink, nics=8, nic=nic))
+    >>> system = cluster(2, NodeSpec(gpus=8, gpu_link=nvlink, nics=8, nic=nic))
     >>> [system.components[c].name for c in system.route(*map(system.number,
     ...     ("node0.gpu3", "node1.gpu3")))]
     ['node0.nic3.tx', 'node1.nic3.rx']
     """
-    fabric = fabric or Fabric()
+    fabric = fabric or FabricSpec()
     if nodes > 1 and (node.nic is None or not node.nics):
         raise GraphError("cluster", f"{nodes} nodes have no NIC to talk through; give node.nic")
     if fabric.topology not in TOPOLOGIES:
@@ -105,7 +105,7 @@ def cluster(nodes: int, node: Node, fabric: Fabric | None = None) -> System:
     return _Cluster(nodes, node, fabric).system()
 
 
-def switches(nodes: int, nics: int, fabric: Fabric) -> int:
+def switches(nodes: int, nics: int, fabric: FabricSpec) -> int:
     """How many switches join the machines: the leaves, and the spines that their uplinks fill.
 
     Parameters
@@ -120,12 +120,12 @@ def switches(nodes: int, nics: int, fabric: Fabric) -> int:
     Examples
     --------
     >>> switch = Switch(bandwidth=50e9, latency=0, ports=8)
-    >>> [switches(n, 1, Fabric(switch)) for n in (1, 8, 16)]
+    >>> [switches(n, 1, FabricSpec(switch)) for n in (1, 8, 16)]
     [0, 1, 6]
     """
     if fabric.switch is None or nodes < 2:
         return 0
-    made, ports = _Cluster(nodes, Node(nics=nics), fabric), fabric.switch.ports
+    made, ports = _Cluster(nodes, NodeSpec(nics=nics), fabric), fabric.switch.ports
     leaves = {made._leaf(i, k) for i in range(nodes) for k in range(nics)}
     if len(leaves) > ports:
         raise GraphError(
@@ -140,7 +140,7 @@ def switches(nodes: int, nics: int, fabric: Fabric) -> int:
 class _Cluster:
     """Names and numbers of everything, and who is joined to whom."""
 
-    def __init__(self, nodes: int, node: Node, fabric: Fabric):
+    def __init__(self, nodes: int, node: NodeSpec, fabric: FabricSpec):
         self.nodes, self.node, self.fabric = nodes, node, fabric
         self.components: list[Component] = []
         self.number: dict[str, int] = {}

@@ -19,13 +19,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..engine_api import NEVER
 from ..errors import NotKeptError
-from ..machine import NEVER
 from ..ops import Kind
 from ..place import NETWORK
 from ..result import Result
 from ..units import seconds
-from .kept import BOXES
+from .aggregates import BOXES
 
 LAYERS = ("compute", "network", "copy", "waiting", "host")
 MOST = 2**62  # ticks of a line, so that they fit in 64 bits beside what is added to them
@@ -45,7 +45,7 @@ class Busy(NamedTuple):
     end: NDArray[np.int64]
 
 
-class Spans(NamedTuple):
+class ActiveSpans(NamedTuple):
     """Intervals from ``start`` to ``end`` (ticks) in which a layer is in use on a rank."""
 
     rank: NDArray[np.int32]
@@ -53,10 +53,10 @@ class Spans(NamedTuple):
     start: NDArray[np.int64]
     end: NDArray[np.int64]
 
-    def of(self, ranks: range) -> Spans:
+    def of(self, ranks: range) -> ActiveSpans:
         """The spans of some ranks."""
         own = (self.rank >= ranks.start) & (self.rank < ranks.stop)
-        return Spans(self.rank[own], self.layer[own], self.start[own], self.end[own])
+        return ActiveSpans(self.rank[own], self.layer[own], self.start[own], self.end[own])
 
 
 def activity(
@@ -160,7 +160,7 @@ def busy(result: Result) -> Busy:
     return Busy(rank.astype(np.int32), layer.astype(np.int8), arrived, start, end)
 
 
-def _spans(of: Busy, edges: NDArray[np.int64]) -> Spans:
+def _spans(of: Busy, edges: NDArray[np.int64]) -> ActiveSpans:
     """What keeps each rank busy within the windows, waiting for others among it."""
     network = of.layer == LAYERS.index("network")
     wait = np.flatnonzero(network & (of.arrived < of.start))
@@ -169,10 +169,10 @@ def _spans(of: Busy, edges: NDArray[np.int64]) -> Spans:
     end = np.concatenate([of.end, of.start[wait]])
     waiting = np.full(len(wait), LAYERS.index("waiting"), np.int8)
     layer = np.concatenate([of.layer, waiting])
-    return Spans(rank, layer, *(np.clip(c, edges[0], edges[-1]) for c in (start, end)))
+    return ActiveSpans(rank, layer, *(np.clip(c, edges[0], edges[-1]) for c in (start, end)))
 
 
-def _on_line(spans: Spans, ranks: range, edges: NDArray[np.int64]) -> NDArray[np.int64]:
+def _on_line(spans: ActiveSpans, ranks: range, edges: NDArray[np.int64]) -> NDArray[np.int64]:
     """(7, k, ranks) The boxes of some ranks, whose windows lie one after the other on one line.
 
     A box is the difference of two unions: the memory box, say, is what copies add to what

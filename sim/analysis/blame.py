@@ -19,12 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..csr import Csr
-from ..machine import NEVER
+from ..engine_api import NEVER
 from ..ops import Kind
 from ..result import Result
+from ..schedule import SubmittedRun
 from ..units import Seconds, seconds
-from ..written import Run
-from .flights import Flights
+from .flow_history import FlowHistory
 
 RELEASE, PROCESS, GAP = "release", "process", "gap"
 
@@ -151,13 +151,13 @@ class _Walk:
         i = int(np.searchsorted(self.ends, tick))
         return int(self.ends[i - 1]) if i else self.first
 
-    def _dependencies(self, run: Run, row: int, tick: int) -> list[int]:
+    def _dependencies(self, run: SubmittedRun, row: int, tick: int) -> list[int]:
         """Ops that this one waited for and that ended at the tick, last id first."""
         end, first = self.columns.end, run.first
         found = [first + r for r in self.history.predecessors(run, row) if end[first + r] == tick]
         return sorted(found, reverse=True)
 
-    def _ended_with_slot(self, run: Run, row: int, tick: int) -> list[int]:
+    def _ended_with_slot(self, run: SubmittedRun, row: int, tick: int) -> list[int]:
         """Ops that gave back a slot that this one took, at the tick."""
         wanted = self.history.slots(run, row)
         found = self._at(tick).tolist()
@@ -182,27 +182,27 @@ class _History:
     def __init__(self, result: Result):
         self.result = result
         self.firsts = [r.first for r in result.runs]
-        self.flights = Flights(result)
+        self.flights = FlowHistory(result)
         self._incoming: dict[int, Csr] = {}
         self._links: dict[int, _Links] = {}
         self._slots: dict[int, NDArray[np.int32]] = {}
 
-    def where(self, op: int) -> tuple[Run, int]:
+    def where(self, op: int) -> tuple[SubmittedRun, int]:
         """The graph of an op, and its row there."""
         run = self.result.runs[bisect_right(self.firsts, op) - 1]
         return run, op - run.first
 
-    def release(self, run: Run, row: int) -> int:
+    def release(self, run: SubmittedRun, row: int) -> int:
         release = run.lowered.release
         return int(release[row]) if len(release) else 0
 
-    def links(self, run: Run) -> _Links:
+    def links(self, run: SubmittedRun) -> _Links:
         """What began each op of a graph and who bounds it: found once, for all of them."""
         if run.first not in self._links:
             self._links[run.first] = self._linked(run)
         return self._links[run.first]
 
-    def _linked(self, run: Run) -> _Links:
+    def _linked(self, run: SubmittedRun) -> _Links:
         columns, block, flows = self.result.columns, run.graph.explicit, run.lowered.flows
         rows = slice(run.first, run.first + len(block))
         start, end = columns.start[rows], columns.end[rows]
@@ -218,7 +218,7 @@ class _History:
         who = names[np.where(idle, -1, run.answers.component)]
         return _Links(start, np.where(plain, reason, -1), who)
 
-    def predecessors(self, run: Run, row: int) -> list[int]:
+    def predecessors(self, run: SubmittedRun, row: int) -> list[int]:
         """Rows that a row waits for, on any of its places."""
         if run.first not in self._incoming:
             block = run.graph.explicit
@@ -227,7 +227,7 @@ class _History:
         found: list[int] = self._incoming[run.first][row].tolist()
         return found
 
-    def slots(self, run: Run, row: int) -> set[int]:
+    def slots(self, run: SubmittedRun, row: int) -> set[int]:
         """Slot components of all places of a row, where they were last."""
         if run.first not in self._slots:
             self._slots[run.first] = self.result.slots(run)
@@ -249,7 +249,7 @@ class _History:
         middle = min(start + int(run.lowered.fixed[row]), end)
         return [Charge(start, middle, op, who), *self._shared(op, middle, end)]
 
-    def _own(self, run: Run, row: int) -> str:
+    def _own(self, run: SubmittedRun, row: int) -> str:
         """The component that was asked, or that it was moved to; ``gap`` for delays and gaps."""
         moved = self.result.moves.get(run.first + row)
         if moved:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ..machine import NEVER, State
+from ..engine_api import NEVER, State
 from ..result import Result
 from ..units import seconds
 from .activity import exposed

@@ -11,10 +11,10 @@ import logging
 import numpy as np
 from numpy.typing import NDArray
 
-from ..machine import NEVER
+from ..engine_api import NEVER
 from ..result import Result
+from ..schedule import SubmittedRun
 from ..units import seconds
-from ..written import Run
 from .activity import activities, exposed
 
 log = logging.getLogger(__name__)
@@ -127,7 +127,9 @@ def shares(result: Result) -> NDArray[np.float64]:
     return share
 
 
-def _slots(result: Result, run: Run, edges: NDArray[np.float64], busy: NDArray[np.float64]) -> None:
+def _slots(
+    result: Result, run: SubmittedRun, edges: NDArray[np.float64], busy: NDArray[np.float64]
+) -> None:
     slot = result.slots(run)
     op = run.first + run.graph.explicit.op_of_place
     place = np.flatnonzero((slot >= 0) & (result.columns.end[op] != NEVER))
@@ -135,7 +137,9 @@ def _slots(result: Result, run: Run, edges: NDArray[np.float64], busy: NDArray[n
     _spread(slot[place], start, end, None, edges, busy)
 
 
-def _rates(result: Result, run: Run, edges: NDArray[np.float64], busy: NDArray[np.float64]) -> None:
+def _rates(
+    result: Result, run: SubmittedRun, edges: NDArray[np.float64], busy: NDArray[np.float64]
+) -> None:
     usage, work = run.answers.timing.usage, run.answers.timing.work
     if usage is None or work is None or not len(usage.component):
         return

@@ -1,1 +1,1 @@
-"""The compiled engine: the meaning of `sim/reference/machine.py`, as kernels over arrays."""
+"""The compiled engine: the meaning of `sim/reference/engine.py`, as kernels over arrays."""

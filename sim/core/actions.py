@@ -8,9 +8,11 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import simpy
 
-from ..machine import NO_LIMIT, Loss, State
-from .batch import Batch
-from .cells import (
+from ..engine_api import NO_LIMIT, Loss, State
+from ..media.max_min.medium import set_rate
+from .op_end import leave_all
+from .slots import moves
+from .state_layout import (
     ASK,
     BARRED,
     CANCELLED,
@@ -30,16 +32,14 @@ from .cells import (
     WATCHED,
     WATCHING,
 )
-from .ends import leave_all
-from .sharing.medium import set_rate
-from .slots import moves
-from .view import View
+from .state_view import StateView
+from .submitted_graph import SubmittedGraph
 
 
-class Actions(View):
+class Actions(StateView):
     """Verbs, applied to the state at once."""
 
-    def _join(self, graph: Batch) -> None:
+    def _join(self, graph: SubmittedGraph) -> None:
         graph.ahead = None
         graph.base = self.store.add(graph.lowered, graph.at)
         self.joined.append(graph)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..machine import Lowered
-from ..reference.life import cycle_error
-from .cells import NONE, Array, Links
+from ..engine_api import EngineGraph
+from ..reference.op_state import cycle_error
 from .jit import Int, lean
+from .state_layout import NONE, Array, Links
 
 
-def refuse_cycle(graph: Lowered) -> None:
+def refuse_cycle(graph: EngineGraph) -> None:
     """Refuse a graph whose ops wait for each other.
 
     Raises

@@ -7,7 +7,15 @@ the next round; when there are none, rates are computed once and the instant is 
 
 from __future__ import annotations
 
-from .cells import (
+from ..media.max_min.medium import due, settle, take_due
+from ..media.max_min.table_layout import State
+from .jit import Int, lean
+from .linked_lists import append, sort
+from .op_end import end
+from .op_start import answered, end_soon, start_in_order, work
+from .radix_heap import soonest, take
+from .slots import arrive, come, grant
+from .state_layout import (
     ANSWERED,
     ASKING,
     ASKS,
@@ -36,14 +44,6 @@ from .cells import (
     Links,
     Rows,
 )
-from .ends import end
-from .jit import Int, lean
-from .lists import append, sort
-from .queue import soonest, take
-from .sharing.columns import State
-from .sharing.medium import due, settle, take_due
-from .slots import arrive, come, grant
-from .starts import answered, end_soon, start_in_order, work
 
 
 @lean

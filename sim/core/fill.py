@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .cells import ARRIVED, END, FURTHER, NONE, START, Array, Links, Rows
 from .jit import Int, lean
+from .state_layout import ARRIVED, END, FURTHER, NONE, START, Array, Links, Rows
 
 
 @lean

@@ -18,7 +18,7 @@ try:
     import numba
     from numba.core import event
 
-    from .link import Linked
+    from .numba_linking import Linked
 except ImportError:  # no wheel for this platform: the same kernels, interpreted
 
     def jit(kernel: Kernel) -> Kernel:
@@ -30,7 +30,13 @@ except ImportError:  # no wheel for this platform: the same kernels, interpreted
 else:
     INTERPRETED = bool(numba.config.DISABLE_JIT)  # type: ignore[attr-defined]
     _HERE = Path(__file__).parent
-    _SOURCES = [*_HERE.rglob("*.py"), _HERE.parent / "machine.py", _HERE.parent / "draws.py"]
+    _SIM = _HERE.parent
+    _SOURCES = [
+        *_HERE.rglob("*.py"),
+        *(_SIM / "media").rglob("*.py"),
+        _SIM / "engine_api.py",
+        _SIM / "sampling.py",
+    ]
     _STATS = [source.stat() for source in _SOURCES]
     _STAMP = (max(s.st_mtime for s in _STATS), sum(s.st_size for s in _STATS))
 
@@ -65,7 +71,7 @@ else:
 
         def on_start(self, event: Any) -> None:
             kernel = event.data["dispatcher"].py_func
-            if not self.said and kernel.__module__.startswith(__name__.rpartition(".")[0]):
+            if not self.said and kernel.__module__.startswith(__name__.removesuffix("core.jit")):
                 self.said = True
                 log.info("compiling the engine, some 10 s; done once for this machine and version")
 

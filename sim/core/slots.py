@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from .cells import (
+from ..media.max_min.table_layout import State
+from .jit import Int, lean
+from .linked_lists import append, sort
+from .op_start import hold
+from .radix_heap import push
+from .state_layout import (
     ARRIVED,
     ARRIVING,
     COMING,
@@ -26,11 +31,6 @@ from .cells import (
     Array,
     Rows,
 )
-from .jit import Int, lean
-from .lists import append, sort
-from .queue import push
-from .sharing.columns import State
-from .starts import hold
 
 
 @lean

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from ..machine import NO_LIMIT, ONE
-from .sharing import fill
+from ..engine_api import NO_LIMIT, ONE
+from .max_min import fill
 
 
 class Flow(NamedTuple):

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import simpy
 
+from ..engine_api import Answer, ComponentTable, Engine, State, Submitted
 from ..errors import BackendError, GraphError, SimulationError
-from ..machine import Answer, Machine, Parts, State, Submitted
 from .script import Case, Script, Step, lowered
 
 AT_THE_END = ("lost", "time overflow", "starvation", "deadlock")
@@ -29,7 +29,7 @@ class Outcome(NamedTuple):
     error: tuple[str, str, tuple[int, ...], tuple[int, ...]] | None
 
 
-def play(make: Callable[[Parts], Machine], script: Script) -> Outcome:
+def play(make: Callable[[ComponentTable], Engine], script: Script) -> Outcome:
     """Run a script on the engine that ``make`` builds, and return all that can be observed."""
     return Player(make(script.parts), script).outcome()
 
@@ -44,7 +44,7 @@ class Player:
     times`` observes and keeps nothing alive.  Ops and graphs are counted modulo what there is.
     """
 
-    def __init__(self, machine: Machine, script: Script):
+    def __init__(self, machine: Engine, script: Script):
         self.machine, self.script = machine, script
         self.log: list[tuple[Any, ...]] = []
         self.graphs: list[Submitted] = []

@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from ..machine import MAX_TICK, NO_LIMIT, ONE
+from ..engine_api import MAX_TICK, NO_LIMIT, ONE
 from .script import Case, Script, Step
 
 KINDS = ("plain", "online", "timed", "lost", "verbs", "large")

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..machine import NO_LIMIT, Flows, Lowered, Online, Parts
+from ..engine_api import NO_LIMIT, ComponentTable, EngineGraph, Flows, Online
 
 Step = tuple[Any, ...]  # (verb, arguments); see Player
 
@@ -49,10 +49,10 @@ class Script(NamedTuple):
     pauses: tuple[int, ...] = ()
 
     @property
-    def parts(self) -> Parts:
+    def parts(self) -> ComponentTable:
         """The components as an engine reads them; rates may be raised as far as 2^58."""
         rate = np.array(self.rates, np.int64)
-        return Parts(
+        return ComponentTable(
             tuple(f"c{i}" for i in range(len(self.slots))),
             np.array(self.slots, np.int32),
             rate,
@@ -60,7 +60,7 @@ class Script(NamedTuple):
         )
 
 
-def lowered(name: str, cases: Sequence[Case], backends: Sequence[Online] = ()) -> Lowered:
+def lowered(name: str, cases: Sequence[Case], backends: Sequence[Online] = ()) -> EngineGraph:
     """A list of cases as an engine reads it.
 
     Examples
@@ -79,7 +79,7 @@ def lowered(name: str, cases: Sequence[Case], backends: Sequence[Online] = ()) -
     np.cumsum(np.bincount([d for d, _ in pairs], minlength=n)[:n], out=indptr[1:])
     release = [c.release for c in cases]
     online = [c.online for c in cases]
-    return Lowered(
+    return EngineGraph(
         name,
         np.array([i for i, _ in further], np.int32),
         np.array(slot, np.int32),

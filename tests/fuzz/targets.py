@@ -17,21 +17,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from foretrace.hil import recording as recordings
-from foretrace.hil.bundled import located
+from foretrace.hil.bundled_recordings import located
 from foretrace.models.compute.families import FORM, Families
 from foretrace.models.compute.table import Table as Times
-from foretrace.scenarios.astra_sim import scenario_text
-from foretrace.scenarios.commands import app as application
-from foretrace.scenarios.loader import load, loads
-from foretrace.scenarios.reading.document import parse
-from foretrace.scenarios.reading.tree import plain
-from foretrace.scenarios.sweep.store import Store
+from foretrace.scenarios.cli import app as application
+from foretrace.scenarios.config.astra_sim import scenario_text
+from foretrace.scenarios.config.loader import load, loads
+from foretrace.scenarios.config.reading.document import parse
+from foretrace.scenarios.config.reading.tree import to_dict
+from foretrace.scenarios.studies.sweep.outcomes import OutcomeStore
 from foretrace.sim.errors import ForetraceError
 from foretrace.sim.graph import Builder, Member
 from foretrace.sim.ops import Kind
 from foretrace.sim.system import System
-from foretrace.traces import chakra, execution_trace, kineto, native, starts
-from foretrace.traces.trace import Table
+from foretrace.traces import step_times
+from foretrace.traces.formats import chakra, execution_trace, kineto, native
+from foretrace.traces.trace import ColumnTable
 from ruamel.yaml import YAML
 
 HERE = Path(__file__).resolve().parent
@@ -114,7 +115,7 @@ def packed(value: Any, folder: Path) -> None:
 def columns(value: Any, folder: Path) -> None:
     """A native trace with other numbers in its tables."""
     trace = _trace(folder)
-    tables = {k: v for k, v in vars(trace).items() if isinstance(v, Table)}
+    tables = {k: v for k, v in vars(trace).items() if isinstance(v, ColumnTable)}
     for change in value if isinstance(value, list) else ():
         if not isinstance(change, list) or len(change) != 4:
             continue
@@ -144,13 +145,13 @@ def inputs(value: Any, folder: Path) -> None:
 
 def steps(value: Any, folder: Path) -> None:
     put(folder / "rank0.steps.csv", value)
-    starts.read([folder])
+    step_times.read([folder])
 
 
 def points(value: Any, folder: Path) -> None:
     """What a sweep keeps to resume."""
     put(folder / "a.jsonl", value)
-    Store(folder).finished()
+    OutcomeStore(folder).finished()
 
 
 def table(value: Any, folder: Path) -> None:
@@ -308,7 +309,7 @@ CSV = b"step,phase,start_ns,duration_ns,cpu_ns\n0,untraced,0,1000,0\n1,traced,0,
 
 def targets() -> dict[str, Target]:
     """All of them, by name."""
-    whole, tiny = plain(parse(WHOLE)), plain(parse(TINY))
+    whole, tiny = to_dict(parse(WHOLE)), to_dict(parse(TINY))
     parts = json.loads(json.dumps(YAML(typ="safe").load(PARTS), default=str))
     profiles = [_all(0), {"traceEvents": EVENTS}, {"traceEvents": GLOO}]
     texts = [json.dumps(p).encode() for p in profiles]

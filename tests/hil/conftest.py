@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from foretrace.scenarios.commands import app as application
+from foretrace.scenarios.cli import app as application
 
 ODD = Path(__file__).with_name("odd_driver.py")
 

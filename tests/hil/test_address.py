@@ -11,7 +11,7 @@ import pytest
 from foretrace.hil.agent.address import Address, addresses, connect
 from foretrace.hil.agent.bundle import write
 from foretrace.hil.agent.client import Remote
-from foretrace.hil.agent.serving import ranked, secret
+from foretrace.hil.agent.server import ranked, secret
 from foretrace.hil.agent.transport import unix
 from foretrace.hil.sample import Request
 from foretrace.sim.errors import DriverFault, ScenarioError

@@ -10,7 +10,7 @@ import pytest
 from foretrace.hil.agent.bundle import bundle, kept, write
 from foretrace.hil.agent.client import Remote
 from foretrace.hil.agent.transport import child
-from foretrace.hil.measuring.work import Work
+from foretrace.hil.measuring.work_list import WorkList
 from foretrace.hil.recording import read
 from foretrace.hil.sample import Request
 
@@ -42,7 +42,7 @@ def test_the_file_needs_nothing_but_numpy(bare):
 def test_a_work_list_is_done_offline_and_comes_back_checked(bare):
     folder, command, environment = bare
     asked = (Request("host:chase uint8[4096]", 3), Request("copy:h2h uint8[65536]", 3))
-    work = Work("host", asked, starts=2, most_starts=2, blocks=3, busy=1e6)
+    work = WorkList("host", asked, starts=2, most_starts=2, blocks=3, busy=1e6)
     (folder / "work.json").write_text(work.text())
     record = [*command, "--record", "work.json", "--out", "back"]
     done = subprocess.run(record, cwd=folder, env=environment, capture_output=True, text=True)
@@ -59,7 +59,7 @@ def test_a_work_list_is_done_offline_and_comes_back_checked(bare):
 def test_offline_a_driver_that_is_missing_or_not_allowed_ends_with_4(bare):
     folder, command, environment = bare
     (folder / "torch.json").write_text(
-        Work("torch", (Request("compute:aten::mm fp32[2x2] fp32[2x2]"),)).text()
+        WorkList("torch", (Request("compute:aten::mm fp32[2x2] fp32[2x2]"),)).text()
     )
     for extra, said in (
         (["--allow", "host"], "denied: this agent serves host"),

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import numpy as np
-from foretrace.hil.measuring.work import Work
+from foretrace.hil.measuring.work_list import WorkList
 from foretrace.hil.recording import Recording, read
 from foretrace.hil.sample import Request, Sample
 
@@ -65,7 +65,7 @@ def test_a_driver_that_dies_while_recording_is_exit_code_4_and_what_it_measured_
 ):
     asked = (Request("host:idle", 2),)
     limits = {"blocks": 2, "starts": 2, "busy": 1e6}
-    work = Work("odd", asked, {"fault": "died", "after": 4}, **limits)
+    work = WorkList("odd", asked, {"fault": "died", "after": 4}, **limits)
     (tmp_path / "work.json").write_text(work.text())
     code, out, error = cli("hil", "record", "work.json", "--agent", "odd")
     assert code == 4
@@ -77,7 +77,7 @@ def test_a_driver_that_dies_while_recording_is_exit_code_4_and_what_it_measured_
 
 
 def test_a_recording_that_was_cut_by_its_time_limit_is_exit_code_3(cli, tmp_path):
-    work = Work("odd", (Request("host:idle", 2),), seconds=1e-9, busy=1e6)
+    work = WorkList("odd", (Request("host:idle", 2),), seconds=1e-9, busy=1e6)
     (tmp_path / "work.json").write_text(work.text())
     code, _, error = cli("hil", "record", "work.json", "--agent", "odd", "--json")
     assert code == 3

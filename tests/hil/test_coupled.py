@@ -5,18 +5,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from foretrace.hil.coupling.asking import Live
 from foretrace.hil.coupling.coupled import couple
-from foretrace.hil.coupling.covers import Subtraction, cover
-from foretrace.hil.coupling.journal import Reader, Writer, read, write
-from foretrace.hil.coupling.port import Swap, line
+from foretrace.hil.coupling.coverage import Subtraction, cover
+from foretrace.hil.coupling.device_adapter import Swap, line
+from foretrace.hil.coupling.journal import JournalReader, JournalWriter, read, write
+from foretrace.hil.coupling.live_driver import LiveDriver
 from foretrace.models.memory.copy import Copy
 from foretrace.models.network.collectives import Fabric
 from foretrace.models.network.link import Link
 from foretrace.models.network.nic import Nic
 from foretrace.models.network.switch import Switch
-from foretrace.models.network.topology import Fabric as Joined
-from foretrace.models.network.topology import Node, cluster
+from foretrace.models.network.topology import FabricSpec as Joined
+from foretrace.models.network.topology import NodeSpec, cluster
 from foretrace.sim.errors import DriverFault, RecordingError, ScenarioError
 from foretrace.sim.graph import Builder
 from foretrace.sim.ops import Kind
@@ -32,7 +32,7 @@ PAIR = ("node1.nic0", "leaf0")
 def machine(nodes=3, nic_link=None):
     nic = Nic(bandwidth=10e9, latency=1e-6)
     switch = Switch(bandwidth=10e9, latency=1e-6, ports=8)
-    return cluster(nodes, Node(nics=1, nic=nic, nic_link=nic_link), Joined(switch))
+    return cluster(nodes, NodeSpec(nics=1, nic=nic, nic_link=nic_link), Joined(switch))
 
 
 def transfers(sizes, to=1):
@@ -46,7 +46,7 @@ def coupled(driver, graph, engine="core", system=None, asked=None, **told):
     system = system or machine()
     told = {"covers": cover(system, "node0.nic0", PAIR), **told}
     swap = Swap(
-        "node0.nic0", asked or Live(driver, "a wire"), driver.sharing,
+        "node0.nic0", asked or LiveDriver(driver, "a wire"), driver.sharing,
         answers=driver.answers, **told,
     )  # fmt: skip
     made = couple(system, {"fabric": Fabric()}, [swap])
@@ -146,7 +146,7 @@ def test_a_partly_covered_route_is_refused_unless_the_rest_is_subtracted():
 def test_two_devices_that_would_count_the_same_thing_are_refused():
     system = machine(2)
     swaps = [
-        Swap(n, Live(Wire(), "a wire"), "exclusive", cover(system, n, more))
+        Swap(n, LiveDriver(Wire(), "a wire"), "exclusive", cover(system, n, more))
         for n, more in (("node0.nic0", ("node1.nic0",)), ("node1.nic0", ()))
     ]
     made = couple(system, {"fabric": Fabric()}, swaps)
@@ -169,14 +169,14 @@ def test_a_run_from_its_journal_gives_the_same_bytes_on_both_engines(sharing, tm
     system = machine(2)
     sizes = [MB, 2 * MB, MB, 3 * MB, MB]
     told = {"covers": cover(system, "node0.nic0", PAIR), "most": 2}
-    live = Writer("node0.nic0", Live(Noisy(sharing), "a wire"))
+    live = JournalWriter("node0.nic0", LiveDriver(Noisy(sharing), "a wire"))
     first, _ = coupled(Noisy(sharing), transfers(sizes), system=system, asked=live, **told)
     write(tmp_path / "journal.jsonl", live.entries)
     kept = read(tmp_path / "journal.jsonl")
     assert kept == live.entries
     for engine in ("core", "reference"):
-        reader = Reader("node0.nic0", kept, "journal")
-        again = Writer("node0.nic0", reader)
+        reader = JournalReader("node0.nic0", kept, "journal")
+        again = JournalWriter("node0.nic0", reader)
         result, _ = coupled(
             Wire(sharing), transfers(sizes), engine, system=system, asked=again, **told
         )
@@ -187,12 +187,16 @@ def test_a_run_from_its_journal_gives_the_same_bytes_on_both_engines(sharing, tm
 
 
 def test_a_journal_of_another_run_is_refused(tmp_path):
-    live = Writer("node0.nic0", Live(Wire(), "a wire"))
+    live = JournalWriter("node0.nic0", LiveDriver(Wire(), "a wire"))
     coupled(Wire(), transfers([MB]), asked=live)
     with pytest.raises(RecordingError, match="differs from the one that was journalled"):
-        coupled(Wire(), transfers([2 * MB]), asked=Reader("node0.nic0", live.entries, "journal"))
+        coupled(
+            Wire(), transfers([2 * MB]), asked=JournalReader("node0.nic0", live.entries, "journal")
+        )
     with pytest.raises(RecordingError, match="one more now"):
-        coupled(Wire(), transfers([MB] * 2), asked=Reader("node0.nic0", live.entries, "journal"))
+        coupled(
+            Wire(), transfers([MB] * 2), asked=JournalReader("node0.nic0", live.entries, "journal")
+        )
     (tmp_path / "cut").write_text('{"foretrace": "journal", "schema": 1}\n{"component"')
     with pytest.raises(RecordingError, match="is no journal"):
         read(tmp_path / "cut")
@@ -203,11 +207,13 @@ def test_a_memory_in_place_of_a_modelled_one_leaves_the_rest_of_the_way():
 
     bus = Link(bandwidth=0.5e9, latency=1e-6)
     slow = Memory(bandwidth=64e9, latency=1e-6)
-    node = Node(host_link=bus, cxl=slow)
+    node = NodeSpec(host_link=bus, cxl=slow)
     system = cluster(1, node)
     build = Builder("from CXL memory")
     build.op(Kind.COPY, bytes=MB, signature="copy:c2d uint8[1000000]")
-    swap = Swap("node0.cxl", Live(Wire("solo"), "a memory"), "solo", cover(system, "node0.cxl"))
+    swap = Swap(
+        "node0.cxl", LiveDriver(Wire("solo"), "a memory"), "solo", cover(system, "node0.cxl")
+    )
     made = couple(system, {"*": Copy()}, [swap])
     result = Simulation(made.system, made.backends).run(build.graph(), *made.processes)
     assert made.ports[0].answered == 1
@@ -215,11 +221,13 @@ def test_a_memory_in_place_of_a_modelled_one_leaves_the_rest_of_the_way():
 
 
 def test_ops_of_a_gpu_queue_for_an_exclusive_device():
-    system = cluster(1, Node(streams=4))
+    system = cluster(1, NodeSpec(streams=4))
     build = Builder("kernels")
     for _ in range(3):
         build.op(Kind.COMPUTE, bytes=MB, signature="copy:h2h uint8[1000000]")
-    swap = Swap("node0.gpu0", Live(Wire(), "a device"), "exclusive", cover(system, "node0.gpu0"))
+    swap = Swap(
+        "node0.gpu0", LiveDriver(Wire(), "a device"), "exclusive", cover(system, "node0.gpu0")
+    )
     made = couple(system, {"node*.gpu*": Copy()}, [swap])
     result = Simulation(made.system, made.backends).run(build.graph(), *made.processes)
     assert np.sort(result.columns.end).tolist() == [10**9, 2 * 10**9, 3 * 10**9]

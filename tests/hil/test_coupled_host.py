@@ -5,15 +5,15 @@ Counted by the CPU clock of the process: what else this machine does is not in t
 
 import numpy as np
 import pytest
-from foretrace.hil.coupling.asking import Live
 from foretrace.hil.coupling.coupled import couple
-from foretrace.hil.coupling.covers import cover
-from foretrace.hil.coupling.journal import Reader, Writer, read, write
-from foretrace.hil.coupling.port import Swap
-from foretrace.hil.drivers.host import Host
+from foretrace.hil.coupling.coverage import cover
+from foretrace.hil.coupling.device_adapter import Swap
+from foretrace.hil.coupling.journal import JournalReader, JournalWriter, read, write
+from foretrace.hil.coupling.live_driver import LiveDriver
+from foretrace.hil.drivers.host import HostDriver
 from foretrace.hil.sample import Request
 from foretrace.models.memory.copy import Copy
-from foretrace.models.network.topology import Node, cluster
+from foretrace.models.network.topology import NodeSpec, cluster
 from foretrace.sim.errors import DriverFault
 from foretrace.sim.graph import Builder
 from foretrace.sim.ops import Kind
@@ -25,7 +25,7 @@ COPY = f"copy:h2h uint8[{SIZE}]"
 
 @pytest.fixture(params=["exclusive", "solo", "concurrent"])
 def host(request):
-    driver = Host()
+    driver = HostDriver()
     driver.open({"sharing": request.param})
     yield driver
     driver.close()
@@ -36,7 +36,7 @@ def driven(asked, sharing, copies, engine="core"):
     build = Builder("copies")
     for _ in range(copies):
         build.op(Kind.COMPUTE, bytes=float(SIZE), signature=COPY)
-    system = cluster(1, Node(streams=2))
+    system = cluster(1, NodeSpec(streams=2))
     swap = Swap("node0.gpu0", asked, sharing, cover(system, "node0.gpu0"))
     made = couple(system, {"node*.gpu*": Copy()}, [swap])
     simulation = Simulation(made.system, made.backends, engine=engine)
@@ -44,7 +44,7 @@ def driven(asked, sharing, copies, engine="core"):
 
 
 def test_what_one_core_answers_drives_time_and_its_journal_gives_the_same_bytes(host, tmp_path):
-    live = Writer("node0.gpu0", Live(host, "a core"))
+    live = JournalWriter("node0.gpu0", LiveDriver(host, "a core"))
     first = driven(live, host.sharing, 2)
     order = np.argsort(first.start, kind="stable")
     if host.sharing == "exclusive":  # one waits until the other is done
@@ -54,7 +54,7 @@ def test_what_one_core_answers_drives_time_and_its_journal_gives_the_same_bytes(
     write(tmp_path / "journal", live.entries)
     kept = read(tmp_path / "journal")
     for engine in ("core", "reference"):
-        again = Writer("node0.gpu0", Reader("node0.gpu0", kept, "journal"))
+        again = JournalWriter("node0.gpu0", JournalReader("node0.gpu0", kept, "journal"))
         columns = driven(again, host.sharing, 2, engine)
         for name in ("ready", "start", "end"):
             assert getattr(columns, name).tobytes() == getattr(first, name).tobytes()
@@ -77,13 +77,13 @@ def test_two_equal_copies_take_twice_as_long_as_one_beside_them(host):
 def compared(host):
     """How long each of two copies takes, as a multiple of one alone just before and after."""
     before = host.timing([Request(COPY, 3)])[0].ns
-    first = driven(Live(host, "a core"), host.sharing, 2)
+    first = driven(LiveDriver(host, "a core"), host.sharing, 2)
     alone = np.median([*before, *host.timing([Request(COPY, 3)])[0].ns])
     return np.sort(first.end - first.ready) / (alone * 1e3)
 
 
 def test_copies_in_flight_have_memory_of_their_own_and_must_be_warm():
-    driver = Host()
+    driver = HostDriver()
     driver.open({"sharing": "concurrent"})
     try:
         small = "copy:h2h uint8[4096]"
@@ -98,4 +98,4 @@ def test_copies_in_flight_have_memory_of_their_own_and_must_be_warm():
 
 def test_a_way_of_sharing_that_is_none_is_refused():
     with pytest.raises(DriverFault, match="sharing is 'half'; one of exclusive, solo, concurrent"):
-        Host().open({"sharing": "half"})
+        HostDriver().open({"sharing": "half"})

@@ -1,7 +1,7 @@
 """What a machine has, from a tree like the kernel's."""
 
 import pytest
-from foretrace.hil.discover import discover
+from foretrace.hil.discovery import discover
 
 GPU = {"class": "0x030200", "vendor": "0x10de", "device": "0x2335", "numa_node": "1",
        "current_link_speed": "32.0 GT/s PCIe", "current_link_width": "16"}  # fmt: skip
@@ -70,8 +70,8 @@ def test_a_machine_with_nothing_says_so(sysfs):
 
 
 def test_parts_are_those_of_the_catalog():
-    from foretrace.hil.discover import CATALOG
-    from foretrace.scenarios.catalog import installed
+    from foretrace.hil.discovery import CATALOG
+    from foretrace.scenarios.config.catalog import installed
 
     known = installed(())
     names = {name for kind in ("gpu", "nic", "cxl") for name in known.names(kind)}

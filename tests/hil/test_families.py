@@ -5,20 +5,20 @@ The whole fit takes minutes of a core (`docs/accuracy.md` has its figures) and i
 
 import numpy as np
 import pytest
-from foretrace.hil.bundled import located
+from foretrace.hil.bundled_recordings import located
 from foretrace.hil.measuring.spread import by_start, grouped
 from foretrace.hil.recording import read
 from foretrace.hil.sample import WARM
-from foretrace.models.calibration.judged import Judged
-from foretrace.scenarios.fitting.caches import caches
-from foretrace.scenarios.fitting.families import families
-from foretrace.scenarios.fitting.rows import measured
+from foretrace.models.calibration.held_out_errors import Judged
+from foretrace.scenarios.studies.fitting.caches import caches
+from foretrace.scenarios.studies.fitting.families import families
+from foretrace.scenarios.studies.fitting.rows import measured_rows
 
 FILES = [f"foretrace:torch-{name}-epyc" for name in ("gpt", "resnet50", "shapes", "rare")]
 
 
 def test_batch_norms_that_were_not_measured_are_told_better_than_by_interpolation():
-    found = families(measured(FILES, "aten::native_batch_norm "), "shapes", draws=2)
+    found = families(measured_rows(FILES, "aten::native_batch_norm "), "shapes", draws=2)
     norm = found["batch norm"].calibration
     assert norm.held.median < 0.10 < norm.interpolated.median
     assert "ragged_rate" in norm.values  # images of 2 x 2 fill no vector
@@ -26,7 +26,7 @@ def test_batch_norms_that_were_not_measured_are_told_better_than_by_interpolatio
 
 def test_memory_has_one_bend_and_held_out_sizes_lie_on_the_line():
     files = ["foretrace:host-epyc", "foretrace:host-sizes-epyc"]
-    data = measured(files, "^(copy:h2h|host:(read|fill)) ")
+    data = measured_rows(files, "^(copy:h2h|host:(read|fill)) ")
     found = families(data, "shapes", draws=2)["memory"].calibration
     assert 8e6 < found.values["cache"] < 20e6
     low, high = found.judged.interval
@@ -50,7 +50,7 @@ def test_what_ops_in_a_step_take_longer_is_told_by_shapes_and_sizes_of_no_model(
 
 def test_thin_products_that_were_not_measured_are_told_within_the_bar():
     """Fitted on few pixels of other shapes; the interval of whole shapes drawn again is below."""
-    data = measured(["foretrace:torch-rare-epyc"], "slow_conv2d_forward")
+    data = measured_rows(["foretrace:torch-rare-epyc"], "slow_conv2d_forward")
     found = families(data, "shapes", draws=2)["im2col convolution"].calibration
     assert "ragged_rate" in found.values
     low, high = found.judged.interval
@@ -59,7 +59,7 @@ def test_thin_products_that_were_not_measured_are_told_within_the_bar():
 
 @pytest.mark.nightly
 def test_all_families_of_a_training_step_together():
-    found = families(measured(FILES), "shapes", draws=2)
+    found = families(measured_rows(FILES), "shapes", draws=2)
     fits = [one.calibration for one in found.values() if not isinstance(one, str)]
     for parts in ([f.judged for f in fits], [f.once for f in fits]):
         assert Judged.together(parts).interval[1] < 0.15

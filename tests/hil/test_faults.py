@@ -11,7 +11,7 @@ import pytest
 from foretrace.hil.agent import protocol
 from foretrace.hil.agent.client import Remote
 from foretrace.hil.driver import DRIVERS
-from foretrace.hil.measuring.lock import held
+from foretrace.hil.measuring.device_lock import held
 from foretrace.hil.recording import Recording
 from foretrace.hil.sample import Sample
 

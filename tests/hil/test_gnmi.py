@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from socket import socket
 
 import pytest
+from foretrace.hil.driver_registry import make
 from foretrace.hil.drivers import gnmi, rdma
-from foretrace.hil.registry import make
 from foretrace.hil.sample import Request, Sample
 from foretrace.sim.errors import DriverFault
 
@@ -72,7 +72,7 @@ def switch(monkeypatch):
     server.stop(None).wait()
 
 
-class Ends(rdma.Verbs):
+class Ends(rdma.VerbsDriver):
     """RDMA devices that take a microsecond for anything."""
 
     def open(self, spec):
@@ -83,7 +83,7 @@ class Ends(rdma.Verbs):
 
 
 def test_counters_of_ports_and_queues_are_numbers(switch):
-    reader = gnmi.Reader(["Ethernet0"])
+    reader = gnmi.GnmiReader(["Ethernet0"])
     told = reader.counters()
     reader.close()
     assert told["Ethernet0.SAI_PORT_STAT_PFC_3_RX_PKTS"] == 2
@@ -107,7 +107,7 @@ def test_a_sample_tells_what_the_ports_of_the_switch_counted_meanwhile(switch, m
 
 
 def test_a_port_that_the_switch_does_not_have_is_named(switch):
-    reader = gnmi.Reader(["Ethernet9"])
+    reader = gnmi.GnmiReader(["Ethernet9"])
     with pytest.raises(DriverFault, match=r"broken: switch .*COUNTERS/Ethernet9.*no COUNTERS"):
         reader.counters()
     reader.close()
@@ -119,7 +119,7 @@ def test_a_switch_that_does_not_answer_is_missing(monkeypatch):
         silent.bind(("127.0.0.1", 0))  # ours, so that nobody listens there
         where = f"127.0.0.1:{silent.getsockname()[1]}"
         with pytest.raises(DriverFault, match=f"missing: switch {where}: no answer"):
-            gnmi.Reader(["Ethernet0"], {gnmi.ADDRESS: where})
+            gnmi.GnmiReader(["Ethernet0"], {gnmi.ADDRESS: where})
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_a_switch_that_does_not_answer_is_missing(monkeypatch):
 )
 def test_where_the_switch_is_comes_from_the_environment(environment, said):
     with pytest.raises(DriverFault, match=said):
-        gnmi.Reader(["Ethernet0"], environment)
+        gnmi.GnmiReader(["Ethernet0"], environment)
 
 
 def test_a_switch_that_is_read_is_not_changed():

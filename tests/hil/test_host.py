@@ -4,10 +4,10 @@ import os
 
 import numpy as np
 import pytest
-from foretrace.hil import answer
+from foretrace.hil import sample_checks
 from foretrace.hil.driver import Ready
-from foretrace.hil.drivers import chase
-from foretrace.hil.drivers.host import Host
+from foretrace.hil.drivers import pointer_chase
+from foretrace.hil.drivers.host import HostDriver
 from foretrace.hil.sample import Request
 from foretrace.sim.errors import DriverFault
 
@@ -25,7 +25,7 @@ OPS = [
 @pytest.fixture
 def host():
     before = os.sched_getaffinity(0)
-    driver = Host()
+    driver = HostDriver()
     driver.open({})
     yield driver
     driver.close()
@@ -33,7 +33,7 @@ def host():
 
 
 def test_it_works_wherever_there_is_linux_and_numpy():
-    state = Host().probe()
+    state = HostDriver().probe()
     assert isinstance(state, Ready)
     assert state.devices[0].startswith("core")
 
@@ -42,8 +42,8 @@ def test_it_works_wherever_there_is_linux_and_numpy():
 def test_every_op_on_its_list_is_done_and_timed(host, context):
     asked = [Request(op, 3, context) for op in OPS]
     samples = host.timing(asked)
-    answer.check(asked, samples, "host", "cpu")
-    assert {s.signature.split()[0] for s in samples} == set(Host.ops)
+    sample_checks.check(asked, samples, "host", "cpu")
+    assert {s.signature.split()[0] for s in samples} == set(HostDriver.ops)
     assert host.describe()["device"].endswith(f"core{host.settings['core']}")
 
 
@@ -102,19 +102,19 @@ def test_settings_that_cannot_be_are_refused():
         ({"clock": "sun"}, "cpu or wall"),
     ):
         with pytest.raises(DriverFault, match=said):
-            Host().open(spec)
+            HostDriver().open(spec)
 
 
 def test_a_second_run_on_the_same_core_is_refused(host):
     with pytest.raises(
         DriverFault, match=f"busy: core{host.settings['core']}: measured by process"
     ):
-        Host().open({"core": host.settings["core"]})
+        HostDriver().open({"core": host.settings["core"]})
 
 
 def test_a_ring_is_one_cycle_through_every_line():
-    words = chase.ring(64 * 100, seed=3)
-    walk, seen = chase.loop(), []
+    words = pointer_chase.ring(64 * 100, seed=3)
+    walk, seen = pointer_chase.loop(), []
     at = words.ctypes.data
     for _ in range(100):
         seen.append(at)
@@ -124,10 +124,10 @@ def test_a_ring_is_one_cycle_through_every_line():
 
 
 def test_another_processor_is_unsupported(monkeypatch):
-    monkeypatch.setattr(chase.platform, "machine", lambda: "pdp11")
+    monkeypatch.setattr(pointer_chase.platform, "machine", lambda: "pdp11")
     with pytest.raises(DriverFault, match="unsupported: no pointer chase for pdp11"):
-        chase.loop()
-    state = Host().probe()
+        pointer_chase.loop()
+    state = HostDriver().probe()
     assert (state.kind, state.cure) == ("unsupported", "bind a recording instead")
 
 
@@ -135,7 +135,7 @@ def test_where_code_may_not_be_made_the_chase_is_denied_with_its_cure(monkeypatc
     def refuse(*_, **__):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(chase.mmap, "mmap", refuse)
-    state = Host().probe()
+    monkeypatch.setattr(pointer_chase.mmap, "mmap", refuse)
+    state = HostDriver().probe()
     assert state.kind == "denied"
     assert "writable and executable: Permission denied; allow execmem" in state.reason

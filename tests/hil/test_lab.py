@@ -6,20 +6,20 @@ import sys
 
 import pytest
 from foretrace.hil.agent import address
-from foretrace.hil.drivers import clock
+from foretrace.hil.drivers import clock_source
 from foretrace.hil.lab import (
     build,
+    build_cache,
+    campaign_recording,
+    campaigns,
     cpio,
     debian,
     disk,
-    host,
+    host_kernel,
     kernel,
     qemu,
-    record,
-    stage,
-    store,
+    staging,
     uml,
-    works,
 )
 from foretrace.sim.errors import DriverFault, HardwareUnavailable
 
@@ -36,9 +36,14 @@ def empty(tmp_path, monkeypatch):
 @pytest.fixture
 def built(empty):
     """A lab whose parts are there by name."""
-    for name in (store.UML_KERNEL, store.GUEST_KERNEL, store.GUEST_INITRD, store.GUEST_DISK):
+    for name in (
+        build_cache.UML_KERNEL,
+        build_cache.GUEST_KERNEL,
+        build_cache.GUEST_INITRD,
+        build_cache.GUEST_DISK,
+    ):
         (empty / name).touch()
-    for name in (store.ROOT, qemu.PROGRAM):
+    for name in (build_cache.ROOT, qemu.PROGRAM):
         (empty / name).mkdir()
     return empty
 
@@ -88,7 +93,7 @@ def test_what_is_built_needs_nothing_more(built, monkeypatch):
 
 
 def test_a_machine_that_does_not_boot_is_named_with_its_last_words_and_a_cure(built):
-    kernel = built / store.UML_KERNEL
+    kernel = built / build_cache.UML_KERNEL
     kernel.write_text("#!/bin/sh\necho 'ptrace: Operation not permitted' >&2\nexit 1\n")
     for path in (built, kernel):
         path.chmod(0o755)
@@ -98,7 +103,7 @@ def test_a_machine_that_does_not_boot_is_named_with_its_last_words_and_a_cure(bu
 
 def test_what_is_made_of_something_else_by_now_is_built_anew(built, monkeypatch):
     step = build.STEPS["uml"][1]
-    store.stamp(step.parts[0], step.recipe)
+    build_cache.stamp(step.parts[0], step.recipe)
     assert build.absent() == []
     monkeypatch.setattr(kernel, "SOURCE", "linux-source-7.2")
     assert build.absent() == ["uml"]
@@ -106,7 +111,7 @@ def test_what_is_made_of_something_else_by_now_is_built_anew(built, monkeypatch)
 
 
 def half_built(name):
-    with store.fresh(name) as half:
+    with build_cache.fresh(name) as half:
         half.mkdir()
         raise ZeroDivisionError("the power goes")
 
@@ -116,10 +121,10 @@ def test_a_part_is_there_when_all_of_it_is(empty):
         half_built("root")
     assert not (empty / "root").exists()
     for text in ("old", "new"):
-        with store.fresh("root") as whole:
+        with build_cache.fresh("root") as whole:
             whole.mkdir()
             (whole / "text").write_text(text)
-    assert (store.part("root") / "text").read_text() == "new"
+    assert (build_cache.part("root") / "text").read_text() == "new"
 
 
 def test_virtual_time_is_on_the_command_line(built):
@@ -127,7 +132,7 @@ def test_virtual_time_is_on_the_command_line(built):
     assert "time-travel=inf-cpu" in words
     assert "lab.ends=3" in words
     assert "ro" in words
-    assert clock.here(" ".join(words)) == "timetravel"
+    assert clock_source.here(" ".join(words)) == "timetravel"
 
 
 def test_the_root_of_a_machine_and_its_share_are_read_only(built):
@@ -140,7 +145,7 @@ def test_the_root_of_a_machine_and_its_share_are_read_only(built):
 @pytest.mark.parametrize(("settings", "expected"), [({}, "icount"), ({"clock": "wall"}, "wall")])
 def test_the_clock_is_what_the_machine_was_started_with(built, settings, expected):
     words = qemu.command(settings)
-    assert clock.here(words[words.index("-append") + 1]) == expected
+    assert clock_source.here(words[words.index("-append") + 1]) == expected
     assert ("-icount" in words) == (expected == "icount")
 
 
@@ -150,8 +155,8 @@ def test_the_expander_comes_when_it_is_asked_for(built):
 
 
 def test_the_share_holds_the_agent_and_can_be_read_by_all(empty):
-    folder = stage.share()
-    assert stage.share() == folder
+    folder = staging.share()
+    assert staging.share() == folder
     assert (folder / "foretrace/hil/agent/command.py").is_file()
     assert not (folder / "foretrace/scenarios").exists()
     assert folder.stat().st_mode & stat.S_IROTH
@@ -159,7 +164,7 @@ def test_the_share_holds_the_agent_and_can_be_read_by_all(empty):
 
 def test_the_namespaces_of_the_host_take_no_settings():
     with pytest.raises(ValueError, match="takes no settings"):
-        host.command({"ends": "2"})
+        host_kernel.command({"ends": "2"})
 
 
 def test_an_archive_unpacks_to_what_was_put_in(tmp_path):
@@ -202,35 +207,35 @@ def test_the_mirror_is_the_one_that_apt_uses(monkeypatch, tmp_path):
 
 
 def test_no_host_is_named_in_the_lab():
-    for file in (stage.PACKAGE / "hil/lab").rglob("*"):
+    for file in (staging.PACKAGE / "hil/lab").rglob("*"):
         if file.suffix in {".py", ".sh", ".config"}:
             assert "http" not in file.read_text(), file
 
 
 def test_versions_are_kept_beside_what_was_built(empty):
-    store.note({"uml": "linux-source 1"})
-    store.note({"qemu": "qemu 2"})
-    assert store.versions() == {"uml": "linux-source 1", "qemu": "qemu 2"}
+    build_cache.note({"uml": "linux-source 1"})
+    build_cache.note({"qemu": "qemu 2"})
+    assert build_cache.versions() == {"uml": "linux-source 1", "qemu": "qemu 2"}
 
 
 def test_a_work_list_that_is_not_there_is_refused():
     with pytest.raises(DriverFault, match="no work list 'x'; there are: timetravel-100gbit"):
-        works.chosen(["x"])
+        campaigns.chosen(["x"])
 
 
 @pytest.mark.parametrize(
-    "name", sorted(n for n in works.ALL if (record.KEPT / f"{n}.rec.gz").exists())
+    "name", sorted(n for n in campaigns.ALL if (campaign_recording.KEPT / f"{n}.rec.gz").exists())
 )
 def test_every_recording_says_which_clock_and_what_it_was_made_of(name):
-    recording = record.kept(name)
-    planned = works.ALL[name]
+    recording = campaign_recording.kept(name)
+    planned = campaigns.ALL[name]
     assert recording.ended == ""
     assert recording.driver == planned.work.driver
     assert {s.clock for s in recording.samples} == {CLOCK[planned.machine]}
     assert {s.key for s in recording.samples} == {r.key for r in planned.work.requests}
     assert len({s.start for s in recording.samples}) >= planned.work.starts
     assert any(key.startswith(planned.machine) for key in recording.versions)
-    assert (record.KEPT / f"{name}.rec.gz").stat().st_size < 40_000
+    assert (campaign_recording.KEPT / f"{name}.rec.gz").stat().st_size < 40_000
 
 
 def test_a_machine_of_the_lab_is_an_agent_with_a_name(empty, monkeypatch, tmp_path):

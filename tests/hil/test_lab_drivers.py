@@ -6,8 +6,8 @@ import types
 import numpy as np
 import pytest
 from foretrace.hil.driver import Missing, Ready
+from foretrace.hil.driver_registry import make
 from foretrace.hil.drivers import netns, switch
-from foretrace.hil.registry import make
 from foretrace.hil.sample import Request
 from foretrace.sim.errors import DriverFault
 

@@ -6,35 +6,37 @@ built is skipped with its name, and ``make lab-test`` builds it first.
 
 import numpy as np
 import pytest
-from foretrace.hil.coupling.asking import Live
 from foretrace.hil.coupling.coupled import couple
-from foretrace.hil.coupling.covers import cover
-from foretrace.hil.coupling.journal import Reader, Writer
-from foretrace.hil.coupling.port import Swap
+from foretrace.hil.coupling.coverage import cover
+from foretrace.hil.coupling.device_adapter import Swap
+from foretrace.hil.coupling.journal import JournalReader, JournalWriter
+from foretrace.hil.coupling.live_driver import LiveDriver
 from foretrace.hil.driver import Ready
-from foretrace.hil.lab import qemu, store
-from foretrace.hil.lab.boot import booted
-from foretrace.hil.lab.record import kept, medians
+from foretrace.hil.lab import build_cache, qemu
+from foretrace.hil.lab.booted_agent import booted
+from foretrace.hil.lab.campaign_recording import kept, medians
 from foretrace.hil.sample import Request
 from foretrace.models.network.collectives import Fabric
 from foretrace.models.network.nic import Nic
 from foretrace.models.network.switch import Switch
-from foretrace.models.network.topology import Fabric as Joined
-from foretrace.models.network.topology import Node, cluster
+from foretrace.models.network.topology import FabricSpec as Joined
+from foretrace.models.network.topology import NodeSpec, cluster
 from foretrace.sim.errors import DriverFault
 from foretrace.sim.graph import Builder
 from foretrace.sim.ops import Kind
 from foretrace.sim.simulation import Simulation
 
 pytestmark = pytest.mark.hardware("lab")
-UML = (store.UML_KERNEL, store.ROOT)
-QEMU = (qemu.PROGRAM, store.GUEST_KERNEL, store.GUEST_INITRD, store.GUEST_DISK)
+UML = (build_cache.UML_KERNEL, build_cache.ROOT)
+QEMU = (qemu.PROGRAM, build_cache.GUEST_KERNEL, build_cache.GUEST_INITRD, build_cache.GUEST_DISK)
 
 
 def machine(name, driver, **settings):
     """A machine of the lab, or a skip that says what is not built."""
     lacking = [
-        part for part in (UML if name == "uml" else QEMU) if not (store.home() / part).exists()
+        part
+        for part in (UML if name == "uml" else QEMU)
+        if not (build_cache.home() / part).exists()
     ]
     if lacking:
         pytest.skip(f"THE LAB IS NOT BUILT: {name} lacks {', '.join(lacking)}; foretrace lab up")
@@ -111,14 +113,16 @@ def test_a_port_that_serves_in_order_lets_one_write_end_a_window_earlier(virtual
 @pytest.mark.parametrize("sharing", ["exclusive", "solo", "concurrent"])
 def test_in_coupled_mode_two_equal_writes_take_twice_as_long(virtual, sharing):
     virtual.open(FAIR)
-    live = Writer("fabric", Live(virtual, "a bridge"))
+    live = JournalWriter("fabric", LiveDriver(virtual, "a bridge"))
     alone = float(driven(live, virtual, sharing, 1)[0].max())
     live.entries.clear()
     ends, columns = driven(live, virtual, sharing, 2)
     wanted = [1, 2] if sharing == "exclusive" else [2, 2]  # one waits, or both share
     assert sorted(ends / alone) == pytest.approx(wanted, rel=0.03)
     for engine in ("core", "reference"):
-        again = driven(Reader("fabric", live.entries, "journal"), virtual, sharing, 2, engine)[1]
+        again = driven(
+            JournalReader("fabric", live.entries, "journal"), virtual, sharing, 2, engine
+        )[1]
         assert again.end.tobytes() == columns.end.tobytes()
 
 
@@ -126,7 +130,7 @@ def driven(asked, driver, sharing, flows, engine="core"):
     """Writes of several nodes into one, driven by a device: s of each end, and the columns."""
     nic = Nic(bandwidth=1.25e9, latency=1e-6)
     system = cluster(
-        3, Node(nics=1, nic=nic), Joined(Switch(bandwidth=1.25e9, latency=0.0, ports=8))
+        3, NodeSpec(nics=1, nic=nic), Joined(Switch(bandwidth=1.25e9, latency=0.0, ports=8))
     )
     build = Builder("writes into one port")
     for rank in range(1, 1 + flows):

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import foretrace
 import pytest
-from foretrace.hil.lab.record import KEPT
-from foretrace.reports.accuracy import accuracy_page
-from foretrace.scenarios.loader import load, loads
-from foretrace.scenarios.loop.check import check
-from foretrace.scenarios.loop.said import swap_setting
-from foretrace.scenarios.study import study
+from foretrace.hil.lab.campaign_recording import KEPT
+from foretrace.reports.accuracy.accuracy_page import accuracy_page
+from foretrace.scenarios.config.hil_settings import swap_setting
+from foretrace.scenarios.config.loader import load, loads
+from foretrace.scenarios.studies.accuracy.device_check import check
+from foretrace.scenarios.studies.run import study
 
 DOCS = Path(foretrace.__file__).parent / "docs/lab"
 WRITE = "send:rdma-write uint8[{}]"

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import foretrace
 import pytest
-from foretrace.hil.lab import qemu, store
-from foretrace.scenarios.loader import load
-from foretrace.scenarios.loop.check import check
-from foretrace.scenarios.loop.save import save
-from foretrace.scenarios.study import study
+from foretrace.hil.lab import build_cache, qemu
+from foretrace.scenarios.config.loader import load
+from foretrace.scenarios.studies.accuracy.check_folder import save
+from foretrace.scenarios.studies.accuracy.device_check import check
+from foretrace.scenarios.studies.run import study
 
 pytestmark = pytest.mark.hardware("lab")
 DOCS = Path(foretrace.__file__).parent / "docs/lab"
@@ -27,12 +27,18 @@ KEPT = {  # component, recording that stands for it
     "tiering": ("node0.gpu0", "icount-cxl"),
 }
 ENOUGH = {"incast": "150 s", "transfer": "200 s", "tiering": "500 s"}  # of measuring, boots too
-NEEDED = (store.UML_KERNEL, store.ROOT, qemu.PROGRAM, store.GUEST_KERNEL, store.GUEST_DISK)
+NEEDED = (
+    build_cache.UML_KERNEL,
+    build_cache.ROOT,
+    qemu.PROGRAM,
+    build_cache.GUEST_KERNEL,
+    build_cache.GUEST_DISK,
+)
 
 
 @pytest.fixture
 def agents(tmp_path, monkeypatch):
-    lacking = [part for part in NEEDED if not (store.home() / part).exists()]
+    lacking = [part for part in NEEDED if not (build_cache.home() / part).exists()]
     if lacking:
         pytest.skip(f"THE LAB IS NOT BUILT: it lacks {', '.join(lacking)}; foretrace lab up")
     (tmp_path / "foretrace").mkdir()

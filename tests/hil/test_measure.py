@@ -6,10 +6,10 @@ import random
 import numpy as np
 import pytest
 from foretrace.hil.driver import Driver, Missing, Ready
-from foretrace.hil.measuring import conditions, measure
-from foretrace.hil.measuring.lock import held
+from foretrace.hil.measuring import conditions, measurement
+from foretrace.hil.measuring.device_lock import held
 from foretrace.hil.measuring.spread import between_starts, by_start, grouped, half_width, settled
-from foretrace.hil.measuring.work import Work, touched
+from foretrace.hil.measuring.work_list import WorkList, touched
 from foretrace.hil.sample import Request, Sample
 from foretrace.sim.errors import DriverFault, RecordingError
 
@@ -48,12 +48,12 @@ def idle(monkeypatch):
 
 
 def work(**rest):
-    return Work("scripted", (A, B), **{"starts": 2, "most_starts": 2, "blocks": 4, **rest})
+    return WorkList("scripted", (A, B), **{"starts": 2, "most_starts": 2, "blocks": 4, **rest})
 
 
 def test_a_steady_op_takes_three_batches_to_warm_up_and_three_to_be_known():
     driver = Scripted()
-    found = measure.measure(work(starts=1, most_starts=1), lambda: driver)
+    found = measurement.measure(work(starts=1, most_starts=1), lambda: driver)
     assert driver.asked[:6] == [A.signature] * 3 + [B.signature] * 3
     assert len(driver.asked) == 6 + 2 * 3
     assert len(found.samples) == 6
@@ -65,21 +65,21 @@ def test_an_op_that_is_not_steady_gets_all_blocks_and_more_starts():
     noise = random.Random(1)
     drivers = [Scripted(lambda asked: noise.uniform(100, 200)) for _ in range(5)]
     more = iter(drivers)
-    found = measure.measure(work(most_starts=5, bar=0.01), lambda: next(more))
+    found = measurement.measure(work(most_starts=5, bar=0.01), lambda: next(more))
     assert [d.opened for d in drivers] == [d.closed for d in drivers] == [1] * 5
     assert len(found.samples) == 5 * 4 * 2
 
 
 def test_starts_end_when_the_answer_is_known():
     steady = itertools.repeat(Scripted())
-    found = measure.measure(work(most_starts=9), lambda: next(steady))
+    found = measurement.measure(work(most_starts=9), lambda: next(steady))
     assert {s.start for s in found.samples} == {0, 1}
 
 
 def test_blocks_have_each_op_once_in_an_order_that_the_seed_says():
     def order(seed):
         driver = Scripted(lambda asked: 100.0 + 50 * (asked % 7))
-        measure.measure(
+        measurement.measure(
             work(seed=seed, starts=1, most_starts=1, blocks=6, bar=1e-6), lambda: driver
         )
         return driver.asked[-12:]
@@ -97,7 +97,7 @@ def test_what_was_measured_before_a_fault_is_kept_and_says_why():
         return 100.0
 
     driver = Scripted(rule)
-    found = measure.measure(work(), lambda: driver)
+    found = measurement.measure(work(), lambda: driver)
     assert len(found.samples) == 4
     assert found.ended == "died: the agent ended"
     assert driver.closed == 1
@@ -108,13 +108,13 @@ def test_a_fault_before_anything_was_measured_is_an_error():
         raise DriverFault("hung", "no answer")
 
     with pytest.raises(DriverFault, match="hung"):
-        measure.measure(work(), lambda: Scripted(rule))
+        measurement.measure(work(), lambda: Scripted(rule))
 
 
 def test_the_time_limit_ends_a_measurement_and_keeps_it():
     clock = itertools.count()
     driver = Scripted()
-    made = measure.Measurement(work(seconds=9), lambda: driver, now=lambda: next(clock))
+    made = measurement.Measurement(work(seconds=9), lambda: driver, now=lambda: next(clock))
     found = made.run()
     assert found.ended == "time limit of 9 s"
     assert len(found.samples) == 3  # of nine batches six were warm-up
@@ -122,23 +122,23 @@ def test_the_time_limit_ends_a_measurement_and_keeps_it():
 
 def test_a_rate_limit_waits_until_what_was_moved_is_within_it(monkeypatch):
     slept = []
-    monkeypatch.setattr(measure.time, "sleep", slept.append)
-    asked = Work("scripted", (A,), rate=100.0, starts=1, most_starts=1)
-    measure.Measurement(asked, Scripted, now=lambda: 0.0).run()
+    monkeypatch.setattr(measurement.time, "sleep", slept.append)
+    asked = WorkList("scripted", (A,), rate=100.0, starts=1, most_starts=1)
+    measurement.Measurement(asked, Scripted, now=lambda: 0.0).run()
     assert slept == [2.0 * n for n in range(1, 7)]  # 2 x 100 B a batch at 100 B/s
 
 
 def test_a_batch_that_touches_too_much_is_refused_before_the_device_is_opened():
     driver = Scripted()
     with pytest.raises(DriverFault, match="a batch of 2 touches 400 B, 300 B are allowed"):
-        measure.measure(work(bytes=300.0), lambda: driver)
+        measurement.measure(work(bytes=300.0), lambda: driver)
     assert driver.opened == 0
 
 
 def test_a_missing_device_is_an_error_with_its_cure():
     gone = Scripted(state=Missing("missing", "no box here", "buy one"))
     with pytest.raises(DriverFault, match=r"^missing: no box here; buy one$"):
-        measure.measure(work(), lambda: gone)
+        measurement.measure(work(), lambda: gone)
     assert gone.closed == 1
 
 
@@ -146,9 +146,9 @@ def test_a_busy_machine_is_refused(monkeypatch):
     monkeypatch.setattr(conditions, "used_by_others", lambda: 1.5)
     driver = Scripted()
     with pytest.raises(DriverFault, match=r"busy: scripted: others use 1\.5 cores"):
-        measure.measure(work(), lambda: driver)
+        measurement.measure(work(), lambda: driver)
     assert (driver.opened, driver.closed) == (0, 1)
-    assert measure.measure(work(busy=2.0), Scripted).ended == ""
+    assert measurement.measure(work(busy=2.0), Scripted).ended == ""
 
 
 def test_two_runs_cannot_have_one_device():
@@ -203,12 +203,12 @@ def test_the_half_width_is_students():
 def test_a_work_list_comes_back_as_it_was_and_refuses_nonsense(tmp_path):
     asked = work(note="why")
     (tmp_path / "work.json").write_text(asked.text())
-    assert Work.read(tmp_path / "work.json") == asked
+    assert WorkList.read(tmp_path / "work.json") == asked
     assert touched(A) == 200
     for text in ("", "[]", "{}", asked.text().replace("foretrace-work", "x")):
         with pytest.raises(RecordingError, match=r"x\.json: is no work list"):
-            Work.read_text(text, "x.json")
+            WorkList.read_text(text, "x.json")
     with pytest.raises(RecordingError, match="No such file"):
-        Work.read(tmp_path / "none.json")
+        WorkList.read(tmp_path / "none.json")
     with pytest.raises(ValueError, match="ask each op once"):
-        Work("host", (A, A))
+        WorkList("host", (A, A))

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import foretrace
 import pytest
-from foretrace.hil.agent import promised
+from foretrace.hil.agent import declared_drivers
 from foretrace.hil.driver import DRIVERS
-from foretrace.scenarios.commands import app as application
-from foretrace.scenarios.loader import loads
-from foretrace.scenarios.loop.check import check
-from foretrace.scenarios.loop.said import unheard
-from foretrace.scenarios.problems import InvalidScenarioError
-from foretrace.scenarios.study import study
+from foretrace.scenarios.cli import app as application
+from foretrace.scenarios.config.hil_settings import unheard
+from foretrace.scenarios.config.loader import loads
+from foretrace.scenarios.config.problems import InvalidScenarioError
+from foretrace.scenarios.studies.accuracy.device_check import check
+from foretrace.scenarios.studies.run import study
 from foretrace.sim.errors import DriverFault, ScenarioError
 
 ODD = Path(__file__).with_name("odd_driver.py")
@@ -109,20 +109,20 @@ def test_a_driver_that_is_elsewhere_only_says_what_this_side_needs(listed):
 
 def test_a_driver_of_another_machine_is_known_by_a_copy_of_its_file(listed, monkeypatch):
     monkeypatch.setenv("HOME", str(listed))
-    assert promised.knows("odd", "far") is None
+    assert declared_drivers.knows("odd", "far") is None
     (listed / "drivers").mkdir()
     (listed / "drivers/odd.py").write_text(ODD.read_text())
     assert list(unheard(scenario(agent="far"))) == []
-    promised.bring("odd", "far")
+    declared_drivers.bring("odd", "far")
     assert "odd" in DRIVERS
-    assert promised.knows("ood", "far") is None  # the machine itself may have more
+    assert declared_drivers.knows("ood", "far") is None  # the machine itself may have more
 
 
 def test_a_file_that_needs_what_this_python_lacks_says_where_to_import_it(listed):
     file = listed / "torchy.py"
     file.write_text("import nosuchtorch\n@driver('torchy')\nclass T: pass\n")
     (listed / "foretrace/agents.yaml").write_text(f"agents: {{mine: {{load: [{file}]}}}}")
-    assert promised.knows("torchy", "mine") is True
+    assert declared_drivers.knows("torchy", "mine") is True
     with pytest.raises(DriverFault, match="No module named 'nosuchtorch'; import it inside"):
         check(scenario("torchy"))
 

@@ -26,13 +26,13 @@ def test_a_frame_comes_back_as_it_was(lists, text):
 
 def test_samples_and_requests_come_back_as_they_were():
     asked = [Request("host:idle", 2, "after", ("host:read uint8[64]",))]
-    assert protocol.requests_of(protocol.told_requests(asked)) == asked
+    assert protocol.decode_requests(protocol.encode_requests(asked)) == asked
     sample = Sample(
         "host:idle", np.array([1.5, 2.5]), "cpu", flags=("throttled",), facts={"load": 1}
     )
-    told, arrays = protocol.told_samples([sample])
+    told, arrays = protocol.encode_samples([sample])
     message, arrays = read(protocol.pack({"samples": told}, arrays))
-    (found,) = protocol.samples_of(message["samples"], arrays)
+    (found,) = protocol.decode_samples(message["samples"], arrays)
     assert found.ns.tolist() == [1.5, 2.5]
     assert (found.flags, found.facts) == (("throttled",), {"load": 1})
 
@@ -105,5 +105,7 @@ def test_a_stream_that_ends_early_is_an_end():
 
 def test_errors_keep_what_they_are():
     for error in (DriverFault("busy", "held"), RecordingError("damaged")):
-        assert repr(protocol.error_of(protocol.told_error(error))) == repr(error)
-    assert str(protocol.error_of(protocol.told_error(KeyError("x")))) == "broken: KeyError: 'x'"
+        assert repr(protocol.decode_error(protocol.encode_error(error))) == repr(error)
+    assert (
+        str(protocol.decode_error(protocol.encode_error(KeyError("x")))) == "broken: KeyError: 'x'"
+    )

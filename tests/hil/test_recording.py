@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 from foretrace.hil import recording as form
-from foretrace.hil.recorded import Recorded
+from foretrace.hil.drivers.recording_driver import RecordingDriver
 from foretrace.hil.recording import Recording, merge, read
 from foretrace.hil.sample import Request, Sample
 from foretrace.sim.errors import RecordingError
@@ -118,18 +118,18 @@ def test_recordings_of_one_device_are_joined_with_starts_of_their_own():
 
 
 def answers(how, n=3, **rest):
-    remembers = Recorded.of(recording(sample(), sample((40.0,), start=1)), how, **rest)
+    remembers = RecordingDriver.of(recording(sample(), sample((40.0,), start=1)), how, **rest)
     return remembers.timing([Request(COPY, n)])[0].ns.tolist()
 
 
 def test_a_median_is_over_all_that_may_be_fitted():
     assert answers("median", 2) == [25.0, 25.0]
     hot = recording(sample(), sample((9e9,), flags=("throttled",)))
-    assert Recorded.of(hot).timing([Request(COPY)])[0].ns.tolist() == [20.0]
+    assert RecordingDriver.of(hot).timing([Request(COPY)])[0].ns.tolist() == [20.0]
 
 
 def test_a_sequence_is_what_was_taken_once_in_its_order():
-    remembers = Recorded.of(recording(), "sequence")
+    remembers = RecordingDriver.of(recording(), "sequence")
     assert remembers.timing([Request(COPY, 2)])[0].ns.tolist() == [30.0, 10.0]
     assert remembers.timing([Request(COPY)])[0].ns.tolist() == [20.0]
     with pytest.raises(RecordingError, match="was recorded 3 times, asked for once more"):
@@ -143,7 +143,7 @@ def test_draws_follow_the_seed():
 
 
 def test_what_was_not_seen_is_refused():
-    remembers = Recorded.of(recording())
+    remembers = RecordingDriver.of(recording())
     with pytest.raises(RecordingError, match=r"has not seen 'copy:h2h uint8.64.' .warm.; record"):
         remembers.timing([Request("copy:h2h uint8[64]")])
     with pytest.raises(RecordingError, match=r"\(cold\)"):
@@ -154,11 +154,11 @@ def test_what_was_not_seen_is_refused():
 
 def test_an_unknown_way_of_answering_is_refused():
     with pytest.raises(RecordingError, match="answer is 'mean'; it is one of sequence, median"):
-        Recorded.of(recording(), "mean")
+        RecordingDriver.of(recording(), "mean")
 
 
 def test_a_recording_of_another_device_is_refused(kept):
-    opened = Recorded()
+    opened = RecordingDriver()
     opened.open({"file": str(kept), "device": "core0"})
     assert opened.describe()["source"].startswith("recording:host core0")
     with pytest.raises(RecordingError, match="is of device 'core0', asked for 'core7'"):

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from foretrace.hil.bundled import located, names
+from foretrace.hil.bundled_recordings import located, names
+from foretrace.hil.drivers.recording_driver import RecordingDriver
 from foretrace.hil.measuring.spread import between_starts, by_start, grouped
-from foretrace.hil.recorded import Recorded
 from foretrace.hil.recording import read
 from foretrace.hil.sample import WARM, Request
 from foretrace.models.compute.roofline import Roofline
-from foretrace.scenarios.catalog import installed
+from foretrace.scenarios.config.catalog import installed
 from foretrace.sim.ops import Kind, Ops
 from foretrace.sim.signature import parse
 from foretrace.sim.units import quantity
@@ -51,7 +51,7 @@ def test_a_recording_says_what_was_measured_where_and_how_often(recording):
 
 
 def test_it_answers_for_every_op_that_it_has_seen(recording):
-    remembers = Recorded.of(recording)
+    remembers = RecordingDriver.of(recording)
     asked = [Request(s) for s in medians(recording)]
     assert all(s.ns[0] > 0 for s in remembers.timing(asked))
 

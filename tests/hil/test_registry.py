@@ -2,7 +2,7 @@
 
 import pytest
 from foretrace.hil.driver import DRIVERS, Driver, driver, head
-from foretrace.hil.registry import known, make
+from foretrace.hil.driver_registry import known, make
 from foretrace.hil.sample import CLOCKS, METRICS, Request
 from foretrace.sim.errors import DriverFault
 

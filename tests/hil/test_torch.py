@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from foretrace.hil import answer
+from foretrace.hil import sample_checks
 from foretrace.hil.driver import Missing, Ready, head
+from foretrace.hil.driver_registry import make
 from foretrace.hil.drivers.torch_device import Torch
 from foretrace.hil.drivers.torch_layers import strides_between
 from foretrace.hil.drivers.torch_ops import BUILDERS
-from foretrace.hil.registry import make
 from foretrace.hil.sample import Request
 from foretrace.sim.errors import DriverFault
 
@@ -79,7 +79,7 @@ def test_it_probes_by_multiplying():
 def test_every_op_on_its_list_is_done_and_timed(device, op):
     asked = [Request(signature(op), 2)]
     samples = device.timing(asked)
-    answer.check(asked, samples, "torch", "cpu")
+    sample_checks.check(asked, samples, "torch", "cpu")
     assert head(samples[0].signature) == op
 
 
@@ -140,7 +140,7 @@ def test_an_accelerator_is_timed_by_events():
     asked = [Request("compute:aten::mm bf16[2048x2048] bf16[2048x2048]", 20)]
     samples = driver.timing(asked)
     driver.close()
-    answer.check(asked, samples, "torch", "device")
+    sample_checks.check(asked, samples, "torch", "device")
     assert 0 < np.median(samples[0].ns) < 1e6
 
 

@@ -9,14 +9,14 @@ import re
 
 import numpy as np
 import pytest
+from foretrace.models.calibration.parameter_search import Errors, held_out
 from foretrace.models.compute.roofline import Roofline
-from foretrace.models.fit import Errors, held_out
 from foretrace.models.network.algorithms import bus_factor
 from foretrace.models.network.collectives import Fabric
 from foretrace.models.network.link import Link
 from foretrace.models.network.switch import Switch, star
-from foretrace.scenarios.catalog import installed
-from foretrace.scenarios.parts import KINDS
+from foretrace.scenarios.config.catalog import installed
+from foretrace.scenarios.config.part_specs import KINDS
 from foretrace.sim.csr import Csr
 from foretrace.sim.ops import Kind, Ops
 from foretrace.sim.units import quantity

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from foretrace.models.calibration.calibrate import calibrate
-from foretrace.models.calibration.identify import Parameter
-from foretrace.models.calibration.judged import Judged, spread
-from foretrace.models.calibration.neighbours import without_model
-from foretrace.models.calibration.rows import Rows
+from foretrace.models.calibration.held_out_errors import Judged, spread
+from foretrace.models.calibration.held_out_rows import Rows
+from foretrace.models.calibration.identifiability import Parameter
+from foretrace.models.calibration.nearest_rows import without_model
 from foretrace.models.compute.demand import demand, family
 from foretrace.sim.errors import BackendError
 from foretrace.sim.ops import Ops

@@ -144,7 +144,7 @@ def test_newer_gpus_of_the_list_are_not_slower():
 
 
 def test_the_loader_reads_the_whole_catalog():
-    from foretrace.scenarios.catalog import installed
+    from foretrace.scenarios.config.catalog import installed
 
     catalog = installed()
     for kind, names in WANTED.items():

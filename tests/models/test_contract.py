@@ -11,7 +11,7 @@ from foretrace.models.compute.families import Families, Line
 from foretrace.models.compute.table import Table
 from foretrace.models.memory.memory import Memory
 from foretrace.models.network.link import Link
-from foretrace.models.network.topology import Node, cluster
+from foretrace.models.network.topology import NodeSpec, cluster
 from foretrace.sim.backend import BACKENDS, Backend, Timing
 from foretrace.sim.csr import Csr
 from foretrace.sim.errors import BackendError
@@ -24,7 +24,7 @@ for _module in pkgutil.walk_packages(models.__path__, "foretrace.models."):
 OURS = sorted(n for n, c in BACKENDS.items() if c.__module__.startswith("foretrace.models."))
 SYSTEM = cluster(
     1,
-    Node(
+    NodeSpec(
         gpus=4, hbm=Memory(bandwidth=1e12, latency=0.0), dram=Memory(bandwidth=1e11, latency=0.0),
         gpu_link=Link(bandwidth=1e11, latency=1e-6), host_link=Link(bandwidth=1e10, latency=1e-6),
     ),

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from foretrace.models.fit import Errors, fit, held_out
+from foretrace.models.calibration.parameter_search import Errors, fit, held_out
 
 
 def test_whole_groups_are_held_out_and_always_the_same():

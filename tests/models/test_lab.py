@@ -9,7 +9,7 @@ from pathlib import Path
 
 import foretrace
 import pytest
-from foretrace.hil.lab.record import KEPT, kept
+from foretrace.hil.lab.campaign_recording import KEPT, kept
 
 sys.path.insert(0, str(Path(foretrace.__file__).parent / "benchmarks"))  # no part of the package
 lab, gloo = (importlib.import_module(name) for name in ("lab", "lab_gloo"))

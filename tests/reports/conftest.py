@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from foretrace.scenarios.loader import loads
-from foretrace.scenarios.study import study
+from foretrace.scenarios.config.loader import loads
+from foretrace.scenarios.studies.run import study
 
 SCENARIO = """\
 foretrace: 1

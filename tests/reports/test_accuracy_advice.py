@@ -1,6 +1,6 @@
 """After a check: mend what failed, measure what nobody could tell, keep real what flips."""
 
-from foretrace.reports.accuracy_advice import most_wrong, next_steps
+from foretrace.reports.accuracy.accuracy_advice import most_wrong, next_steps
 
 OPS = [
     {"signature": "copy 1 MB", "calls": 10, "predicted": 1.0, "measured": 2.0},

@@ -1,8 +1,8 @@
 """The whole run on an accuracy page: each error beside what it compares, unknown where it is."""
 
 from foretrace.hil.sample import CLOCKS
-from foretrace.reports.accuracy_clocks import SECONDS, meanings
-from foretrace.reports.accuracy_whole import errors, shares
+from foretrace.reports.accuracy.clock_meanings import SECONDS, meanings
+from foretrace.reports.accuracy.whole_run import errors, shares
 
 WHOLE = {"error": -0.021, "spread": 0.004, "real": None, "coupled": None,
          "shares": [{"component": "nic", "swap_in": 1e-3, "leave_out": 1e-3, "shapley": 1e-3}],

@@ -3,9 +3,9 @@
 import shlex
 
 import pytest
-from foretrace.reports.advice import named, next_steps
-from foretrace.reports.defended import break_even
-from foretrace.scenarios.loader import load
+from foretrace.reports.run.advice import named, next_steps
+from foretrace.reports.run.robustness import break_even
+from foretrace.scenarios.config.loader import load
 
 
 def point(interval_of=("jitter",), change=(0.0, None), faster=(), expect=(), settings=()):

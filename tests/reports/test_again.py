@@ -3,9 +3,9 @@
 import shlex
 
 import pytest
-from foretrace.reports.advice import next_steps
-from foretrace.reports.again import again, carried
-from foretrace.reports.swept import sets
+from foretrace.reports.command_line import carried, command_line
+from foretrace.reports.run.advice import next_steps
+from foretrace.reports.sweep.sweep_results import sets
 
 
 @pytest.mark.parametrize(
@@ -22,11 +22,13 @@ from foretrace.reports.swept import sets
     ],
 )
 def test_an_option_is_not_said_twice(typed, told):
-    assert again(f"foretrace {typed}", "--replicas", "10") == f"foretrace {told}"
+    assert command_line(f"foretrace {typed}", "--replicas", "10") == f"foretrace {told}"
 
 
 def test_a_switch_is_said_once():
-    assert again("foretrace run s.yaml --defend", "--defend") == "foretrace run s.yaml --defend"
+    assert (
+        command_line("foretrace run s.yaml --defend", "--defend") == "foretrace run s.yaml --defend"
+    )
 
 
 def step(command):

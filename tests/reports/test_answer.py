@@ -1,7 +1,7 @@
 """Sentences: better, worse, the same, or cannot tell; never more than is known."""
 
 import pytest
-from foretrace.reports.answer import outcome, sentences
+from foretrace.reports.run.answer import outcome, sentences
 
 
 @pytest.mark.parametrize(

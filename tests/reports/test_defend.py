@@ -1,10 +1,10 @@
 """Which values matter, and how wrong a part may be: found by running again."""
 
 import pytest
-from foretrace.reports.page import page
-from foretrace.scenarios.loader import loads
-from foretrace.scenarios.running.defend import off
-from foretrace.scenarios.study import study
+from foretrace.reports.run.run_page import page
+from foretrace.scenarios.config.loader import loads
+from foretrace.scenarios.studies.robustness import off
+from foretrace.scenarios.studies.run import study
 
 RUN = {"resolved": "", "command": "", "run": "0" * 12, "title": "", "timeline_cut": ""}
 BAR = "expect: [{that: iteration_time.p50 <= 700 us}]\n"
@@ -51,7 +51,7 @@ def test_what_a_bar_lacks_is_told(defended):
 
 
 def test_the_page_shows_all_of_it(defended):
-    html = page(defended.summary.plain(), defended.results, RUN)
+    html = page(defended.summary.to_dict(), defended.results, RUN)
     assert "<dt>break-even</dt>" in html
     assert "the one with most effect first" in html
     assert "<p>No effect: " in html

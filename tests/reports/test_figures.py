@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from foretrace.reports import figures
-from foretrace.reports.chart import WIDTH, Bars, chart
-from foretrace.reports.places import placed
+from foretrace.reports.export.op_places import placed
+from foretrace.reports.figures import schedule
+from foretrace.reports.figures.bars import WIDTH, Bars, chart
 from foretrace.sim.ops import Kind
 
 
@@ -26,11 +26,11 @@ def test_any_other_op_has_one_place(small):
 
 def test_close_bars_are_joined_and_far_ones_are_not():
     start, end = np.array([0, 10, 50, 100]), np.array([9, 30, 60, 101])
-    assert figures.joined(start, end, 5).tolist() == [[0, 30], [50, 10], [100, 5]]
+    assert schedule.joined(start, end, 5).tolist() == [[0, 30], [50, 10], [100, 5]]
 
 
 def test_a_bar_within_another_does_not_end_it():
-    assert figures.joined(np.array([0, 2]), np.array([100, 3]), 1).tolist() == [[0, 100]]
+    assert schedule.joined(np.array([0, 2]), np.array([100, 3]), 1).tolist() == [[0, 100]]
 
 
 def test_order_does_not_matter():
@@ -38,26 +38,26 @@ def test_order_does_not_matter():
     start = rng.integers(0, 10_000, 300)
     end = start + rng.integers(1, 50, 300)
     shuffled = rng.permutation(300)
-    bars = figures.joined(start, end, 7)
-    assert np.array_equal(bars, figures.joined(start[shuffled], end[shuffled], 7))
+    bars = schedule.joined(start, end, 7)
+    assert np.array_equal(bars, schedule.joined(start[shuffled], end[shuffled], 7))
     assert all(bars[1:, 0] > bars[:-1].sum(axis=1))
     assert all(np.any((bars[:, 0] <= s) & (s < bars.sum(axis=1))) for s in start)
 
 
 def test_no_bars_are_no_bars():
-    assert figures.joined(np.empty(0, int), np.empty(0, int), 5).shape == (0, 2)
+    assert schedule.joined(np.empty(0, int), np.empty(0, int), 5).shape == (0, 2)
 
 
 def test_the_timeline_names_both_ranks(small):
     result = small.results["base"]
-    text, least = figures.timeline(result, [0, 1], (0, int(result.columns.end.max())))
+    text, least = schedule.timeline(result, [0, 1], (0, int(result.columns.end.max())))
     assert "rank 0, stream 0" in text
     assert "rank 1, stream 2" in text
     assert least == pytest.approx(result.makespan / WIDTH, rel=1e-3)
 
 
 def test_every_variant_has_its_bar(small):
-    text = figures.boxes(small.summary.points)
+    text = schedule.boxes(small.summary.points)
     assert text.startswith('<div class="chart"')
     assert "quick" in text
     assert "exposed communication" in text
@@ -77,6 +77,6 @@ def test_names_are_escaped():
 
 
 def test_an_idle_component_leaves_no_mark_and_a_busy_one_a_full_one():
-    drawn = figures.heat({"busy": [1.0] * 100, "idle": [0.0] * 100}, 1e-3)
+    drawn = schedule.heat({"busy": [1.0] * 100, "idle": [0.0] * 100}, 1e-3)
     assert drawn.count("<path fill") == 1
     assert 'd="M0 0h2000v90h-2000z"' in drawn

@@ -5,9 +5,9 @@ from collections import Counter
 
 import duckdb
 import pytest
-from foretrace.reports import perfetto
-from foretrace.reports.places import placed
-from foretrace.reports.tables import write_ops
+from foretrace.reports.export import perfetto
+from foretrace.reports.export.op_places import placed
+from foretrace.reports.export.tables import write_ops
 from foretrace.sim.ops import Kind
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace
 

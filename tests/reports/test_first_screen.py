@@ -4,10 +4,10 @@ import copy
 import re
 
 import pytest
-from foretrace.reports.compare import page as compare_page
-from foretrace.reports.page import page
-from foretrace.reports.sweep import page as sweep_page
-from foretrace.sim.analysis.kept import BOXES
+from foretrace.reports.run.comparison import page as compare_page
+from foretrace.reports.run.run_page import page
+from foretrace.reports.sweep.sweep_page import page as sweep_page
+from foretrace.sim.analysis.aggregates import BOXES
 
 RUN = {"resolved": "", "command": "foretrace run s.yaml", "run": "0" * 12, "title": "",
        "timeline_cut": ""}  # fmt: skip
@@ -21,7 +21,7 @@ def shown(html):
 
 @pytest.fixture
 def plain(small):
-    return copy.deepcopy(small.summary.plain())
+    return copy.deepcopy(small.summary.to_dict())
 
 
 def drawn(small, plain):
@@ -101,7 +101,7 @@ def test_a_variant_that_changes_nothing_is_listed_as_of_no_effect(small, plain):
     plain["points"]["quick"]["metrics"] = copy.deepcopy(plain["points"]["base"]["metrics"])
     html = drawn(small, plain)
     assert "No effect: <code>cluster.node.nic.bandwidth</code>." in html
-    assert "No effect" not in drawn(small, small.summary.plain())
+    assert "No effect" not in drawn(small, small.summary.to_dict())
 
 
 def test_the_boxes_are_of_one_iteration(small, plain):

@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from foretrace.reports.numbers import change, digits, plus_minus, told
+from foretrace.reports.numbers import change, digits, format_quantity, plus_minus
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ from foretrace.reports.numbers import change, digits, plus_minus, told
     ],
 )
 def test_a_value_has_three_digits_a_prefix_and_its_unit(value, unit, text):
-    assert told(value, unit) == text
+    assert format_quantity(value, unit) == text
 
 
 @pytest.mark.parametrize(

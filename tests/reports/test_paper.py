@@ -3,10 +3,10 @@
 import builtins
 
 import pytest
-from foretrace.reports.interactive import MOST_BARS, with_timeline
-from foretrace.reports.page import page
-from foretrace.reports.pdf import write_pdf
-from foretrace.reports.tables import write_ops
+from foretrace.reports.export.pdf import write_pdf
+from foretrace.reports.export.tables import write_ops
+from foretrace.reports.figures.interactive import MOST_BARS, with_timeline
+from foretrace.reports.run.run_page import page
 from foretrace.sim.errors import ForetraceError
 
 RUN = {"resolved": "", "command": "", "run": "0" * 12, "title": "", "timeline_cut": ""}
@@ -14,7 +14,7 @@ RUN = {"resolved": "", "command": "", "run": "0" * 12, "title": "", "timeline_cu
 
 @pytest.fixture
 def html(small):
-    return page(small.summary.plain(), small.results, RUN)
+    return page(small.summary.to_dict(), small.results, RUN)
 
 
 def without(monkeypatch, name, error):

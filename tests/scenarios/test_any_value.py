@@ -4,10 +4,10 @@ import json
 from contextlib import suppress
 from functools import cache
 
-from foretrace.scenarios.loader import loads
-from foretrace.scenarios.problems import InvalidScenarioError
-from foretrace.scenarios.reading.document import parse
-from foretrace.scenarios.reading.tree import plain
+from foretrace.scenarios.config.loader import loads
+from foretrace.scenarios.config.problems import InvalidScenarioError
+from foretrace.scenarios.config.reading.document import parse
+from foretrace.scenarios.config.reading.tree import to_dict
 from foretrace.sim.errors import ScenarioError
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
@@ -31,7 +31,7 @@ QUIET = settings(phases=[Phase.generate])
 @cache
 def described(text):
     """A scenario as plain values, which nobody changes."""
-    return plain(parse(text))
+    return to_dict(parse(text))
 
 
 def places(value, path=()):

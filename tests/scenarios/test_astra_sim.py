@@ -4,12 +4,12 @@ import json
 
 import foretrace
 import pytest
-from foretrace.scenarios.astra_sim import form_of, scenario_text
-from foretrace.scenarios.commands.app import app
+from foretrace.scenarios.cli.app import app
+from foretrace.scenarios.config.astra_sim import form_of, scenario_text
 from foretrace.sim.errors import ScenarioError
 from foretrace.sim.graph import Builder, Member
 from foretrace.sim.ops import Kind
-from foretrace.traces import chakra
+from foretrace.traces.formats import chakra
 from typer.testing import CliRunner
 
 RING = "topology: [ Ring ]\nnpus_count: [ 8 ]\nbandwidth: [ 50.0 ]  # GB/s\nlatency: [ 500.0 ]\n"

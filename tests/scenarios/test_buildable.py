@@ -5,8 +5,8 @@ import subprocess
 import sys
 
 import pytest
-from foretrace.scenarios.buildable import unbuildable
-from foretrace.scenarios.loader import load
+from foretrace.scenarios.config.loader import load
+from foretrace.scenarios.studies.building.dry_run import unbuildable
 
 SMALL = ["what_if=[]", "cluster.nodes=4", "cluster.node.gpu.streams=1"]
 LINKS = "cluster.node.links=[{from: gpu, to: nic, via: test-pcie}]"

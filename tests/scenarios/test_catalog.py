@@ -1,11 +1,11 @@
 """Hardware facts: where they are read from, and what each must say of itself."""
 
 import pytest
-from foretrace.scenarios.catalog import OURS, installed
-from foretrace.scenarios.loader import loads
-from foretrace.scenarios.parts import KINDS, entry_model
-from foretrace.scenarios.problems import InvalidScenarioError
-from foretrace.scenarios.reading.tree import leaves, plain
+from foretrace.scenarios.config.catalog import OURS, installed
+from foretrace.scenarios.config.loader import loads
+from foretrace.scenarios.config.part_specs import KINDS, entry_model
+from foretrace.scenarios.config.problems import InvalidScenarioError
+from foretrace.scenarios.config.reading.tree import leaves, to_dict
 
 VALUE = "{value: 1 TB/s, source: {kind: assumed, where: here}}"
 TINY = "{foretrace: 1, name: t, workload: {trace: t}, cluster: {nodes: 1, node: {gpu: {model: x}}}}"
@@ -28,7 +28,7 @@ def bundled():
 @pytest.mark.parametrize(("kind", "name"), bundled(), ids=lambda v: v)
 def test_every_bundled_part_fits_the_settings_of_its_kind(kind, name):
     entry = installed().entry(kind, name)
-    entry_model(kind).model_validate(plain(entry))
+    entry_model(kind).model_validate(to_dict(entry))
     assert all(leaf.source is not None for _, leaf in leaves(entry))
 
 
@@ -41,7 +41,7 @@ def test_a_directory_of_ones_own_wins(folder):
     ours = installed().names("gpu")[0]
     where = folder(f"gpu: {{{ours}: {{bandwidth: {VALUE}}}}}")
     entry = installed([where]).entry("gpu", ours)
-    assert plain(entry) == {"bandwidth": "1 TB/s"}
+    assert to_dict(entry) == {"bandwidth": "1 TB/s"}
     assert entry["bandwidth"].source.kind == "assumed"
 
 

@@ -6,12 +6,12 @@ import time
 from pathlib import Path
 
 import pytest
-from foretrace.scenarios.loader import load
-from foretrace.scenarios.sweep.drive import Sweeping
-from foretrace.scenarios.sweep.folder import save, store
-from foretrace.scenarios.sweep.point import base, task
-from foretrace.scenarios.workers import dask
-from foretrace.scenarios.workers.workers import workers
+from foretrace.scenarios.config.loader import load
+from foretrace.scenarios.studies.sweep.sweep_folder import save, store
+from foretrace.scenarios.studies.sweep.sweeping import Sweeping
+from foretrace.scenarios.studies.sweep.task import base, task
+from foretrace.scenarios.studies.workers import dask
+from foretrace.scenarios.studies.workers.workers import workers
 from foretrace.sim.errors import ScenarioError
 
 pytestmark = [pytest.mark.nightly, pytest.mark.filterwarnings("ignore")]

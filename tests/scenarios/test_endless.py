@@ -4,10 +4,10 @@ import itertools
 import re
 
 import pytest
-from foretrace.scenarios.limits import TimeOver
-from foretrace.scenarios.loader import loads
-from foretrace.scenarios.running.points import point
-from foretrace.scenarios.running.stuck import reworded
+from foretrace.scenarios.config.loader import loads
+from foretrace.scenarios.studies.error_context import reworded
+from foretrace.scenarios.studies.limits import TimeOver
+from foretrace.scenarios.studies.variants import point
 from foretrace.sim.errors import SimulationError
 from foretrace.sim.graph import Builder
 from foretrace.sim.ops import Kind

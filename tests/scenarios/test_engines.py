@@ -6,10 +6,10 @@ from pathlib import Path
 import foretrace
 import numpy as np
 import pytest
-from foretrace.scenarios.loader import load
-from foretrace.scenarios.running.points import points
+from foretrace.scenarios.config.loader import load
+from foretrace.scenarios.studies.variants import variants
 from foretrace.sim.csr import Csr
-from foretrace.sim.explicit import Places
+from foretrace.sim.flat_graph import Participants
 from foretrace.sim.graph import Graph
 
 MOST = [10_000, pytest.param(50_000, marks=pytest.mark.nightly)]  # ops of a run: whole iterations
@@ -32,7 +32,7 @@ def first_iterations(graph: Graph, most: int) -> Graph:
         block,
         ops=block.ops.take(rows),
         successors=Csr.from_pairs(before[inside], after[inside], len(rows)),
-        places=Places(
+        places=Participants(
             number[block.places.op[further]].astype(np.int32),
             block.places.rank[further],
             block.places.stream[further],
@@ -51,7 +51,7 @@ def test_every_bundled_scenario_is_found():
 @pytest.mark.parametrize("most", MOST)
 @pytest.mark.parametrize("file", FILES)
 def test_a_bundled_scenario_is_equal_on_both_engines(file, most):
-    for point in points(load(LIBRARY / file)):
+    for point in variants(load(LIBRARY / file)):
         graph = first_iterations(point.graph, most)
         assert 0 < len(graph) <= 50_000
         core, reference = (

@@ -1,8 +1,8 @@
 """``metric.statistic op quantity``."""
 
 import pytest
-from foretrace.scenarios.running.expect import change, condition
-from foretrace.scenarios.running.metrics import METRICS, metric
+from foretrace.scenarios.config.condition import change, condition
+from foretrace.scenarios.config.metrics import METRICS, metric
 from foretrace.sim.units import UNITS
 
 

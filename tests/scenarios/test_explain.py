@@ -5,10 +5,10 @@ import subprocess
 import sys
 
 import pytest
-from foretrace.scenarios.explain import explain
-from foretrace.scenarios.running.metrics import METRICS
-from foretrace.scenarios.schema import json_schema, root
-from foretrace.scenarios.settings import known_backends
+from foretrace.scenarios.config.explanation import explain
+from foretrace.scenarios.config.metrics import METRICS
+from foretrace.scenarios.config.schema import json_schema, root
+from foretrace.scenarios.config.settings import known_backends
 from foretrace.sim.errors import ScenarioError
 
 

@@ -5,17 +5,17 @@ import json
 
 import numpy as np
 import pytest
-from foretrace.scenarios.commands.app import app
+from foretrace.scenarios.cli.app import app
 from foretrace.sim.backend import Backend, Timing
 from foretrace.sim.graph import Builder, Member
 from foretrace.sim.ops import Kind
 from foretrace.sim.simulation import Simulation
 from foretrace.sim.system import Component, System
-from foretrace.traces import chakra
+from foretrace.traces.formats import chakra
 from typer.testing import CliRunner
 
-from foretrace.reports.chrome import write_chrome  # isort: skip
-from foretrace.reports.tables import write_ops  # isort: skip
+from foretrace.reports.export.chrome import write_chrome  # isort: skip
+from foretrace.reports.export.tables import write_ops  # isort: skip
 
 
 def run(*arguments):
@@ -90,7 +90,7 @@ def test_what_chakra_has_no_use_for_is_refused(brought, tmp_path):
 def test_a_bundled_trace_goes_to_chakra_and_back(tmp_path):
     done = run("trace", "export", "foretrace:ddp-gpt", "--format", "chakra", "--out", tmp_path)
     assert done.exit_code == 0, done.output
-    from foretrace.scenarios.workloads import open_trace
+    from foretrace.scenarios.studies.building.workloads import open_trace
 
     graph, back = open_trace("foretrace:ddp-gpt").graph(), chakra.read(tmp_path / "ddp-gpt")
     np.testing.assert_array_equal(graph.ops.duration, back.ops.duration)

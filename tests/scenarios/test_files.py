@@ -5,13 +5,13 @@ import os
 from pathlib import Path
 
 import pytest
-from foretrace.scenarios.folder import key
-from foretrace.scenarios.loader import load
-from foretrace.scenarios.reading.files import content, named
-from foretrace.scenarios.reading.tree import dotted
-from foretrace.scenarios.running.points import measured, point
-from foretrace.scenarios.sweep.drive import Sweeping
-from foretrace.scenarios.sweep.folder import store
+from foretrace.scenarios.config.loader import load
+from foretrace.scenarios.config.reading.files import content, named
+from foretrace.scenarios.config.reading.tree import dotted
+from foretrace.scenarios.studies.run_folder import key
+from foretrace.scenarios.studies.sweep.sweep_folder import store
+from foretrace.scenarios.studies.sweep.sweeping import Sweeping
+from foretrace.scenarios.studies.variants import measured, point
 
 SCENARIO = """\
 foretrace: 1

@@ -7,8 +7,8 @@ import pytest
 from foretrace.hil.recording import Recording
 from foretrace.hil.sample import Sample
 from foretrace.models.compute.families import Families
-from foretrace.scenarios.catalog import installed
-from foretrace.scenarios.commands.app import app
+from foretrace.scenarios.cli.app import app
+from foretrace.scenarios.config.catalog import installed
 from foretrace.sim.errors import ScenarioError
 from foretrace.sim.ops import Ops
 from typer.testing import CliRunner

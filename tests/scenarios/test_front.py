@@ -1,6 +1,6 @@
 """The front against its definition."""
 
-from foretrace.scenarios.sweep.front import front
+from foretrace.scenarios.studies.sweep.pareto import pareto_front
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,4 +14,4 @@ def beats(one, other):
 @given(POINTS)
 def test_a_point_is_on_the_front_when_no_other_beats_it(points):
     wanted = [i for i, p in enumerate(points) if not any(beats(q, p) for q in points)]
-    assert front(points) == wanted
+    assert pareto_front(points) == wanted

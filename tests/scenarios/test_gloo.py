@@ -6,8 +6,8 @@ from pathlib import Path
 
 import foretrace
 import pytest
-from foretrace.scenarios.loader import loads
-from foretrace.scenarios.running.points import point
+from foretrace.scenarios.config.loader import loads
+from foretrace.scenarios.studies.variants import point
 from foretrace.sim.errors import ForetraceError
 
 sys.path.insert(0, str(Path(foretrace.__file__).parent / "benchmarks"))  # no part of the package

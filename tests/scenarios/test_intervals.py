@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from foretrace.models.compute.jitter import BAR, coverage, spread, typical
 from foretrace.models.compute.recorded import Recorded
-from foretrace.scenarios.loader import load, loads
-from foretrace.scenarios.running.points import point
-from foretrace.scenarios.running.starts import jitter
-from foretrace.scenarios.workloads import DATA
+from foretrace.scenarios.config.loader import load, loads
+from foretrace.scenarios.studies.building.workloads import DATA
+from foretrace.scenarios.studies.start_variation import jitter
+from foretrace.scenarios.studies.variants import point
 from foretrace.sim.analysis.metrics import measure
 from foretrace.sim.ops import Kind
-from foretrace.traces.starts import read, untraced
+from foretrace.traces.step_times import read, untraced
 
 SCENARIO = """
 foretrace: 1

@@ -3,9 +3,9 @@
 import json
 
 import pytest
-from foretrace.scenarios.loader import loads
-from foretrace.scenarios.problems import InvalidScenarioError
-from foretrace.scenarios.running.points import points
+from foretrace.scenarios.config.loader import loads
+from foretrace.scenarios.config.problems import InvalidScenarioError
+from foretrace.scenarios.studies.variants import variants
 
 FIRST = """\
 foretrace: 1
@@ -21,7 +21,7 @@ expect: []
 
 def test_ops_of_unknown_flop_are_named_together_with_the_binding_of_the_variant():
     with pytest.raises(InvalidScenarioError) as told:
-        points(loads(FIRST, file="s.yaml"))
+        variants(loads(FIRST, file="s.yaml"))
     unknown, *others = [p.message for p in told.value.problems if "flop" in p.message]
     assert others == []
     assert unknown.startswith("op 1 (compute:aten::randint), op 2175 (compute:aten::random_ ")
@@ -54,4 +54,4 @@ def test_what_can_be_answered_is_not_refused():
     fine = FIRST.replace(
         "use: roofline, bandwidth: 3 TB/s, peak_bf16: 900 Tflop/s", "use: recorded"
     )
-    assert [p.name for p in points(loads(fine))] == ["base", "guessed"]
+    assert [p.name for p in variants(loads(fine))] == ["base", "guessed"]

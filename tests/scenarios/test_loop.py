@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 from foretrace.hil.recording import Recording, read
 from foretrace.hil.sample import Sample
-from foretrace.reports.accuracy import accuracy_page
-from foretrace.scenarios.commands.app import app
-from foretrace.scenarios.folder import load_summary
-from foretrace.scenarios.loader import loads
-from foretrace.scenarios.loop.check import check
-from foretrace.scenarios.loop.said import swap_setting
-from foretrace.scenarios.loop.save import save
-from foretrace.scenarios.loop.score import Score, verdict
-from foretrace.scenarios.problems import InvalidScenarioError
-from foretrace.scenarios.study import study
+from foretrace.reports.accuracy.accuracy_page import accuracy_page
+from foretrace.scenarios.cli.app import app
+from foretrace.scenarios.config.hil_settings import swap_setting
+from foretrace.scenarios.config.loader import loads
+from foretrace.scenarios.config.problems import InvalidScenarioError
+from foretrace.scenarios.studies.accuracy.check_folder import save
+from foretrace.scenarios.studies.accuracy.device_check import check
+from foretrace.scenarios.studies.accuracy.score import Score, verdict
+from foretrace.scenarios.studies.run import study
+from foretrace.scenarios.studies.run_folder import load_summary
 from foretrace.sim.errors import DriverFault, RecordingError, ScenarioError
 from typer.testing import CliRunner
 
@@ -130,7 +130,7 @@ def test_a_coupled_run_leaves_a_journal_that_gives_it_again(nic, tmp_path):
     first = one.results["base"]
     assert first.columns.end.max() > 0
     from foretrace.hil.coupling.journal import write
-    from foretrace.scenarios.loop.said import journal_name
+    from foretrace.scenarios.config.hil_settings import journal_name
 
     write(tmp_path / journal_name("base"), one.journals["base"])
     for engine in ("core", "reference"):
@@ -142,7 +142,7 @@ def test_a_coupled_run_leaves_a_journal_that_gives_it_again(nic, tmp_path):
 
 
 def test_a_coupled_run_says_when_its_answers_were_recorded(nic):
-    found = study(scenario(nic, "coupled")).summary.plain()
+    found = study(scenario(nic, "coupled")).summary.to_dict()
     sources = found["points"]["base"]["sources"]
     assert any("recorded on 2026-01-31: wire port0 on box" in s for s in sources)
 
@@ -167,7 +167,7 @@ def test_a_missing_device_is_an_error_unless_its_recording_may_answer(nic):
             with pytest.raises(DriverFault, match=r"hil.swap node0.nic0: verbs: .*if_missing"):
                 study(loads(said, file="s.yaml"))
         else:
-            found = study(loads(said, file="s.yaml")).summary.plain()
+            found = study(loads(said, file="s.yaml")).summary.to_dict()
             assert any("recorded on" in s for s in found["points"]["base"]["sources"])
 
 

@@ -4,10 +4,10 @@ import logging
 from dataclasses import replace
 
 import pytest
-from foretrace.scenarios.loader import loads
-from foretrace.scenarios.problems import InvalidScenarioError
-from foretrace.scenarios.reading import migrate
-from foretrace.scenarios.reading.migrate import MIGRATIONS, migration
+from foretrace.scenarios.config.loader import loads
+from foretrace.scenarios.config.problems import InvalidScenarioError
+from foretrace.scenarios.config.reading import migrations
+from foretrace.scenarios.config.reading.migrations import MIGRATIONS, migration
 
 OLD = """\
 foretrace: 0
@@ -50,4 +50,4 @@ def test_a_migration_is_registered_once_and_leads_to_a_form_that_there_is(from_n
     with pytest.raises(ValueError, match="from form 0 is there already"):
         migration(0, "")(lambda tree: tree)
     with pytest.raises(ValueError, match="leads nowhere"):
-        migration(migrate.FORM, "")(lambda tree: tree)
+        migration(migrations.FORM, "")(lambda tree: tree)

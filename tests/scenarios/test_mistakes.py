@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from foretrace.scenarios.loader import loads
-from foretrace.scenarios.problems import AT_MOST, InvalidScenarioError
-from foretrace.scenarios.schema import Section, register, unregister
+from foretrace.scenarios.config.loader import loads
+from foretrace.scenarios.config.problems import AT_MOST, InvalidScenarioError
+from foretrace.scenarios.config.schema import Section, register, unregister
 
 TOLD = Path(__file__).with_name("mistakes.txt").read_text().strip().split("\n\n")[1:]
 

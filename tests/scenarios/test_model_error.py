@@ -4,9 +4,9 @@ import json
 
 import pytest
 from foretrace.models.compute.families import FORM
-from foretrace.scenarios.loader import load, loads
-from foretrace.scenarios.running.sure import COST, HEADLINE, model_errors, widened
-from foretrace.scenarios.study import study
+from foretrace.scenarios.config.loader import load, loads
+from foretrace.scenarios.studies.run import study
+from foretrace.scenarios.studies.uncertainty import COST, HEADLINE, model_errors, widened
 
 
 def test_the_library_of_the_fabric_has_an_error_like_any_part():

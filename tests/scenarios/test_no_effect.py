@@ -7,14 +7,14 @@ which it matters.  What changes no number anywhere must be told as of no effect 
 from collections import Counter
 
 import pytest
-from foretrace.scenarios.compare import compare
-from foretrace.scenarios.explain import explain
-from foretrace.scenarios.loader import loads
-from foretrace.scenarios.reading.unanswered import unanswered
-from foretrace.scenarios.running.points import measured, point
-from foretrace.scenarios.running.summary import values
-from foretrace.scenarios.scenario import flat
-from foretrace.scenarios.settings import known_backends, known_processes
+from foretrace.scenarios.config.explanation import explain
+from foretrace.scenarios.config.loader import loads
+from foretrace.scenarios.config.reading.unsupported import unsupported
+from foretrace.scenarios.config.scenario import flat
+from foretrace.scenarios.config.settings import known_backends, known_processes
+from foretrace.scenarios.studies.comparison import compare
+from foretrace.scenarios.studies.summary import values
+from foretrace.scenarios.studies.variants import measured, point
 from foretrace.sim.errors import ForetraceError
 
 HEAD = "foretrace: 1\nname: all\n"
@@ -195,7 +195,7 @@ class Tries:
         """``as it was`` where the scenario says so already."""
         try:
             changed = loads(text, set=[option])
-            if any(p.severity == "error" for p in unanswered(changed)):
+            if any(p.severity == "error" for p in unsupported(changed)):
                 return "error"
             if numbers(changed) != self._of(text):
                 return "changed"

@@ -1,8 +1,8 @@
 """A glob under ``cluster.override`` means what it means under ``backends``: no part of a part."""
 
 import pytest
-from foretrace.scenarios.loader import loads
-from foretrace.scenarios.machine import backends, failures, system
+from foretrace.scenarios.config.loader import loads
+from foretrace.scenarios.studies.building.system import backends, failures, system
 from foretrace.sim.analysis.sensitivity import Altered
 from foretrace.sim.errors import ScenarioError
 

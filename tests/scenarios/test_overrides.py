@@ -1,8 +1,8 @@
 """``--set``, ``what_if`` and ``extends``: who wins, and what is said when they cannot."""
 
 import pytest
-from foretrace.scenarios.loader import load, loads
-from foretrace.scenarios.problems import InvalidScenarioError
+from foretrace.scenarios.config.loader import load, loads
+from foretrace.scenarios.config.problems import InvalidScenarioError
 
 PARENT = """\
 foretrace: 1

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import foretrace
 import pytest
-from foretrace.scenarios.loader import loads
-from foretrace.scenarios.reading.unanswered import unanswered
+from foretrace.scenarios.config.loader import loads
+from foretrace.scenarios.config.reading.unsupported import unsupported
 
 PAGE = Path(foretrace.__file__).parent / "docs" / "scenario.md"
 TEXT = PAGE.read_text()
@@ -18,7 +18,7 @@ def test_its_scenario_is_right_and_simulated_whole():
     assert [v.variant for v in s.variants()] == ["base", "eight", "fast-network", "straggler"]
     assert s.variants()[2].cluster.nodes == 8
     assert s.variants()[2].cluster.node.nic.settings["bandwidth"] == 5e9
-    assert list(unanswered(s)) == []
+    assert list(unsupported(s)) == []
     assert s.warnings == ()
 
 
@@ -28,7 +28,7 @@ def test_the_scenario_of_the_readme_is_right():
     s = loads(text, file="mine.yaml")
     assert s.cluster.node.nic.settings["bandwidth"] == 2.5e9
     assert [v.variant for v in s.variants()] == ["base"]
-    assert list(unanswered(s)) == []
+    assert list(unsupported(s)) == []
 
 
 def test_its_message_is_what_is_said(edited):

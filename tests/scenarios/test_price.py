@@ -1,7 +1,7 @@
 """What machines cost, and a million tokens on them."""
 
 import pytest
-from foretrace.scenarios.price import price
+from foretrace.scenarios.studies.building.price import price
 from foretrace.sim.errors import ScenarioError
 
 

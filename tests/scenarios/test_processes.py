@@ -6,13 +6,13 @@ import json
 import numpy as np
 import pytest
 from foretrace.__main__ import main
-from foretrace.scenarios.loader import loads
-from foretrace.scenarios.problems import InvalidScenarioError
-from foretrace.scenarios.running.points import measured, point
-from foretrace.scenarios.schema import root
-from foretrace.scenarios.sections.workload import Workload
-from foretrace.scenarios.settings import known_backends
-from foretrace.scenarios.workloads import BUILDERS
+from foretrace.scenarios.config.loader import loads
+from foretrace.scenarios.config.problems import InvalidScenarioError
+from foretrace.scenarios.config.schema import root
+from foretrace.scenarios.config.sections.workload import Workload
+from foretrace.scenarios.config.settings import known_backends
+from foretrace.scenarios.studies.building.workloads import BUILDERS
+from foretrace.scenarios.studies.variants import measured, point
 from foretrace.sim.backend import BACKENDS
 from foretrace.sim.errors import ScenarioError, SimulationError
 from foretrace.sim.ops import Kind
@@ -206,8 +206,8 @@ class Mine(Backend):
 """
 BUILDER = """
 from typing import Literal
-from foretrace.scenarios.sections.workload import Workload
-from foretrace.scenarios.workloads import workload
+from foretrace.scenarios.config.sections.workload import Workload
+from foretrace.scenarios.studies.building.workloads import workload
 
 class Mine(Workload):
     type: Literal["NAME"]

@@ -4,7 +4,7 @@ from html.parser import HTMLParser
 
 import foretrace
 import pytest
-from foretrace.scenarios.loader import load
+from foretrace.scenarios.config.loader import load
 
 SETTINGS = [
     "workload.trace=foretrace:gpt",

@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
-from foretrace.scenarios.loader import loads
-from foretrace.scenarios.problems import InvalidScenarioError
-from foretrace.scenarios.schema import json_schema
-from foretrace.scenarios.settings import known_backends, settings_of
+from foretrace.scenarios.config.loader import loads
+from foretrace.scenarios.config.problems import InvalidScenarioError
+from foretrace.scenarios.config.schema import json_schema
+from foretrace.scenarios.config.settings import known_backends, settings_of
 from foretrace.sim.backend import BACKENDS, Backend, backend
 from foretrace.sim.units import ByteRate, Seconds
 

@@ -3,8 +3,8 @@
 import re
 
 import pytest
-from foretrace.scenarios.loader import loads
-from foretrace.scenarios.running.points import point
+from foretrace.scenarios.config.loader import loads
+from foretrace.scenarios.studies.variants import point
 from foretrace.sim.errors import SimulationError
 
 TEXT = """\

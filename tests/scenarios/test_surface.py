@@ -11,10 +11,10 @@ from pathlib import Path
 
 import foretrace
 import pytest
-from foretrace.scenarios import plugins
-from foretrace.scenarios.commands.init import templates
-from foretrace.scenarios.limits import free_memory, require_memory, time_limit
-from foretrace.scenarios.loader import load
+from foretrace.scenarios.cli.init import templates
+from foretrace.scenarios.config import plugin_loading
+from foretrace.scenarios.config.loader import load
+from foretrace.scenarios.studies.limits import free_memory, require_memory, time_limit
 from foretrace.sim.backend import BACKENDS
 from foretrace.sim.errors import ScenarioError, SimulationError
 
@@ -140,7 +140,7 @@ def test_a_plan_of_a_sweep_counts_its_points(cli):
 
 
 def test_a_plan_of_more_ranks_counts_their_ops():
-    from foretrace.scenarios.plan import size
+    from foretrace.scenarios.studies.plan import size
 
     two, eight = (size(load("first", set=[f"workload.scale_to.parallel.data={n}"])) for n in (2, 8))
     assert (two.ranks, eight.ranks) == (2, 8)
@@ -253,28 +253,28 @@ def test_workers_that_cannot_be_had_are_a_finding(cli):
 
 
 def test_what_takes_longer_than_its_limit_is_ended_with_exit_3(cli, monkeypatch):
-    from foretrace.scenarios import study
+    from foretrace.scenarios.studies import run
 
     def endless(*_):
         while True:
             pass
 
-    monkeypatch.setattr(study, "points", endless)
+    monkeypatch.setattr(run, "points", endless)
     code, _, err = cli("run", "tiny.yaml", "--set", "run.time_limit=50 ms")
     assert code == 3
     assert err.startswith("error time limit: 0.05 s of wall time are over")
 
 
 def test_variants_that_were_finished_in_time_are_kept_and_told(cli, monkeypatch, tmp_path):
-    from foretrace.scenarios import study
+    from foretrace.scenarios.studies import run
 
     def slow(one, *rest):
         if one.name == "late":  # the limit passes now, however slow this machine is
             signal.raise_signal(signal.SIGALRM)
         return measured(one, *rest)
 
-    measured = study.measured
-    monkeypatch.setattr(study, "measured", slow)
+    measured = run.measured
+    monkeypatch.setattr(run, "measured", slow)
     what_if = "what_if=[{name: soon, set: {run.seed: 2}}, {name: late, set: {run.seed: 3}}]"
     asked = "run", "tiny.yaml", "--set", what_if
     code, out, err = cli(*asked, "--set", "run.time_limit=600 s")
@@ -285,7 +285,7 @@ def test_variants_that_were_finished_in_time_are_kept_and_told(cli, monkeypatch,
     (summary,) = tmp_path.glob("runs/tiny/*/summary.json")
     assert list(json.loads(summary.read_text())["points"]) == ["base", "soon"]
     assert "Not finished in time: late." in (summary.parent / "report.html").read_text()
-    monkeypatch.setattr(study, "measured", measured)
+    monkeypatch.setattr(run, "measured", measured)
     code, out, _ = cli(*asked)  # it is no finished run that could be found again
     assert code == 0
     assert "saved runs" in out
@@ -431,10 +431,10 @@ def test_a_plug_in_that_fails_is_a_named_error_with_its_place(cli, here, text, s
 
 def test_an_installed_plug_in_that_fails_is_named_with_its_cure(monkeypatch):
     broken = EntryPoint("broken", "nothing_of_that_name:x", "foretrace.backends")
-    monkeypatch.setattr(plugins, "entry_points", lambda group: [broken])
+    monkeypatch.setattr(plugin_loading, "entry_points", lambda group: [broken])
     with pytest.raises(ScenarioError, match="plug-in 'broken' of an installed package fails: Mod"):
-        plugins.load_installed("foretrace.backends")
-    assert "ModuleNotFoundError" in plugins.installed("foretrace.backends")["broken"]
+        plugin_loading.load_installed("foretrace.backends")
+    assert "ModuleNotFoundError" in plugin_loading.installed("foretrace.backends")["broken"]
 
 
 # The terminal

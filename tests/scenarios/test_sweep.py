@@ -11,15 +11,15 @@ import time
 from pathlib import Path
 
 import pytest
-from foretrace.scenarios.loader import load, varied
-from foretrace.scenarios.sweep.drive import Shard, Sweeping
-from foretrace.scenarios.sweep.folder import save, store
-from foretrace.scenarios.sweep.method import method
-from foretrace.scenarios.sweep.point import base, evaluate, key, task
-from foretrace.scenarios.sweep.store import Store
-from foretrace.scenarios.sweep.told import told
-from foretrace.scenarios.workers.pool import Pool
-from foretrace.scenarios.workers.workers import checked, chosen, workers
+from foretrace.scenarios.config.loader import load, with_overrides
+from foretrace.scenarios.studies.sweep.method import method
+from foretrace.scenarios.studies.sweep.outcomes import OutcomeStore
+from foretrace.scenarios.studies.sweep.sweep_folder import save, store
+from foretrace.scenarios.studies.sweep.sweep_summary import sweep_summary
+from foretrace.scenarios.studies.sweep.sweeping import Shard, Sweeping
+from foretrace.scenarios.studies.sweep.task import base, evaluate, key, task
+from foretrace.scenarios.studies.workers.pool import Pool
+from foretrace.scenarios.studies.workers.workers import checked, chosen, workers
 from foretrace.sim.errors import ScenarioError
 
 STEPS = 4
@@ -105,11 +105,11 @@ def test_a_point_is_a_plain_dict_with_a_key_of_its_own(scenario):
 
 
 def test_what_a_point_says_is_what_its_scenario_says(scenario):
-    from foretrace.scenarios.running.points import measured, point
+    from foretrace.scenarios.studies.variants import measured, point
 
     changed = {SLOWDOWN: 2}
     said = evaluate(task(base(scenario()), changed))
-    alone = measured(point(varied(scenario().resolved(), changed)))
+    alone = measured(point(with_overrides(scenario().resolved(), changed)))
     assert said["values"]["iteration_time.max"] == alone.samples["iteration_time"].max()
     assert said["set"] == changed
 
@@ -122,7 +122,7 @@ def test_what_does_not_change_a_point_does_not_change_its_key(scenario):
 
 
 def test_a_grid_tries_every_combination_and_finds_the_best(scenario):
-    summary = told(swept(scenario()))
+    summary = sweep_summary(swept(scenario()))
     assert [p["set"]["cluster.node.host.cores"] for p in summary["points"]] == [1, 4] * 4
     best = [p for p in summary["points"] if p["front"]]
     assert {p["set"][SLOWDOWN] for p in best} == {1}
@@ -132,18 +132,18 @@ def test_a_grid_tries_every_combination_and_finds_the_best(scenario):
 
 
 def test_points_that_miss_what_is_expected_are_not_on_the_front(scenario):
-    summary = told(swept(scenario("expect=[{that: iteration_time.p50 > 1 s}]")))
+    summary = sweep_summary(swept(scenario("expect=[{that: iteration_time.p50 > 1 s}]")))
     assert summary["counts"]["front"] == 0
     assert all(p["missed"] == ["iteration_time.p50 > 1 s"] for p in summary["points"])
 
 
 def test_a_setting_that_changes_nothing_is_listed(scenario):
-    assert told(swept(scenario()))["no_effect"] == ["cluster.node.host.cores"]
+    assert sweep_summary(swept(scenario()))["no_effect"] == ["cluster.node.host.cores"]
 
 
 def test_the_front_of_two_objectives_holds_the_trade_off(scenario):
     wanted = "sweep.optimize=[{minimize: iteration_time.p50}, {maximize: gpu.utilization.mean}]"
-    summary = told(swept(scenario(wanted, "expect=[]")))
+    summary = sweep_summary(swept(scenario(wanted, "expect=[]")))
     values = [
         (p["values"]["iteration_time.p50"], -p["values"]["gpu.utilization.mean"])
         for p in summary["points"]
@@ -155,12 +155,12 @@ def test_the_front_of_two_objectives_holds_the_trade_off(scenario):
 
 def test_a_point_has_its_price_and_says_when_a_bar_is_within_its_interval(scenario):
     told_of = "cost={items: [{what: node, each: 0.5 USD/hour}]}", "run.replicas=10"
-    first = told(swept(scenario(*told_of)))["points"][0]
+    first = sweep_summary(swept(scenario(*told_of)))["points"][0]
     assert first["values"]["cost_per_hour"] == pytest.approx(0.5)
     low, high = first["intervals"]["iteration_time.p50"]
     assert low < high
     bars = [f"{{that: iteration_time.p50 <= {bar} s}}" for bar in ((low + high) / 2, 2 * high)]
-    again = told(swept(scenario(*told_of, f"expect=[{', '.join(bars)}]")))["points"][0]
+    again = sweep_summary(swept(scenario(*told_of, f"expect=[{', '.join(bars)}]")))["points"][0]
     assert again["unsure"] == [bars[0].partition(": ")[2].rstrip("}")]
 
 
@@ -169,7 +169,7 @@ def test_finished_points_are_not_run_again(scenario):
     again = swept(scenario())
     assert not any(t.cached for t in first.trials)
     assert all(t.cached for t in again.trials)
-    assert told(again) == told(first)
+    assert sweep_summary(again) == sweep_summary(first)
     assert not any(t.cached for t in swept(scenario(), resume=False).trials)
 
 
@@ -180,19 +180,19 @@ def test_another_sweep_of_the_same_scenario_takes_the_points_that_it_knows(scena
 
 
 def test_a_line_that_was_torn_is_run_again(scenario):
-    first = told(swept(scenario()))
+    first = sweep_summary(swept(scenario()))
     (file,) = store(Path("out"), scenario()).folder.glob("*.jsonl")
     file.write_bytes(file.read_bytes()[:-40])
     again = swept(scenario())
     assert sum(not t.cached for t in again.trials) == 1
-    assert told(again) == first
+    assert sweep_summary(again) == first
 
 
 def test_a_file_that_is_garbage_is_no_outcome(tmp_path):
     (tmp_path / "a.jsonl").write_text(
         '{"schema": 1}\n[]\nnull\n{"schema": 9, "key": "k"}\n\x00\n{"schema": 1, "key": {}}\n'
     )
-    assert list(Store(tmp_path).outcomes()) == []
+    assert list(OutcomeStore(tmp_path).outcomes()) == []
 
 
 def test_a_point_that_fails_is_told_and_the_others_go_on(scenario):
@@ -200,7 +200,7 @@ def test_a_point_that_fails_is_told_and_the_others_go_on(scenario):
     done = swept(scenario(vary=vary))
     assert [t.error is None for t in done.trials] == [True, False]
     assert done.trials[1].error["kind"] == "SimulationError"
-    assert told(done)["counts"]["failed"] == 1
+    assert sweep_summary(done)["counts"]["failed"] == 1
     assert [t.cached for t in swept(scenario(vary=vary)).trials] == [True, False]  # tried again
 
 
@@ -209,7 +209,7 @@ def test_shards_together_are_the_whole(scenario):
     assert sum(map(len, parts)) == 8
     whole = swept(scenario(), out="shards")
     assert all(t.cached for t in whole.trials)
-    assert told(whole) == told(swept(scenario(), out="other"))
+    assert sweep_summary(whole) == sweep_summary(swept(scenario(), out="other"))
 
 
 @pytest.mark.parametrize("name", ["random", "sobol"])
@@ -239,10 +239,10 @@ def test_a_search_keeps_to_what_is_expected_and_names_its_sampler(scenario, name
         vary=ANY,
     )  # fmt: skip
     one, again = swept(s), swept(s, out="again")
-    assert told(one) == told(again)
+    assert sweep_summary(one) == sweep_summary(again)
     assert one.sampler.startswith("optuna ")
     assert one.sampler.endswith({"tpe": "TPESampler", "nsga2": "NSGAIISampler"}[name])
-    best = [p for p in told(one)["points"] if p["front"]]
+    best = [p for p in sweep_summary(one)["points"] if p["front"]]
     assert best
     assert min(p["values"]["iteration_time.p50"] for p in best) < 3.3e-3
 
@@ -265,7 +265,7 @@ def test_a_search_needs_something_to_search_for(scenario):
 DEADLY = """\
 import os, signal
 from pathlib import Path
-from foretrace.scenarios.sweep.point import evaluate
+from foretrace.scenarios.studies.sweep.task import evaluate
 
 def dies(point):
     'Killed by the points of one setting, and by those of another once.'
@@ -461,9 +461,9 @@ def test_an_interrupt_is_exit_130_and_the_same_command_goes_on(
         write(self, outcome)
         signal.raise_signal(signal.SIGINT)
 
-    s, write = scenario(), Store.write
+    s, write = scenario(), OutcomeStore.write
     with monkeypatch.context() as patch:
-        patch.setattr(Store, "write", interrupted)
+        patch.setattr(OutcomeStore, "write", interrupted)
         code, _, said = cli(*SWEEP, "interrupted")
     assert code == 130
     assert "the same command goes on from there" in said

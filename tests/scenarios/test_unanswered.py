@@ -1,10 +1,10 @@
 """A setting that nothing simulates is refused by name, with its place."""
 
 import pytest
-from foretrace.scenarios.machine import backends, system
-from foretrace.scenarios.problems import InvalidScenarioError
-from foretrace.scenarios.reading.unanswered import unanswered
-from foretrace.scenarios.running.points import refuse
+from foretrace.scenarios.config.problems import InvalidScenarioError
+from foretrace.scenarios.config.reading.unsupported import unsupported
+from foretrace.scenarios.studies.building.system import backends, system
+from foretrace.scenarios.studies.variants import refuse
 from foretrace.sim.errors import ScenarioError
 
 
@@ -27,13 +27,13 @@ def test_what_nothing_simulates_is_refused(scenario, settings, said):
 
 
 def test_variants_are_refused_where_they_say_it(scenario):
-    found = list(unanswered(scenario()))
+    found = list(unsupported(scenario()))
     assert {str(p.spot) for p in found} == {"s.yaml:41:69"}
     assert {p.spot.path for p in found} == {"placement.optimizer_state"}
 
 
 def test_a_scenario_that_is_simulated_whole_is_not_refused(scenario):
-    assert list(unanswered(scenario(set=["what_if=[]"]))) == []
+    assert list(unsupported(scenario(set=["what_if=[]"]))) == []
 
 
 @pytest.mark.parametrize(

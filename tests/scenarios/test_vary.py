@@ -1,9 +1,9 @@
 """What one setting takes in a sweep."""
 
 import pytest
-from foretrace.scenarios.loader import loads
-from foretrace.scenarios.problems import InvalidScenarioError
-from foretrace.scenarios.sweep.vary import Range, read_vary
+from foretrace.scenarios.config.loader import loads
+from foretrace.scenarios.config.parameters import Range, read_vary
+from foretrace.scenarios.config.problems import InvalidScenarioError
 
 
 @pytest.mark.parametrize(

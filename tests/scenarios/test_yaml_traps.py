@@ -1,11 +1,11 @@
 """What YAML can do to a scenario: each trap is an error with a name, or harmless."""
 
 import pytest
-from foretrace.scenarios.loader import load
-from foretrace.scenarios.problems import InvalidScenarioError
-from foretrace.scenarios.reading import document
-from foretrace.scenarios.reading.document import parse, read
-from foretrace.scenarios.reading.tree import plain
+from foretrace.scenarios.config.loader import load
+from foretrace.scenarios.config.problems import InvalidScenarioError
+from foretrace.scenarios.config.reading import document
+from foretrace.scenarios.config.reading.document import parse, read
+from foretrace.scenarios.config.reading.tree import to_dict
 
 BOMB = "a: &a [1,1,1,1,1,1,1,1,1,1]\n" + "".join(
     f"{new}: &{new} [{','.join(['*' + old] * 10)}]\n"
@@ -116,7 +116,7 @@ def test_text_that_is_not_utf8_is_refused_with_its_line(tmp_path):
 def test_a_byte_order_mark_is_no_part_of_the_first_key(tmp_path):
     file = tmp_path / "s.yaml"
     file.write_bytes(b"\xef\xbb\xbfname: a\n")
-    assert plain(read(file)) == {"name": "a"}
+    assert to_dict(read(file)) == {"name": "a"}
 
 
 def test_a_huge_file_is_refused_unread(tmp_path, monkeypatch):
@@ -143,7 +143,7 @@ def test_a_file_that_cannot_be_read_is_named(files, name, said):
 
 
 def test_an_alias_that_stays_small_is_followed():
-    assert plain(parse("a: &x {b: 1}\nc: *x")) == {"a": {"b": 1}, "c": {"b": 1}}
+    assert to_dict(parse("a: &x {b: 1}\nc: *x")) == {"a": {"b": 1}, "c": {"b": 1}}
 
 
 def test_every_key_and_value_knows_where_it_stands():

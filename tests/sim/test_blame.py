@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 from foretrace.sim.analysis.blame import GAP, PROCESS, RELEASE, blame
 from foretrace.sim.backend import Backend, Timing, Usage
-from foretrace.sim.bind import Answers
+from foretrace.sim.binding import Answers
 from foretrace.sim.csr import Csr
-from foretrace.sim.explicit import Explicit, Places
+from foretrace.sim.engine_api import EngineColumns
+from foretrace.sim.flat_graph import FlatGraph, Participants
 from foretrace.sim.graph import Builder, Graph, Member
-from foretrace.sim.machine import Columns
 from foretrace.sim.ops import Kind, Ops
-from foretrace.sim.reference.machine import ReferenceMachine
+from foretrace.sim.reference.engine import ReferenceEngine
 from foretrace.sim.result import Result
+from foretrace.sim.schedule import Schedule, SubmittedRun
 from foretrace.sim.simulation import Simulation
 from foretrace.sim.system import Component, System
 from foretrace.sim.testing import KINDS, Player, lowered, random_script
-from foretrace.sim.written import Run, Written
 
 NIGHTLY = pytest.mark.nightly
 
@@ -141,16 +141,16 @@ def test_a_collective_is_traced_to_its_last_member():
     assert charged(result) == {"b": 3.0, "f": 0.5}
 
 
-def as_result(player: Player, columns: Columns) -> Result:
+def as_result(player: Player, columns: EngineColumns) -> Result:
     """A result over the graphs that a script submitted, as the simulation would make it."""
     script, runs, first = player.script, [], 0
     for cases in player.submitted:
         low = lowered("g", cases)
         n = len(low)
-        block = Explicit(
+        block = FlatGraph(
             Ops.of(rank=np.zeros(n)),
             Csr(low.indptr, low.successors),
-            Places(low.further, low.further * 0, low.further * 0),
+            Participants(low.further, low.further * 0, low.further * 0),
             np.zeros(n),
             np.full(n, -1, np.int32),
             low.slot,
@@ -159,10 +159,10 @@ def as_result(player: Player, columns: Columns) -> Result:
             Timing.of(np.zeros(n)), np.zeros(n, np.int32), np.zeros(n, np.int32), ("",), (),
             np.full(n, -1, np.int16), (),
         )  # fmt: skip
-        runs.append(Run(Graph("g", (block,)), answers, low, first))
+        runs.append(SubmittedRun(Graph("g", (block,)), answers, low, first))
         first += n
     system = System(tuple(Component(f"c{i}", "gpu") for i in range(len(script.slots))))
-    written = Written(tuple(runs), columns)
+    written = Schedule(tuple(runs), columns)
     return Result(system, script.parts, 1e-12, "reference", 0, written)
 
 
@@ -184,7 +184,7 @@ def test_blame_sums_to_the_makespan_on_every_twin_graph(kind, seeds):
     summed = 0
     for seed in seeds:
         script = random_script(kind, seed)
-        player = Remembering(ReferenceMachine(script.parts), script)
+        player = Remembering(ReferenceEngine(script.parts), script)
         outcome = player.outcome()
         if outcome.columns is None or not player.submitted:
             continue

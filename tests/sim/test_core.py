@@ -6,23 +6,15 @@ import weakref
 
 import numpy as np
 import pytest
-from foretrace.sim.core.ahead import run_ahead
-from foretrace.sim.core.cells import (
-    BASE,
-    BUCKETS,
-    CELL,
-    FURTHER,
-    NONE,
-    SOONEST,
-    TABLES,
-)
 from foretrace.sim.core.cycles import refuse_cycle
-from foretrace.sim.core.lists import sort
-from foretrace.sim.core.machine import CoreMachine
-from foretrace.sim.core.queue import forget, push, soonest, take
+from foretrace.sim.core.engine import CoreEngine
+from foretrace.sim.core.linked_lists import sort
+from foretrace.sim.core.radix_heap import forget, push, soonest, take
+from foretrace.sim.core.state_layout import BASE, BUCKETS, CELL, FURTHER, NONE, SOONEST, TABLES
+from foretrace.sim.core.static_schedule import run_ahead
+from foretrace.sim.engine_api import MAX_TICK
 from foretrace.sim.errors import GraphError
-from foretrace.sim.machine import MAX_TICK
-from foretrace.sim.reference.machine import ReferenceMachine
+from foretrace.sim.reference.engine import ReferenceEngine
 from foretrace.sim.testing import Case, Script, lowered, play, random_script
 
 
@@ -132,7 +124,7 @@ def test_a_cycle_is_named():
 
 def patient(parts):
     """The core, event after event."""
-    engine = CoreMachine(parts)
+    engine = CoreEngine(parts)
     engine.runs_ahead = False
     return engine
 
@@ -150,7 +142,7 @@ def test_running_ahead_changes_nothing():
                 for cases in graphs
             )
         script = script._replace(graphs=graphs, pauses=())
-        engine = CoreMachine(script.parts)
+        engine = CoreEngine(script.parts)
         outcome = play(lambda _, engine=engine: engine, script)
         assert outcome == play(patient, script), seed
         ran += any(g.over for g in engine.graphs)
@@ -158,7 +150,7 @@ def test_running_ahead_changes_nothing():
 
 
 def test_what_ran_ahead_is_over_and_later_graphs_come_behind():
-    engine = CoreMachine(Script((1,), (-1,), ()).parts)
+    engine = CoreEngine(Script((1,), (-1,), ()).parts)
     first = engine.submit(lowered("first", chain(3, 0)))
     engine.run()
     assert engine.graphs[first.index].over
@@ -176,7 +168,7 @@ def test_the_memory_of_an_explicit_op_is_what_it_should_be():
 
 
 def test_thousands_of_graphs_handed_in_during_the_run():
-    engine = CoreMachine(Script((1,), (-1,), ()).parts)
+    engine = CoreEngine(Script((1,), (-1,), ()).parts)
 
     def policy():
         for _ in range(500):
@@ -190,7 +182,7 @@ def test_thousands_of_graphs_handed_in_during_the_run():
 
 def test_mass_ties_are_served_by_id():
     n = 2000
-    engine = CoreMachine(Script((1,), (-1,), ()).parts)
+    engine = CoreEngine(Script((1,), (-1,), ()).parts)
     engine.submit(lowered("ties", [Case(((0, ()),), fixed=1)] * n))
     engine.run()
     assert engine.columns().start.tolist() == list(range(n))
@@ -198,14 +190,14 @@ def test_mass_ties_are_served_by_id():
 
 def test_a_process_beyond_the_range_of_ticks_is_an_overflow_in_both_engines():
     script = Script((1,), (-1,), ((Case(release=MAX_TICK),),), ((("ended", 0), ("wait", 1)),))
-    outcome = play(CoreMachine, script)
-    assert outcome == play(ReferenceMachine, script)
+    outcome = play(CoreEngine, script)
+    assert outcome == play(ReferenceEngine, script)
     assert outcome.error == ("SimulationError", "time overflow", (), ())
 
 
 def test_the_state_of_an_engine_goes_when_nobody_has_it_any_more():
     """It is megabytes in few objects, which Python's search for circles would not hurry to find."""
-    engine = CoreMachine(Script((1,), (-1,), ()).parts)
+    engine = CoreEngine(Script((1,), (-1,), ()).parts)
     engine.submit(lowered("two on one slot", [Case(((0, ()),), fixed=5)] * 2))
     engine.run()
     state = weakref.ref(engine)

@@ -2,9 +2,9 @@
 
 import numpy as np
 from foretrace.sim.backend import Backend, Spread, Timing
-from foretrace.sim.draws import factors, scaled, tables
 from foretrace.sim.graph import Builder
 from foretrace.sim.ops import Kind
+from foretrace.sim.sampling import factors, scaled, tables
 from foretrace.sim.simulation import Simulation
 from foretrace.sim.system import Component, System
 

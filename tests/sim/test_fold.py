@@ -10,13 +10,13 @@ import simpy
 from foretrace.sim.analysis.activity import activity
 from foretrace.sim.analysis.metrics import measure, utilization
 from foretrace.sim.backend import Backend, Timing, Usage
-from foretrace.sim.core.fold import Folded, fold
-from foretrace.sim.core.machine import CoreMachine
+from foretrace.sim.core.engine import CoreEngine
+from foretrace.sim.core.quotient import Quotient, fold
+from foretrace.sim.engine_api import ONE, ComponentTable, EngineColumns, EngineGraph, Flows
 from foretrace.sim.errors import NotKeptError, SimulationError
 from foretrace.sim.graph import Builder, Graph
-from foretrace.sim.machine import ONE, Columns, Flows, Lowered, Parts
 from foretrace.sim.ops import Kind, Ops
-from foretrace.sim.reference.machine import ReferenceMachine
+from foretrace.sim.reference.engine import ReferenceEngine
 from foretrace.sim.simulation import Session, Simulation
 from foretrace.sim.system import Component, System
 from hypothesis import assume, given
@@ -52,11 +52,11 @@ class Ranks:
             self.edges += [(a, -len(self.further)) for a in waits]
         return row
 
-    def parts(self) -> Parts:
+    def parts(self) -> ComponentTable:
         rate = np.array(self.rate, np.int64)
-        return Parts(self.names, np.array(self.slots, np.int32), rate, rate)
+        return ComponentTable(self.names, np.array(self.slots, np.int32), rate, rate)
 
-    def lowered(self) -> Lowered:
+    def lowered(self) -> EngineGraph:
         n = len(self.ops)
         pairs = sorted({(a, b if b >= 0 else n - b - 1) for a, b in self.edges})
         counts = np.bincount([a for a, _ in pairs], minlength=n) if pairs else np.zeros(n, int)
@@ -72,7 +72,7 @@ class Ranks:
             np.array([c for c, _ in uses], np.int32),
             np.array([w for _, w in uses], np.int64),
         )
-        return Lowered(
+        return EngineGraph(
             "ranks",
             np.array([op for op, _ in self.further], np.int32),
             np.array([o["slot"] for o in self.ops] + [s for _, s in self.further], np.int32),
@@ -85,19 +85,19 @@ class Ranks:
         )
 
 
-def run(kind: type, parts: Parts, graph: Lowered) -> Columns:
+def run(kind: type, parts: ComponentTable, graph: EngineGraph) -> EngineColumns:
     machine = kind(parts, simpy.Environment(initial_time=0), PER_SECOND)
     machine.submit(graph)
     machine.run(None)
     return machine.columns()
 
 
-def same(a: Columns, b: Columns) -> None:
+def same(a: EngineColumns, b: EngineColumns) -> None:
     for name in ("ready", "start", "end", "state", "attempts", "arrived"):
         np.testing.assert_array_equal(getattr(a, name), getattr(b, name), err_msg=name)
 
 
-def folded(ranks: Ranks) -> Folded:
+def folded(ranks: Ranks) -> Quotient:
     found = fold(ranks.parts(), ranks.lowered())
     assert found is not None
     return found
@@ -142,13 +142,13 @@ def test_folded_runs_equal_unfolded_ones(ranks: Ranks) -> None:
     found = fold(parts, graph)
     assume(found is not None)  # else a straggler leaves no two alike
     try:
-        want = run(ReferenceMachine, parts, graph)
+        want = run(ReferenceEngine, parts, graph)
     except SimulationError as error:  # so many share a component that each gets nothing
-        for kind in (ReferenceMachine, CoreMachine):
+        for kind in (ReferenceEngine, CoreEngine):
             with pytest.raises(SimulationError, match=error.kind):
                 run(kind, found.parts, found.graph)
         return
-    for kind in (ReferenceMachine, CoreMachine):
+    for kind in (ReferenceEngine, CoreEngine):
         same(found.expand(run(kind, found.parts, found.graph)), want)
 
 
@@ -173,7 +173,7 @@ def test_identical_ranks_become_one() -> None:
     assert found.graph.flows.usage(0) == {int(found.component[16]): 2 * ONE * 15 // 16}
 
 
-@pytest.mark.parametrize("engine", [ReferenceMachine, CoreMachine])
+@pytest.mark.parametrize("engine", [ReferenceEngine, CoreEngine])
 def test_a_straggler_keeps_a_class_of_its_own(engine: type) -> None:
     ranks = data_parallel(16)
     ranks.ops[5] = ranks.ops[5] | {"fixed": 25}

@@ -3,16 +3,16 @@
 from fractions import Fraction
 
 import pytest
-from foretrace.sim.core.machine import CoreMachine
-from foretrace.sim.machine import NO_LIMIT, ONE
-from foretrace.sim.reference.machine import ReferenceMachine
+from foretrace.sim.core.engine import CoreEngine
+from foretrace.sim.engine_api import NO_LIMIT, ONE
+from foretrace.sim.reference.engine import ReferenceEngine
 from foretrace.sim.testing import Case, Script, lowered
 from hypothesis import given
 from hypothesis import strategies as st
 
 UNIT = 1 << 20  # so that no share of a rate rounds to 0
 SLOTS, RATES = (1, 2, -1, -1, -1), (-1, -1, 4 * UNIT, 6 * UNIT, 7 * UNIT)
-ENGINES = {"reference": ReferenceMachine, "core": CoreMachine}
+ENGINES = {"reference": ReferenceEngine, "core": CoreEngine}
 
 
 @pytest.fixture(params=ENGINES)

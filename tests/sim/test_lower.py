@@ -7,7 +7,7 @@ import pytest
 from foretrace.sim.backend import Backend, Timing, Usage
 from foretrace.sim.errors import BackendError, GraphError
 from foretrace.sim.graph import Builder
-from foretrace.sim.lower import scale_of_limit, scales, work_units
+from foretrace.sim.lowering import scale_of_limit, scales, work_units
 from foretrace.sim.ops import Kind
 from foretrace.sim.simulation import Simulation
 from foretrace.sim.system import Component, System

@@ -5,9 +5,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from foretrace.sim.machine import ONE
+from foretrace.sim.engine_api import ONE
+from foretrace.sim.reference.max_min import fill
 from foretrace.sim.reference.medium import Flow, MaxMin
-from foretrace.sim.reference.sharing import fill
 from scipy.optimize import linprog
 
 NIGHTLY = pytest.mark.nightly

@@ -2,9 +2,9 @@
 
 import pytest
 from foretrace.sim.backend import Backend, Timing, Usage
+from foretrace.sim.engine_api import State
 from foretrace.sim.errors import GraphError, SimulationError
 from foretrace.sim.graph import Builder
-from foretrace.sim.machine import State
 from foretrace.sim.ops import Kind
 from foretrace.sim.simulation import Simulation
 from foretrace.sim.system import Component, System

@@ -1,7 +1,7 @@
 """An error in a process ends the run, also where nothing else is left to happen."""
 
 import pytest
-from foretrace.sim import clock, machine
+from foretrace.sim import engine_api, simpy_clock
 from foretrace.sim.backend import Backend, Timing
 from foretrace.sim.errors import GraphError, SimulationError
 from foretrace.sim.graph import Builder
@@ -60,8 +60,8 @@ def test_a_graph_that_cannot_be_timed_is_an_error_of_the_run(engine):
 
 @ENGINES
 def test_a_loop_that_outlives_every_op_is_an_error_that_names_it(engine, monkeypatch):
-    monkeypatch.setattr(machine, "MAX_IDLE", 2**10)
-    monkeypatch.setattr(clock, "LOOK", 2**9)
+    monkeypatch.setattr(engine_api, "MAX_IDLE", 2**10)
+    monkeypatch.setattr(simpy_clock, "LOOK", 2**9)
 
     def policy(sim):
         while True:
@@ -92,8 +92,8 @@ def test_a_loop_that_ends_with_the_last_op_sees_all_of_it(engine):
 @ENGINES
 def test_who_hands_in_again_and_again_is_not_endless(engine, monkeypatch):
     """Also where nothing is open whenever somebody looks."""
-    monkeypatch.setattr(machine, "MAX_IDLE", 2**8)
-    monkeypatch.setattr(clock, "LOOK", 2**5)
+    monkeypatch.setattr(engine_api, "MAX_IDLE", 2**8)
+    monkeypatch.setattr(simpy_clock, "LOOK", 2**5)
     build = Builder("one op")
     build.op(Kind.COMPUTE, duration=1.0)
 

@@ -7,10 +7,10 @@ import pytest
 from foretrace.sim.backend import Backend, Timing
 from foretrace.sim.errors import BackendError
 from foretrace.sim.ops import Ops
-from foretrace.sim.reference import rounds
-from foretrace.sim.reference.life import HELD
-from foretrace.sim.reference.machine import ReferenceMachine
+from foretrace.sim.reference import event_loop
+from foretrace.sim.reference.engine import ReferenceEngine
 from foretrace.sim.reference.medium import MaxMin
+from foretrace.sim.reference.op_state import HELD
 from foretrace.sim.testing import (
     KINDS,
     Case,
@@ -24,7 +24,7 @@ from foretrace.sim.testing import (
 ENOUGH = 40  # scripts of each kind, in which every wrong engine must be caught
 
 
-class ByNumber(ReferenceMachine):
+class ByNumber(ReferenceEngine):
     """Serves queues by id, not by the round in which a place became ready."""
 
     def _arrive(self, row, place):
@@ -33,7 +33,7 @@ class ByNumber(ReferenceMachine):
         self.round = kept
 
 
-class Forgetful(ReferenceMachine):
+class Forgetful(ReferenceEngine):
     """A failure leaves alone what holds a place but has not started."""
 
     def _fail(self, component):
@@ -54,14 +54,14 @@ class Forgetful(ReferenceMachine):
         ]
 
 
-class Careless(ReferenceMachine):
+class Careless(ReferenceEngine):
     """Starts on what has failed."""
 
     def _barred(self, row):
         return False
 
 
-class Queuejumper(ReferenceMachine):
+class Queuejumper(ReferenceEngine):
     """A resumed op takes the place in line that it had."""
 
     def _arrive(self, row, place):
@@ -70,17 +70,17 @@ class Queuejumper(ReferenceMachine):
         self.tick = tick
 
 
-class ThresholdsFirst(ReferenceMachine):
+class ThresholdsFirst(ReferenceEngine):
     """Tells thresholds before ends."""
 
     def _wake(self):
         news, self.news = self.news, []
         super()._wake()
         for event, value in news:
-            rounds.wake(self.env, event, value)
+            event_loop.wake(self.env, event, value)
 
 
-class Partial(ReferenceMachine):
+class Partial(ReferenceEngine):
     """A cancelled op leaves those that depend on it."""
 
     def _cancel(self, rows):
@@ -92,7 +92,7 @@ class Partial(ReferenceMachine):
             row.dependents = dependents
 
 
-class Early(ReferenceMachine):
+class Early(ReferenceEngine):
     """Ends a flow in the tick in which its work is nearly done."""
 
     class Medium(MaxMin):
@@ -113,7 +113,7 @@ class Early(ReferenceMachine):
         self.medium = self.Medium(part.rate for part in self.at)
 
 
-class Greedy(ReferenceMachine):
+class Greedy(ReferenceEngine):
     """Gives what rounding left over to one of several flows."""
 
     class Medium(MaxMin):
@@ -132,7 +132,7 @@ class Greedy(ReferenceMachine):
         self.medium = self.Medium(part.rate for part in self.at)
 
 
-WRONG: list[Callable[..., ReferenceMachine]] = [
+WRONG: list[Callable[..., ReferenceEngine]] = [
     ByNumber,
     Forgetful,
     Careless,
@@ -153,7 +153,7 @@ def caught(wrong):
                 seen = play(wrong, script)
             except Exception as crash:
                 return kind, seed, repr(crash)
-            what = compare(play(ReferenceMachine, script), seen)
+            what = compare(play(ReferenceEngine, script), seen)
             if what:
                 return kind, seed, what
     return None

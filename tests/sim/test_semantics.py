@@ -2,16 +2,16 @@
 
 import pytest
 import simpy
-from foretrace.sim import clock, machine
-from foretrace.sim.core.machine import CoreMachine
+from foretrace.sim import engine_api, simpy_clock
+from foretrace.sim.core.engine import CoreEngine
+from foretrace.sim.engine_api import NO_LIMIT, ONE, Answer, State
 from foretrace.sim.errors import BackendError, GraphError, SimulationError
-from foretrace.sim.machine import NO_LIMIT, ONE, Answer, State
-from foretrace.sim.reference.machine import ReferenceMachine
+from foretrace.sim.reference.engine import ReferenceEngine
 from foretrace.sim.testing import Case, Script, lowered
 
 SECOND = 10**12
 G = 10**9
-ENGINES = {"reference": ReferenceMachine, "core": CoreMachine}
+ENGINES = {"reference": ReferenceEngine, "core": CoreEngine}
 
 
 @pytest.fixture(params=ENGINES)
@@ -501,7 +501,7 @@ def test_an_end_beyond_the_range_of_ticks_is_an_error_when_nothing_else_happens(
 
 def test_a_process_that_waits_beyond_the_range_of_ticks_is_an_overflow(engine):
     def patient(m, graph):
-        yield m.env.timeout(machine.MAX_TICK)
+        yield m.env.timeout(engine_api.MAX_TICK)
         yield m.env.timeout(3)
         m.set_rate(1, 1)
 
@@ -513,7 +513,7 @@ def test_two_places_of_one_op_on_one_slot_wait_for_themselves(engine):
 
 
 def test_a_process_that_never_lets_time_pass_is_named(engine, monkeypatch):
-    monkeypatch.setattr(machine, "MAX_TURNS", 100)
+    monkeypatch.setattr(engine_api, "MAX_TURNS", 100)
     m = build(engine, rates=[1])
 
     def restless(m, graph):
@@ -527,7 +527,7 @@ def test_a_process_that_never_lets_time_pass_is_named(engine, monkeypatch):
 
 
 def test_so_is_one_that_only_spins_in_simpy(engine, monkeypatch):
-    monkeypatch.setattr(clock.machine, "MAX_EVENTS", 1000)
+    monkeypatch.setattr(simpy_clock.machine, "MAX_EVENTS", 1000)
     m = build(engine)
 
     def spinning(m, graph):

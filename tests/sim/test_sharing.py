@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from foretrace.sim.core.sharing import medium as core
-from foretrace.sim.core.sharing.columns import BUNDLE, FENCE, LEVEL, SHARED
-from foretrace.sim.core.sharing.heap import NONE
-from foretrace.sim.core.sharing.store import Sharing, one
+from foretrace.sim.engine_api import MAX_TICK, NO_LIMIT, ONE, ComponentTable
 from foretrace.sim.errors import BackendError
-from foretrace.sim.machine import MAX_TICK, NO_LIMIT, ONE, Parts
+from foretrace.sim.media.max_min import medium as core
+from foretrace.sim.media.max_min.medium_memory import MaxMinMemory, one
+from foretrace.sim.media.max_min.pairing_heap import NONE
+from foretrace.sim.media.max_min.table_layout import BUNDLE, FENCE, LEVEL, SHARED
 
 INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT") == "1"
 SEEDS = [
@@ -28,11 +28,11 @@ def _words_wrap() -> Iterator[None]:
         yield
 
 
-def medium(*rates: int, top: int = 0) -> Sharing:
+def medium(*rates: int, top: int = 0) -> MaxMinMemory:
     rate = np.array(rates, np.int64)
     tops = np.full(len(rates), max(top, *rates), np.int64)
     names = tuple(f"c{i}" for i in range(len(rates)))
-    return Sharing(Parts(names, np.full(len(rates), -1, np.int32), rate, tops))
+    return MaxMinMemory(ComponentTable(names, np.full(len(rates), -1, np.int32), rate, tops))
 
 
 class Plain:
@@ -313,7 +313,7 @@ def test_what_nothing_keeps_in_range_is_refused() -> None:
         medium(1, 1).add(twice)
 
 
-def incast(senders: int) -> tuple[Sharing, list[int]]:
+def incast(senders: int) -> tuple[MaxMinMemory, list[int]]:
     """Different sizes into port 0, each over a link of its own."""
     port = medium(10**9, *[10**9] * senders)
     work = [10**18 + 10**12 * i * i for i in range(senders)]

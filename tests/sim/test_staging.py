@@ -3,8 +3,8 @@
 import os
 
 import pytest
-from foretrace.sim import staging
-from foretrace.sim.staging import PART, clean, staged
+from foretrace.sim import atomic_folder
+from foretrace.sim.atomic_folder import PART, clean, staged
 
 
 def write(target, text):
@@ -27,7 +27,7 @@ def test_a_folder_is_replaced(tmp_path):
 
 
 def test_a_folder_is_replaced_where_two_cannot_change_places(tmp_path, monkeypatch):
-    monkeypatch.setattr(staging, "_exchanged", lambda *_: False)
+    monkeypatch.setattr(atomic_folder, "_exchanged", lambda *_: False)
     test_a_folder_is_replaced(tmp_path)
 
 

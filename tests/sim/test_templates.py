@@ -15,9 +15,9 @@ from foretrace.sim.errors import GraphError, NotKeptError, SimulationError
 from foretrace.sim.graph import Graph
 from foretrace.sim.ops import Kind, Ops
 from foretrace.sim.simulation import Simulation
+from foretrace.sim.spmd.rank_quotient import fold
+from foretrace.sim.spmd.spmd_graph import RankProgram, SpmdGraph
 from foretrace.sim.system import Component, System
-from foretrace.sim.templates.fold import fold
-from foretrace.sim.templates.template import Program, Template
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -41,7 +41,9 @@ class Given(Backend):
         return Timing.of(alone + far * TICK, spread=self.spread)
 
 
-def random_program(rng, streams: int, families: list[int], calls: list[int], peers: str) -> Program:
+def random_program(
+    rng, streams: int, families: list[int], calls: list[int], peers: str
+) -> RankProgram:
     """Ops in an order that fits their dependencies; as many collectives as its groups need."""
     kinds, family = [], []
     todo = [(Kind.COLLECTIVE, f) for f, n in zip(families, calls, strict=True) for _ in range(n)]
@@ -63,10 +65,10 @@ def random_program(rng, streams: int, families: list[int], calls: list[int], pee
     ops = Ops.of(kind=np.array(kinds), stream=rng.integers(0, streams, n),
                  iteration=np.sort(rng.integers(0, steps, n)),
                  duration=rng.choice(FEW, n) * TICK)  # fmt: skip
-    return Program(ops, successors, np.array(family, np.int16))
+    return RankProgram(ops, successors, np.array(family, np.int16))
 
 
-def random_template(seed: int) -> Template:
+def random_template(seed: int) -> SpmdGraph:
     """A grid of ranks: pairs along one axis, everybody of a column along the other."""
     rng = np.random.default_rng(seed)
     width, height = int(rng.integers(1, 5)), int(rng.integers(1, 4))
@@ -85,7 +87,7 @@ def random_template(seed: int) -> Template:
             letters = ("" if k == 0 else "r") + ("" if k == width - 1 else "s")
         made.append(random_program(rng, 2, [0, 1], calls, letters))
     program = (r % width) % kinds if chain else rng.integers(0, kinds, ranks)
-    return Template(tuple(made), program.astype(np.int32), groups, peers)
+    return SpmdGraph(tuple(made), program.astype(np.int32), groups, peers)
 
 
 def machine(ranks: int, slots: int | None, slow: int | None = None, spread=None) -> Simulation:
@@ -104,7 +106,7 @@ def machine(ranks: int, slots: int | None, slow: int | None = None, spread=None)
     return Simulation(system, backends, seed=7)
 
 
-def graph_of(template: Template, streams=None) -> Graph:
+def graph_of(template: SpmdGraph, streams=None) -> Graph:
     return Graph("t", (template,), streams=streams or {})
 
 
@@ -179,14 +181,14 @@ def ran_as_template(caplog, simulation, graph, **how):
     return result, "as a template" in caplog.text
 
 
-def step(ranks: int, iterations: int = 1) -> Template:
+def step(ranks: int, iterations: int = 1) -> SpmdGraph:
     """A compute op and a collective of everybody, each iteration."""
     n = 2 * iterations
     ops = Ops.of(kind=[Kind.COMPUTE, Kind.COLLECTIVE] * iterations,
                  duration=[5 * TICK, 2 * TICK] * iterations,
                  iteration=np.arange(n) // 2)  # fmt: skip
-    program = Program.chain(ops, family=[-1, 0] * iterations)
-    return Template((program,), np.zeros(ranks, np.int32), np.zeros((1, ranks), np.int32))
+    program = RankProgram.chain(ops, family=[-1, 0] * iterations)
+    return SpmdGraph((program,), np.zeros(ranks, np.int32), np.zeros((1, ranks), np.int32))
 
 
 def test_most_random_templates_run_as_templates_and_many_fold(caplog):
@@ -237,8 +239,8 @@ def test_a_process_has_the_template_written_out(caplog):
 
 def test_ops_that_want_more_slots_than_there_are_are_written_out(caplog):
     ops = Ops.of(kind=[Kind.COMPUTE] * 3, duration=[5 * TICK, 3 * TICK, 1 * TICK])
-    loose = Program(ops, Csr.empty(3), np.full(3, -1, np.int16))
-    template = Template((loose,), np.zeros(2, np.int32))
+    loose = RankProgram(ops, Csr.empty(3), np.full(3, -1, np.int16))
+    template = SpmdGraph((loose,), np.zeros(2, np.int32))
     result, as_template = ran_as_template(caplog, machine(2, 2), graph_of(template))
     assert not as_template
     assert "3 ops may want the 2 slots of gpu0 at once" in caplog.text
@@ -255,10 +257,10 @@ def test_an_altered_machine_still_runs_the_template(caplog):
 
 
 def test_ranks_that_wait_for_each_other_are_named_by_the_written_run():
-    one = Program.chain(Ops.of(kind=[Kind.COLLECTIVE] * 2, duration=TICK), family=[0, 1])
-    other = Program.chain(Ops.of(kind=[Kind.COLLECTIVE] * 2, duration=TICK), family=[1, 0])
+    one = RankProgram.chain(Ops.of(kind=[Kind.COLLECTIVE] * 2, duration=TICK), family=[0, 1])
+    other = RankProgram.chain(Ops.of(kind=[Kind.COLLECTIVE] * 2, duration=TICK), family=[1, 0])
     groups = np.zeros((2, 2), np.int32)
-    template = Template((one, other), np.array([0, 1], np.int32), groups)
+    template = SpmdGraph((one, other), np.array([0, 1], np.int32), groups)
     graph = graph_of(template)
     with pytest.raises(GraphError, match="cycle"):
         machine(2, None).run(graph, keep="ranks")
@@ -266,7 +268,7 @@ def test_ranks_that_wait_for_each_other_are_named_by_the_written_run():
 
 def test_a_time_beyond_the_range_is_named_by_the_written_run():
     ops = Ops.of(kind=[Kind.COMPUTE] * 2, duration=[9e6, 9e6])
-    template = Template((Program.chain(ops),), np.zeros(2, np.int32))
+    template = SpmdGraph((RankProgram.chain(ops),), np.zeros(2, np.int32))
     with pytest.raises(SimulationError, match="time overflow: op 1"):
         machine(2, None).run(graph_of(template), keep="ranks")
 
@@ -307,10 +309,10 @@ def test_metrics_of_a_template_are_those_of_its_expansion():
 
 def test_a_straggler_stays_apart_with_those_who_meet_it():
     work = Ops.of(kind=[Kind.COMPUTE, Kind.COLLECTIVE])
-    programs = tuple(Program.chain(work, family=[-1, 0]) for _ in range(2))
+    programs = tuple(RankProgram.chain(work, family=[-1, 0]) for _ in range(2))
     who = np.zeros(64, np.int32)
     who[9] = 1
-    template = Template(programs, who, np.arange(64, dtype=np.int32)[None] // 8)
+    template = SpmdGraph(programs, who, np.arange(64, dtype=np.int32)[None] // 8)
     folded = fold(template)
     assert folded.template.ranks == 3  # the straggler, its seven partners, all others
     assert folded.first.tolist() == [0, 8, 9]
@@ -319,9 +321,10 @@ def test_a_straggler_stays_apart_with_those_who_meet_it():
 def test_groups_whose_first_members_differ_are_not_the_same():
     """The first member says how long a collective takes, so (a, b) is another group than (b, a)."""
     programs = tuple(
-        Program.chain(Ops.of(kind=[Kind.COLLECTIVE], duration=d * TICK), family=[0]) for d in (3, 8)
+        RankProgram.chain(Ops.of(kind=[Kind.COLLECTIVE], duration=d * TICK), family=[0])
+        for d in (3, 8)
     )
-    template = Template(programs, np.array([0, 1, 1, 0], np.int32), np.array([[0, 0, 1, 1]]))
+    template = SpmdGraph(programs, np.array([0, 1, 1, 0], np.int32), np.array([[0, 0, 1, 1]]))
     assert fold(template).template.ranks == 4
     simulation = machine(4, None)
     a, b = (simulation.run(graph_of(template), keep=k) for k in ("ops", "ranks"))
@@ -337,20 +340,20 @@ def far_of(simulation: Simulation, *ranks: int) -> int:
 
 
 def test_a_message_without_a_sender_is_refused():
-    hears = Program.chain(Ops.of(kind=[Kind.RECV]), family=[0])
-    template = Template((hears,), np.zeros(1, np.int32), peers=np.full((1, 1), -1, np.int32))
+    hears = RankProgram.chain(Ops.of(kind=[Kind.RECV]), family=[0])
+    template = SpmdGraph((hears,), np.zeros(1, np.int32), peers=np.full((1, 1), -1, np.int32))
     with pytest.raises(GraphError, match="rank 0 hears from nobody over family 0"):
         template.expand()
 
 
 def test_members_that_call_different_numbers_of_collectives_are_refused():
-    one = Program.chain(Ops.of(kind=[Kind.COLLECTIVE]), family=[0])
-    two = Program.chain(Ops.of(kind=[Kind.COLLECTIVE] * 2), family=[0, 0])
-    template = Template((one, two), np.array([0, 1]), np.zeros((1, 2), np.int32))
+    one = RankProgram.chain(Ops.of(kind=[Kind.COLLECTIVE]), family=[0])
+    two = RankProgram.chain(Ops.of(kind=[Kind.COLLECTIVE] * 2), family=[0, 0])
+    template = SpmdGraph((one, two), np.array([0, 1]), np.zeros((1, 2), np.int32))
     with pytest.raises(GraphError, match="rank 0 runs 1 collectives of family 0, others of its"):
         template.expand()
 
 
 def test_a_dependency_on_a_later_row_is_refused():
     with pytest.raises(GraphError, match="row 0 of a program waits for row 1"):
-        Program(Ops.of(rank=[0, 0]), Csr.of([[], [0]]), np.full(2, -1, np.int16))
+        RankProgram(Ops.of(rank=[0, 0]), Csr.of([[], [0]]), np.full(2, -1, np.int16))

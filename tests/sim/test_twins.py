@@ -3,9 +3,9 @@
 import os
 
 import pytest
-from foretrace.sim.core.machine import CoreMachine
-from foretrace.sim.machine import MAX_TICK
-from foretrace.sim.reference.machine import ReferenceMachine
+from foretrace.sim.core.engine import CoreEngine
+from foretrace.sim.engine_api import MAX_TICK
+from foretrace.sim.reference.engine import ReferenceEngine
 from foretrace.sim.testing import KINDS, Case, Script, compare, play, random_script
 
 BLOCKS = 4  # of runs of one kind, so that a failure names few seeds
@@ -68,7 +68,7 @@ def differences(kind: str, seeds: range) -> list[str]:
     found = []
     for seed in seeds:
         script = random_script(kind, seed)
-        what = compare(play(ReferenceMachine, script), play(CoreMachine, script))
+        what = compare(play(ReferenceEngine, script), play(CoreEngine, script))
         if what:
             found.append(f"random_script({kind!r}, {seed}): reference and core: {what}")
     return found
@@ -93,21 +93,21 @@ def test_core_equals_reference_all_night(kind):
 @pytest.mark.parametrize("name", KEPT)
 def test_what_once_differed_is_equal(name):
     script = KEPT[name]
-    assert compare(play(ReferenceMachine, script), play(CoreMachine, script)) == ""
+    assert compare(play(ReferenceEngine, script), play(CoreEngine, script)) == ""
 
 
 def test_the_scripts_reach_every_outcome():
     kinds = set()
     for kind in KINDS:
         for seed in range(150):
-            error = play(ReferenceMachine, random_script(kind, seed)).error
+            error = play(ReferenceEngine, random_script(kind, seed)).error
             kinds.add(error[1] if error else "done")
     wanted = {"done", "lost", "time overflow", "starvation", "deadlock", "cycle", "action"}
     assert wanted <= kinds
 
 
 def test_a_wrong_engine_is_noticed():
-    class Unfair(ReferenceMachine):
+    class Unfair(ReferenceEngine):
         def _move(self, component):
             self.at[component].queue.reverse()
             moved = super()._move(component)
@@ -115,6 +115,6 @@ def test_a_wrong_engine_is_noticed():
             return moved
 
     script = Script((1,), (-1,), (tuple([Case(((0, ()),), fixed=3)] * 3),))
-    assert compare(play(ReferenceMachine, script), play(Unfair, script)) == (
+    assert compare(play(ReferenceEngine, script), play(Unfair, script)) == (
         "start of op 0: 0 and 6"
     )

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from foretrace.sim.core.sharing.heap import ABSENT, NODE, NONE, insert, remove
-from foretrace.sim.core.sharing.wide import MAX, add, div, less, mul, sub
+from foretrace.sim.media.max_min.int128 import MAX, add, div, less, mul, sub
+from foretrace.sim.media.max_min.pairing_heap import ABSENT, NODE, NONE, insert, remove
 
 MANY = 1_000 if os.environ.get("NUMBA_DISABLE_JIT") == "1" else 20_000
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from foretrace.traces import kineto, native
-from foretrace.traces.anonymise import anonymise
-from foretrace.traces.columns import TABLES
+from foretrace.traces.event_columns import TABLES
+from foretrace.traces.formats import kineto, native
+from foretrace.traces.transform.anonymise import anonymise
 
 SECRETS = ("ada", "acme", "hush")
 

@@ -9,7 +9,7 @@ import json
 
 import pytest
 from foretrace.sim.errors import TraceError
-from foretrace.traces import kineto
+from foretrace.traces.formats import kineto
 
 EVENT = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 5, "dur": 2}
 LAUNCH = {**EVENT, "cat": "cuda_runtime", "name": "cudaLaunchKernel", "args": {"correlation": 1}}

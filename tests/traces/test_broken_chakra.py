@@ -6,8 +6,8 @@ Each row is what lies in the folder: nodes of each rank as ``x.RANK.et``, or byt
 import gzip
 
 import pytest
-from foretrace.traces.chakra.files import save
-from foretrace.traces.chakra.messages import NodeType, attribute, messages
+from foretrace.traces.formats.chakra.files import save
+from foretrace.traces.formats.chakra.messages import NodeType, attribute, messages
 
 SCENARIO = """\
 foretrace: 1

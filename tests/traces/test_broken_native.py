@@ -7,7 +7,7 @@ import json
 
 import duckdb
 import pytest
-from foretrace.traces import native
+from foretrace.traces.formats import native
 from foretrace.traces.trace import Trace
 
 AGAIN = "import the trace again"

@@ -8,9 +8,9 @@ from pathlib import Path
 import foretrace
 import numpy as np
 import pytest
-from foretrace.models.fit import held_out
-from foretrace.traces import native
-from foretrace.traces.starts import read, stretch
+from foretrace.models.calibration.parameter_search import held_out
+from foretrace.traces.formats import native
+from foretrace.traces.step_times import read, stretch
 
 DATA = Path(foretrace.__file__).parent / "traces" / "data"
 RANKS = {"resnet50": 1, "gpt": 1, "ddp-resnet50": 2, "ddp-gpt": 2}

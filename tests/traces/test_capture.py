@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from foretrace.sim.errors import TraceError
-from foretrace.traces import capture_hook
-from foretrace.traces.capture import capture, slowdown
+from foretrace.traces.capture import training_hook
+from foretrace.traces.capture.launcher import capture, slowdown
 
 
 def python(code: str) -> list[str]:
@@ -79,7 +79,7 @@ def test_the_hook_leaves_no_trace_in_a_python_that_does_not_train(tmp_path):
 
 def test_the_hook_needs_the_standard_library_only():
     """The Python that trains need not have foretrace, nor anything that foretrace needs."""
-    path = str(Path(capture_hook.__file__))
+    path = str(Path(training_hook.__file__))
     code = f"import runpy, sys; runpy.run_path({path!r}); assert 'foretrace' not in sys.modules"
     done = subprocess.run([sys.executable, "-I", "-S", "-c", code], env=dict(os.environ))
     assert done.returncode == 0

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from foretrace.sim.errors import TraceError
-from foretrace.traces.capture import capture
+from foretrace.traces.capture.launcher import capture
 
 TORCH = "FORETRACE_TORCH_PYTHON"
 SCRIPT = """\

@@ -8,9 +8,9 @@ import pytest
 from foretrace.sim.errors import TraceError
 from foretrace.sim.graph import Builder, Member
 from foretrace.sim.ops import Kind
-from foretrace.traces.chakra import read, write
-from foretrace.traces.chakra.files import load, save
-from foretrace.traces.chakra.messages import NodeType, attribute, attributes, messages
+from foretrace.traces.formats.chakra import read, write
+from foretrace.traces.formats.chakra.files import load, save
+from foretrace.traces.formats.chakra.messages import NodeType, attribute, attributes, messages
 from hypothesis import given
 from hypothesis import strategies as st
 

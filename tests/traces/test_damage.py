@@ -4,7 +4,7 @@ import json
 
 import pytest
 from foretrace.sim.errors import TraceError
-from foretrace.traces import kineto
+from foretrace.traces.formats import kineto
 from hypothesis import example, given
 from hypothesis import strategies as st
 

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from foretrace.traces.exact import micros
+from foretrace.traces.formats.decimal_ticks import micros
 from hypothesis import given
 from hypothesis import strategies as st
 

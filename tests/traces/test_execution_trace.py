@@ -5,9 +5,9 @@ import json
 
 import pytest
 from foretrace.sim.errors import TraceError
-from foretrace.traces import kineto
-from foretrace.traces.execution_trace import join
-from foretrace.traces.signature import operands
+from foretrace.traces.formats import kineto
+from foretrace.traces.formats.execution_trace import join
+from foretrace.traces.infer.op_signature import operands
 
 INPUTS = {
     "values": [[13, 14, 0, 32, 4, "cpu"], [7, 8, 0, 8, 4, "cpu"], 1],
@@ -68,7 +68,7 @@ def test_what_was_recorded_stays(trace, written):
 
 
 def test_native_form_keeps_the_number(trace, tmp_path):
-    from foretrace.traces import native
+    from foretrace.traces.formats import native
 
     back = native.read(native.write(trace, tmp_path / "t"))
     assert back.events["function"].tolist() == [-1, 5, 6]
@@ -77,7 +77,7 @@ def test_native_form_keeps_the_number(trace, tmp_path):
 def test_a_trace_of_schema_1_is_read(trace, tmp_path):
     """Written before there was the column: same tables without it."""
     import duckdb
-    from foretrace.traces import native
+    from foretrace.traces.formats import native
 
     folder = native.write(trace, tmp_path / "t")
     events = folder / "events.parquet"

@@ -1,8 +1,8 @@
 """What `trace info` says."""
 
 import pytest
-from foretrace.traces import kineto
-from foretrace.traces.info import memory_peak
+from foretrace.traces.formats import kineto
+from foretrace.traces.infer.trace_info import memory_peak
 
 SAID = {
     "Collective name": "allreduce", "dtype": "Float", "In msg nelems": 8, "Out msg nelems": 8,

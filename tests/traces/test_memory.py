@@ -13,7 +13,7 @@ PROGRAM = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[2]),) * 2)
 from foretrace.sim.errors import TraceError
-from foretrace.traces.kineto import read
+from foretrace.traces.formats.kineto import read
 try:
     trace = read(sys.argv[1])
     print(len(trace.events), int(trace.events["dur"].sum()))

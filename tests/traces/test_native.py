@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from foretrace.sim.errors import TraceError
-from foretrace.traces import native
-from foretrace.traces.columns import TABLES
-from foretrace.traces.read import read
-from foretrace.traces.trace import Group, Recorded, Table, Trace, Track
+from foretrace.traces.event_columns import TABLES
+from foretrace.traces.formats import native
+from foretrace.traces.formats.autodetect import read
+from foretrace.traces.trace import ColumnTable, FileHeader, ProcessGroup, Trace, Track
 
 
 def assert_equal(a, b):
@@ -32,10 +32,12 @@ def trace():
         made,
         tracks=(Track(0, "1", "stream 7", "main"),),
         processes=(
-            Recorded(0, "rank0.json.gz", 2, "nccl", "A GPU", (Group("0", (0, 1), "nccl"),)),
+            FileHeader(
+                0, "rank0.json.gz", 2, "nccl", "A GPU", (ProcessGroup("0", (0, 1), "nccl"),)
+            ),
         ),
-        collectives=Table.of("collectives", event=[1], size=2, ranks=0),
-        allocations=Table.of("allocations", event=[2], allocated=[2**40]),
+        collectives=ColumnTable.of("collectives", event=[1], size=2, ranks=0),
+        allocations=ColumnTable.of("allocations", event=[2], allocated=[2**40]),
         origin=1_712_170_331_000_000_123,  # more than a float64 holds
         notes=("a note",),
     )

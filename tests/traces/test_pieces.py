@@ -1,9 +1,9 @@
 """Host time cut into pieces: the vectorised way against a naive twin, instant by instant."""
 
 import numpy as np
-from foretrace.traces.handover import union
-from foretrace.traces.host import Marks, Waits, pieces, visible
-from foretrace.traces.nest import nest
+from foretrace.traces.infer.call_tree import call_tree
+from foretrace.traces.infer.cpu_segments import Marks, WaitSpans, cpu_segments, visible
+from foretrace.traces.infer.thread_waits import union
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,7 +32,7 @@ def forests(draw):
 
 def rows(events):
     line, start, end = (np.array([e[i] for e in events], np.int64) for i in range(3))
-    return nest(np.arange(len(events)), line, start, end)
+    return call_tree(np.arange(len(events)), line, start, end)
 
 
 def innermost(tree, line, tick, shown):
@@ -75,8 +75,8 @@ def test_pieces_cover_each_tick_once_and_name_what_ran(events, cuts, pauses):
     shown = visible(tree, ~everything, ~everything)  # nobody stands for another
     marks = Marks(*(np.array([c[i] for c in cuts], np.int64) for i in range(2)))
     line, start, lasts = (np.array([p[i] for p in pauses], np.int64) for i in range(3))
-    waits = Waits(line, start, start + lasts)
-    found = pieces(shown, marks, waits, everything)  # every event alone: nothing is merged
+    waits = WaitSpans(line, start, start + lasts)
+    found = cpu_segments(shown, marks, waits, everything)  # every event alone: nothing is merged
     work = found.wait < 0
     assert sorted(found.wait[~work].tolist()) == list(range(len(pauses)))
     covered = set()
@@ -104,7 +104,7 @@ def test_a_mark_finds_the_piece_that_ended_last(events, cuts):
     none = np.empty(0, np.int64)
     tree = rows(events)
     shown = visible(tree, np.zeros(len(tree.row), bool), np.zeros(len(tree.row), bool))
-    found = pieces(shown, marks, Waits(none, none, none), np.zeros(len(tree.row), bool))
+    found = cpu_segments(shown, marks, WaitSpans(none, none, none), np.zeros(len(tree.row), bool))
     for (line, time), at in zip(cuts, found.at(marks).tolist(), strict=True):
         before = [
             i for i in range(len(found.line)) if found.line[i] == line and found.end[i] <= time

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from foretrace.sim.errors import TraceError
 from foretrace.sim.ops import Kind
-from foretrace.traces import kineto
+from foretrace.traces.formats import kineto
 
 NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
 

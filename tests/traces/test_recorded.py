@@ -13,12 +13,12 @@ from foretrace.models.compute.recorded import Recorded
 from foretrace.sim.ops import Kind
 from foretrace.sim.simulation import Simulation
 from foretrace.sim.system import Component, System
-from foretrace.traces import kineto
-from foretrace.traces.collective import is_collective
-from foretrace.traces.handover import union
-from foretrace.traces.launched import launched
-from foretrace.traces.steps import steps
-from foretrace.traces.view import View
+from foretrace.traces.formats import kineto
+from foretrace.traces.infer.collective import is_collective
+from foretrace.traces.infer.launches import launches_of
+from foretrace.traces.infer.rank_trace import RankTrace
+from foretrace.traces.infer.steps import steps
+from foretrace.traces.infer.thread_waits import union
 
 ONE_RANK = [
     "ddp-A100x2/rank0.json.gz",
@@ -61,7 +61,7 @@ def measured(data, name):
 @pytest.mark.parametrize("name", ONE_RANK)
 def test_recorded_durations_give_back_the_recorded_steps(data, replay, step_times, name):
     trace, graph = graph_of(data / name)
-    found = steps(View(trace, trace.ranks[0]))
+    found = steps(RankTrace(trace, trace.ranks[0]))
     expected = trace.seconds(found.recorded)
     end = replay(graph)[1]
     if found.marked:
@@ -75,8 +75,8 @@ def makespan(graph, end):
 
 def recorded_makespan(trace, graph, found):
     """From the first step's start to the end of the last or of the work that the steps launched."""
-    view = View(trace, trace.ranks[0])
-    work = launched(view)
+    view = RankTrace(trace, trace.ranks[0])
+    work = launches_of(view)
     in_steps = found.of(work.point) >= 0
     last = max(
         work.end[in_steps].max(), found.end[-1] if found.marked else view.end[view.lines >= 0].max()
@@ -114,8 +114,8 @@ def test_d1_replay_of_single_ranks(data, replay, name):
 
 def exposed_in_trace(trace):
     """The same of what was recorded, over the work whose launch was recorded too."""
-    view = View(trace, trace.ranks[0])
-    work = launched(view)
+    view = RankTrace(trace, trace.ranks[0])
+    work = launches_of(view)
     linked = work.call >= 0
     together = is_collective(view, work)
     spans = [union(work.start[m], work.end[m]) for m in (linked, linked & ~together)]
@@ -139,7 +139,7 @@ def test_d2_eight_ranks_end_when_they_did(data, eight, replay):
     _, end = replay(graph)
     main = graph.ops.stream == 0
     ends = [float(end[main & (graph.ops.rank == r)].max()) for r in range(8)]
-    views = [View(trace, r) for r in range(8)]
+    views = [RankTrace(trace, r) for r in range(8)]
     zero = min(int(steps(v).start[0]) for v in views)
     recorded = [float(trace.seconds(steps(v).end[0] - zero)) for v in views]
     assert ends == pytest.approx(recorded, rel=0.05)
@@ -172,7 +172,7 @@ def _arrival(block, end, row, rank):
 
 
 def _recorded_arrivals(trace, rank):
-    view = View(trace, rank)
+    view = RankTrace(trace, rank)
     rows = np.flatnonzero(
         view.on_gpu & np.char.startswith(trace.text("name")[view.rows].astype(str), "ncclKernel")
     )

@@ -6,8 +6,8 @@ import foretrace
 import numpy as np
 import pytest
 from foretrace.sim.errors import TraceError
-from foretrace.traces import native
-from foretrace.traces.starts import read, stretch, untraced
+from foretrace.traces.formats import native
+from foretrace.traces.step_times import read, stretch, untraced
 
 DATA = Path(foretrace.__file__).parent / "traces" / "data"
 HEAD = "step,phase,start_ns,duration_ns,cpu_ns\n"

@@ -5,11 +5,11 @@ import random
 import numpy as np
 import pytest
 from foretrace.sim.ops import Kind
-from foretrace.traces.collective import is_collective
-from foretrace.traces.launched import launched
-from foretrace.traces.streams import stream_waits
-from foretrace.traces.sync import Order, host_waits
-from foretrace.traces.view import View
+from foretrace.traces.infer.collective import is_collective
+from foretrace.traces.infer.host_waits import Order, host_waits
+from foretrace.traces.infer.launches import launches_of
+from foretrace.traces.infer.rank_trace import RankTrace
+from foretrace.traces.infer.stream_waits import stream_waits
 
 COMPUTE, SIDE, NETWORK = 7, 22, 20
 
@@ -110,8 +110,8 @@ class Program:
 
 
 def found_waits(trace):
-    view = View(trace, 0)
-    work = launched(view)
+    view = RankTrace(trace, 0)
+    work = launches_of(view)
     waits = stream_waits(view, work, Order(view, work), is_collective(view, work))
     number = {int(r): i for i, r in enumerate(np.argsort(view.start[work.call]))}
     return {
@@ -183,8 +183,8 @@ def test_a_resolved_host_wait_is_for_what_the_profiler_says(script, tmp_path, ki
     c = s.call(kind, 20, 70)
     s.add("cuda_sync", kind, 20, 70, pid=0, tid=0, correlation=c, cuda_sync_kind=kind, **args)
     trace = s.read(tmp_path)
-    view = View(trace, 0)
-    work = launched(view)
+    view = RankTrace(trace, 0)
+    work = launches_of(view)
     found = host_waits(view, work, Order(view, work))
     names = {view.text(int(work.row[k])) for k in found.work}
     assert awaited in names

@@ -8,8 +8,8 @@ import foretrace
 import numpy as np
 import pytest
 from foretrace.sim.ops import Kind
-from foretrace.traces import native
-from foretrace.traces.work import work
+from foretrace.traces.formats import native
+from foretrace.traces.infer.op_work import op_work
 
 DATA = Path(foretrace.__file__).parent / "traces" / "data"
 IMAGES, FILT = [8, 64, 16, 16], [128, 64, 3, 3]
@@ -24,7 +24,7 @@ def called(name, shapes, settings=None, dtype="float"):
     scalars = ["" if i < len(shapes) else (settings or {}).get(i, "") for i in range(many)]
     padded = [*shapes, *([[]] * (many - len(shapes)))]
     dtypes = [dtype] * len(shapes) + ["Scalar"] * (many - len(shapes))
-    return work(name, json.dumps(padded), json.dumps(dtypes), json.dumps(scalars))
+    return op_work(name, json.dumps(padded), json.dumps(dtypes), json.dumps(scalars))
 
 
 # torch.utils.flop_counter of torch 2.13 on the same calls; the last test counts them again
@@ -112,7 +112,7 @@ def test_what_no_rule_fits_is_unknown(name, shapes):
 
 
 def test_without_shapes_everything_is_unknown():
-    assert all(map(isnan, work("aten::mm", "", "", "")))
+    assert all(map(isnan, op_work("aten::mm", "", "", "")))
 
 
 RESNET = 8 * 3 * 2 * 4.09e9 * (64 / 224) ** 2

@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 
 from ...sim.csr import Csr
 from ...sim.errors import TraceError
-from ...sim.explicit import Explicit, Places
+from ...sim.flat_graph import FlatGraph, Participants
 from ...sim.graph import Graph, Label
 from ...sim.ops import Kind, Ops
 from ...sim.units import ByteRate, Bytes
-from ..signature import operands
-from ..steps import Steps, steps
+from ..infer.op_signature import operands
+from ..infer.rank_trace import RankTrace
+from ..infer.steps import Steps, steps
 from ..trace import Trace
-from ..view import View
 
 GRADIENT = "torch::autograd::AccumulateGrad"
 FIRST_BUCKET = 2.0**20
@@ -60,7 +60,7 @@ def gradients(trace: Trace, stretch: float = 1.0) -> Gradients:
     TraceError
         The trace has no gradients, or not their shapes.
     """
-    view = View(trace, trace.ranks[0])
+    view = RankTrace(trace, trace.ranks[0])
     marks: Steps = steps(view)
     rows = np.flatnonzero([trace.strings[i] == GRADIENT for i in view.name.tolist()])
     rows = rows[np.argsort(view.end[rows], kind="stable")]
@@ -198,10 +198,10 @@ class _Inserted:
         return replace(
             self.source,
             blocks=(
-                Explicit(
+                FlatGraph(
                     merged,
                     Csr.from_pairs(pairs[:, 0], pairs[:, 1], total),
-                    Places(places.op, places.rank, places.stream),
+                    Participants(places.op, places.rank, places.stream),
                     np.concatenate([self.block.release, np.zeros(len(self.rows))]),
                     np.full(total, -1, np.int32),
                 ),
@@ -266,7 +266,7 @@ class _Inserted:
         return int(self.host[min(at, len(ends) - 1)])
 
 
-def _schedule(block: Explicit) -> NDArray[np.float64]:
+def _schedule(block: FlatGraph) -> NDArray[np.float64]:
     """(n,) s: end of each op when every op lasts as recorded; what the recording looked like."""
     from rustworkx import PyDiGraph, topological_sort
 

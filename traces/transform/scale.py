@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ...sim.csr import Csr
 from ...sim.errors import TraceError
-from ...sim.explicit import Explicit, Places
+from ...sim.flat_graph import FlatGraph, Participants
 from ...sim.graph import Graph
 from ...sim.ops import Kind
 
@@ -122,7 +122,7 @@ class _Scaled:
         rank = self._rank(block.ops.rank[source], copy)
         peer = np.where(block.peer[source] >= 0, self._rank(block.peer[source], copy), -1)
         places, place = self._places()
-        made = Explicit(
+        made = FlatGraph(
             block.ops.take(source).replace(rank=rank),
             self._successors(place),
             places,
@@ -142,7 +142,7 @@ class _Scaled:
         stage = rank // (self.layout.tensor * self.layout.data)
         return np.asarray(tensor + self.layout.tensor * (replica + self.data * stage), np.int32)
 
-    def _places(self) -> tuple[Places, NDArray[np.int64]]:
+    def _places(self) -> tuple[Participants, NDArray[np.int64]]:
         """Further places of all collectives; and where each place of each copy went."""
         block, n = self.block, len(self.block)
         op = block.op_of_place
@@ -173,7 +173,7 @@ class _Scaled:
         place[table[:, 0], table[:, 1]] = self.total + np.arange(len(table))
         stream = block.stream[table[:, 1]]
         return (
-            Places(table[:, 2].astype(np.int32), table[:, 3].astype(np.int32), stream),
+            Participants(table[:, 2].astype(np.int32), table[:, 3].astype(np.int32), stream),
             place,
         )
 

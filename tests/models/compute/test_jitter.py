@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from foretrace.models.compute.jitter import between, coverage, predicted, spread, typical
-from foretrace.sim.draws import factors, scaled
 from foretrace.sim.ops import Ops
+from foretrace.sim.sampling import factors, scaled
 
 
 def recording(seed=1, iterations=40, ops=200):

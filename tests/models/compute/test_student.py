@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from foretrace.models.compute.student import quantile
+from foretrace.models.compute.student_t import quantile
 from scipy.special import stdtrit
 
 SHARES = (np.arange(64) + 0.5) / 64

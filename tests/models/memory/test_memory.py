@@ -4,7 +4,7 @@ import pytest
 from foretrace.models.memory.copy import WAYS, Copy
 from foretrace.models.memory.memory import Memory
 from foretrace.models.network.link import Link
-from foretrace.models.network.topology import Node, cluster
+from foretrace.models.network.topology import NodeSpec, cluster
 from foretrace.sim.errors import BackendError
 from foretrace.sim.graph import Builder
 from foretrace.sim.ops import Kind, Ops
@@ -17,7 +17,7 @@ def node(dram=1e11, bus=1e10, hbm=1e12, cxl=None, engines=4, latency=0.0):
 
     return cluster(
         1,
-        Node(
+        NodeSpec(
             gpus=1, copy_engines=engines, hbm=memory(hbm), dram=memory(dram), cxl=memory(cxl),
             host_link=Link(bandwidth=bus, latency=latency),
         ),
@@ -81,7 +81,11 @@ def test_pages_between_tiers_pass_both_and_no_bus(way):
         (node(), "sideways", r"copy 'sideways' has no direction; name it one of \['h2d'"),
         (node(), "h2c", "copy 'h2c' needs a part 'cxl'"),
         (node(hbm=None), "d2d", "copy 'd2d' needs a part 'hbm'"),
-        (cluster(1, Node(gpus=1)), "h2d", "copy 'h2d' needs a part 'h2d'; give the node a link"),
+        (
+            cluster(1, NodeSpec(gpus=1)),
+            "h2d",
+            "copy 'h2d' needs a part 'h2d'; give the node a link",
+        ),
     ],
 )
 def test_what_it_cannot_know_it_refuses(system, way, message):

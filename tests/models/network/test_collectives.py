@@ -7,7 +7,7 @@ from foretrace.models.network.collectives import Fabric
 from foretrace.models.network.link import Link
 from foretrace.models.network.nic import Nic
 from foretrace.models.network.switch import Switch, star
-from foretrace.models.network.topology import Node, cluster
+from foretrace.models.network.topology import NodeSpec, cluster
 from foretrace.sim.csr import Csr
 from foretrace.sim.errors import BackendError
 from foretrace.sim.graph import Builder, Member
@@ -157,7 +157,7 @@ def test_the_switch_does_not_reduce_between_nodes():
 def nodes(count, gpus, nics=None):
     nic = Nic(bandwidth=RATE / 10, latency=ALPHA, mtu=1e9, header=0.0)
     link = Link(bandwidth=RATE, latency=ALPHA)
-    return cluster(count, Node(gpus=gpus, gpu_link=link, nics=nics or gpus, nic=nic))
+    return cluster(count, NodeSpec(gpus=gpus, gpu_link=link, nics=nics or gpus, nic=nic))
 
 
 def asked_gpus(system, n, *sizes):
@@ -263,7 +263,7 @@ def test_a_member_of_a_ring_does_not_send_while_it_copies_its_last_part():
 
 
 def test_a_copy_costs_nothing_where_a_network_is_slower():
-    system = cluster(2, Node(gpus=1, nics=1, nic=Nic(bandwidth=RATE, latency=0.0)))
+    system = cluster(2, NodeSpec(gpus=1, nics=1, nic=Nic(bandwidth=RATE, latency=0.0)))
     plain, copied = (
         Fabric(fidelity="alpha-beta", algorithms="ring", copying=c).timing(
             asked(system, "all-gather", [system.number(g) for g in system.gpus], 1e6)

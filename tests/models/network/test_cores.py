@@ -6,7 +6,7 @@ from foretrace.models.compute.jitter import spread
 from foretrace.models.compute.recorded import Recorded
 from foretrace.models.network.collectives import Fabric
 from foretrace.models.network.link import Link
-from foretrace.models.network.topology import Node, cluster
+from foretrace.models.network.topology import NodeSpec, cluster
 from foretrace.sim.graph import Builder, Member
 from foretrace.sim.ops import Kind
 from foretrace.sim.simulation import Simulation
@@ -33,7 +33,7 @@ def step(computing, at_once=1, core=True):
 
 
 def run(graph, *, core=True, engine="core", core_rate=CORE, compute=None, **kw):
-    node = Node(gpus=2, streams=1, gpu_link=Link(bandwidth=RATE, latency=0.0), core=core)
+    node = NodeSpec(gpus=2, streams=1, gpu_link=Link(bandwidth=RATE, latency=0.0), core=core)
     fabric = Fabric(algorithms="ring", step=STEP, core_rate=core_rate)
     bound = {"node0.gpu?": compute or Recorded(), "fabric": fabric}
     result = Simulation(cluster(1, node), bound, engine=engine).run(graph, **kw)

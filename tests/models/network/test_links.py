@@ -6,8 +6,8 @@ from foretrace.models.network.collectives import Fabric
 from foretrace.models.network.link import Link
 from foretrace.models.network.nic import ROCE, Nic
 from foretrace.models.network.switch import Switch, star
-from foretrace.models.network.topology import Fabric as Wires
-from foretrace.models.network.topology import Node, cluster
+from foretrace.models.network.topology import FabricSpec as Wires
+from foretrace.models.network.topology import NodeSpec, cluster
 from foretrace.sim.graph import Builder
 from foretrace.sim.ops import Kind, Ops
 from foretrace.sim.simulation import Simulation
@@ -39,14 +39,14 @@ def test_headers_take_their_share_of_the_line_rate():
 
 def test_a_message_pays_the_nic_once_where_it_leaves():
     nic = Nic(bandwidth=1e9, latency=2e-6, overhead=5e-6, header=0.0)
-    system = cluster(2, Node(gpus=1, nics=1, nic=nic))
+    system = cluster(2, NodeSpec(gpus=1, nics=1, nic=nic))
     assert makespan(system, sends((0, 1))) == pytest.approx(5e-6 + 2 * 2e-6 + 1e-3)
 
 
 def test_small_messages_are_bound_by_the_cost_of_each():
     """A thousand messages of one byte in a row: the rate is 1 / (overhead + crossings)."""
     nic = Nic(bandwidth=1e9, latency=0.0, overhead=5e-6, header=0.0)
-    system = cluster(2, Node(gpus=1, nics=1, nic=nic))
+    system = cluster(2, NodeSpec(gpus=1, nics=1, nic=nic))
     build = Builder("row")
     last = []
     for _ in range(1000):
@@ -85,7 +85,7 @@ def test_oversubscribed_uplinks_bound_what_leaves_a_leaf():
     """Four nodes on two leaves at 2:1: two senders on one leaf get half the rate across."""
     nic = Nic(bandwidth=1e9, latency=0.0, header=0.0)
     switch = Switch(bandwidth=1e9, latency=0.0, ports=3)
-    system = cluster(4, Node(gpus=1, nics=1, nic=nic), Wires(switch, oversubscription=2.0))
+    system = cluster(4, NodeSpec(gpus=1, nics=1, nic=nic), Wires(switch, oversubscription=2.0))
     within, across = sends((0, 1)), sends((0, 2), (1, 3))
     assert makespan(system, within) == pytest.approx(1e-3)
     assert makespan(system, across) == pytest.approx(2e-3)

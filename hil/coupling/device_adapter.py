@@ -1,0 +1,218 @@
+"""A device in the place of a component: what its answer is to the simulation.
+
+Three ways, by what the driver declared.  ``exclusive``: one op at a time, the others queue.
+``solo``: an op was measured alone; how those in flight share is modelled, evenly.  ``concurrent``:
+the device is asked about every set in flight.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from ...sim.signature import Operand, Signature, parse
+from ...sim.system import Component
+from ...sim.units import ByteRate, Seconds
+from ..driver import Sharing
+from ..sample import AFTER, WARM, Request
+from .coverage import SampleCoverage
+from .journal import Questioned
+from .per_flow_rates import NANOSECOND, Flight, PerFlowRates
+
+SWEEP = tuple(4**k for k in range(3, 12))  # B: 64 B to 4 MiB, alone, for what does not grow
+MOST = 8  # ops in flight that a concurrent device takes unless it says otherwise
+SHARED = 1e12  # B/s of the component that solo ops share: weights are 1 to 10^6 at 1 MB/s to 1 TB/s
+SLOWEST = 1e6
+QUEUE = 256  # ops that may wait for a device besides
+
+
+@dataclass(frozen=True)
+class DeviceAnswer:
+    """What one op costs, as a row of ``Timing``, its usage by component name; who says so."""
+
+    fixed: Seconds
+    work: float = 0.0
+    usage: dict[str, float] = field(default_factory=dict)
+    modelled: bool = False
+
+
+@dataclass(frozen=True)
+class ResidualPath:
+    """What an op crosses besides the device.
+
+    Parameters
+    ----------
+    latency : of the components that stay modelled, less what is subtracted from the sample
+    usage : weight of each shared component that stays modelled
+    """
+
+    latency: Seconds = 0.0
+    usage: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Swap:
+    """A component and the device in its place.
+
+    Parameters
+    ----------
+    component : as the scenario names it
+    asked : the device, or its journal
+    sharing : ``exclusive``, ``solo`` or ``concurrent``
+    covers : what a sample contains
+    most : ops in flight that a concurrent device takes
+    context : ``warm``, ``cold``, or ``after``: the last ``preceding`` ops of the device
+    preceding : how many
+    answers : signatures that the device can do, as a predicate
+    others : ``fail``, or ``model``: who answers for what it cannot do
+    sizes : B, of the sweep that tells what does not grow with size
+    recorded : it answers from a recording
+    """
+
+    component: str
+    asked: Questioned
+    sharing: Sharing
+    covers: SampleCoverage
+    most: int = MOST
+    context: str = WARM
+    preceding: int = 1
+    answers: object = None
+    others: Literal["fail", "model"] = "fail"
+    sizes: tuple[int, ...] = SWEEP
+    recorded: bool = False
+
+    def can(self, signature: str) -> bool:
+        """Whether the device does such ops."""
+        return not callable(self.answers) or bool(self.answers(signature))
+
+
+class DeviceAdapter:
+    """Where ops meet the device.
+
+    Parameters
+    ----------
+    swap : Swap
+    slots : int or None
+        Of the component whose ops the device does; None where they queue for nothing.
+    bytes : bool
+        Whether ops are bytes on the way; else they are ops.
+    """
+
+    def __init__(self, swap: Swap, slots: int | None, bytes: bool):
+        self.swap, self.slots, self.unit = swap, slots, "B" if bytes else "1"
+        self.name = swap.component
+        self.lanes = self._lanes()
+        self.shared = f"{self.name}.shared"
+        self.answered, self.others = 0, 0
+
+    def _lanes(self) -> PerFlowRates | None:
+        if self.swap.sharing == "solo" or (self.swap.sharing == "exclusive" and self.slots):
+            return None
+        most = 1 if self.swap.sharing == "exclusive" else self.swap.most
+        waiting = 0 if self.slots else QUEUE
+        return PerFlowRates(self.name, 2 * (most + waiting), most, self.unit)
+
+    @property
+    def at_once(self) -> int | None:
+        """Slots that the component is given; None for those that it has."""
+        if self.slots is None or self.swap.sharing == "solo":
+            return None
+        return 1 if self.swap.sharing == "exclusive" else self.swap.most
+
+    def components(self) -> tuple[Component, ...]:
+        """What the device adds to the machine."""
+        if self.lanes is not None:
+            return self.lanes.components()
+        if self.swap.sharing == "solo":
+            rate = SHARED if self.unit == "B" else 1.0
+            return (Component(self.shared, "lane", rate=rate, unit=self.unit),)
+        return ()
+
+    def reset(self) -> None:
+        """Begin a run."""
+        self.answered, self.others = 0, 0
+        self.before: deque[str] = deque(maxlen=self.swap.preceding)
+        self._still: dict[str, tuple[float, ByteRate]] = {}
+        if self.lanes is not None:
+            self.lanes.reset(self.swap.asked)
+
+    def answer(self, signature: str, bytes: float, way: ResidualPath) -> DeviceAnswer:
+        """What an op costs that starts now."""
+        self.answered += 1
+        request = self._request(signature)
+        if self.lanes is not None:
+            work = max(bytes, 1.0) if self.unit == "B" else 1.0
+            lane = self.lanes.give(Flight(request, work, way.latency))
+            return DeviceAnswer(0.0, work, {self.lanes.names[lane]: 1.0, **way.usage})
+        spent = self.swap.asked.alone(request) * NANOSECOND + way.latency
+        if self.swap.sharing == "exclusive":
+            return DeviceAnswer(max(spent, 0.0))
+        return self._split(signature, bytes, max(spent, 0.0), way)
+
+    def _split(
+        self, signature: str, bytes: float, spent: Seconds, way: ResidualPath
+    ) -> DeviceAnswer:
+        """What does not grow with size first, the rest as work that is shared evenly."""
+        fixed = min(self._fixed(signature) + max(way.latency, 0.0), spent)
+        rest = spent - fixed
+        if rest == 0 or (self.unit == "B" and not bytes > 0):
+            return DeviceAnswer(spent)
+        if self.unit == "1":
+            return DeviceAnswer(fixed, rest, {self.shared: 1.0})
+        if bytes < SLOWEST * rest:  # too slow for anything beside it to matter
+            return DeviceAnswer(fixed, SLOWEST * rest, {self.shared: SHARED / SLOWEST})
+        weight = SHARED * rest / bytes  # alone it takes `rest` seconds
+        return DeviceAnswer(fixed, bytes, {self.shared: weight, **way.usage})
+
+    def _fixed(self, signature: str) -> Seconds:
+        """The part of such an op that does not grow with its size: from a sweep, measured once."""
+        parts = parse(signature)
+        if self.unit != "B" or len(parts.operands) != 1:
+            return 0.0
+        name = f"{parts.kind}:{parts.name}"
+        if name not in self._still:
+            self._still[name] = sweep(self.swap, parts)
+        return self._still[name][0]
+
+    def _request(self, signature: str) -> Request:
+        before = tuple(self.before)
+        self.before.append(signature)
+        if self.swap.context != AFTER:
+            return Request(signature, 1, self.swap.context)
+        return Request(signature, 1, AFTER if before else WARM, before)
+
+
+def sweep(swap: Swap, parts: Signature) -> tuple[Seconds, ByteRate]:
+    """Seconds that do not grow with size, and bytes a second of the rest.
+
+    A line through what ops of 64 B to 4 MiB take alone, each counting by its relative error.
+    Sizes that the device does not answer (a recording that has not seen them) are left out.
+    """
+    rows = []
+    for size in swap.sizes:
+        operand = Operand("uint8", (size,))
+        text = str(Signature(parts.kind, parts.name, (operand,)))
+        if swap.can(text):
+            rows.append((size, swap.asked.alone(Request(text, 1, WARM)) * NANOSECOND))
+    if len(rows) < 2:
+        return 0.0, float("inf")
+    return line(*zip(*rows, strict=True))
+
+
+def line(sizes: Sequence[float], seconds: Sequence[float]) -> tuple[Seconds, ByteRate]:
+    """Latency and bandwidth of the line with the least relative squares, latency not below 0.
+
+    >>> latency, bandwidth = line([100, 1000, 10000], [1.1e-6, 2e-6, 11e-6])
+    >>> round(latency, 9), round(bandwidth)
+    (1e-06, 1000000000)
+    """
+    size, spent = np.asarray(sizes, float), np.asarray(seconds, float)
+    columns = np.stack([1 / spent, size / spent], axis=1)
+    (latency, slope), *_ = np.linalg.lstsq(columns, np.ones(len(size)), rcond=None)
+    if latency < 0:
+        latency, slope = 0.0, float((size / spent).sum() / ((size / spent) ** 2).sum())
+    return float(latency), 1 / float(slope) if slope > 0 else float("inf")

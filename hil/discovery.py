@@ -1,0 +1,201 @@
+"""What this machine has: GPUs and NICs with their PCIe links and NUMA nodes, and NVLinks.
+
+Read from sysfs, and from the NVIDIA management library where there is one.  What is known by its
+PCI number is named as the catalog names it; what is not is told, never guessed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .sysfs import text_of
+
+SYSFS = Path("/sys")
+GPU, NETWORK, INFINIBAND, MEMORY = "0x03", "0x0200", "0x0207", "0x0502"  # PCI class codes
+NVIDIA, AMD = "0x10de", "0x1002"
+CATALOG = {  # vendor:device (pci.ids, 2025-06): part of the catalog
+    "0x10de:0x20b2": "a100-sxm4-80g",
+    "0x10de:0x2330": "h100-sxm5-80g",
+    "0x10de:0x2335": "h200-sxm-141g",
+    "0x15b3:0x1021": "connectx-7",
+}
+LANE = {"2.5": 1, "5.0": 2, "8.0": 3, "16.0": 4, "32.0": 5, "64.0": 6}  # GT/s: generation
+
+
+@dataclass(frozen=True)
+class PciDevice:
+    """One PCI device.
+
+    Parameters
+    ----------
+    address : ``0000:17:00.0``
+    kind : ``gpu``, ``nic`` or ``cxl``
+    ids : ``vendor:device``
+    numa : node, -1 for none told
+    link : ``pcie5-x16``; "" where it is not told
+    name : of the interface of a NIC
+    """
+
+    address: str
+    kind: str
+    ids: str
+    numa: int
+    link: str
+    name: str = ""
+
+    @property
+    def part(self) -> str:
+        """Its name in the catalog; "" for none."""
+        return CATALOG.get(self.ids, "")
+
+
+@dataclass(frozen=True)
+class MachineFacts:
+    """One machine.
+
+    Parameters
+    ----------
+    host : its name
+    devices : GPUs, NICs and CXL memory
+    nodes : of NUMA: processors and bytes
+    nvlinks : how many join two GPUs, by their addresses
+    """
+
+    host: str
+    devices: tuple[PciDevice, ...] = ()
+    nodes: Mapping[int, tuple[str, int]] = field(default_factory=dict)
+    nvlinks: Mapping[tuple[str, str], int] = field(default_factory=dict)
+
+    def of(self, kind: str) -> tuple[PciDevice, ...]:
+        """Devices of one kind, by address."""
+        return tuple(d for d in self.devices if d.kind == kind)
+
+    def yaml(self) -> str:
+        """As ``cluster:`` of a scenario; what a scenario cannot hold is said in comments.
+
+        >>> gpu = PciDevice("0000:17:00.0", "gpu", "0x10de:0x2335", 0, "pcie5-x16")
+        >>> print(MachineFacts("box", (gpu,), {0: ("0-7", 2**34)}).yaml())
+        # discovered on box
+        # numa node 0: processors 0-7, 17.2 GB
+        # gpu 0000:17:00.0 0x10de:0x2335 numa 0, pcie5-x16
+        cluster:
+          nodes: 1
+          node:
+            gpu: {model: h200-sxm-141g, count: 1}
+        <BLANKLINE>
+        """
+        lines = [f"# discovered on {self.host}"]
+        for node, (cpus, size) in sorted(self.nodes.items()):
+            lines.append(f"# numa node {node}: processors {cpus}, {size / 1e9:.1f} GB")
+        lines += [_comment(d) for d in self.devices]
+        lines += [f"# {n} nvlinks join {a} and {b}" for (a, b), n in sorted(self.nvlinks.items())]
+        lines += [f"# {line}" for line in self._affinity()]
+        lines += ["cluster:", "  nodes: 1", "  node:"]
+        return "\n".join([*lines, *self._parts()]) + "\n"
+
+    def _parts(self) -> Iterable[str]:
+        for kind in ("gpu", "nic", "cxl"):
+            found = self.of(kind)
+            names = sorted({d.part for d in found})
+            if len(names) > 1:
+                yield f"    # {kind}: several models {names}; a scenario's machines have one"
+            elif found and names[0]:
+                yield f"    {kind}: {{model: {names[0]}, count: {len(found)}}}"
+            elif found:
+                yield f"    # {kind}: {len(found)} of {found[0].ids}, which no catalog names"
+        if not self.of("gpu"):
+            yield "    gpu:  # none found; name the part that plays the accelerator"
+
+    def _affinity(self) -> list[str]:
+        """Which NICs are nearest to each GPU: those of its NUMA node."""
+        told = []
+        for gpu in self.of("gpu"):
+            near = [n.name or n.address for n in self.of("nic") if n.numa == gpu.numa >= 0]
+            told.append(f"gpu {gpu.address} is nearest to {', '.join(near) or 'no nic that tells'}")
+        return told if self.of("nic") else []
+
+
+def discover(host: str, root: Path = SYSFS) -> MachineFacts:
+    """Look around.
+
+    Parameters
+    ----------
+    host : name of this machine
+    root : where sysfs is mounted
+
+    Examples
+    --------
+    >>> discover("box", Path("/nonexistent")).devices
+    ()
+    """
+    folders = sorted((root / "bus/pci/devices").glob("*"))
+    devices = [found for found in map(_device, folders) if found]
+    return MachineFacts(host, tuple(devices), _nodes(root), nvlinks())
+
+
+def _device(folder: Path) -> PciDevice | None:
+    code = text_of(folder / "class")
+    vendor, model = text_of(folder / "vendor"), text_of(folder / "device")
+    kind = ""
+    if code.startswith(GPU) and vendor in (NVIDIA, AMD):
+        kind = "gpu"
+    elif code.startswith((NETWORK, INFINIBAND)):
+        kind = "nic"
+    elif code.startswith(MEMORY):
+        kind = "cxl"
+    if not kind:
+        return None
+    numa = int(text_of(folder / "numa_node") or -1)
+    names = sorted(p.name for p in (folder / "net").glob("*"))
+    return PciDevice(
+        folder.name, kind, f"{vendor}:{model}", numa, _link(folder), names[0] if names else ""
+    )
+
+
+def _link(folder: Path) -> str:
+    """What the slot and the device agreed on."""
+    speed = text_of(folder / "current_link_speed").partition(" ")[0]
+    width = text_of(folder / "current_link_width")
+    return f"pcie{LANE[speed]}-x{width}" if speed in LANE and width.isdigit() else ""
+
+
+def _nodes(root: Path) -> dict[int, tuple[str, int]]:
+    found = {}
+    for folder in (root / "devices/system/node").glob("node[0-9]*"):
+        total = re.search(r"MemTotal:\s+(\d+) kB", text_of(folder / "meminfo"))
+        size = int(total[1]) * 1024 if total else 0
+        found[int(folder.name[4:])] = (text_of(folder / "cpulist") or "none", size)
+    return found
+
+
+def nvlinks() -> dict[tuple[str, str], int]:
+    """How many NVLinks join two GPUs; empty without NVIDIA's library, or without links."""
+    try:
+        import pynvml as nvml
+    except ImportError:
+        return {}
+    try:
+        nvml.nvmlInit()
+    except nvml.NVMLError:  # no driver, no GPU: nothing that NVLink could join
+        return {}
+    found: dict[tuple[str, str], int] = {}
+    for i in range(nvml.nvmlDeviceGetCount()):
+        handle = nvml.nvmlDeviceGetHandleByIndex(i)
+        own = str(nvml.nvmlDeviceGetPciInfo(handle).busId)
+        for link in range(nvml.NVML_NVLINK_MAX_LINKS):
+            try:
+                if nvml.nvmlDeviceGetNvLinkState(handle, link):
+                    other = str(nvml.nvmlDeviceGetNvLinkRemotePciInfo(handle, link).busId)
+                    found[own, other] = found.get((own, other), 0) + 1
+            except nvml.NVMLError:
+                break
+    return found
+
+
+def _comment(device: PciDevice) -> str:
+    told = [f"numa {device.numa}" if device.numa >= 0 else "", device.link, device.name]
+    rest = ", ".join(t for t in told if t)
+    return f"# {device.kind} {device.address} {device.ids} {rest}".rstrip()

@@ -1,0 +1,57 @@
+"""Which drivers there are: ours by name, and those that installed packages bring."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import entry_points
+
+from ..sim.errors import DriverFault
+from .driver import DRIVERS, Driver
+
+HOMES = {  # driver: the module of this folder that registers it
+    "host": "drivers.host",
+    "collective": "drivers.collective",
+    "cxl": "drivers.cxl_memory",
+    "perftest": "drivers.perftest",
+    "recorded": "drivers.recording_driver",
+    "torch": "drivers.torch_device",
+    "switch": "drivers.switch",
+    "verbs": "drivers.rdma",
+}
+GROUP = "foretrace.drivers"  # entry points: NAME = package.module of a file that registers NAME
+
+
+def known() -> tuple[str, ...]:
+    """Names of all drivers, ours first.
+
+    >>> "recorded" in known()
+    True
+    """
+    theirs = sorted({e.name for e in entry_points(group=GROUP)} | set(DRIVERS))
+    return (*HOMES, *(name for name in theirs if name not in HOMES))
+
+
+def make(name: str) -> Driver:
+    """A new driver, by its name.
+
+    Raises
+    ------
+    DriverFault
+        There is none of that name, or its file cannot be loaded.
+    """
+    if name not in DRIVERS:
+        _load(name)
+    return DRIVERS[name]()
+
+
+def _load(name: str) -> None:
+    if name in HOMES:
+        import_module(f".{HOMES[name]}", __package__)
+        return
+    for entry in entry_points(group=GROUP, name=name):
+        try:
+            entry.load()
+        except Exception as error:
+            raise DriverFault("broken", f"driver {name}: {entry.value}: {error}") from error
+    if name not in DRIVERS:
+        raise DriverFault("missing", f"no driver {name!r}; there are: {', '.join(known())}")

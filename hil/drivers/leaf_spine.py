@@ -1,0 +1,95 @@
+"""Hosts under two leaves that are joined by several spines: routes of equal cost, in namespaces.
+
+The receiver is under the first leaf, the senders under the second.  A leaf hashes addresses and
+ports of a connection to choose its spine, as Linux does (``fib_multipath_hash_policy`` 1).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .netns import Star, call, inside
+
+NET = Path("/proc/sys/net/ipv4")
+FORWARDS, BY_PORTS = "ip_forward", "fib_multipath_hash_policy"
+
+
+class LeafSpine(Star):
+    """Two leaves and ``spines`` between them; what is shaped and counted are the senders' uplinks.
+
+    Examples
+    --------
+    >>> leaves = LeafSpine(3, "ft0", 1500, spines=2)
+    >>> leaves.switch, leaves.ports, leaves.address(1), leaves.leaf(1), leaves.leaf(3)
+    ('ft0-leaf2', ('up1', 'up2'), '10.9.1.2', 'ft0-leaf1', 'ft0-leaf2')
+    """
+
+    def __init__(self, hosts: int, prefix: str, mtu: int, spines: int):
+        super().__init__(hosts, prefix, mtu)
+        self.spines = range(1, spines + 1)
+        self.switch = f"{prefix}-leaf2"
+        self.ports = tuple(f"up{k}" for k in self.spines)
+
+    def address(self, number: int) -> str:
+        """IPv4 address of a host."""
+        return f"10.9.{number}.2"
+
+    def leaf(self, number: int) -> str:
+        """Namespace of the leaf of a host: the receiver's, or that of all senders."""
+        return f"{self.prefix}-leaf{1 if number == 1 else 2}"
+
+    def spine(self, number: int) -> str:
+        """Namespace of a spine, from 1."""
+        return f"{self.prefix}-spine{number}"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every namespace that it makes."""
+        hosts = map(self.host, range(1, self.hosts + 1))
+        return (self.leaf(1), self.leaf(2), *map(self.spine, self.spines), *hosts)
+
+    def _make(self) -> None:
+        for name in self.names:
+            call("ip", "netns", "add", name)
+        for name in (self.leaf(1), self.leaf(2), *map(self.spine, self.spines)):
+            with inside(name):
+                (NET / FORWARDS).write_text("1")
+                (NET / BY_PORTS).write_text("1")
+        for number in range(1, self.hosts + 1):
+            self._under(number)
+        for k in self.spines:
+            for side in (1, 2):
+                self._between(side, k)
+        for number in range(1, self.hosts + 1):
+            self._across(number)
+
+    def _under(self, number: int) -> None:
+        """Join a host to its leaf, and send through it whatever goes elsewhere."""
+        leaf, host, mtu = self.leaf(number), self.host(number), str(self.mtu)
+        call("ip", "link", "add", "nic0", "mtu", mtu, "netns", host, "type", "veth",
+             "peer", "name", f"down{number}", "mtu", mtu, "netns", leaf)  # fmt: skip
+        _up(leaf, f"down{number}", f"10.9.{number}.1/24")
+        _up(host, "nic0", f"{self.address(number)}/24")
+        call("ip", "-n", host, "route", "add", "default", "via", f"10.9.{number}.1")
+
+    def _between(self, side: int, k: int) -> None:
+        """A cable from a leaf to a spine."""
+        leaf, spine, mtu = f"{self.prefix}-leaf{side}", self.spine(k), str(self.mtu)
+        call("ip", "link", "add", f"up{k}", "mtu", mtu, "netns", leaf, "type", "veth",
+             "peer", "name", f"leaf{side}", "mtu", mtu, "netns", spine)  # fmt: skip
+        _up(leaf, f"up{k}", f"10.10.{16 * side + k}.1/24")
+        _up(spine, f"leaf{side}", f"10.10.{16 * side + k}.2/24")
+
+    def _across(self, number: int) -> None:
+        """The way to a host: from the other leaf over every spine, from a spine to its leaf."""
+        network, side = f"10.9.{number}.0/24", 1 if number == 1 else 2
+        ways = [("nexthop", "via", f"10.10.{16 * (3 - side) + k}.2") for k in self.spines]
+        call("ip", "-n", f"{self.prefix}-leaf{3 - side}", "route", "add", network, *sum(ways, ()))
+        for k in self.spines:
+            call("ip", "-n", self.spine(k), "route", "add", network,
+                 "via", f"10.10.{16 * side + k}.1")  # fmt: skip
+
+
+def _up(namespace: str, link: str, address: str) -> None:
+    call("ip", "-n", namespace, "addr", "add", address, "dev", link)
+    call("ip", "-n", namespace, "link", "set", link, "up")

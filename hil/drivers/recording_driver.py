@@ -1,0 +1,126 @@
+"""A driver that remembers: answers from a recording, and refuses what it has not seen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...sim.errors import RecordingError
+from ..bundled_recordings import located
+from ..driver import Driver, Missing, Ready, Sharing, Spec, checked, driver
+from ..recording import Recording, read
+from ..sample import Request, Sample
+
+SEQUENCE, MEDIAN, DRAW = "sequence", "median", "draw"
+ANSWERS = (SEQUENCE, MEDIAN, DRAW)
+SETTINGS = {"file": "", "answer": MEDIAN, "seed": 0, "driver": "", "device": ""}
+
+
+@driver("recorded")
+class RecordingDriver(Driver):
+    """Answers that were measured earlier.
+
+    Opened with ``file`` (a path, or ``foretrace:NAME`` of a bundled one), ``answer`` (``median``;
+    ``sequence``: the repeats in the order they were taken, refused once they are used up; ``draw``:
+    any repeat, by ``seed``), and ``driver`` and ``device`` where the recording must be of these.
+
+    Examples
+    --------
+    >>> samples = (Sample("copy:h2h uint8[64]", np.array([30.0, 10.0, 20.0]), "wall"),)
+    >>> kept = Recording("host", "cpu0", "box", "2026-01-31T12:00:00Z", {}, samples)
+    >>> remembers = RecordingDriver.of(kept)
+    >>> [s.ns.tolist() for s in remembers.timing([Request("copy:h2h uint8[64]", n=2)])]
+    [[20.0, 20.0]]
+    >>> RecordingDriver.of(kept, answer="sequence").timing([Request("copy:h2h uint8[64]", n=2)])[0].ns
+    array([30., 10.])
+    >>> remembers.timing([Request("copy:h2h uint8[65]")])
+    Traceback (most recent call last):
+    foretrace.sim.errors.RecordingError: host cpu0 on box, 2026-01-31: has not seen 'copy:h2h \
+uint8[65]' (warm); record it, or bind a model
+    """
+
+    recording: Recording
+    sharing: Sharing = "solo"
+
+    @classmethod
+    def of(cls, recording: Recording, answer: str = MEDIAN, seed: int = 0) -> RecordingDriver:
+        """From a recording that is at hand already."""
+        self = cls()
+        self._take(recording, answer, seed)
+        return self
+
+    def probe(self) -> Ready | Missing:
+        """Reading needs nothing but the file, which ``open`` names."""
+        return Ready()
+
+    def open(self, spec: Spec) -> None:
+        """Read the recording, and check that it is of what was asked for."""
+        told = checked(spec, SETTINGS)
+        recording = read(located(told["file"]))
+        for name in ("driver", "device"):
+            if told[name] not in ("", getattr(recording, name)):
+                raise RecordingError(
+                    f"{told['file']}: is of {name} {getattr(recording, name)!r}, asked for "
+                    f"{told[name]!r}; give a recording of that one"
+                )
+        self._take(recording, told["answer"], told["seed"])
+
+    def describe(self) -> dict[str, str]:
+        """What the recording says of its driver, device, host and versions."""
+        r = self.recording
+        head = {"driver": r.driver, "device": r.device, "host": r.host, "date": r.date}
+        return {**head, **r.versions, "source": r.source}
+
+    def answers(self, signature: str) -> bool:
+        """Whether the recording has seen this op."""
+        return any(signature == seen for seen, _ in self._seen)
+
+    def timing(self, requests: Sequence[Request]) -> list[Sample]:
+        """From memory."""
+        return [self._answer(r) for r in requests]
+
+    def _take(self, recording: Recording, answer: str, seed: int) -> None:
+        if answer not in ANSWERS:
+            raise RecordingError(f"answer is {answer!r}; it is one of {', '.join(ANSWERS)}")
+        self.recording, self._how = recording, answer
+        self._random = np.random.default_rng(seed)
+        self._used: dict[tuple[str, str], int] = {}
+        self._seen: dict[tuple[str, str], list[Sample]] = {}
+        for sample in recording.samples:
+            self._seen.setdefault(sample.key, []).append(sample)
+        first = recording.samples[0] if recording.samples else None
+        self.clock = first.clock if first else "wall"
+        self.metric = first.metric if first else "completion"
+
+    def _answer(self, request: Request) -> Sample:
+        batches = self._seen.get(request.key)
+        if not batches:
+            raise RecordingError(
+                f"{self._who}: has not seen {request.signature!r} ({request.key[1]}); "
+                "record it, or bind a model"
+            )
+        batches = [b for b in batches if b.good] or batches
+        ns = self._chosen(np.concatenate([b.ns for b in batches]), request)
+        return replace(batches[0], ns=ns, facts={"repeats": sum(len(b.ns) for b in batches)})
+
+    def _chosen(self, ns: NDArray[np.float64], request: Request) -> NDArray[np.float64]:
+        if self._how == MEDIAN:
+            return np.full(request.n, np.median(ns))
+        if self._how == DRAW:
+            return self._random.choice(ns, request.n)
+        begin = self._used.get(request.key, 0)
+        if begin + request.n > len(ns):
+            raise RecordingError(
+                f"{self._who}: {request.signature!r} was recorded {len(ns)} times, asked for once "
+                "more; record more, or answer 'draw' or 'median'"
+            )
+        self._used[request.key] = begin + request.n
+        return ns[begin : begin + request.n]
+
+    @property
+    def _who(self) -> str:
+        r = self.recording
+        return f"{r.driver} {r.device} on {r.host}, {r.date[:10]}"

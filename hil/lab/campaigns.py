@@ -1,0 +1,133 @@
+"""What the lab measures: work lists, each for one machine; their recordings are what CI scores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ...sim.errors import DriverFault
+from ..drivers.cxl_memory import TIERS
+from ..drivers.rdma_control import CALLS
+from ..measuring.work_list import WorkList
+from ..sample import COLD, Request
+
+SIZES = (64, 1024, 4096, 16384, 65536, 262144, 1 << 20)
+COUNTED = (64, 256, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 262144, 1 << 20)
+RATES = ("100gbit", "10gbit", "1gbit", "100mbit")
+REDUCED = (262144, 1 << 20, 4 << 20, 16 << 20)  # bytes of a bare all-reduce
+STEPS = (  # of four buckets: much computing beside each, little, almost none
+    "buckets=4 forward_us=30000 backward_us=15000 update_us=10000",
+    "buckets=4 forward_us=10000 backward_us=5000 update_us=2000",
+    "buckets=4 forward_us=2000 backward_us=1000 update_us=500",
+)
+BUSY = 99.0  # cores that others may use: virtual clocks do not see them
+Asked = tuple[Request, ...]
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """One work list and its machine."""
+
+    name: str
+    machine: str
+    work: WorkList
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+def _writes(sizes: tuple[int, ...], n: int, op: str = "rdma-write") -> Asked:
+    return tuple(Request(f"send:{op} uint8[{size}]", n) for size in sizes)
+
+
+def _across(rate: str) -> Campaign:
+    """Writes through a port of that rate, in virtual time."""
+    spec = {"ends": "verbs", "rate": rate, "delay_us": 1.0}
+    work = WorkList("switch", _writes(SIZES, 5), spec, starts=3, blocks=3, bar=0.03, busy=BUSY,
+                note="RC writes from rxe1 to rxe2 over a bridge whose ports have rate and delay; "
+                     "virtual time")  # fmt: skip
+    return Campaign(f"timetravel-{rate}", "uml", work)
+
+
+def _incast(rate: str) -> Campaign:
+    """Writes of several devices into one port, in virtual time."""
+    spec = {"ends": "verbs", "rate": rate, "delay_us": 1.0, "senders": "rxe1,rxe3,rxe4,rxe5"}
+    asked = tuple(
+        Request(f"send:rdma-write flows={flows} uint8[{size}]", 3)
+        for flows in (1, 2, 4)
+        for size in (65536, 1 << 20)
+    )
+    work = WorkList("switch", asked, spec, starts=3, blocks=3, bar=0.03, busy=BUSY,
+                note="writes into the port of rxe2, until the last is complete")  # fmt: skip
+    return Campaign(f"incast-{rate}", "uml", work, {"ends": "5"})
+
+
+def _gloo(ranks: int, rate: str) -> Campaign:
+    """All-reduces alone, and in steps where they overlap with computing, in virtual time."""
+    spec = {"ranks": ranks, "rate": rate, "delay_us": 5.0}
+    few = ranks > 4  # many processes on one core: two sizes and one step
+    sizes, steps = (REDUCED[1:3], STEPS[1:2]) if few else (REDUCED, STEPS)
+    calls = 2 if ranks == 2 else 5  # more than two now and then lose a tick of the scheduler
+    bare = tuple(Request(f"collective:all-reduce fp32[{n // 4}]", calls) for n in sizes)
+    asked = bare + tuple(Request(f"collective:step {step} fp32[1048576]", calls) for step in steps)
+    note = f"gloo between {ranks} ranks on one bridge; virtual time"
+    work = WorkList("collective", asked, spec, starts=5, most_starts=5, blocks=1, bar=0.1,
+                seconds=1800, busy=BUSY, note=note)  # fmt: skip
+    return Campaign(f"gloo-{ranks}x{rate}", "uml", work)
+
+
+def _verbs() -> Campaign:
+    """Writes and reads through the whole path of the driver; first uses are ops of their own."""
+    fresh = tuple(Request(f"send:rdma-write uint8[{n}]", 3, COLD) for n in (64, 4096, 65536))
+    asked = _writes(COUNTED, 5) + _writes(COUNTED, 5, "rdma-read") + fresh
+    work = WorkList("verbs", asked, starts=3, blocks=3, bar=0.05, seconds=900, busy=BUSY,
+                note="RC between rxe1 and rxe2; a nanosecond is an instruction")  # fmt: skip
+    return Campaign("icount-verbs", "qemu", work)
+
+
+def _control() -> Campaign:
+    """Each call that sets RDMA up, registering by size."""
+    sizes = {"reg-mr": (4096, 65536, 1 << 20)}
+    asked = tuple(
+        Request(f"host:verbs-{call} uint8[{size}]", 3)
+        for call in CALLS
+        for size in sizes.get(call, (64,))
+    )
+    work = WorkList("verbs", asked, starts=3, blocks=3, bar=0.1, seconds=900, busy=BUSY,
+                note="the calls that set RDMA up, one by one")  # fmt: skip
+    return Campaign("icount-verbs-control", "qemu", work)
+
+
+def _cxl() -> Campaign:
+    """Where pages are put on an emulated expander, and what moving them costs the kernel."""
+    moves = tuple(
+        Request(f"copy:{way} uint8[{pages * 4096}]", 2)
+        for way in ("h2c", "c2h")
+        for pages in (1, 4, 16, 64, 128, 256)
+    )
+    placed = tuple(Request(f"host:memory-place tier={t} uint8[4194304]", 2) for t in TIERS)
+    note = "placement and migration path; access times mean nothing"
+    work = WorkList("cxl", moves + placed, starts=2, most_starts=2, blocks=1, bar=0.1, seconds=1800,
+                busy=BUSY, note=note)  # fmt: skip
+    return Campaign("icount-cxl", "qemu", work, {"cxl": "1"})
+
+
+PLANS = (
+    *map(_across, RATES),
+    *map(_incast, ("10gbit", "1gbit")),
+    *(_gloo(ranks, "10gbit") for ranks in (2, 4, 8)),
+    _verbs(),
+    _control(),
+    _cxl(),
+)
+ALL: dict[str, Campaign] = {planned.name: planned for planned in PLANS}
+
+
+def chosen(names: Sequence[str]) -> list[Campaign]:
+    """Work lists by name; all where none is named.
+
+    >>> [planned.name for planned in chosen(["icount-cxl"])]
+    ['icount-cxl']
+    """
+    for name in names:
+        if name not in ALL:
+            raise DriverFault("missing", f"no work list {name!r}; there are: {', '.join(ALL)}")
+    return [ALL[name] for name in names or ALL]

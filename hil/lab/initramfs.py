@@ -1,0 +1,62 @@
+"""What runs in the lab's machines: a folder of unpacked Debian packages, and our first program."""
+
+from __future__ import annotations
+
+import os
+from importlib.resources import files
+from pathlib import Path
+
+from .build_cache import ROOT, fresh, home, note
+from .debian import Packages, unpack, version
+
+RDMA = ("python3-pyverbs", "python3-numpy", "ibverbs-providers", "perftest", "iproute2",
+        "busybox-static", "dash", "openvswitch-switch")  # fmt: skip
+MEMORY = ("cxl", "daxctl", "numactl", "kmod")
+COLLECTIVES = ("python3-torch",)
+APPLETS = (
+    "mount umount cat cut grep sed tr ls mkdir ln sleep stty hostname poweroff insmod uname "
+    "seq head tail basename dirname env rm cp chmod awk echo ps kill setsid"
+)
+FOLDERS = ("proc", "sys", "dev", "run", "tmp", "mnt", "root", "etc", "var/log")
+
+
+def build(packages: Packages, names: tuple[str, ...], name: str = ROOT) -> Path:
+    """Unpack packages and all they need into a folder that a kernel can start from."""
+    fetched = packages.fetch(names)
+    with fresh(name) as into:
+        unpack(fetched, into)
+        _finish(into)
+    note({f"{name}/{n}": v for n, v in (version(f).split() for f in fetched) if n in names})
+    return home() / name
+
+
+def _finish(root: Path) -> None:
+    """What maintainer scripts would have done, as far as the lab needs it."""
+    for folder in FOLDERS:
+        (root / folder).mkdir(parents=True, exist_ok=True)
+    _top_links(root)
+    for applet in APPLETS.split():
+        _link(root / "usr/bin" / applet, "busybox")
+    libraries = root / "usr/lib/x86_64-linux-gnu"
+    for library, folder in (("libblas.so.3", "blas"), ("liblapack.so.3", "lapack")):
+        if (libraries / folder / library).exists():
+            _link(libraries / library, f"{folder}/{library}")
+    (root / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/sh\n")
+    (root / "etc/group").write_text("root:x:0:\n")
+    (root / "etc/hosts").write_text("127.0.0.1 localhost\n")
+    start = root / "usr/sbin/lab-start"
+    start.write_text((files(__package__) / "guest" / "start.sh").read_text())
+    start.chmod(0o755)
+
+
+def _top_links(root: Path) -> None:
+    """``/bin`` and the like are links into ``/usr``; base-files makes them where it is there."""
+    for name in ("bin", "sbin", "lib", "lib64"):
+        if not (root / name).exists():
+            (root / "usr" / name).mkdir(parents=True, exist_ok=True)
+            _link(root / name, f"usr/{name}")
+
+
+def _link(at: Path, to: str) -> None:
+    if not at.exists() and not at.is_symlink():
+        os.symlink(to, at)

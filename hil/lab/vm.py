@@ -1,0 +1,76 @@
+"""Starting a machine of the lab: unprivileged, mortal, its serial line on our stdin and stdout."""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from .build_cache import home
+
+NOBODY = 65534
+SOURCE, SINK, CONSOLE = 3, 4, 5
+"""File descriptors in the machine's process: its serial line, and what its console says."""
+FREE = 64
+MORTAL = 1  # PR_SET_PDEATHSIG, prctl(2)
+
+
+def serve(command: Sequence[str], emulated: bool = True) -> int:
+    """Run a machine until it ends; returns its exit code.
+
+    Parameters
+    ----------
+    command : the emulator and its arguments; ``{home}`` in them is a scratch folder
+    emulated : a kernel of its own, which is given to a user who owns nothing, and no environment
+    """
+    scratch = Path(tempfile.mkdtemp(prefix="foretrace-lab-"))
+    if os.geteuid() == 0:
+        os.chown(scratch, NOBODY, NOBODY)
+    try:
+        child = os.fork()
+        if child == 0:
+            words = [word.replace("{home}", str(scratch)) for word in command]
+            _become(words, scratch, _environment(scratch) if emulated else dict(os.environ))
+        for end in (0, 1):
+            os.close(end)
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _become(command: list[str], scratch: Path, environment: dict[str, str]) -> NoReturn:
+    """Turn this process into the emulator."""
+    try:
+        _wire()
+        if os.geteuid() == 0 and environment["HOME"] == str(scratch):
+            os.setgroups([])
+            os.setgid(NOBODY)
+            os.setuid(NOBODY)
+        ctypes.CDLL(None).prctl(MORTAL, signal.SIGKILL, 0, 0, 0)
+        os.execve(command[0], command, environment)
+    except OSError as error:
+        sys.stderr.write(f"error lab: {command[0]}: {error.strerror}; say foretrace lab up\n")
+    os._exit(127)
+
+
+def _environment(scratch: Path) -> dict[str, str]:
+    modules = home() / "qemu/usr/lib/x86_64-linux-gnu/qemu"
+    return {"HOME": str(scratch), "TMPDIR": str(scratch), "PATH": os.defpath,
+            "QEMU_MODULE_DIR": str(modules)}  # fmt: skip
+
+
+def _wire() -> None:
+    """Our stdin and stdout become 3 and 4, stderr 5; what the emulator prints goes there too."""
+    ends = [fcntl.fcntl(fd, fcntl.F_DUPFD, FREE) for fd in (0, 1, 2)]
+    for fd, to in zip(ends, (SOURCE, SINK, CONSOLE), strict=True):
+        os.dup2(fd, to)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(CONSOLE, 1)
+    os.closerange(CONSOLE + 1, 1024)

@@ -1,0 +1,65 @@
+"""What was measured, and what of it nobody may look at: whole groups, chosen by a hash."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...sim.ops import Ops
+from .parameter_search import SEED, SHARE, held_out
+
+FINAL = 0.15  # share of the groups that is scored once, where there are
+MANY = 20
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What was measured.
+
+    Parameters
+    ----------
+    ops : Ops
+        With signatures.
+    seconds : (n,) s
+    groups : (n,) name of the group that each row is held out with
+    size : (n,) what orders the groups; the largest is always held out.  Empty: none is larger
+    """
+
+    ops: Ops
+    seconds: Floats
+    groups: tuple[str, ...]
+    size: Floats = field(default_factory=lambda: np.empty(0))
+
+    def take(self, rows: NDArray[np.int64]) -> Rows:
+        """Those rows."""
+        groups = tuple(self.groups[i] for i in rows.tolist())
+        return Rows(self.ops.take(rows), self.seconds[rows], groups)
+
+    def fitted(self, share: float = SHARE, seed: str = SEED) -> Rows:
+        """Those that are neither held out nor scored once."""
+        aside, final = self.split(share, seed)
+        return self.take(np.flatnonzero(~aside & ~final))
+
+    def split(self, share: float = SHARE, seed: str = SEED) -> tuple[Bools, Bools]:
+        """Which rows are held out, and which are scored once, by hashes of their groups' names.
+
+        Examples
+        --------
+        >>> rows = Rows(Ops.of(bytes=range(1, 41)), np.ones(40), tuple(map(str, range(40))),
+        ...     np.arange(40.0))
+        >>> aside, final = rows.split()
+        >>> int(aside.sum()), int(final.sum()), bool(aside[39]), bool((aside & final).any())
+        (13, 7, True, False)
+        """
+        last = np.zeros(len(self.groups), bool)
+        if len(self.size):
+            largest = self.groups[int(np.argmax(self.size))]
+            last = np.array([g == largest for g in self.groups])
+        share_once = FINAL if len(set(self.groups)) >= MANY else 0.0
+        final = held_out(self.groups, share=share_once, seed=f"{seed}:final") & ~last
+        return (held_out(self.groups, share=share, seed=seed) | last) & ~final, final

@@ -1,0 +1,51 @@
+"""What one has without a model: measured rows around an op."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...sim.errors import BackendError
+from ...sim.ops import Ops
+from ..compute.table import Table
+from .held_out_rows import Rows
+
+Floats = NDArray[np.float64]
+
+
+def without_model(near: Rows, ops: Ops) -> tuple[Floats, Floats]:
+    """Seconds of ops by interpolation between measured rows, and by the nearest of them.
+
+    What lies between no measured rows takes the nearest.  Near is by the logarithms of flop and
+    bytes, among ops of the same name if there are any.
+
+    Examples
+    --------
+    >>> texts = ("copy:h2h uint8[10]", "copy:h2h uint8[1000]")
+    >>> ops = Ops.of(bytes=[10, 1000], signature=[0, 1], signatures=texts)
+    >>> rows = Rows(ops, np.array([1.0, 100.0]), ("a", "b"))
+    >>> asked = Ops.of(bytes=[90], signature=0, signatures=("copy:h2h uint8[90]",))
+    >>> [x.round(2).tolist() for x in without_model(rows, asked)]
+    [[9.0], [1.0]]
+    """
+    texts = [near.ops.signature_text(i) for i in range(len(near.ops))]
+    table = Table.of(texts, near.seconds.tolist())
+    here, there = _features(near.ops), _features(ops)
+    names = np.array([t.partition(" ")[0] for t in texts])
+    closest, between = np.empty(len(ops)), np.empty(len(ops))
+    for i in range(len(ops)):
+        text = ops.signature_text(i)
+        far = np.abs(here - there[i]).sum(axis=1)
+        same = names == text.partition(" ")[0]
+        closest[i] = near.seconds[np.argmin(np.where(same, far, np.inf) if same.any() else far)]
+        try:
+            between[i] = table.seconds([text])[0]
+        except BackendError:  # beyond what was measured
+            between[i] = closest[i]
+    return between, closest
+
+
+def _features(ops: Ops) -> Floats:
+    """(n, 2) logarithms of flop and bytes; what is unknown counts as 1."""
+    both = np.stack([np.nan_to_num(ops.flop, nan=1.0), np.nan_to_num(ops.bytes, nan=1.0)], axis=1)
+    return np.asarray(np.log(np.maximum(both, 1.0)))

@@ -1,0 +1,125 @@
+"""Measured points and what lies between them: linear in the logarithms of all sizes and of time.
+
+Where the corners of a box around the asked sizes were measured, between those (which is exact
+for a power law); else, on scattered points, over the simplex that holds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+Matrix = NDArray[np.float64]
+Pair = tuple[float, float]
+SLACK = 1e-9  # of a logarithm, for points on the border of the hull
+NEAR = 2  # measured values on either side of a size that may bound the box
+
+
+def logs(sizes: list[list[int]]) -> Matrix:
+    """Logarithms; an empty tensor counts as one of size one half.
+
+    >>> logs([[1, 0]]).round(3).tolist()
+    [[0.0, -0.693]]
+    """
+    raw = np.array(sizes, float).reshape(len(sizes), -1)
+    return np.asarray(np.log(np.maximum(raw, 0.5)))
+
+
+class MeasuredPoints:
+    """Points of ops that differ in sizes only.
+
+    Examples
+    --------
+    >>> points = MeasuredPoints([([8, 8], 1e-6), ([32, 32], 4e-6)])
+    >>> points.inside(logs([[16, 16], [16, 8]])).round(9).tolist()
+    [2e-06, nan]
+    """
+
+    def __init__(self, rows: list[tuple[list[int], float]]):
+        self._raw = np.array([sizes for sizes, _ in rows], float).reshape(len(rows), -1)
+        points = logs([sizes for sizes, _ in rows])
+        self._points, self._seconds = points, np.log([s for _, s in rows])
+        self._centre = points.mean(axis=0)
+        self._axes = _independent(points - self._centre)
+        kept = points[:, self._axes]
+        self._follow = np.linalg.pinv(kept - self._centre[self._axes]) @ (points - self._centre)
+        self._at = dict(zip(map(tuple, kept.tolist()), self._seconds.tolist(), strict=True))
+        self._values = [np.unique(column) for column in kept.T]
+        self._simplices: object = None
+
+    @property
+    def range(self) -> str:
+        """The measured sizes, for messages."""
+        low, high = self._raw.min(axis=0), self._raw.max(axis=0)
+        return f"{low.astype(int).tolist()} to {high.astype(int).tolist()}"
+
+    def inside(self, sizes: Matrix) -> NDArray[np.float64]:
+        """(n,) interpolated seconds; NaN outside the measured points."""
+        x = sizes[:, self._axes]
+        tied = self._centre + (x - self._centre[self._axes]) @ self._follow
+        off = np.abs(tied - sizes).max(axis=1, initial=0.0)
+        found = np.array([self._in_box(row) for row in x.tolist()])
+        low, high = (np.array([v[i] for v in self._values]) for i in (0, -1))
+        within = ((x >= low - SLACK) & (x <= high + SLACK)).all(axis=1)
+        rest = np.flatnonzero(np.isnan(found) & (off <= SLACK) & within)
+        if len(rest) and len(self._axes) > 1 and len(self._seconds) > len(self._axes):
+            found[rest] = self._in_simplex(x[rest])
+        # a size that was the same, or tied to others, in all measurements must be so here
+        return np.where(off <= SLACK, np.exp(found), np.nan)
+
+    def nearest(self, sizes: Matrix) -> tuple[float, float]:
+        """Seconds from the nearest point, and how many times larger (or smaller) the op is."""
+        k = int(np.argmin(np.abs(self._points - sizes).sum(axis=1)))
+        grown = float(np.max(np.abs(sizes - self._points[k]), initial=0.0))
+        larger = float(np.maximum((sizes - self._points[k])[self._axes], 0).sum())
+        return float(np.exp(self._seconds[k] + larger)), float(np.exp(grown))
+
+    def _in_box(self, x: list[float]) -> float:
+        """From the smallest measured box around a point; NaN where there is none."""
+        sides = [list(_around(v, values)) for v, values in zip(x, self._values, strict=True)]
+        for box in sorted(product(*sides), key=lambda b: sum(high - low for low, high in b)):
+            corners = [self._at.get(corner) for corner in product(*map(_ends, box))]
+            if None not in corners:
+                return _blend(x, box, [c for c in corners if c is not None])
+        return float("nan")
+
+    def _in_simplex(self, x: Matrix) -> Matrix:
+        from scipy.interpolate import LinearNDInterpolator
+
+        if self._simplices is None:
+            self._simplices = LinearNDInterpolator(self._points[:, self._axes], self._seconds)
+        return np.asarray(self._simplices(x))  # type: ignore[operator]
+
+
+def _around(x: float, values: Matrix) -> Iterator[Pair]:
+    """Measured values below and above, the value itself where it was measured."""
+    first, last = np.searchsorted(values, [x - SLACK, x + SLACK])
+    for v in values[first:last].tolist():
+        yield v, v
+    below, above = values[:first][-NEAR:].tolist(), values[last:][:NEAR].tolist()
+    yield from product(below, above)
+
+
+def _ends(side: Pair) -> tuple[float, ...]:
+    return side if side[0] < side[1] else side[:1]
+
+
+def _blend(x: list[float], box: tuple[Pair, ...], corners: list[float]) -> float:
+    """Multilinear, one axis after the other, the last one first."""
+    for v, (low, high) in reversed(list(zip(x, box, strict=True))):
+        if low < high:
+            part = (v - low) / (high - low)
+            corners = [a + part * (b - a) for a, b in zip(corners[::2], corners[1::2], strict=True)]
+    return corners[0]
+
+
+def _independent(centred: Matrix) -> list[int]:
+    """Columns, the first that will do, on which all others depend linearly."""
+    kept: list[int] = []
+    for c in range(centred.shape[1]):
+        if np.linalg.matrix_rank(centred[:, [*kept, c]], tol=1e-9) > len(kept):
+            kept.append(c)
+    return kept

@@ -1,0 +1,113 @@
+"""What to do after a check: from what failed, what could not be told, and what was left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..command_line import command_line
+from ..numbers import digits
+
+Checked = Mapping[str, Any]
+Step = tuple[str, str]  # what to do; the command that does it, "" for none
+FITTED = {"gpu": "ops", "nic": "nic", "cxl": "cxl", "memory": "memory"}  # what fits which part
+ONE_WAY = 0.5  # of the mean error: a bias that is larger is no scatter
+MOST = 3
+DRIVERS = "foretrace drivers"
+
+
+def next_steps(checked: Checked, command: str) -> list[Step]:
+    """The most telling steps first.
+
+    Parameters
+    ----------
+    checked : as in ``accuracy.json``
+    command : that made it
+    """
+    steps = [
+        *_failed(checked),
+        *_flips(checked),
+        *_unresolved(checked, command),
+        *_left_out(checked),
+        *_passed(checked),
+    ]
+    return steps[:MOST]
+
+
+def _failed(checked: Checked) -> Iterator[Step]:
+    """A model that is wrong one way is fitted anew; one that scatters lacks a term."""
+    names = dict.fromkeys(e["component"] for e in checked["expect"] if e["outcome"] == "fail")
+    for name in names:
+        one = checked["components"].get(name)
+        if one is None or not one["errors"]:
+            continue
+        mean, bias = one["errors"]["mean"]["value"], one["errors"]["bias"]["value"]
+        if abs(bias) < ONE_WAY * mean:
+            yield f"Look at {one['worst']['op']} first: the errors of {name} go both ways.", ""
+            continue
+        way = "quick" if bias < 0 else "slow"
+        text = f"Fit {name} anew: it is {_size(bias)} too {way} on average."
+        form = FITTED.get(name.rpartition(".")[2].rstrip("0123456789"))
+        yield text, f"foretrace fit {form} --recording {one['recording']}" if form else ""
+
+
+def _size(share: float) -> str:
+    return f"{digits(100 * abs(share))} %"
+
+
+def _flips(checked: Checked) -> Iterator[Step]:
+    """An answer that flips within the error that was measured should not be given by the model."""
+    for b in checked["break_even"]:
+        one = checked["components"].get(b["component"], {})
+        errors = one.get("errors")
+        if b["error"] is not None and errors and abs(b["error"]) <= errors["p50"]["value"]:
+            yield (
+                f"Keep {b['component']} real: the answer flips at {_size(b['error'])}, and half of "
+                f"its ops are more than {_size(errors['p50']['value'])} wrong.",
+                "",
+            )
+
+
+def _unresolved(checked: Checked, command: str) -> Iterator[Step]:
+    """More process starts, where an interval straddles the bar."""
+    if any(e["outcome"] == "unresolved" for e in checked["expect"]):
+        starts = min((c["starts"] for c in checked["components"].values()), default=1)
+        yield (
+            f"Measure more than {starts} process starts, so that the interval gets narrower:",
+            command_line(command, "--set", f"hil.repeat={2 * max(starts, 1)}"),
+        )
+
+
+def _left_out(checked: Checked) -> Iterator[Step]:
+    """What nobody measured."""
+    for name, one in checked["components"].items():
+        if one["left_out"]["ops"]:
+            some = one["left_out"]["some"][0]
+            yield f"Find who can measure what {name} was spared, such as {some}:", DRIVERS
+
+
+def _passed(checked: Checked) -> Iterator[Step]:
+    """Where the rest of the error is, once all is well."""
+    expect, whole = checked["expect"], checked["whole"]
+    if not expect or any(e["outcome"] != "pass" for e in expect):
+        return
+    if whole and len(whole["shares"]) > 1:
+        most = max(whole["shares"], key=lambda s: abs(s["swap_in"]))["component"]
+        yield f"Plan with it; to be surer still, begin with {most}.", ""
+    else:
+        yield "Plan with it: the model is as right as was asked.", ""
+
+
+def most_wrong(checked: Checked) -> list[str]:
+    """Which op has most of the error, in seconds of a run."""
+    wrong = {
+        (name, o["signature"]): abs(o["predicted"] - o["measured"]) * o["calls"]
+        for name, one in checked["components"].items()
+        for o in one["ops"]
+    }
+    whole = sum(wrong.values())
+    if not whole:
+        return []
+    name, op = max(wrong, key=lambda key: wrong[key])
+    share = digits(100 * wrong[name, op] / whole)
+    return [f"{op} of {name} has {share} % of all that is predicted wrong, in seconds."]

@@ -1,0 +1,50 @@
+"""Errors, intervals and differences as an accuracy page says them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..numbers import digits, format_quantity
+
+LEAST = 1e-4  # below which digits tell nothing
+
+
+def error(value: float) -> str:
+    """With its sign, to a tenth of a per cent.
+
+    >>> error(-0.0123), error(-0.0001)
+    ('-1.2 %', '0.0 %')
+    """
+    return f"{100 * value:+z.1f} %".replace("+0.0", "0.0")
+
+
+def within(bounds: Any) -> str:
+    """An interval of signed errors, in brackets; which there is none of a single start."""
+    return f" ({error(bounds[0])} to {error(bounds[1])})" if bounds else " (one start: no interval)"
+
+
+def format_signed(seconds: float) -> str:
+    """A difference in seconds with its sign.
+
+    >>> format_signed(-0.0012), format_signed(0.5)
+    ('-1.2 ms', '+500 ms')
+    """
+    return f"{'-' if seconds < 0 else '+'}{format_quantity(abs(seconds), 's')}"
+
+
+def percent(value: float | None) -> str:
+    """An error, in per cent.
+
+    >>> percent(0.1234), percent(None), percent(2.6e-7), percent(0.0)
+    ('12.3 %', 'unknown', 'below 0.01 %', '0 %')
+    """
+    if value is None or value != value:
+        return "unknown"
+    if 0 < abs(value) < LEAST:
+        return f"below {digits(100 * LEAST)} %"
+    return f"{'-' if value < 0 else ''}{digits(abs(100 * value))} %"
+
+
+def interval(bounds: Any) -> str:
+    """An interval of sizes."""
+    return f"{percent(bounds[0])} to {percent(bounds[1])}" if bounds else "one start"

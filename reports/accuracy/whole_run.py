@@ -1,0 +1,80 @@
+"""The whole run on an accuracy page: whose error it is, and what would have to be wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..numbers import format_quantity
+from .error_texts import error, format_signed, percent
+
+Row = tuple[str, str, str]  # name, value, note
+
+
+def errors(whole: Any) -> list[Row]:
+    """Model error, composition error and A/A, each with what it compares."""
+    if whole is None:
+        return []
+    rows = [
+        ("model error", error(whole["error"]), "all models against all devices"),
+        (
+            "A/A",
+            percent(whole["spread"]),
+            "all devices, from one half of the starts and the other",
+        ),
+    ]
+    rows += _driven(whole)
+    real = whole["real"]
+    if real is None:
+        return [*rows, ("composition error", "unknown", "the real job was not measured: hil.real")]
+    spread = (
+        "" if real["spread"] is None else f"; its own starts differ by {percent(real['spread'])}"
+    )
+    return [
+        *rows,
+        ("composition error", error(real["composition"]), f"all devices against the job{spread}"),
+        ("model against job", error(real["all"]), real["source"]),
+    ]
+
+
+def _driven(whole: Any) -> list[Row]:
+    """A coupled run beside the ops that were measured one by one."""
+    one = whole.get("coupled")
+    if one is None:
+        return []
+    time, sets = format_quantity(one["iteration_time"], "s"), ", ".join(one["sets"])
+    alone = (
+        "ops measured alone and shared evenly, against sets of them in flight that were measured"
+    )
+    sharing = ("sharing error", error(one["sharing"]), f"{alone} ({sets})")
+    if not sets:
+        sharing = ("sharing error", "unknown", "no set in flight was measured: sharing is modelled")
+    text = f"all models against devices that drove simulated time: {time}"
+    return [("model error, coupled", error(one["error"]), text), sharing]
+
+
+def shares(whole: Any) -> list[dict[str, str]]:
+    """What each component does to an iteration, and what they do not add up to; of several."""
+    if whole is None or len(whole["shares"]) < 2:
+        return []
+    rows = [
+        {
+            "name": s["component"],
+            "swap_in": format_signed(s["swap_in"]),
+            "leave_out": format_signed(s["leave_out"]),
+            "shapley": "beyond five" if s["shapley"] is None else format_signed(s["shapley"]),
+        }
+        for s in whole["shares"]
+    ]
+    left = {"name": "interaction", "swap_in": format_signed(whole["interaction"]),
+            "leave_out": "", "shapley": ""}  # fmt: skip
+    return [*rows, left]
+
+
+def break_even(b: Mapping[str, Any]) -> tuple[str, str]:
+    """How wrong a component may be before the answer is another one."""
+    if not b["answer"]:
+        return b["component"], "nothing could flip: no variant, and nothing expected of its time"
+    if b["error"] is None:
+        return b["component"], "the answer holds even if its times are half or twice as long"
+    return b["component"], f"the answer flips at {error(b['error'])} of its times"

@@ -1,0 +1,65 @@
+"""A run as Chrome trace JSON, for chrome://tracing and speedscope, out of its ``ops.parquet``.
+
+Ranks are processes, streams are threads.  Times are microseconds with all their digits.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+from ...sim.units import PICOSECOND, Seconds
+
+PICOSECONDS = 10**6  # of a microsecond
+
+
+def write_chrome(ops: Path, path: Path, tick: Seconds = PICOSECOND) -> int:
+    """Write the ops that ended; returns how many.
+
+    Parameters
+    ----------
+    ops : Path
+        As :func:`.tables.write_ops` wrote it.
+    path : Path
+        Gzipped where it ends in ``.gz``.
+    tick : s
+        Of the run: 1e-12 or 1e-9.
+
+    Examples
+    --------
+    >>> micros(1_234_567, 1), micros(5, 1000), micros(3_000_000, 1)
+    ('1.234567', '0.005', '3')
+    """
+    import duckdb
+
+    quoted = str(ops).replace("'", "''")
+    with duckdb.connect() as db:
+        rows = db.execute(
+            'SELECT rank, stream, coalesce(name, kind), kind, start, "end" - start, component, '
+            f"iteration FROM '{quoted}' WHERE state = 'ended' ORDER BY op"
+        ).fetchall()
+    scale = round(tick * 1e12)
+    with gzip.open(path, "wt") if path.suffix == ".gz" else path.open("w") as out:
+        out.write('{"displayTimeUnit": "ms", "traceEvents": [\n')
+        out.write(",\n".join(_event(row, scale) for row in rows))
+        out.write("\n]}\n")
+    return len(rows)
+
+
+def _event(row: tuple[object, ...], scale: int) -> str:
+    rank, stream, name, kind, start, duration, component, iteration = row
+    assert isinstance(start, int)  # noqa: S101
+    assert isinstance(duration, int)  # noqa: S101
+    said = {"component": component, "iteration": iteration}
+    return (
+        f'{{"ph": "X", "pid": {rank}, "tid": {stream}, "cat": {json.dumps(kind)}, '
+        f'"name": {json.dumps(name)}, "ts": {micros(start, scale)}, '
+        f'"dur": {micros(duration, scale)}, "args": {json.dumps(said)}}}'
+    )
+
+
+def micros(ticks: int, scale: int) -> str:
+    """Ticks of ``scale`` picoseconds as microseconds, exactly: a float would lose digits."""
+    whole, rest = divmod(ticks * scale, PICOSECONDS)
+    return f"{whole}.{rest:06d}".rstrip("0").rstrip(".")

@@ -1,0 +1,31 @@
+"""A page on paper, by WeasyPrint where it is installed."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from ...sim.errors import ForetraceError
+
+CURE = "pip install 'foretrace[report]', or print the page from a browser"
+
+
+def write_pdf(html: str, path: Path) -> None:
+    """Print a page.
+
+    Raises
+    ------
+    ForetraceError
+        WeasyPrint or the Pango library that it draws text with is not there.
+    """
+    try:
+        from weasyprint import HTML
+    except ImportError as error:
+        raise ForetraceError(f"--pdf: WeasyPrint is not installed; {CURE}") from error
+    except OSError as error:
+        raise ForetraceError(
+            f"--pdf: WeasyPrint lacks a library of the system ({str(error).partition(':')[0]}); "
+            "apt-get install libpango-1.0-0 libpangoft2-1.0-0, or print the page from a browser"
+        ) from error
+    logging.getLogger("weasyprint").setLevel(logging.ERROR)  # it warns of styles for screens
+    HTML(string=html).write_pdf(path)

@@ -1,0 +1,120 @@
+"""A timeline that opens in ui.perfetto.dev: a process for each rank, a track for each stream.
+
+Numbers of fields and flags are those of Perfetto's ``protos/perfetto/trace/perfetto_trace.proto``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...sim.engine_api import NEVER
+from ...sim.ops import KIND_NAMES
+from ...sim.result import Result
+from .op_labels import labels
+from .op_places import placed
+from .protobuf import Bytes, joined, nested, number, text
+
+MOST_SLICES = 40_000  # of all variants together; the first in time are kept, and it is said
+
+PACKET = 1  # of a trace
+TIMESTAMP, SEQUENCE, EVENT, INTERNED, FLAGS, TRACK = 8, 10, 11, 12, 13, 60  # of a packet
+TYPE, NAME_ID, ON_TRACK = 9, 10, 11  # of an event
+BEGIN, END = 1, 2  # types of event
+CLEARED, NEEDED = 1, 2  # flags: names begin anew here, names are needed
+EVENT_NAME, ID, NAME = 2, 1, 2  # of interned data; of an event's name
+UUID, TRACK_NAME, PROCESS, PARENT = 1, 2, 3, 5  # of a track
+PID, PROCESS_NAME = 1, 6  # of a process
+
+
+def write_timeline(path: Path, results: Mapping[str, Result]) -> int:
+    """Write the runs of all variants side by side; returns how many slices were left out."""
+    share = MOST_SLICES // max(len(results), 1)
+    names: dict[str, int] = {}
+    parts: list[Bytes] = []
+    left_out, uuid = 0, 1
+    for variant, result in results.items():
+        timeline = _Timeline(result.detail, share)
+        parts += timeline.tracks(variant, uuid)
+        parts.append(timeline.slices(uuid, names))
+        uuid += timeline.size
+        left_out += timeline.left_out
+    path.write_bytes(b"".join(p.tobytes() for p in (_interned(names), *parts)))
+    return left_out
+
+
+class _Timeline:
+    """The first slices of one run, and the tracks that they are on.
+
+    A rank has the number of its place in ``ranks``; the tracks of streams come after all ranks.
+    """
+
+    def __init__(self, result: Result, most: int):
+        where = placed(result)
+        rows = np.flatnonzero(result.columns.end[where.op] != NEVER)
+        rows = rows[np.argsort(result.columns.start[where.op[rows]], kind="stable")]
+        kept = rows[:most]
+        self.result, self.left_out, self.op = result, len(rows) - len(kept), where.op[kept]
+        on = np.stack([where.rank[kept], where.stream[kept]], axis=1)
+        self.ranks = np.unique(on[:, 0])
+        self.streams, stream = np.unique(on, axis=0, return_inverse=True)
+        self.stream = stream.reshape(-1)
+        self.size = len(self.ranks) + len(self.streams)
+
+    def tracks(self, variant: str, uuid: int) -> Iterator[Bytes]:
+        """A process for each rank, a track within it for each stream."""
+        for process, rank in enumerate(self.ranks.tolist(), uuid):
+            name = nested(PROCESS_NAME, text(f"{variant}: rank {rank}"))
+            whole = nested(PROCESS, number(PID, [process]), name)
+            yield _packet(nested(TRACK, number(UUID, [process]), whole))
+        processes = uuid + np.searchsorted(self.ranks, self.streams[:, 0])
+        both = zip(processes.tolist(), self.streams[:, 1].tolist(), strict=True)
+        for track, (process, stream) in enumerate(both, uuid + len(self.ranks)):
+            name = nested(TRACK_NAME, text(f"stream {stream}"))
+            parent = number(PARENT, [process])
+            yield _packet(nested(TRACK, number(UUID, [track]), parent, name))
+
+    def slices(self, uuid: int, names: dict[str, int]) -> Bytes:
+        """The beginning and the end of each op on its track; ``names`` learns what they are called.
+
+        An end comes before the beginnings that follow it at the same time.
+        """
+        called = [names.setdefault(n, len(names) + 1) for n in _names(self.result, self.op)]
+        track = number(ON_TRACK, uuid + len(self.ranks) + self.stream)
+        begin = joined(number(TYPE, [BEGIN]), track, number(NAME_ID, called))
+        columns = self.result.columns
+        return joined(
+            _at(self._nanoseconds(columns.start), begin),
+            _at(self._nanoseconds(columns.end), joined(number(TYPE, [END]), track)),
+        )
+
+    def _nanoseconds(self, ticks: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.asarray(np.rint(ticks[self.op] * self.result.tick * 1e9), np.int64)
+
+
+def _packet(*parts: Bytes) -> Bytes:
+    return nested(PACKET, *parts)
+
+
+def _at(time: NDArray[np.int64], event: Bytes) -> Bytes:
+    sequence = joined(number(SEQUENCE, [1]), number(FLAGS, [NEEDED]))
+    return _packet(number(TIMESTAMP, time), sequence, nested(EVENT, event))
+
+
+def _interned(names: Mapping[str, int]) -> Bytes:
+    """What slices are called, by number: told once, before all slices."""
+    told = [nested(EVENT_NAME, number(ID, [i]), nested(NAME, text(n))) for n, i in names.items()]
+    flags = number(FLAGS, [CLEARED])
+    return _packet(number(SEQUENCE, [1]), flags, nested(INTERNED, *told) if told else flags)
+
+
+def _names(result: Result, rows: NDArray[np.int64]) -> list[str]:
+    """What some ops are called; their kind where they have no name."""
+    texts, every = labels(result)
+    label = every[rows]
+    kinds = KIND_NAMES[result.ops.kind[rows]]
+    found: list[str] = np.where(label >= 0, np.array([*texts, ""], object)[label], kinds).tolist()
+    return found

@@ -1,0 +1,1 @@
+"""Figures: data in, HTML with inline SVG out."""

@@ -1,0 +1,114 @@
+"""What to do next: from what the run found, with a command to type."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..command_line import command_line, given
+from ..numbers import change, digits
+from .answer import BASE, SMALL, outcome
+
+Point = Mapping[str, Any]
+Step = tuple[str, str]  # what to do; the command that does it, "" for none
+MOST = 3
+QUICKER = 0.8  # of a time, to try
+UNSURE = ("assumed", "datasheet", "fitted")  # the least certain first
+
+
+def next_steps(summary: Mapping[str, Any], command: str) -> list[Step]:
+    """The most telling steps first.
+
+    Parameters
+    ----------
+    summary : of a run
+    command : that made it
+    """
+    points: Mapping[str, Point] = summary["points"]
+    base = next(iter(points.values()))
+    return [
+        *_unsure(points, command),
+        *_missed(base),
+        *_faster(base, command),
+        *_unmeasured(summary["provenance"], command),
+    ][:MOST]
+
+
+def _unsure(points: Mapping[str, Point], command: str) -> Iterator[Step]:
+    """An interval where there is none; what two runs differ in, where they cannot be told apart."""
+    held = {s for p in points.values() for s in p["metrics"]["iteration_time.p50"]["interval_of"]}
+    if "jitter" not in held:
+        yield (
+            "Ask how sure it is: no interval holds jitter yet.",
+            command_line(command, "--replicas", "10"),
+        )
+    for name, point in points.items():
+        if name != BASE and outcome(point) == "cannot tell":
+            differ = ", ".join(point["settings"])
+            yield f"Measure what {name} differs in ({differ}) before choosing it.", ""
+
+
+def _missed(base: Point) -> Iterator[Step]:
+    """Which kind of part could meet what is not met."""
+    for e in base["expect"]:
+        if e["met"] or e.get("short") is None:
+            continue
+        able = [c["group"] for c in base["faster"] if c["bound"] <= e["short"]]
+        who = f"only {' or '.join(able)} parts can" if able else "no kind of part alone can"
+        yield f"{e['that']} needs {change(e['short'])}: {who} give that.", ""
+
+
+def _faster(base: Point, command: str) -> Iterator[Step]:
+    """The kind of part that gains most, beside the next."""
+    best, *others = [*sorted(base["faster"], key=lambda c: c["gain"]), None]
+    if best is None or best["gain"] > -SMALL:
+        return
+    beside = f"; the next, {others[0]['group']}, {change(others[0]['gain'])}" if others[0] else ""
+    glob = named(best["group"], base["blame"])
+    told = f"Look at {best['group']} first: 10 % faster is {change(best['gain'])}{beside}."
+    yield (f"{told} Try it:", _quicker(command, glob)) if glob else (told, "")
+
+
+def _quicker(command: str, glob: str) -> str:
+    """The same with these parts a fifth quicker than it has them already."""
+    path = f"cluster.override.{glob}.slowdown"
+    try:
+        was = float(given(command, path) or 1.0)
+    except ValueError:
+        was = 1.0
+    return command_line(command, "--set", f"{path}={digits(QUICKER * was)}")
+
+
+def named(kind: str, names: Any) -> str:
+    """A glob that means all components of a kind, from names of some; "" where none is of it.
+
+    >>> named("nic", ["fabric", "node0.nic0.tx"]), named("gpu", ["fabric"])
+    ('node*.nic*', '')
+    """
+    for name in names:
+        words = [re.sub(r"\d+", "*", word) for word in name.split(".")]
+        plain = [word.rstrip("*") for word in words]
+        if kind in plain:
+            rest = plain.index(kind) + 1
+            return ".".join(words[:rest])
+    return ""
+
+
+def _unmeasured(provenance: Mapping[str, Any], command: str) -> Iterator[Step]:
+    """The weakest value by its effect; else how to learn it."""
+    unsure = [v for v in provenance["values"] if v["kind"] in UNSURE]
+    tried = [v for v in unsure if v.get("effect")]
+    if tried:
+        worst = max(tried, key=lambda v: abs(v["effect"]))
+        yield (
+            f"Measure {worst['path']} ({worst['kind']}): 10 % off, an iteration changes by "
+            f"{change(worst['effect'])}. What it is:",
+            f"foretrace explain {worst['path']}",
+        )
+    elif unsure and "break_even" not in provenance:
+        many = f"{len(unsure)} unmeasured values"
+        yield (
+            f"Ask which of {many} matter, and what would flip this:",
+            command_line(command, "--defend"),
+        )

@@ -1,0 +1,227 @@
+"""The answer in sentences: better, worse, or cannot tell; how sure; what limits it; what next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..numbers import change, digits, format_quantity, plus_minus
+from .robustness import defended
+from .work_ratio import times_the_work
+
+BASE = "base"  # the scenario as described
+SMALL = 0.005  # a change below this is called none
+Point = Mapping[str, Any]
+
+TOKENS = "cost_per_million_tokens"
+BLIND = "blind"  # how it begins where nobody measured what is predicted
+DRIVEN = "driven by"  # how the provenance of a run with devices in it begins
+
+
+def sentences(summary: Mapping[str, Any]) -> list[str]:
+    """What a reader should know first, a sentence each."""
+    return [
+        *lead(summary),
+        limit(summary),
+        *expected(summary),
+        *doubts(summary),
+        *defended(summary),
+        trust(summary),
+    ]
+
+
+def lead(summary: Mapping[str, Any]) -> list[str]:
+    """The answer: the scenario as described, and what each variant makes of it."""
+    base, *variants = summary["points"].items()
+    return [_base(base[1]), *(_variant(name, point, base[1]) for name, point in variants)]
+
+
+def limit(summary: Mapping[str, Any]) -> str:
+    """What limits the scenario as described."""
+    base = next(iter(summary["points"].values()))
+    return _limit(base, summary["provenance"]["calibration"].startswith(DRIVEN))
+
+
+def doubts(summary: Mapping[str, Any]) -> list[str]:
+    """What speaks against it."""
+    checked, left = summary["provenance"]["jitter"], summary.get("unfinished", ())
+    unsure = [f"The interval is {jitter(checked)}."] if checked["state"] == "unresolved" else []
+    return [*([f"Not finished in time: {', '.join(left)}."] if left else []), *unsure]
+
+
+def _base(point: Point) -> str:
+    value = point["metrics"]["iteration_time.p50"]
+    sure = plus_minus(value["value"], value["interval"])
+    if sure and "jitter" not in value.get("interval_of", ["jitter"]):
+        sure += ", jitter left out"
+    ranks = point["facts"]["ranks"]
+    return (
+        f"As described, an iteration takes {format_quantity(value['value'], 's')}"
+        f"{f' ({sure})' if sure else ''} on {ranks} rank{'s' * (ranks != 1)}{_idle(point)}"
+        f"{_cost(point)}."
+    )
+
+
+def _idle(point: Point) -> str:
+    """GPUs that no rank runs on, which are paid for all the same."""
+    gpus, ranks = point["facts"].get("gpus", 0), point["facts"]["ranks"]
+    return f"; {gpus - ranks} of {gpus} GPUs stand idle" if ranks < gpus else ""
+
+
+def _cost(point: Point) -> str:
+    """What the work costs, where that is known."""
+    value = point["metrics"].get(TOKENS)
+    if value is None:
+        return ""
+    sure = plus_minus(value["value"], value["interval"])
+    return f"; a million tokens cost {format_quantity(value['value'], 'USD')}{f' ({sure})' if sure else ''}"
+
+
+def price(metrics: Mapping[str, Any]) -> str:
+    """What a million tokens cost, in USD; "" where nobody says.
+
+    >>> price({TOKENS: {"value": 0.0405}}), price({})
+    ('0.0405', '')
+    """
+    return (
+        format_quantity(metrics[TOKENS]["value"], "USD").removesuffix(" USD")
+        if TOKENS in metrics
+        else ""
+    )
+
+
+def outcome(point: Point) -> str:
+    """``better``, ``worse``, ``same`` or ``cannot tell``.
+
+    >>> outcome({"change": {"value": -0.1, "interval": None}})
+    'better'
+    >>> outcome({"change": {"value": -0.01, "interval": (-0.03, 0.01)}})
+    'cannot tell'
+    """
+    change_ = point["change"]
+    if change_["interval"]:
+        low, high = change_["interval"]
+        if low < 0 < high and abs(change_["value"]) >= SMALL:
+            return "cannot tell"
+    if abs(change_["value"]) < SMALL:
+        return "same"
+    return "better" if change_["value"] < 0 else "worse"
+
+
+def _variant(name: str, point: Point, base: Point) -> str:
+    value = point["metrics"]["iteration_time.p50"]["value"]
+    ratio = point["change"]["value"]
+    work = times_the_work(point, base)
+    if work != 1.0:
+        return f"{name} {_trains(point, work)}{_price(point, base, 'a million')}."
+    words = {
+        "better": f"{name} makes an iteration {-100 * ratio:.1f} % shorter",
+        "worse": f"{name} makes an iteration {100 * ratio:.1f} % longer",
+        "same": f"{name} changes an iteration by {change(ratio)}" if abs(ratio) >= 0.0005
+        else f"{name} does not change an iteration",
+        "cannot tell": f"{name}: cannot tell, the change of {change(ratio)} is within its interval",
+    }  # fmt: skip
+    unsure = outcome(point) == "cannot tell"
+    cost = "" if unsure else _price(point, base)
+    return f"{words[outcome(point)]} ({format_quantity(value, 's')}){cost}."
+
+
+def _trains(point: Point, work: float) -> str:
+    """How fast another amount of work is done: a longer iteration tells nothing of that."""
+    of = point["change"]
+    rate = digits(work / (1 + of["value"]))
+    low, high = (digits(work / (1 + b)) for b in reversed(of["interval"] or (0.0, 0.0)))
+    sure = f"{low} to {high}; " if of["interval"] else ""
+    took = format_quantity(point["metrics"]["iteration_time.p50"]["value"], "s")
+    return (
+        f"trains {rate} times the tokens per second ({sure}{digits(work)} times the work in {took})"
+    )
+
+
+def _price(point: Point, base: Point, what: str = "a million tokens") -> str:
+    """What it does to the cost of the work, where that is known."""
+    was, is_ = (p["metrics"].get(TOKENS, {}).get("value") for p in (base, point))
+    if not was or is_ is None or abs(is_ / was - 1) < SMALL:
+        return ""
+    way = "more" if is_ > was else "less"
+    size = f"{100 * abs(is_ / was - 1):.1f} %"
+    return f"; {what} cost {size} {way} ({format_quantity(is_, 'USD')})"
+
+
+def _limit(point: Point, driven: bool) -> str:
+    """Who is on the critical path most, and what making it instant would gain at most.
+
+    Parameters
+    ----------
+    driven : by devices, so that nothing was run again
+    """
+    blame: dict[str, float] = point["blame"]
+    whole = sum(blame.values()) or 1.0
+    who, most = next(iter(blame.items()), ("nothing", 0.0))
+    best = min(point["faster"], key=lambda c: c["faster"], default=None)
+    text = f"The critical path is {who} for {100 * most / whole:.0f} % of its time"
+    if driven:
+        return f"{text}."
+    if best is None or best["gain"] > -SMALL:
+        return f"{text}; no kind of part that is 10 % faster gains more than 0.5 %."
+    return (
+        f"{text}; 10 % faster {best['group']} parts would change the run by "
+        f"{change(best['gain'])}, instant ones by {change(best['bound'])} at most."
+    )
+
+
+def expected(summary: Mapping[str, Any]) -> list[str]:
+    """What is not met, and by which variant."""
+    points: Mapping[str, Point] = summary["points"]
+    missed = [(name, e) for name, p in points.items() for e in p["expect"] if not e["met"]]
+    if not missed:
+        return ["Every expectation is met."] if any(p["expect"] for p in points.values()) else []
+    return [
+        f"Not met{'' if name == BASE else f' by {name}'}: {e['that']} "
+        + (f"(it is {_amount(e)})." if e["value"] is not None else "(the run has no such metric).")
+        for name, e in missed
+    ]
+
+
+def _amount(e: Mapping[str, Any]) -> str:
+    """The value that a condition is about, with its unit where that is known."""
+    return (
+        format_quantity(e["value"], e["unit"]) if e.get("unit") is not None else f"{e['value']:.4g}"
+    )
+
+
+def jitter(checked: Mapping[str, Any]) -> str:
+    """Whether an interval of the jitter can be relied on.
+
+    >>> jitter({"state": "unchecked", "starts": 1})
+    'of one process start; others differ by more than its steps do (workload.starts)'
+    >>> jitter({"state": "held", "starts": 8, "steps": 240, "held": 0.9, "bar": (0.8, 0.97)})
+    'from 8 process starts; 90 % intervals held 90 % of 240 held-out steps'
+    """
+    if checked["state"] == "not drawn":
+        return f"not in the interval: it takes {checked['fewest']} replicas"
+    starts = checked["starts"]
+    if checked["state"] == "unchecked":
+        many = "one process start" if starts == 1 else f"{starts} process starts"
+        return f"of {many}; others differ by more than its steps do (workload.starts)"
+    held = f"90 % intervals held {100 * checked['held']:.0f} % of {checked['steps']} held-out steps"
+    told_ = f"from {starts} process starts; {held}"
+    if checked["state"] == "held":
+        return told_
+    low, high = (100 * share for share in checked["bar"])
+    return f"unresolved: {told_}, and {low:.0f} to {high:.0f} % should be held"
+
+
+def trust(summary: Mapping[str, Any]) -> str:
+    """How far to trust it, in a sentence."""
+    told_ = summary["provenance"]
+    inputs = told_["inputs"]
+    listed = ", ".join(f"{n} {kind}" for kind, n in sorted(inputs.items()))
+    how = (
+        "This is a blind prediction: no measurement of what it predicts went into it"
+        if told_["calibration"].startswith(BLIND)
+        else f"Calibrated: {told_['calibration']}"
+        if not told_["calibration"].startswith(DRIVEN)
+        else f"This run was {told_['calibration']}"
+    )
+    return f"{how}; its inputs are {listed or 'the trace alone'}."

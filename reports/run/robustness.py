@@ -1,0 +1,50 @@
+"""What ``--defend`` found: which values matter, and how wrong a part may be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..numbers import NONE, change, digits
+
+
+def defended(summary: Mapping[str, Any]) -> list[str]:
+    """What ``--defend`` found: which unmeasured value matters most, how wrong a part may be."""
+    provenance = summary["provenance"]
+    if "break_even" not in provenance:
+        return []
+    tried = [v for v in provenance["values"] if v.get("effect") is not None]
+    worst = max(tried, key=lambda v: abs(v["effect"]), default=None)
+    if worst is None or change(worst["effect"]) == NONE:
+        told_ = (
+            f"None of {len(tried)} unmeasured values tried changes an iteration if it is 10 % off"
+        )
+    else:
+        told_ = (
+            f"Of {len(tried)} unmeasured values tried, {worst['path']} matters most: 10 % off, an "
+            f"iteration changes by {change(worst['effect'])}"
+        )
+    flips = break_even(provenance["break_even"])
+    return [f"{told_}.", *([f"The answer {flips}."] if flips else [])]
+
+
+def break_even(found: Sequence[Mapping[str, Any]]) -> str:
+    """How wrong a kind of part may be before the answer is another one; "" where nobody asked.
+
+    >>> break_even([{"component": "nic", "answer": True, "error": None},
+    ...             {"component": "gpu", "answer": True, "error": -0.2}])
+    'holds with nic half or twice as quick; flips where gpu ops take 20 % less than predicted'
+    >>> break_even([{"component": "nic", "answer": False, "error": None}])
+    'cannot flip: there is no variant to choose, and no time is expected'
+    """
+    if not found:
+        return ""
+    if not all(e["answer"] for e in found):
+        return "cannot flip: there is no variant to choose, and no time is expected"
+    firm = [e["component"] for e in found if e["error"] is None]
+    told_ = [f"holds with {', '.join(firm)} half or twice as quick"] if firm else []
+    for e in found:
+        if e["error"] is not None:
+            way, size = "less" if e["error"] < 0 else "more", digits(100 * abs(e["error"]))
+            told_.append(f"flips where {e['component']} ops take {size} % {way} than predicted")
+    return "; ".join(told_)

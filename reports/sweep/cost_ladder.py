@@ -1,0 +1,203 @@
+"""What money buys: the cheapest point that meets what is expected, and what each dollar more gains.
+
+Prices are exact; what is gained has an interval.  Where those of two neighbours overlap, nobody can
+tell that the dearer one is better, and it is not said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ..numbers import change, digits, format_quantity
+from .sweep_results import Found, Summary, metrics, plainly, settings
+
+HOURLY, TOKENS = "cost_per_hour", "cost_per_million_tokens"
+BESIDE = (  # what a planner is asked next, where every point of the ladder has it
+    ("a million tokens", TOKENS, "USD"),
+    ("their GPU-hours", "gpu_time_per_million_tokens", "s"),
+    ("GPU power at most", "gpu.power.bound", "W"),
+)
+HEADLINE = ("minimize", "iteration_time.p50", "s")
+HOUR = 3600.0  # s
+CANNOT_TELL, BETTER, UNKNOWN = "cannot tell", "better", "no interval"
+
+
+class Rung(NamedTuple):
+    """A point that is better than every cheaper one.
+
+    Parameters
+    ----------
+    point : of the summary
+    gain : what is wanted, relative to the rung below; 0 of the first
+    outcome : of that gain: ``better``, ``cannot tell`` or ``no interval``; "" of the first
+    """
+
+    point: Found
+    gain: float
+    outcome: str
+
+    @property
+    def price(self) -> float:
+        """USD an hour."""
+        return float(self.point["values"][HOURLY])
+
+
+def wanted(summary: Summary) -> tuple[str, str, str]:
+    """What money is to buy: direction, metric and unit of the first goal that is no price."""
+    return next((m for m in metrics(summary) if not m[1].startswith("cost_per_")), HEADLINE)
+
+
+def ladder(summary: Summary) -> list[Rung]:
+    """The points that meet what is expected and that no cheaper one equals, the cheapest first."""
+    way, metric, _ = wanted(summary)
+    sign = 1 if way == "minimize" else -1
+    fit = [p for p in summary["points"] if {HOURLY, metric} <= p.get("values", {}).keys()]
+    fit = [p for p in fit if not p["missed"]]
+    fit.sort(key=lambda p: (p["values"][HOURLY], sign * p["values"][metric]))
+    rungs: list[Rung] = []
+    for p in fit:
+        if not rungs:
+            rungs.append(Rung(p, 0.0, ""))
+        elif sign * p["values"][metric] < sign * rungs[-1].point["values"][metric]:
+            rungs.append(_next(rungs[-1].point, p, metric))
+    return rungs
+
+
+def _next(below: Found, point: Found, metric: str) -> Rung:
+    was, is_ = below["values"][metric], point["values"][metric]
+    return Rung(point, is_ / was - 1 if was else 0.0, distinguishable(below, point, metric))
+
+
+def distinguishable(one: Found, other: Found, metric: str) -> str:
+    """``better`` where the intervals of two points lie apart, else what keeps one from saying so.
+
+    >>> a = {"intervals": {"makespan": [1.0, 2.0]}}
+    >>> distinguishable(a, {"intervals": {"makespan": [1.9, 3.0]}}, "makespan")
+    'cannot tell'
+    """
+    bounds = [p["intervals"].get(metric) for p in (one, other)]
+    if None in bounds:
+        return UNKNOWN
+    (a, b), (c, d) = bounds
+    return CANNOT_TELL if a <= d and c <= b else BETTER
+
+
+def capacity(summary: Summary) -> list[str]:
+    """What a planner should know of money, a sentence each; nothing where nothing has a price."""
+    rungs = ladder(summary)
+    if not rungs:
+        return []
+    return [*_cheapest(summary, rungs), *_per_token(summary), _next_dollar(summary, rungs)]
+
+
+def _cheapest(summary: Summary, rungs: Sequence[Rung]) -> list[str]:
+    """The least that has to be paid an hour; and the least that surely does, if that is more."""
+    first = rungs[0]
+    if not summary["expect"]:
+        said = "The cheapest point (nothing is expected of it: write expect)"
+    else:
+        said = "The cheapest point that meets what is expected"
+    found = [f"{said} is {_priced(first.point, summary)}."]
+    if unsure := first.point.get("unsure"):
+        sure = next((r for r in rungs if not r.point.get("unsure")), None)
+        rest = f"; the cheapest that surely does is {_priced(sure.point, summary)}" if sure else ""
+        found.append(
+            f"Cannot tell whether it does: {'; '.join(unsure)} lies within its interval{rest}."
+        )
+    return found
+
+
+def _priced(point: Found, summary: Summary) -> str:
+    return f"{hourly(point['values'][HOURLY])}, with {settings(point, summary)}"
+
+
+def hourly(price: float) -> str:
+    """USD an hour as people say it.
+
+    >>> hourly(276.48)
+    '276.48 USD/hour'
+    """
+    return f"{price:,.2f} USD/hour" if price >= 0.01 or not price else f"{price:.2g} USD/hour"
+
+
+def _per_token(summary: Summary) -> list[str]:
+    """The least for the same work, and who cannot be told from it."""
+    fit = [p for p in summary["points"] if TOKENS in p.get("values", {}) and not p["missed"]]
+    if not fit:
+        return []
+    least, *rest = sorted(fit, key=lambda p: p["values"][TOKENS])
+    close = [p for p in rest if distinguishable(least, p, TOKENS) == CANNOT_TELL]
+    if not close and metrics(summary)[0][1] == TOKENS:
+        return []  # the answer has said it
+    text = (
+        f"A million tokens cost least, {format_quantity(least['values'][TOKENS], 'USD')}, with "
+        f"{settings(least, summary)}"
+    )
+    if close:
+        many = f"{len(close)} other point{'s' * (len(close) != 1)}"
+        text += f"; cannot tell it from {many}, whose intervals overlap with its own"
+    return [f"{text}."]
+
+
+def _next_dollar(summary: Summary, rungs: Sequence[Rung]) -> str:
+    """What paying more than the least buys first."""
+    _, metric, _ = wanted(summary)
+    if len(rungs) < 2:
+        return f"More money buys nothing here: no dearer point has a better {plainly(metric)}."
+    first, second = rungs[:2]
+    told_ = settings(second.point, summary, beside=first.point)
+    text = f"{hourly(second.price - first.price)} more, for {told_},"
+    if second.outcome == CANNOT_TELL:
+        return f"{text} may buy nothing: cannot tell, the intervals of the two overlap."
+    tail = "" if second.outcome == BETTER else "; how sure that is takes ten replicas"
+    each = buys(first, second, summary)
+    return f"{text} changes {plainly(metric)} by {change(second.gain)}: {each}{tail}."
+
+
+def buys(below: Rung, rung: Rung, summary: Summary) -> str:
+    """What the next dollar an hour buys on the way from one rung to the next."""
+    _, metric, unit = wanted(summary)
+    gained = rung.point["values"][metric] - below.point["values"][metric]
+    paid = rung.price - below.price
+    if not paid:
+        return ""
+    way = "more" if gained > 0 else "less"
+    return f"{format_quantity(abs(gained) / paid, unit)} {way} for each USD/hour"
+
+
+def beside(summary: Summary) -> list[tuple[str, str, str]]:
+    """What else is known of the points of the ladder: name, metric and unit."""
+    rungs = ladder(summary)
+    return [b for b in BESIDE if rungs and all(b[1] in r.point["values"] for r in rungs)]
+
+
+def rows(summary: Summary) -> list[dict[str, Any]]:
+    """The ladder as a table has it."""
+    rungs = ladder(summary)
+    return [_row(a, b, summary) for a, b in zip((None, *rungs), rungs, strict=False)]
+
+
+def _row(below: Rung | None, rung: Rung, summary: Summary) -> dict[str, Any]:
+    _, metric, unit = wanted(summary)
+    values, bounds = rung.point["values"], rung.point["intervals"].get(metric)
+    return {
+        "settings": settings(rung.point, summary),
+        "price": hourly(rung.price),
+        "value": format_quantity(values[metric], unit),
+        "within": " to ".join(format_quantity(b, unit) for b in bounds) if bounds else "unknown",
+        "gain": change(rung.gain) if below else "",
+        "outcome": rung.outcome,
+        "buys": buys(below, rung, summary) if below and rung.outcome != CANNOT_TELL else "",
+        "more": [_amount(values[m], u) for _, m, u in beside(summary)],
+        "unsure": rung.point.get("unsure", ()),
+    }
+
+
+def _amount(value: float, unit: str) -> str:
+    """As planners count: the time of GPUs in hours.
+
+    >>> _amount(42120.0, "s"), _amount(5600.0, "W")
+    ('11.7 h', '5.6 kW')
+    """
+    return f"{digits(value / HOUR)} h" if unit == "s" else format_quantity(value, unit)

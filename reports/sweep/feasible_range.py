@@ -1,0 +1,97 @@
+"""How far one setting can go: the most load, the slowest part, that still meets expectations.
+
+Said where a sweep varies one setting that has an order, and something is expected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ...sim.units import UNITS, quantity
+from .sweep_results import Found, Summary, first_of, short
+
+
+class FeasibleRange(NamedTuple):
+    """Values that meet what is expected, those next to them that do not, in their order.
+
+    Parameters
+    ----------
+    name : of the setting
+    below, above : the nearest points that do not meet it; None where nothing was tried there
+    low, high : the ends of those that do
+    """
+
+    name: str
+    below: Found | None
+    low: Found
+    high: Found
+    above: Found | None
+
+
+def feasible_range(summary: Summary) -> FeasibleRange | None:
+    """The values of the only setting that is varied, where those that meet it are neighbours."""
+    if len(summary["vary"]) != 1 or not summary["expect"]:
+        return None
+    (paths,) = summary["vary"]
+    row = _in_order(summary["points"], paths, summary)
+    fit = [i for i, p in enumerate(row) if "error" not in p and not p["missed"]]
+    if len(row) < 2 or not fit or fit[-1] - fit[0] >= len(fit):
+        return None
+    below = row[fit[0] - 1] if fit[0] else None
+    above = row[fit[-1] + 1] if fit[-1] + 1 < len(row) else None
+    return FeasibleRange(short(paths, summary["vary"]), below, row[fit[0]], row[fit[-1]], above)
+
+
+def _in_order(points: Sequence[Found], paths: str, summary: Summary) -> list[Found]:
+    """Points from the smallest value to the largest; none where the values have no order."""
+    values = [first_of(p["set"][paths], summary["vary"][paths]) for p in points]
+    sizes = next((found for unit in UNITS if (found := _sizes(values, unit))), None)
+    if sizes is None or len(set(sizes)) < len(sizes):
+        return []
+    return [p for _, p in sorted(zip(sizes, points, strict=True), key=lambda one: one[0])]
+
+
+def _sizes(values: Sequence[object], unit: str) -> list[float] | None:
+    """All of them in one unit; None where one is no such quantity.
+
+    >>> _sizes(["800 MB/s", "1.6 GB/s"], "B/s"), _sizes([2, 4], ""), _sizes(["gloo"], "s")
+    ([800000000.0, 1600000000.0], [2.0, 4.0], None)
+    """
+    try:
+        return [quantity(value, unit) for value in values]
+    except ValueError:
+        return None
+
+
+def bounds(summary: Summary) -> list[str]:
+    """How far the setting can go, in words; nothing where that cannot be said."""
+    found = feasible_range(summary)
+    if found is None:
+        return []
+    (paths,) = summary["vary"]
+
+    def at(point: Found) -> str:
+        return str(first_of(point["set"][paths], summary["vary"][paths]))
+
+    low, high = at(found.low), at(found.high)
+    span = low if low == high else f"{low} to {high}"
+    if found.below is None and found.above is None:
+        said = f"{found.name} can be anything that was tried, {span}: all meet what is expected"
+    elif found.below is None:
+        said = f"{found.name} can be {high} at most"
+    elif found.above is None:
+        said = f"{found.name} has to be {low} at least"
+    else:
+        said = f"{found.name} can be {span}"
+    missed = [f"{at(p)} {_why_not(p)}" for p in (found.below, found.above) if p is not None]
+    sentences = [f"{said}: {', '.join(missed)}." if missed else f"{said}."]
+    edges = dict.fromkeys(at(p) for p in found[1:] if p is not None and p.get("unsure"))
+    if edges:
+        many = "their intervals hold" if len(edges) > 1 else "its interval holds"
+        sentences.append(f"Cannot tell at {' and '.join(edges)}: {many} the limit.")
+    return sentences
+
+
+def _why_not(point: Found) -> str:
+    return "failed" if "error" in point else f"misses {'; '.join(point['missed'])}"

@@ -1,0 +1,54 @@
+"""What to do with a sweep: from the best point, and from what the others could not tell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..command_line import carried, command_line
+from .sweep_results import Found, Summary, best, metrics, others, sets, short
+
+LEAST = 5e-4  # a relative change below it is none
+
+
+def next_steps(summary: Summary, run: Mapping[str, str]) -> list[tuple[str, str]]:
+    """What to do with it, each with a command to type.
+
+    Parameters
+    ----------
+    run : ``file`` of the scenario, and the ``command`` that made the sweep
+    """
+    front, steps = best(summary), []
+    if front:
+        start = ["foretrace", "run", run["file"]]
+        command = carried(run["command"], start, sets(front[0]["set"], summary["vary"]))
+        steps.append(("See why the best point takes what it does:", command))
+        steps += [(text, "") for text in _at_the_end(front[0], summary)]
+        if metrics(summary)[0][1] not in front[0].get("intervals", {}):
+            surer = command_line(run["command"], "--set", "run.replicas=10")
+            steps.append(("Ask how sure it is: no interval holds jitter yet.", surer))
+    elif summary["counts"]["failed"]:
+        steps.append(("Mend what failed, below.", ""))
+    else:
+        steps.append(("Nothing meets what is expected: ask less, or vary more.", ""))
+    return steps
+
+
+def _at_the_end(point: Found, summary: Summary) -> list[str]:
+    """Settings whose best value is the last that was tried, and alone the best."""
+    found = []
+    for paths, tried in summary["vary"].items():
+        value = point["set"].get(paths)
+        ends = tried[:: len(tried) - 1] if isinstance(tried, list) and len(tried) > 2 else []
+        if value in ends and value not in (0, 1) and _alone(point, paths, summary):
+            name = short(paths, summary["vary"])
+            found.append(f"{name} = {value} is the end of what was tried: try beyond it.")
+    return found
+
+
+def _alone(point: Found, paths: str, summary: Summary) -> bool:
+    """Is any other value of a setting worse, all else the same."""
+    _, metric, _ = metrics(summary)[0]
+    own = point["values"][metric]
+    same = [p for p in summary["points"] if others(p, paths) == others(point, paths)]
+    rest = [p["values"][metric] for p in same if p is not point and metric in p.get("values", {})]
+    return all(abs(other / own - 1) >= LEAST for other in rest)

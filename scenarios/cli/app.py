@@ -1,0 +1,140 @@
+"""The command line: commands, and how errors become exit codes."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import sys
+import traceback
+from importlib import import_module
+from typing import Annotated, NoReturn
+
+import typer
+
+from ...sim.errors import ForetraceError, HardwareUnavailable, SimulationError
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+WRONG, UNFINISHED, NO_HARDWARE, MISSED, INTERRUPTED = 2, 3, 4, 5, 130
+EXIT_CODES = {
+    0: "done, every expectation met",
+    1: "our fault: an unexpected error",
+    WRONG: "the request is wrong: usage, scenario, trace, plug-in, memory that is not there",
+    UNFINISHED: "the simulation could not finish: deadlock, time limit; points of a sweep failed",
+    NO_HARDWARE: "hardware or a driver is missing, busy or not permitted",
+    MISSED: "finished, and an expectation failed or is unresolved; no point of a sweep meets them",
+    INTERRUPTED: "interrupted; the same command goes on",
+}
+COMMANDS = (  # in the order of --help
+    *("init", "validate", "plan", "run", "compare", "sweep", "report", "runs"),
+    *("trace", "catalog", "explain", "doctor"),
+    *("drivers", "hil", "fit"),
+    "astra_sim",
+    "lab",
+)
+
+app = typer.Typer(
+    name="foretrace",
+    help="Profile operations once; simulate any machine; learn how far to trust the answer.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # boxes around the help took a third of its time
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"foretrace {version('foretrace')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Say what is done.")] = False,
+    no_color: Annotated[bool, typer.Option("--no-color", help="No colours.")] = False,
+) -> None:
+    """Profile operations once; simulate any machine; learn how far to trust the answer."""
+    if no_color:
+        os.environ["NO_COLOR"] = "1"
+    level = logging.INFO if verbose else logging.WARNING
+    logging.basicConfig(level=level, format="%(levelname)s %(message)s", stream=sys.stderr)
+    logging.getLogger("foretrace.sim.core.jit").setLevel(logging.INFO)  # a wait of 20 s is said
+
+
+def _of_others(words: list[str]) -> None:
+    """Commands of installed packages, unless one of ours is asked for: looking takes a while.
+
+    An entry point names a module that registers some.
+    """
+    if {*words} & {*COMMANDS, "ls", "show", "rm", "schema", "--version"}:
+        return
+    from importlib.metadata import entry_points
+
+    for point in entry_points(group="foretrace.commands"):
+        try:
+            point.load()
+        except Exception as error:  # the others must go on working
+            package = point.dist.name if point.dist else "an installed package"
+            typer.echo(f"error plug-in '{point.name}' of {package} fails: {error}", err=True)
+
+
+for _name in COMMANDS:  # each registers itself; imported late libraries keep --help quick
+    import_module(f".{_name}", __package__)
+
+
+def code_of(error: ForetraceError) -> int:
+    """The exit code of an error of ours."""
+    if isinstance(error, HardwareUnavailable):
+        return NO_HARDWARE
+    if isinstance(error, SimulationError):
+        return UNFINISHED
+    return WRONG
+
+
+def main() -> NoReturn:
+    """Run the command line and leave with its exit code."""
+    _of_others(sys.argv[1:])
+    try:
+        app(standalone_mode=True)
+    except ForetraceError as error:
+        typer.echo(_text(error), err=True)
+        sys.exit(code_of(error))
+    except KeyboardInterrupt:
+        typer.echo("interrupted; finished runs are kept", err=True)
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except Exception as error:  # whoever's fault it is: all there is to mend or report it
+        from ..config.plugin_loading import blamed, inside
+
+        if told := _of_a_file(error):
+            typer.echo(told, err=True)
+            sys.exit(WRONG)
+        if told := blamed(error):
+            traceback.print_tb(inside(error))  # what is above it is ours, and nobody's to mend
+            typer.echo(f"error {told}", err=True)
+            sys.exit(WRONG)
+        traceback.print_exc()
+        typer.echo("error this is a fault of foretrace; please report what is above", err=True)
+        sys.exit(1)
+    sys.exit(0)
+
+
+def _of_a_file(error: Exception) -> str:
+    """What is said of a path that cannot be read or written, or a full disk; "" of all else."""
+    if not isinstance(error, OSError) or (error.filename is None and error.errno not in FULL):
+        return ""
+    return f"error {error.filename or 'disk'}: {error.strerror}; take another path, or mend it"
+
+
+def _text(error: ForetraceError) -> str:
+    """A message that begins with what it is."""
+    text = str(error)
+    return text if text.startswith(("error ", "warning ")) else f"error {text}"

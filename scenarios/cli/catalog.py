@@ -1,0 +1,51 @@
+"""``foretrace catalog``: the parts that can be named, each value with its source."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ...sim.errors import ScenarioError
+from .app import app
+from .common import Catalogs, Json, print_json
+
+
+@app.command()
+def catalog(
+    kind: Annotated[str, typer.Argument(help="gpu, nic, switch, link, memory, host …")] = "",
+    name: Annotated[str, typer.Argument(help="A part.")] = "",
+    directories: Catalogs = [],  # noqa: B006  typer's form of a repeatable option
+    json: Json = False,
+) -> None:
+    """List parts, or show one with the source of each value."""
+    from ..config.catalog import installed
+    from ..config.part_specs import KINDS
+    from ..config.problems import nearest
+
+    known = installed(map(str, directories))
+    if kind and kind not in KINDS:
+        parts = [f"{k} {n}" for k in KINDS for n in known.names(k) if kind.casefold() in n]
+        hint = f"; foretrace catalog {parts[0]}" if parts else nearest(kind, KINDS)
+        raise ScenarioError(f"catalog: no kind '{kind}'{hint}")
+    if name:
+        entry = known.entry(kind, name)
+        if entry is None:
+            raise ScenarioError(f"catalog: no {kind} '{name}'{nearest(name, known.names(kind))}")
+        rows = [
+            {"setting": k, "value": str(n.value), **(n.source.facts() if n.source else {})}
+            for k, n in entry.mapping.items()
+        ]
+        if json:
+            print_json({"kind": kind, "name": name, "values": rows})
+            return
+        for row in rows:
+            typer.echo(f"{row['setting']:<20} {row['value']:<16} {row.get('kind', ''):<10} "
+                       f"{row.get('where', '')}")  # fmt: skip
+        return
+    listed = {k: known.names(k) for k in ([kind] if kind else KINDS)}
+    if json:
+        print_json(listed)
+        return
+    for k, names in listed.items():
+        typer.echo(f"{k:<8} {', '.join(names)}")

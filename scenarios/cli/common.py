@@ -1,0 +1,54 @@
+"""What commands share: options, and printing for people or for programs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Json = Annotated[bool, typer.Option("--json", help="One object on stdout, messages on stderr.")]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Only the answer.")]
+Set = Annotated[
+    list[str], typer.Option("--set", metavar="PATH=VALUE", help="Change a setting; repeatable.")
+]
+Swap = Annotated[
+    list[str],
+    typer.Option("--swap", metavar="COMPONENT=DRIVER:DEVICE", help="Make a component real."),
+]
+Catalogs = Annotated[
+    list[Path], typer.Option("--catalog", help="A directory of catalog files of your own.")
+]
+File = Annotated[str, typer.Argument(help="A scenario file, or the name of a bundled one.")]
+WIDEST = 1_000  # columns: a narrow terminal folds a line, which loses no digit of a number
+Out = Annotated[Path, typer.Option("--out", help="Where run folders are kept.")]
+
+
+def print_json(value: Any) -> None:
+    """One object on stdout."""
+    from ..studies.run_folder import finite
+
+    typer.echo(json.dumps(finite(value), indent=1))
+
+
+def said(sentences: Iterable[str]) -> Console:
+    """Print an answer, a sentence a line; returns where its tables go."""
+    from rich.console import Console
+
+    console = Console(width=WIDEST, highlight=False, markup=False)  # [names] are no styles
+    for sentence in sentences:
+        console.print(sentence, soft_wrap=True)
+    return console
+
+
+def teller(quiet: bool) -> Callable[[str], None]:
+    """Tells what is being done, on stderr; nothing when quiet."""
+    if quiet:
+        return lambda _: None
+    return lambda text: print(text, file=sys.stderr, flush=True)  # noqa: T201  that is the point

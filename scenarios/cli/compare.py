@@ -1,0 +1,161 @@
+"""``foretrace compare``: scenarios, variants or saved runs; only what differs."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ...sim.errors import ScenarioError
+from .app import MISSED, app
+from .common import Json, Out, print_json
+
+if TYPE_CHECKING:
+    from ..studies.comparison import Comparison, ComparisonRow
+
+
+@app.command()
+def compare(
+    runs: Annotated[
+        list[str], typer.Argument(help="Scenarios or saved runs; the first is the base.")
+    ],
+    fail_if: Annotated[
+        list[str], typer.Option("--fail-if", help="Such as 'iteration_time.p50 > +3 %'.")
+    ] = [],  # noqa: B006  typer's form of a repeatable option
+    md: Annotated[bool, typer.Option("--md", help="A Markdown table.")] = False,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Also a page, to mail.")
+    ] = None,
+    out: Out = Path("runs"),
+    json: Json = False,
+) -> None:
+    """Compare saved runs, or the variants of a scenario."""
+    from ..config.condition import change
+    from ..studies.comparison import compare as compared
+
+    try:
+        conditions = [change(text) for text in fail_if]
+    except ValueError as error:
+        raise ScenarioError(f"--fail-if: {error}") from error
+    found = compared(*runs, out=str(out))
+    failed = found.missed(conditions)
+    if output is not None:
+        _page(output, found, runs)
+    if json:
+        print_json({"rows": [_facts(r) for r in found.rows], "failed": failed,
+                    "no_effect": list(found.no_effect)})  # fmt: skip
+    else:
+        typer.echo(_markdown(found) if md else _text(found))
+        for line in failed:
+            typer.echo(f"FAIL  {line}", err=True)
+    if failed:
+        raise typer.Exit(MISSED)
+
+
+def _page(path: Path, found: Comparison, runs: list[str]) -> None:
+    """The comparison as a page."""
+    from ...reports.run.comparison import write_compare
+
+    rows = [
+        {**asdict(r), "why": found.why(r), "limit": found.limit(r), "see": _see(r, runs)}
+        for r in found.rows
+    ]
+    command = shlex.join(["foretrace", *sys.argv[1:]])
+    title = f"{', '.join(r.name for r in found.rows[1:])} beside {found.rows[0].name}"
+    units = {metric: _unit(metric) for r in found.rows for metric in r.values}
+    told = {"title": title, "command": command, "no_effect": list(found.no_effect), "units": units}
+    try:
+        write_compare(path, rows, told)
+    except OSError as error:
+        raise ScenarioError(f"{path}: cannot be written ({error}); choose another -o") from error
+
+
+def _see(row: ComparisonRow, runs: list[str]) -> str:
+    """A command that shows one of the runs."""
+    if len(runs) == 1:
+        return shlex.join(["foretrace", "run", runs[0], "--variant", row.name])
+    return ""
+
+
+def _unit(metric: str) -> str:
+    """Its unit; "" of what a process emitted."""
+    from ..config.metrics import named
+
+    try:
+        return named(metric)[0].unit
+    except ValueError:
+        return ""
+
+
+def _facts(row: ComparisonRow) -> dict[str, Any]:
+    return {
+        "name": row.name,
+        **{k: v for m, v in row.values.items() for k, v in _pair(row, m, v)},
+        "interval": row.interval,
+        "settings": row.settings,
+    }
+
+
+def _pair(row: ComparisonRow, metric: str, value: float) -> list[tuple[str, float]]:
+    changed = [(f"{metric} change", row.changes[metric])] if metric in row.changes else []
+    return [(metric, value), *changed]
+
+
+def _cells(found: Comparison) -> list[list[str]]:
+    """A row a run: the headline with its change, then what else differs, with its change."""
+    heads = [m.replace("_", " ") for m in found.metrics]
+    table = [["run", heads[0], "change", *heads[1:]]]
+    return [*table, *([row.name, *_numbers(found, row)] for row in found.rows)]
+
+
+def _numbers(found: Comparison, row: ComparisonRow) -> list[str]:
+    from ...reports.numbers import format_quantity, signed
+    from ..config.metrics import named
+    from ..studies.comparison import LEAST
+
+    cells = []
+    for metric in found.metrics:
+        value, changed = row.values.get(metric), row.changes.get(metric, 0.0)
+        cells.append(format_quantity(value, named(metric)[0].unit))
+        if metric == found.metrics[0]:
+            cells.append("" if row is found.rows[0] else _told_change(changed, row.interval))
+        elif abs(changed) >= LEAST:
+            cells[-1] += f" ({signed(changed)})"
+    return cells
+
+
+def _told_change(changed: float, interval: tuple[float, float] | None) -> str:
+    from ...reports.numbers import signed
+
+    text = signed(changed)
+    return f"{text} ({signed(interval[0])} to {signed(interval[1])})" if interval else text
+
+
+def _text(found: Comparison) -> str:
+    cells = _cells(found)
+    widths = [max(len(r[i]) for r in cells) for i in range(len(cells[0]))]
+    lines = ["  ".join(c.ljust(w) for c, w in zip(r, widths, strict=True)).rstrip() for r in cells]
+    return "\n".join([*lines, "", *_notes(found)]).rstrip()
+
+
+def _notes(found: Comparison) -> list[str]:
+    """What each run was told, why it differs, and what made no difference."""
+    lines = []
+    for row in found.rows[1:]:
+        for path, (was, is_) in row.settings.items():
+            lines.append(f"{row.name}: {path}: {was or 'unsaid'} -> {is_ or 'unsaid'}")
+        if why := found.why(row):
+            lines.append(f"{row.name}: why: {why}")
+    if found.no_effect:
+        lines.append(f"no effect: {', '.join(found.no_effect)}")
+    return lines
+
+
+def _markdown(found: Comparison) -> str:
+    head, *body = _cells(found)
+    rows = ["| " + " | ".join(line) + " |" for line in (head, ["---"] * len(head), *body)]
+    return "\n".join([*rows, "", *(f"- {line}" for line in _notes(found))]).rstrip()

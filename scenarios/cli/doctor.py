@@ -1,0 +1,209 @@
+"""``foretrace doctor``: what is installed, what is not and how to get it, caches, disk, workers."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from .app import app
+from .common import Json, Out, print_json
+
+
+@app.command()
+def doctor(
+    out: Out = Path("runs"),
+    workers: Annotated[
+        str | None, typer.Option(help="Workers to try: local:2, dask://HOST:PORT.")
+    ] = None,
+    bundle: Annotated[
+        Path | None, typer.Option(help="Also write it to this file, for a bug report.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Say what works here, and how to get what does not."""
+    import json as text
+
+    told = facts(out, workers)
+    if bundle is not None:
+        bundle.write_text(text.dumps(told, indent=1) + "\n")
+    if json:
+        print_json(told)
+        return
+    host = told["host"]
+    typer.echo(f"foretrace {host['foretrace']}   python {host['python']}   {host['system']}   "
+               f"{host['cores']} cores   {_amount(host['free_memory'])} free")  # fmt: skip
+    for row in told["checks"]:
+        typer.echo(f"{row['state']:<6}{row['name']:<15}{row['told']}")
+    if bundle is not None:
+        typer.echo(f"wrote {bundle}; read it before you send it", err=True)
+
+
+def facts(out: Path, workers: str | None = None) -> dict[str, Any]:
+    """Everything, as ``--json`` has it.
+
+    Parameters
+    ----------
+    out : where run folders are kept
+    workers : some to try
+    """
+    from importlib.metadata import version
+
+    from ..studies.limits import free_memory
+    from ..studies.workers.workers import cores
+
+    host = {
+        "foretrace": version("foretrace"),
+        "python": platform.python_version(),
+        "system": f"{platform.system().lower()} {platform.release()} {platform.machine()}",
+        "cores": cores(),
+        "free_memory": free_memory(),
+    }
+    needed = _needed()
+    extras = (_extra(name, packages) for name, packages in needed.items() if name)
+    checks = [
+        *(_core(needed[""]), _engine(), *extras, _devices()),
+        *(_cache(out), _disk(out), *_plugins()),
+    ]
+    if workers is not None:
+        checks.append(_workers(workers))
+    return {"host": host, "checks": checks}
+
+
+def _row(name: str, good: bool | None, told: str) -> dict[str, str]:
+    state = {True: "ok", False: "off", None: "bad"}[good]
+    return {"name": name, "state": state, "told": told}
+
+
+def _needed() -> dict[str, tuple[str, ...]]:
+    """Packages by the extra that brings them, "" for none, as the installed foretrace says."""
+    import re
+    from importlib.metadata import requires
+
+    found: dict[str, tuple[str, ...]] = {"": ()}
+    for line in requires("foretrace") or ():
+        name = re.match(r"[\w.-]+", line)
+        extra = re.search(r"extra == ['\"](\w+)", line)
+        key = extra[1] if extra else ""
+        found[key] = (*found.get(key, ()), name[0] if name else line)
+    return found
+
+
+def _versions(names: tuple[str, ...]) -> tuple[list[str], list[str]]:
+    """Packages with their versions, and those that are not there."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    found, absent = [], []
+    for name in names:
+        try:
+            found.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            absent.append(name)
+    return found, absent
+
+
+def _core(packages: tuple[str, ...]) -> dict[str, str]:
+    found, absent = _versions(packages)
+    if absent:
+        return _row("core", None, f"{', '.join(absent)} missing; pip install foretrace")
+    return _row("core", True, ", ".join(found))
+
+
+def _engine() -> dict[str, str]:
+    import os
+
+    if os.environ.get("NUMBA_DISABLE_JIT") == "1":
+        return _row("engine", False, "interpreted and slow: NUMBA_DISABLE_JIT is set; unset it")
+    try:
+        import numba  # noqa: F401
+    except ImportError as error:
+        return _row("engine", False, f"interpreted and slow: {error}; pip install numba")
+    return _row("engine", True, "compiled")
+
+
+def _extra(name: str, packages: tuple[str, ...]) -> dict[str, str]:
+    found, absent = _versions(packages)
+    cure = f"{', '.join(absent)} missing; pip install 'foretrace[{name}]'"
+    return _row(name, not absent, cure if absent else ", ".join(found))
+
+
+def _devices() -> dict[str, str]:
+    """Drivers are tried only when somebody asks: some take a while."""
+    return _row("drivers", True, "foretrace drivers tries each and says how to get what is missing")
+
+
+def _cache(out: Path) -> dict[str, str]:
+    from ..studies.saved_runs import caches, saved, size
+
+    points = sum(map(size, caches(out)))
+    runs = saved(out)
+    kept = sum(size(s.folder) for s in runs)
+    kernels = sum(f.stat().st_size for f in _kernels())
+    return _row(
+        "cache",
+        True,
+        f"points of sweeps {_amount(points)} (foretrace rm --cache), {len(runs)} runs "
+        f"{_amount(kept)} in {out}, compiled kernels {_amount(kernels)}",
+    )
+
+
+def _kernels() -> list[Path]:
+    import os
+
+    own = os.environ.get("NUMBA_CACHE_DIR")
+    root = Path(own) if own else Path(__file__).parents[2] / "sim" / "core"
+    return [f for pattern in ("*.nbc", "*.nbi") for f in root.rglob(pattern)]
+
+
+def _disk(out: Path) -> dict[str, str]:
+    import os
+    import shutil
+
+    place = out.resolve()
+    while not place.exists():
+        place = place.parent
+    free = shutil.disk_usage(place).free
+    if not os.access(place, os.W_OK):
+        return _row("disk", None, f"{place} cannot be written; choose another --out")
+    return _row("disk", free > 1e9, f"{_amount(free)} free at {place}")
+
+
+def _plugins() -> list[dict[str, str]]:
+    """What installed packages add, by entry point."""
+    from ..config.plugin_loading import GROUPS, installed
+
+    rows = []
+    for group in GROUPS:
+        for name, problem in installed(group).items():
+            rows.append(_row("plug-in", None if problem else True, problem or f"{group}: {name}"))
+    return rows
+
+
+def _workers(text: str) -> dict[str, str]:
+    from ...sim.errors import ScenarioError
+    from ..studies.workers.workers import chosen
+    from ..studies.workers.workers import workers as hired
+
+    try:
+        crew = hired(chosen(text, ""))
+    except ScenarioError as error:
+        return _row("workers", None, str(error))
+    try:
+        (answer,) = [found for _, found in crew.run(ping, [{"set": {}}])]
+    finally:
+        crew.close()
+    return _row("workers", True, f"{crew.name}, python {answer['python']} there")
+
+
+def ping(task: dict[str, Any]) -> dict[str, Any]:
+    """What a worker says when it is asked how it is."""
+    return {**task, "python": sys.version.split()[0]}
+
+
+def _amount(count: float | None) -> str:
+    from ...reports.numbers import format_quantity
+
+    return format_quantity(count, "B")

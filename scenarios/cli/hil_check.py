@@ -1,0 +1,106 @@
+"""``foretrace hil check``: the ops of a scenario on its devices, and how wrong its models are."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from .app import MISSED
+from .common import Catalogs, File, Json, Out, Quiet, Set, Swap, print_json, said, teller
+from .hil import hil
+
+
+@hil.command()
+def check(
+    file: File,
+    swap: Swap = [],  # noqa: B006  typer's form of a repeatable option
+    set: Set = [],  # noqa: B006
+    out: Out = Path("runs"),
+    record: Annotated[
+        Path | None, typer.Option(help="Folder for what was measured; as hil.keep_recording.")
+    ] = None,
+    beside: Annotated[
+        Path | None, typer.Option(help="A directory of catalog files, to show both.")
+    ] = None,
+    busy: Annotated[
+        float | None, typer.Option(help="Cores that others may use; as hil.busy.")
+    ] = None,
+    catalog: Catalogs = [],  # noqa: B006
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Measure what a run would do, and compare with the models."""
+    from ..config.hil_settings import swap_setting
+    from ..config.loader import load
+    from ..studies.accuracy.check_folder import save
+    from ..studies.accuracy.device_check import check as checked
+
+    settings = [*set, *swap_setting(swap)]
+    settings += [f'hil.keep_recording="{record.absolute()}"'] if record else []
+    settings += [f"hil.busy={busy}"] if busy is not None else []
+    scenario = load(file, set=settings, catalogs=catalog)
+    other = load(file, set=settings, catalogs=[*catalog, beside]) if beside else None
+    found = checked(scenario, teller(quiet or json), other)
+    folder = save(scenario, found, out, shlex.join(["foretrace", *sys.argv[1:]]))
+    if json:
+        print_json({**found.told, "folder": str(folder), "outcome": found.outcome})
+    else:
+        show(found.told, quiet)
+        typer.echo(f"\nsaved {folder}    page {folder / 'accuracy.html'}")
+    if found.outcome != "pass":
+        raise typer.Exit(MISSED)
+
+
+def show(told: dict[str, Any], quiet: bool) -> None:
+    """The answer, then a row for each component and expectation."""
+    from ...reports.accuracy.accuracy_page import sentences
+
+    console = said(sentences(told))
+    if quiet:
+        return
+    console.print()
+    console.print(_components(told))
+    if told["expect"]:
+        console.print()
+        console.print(_expected(told))
+    for name, one in told["components"].items():
+        if one["ops"]:
+            worst = one["worst"]
+            console.print(f"worst    {name}: {worst['op']}, {worst['error']:+.1%}", soft_wrap=True)
+
+
+def _components(told: dict[str, Any]) -> Any:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=True)
+    for name, right in (("component", 0), ("calls", 1), ("p50", 1), ("p95", 1), ("bias", 1),
+                        ("A/A", 1), ("clock", 0)):  # fmt: skip
+        table.add_column(name, justify="right" if right else "left", no_wrap=True)
+    for name, one in told["components"].items():
+        if not one["ops"]:
+            table.add_row(name, "", "n/a (emulated)", "", "", "", one["clock"])
+            continue
+        errors = one["errors"]
+        told_errors = [f"{errors[k]['value']:.1%}" for k in ("p50", "p95", "bias")]
+        spread = "one start" if one["spread"] != one["spread"] else f"{one['spread']:.1%}"
+        table.add_row(name, f"{one['n']:,}", *told_errors, spread, one["clock"])
+    return table
+
+
+def _expected(told: dict[str, Any]) -> Any:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=True)
+    for name in ("", "check", "error", "90 % within", "bar"):
+        table.add_column(name, no_wrap=name != "check")
+    for e in told["expect"]:
+        outcome = e["outcome"] if e["otherwise"] == "fail" else f"{e['outcome']} (warn)"
+        within = "unknown" if not e["interval"] else "{:.1%} to {:.1%}".format(*e["interval"])
+        value = "unknown" if e["value"] is None else f"{e['value']:.1%}"
+        mark = outcome.upper() if outcome == "fail" else outcome
+        table.add_row(mark, e["that"], value, within, f"{e['bar']:.1%}")
+    return table

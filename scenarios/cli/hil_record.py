@@ -1,0 +1,98 @@
+"""``foretrace hil record``: do a work list here, or check a recording that came back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ...sim.errors import DriverFault, RecordingError, SimulationError
+from .common import Json, print_json, teller
+from .hil import hil
+
+if TYPE_CHECKING:
+    from ...hil.recording import Recording
+
+
+@hil.command()
+def record(
+    work: Annotated[Path | None, typer.Argument(help="A work list of 'hil plan'.")] = None,
+    out: Annotated[Path, typer.Option("--out", help="Folder of the recording.")] = Path(),
+    agent: Annotated[str, typer.Option(help="An agent of your agents.yaml.")] = "",
+    busy: Annotated[
+        float, typer.Option(help="Cores of the machine that others may use; more is refused.")
+    ] = -1.0,
+    read: Annotated[Path | None, typer.Option(help="Check and describe a recording.")] = None,
+    json: Json = False,
+) -> None:
+    """Do a work list and keep the answers.  ``--read`` checks what came back."""
+    if (work is None) == (read is None):
+        raise typer.BadParameter("give a work list, or --read RECORDING")
+    from ...hil.recording import read as read_recording
+
+    path = read if work is None else _measured(work, out, agent, busy)
+    recording = read_recording(path or Path())
+    told = _facts(str(path), recording)
+    if json:
+        print_json(told)
+    else:
+        _print(told)
+    if recording.ended:
+        raise _shortfall(str(path), recording.ended, new=work is not None)
+
+
+def _measured(work: Path, out: Path, agent: str, busy: float) -> Path:
+    """Do a work list; the recording is kept also when it is partial."""
+    from dataclasses import replace
+
+    from ...hil.agent.address import connect
+    from ...hil.measuring.measurement import measure
+    from ...hil.measuring.work_list import WorkList
+
+    asked = WorkList.read(work)
+    asked = asked if busy < 0 else replace(asked, busy=busy)
+    return measure(asked, lambda: connect(asked.driver, agent), teller(quiet=False)).keep(out)
+
+
+def _shortfall(path: str, ended: str, new: bool) -> RecordingError | DriverFault | SimulationError:
+    """What the exit code of a partial recording is: 2 of an old one; of a new one whose fault."""
+    why = f"{ended}; what was measured before is in {path}"
+    if not new:
+        return RecordingError(f"{path}: is partial: {ended}; record the rest again")
+    kind, _, rest = why.partition(": ")
+    if rest and " " not in kind:
+        return DriverFault(kind, rest)
+    return SimulationError("unfinished", why)
+
+
+def _facts(path: str, recording: Recording) -> dict[str, Any]:
+    import numpy as np
+
+    from ...hil.measuring.spread import between_starts, grouped
+
+    apart = [v for v in between_starts(recording.samples).values() if np.isfinite(v)] or [np.nan]
+    return {
+        "file": path,
+        "source": recording.source,
+        "ops": len(grouped(recording.samples)),
+        "samples": len(recording.samples),
+        "not_fitted": sum(not s.good for s in recording.samples),
+        "starts": len({s.start for s in recording.samples}),
+        "between_starts": float(np.median(apart)),
+        "between_starts_p95": float(np.quantile(apart, 0.95)),
+        "ended": recording.ended,
+    }
+
+
+def _print(told: dict[str, Any]) -> None:
+    typer.echo(f"{told['file']}: {told['source']}")
+    typer.echo(
+        f"{told['ops']} ops, {told['samples']} samples, {told['not_fitted']} not to be fitted, "
+        f"{told['starts']} starts"
+    )
+    if told["starts"] > 1:
+        typer.echo(
+            f"two halves of the starts differ by {told['between_starts']:.1%} (median), "
+            f"{told['between_starts_p95']:.1%} (p95)"
+        )

@@ -1,0 +1,60 @@
+"""``foretrace lab``: machines with the real RDMA, CXL and switch drivers of Linux, on this one."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .app import app
+
+lab = typer.Typer(
+    name="lab", help="Small virtual machines in which real drivers answer.", no_args_is_help=True
+)
+app.add_typer(lab)
+
+
+@lab.command()
+def up(
+    machines: Annotated[list[str], typer.Argument(help="uml, qemu; both by default.")] = [],  # noqa: B006  typer's form
+    again: Annotated[bool, typer.Option(help="Build anew what is there.")] = False,
+) -> None:
+    """Build the machines from Debian packages.  Boot them, and say what they are made of."""
+    from ...hil.lab.build import build, check
+    from ...hil.lab.build_cache import home, versions
+
+    for machine in build(machines, again, typer.echo):
+        typer.echo(f"{machine:<5} {check(machine)}")
+    typer.echo(f"kept in {home()}:")
+    for name, version in versions().items():
+        typer.echo(f"  {name:<24} {version}")
+
+
+@lab.command()
+def run(
+    names: Annotated[list[str], typer.Argument(help="Work lists; all by default.")] = [],  # noqa: B006
+    out: Annotated[Path | None, typer.Option(help="Folder for the recordings.")] = None,
+) -> None:
+    """Do the work lists of the lab.  Answers stand beside those recorded earlier."""
+    from ...hil.lab.campaign_recording import compared, record
+    from ...hil.lab.campaigns import chosen
+
+    for planned in chosen(names):
+        typer.echo(f"{planned.name}: {planned.work.note}")
+        recording = record(planned, lambda text: typer.echo(f"  {text}", err=True))
+        for line in compared(planned.name, recording):
+            typer.echo(f"  {line}")
+        if out is not None:
+            out.mkdir(parents=True, exist_ok=True)
+            recording.write(out / f"{planned.name}.rec.gz")
+
+
+@lab.command()
+def down() -> None:
+    """Remove all that was built.  Machines end by themselves, with whoever started them."""
+    from ...hil.lab.build_cache import home
+
+    shutil.rmtree(home(), ignore_errors=True)
+    typer.echo(f"removed {home()}")

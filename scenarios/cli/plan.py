@@ -1,0 +1,75 @@
+"""``foretrace plan``: what a run would do, without doing it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import typer
+
+from .app import app
+from .common import Catalogs, File, Json, Set, print_json
+
+if TYPE_CHECKING:
+    from ..studies.plan import Plan
+
+
+@app.command()
+def plan(
+    file: File,
+    set: Set = [],  # noqa: B006  typer's form of a repeatable option
+    catalog: Catalogs = [],  # noqa: B006
+    json: Json = False,
+) -> None:
+    """Say what a run would do, and what it would take."""
+    from ..config.loader import load
+    from ..studies.plan import plan as planned
+
+    scenario = load(file, set=set, catalogs=catalog)
+    made = planned(scenario)
+    if json:
+        warnings = [w.facts() for w in scenario.warnings]
+        print_json({"name": scenario.name, **asdict(made), "warnings": warnings})
+        return
+    lines = list(_lines(made))
+    width = max(len(name) for name, _ in lines) + 2
+    for name, text in lines:
+        typer.echo(f"{name:<{width}}{text}".rstrip())
+    for warning in scenario.warnings:
+        typer.echo(str(warning), err=True)
+
+
+def _lines(made: Plan) -> Iterator[tuple[str, str]]:
+    from ...reports.numbers import format_quantity
+
+    for name, ops in made.ops.items():
+        ranks = made.ranks[name]
+        yield name, f"{ranks} rank{'s' * (ranks != 1)}, about {ops:,} ops"
+    yield "recorded", f"{made.iterations} iteration{'s' * (made.iterations != 1)}"
+    if made.points:
+        yield "sweep", f"{made.points} points on {made.processes} processes"
+    else:
+        count = len(made.ops)
+        yield "runs", f"{made.simulations} simulations of {count} variant{'s' * (count != 1)}"
+    yield (
+        "work",
+        (
+            f"about {format_quantity(made.op_runs, 'op')}s simulated, {format_quantity(made.seconds, 's')}, "
+            f"{format_quantity(made.memory, 'B')} each"
+        ),
+    )
+    yield "devices", "; ".join(made.devices) or "none"
+    count = len(made.assumed)
+    yield "assumed", f"{count} value{'s' * (count != 1)} that nobody measured{':' * bool(count)}"
+    for place, names in _by_place(made.assumed).items():
+        yield "", f"{place}: {', '.join(names)}"
+
+
+def _by_place(paths: list[str]) -> dict[str, list[str]]:
+    """Settings under what they are settings of: all are told, each line short enough to read."""
+    found: dict[str, list[str]] = {}
+    for path in paths:
+        place, _, name = path.rpartition(".")
+        found.setdefault(place, []).append(name)
+    return found

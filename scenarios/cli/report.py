@@ -1,0 +1,72 @@
+"""``foretrace report``: the report of a saved run, wherever it is wanted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ...sim.errors import ForetraceError, ScenarioError
+from .app import app
+from .common import Out
+
+PAGES = ("report.html", "accuracy.html")  # of a run or a sweep; of a check
+
+
+@app.command()
+def report(
+    run: Annotated[str, typer.Argument(help="A run folder, or the beginning of its name.")],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="The file to write.")
+    ] = None,
+    pdf: Annotated[bool, typer.Option("--pdf", help="On paper; takes WeasyPrint.")] = False,
+    interactive: Annotated[
+        bool, typer.Option("--interactive", help="With a timeline to zoom; takes Bokeh.")
+    ] = False,
+    out: Out = Path("runs"),
+) -> None:
+    """Copy the report of a saved run, sweep or check to one file."""
+    from ..studies.saved_runs import located
+
+    folder = located(run, out)
+    output = output or Path("report.pdf" if pdf else "report.html")
+    html = _page(folder)
+    if pdf and interactive:
+        raise ScenarioError("--pdf: paper cannot be zoomed; leave out --interactive")
+    if interactive:
+        html = _interactive(html, folder)
+    try:
+        if pdf:
+            from ...reports.export.pdf import write_pdf
+
+            write_pdf(html, output)
+        else:
+            output.write_text(html, encoding="utf-8")
+    except OSError as error:
+        raise ScenarioError(f"{output}: cannot be written ({error}); choose another -o") from error
+    typer.echo(f"wrote {output}  {output.stat().st_size / 1e6:.2f} MB")
+
+
+def _page(folder: Path) -> str:
+    for name in PAGES:
+        if (folder / name).is_file():
+            return (folder / name).read_text(encoding="utf-8")
+    raise ScenarioError(f"{folder}: has no report; run it again with --no-cache")
+
+
+def _interactive(html: str, folder: Path) -> str:
+    """With a timeline of every op of the base, where they were kept."""
+    from ...reports.figures.interactive import with_timeline
+
+    ops = folder / "ops.base.parquet"
+    if not ops.is_file():
+        raise ScenarioError(
+            f"{folder}: kept no row an op, so there is nothing to zoom into; run it with --keep ops"
+        )
+    try:
+        return with_timeline(html, ops)
+    except ImportError as error:
+        raise ForetraceError(
+            "--interactive: Bokeh is not installed; pip install 'foretrace[report]'"
+        ) from error

@@ -1,0 +1,93 @@
+"""``foretrace run``: simulate, print the answer, write the run folder."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from .app import MISSED, UNFINISHED, app
+from .common import Catalogs, File, Json, Out, Quiet, Set, Swap, print_json, teller
+
+
+@app.command()
+def run(
+    file: File,
+    set: Set = [],  # noqa: B006  typer's form of a repeatable option
+    swap: Swap = [],  # noqa: B006
+    out: Out = Path("runs"),
+    seed: Annotated[int | None, typer.Option(help="Of every draw.")] = None,
+    replicas: Annotated[int | None, typer.Option(help="Seeded runs for the interval.")] = None,
+    keep: Annotated[
+        str | None, typer.Option(help="What stays of a run: ops, ranks or none.")
+    ] = None,
+    variant: Annotated[
+        str | None, typer.Option(help="Only the base and this variant of what_if.")
+    ] = None,
+    defend: Annotated[
+        bool, typer.Option("--defend", help="Also which values matter, how wrong a part may be.")
+    ] = False,
+    no_cache: Annotated[
+        bool, typer.Option("--no-cache", help="Run again even if this run is saved.")
+    ] = False,
+    catalog: Catalogs = [],  # noqa: B006
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Simulate a scenario and write its report."""
+    started = time.monotonic()
+    from ..config.hil_settings import live, swap_setting
+    from ..config.loader import load
+    from ..studies.executor import engine_beside
+    from ..studies.limits import TimeOver
+    from ..studies.plan import guard, size
+    from ..studies.run import study
+    from ..studies.run_folder import existing, load_summary, require_writable, save
+    from .show import answer
+
+    settings = [*set, *swap_setting(swap), *(["hil.mode=coupled"] if swap else [])]
+    settings += [f"run.seed={seed}"] if seed is not None else []
+    settings += [f"run.replicas={replicas}"] if replicas is not None else []
+    settings += [f"run.keep={keep}"] if keep is not None else []
+    settings += ["run.defend=true"] if defend else []
+    scenario = load(file, set=settings, catalogs=catalog)
+    if variant is not None:
+        scenario = scenario.only(variant)
+    for warning in scenario.warnings:
+        typer.echo(str(warning), err=True)
+    folder = None if no_cache or live(scenario) else existing(out, scenario)
+    if folder is None:
+        require_writable(out, scenario)
+        with engine_beside(scenario.run.engine):
+            guard(scenario, 1, max(size(v).ops for v in scenario.variants()))
+            done = study(scenario, teller(quiet or json))
+        folder = save(done, out, started, shlex.join(["foretrace", *sys.argv[1:]]))
+        saved = "saved"
+    else:
+        saved = "found"
+    summary = load_summary(folder)
+    if json:
+        print_json({**summary, "folder": str(folder)})
+    else:
+        answer(summary, quiet)
+        typer.echo(f"\n{saved} {folder}    report {folder / 'report.html'}")
+        if (swept := scenario.section("sweep")) is not None and not quiet:
+            typer.echo(f"its {swept.wanted} points are for: foretrace sweep {file}", err=True)
+        if (hil := scenario.section("hil")) is not None and hil.mode == "replay" and not quiet:
+            typer.echo(f"its devices were not asked: foretrace hil check {file}", err=True)
+    if left := summary.get("unfinished"):
+        late = TimeOver(scenario.run.time_limit or 0.0)
+        typer.echo(f"error {late}; not finished: {', '.join(left)}", err=True)
+        raise typer.Exit(UNFINISHED)
+    if missed(summary):
+        raise typer.Exit(MISSED)
+
+
+def missed(summary: dict[str, Any]) -> bool:
+    """Did an expectation fail, of whichever variant, that was not to warn only."""
+    expected = [e for point in summary["points"].values() for e in point["expect"]]
+    return any(not e["met"] and e["otherwise"] == "fail" for e in expected)

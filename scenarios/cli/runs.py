@@ -1,0 +1,123 @@
+"""``foretrace ls``, ``show`` and ``rm``: saved runs and sweeps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ...sim.errors import ScenarioError
+from .app import app
+from .common import Json, Out, Quiet, print_json
+
+Run = Annotated[str, typer.Argument(help="A run folder, or the beginning of its name.")]
+
+
+@app.command("ls")
+def ls(
+    scenario: Annotated[str, typer.Argument(help="Only runs of this scenario.")] = "",
+    out: Out = Path("runs"),
+    json: Json = False,
+) -> None:
+    """List saved runs, the newest first."""
+    from ..studies.saved_runs import saved
+
+    rows = [s.facts() for s in saved(out) if scenario in ("", s.folder.parent.name)]
+    if json:
+        print_json({"runs": rows})
+        return
+    for row in rows:
+        took = f"{row['seconds']:.1f} s" if row["seconds"] is not None else ""
+        typer.echo(f"{row['date'][:16]:<17} {row['kind']:<6} {row['scenario']}/{row['run']}"
+                   f"  {_size(row['bytes'])}  {took}".rstrip())  # fmt: skip
+    if not rows:
+        typer.echo(f"no saved runs {f'of {scenario} ' * bool(scenario)}in {out}", err=True)
+
+
+@app.command()
+def show(run: Run, out: Out = Path("runs"), json: Json = False, quiet: Quiet = False) -> None:
+    """Print the answer of a saved run again."""
+    from ..studies.run_folder import ACCURACY
+    from ..studies.saved_runs import located
+
+    folder = located(run, out)
+    if (folder / ACCURACY).is_file():
+        _check(folder, json, quiet)
+        return
+    summary = _summary(folder)
+    if json:
+        print_json({**summary, "folder": str(folder)})
+    elif summary.get("kind") == "sweep":
+        from .show_sweep import answer as of_sweep
+
+        of_sweep(summary, quiet)
+    else:
+        from .show import answer
+
+        answer(summary, quiet)
+    if not json:
+        typer.echo(f"\nsaved {folder}    report {folder / 'report.html'}")
+
+
+def _check(folder: Path, as_json: bool, quiet: bool) -> None:
+    """A check of hardware, as it was told."""
+    from ..studies.run_folder import ACCURACY
+    from .hil_check import show as told_of
+
+    told = _read(folder, ACCURACY)
+    if as_json:
+        print_json({**told, "folder": str(folder)})
+    else:
+        told_of(told, quiet)
+        typer.echo(f"\nsaved {folder}    page {folder / 'accuracy.html'}")
+
+
+def _summary(folder: Path) -> dict[str, Any]:
+    told = _read(folder, "summary.json")
+    if told.get("schema") != 1:
+        raise ScenarioError(f"{folder}: another version wrote it; run it again")
+    return told
+
+
+def _read(folder: Path, name: str) -> dict[str, Any]:
+    import json
+
+    try:
+        told = json.loads((folder / name).read_text())
+    except (OSError, ValueError) as error:
+        raise ScenarioError(f"{folder}: its summary cannot be read ({error}); run it again") from (
+            error
+        )
+    if not isinstance(told, dict):
+        raise ScenarioError(f"{folder}: another version wrote it; run it again")
+    return told
+
+
+@app.command()
+def rm(
+    runs: Annotated[
+        list[str] | None, typer.Argument(help="Run folders, or the beginnings of their names.")
+    ] = None,
+    cache: Annotated[
+        bool, typer.Option("--cache", help="Points that sweeps keep to resume.")
+    ] = False,
+    out: Out = Path("runs"),
+) -> None:
+    """Remove saved runs."""
+    from ..studies.saved_runs import forget, located, remove
+
+    if not runs and not cache:
+        raise ScenarioError("rm: nothing to remove; name runs (foretrace ls), or say --cache")
+    folders = [located(name, out) for name in runs or ()]  # all are known before one is removed
+    for folder in folders:
+        remove(folder)
+        typer.echo(f"removed {folder}")
+    if cache:
+        typer.echo(f"removed {_size(forget(out))} of points")
+
+
+def _size(count: int) -> str:
+    from ...reports.numbers import format_quantity
+
+    return format_quantity(float(count), "B")

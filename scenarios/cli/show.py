@@ -1,0 +1,139 @@
+"""Summaries as tables in a terminal; plain text where there is none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...reports.numbers import format_quantity, percent, signed
+from ...reports.run.answer import TOKENS, price, sentences
+from ..config.condition import Condition, condition
+from .common import said
+
+SHOWN = (  # the metrics of the table, in this order, where the run has them
+    "iteration_time",
+    "exposed_communication",
+    "waiting",
+    "tokens_per_second",
+    "cost_per_million_tokens",
+    "cost_per_hour",
+    "mfu",
+    "gpu.memory.peak",
+    "gpu.utilization",
+    "nic.utilization",
+    "link.utilization",
+    "host.utilization",
+)
+
+
+def answer(summary: dict[str, Any], quiet: bool) -> None:
+    """The answer in sentences, then the table of variants and the metrics of the base."""
+    console = said(sentences(summary))
+    if quiet:
+        return
+    console.print()
+    if len(summary["points"]) > 1:
+        console.print(variants(summary))
+        console.print()
+    console.print(metrics(summary["points"]["base"]))
+    base = summary["points"]["base"]
+    console.print(f"\ntime     {shares(base['activity'])}")
+    console.print(f"limit    {shares_of(base['blame'])}")
+
+
+def shares(activity: dict[str, dict[str, float]]) -> str:
+    """Where the time of the mean rank goes, largest first."""
+    means = {box.replace("_", " "): t["mean"] for box, t in activity.items()}
+    return shares_of(means)
+
+
+def shares_of(seconds: dict[str, float], most: int = 5) -> str:
+    """Shares of a whole in per cent, largest first."""
+    whole = sum(seconds.values()) or 1.0
+    ordered = sorted(seconds.items(), key=lambda item: -item[1])
+    return ", ".join(
+        f"{who} {percent(t / whole, 0)}" for who, t in ordered[:most] if t / whole >= 0.005
+    )
+
+
+def variants(summary: dict[str, Any]) -> Any:
+    """A row for each variant: iteration time, change, expectations."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    priced = TOKENS in summary["points"]["base"]["metrics"]
+    costs = (("USD a million tokens", "right"),) * priced
+    for column, justify in (("variant", "left"), ("iteration p50", "right"), ("change", "right"),
+                            *costs, ("expectations", "left")):  # fmt: skip
+        wraps = column == "expectations"  # else a long one would cut the names
+        most = 60 if wraps else None
+        table.add_column(column, justify=justify, no_wrap=not wraps, max_width=most)  # type: ignore[arg-type]
+    for name, point in summary["points"].items():
+        value = point["metrics"]["iteration_time.p50"]
+        change = "" if name == "base" else format_change(point["change"])
+        cost = [price(point["metrics"])] if priced else []
+        table.add_row(
+            name, format_quantity(value["value"], "s"), change, *cost, met(point["expect"])
+        )
+    return table
+
+
+def format_change(change: dict[str, Any]) -> str:
+    """A change in per cent with its interval."""
+    text = signed(change["value"])
+    if change["interval"]:
+        low, high = change["interval"]
+        text += f" ({signed(low)} to {signed(high)})"
+    return text
+
+
+def met(expected: list[dict[str, Any]]) -> str:
+    """``pass``, or what is missed."""
+    failed = [e["that"] for e in expected if not e["met"]]
+    return "" if not expected else "misses " + "; ".join(failed) if failed else "pass"
+
+
+def metrics(point: dict[str, Any]) -> Any:
+    """The metrics of one variant: status first, then p50, p95 and the interval."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for column, justify in (("", "left"), ("metric", "left"), ("p50", "right"), ("p95", "right"),
+                            ("p50 is within", "right"), ("expected", "left")):  # fmt: skip
+        table.add_column(column, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+    expected = [(condition(e["that"]), e) for e in point["expect"]]
+    for name in dict.fromkeys((*SHOWN, *(c.metric for c, _ in expected))):
+        row = _row(point["metrics"], name, [(c, e) for c, e in expected if c.metric == name])
+        if row is not None:
+            table.add_row(*row)
+    return table
+
+
+Expected = list[tuple[Condition, dict[str, Any]]]
+
+
+def _row(found: dict[str, Any], name: str, expected: Expected) -> tuple[str, ...] | None:
+    p50, p95 = found.get(f"{name}.p50", found.get(name)), found.get(f"{name}.p95")
+    if p50 is None:
+        return None
+    bounds = p50["interval"]
+    within = " to ".join(format_quantity(b, p50["unit"]) for b in bounds) if bounds else "unknown"
+    return (
+        status([e for _, e in expected]),
+        name.replace("_", " "),
+        format_quantity(p50["value"], p50["unit"]),
+        format_quantity(p95["value"], p95["unit"]) if p95 else "",
+        within,
+        "; ".join(c.text.removeprefix(name).lstrip(".") for c, _ in expected),
+    )
+
+
+def status(expected: list[dict[str, Any]]) -> str:
+    """``pass``, ``warn`` or ``FAIL``; "" where nothing is expected.
+
+    >>> status([{"met": True, "otherwise": "fail"}, {"met": False, "otherwise": "warn"}])
+    'warn'
+    """
+    missed = {e["otherwise"] for e in expected if not e["met"]}
+    if not missed:
+        return "pass" if expected else ""
+    return "FAIL" if "fail" in missed else "warn"

@@ -1,0 +1,143 @@
+"""``foretrace sweep``: many points of one scenario, and the best of them."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ...sim.errors import ScenarioError
+from .app import MISSED, UNFINISHED, app
+from .common import Catalogs, File, Json, Out, Quiet, Set, print_json, teller
+
+if TYPE_CHECKING:
+    from ..studies.sweep.sweeping import Shard, Swept
+
+
+@app.command()
+def sweep(
+    file: File,
+    set: Set = [],  # noqa: B006  typer's form of a repeatable option
+    out: Out = Path("runs"),
+    workers: Annotated[
+        str | None, typer.Option(help="local, local:4, dask://local or dask://HOST:PORT.")
+    ] = None,
+    points: Annotated[int | None, typer.Option(help="How many are tried.")] = None,
+    method: Annotated[str | None, typer.Option(help="grid, random, sobol, tpe or nsga2.")] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume/--no-resume", help="Take points that are saved.")
+    ] = True,
+    shard: Annotated[
+        str, typer.Option(metavar="K/N", help="Run only every N-th point, from the K-th on.")
+    ] = "",
+    time_limit: Annotated[
+        str | None, typer.Option(help="Wall time after which it ends; points are kept.")
+    ] = None,
+    catalog: Catalogs = [],  # noqa: B006
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Try many points of a scenario: a grid, or a search."""
+    started = time.monotonic()
+    from ..config.loader import load
+    from ..studies.plan import guard, size
+    from ..studies.sweep.sweep_folder import save, store
+    from ..studies.workers.workers import chosen, count
+    from ..studies.workers.workers import workers as hired
+
+    settings = [*set]
+    settings += [f"sweep.points={points}"] if points is not None else []
+    settings += [f"sweep.method={method}"] if method is not None else []
+    settings += [f"run.time_limit={time_limit}"] if time_limit is not None else []
+    scenario = load(file, set=settings, catalogs=catalog)
+    if scenario.section("sweep") is None:
+        raise ScenarioError(
+            f"{file}: has no 'sweep', so nothing varies; see: foretrace explain sweep"
+        )
+    part = _shard(shard, scenario.section("sweep").method)
+    for warning in scenario.warnings:
+        typer.echo(str(warning), err=True)
+    kept = store(out, scenario)
+    asked = chosen(workers, scenario.run.workers)
+    if not asked.startswith("dask://") or "local" in asked:
+        guard(scenario, min(count(asked), scenario.section("sweep").wanted), size(scenario).ops)
+    crew = hired(asked)
+    swept = _driven(scenario, kept, crew, part, resume, quiet or json)
+    if part.count > 1:
+        typer.echo(f"shard {shard}: {len(swept.trials)} points in {kept.folder}")
+        typer.echo("when all are done, the same command without --shard gathers them")
+    else:
+        facts = {"command": shlex.join(["foretrace", *sys.argv[1:]]), "workers": crew.name}
+        folder = save(swept, kept, out, facts, started)
+        _answer(folder, json, quiet)
+    if swept.failed:
+        raise typer.Exit(UNFINISHED)
+    if part.count == 1 and scenario.expect and not _any_fits(swept):
+        raise typer.Exit(MISSED)
+
+
+def _shard(text: str, method: str) -> Shard:
+    """``3/16``: the third of sixteen.
+
+    Raises
+    ------
+    ScenarioError
+        Another form, or a method that has to see what came of its points.
+    """
+    from ..studies.sweep.sweeping import ALL, Shard
+
+    if not text:
+        return ALL
+    found = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text)
+    if not found or not 1 <= int(found[1]) <= int(found[2]):
+        raise ScenarioError(f"--shard: '{text}' is no shard; write it like 3/16")
+    if method in ("tpe", "nsga2"):
+        raise ScenarioError(f"--shard: '{method}' learns from all points; take grid, random or "
+                            "sobol, or dask:// workers")  # fmt: skip
+    return Shard(int(found[1]), int(found[2]))
+
+
+def _driven(scenario: Any, kept: Any, crew: Any, part: Shard, resume: bool, quiet: bool) -> Swept:
+    """The sweep itself; an interrupt loses nothing that was reported."""
+    from ..studies.limits import time_limit
+    from ..studies.sweep.sweeping import Sweeping
+    from .progress import Counter
+
+    total = scenario.section("sweep").wanted
+    limit = time_limit(scenario.run.time_limit)
+    with kept, limit, Counter(total, teller(quiet), crew.name, kept.folder, quiet) as counter:
+        try:
+            done = Sweeping(scenario, kept, crew, counter.count, part, resume).all()
+        except BaseException:
+            crew.close(kill=True)
+            raise
+        crew.close()
+        return done
+
+
+def _any_fits(swept: Swept) -> bool:
+    strict = [e.that for e in swept.scenario.expect if e.otherwise == "fail"]
+    nan = float("nan")
+    return any(
+        all(c.holds(t.values.get(c.name, nan)) for c in strict)
+        for t in swept.trials
+        if t.error is None
+    )
+
+
+def _answer(folder: Path, json: bool, quiet: bool) -> None:
+    from json import loads
+
+    summary = loads((folder / "summary.json").read_text())
+    if json:
+        print_json({**summary, "folder": str(folder)})
+        return
+    from .show_sweep import answer
+
+    answer(summary, quiet)
+    typer.echo(f"\nsaved {folder}    report {folder / 'report.html'}")

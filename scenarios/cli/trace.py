@@ -1,0 +1,117 @@
+"""``foretrace trace``: record, import and describe traces."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .app import app
+from .common import Json, print_json
+
+trace = typer.Typer(name="trace", help="Record, import and describe traces.", no_args_is_help=True)
+app.add_typer(trace)
+
+Files = Annotated[
+    list[str],
+    typer.Argument(help="Kineto or Chakra files, a glob, a native folder, or foretrace:NAME."),
+]
+
+
+@trace.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def capture(
+    command: Annotated[list[str], typer.Argument(help="-- python train.py …")],
+    out: Annotated[Path, typer.Option("--out", help="Folder for the recording.")] = Path("trace"),
+    steps: Annotated[int, typer.Option(min=1, help="Steps to trace.")] = 10,
+    warm_up: Annotated[int, typer.Option(min=0, help="First steps, not used.")] = 3,
+    untraced: Annotated[int, typer.Option(min=0, help="Steps timed without a profiler.")] = 10,
+    stack: Annotated[bool, typer.Option("--stack", help="Record Python stacks.")] = False,
+    memory: Annotated[bool, typer.Option("--memory", help="Record allocations.")] = False,
+) -> None:
+    """Record steps of an unchanged training script."""
+    from ...traces.capture.launcher import capture as record
+
+    files = record(
+        command, out, steps=steps, warm_up=warm_up, untraced=untraced, stack=stack, memory=memory
+    )
+    for file in files:
+        typer.echo(f"wrote {file}")
+    typer.echo(f"next: foretrace trace info '{out}/rank*.json.gz'")
+
+
+@trace.command("import")
+def import_(
+    files: Files,
+    out: Annotated[Path, typer.Option("--out", help="Folder for the native form.")],
+    execution_trace: Annotated[
+        list[Path],
+        typer.Option(help="PyTorch execution trace of the same run, one a rank; repeatable."),
+    ] = [],  # noqa: B006  typer's form of a repeatable option
+    anonymise: Annotated[
+        bool, typer.Option("--anonymise", help="Without names, paths and hosts of your own.")
+    ] = False,
+) -> None:
+    """Keep Kineto traces in the native form (parquet)."""
+    from ...traces.formats import native
+
+    found = _opened(files)
+    if execution_trace:
+        from ...traces.formats.execution_trace import join
+
+        found = join(found, execution_trace)
+    if anonymise:
+        from ...traces.transform.anonymise import anonymise as hide
+
+        found = hide(found)
+    native.write(found, out)
+    typer.echo(f"wrote {out}  {len(found):,} events, ranks {', '.join(map(str, found.ranks))}")
+
+
+@trace.command()
+def info(files: Files, json: Json = False) -> None:
+    """Say what a trace holds and what it can be used for."""
+    from dataclasses import asdict
+
+    from ..studies.building.workloads import form_of
+
+    if form_of(files[0]) == "chakra":
+        from ...traces.formats import chakra
+        from ...traces.infer.graph_info import graph_info
+
+        told = graph_info(chakra.read(files[0] if len(files) == 1 else files))
+    else:
+        told = _opened(files).info()
+    if json:
+        print_json(asdict(told))
+    else:
+        typer.echo(str(told))
+
+
+class ExportFormat(StrEnum):
+    """What can be written."""
+
+    chakra = "chakra"
+    chrome = "chrome"
+
+
+@trace.command()
+def export(
+    source: Annotated[str, typer.Argument(help="A scenario, a trace, or a saved run (chrome).")],
+    form: Annotated[ExportFormat, typer.Option("--format", help="What to write.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder for the files.")] = Path("export"),
+) -> None:
+    """Write a workload as Chakra files, or a run as Chrome JSON."""
+    from ..studies.export import export_chakra, export_chrome
+
+    write = export_chakra if form is ExportFormat.chakra else export_chrome
+    for path in write(source, out):
+        typer.echo(f"wrote {path}")
+
+
+def _opened(files: list[str]):  # type: ignore[no-untyped-def]
+    from ...traces.formats import kineto
+    from ..studies.building.workloads import open_trace
+
+    return open_trace(files[0]) if len(files) == 1 else kineto.read(files)

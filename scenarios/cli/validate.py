@@ -1,0 +1,79 @@
+"""``foretrace validate``: syntax, units, names and references; reads no trace, opens no device."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .app import WRONG, app
+from .common import Catalogs, Json, Set, print_json
+
+if TYPE_CHECKING:
+    from ..config.problems import Problem
+    from ..config.scenario import Scenario
+
+
+@app.command()
+def validate(
+    files: Annotated[list[str], typer.Argument(help="Scenario files, or names of bundled ones.")],
+    json: Json = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Warnings fail, too.")] = False,
+    resolved: Annotated[
+        bool, typer.Option("--resolved", help="Print every value with who decided it.")
+    ] = False,
+    ops: Annotated[
+        bool, typer.Option("--ops", help="Read the trace, too, and ask the models of its ops.")
+    ] = False,
+    set: Set = [],  # noqa: B006  typer's form of a repeatable option
+    catalog: Catalogs = [],  # noqa: B006
+) -> None:
+    """Check scenarios without running them."""
+    from ..config.hil_settings import unheard
+    from ..config.loader import load
+    from ..config.problems import InvalidScenarioError, rendered
+    from ..config.reading.resolution import resolved_yaml
+    from ..config.reading.unsupported import unsupported
+    from ..studies.building.dry_run import unbuildable
+    from ..studies.building.missing_files import missing_files
+
+    problems: list[Problem] = []
+    for file in files:
+        try:
+            scenario = load(file, set=set, catalogs=catalog)
+        except InvalidScenarioError as error:
+            problems += error.problems
+            continue
+        found = [
+            *scenario.warnings,
+            *(replace(p, severity="warning") for p in unsupported(scenario)),
+            *missing_files(scenario),
+            *unbuildable(scenario),
+            *unheard(scenario),
+        ]
+        if ops and not any(p.severity == "error" for p in found):
+            found += _of_ops(scenario)
+        problems += found
+        if resolved:
+            typer.echo(resolved_yaml(scenario.resolved(), scenario.origins))
+        elif not json and not found:
+            typer.echo(f"ok    {file}")
+    if json:
+        print_json({"problems": [p.facts() for p in problems]})
+    elif problems:
+        typer.echo(rendered(problems), err=True)
+    if any(p.severity == "error" or strict for p in problems):
+        raise typer.Exit(WRONG)
+
+
+def _of_ops(scenario: Scenario) -> tuple[Problem, ...]:
+    """What a model cannot answer; found by making the run ready."""
+    from ..config.problems import InvalidScenarioError
+    from ..studies.variants import variants
+
+    try:
+        variants(scenario)
+    except InvalidScenarioError as error:
+        return error.problems
+    return ()

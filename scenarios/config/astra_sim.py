@@ -1,0 +1,222 @@
+"""ASTRA-sim's network YAML and system JSON as a scenario of ours, so that one can begin with both.
+
+One dimension becomes machines with one GPU and one NIC each; two become machines of as many GPUs as
+the first has, each with a NIC for the second.  Its GB are of 2^30 bytes; its latency is that of one
+link, of which a switch crosses two.  What has no counterpart here is named in the file that is
+written, not dropped.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from glob import escape
+from math import inf, prod
+from pathlib import Path
+from typing import Any
+
+from ...sim.errors import ScenarioError
+from ...traces.formats.chakra.nodes import RANK
+
+ALGORITHMS = {
+    "ring": "ring, pairwise",
+    "oneRing": "ring, pairwise",
+    "direct": "two-shot, direct, grouped",
+    "oneDirect": "two-shot, direct, grouped",
+    "halvingDoubling": "halving-doubling, doubling, halving, pairwise",
+    "oneHalvingDoubling": "halving-doubling, doubling, halving, pairwise",
+    "doubleBinaryTree": "tree, ring, pairwise",
+}
+"""What we call them; collectives that have no such form take the next in the list."""
+LINKS = {"Ring": 1, "FullyConnected": 1, "Switch": 2}  # that a message to a neighbour crosses
+USED = ("endpoint-delay", "roofline-enabled")
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """One dimension of ASTRA-sim's network: rate in GiB/s, latency in ns."""
+
+    topology: str
+    ranks: int
+    rate: float
+    latency: float
+
+    @property
+    def crossing(self) -> float:
+        """From one rank to the next, ns."""
+        return LINKS[self.topology] * self.latency
+
+
+def form_of(workload: str, network: Path) -> str:
+    """How the Chakra files of a prefix are written: ``et`` or ``json``, also ``.gz``.
+
+    Raises
+    ------
+    ScenarioError
+        There are none, or fewer than the network has ranks.
+    """
+    prefix = Path(workload)
+    found = [RANK.fullmatch(p.name) for p in prefix.parent.glob(f"{escape(prefix.name)}.*")]
+    forms = [m[3] for m in found if m and m[1] == prefix.name]
+    if not forms:
+        raise ScenarioError(
+            f"{workload}: no file is named {prefix.name}.0.et or {prefix.name}.0.json; name what "
+            "stands before the rank"
+        )
+    form = max(set(forms), key=forms.count)
+    ranks = prod(d.ranks for d in _dimensions(network))
+    if forms.count(form) < ranks:
+        raise ScenarioError(
+            f"{workload}.*.{form}: {forms.count(form)} for the {ranks} of npus_count in {network}; "
+            "bring one for each, or a smaller network"
+        )
+    return form
+
+
+def scenario_text(network: Path, system: Path, workload: str, name: str, form: str = "et") -> str:
+    """The scenario, as YAML.
+
+    Parameters
+    ----------
+    network, system : Path
+        ASTRA-sim's ``--network-configuration`` and ``--system-configuration``.
+    workload : str
+        Prefix of the Chakra files, as ASTRA-sim takes it.
+    form : str
+        What their names end in.
+
+    Raises
+    ------
+    ScenarioError
+        A file that cannot be read, more than two dimensions, a topology that is not known, nodes
+        that are timed by a roofline.
+    """
+    dimensions = _dimensions(network)
+    said = _json(system)
+    _refuse_roofline(system, said)
+    notes = _notes(dimensions, said)
+    inner, outer = (dimensions[0], dimensions[1]) if len(dimensions) == 2 else (None, dimensions[0])
+    gpus = inner.ranks if inner else 1
+    ranks = gpus * outer.ranks
+    links = (
+        f"\n    links: [{{from: gpu, to: gpu, bandwidth: {inner.rate:g} GiB/s, "
+        f"latency: {inner.crossing:g} ns}}]"
+        if inner
+        else ""
+    )
+    lines = [
+        f"# From ASTRA-sim: {network.name}, {system.name}.",
+        *(f"# {note}" for note in notes),
+        "foretrace: 1",
+        f"name: {name}",
+        "question: How long does this take?",
+        "",
+        f"workload: {{trace: {workload}.*.{form}, format: chakra, "
+        f"recorded_on: {{parallel: {{data: {ranks}}}}}}}",
+        "",
+        "cluster:",
+        f"  nodes: {outer.ranks}",
+        "  node:",
+        f"    gpu: {{streams: 1, count: {gpus}}}",  # one kernel at a time, as there
+        f"    nic: {{bandwidth: {outer.rate:g} GiB/s, latency: {outer.crossing / 2:g} ns, "
+        f"header: 0 B, count: {gpus}}}{links}",
+        f"  fabric: {{library: {{{_library(system, said)}}}}}",
+        "",
+        'backends: {"node*.gpu*": {use: recorded}}',
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _dimensions(path: Path) -> list[Dimension]:
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    try:
+        said: Any = YAML(typ="safe").load(path.read_text())
+        columns = [said[key] for key in ("topology", "npus_count", "bandwidth", "latency")]
+        found = [
+            Dimension(str(t), int(n), float(b), float(latency))
+            for t, n, b, latency in zip(*columns, strict=True)
+        ]
+        if not all(d.ranks >= 1 and 0 < d.rate < inf and 0 <= d.latency < inf for d in found):
+            raise ValueError("a number that cannot be")
+    except (OSError, YAMLError, KeyError, TypeError, ValueError, OverflowError) as error:
+        raise ScenarioError(
+            f"{path}: {error}; a network of ASTRA-sim has topology, npus_count, bandwidth and "
+            "latency, a value for each dimension"
+        ) from error
+    if len(found) not in (1, 2):
+        raise ScenarioError(
+            f"{path}: has {len(found)} dimensions; machines and what is in them are two, more are "
+            "not modelled"
+        )
+    for dimension in found:
+        if dimension.topology not in LINKS:
+            raise ScenarioError(
+                f"{path}: topology '{dimension.topology}' is not one of: {', '.join(LINKS)}"
+            )
+    return found
+
+
+def _json(path: Path) -> Mapping[str, Any]:
+    try:
+        said = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise ScenarioError(f"{path}: {error}; it is no system JSON of ASTRA-sim") from error
+    if not isinstance(said, dict):
+        raise ScenarioError(f"{path}: is a {type(said).__name__}; a system of ASTRA-sim has keys")
+    return said
+
+
+def _refuse_roofline(path: Path, said: Mapping[str, Any]) -> None:
+    if _number(path, said, "roofline-enabled"):
+        raise ScenarioError(
+            f"{path}: roofline-enabled is {said['roofline-enabled']}; our roofline wants element "
+            "types, which Chakra nodes do not say: set it to 0 and give the nodes durations"
+        )
+
+
+def _number(path: Path, said: Mapping[str, Any], key: str) -> float:
+    """A setting that is 0 unless said."""
+    value = said.get(key, 0)
+    if not isinstance(value, int | float) or not 0 <= value < inf:
+        raise ScenarioError(f"{path}: {key} is {value!r}; write a number")
+    return float(value)
+
+
+def _library(path: Path, said: Mapping[str, Any]) -> str:
+    ways = {
+        str(way)
+        for key, value in said.items()
+        if key.endswith("-implementation")
+        for way in (value if isinstance(value, list) else [value])
+    }
+    named = [name.strip() for way in sorted(ways) for name in _named(way).split(",")]
+    algorithms = ", ".join(dict.fromkeys(named)) or "ring, pairwise"
+    return f'algorithms: "{algorithms}", step: {_number(path, said, "endpoint-delay"):g} ns'
+
+
+def _named(way: str) -> str:
+    if way not in ALGORITHMS:
+        raise ScenarioError(
+            f"system JSON: collective '{way}' has no counterpart; take one of: "
+            f"{', '.join(ALGORITHMS)}"
+        )
+    return ALGORITHMS[way]
+
+
+def _notes(dimensions: list[Dimension], said: Mapping[str, Any]) -> list[str]:
+    """What is not the same here."""
+    notes = [
+        f"{dimension.topology} of {dimension.ranks}: here they meet in a switch that costs "
+        "nothing; the same for rings, not for traffic between ranks that are no neighbours."
+        for dimension in dimensions
+        if dimension.topology != "Switch"
+    ]
+    if len(dimensions) == 2:
+        notes.append("Two dimensions: one collective over both, not one after the other.")
+    carried = (*USED, *(k for k in said if k.endswith("-implementation")))
+    left = [f"{key}: {json.dumps(value)}" for key, value in said.items() if key not in carried]
+    return [*notes, *(["Not carried over: " + ", ".join(left) + "."] if left else [])]

@@ -1,0 +1,143 @@
+"""``backends: {GLOB: {use: NAME, …}}``: which backend answers for which components."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any, TypeVar
+
+from pydantic import ValidationInfo
+
+from ...sim.backend import Backend
+from .part_specs import Part
+from .problems import nearest
+from .schema import refusal
+from .settings import known_backends, settings_of
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Binding:
+    """A backend by name, with its settings in SI.
+
+    Parameters
+    ----------
+    use : name of the backend
+    settings : keyword arguments of its constructor that are said here; the part that it
+        answers for may say others
+    """
+
+    use: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it, as a scenario has it."""
+        return {"use": self.use, **self.settings}
+
+    def make(self) -> Backend:
+        """The backend itself; building one touches nothing.
+
+        >>> Binding("link", {"bandwidth": 1e9, "latency": 0.0}).make().rate
+        1000000000.0
+        """
+        return known_backends()[self.use](**self.settings)
+
+
+def read_binding(data: Any, info: ValidationInfo) -> Binding:
+    """From what a file says: ``{use: NAME, …}``, or only the name."""
+    if isinstance(data, str):
+        data = {"use": data}
+    if not isinstance(data, dict):
+        raise refusal("mapping", "a backend is written like {use: NAME, …}", value=data)
+    name = data.get("use")
+    if name is None:
+        raise refusal("missing-key", "'use' is missing; it names the backend", value=data)
+    known = known_backends()
+    if not isinstance(name, str) or name not in known:
+        hint = nearest(str(name), sorted(known))
+        raise refusal("unknown-backend", f"no backend named '{name}'{hint}", "use", name)
+    given = {k: v for k, v in data.items() if k != "use"}
+    if info.context is not None:
+        info.context[id(data)] = ("use", *settings_of(name).allowed())
+    model = settings_of(name, optional=True).model_validate(given)
+    return Binding(name, {k: v for k, v in model if v is not None})
+
+
+def lacking(glob: str, binding: Binding, parts: Mapping[str, Part]) -> tuple[list[str], str]:
+    """Settings that a backend needs and nobody says, and the part that could have said them.
+
+    Parameters
+    ----------
+    glob : the components
+    binding : who answers for them
+    parts : of the cluster, by place: ``node.gpu``
+
+    Examples
+    --------
+    >>> gpu = Part("gpu", settings={"bandwidth": 3e12})
+    >>> lacking("node*.gpu*", Binding("roofline"), {"node.gpu": gpu})
+    ([], 'cluster.node.gpu')
+    >>> lacking("wire", Binding("link", {"latency": 0.0}), {})
+    (['bandwidth'], '')
+    """
+    place = _part_of(glob, parts)
+    if not place and "*" in glob.split("."):
+        return [], ""  # anything at all: the machine will tell
+    known = parts[place].settings if place else {}
+    fields = settings_of(binding.use).model_fields
+    needed = [k for k, f in fields.items() if f.is_required()]
+    absent = [k for k in needed if k not in binding.settings and k not in known]
+    return absent, f"cluster.{place}" if place else ""
+
+
+def _part_of(glob: str, parts: Mapping[str, Part]) -> str:
+    """The place of the part whose components a glob means; "" for none."""
+    for word in reversed(re.findall(r"[a-z]+", glob)):
+        kind = "library" if word == "fabric" else word
+        for place in (f"node.{kind}", f"fabric.{kind}"):
+            if place in parts:
+                return place
+    return ""
+
+
+def inside(glob: str, component: str, components: Container[str]) -> bool:
+    """Is it only a part of a component that a glob means: ``node*.gpu*`` is no memory of a GPU.
+
+    A name without a dot is of everything below: ``*``, ``node0*``.
+
+    >>> there = {"node0.gpu1", "node0.gpu1.dma", "node0.nic0.tx"}
+    >>> [inside("node*.gpu*", c, there) for c in ("node0.gpu1", "node0.gpu1.dma")]
+    [False, True]
+    >>> inside("node*.nic*", "node0.nic0.tx", there), inside("*", "node0.gpu1.dma", there)
+    (False, False)
+    """
+    whole = component.rpartition(".")[0]
+    return "." in glob and whole in components and fnmatchcase(whole, glob)
+
+
+def meant(table: Mapping[str, T], component: str, components: Container[str]) -> T | None:
+    """What a table says of a component of a machine: a glob means no part of what it names.
+
+    >>> there = {"node0.gpu0", "node0.gpu0.dma"}
+    >>> table = {"node*.gpu*": 1}
+    >>> meant(table, "node0.gpu0", there), meant(table, "node0.gpu0.dma", there)
+    (1, None)
+    """
+    return matching({g: v for g, v in table.items() if not inside(g, component, components)},
+                    component)  # fmt: skip
+
+
+def matching(table: Mapping[str, T], component: str) -> T | None:
+    """What a table of names and globs says of a component: the exact name, else the last glob.
+
+    >>> table = {"node*.gpu*": 1, "node0.gpu0": 2}
+    >>> matching(table, "node0.gpu0"), matching(table, "node0.gpu1"), matching(table, "nic")
+    (2, 1, None)
+    """
+    if component in table:
+        return table[component]
+    fitting = [value for glob, value in table.items() if fnmatchcase(component, glob)]
+    return fitting[-1] if fitting else None

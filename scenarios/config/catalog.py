@@ -1,0 +1,139 @@
+"""The catalog: the only place where hardware facts live, each with its source.
+
+A file maps kinds to names to settings::
+
+    nic:
+      connectx-7:
+        bandwidth: {value: 400 Gb/s, source: {kind: datasheet, where: …, date: …}}
+
+Our own files are in ``models/catalog/``; a directory of one's own comes with the environment
+variable ``FORETRACE_CATALOG`` and wins, and so does ``catalog:`` in a scenario.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from pathlib import Path as File
+
+from .part_specs import KINDS
+from .plugin_loading import load_installed
+from .problems import InvalidScenarioError, Problem, Spot, nearest
+from .reading.document import parse, text_of
+from .reading.tree import TreeNode, find, leaves, relabel
+
+OURS = File(__file__).parents[2] / "models" / "catalog"
+VARIABLE = "FORETRACE_CATALOG"
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A catalog file, read when something in it is asked for."""
+
+    file: File
+    shown: str
+
+    @cached_property
+    def text(self) -> str:
+        """All of it."""
+        return text_of(self.file, self.shown)
+
+    @cached_property
+    def tree(self) -> TreeNode:
+        """Kinds to names to settings.
+
+        Raises
+        ------
+        InvalidScenarioError
+            No YAML, an unknown kind, or a value without a source.
+        """
+        tree = parse(self.text, self.shown, "catalog")
+        strange = [(k, n) for k, n in tree.mapping.items() if k not in KINDS]
+        problems = [
+            Problem("unknown-key", f"no kind of part is named '{k}'{nearest(k, KINDS)}", n.label)
+            for k, n in strange
+        ]
+        if problems := problems + faults(tree):
+            raise InvalidScenarioError(problems)
+        return tree
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """Parts by kind and name; what is said later wins.
+
+    Parameters
+    ----------
+    sheets : files
+    own : kinds to names to settings, of a scenario itself
+
+    Examples
+    --------
+    >>> "h100-sxm5-80g" in installed().names("gpu")
+    True
+    """
+
+    sheets: tuple[Sheet, ...] = ()
+    own: TreeNode | None = None
+
+    def names(self, kind: str) -> tuple[str, ...]:
+        """All parts of a kind."""
+        trees = [*(s.tree for s in self.sheets), *((self.own,) if self.own else ())]
+        found = {n for t in trees if t.has(kind) for n in t[kind].mapping}
+        return tuple(sorted(found))
+
+    def entry(self, kind: str, name: str) -> TreeNode | None:
+        """What is known of a part; None for an unknown one."""
+        found = find(self.own, (kind, name)) if self.own else None
+        likely = (s.tree for s in reversed(self.sheets) if name in s.text)
+        return found or next((n for t in likely if (n := find(t, (kind, name)))), None)
+
+    def beside(self, own: TreeNode) -> Catalog:
+        """The same with the parts that a scenario has of its own."""
+        return replace(self, own=relabel(own, "catalog"))
+
+
+def installed(directories: Iterable[str] = ()) -> Catalog:
+    """Our catalog, those of installed packages, of ``FORETRACE_CATALOG``, the given directories.
+
+    Raises
+    ------
+    InvalidScenarioError
+        A directory that is not there.
+    """
+    theirs = [d for d in os.environ.get(VARIABLE, "").split(os.pathsep) if d]
+    sheets = [s for d in (str(OURS), *_packaged(), *theirs, *directories) for s in _sheets(d)]
+    return Catalog(tuple(sheets))
+
+
+@cache
+def _packaged() -> tuple[str, ...]:
+    """Directories that installed packages bring: of a package, its folder."""
+    found = load_installed("foretrace.catalogs")
+    return tuple(str(getattr(one, "__path__", [one])[0]) for one in found)
+
+
+@cache
+def _sheets(directory: str) -> tuple[Sheet, ...]:
+    folder = File(directory)
+    if not folder.is_dir():
+        message = f"no catalog directory '{directory}'; make it, or correct {VARIABLE}"
+        raise InvalidScenarioError([Problem("unreadable", message, Spot(directory))])
+    prefix = "foretrace:catalog" if folder == OURS else directory
+    return tuple(Sheet(f, f"{prefix}/{f.name}") for f in sorted(folder.glob("*.yaml")))
+
+
+def faults(tree: TreeNode) -> list[Problem]:
+    """Values that do not say where they come from."""
+    found = []
+    for parts in tree.mapping.values():
+        for path, leaf in leaves(parts):
+            if len(path) < 2:
+                message = "a part is written like {NAME: {bandwidth: {value: …, source: …}}}"
+                found.append(Problem("catalog", message, leaf.label))
+            elif leaf.source is None:
+                message = f"'{path[-1]}' has no source; write {{value: …, source: {{kind: …}}}}"
+                found.append(Problem("source", message, leaf.label))
+    return found

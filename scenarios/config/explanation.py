@@ -1,0 +1,184 @@
+"""What a key, a metric or a backend means: its unit, its default, the values it takes.
+
+All of it is read from what checks it, so that the explanation cannot drift from the check.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...reports.run.glossary import WORDS, glossary
+from ...sim.errors import ScenarioError
+from .metrics import METRICS, Metric
+from .schema import json_schema
+from .settings import known_backends, known_processes
+
+Schema = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What something in a scenario means.
+
+    Parameters
+    ----------
+    name : dotted, as asked for
+    what : one or two sentences
+    facts : unit, default, values, by name
+    below : what each key below it means
+    """
+
+    name: str
+    what: str = ""
+    facts: dict[str, str] = field(default_factory=dict)
+    below: dict[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        lines = [self.name, *([f"  {self.what}"] if self.what else [])]
+        lines += [f"  {k:<8} {v}" for k, v in self.facts.items()]
+        width = max(map(len, self.below), default=0)
+        lines += [f"    {k:<{width}}  {v}".rstrip() for k, v in self.below.items()]
+        return "\n".join(lines)
+
+
+def explain(name: str) -> Explanation:
+    """Look up a setting by dotted path, a metric, a backend, a process or a word of reports.
+
+    Raises
+    ------
+    ScenarioError
+        Nothing has this name; names the nearest.
+
+    Examples
+    --------
+    >>> print(explain("run.seed"))
+    run.seed
+      Of every draw; the same seed gives the same answer.
+      type     integer
+      default  0
+    >>> explain("iteration_time").facts["unit"]
+    's'
+    """
+    if name == "metrics":
+        below = {_full(m): m.definition for m in METRICS.values()}
+        return Explanation(name, "What `expect` may name.", {}, below)
+    if name == "backends":
+        below = {k: (cls.__doc__ or "").partition("\n")[0] for k, cls in known_backends().items()}
+        return Explanation(name, "Who can answer for components.", {}, below)
+    if name == "words":
+        return Explanation(name, "What reports are told with.", {}, dict(WORDS))
+    if name == "processes":
+        below = {k: (cls.__doc__ or "").partition("\n")[0] for k, cls in known_processes().items()}
+        return Explanation(name, "What can steer a run while it goes on.", {}, below)
+    schema = json_schema()
+    found = _walk(schema, schema, name.split("."))
+    if found is not None:
+        return _setting(name, found, schema)
+    metric = METRICS.get(name) or next((m for m in METRICS.values() if m.fits(name)), None)
+    if metric:
+        facts = {"unit": metric.unit or "ratio", "has": ", ".join(metric.statistics) or "one value"}
+        return Explanation(name, metric.definition, facts)
+    if name in known_backends():
+        return _setting(name, schema["$defs"][f"{name}_backend"], schema)
+    if name in known_processes():
+        return _setting(name, schema["$defs"][f"{name}_process"], schema)
+    owner, _, rest = name.partition(".")
+    for kind, known in (("backend", known_backends()), ("process", known_processes())):
+        if owner in known:
+            found = _walk(schema["$defs"][f"{owner}_{kind}"], schema, rest.split("."))
+            if found is not None:
+                return _setting(name, found, schema)
+    if meaning := glossary(name):
+        return Explanation(name, meaning)
+    near = difflib.get_close_matches(name, list(_names(schema)), 1)
+    hint = (
+        f"did you mean '{near[0]}'?" if near else "see: foretrace explain, foretrace explain words"
+    )
+    raise ScenarioError(f"explain: nothing is named '{name}'; {hint}")
+
+
+def _full(metric: Metric) -> str:
+    return f"{metric.name}.{metric.statistics[0]}" if metric.statistics else metric.name
+
+
+def _names(schema: Schema) -> Iterator[str]:
+    """Everything that can be asked for, to compare a mistyped name with."""
+    yield from METRICS
+    yield from known_backends()
+    yield from known_processes()
+    todo = [("", schema, 0)]
+    while todo:
+        path, found, depth = todo.pop()
+        for key, below in _properties(found, schema).items():
+            full = f"{path}.{key}".lstrip(".")
+            yield full
+            if depth < 3:
+                todo.append((full, below, depth + 1))
+
+
+def _walk(found: Schema | None, schema: Schema, words: list[str]) -> Schema | None:
+    if words == ["scenario"]:
+        return schema
+    for word in words:
+        known = _properties(found or {}, schema)
+        found = known.get(word) or _any_key(found or {}, schema)
+        if found is None:
+            return None
+    return found
+
+
+def _choices(found: Schema, schema: Schema) -> list[Schema]:
+    """A schema with references followed; several where any of them will do."""
+    if "$ref" in found:
+        return [*_choices(schema["$defs"][found["$ref"].rpartition("/")[2]], schema)]
+    if "anyOf" in found:
+        return [c for a in found["anyOf"] for c in _choices(a, schema)]
+    if found.get("type") == "array" and "items" in found:
+        return _choices(found["items"], schema)
+    return [found]
+
+
+def _properties(found: Schema, schema: Schema) -> Schema:
+    own: Schema = {}
+    for choice in _choices(found, schema):
+        for key, value in choice.get("properties", {}).items():
+            other = own.get(key, value)
+            own[key] = value if other == value else {"anyOf": [other, value]}
+    return own
+
+
+def _any_key(found: Schema, schema: Schema) -> Schema | None:
+    """What stands under any name: components, parts, items of a list."""
+    for choice in _choices(found, schema):
+        below = choice.get("additionalProperties")
+        if isinstance(below, dict):
+            return below
+    return None
+
+
+def _setting(name: str, found: Schema, schema: Schema) -> Explanation:
+    choices = _choices(found, schema)
+    what = found.get("description") or choices[0].get("description", "")
+    facts = {}
+    types = dict.fromkeys(c["type"] if isinstance(c.get("type"), str) else "" for c in choices)
+    plain = [t for t in types if t and t not in ("null", "object")]
+    examples = next((c["examples"] for c in choices if "examples" in c), None)
+    values = [str(v) for c in choices for v in c.get("enum", [c["const"]] if "const" in c else [])]
+    if examples:
+        facts["like"] = str(examples[0])
+    elif values:
+        facts["values"] = ", ".join(values)
+    elif plain:
+        facts["type"] = ", ".join(plain)
+    if isinstance(found.get("default"), str | int | float) and found["default"] != "":
+        facts["default"] = str(found["default"])
+    below = {k: _line(v, schema) for k, v in _properties(found, schema).items()}
+    return Explanation(name, what.partition("\n")[0], facts, below)
+
+
+def _line(found: Schema, schema: Schema) -> str:
+    told: str = found.get("description") or _choices(found, schema)[0].get("description", "")
+    return told.partition("\n")[0]

@@ -1,0 +1,82 @@
+"""What a scenario and a command line say of devices; none is opened or imported here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...sim.errors import ScenarioError
+from .problems import Problem, Spot
+from .scenario import Scenario
+from .sections.hil import Hil
+
+
+def section(scenario: Scenario) -> Hil | None:
+    """What a scenario says of hardware in the loop; None for nothing."""
+    said: Hil | None = scenario.section("hil")
+    return said if said is not None and said.swap else None
+
+
+def coupled(scenario: Scenario) -> bool:
+    """Whether answers of devices, or a journal of them, drive its runs."""
+    hil = section(scenario)
+    return hil is not None and hil.mode == "coupled"
+
+
+def live(scenario: Scenario) -> bool:
+    """Whether devices drive its runs, so that no two need be alike."""
+    hil = section(scenario)
+    return coupled(scenario) and hil is not None and hil.journal is None
+
+
+def unheard(scenario: Scenario) -> Iterator[Problem]:
+    """Drivers that only an agent elsewhere may have: opening it tells, which this does not."""
+    from ...hil.agent.declared_drivers import cure, knows
+
+    hil = section(scenario)
+    for i, swap in enumerate(hil.swap if hil else ()):
+        if knows(swap.driver, swap.agent) is None:
+            message = (
+                f"hil.swap {swap.component}: whether agent '{swap.agent}' has a driver "
+                f"'{swap.driver}' is known when it is opened: foretrace drivers {swap.driver} "
+                f"--agent {swap.agent}; to know it here, {cure(swap.agent)}"
+            )
+            spot = Spot(scenario.file, path=f"hil.swap.{i}.driver")
+            yield Problem("driver", message, spot, "warning")
+
+
+def journal_name(variant: str) -> str:
+    """Its file in a run folder.
+
+    >>> journal_name("base")
+    'journal.base.jsonl'
+    """
+    return f"journal.{variant}.jsonl"
+
+
+def swap_setting(texts: list[str]) -> list[str]:
+    """``node0.nic0=verbs:mlx5_0`` and the like, as settings of ``hil``.
+
+    Raises
+    ------
+    ScenarioError
+        Another form.
+
+    Examples
+    --------
+    >>> swap_setting(["node0.nic0=verbs:mlx5_0"])
+    ['hil.swap=[{component: "node0.nic0", driver: verbs, device: "mlx5_0"}]']
+    """
+    entries = []
+    for text in texts:
+        component, equals, driver = text.partition("=")
+        name, _, device = driver.partition(":")
+        if not equals or not component or not name:
+            raise ScenarioError(
+                f"--swap '{text}': names no driver; write it like node0.nic0=verbs:mlx5_0"
+            )
+        at = ""
+        if device:
+            key = "recording" if name == "recorded" else "device"
+            at = f', {key}: "{device}"'
+        entries.append(f'{{component: "{component}", driver: {name}{at}}}')
+    return [f"hil.swap=[{', '.join(entries)}]"] if entries else []

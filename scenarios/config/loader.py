@@ -1,0 +1,262 @@
+"""From a file to a checked scenario, or to everything that is wrong with it at once.
+
+A scenario is a merge of trees: catalog < ``extends`` < the file < ``--set`` < a variant.  Each is
+checked by one schema, whose errors lead back to the line that is at fault.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path as File
+
+from .catalog import Catalog, faults, installed
+from .plugin_loading import load_file
+from .problems import InvalidScenarioError, Problem, Spot, in_order, nearest
+from .reading import lint, references
+from .reading.catalog_values import Used, expanded, filled
+from .reading.document import parse, read
+from .reading.files import BUNDLED
+from .reading.migrations import migrated
+from .reading.overrides import apply_override, apply_settings, apply_variant
+from .reading.resolution import origins, resolved, with_defaults, with_files
+from .reading.tree import Plain, TreeNode, find, from_value, merge, relabel, without
+from .reading.type_check import check
+from .scenario import BASE, Origin, Scenario
+from .schema import SECTIONS, root
+
+LIBRARY = File(__file__).parents[1] / "library"
+
+
+def load(
+    file: str | os.PathLike[str],
+    *,
+    set: Iterable[str] = (),
+    catalogs: Iterable[str | os.PathLike[str]] = (),
+) -> Scenario:
+    """Read and check a scenario.
+
+    Parameters
+    ----------
+    file : str or Path
+        A YAML file, or ``foretrace:NAME`` for a bundled one (``NAME`` alone will do).
+    set : texts
+        ``cluster.nodes=4`` and the like, laid over the file.
+    catalogs : directories
+        Of catalog files; theirs win over ours.
+
+    Raises
+    ------
+    InvalidScenarioError
+        Everything that is wrong, with places.
+    """
+    path, shown = located(os.fspath(file))
+    return _checked(_inherited(path, shown, ()), shown, set, installed(map(str, catalogs)))
+
+
+def loads(
+    text: str,
+    *,
+    file: str = "<text>",
+    set: Iterable[str] = (),
+    catalogs: Iterable[str | os.PathLike[str]] = (),
+) -> Scenario:
+    """The same from text; relative paths start at the current folder.
+
+    Parameters
+    ----------
+    text : YAML
+    file : how messages name it
+    set, catalogs : as for ``load``
+
+    Examples
+    --------
+    >>> head, machines = "foretrace: 1, name: t", "cluster: {nodes: 2, node: {gpu: {}}}"
+    >>> tiny = f"{{{head}, workload: {{trace: t.json}}, {machines}}}"
+    >>> loads(tiny, set=["cluster.nodes=4"]).cluster.nodes
+    4
+    """
+    tree = _extended(parse(text, file), file, ())
+    return _checked(tree, file, set, installed(map(str, catalogs)))
+
+
+def from_pickle(
+    plain: Plain,
+    decided: Mapping[str, Origin],
+    variant: str,
+    others: tuple[Scenario, ...],
+    warnings: tuple[Problem, ...],
+    file: str,
+) -> Scenario:
+    """A scenario that was pickled, from its resolved form and the rest of what it knew."""
+    tree = parse(json.dumps(plain), file)
+    _plug_in(tree)
+    own = find(tree, ("catalog",))
+    full, _, _ = filled(tree, Catalog(own=own))
+    model, problems = check(full)
+    if model is None:
+        raise InvalidScenarioError(problems)
+    return Scenario(model, plain, decided, variant, others, warnings, file)
+
+
+def with_overrides(plain: Plain, settings: Mapping[str, Plain]) -> Scenario:
+    """A resolved scenario with settings laid over it; without variants, and who decided what.
+
+    Parameters
+    ----------
+    plain : as from ``Scenario.resolved``
+    settings : by dotted path
+
+    Raises
+    ------
+    InvalidScenarioError
+        What they make of it is none.
+
+    Examples
+    --------
+    >>> with_overrides(load("first").resolved(), {"cluster.nodes": 9}).cluster.nodes
+    9
+    """
+    tree, catalog = _revived(json.dumps(plain))
+    for path, value in settings.items():
+        spot = Spot("sweep", 1, 1, 0, "", path)
+        tree = apply_override(tree, path, from_value(value, spot, "sweep"))
+    full, _, problems = filled(expanded(tree), catalog)
+    model, found = check(full)
+    if model is None or problems:
+        raise InvalidScenarioError(problems + found)
+    return Scenario(model, {**plain, "set": dict(settings)}, {}, BASE, (), (), "sweep")
+
+
+@lru_cache(maxsize=4)
+def _revived(text: str) -> tuple[TreeNode, Catalog]:
+    """A resolved scenario as a tree, without variants, and the catalog that it brings."""
+    tree = parse(text, "resolved")
+    _plug_in(tree)
+    return without(tree, ("what_if", "sweep", "catalog")), Catalog(own=find(tree, ("catalog",)))
+
+
+def located(name: str) -> tuple[File, str]:
+    """The file of a scenario, and how messages name it.
+
+    Raises
+    ------
+    InvalidScenarioError
+        Neither a file nor a bundled scenario.
+    """
+    bundled = name.removeprefix(BUNDLED)
+    inside = LIBRARY / f"{bundled}.yaml"
+    path = File(name)
+    if not name.startswith(BUNDLED) and (path.exists() or path.suffix or "/" in name):
+        return path, name
+    known = sorted(f.stem for f in LIBRARY.glob("*.yaml"))
+    if bundled in known:
+        return inside, f"{BUNDLED}{bundled}"
+    message = f"no file and no bundled scenario '{bundled}'{nearest(bundled, known)}"
+    raise InvalidScenarioError([Problem("unreadable", message, Spot(name))])
+
+
+def _inherited(path: File, shown: str, above: tuple[str, ...]) -> TreeNode:
+    """A file with all that it extends beneath it."""
+    return _extended(read(path, shown), shown, (*above, os.path.abspath(path)))
+
+
+def _extended(tree: TreeNode, shown: str, above: tuple[str, ...]) -> TreeNode:
+    tree = expanded(migrated(tree))
+    named = tree.mapping.get("extends")
+    if named is None or not isinstance(named.value, str):
+        return tree
+    inside = named.value.startswith(BUNDLED)
+    target = named.value if inside else os.path.join(os.path.dirname(shown), named.value)
+    path, name = located(target)
+    if os.path.abspath(path) in above:
+        message = f"'{named.value}' extends this file in turn; take one of them out"
+        raise InvalidScenarioError([Problem("circular-extends", message, named.spot)])
+    if not path.is_file():
+        message = f"no file '{target}' to extend; paths start at the folder of this file"
+        raise InvalidScenarioError([Problem("unreadable", message, named.spot)])
+    root()  # the sections must be known to say which are inherited
+    own = tuple(key for key, entry in SECTIONS.items() if not entry.inherited)
+    below = without(relabel(_inherited(path, name, above), "extends"), own)
+    return merge(below, tree)
+
+
+def _checked(tree: TreeNode, shown: str, settings: Iterable[str], catalog: Catalog) -> Scenario:
+    root()
+    tree = with_files(apply_settings(tree, settings))
+    _plug_in(tree)
+    problems: list[Problem] = []
+    if own := find(tree, ("catalog",)):
+        problems += faults(own)
+        catalog = catalog.beside(own)
+    base, used, found = _one(tree, catalog, BASE, shown)
+    problems += found
+    problems += references.broken(tree, catalog)
+    others, more_used, found = _variants(tree, catalog, shown)
+    problems += found  # those of the base come again, and are shown once
+    problems += _of_sections(tree, catalog)
+    if problems or base is None:
+        raise InvalidScenarioError(problems)
+    plain = resolved(with_defaults(tree, base.model), {**used, **more_used})
+    raised = [*base.warnings, *lint.idle(tree), *(w for o in others for w in o.warnings)]
+    return Scenario(base.model, plain, base.origins, BASE, others, in_order(raised), shown)
+
+
+def _plug_in(tree: TreeNode) -> None:
+    """Run the plug-ins that are named, once each, before anything is checked."""
+    named = find(tree, ("plugins",))
+    for node in named.items if named else ():
+        if node.word:
+            load_file(File(node.word), node.spot)
+
+
+def _of_sections(tree: TreeNode, catalog: Catalog) -> Iterator[Problem]:
+    """What the sections themselves find wrong once the whole tree is there."""
+
+    def attempt(changed: TreeNode) -> list[Problem]:
+        full, _, problems = filled(expanded(changed), catalog)
+        return [*problems, *check(full)[1], *references.broken(changed, catalog)]
+
+    for key in tree.mapping:
+        if key in SECTIONS:
+            yield from SECTIONS[key].broken(tree, attempt)
+
+
+def _one(
+    tree: TreeNode, catalog: Catalog, variant: str, shown: str
+) -> tuple[Scenario | None, Used, list[Problem]]:
+    """The scenario of one tree, or its problems."""
+    full, used, problems = filled(tree, catalog)
+    model, found = check(full)
+    if model is None or problems:
+        return None, used, problems + found
+    whole = with_defaults(full, model)
+    bare = without(with_defaults(tree, model), () if variant == BASE else ("what_if",))
+    warnings = tuple(lint.warnings_of(tree))
+    scenario = Scenario(model, resolved(bare, used), origins(whole), variant, (), warnings, shown)
+    return scenario, used, []
+
+
+def _variants(
+    tree: TreeNode, catalog: Catalog, shown: str
+) -> tuple[tuple[Scenario, ...], Used, list[Problem]]:
+    """The scenario of each entry of ``what_if``, and what is wrong in those entries."""
+    made: list[Scenario] = []
+    all_used: Used = {}
+    problems: list[Problem] = []
+    entries = find(tree, ("what_if",))
+    for number, entry in enumerate(entries.items if entries else ()):
+        if not entry.has("name") or not entry["name"].word:
+            continue
+        try:
+            changed = with_files(apply_variant(tree, number))
+        except InvalidScenarioError as error:
+            problems += error.problems
+            continue
+        scenario, used, found = _one(changed, catalog, entry["name"].word, shown)
+        all_used |= used
+        problems += [*found, *references.broken(changed, catalog)]
+        made += [scenario] if scenario else []
+    return tuple(made), all_used, problems

@@ -1,0 +1,220 @@
+"""What ``sweep.vary`` says of one setting: the values it takes, or the range that they lie in."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import pairwise
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from .schema import REQUIRED, Section, refusal
+
+NUMBER = re.compile(r"\s*([+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)\s*(\D.*?)?\s*")
+DIGITS = 6  # of a value that is drawn or spaced; what nobody would write has no meaning
+MOST = 10_000  # values of one setting
+Scalar = str | int | float
+
+
+@dataclass(frozen=True)
+class Amount:
+    """A number as written, and its unit as written.
+
+    Parameters
+    ----------
+    number : exact
+    unit : "" for none
+    text : is it text in the file; bare numbers are not
+    """
+
+    number: Decimal
+    unit: str = ""
+    text: bool = False
+
+    def of(self, number: Decimal) -> Scalar:
+        """Another number, written like this one.
+
+        >>> amount("100 Gb/s").of(Decimal("250")), amount(8).of(Decimal(16))
+        ('250 Gb/s', 16)
+        """
+        whole = number == number.to_integral_value()
+        if not self.text:
+            return int(number) if whole else float(number)
+        shown = f"{int(number)}" if whole else f"{number.normalize():f}"
+        return f"{shown} {self.unit}".rstrip()
+
+
+def amount(written: object) -> Amount:
+    """Read a number with or without its unit.
+
+    Raises
+    ------
+    ValueError
+        Neither.
+    """
+    if isinstance(written, int | float) and not isinstance(written, bool):
+        if math.isfinite(written):
+            return Amount(Decimal(str(written)))
+    elif isinstance(written, str) and (found := NUMBER.fullmatch(written)):
+        return Amount(Decimal(found[1]), found[2] or "", text=True)
+    raise ValueError(f"'{written}' is no number; write it like 8 or '100 Gb/s'")
+
+
+@dataclass(frozen=True)
+class Values:
+    """One of these.
+
+    Parameters
+    ----------
+    values : as a file would say them
+    ordered : is a neighbour in the list also alike
+    """
+
+    values: tuple[Any, ...]
+    ordered: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it, for tables."""
+        return {str(i): v for i, v in enumerate(self.values)}
+
+    def at(self, share: float) -> Any:
+        """The value that lies at a share of the way, from 0 to below 1.
+
+        >>> Values((1, 2, 4)).at(0.5)
+        2
+        """
+        return self.values[min(int(share * len(self.values)), len(self.values) - 1)]
+
+
+@dataclass(frozen=True)
+class Range:
+    """Anything between two ends, both of which it holds.
+
+    Parameters
+    ----------
+    low, high : the ends
+    log : equal factors are equally likely, rather than equal differences
+    """
+
+    low: Amount
+    high: Amount
+    log: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it, for tables."""
+        ends = {"from": self.low.of(self.low.number), "to": self.high.of(self.high.number)}
+        return {**ends, "log": True} if self.log else ends
+
+    def at(self, share: float) -> Scalar:
+        """The value that lies at a share of the way, from 0 to 1.
+
+        >>> Range(amount("1 us"), amount("100 us"), log=True).at(0.5)
+        '10 us'
+        """
+        low, high = float(self.low.number), float(self.high.number)
+        found = low * (high / low) ** share if self.log else low + (high - low) * share
+        return self.low.of(_short(min(max(found, low), high)))
+
+
+Vary = Values | Range
+
+
+def _short(number: float) -> Decimal:
+    return Decimal(f"{number:.{DIGITS}g}")
+
+
+class Between(Section):
+    """A range of values."""
+
+    from_: Annotated[str | int | float, Field(alias="from")] = REQUIRED
+    """The first."""
+    to: str | int | float = REQUIRED
+    """The last."""
+    step: str | int | float | None = None
+    """Every so much between them."""
+    log: Annotated[int, Field(ge=2, le=MOST)] | Literal[True] | None = None
+    """So many values, each larger by the same factor; true: any, by equal factors."""
+
+
+def read_vary(data: Any, context: Any = None) -> Vary:
+    """What one setting takes: a list, or ``{from, to, step | log}``.
+
+    Parameters
+    ----------
+    data : as in the file
+    context : where the keys that are known are noted for messages
+    """
+    if isinstance(data, list | tuple):
+        return _listed(data)
+    if not isinstance(data, dict):
+        message = f"'{data}' is no list of values; write it like [1, 2, 4] or {{from: 1, to: 4}}"
+        raise refusal("vary", message, value=data)
+    model = Between.model_validate(data, context=context)
+    low, high = _end("from", model.from_), _end("to", model.to)
+    if low.unit != high.unit:
+        message = f"'{model.to}' and '{model.from_}' have different units; write both in one"
+        raise refusal("vary", message, "to", model.to)
+    if low.number >= high.number:
+        raise refusal("vary", f"'{model.to}' must be above '{model.from_}'", "to", model.to)
+    if model.log is not None:
+        return _by_factor(low, high, model)
+    return Range(low, high) if model.step is None else _by_step(low, high, model)
+
+
+def _listed(data: Any) -> Values:
+    if not data:
+        raise refusal("vary", "the list of values is empty; write one at least", value=data)
+    if len({repr(v) for v in data}) < len(data):
+        twice = next(v for i, v in enumerate(data) if v in data[:i])
+        raise refusal("vary", f"'{twice}' is in the list twice; keep one of them", value=data)
+    return Values(tuple(data), _ordered(data))
+
+
+def _ordered(values: Any) -> bool:
+    """Are they numbers that rise."""
+    try:
+        read = [amount(v) for v in values]
+    except ValueError:
+        return False
+    rising = all(a.number < b.number for a, b in pairwise(read))
+    return rising and len({a.unit for a in read}) == 1
+
+
+def _end(key: str, written: object) -> Amount:
+    try:
+        return amount(written)
+    except ValueError as error:
+        raise refusal("vary", str(error), key, written) from error
+
+
+def _by_step(low: Amount, high: Amount, model: Between) -> Values:
+    step = _end("step", model.step)
+    if step.unit != low.unit or step.number <= 0:
+        message = f"'{model.step}' is no step from '{model.from_}'; write one above 0 in its unit"
+        raise refusal("vary", message, "step", model.step)
+    count = (high.number - low.number) / step.number
+    if count != count.to_integral_value():
+        last = low.of(low.number + int(count) * step.number)
+        message = f"steps of '{model.step}' do not reach '{model.to}'; the last one is '{last}'"
+        raise refusal("vary", message, "step", model.step)
+    if count >= MOST:
+        message = f"{int(count) + 1} values; take at most {MOST}"
+        raise refusal("vary", message, "step", model.step)
+    numbers = (low.number + i * step.number for i in range(int(count) + 1))
+    return Values(tuple(low.of(n) for n in numbers), ordered=True)
+
+
+def _by_factor(low: Amount, high: Amount, model: Between) -> Vary:
+    if model.step is not None:
+        raise refusal("vary", "'step' and 'log' exclude each other; keep one", "log", model.log)
+    if low.number <= 0:
+        raise refusal("vary", f"'{model.from_}' must be above 0 with 'log'", "from", model.from_)
+    whole = Range(low, high, log=True)
+    if model.log is True:
+        return whole
+    count = int(model.log or 0)
+    found = tuple(dict.fromkeys(whole.at(i / (count - 1)) for i in range(count)))
+    return Values(found, ordered=True)

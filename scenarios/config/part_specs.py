@@ -1,0 +1,232 @@
+"""Parts of a machine: ``model:`` names a catalog entry, other keys change what it says.
+
+The settings of a kind are those of the backend that predicts it, and a few facts beside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Annotated, Any
+
+from pydantic import Field, ValidationInfo, create_model
+
+from ...sim.units import Bytes, Watts
+from .schema import Section, refusal
+from .settings import known_backends, settings_of
+
+Whole = Annotated[int, Field(ge=0)]
+
+
+class GpuFacts(Section):
+    """What a GPU has beside the times of its kernels."""
+
+    memory: Bytes | None = Field(None, description="Size of its memory.")
+    streams: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="Kernels that run at once."
+    )
+    copy_engines: Whole | None = Field(None, description="Copies that run at once beside kernels.")
+    power: Watts | None = Field(None, description="Of the board, at full load.")
+    core: bool | None = Field(
+        None,
+        description="It is a core of a processor: what the library's threads take of it, its ops "
+        "get less of.",
+    )
+
+
+class MemoryFacts(Section):
+    """How large a memory is; 0 GB: not fitted."""
+
+    size: Bytes | None = Field(None, description="Of one device.")
+    power: Watts | None = Field(None, description="At full load.")
+
+
+class HostFacts(Section):
+    """What a machine has beside its GPUs."""
+
+    cores: Annotated[int, Field(ge=1)] | None = Field(None, description="Threads that run at once.")
+    memory: Bytes | None = Field(None, description="Size of its DRAM.")
+    power: Watts | None = Field(None, description="Of the machine without GPUs, at full load.")
+
+
+class OtherFacts(Section):
+    """What any part has."""
+
+    power: Watts | None = Field(None, description="At full load.")
+
+
+KINDS: dict[str, tuple[type[Section], tuple[str, ...]]] = {
+    "gpu": (GpuFacts, ("roofline",)),
+    "nic": (OtherFacts, ("nic",)),
+    "cxl": (MemoryFacts, ("cxl", "memory")),
+    "host": (HostFacts, ("host",)),
+    "memory": (MemoryFacts, ("memory",)),
+    "switch": (OtherFacts, ("switch",)),
+    "link": (OtherFacts, ("link",)),
+    "library": (OtherFacts, ("fabric", "gloo")),
+}
+"""Of each kind of part: its facts, and the backends whose settings it has."""
+
+
+OWN = ("model", "count")
+
+
+@dataclass(frozen=True)
+class Part:
+    """One kind of part of every machine, with all that is known of it.
+
+    Parameters
+    ----------
+    kind : ``gpu``, ``nic``, ``cxl``, ``host``, ``memory``, ``switch`` or ``link``
+    model : name of its catalog entry; "" for none
+    count : in each machine
+    settings : SI, by name; only those that are known
+    """
+
+    kind: str
+    model: str = ""
+    count: int = 1
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it, as a scenario has it."""
+        return {"model": self.model, "count": self.count, **self.settings}
+
+    def of(self, backend: str) -> dict[str, Any]:
+        """Those of its settings that a backend's constructor takes.
+
+        >>> Part("nic", settings={"bandwidth": 25e9, "power": 20.0}).of("nic")
+        {'bandwidth': 25000000000.0}
+        """
+        taken = settings_of(backend).model_fields
+        return {k: v for k, v in self.settings.items() if k in taken}
+
+
+@cache
+def entry_model(kind: str) -> type[Section]:
+    """The model of a catalog entry: the facts and settings of one kind of part.
+
+    >>> entry_model("nic").allowed()[:3]
+    ('power', 'bandwidth', 'latency')
+    """
+    facts, backends = KINDS[kind]
+    fields: dict[str, Any] = {}
+    for model in (facts, *_settings(backends)):
+        for name, info in model.model_fields.items():
+            fields.setdefault(name, (info.annotation, info))
+    return create_model(f"{kind}_entry", __base__=Section, __doc__=f"A {kind}.", **fields)
+
+
+@cache
+def part_model(kind: str) -> type[Section]:
+    """The model of one kind of part as a scenario writes it.
+
+    >>> part_model("nic").allowed()[:4]
+    ('model', 'count', 'power', 'bandwidth')
+    """
+    own: dict[str, Any] = {
+        "model": (str | None, Field(None, description=f"A name of `foretrace catalog {kind}`.")),
+        "count": (Whole, Field(1, description="How many, in each machine.")),
+    }
+    rest = _fields(entry_model(kind))
+    return create_model(f"{kind}_part", __base__=Section, __doc__=f"A {kind}.", **own, **rest)
+
+
+def _fields(model: type[Section]) -> dict[str, Any]:
+    return {k: (f.annotation, f) for k, f in model.model_fields.items()}
+
+
+@dataclass(frozen=True)
+class Join:
+    """What joins two kinds of parts inside a machine.
+
+    Parameters
+    ----------
+    from_, to : names of parts: ``gpu``, ``nic`` …
+    link : the link between each pair
+    """
+
+    from_: str
+    to: str
+    link: Part
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it, as a scenario has it."""
+        return {"from": self.from_, "to": self.to, "via": self.link.model, **self.link.settings}
+
+
+@dataclass(frozen=True)
+class Override:
+    """How single components differ from the others.
+
+    Parameters
+    ----------
+    slowdown : durations are this much longer, rates this much lower
+    down : it has failed
+    """
+
+    slowdown: float = 1.0
+    down: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it, as a scenario has it."""
+        return {"slowdown": self.slowdown, "down": self.down}
+
+
+class _Override(Section):
+    """How single components differ."""
+
+    slowdown: Annotated[float, Field(gt=0)] = 1.0
+    """Durations are this much longer, rates this much lower; 1.3 is 30 % slower."""
+    down: bool = False
+    """It has failed."""
+
+
+@cache
+def join_model() -> type[Section]:
+    """The model of one of ``links`` as a file writes it."""
+    own: dict[str, Any] = {
+        "from_": (str, Field(alias="from", description="A part: gpu, nic, cxl, host, memory.")),
+        "to": (str, Field(description="The other end.")),
+        "via": (str | None, Field(None, description="A name of `foretrace catalog link`.")),
+    }
+    rest = _fields(entry_model("link"))
+    return create_model("link", __base__=Section, __doc__=Join.__doc__, **own, **rest)
+
+
+def override_model() -> type[Section]:
+    """The model of one override as a file writes it."""
+    return _Override
+
+
+def read_join(data: Any, info: ValidationInfo) -> Join:
+    """One of ``links``."""
+    if not isinstance(data, dict):
+        message = "a link has keys; write it like {from: gpu, to: nic, via: pcie5-x16}"
+        raise refusal("mapping", message, value=data)
+    model: Any = join_model().model_validate(data, context=info.context)
+    given = {k: v for k, v in model if v is not None and k not in ("from_", "to", "via")}
+    return Join(model.from_, model.to, Part("link", model.via or "", 1, given))
+
+
+def read_override(data: Any, info: ValidationInfo) -> Override:
+    """One of ``cluster.override``."""
+    return Override(**dict(_Override.model_validate(data, context=info.context)))
+
+
+def _settings(backends: tuple[str, ...]) -> list[type[Section]]:
+    known = known_backends()
+    return [settings_of(name, optional=True) for name in backends if name in known]
+
+
+def read_part(kind: str, data: Any, info: ValidationInfo) -> Part:
+    """A part from what a file says: its keys, or only the name of a catalog entry."""
+    if isinstance(data, str):
+        return Part(kind, data)
+    if not isinstance(data, dict):
+        message = f"a {kind} has keys; write it like {{model: NAME, count: 8}}"
+        raise refusal("mapping", message, value=data)
+    model = part_model(kind).model_validate(data, context=info.context)
+    given = {k: v for k, v in model if v is not None and k not in OWN}
+    return Part(kind, model.model or "", model.count, given)  # type: ignore[attr-defined]

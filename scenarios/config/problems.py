@@ -1,0 +1,154 @@
+"""What is wrong with a scenario, and where: all of it at once, with the line and the cure."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ...sim.errors import ScenarioError
+
+FEWEST = 2  # letters that may stand for a name that begins so
+AT_MOST = 20
+WIDEST = 100  # columns of an excerpt
+
+
+@dataclass(frozen=True)
+class Spot:
+    """A place in a file, with the line it stands on.
+
+    Parameters
+    ----------
+    file : as the user named it
+    line, column : from 1
+    width : columns that carets mark; 0 for none
+    text : the whole line
+    path : dotted, as the file has it
+    """
+
+    file: str
+    line: int = 1
+    column: int = 1
+    width: int = 0
+    text: str = ""
+    path: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing to mend.
+
+    Parameters
+    ----------
+    kind : such as ``unknown-key``
+    message : what is wrong, with the value; what to do
+    spot : where
+    severity : ``error`` or ``warning``
+
+    Examples
+    --------
+    >>> spot = Spot("s.yaml", 17, 3, 5, "  node:", "cluster.nodes")
+    >>> print(Problem("missing", "'nodes' is missing", spot))
+    error 'nodes' is missing
+      s.yaml:17:3  cluster.nodes
+        17 |   node:
+           |   ^^^^^
+    """
+
+    kind: str
+    message: str
+    spot: Spot
+    severity: str = "error"
+
+    def __str__(self) -> str:
+        head = [f"{self.severity} {self.message}", f"  {self.spot}  {self.spot.path}".rstrip()]
+        return "\n".join(head + _excerpt(self.spot))
+
+    def facts(self) -> dict[str, str | int]:
+        """The same for ``--json``, editors and annotations."""
+        spot = self.spot
+        return {
+            "file": spot.file,
+            "line": spot.line,
+            "column": spot.column,
+            "path": spot.path,
+            "kind": self.kind,
+            "message": self.message,
+            "severity": self.severity,
+        }
+
+
+def _excerpt(spot: Spot) -> list[str]:
+    if not spot.width:
+        return []
+    text, start = _window(spot.text.expandtabs(1), spot.column - 1)
+    width = max(1, min(spot.width, len(text) - start))
+    gutter = f"{spot.line:>6}"
+    return [f"{gutter} | {text}".rstrip(), f"{' ' * len(gutter)} | {' ' * start}{'^' * width}"]
+
+
+def _window(text: str, start: int) -> tuple[str, int]:
+    """A line cut to what fits, around the column that matters."""
+    if len(text) <= WIDEST:
+        return text, start
+    left = max(0, min(start - WIDEST // 3, len(text) - WIDEST))
+    lead = "…" if left else ""
+    tail = "…" if left + WIDEST < len(text) else ""
+    return lead + text[left : left + WIDEST] + tail, start - left + len(lead)
+
+
+class InvalidScenarioError(ScenarioError):
+    """A scenario with problems, all of them.
+
+    Parameters
+    ----------
+    problems : errors first as they stand in the file, at most 20 shown
+    """
+
+    def __init__(self, problems: Iterable[Problem]):
+        found = in_order(problems)
+        super().__init__(found)
+        self.problems = found
+
+    def __str__(self) -> str:
+        return rendered(self.problems)
+
+    def facts(self) -> list[dict[str, str | int]]:
+        """The problems shown, as ``--json`` prints them."""
+        return [p.facts() for p in self.problems[:AT_MOST]]
+
+
+def in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """Each once, in the order of the file."""
+    unique = dict.fromkeys(problems)
+    return tuple(sorted(unique, key=lambda p: (p.spot.file, p.spot.line, p.spot.column)))
+
+
+def rendered(problems: Sequence[Problem]) -> str:
+    """At most 20 problems as text, and how many more there are."""
+    lines = [str(p) for p in problems[:AT_MOST]]
+    rest = len(problems) - AT_MOST
+    if rest > 0:
+        lines.append(f"and {rest} more; mend these first")
+    return "\n".join(lines)
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """``; did you mean 'x'?`` where something is near, else what there is.
+
+    >>> nearest("bandwith", ["bandwidth", "latency"])
+    "; did you mean 'bandwidth'?"
+    >>> nearest("h100", ["a100-sxm4-80g", "h100-sxm5-80g"])
+    "; did you mean 'h100-sxm5-80g'?"
+    >>> nearest("colour", ["bandwidth", "latency"])
+    '; known here: bandwidth, latency'
+    """
+    names = list(known)
+    near = difflib.get_close_matches(name, names, 1)
+    near = near or [n for n in names if len(name) >= FEWEST and n.startswith(name.casefold())][:1]
+    if near:
+        return f"; did you mean '{near[0]}'?"
+    return f"; known here: {', '.join(names[:20])}" if names else ""

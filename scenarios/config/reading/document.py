@@ -1,0 +1,269 @@
+"""YAML into a tree with places.  YAML 1.2, and less: no tags, no merge keys, few aliases.
+
+Everything that YAML could read as something else than what was meant is an error here.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path as File
+from typing import Any
+
+from ..problems import InvalidScenarioError, Problem, Spot, nearest
+from .tree import KINDS, SHARE, Path, Source, TreeNode, Value, dotted
+
+LARGEST = 1_000_000  # bytes of a file
+MOST_NODES = 20_000  # after aliases are followed
+PLAIN = "tag:yaml.org,2002:"
+
+
+def read(file: File, shown: str = "", layer: str = "scenario") -> TreeNode:
+    """The tree of a YAML file.
+
+    Parameters
+    ----------
+    file : Path
+    shown : how messages name it; its path unless said
+    layer : which layer it is
+
+    Raises
+    ------
+    InvalidScenarioError
+        Not there, not text, not YAML, or YAML with traps.
+    """
+    name = shown or str(file)
+    return parse(text_of(file, name), name, layer)
+
+
+def parse(text: str, file: str = "<text>", layer: str = "scenario") -> TreeNode:
+    """The tree of YAML text.
+
+    Examples
+    --------
+    >>> node = parse("cluster: {nodes: 2}", "s.yaml")["cluster"]["nodes"]
+    >>> node.value, str(node.spot), node.spot.path
+    (2, 's.yaml:1:18', 'cluster.nodes')
+    """
+    reader = _Reader(text, file, layer)
+    tree = reader.tree()
+    if reader.problems:
+        raise InvalidScenarioError(reader.problems)
+    return tree
+
+
+def _beside(file: File) -> str:
+    """What may have been meant: a scenario in that folder, or a name much like it."""
+    folder = file if file.is_dir() else file.parent
+    try:
+        there = sorted(f.name for f in folder.iterdir() if f.suffix in (".yaml", ".yml"))
+    except OSError:
+        return "; correct the path"
+    return nearest(file.name, there) or "; correct the path"
+
+
+def text_of(file: File, name: str) -> str:
+    """The text of a file.
+
+    Raises
+    ------
+    InvalidScenarioError
+        Not there, too large, not UTF-8.
+    """
+    try:
+        raw = file.read_bytes()
+    except OSError as error:
+        message = f"cannot read '{name}': {error.strerror}{_beside(file)}"
+        raise _refused("unreadable", message, name) from error
+    if len(raw) > LARGEST:
+        raise _refused(
+            "too-large",
+            f"the file has {len(raw)} bytes, a scenario at most {LARGEST}; is this a trace?",
+            name,
+        )
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        message = f"byte {error.start} (0x{raw[error.start]:02x}) is not UTF-8; save it as UTF-8"
+        raise _refused("encoding", message, name, line) from error
+
+
+def _refused(kind: str, message: str, file: str, line: int = 1) -> InvalidScenarioError:
+    return InvalidScenarioError([Problem(kind, message, Spot(file, line))])
+
+
+class _Reader:
+    """One document: composed by ruamel, walked by us."""
+
+    def __init__(self, text: str, file: str, layer: str):
+        self.text, self.file, self.layer = text, file, layer
+        self.lines = text.splitlines() or [""]
+        self.problems: list[Problem] = []
+        self.count = 0
+
+    def tree(self) -> TreeNode:
+        root = self._compose()
+        empty = root is None or root.tag == PLAIN + "null"
+        if empty or root.tag != PLAIN + "map":
+            what = "the file is empty" if empty else "this is not a mapping of keys to values"
+            raise _refused("no-mapping", f"{what}; begin with 'foretrace: 1'", self.file)
+        try:
+            return self._node(root, (), None, ())
+        except RecursionError:
+            raise _refused("too-deep", "nested too deeply", self.file) from None
+
+    def _compose(self) -> Any:
+        from ruamel.yaml import YAML
+        from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # an anchor used twice: aliases follow the last
+                return YAML(typ="safe", pure=True).compose(self.text)
+        except MarkedYAMLError as error:
+            raise InvalidScenarioError([self._syntax(error)]) from error
+        except RecursionError:
+            raise _refused("too-deep", "nested too deeply", self.file) from None
+        except (YAMLError, ValueError) as error:
+            what = str(error).splitlines()[0]
+            raise _refused("syntax", f"not YAML: {what}", self.file) from error
+
+    def _syntax(self, error: Any) -> Problem:
+        mark = error.problem_mark or error.context_mark
+        line, column = (mark.line, mark.column) if mark else (0, 0)
+        text = self.lines[min(line, len(self.lines) - 1)]
+        spot = Spot(self.file, line + 1, column + 1, 1, text)
+        if "\t" in text[: column + 1]:
+            return Problem("tab", "a tab stands here; YAML wants spaces", spot)
+        what = ", ".join(p for p in (error.context, error.problem) if p)
+        return Problem("syntax", f"not YAML: {what}{_cure(what)}", spot)
+
+    def _node(self, node: Any, path: Path, key: Spot | None, above: tuple[int, ...]) -> TreeNode:
+        """One node and all below; ``above`` are the ids it is inside of."""
+        spot = self._spot(node.start_mark, node.end_mark, path)
+        if key and not spot.width:
+            spot = key
+        self.count += 1
+        if id(node) in above or self.count > MOST_NODES:
+            what = "contains itself" if id(node) in above else "grows beyond all bounds"
+            raise InvalidScenarioError([Problem("alias", f"an alias {what}; write it out", spot)])
+        kind = str(node.tag).removeprefix(PLAIN)
+        if kind == "map":
+            mapping = self._mapping(node, path, (*above, id(node)))
+            return self._sourced(TreeNode(mapping, spot, key, "", self.layer))
+        if kind == "seq":
+            inside = (*above, id(node))
+            items = (self._node(n, (*path, i), None, inside) for i, n in enumerate(node.value))
+            return TreeNode(tuple(items), spot, key, "", self.layer)
+        return TreeNode(self._scalar(kind, node, spot), spot, key, str(node.value), self.layer)
+
+    def _mapping(self, node: Any, path: Path, above: tuple[int, ...]) -> dict[str, TreeNode]:
+        found: dict[str, TreeNode] = {}
+        for key, value in node.value:
+            spot = self._spot(key.start_mark, value.end_mark, path)
+            name = self._key(key, spot)
+            if name is None:
+                continue
+            spot = replace(spot, path=dotted((*path, name)))
+            if name in found:
+                first = found[name].label.line
+                message = f"'{name}' is given twice, first in line {first}; keep one of them"
+                self.problems.append(Problem("duplicate-key", message, spot))
+            found[name] = self._node(value, (*path, name), spot, above)
+        return found
+
+    def _key(self, key: Any, spot: Spot) -> str | None:
+        kind = str(key.tag).removeprefix(PLAIN)
+        if kind == "str" and isinstance(key.value, str):
+            return key.value
+        if kind == "merge":
+            message = "'<<' is not supported; use 'extends', or write it out"
+        elif isinstance(key.value, str):
+            message = f"the key {key.value or '(empty)'} is not text; put it in quotes"
+        else:
+            message = "a key is a mapping or list; keys are words"
+        self.problems.append(Problem("key-not-text", message, spot))
+        return None
+
+    def _scalar(self, kind: str, node: Any, spot: Spot) -> Value:
+        text = str(node.value)
+        if getattr(node.ctag, "handle", None) or kind not in READ:
+            message = f"the tag '{kind}' is not supported; write plain values"
+            self.problems.append(Problem("tag", message, spot))
+            return None
+        try:
+            return READ[kind](text)
+        except ValueError:
+            message = f"a number of {len(text)} digits; write a number"
+            self.problems.append(Problem("number", message, spot))
+            return None
+
+    def _spot(self, start: Any, end: Any, path: Path) -> Spot:
+        text = self.lines[start.line] if start.line < len(self.lines) else ""
+        last = end.column if end.line == start.line else len(text.rstrip())
+        width = max(0, last - start.column)
+        return Spot(self.file, start.line + 1, start.column + 1, width, text, dotted(path))
+
+    def _sourced(self, node: TreeNode) -> TreeNode:
+        """``{value, source}`` is the value, with its source beside it."""
+        if set(node.mapping) != {"value", "source"}:
+            return node
+        value = node["value"]
+        source = self._source(node["source"])
+        return replace(value, key=node.key, source=source)
+
+    def _source(self, node: TreeNode) -> Source | None:
+        known = ("kind", "where", "date", "error", "note")
+        wrong = [k for k in node.mapping if k not in known]
+        kind = node.mapping.get("kind")
+        if wrong:
+            message = f"unknown key '{wrong[0]}' in a source; it has {', '.join(known)}"
+            self.problems.append(Problem("unknown-key", message, node[wrong[0]].label))
+        elif kind is None or kind.value not in KINDS:
+            message = f"a source needs a kind, one of: {', '.join(KINDS)}"
+            self.problems.append(Problem("source", message, (kind or node).spot))
+        else:
+            told = {k: n.text for k, n in node.mapping.items() if n.value is not None}
+            if "error" not in told or SHARE.fullmatch(told["error"]):
+                return Source(**told)
+            message = f"'{told['error']}' is no error; write a share like '4 %', words under 'note'"
+            self.problems.append(Problem("source", message, node["error"].spot))
+        return None
+
+
+def _integer(text: str) -> int:
+    """As YAML 1.2 reads it: 010 is ten."""
+    digits = text.replace("_", "").lower()
+    for prefix, base in (("0x", 16), ("0o", 8), ("0b", 2)):
+        if digits.lstrip("+-").startswith(prefix):
+            return int(digits.replace(prefix, ""), base)
+    return int(digits)
+
+
+def _real(text: str) -> float:
+    return float(text.replace("_", "").lower().replace(".inf", "inf").replace(".nan", "nan"))
+
+
+READ: dict[str, Callable[[str], Value]] = {
+    "str": str,
+    "timestamp": str,
+    "merge": str,
+    "null": lambda _: None,
+    "bool": lambda text: text.lower() == "true",
+    "int": _integer,
+    "float": _real,
+}
+
+
+def _cure(problem: str) -> str:
+    cures: Iterable[tuple[str, str]] = (
+        ("mapping values are not allowed", "; put text with ': ' in quotes"),
+        ("cannot start any token", "; put text that begins with this character in quotes"),
+        ("expected a single document", "; keep one, without '---' between"),
+        ("undefined alias", "; write the value out, or quote text that begins with '*'"),
+        ("end of stream", "; close the quote or bracket"),
+        ("expected ','", "; close the bracket, or put a comma"),
+    )
+    return next((cure for sign, cure in cures if sign in problem), "")

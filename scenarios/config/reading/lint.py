@@ -1,0 +1,100 @@
+"""What is legal and probably wrong: warnings, with what may have been meant."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ....sim.units import quantity
+from ..problems import Problem
+from .tree import TreeNode, find, leaves
+
+SLOW_NIC = 10e9 / 8  # B/s
+LONG = 1e-3  # s, of a latency
+PARTS = ("gpu", "nic", "cxl", "host", "memory")
+
+
+def warnings_of(tree: TreeNode) -> Iterator[Problem]:
+    """Every doubt about what the user wrote; the catalog is above it."""
+    yield from _bits(tree)
+    yield from _unused_prices(tree)
+    for path, leaf in leaves(tree):
+        if leaf.layer in ("catalog", "default"):
+            continue
+        if path[:1] == ("cluster",) and path[-1] == "latency":
+            yield from _latency(leaf)
+        if path == ("cluster", "node", "nic", "bandwidth"):
+            yield from _nic(leaf)
+
+
+def idle(tree: TreeNode) -> Iterator[Problem]:
+    """Every setting of ``what_if`` that says what the scenario says already."""
+    for number, variant in enumerate(_what_if(tree)):
+        yield from _no_change(tree, variant, number)
+
+
+def _value(leaf: TreeNode, unit: str) -> float | None:
+    try:
+        return quantity(leaf.value, unit)
+    except ValueError:
+        return None
+
+
+def _latency(leaf: TreeNode) -> Iterator[Problem]:
+    value = _value(leaf, "s")
+    if value is not None and value >= LONG:
+        yield _warning(f"a latency of '{leaf.text}' is long; is it microseconds?", leaf)
+
+
+def _nic(leaf: TreeNode) -> Iterator[Problem]:
+    value = _value(leaf, "B/s")
+    if value is not None and value < SLOW_NIC:
+        larger = re.sub(r"b(?=/|ps)", "B", leaf.text)
+        hint = f"; did you mean '{larger}'?" if larger != leaf.text else "; is it right?"
+        yield _warning(f"'{leaf.text}' is slow for a NIC{hint}", leaf)
+
+
+def _bits(tree: TreeNode) -> Iterator[Problem]:
+    for path in (("cluster", "node", "gpu", "memory"), ("cluster", "node", "cxl", "size")):
+        leaf = find(tree, path)
+        if (
+            leaf
+            and leaf.layer != "catalog"
+            and re.search(r"(?<![A-Za-z])[KMGT]i?b(it)?$", leaf.text)
+        ):
+            meant = re.sub(r"b(it)?$", "B", leaf.text)
+            yield _warning(f"'{leaf.text}' is bits; did you mean '{meant}'?", leaf)
+
+
+def _unused_prices(tree: TreeNode) -> Iterator[Problem]:
+    """Prices of parts that no machine has; a variant or a point may still fit them."""
+    node, items = find(tree, ("cluster", "node")), find(tree, ("cost", "items"))
+    later = [n.text for part in ("what_if", "sweep") if (n := find(tree, (part,)))]
+    if node is None or items is None:
+        return
+    for item in items.items:
+        what = item.mapping.get("what")
+        if what and what.word in PARTS and not node.has(what.word) and not later:
+            yield _warning(f"no machine has a '{what.word}', so nothing is paid for it", what)
+
+
+def _what_if(tree: TreeNode) -> tuple[TreeNode, ...]:
+    found = find(tree, ("what_if",))
+    return found.items if found else ()
+
+
+def _no_change(tree: TreeNode, variant: TreeNode, number: int) -> Iterator[Problem]:
+    """A setting that says what the scenario says already."""
+    from .overrides import path_of
+
+    for name, leaf in variant["set"].mapping.items() if variant.has("set") else ():
+        now = find(tree, path_of(tree, name))
+        if now and now.text and now.text == leaf.text:
+            message = f"'{name}' is '{leaf.text}' already; this changes nothing"
+            yield _warning(message, leaf, f"what_if.{number}.set")
+
+
+def _warning(message: str, leaf: TreeNode, path: str = "") -> Problem:
+    spot = replace(leaf.spot, path=path) if path else leaf.spot
+    return Problem("doubt", message, spot, "warning")

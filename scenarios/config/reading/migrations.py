@@ -1,0 +1,70 @@
+"""Files of an older form: rewritten as the form of today when they are read.
+
+A change of the form that would break files comes with a migration from the form before it; the
+first form is 1, so there is none yet.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from .tree import TreeNode, find, from_value
+
+log = logging.getLogger(__name__)
+
+FORM = 1
+Migration = Callable[[TreeNode], TreeNode]
+MIGRATIONS: dict[int, tuple[Migration, str]] = {}
+"""By the form that each begins with: what it does, and what it changes in words."""
+
+
+def migration(form: int, changes: str) -> Callable[[Migration], Migration]:
+    """Register how a file of one form becomes one of the next.
+
+    Parameters
+    ----------
+    form : that it begins with
+    changes : what it changes, for the warning
+
+    Raises
+    ------
+    ValueError
+        There is one already, or it leads beyond the form of today.
+    """
+
+    def register(move: Migration) -> Migration:
+        if form in MIGRATIONS or form >= FORM:
+            raise ValueError(f"a migration from form {form} is there already, or leads nowhere")
+        MIGRATIONS[form] = move, changes
+        return move
+
+    return register
+
+
+def _old(form: object) -> bool:
+    return isinstance(form, int | str) and form in MIGRATIONS
+
+
+def migrated(tree: TreeNode) -> TreeNode:
+    """A file in the form of today; one of an unknown form is left as it is, for the check.
+
+    Places stay those of the file, so that messages lead there.
+    """
+    while (at := find(tree, ("foretrace",))) is not None and _old(at.value):
+        move, changes = MIGRATIONS[int(str(at.value))]
+        form = int(str(at.value)) + 1
+        log.warning(
+            "%s: has form %s of scenarios, read as %s: %s; write foretrace: %s when you changed it",
+            *(at.spot.file, at.value, form, changes, form),
+        )
+        tree = move(tree)
+        value = from_value(form, at.spot, at.layer)
+        tree = _with(tree, value)
+    return tree
+
+
+def _with(tree: TreeNode, form: TreeNode) -> TreeNode:
+    from dataclasses import replace
+
+    return replace(tree, value={**tree.mapping, "foretrace": form})

@@ -1,0 +1,146 @@
+"""The second pass: names that must exist elsewhere in the scenario.  Runs on whatever parsed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from ..catalog import Catalog
+from ..problems import Problem, nearest
+from ..scenario import BASE
+from .tree import Path, TreeNode, find
+
+PARTS = ("gpu", "nic", "cxl", "host", "memory")
+PRICED = (*PARTS, "node", "switch")
+
+
+def broken(tree: TreeNode, catalog: Catalog) -> Iterator[Problem]:
+    """Every reference that leads nowhere."""
+    yield from _link_ends(tree)
+    yield from _variants(tree)
+    yield from _priced(tree)
+    yield from _metrics(tree)
+    yield from _recorded_on(tree, catalog)
+    yield from _memory(tree)
+
+
+def _at(tree: TreeNode, *path: str | int) -> TreeNode | None:
+    return find(tree, path)
+
+
+def _items(tree: TreeNode, *path: str | int) -> Iterator[tuple[int, TreeNode]]:
+    node = find(tree, path)
+    yield from enumerate(node.items if node else ())
+
+
+def _parts(tree: TreeNode) -> list[str]:
+    node = _at(tree, "cluster", "node")
+    return sorted(set(node.mapping) & set(PARTS)) if node else []
+
+
+def _link_ends(tree: TreeNode) -> Iterator[Problem]:
+    known = _parts(tree)
+    for _, link in _items(tree, "cluster", "node", "links"):
+        for end in ("from", "to"):
+            name = link.mapping.get(end)
+            if name and isinstance(name.value, str) and name.value not in known:
+                has = ", ".join(known)
+                message = f"no component '{name.value}' in this node; it has: {has}"
+                yield Problem("unknown-component", message, name.spot)
+
+
+def _variants(tree: TreeNode) -> Iterator[Problem]:
+    yield from _names(tree)
+    uses = {n: _used(v) for n, v in _named(tree)}
+    for name, used in uses.items():
+        for other in used:
+            if other.word not in uses:
+                hint = nearest(other.word, uses)
+                yield Problem(
+                    "unknown-variant", f"no variant named '{other.text}'{hint}", other.spot
+                )
+            elif _leads_to(uses, other.word, name):
+                through = f" through '{other.word}'" if other.word != name else ""
+                message = f"'{name}' uses itself{through}; take it out"
+                yield Problem("circular-use", message, other.spot)
+
+
+def _names(tree: TreeNode) -> Iterator[Problem]:
+    """Names of variants that are taken."""
+    first: dict[str, TreeNode] = {}
+    for name, variant in _named(tree):
+        node = variant["name"]
+        if name == BASE:
+            yield Problem("duplicate-name", f"'{BASE}' names the scenario itself", node.spot)
+        if name in first:
+            line = first[name].spot.line
+            message = f"two variants are named '{name}', the first in line {line}"
+            yield Problem("duplicate-name", message, node.spot)
+        first.setdefault(name, node)
+
+
+def _named(tree: TreeNode) -> Iterator[tuple[str, TreeNode]]:
+    for _, variant in _items(tree, "what_if"):
+        if variant.has("name") and variant["name"].word:
+            yield variant["name"].word, variant
+
+
+def _used(variant: TreeNode) -> tuple[TreeNode, ...]:
+    return variant["use"].items if variant.has("use") else ()
+
+
+def _leads_to(uses: Mapping[str, tuple[TreeNode, ...]], start: str, goal: str) -> bool:
+    seen: set[str] = set()
+    todo = [start]
+    while todo:
+        name = todo.pop()
+        if name == goal:
+            return True
+        if name not in seen:
+            seen.add(name)
+            todo += [n.word for n in uses.get(name, ())]
+    return False
+
+
+def _priced(tree: TreeNode) -> Iterator[Problem]:
+    for _, item in _items(tree, "cost", "items"):
+        what = item.mapping.get("what")
+        if what and isinstance(what.value, str) and what.value not in PRICED:
+            message = f"no kind of component '{what.value}'{nearest(what.value, PRICED)}"
+            yield Problem("unknown-component", message, what.spot)
+
+
+def _metrics(tree: TreeNode) -> Iterator[Problem]:
+    """A metric of a part that no machine has."""
+    known = _parts(tree)
+    for _, expectation in _items(tree, "expect"):
+        that = expectation.mapping.get("that")
+        found = re.match(r"\s*(\w+)\.utilization\b", that.text) if that and known else None
+        if that and found and found[1] in PARTS and found[1] not in known:
+            message = f"no component '{found[1]}' in this node; it has: {', '.join(known)}"
+            yield Problem("unknown-component", message, that.spot)
+
+
+def _recorded_on(tree: TreeNode, catalog: Catalog) -> Iterator[Problem]:
+    device = _at(tree, "workload", "recorded_on", "device")
+    if device is None or not isinstance(device.value, str):
+        return
+    kinds = ("gpu", "host")
+    if not any(catalog.entry(kind, device.value) for kind in kinds):
+        hint = nearest(device.value, [name for kind in kinds for name in catalog.names(kind)])
+        message = f"no gpu or host model named '{device.value}'{hint}; see: foretrace catalog"
+        yield Problem("unknown-model", message, device.spot)
+
+
+def _memory(tree: TreeNode) -> Iterator[Problem]:
+    """State that is kept in a memory that is not fitted."""
+    where = _at(tree, "placement", "optimizer_state")
+    if where is None or where.value not in ("cxl", "host"):
+        return
+    part = "cxl" if where.value == "cxl" else "host"
+    node = _at(tree, "cluster", "node", part)
+    size = node.mapping.get("size") if node else None
+    if node is None or (size is not None and re.fullmatch(r"0(\.0*)?(\s.*)?", size.text)):
+        path: Path = ("cluster", "node", part)
+        message = f"'{where.value}' is not fitted; give {'.'.join(map(str, path))} a size"
+        yield Problem("not-fitted", message, where.spot)

@@ -1,0 +1,108 @@
+"""From a checked tree to what a run folder keeps: plain values, and who decided each."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path as File
+from typing import Any
+
+from pydantic import BaseModel
+
+from ..problems import Spot
+from ..scenario import Origin
+from ..settings import default_of
+from .catalog_values import Used
+from .files import BUNDLED, named
+from .tree import Plain, TreeNode, dotted, find, from_value, leaves, merge, put, to_dict
+
+NOWHERE = Spot("")
+
+
+def with_files(tree: TreeNode) -> TreeNode:
+    """Paths made absolute, each from the folder of the file that says it."""
+    for path, name in named(to_dict(tree)):
+        node = find(tree, path)
+        if node and not name.startswith(BUNDLED):
+            absolute = os.path.abspath(File(node.spot.file).parent / name)
+            tree = put(tree, path, from_value(absolute, node.spot, node.layer))
+    return tree
+
+
+def with_defaults(tree: TreeNode, model: BaseModel) -> TreeNode:
+    """The tree with the defaults of the models beneath it."""
+    return merge(from_value(dict(_defaults(model)), NOWHERE, "default"), tree)
+
+
+def _defaults(model: BaseModel) -> Iterator[tuple[str, Plain]]:
+    """What the file left out, as a file would say it."""
+    for name, field in type(model).model_fields.items():
+        value, key = getattr(model, name), field.alias or name
+        inner = dict(_defaults(value)) if isinstance(value, BaseModel) else {}
+        if inner:
+            yield key, inner
+        elif name not in model.model_fields_set and default_of(field) is not None:
+            yield key, default_of(field)
+
+
+def to_dict_with_sources(node: TreeNode) -> Plain:
+    """Plain values; those with a source as ``{value, source}``."""
+    if isinstance(node.value, Mapping):
+        value: Plain = {k: to_dict_with_sources(n) for k, n in node.value.items()}
+    elif isinstance(node.value, tuple):
+        value = [to_dict_with_sources(n) for n in node.value]
+    else:
+        value = node.value
+    return {"value": value, "source": node.source.facts()} if node.source else value
+
+
+def resolved(tree: TreeNode, used: Used) -> Plain:
+    """What a resolved file says: the tree and the catalog entries that it rests on."""
+    told = to_dict_with_sources(tree)
+    told.pop("extends", None)
+    told.pop("catalog", None)
+    for (kind, name), entry in sorted(used.items()):
+        told.setdefault("catalog", {}).setdefault(kind, {})[name] = to_dict_with_sources(entry)
+    return told
+
+
+def origins(tree: TreeNode) -> dict[str, Origin]:
+    """Who decided each value, by dotted path."""
+    return {dotted(path): _origin(node) for path, node in leaves(tree) if path[0] != "catalog"}
+
+
+def _origin(node: TreeNode) -> Origin:
+    text = node.text or str(node.value)
+    return Origin(text, node.layer, str(node.spot) if node.spot.file else "", node.source)
+
+
+def resolved_yaml(plain: Plain, decided: Mapping[str, Origin]) -> str:
+    """A resolved scenario as YAML, each value with who decided it as a comment."""
+    from io import StringIO
+
+    from ruamel.yaml import YAML
+
+    stream = StringIO()
+    yaml = YAML()
+    yaml.width = 10_000
+    yaml.dump(_commented(plain, decided, ""), stream)
+    return stream.getvalue()
+
+
+def _commented(value: Plain, decided: Mapping[str, Origin], path: str) -> Any:
+    from ruamel.yaml.comments import CommentedMap, CommentedSeq
+
+    if isinstance(value, list):
+        found = CommentedSeq()
+        found.extend(_commented(v, decided, f"{path}.{i}") for i, v in enumerate(value))
+        return found
+    if not isinstance(value, dict):
+        return value
+    mapping = CommentedMap()
+    for key, below in value.items():
+        full = f"{path}.{key}".lstrip(".")
+        mapping[key] = _commented(below, decided, full)
+        who = decided.get(full)
+        if who and not isinstance(below, list | dict):
+            mapping.yaml_add_eol_comment(f"{who.layer} {who.where}".strip(), key)
+    return mapping

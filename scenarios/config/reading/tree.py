@@ -1,0 +1,221 @@
+"""A description as a tree in which every value knows where it was written.
+
+Layers (catalog, extended scenario, scenario, ``--set``) are trees; a scenario is their merge.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..problems import Spot
+
+Path = tuple[str | int, ...]
+Value = Mapping[str, "TreeNode"] | tuple["TreeNode", ...] | str | int | float | bool | None
+Plain = Any  # dict, list or scalar, as YAML has them
+
+SHARE = re.compile(r"(\d+(?:\.\d+)?) ?%")
+KINDS = ("measured", "fitted", "datasheet", "assumed")
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a number comes from.
+
+    Parameters
+    ----------
+    kind : ``measured``, ``fitted``, ``datasheet`` or ``assumed``
+    where : a machine, a document and table, a reason
+    date : as written
+    error : of what it predicts, a median in per cent as written: ``4 %``; "" for unknown
+    note : what else is to be known of that error
+    """
+
+    kind: str
+    where: str = ""
+    date: str = ""
+    error: str = ""
+    note: str = ""
+
+    @property
+    def share(self) -> float | None:
+        """The error as a number; None where nobody measured it.
+
+        >>> Source("fitted", error="4 %").share
+        0.04
+        """
+        told = SHARE.fullmatch(self.error)
+        return float(told[1]) / 100 if told else None
+
+    def facts(self) -> dict[str, str]:
+        """What is known of it, as the catalog writes it."""
+        return {k: v for k, v in vars(self).items() if v}
+
+
+@dataclass(frozen=True, eq=False)
+class TreeNode:
+    """A mapping, a list or a scalar, and where it stands.
+
+    Parameters
+    ----------
+    value : mapping, tuple or scalar
+    spot : of the value
+    key : of ``key: value``; None in lists and at the top
+    text : of a scalar, as written
+    layer : who decided it: ``catalog``, ``extends``, ``scenario``, ``--set``, ``variant NAME``
+    source : where the number comes from, if it is said
+    """
+
+    value: Value
+    spot: Spot
+    key: Spot | None = None
+    text: str = ""
+    layer: str = "scenario"
+    source: Source | None = None
+
+    @property
+    def mapping(self) -> Mapping[str, TreeNode]:
+        """Its keys, if it has any."""
+        return self.value if isinstance(self.value, Mapping) else {}
+
+    @property
+    def items(self) -> tuple[TreeNode, ...]:
+        """Its list items, if it has any."""
+        return self.value if isinstance(self.value, tuple) else ()
+
+    @property
+    def word(self) -> str:
+        """Itself, if it is text; "" for anything else."""
+        return self.value if isinstance(self.value, str) else ""
+
+    @property
+    def label(self) -> Spot:
+        """Where to point when the key is at fault."""
+        return self.key or self.spot
+
+    def __getitem__(self, part: str | int) -> TreeNode:
+        if isinstance(part, int):
+            return self.items[part]
+        return self.mapping[part]
+
+    def has(self, part: str | int) -> bool:
+        """Is there such a key or item."""
+        return 0 <= part < len(self.items) if isinstance(part, int) else part in self.mapping
+
+
+def to_dict(node: TreeNode) -> Plain:
+    """Without places."""
+    if isinstance(node.value, Mapping):
+        return {k: to_dict(n) for k, n in node.value.items()}
+    if isinstance(node.value, tuple):
+        return [to_dict(n) for n in node.value]
+    return node.value
+
+
+def find(node: TreeNode, path: Path) -> TreeNode | None:
+    """The node at a path; None where there is none."""
+    for part in path:
+        if not node.has(part):
+            return None
+        node = node[part]
+    return node
+
+
+def deepest(node: TreeNode, path: Path) -> tuple[TreeNode, Path]:
+    """As far down a path as the tree goes, and what is left of it."""
+    for depth, part in enumerate(path):
+        if not node.has(part):
+            return node, path[depth:]
+        node = node[part]
+    return node, ()
+
+
+def leaves(node: TreeNode, path: Path = ()) -> Iterator[tuple[Path, TreeNode]]:
+    """Every scalar and empty container, with its path."""
+    parts = node.mapping.items() or enumerate(node.items)
+    empty = True
+    for part, below in parts:
+        empty = False
+        yield from leaves(below, (*path, part))
+    if empty:
+        yield path, node
+
+
+def merge(lower: TreeNode, upper: TreeNode) -> TreeNode:
+    """Mappings merge, everything else is replaced by the upper layer.
+
+    A mapping that names another ``use`` (a backend) replaces the lower one whole: settings of
+    one backend mean nothing to another.
+    """
+    if not isinstance(lower.value, Mapping) or not isinstance(upper.value, Mapping):
+        return upper
+    if _names_another(lower.value, upper.value, "use"):
+        return upper
+    below = lower.value
+    merged = {k: merge(below[k], n) if k in below else n for k, n in upper.value.items()}
+    return replace(upper, value=merged | {k: n for k, n in below.items() if k not in merged})
+
+
+def _names_another(lower: Mapping[str, TreeNode], upper: Mapping[str, TreeNode], key: str) -> bool:
+    return key in lower and key in upper and lower[key].value != upper[key].value
+
+
+def put(root: TreeNode, path: Path, leaf: TreeNode) -> TreeNode:
+    """The tree with something merged in at a path; missing mappings on the way are made.
+
+    Raises
+    ------
+    LookupError
+        The path leads through a value, or past the end of a list; its argument is how far
+        it led.
+    """
+    if not path:
+        return merge(root, leaf)
+    part, rest = path[0], path[1:]
+    if isinstance(root.value, tuple):
+        if not isinstance(part, int) or not root.has(part):
+            raise LookupError(path)
+        changed = [put(n, rest, leaf) if i == part else n for i, n in enumerate(root.value)]
+        return replace(root, value=tuple(changed))
+    if not isinstance(root.value, Mapping) or not isinstance(part, str):
+        raise LookupError(path)
+    below = root.value.get(part)
+    if below is None or (below.value is None and rest):
+        below = replace(leaf, value={}, text="") if rest else None
+    new = leaf if below is None else put(below, rest, leaf)
+    return replace(root, value={**root.value, part: new})
+
+
+def without(root: TreeNode, keys: tuple[str, ...]) -> TreeNode:
+    """A mapping less some keys."""
+    return replace(root, value={k: n for k, n in root.mapping.items() if k not in keys})
+
+
+def relabel(node: TreeNode, layer: str) -> TreeNode:
+    """The same tree as the work of another layer."""
+    if isinstance(node.value, Mapping):
+        value: Value = {k: relabel(n, layer) for k, n in node.value.items()}
+    elif isinstance(node.value, tuple):
+        value = tuple(relabel(n, layer) for n in node.value)
+    else:
+        value = node.value
+    return replace(node, value=value, layer=layer)
+
+
+def dotted(path: Path) -> str:
+    """A path as a user writes it."""
+    return ".".join(map(str, path))
+
+
+def from_value(value: Plain, spot: Spot, layer: str) -> TreeNode:
+    """A tree of plain values, all from one place."""
+    if isinstance(value, Mapping):
+        inner: Value = {str(k): from_value(v, spot, layer) for k, v in value.items()}
+    elif isinstance(value, list | tuple):
+        inner = tuple(from_value(v, spot, layer) for v in value)
+    else:
+        inner = value
+    text = "" if isinstance(inner, Mapping | tuple) else str(value)
+    return TreeNode(inner, spot, spot, text, layer)

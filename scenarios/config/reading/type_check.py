@@ -1,0 +1,172 @@
+"""A tree against the schema: every mismatch as a problem in plain words, at its place."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from pydantic import ValidationError
+
+from ..binding import lacking
+from ..problems import Problem, Spot, nearest
+from ..schema import Section, root
+from .tree import Path, TreeNode, deepest, dotted, find, to_dict
+
+Error = Any  # one of pydantic's, a dict
+WORDS = {  # what a value of the wrong type is not, and how to write it
+    "int_type": ("a whole number", ""),
+    "int_from_float": ("a whole number", ""),
+    "int_parsing": ("a whole number", ""),
+    "float_type": ("a number", ""),
+    "bool_type": ("true or false", ""),
+    "string_type": ("text", "put it in quotes"),
+    "dict_type": ("a mapping", "write it like {key: value}"),
+    "model_type": ("a mapping", "write it like {key: value}"),
+    "tuple_type": ("a list", "write it like [a, b]"),
+    "list_type": ("a list", "write it like [a, b]"),
+}
+NUMBERS = {"int_type", "float_type"}
+BOUNDS = {
+    "greater_than": ("gt", "must be above"),
+    "greater_than_equal": ("ge", "must be at least"),
+    "less_than": ("lt", "must be below"),
+    "less_than_equal": ("le", "must be at most"),
+}
+
+
+def check(tree: TreeNode) -> tuple[Section | None, list[Problem]]:
+    """The checked scenario, or everything that is wrong with it."""
+    data = to_dict(tree)
+    known: dict[int, tuple[str, ...]] = {}
+    try:
+        model = root().model_validate(data, context=known)
+    except ValidationError as error:
+        errors = _without_echoes(error.errors(include_url=False))
+        return None, [_problem(e, tree, data, known) for e in errors]
+    unanswered = list(_unanswered(model, tree))
+    return (None if unanswered else model), unanswered
+
+
+def _unanswered(model: Any, tree: TreeNode) -> Iterator[Problem]:
+    """Backends that lack a setting which neither they nor their part says."""
+    parts = model.cluster.parts()
+    for glob, binding in model.backends.items():
+        names, place = lacking(glob, binding, parts)
+        for name in names:
+            problem = _missing(tree, ("backends", glob, name))
+            beside = f"; say it here or in {place}" if place else ""
+            yield replace(problem, message=f"'{name}' is missing{beside}")
+
+
+def _without_echoes(errors: list[Error]) -> list[Error]:
+    """A key is not missing where it is only mistyped, a list not empty where its entry is wrong."""
+    unknown = [e["loc"] for e in errors if e["type"] == "extra_forbidden"]
+    short = {e["loc"] for e in errors if e["type"] == "too_short"}
+    filled = {e["loc"][:n] for e in errors for n in range(len(e["loc"]))} & short
+    kept = [e for e in errors if e["type"] != "too_short" or e["loc"] not in filled]
+    return [e for e in kept if e["type"] != "missing" or not _mistyped(e["loc"], unknown)]
+
+
+def _mistyped(missing: Path, unknown: list[Path]) -> bool:
+    beside = [str(loc[-1]) for loc in unknown if loc[:-1] == missing[:-1]]
+    return bool(difflib.get_close_matches(str(missing[-1]), beside, 1))
+
+
+def _problem(error: Error, tree: TreeNode, data: Any, known: dict[int, tuple[str, ...]]) -> Problem:
+    path: Path = tuple(p for p in error["loc"] if p != "[key]")
+    kind = error["type"]
+    if kind == "missing":
+        return _missing(tree, path)
+    if kind == "extra_forbidden":
+        return _unknown(tree, path, _keys_at(data, path[:-1], known))
+    node, _ = deepest(tree, path)
+    if "[key]" in error["loc"]:
+        return Problem("key", "a name is empty; write one", _at(node.label, path))
+    message = _as_written(_message(error, node), node)
+    return Problem(NAMES.get(kind, kind.replace("_", "-")), message, _at(node.spot, path))
+
+
+NAMES = {"value_error": "value", "literal_error": "not-one-of", "missing-key": "missing"}
+
+
+def _at(spot: Spot, path: Path) -> Spot:
+    """A place that names what is asked for, unless it is a ``set``, which names itself."""
+    return spot if spot.path else replace(spot, path=dotted(path))
+
+
+def _missing(tree: TreeNode, path: Path) -> Problem:
+    parent, _ = deepest(tree, path[:-1])
+    first = next(iter(parent.mapping.values()), parent)
+    spot = replace(first.label, path=dotted(path))
+    return Problem("missing", f"'{path[-1]}' is missing", spot)
+
+
+def _unknown(tree: TreeNode, path: Path, keys: tuple[str, ...]) -> Problem:
+    node = find(tree, path) or tree
+    name = str(path[-1])
+    if node.layer.startswith(("variant", "--set", "sweep")):
+        full = [dotted((*path[:-1], k)) for k in keys]
+        message = f"'{dotted(path)}' is not a setting{nearest(dotted(path), full)}"
+    elif path[0] == "backends" and len(path) == 3:
+        message = f"{path[1]} has no setting '{name}'{nearest(name, keys)}"
+    else:
+        message = f"unknown key '{name}'{nearest(name, keys)}"
+    return Problem("unknown-key", message, _at(node.label, path))
+
+
+def _keys_at(data: Any, path: Path, known: dict[int, tuple[str, ...]]) -> tuple[str, ...]:
+    for part in path:
+        data = data[part]
+    return known.get(id(data), ())
+
+
+def _message(error: Error, node: TreeNode) -> str:
+    kind, context = error["type"], error.get("ctx", {})
+    written = node.text or error["input"]
+    if kind == "value_error":
+        return str(context["error"])
+    if kind == "literal_error":
+        return _not_one_of(written, context["expected"])
+    if kind in WORDS and node.value is None:
+        return f"'{node.label.path}' has no value; give one, or remove the line"
+    if kind in WORDS:
+        what, cure = WORDS[kind]
+        cure = (kind in NUMBERS and _as_number(node.value)) or cure
+        shown = f"'{written}'" if node.text else _shape(node)
+        return f"{shown} is not {what}" + (f"; {cure}" if cure else "")
+    if kind == "too_short":
+        return f"'{node.label.path}' is empty; write one entry at least"
+    if kind in BOUNDS:
+        limit, words = BOUNDS[kind]
+        return f"'{written}' {words} {context[limit]:g}"
+    return str(error["msg"])
+
+
+def _shape(node: TreeNode) -> str:
+    return "a list" if isinstance(node.value, tuple) else "a mapping"
+
+
+def _as_number(value: object) -> str:
+    """How to write what was meant as a number."""
+    if isinstance(value, str) and re.fullmatch(r"[+-]?\d+(\.\d*)?", value):
+        return "take the quotes away"
+    whole = isinstance(value, float) and value.is_integer()
+    return f"write {value:.0f}" if whole else ""
+
+
+def _not_one_of(written: object, expected: str) -> str:
+    names = re.findall(r"'([^']*)'|(\d+)", expected)
+    known = [a or b for a, b in names]
+    near = difflib.get_close_matches(str(written), known, 1)
+    hint = f"; did you mean '{near[0]}'?" if near else ""
+    return f"'{written}' is not one of: {', '.join(known)}{hint}"
+
+
+def _as_written(message: str, node: TreeNode) -> str:
+    """1e6 is shown as it stands in the file, not as 1000000.0."""
+    if node.text and not isinstance(node.value, str):
+        return message.replace(f"'{node.value}", f"'{node.text}")
+    return message

@@ -1,0 +1,239 @@
+"""A checked description: immutable, SI floats, every value with who decided it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from ...sim.errors import ScenarioError
+from .problems import Problem, Spot, nearest
+from .reading.tree import Plain, Source, from_value, merge, to_dict
+
+if TYPE_CHECKING:
+    from .binding import Binding
+    from .schema import Section
+    from .sections.cluster import ClusterSection
+    from .sections.cost import Cost
+    from .sections.expect import Expectation
+    from .sections.placement import Placement
+    from .sections.processes import Steering
+    from .sections.report import ReportSection
+    from .sections.run import RunSection
+    from .sections.what_if import VariantSection
+    from .sections.workload import Workload
+
+BASE = "base"
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Who decided a value.
+
+    Parameters
+    ----------
+    text : as written
+    layer : ``default``, ``catalog``, ``extends``, ``scenario``, ``--set`` or ``variant NAME``
+    where : file, line and column; "" for defaults
+    source : where the number comes from, if that is said
+    """
+
+    text: str
+    layer: str
+    where: str = ""
+    source: Source | None = None
+
+
+@dataclass(frozen=True, repr=False)
+class Scenario:
+    """A checked description of what to simulate; made by ``load``.
+
+    Parameters
+    ----------
+    model : the checked sections
+    plain : what it takes to load it again: see ``resolved``
+    origins : who decided each value, by dotted path
+    variant : ``base``, or a name of ``what_if``
+    others : the scenarios of ``what_if``, in order
+    warnings : legal, and probably wrong
+    file : as the user named it
+    """
+
+    model: Section
+    plain: Plain
+    origins: Mapping[str, Origin]
+    variant: str = BASE
+    others: tuple[Scenario, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+    file: str = ""
+
+    def __repr__(self) -> str:
+        beside = ", ".join(s.variant for s in self.others)
+        return f"<Scenario {self.name!r} of {self.file}{f', beside it {beside}' * bool(beside)}>"
+
+    def __reduce__(self) -> Any:
+        """Pickled as what it was read from: models are made from signatures, not imported."""
+        from .loader import from_pickle
+
+        told = (self.plain, dict(self.origins), self.variant, self.others, self.warnings, self.file)
+        return from_pickle, told
+
+    def section(self, key: str) -> Any:
+        """What stands under a key at the top, checked; None where it is absent."""
+        return getattr(self.model, key)
+
+    @property
+    def name(self) -> str:
+        """Names the folder of its runs."""
+        return str(self.section("name"))
+
+    @property
+    def question(self) -> str:
+        """What the answer is for; "" for none."""
+        return str(self.section("question")).strip()
+
+    @property
+    def workload(self) -> Workload:
+        """What is run."""
+        workload: Workload = self.section("workload")
+        return workload
+
+    @property
+    def cluster(self) -> ClusterSection:
+        """The machines."""
+        cluster: ClusterSection = self.section("cluster")
+        return cluster
+
+    @property
+    def backends(self) -> Mapping[str, Binding]:
+        """Who answers for which components, by name or glob; see ``binding.matching``."""
+        backends: Mapping[str, Binding] = self.section("backends")
+        return backends
+
+    @property
+    def processes(self) -> tuple[Steering, ...]:
+        """What steers a run while it goes on."""
+        processes: tuple[Steering, ...] = self.section("processes")
+        return processes
+
+    @property
+    def placement(self) -> Placement:
+        """What is kept where."""
+        placement: Placement = self.section("placement")
+        return placement
+
+    @property
+    def what_if(self) -> tuple[VariantSection, ...]:
+        """The differences as written; their scenarios are ``variants()``."""
+        what_if: tuple[VariantSection, ...] = self.section("what_if")
+        return what_if
+
+    @property
+    def expect(self) -> tuple[Expectation, ...]:
+        """What must hold."""
+        expect: tuple[Expectation, ...] = self.section("expect")
+        return expect
+
+    @property
+    def cost(self) -> Cost | None:
+        """What things cost, if that is said."""
+        cost: Cost | None = self.section("cost")
+        return cost
+
+    @property
+    def run(self) -> RunSection:
+        """How it is run."""
+        run: RunSection = self.section("run")
+        return run
+
+    @property
+    def report(self) -> ReportSection:
+        """What the report shows."""
+        report: ReportSection = self.section("report")
+        return report
+
+    def variants(self) -> tuple[Scenario, ...]:
+        """Itself as ``base``, then each of ``what_if``."""
+        return (self, *self.others)
+
+    def only(self, variant: str) -> Scenario:
+        """The same with one variant of ``what_if``.
+
+        Raises
+        ------
+        ScenarioError
+            No variant of that name.
+        """
+        kept = tuple(o for o in self.others if o.variant == variant)
+        if not kept:
+            known = [o.variant for o in self.others]
+            raise ScenarioError(f"no variant named '{variant}'{nearest(variant, known)}")
+        told = self.resolved()
+        told["what_if"] = [flattened(told["what_if"], variant)]
+        return replace(self, plain=told, others=kept)
+
+    def place(self, path: str) -> str:
+        """Where something is said, as the beginning of a message; "" for nowhere."""
+        places = (o.where for p, o in self.origins.items() if p.startswith(path) and o.where)
+        return "".join(f"{where}: " for where in islice(places, 1))
+
+    def resolved(self) -> Plain:
+        """All of it as plain values, ready for YAML: loads again to the same scenario.
+
+        Files have absolute paths, defaults are written out, and the catalog entries that are
+        used stand under ``catalog`` with their sources.
+        """
+        return json.loads(json.dumps(self.plain))
+
+    def digest(self) -> str:
+        """SHA-256 of everything that can change the answer; files count by what is in them."""
+        from .reading.files import bare, contents
+
+        told = self.resolved()
+        for key in ("question", "report", "sweep"):
+            told.pop(key, None)
+        for key in ("workers", "time_limit", "memory"):
+            told.get("run", {}).pop(key, None)
+        whole = {"variant": self.variant, "files": contents(told), **bare(told)}
+        return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
+
+    def settings(self) -> dict[str, Any]:
+        """Every checked value in SI, by dotted path; for tables."""
+        return flat(self.model)
+
+
+def flattened(entries: list[Plain], name: str) -> Plain:
+    """One entry of ``what_if`` with all that it uses written into it.
+
+    >>> a, b = {"name": "a", "set": {"x": 1, "y": 1}}, {"name": "b", "use": ["a"], "set": {"x": 2}}
+    >>> flattened([a, b], "b")
+    {'name': 'b', 'set': {'x': 2, 'y': 1}}
+    """
+    entry = next(e for e in entries if e["name"] == name)
+    own = from_value({k: v for k, v in entry.items() if k != "use"}, Spot(""), "")
+    for other in reversed(entry.get("use", ())):
+        own = merge(from_value(flattened(entries, other), Spot(""), ""), own)
+    return to_dict(own)
+
+
+def flat(value: Any, path: str = "") -> dict[str, Any]:
+    """Nested models, mappings and sequences as one mapping of dotted paths."""
+    from pydantic import BaseModel
+
+    if isinstance(value, BaseModel):
+        inner = {f.alias or k: getattr(value, k) for k, f in type(value).model_fields.items()}
+    elif isinstance(value, Mapping):
+        inner = dict(value)
+    elif hasattr(value, "told"):
+        inner = value.to_dict()
+    elif isinstance(value, tuple | list):
+        inner = {str(i): v for i, v in enumerate(value)}
+    else:
+        return {path: value}
+    found: dict[str, Any] = {}
+    for key, below in inner.items():
+        found |= flat(below, f"{path}.{key}".lstrip("."))
+    return found

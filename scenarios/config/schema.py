@@ -1,0 +1,230 @@
+"""Which sections a scenario has: each is a model that registers itself under its key.
+
+A section that nobody registered is an unknown key, so later work adds one without editing the
+loader: a module in ``sections/``, or one that an installed package names as its entry point
+``foretrace.sections``.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import pkgutil
+import textwrap
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from itertools import pairwise
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    create_model,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+
+if TYPE_CHECKING:
+    from .problems import Problem
+    from .reading.tree import TreeNode
+
+T = TypeVar("T")
+REQUIRED: Any = ...
+ORDER = (  # of a file, of lists in messages; other keys follow
+    *("foretrace", "name", "question", "extends", "plugins", "workload", "cluster", "backends"),
+    "processes",
+    *("placement", "cost", "what_if", "sweep", "expect", "run", "report", "catalog"),
+)
+Many = Annotated[tuple[T, ...], Field(strict=False)]
+"""A list in the file, a tuple in Python."""
+
+
+def _describe(schema: dict[str, Any], model: type[BaseModel]) -> None:
+    """Give the properties of a model the texts under its fields.
+
+    Done when somebody wants a schema: reading sources at every start would cost more than all
+    the rest of a model.
+    """
+    told = _texts(model)
+    for name, field in model.model_fields.items():
+        below = schema.get("properties", {}).get(field.alias or name)
+        if below is not None and name in told:
+            below.setdefault("description", told[name])
+
+
+def _texts(model: type[BaseModel]) -> dict[str, str]:
+    """The text under each field of a class and of those it inherits from."""
+    found: dict[str, str] = {}
+    for cls in reversed(model.__mro__):
+        if not issubclass(cls, Section) or cls.__module__ == __name__:
+            continue
+        try:
+            tree = ast.parse(textwrap.dedent(inspect.getsource(cls)))
+        except OSError:  # made from a signature: its fields say it themselves
+            continue
+        for a, b in pairwise(tree.body[0].body):  # type: ignore[attr-defined]
+            if isinstance(a, ast.AnnAssign) and isinstance(b, ast.Expr):
+                found[ast.unparse(a.target)] = inspect.cleandoc(ast.literal_eval(b.value))
+    return found
+
+
+class Section(BaseModel):
+    """A mapping of a scenario: unknown keys are errors, nothing is converted silently.
+
+    The text under each field is what ``explain`` and editors show.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, json_schema_extra=_describe)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _note_keys(cls, data: Any, info: ValidationInfo) -> Any:
+        """Leave word of the keys known here, for messages."""
+        if info.context is not None and isinstance(data, dict):
+            info.context[id(data)] = cls.allowed()
+        return data
+
+    @classmethod
+    def allowed(cls) -> tuple[str, ...]:
+        """The keys that it takes."""
+        return tuple(f.alias or name for name, f in cls.model_fields.items())
+
+
+def refusal(kind: str, message: str, key: str = "", value: Any = None) -> ValidationError:
+    """What a validator raises to say what is wrong with one key below its value.
+
+    Parameters
+    ----------
+    kind : of the problem
+    message : in full
+    key : below the value that is validated; "" for the value itself
+    value : what stands there
+    """
+    error = PydanticCustomError(kind, "{message}", {"message": message})
+    details: Any = {"type": error, "loc": (key,) if key else (), "input": value}
+    return ValidationError.from_exception_data("scenario", [details])
+
+
+Attempt = Callable[["TreeNode"], list["Problem"]]
+Broken = Callable[["TreeNode", Attempt], Iterable["Problem"]]
+
+
+def _nothing(tree: TreeNode, attempt: Attempt) -> Iterable[Problem]:
+    return ()
+
+
+@dataclass(frozen=True)
+class SectionEntry:
+    """A key at the top of a scenario.
+
+    Parameters
+    ----------
+    annotation : type of its value, or a function that makes it when all sections are known
+    default : value where the key is absent; ``REQUIRED`` for none
+    help : one sentence
+    inherited : does ``extends`` bring it along
+    files : keys below it that name files, relative to the file that says so
+    broken : of the whole tree, what its references lead nowhere; it may try changed trees
+    """
+
+    annotation: Any
+    default: Any
+    help: str
+    inherited: bool
+    files: tuple[str, ...]
+    broken: Broken
+
+
+SECTIONS: dict[str, SectionEntry] = {}
+
+
+def register(
+    key: str,
+    annotation: Any,
+    default: Any = None,
+    *,
+    help: str = "",
+    inherited: bool = True,
+    files: tuple[str, ...] = (),
+    broken: Broken = _nothing,
+) -> None:
+    """Add a key to the top of every scenario.
+
+    Parameters
+    ----------
+    key : as in the file
+    annotation : a Section, any type that pydantic checks, or a function that makes it when
+        all sections are known
+    default : value where the key is absent; ``REQUIRED`` for none
+    help : one sentence; a Section's docstring unless said
+    inherited : does ``extends`` bring it along
+    files : keys below it that name files, relative to the file that says so
+    broken : given the whole tree, and a function that says what is wrong with a changed one,
+        the problems of its own second pass
+
+    Raises
+    ------
+    ValueError
+        The key is taken.
+    """
+    if key in SECTIONS:
+        raise ValueError(f"two sections are named {key!r}")
+    told = help or (annotation.__doc__ or "").strip().split("\n")[0]
+    SECTIONS[key] = SectionEntry(annotation, default, told, inherited, files, broken)
+    root.cache_clear()
+
+
+def unregister(key: str) -> None:
+    """Take a key away again; for tests."""
+    del SECTIONS[key]
+    root.cache_clear()
+
+
+@cache
+def root() -> type[Section]:
+    """The model of a whole scenario, of the sections registered by now."""
+    _import_sections()
+    fields: dict[str, Any] = {}
+    for key in (*(k for k in ORDER if k in SECTIONS), *(k for k in SECTIONS if k not in ORDER)):
+        entry = SECTIONS[key]
+        made = entry.annotation() if inspect.isfunction(entry.annotation) else entry.annotation
+        annotation = made | None if entry.default is None else made
+        fields[key] = (annotation, Field(entry.default, description=entry.help or None))
+    return create_model("Scenario", __base__=Section, **fields)
+
+
+@cache
+def _import_sections() -> None:
+    """Run every registration, ours and those of installed packages."""
+    from . import sections
+    from .plugin_loading import load_installed
+
+    for module in pkgutil.iter_modules(sections.__path__):
+        importlib.import_module(f"{sections.__name__}.{module.name}")
+    load_installed("foretrace.sections")
+    load_installed("foretrace.workloads")
+
+
+def json_schema() -> dict[str, Any]:
+    """What editors check and complete with, installed sections and backends included.
+
+    Examples
+    --------
+    >>> sorted(json_schema()["required"])
+    ['cluster', 'foretrace', 'name', 'workload']
+    """
+    return _json_schema(root())
+
+
+@lru_cache(maxsize=1)
+def _json_schema(model: type[Section]) -> dict[str, Any]:
+    """Of the sections that are known by now; making it takes a while."""
+    schema = model.model_json_schema()
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    schema["title"] = "foretrace scenario"
+    return schema

@@ -1,0 +1,25 @@
+"""``catalog``: parts of one's own, in the scenario itself; a resolved scenario has all it uses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field, create_model
+
+from ..part_specs import KINDS, entry_model
+from ..schema import Section, register
+
+
+def _by_name(kind: str) -> Any:
+    entries: Any = dict[str, entry_model(kind)]  # type: ignore[misc]
+    return entries, Field(default_factory=dict, description=f"By name: {kind}.")
+
+
+Entries = create_model(
+    "Entries",
+    __base__=Section,
+    __doc__="Parts by kind and name, as in a catalog file; they win over installed ones.",
+    **{kind: _by_name(kind) for kind in KINDS},
+)
+
+register("catalog", Entries, Entries())

@@ -1,0 +1,33 @@
+"""``cost``: what things cost, per hour of use."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from ....sim.units import Bytes, MoneyRate
+from ..schema import Many, Section, register
+
+
+class Item(Section):
+    """The price of one kind of thing."""
+
+    what: str
+    """A kind of component: gpu, nic, cxl, host, memory, node, or switch (leaves and spines)."""
+    each: MoneyRate
+    """Price of one per hour, all in."""
+    per: Annotated[Bytes, Field(gt=0)] | None = None
+    """Priced by size: ``each`` buys this much; by count unless said."""
+
+
+class Cost(Section):
+    """What things cost."""
+
+    currency: Literal["USD"] = "USD"
+    """Of all prices."""
+    items: Many[Item] = ()
+    """Everything that is paid for."""
+
+
+register("cost", Cost, None)

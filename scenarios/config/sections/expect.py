@@ -1,0 +1,33 @@
+"""``expect``: what must hold; decides the exit code."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import PlainValidator
+
+from ..condition import Condition, condition
+from ..schema import Many, Section, register
+
+
+def _read(written: object) -> Condition:
+    if not isinstance(written, str):
+        raise ValueError(f"'{written}' is not a condition; write it like {EXAMPLE}")
+    return condition(written)
+
+
+EXAMPLE = "'iteration_time.p95 <= 37 s'"
+
+
+class Expectation(Section):
+    """One thing that must hold."""
+
+    that: Annotated[Condition, PlainValidator(_read, json_schema_input_type=str)]
+    """``metric.statistic op quantity``, such as ``iteration_time.p95 <= 37 s``."""
+    otherwise: Literal["fail", "warn"] = "fail"
+    """What a miss does: exit code 5, or a warning."""
+
+
+register(
+    "expect", Many[Expectation], (), help="What must hold; decides the exit code.", inherited=False
+)

@@ -1,0 +1,37 @@
+"""What a scenario is called and asks: ``foretrace``, ``name``, ``question``, ``extends``."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from ..reading.migrations import FORM
+from ..schema import REQUIRED, register
+
+PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
+
+
+def _named(text: str) -> str:
+    if not re.match(PATTERN, text):
+        raise ValueError(f"'{text}' is not a name; use up to 64 letters, digits, '.', '_' and '-'")
+    return text
+
+
+Name = Annotated[str, AfterValidator(_named), Field(json_schema_extra={"pattern": PATTERN})]
+
+
+def _form(number: int) -> int:
+    if number != FORM:
+        cure = "pip install --upgrade foretrace" if number > FORM else "see CHANGELOG"
+        raise ValueError(f"the form of this file is {number}, and we read {FORM}; {cure}")
+    return number
+
+
+Form = Annotated[int, AfterValidator(_form), Field(json_schema_extra={"const": FORM})]
+
+register("foretrace", Form, REQUIRED, help="Version of the form of this file.")
+register("name", Name, REQUIRED, help="Names the folder of its runs.")
+register("question", str, "", help="What the answer is for; the report answers it.")
+register("extends", str, None, help="Another scenario, of which this one says the differences.")

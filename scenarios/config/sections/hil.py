@@ -1,0 +1,121 @@
+"""``hil``: which components are real, and what is done with them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from ....sim.units import Duration, Seconds
+from ..problems import nearest
+from ..schema import Many, Section, refusal, register
+
+Positive = Annotated[int, Field(ge=1)]
+
+
+class Off(Section):
+    """A part of a sample that an op does not cross."""
+
+    time: Annotated[Seconds, Field(ge=0)]
+    """Taken off each sample."""
+    error: Annotated[Seconds, Field(ge=0)]
+    """Of that time, either way."""
+    source: str = ""
+    """Where that is from."""
+
+
+class Peer(Section):
+    """The other end of a transfer."""
+
+    agent: str = ""
+    """A name from your own list of agents; this machine unless said."""
+    device: str = ""
+    """As its driver calls it."""
+
+
+class SwapSection(Section):
+    """One component that is real."""
+
+    component: str
+    """``node0.nic0``, ``node0.gpu0``, ``node0.cxl``, or ``fabric`` for the whole network."""
+    driver: str
+    """Who measures it: a name of ``foretrace drivers``, or of a file that the agent loads;
+    ``recorded`` for a recording."""
+    agent: str = ""
+    """A name from your own list of agents, never an address; this machine unless said."""
+    device: str = ""
+    """As the driver calls it; its first one unless said."""
+    peer: Peer | None = None
+    """The other end, where there is one."""
+    recording: str | None = None
+    """A file, for ``recorded`` and for ``if_missing: recorded``."""
+    if_missing: Literal["fail", "recorded"] = "fail"
+    """What to do without the device; never the model."""
+    options: dict[str, Any] = Field(default_factory=dict)
+    """What the driver is opened with besides."""
+    covers: Many[str] = ()
+    """Components inside a sample, besides those that the driver names."""
+    subtract: dict[str, Off] = Field(default_factory=dict)
+    """By component: parts of a sample that ops of this scenario do not cross."""
+    context: Literal["warm", "cold", "after"] = "warm"
+    """What is restored before each op."""
+    preceding: Positive = 1
+    """With ``after``: how many ops before it are done again."""
+    max_in_flight: Positive | None = None
+    """Ops that a device that measures sets of them is given at once."""
+    others: Literal["fail", "model"] = "fail"
+    """Who answers for ops that the driver cannot do."""
+
+    @model_validator(mode="after")
+    def _has_driver(self) -> SwapSection:
+        """A name that nobody has is refused; one that only a far agent may have is not."""
+        from ....hil.agent.declared_drivers import knows, names
+
+        if knows(self.driver, self.agent) is False:
+            message = f"no driver named '{self.driver}'{nearest(self.driver, names(self.agent))}"
+            raise refusal("value", message, "driver", self.driver)
+        return self
+
+
+class Real(Section):
+    """What the real job took, measured as a whole."""
+
+    iteration_time: Annotated[Duration, Field(gt=0)]
+    """Median of its steps."""
+    low: Annotated[Duration, Field(gt=0)] | None = None
+    """The quickest start's median."""
+    high: Annotated[Duration, Field(gt=0)] | None = None
+    """The slowest start's median."""
+    source: str = ""
+    """Where and when."""
+
+
+class Hil(Section):
+    """Hardware in the loop."""
+
+    mode: Literal["replay", "coupled"] = "replay"
+    """replay: do the ops of a run on the device, then compare; coupled: its answers drive time."""
+    swap: Many[SwapSection] = ()
+    """Components that are real."""
+    repeat: Positive = 5
+    """Replay: process starts of each device, at least. A coupled run is repeated by replicas."""
+    warm_up: Annotated[Duration, Field(ge=0)] = 0.05
+    """Coupled: its ops are done for so long before anything counts. Replay warms up until the
+    times settle."""
+    time_limit: Annotated[Duration, Field(gt=0)] = 600.0
+    """Replay: of the measuring; what was measured by then is kept. Coupled: of one answer."""
+    busy: Annotated[float, Field(ge=0)] = 0.5
+    """Replay: cores of this machine that others may use; with more, a device here is busy."""
+    keep_recording: str | None = None
+    """Replay: a folder for what was measured, a recording for each component."""
+    answer: Literal["sequence", "median", "draw"] = "median"
+    """Coupled: which of its samples a recording answers with. Replay takes medians of starts."""
+    mixed_clocks: Literal["demonstration"] | None = None
+    """Lets devices of different clocks drive one run, of which no accuracy is told."""
+    journal: str | None = None
+    """A journal of an earlier coupled run, which answers in place of the devices."""
+    real: Real | None = None
+    """The real job, for the composition error."""
+
+
+register("hil", Hil, None, files=("keep_recording", "journal", "swap.*.recording"))

@@ -1,0 +1,93 @@
+"""``processes``: what steers a run while it goes on: faults, controllers, policies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal, Union, get_type_hints
+
+from pydantic import Field, PlainValidator, ValidationInfo, create_model
+
+from ....sim.graph import Graph
+from ....sim.process import Process
+from ..problems import nearest
+from ..schema import REQUIRED, Many, Section, refusal, register
+from ..settings import known_processes, schema_of
+
+
+@dataclass(frozen=True)
+class Steering:
+    """A process by name, with its settings in SI.
+
+    Parameters
+    ----------
+    use : name of the process
+    settings : keyword arguments of its constructor
+    """
+
+    use: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it, as a scenario has it."""
+        return {"use": self.use, **self.settings}
+
+    def make(self, graph: Graph | None = None) -> Process:
+        """The process itself; every run has one of its own.
+
+        Parameters
+        ----------
+        graph : that is run, for a process whose constructor takes a ``Graph``
+
+        Examples
+        --------
+        >>> Steering("degrade", {"component": "node0.nic0.tx", "at": 0.1}).make().at
+        0.1
+        """
+        cls = known_processes()[self.use]
+        told = get_type_hints(getattr(cls, "__init__"))  # noqa: B009  mypy
+        given = {name: graph for name, hint in told.items() if hint is Graph}
+        made: Process = cls(**given, **self.settings)
+        return made
+
+
+def _read(data: Any, info: ValidationInfo) -> Steering:
+    """From what a file says: ``{use: NAME, …}``, or only the name."""
+    if isinstance(data, str):
+        data = {"use": data}
+    if not isinstance(data, dict):
+        raise refusal("mapping", "a process is written like {use: NAME, …}", value=data)
+    name, known = data.get("use"), known_processes()
+    if name is None:
+        raise refusal("missing-key", "'use' is missing; it names the process", value=data)
+    if not isinstance(name, str) or name not in known:
+        hint = nearest(str(name), sorted(known))
+        raise refusal("unknown-process", f"no process named '{name}'{hint}", "use", name)
+    model = schema_of(known[name])
+    if info.context is not None:
+        info.context[id(data)] = ("use", *model.allowed())
+    given = {k: v for k, v in data.items() if k != "use"}
+    return Steering(name, dict(model.model_validate(given)))
+
+
+def _form(name: str) -> type[Section]:
+    """A process and its settings, as a file writes them."""
+    model = schema_of(known_processes()[name])
+    own: dict[str, Any] = {"use": (Literal[name], Field(REQUIRED, description="This process."))}
+    rest: dict[str, Any] = {k: (f.annotation, f) for k, f in model.model_fields.items()}
+    told = (model.__doc__ or "").partition("\n")[0]
+    return create_model(f"{name}_process", __base__=Section, __doc__=told, **own, **rest)
+
+
+def _processes() -> Any:
+    forms: Any = Union[(str, *(_form(name) for name in sorted(known_processes())))]
+    reader = PlainValidator(_read, json_schema_input_type=forms)
+    return Many[Annotated[Steering, reader]]
+
+
+register(
+    "processes",
+    _processes,
+    (),
+    help="What steers a run while it goes on: faults, controllers, policies.",
+)

@@ -1,0 +1,208 @@
+"""``sweep``: settings that vary, how points are chosen, and what is wanted of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, PlainValidator, ValidationInfo, model_validator
+
+from ..metrics import named
+from ..parameters import Between, Range, Values, Vary, read_vary
+from ..problems import InvalidScenarioError, Problem
+from ..reading.overrides import apply_override
+from ..reading.tree import TreeNode, find, from_value, to_dict
+from ..schema import REQUIRED, Many, Section, register
+
+MOST = 100_000  # points of a sweep
+BETWEEN = 0.381966  # of a range, where no round number lies
+SEARCHED = 100  # points of a search that says nothing else
+
+
+@dataclass(frozen=True)
+class Objective:
+    """What is wanted of a point.
+
+    Parameters
+    ----------
+    metric : ``iteration_time.p50``
+    unit : of it, SI
+    sign : 1 to minimize, -1 to maximize
+    """
+
+    metric: str
+    unit: str
+    sign: int
+
+    def to_dict(self) -> dict[str, str]:
+        """All of it, as a scenario has it."""
+        return {"minimize" if self.sign > 0 else "maximize": self.metric}
+
+
+class _Objective(Section):
+    """What is wanted: one metric, as small or as large as it gets."""
+
+    minimize: str | None = None
+    """As small as it gets: ``iteration_time.p50``, ``cost_per_million_tokens``."""
+    maximize: str | None = None
+    """As large as it gets: ``tokens_per_second.p50``."""
+
+
+def _read_objective(data: Any, info: ValidationInfo) -> Objective:
+    model = _Objective.model_validate(data, context=info.context)
+    said = [(m, s) for m, s in ((model.minimize, 1), (model.maximize, -1)) if m is not None]
+    if len(said) != 1:
+        raise ValueError("an objective is one metric; write it like {minimize: makespan}")
+    metric, sign = said[0]
+    known, name, statistic = named(metric)
+    return Objective(f"{name}.{statistic}".rstrip("."), known.unit, sign)
+
+
+def _vary(data: Any, info: ValidationInfo) -> Vary:
+    return read_vary(data, info.context)
+
+
+Method = Literal["grid", "random", "sobol", "tpe", "nsga2"]
+
+
+class Sweep(Section):
+    """Settings that vary, how points are chosen, and what is wanted of them."""
+
+    method: Method = "grid"
+    """Every combination; or drawn, spread evenly, or searched for (``tpe``, ``nsga2``: Optuna)."""
+    points: Annotated[int, Field(ge=1, le=MOST)] | None = None
+    """How many are tried; of a grid all, and else 100 unless said."""
+    vary: Annotated[
+        dict[
+            Annotated[str, Field(min_length=1)],
+            Annotated[Vary, PlainValidator(_vary, json_schema_input_type=list[Any] | Between)],
+        ],
+        Field(min_length=1),
+    ] = REQUIRED
+    """Settings by dotted path, each with a list or ``{from, to, step | log}``; several paths
+    with commas between take the same value at once, or each its own of a list."""
+    optimize: Many[
+        Annotated[Objective, PlainValidator(_read_objective, json_schema_input_type=_Objective)]
+    ] = ()
+    """What is wanted of a point; with several, the front between them is sought."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> Sweep:
+        """A grid has a number of points of its own, and no ranges without steps."""
+        if self.method != "grid":
+            return self
+        for path, vary in self.vary.items():
+            if isinstance(vary, Range):
+                raise ValueError(
+                    f"a grid needs the values of '{path}'; give it a step, or log: 5 for five"
+                )
+        if self.size > (self.points or MOST):
+            raise ValueError(
+                f"the grid has {self.size} points, more than {self.points or MOST}; leave values "
+                "out, or take the method random or sobol"
+            )
+        return self
+
+    @property
+    def size(self) -> int:
+        """How many points a grid has; 0 where there are ranges."""
+        size = 1
+        for vary in self.vary.values():
+            size *= len(vary.values) if isinstance(vary, Values) else 0
+        return size
+
+    @property
+    def wanted(self) -> int:
+        """How many points are tried."""
+        return self.size if self.method == "grid" else self.points or SEARCHED
+
+
+def split(paths: str) -> tuple[str, ...]:
+    """The settings that one key of ``vary`` means.
+
+    >>> split("cluster.nodes, workload.scale_to.parallel.data")
+    ('cluster.nodes', 'workload.scale_to.parallel.data')
+    """
+    return tuple(p.strip() for p in paths.split(","))
+
+
+def each(paths: str, value: Any) -> dict[str, Any]:
+    """What each setting of one key of ``vary`` takes: the same, or its own of a list.
+
+    Raises
+    ------
+    ValueError
+        A list of more or fewer values than there are settings.
+
+    Examples
+    --------
+    >>> each("cluster.nodes, workload.scale_to.parallel.data", 8)
+    {'cluster.nodes': 8, 'workload.scale_to.parallel.data': 8}
+    >>> each("cluster.node.nic.bandwidth, cost.items.1.each", ["25 Gb/s", "0.06 USD/hour"])
+    {'cluster.node.nic.bandwidth': '25 Gb/s', 'cost.items.1.each': '0.06 USD/hour'}
+    """
+    names = split(paths)
+    if len(names) == 1 or not isinstance(value, list | tuple):
+        return dict.fromkeys(names, value)
+    if len(value) != len(names):
+        raise ValueError(
+            f"{list(value)} has {len(value)} values for {len(names)} settings; give one for each"
+        )
+    return dict(zip(names, value, strict=True))
+
+
+def _broken(tree: TreeNode, attempt: Callable[[TreeNode], list[Problem]]) -> Iterator[Problem]:
+    """Every value that a setting cannot take, and settings that do not exist."""
+    entries = find(tree, ("sweep", "vary"))
+    for paths, entry in entries.mapping.items() if entries else ():
+        try:
+            vary = read_vary(to_dict(entry))
+        except ValueError:
+            continue  # the first pass says what is wrong with it
+        found = [
+            problem
+            for value, written in _written(vary, entry)
+            for problem in _tried(tree, attempt, paths, value, written)
+        ]
+        unknown = [p for p in found if p.kind == "unknown-key" and p.spot.path == _path(paths)]
+        yield from ([replace(unknown[0], spot=entry.label)] if unknown else found)
+
+
+def _written(vary: Vary, entry: TreeNode) -> Iterator[tuple[Any, TreeNode]]:
+    """Values with the place of each; of a range its ends, and what lies between them."""
+    if entry.items:
+        yield from zip((to_dict(n) for n in entry.items), entry.items, strict=True)
+    else:
+        yield vary.at(0.0), entry.mapping.get("from", entry)
+        yield vary.at(1.0), entry.mapping.get("to", entry)
+        yield vary.at(BETWEEN), entry
+
+
+def _path(paths: str) -> str:
+    return f"sweep.vary.{paths}"
+
+
+def _tried(
+    tree: TreeNode,
+    attempt: Callable[[TreeNode], list[Problem]],
+    paths: str,
+    value: Any,
+    written: TreeNode,
+) -> Iterator[Problem]:
+    """What is wrong with one value: that which is wrong only with it."""
+    spot = replace(written.spot, path=_path(paths))
+    try:
+        for path, one in each(paths, value).items():
+            tree = apply_override(tree, path, from_value(one, spot, "sweep"))
+    except ValueError as error:
+        yield Problem("vary", str(error), spot)
+        return
+    except InvalidScenarioError as error:
+        yield from error.problems
+        return
+    here = spot.file, spot.line, spot.column
+    yield from (p for p in attempt(tree) if (p.spot.file, p.spot.line, p.spot.column) == here)
+
+
+register("sweep", Sweep, None, broken=_broken)

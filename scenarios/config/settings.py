@@ -1,0 +1,169 @@
+"""A constructor is a schema: keyword names, units and defaults, read from its signature once."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+
+from pydantic import Field, create_model
+from pydantic.fields import FieldInfo
+
+from ...sim.backend import BACKENDS, Backend
+from ...sim.graph import Graph
+from ...sim.process import PROCESSES
+from ...sim.units import Unit
+from .plugin_loading import load_installed
+from .schema import REQUIRED, Section
+
+HOME = "models"
+ELSEWHERE = (
+    "hil.recording_backend",
+)  # drivers of devices are no backends, and are loaded one by one
+
+
+@cache
+def known_backends() -> Mapping[str, type[Backend]]:
+    """Every backend there is, by the name that scenarios use; imports those who register.
+
+    >>> "roofline" in known_backends()
+    True
+    """
+    package = __package__.partition(".")[0]
+    parent = importlib.import_module(f"{package}.{HOME}")
+    for module in pkgutil.walk_packages(parent.__path__, f"{parent.__name__}."):
+        importlib.import_module(module.name)
+    for name in ELSEWHERE:
+        importlib.import_module(f"{package}.{name}")
+    load_installed("foretrace.backends")
+    return BACKENDS
+
+
+def known_processes() -> Mapping[str, type]:
+    """Every process that scenarios can name; they register where backends do.
+
+    >>> "degrade" in known_processes()
+    True
+    """
+    known_backends()
+    return PROCESSES
+
+
+@cache
+def settings_of(name: str, *, optional: bool = False) -> type[Section]:
+    """The model of a backend's keyword arguments.
+
+    Parameters
+    ----------
+    name : str
+        Of the backend.
+    optional : bool
+        Leave everything out that is not given, defaults too.
+
+    Examples
+    --------
+    >>> settings_of("link").allowed()
+    ('bandwidth', 'latency', 'efficiency', 'overhead')
+    """
+    return schema_of(known_backends()[name], optional=optional)
+
+
+def schema_of(cls: type, *, optional: bool = False) -> type[Section]:
+    """The model of a constructor: ``__init__`` is read, the docstring gives the help texts.
+
+    Parameters
+    ----------
+    cls : with keyword arguments only
+    optional : leave everything out that is not given, defaults too
+
+    Raises
+    ------
+    TypeError
+        An argument without an annotation.
+    """
+    hints = get_type_hints(getattr(cls, "__init__"), include_extras=True)  # noqa: B009  mypy
+    told = help_of(cls)
+    fields: dict[str, Any] = {}
+    for key, parameter in inspect.signature(cls).parameters.items():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue
+        if key not in hints:
+            raise TypeError(
+                f"'{key}' of {cls.__name__}() has no annotation, so nobody knows its unit; write "
+                f"it like '{key}: ByteRate', with a type of foretrace.sim.units or a plain one"
+            )
+        if hints[key] is Graph:
+            continue  # what is run: the run gives it, no file can
+        annotation = _readable(hints[key])
+        default = REQUIRED if parameter.default is parameter.empty else parameter.default
+        if optional:
+            annotation, default = annotation | None, None
+        fields[key] = (annotation, Field(default, description=told.get(key)))
+    return create_model(cls.__name__, __base__=Section, __doc__=inspect.getdoc(cls), **fields)
+
+
+def _readable(annotation: Any) -> Any:
+    """An annotation as a file can give it: lists for sequences, text for paths."""
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if annotation is Path:
+        return Annotated[Path, Field(strict=False)]
+    if origin and getattr(origin, "__name__", "") == "Sequence":
+        many: Any = tuple.__class_getitem__((inner[0], ...))
+        return Annotated[many, Field(strict=False)]
+    if origin in (tuple, list):
+        return Annotated[annotation, Field(strict=False)]
+    if type(None) in inner:
+        rest = [_readable(a) for a in inner if a is not type(None)]
+        return Union[*rest, None]
+    return annotation
+
+
+def unit_of(annotation: Any) -> Unit | None:
+    """The unit that a value of this annotation carries, if any.
+
+    >>> from foretrace.sim.units import Seconds
+    >>> unit_of(Seconds | None).text
+    's'
+    """
+    if isinstance(annotation, Unit):
+        return annotation
+    return next((u for a in get_args(annotation) if (u := unit_of(a))), None)
+
+
+def default_of(field: FieldInfo) -> str | int | float | None:
+    """A default as a file would say it; None where a file could not."""
+    value = field.default
+    if not isinstance(value, str | int | float) or value == "":
+        return None
+    units = (*field.metadata, unit_of(field.annotation))
+    unit = next((u for u in units if isinstance(u, Unit)), None)
+    return f"{value!r} {unit.text}" if unit and unit.text else value
+
+
+def help_of(cls: type) -> dict[str, str]:
+    """The help text of each parameter, from its numpydoc docstring and those it inherits from.
+
+    >>> help_of(known_backends()["link"])["latency"]
+    'To cross it once.'
+    """
+    found: dict[str, str] = {}
+    for one in reversed(cls.__mro__):
+        found |= _parameters(inspect.cleandoc(one.__doc__ or ""))
+    return found
+
+
+def _parameters(doc: str) -> dict[str, str]:
+    section = re.search(r"^Parameters\n-+\n(.*?)(?=^\S[^\n]*\n-{3,}$|\Z)", doc, re.M | re.S)
+    found: dict[str, str] = {}
+    names: list[str] = []
+    for line in section[1].splitlines() if section else []:
+        if line and not line.startswith(" "):
+            names = [n.strip() for n in line.partition(" : ")[0].split(",")]
+        for name in names if line.startswith(" ") else ():
+            found[name] = f"{found.get(name, '')} {line.strip()}".strip()
+    return found

@@ -1,0 +1,94 @@
+"""The error of a component at which the answer would be another one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ....sim.analysis.metrics import measure
+from ....sim.analysis.sensitivity import altered
+from ....sim.system import System
+from ..variants import Variant, counted
+
+TRIED = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 1.0)  # errors of a time, either way
+HALVINGS = 5
+Chosen = Callable[[System], Sequence[int]]
+
+
+def break_even(points: Sequence[Variant], components: Mapping[str, Chosen]) -> list[dict[str, Any]]:
+    """For each component the smallest error of its times at which the answer flips.
+
+    The answer is which variant is quickest, and which expectations of ``iteration_time`` hold.
+    ``error`` is None where it holds within a factor of two; ``answer`` is False where there is
+    neither a variant nor an expectation, so that nothing could flip.
+
+    Parameters
+    ----------
+    points : the base first
+    components : which of a system would be wrong alike, by name
+    """
+    conditions = [e.that for e in points[0].scenario.expect if e.that.metric == "iteration_time"]
+    if len(points) < 2 and not conditions:
+        return [{"component": c, "answer": False, "error": None} for c in components]
+    base = _answer(points, _none, 0.0)
+    return [
+        {"component": c, "answer": True, "error": _flip(points, chosen, base)}
+        for c, chosen in components.items()
+    ]
+
+
+def _flip(points: Sequence[Variant], chosen: Chosen, base: tuple[Any, ...]) -> float | None:
+    """The smallest error either way, signed; None where none flips the answer."""
+    found = [e for sign in (1, -1) if (e := _flip_one_way(points, chosen, base, sign))]
+    return min(found, key=abs, default=None)
+
+
+def _flip_one_way(
+    points: Sequence[Variant], chosen: Chosen, base: tuple[Any, ...], sign: int
+) -> float | None:
+    low = 0.0
+    for size in TRIED:
+        error = size if sign > 0 else 1 / (1 + size) - 1
+        if _answer(points, chosen, error) != base:
+            return _narrowed(points, chosen, base, low, error)
+        low = error
+    return None
+
+
+def _narrowed(
+    points: Sequence[Variant],
+    chosen: Chosen,
+    base: tuple[Any, ...],
+    same: float,
+    other: float,
+) -> float:
+    for _ in range(HALVINGS):
+        middle = (same + other) / 2
+        if _answer(points, chosen, middle) == base:
+            same = middle
+        else:
+            other = middle
+    return other
+
+
+def _answer(points: Sequence[Variant], chosen: Chosen, error: float) -> tuple[Any, ...]:
+    """What is said if the component's times were wrong by this much."""
+    times = [_times(p, chosen, error) for p in points]
+    quickest = int(np.argmin([np.median(t) for t in times]))
+    conditions = [e.that for e in points[0].scenario.expect if e.that.metric == "iteration_time"]
+    from ..summary import statistic_of
+
+    return quickest, *(bool(c.holds(statistic_of(times[0], c.statistic))) for c in conditions)
+
+
+def _times(point: Variant, chosen: Chosen, error: float) -> Any:
+    if error:
+        simulation = point.simulation
+        point = point.on(altered(simulation, chosen(simulation.system), 1 / (1 + error)))
+    return measure(point.run(), *counted(point.scenario))["iteration_time"]
+
+
+def _none(system: System) -> Sequence[int]:
+    return ()

@@ -1,0 +1,183 @@
+"""One component against its device: the errors of its different ops, and what changed since."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from ....hil.coupling.replay_ops import ReplayOp
+from ....hil.measuring.spread import by_start, grouped
+from ....hil.recording import SUFFIX
+from ....hil.sample import EMULATED, Sample
+from ....sim.errors import ScenarioError
+from .replay import Replayed
+from .score import ScoredOps, by_size, scores
+
+NANOSECOND = 1e-9
+
+
+def component(one: Replayed, other: Mapping[str, Sequence[ReplayOp]] | None) -> dict[str, Any]:
+    """What is told of one component.
+
+    Parameters
+    ----------
+    other : the same ops as another catalog predicts them, to show both
+
+    Raises
+    ------
+    ScenarioError
+        Its recording has seen none of the ops.
+    """
+    facts = one.recording
+    emulated = not _timed(one)
+    ops, left_out = _table(one)
+    told: dict[str, Any] = {
+        "driver": facts.driver,
+        "device": facts.device,
+        "host": facts.host,
+        "date": facts.date,
+        "recording": f"{one.name}{SUFFIX}",
+        "source": one.device.source,
+        "clock": one.device.driver.clock,
+        "metric": one.device.driver.metric,
+        "sharing": one.device.driver.sharing,
+        "partial": facts.ended,
+        "versions": dict(facts.versions),
+        "starts": ops.starts.shape[1],
+        "spread": ops.spread,
+        "left_out": left_out,
+        "emulated": emulated,
+        "placed": _placed(facts.samples),
+    }
+    if emulated:
+        return told | {"ops": [], "errors": {}, "by_size": [], "drift": None, "beside": None}
+    found = scores(ops)
+    worst = int(np.argmax(np.abs(ops.error)))
+    return told | {
+        "n": int(ops.calls.sum()),
+        "ops": _rows(ops),
+        "errors": {k: asdict(v) for k, v in found.items()},
+        "worst": {"op": ops.signature[worst], "error": float(ops.error[worst])},
+        "by_size": by_size(ops),
+        "bandwidth": _bandwidth(ops),
+        "drift": _drift(one),
+        "beside": None if other is None else _beside(one, ops, other[one.name]),
+    }
+
+
+def _timed(one: Replayed) -> list[Sample]:
+    """Samples without those whose times an emulator made up."""
+    return [s for s in one.recording.samples if EMULATED not in s.flags]
+
+
+def _placed(samples: Sequence[Sample]) -> float | None:
+    """The smallest share of pages that were where they had been put; None where none were put."""
+    return min((float(s.facts["placed"]) for s in samples if "placed" in s.facts), default=None)
+
+
+def _table(one: Replayed) -> tuple[ScoredOps, dict[str, Any]]:
+    """The different ops of a component with what was measured, and what was not."""
+    timed = _timed(one) or one.recording.samples
+    medians = {k[0]: _by_start(group) for k, group in grouped(timed).items()}
+    numbers = sorted({n for by in medians.values() for n in by})
+    counts: dict[tuple[str, float, float], list[ReplayOp]] = {}
+    missing: list[ReplayOp] = []
+    for q in one.questions:
+        if q.signature in medians:
+            counts.setdefault((q.signature, q.predicted, q.way.latency), []).append(q)
+        else:
+            missing.append(q)
+    if not counts:
+        raise ScenarioError(
+            f"hil.swap {one.name}: its recording has seen none of {len(missing)} ops of this run; "
+            "record them"
+        )
+    first = [group[0] for group in counts.values()]
+    starts = [[_whole_op(q, medians, n) for n in numbers] for q in first]
+    ops = ScoredOps(
+        tuple(q.signature for q in first),
+        np.array([len(g) for g in counts.values()]),
+        np.array([q.bytes for q in first], float),
+        np.array([q.predicted for q in first], float),
+        np.array(starts, float),
+    )
+    whole = sum(q.predicted for q in one.questions)
+    share = sum(q.predicted for q in missing) / whole if whole else 0.0
+    names = sorted({q.signature for q in missing})
+    return ops, {"ops": len(missing), "different": len(names), "share": share, "some": names[:5]}
+
+
+def _by_start(group: Sequence[Any]) -> dict[int, float]:
+    """Seconds of each start that has batches which may be fitted, or of all where none may."""
+    numbers = sorted({s.start for s in group if s.good}) or sorted({s.start for s in group})
+    good = any(s.good for s in group)
+    found = {}
+    for n in numbers:
+        mine = [s for s in group if s.start == n]
+        told = by_start(mine) if good else [float(np.median([s.median for s in mine]))]
+        found[n] = told[0] * NANOSECOND
+    return found
+
+
+def _whole_op(q: ReplayOp, medians: Mapping[str, Mapping[int, float]], start: int) -> float:
+    sample = medians[q.signature].get(start)
+    return float("nan") if sample is None else q.whole(sample)
+
+
+def _rows(ops: ScoredOps) -> list[dict[str, Any]]:
+    both = zip(
+        ops.signature, ops.calls.tolist(), ops.bytes.tolist(), ops.predicted.tolist(),
+        ops.measured.tolist(), strict=True,
+    )  # fmt: skip
+    names = ("signature", "calls", "bytes", "predicted", "measured")
+    return [dict(zip(names, row, strict=True)) for row in both]
+
+
+def _bandwidth(ops: ScoredOps) -> dict[str, Any] | None:
+    """Errors of bytes a second, for ops that have bytes."""
+    known = np.isfinite(ops.bytes) & (ops.bytes > 0)
+    if not known.any():
+        return None
+    rate = ScoredOps(
+        tuple(s for s, k in zip(ops.signature, known.tolist(), strict=True) if k),
+        ops.calls[known],
+        ops.bytes[known],
+        ops.bytes[known] / ops.predicted[known],
+        ops.bytes[known, None] / ops.starts[known],
+    )
+    return {k: asdict(v) for k, v in scores(rate).items()}
+
+
+def _drift(one: Replayed) -> dict[str, Any] | None:
+    """What changed since an older recording, in the ops of both."""
+    if one.older is None:
+        return None
+    before = {k: np.median(by_start(g)) for k, g in grouped(one.older.samples).items()}
+    now = {k: np.median(by_start(g)) for k, g in grouped(one.recording.samples).items()}
+    both = sorted(set(before) & set(now))
+    change = np.array([now[k] / before[k] - 1 for k in both])
+    if not len(both):
+        return {"since": one.older.date, "n": 0}
+    worst = int(np.argmax(np.abs(change)))
+    return {
+        "since": one.older.date,
+        "n": len(both),
+        "p50": float(np.median(change)),
+        "worst": {"op": both[worst][0], "change": float(change[worst])},
+    }
+
+
+def _beside(one: Replayed, ops: ScoredOps, other: Sequence[ReplayOp]) -> dict[str, Any]:
+    """Errors of the same ops with another catalog."""
+    predicted = {q.signature: q.predicted for q in other}
+    changed = ScoredOps(
+        ops.signature,
+        ops.calls,
+        ops.bytes,
+        np.array([predicted[s] for s in ops.signature]),
+        ops.starts,
+    )
+    return {k: asdict(v) for k, v in scores(changed).items()}

@@ -1,0 +1,121 @@
+"""Devices of a scenario in place of components: what ``mode: coupled`` simulates."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ....hil.coupling.coupled import Coupling, couple
+from ....hil.coupling.coverage import SampleCoverage, Subtraction, cover
+from ....hil.coupling.device_adapter import MOST, Swap
+from ....hil.coupling.journal import JournalEntry, JournalReader, JournalWriter, Questioned, read
+from ....hil.coupling.live_driver import LiveDriver
+from ....hil.driver_registry import known
+from ....sim.backend import Backend
+from ....sim.errors import ScenarioError
+from ....sim.system import System
+from ...config.sections.hil import Hil
+from ...config.sections.hil import SwapSection as Said
+from .open_devices import OpenDevice, driver_class, spec
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class CoupledDevices:
+    """A machine with devices in it, and what they answer.
+
+    Parameters
+    ----------
+    coupling : the machine
+    writers : by component, with the journal of the last run
+    """
+
+    coupling: Coupling
+    writers: Mapping[str, JournalWriter]
+
+    @property
+    def journal(self) -> list[JournalEntry]:
+        """Every answer since it was made, component by component."""
+        return [e for w in self.writers.values() for e in w.entries]
+
+
+def covered(said: Said, system: System, more: Sequence[str] = ()) -> SampleCoverage:
+    """What a sample of a swap contains."""
+    off = {c: Subtraction(o.time, o.error) for c, o in said.subtract.items()}
+    return cover(system, said.component, (*said.covers, *more), off)
+
+
+def in_place(
+    system: System,
+    backends: Mapping[str, Backend],
+    devices: Sequence[OpenDevice],
+    journal: Path | None = None,
+    ahead: bool = False,
+) -> CoupledDevices:
+    """Put open devices, or the journal of them, in the place of what they are swapped for.
+
+    Parameters
+    ----------
+    ahead : ask before the run where the answer does not depend on when
+
+    Raises
+    ------
+    ScenarioError
+        A device cannot be held still, and so cannot drive simulated time.
+    """
+    kept = None if journal is None else read(journal)
+    writers, swaps = {}, []
+    for device in devices:
+        _may_drive(device)
+        asked: Questioned = LiveDriver(device.driver, device.source)
+        if kept is not None:
+            asked = JournalReader(device.name, kept, f"journal of {device.source}")
+        writers[device.name] = JournalWriter(device.name, asked)
+        swaps.append(_swap(device, writers[device.name], system))
+    return CoupledDevices(couple(system, backends, swaps, ahead), writers)
+
+
+def _may_drive(device: OpenDevice) -> None:
+    if device.driver.realtime and device.driver.clock != "timetravel":
+        raise ScenarioError(
+            f"hil.swap {device.name}: timers of {device.swap.driver} run on while the simulation "
+            "stands still; take mode: replay, or a machine in time travel"
+        )
+
+
+def _swap(device: OpenDevice, asked: Questioned, system: System) -> Swap:
+    said = device.swap
+    return Swap(
+        said.component,
+        asked,
+        device.driver.sharing,
+        covered(said, system, _more(device, system)),
+        most=said.max_in_flight or MOST,
+        context=said.context,
+        preceding=said.preceding,
+        answers=device.driver.answers,
+        others=said.others,
+        recorded=device.recording is not None,
+    )
+
+
+def _more(device: OpenDevice, system: System) -> Sequence[str]:
+    """What the driver says is in a sample of it."""
+    kept = device.recording
+    if kept is None:
+        name, told = device.swap.driver, spec(device.swap)
+    else:
+        name, told = kept.driver, dict(kept.spec)
+    if kept is not None and name not in known():
+        if not device.swap.covers:
+            log.warning("%s: nothing here knows what a sample of '%s' covers", device.name, name)
+        return ()
+    return driver_class(name, device.swap.agent).covers({**told, "component": device.name}, system)
+
+
+def mode(hil: Hil | None) -> str:
+    """``coupled``, ``replay`` or "" for none."""
+    return "" if hil is None else hil.mode

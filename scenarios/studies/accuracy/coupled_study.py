@@ -1,0 +1,96 @@
+"""Runs that devices drive: every point of a study with its devices in place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import cycle
+from pathlib import Path
+from time import monotonic
+
+from ....hil.coupling.replay_ops import replay_ops
+from ....hil.sample import Request
+from ....sim.errors import ScenarioError
+from ....sim.place import place
+from ....sim.units import Seconds
+from ...config.hil_settings import journal_name, section
+from ...config.scenario import BASE, Scenario
+from ..variants import Variant
+from .coupled_devices import in_place
+from .open_devices import OpenDevice, one_clock, opened
+
+Drive = Callable[[Variant], Variant]
+
+
+@contextmanager
+def driven(scenario: Scenario) -> Iterator[Drive]:
+    """What puts the devices of a scenario into its points; nothing where it has none.
+
+    Raises
+    ------
+    HardwareUnavailable
+        A device is not there, and nothing may stand for it.
+    ScenarioError
+        Devices of different clocks.
+    """
+    hil = section(scenario)
+    if hil is None or hil.mode != "coupled":
+        yield lambda point: point
+        return
+    with opened(hil, scenario.run.seed) as devices:
+        one_clock(devices, hil)
+
+        def drive(point: Variant) -> Variant:
+            made = with_devices(point, devices, _journal(hil.journal, point.name))
+            if hil.journal is None:
+                warm_up(made, devices, hil.warm_up)
+            return made
+
+        yield drive
+
+
+def warm_up(point: Variant, devices: list[OpenDevice], time: Seconds) -> None:
+    """Let each device do its ops of a run for a while; a recording needs none."""
+    if point.coupled is None:
+        return
+    asked = replay_ops(point.coupled.coupling, point.graph, predict=False)
+    for device in devices:
+        own = dict.fromkeys(q.signature for q in asked if q.component == device.name and q.possible)
+        until = monotonic() + time
+        for signature in cycle(own) if device.recording is None else ():
+            if monotonic() >= until:
+                break
+            device.driver.timing([Request(signature)])
+
+
+def with_devices(
+    point: Variant, devices: list[OpenDevice], journal: Path | None = None, ahead: bool = False
+) -> Variant:
+    """A point whose simulation asks devices.
+
+    Parameters
+    ----------
+    journal : answers in place of the devices
+    ahead : ask before the run where the answer does not depend on when
+    """
+    simulation = point.simulation
+    made = in_place(simulation.system, simulation.backends, devices, journal, ahead)
+    graph, ranks = point.graph, point.scenario.placement.ranks
+    if graph.placed:
+        graph = place(graph, made.coupling.system, ranks)
+    changed = replace(simulation, system=made.coupling.system, backends=made.coupling.backends)
+    return replace(point, graph=graph, simulation=changed, coupled=made)
+
+
+def _journal(run: str | None, variant: str) -> Path | None:
+    """The journal of a variant in a run folder."""
+    if run is None:
+        return None
+    path = Path(run)
+    found = path / journal_name(variant) if path.is_dir() else path
+    if not path.is_dir() and variant != BASE:
+        raise ScenarioError(
+            f"hil.journal: {run} is of one run, and '{variant}' is another; give the run folder"
+        )
+    return found

@@ -1,0 +1,177 @@
+"""From ``hil.swap`` to devices that are open, or to what answers in their place, by name."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ....hil import driver_registry
+from ....hil.agent.address import connect
+from ....hil.agent.declared_drivers import bring
+from ....hil.bundled_recordings import located
+from ....hil.driver import Driver
+from ....hil.drivers.recording_driver import RecordingDriver
+from ....hil.recording import Recording, read
+from ....sim.errors import DriverFault, HardwareUnavailable, ScenarioError
+from ...config.sections.hil import Hil, SwapSection
+
+log = logging.getLogger(__name__)
+
+SUFFIX = ".rec.gz"
+REAL, EMULATED = "a real machine's", "an emulated machine's"
+CLASSES = {"wall": REAL, "device": REAL, "cpu": REAL}  # others are a class of their own
+RECORDED = "recorded"
+
+
+@dataclass(frozen=True)
+class OpenDevice:
+    """A swap, and who answers for it.
+
+    Parameters
+    ----------
+    swap : as the scenario says it
+    driver : open
+    facts : device, host, date and versions, as ``describe`` tells them
+    recording : what it was taken from, where that is a recording
+    """
+
+    swap: SwapSection
+    driver: Driver
+    facts: dict[str, str]
+    recording: Recording | None = None
+
+    @property
+    def name(self) -> str:
+        """The component."""
+        return self.swap.component
+
+    @property
+    def kept(self) -> Recording:
+        """What it answers from."""
+        if self.recording is None:
+            raise ValueError(f"{self.name}: a device, and no recording")
+        return self.recording
+
+    @property
+    def source(self) -> str:
+        """One line: what answered."""
+        if self.recording is not None:
+            r = self.recording
+            what = f"{r.driver} {r.device} on {r.host}"
+            return f"recorded on {r.date[:10]}: {what}, {self.driver.clock} clock"
+        where = self.facts.get("host", "here")
+        what = self.facts.get("device") or self.swap.device or "its first device"
+        return f"driver:{self.swap.driver} {what} on {where}, {self.driver.clock} clock"
+
+
+def file_of(hil: Hil, swap: SwapSection) -> Path | None:
+    """The recording of a swap: its own, or the one that is kept for its component."""
+    if swap.recording is not None:
+        return located(swap.recording)
+    if hil.keep_recording is not None:
+        return Path(hil.keep_recording) / f"{swap.component}{SUFFIX}"
+    return None
+
+
+@contextmanager
+def opened(hil: Hil, seed: int = 0) -> Iterator[list[OpenDevice]]:
+    """Every device of a scenario, open; closed again whatever happens.
+
+    Raises
+    ------
+    DriverFault
+        A device is missing, busy or denied, and no recording may stand for it.
+    RecordingError
+        A recording is missing, damaged or of something else.
+    """
+    with ExitStack() as stack:
+        yield [_opened(hil, swap, seed, stack) for swap in hil.swap]
+
+
+def _opened(hil: Hil, swap: SwapSection, seed: int, stack: ExitStack) -> OpenDevice:
+    if swap.driver == RECORDED:
+        return remembered(hil, swap, seed)
+    try:
+        return _live(swap, stack, hil.time_limit)
+    except HardwareUnavailable as error:
+        if swap.if_missing == "fail":
+            raise _told(swap, error) from error
+        found = remembered(hil, swap, seed)
+        log.warning("hil.swap %s: %s; %s", swap.component, error, found.source)
+        return found
+
+
+def _told(swap: SwapSection, error: HardwareUnavailable) -> HardwareUnavailable:
+    """The same fault, with the component and what can be bound instead."""
+    kind = error.kind if isinstance(error, DriverFault) else "broken"
+    text = error.message if isinstance(error, DriverFault) else str(error)
+    return DriverFault(
+        kind, f"hil.swap {swap.component}: {swap.driver}: {text}; or set if_missing: recorded"
+    )
+
+
+def _live(swap: SwapSection, stack: ExitStack, limit: float) -> OpenDevice:
+    driver = connect(swap.driver, swap.agent, limit)
+    stack.callback(driver.close)
+    driver.open(spec(swap))
+    return OpenDevice(swap, driver, dict(driver.describe()))
+
+
+def spec(swap: SwapSection) -> dict[str, Any]:
+    """What a driver is opened with: options, and the device and peer that are named."""
+    told = dict(swap.options)
+    if swap.device:
+        told["device"] = swap.device
+    if swap.peer is not None:
+        told["peer"] = {k: v for k, v in swap.peer.model_dump().items() if v}
+    return told
+
+
+def remembered(hil: Hil, swap: SwapSection, seed: int = 0) -> OpenDevice:
+    """A recording in the place of a device."""
+    file = file_of(hil, swap)
+    if file is None:
+        raise ScenarioError(
+            f"hil.swap {swap.component}: no recording is named; write recording: FILE there, or "
+            "keep_recording: FOLDER under hil"
+        )
+    kept = read(file)
+    driver = RecordingDriver.of(kept, hil.answer, seed)
+    return OpenDevice(swap, driver, dict(driver.describe()), kept)
+
+
+def one_clock(devices: Sequence[OpenDevice], hil: Hil) -> str:
+    """The class of clocks that drives a coupled run; "" for a demonstration of several.
+
+    Raises
+    ------
+    ScenarioError
+        Devices of different clocks, and nobody said that it is a demonstration.
+    """
+    classes = {d.name: CLASSES.get(d.driver.clock, d.driver.clock) for d in devices}
+    if len(set(classes.values())) <= 1:
+        return next(iter(classes.values()), "")
+    told = ", ".join(f"{d.name} counts by {d.driver.clock}" for d in devices)
+    if hil.mixed_clocks is None:
+        raise ScenarioError(
+            f"hil.swap: {told}; their seconds are not the same seconds: swap devices of one "
+            "clock, or set mixed_clocks: demonstration, which tells no accuracy"
+        )
+    log.warning("hil.swap: %s; a demonstration, no accuracy is told", told)
+    return ""
+
+
+def driver_class(name: str, agent: str = "") -> type[Driver]:
+    """The class of a driver, here, without its device.
+
+    Parameters
+    ----------
+    agent : that loads the file of a driver of the user's own
+    """
+    if agent and name not in driver_registry.known():
+        bring(name, agent)
+    return type(driver_registry.make(name))

@@ -1,0 +1,206 @@
+"""Replay: the ops that a run would do, on the devices; what was measured is a recording."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ....hil.agent.address import connect
+from ....hil.coupling.coupled import Coupling
+from ....hil.coupling.device_adapter import SWEEP
+from ....hil.coupling.replay_ops import ReplayOp, replay_ops
+from ....hil.drivers.recording_driver import RecordingDriver
+from ....hil.measuring.measurement import measure
+from ....hil.measuring.work_list import WorkList
+from ....hil.recording import SUFFIX, Recording, read
+from ....hil.sample import Request
+from ....sim.errors import DriverFault, HardwareUnavailable, RecordingError, ScenarioError
+from ....sim.signature import parse
+from ...config.sections.hil import Hil, SwapSection
+from ..variants import Variant
+from .coupled_devices import in_place
+from .open_devices import RECORDED, OpenDevice, driver_class, remembered, spec
+
+log = logging.getLogger(__name__)
+
+MOST_STARTS = 3  # times the starts that were asked for, where the bar needs more
+BLOCKS = 9
+BATCH = 5  # repeats of one batch
+FINE = 0.05  # the bar of a scenario that expects nothing
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """One component and what was measured in its place.
+
+    Parameters
+    ----------
+    device : answers from the recording
+    questions : every op of the run that it covers, in order
+    older : an earlier recording of the same component, for drift; None for none
+    """
+
+    device: OpenDevice
+    questions: tuple[ReplayOp, ...]
+    older: Recording | None
+
+    @property
+    def name(self) -> str:
+        """The component."""
+        return self.device.name
+
+    @property
+    def recording(self) -> Recording:
+        """What was measured."""
+        return self.device.kept
+
+
+def coupling_of(point: Variant, hil: Hil) -> Coupling:
+    """The machine of a point with its devices in it, none of them open."""
+    devices = [_unopened(hil, swap) for swap in hil.swap]
+    return in_place(point.simulation.system, point.simulation.backends, devices).coupling
+
+
+def asked_of(point: Variant, hil: Hil) -> dict[str, list[ReplayOp]]:
+    """What the run of a point would ask each component that is swapped."""
+    found: dict[str, list[ReplayOp]] = {swap.component: [] for swap in hil.swap}
+    for one in replay_ops(coupling_of(point, hil), point.graph):
+        found[one.component].append(one)
+    for name, asked in found.items():
+        if not any(q.possible for q in asked):
+            why = (
+                f"its driver does none of {_some(asked)}" if asked else "no op of this run uses it"
+            )
+            raise ScenarioError(f"hil.swap {name}: nothing to measure: {why}")
+        if any(q.predicted != q.predicted for q in asked):
+            raise ScenarioError(
+                f"hil.swap {name}: no model answers for it; bind one under backends to compare with"
+            )
+    return found
+
+
+def _some(asked: Sequence[ReplayOp]) -> str:
+    common = Counter(q.signature for q in asked).most_common(3)
+    return ", ".join(repr(signature) for signature, _ in common)
+
+
+def _unopened(hil: Hil, swap: SwapSection) -> OpenDevice:
+    """A driver that is asked nothing: what it could do, and what a sample of it covers."""
+    if swap.driver == RECORDED:
+        return remembered(hil, swap)
+    return OpenDevice(swap, driver_class(swap.driver, swap.agent)(), {})
+
+
+def replayed(
+    hil: Hil, asked: Mapping[str, Sequence[ReplayOp]], bar: float = FINE, tell: Tell = log.info
+) -> list[Replayed]:
+    """Measure what a run would ask, or remember it.
+
+    Raises
+    ------
+    HardwareUnavailable
+        A device is not there, and no recording may stand for it.
+    """
+    return [_replayed(hil, swap, asked[swap.component], bar, tell) for swap in hil.swap]
+
+
+def _replayed(
+    hil: Hil, swap: SwapSection, asked: Sequence[ReplayOp], bar: float, tell: Tell
+) -> Replayed:
+    older = _older(hil, swap)
+    if swap.driver == RECORDED:
+        device = remembering(swap, remembered(hil, swap).kept)
+    else:
+        try:
+            device = _measured(hil, swap, asked, bar, tell)
+        except HardwareUnavailable as error:
+            if swap.if_missing == "fail":
+                raise
+            device = remembering(swap, remembered(hil, swap).kept)
+            tell(f"{swap.component}: {error}; {device.source}")
+    return Replayed(device, tuple(asked), older)
+
+
+def _older(hil: Hil, swap: SwapSection) -> Recording | None:
+    if hil.keep_recording is None:
+        return None
+    path = _kept(hil.keep_recording, swap.component)
+    return read(path) if path.is_file() and str(path) != (swap.recording or "") else None
+
+
+def _kept(folder: str, component: str) -> Path:
+    return Path(folder) / f"{component}{SUFFIX}"
+
+
+def _measured(
+    hil: Hil, swap: SwapSection, asked: Sequence[ReplayOp], bar: float, tell: Tell
+) -> OpenDevice:
+    texts = dict.fromkeys(q.signature for q in asked if q.possible)
+    work = WorkList(
+        swap.driver,
+        tuple(Request(text, BATCH, "cold" if swap.context == "cold" else "warm") for text in texts),
+        spec(swap),
+        starts=hil.repeat,
+        most_starts=MOST_STARTS * hil.repeat,
+        blocks=BLOCKS,
+        bar=bar,
+        seconds=hil.time_limit,
+        busy=hil.busy,
+    )
+    tell(f"{swap.component}: {len(texts)} different ops on {swap.driver}")
+    recording = measure(work, lambda: connect(swap.driver, swap.agent), tell)
+    if not recording.samples:
+        raise DriverFault(
+            "hung",
+            f"hil.swap {swap.component}: {swap.driver}: {recording.ended} passed before anything "
+            "was measured; allow more (hil.time_limit), or let this machine do less meanwhile",
+        )
+    if recording.ended:
+        tell(f"{swap.component}: partly measured: {recording.ended}")
+    if hil.keep_recording is not None:
+        keep(recording, hil.keep_recording, swap.component)
+    return remembering(swap, recording)
+
+
+def keep(recording: Recording, folder: str, component: str) -> Path:
+    """Write it where later checks find it; an older one stays, under its date."""
+    path = _kept(folder, component)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_file():
+        date = read(path).date.replace(":", "")
+        path.rename(path.with_name(f"{component}.{date}{SUFFIX}"))
+    recording.write(path)
+    return path
+
+
+def remembering(swap: SwapSection, recording: Recording) -> OpenDevice:
+    """A device that answers from a recording at hand, sharing as the driver does.
+
+    The model answers for what was not measured: the page tells how much that is.
+    """
+    swap = swap.model_copy(update={"others": "model"})
+    driver = RecordingDriver.of(recording)
+    try:
+        own = driver_class(recording.driver, swap.agent).sharing
+    except (HardwareUnavailable, RecordingError):
+        own = "solo"
+    driver.sharing = "exclusive" if own == "exclusive" else "solo"
+    return OpenDevice(swap, driver, dict(driver.describe()), recording)
+
+
+def sizes(recording: Recording) -> tuple[int, ...]:
+    """Bytes of the ops of one operand that a recording has seen: a sweep, as it comes."""
+    parts = [parse(s.signature) for s in recording.samples]
+    found = {int(p.operands[0].bytes) for p in parts if len(p.operands) == 1}
+    return tuple(sorted(found | set(SWEEP)))
+
+
+def of_starts(one: Replayed, starts: Sequence[int]) -> Replayed:
+    """The same from some of the process starts, each as often as it is named."""
+    samples = tuple(s for n in starts for s in one.recording.samples if s.start == n)
+    recording = replace(one.recording, samples=samples)
+    return replace(one, device=remembering(one.device.swap, recording))

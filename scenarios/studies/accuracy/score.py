@@ -1,0 +1,172 @@
+"""Errors with their intervals, and what may be said of a bar: pass, fail, or unresolved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+DRAWS = 200
+LEVEL = 0.9
+AA = 1.5  # a bar below this many times the A/A spread cannot be judged
+
+
+@dataclass(frozen=True)
+class ScoredOps:
+    """The different ops of one component, each with what was measured in each start.
+
+    Parameters
+    ----------
+    signature : (n,) texts
+    calls : (n,) how often the run does it
+    bytes : (n,) B; NaN for unknown
+    predicted : (n,) s
+    starts : (n, k) s, medians of each process start; NaN where it has none
+    """
+
+    signature: tuple[str, ...]
+    calls: NDArray[np.int64]
+    bytes: Floats
+    predicted: Floats
+    starts: Floats
+
+    @property
+    def measured(self) -> Floats:
+        """(n,) s, the median over starts."""
+        return np.asarray(np.nanmedian(self.starts, axis=1))
+
+    @property
+    def error(self) -> Floats:
+        """(n,) (predicted - measured) / measured."""
+        return np.asarray(self.predicted / self.measured - 1)
+
+    @property
+    def spread(self) -> float:
+        """A/A: how much two halves of the starts differ, median over calls; NaN for one start."""
+        if self.starts.shape[1] < 2:
+            return float("nan")
+        one, other = (np.nanmedian(self.starts[:, k::2], axis=1) for k in (0, 1))
+        return weighted(np.maximum(one, other) / np.minimum(one, other) - 1, self.calls, 0.5)
+
+
+def weighted(values: Floats, calls: NDArray[np.int64], q: float) -> float:
+    """A quantile of values that count several times.
+
+    >>> weighted(np.array([1.0, 5.0]), np.array([3, 1]), 0.5)
+    1.0
+    """
+    order = np.argsort(values)
+    below = np.cumsum(calls[order])
+    return float(values[order][np.searchsorted(below, q * below[-1])])
+
+
+def _mean(values: Floats, calls: NDArray[np.int64]) -> float:
+    return float(np.average(values, weights=calls))
+
+
+STATISTICS: Mapping[str, Callable[[Floats, NDArray[np.int64]], float]] = {
+    "mean": lambda e, n: _mean(np.abs(e), n),
+    "bias": _mean,
+    "p50": lambda e, n: weighted(np.abs(e), n, 0.5),
+    "p95": lambda e, n: weighted(np.abs(e), n, 0.95),
+    "p99": lambda e, n: weighted(np.abs(e), n, 0.99),
+    "max": lambda e, n: float(np.abs(e).max()),
+    "min": lambda e, n: float(np.abs(e).min()),
+}
+
+
+@dataclass(frozen=True)
+class Score:
+    """One statistic of an error.
+
+    Parameters
+    ----------
+    value : as measured
+    interval : 90 % of what other starts would have given; None for a single start
+    """
+
+    value: float
+    interval: tuple[float, float] | None
+
+
+def scores(ops: ScoredOps, seed: int = 0, draws: int = DRAWS) -> dict[str, Score]:
+    """Every statistic of a component's error over the calls of the run.
+
+    Intervals are of redrawn process starts: what is different from one to the next.
+
+    Examples
+    --------
+    >>> one = np.array([[1.0, 1.0], [2.0, 2.0]])
+    >>> told = scores(ScoredOps(("a", "b"), np.array([3, 1]), np.ones(2), np.array([1.1, 2.0]), one))
+    >>> round(told["p50"].value, 6), round(told["mean"].value, 6), told["max"].interval is None
+    (0.1, 0.075, False)
+    """
+    random = np.random.default_rng(seed)
+    errors = []
+    k = ops.starts.shape[1]
+    for _ in range(draws if k > 1 else 0):
+        drawn = ops.starts[:, random.integers(0, k, k)]
+        seen = np.isfinite(drawn).any(axis=1)
+        middle = ops.measured.copy()
+        middle[seen] = np.nanmedian(drawn[seen], axis=1)
+        errors.append(ops.predicted / middle - 1)
+    found = {}
+    for name, statistic in STATISTICS.items():
+        values = [statistic(e, ops.calls) for e in errors]
+        found[name] = Score(statistic(ops.error, ops.calls), bounds(values))
+    return found
+
+
+def bounds(values: Sequence[float]) -> tuple[float, float] | None:
+    """Where 90 % of values lie; None for none."""
+    if not len(values):
+        return None
+    low, high = np.quantile(values, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return float(low), float(high)
+
+
+def verdict(score: Score, stated: float, spread: float) -> tuple[str, float]:
+    """``pass``, ``fail`` or ``unresolved``, and the bar that it was held against.
+
+    The bar is the stated one, or 1.5 times the A/A spread where that is more.  An error whose
+    interval straddles it is neither.
+
+    Examples
+    --------
+    >>> verdict(Score(0.03, (0.02, 0.04)), 0.05, 0.01), verdict(Score(0.03, (0.02, 0.06)), 0.05, 0.01)
+    (('pass', 0.05), ('unresolved', 0.05))
+    >>> verdict(Score(0.07, (0.06, 0.08)), 0.05, 0.01)[0], verdict(Score(0.03, None), 0.05, 0.0)[0]
+    ('fail', 'unresolved')
+    """  # noqa: E501
+    bar = max(stated, AA * spread) if np.isfinite(spread) else stated
+    if score.interval is None:
+        return "unresolved", bar
+    low, high = score.interval
+    if high <= bar:
+        return "pass", bar
+    return ("fail" if low > bar else "unresolved"), bar
+
+
+def by_size(ops: ScoredOps) -> list[dict[str, float]]:
+    """Errors by size: a row for each factor of four of bytes, the largest last."""
+    known = np.isfinite(ops.bytes) & (ops.bytes > 0)
+    if not known.any():
+        return []
+    band = np.full(len(ops.bytes), -1)
+    band[known] = np.floor(np.log(ops.bytes[known]) / np.log(4) + 1e-9)
+    rows = []
+    for b in np.unique(band[known]).tolist():
+        at = band == b
+        rows.append(
+            {
+                "least": 4.0**b,
+                "n": int(ops.calls[at].sum()),
+                "p50": STATISTICS["p50"](ops.error[at], ops.calls[at]),
+                "bias": STATISTICS["bias"](ops.error[at], ops.calls[at]),
+                "max": STATISTICS["max"](ops.error[at], ops.calls[at]),
+            }
+        )
+    return rows

@@ -1,0 +1,111 @@
+"""The whole run: with no device, with all of them, and with each; the real job beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from ....sim.analysis.metrics import measure
+from ...config.sections.hil import Hil
+from ..variants import Variant, counted
+from .coupled_study import driven, with_devices
+from .error_shares import shares
+from .replay import Replayed, of_starts
+from .score import bounds
+
+REDRAWS = 20  # runs with redrawn starts, for the interval of the whole
+WHOLE = "iteration_time"
+
+
+def whole(point: Variant, found: Sequence[Replayed], hil: Hil) -> dict[str, Any]:
+    """The run with no device, with all, and with each; the real job beside it."""
+    devices = {one.name: one for one in found}
+
+    def time(real: frozenset[str], among: Mapping[str, Replayed] = devices) -> float:
+        chosen = [one.device for name, one in among.items() if name in real]
+        return _time(with_devices(point, chosen, ahead=True) if chosen else point)
+
+    every = frozenset(devices)
+    predicted, measured = time(frozenset()), time(every)
+    redrawn = [time(every, drawn) for drawn in _redrawn(devices)]
+    parts, left = shares(list(devices), time)
+    halves = [time(every, drawn) for drawn in _halves(devices)]
+    return {
+        "predicted": predicted,
+        "measured": measured,
+        "error": predicted / measured - 1,
+        "interval": bounds([abs(predicted / t - 1) for t in redrawn]),
+        "signed": bounds([predicted / t - 1 for t in redrawn]),
+        "spread": max(halves) / min(halves) - 1 if halves else float("nan"),
+        "shares": [asdict(s) for s in parts],
+        "interaction": left,
+        "real": _real(hil, predicted, measured),
+        "coupled": _coupled(point, hil, predicted, measured),
+    }
+
+
+def _coupled(point: Variant, hil: Hil, predicted: float, measured: float) -> dict[str, Any] | None:
+    """Once more with the devices driving simulated time, where the scenario is coupled."""
+    if hil.mode != "coupled":
+        return None
+    with driven(point.scenario) as drive:
+        made = drive(point)
+        time = _time(made)
+    ports = made.coupled.coupling.ports if made.coupled else ()
+    return {
+        "iteration_time": time,
+        "error": predicted / time - 1,
+        "sharing": measured / time - 1,
+        "sets": [p.name for p in ports if p.swap.sharing == "concurrent"],
+    }
+
+
+def _time(point: Variant) -> float:
+    samples = measure(point.run(), *counted(point.scenario))
+    return float(np.median(samples[WHOLE]))
+
+
+def _starts(devices: Mapping[str, Replayed]) -> dict[str, list[int]]:
+    return {n: sorted({s.start for s in one.recording.samples}) for n, one in devices.items()}
+
+
+def _redrawn(devices: Mapping[str, Replayed]) -> list[dict[str, Replayed]]:
+    """Every device from starts that were drawn again; none where one has a single start."""
+    starts = _starts(devices)
+    if any(len(s) < 2 for s in starts.values()):
+        return []
+    random = np.random.default_rng(0)
+    return [
+        {
+            n: of_starts(one, random.choice(starts[n], len(starts[n])).tolist())
+            for n, one in devices.items()
+        }
+        for _ in range(REDRAWS)
+    ]
+
+
+def _halves(devices: Mapping[str, Replayed]) -> list[dict[str, Replayed]]:
+    """Every device from every other start, and from the rest; none for a single start."""
+    starts = _starts(devices)
+    if any(len(s) < 2 for s in starts.values()):
+        return []
+    return [{n: of_starts(one, starts[n][k::2]) for n, one in devices.items()} for k in (0, 1)]
+
+
+def _real(hil: Hil, predicted: float, measured: float) -> dict[str, Any] | None:
+    """The real job: composition error of the all-device run, and the error of the model at all."""
+    real = hil.real
+    if real is None:
+        return None
+    ends = [t for t in (real.low, real.high) if t is not None]
+    return {
+        "iteration_time": real.iteration_time,
+        "spread": max(ends) / min(ends) - 1 if len(ends) == 2 else None,
+        "source": real.source,
+        "composition": measured / real.iteration_time - 1,
+        "composition_interval": sorted(measured / t - 1 for t in ends) or None,
+        "all": predicted / real.iteration_time - 1,
+    }

@@ -1,0 +1,1 @@
+"""Systems, backends and graphs of a scenario."""

@@ -1,0 +1,32 @@
+"""The last check before a run: can the machines be built, and does every name mean something.
+
+Reads no trace and opens no device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ....sim.errors import ForetraceError
+from ...config.problems import Problem, Spot
+from ...config.scenario import Scenario
+from .price import price
+from .system import backends, system
+
+
+def unbuildable(scenario: Scenario) -> Iterator[Problem]:
+    """What a run of the scenario or of a variant would stumble over before it reads the trace."""
+    said = set()
+    for one in scenario.variants():
+        for message in _stumbles(one):
+            if message not in said:
+                said.add(message)
+                yield Problem("machine", message, Spot(scenario.file))
+
+
+def _stumbles(scenario: Scenario) -> Iterator[str]:
+    try:
+        price(scenario)
+        backends(scenario, system(scenario))
+    except ForetraceError as error:
+        yield str(error)

@@ -1,0 +1,74 @@
+"""Parts that data cross: the kinds of link that ``backends`` binds to them say how quick they are.
+
+What has a rate is never asked how long an op takes: whoever sends reads its rate, latency,
+overhead and limit.  So a link model of one's own has its say before the run, and a backend that
+would only answer there is refused, since nobody would hear it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from ....models.network.link import Link
+from ....sim.backend import Backend
+from ....sim.errors import ScenarioError
+from ....sim.system import Component, System
+from ...config.binding import Binding, inside, meant
+from ...config.scenario import Scenario
+
+Answerer = Callable[[Binding, Scenario, Component], Backend]
+
+
+def link_models(made: System, scenario: Scenario, answerer: Answerer) -> System:
+    """The machine with what is bound to parts of its routes built into them.
+
+    Parameters
+    ----------
+    answerer : makes the backend of a binding for a component
+
+    Raises
+    ------
+    ScenarioError
+        A binding of such parts alone whose answers nobody would hear.
+    """
+    if not scenario.backends:
+        return made
+    names = {part.name for part in made.components}
+    for glob, binding in scenario.backends.items():
+        matched = [made.components[i] for i in made.match(glob)]
+        asked = [part for part in matched if not inside(glob, part.name, names)]
+        if asked and all(part.rate is not None for part in asked):
+            _refuse_unheard(answerer(binding, scenario, asked[0]), scenario, glob)
+
+    def as_bound(part: Component) -> Component:
+        binding = meant(scenario.backends, part.name, names)
+        if part.rate is None or binding is None:
+            return part
+        return _like(answerer(binding, scenario, part), part)
+
+    return replace(made, components=tuple(map(as_bound, made.components)))
+
+
+def _crossed(backend: Backend) -> bool:
+    """Is all that it says a rate, a latency, an overhead and a bound of each sender."""
+    return isinstance(backend, Link) and type(backend).timing is Link.timing
+
+
+def _refuse_unheard(backend: Backend, scenario: Scenario, glob: str) -> None:
+    if not _crossed(backend):
+        raise ScenarioError(
+            f"{scenario.place(f'backends.{glob}')}backends: '{glob}' is shared by what is in "
+            f"flight, and {type(backend).__name__}.timing() would be asked nothing; say its "
+            "bandwidth and latency under cluster, bind a Link that keeps its timing(), or bind "
+            "'fabric', which every send and collective asks"
+        )
+
+
+def _like(backend: Backend, part: Component) -> Component:
+    """The part as a kind of link makes it; as it was where the backend is none."""
+    if not isinstance(backend, Link) or not _crossed(backend):
+        return part
+    told = backend.component(part.name, part.part)
+    hears = part.name.endswith(".rx")  # posting is paid where a message leaves
+    return replace(told, kind=part.kind, overhead=0.0 if hears else told.overhead)

@@ -1,0 +1,59 @@
+"""Files that a scenario names and that are not there; none of them is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ....sim.errors import ScenarioError
+from ...config.problems import Problem, Spot
+from ...config.reading.files import CHOSEN, content, named
+from ...config.reading.tree import dotted
+from ...config.scenario import Scenario
+from .workloads import paths
+
+FILES = ("trace", "starts")  # settings of a workload that name files
+
+
+def missing_files(scenario: Scenario) -> Iterator[Problem]:
+    """Every name of a file, in the scenario or a variant, that no file fits.
+
+    Examples
+    --------
+    >>> from foretrace.scenarios.config.loader import load
+    >>> [p.message for p in missing_files(load("first", set=["workload.trace=foretrace:ddp-gtp"]))][0]
+    "workload.trace: no bundled trace 'foretrace:ddp-gtp'; did you mean 'foretrace:ddp-gpt'?"
+    """
+    told: set[str] = set()
+    for one in scenario.variants():
+        for key in FILES:
+            name = getattr(one.workload, key, None)
+            message = _missing(key, name) if isinstance(name, str) else ""
+            if message and message not in told:
+                told.add(message)
+                yield Problem("missing-file", message, _spot(one, f"workload.{key}"))
+        yield from _of_others(one, told)
+
+
+def _of_others(one: Scenario, told: set[str]) -> Iterator[Problem]:
+    """Tables, recordings and the like that backends and processes read, or a sweep tries."""
+    for path, name in named(one.plain):
+        if path[0] in (*CHOSEN, "sweep") and not content(name):
+            message = f"no file '{name}'; correct the path"
+            if message not in told:
+                told.add(message)
+                yield Problem("missing-file", message, _spot(one, dotted(path)))
+
+
+def _missing(key: str, name: str) -> str:
+    """What is wrong with a name; "" for nothing."""
+    try:
+        return "" if paths(name) else f"no file fits '{name}'; correct the path"
+    except ScenarioError as error:
+        return str(error)
+
+
+def _spot(scenario: Scenario, path: str) -> Spot:
+    parts = scenario.place(path).rstrip(": ").rsplit(":", 2)
+    if len(parts) < 3:
+        return Spot(scenario.file, path=path)
+    return Spot(parts[0], int(parts[1]), int(parts[2]), path=path)

@@ -1,0 +1,297 @@
+"""Runs side by side: what they were told differently, what came out differently, and why."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...sim.errors import ScenarioError, SimulationError
+
+if TYPE_CHECKING:
+    from ..config.condition import Condition
+    from ..config.scenario import Scenario
+    from .run import Study
+
+HEADLINE = "iteration_time.p50"
+METRICS = (  # shown where they differ, in this order
+    "cost_per_million_tokens",
+    "cost_per_hour",
+    "exposed_communication.mean",
+    "waiting.mean",
+    "makespan",
+    "tokens_per_second.p50",
+    "mfu.p50",
+    "gpu.memory.peak",
+    "gpu.utilization.mean",
+    "nic.utilization.mean",
+)
+LEAST = 5e-4  # a relative change below it is none
+MOST_COLUMNS = 3  # beside the headline
+APART = ("name", "question", "report", "what_if", "sweep", "expect", "catalog")  # of no number
+Told = dict[str, tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class ComparisonRow:
+    """One run beside the first.
+
+    Parameters
+    ----------
+    name : of the run or variant
+    values : SI, of every metric that it has
+    changes : of the metrics that both have, relative to the first run
+    interval : of the headline's change, over paired replicas; None where there is none
+    settings : what differs from the first: ``{path: (there, here)}``
+    activity : mean s an iteration of each thing that a rank does
+    blame : s of the critical path by who is charged
+    """
+
+    name: str
+    values: Mapping[str, float]
+    changes: Mapping[str, float]
+    interval: tuple[float, float] | None = None
+    settings: Told = field(default_factory=dict)
+    activity: Mapping[str, float] = field(default_factory=dict)
+    blame: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Runs compared with the first of them; a notebook shows it as a table.
+
+    Parameters
+    ----------
+    rows : the first is what the others are compared with
+    """
+
+    rows: tuple[ComparisonRow, ...]
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The headline, and what differs beside it."""
+        named = {m: [abs(r.changes[m]) for r in self.rows if m in r.changes] for m in METRICS}
+        differing = [m for m, c in named.items() if max(c, default=0.0) >= LEAST]
+        return (HEADLINE, *differing[:MOST_COLUMNS])
+
+    @property
+    def no_effect(self) -> tuple[str, ...]:
+        """Settings that differ in some run of which no number differs."""
+        same = [r for r in self.rows[1:] if all(abs(c) < LEAST for c in r.changes.values())]
+        moved = {p for r in self.rows[1:] if r not in same for p in r.settings}
+        return tuple(dict.fromkeys(p for r in same for p in r.settings if p not in moved))
+
+    def missed(self, conditions: Iterable[Condition]) -> list[str]:
+        """Which run meets a condition that none should meet.
+
+        Raises
+        ------
+        ScenarioError
+            A run lacks the metric.
+        """
+        found = []
+        for condition in conditions:
+            for row in self.rows[1:]:
+                if condition.name not in row.changes:
+                    raise ScenarioError(
+                        f"{condition.name}: {row.name} or {self.rows[0].name} has no such metric; "
+                        f"it has {', '.join(list(row.values)[:8])} …"
+                    )
+                if condition.holds(row.changes[condition.name]):
+                    found.append(f"{row.name}: {condition.text}")
+        return found
+
+    def why(self, row: ComparisonRow) -> str:
+        """What a rank does longer or shorter than in the first run, the largest first.
+
+        Examples
+        --------
+        >>> a = ComparisonRow("a", {}, {}, activity={"compute": 1.0, "waiting": 0.5})
+        >>> b = ComparisonRow("b", {}, {}, activity={"compute": 1.0, "waiting": 0.1})
+        >>> Comparison((a, b)).why(b)
+        'waiting 500 ms -> 100 ms'
+        """
+        from ...reports.numbers import format_quantity
+
+        base = self.rows[0].activity
+        whole = sum(base.values()) or 1.0
+        moved = {box: t - base.get(box, 0.0) for box, t in row.activity.items()}
+        first = sorted(moved, key=lambda box: -abs(moved[box]))[:2]
+        return ", ".join(
+            f"{box.replace('_', ' ')} {format_quantity(base.get(box, 0.0), 's')} -> "
+            f"{format_quantity(row.activity[box], 's')}"
+            for box in first
+            if abs(moved[box]) / whole >= LEAST
+        )
+
+    def limit(self, row: ComparisonRow) -> str:
+        """Who is on the critical path of a run most.
+
+        Examples
+        --------
+        >>> a = ComparisonRow("a", {}, {}, blame={"node0.gpu0": 3.0, "fabric": 1.0})
+        >>> Comparison((a,)).limit(a)
+        'the critical path is node0.gpu0 for 75 % of its time'
+        """
+        whole = sum(row.blame.values())
+        if not whole:
+            return ""
+        who = max(row.blame, key=lambda name: row.blame[name])
+        return f"the critical path is {who} for {100 * row.blame[who] / whole:.0f} % of its time"
+
+    def frame(self) -> Any:
+        """A row a run, a column a metric (SI), as a pandas data frame."""
+        import pandas as pd
+
+        return pd.DataFrame({r.name: dict(r.values) for r in self.rows}).T
+
+    def _repr_html_(self) -> str:
+        """As a notebook shows it."""
+        return str(self.frame()[list(self.metrics)].to_html())
+
+
+def compare(*runs: str | os.PathLike[str] | Scenario | Study, out: str = "runs") -> Comparison:
+    """Compare runs with the first of them; a single one with its own variants.
+
+    Parameters
+    ----------
+    runs : scenarios (files, bundled names, loaded ones), studies, or saved runs (folders,
+        ``summary.json``, the beginning of a name)
+    out : where saved runs are looked for by name
+
+    Raises
+    ------
+    ScenarioError
+        Something is none of these.
+    """
+    read = [_read(run, out) for run in runs]
+    if len(read) == 1:
+        points = read[0].points
+        if len(points) == 1:
+            raise ScenarioError(
+                f"{read[0].name}: is one run without variants (what_if), and nothing stands beside "
+                "it; give a second run or scenario"
+            )
+        return Comparison(tuple(_row(n, p, points, p["settings"]) for n, p in points.items()))
+    first = read[0]
+    rows = []
+    for one, name in zip(read, _names(read), strict=True):
+        point = next(iter(one.points.values()))
+        rows.append(_row(name, point, first.points, _differing(first.settings, one.settings)))
+    return Comparison(tuple(rows))
+
+
+@dataclass(frozen=True)
+class _Run:
+    name: str
+    points: Mapping[str, Any]
+    settings: Mapping[str, str]
+    folder: str = ""
+
+
+def _names(runs: Sequence[_Run]) -> list[str]:
+    """What to call runs: those of one scenario by their folders, too."""
+    told = [one.name for one in runs]
+    return [
+        f"{one.name}/{one.folder}" if one.folder and told.count(one.name) > 1 else one.name
+        for one in runs
+    ]
+
+
+def _read(run: Any, out: str) -> _Run:
+    """The summary of a run, and what it was told."""
+    from ..config.scenario import Scenario
+    from .run import Study, study
+
+    if isinstance(run, Study):
+        return _of_study(run)
+    if isinstance(run, Scenario):
+        return _of_study(study(run))
+    if not isinstance(run, str | os.PathLike):
+        raise ScenarioError(
+            f"compare: {type(run).__name__} is no run; give a study, a scenario or a saved run"
+        )
+    if (folder := _saved(os.fspath(run), out)) is not None:
+        return _of_folder(folder)
+    from ..config.loader import load
+
+    return _of_study(study(load(run)))
+
+
+def _of_study(done: Study) -> _Run:
+    """A run that was made for this; one that could not end cannot be compared."""
+    if left := done.summary.unfinished:
+        raise SimulationError(
+            "time limit",
+            f"{', '.join(left)} of {done.scenario.name} not finished; give it longer "
+            "(run.time_limit) or less to do",
+        )
+    return _Run(done.scenario.name, done.summary.points, _flat(done.scenario.resolved()))
+
+
+def _saved(name: str, out: str) -> Path | None:
+    """The folder of a saved run, or its summary; None where a scenario is meant."""
+    from ..config.loader import LIBRARY
+    from .saved_runs import located
+
+    path = Path(name)
+    if path.is_dir() or path.suffix == ".json":
+        return path
+    if path.exists() or path.suffix or name.startswith("foretrace:"):
+        return None
+    return None if (LIBRARY / f"{name}.yaml").is_file() else located(name, Path(out))
+
+
+def _of_folder(folder: Path) -> _Run:
+    from ..config.reading.document import read
+    from ..config.reading.tree import to_dict
+    from .run_folder import load_summary
+
+    summary = load_summary(folder)
+    if summary.get("kind") == "sweep":
+        raise ScenarioError(f"{folder}: is a sweep, whose report compares its points; give runs")
+    kept = (folder if folder.is_dir() else folder.parent) / "resolved.yaml"
+    settings = _flat(to_dict(read(kept, str(kept)))) if kept.is_file() else {}
+    return _Run(summary["name"], summary["points"], settings, kept.parent.name)
+
+
+def _flat(told: dict[str, Any]) -> dict[str, str]:
+    from ..config.scenario import flat
+
+    kept = {k: v for k, v in told.items() if k not in APART}
+    return {setting: str(value) for setting, value in flat(kept).items()}
+
+
+def _differing(base: Mapping[str, str], of: Mapping[str, str]) -> Told:
+    """What two runs were told differently; "" where one was told nothing.
+
+    >>> _differing({"a": "1", "b": "2"}, {"a": "1", "b": "3", "c": "4"})
+    {'b': ('2', '3'), 'c': ('', '4')}
+    """
+    paths = [p for p in {**base, **of} if base.get(p) != of.get(p)]
+    return {p: (base.get(p, ""), of.get(p, "")) for p in paths}
+
+
+def _row(name: str, point: Any, base: Mapping[str, Any], settings: Any) -> ComparisonRow:
+    first = next(iter(base.values()))
+    was = {m: v["value"] for m, v in first["metrics"].items()}
+    is_ = {m: v["value"] for m, v in point["metrics"].items() if v["value"] is not None}
+    own = name in base and base[name] is point and point is not first
+    bounds = point["change"]["interval"] if own else None
+    return ComparisonRow(
+        name,
+        is_,
+        {m: _change(was[m], v) for m, v in is_.items() if was.get(m) is not None},
+        (bounds[0], bounds[1]) if bounds else None,
+        {p: (a, b) for p, (a, b) in settings.items()},
+        {box: t["mean"] for box, t in point["activity"].items()},
+        point["blame"],
+    )
+
+
+def _change(was: float, is_: float) -> float:
+    if was == is_:
+        return 0.0
+    return is_ / was - 1 if was else float("inf")

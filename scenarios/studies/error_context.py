@@ -1,0 +1,124 @@
+"""Why a run cannot go on, in the words of its scenario: which setting, where it stands, a cure.
+
+The engines speak to whoever wrote a process: restore it, resume it.  Who wrote a scenario has
+settings instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
+
+from ...sim.errors import SimulationError
+from ...sim.units import MAX_TICK, PICOSECOND
+from ..config.scenario import Scenario
+from .limits import TimeOver
+
+TOLD = ("lost", "starvation")
+DAYS = MAX_TICK * PICOSECOND / 86400
+SPARE = "hot-spare"
+
+
+@contextmanager
+def in_its_words(scenario: Scenario, gpus: Sequence[str]) -> Iterator[None]:
+    """Say of a run that got stuck inside which settings it is stuck on."""
+    try:
+        yield
+    except SimulationError as error:
+        told = reworded(error, scenario, gpus)
+        if told is error:
+            raise
+        raise told from error
+
+
+def reworded(error: SimulationError, scenario: Scenario, gpus: Sequence[str]) -> SimulationError:
+    """The error with a cure in settings; as it is where no setting is to blame.
+
+    Parameters
+    ----------
+    gpus : names of the components that another of their kind can stand in for
+
+    Examples
+    --------
+    >>> from foretrace.scenarios.config.loader import load
+    >>> said = "op 1 would end beyond the range of ticks; use a coarser tick"
+    >>> print(reworded(SimulationError("time overflow", said), load("first"), ()).message)
+    op 1 would end beyond the 107 days that a run may last; a rate is too low, or a time too long
+    """
+    said = error.message.rpartition("; ")[0]
+    if error.kind == "time overflow" and said.endswith("range of ticks"):
+        said = said.replace("range of ticks", f"{DAYS:.0f} days that a run may last")
+        return _of(error, f"{said}; a rate is too low, or a time too long")
+    if error.kind == "memory":
+        return _of(error, f"{said}; let it end, or allow more (run.memory)")
+    if isinstance(error, TimeOver) and error.submitted:
+        return TimeOver(error.limit, f" ({_busiest(error.submitted)})")
+    found = [*_steered(error, scenario, gpus), *_overridden(error, scenario, gpus)]
+    if error.kind not in TOLD or not found:
+        return error
+    return _of(error, f"{said}; {'; '.join(found)}")
+
+
+def _busiest(submitted: Mapping[str, tuple[int, int]]) -> str:
+    """Who submitted most, and how much.
+
+    >>> _busiest({"Policy": (300, 3), "Other": (20, 20)})
+    'Policy submitted 300 ops in 3 graphs so far'
+    """
+    who, (ops, graphs) = max(submitted.items(), key=lambda one: one[1])
+    return f"{who} submitted {ops:,} ops in {graphs:,} graphs so far"
+
+
+def _of(error: SimulationError, message: str) -> SimulationError:
+    return SimulationError(error.kind, message, error.ops, error.open_ops)
+
+
+def _named(error: SimulationError, names: Sequence[str]) -> str:
+    """The first component that the error names and one of these globs means; "" for none."""
+    words = (word.strip(",;:()") for word in error.message.split())
+    return next((w for w in words if any(fnmatchcase(w, name) for name in names)), "")
+
+
+def _steered(error: SimulationError, scenario: Scenario, gpus: Sequence[str]) -> Iterator[str]:
+    """Processes that were told of a component on which it is stuck."""
+    for i, steering in enumerate(scenario.processes):
+        given = steering.settings.values()
+        names = [v for g in given for v in (g if isinstance(g, tuple | list) else (g,))]
+        at = _named(error, [name for name in names if isinstance(name, str)])
+        if at and steering.use != SPARE:
+            where = _where(f"processes.{i}", scenario)
+            yield f"{steering.use} has {at} ({where}): {_cure(steering.use, scenario, at in gpus)}"
+
+
+def _cure(use: str, scenario: Scenario, gpu: bool) -> str:
+    if use == "degrade":
+        return "say how long it 'lasts', or lower its 'slowdown'"
+    if use == "fail":
+        return _replaced(scenario, gpu)
+    return "let it restore what it fails, and resume or cancel what it stops"
+
+
+def _replaced(scenario: Scenario, gpu: bool) -> str:
+    """How somebody takes over, if anybody can."""
+    if not gpu:
+        return "leave it out, or slow it down instead"
+    if any(s.use == SPARE for s in scenario.processes):
+        return f"give {SPARE} another of its 'spares', or leave it out"
+    return f"let a {SPARE} under processes take over, or leave it out"
+
+
+def _overridden(error: SimulationError, scenario: Scenario, gpus: Sequence[str]) -> Iterator[str]:
+    """Entries of ``cluster.override`` for a component on which it is stuck."""
+    for glob, override in scenario.cluster.override.items():
+        at = _named(error, [glob])
+        where = _where(f"cluster.override.{glob}", scenario)
+        if at and override.down:
+            yield f"{at} is down ({where}): {_replaced(scenario, at in gpus)}"
+        elif at and override.slowdown > 1:
+            yield f"{at} is slowed down ({where}): lower its 'slowdown'"
+
+
+def _where(path: str, scenario: Scenario) -> str:
+    place = scenario.place(f"{path}.").removesuffix(": ")
+    return f"{path}, {place}" if place else path

@@ -1,0 +1,74 @@
+"""Runs side by side: kernels and NumPy leave the interpreter to others while they work."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from .variants import Variant
+
+A = TypeVar("A")
+B = TypeVar("B")
+AT_ONCE = 20_000_000  # ops of all runs under way: some 4 GB
+
+
+class MapFunction(Protocol):
+    """Calls something for each of many, and gives the answers in their order, as ``map`` does."""
+
+    def __call__(self, do: Callable[[A], B], items: Iterable[A], /) -> Iterable[B]:
+        """The answer for each item."""
+
+
+Executor = Callable[["Variant"], MapFunction]
+
+
+@contextmanager
+def executor(threads: int | None = None) -> Iterator[Executor]:
+    """Who goes over the runs of a point: a pool where they may go on at the same time.
+
+    Parameters
+    ----------
+    threads : as many as there are cores unless said
+
+    Examples
+    --------
+    >>> from ..config.loader import load
+    >>> from .variants import variants
+    >>> with executor(2) as given:
+    ...     each = given(variants(load("first"))[0])
+    ...     list(each(abs, [-1, 2]))
+    [1, 2]
+    """
+    most = len(os.sched_getaffinity(0)) if threads is None else threads
+    with ThreadPoolExecutor(most) as pool:
+        yield lambda point: pool.map if most > 1 and apart(point, most) else map
+
+
+@contextmanager
+def engine_beside(engine: str) -> Iterator[None]:
+    """Meanwhile bring the compiled engine into memory, which takes as long as reading a trace."""
+    with ThreadPoolExecutor(1) as pool:
+        if engine == "core":
+            pool.submit(_run_once)
+        yield
+
+
+def _run_once() -> None:
+    from ...sim.core.engine import CoreEngine
+    from ...sim.testing.script import Case, Script, lowered
+
+    engine = CoreEngine(Script((1,), (-1,), ()).parts)
+    engine.submit(lowered("two on one slot", [Case(((0, ()),), fixed=1)] * 2))
+    engine.run()
+
+
+def apart(point: Variant, threads: int) -> bool:
+    """May runs of a point go on at once: nobody is asked meanwhile, and there is room for them."""
+    answered = point.coupled is None and not any(
+        b.online for b in point.simulation.backends.values()
+    )
+    return answered and threads * len(point.graph) <= AT_ONCE

@@ -1,0 +1,64 @@
+"""What caches cost, from recordings: dependent loads by size, and ops with caches emptied."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ....hil.bundled_recordings import located
+from ....hil.measuring.spread import by_start, grouped
+from ....hil.recording import read
+from ....hil.sample import COLD, WARM
+from ....models.compute.caches import Caches
+from ....models.compute.demand import demand, family
+from ....sim.errors import ScenarioError
+from ....sim.signature import parse
+
+NANOSECOND = 1e-9
+SMALL, FEW = 4e6, 3  # B up to which beginning is not drowned by operands; ops of a family, at least
+
+
+def caches(files: Sequence[str]) -> Caches:
+    """From recordings that hold ``host:chase`` and ``host:read`` by size, and cold ops.
+
+    Parameters
+    ----------
+    files : paths, or ``foretrace:NAME``
+
+    Raises
+    ------
+    ScenarioError
+        One of the three is missing.
+    """
+    seen: dict[tuple[str, str], float] = {}
+    for file in files:
+        for key, group in grouped(read(located(file)).samples).items():
+            seen[key] = float(np.median(by_start(group))) * NANOSECOND
+    latency, reads = _by_size(seen, "host:chase"), _by_size(seen, "host:read")
+    cold = [text for text, context in seen if context == COLD and (text, WARM) in seen]
+    if len(latency) < 2 or len(reads) < 2 or not cold:
+        raise ScenarioError(
+            f"--caches: {len(latency)} sizes of host:chase, {len(reads)} of host:read, {len(cold)} "
+            "ops both warm and cold; give recordings that have all three"
+        )
+    each = [s / size for size, s in reads]
+    excess = each[-1] - min(each)
+    found: dict[str, list[float]] = {}
+    for text in cold:
+        asked = demand(text).footprint
+        if asked <= SMALL:
+            more = seen[text, COLD] - seen[text, WARM] - asked * excess
+            found.setdefault(family(text), []).append(max(more, 0.0))
+    other = float(np.median([s for several in found.values() for s in several]))
+    begin = {n: float(np.median(s)) for n, s in found.items() if len(s) >= FEW}
+    return Caches(latency, begin, other, 1.0 / excess)
+
+
+def _by_size(seen: dict[tuple[str, str], float], name: str) -> list[tuple[float, float]]:
+    """(B, s) of warm ops of that name, ascending."""
+    found = []
+    for (text, context), seconds in seen.items():
+        if context == WARM and text.startswith(f"{name} "):
+            found.append((float(parse(text).operands[0].bytes), seconds))
+    return sorted(found)

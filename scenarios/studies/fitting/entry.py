@@ -1,0 +1,302 @@
+"""What a fit leaves: a catalog entry whose source says it all, and the same for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ....models.calibration.calibrate import Calibration
+from ....models.calibration.held_out_errors import Judged
+from ....models.calibration.identifiability import Fitted
+from ....models.calibration.parameter_search import Errors
+from ....models.compute.caches import Caches
+from ....models.compute.families import FORM
+from ....reports.numbers import digits
+from ....sim.errors import ScenarioError
+from ....sim.units import quantity
+from ...config.catalog import installed
+from ...config.part_specs import entry_model
+from ...config.problems import nearest
+from ...config.reading.tree import Source, TreeNode
+from ...config.settings import unit_of
+from ..accuracy.score import Score, verdict
+from .families import Family, Own
+from .rows import MeasuredRows
+
+
+@dataclass(frozen=True)
+class Before:
+    """What was known of a part before the fit.
+
+    Parameters
+    ----------
+    values : SI
+    node : its catalog entry; None for none
+    """
+
+    values: Mapping[str, float]
+    node: TreeNode | None
+
+
+def known(kind: str, start: str, given: Sequence[str], catalogs: Sequence[Path]) -> Before:
+    """The settings of a catalog entry, with those that the user gives laid over them.
+
+    Raises
+    ------
+    ScenarioError
+        No such entry or setting, or no quantity.
+    """
+    catalog = installed(map(str, catalogs))
+    node = catalog.entry(kind, start) if start else None
+    if start and node is None:
+        hint = nearest(start, catalog.names(kind))
+        raise ScenarioError(f"--start: no {kind} named '{start}'{hint}; see: foretrace catalog")
+    texts = {k: str(n.value) for k, n in node.mapping.items()} if node else {}
+    for one in given:
+        key, equals, text = one.partition("=")
+        if not equals:
+            raise ScenarioError(f"--know '{one}': write it like bandwidth='10 GB/s'")
+        texts[key] = text
+    fields = entry_model(kind).model_fields
+    values = {}
+    for key, text in texts.items():
+        if key not in fields:
+            raise ScenarioError(f"--know: a {kind} has no '{key}'{nearest(key, list(fields))}")
+        unit = unit_of((fields[key].annotation, *fields[key].metadata)) or _unit(fields[key])
+        if unit is not None:
+            values[key] = float(quantity(text, unit))
+    return Before(values, node)
+
+
+def _unit(field: Any) -> Any:
+    found = (unit_of(m) for m in (*field.metadata, field.annotation))
+    return next((u for u in found if u), None)
+
+
+UNITS = {
+    "cache": "B",
+    "bandwidth": "B/s",
+    "latency": "s",
+    "overhead": "s",
+    "launch": "s",
+    "piece": "s",
+    "flop_rate": "flop/s",
+    "ragged_rate": "/s",
+    "clash_rate": "/s",
+}
+
+
+def _text(name: str, value: float) -> str:
+    """A parameter as a catalog has it.
+
+    >>> _text("latency", 1.234e-6), _text("bandwidth", 9.87e9)
+    ('1.234 us', '9.87 GB/s')
+    """
+    unit = UNITS.get(name, "B/s")
+    for scale, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"),
+                          (1e-6, "u"), (1e-9, "n")):  # fmt: skip
+        if value >= scale:
+            return f"{value / scale:.4g} {prefix}{unit}"
+    return f"{value:.4g} {unit}"
+
+
+BARS = {"memory": 0.10}
+BAR = 0.15  # of other parts and families
+
+
+def verdict_text(judged: Judged, bar: float) -> str:
+    """What may be said of the median error: its interval, the bar, and which side it is on.
+
+    >>> close = Judged(np.array([0.08, 0.1, 0.09]), ("a", "b", "c"), 0.02)
+    >>> verdict_text(close, 0.15)
+    '90 % within 8 % to 10 %, bar 15 % (A/A 2 %): pass'
+    >>> verdict_text(Judged(np.array([0.1]), ("a",)), 0.15)
+    'of a single group, bar 15 %: unresolved'
+    """
+    outcome, bar = verdict(Score(judged.median, judged.interval), bar, judged.spread)
+    within = [digits(100 * b) for b in judged.interval or ()]
+    sure = f"90 % within {within[0]} % to {within[1]} %, " if within else "of a single group, "
+    spread = f" (A/A {digits(100 * judged.spread)} %)" if np.isfinite(judged.spread) else ""
+    return f"{sure}bar {digits(100 * bar)} %{spread}: {outcome}"
+
+
+def _judged(judged: Judged, bar: float) -> str:
+    """A verdict after a figure; nothing where nothing was held out."""
+    return f"; {verdict_text(judged, bar)}" if len(judged.errors) else ""
+
+
+def _percent(errors: Errors | None) -> str:
+    if errors is None:
+        return "none"
+    return f"{digits(100 * errors.median)} % median, {digits(100 * errors.mean)} % mean"
+
+
+def error_text(found: Calibration, holdout: str, bar: float = BAR) -> str:
+    """All that a reader must know of a fit, the error on what was held out first."""
+    fit, held, once = found.groups
+    free = sum(not p.kept for p in found.parameters)
+    return (
+        f"held-out {holdout}: {_percent(found.held)}{_judged(found.judged, bar)}; "
+        f"before the fit {_percent(found.blind)}; interpolation {_percent(found.interpolated)}; "
+        f"nearest neighbour {_percent(found.nearest)}; {once} groups scored once "
+        f"{_percent(found.final)}{_judged(found.once, bar)}; "
+        f"{free} parameters on {fit} groups, {held} held out"
+    )
+
+
+def entry(
+    kind: str,
+    name: str,
+    before: Before,
+    found: Calibration,
+    data: MeasuredRows,
+    holdout: str,
+    date: str,
+    bar: float | None = None,
+) -> str:
+    """A catalog file with the new entry; what the data cannot tell keeps value and source."""
+    lines = [f"# Fitted by foretrace fit {kind} --holdout {holdout}.", f"{kind}:", f"  {name}:"]
+    by = {p.name: p for p in found.parameters}
+    keys = list(dict.fromkeys([*(before.node.mapping if before.node else ()), *by]))
+    for key in keys:
+        p = by.get(key)
+        if p is None or p.kept:
+            lines.append(_kept(key, before, p is not None, data))
+            continue
+        low, high = p.interval or (p.value, p.value)
+        where = f"{data.where}; 90 % within {_text(key, low)} to {_text(key, high)}"
+        error = f"{digits(100 * found.held.median)} %" if found.held else ""
+        note = error_text(found, holdout, bar_of(kind, bar))
+        source = Source("fitted", where, date, error, note)
+        lines.append(_line(key, _text(key, p.value), source))
+    return "\n".join(lines) + "\n"
+
+
+def _kept(key: str, before: Before, tried: bool, data: MeasuredRows) -> str:
+    """As it was, and that a fit could not tell it."""
+    node = before.node.mapping.get(key) if before.node else None
+    source = node.source if node else None
+    text = str(node.value) if node else _text(key, before.values[key])
+    why = f"kept: {data.where} cannot tell it; " if tried else ""
+    where = f"{why}{source.where if source else 'given to the fit'}"
+    told = replace(source, where=where) if source else Source("assumed", where)
+    return _line(key, text, told)
+
+
+def _line(key: str, value: str, source: Source) -> str:
+    told = ", ".join(f"{k}: {_yaml(k, v)}" for k, v in source.facts().items())
+    return f"    {key}: {{value: {value}, source: {{{told}}}}}"
+
+
+def _yaml(key: str, text: str) -> str:
+    """Words in quotes."""
+    return '"' + text.replace('"', "'") + '"' if key in ("where", "note") else text
+
+
+def _parameter(p: Fitted) -> dict[str, Any]:
+    if p.kept:
+        before = _text(p.name, p.before) if p.before else "none"
+        text = f"{p.name}: kept at {before}; the data cannot tell it"
+    else:
+        low, high = p.interval or (p.value, p.value)
+        text = f"{p.name}: {_text(p.name, p.value)} ({_text(p.name, low)} to {_text(p.name, high)})"
+    return {
+        "name": p.name,
+        "before": p.before,
+        "value": p.value,
+        "interval": p.interval,
+        "text": text,
+    }
+
+
+def bar_of(name: str, stated: float | None) -> float:
+    """What a median error should stay below: as stated, else that of such parts."""
+    return BARS.get(name, BAR) if stated is None else stated
+
+
+def _fit(name: str, found: Calibration, bar: float, own: Own | None = None) -> dict[str, Any]:
+    both = {k: getattr(found, k) for k in ("blind", "held", "interpolated", "nearest", "final")}
+    return {
+        "name": name,
+        "groups": found.groups,
+        "parameters": [_parameter(p) for p in found.parameters] + _told_own(own or Own()),
+        **{k: str(v) if v is not None else "no group" for k, v in both.items()},
+        "verdicts": {
+            k: verdict_text(judged, bar)
+            for k, judged in (("held", found.judged), ("final", found.once))
+            if len(judged.errors)
+        },
+    }
+
+
+def _told_own(own: Own) -> list[dict[str, Any]]:
+    """What single ops have of their own."""
+    factors = [{"name": n, "value": f, "text": f"{n}: x {f:.3g}"} for n, f in own.factors.items()]
+    starts = own.launches.items()
+    return factors + [
+        {"name": n, "value": s, "text": f"{n}: starts in {_text('launch', s)}"} for n, s in starts
+    ]
+
+
+def fit_to_dict(
+    kind: str, found: Calibration, data: MeasuredRows, holdout: str, bar: float | None = None
+) -> dict[str, Any]:
+    """A fit as plain data."""
+    return {"where": data.where, "clock": data.clock, "holdout": holdout,
+            "fits": [_fit("parameters", found, bar_of(kind, bar))],
+            "left": [], "together": []}  # fmt: skip
+
+
+def families_to_dict(
+    parts: Mapping[str, Family | str], data: MeasuredRows, holdout: str, bar: float | None = None
+) -> dict[str, Any]:
+    """The fits of all families as plain data."""
+    known = {n: c for n, c in parts.items() if isinstance(c, Family)}
+    fits = [_fit(n, c.calibration, bar_of(n, bar), c.own) for n, c in known.items()]
+    left = [f"{n}: {c}" for n, c in parts.items() if isinstance(c, str)]
+    every = [_together("held out", [c.calibration.judged for c in known.values()], bar)]
+    every += [_together("scored once", [c.calibration.once for c in known.values()], bar)]
+    return {"where": data.where, "clock": data.clock, "holdout": holdout, "fits": fits,
+            "left": left, "together": [e for e in every if e]}  # fmt: skip
+
+
+def _together(what: str, parts: Sequence[Judged], bar: float | None) -> str:
+    """Errors of all families, as a line."""
+    every = Judged.together(parts)
+    if not len(every.errors):
+        return ""
+    size = np.abs(every.errors)
+    return (
+        f"all families together, {what}: median {every.median:.1%}, mean {size.mean():.1%} on "
+        f"{len(size)} rows; {verdict_text(every, bar_of('', bar))}"
+    )
+
+
+def families_file(
+    parts: Mapping[str, Family | str],
+    data: MeasuredRows,
+    holdout: str,
+    date: str,
+    bar: float | None = None,
+    caches: Caches | None = None,
+) -> dict[str, Any]:
+    """What the backend ``families`` reads."""
+    return {
+        "form": FORM,
+        "source": f"{data.where}; foretrace fit ops --holdout {holdout}, {date}",
+        "clock": data.clock,
+        "families": {
+            name: {k: v or None for k, v in found.calibration.values.items()}
+            | {"factors": dict(found.own.factors), "launches": dict(found.own.launches)}
+            | {"error": error_text(found.calibration, holdout, bar_of(name, bar))}
+            | {"wrong": found.calibration.held.median}
+            for name, found in parts.items()
+            if isinstance(found, Family)
+        },
+        "caches": asdict(caches) if caches else None,
+        "not_fitted": {n: c for n, c in parts.items() if isinstance(c, str)},
+    }

@@ -1,0 +1,214 @@
+"""Families of ops fitted to recordings: the costs of each, and what some ops have of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....models.calibration.calibrate import Calibration, calibrate
+from ....models.calibration.held_out_rows import Rows
+from ....models.calibration.identifiability import Model, Parameter
+from ....models.calibration.model_selection import GROUPS_A_PARAMETER, best
+from ....models.calibration.parameter_search import fit
+from ....models.compute.demand import demand, family, op_name
+from ....models.compute.families import Line
+from ....sim.ops import Ops
+from .rows import MeasuredRows
+
+
+@dataclass(frozen=True)
+class Own:
+    """What single ops of a family have of their own.
+
+    Parameters
+    ----------
+    factors : how much longer than the family's line all but their start takes
+    launches : their starts, s
+    """
+
+    factors: Mapping[str, float] = field(default_factory=dict)
+    launches: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Family:
+    """A family that was fitted, with what its ops have of their own."""
+
+    calibration: Calibration
+    own: Own
+
+
+def families(data: MeasuredRows, holdout: str, draws: int = 20) -> dict[str, Family | str]:
+    """Fit every family of ops that has enough groups; why not, for the others.
+
+    Which terms a family has is decided on the fitted rows alone: those that predict a fifth of
+    them best from the others.
+
+    Parameters
+    ----------
+    draws : refits for the intervals of parameters
+    """
+    names = [family(t) for t in data.texts]
+    found: dict[str, Family | str] = {}
+    for name in dict.fromkeys(names):
+        if name in NO_FAMILY:
+            found[name] = NO_FAMILY[name]
+            continue
+        rows = data.only([n == name for n in names]).rows(holdout)
+        chosen, own = _formed(rows)
+        if not chosen or not rows.split()[0].any():
+            groups = len(set(rows.groups))
+            found[name] = f"{groups} groups of {holdout}: too few to fit and to judge"
+            continue
+        model = family_model(own)
+        found[name] = Family(calibrate(model, chosen, rows, draws=draws, told=np.inf), own)
+    return found
+
+
+NO_FAMILY = {
+    "host:chase": "a latency of dependent loads, which is no line of bytes",
+    "compute:graph": "many ops in order, which are no family",
+    "compute:step": "a whole step, which is no family",
+}
+
+
+def _formed(rows: Rows) -> tuple[list[Parameter], Own]:
+    """The terms of a family and what its ops have of their own, each in the light of the other."""
+    near, own = rows.fitted(), Own()
+    chosen: list[Parameter] = []
+    for _ in range(2):
+        chosen = best(family_model(own), _choices(near), rows)
+        if not chosen:
+            break
+        own = own_of(near, chosen, len(set(near.groups)) // GROUPS_A_PARAMETER - len(chosen))
+        if not own.factors:
+            break
+    return chosen, own
+
+
+TURNS = 4
+GUESS = {
+    "flop_rate": 5e10, "byte_rate": 3e10, "launch": 2e-6, "ragged_rate": 1e10, "piece": 1e-8,
+    "cache": 1e7, "rate_beyond": 2e10, "clash_rate": 1e9,
+}  # fmt: skip
+NEEDS = {
+    "flop_rate": 0, "byte_rate": 1, "cache": 2, "piece": 3, "ragged_rate": 4,
+    "clash_rate": 5,
+}  # fmt: skip
+
+
+FURTHER = (
+    ("byte_rate",), ("launch",), ("ragged_rate",), ("piece",), ("clash_rate",),
+    ("cache", "rate_beyond"),
+)  # fmt: skip
+
+
+def _choices(near: Rows) -> list[list[Parameter]]:
+    """Terms that a family may have: its arithmetic or else its bytes, with any of the others."""
+    asked = demands(near.ops.signatures)[near.ops.signature]
+    there = (asked > 0).sum(axis=0) > 0
+    first = "flop_rate" if there[NEEDS["flop_rate"]] else "byte_rate"
+    more = [terms for terms in FURTHER if first not in terms and there[NEEDS.get(terms[0], 1)]]
+    found = []
+    for count in range(len(more) + 1):
+        for several in combinations(more, count):
+            names = [first, *(name for terms in several for name in terms)]
+            found.append([Parameter(n, 0.0, GUESS[n]) for n in names])
+    return found
+
+
+def own_of(near: Rows, chosen: Sequence[Parameter], spare: int) -> Own:
+    """How much longer single ops take than their family, and how long they take to start.
+
+    Fitted in turn with the family's line, on the same rows.  Each number counts as a parameter: a
+    factor needs five groups of the op, a start of its own five more; ops with most come first.
+    """
+    names = [op_name(near.ops.signature_text(i)) for i in range(len(near.ops))]
+    many = {n: len({g for g, m in zip(near.groups, names, strict=True) if m == n}) for n in names}
+    able, own = _able(many, spare), Own()
+    asked = demands(near.ops.signatures)[near.ops.signature]
+    for _ in range(TURNS if able else 0):
+        line = _line(near, chosen, own)
+        busy = line.seconds(asked) - line.launch
+        mine = {n: np.array([name == n for name in names]) for n in able}
+        each = {n: _own(busy[mine[n]], near.seconds[mine[n]], line, able[n]) for n in able}
+        launches = {n: start for n, (_, start) in each.items() if able[n] > 1}
+        own = Own({n: factor for n, (factor, _) in each.items()}, launches)
+    return own
+
+
+def _able(many: Mapping[str, int], spare: int) -> dict[str, int]:
+    """How many numbers of its own each op gets; that with most groups is what the line is of."""
+    able: dict[str, int] = {}
+    for name in sorted(many, key=lambda n: -many[n])[1:]:
+        wanted = min(many[name] // GROUPS_A_PARAMETER, 2, spare - sum(able.values()))
+        if wanted > 0:
+            able[name] = wanted
+    return able
+
+
+def _own(
+    busy: NDArray[np.float64], seconds: NDArray[np.float64], line: Line, numbers: int
+) -> tuple[float, float]:
+    """Factor and start of one op, given what its family's line says of the rest.
+
+    Of starts around the family's and factors that fit some row exactly, the pair whose mean error
+    of logarithms is least.
+    """
+    starts = line.launch * (AROUND if numbers > 1 else np.ones(1))
+    busy = np.maximum(busy, 1e-12)
+    pairs = []
+    for start in starts.tolist():
+        factors = np.maximum((seconds - start) / busy, 0.1 * seconds / busy)
+        each = np.log((start + factors[:, None] * busy) / seconds)
+        errors = np.abs(each).mean(axis=1)
+        k = int(np.argmin(errors))
+        pairs.append((float(errors[k]), float(factors[k]), start))
+    _, factor, begin = min(pairs)
+    return factor, begin
+
+
+AROUND = 2.0 ** np.arange(-2, 4.25, 0.25)  # of a family's start: an op's own
+
+
+def _line(near: Rows, chosen: Sequence[Parameter], own: Own) -> Line:
+    """The line of a family whose ops have this of their own."""
+    free, model = [p.name for p in chosen], family_model(own)
+
+    def predict(values: NDArray[np.float64]) -> NDArray[np.float64]:
+        return model(dict(zip(free, values.tolist(), strict=True)), near.ops)
+
+    found = fit(predict, [p.start for p in chosen], near.seconds)
+    return Line.of(dict(zip(free, found.tolist(), strict=True)))
+
+
+@lru_cache(maxsize=8)
+def demands(signatures: tuple[str, ...]) -> NDArray[np.float64]:
+    """(n, 6) what each op asks for."""
+    return np.array([demand(s) for s in signatures])
+
+
+def family_model(own: Own) -> Model:
+    """Seconds of ops of one family; a rate of 0 bounds nothing."""
+    kept: dict[tuple[str, ...], tuple[NDArray[np.float64], ...]] = {}
+
+    def each(signatures: tuple[str, ...]) -> tuple[NDArray[np.float64], ...]:
+        if signatures not in kept:
+            names = [op_name(s) for s in signatures]
+            factors = np.array([own.factors.get(n, 1.0) for n in names])
+            kept[signatures] = factors, np.array([own.launches.get(n, np.nan) for n in names])
+        return kept[signatures]
+
+    def seconds(p: dict[str, float], ops: Ops) -> NDArray[np.float64]:
+        factor, start = (x[ops.signature] for x in each(ops.signatures))
+        line = Line.of(p)
+        begin = np.where(np.isnan(start), line.launch, start)
+        asked = demands(ops.signatures)[ops.signature]
+        return np.maximum(line.seconds(asked, factor, begin), 1e-12)
+
+    return seconds

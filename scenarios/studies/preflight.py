@@ -1,0 +1,70 @@
+"""What a model would refuse of the ops of a run: all of it, before anything is simulated.
+
+An op without flop cannot be answered by a roofline; which ops a trace has, and what is known of
+each, is only seen when it is read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from ...sim.binding import refusals
+from ..config.binding import meant
+from ..config.hil_settings import coupled
+from ..config.problems import InvalidScenarioError, Problem
+from ..config.reading.unsupported import spot_of
+
+if TYPE_CHECKING:
+    from .variants import Variant
+
+SHOWN = 4  # ops of one problem
+
+
+def require_answers(points: Iterable[Variant]) -> None:
+    """Refuse variants of which a model cannot answer an op.
+
+    Raises
+    ------
+    InvalidScenarioError
+        One problem for each thing that is wrong, with the ops concerned, of all variants.
+    """
+    found = {p.message: p for one in points for p in _unanswerable(one)}
+    if found:
+        raise InvalidScenarioError(found.values())
+
+
+def _unanswerable(point: Variant) -> Iterator[Problem]:
+    scenario, simulation = point.scenario, point.simulation
+    if point.graph.template is not None or coupled(scenario):
+        return  # not written out unless it must be; devices answer in place of models
+    for backend in simulation.answerers:
+        if not backend.online:
+            backend.open(simulation.system)
+    names = simulation.system.index
+    globs = {glob: glob for glob in scenario.backends}
+    alike: dict[tuple[str, str], list[str]] = {}
+    for _, asked, why in refusals(point.graph, simulation.bound):
+        glob = meant(globs, simulation.system.components[asked[0]].name, names)
+        op, why = _apart(why)
+        alike.setdefault((f"backends.{glob}" if glob else "backends", why), []).append(op)
+    for (path, why), ops in alike.items():
+        yield Problem("unanswerable", f"{_listed(ops)}{why}", spot_of(scenario, path))
+
+
+def _apart(why: str) -> tuple[str, str]:
+    """The op of a message, and what is wrong with it.
+
+    >>> _apart("op 3 (compute:mm): flop are unknown")
+    ('op 3 (compute:mm)', ': flop are unknown')
+    """
+    found = re.fullmatch(r"(op \d+ \(.*?\))(: .*)", why, re.S)
+    return (found[1], found[2]) if found else ("", why)
+
+
+def _listed(ops: list[str]) -> str:
+    """The first few, and how many more."""
+    rest = len(ops) - SHOWN
+    more = f" and {rest} more that look unlike them" if rest > 0 else ""
+    return ", ".join(ops[:SHOWN]) + more

@@ -1,0 +1,66 @@
+"""Where the numbers of a run come from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..config.hil_settings import section
+from ..config.scenario import BASE, Scenario
+from .start_variation import jitter
+
+
+def provenance(scenario: Scenario) -> dict[str, Any]:
+    """Where the numbers come from."""
+    kinds: dict[str, int] = {}
+    listed = []
+    for path, origin in scenario.origins.items():
+        if path.startswith(("what_if", "expect", "report", "run", "question", "name")):
+            continue
+        kind = origin.source.kind if origin.source else ""
+        if kind:
+            kinds[kind] = kinds.get(kind, 0) + 1
+            listed.append(
+                {
+                    "path": path,
+                    "value": origin.text,
+                    "kind": kind,
+                    "where": origin.source.where if origin.source else "",
+                    "error": origin.source.error if origin.source else "",
+                    "note": origin.source.note if origin.source else "",
+                }
+            )
+    return {
+        "seed": scenario.run.seed,
+        "replicas": scenario.run.replicas,
+        "inputs": kinds,
+        "values": listed,
+        "calibration": calibration(scenario),
+        "jitter": jitter(scenario),
+        "base": BASE,
+    }
+
+
+def calibration(scenario: Scenario) -> str:
+    """``blind``: nothing was taken from a measurement of what is predicted, end to end.
+
+    A coupled run is no prediction of what its devices answered for.
+    """
+    hil = section(scenario)
+    if hil is not None and hil.mode == "coupled":
+        real = ", ".join(f"{s.component} ({s.driver})" for s in hil.swap)
+        return f"driven by devices or their recordings: {real}; the rest is predicted"
+    return of_models(scenario)
+
+
+def of_models(scenario: Scenario) -> str:
+    """What the models of a scenario were made from, whoever answers in their place."""
+    fitted = [
+        o for p, o in scenario.origins.items()
+        if p.startswith("cluster") and o.source and o.source.kind == "fitted"
+    ]  # fmt: skip
+    told = f", {len(fitted)} values of its parts were fitted on their own" if fitted else ""
+    lines = sorted({str(b.settings.get("file")) for b in scenario.backends.values()
+                    if b.use == "families"})  # fmt: skip
+    if lines:
+        return f"families of ops, fitted on recordings ({', '.join(lines)}){told}"
+    return f"blind{told}"

@@ -1,0 +1,84 @@
+"""What it takes to defend an answer: which values matter, and how wrong a part may be.
+
+Both by running again, which is why it is done only where ``run.defend`` asks for it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ...sim.errors import ForetraceError
+from .accuracy.break_even import break_even
+from .building.workloads import build
+from .uncertainty import predicted
+from .variants import Variant, point
+
+if TYPE_CHECKING:
+    from ...sim.graph import Graph
+    from ...sim.system import System
+    from ..config.scenario import Scenario
+    from .executor import MapFunction
+
+UNSURE = ("assumed", "datasheet", "fitted")
+OFF = (1.1, 1 / 1.1)  # the second where the first is no value, as of an efficiency of 1
+AMOUNT = re.compile(r"(\d[\d.]*(?:[eE][+-]?\d+)?)(\s*\D.*)?")
+
+
+def defended(
+    made: Sequence[Variant], values: Sequence[dict[str, Any]], each: MapFunction
+) -> dict[str, Any]:
+    """The values with their effects, and the break-even error of each kind of part.
+
+    Parameters
+    ----------
+    made : of all variants, the base first
+    values : of the provenance; those that were not measured get an ``effect``, the relative change
+        of an iteration as described if they are 10 % off; None where that means nothing
+    """
+    base = made[0]
+    graph = build(base.scenario)
+    was = point(base.scenario, graph).run().iteration_time
+    unsure = [v for v in values if v["kind"] in UNSURE]
+    found = each(lambda v: _effect(base.scenario, graph, v, was), unsure)
+    effects = dict(zip((v["path"] for v in unsure), found, strict=True))
+    kinds = {kind: _of_kind(kind) for kind in predicted(base.simulation)}
+    return {
+        "values": [{**v, "effect": effects.get(v["path"])} for v in values],
+        "break_even": break_even(made, kinds),
+    }
+
+
+def _of_kind(kind: str) -> Any:
+    def chosen(system: System) -> list[int]:
+        return [i for i, part in enumerate(system.components) if part.kind == kind]
+
+    return chosen
+
+
+def _effect(scenario: Scenario, graph: Graph, value: dict[str, Any], was: float) -> float | None:
+    """What 10 % of a value does to an iteration."""
+    from ..config.loader import with_overrides
+
+    path = value["path"]
+    for text in off(value["value"]):
+        try:
+            other = with_overrides(scenario.resolved(), {path: text})
+            own = build(other) if path.startswith("cluster.node.gpu.") else graph
+            return point(other, own).run().iteration_time / was - 1
+        except ForetraceError:
+            continue  # no value of this setting
+    return None
+
+
+def off(text: str) -> Iterator[str]:
+    """A value 10 % off, as written; nothing for words and for zero.
+
+    >>> list(off("20 GB/s")), list(off("ring")), list(off("0 s"))
+    (['22 GB/s', '18.1818181818 GB/s'], [], [])
+    """
+    amount = AMOUNT.fullmatch(text)
+    if amount and float(amount[1]):
+        for factor in OFF:
+            yield f"{float(amount[1]) * factor:.12g}{amount[2] or ''}"

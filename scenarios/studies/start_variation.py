@@ -1,0 +1,32 @@
+"""What is known of how process starts differ, and whether intervals made of it hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...models.compute.jitter import BAR, coverage
+from ..config.scenario import Scenario
+from .building.workloads import open_starts
+from .summary import FEWEST
+
+
+def jitter(scenario: Scenario) -> dict[str, Any]:
+    """How the jitter's interval was checked.
+
+    ``state`` is ``held`` or ``unresolved`` where several starts were recorded, by whether
+    intervals made of the other starts hold about as much of each as they say; else ``unchecked``,
+    or ``not drawn`` with too few replicas for an interval.
+    """
+    if scenario.run.replicas < FEWEST:
+        return {"state": "not drawn", "fewest": FEWEST}
+    starts = open_starts(scenario)
+    found = coverage(starts.steps) if starts else None
+    if found is None:
+        return {"state": "unchecked", "starts": len(starts.steps) if starts else 1}
+    return {
+        "state": "held" if found.resolved else "unresolved",
+        "starts": found.starts,
+        "steps": found.steps,
+        "held": found.held,
+        "bar": BAR,
+    }

@@ -1,0 +1,170 @@
+"""What a run says, as plain data: ``summary.json``, ``--json``, and all that a report shows.
+
+Nothing in it depends on the clock, the host or the date: the same seed and inputs give the
+same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from ...sim.analysis.metrics import Samples
+from ..config.condition import Condition
+from ..config.metrics import METRICS, PERCENTILE, Metric
+from .variants import VariantResults
+
+SCHEMA = 1
+LEVEL = 0.9  # of every interval
+FEWEST = 10  # replicas below which no interval is shown: of fewer, even the range holds less
+HEADLINES = ("p50", "p95")
+
+
+@dataclass(frozen=True)
+class Value:
+    """One number with what is known of its error.
+
+    Parameters
+    ----------
+    value : SI, in ``unit``
+    interval : 90 % of the replicas lie in it; None where none is known
+    interval_of : the sources of error that it holds: ``jitter``, ``parameters``, ``model``
+    expected, met : the condition on it and whether it holds; None where there is none
+    """
+
+    value: float
+    unit: str
+    interval: tuple[float, float] | None = None
+    interval_of: tuple[str, ...] = ()
+    expected: str | None = None
+    met: bool | None = None
+
+
+def values(measured: VariantResults) -> dict[str, Value]:
+    """Every statistic of every metric of one point, by ``metric.statistic``.
+
+    With enough replicas a value is their median, so that it lies within its interval; else it is
+    that of the run with durations as recorded.
+    """
+    found: dict[str, Value] = {}
+    for name, samples in measured.samples.items():
+        metric = _metric(name)
+        replicas = [r[name] for r in measured.replicas if name in r]
+        for statistic in _statistics(metric, name):
+            key = f"{name}.{statistic}".rstrip(".")
+            drawn = _statistic_of_each(replicas, statistic)
+            known = len(drawn) >= FEWEST
+            found[key] = Value(
+                float(np.median(drawn)) if known else statistic_of(samples, statistic),
+                metric.unit,
+                interval(drawn),
+                ("jitter",) if known else (),
+            )
+    return found
+
+
+def _metric(name: str) -> Metric:
+    known = [m for m in METRICS.values() if m.fits(name) or m.fits(name.rpartition(".")[0])]
+    return known[0] if known else Metric(name, "", "Emitted by a process.")
+
+
+def _statistics(metric: Metric, name: str) -> tuple[str, ...]:
+    if not metric.statistics or metric.statistics == (name.rpartition(".")[2],):
+        return ("",)
+    return metric.statistics
+
+
+def statistic_of(samples: Samples, statistic: str) -> float:
+    """A statistic of samples; a single number is itself.
+
+    >>> statistic_of(np.array([1.0, 2.0, 9.0]), "p50"), statistic_of(np.array([4.0]), "")
+    (2.0, 4.0)
+    """
+    return float(_along(samples, statistic))
+
+
+def _statistic_of_each(replicas: Sequence[Samples], statistic: str) -> list[float]:
+    """The same of every replica; together where they have as many samples."""
+    if len({len(samples) for samples in replicas}) != 1:
+        return [statistic_of(samples, statistic) for samples in replicas]
+    found: list[float] = _along(np.stack(replicas), statistic).tolist()
+    return found
+
+
+def _along(samples: Samples, statistic: str) -> Samples:
+    """A statistic along the last axis."""
+    percentile = PERCENTILE.fullmatch(statistic)
+    if percentile:
+        return np.asarray(np.percentile(samples, float(percentile[1]), axis=-1))
+    if statistic in ("", "peak", "max"):
+        return np.asarray(samples.max(axis=-1))
+    return np.asarray(samples.mean(axis=-1) if statistic == "mean" else samples.min(axis=-1))
+
+
+def interval(drawn: Sequence[float]) -> tuple[float, float] | None:
+    """Where 90 % of the replicas lie; None for too few of them.
+
+    Of n replicas the k-th smallest stands for the quantile (k - 1/2) / n (Hazen's rule).
+
+    >>> interval(range(1, 11)), interval(range(1, 10))
+    ((1.0, 10.0), None)
+    """
+    if len(drawn) < FEWEST:
+        return None
+    low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], method="hazen")
+    return float(low), float(high)
+
+
+def checked(found: Mapping[str, Value], conditions: Sequence[Condition]) -> dict[str, Value]:
+    """The values with all that is expected of them."""
+    out = dict(found)
+    for condition in conditions:
+        value = out.get(condition.name)
+        if value is not None:
+            told = f"{condition.op} {condition.text.split(condition.op, 1)[1].strip()}"
+            holds = bool(condition.holds(value.value))
+            out[condition.name] = replace(
+                value,
+                expected=told if value.expected is None else f"{value.expected}; {told}",
+                met=holds and value.met is not False,
+            )
+    return out
+
+
+@dataclass(frozen=True)
+class Summary:
+    """All that a run says.
+
+    Parameters
+    ----------
+    name, question : of the scenario
+    points : by variant, ``base`` first: metrics, blame, sources, facts
+    provenance : seed, replicas, catalog values and their sources
+    unfinished : what there was no time for; not told where there was time for all
+    """
+
+    name: str
+    question: str
+    points: dict[str, dict[str, Any]] = field(default_factory=dict)
+    provenance: dict[str, Any] = field(default_factory=dict)
+    unfinished: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        told = {"schema": SCHEMA, **asdict(self)}
+        return told if self.unfinished else {k: v for k, v in told.items() if k != "unfinished"}
+
+    def value(self, variant: str, metric: str) -> Value:
+        """One number of one variant.
+
+        Raises
+        ------
+        KeyError
+            No such variant or metric.
+        """
+        told = self.points[variant]["metrics"][metric]
+        bounds = told["interval"]
+        return Value(**{**told, "interval": tuple(bounds) if bounds else None})

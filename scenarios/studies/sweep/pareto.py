@@ -1,0 +1,32 @@
+"""The front: points that no other point beats in everything that is wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def pareto_front(points: Sequence[tuple[float, ...]]) -> list[int]:
+    """Rows that no other row dominates, all numbers being better when smaller.
+
+    A row dominates another that it equals or betters in every number, and betters in one; equal
+    rows are all on the front.
+
+    Examples
+    --------
+    >>> pareto_front([(1.0, 5.0), (2.0, 2.0), (3.0, 2.0), (5.0, 1.0), (2.0, 2.0)])
+    [0, 1, 3, 4]
+    >>> pareto_front([(3.0,), (1.0,), (1.0,)])
+    [1, 2]
+    """
+    best: list[tuple[float, ...]] = []
+    kept = []
+    for row in sorted(range(len(points)), key=lambda i: points[i]):
+        if not any(_beats(b, points[row]) for b in best):
+            kept.append(row)
+            if points[row] not in best:
+                best.append(points[row])
+    return sorted(kept)
+
+
+def _beats(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    return one != other and all(a <= b for a, b in zip(one, other, strict=True))

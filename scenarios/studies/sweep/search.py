@@ -1,0 +1,139 @@
+"""Searches that learn from what they tried, by Optuna: TPE and NSGA-II."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from ....sim.errors import ScenarioError
+from ...config.condition import Condition
+from ...config.parameters import Values, Vary
+from .method import Settings
+from .task import Outcome
+
+if TYPE_CHECKING:
+    from ...config.sections.sweep import Sweep
+
+TPE_BATCH = 10  # points between two looks at what came of them
+POPULATION = 20  # of a generation of NSGA-II, in short searches
+MISSED = "missed"  # where a trial keeps by how much it misses each condition
+
+
+class SweepSearch:
+    """Asks Optuna.
+
+    Parameters
+    ----------
+    sweep : Sweep
+    seed : of all that is drawn
+    limits : conditions to keep to
+
+    Raises
+    ------
+    ScenarioError
+        Optuna is not installed, or nothing says what to search for.
+    """
+
+    def __init__(self, sweep: Sweep, seed: int, limits: Sequence[Condition]):
+        optuna = _optuna(sweep.method)
+        if not sweep.optimize:
+            raise ScenarioError(
+                f"sweep.optimize: '{sweep.method}' searches, and nothing says for what; write "
+                "for example [{minimize: iteration_time.p50}]"
+            )
+        self.sweep, self.limits, self.left = sweep, limits, sweep.wanted
+        self.batch = TPE_BATCH if sweep.method == "tpe" else _population(sweep.wanted)
+        sampler = _sampler(optuna, sweep.method, seed, self.batch, bool(limits))
+        self.name = f"optuna {optuna.__version__} {type(sampler).__name__}"
+        directions = ["minimize" if o.sign > 0 else "maximize" for o in sweep.optimize]
+        self.study = optuna.create_study(sampler=sampler, directions=directions)
+        self.failed = optuna.trial.TrialState.FAIL
+        self.trials: list[Any] = []
+
+    def ask(self) -> list[Settings]:
+        """The next points."""
+        count = min(self.batch, self.left)
+        self.left -= count
+        with _calm():
+            self.trials = [self.study.ask() for _ in range(count)]
+            return [_settings(trial, self.sweep.vary) for trial in self.trials]
+
+    def tell(self, outcomes: Sequence[Outcome]) -> None:
+        """What came of them; a point that failed, or that lacks a metric, is no answer."""
+        for trial, outcome in zip(self.trials, outcomes, strict=True):
+            found = outcome.get("values", {})
+            values = [found.get(o.metric) for o in self.sweep.optimize]
+            with _calm():
+                if None in values:
+                    self.study.tell(trial, state=self.failed)
+                    continue
+                trial.set_user_attr(MISSED, [miss(c, found.get(c.name)) for c in self.limits])
+                self.study.tell(trial, values)
+
+
+def miss(condition: Condition, value: float | None) -> float:
+    """By how much a value misses a condition, relative to its limit; 0 or below: not at all.
+
+    >>> from foretrace.scenarios.config.condition import condition
+    >>> round(miss(condition("makespan <= 10 s"), 12.0), 3), miss(condition("makespan > 1 s"), 2.0)
+    (0.2, 0.0)
+    """
+    if value is None:
+        return 1.0
+    if condition.holds(value):
+        return 0.0
+    return max(abs(value - condition.limit) / (abs(condition.limit) or 1.0), 1e-12)
+
+
+def _optuna(method: str) -> Any:
+    try:
+        import optuna
+    except ImportError as error:
+        raise ScenarioError(
+            f"sweep.method: '{method}' needs Optuna; pip install 'foretrace[sweep]', or take "
+            "grid, random or sobol"
+        ) from error
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    return optuna
+
+
+def _sampler(optuna: Any, method: str, seed: int, population: int, constrained: bool) -> Any:
+    """The sampler, always by name: defaults change between versions."""
+    seed %= 2**32
+    limits = (lambda trial: trial.user_attrs.get(MISSED, [1.0])) if constrained else None
+    with _calm():
+        if method == "tpe":
+            return optuna.samplers.TPESampler(
+                seed=seed, multivariate=False, constant_liar=True, constraints_func=limits
+            )
+        return optuna.samplers.NSGAIISampler(
+            seed=seed, population_size=population, constraints_func=limits
+        )
+
+
+def _population(points: int) -> int:
+    """Of a generation: an eighth of all, so that there are some generations."""
+    return max(2, min(100, max(POPULATION, points // 8), points))
+
+
+def _settings(trial: Any, vary: dict[str, Vary]) -> Settings:
+    return {path: _value(trial, path, v) for path, v in vary.items()}
+
+
+def _value(trial: Any, path: str, vary: Vary) -> Any:
+    if not isinstance(vary, Values):
+        return vary.at(trial.suggest_float(path, 0.0, 1.0))
+    last = len(vary.values) - 1
+    if vary.ordered:
+        return vary.values[trial.suggest_int(path, 0, last)]
+    return vary.values[trial.suggest_categorical(path, list(range(last + 1)))]
+
+
+@contextmanager
+def _calm() -> Iterator[None]:
+    """Without Optuna's warnings that an interface may change; the sampler is in the manifest."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield

@@ -1,0 +1,147 @@
+"""What a sweep leaves: manifest, resolved scenario, summary, a table of all points, a report."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import time
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from ...config.scenario import Scenario
+from ..run_folder import KEY, described, versions, write_json, written
+from .outcomes import OutcomeStore
+from .sweep_summary import sweep_summary
+from .sweeping import Swept
+from .task import base
+
+SCHEMA = 1
+
+
+def store(out: Path, scenario: Scenario) -> OutcomeStore:
+    """Where the outcomes of a scenario's points are kept, for all its sweeps."""
+    return OutcomeStore(out / scenario.name / ".points" / _digest(base(scenario)))
+
+
+def name(scenario: Scenario) -> str:
+    """Names a sweep by all that can change what it says."""
+    kept = {k: v for k, v in scenario.resolved().items() if k not in ("question", "report")}
+    kept["run"] = {"seed": scenario.run.seed, "replicas": scenario.run.replicas}
+    return f"sweep-{_digest({**base(scenario), 'whole': kept})}"
+
+
+def _digest(value: Any) -> str:
+    text = json.dumps(value, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:KEY]
+
+
+def save(
+    swept: Swept, kept: OutcomeStore, out: Path, facts: Mapping[str, Any], started: float
+) -> Path:
+    """Write the folder of a sweep that is done; returns it.
+
+    Parameters
+    ----------
+    swept : Swept
+    kept : where the outcomes of its points are
+    out : of all run folders
+    facts : for the manifest: command, workers
+    started : by the monotonic clock, s
+
+    Raises
+    ------
+    ScenarioError
+        The folder cannot be written.
+    """
+    target = out / swept.scenario.name / name(swept.scenario)
+    with written(target) as whole:
+        _fill(whole, swept, kept, {**facts, "wall_seconds": time.monotonic() - started})
+    return target
+
+
+def _fill(folder: Path, swept: Swept, kept: OutcomeStore, facts: Mapping[str, Any]) -> None:
+    from ....reports.sweep.sweep_page import write_sweep
+
+    scenario = swept.scenario
+    summary = sweep_summary(swept)
+    resolved = described(folder, scenario)
+    write_json(folder / "summary.json", summary)
+    write_table(folder / "points.parquet", swept, kept)
+    run = {
+        "resolved": resolved,
+        "command": facts.get("command", ""),
+        "run": name(scenario),
+        "title": scenario.report.title,
+        "file": scenario.file,
+    }
+    write_sweep(folder / "report.html", summary, run, scenario.report.sections)
+    write_json(folder / "manifest.json", _manifest(swept, facts))
+
+
+def _manifest(swept: Swept, facts: Mapping[str, Any]) -> dict[str, Any]:
+    scenario = swept.scenario
+    return {
+        "schema": SCHEMA,
+        "kind": "sweep",
+        "run": name(scenario),
+        "scenario": {"name": scenario.name, "file": scenario.file, "digest": scenario.digest()},
+        "sampler": swept.sampler,
+        "seed": scenario.run.seed,
+        "points": len(swept.trials),
+        "from_cache": sum(t.cached for t in swept.trials),
+        "failed": len(swept.failed),
+        "versions": versions(),
+        "host": platform.platform(),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        **{k: round(v, 3) if isinstance(v, float) else v for k, v in facts.items()},
+    }
+
+
+def write_table(path: Path, swept: Swept, kept: OutcomeStore) -> None:
+    """A row a point, in the order of the summary: settings as text, then every metric (SI).
+
+    Points that failed have no metrics and their ``error``.
+    """
+    import duckdb
+    import numpy as np
+
+    row = {t.key: i for i, t in enumerate(swept.trials)}
+    columns: dict[str, Any] = {"point": np.arange(len(row))}
+    for setting in swept.trials[0].settings if swept.trials else ():
+        columns[setting] = _texts(_shown(t.settings[setting]) for t in swept.trials)
+    columns |= _metrics(row, kept)
+    columns["error"] = _texts(t.error["message"] if t.error else None for t in swept.trials)
+    quoted = str(path).replace("'", "''")
+    with duckdb.connect() as db:
+        # objects are text, also a long column without one, of which DuckDB 1.4 cannot tell
+        db.execute("SET GLOBAL pandas_analyze_sample = 0")
+        db.register("points", columns)
+        db.execute(
+            f"COPY (SELECT * FROM points ORDER BY point) TO '{quoted}' "
+            "(FORMAT parquet, COMPRESSION zstd)"
+        )
+
+
+def _metrics(row: Mapping[str, int], kept: OutcomeStore) -> dict[str, Any]:
+    """Every metric as a column, by name."""
+    import numpy as np
+
+    found: dict[str, Any] = {}
+    for outcome in kept.outcomes():
+        at = row.get(outcome["key"])
+        for metric, value in outcome.get("values", {}).items() if at is not None else ():
+            found.setdefault(metric, np.full(len(row), np.nan))[at] = value
+    return dict(sorted(found.items()))
+
+
+def _texts(values: Iterable[str | None]) -> Any:
+    import numpy as np
+
+    return np.array(list(values), object)
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)

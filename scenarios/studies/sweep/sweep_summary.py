@@ -1,0 +1,122 @@
+"""What a sweep says, as plain data: ``summary.json``, ``--json``, and what its report shows.
+
+The same points give the same bytes, whoever ran them, and however often they were interrupted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...config.condition import Condition
+from ...config.sections.sweep import Objective, Sweep
+from .pareto import pareto_front
+from .sweeping import Swept, Trial
+
+SCHEMA = 1
+HEADLINE = Objective("iteration_time.p50", "s", 1)
+
+
+def sweep_summary(swept: Swept) -> dict[str, Any]:
+    """Everything, in the order in which points were asked for."""
+    scenario = swept.scenario
+    section: Sweep = scenario.section("sweep")
+    wanted = section.optimize or (HEADLINE,)
+    rows = [_row(t, scenario.expect) for t in swept.trials]
+    best = _best(swept.trials, rows, wanted)
+    for i in best:
+        rows[i]["front"] = True
+    return {
+        "schema": SCHEMA,
+        "kind": "sweep",
+        "name": scenario.name,
+        "question": scenario.question,
+        "method": {"name": section.method, "sampler": swept.sampler, "seed": scenario.run.seed},
+        "vary": {paths: list(v.to_dict().values()) if hasattr(v, "values") else v.to_dict()
+                 for paths, v in section.vary.items()},
+        "optimize": [{**o.to_dict(), "unit": o.unit} for o in wanted],
+        "expect": [{"that": e.that.text, "otherwise": e.otherwise, "metric": e.that.name,
+                    "limit": e.that.limit} for e in scenario.expect],
+        "counts": {
+            "asked": swept.asked,
+            "points": len(rows),
+            "failed": len(swept.failed),
+            "missed": sum(bool(r.get("missed")) for r in rows),
+            "front": len(best),
+        },
+        "base": _row(swept.base, scenario.expect),
+        "points": rows,
+        "no_effect": no_effect(swept.trials, wanted),
+    }  # fmt: skip
+
+
+def _row(trial: Trial, expect: Sequence[Any]) -> dict[str, Any]:
+    row: dict[str, Any] = {"set": trial.settings}
+    if trial.error is not None:
+        return {**row, "error": dict(trial.error)}
+    missed = [e.that.text for e in expect if not e.that.holds(trial.values.get(e.that.name, NAN))]
+    strict = {e.that.text for e in expect if e.otherwise == "fail"}
+    return {
+        **row,
+        "values": dict(trial.values),
+        "intervals": {k: list(v) for k, v in trial.intervals.items()},
+        "missed": [m for m in missed if m in strict],
+        "warned": [m for m in missed if m not in strict],
+        "unsure": [e.that.text for e in expect if _straddled(e.that, trial)],
+        "front": False,
+    }
+
+
+NAN = float("nan")
+
+
+def _straddled(that: Condition, trial: Trial) -> bool:
+    """Does the limit of a condition lie within the interval of what it is about."""
+    bounds = trial.intervals.get(that.name)
+    return bounds is not None and that.holds(bounds[0]) != that.holds(bounds[1])
+
+
+def _best(
+    trials: Sequence[Trial], rows: Sequence[dict[str, Any]], wanted: Sequence[Objective]
+) -> list[int]:
+    """The front among the points that meet all that they must."""
+    fit = [
+        i
+        for i, (t, r) in enumerate(zip(trials, rows, strict=True))
+        if t.error is None and not r["missed"] and all(o.metric in t.values for o in wanted)
+    ]
+    found = pareto_front([tuple(o.sign * trials[i].values[o.metric] for o in wanted) for i in fit])
+    return [fit[i] for i in found]
+
+
+LEAST = 5e-4  # a change below it is none
+
+
+def no_effect(trials: Sequence[Trial], wanted: Sequence[Objective]) -> list[str]:
+    """Settings that changed nothing that is wanted, wherever only they differed.
+
+    A setting that never differed alone, as in a search, is not judged.
+
+    Examples
+    --------
+    >>> trials = [Trial({"a": a, "b": b}, "", {"makespan": a}) for a in (1.0, 2.0) for b in (1, 2)]
+    >>> no_effect(trials, [Objective("makespan", "s", 1)])
+    ['b']
+    """
+    found = []
+    for setting in trials[0].settings if trials else ():
+        changes = [c for o in wanted for c in _changes(trials, setting, o.metric)]
+        if changes and max(changes) < LEAST:
+            found.append(setting)
+    return found
+
+
+def _changes(trials: Sequence[Trial], setting: str, metric: str) -> list[float]:
+    """Relative spreads of a metric within groups of points that differ in one setting only."""
+    alike: dict[str, list[float]] = {}
+    for t in trials:
+        if metric in t.values:
+            others = repr([(k, v) for k, v in t.settings.items() if k != setting])
+            alike.setdefault(others, []).append(t.values[metric])
+    groups = [values for values in alike.values() if len(values) > 1]
+    return [(max(g) - min(g)) / (abs(max(g, key=abs)) or 1.0) for g in groups]

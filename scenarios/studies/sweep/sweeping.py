@@ -1,0 +1,231 @@
+"""A sweep under way: points are asked for, run where they are not known yet, kept, and told."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ...config.condition import Condition
+from ...config.reading.tree import Plain
+from ...config.scenario import Scenario
+from ...config.sections.sweep import Objective, Sweep, each
+from ..workers.workers import Workers
+from .method import Settings, method
+from .outcomes import OutcomeStore
+from .task import Outcome, Task, base, evaluate, key, task
+
+SHOWN = (  # of every point, beside what is wanted and expected of it
+    "iteration_time.p50",
+    "iteration_time.p95",
+    "exposed_communication.mean",
+    "makespan",
+    "tokens_per_second.p50",
+    "gpu.memory.peak",
+    "cost_per_million_tokens",
+    "cost_per_hour",
+    "gpu_time_per_million_tokens",
+    "gpu.power.bound",
+)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One point that was tried, with as much of its outcome as is shown.
+
+    Parameters
+    ----------
+    settings : by key of ``vary``; empty for the scenario as it stands
+    key : of the point
+    values : SI, by metric and statistic
+    intervals : of those that have one
+    error : kind and message; None for a point that finished
+    cached : was it known before
+    """
+
+    settings: Settings
+    key: str
+    values: Mapping[str, float] = field(default_factory=dict)
+    intervals: Mapping[str, Any] = field(default_factory=dict)
+    error: Mapping[str, str] | None = None
+    cached: bool = False
+
+
+@dataclass(frozen=True)
+class Swept:
+    """All that a sweep tried.
+
+    Parameters
+    ----------
+    scenario : Scenario
+    sampler : who chose the points, in full
+    base : the scenario as it stands
+    trials : each point once, in the order in which it was asked for
+    asked : how many were, some of them more than once
+    """
+
+    scenario: Scenario
+    sampler: str
+    base: Trial
+    trials: tuple[Trial, ...]
+    asked: int
+
+    def summary(self) -> dict[str, Any]:
+        """As plain data: what ``foretrace sweep --json`` prints."""
+        from .sweep_summary import sweep_summary
+
+        return sweep_summary(self)
+
+    def frame(self) -> Any:
+        """A row a point, settings and metrics (SI) as columns, as a pandas data frame."""
+        import pandas as pd
+
+        rows = [{**t.settings, **t.values} for t in self.trials]
+        return pd.DataFrame(rows)
+
+    def _repr_html_(self) -> str:
+        """As a notebook shows it."""
+        from html import escape
+
+        from ....reports.sweep.sweep_page import sentences
+
+        said = "".join(f"<p>{escape(text)}</p>" for text in sentences(self.summary()))
+        return said + str(self.frame().to_html(max_rows=20))
+
+    @property
+    def failed(self) -> tuple[Trial, ...]:
+        """Points that did not finish."""
+        return tuple(t for t in self.trials if t.error is not None)
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Every ``count``-th point, from the ``number``-th on; 1 of 1 is all."""
+
+    number: int = 1
+    count: int = 1
+
+
+Progress = Callable[[Trial], None]
+ALL = Shard()
+
+
+@dataclass
+class Sweeping:
+    """What all batches of a sweep share.
+
+    Parameters
+    ----------
+    scenario : Scenario
+    store : where outcomes are kept
+    workers : who runs points
+    progress : told of every point that is known
+    shard : which points are ours to run
+    resume : take what is kept; else run everything again
+    """
+
+    scenario: Scenario
+    store: OutcomeStore
+    workers: Workers
+    progress: Progress = lambda _: None
+    shard: Shard = ALL
+    resume: bool = True
+
+    def __post_init__(self) -> None:
+        self.section: Sweep = self.scenario.section("sweep")
+        self.shared = base(self.scenario)
+        self.wanted = tuple(dict.fromkeys([*_metrics(self.section.optimize), *_named(self.limits)]))
+        found = self.store.outcomes() if self.resume else ()
+        self.known: dict[str, Trial] = {}
+        for outcome in found:
+            if "error" not in outcome:
+                trial = self._trial({}, outcome)
+                self.known[trial.key] = replace(trial, cached=True)
+        self.asked = 0
+
+    @property
+    def limits(self) -> tuple[Condition, ...]:
+        """What a point must meet."""
+        return tuple(e.that for e in self.scenario.expect)
+
+    def all(self) -> Swept:
+        """Try every point; of a shard, those that are its own."""
+        found = self.batch([{}])
+        strict = [e.that for e in self.scenario.expect if e.otherwise == "fail"]
+        chooser = method(self.section, self.scenario.run.seed, strict)
+        start = found[0] if found else Trial({}, "")
+        tried: dict[str, Trial] = {}
+        asked = 0
+        while batch := chooser.ask():
+            asked += len(batch)
+            found = self.batch(batch)
+            chooser.tell([{"values": t.values} if t.error is None else {} for t in found])
+            for trial in found:
+                tried.setdefault(trial.key, trial)
+        return Swept(self.scenario, chooser.name, start, tuple(tried.values()), asked)
+
+    def batch(self, points: Iterable[Settings]) -> list[Trial]:
+        """Some points, in their order; those that are not known are run."""
+        tasks = [(_shown(settings), self._task(settings)) for settings in points]
+        keys = [key(t) for _, t in tasks]
+        first = dict(zip(reversed(keys), reversed(tasks), strict=True))  # each once
+        order = self._dealt(list(dict.fromkeys(keys)))
+        found = {k: replace(self.known[k], settings=first[k][0]) for k in order if k in self.known}
+        for trial in found.values():
+            self.progress(trial)
+        for trial in self._run({k: first[k] for k in order if k not in found}):
+            found[trial.key] = trial
+        for k in (Counter(keys) - Counter(order)).elements():  # asked for more than once
+            if k in found:
+                self.progress(replace(found[k], cached=True))
+        return [found[k] for k in keys if k in found]
+
+    def _dealt(self, keys: list[str]) -> list[str]:
+        """Those of our shard; points are dealt out like cards."""
+        first, self.asked = self.asked, self.asked + len(keys)
+        count, number = self.shard.count, self.shard.number
+        return [k for i, k in enumerate(keys, first) if i % count + 1 == number]
+
+    def _run(self, todo: dict[str, tuple[Settings, Task]]) -> Iterator[Trial]:
+        for sent, outcome in self.workers.run(evaluate, (t for _, t in todo.values())):
+            self.store.write(outcome)
+            trial = self._trial(todo[key(sent)][0], outcome)
+            if trial.error is None:
+                self.known[trial.key] = replace(trial, cached=True)
+            self.progress(trial)
+            yield trial
+
+    def _task(self, settings: Settings) -> Task:
+        set_: dict[str, Plain] = {}
+        for paths, value in settings.items():
+            set_ |= each(paths, value)
+        return task(self.shared, set_, self.wanted)
+
+    def _trial(self, settings: Settings, outcome: Outcome) -> Trial:
+        """What is remembered of an outcome; the rest is in the store."""
+        names = [n for n in dict.fromkeys([*SHOWN, *self.wanted]) if n in outcome.get("values", {})]
+        told = outcome.get("error")
+        return Trial(
+            settings,
+            outcome["key"],
+            {n: outcome["values"][n] for n in names},
+            {n: i for n in names if (i := outcome["intervals"].get(n))},
+            {k: told[k] for k in ("kind", "message")} if told else None,
+        )
+
+
+def _shown(settings: Settings) -> Settings:
+    """As tables show them: values that settings take together as one text."""
+    return {
+        paths: ", ".join(map(str, v)) if isinstance(v, list | tuple) else v
+        for paths, v in settings.items()
+    }
+
+
+def _metrics(objectives: Iterable[Objective]) -> list[str]:
+    return [o.metric for o in objectives]
+
+
+def _named(conditions: Iterable[Condition]) -> list[str]:
+    return [c.name for c in conditions]

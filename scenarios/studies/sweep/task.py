@@ -1,0 +1,179 @@
+"""A point as a plain dict, and the one function that runs it, wherever it is."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+import traceback
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ....sim.errors import ForetraceError, ScenarioError
+from ...config.reading.files import bare, content, contents, is_file
+from ...config.reading.tree import Plain
+from ...config.scenario import Scenario
+
+if TYPE_CHECKING:
+    from ....sim.graph import Graph
+    from ..variants import StepVariation
+
+Task = dict[str, Any]
+Outcome = dict[str, Any]
+APART = ("question", "report", "sweep", "what_if", "expect")  # of no number of one point
+UNHEARD = ("workers", "time_limit", "memory")  # of ``run``: where, not what
+
+
+def base(scenario: Scenario) -> Task:
+    """What all points of a scenario share: all that can change their answer.
+
+    Parameters
+    ----------
+    scenario : any variant is left out; what its conditions are is no matter of a point
+    """
+    from importlib.metadata import version
+
+    from ..run_folder import code_digest, trace_digest
+
+    told = {k: v for k, v in scenario.resolved().items() if k not in APART}
+    told["run"] = {k: v for k, v in told.get("run", {}).items() if k not in UNHEARD}
+    return {
+        "scenario": told,
+        "digest": _digest(bare(told)),  # where files lie is no matter, but what is in them
+        "files": contents(told),
+        "trace": trace_digest(scenario),
+        "code": code_digest(),
+        "version": version("foretrace"),
+    }
+
+
+def task(shared: Task, settings: Mapping[str, Plain], wanted: tuple[str, ...] = ()) -> Task:
+    """One point: what it shares with the others, and what it sets.
+
+    Parameters
+    ----------
+    shared : from ``base``
+    settings : by dotted path
+    wanted : metrics of single components to keep; those of kinds are kept anyway
+    """
+    named = {k: content(v) for k, v in settings.items() if isinstance(v, str) and is_file(k)}
+    files = {**shared["files"], **named}
+    return {**shared, "files": files, "set": dict(settings), "wanted": sorted(wanted)}
+
+
+def key(point: Task) -> str:
+    """Names a point by all that can change its answer.
+
+    >>> key({"set": {"a": 1, "b": 2}}) == key({"set": {"b": 2, "a": 1}})
+    True
+    """
+    told = {k: v for k, v in point.items() if k != "scenario"}  # it has a digest, made once
+    return _digest(told)
+
+
+def _digest(told: Plain) -> str:
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+
+
+def evaluate(point: Task) -> Outcome:
+    """Run one point; what goes wrong in it is an outcome, too.
+
+    Parameters
+    ----------
+    point : from ``task``; a plain dict, so that it can be sent anywhere
+
+    Returns
+    -------
+    Outcome
+        ``key``, ``set``, and ``values`` (SI, by metric and statistic) with ``intervals``; or
+        ``error`` with its kind, message and traceback.  ``seconds`` is wall time.
+    """
+    began = time.perf_counter()
+    told: Outcome = {"key": key(point), "set": point["set"]}
+    try:
+        told |= _measured(point)
+    except Exception as error:
+        told["error"] = _wrong(error)
+    return {**told, "seconds": round(time.perf_counter() - began, 6)}
+
+
+def _wrong(error: Exception) -> dict[str, str]:
+    ours = isinstance(error, ForetraceError)
+    return {
+        "kind": type(error).__name__,
+        "message": str(error).partition("\n")[0] if ours else f"{type(error).__name__}: {error}",
+        "traceback": "" if ours else traceback.format_exc(),
+    }
+
+
+def _measured(point: Task) -> Outcome:
+    from ...config.loader import with_overrides
+    from ..summary import values
+    from ..variants import measured
+    from ..variants import point as built
+
+    scenario = with_overrides(point["scenario"], point["set"])
+    graph, variation = work(scenario, point["files"])
+    done = measured(built(scenario, graph, variation))
+    found = values(_narrowed(done, tuple(point["wanted"])))
+    return {
+        "ops": len(done.result.ops),
+        "ranks": graph.ranks,
+        "values": {name: v.value for name, v in found.items()},
+        "intervals": {name: v.interval for name, v in found.items() if v.interval},
+    }
+
+
+def _narrowed(done: Any, wanted: tuple[str, ...]) -> Any:
+    """Without the metrics of single components, unless they are asked for."""
+    from dataclasses import replace
+
+    parts = {c.name for c in done.point.simulation.system.components}
+    kinds = {c.kind for c in done.point.simulation.system.components}
+    heads = tuple(f"{w}." for w in wanted)
+
+    def kept(name: str) -> bool:
+        who = name.removesuffix(".utilization")
+        return who == name or who not in parts or who in kinds or f"{name}.".startswith(heads)
+
+    return replace(
+        done,
+        samples={k: s for k, s in done.samples.items() if kept(k)},
+        replicas=tuple({k: s for k, s in r.items() if kept(k)} for r in done.replicas),
+    )
+
+
+WORKS = 8  # kept in a process
+_works: dict[str, tuple[Graph, StepVariation]] = {}
+
+
+def work(scenario: Scenario, files: Mapping[str, str]) -> tuple[Graph, StepVariation]:
+    """The graph of a workload and how its ops vary, built and read once in a process.
+
+    Parameters
+    ----------
+    files : what is in those that the point names, by setting
+
+    Raises
+    ------
+    ScenarioError
+        The files are not those that the point was made of.
+    """
+    from ..building.workloads import build
+    from ..variants import StepVariation
+
+    named = {k: files.get(f"workload.{k}", "") for k in ("trace", "starts")}
+    told = repr((scenario.workload, scenario.cluster.node.gpu, named))  # a quick GPU copies quicker
+    if told in _works:
+        return _works[told]
+    for key_, known in named.items():
+        name = getattr(scenario.workload, key_, None)
+        if name and content(name) != known:
+            raise ScenarioError(
+                f"workload.{key_}: '{name}' is not the same file here; put it where workers see "
+                "it under the same path"
+            )
+    while len(_works) >= WORKS:
+        del _works[next(iter(_works))]
+    graph = build(scenario)
+    return _works.setdefault(told, (graph, StepVariation.of(scenario, graph)))

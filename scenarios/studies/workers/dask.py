@@ -1,0 +1,140 @@
+"""A Dask cluster: one made here, or one that runs already."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import platform
+from collections.abc import Iterable, Iterator
+from importlib.metadata import version
+from typing import Any
+
+from ....sim.errors import ScenarioError
+from .workers import RETRIES, Task, Work, poisonous
+
+AHEAD = 2  # tasks in flight for each thread of the cluster
+PATIENCE = 20  # s to reach a scheduler
+
+
+class DaskCluster:
+    """Workers of Dask.
+
+    Parameters
+    ----------
+    address : str or None
+        ``HOST:PORT`` of a scheduler; None makes a cluster of this machine.
+    count : int
+        Processes of a cluster made here.
+
+    Raises
+    ------
+    ScenarioError
+        Dask is not installed, nothing answers, or the workers run another version.
+    """
+
+    def __init__(self, address: str | None, count: int):
+        distributed = _distributed()
+        self._own = None
+        if address is None:
+            self._own = distributed.LocalCluster(
+                n_workers=count,
+                threads_per_worker=1,
+                processes=True,
+                dashboard_address=None,
+                silence_logs=logging.ERROR,
+            )
+        self._client = _client(distributed, self._own or address)
+        if address is not None:
+            _same_everywhere(self._client, address)
+        threads = sum(w["nthreads"] for w in self._client.scheduler_info(-1)["workers"].values())
+        self._ahead = AHEAD * threads
+        where = f"dask at {address}" if address else "dask on this machine"
+        self.name = f"{where}, {threads} worker{'s' * (threads != 1)}"
+        self._killed = distributed.KilledWorker
+        self._completed = distributed.as_completed
+
+    def run(self, work: Work, tasks: Iterable[Task]) -> Iterator[tuple[Task, dict[str, Any]]]:
+        """Every task with what came of it, as they come."""
+        todo = iter(tasks)
+        given = {self._give(work, t): t for t in itertools.islice(todo, self._ahead)}
+        coming = self._completed(list(given), loop=self._client.loop)
+        for future in coming:
+            task = given.pop(future)
+            for more in itertools.islice(todo, 1):
+                new = self._give(work, more)
+                given[new] = more
+                coming.add(new)
+            yield task, self._outcome(future, task)
+
+    def _give(self, work: Work, task: Task) -> Any:
+        return self._client.submit(work, task, pure=False)
+
+    def _outcome(self, future: Any, task: Task) -> dict[str, Any]:
+        """Dask tries a task again whose worker died, and gives it up after a few."""
+        try:
+            outcome: dict[str, Any] = future.result()
+        except self._killed:
+            return poisonous(task)
+        return outcome
+
+    def close(self, *, kill: bool = False) -> None:
+        """Let the workers go; those of others only lose our tasks."""
+        self._client.close(timeout=1 if kill else 10)
+        if self._own is not None:
+            self._own.close(timeout=1 if kill else 10)
+
+
+def _distributed() -> Any:
+    try:
+        import dask
+        import distributed
+    except ImportError as error:
+        raise ScenarioError(
+            "run.workers: dask:// needs Dask; pip install 'foretrace[dask]', or take local"
+        ) from error
+    logging.getLogger("distributed").setLevel(logging.ERROR)
+    dask.config.set({"distributed.scheduler.allowed-failures": RETRIES})
+    return distributed
+
+
+def _client(distributed: Any, where: Any) -> Any:
+    address = f"tcp://{where}" if isinstance(where, str) else where
+    try:
+        return distributed.Client(address, timeout=PATIENCE, set_as_default=False)
+    except (OSError, TimeoutError) as error:
+        raise ScenarioError(
+            f"run.workers: no Dask scheduler answers at {where} ({error}); start one with 'dask "
+            "scheduler', and 'dask worker' where points are to run"
+        ) from error
+
+
+def identity() -> dict[str, str]:
+    """What must be the same on every worker."""
+    from ..run_folder import code_digest
+
+    names = ("foretrace", "numpy", "numba", "simpy")
+    told = {name: version(name) for name in names}
+    return {**told, "code": code_digest()[:12], "python": platform.python_version()}
+
+
+def _same_everywhere(client: Any, address: str) -> None:
+    """Refuse workers that would answer something else."""
+    try:
+        found: dict[str, dict[str, str]] = client.run(identity)
+    except Exception as error:
+        raise ScenarioError(
+            f"run.workers: workers at {address} cannot run foretrace ({error}); install the "
+            "version that runs here beside them"
+        ) from error
+    if not found:
+        raise ScenarioError(
+            f"run.workers: the scheduler at {address} has no workers; start 'dask worker {address}'"
+        )
+    here = identity()
+    for who, there in found.items():
+        differing = [f"{k} {there.get(k)} there, {v} here" for k, v in here.items()
+                     if there.get(k) != v]  # fmt: skip
+        if differing:
+            raise ScenarioError(
+                f"run.workers: {who} has {'; '.join(differing)}; install the same versions there"
+            )

@@ -1,0 +1,103 @@
+"""Processes of this machine: one executor for each, so that a death is laid to the right task."""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+import multiprocessing.connection
+import os
+import signal
+import threading
+from collections.abc import Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any
+
+from .workers import RETRIES, Task, Work, poisonous
+
+
+class Pool:
+    """As many processes as asked for, each forked from a server that has imported us.
+
+    Parameters
+    ----------
+    count : int
+        Processes.
+
+    Examples
+    --------
+    >>> pool = Pool(2)
+    >>> pool.name, pool.close()
+    ('2 processes', None)
+    """
+
+    def __init__(self, count: int):
+        self.name = f"{count} process{'es' * (count != 1)}"
+        self._free: list[ProcessPoolExecutor] = []
+        self._count, self._made = count, 0
+        self._busy: dict[Future[dict[str, Any]], tuple[ProcessPoolExecutor, Task, int]] = {}
+
+    def run(self, work: Work, tasks: Iterable[Task]) -> Iterator[tuple[Task, dict[str, Any]]]:
+        """Every task with what came of it, as they come."""
+        waiting = ((task, RETRIES) for task in tasks)
+        while True:
+            for task, left in itertools.islice(waiting, self._count - len(self._busy)):
+                self._give(work, task, left)
+            if not self._busy:
+                return
+            done, _ = wait(self._busy, return_when=FIRST_COMPLETED)
+            for future in done:
+                executor, task, left = self._busy.pop(future)
+                try:
+                    outcome = future.result()
+                except BrokenProcessPool:
+                    self._bury(executor)
+                    if left:
+                        self._give(work, task, left - 1)
+                        continue
+                    outcome = poisonous(task)
+                else:
+                    self._free.append(executor)
+                yield task, outcome
+
+    def close(self, *, kill: bool = False) -> None:
+        """Let the processes go."""
+        executors = [*self._free, *(e for e, _, _ in self._busy.values())]
+        if kill:
+            for process in (p for e in executors for p in _processes(e)):
+                process.kill()
+        for executor in executors:
+            executor.shutdown(wait=True, cancel_futures=True)
+        self._free.clear()
+        self._busy.clear()
+
+    def _give(self, work: Work, task: Task, left: int) -> None:
+        executor = self._free.pop() if self._free else _executor()
+        self._busy[executor.submit(work, task)] = (executor, task, left)
+
+    def _bury(self, executor: ProcessPoolExecutor) -> None:
+        executor.shutdown(wait=True)
+
+
+def _executor() -> ProcessPoolExecutor:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["foretrace.scenarios.studies.sweep.preload"])
+    return ProcessPoolExecutor(1, mp_context=context, initializer=_begin)
+
+
+def _processes(executor: ProcessPoolExecutor) -> list[Any]:
+    return list((getattr(executor, "_processes", None) or {}).values())
+
+
+def _begin() -> None:
+    """In a new worker: an interrupt is the parent's matter, and its end is ours."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """A worker whose parent was killed would wait for ever."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        multiprocessing.connection.wait([parent.sentinel])
+        os._exit(1)

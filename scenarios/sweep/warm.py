@@ -1,9 +1,0 @@
-"""What a new worker has imported already: all that running a point needs."""
-
-from __future__ import annotations
-
-import numba  # noqa: F401
-import pint  # noqa: F401
-
-from ...sim.core import machine  # noqa: F401
-from ..running import points, summary  # noqa: F401

@@ -1,0 +1,165 @@
+"""What every result keeps: when each rank began and ended its steps, and where its time went.
+
+A row an op is kept where asked for; this is kept always, and is some hundred bytes a rank.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..engine_api import NEVER
+from ..ops import Kind
+
+if TYPE_CHECKING:
+    from ..result import Result
+    from ..schedule import SubmittedRun
+
+KEEP = ("none", "ranks", "ops")
+MOST_OPS = 5_000_000  # more are kept only on request
+BOXES = (
+    "compute",
+    "overlapped",
+    "exposed_communication",
+    "memory",
+    "waiting",
+    "host",
+    "idle",
+)
+CHUNK = 1 << 20  # places that are summed at once
+EXPOSED = BOXES.index("exposed_communication")
+
+
+@dataclass(frozen=True)
+class RunAggregates:
+    """Ticks of a run, by rank, iteration, component and kind.
+
+    Parameters
+    ----------
+    ops : number of ops
+    first : tick of the first release
+    steps : (k,) iterations that there are, ascending
+    start, end : (k, ranks) first start and last end on each rank; -1 where it has none
+    busy : (components, kinds) ticks of slots that were held
+    moved : (components, kinds) s of work at the full rate
+    sources : s of ops by where their time comes from
+    exposed : (k, ranks) ticks with communication in flight and no compute, in each step's window
+    boxes : (7, 1 + k, ranks) ticks in each box of ``activity`` before the first step and in each
+        step's window; or None where not kept
+    windows : (components, 100) share in use in equal windows of the run, or None
+    beside : tick of the last end of what is in no step
+    """
+
+    ops: int
+    first: int
+    steps: NDArray[np.int64]
+    start: NDArray[np.int64]
+    end: NDArray[np.int64]
+    busy: NDArray[np.int64]
+    moved: NDArray[np.float64]
+    sources: dict[str, int]
+    exposed: NDArray[np.int64] | None = None
+    boxes: NDArray[np.int64] | None = None
+    windows: NDArray[np.float64] | None = None
+    beside: int = NEVER
+
+    @cached_property
+    def last(self) -> int:
+        """Tick of the last end."""
+        return max(int(self.end.max(initial=self.first)), self.first, self.beside)
+
+    @cached_property
+    def edges(self) -> NDArray[np.int64]:
+        """(k + 1,) ticks at which the first step begins and each step ends on its last rank."""
+        if not len(self.steps):
+            return np.zeros(1, np.int64)
+        first = self.start[0][self.start[0] != NEVER].min()
+        return np.concatenate([[first], np.maximum.accumulate(self.end.max(axis=1))])
+
+    @cached_property
+    def marks(self) -> NDArray[np.int64]:
+        """(k + 2,) The same after the first release: ends of the windows that boxes are kept of."""
+        return np.concatenate([[min(self.first, self.edges[0])], self.edges])
+
+    def boxed(self, boxes: NDArray[np.int64], keep: str) -> RunAggregates:
+        """With the boxes between the marks, as far as ``keep`` keeps them."""
+        found = replace(self, exposed=boxes[EXPOSED, 1:].copy())
+        return replace(found, boxes=boxes) if keep == "ranks" else found
+
+
+def kept_of(result: Result) -> RunAggregates:
+    """The same from a row an op; the boxes are left to who asks."""
+    return _Sums(result).kept()
+
+
+class _Sums:
+    """Sums over the rows of a result."""
+
+    def __init__(self, result: Result):
+        self.result, self.columns = result, result.columns
+        self.ended = self.columns.end != NEVER
+        self.took = np.where(self.ended, self.columns.end - self.columns.start, 0)
+        self.given = None if result.written is None else result.written.given
+
+    def kept(self) -> RunAggregates:
+        result = self.result
+        own = self.ended[: self.given]
+        steps = np.unique(result.ops.iteration[: self.given][own]).astype(np.int64)
+        start, end = self._spans(steps)
+        size = len(result.parts), len(Kind)
+        busy, moved = np.zeros(size, np.int64), np.zeros(size)
+        for run in result.runs:
+            self._slots(run, busy)
+            self._rates(run, moved)
+        return RunAggregates(
+            len(result.ops), result.first_release, steps, start, end, busy, moved, self._sources(),
+            beside=int(self.columns.end[len(own) :].max(initial=NEVER)),
+        )  # fmt: skip
+
+    def _spans(self, steps: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        ranks = max((r.graph.ranks for r in self.result.runs), default=0)
+        late = np.iinfo(np.int64).max
+        start = np.full((len(steps), ranks), late)
+        end = np.full((len(steps), ranks), NEVER, np.int64)
+        for run in self.result.runs[: None if self.given is None else 1]:
+            block = run.graph.explicit
+            n, number = len(block), np.searchsorted(steps, np.arange(steps.max(initial=0) + 1))
+            for a in range(0, n + len(block.places), CHUNK):
+                op = block.op_of_place[a : a + CHUNK]
+                there = np.flatnonzero(self.ended[run.first + op])
+                at = number[block.ops.iteration[op[there]]], block.rank[a : a + CHUNK][there]
+                np.minimum.at(start, at, self.columns.start[run.first + op[there]])
+                np.maximum.at(end, at, self.columns.end[run.first + op[there]])
+        start[start == late] = NEVER
+        return start, end
+
+    def _slots(self, run: SubmittedRun, busy: NDArray[np.int64]) -> None:
+        slot = self.result.slots(run)
+        place = np.flatnonzero(slot >= 0)
+        op = run.graph.explicit.op_of_place[place]
+        np.add.at(busy, (slot[place], run.graph.ops.kind[op]), self.took[run.first + op])
+
+    def _rates(self, run: SubmittedRun, moved: NDArray[np.float64]) -> None:
+        timing = run.answers.timing
+        if timing.usage is None or timing.work is None:
+            return
+        row = np.repeat(np.arange(len(timing)), np.diff(timing.usage.indptr))
+        done = np.where(self.ended[run.first : run.first + len(timing)], timing.work, 0.0)
+        work = done[row] * timing.usage.weight
+        components = self.result.system.components
+        rate = np.array([c.rate or np.inf for c in components], np.float64)
+        at: Any = timing.usage.component, run.graph.ops.kind[row]
+        np.add.at(moved, at, work / rate[timing.usage.component])
+
+    def _sources(self) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for run in self.result.runs:
+            total = np.zeros(len(run.answers.sources), np.int64)
+            np.add.at(total, run.answers.source, self.took[run.first : run.first + len(run.graph)])
+            for text, t in zip(run.answers.sources, total.tolist(), strict=True):
+                found[text] = found.get(text, 0) + t
+        return found

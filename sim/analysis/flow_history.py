@@ -1,0 +1,103 @@
+"""Ops that shared components: when each was in its work phase, and who bounded it then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..engine_api import NEVER, ONE
+from ..result import Result
+
+
+class FlowHistory:
+    """The work phases of a run."""
+
+    def __init__(self, result: Result):
+        self.result = result
+
+    @cached_property
+    def _table(self) -> NDArray[np.int64]:
+        """(5, n) Id, first and last tick of the work phase, number of the graph, row there."""
+        columns = self.result.columns
+        found = [np.empty((5, 0), np.int64)]
+        for k, run in enumerate(self.result.runs):
+            flows = run.lowered.flows
+            op = flows.op.astype(np.int64) + run.first
+            begin, end = columns.start[op] + run.lowered.fixed[flows.op], columns.end[op]
+            row = np.arange(len(op))
+            whole = np.stack([op, begin, end, np.full(len(op), k), row])
+            found.append(whole[:, (end != NEVER) & (end > begin)])
+        return np.concatenate(found, axis=1)
+
+    def bounds(self, op: int, start: int, end: int) -> Iterator[tuple[int, int, int | None]]:
+        """Stretches between two ticks of the work phase of an op, and the component that bounds it.
+
+        None where that is a limit of its own.
+        """
+        _, begin, last, *_ = self._table
+        there = (begin < end) & (last > start)
+        cuts = {start, end}
+        for tick in np.concatenate([begin[there], last[there]]).tolist():
+            cuts.add(min(max(tick, start), end))
+        cuts |= {t for t, _, _ in self.result.rate_log if start < t < end}
+        for a, b in pairwise(sorted(cuts)):
+            flying = np.flatnonzero(there & (begin <= a) & (last >= b))
+            yield a, b, full_component(self._capacity(a), self._flows(flying), op)
+
+    def _flows(self, rows: NDArray[np.int64]) -> dict[int, tuple[dict[int, int], int]]:
+        """What those in flight use, and their limits, by id."""
+        found = {}
+        for op, _, _, k, row in self._table[:, rows].T.tolist():
+            flows = self.result.runs[k].lowered.flows
+            found[op] = flows.usage(row), int(flows.limit[row])
+        return found
+
+    def _capacity(self, tick: int) -> dict[int, int]:
+        """Rates at a tick: as built, then as processes set them."""
+        rates = {c: r for c, r in enumerate(self.result.parts.rate.tolist()) if r >= 0}
+        return rates | {c: rate for at, c, rate in self.result.rate_log if at <= tick}
+
+
+def full_component(
+    capacity: dict[int, int], flows: dict[int, tuple[dict[int, int], int]], wanted: int
+) -> int | None:
+    """The component that bounds one flow under max-min fairness; None: its own limit.
+
+    Parameters
+    ----------
+    capacity : rate units by component
+    flows : ({component: weight}, limit or -1) by id
+    wanted : id
+
+    Examples
+    --------
+    >>> flows = {0: ({7: ONE}, -1), 1: ({7: ONE, 8: ONE}, -1)}
+    >>> full_component({7: 10, 8: 3}, flows, 0), full_component({7: 10, 8: 3}, flows, 1)
+    (7, 8)
+    """
+    room = {c: r * ONE for c, r in capacity.items()}
+    left = dict(flows)
+    while left:
+        weight: dict[int, int] = {}
+        for usage, _ in left.values():
+            for c, w in usage.items():
+                weight[c] = weight.get(c, 0) + w
+        level = {c: room[c] // w for c, w in weight.items()}
+        limits = [limit for _, limit in left.values() if limit >= 0]
+        lowest = min([*level.values(), *limits])
+        usage, limit = left[wanted]
+        full = [c for c in sorted(usage) if level[c] == lowest]
+        if full:
+            return full[0]
+        if limit == lowest:
+            return None
+        for i, (uses, bound) in list(left.items()):
+            if bound == lowest or any(level[c] == lowest for c in uses):
+                del left[i]
+                for c, w in uses.items():
+                    room[c] -= w * lowest
+    raise AssertionError(f"flow {wanted} is not in flight")

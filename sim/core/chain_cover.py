@@ -1,0 +1,62 @@
+"""How many ops of one rank can run at once, at most: chains of ops that wait for each other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .jit import jit
+
+if TYPE_CHECKING:
+    from ..spmd.spmd_graph import RankProgram
+
+ROLES = 4
+
+
+def chains(program: RankProgram, role: NDArray[np.int64]) -> NDArray[np.int64]:
+    """(4,) Of a cover of the program by chains, how many hold an op of each role.
+
+    Ops of one chain never run together, so no more than that many ops of a role do.
+
+    Examples
+    --------
+    >>> from foretrace.sim.ops import Ops
+    >>> from foretrace.sim.spmd.spmd_graph import RankProgram
+    >>> chains(RankProgram.chain(Ops.of(rank=[0, 0, 0])), np.array([0, 3, 0])).tolist()
+    [1, 0, 0, 1]
+    """
+    if program.is_chain:
+        found = np.zeros(ROLES, np.int64)
+        found[np.unique(role)] = 1
+        return found
+    after = program.successors
+    counted: NDArray[np.int64] = _count(after.indptr, after.values, role, program.ops.stream)
+    return counted
+
+
+@jit
+def _count(indptr: Any, after: Any, role: Any, stream: Any) -> Any:
+    n = len(role)
+    chain, followed = np.full(n, -1, np.int64), np.zeros(n, np.bool_)
+    touched = np.zeros((n, ROLES), np.bool_)
+    found = np.zeros(ROLES, np.int64)
+    used = 0
+    for i in range(n):
+        if chain[i] < 0:
+            chain[i] = used
+            used += 1
+        if not touched[chain[i], role[i]]:
+            touched[chain[i], role[i]] = True
+            found[role[i]] += 1
+        best, score = -1, -1
+        for e in range(indptr[i], indptr[i + 1]):
+            v = after[e]
+            likeness = 2 * (role[v] == role[i]) + (stream[v] == stream[i])
+            if not followed[v] and likeness > score:
+                best, score = v, likeness
+        if best >= 0:
+            followed[best] = True
+            chain[best] = chain[i]
+    return found

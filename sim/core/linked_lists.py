@@ -1,0 +1,85 @@
+"""Lists through the cells: adding, removing, putting in order."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .jit import Int, lean
+from .state_layout import BINS, FURTHER, NONE, Array, Rows
+
+
+@lean
+def append(rows: Rows, world: Array, head: Int, c: Int) -> None:
+    """Put a cell at the end of the list ``world[head]`` whose last is ``world[head + 1]``."""
+    rows[c]["next"] = NONE
+    if world[head] == NONE:
+        world[head] = c
+    else:
+        rows[world[head + 1]]["next"] = c
+    world[head + 1] = c
+
+
+@lean
+def unlink(rows: Rows, world: Array, head: Int, c: Int) -> Int:
+    """Take a cell out of the list that begins at ``world[head]``; the cell before it."""
+    before: Int = NONE
+    at = world[head]
+    while at != c:
+        before = at
+        at = rows[at]["next"]
+    if before == NONE:
+        world[head] = rows[c]["next"]
+    else:
+        rows[before]["next"] = rows[c]["next"]
+    return before
+
+
+@lean
+def is_before(rows: Rows, a: Int, b: Int) -> bool:
+    """The order of places within a round: by op, then by place."""
+    op_a = rows[a]["link"] if rows[a]["flags"] & FURTHER else a
+    op_b = rows[b]["link"] if rows[b]["flags"] & FURTHER else b
+    return bool(op_a < op_b or (op_a == op_b and a < b))
+
+
+@lean
+def merge(rows: Rows, a: Int, b: Int) -> Int:
+    """Two sorted lists as one."""
+    if is_before(rows, b, a):
+        a, b = b, a
+    head = a
+    while b != NONE:
+        following = np.int64(rows[a]["next"])
+        if following == NONE or is_before(rows, b, following):
+            rows[a]["next"] = b
+            b = following
+        a = rows[a]["next"]
+    return head
+
+
+@lean
+def sort(rows: Rows, world: Array, head: Int) -> Int:
+    """A list in the order of op and place."""
+    if head == NONE or rows[head]["next"] == NONE:
+        return head
+    for b in range(BINS, BINS + 32):
+        world[b] = NONE
+    c = head
+    while c != NONE:
+        run = c  # of cells that are in order already
+        while rows[c]["next"] != NONE and is_before(rows, c, np.int64(rows[c]["next"])):
+            c = rows[c]["next"]
+        following = rows[c]["next"]
+        rows[c]["next"] = NONE
+        b = BINS
+        while world[b] != NONE:
+            run = merge(rows, world[b], run)
+            world[b] = NONE
+            b += 1
+        world[b] = run
+        c = following
+    done = NONE
+    for b in range(BINS, BINS + 32):
+        if world[b] != NONE:
+            done = world[b] if done == NONE else merge(rows, world[b], done)
+    return done

@@ -1,0 +1,157 @@
+"""Ops end or leave: slots are free again, dependents come nearer, somebody may have to know."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..media.max_min.medium import leave
+from ..media.max_min.table_layout import State
+from .jit import Int, lean
+from .linked_lists import append, unlink
+from .op_start import flow_of
+from .radix_heap import forget
+from .slots import await_release, moves
+from .state_layout import (
+    BARRIER,
+    BEYOND,
+    COLLECTIVE,
+    COLLECTIVES,
+    COMING,
+    END,
+    ENDED,
+    FIRST_CELL,
+    FLOWING,
+    FLOWS,
+    FURTHER,
+    FURTHER_CELL,
+    GRAPH,
+    GRAPH_COUNT,
+    GRAPHS,
+    HEAD,
+    HELD,
+    LAST,
+    MISSING,
+    NEWS,
+    NOW,
+    OPEN,
+    OPEN_OPS,
+    PART,
+    PARTS,
+    PENDING,
+    QUEUED,
+    STALE,
+    START,
+    STARTED,
+    TAIL,
+    TAKEN,
+    TIMED,
+    WAITING,
+    WATCHED,
+    WIDE,
+    Array,
+    Links,
+    Rows,
+)
+
+
+@lean
+def end(rows: Rows, times: Array, links: Links, world: Array, c: Int) -> None:
+    """An op ends: its slots are free, its dependents come nearer."""
+    rows[c]["state"] = ENDED
+    times[c, END] = world[NOW]
+    give_back(rows, world, c)
+    close(rows, world, c)
+    for e in range(rows[c]["first"], rows[c + 1]["first"]):
+        p = np.int64(links[e])
+        rows[p]["unmet"] -= 1
+        if rows[p]["unmet"] == 0:
+            await_release(rows, times, world, p)
+
+
+@lean
+def give_back(rows: Rows, world: Array, c: Int) -> None:
+    """An op gives back all slots that it holds."""
+    free(rows, world, c)
+    if rows[c]["flags"] & WIDE:
+        p = world[world[COLLECTIVES] + rows[c]["link"] * COLLECTIVE + FURTHER_CELL]
+        while rows[p]["flags"] & FURTHER and rows[p]["link"] == c:
+            free(rows, world, p)
+            p += 1
+
+
+@lean
+def free(rows: Rows, world: Array, p: Int) -> None:
+    """One place gives its slot back."""
+    if rows[p]["at"] == HELD and rows[p]["slot"] >= 0:
+        part = world[PARTS] + rows[p]["slot"] * PART
+        world[part + TAKEN] -= 1
+        moves(world, part)
+    rows[p]["at"] = WAITING
+
+
+@lean
+def close(rows: Rows, world: Array, c: Int) -> None:
+    """One op less is open; note whom this concerns."""
+    world[OPEN] -= 1
+    low, high = 0, world[GRAPH_COUNT]  # its graph is between
+    while high - low > 1:
+        middle = (low + high) >> 1
+        if world[world[GRAPHS] + middle * GRAPH + FIRST_CELL] <= c:
+            low = middle
+        else:
+            high = middle
+    graph = world[GRAPHS] + low * GRAPH + OPEN_OPS
+    world[graph] -= 1
+    if world[graph] == 0:
+        rows[c]["flags"] |= LAST
+    if rows[c]["flags"] & (LAST | WATCHED):
+        append(rows, world, NEWS, c)
+
+
+@lean
+def leave_all(rows: Rows, times: Array, world: Array, s: State, c: Int) -> None:
+    """An op leaves its lines, places and components; what is left of it is kept."""
+    flags = rows[c]["flags"]
+    if flags & TIMED:
+        if flags & BEYOND:
+            rows[c]["left"] -= world[NOW] - times[c, START]
+        else:
+            forget(rows, times, world, c)
+            rows[c]["left"] -= world[NOW]
+    if flags & FLOWING:
+        leave(s, flow_of(rows, world, c), world[NOW])
+        world[FLOWS] -= 1
+        world[STALE] = 1
+    if rows[c]["state"] == PENDING and is_granted(rows, world, c):
+        unlink(rows, world, BARRIER, c)
+    rows[c]["flags"] = flags & ~(TIMED | FLOWING | BEYOND | STARTED)
+    leave_place(rows, times, world, c)
+    if flags & WIDE:
+        row = world[COLLECTIVES] + rows[c]["link"] * COLLECTIVE
+        p = world[row + FURTHER_CELL]
+        world[row + MISSING] = 1
+        while rows[p]["flags"] & FURTHER and rows[p]["link"] == c:
+            leave_place(rows, times, world, p)
+            world[row + MISSING] += 1
+            p += 1
+
+
+@lean
+def is_granted(rows: Rows, world: Array, c: Int) -> bool:
+    """Whether an op holds all its places."""
+    if rows[c]["flags"] & WIDE:
+        return bool(world[world[COLLECTIVES] + rows[c]["link"] * COLLECTIVE + MISSING] == 0)
+    return bool(rows[c]["at"] == HELD)
+
+
+@lean
+def leave_place(rows: Rows, times: Array, world: Array, p: Int) -> None:
+    """One place is given up, wherever it stands."""
+    if rows[p]["at"] == COMING:
+        forget(rows, times, world, p)
+    elif rows[p]["at"] == QUEUED:
+        part = world[PARTS] + rows[p]["slot"] * PART
+        before = unlink(rows, world, part + HEAD, p)
+        if world[part + TAIL] == p:
+            world[part + TAIL] = before
+    free(rows, world, p)

@@ -1,0 +1,299 @@
+"""Templates run without being written out: a program once a class, a rank is a cursor in it.
+
+No queue is needed: where nothing is contended, the end of an op is the latest end of what it
+waits for plus its own ticks, in whatever order that is computed.  A rank runs ahead until it
+meets a collective that others have not reached, or hears a message that was not sent; whoever
+completes it sets the others going again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..engine_api import MAX_TICK
+from ..errors import SimulationError
+from ..spmd.spmd_graph import SpmdGraph
+from .jit import Int, jit, lean
+from .program_encoding import COLLECTIVE, RECV, SEND, family, following, kept_in, kind, ready
+from .rendezvous import Rendezvous
+from .replica_draws import ReplicaDraws, ticks_of
+
+Array = NDArray[Any]
+Arrays = tuple[Array, ...]
+
+COLUMNS = 32  # a tally: what (local, collective, send, recv) x eight kinds or roles
+LED = 12  # collectives once an op, at the rank that leads them
+# Of a group that meets: members that are there, meetings before, when the last one came, for how
+# long, in which step.
+THERE, CALL, LATEST, TAKES, STEP = range(5)
+
+
+@dataclass(frozen=True)
+class TimedPrograms:
+    """A template whose questions are answered, as the kernels read it.
+
+    Parameters
+    ----------
+    words : (w,) uint32 of all programs
+    begin, length : (programs,) first word, and ops, of each
+    answer : (t, 2) ticks; and number of the spread + 1, column of the tally << 8
+    answer_at : (programs,) where a program's answers begin
+    step : (s,) iteration of each op, of one program after the other; (0,) where all are 0
+    step_at : (programs,) where a program's steps begin
+    registers : int
+    """
+
+    words: NDArray[np.uint32]
+    begin: NDArray[np.int64]
+    length: NDArray[np.int64]
+    answer: NDArray[np.int64]
+    answer_at: NDArray[np.int64]
+    step: NDArray[np.uint16]
+    step_at: NDArray[np.int64]
+    registers: int
+
+    @classmethod
+    def of(cls, template: SpmdGraph, answers: Sequence[NDArray[np.int64]]) -> TimedPrograms:
+        """Programs with the answers to their questions; a program that comes twice is kept once.
+
+        Parameters
+        ----------
+        answers : of each program, (q, 2) as ``answer``
+        """
+        encoded = [p.encoded for p in template.programs]
+        once = {id(e): e for e in encoded}
+        starts = dict(zip(once, _starts([len(e.words) for e in once.values()]), strict=True))
+        sizes = dict(zip(once, _starts([len(e.question) for e in once.values()]), strict=True))
+        steps = {id(p.encoded): p.ops.iteration for p in template.programs}
+        several = any(np.any(s) for s in steps.values())
+        return cls(
+            np.concatenate([e.words for e in once.values()]),
+            np.array([starts[id(e)] for e in encoded], np.int64),
+            np.array([len(e.question) for e in encoded], np.int64),
+            np.ascontiguousarray(np.concatenate(answers)),
+            np.array(_starts([len(a) for a in answers]), np.int64),
+            np.concatenate(list(steps.values())) if several else np.empty(0, np.uint16),
+            np.array([sizes[id(e)] for e in encoded], np.int64),
+            max(e.registers for e in encoded),
+        )
+
+    @property
+    def programs(self) -> Arrays:
+        """What every kernel reads of the programs."""
+        return self.words, self.begin, self.length, self.answer, self.answer_at
+
+
+def _starts(sizes: list[int]) -> list[int]:
+    return [0, *np.cumsum(sizes)[:-1].tolist()]
+
+
+@dataclass(frozen=True)
+class ProgramTimes:
+    """What came of a template, in ticks.
+
+    Parameters
+    ----------
+    start, end : (iterations, ranks) first start and last end of each step; -1 where it has none
+    tally : (ranks, 32) time of its ops by column
+    waiting : (ranks,) time held at collectives whose other members were late
+    ops : number of ops that ran, collectives once a member
+    met : (collectives, 2) start and end of each; (0, 2) where nobody asks
+    mail : ends of sends, as :class:`Rendezvous` lays them out
+    """
+
+    start: NDArray[np.int64]
+    end: NDArray[np.int64]
+    tally: NDArray[np.int64]
+    waiting: NDArray[np.int64]
+    ops: int
+    met: NDArray[np.int64]
+    mail: NDArray[np.int64]
+
+
+def run(
+    template: SpmdGraph,
+    answered: TimedPrograms,
+    meet: Rendezvous,
+    chances: ReplicaDraws,
+    keep_met: bool = False,
+) -> ProgramTimes:
+    """Run every rank of a template.
+
+    Raises
+    ------
+    SimulationError
+        Ranks that wait for each other, or a time beyond the range; run the expanded graph to see
+        which ops.
+    """
+    ranks, joint = template.ranks, len(template) - int(template.bases[template.ranks])
+    iterations = 1 + int(answered.step.max(initial=0))
+    start = np.full((ranks, iterations), -1, np.int64)
+    end, tally = start.copy(), np.zeros((ranks, COLUMNS + 1), np.int64)
+    mail = np.full(int(meet.box_at[-1]) + 1, -1, np.int64)
+    met = np.empty((joint if keep_met else 0, 2), np.int64)
+    with np.errstate(over="ignore"):
+        ops, stuck, beyond = _run(
+            answered.programs,
+            (template.program.astype(np.int32), answered.step, answered.step_at, template.bases),
+            (meet.group, meet.member_at, meet.member, meet.lead, meet.row),
+            (meet.peer, meet.box_at, mail),
+            chances.tables,
+            (start, end, tally, met),
+            answered.registers,
+        )
+    if beyond:
+        raise SimulationError("time overflow", "an op of a template ends beyond the range")
+    if stuck:
+        raise SimulationError("deadlock", f"{stuck} ranks of a template wait for each other")
+    return ProgramTimes(start.T, end.T, tally[:, :-1], tally[:, -1], int(ops), met, mail)
+
+
+@jit
+def _run(
+    programs: Arrays,
+    ranks_: Arrays,
+    groups: Arrays,
+    messages: Arrays,
+    chances: Arrays,
+    out: Arrays,
+    registers: int,
+) -> tuple[Any, Any, Any]:
+    """Run all ranks; the number of ops, of ranks that are stuck, and of ops beyond the range."""
+    words, begin, length, answer, answer_at = programs
+    program, steps, step_at, bases = ranks_
+    group_of, member_at, member, lead, group_row = groups
+    peer, box_at, mail = messages
+    first_start, end, tally, _ = out
+    ranks = len(program)
+    random = len(chances[1]) > 1
+    register = np.zeros((ranks, registers), np.int64)
+    cursor = np.zeros((ranks, 3), np.int64)  # op, word, own op
+    parked = np.zeros(ranks, np.uint8)  # 1 at a collective, 2 + family at a mailbox
+    arrived = np.zeros(ranks, np.int64)
+    stack = np.empty(ranks, np.int32)
+    meeting = np.zeros((len(group_row), 5), np.int64)
+    state = register, cursor, parked, arrived, stack, meeting
+    sent = np.zeros(peer.shape, np.int32)
+    heard = np.zeros(peer.shape, np.int32)
+    top = ranks
+    for r in range(ranks):
+        stack[r] = ranks - 1 - r
+        cursor[r, 1] = begin[program[r]]
+    done, beyond = 0, 0
+    while top:
+        top -= 1
+        r = stack[top]
+        p = program[r]
+        i, w, own = cursor[r, 0], cursor[r, 1], cursor[r, 2]
+        first = i
+        while i < length[p]:
+            what, f = kind(words, w), family(words, w)
+            begins = ready(words, w, register, r)
+            if what == RECV:
+                box = box_at[f * ranks + r] + heard[f, r]
+                if mail[box] < 0:
+                    parked[r] = 2 + f
+                    break
+                begins = max(begins, mail[box])
+                heard[f, r] += 1
+            question = answer_at[p] + words[w + 1]
+            took, meta = answer[question, 0], answer[question, 1]
+            step = np.int64(steps[step_at[p] + i]) if len(steps) else 0
+            if what == COLLECTIVE:
+                g = group_of[f, r]
+                if lead[g] == r:
+                    if random:
+                        row, leader = group_row[g] + meeting[g, CALL], member[member_at[g]]
+                        took = ticks_of(took, meta & 255, row, leader, step, chances)
+                    meeting[g, TAKES], meeting[g, STEP] = took, step
+                    tally[r, LED] += took
+                arrived[r] = begins
+                meeting[g, LATEST] = max(meeting[g, LATEST], begins)
+                meeting[g, THERE] += 1
+                if meeting[g, THERE] < member_at[g + 1] - member_at[g]:
+                    parked[r] = 1
+                    break
+                if meeting[g, TAKES] > MAX_TICK - meeting[g, LATEST]:
+                    beyond += 1
+                before, top = top, _meet(programs, ranks_, groups, state, out, g, r, w, top)
+                done += top - before
+            else:
+                if random:
+                    took = ticks_of(took, meta & 255, bases[r] + own, r, step, chances)
+                if took > MAX_TICK - begins:
+                    beyond += 1
+                finish = begins + took
+                tally[r, meta >> 8] += took
+                own += 1
+                if what == SEND:
+                    q = peer[f, r]
+                    mail[box_at[f * ranks + q] + sent[f, q]] = finish
+                    sent[f, q] += 1
+                    if parked[q] == 2 + f:
+                        parked[q] = 0
+                        stack[top] = q
+                        top += 1
+                register[r, kept_in(words, w)] = finish
+                _note(first_start, end, r, step, begins, finish)
+            i += 1
+            w = following(words, w)
+        done += i - first
+        cursor[r, 0], cursor[r, 1], cursor[r, 2] = i, w, own
+    stuck = 0
+    for r in range(ranks):
+        stuck += parked[r] > 0
+    return done, stuck, beyond
+
+
+@lean
+def _meet(
+    programs: Arrays,
+    ranks_: Arrays,
+    groups: Arrays,
+    state: Arrays,
+    out: Arrays,
+    g: Int,
+    r: Int,
+    w: Int,
+    top: Int,
+) -> Int:
+    """The last member of a group came: its collective runs, the others go on; the stack's top."""
+    words, _, _, answer, answer_at = programs
+    program, _, _, bases = ranks_
+    _, member_at, member, _, group_row = groups
+    register, cursor, parked, arrived, stack, meeting = state
+    first_start, end, tally, met = out
+    latest, takes, step = meeting[g, LATEST], meeting[g, TAKES], meeting[g, STEP]
+    finish = latest + takes
+    for m in range(member_at[g], member_at[g + 1]):
+        q = member[m]
+        v = cursor[q, 1] if q != r else w
+        register[q, kept_in(words, v)] = finish
+        tally[q, COLUMNS] += latest - arrived[q]
+        tally[q, answer[answer_at[program[q]] + words[v + 1], 1] >> 8] += takes
+        _note(first_start, end, q, step, latest, finish)
+        if q != r:
+            cursor[q, 0] += 1
+            cursor[q, 1] = following(words, v)
+            parked[q] = 0
+            stack[top] = q
+            top += 1
+    if len(met):
+        row = group_row[g] + meeting[g, CALL] - bases[len(program)]
+        met[row, 0], met[row, 1] = latest, finish
+    meeting[g, THERE], meeting[g, LATEST] = 0, 0
+    meeting[g, CALL] += 1
+    return top
+
+
+@lean
+def _note(first: Array, last: Array, r: Int, step: Int, begin: Int, finish: Int) -> None:
+    """A step of a rank reaches from its first begin to its last end."""
+    if first[r, step] < 0 or begin < first[r, step]:
+        first[r, step] = begin
+    last[r, step] = max(last[r, step], finish)

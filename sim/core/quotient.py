@@ -1,0 +1,146 @@
+"""A graph that is written out, with identical ops folded into one: a quotient that is exact.
+
+Ops of one colour (:mod:`.colours`) do the same at the same ticks, so one of each is enough: what
+the others take of a shared component is added to its weight.  What the check of colours does not
+pass, a quotient that would order a queue otherwise, and what a driver answers during the run, are
+not folded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..csr import Csr
+from ..engine_api import ComponentTable, EngineColumns, EngineGraph, Flows
+from .symmetry import Numbers, Symmetry, SymmetryTables, firsts
+
+WORTH = 0.75  # of the ops: with more classes it takes longer to fold a graph than to run it
+
+
+@dataclass(frozen=True)
+class Quotient:
+    """One op of each class on one component of each class.
+
+    Parameters
+    ----------
+    parts, graph : the quotient, for either engine
+    op : (n,) class of every op: its row in the quotient
+    place : (n + e,) class of every place: its place there
+    component : (c,) class of every component: its number there
+    """
+
+    parts: ComponentTable
+    graph: EngineGraph
+    op: Numbers
+    place: Numbers
+    component: Numbers
+
+    def expand(self, columns: EngineColumns) -> EngineColumns:
+        """What happened to every op, from what happened to one of each class."""
+        return EngineColumns(
+            columns.ready[self.op],
+            columns.start[self.op],
+            columns.end[self.op],
+            columns.state[self.op],
+            columns.attempts[self.op],
+            columns.arrived[self.place],
+        )
+
+
+def fold(parts: ComponentTable, graph: EngineGraph) -> Quotient | None:
+    """The quotient of a graph that runs alone, without processes; None where none is much smaller.
+
+    Examples
+    --------
+    >>> none = np.empty(0, np.int32)
+    >>> two = ComponentTable(("a", "b"), np.array([1, 1]), np.array([-1, -1]), np.array([-1, -1]))
+    >>> twins = EngineGraph(
+    ...     "twins", none, np.array([0, 1]), np.zeros(3, np.int64), none,
+    ...     np.empty(0, np.int64), np.array([5, 5]), Flows.none(), none,
+    ... )
+    >>> folded = fold(two, twins)
+    >>> len(folded.graph), folded.op.tolist(), folded.component.tolist()
+    (1, [0, 0], [0, 0])
+    """
+    if np.any(graph.online >= 0):
+        return None
+    tables = SymmetryTables.of(parts, graph)
+    if len(tables.order) < len(graph):
+        return None  # a cycle: the engine says which
+    colours = tables.refine()
+    if colours.op.max(initial=-1) + 1 > WORTH * len(graph):
+        return None  # a draw of jitter leaves hardly two ops alike
+    if not tables.is_exact(colours):
+        return None
+    return _quotient(tables, colours)
+
+
+def _quotient(of: SymmetryTables, colours: Symmetry) -> Quotient | None:
+    """One of each class, ascending by its first member."""
+    graph, parts = of.graph, of.parts
+    ops, components = firsts(colours.op), firsts(colours.component)
+    mine = np.concatenate([ops, len(graph) + np.flatnonzero(np.isin(graph.further, ops))])
+    rows = mine[np.sort(np.unique(colours.place[mine], return_index=True)[1])]
+    extra = of.op_of[rows[len(ops) :]]
+    place = np.empty(len(rows), np.int64)
+    place[colours.place[rows]] = np.arange(len(rows))
+    slot = np.where(graph.slot[rows] < 0, -1, colours.component[graph.slot[rows]])
+    if not _keeps_queues(of, colours, components, place):
+        return None
+    waits = of.waits.take(rows)
+    pairs = np.unique(np.column_stack([colours.op[waits.values], waits.owner]), axis=0)
+    after = Csr.from_pairs(pairs[:, 0], pairs[:, 1], len(ops))
+    folded = EngineGraph(
+        graph.name,
+        colours.op[extra].astype(np.int32),
+        slot.astype(np.int32),
+        after.indptr,
+        after.values,
+        graph.release[ops] if len(graph.release) else graph.release,
+        graph.fixed[ops],
+        _flows(graph.flows, colours, ops, components),
+        np.empty(0, np.int16),
+    )
+    names = tuple(parts.names[c] for c in components)
+    machine = ComponentTable(
+        names, parts.slots[components], parts.rate[components], parts.top[components]
+    )
+    return Quotient(machine, folded, colours.op, place[colours.place], colours.component)
+
+
+def _keeps_queues(
+    of: SymmetryTables, colours: Symmetry, components: Numbers, place: Numbers
+) -> bool:
+    """Whether ids and place numbers of the quotient order every queue as those of the graph do."""
+    mine = np.flatnonzero(of.graph.slot >= 0)
+    mine = mine[np.isin(of.graph.slot[mine], components)]
+    mine = mine[np.lexsort((of.position[mine], of.graph.slot[mine]))]
+    number = place[colours.place[mine]]
+    key = np.column_stack([of.graph.slot[mine], colours.op[of.op_of[mine]], number])
+    return bool(np.array_equal(np.lexsort(key.T[::-1]), np.arange(len(key))))
+
+
+def _flows(flows: Flows, colours: Symmetry, ops: Numbers, components: Numbers) -> Flows:
+    """The flows of first members, with what their classes take of a component of each class."""
+    user = colours.op[np.repeat(flows.op, np.diff(flows.indptr))]
+    seen = np.zeros(len(colours.component), bool)
+    seen[components] = True
+    at = seen[flows.component]
+    pairs = np.column_stack([user[at], colours.component[flows.component[at]]])
+    pairs, which = np.unique(pairs, axis=0, return_inverse=True)
+    weight = np.zeros(len(pairs), np.int64)
+    np.add.at(weight, which.ravel(), flows.weight[at])
+    rows = np.flatnonzero(np.isin(flows.op, ops))
+    classes = colours.op[flows.op[rows]]
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(pairs[:, 0], minlength=len(ops))[classes])])
+    return Flows(
+        classes.astype(np.int32),
+        flows.work_hi[rows],
+        flows.work_lo[rows],
+        flows.limit[rows],
+        indptr,
+        pairs[:, 1].astype(np.int32),
+        weight,
+    )

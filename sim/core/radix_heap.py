@@ -1,0 +1,117 @@
+"""The event queue: a radix heap of ticks whose buckets are lists through the cells.
+
+Ticks only grow, so a tick goes to the bucket of the highest bit in which it differs from a base
+that is never behind the earliest.  When the lowest bucket that is not empty has to be opened,
+its earliest tick becomes the base and its cells move to lower buckets: each moves at most 63
+times, mostly three to five, and memory is the link in the cell.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .jit import Int, lean
+from .linked_lists import unlink
+from .state_layout import ARRIVED, BASE, BUCKETS, COMING, NONE, OCCUPIED, SOONEST, Array, Rows
+
+ONE = np.int64(1)
+
+
+@lean
+def bucket(tick: Int, base: Int) -> Int:
+    """Number of the highest bit that differs, from 1; 0 for none.
+
+    >>> x = [np.int64(i) for i in (7, 8, 12, 13, 2**62)]
+    >>> int(bucket(x[2], x[2])), int(bucket(x[3], x[2])), int(bucket(x[1], x[0]))
+    (0, 1, 4)
+    >>> int(bucket(x[4] - 1, x[4]))
+    63
+    """
+    x = tick ^ base
+    if x == 0:
+        return np.int64(0)
+    x &= ~(x >> 1)  # the next bit cleared, so that the float is not rounded up
+    return (np.float64(x).view(np.int64) >> 52) - 1022  # its exponent
+
+
+@lean
+def tick_of(rows: Rows, times: Array, c: Int) -> Int:
+    """When a cell in the queue is due: the end of a fixed time, or a release."""
+    if rows[c]["at"] == COMING:
+        return -1 - times[c, ARRIVED]
+    return rows[c]["left"]
+
+
+@lean
+def lowest(bits: Int) -> Int:
+    """Number of the lowest bit that is set.
+
+    >>> [int(lowest(np.int64(x))) for x in (1, 12, 2**62, -(2**62))]
+    [0, 2, 62, 62]
+    """
+    return (np.float64(bits & -bits).view(np.int64) >> 52 & 0x7FF) - 1023  # the exponent
+
+
+@lean
+def put(rows: Rows, world: Array, c: Int, b: Int) -> None:
+    """A cell enters a bucket."""
+    rows[c]["next"] = world[BUCKETS + b]
+    world[BUCKETS + b] = c
+    world[OCCUPIED] |= ONE << b
+
+
+@lean
+def push(rows: Rows, world: Array, c: Int, tick: Int) -> None:
+    """Let something happen to a cell at a tick, not before the last that was taken."""
+    put(rows, world, c, bucket(tick, world[BASE]))
+    if tick < world[SOONEST]:  # NONE is below all ticks
+        world[SOONEST] = tick
+
+
+@lean
+def soonest(rows: Rows, times: Array, world: Array) -> Int:
+    """The earliest tick, NONE when nothing is due."""
+    tick = world[SOONEST]
+    if tick == NONE and world[OCCUPIED] != 0:
+        c = world[BUCKETS + lowest(world[OCCUPIED])]
+        tick = tick_of(rows, times, c)
+        c = rows[c]["next"]
+        while c != NONE:
+            tick = min(tick, tick_of(rows, times, c))
+            c = rows[c]["next"]
+        world[SOONEST] = tick
+    return tick
+
+
+@lean
+def take(rows: Rows, times: Array, world: Array, tick: Int) -> Int:
+    """The list of all cells that are due at the earliest tick; they leave the queue."""
+    b = lowest(world[OCCUPIED])
+    c = world[BUCKETS + b]
+    world[BUCKETS + b] = NONE
+    world[OCCUPIED] ^= ONE << b
+    world[BASE] = tick
+    world[SOONEST] = NONE
+    if b == 0 or rows[c]["next"] == NONE:
+        return c
+    due: Int = NONE
+    while c != NONE:
+        following = rows[c]["next"]
+        to = bucket(tick_of(rows, times, c), tick)
+        if to == 0:
+            rows[c]["next"] = due
+            due = c
+        else:
+            put(rows, world, c, to)
+        c = following
+    return due
+
+
+@lean
+def forget(rows: Rows, times: Array, world: Array, c: Int) -> None:
+    """Take one cell out of the queue, whatever its tick."""
+    b = bucket(tick_of(rows, times, c), world[BASE])
+    unlink(rows, world, BUCKETS + b, c)
+    if world[BUCKETS + b] == NONE:
+        world[OCCUPIED] ^= ONE << b
+    world[SOONEST] = NONE

@@ -1,0 +1,165 @@
+"""What is left when nothing goes on: the columns, and the state that a diagnosis needs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..deadlock import Stuck
+from ..engine_api import NEVER, EngineColumns
+from ..media.max_min.medium import rate
+from .state_layout import (
+    ARRIVED,
+    BEYOND,
+    END,
+    ENDED,
+    FLOWING,
+    HELD,
+    NONE,
+    PENDING,
+    QUEUED,
+    RUNNING,
+    START,
+    STARTED,
+    STOPPED,
+    WAITING,
+)
+from .state_layout import NEVER as NEVER_RELEASED
+
+if TYPE_CHECKING:
+    from .state_view import StateView
+    from .submitted_graph import SubmittedGraph
+
+Ticks = NDArray[np.int64]
+
+
+def columns(engine: StateView) -> EngineColumns:
+    """What has happened so far."""
+    made = [_of_graph(engine, graph) for graph in engine.graphs]
+    names = ("ready", "start", "end", "state", "attempts")
+    found = {n: _join([m[n] for m in made]) for n in names}
+    for op, more in engine.earlier.items():
+        found["attempts"][op] += more
+    if len(made) == 1:
+        return EngineColumns(**found, arrived=made[0]["arrived"])
+    first = [m["arrived"][: len(m["start"])] for m in made]
+    further = [m["arrived"][len(m["start"]) :] for m in made]
+    return EngineColumns(**found, arrived=_join([*first, *further]))
+
+
+def _join(columns: list[NDArray[Any]]) -> NDArray[Any]:
+    """One after the other; a single one as it is."""
+    filled = [c for c in columns if len(c)] or columns[:1]
+    return filled[0] if len(filled) == 1 else np.concatenate(filled) if filled else np.empty(0, int)
+
+
+def _of_graph(engine: StateView, graph: SubmittedGraph) -> dict[str, NDArray[Any]]:
+    n, e = graph.count, len(graph.lowered.further)
+    if graph.over and graph.ahead is not None:
+        return {
+            "ready": graph.ahead.begin,
+            "start": graph.ahead.begin,
+            "end": graph.ahead.finish,
+            "state": np.full(n, ENDED, np.uint8),
+            "attempts": np.ones(n, np.int32),
+            "arrived": graph.ahead.arrived,
+        }
+    if graph.base == NONE:
+        never = np.full(n + e, NEVER, np.int64)
+        zeros = np.zeros(n, np.int64)
+        return {
+            "ready": never[:n],
+            "start": never[:n],
+            "end": never[:n],
+            "state": zeros.astype(np.uint8),
+            "attempts": zeros.astype(np.int32),
+            "arrived": never,
+        }
+    at = slice(graph.base, graph.base + n)
+    times, rows = engine.store.times, engine.store.rows[at]
+    arrived, end = times[graph.base : graph.base + n + e, ARRIVED], times[at, END]
+    whole = bool(np.all(rows["state"] == ENDED))  # then nothing will be written there again
+    if not whole:
+        arrived = np.maximum(arrived, NEVER)
+        end = np.where(rows["state"] == ENDED, end, NEVER)
+    return {
+        "ready": _ready(arrived, graph.lowered.further, n),
+        "start": times[at, START] if whole else times[at, START].copy(),
+        "end": end,
+        "state": rows["state"].copy(),
+        "attempts": ((rows["flags"] & STARTED) != 0).astype(np.int32),
+        "arrived": arrived,
+    }
+
+
+def _ready(arrived: Ticks, further: NDArray[np.int32], n: int) -> Ticks:
+    """The last arrival of each op, -1 where one is missing."""
+    ready = arrived[:n].copy()
+    if len(further):
+        np.maximum.at(ready, further, arrived[n:])
+        ready[arrived[:n] == NEVER] = NEVER
+        ready[further[arrived[n:] == NEVER]] = NEVER
+    return ready
+
+
+def stuck(engine: StateView) -> Stuck:
+    """The last state, as the diagnosis reads it."""
+    open_ops = engine.open_ops()
+    rows = engine.store.rows
+    cells = {op: engine.cell(op) for op in open_ops}
+    state = {op: int(rows[c]["state"]) for op, c in cells.items()}
+    holders: dict[int, list[int]] = {}
+    for op, c in cells.items():
+        for p in engine.store.places(c):
+            if rows[p]["at"] == HELD and rows[p]["slot"] >= 0:
+                holders.setdefault(int(rows[p]["slot"]), []).append(op)
+    queues = {k: [op for op, _ in engine.queue(k)] for k in range(len(engine.parts))}
+    return Stuck(
+        engine.parts.names,
+        open_ops,
+        {op: engine.stopped_by[op] for op in open_ops if state[op] == STOPPED},
+        [op for op, c in cells.items() if _is_beyond(engine, c)],
+        {op: why for op, c in cells.items() if (why := _starved(engine, c))},
+        _unmet(engine, cells),
+        {k: queue for k, queue in queues.items() if queue},
+        holders,
+    )
+
+
+def _unmet(engine: StateView, cells: dict[int, int]) -> dict[int, list[int]]:
+    """Open ops that the waiting places of each open op wait for."""
+    rows, links = engine.store.rows, engine.store.links
+    found: dict[int, list[int]] = {op: [] for op in cells}
+    for op, c in cells.items():
+        for p in links[rows[c]["first"] : rows[c + 1]["first"]].tolist():
+            other = engine.id(engine.op_cell(p))
+            if other in found and rows[p]["at"] == WAITING:
+                found[other].append(op)
+    return found
+
+
+def _is_beyond(engine: StateView, c: int) -> bool:
+    row = engine.store.rows[c]
+    if row["state"] != RUNNING:
+        return bool(row["flags"] & NEVER_RELEASED)
+    if row["flags"] & FLOWING:
+        return int(rate(engine.store.sharing.state, engine.store.flow(c))) > 0
+    return bool(row["flags"] & BEYOND)
+
+
+def _starved(engine: StateView, c: int) -> str:
+    store, names = engine.store, engine.parts.names
+    row, flow = store.rows[c], store.flow(c)
+    uses = store.sharing.usage(flow) if flow != NONE else {}
+    if row["state"] == RUNNING:
+        return f"runs at rate 0 on {', '.join(names[k] for k in uses) or 'its limit'}"
+    places = store.places(c)
+    if row["state"] == PENDING and all(store.rows[p]["at"] == HELD for p in places):
+        return f"uses failed {next(names[k] for k in uses if engine.failed(k))}"
+    for p in places:
+        slot = int(store.rows[p]["slot"])
+        if store.rows[p]["at"] == QUEUED and engine.failed(slot):
+            return f"queues on failed {names[slot]}"
+    return ""

@@ -1,0 +1,292 @@
+"""The memory of a run: who makes and grows the arrays that the kernels work on."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..engine_api import MAX_TICK, ComponentTable, EngineGraph
+from ..media.max_min.medium_memory import MaxMinMemory
+from .fill import fill
+from .state_layout import (
+    ARRIVED,
+    ARRIVING,
+    ASK,
+    ASKED,
+    BARRIER,
+    BUCKETS,
+    CELL,
+    COLLECTIVE,
+    COLLECTIVES,
+    DUE,
+    ENDING,
+    FAILED,
+    FIRST_CELL,
+    FLOW_COUNT,
+    FURTHER,
+    FURTHER_CELL,
+    GRANTED,
+    GRAPH,
+    GRAPH_COUNT,
+    GRAPHS,
+    HEAD,
+    MOVES,
+    MOVING,
+    NEVER,
+    NEWS,
+    NONE,
+    ONLINE,
+    OPEN,
+    OPEN_OPS,
+    OWNERS,
+    PART,
+    PARTS,
+    SCRATCH,
+    SLOTS,
+    SOONEST,
+    TABLES,
+    TAIL,
+    UNMOVED,
+    WIDE,
+    WIDE_FLOW,
+    Array,
+    Links,
+    Rows,
+)
+
+_LISTS = (ENDING, ARRIVING, MOVING, GRANTED, ASKED, BARRIER, NEWS, SOONEST, DUE)
+
+
+class RunMemory:
+    """Rows, times, links and world of one run.
+
+    Parameters
+    ----------
+    parts : Parts
+    """
+
+    def __init__(self, parts: ComponentTable):
+        self.parts = parts
+        self.sharing = MaxMinMemory(parts)
+        self.rows: Rows = np.zeros(1, CELL)
+        self.times: Array = np.full((1, 3), -1, np.int64)
+        self.links: Links = np.empty(0, np.int32)
+        self.cells = self.edges = self.graphs = self.collectives = 0
+        self.room = {GRAPHS: 1, COLLECTIVES: 0, OWNERS: 0}
+        self.world: Array = np.zeros(0, np.int64)
+        self._show()
+        self._lay_out()
+
+    def _show(self) -> None:
+        """Fields of the rows as columns: numbers are read and written faster there."""
+        self.next, self.flags = self.rows["next"], self.rows["flags"]
+        self.state, self.left, self.link = (self.rows[n] for n in ("state", "left", "link"))
+
+    def _lay_out(self) -> None:
+        """A world with room for what there is now."""
+        sizes = {
+            PARTS: len(self.parts) * PART,
+            GRAPHS: self.room[GRAPHS] * GRAPH,
+            COLLECTIVES: self.room[COLLECTIVES] * COLLECTIVE,
+            OWNERS: self.room[OWNERS],
+            SCRATCH: self.room[OWNERS],
+        }
+        old, world = self.world, np.zeros(TABLES + sum(sizes.values()), np.int64)
+        at = TABLES
+        if len(old):
+            world[:TABLES] = old[:TABLES]
+        else:
+            world[BUCKETS:TABLES] = NONE
+            world[list(_LISTS)] = NONE
+        for table, size in sizes.items():
+            kept = old[old[table] :][: self._size(table)] if len(old) else old
+            world[at : at + len(kept)] = kept
+            world[table] = at
+            at += size
+        self.world = world
+        if not len(old):
+            rows = self.part_table
+            rows[:, SLOTS] = self.parts.slots
+            rows[:, [HEAD, TAIL]] = NONE
+            rows[:, MOVES] = UNMOVED
+
+    def _size(self, table: int) -> int:
+        return {
+            PARTS: len(self.parts) * PART,
+            GRAPHS: self.graphs * GRAPH,
+            COLLECTIVES: self.collectives * COLLECTIVE,
+            OWNERS: int(self.world[FLOW_COUNT]),
+            SCRATCH: 0,
+        }[table]
+
+    @property
+    def part_table(self) -> Array:
+        """A row a component."""
+        at = int(self.world[PARTS])
+        return self.world[at : at + len(self.parts) * PART].reshape(-1, PART)
+
+    @property
+    def graph_table(self) -> Array:
+        """A row a graph."""
+        at = int(self.world[GRAPHS])
+        return self.world[at : at + self.graphs * GRAPH].reshape(-1, GRAPH)
+
+    @property
+    def owners(self) -> Array:
+        """The cell of each flow."""
+        at = int(self.world[OWNERS])
+        return self.world[at : at + int(self.world[FLOW_COUNT])]
+
+    def collective(self, c: int) -> Array:
+        """The row of the collective ``c``."""
+        at = int(self.world[COLLECTIVES]) + int(self.rows[c]["link"]) * COLLECTIVE
+        return self.world[at : at + COLLECTIVE]
+
+    def _make_room(self, **more: int) -> None:
+        """Room for more graphs, collectives and flows."""
+        have = {
+            GRAPHS: self.graphs,
+            COLLECTIVES: self.collectives,
+            OWNERS: int(self.world[FLOW_COUNT]),
+        }
+        wanted = {GRAPHS: "graphs", COLLECTIVES: "collectives", OWNERS: "flows"}
+        grown = False
+        for table, name in wanted.items():
+            need = have[table] + more.get(name, 0)
+            if need > self.room[table]:
+                self.room[table] = max(need, 2 * have[table])
+                grown = True
+        if grown:
+            self._lay_out()
+
+    def add_flow(self, c: int, flow: int) -> None:
+        """Say that a flow that was just made belongs to an op."""
+        self._make_room(flows=1)
+        self.world[FLOW_COUNT] += 1
+        self.owners[flow] = c
+        if self.rows[c]["flags"] & WIDE:
+            self.collective(c)[WIDE_FLOW] = flow
+        else:
+            self.rows[c]["link"] = flow
+
+    def drop_flow(self, c: int) -> None:
+        """An op has no work any more."""
+        if self.rows[c]["flags"] & WIDE:
+            self.collective(c)[WIDE_FLOW] = NONE
+        else:
+            self.rows[c]["link"] = NONE
+
+    def flow(self, c: int) -> int:
+        """The flow of an op, -1 for none."""
+        if self.flags.item(c) & WIDE:
+            return int(self.collective(c)[WIDE_FLOW])
+        return int(self.link.item(c))
+
+    def places(self, c: int) -> list[int]:
+        """The cells of an op."""
+        if not self.rows[c]["flags"] & WIDE:
+            return [c]
+        first = last = int(self.collective(c)[FURTHER_CELL])
+        while self.rows[last]["flags"] & FURTHER and self.rows[last]["link"] == c:
+            last += 1
+        return [c, *range(first, last)]
+
+    def add(self, graph: EngineGraph, now: int) -> int:
+        """Take in a graph; its first cell."""
+        n, e, base = len(graph), len(graph.further), self.cells
+        wide, at, places = np.unique(graph.further, return_index=True, return_counts=True)
+        self._make_room(graphs=1, collectives=len(wide), flows=len(graph.flows))
+        self._make_cells(n + e)
+        edges = self._add_links(graph.successors)
+        rows = self.rows[: base + n + e + 1]
+        rows["slot"][base:-1] = graph.slot
+        rows["first"][base : base + n] = graph.indptr[:-1]
+        fixed = np.require(graph.fixed, np.int64, ["C", "W"])
+        fill(rows, self.times, self.links[: self.edges], fixed, base, edges)
+        self._add_further(graph, base, wide, at, places)
+        self._add_flows(graph, base)
+        self._add_releases(graph, base, now)
+        if len(graph.online):
+            rows["flags"][base : base + n][graph.online >= 0] |= ASK
+            self.world[ONLINE] |= int(np.any(graph.online >= 0))
+        self.graphs += 1
+        self.world[GRAPH_COUNT] = self.graphs
+        self.world[OPEN] += n
+        self.graph_table[-1, [FIRST_CELL, OPEN_OPS]] = base, n
+        self.cells += n + e
+        return base
+
+    def _make_cells(self, more: int) -> None:
+        need = self.cells + more + 1  # one behind the last, for where its successors end
+        have = len(self.rows)
+        if need > have:
+            size = need if self.cells == 0 else max(need, 2 * have)
+            rows, times = np.empty(size, CELL), np.empty((size, 3), np.int64)
+            rows[:have], times[:have] = self.rows, self.times
+            self.rows, self.times = rows, times
+            self._show()
+
+    def _add_links(self, successors: Links) -> int:
+        """Where the links of a new graph begin; a single graph's are used as they are."""
+        first, more = self.edges, len(successors)
+        self.edges += more
+        if first == 0 and self.cells == 0:
+            self.links = np.require(successors, np.int32, ["C", "W"])
+            return 0
+        if self.edges > len(self.links) or not self.links.flags.owndata or self.graphs == 1:
+            links = np.empty(max(self.edges, 2 * first), np.int32)
+            links[:first] = self.links[:first]
+            self.links = links
+        np.add(successors, self.cells, out=self.links[first : self.edges], casting="unsafe")
+        return first
+
+    def _add_further(
+        self,
+        graph: EngineGraph,
+        base: int,
+        wide: NDArray[np.int32],
+        at: NDArray[np.int64],
+        places: NDArray[np.int64],
+    ) -> None:
+        n, e = len(graph), len(graph.further)
+        if not e:
+            return
+        rows = self.rows[base : base + n + e]
+        rows["link"][n:] = graph.further + base
+        rows["flags"][wide] = WIDE
+        rows["link"][wide] = self.collectives + np.arange(len(wide))
+        start = int(self.world[COLLECTIVES]) + self.collectives * COLLECTIVE
+        table = self.world[start : start + len(wide) * COLLECTIVE].reshape(-1, COLLECTIVE)
+        table[:] = np.stack([places + 1, base + n + at, np.full(len(wide), NONE)], axis=1)
+        self.collectives += len(wide)
+
+    def _add_flows(self, graph: EngineGraph, base: int) -> None:
+        first, op = self.sharing.add(graph.flows), graph.flows.op
+        if not len(op):
+            return
+        number = first + np.arange(len(op))
+        self.world[FLOW_COUNT] += len(op)
+        self.owners[first:] = op + base
+        rows = self.rows[base : base + len(graph)]
+        wide = (rows["flags"][op] & WIDE) != 0
+        rows["link"][op[~wide]] = number[~wide]
+        start = int(self.world[COLLECTIVES])
+        self.world[start + rows["link"][op[wide]] * COLLECTIVE + WIDE_FLOW] = number[wide]
+
+    def _add_releases(self, graph: EngineGraph, base: int, now: int) -> None:
+        n, e = len(graph), len(graph.further)
+        arrived = self.times[base : base + n + e, ARRIVED]
+        if now:
+            arrived -= now
+        if not len(graph.release):
+            return
+        beyond = graph.release > MAX_TICK - now
+        arrived[:n] -= np.where(beyond, 0, graph.release)
+        arrived[n:] = arrived[graph.further]
+        self.rows["flags"][base : base + n][beyond] |= NEVER
+
+    @property
+    def failed(self) -> NDArray[np.bool_]:
+        """(c,) whether each component is out of order."""
+        found: NDArray[np.bool_] = self.part_table[:, FAILED] != 0
+        return found

@@ -1,0 +1,203 @@
+"""The core among the events of SimPy: turns, who is asked, who is woken."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+import numpy as np
+import simpy
+
+from ..engine_api import FIRST, MAX_TICK, NO_LIMIT, Answer
+from ..simpy_clock import Turn
+from ..validation import check_answer
+from .actions import Actions
+from .executor import advance
+from .jit import INTERPRETED, ready
+from .slots import await_all
+from .state_layout import (
+    ASK,
+    ASKED,
+    ASKING,
+    ASKS,
+    BEGIN,
+    DUE,
+    LAST,
+    NEWS,
+    NONE,
+    NOW,
+    OPEN,
+    PHASE,
+    TELLS,
+    WATCHED,
+)
+from .submitted_graph import SubmittedGraph
+
+
+class SimpyLoop(Actions):
+    """Turns are events of SimPy; between them the kernels run alone."""
+
+    def _take_turn(self, now: int) -> None:
+        self.store.world[NOW] = now
+        if INTERPRETED:
+            with np.errstate(over="ignore"):
+                self._act()
+                self._go(now)
+        else:
+            self._act()
+            self._go(now)
+
+    def _act(self) -> None:
+        """What was noted happens, in order; then a turn begins."""
+        if self.todo:
+            todo, self.todo = self.todo, []
+            for action in todo:
+                action()
+            roots, self.roots = self.roots, []
+            for first, last in roots:
+                await_all(self.store.rows, self.store.times, self.store.world, first, last)
+        self.store.world[PHASE] = BEGIN
+
+    def _go(self, began: int) -> None:
+        """Instants, until somebody is woken or the next SimPy event is due."""
+        store, code = self.store, TELLS
+        world, medium = store.world, store.sharing.state
+        limit = int(min(self.env.peek(), self.until))
+        if self.advance is None:
+            types = store.rows, store.times, store.links, world, medium, limit, 1
+            self.advance = ready(advance, *types)
+        run = self.advance
+        while True:
+            if code == TELLS:
+                stepwise = self._is_awaited()
+            code = run(store.rows, store.times, store.links, world, medium, limit, stepwise)
+            if code == ASKS:
+                self._ask()
+                world, medium = store.world, store.sharing.state  # answers may make them grow
+            elif code != TELLS or self._tell(world.item(NOW), began):
+                break
+        now, due = world.item(NOW), world.item(DUE)
+        if now != began:
+            self.tick, self.turn = now, 0
+        if due != NONE:
+            self._plan(due, FIRST)
+        elif now > began and self.until == MAX_TICK:
+            self._catch_up(now)
+
+    def _is_awaited(self) -> int:
+        """Whether the end of an instant matters to somebody, whatever happens in it: 1 or 0."""
+        waits = self.thresholds
+        return int(bool(self.news or self.losing or waits.waiting or waits.next_turn))
+
+    def _catch_up(self, tick: int) -> None:
+        """Let SimPy's clock come to where the machine already is."""
+        self.catching_up = tick, FIRST
+        event = Turn(self.env, self._caught_up)
+        self.env.schedule(event, FIRST, tick - self._now)  # type: ignore[arg-type]
+
+    def _caught_up(self, _: simpy.Event) -> None:
+        self.catching_up = None
+
+    def _tell(self, tick: int, began: int) -> bool:
+        """Wake who waits: ends as they happened, losses by graph, thresholds, the settled."""
+        told = self._ends()
+        if self.news:
+            told, self.news = self.news + told, []
+        if self.losing:
+            told += self._losses()
+        if self.thresholds.waiting or self.thresholds.next_turn:
+            told += [(event, None) for event in self.thresholds.reached()]
+        for event, value in told:
+            self._wake_in(tick - began, event, value)
+        return bool(told)
+
+    def _ends(self) -> list[tuple[simpy.Event, object]]:
+        """Ends of this instant that somebody waits for; a graph's right after its last op."""
+        store = self.store
+        for op in self.just_ended:  # what fired is let go: memory in use stays in the caches
+            self.ends[op] = self.ended_before
+        self.just_ended.clear()
+        c = store.world.item(NEWS)
+        told: list[tuple[simpy.Event, object]] = []
+        if c != NONE:
+            store.world[NEWS] = NONE
+        while c != NONE:
+            flags, graph = store.flags.item(c), self._graph(c)
+            if flags & WATCHED:
+                store.flags[c] = flags & ~WATCHED
+                op = graph.first + c - graph.base
+                told.append((self.ends[op], "ended"))
+                self.just_ended.append(op)
+            if flags & LAST:
+                told.append((graph.done, None))
+            c = store.next.item(c)
+        return told
+
+    def _ask(self) -> None:
+        """Ask the backends of ops that started in this round, one call each."""
+        store, world = self.store, self.store.world
+        asked: dict[tuple[int, int], list[int]] = {}
+        c = world.item(ASKED)
+        while c != NONE:
+            if store.flags.item(c) & ASK:
+                k = bisect_right(self.bases, c) - 1
+                backend = self.joined[k].lowered.online.item(c - self.bases[k])
+                asked.setdefault((k, backend), []).append(c)
+            c = store.next.item(c)
+        now = world.item(NOW)
+        for (k, backend), cells in asked.items():
+            base = self.bases[k]
+            answers = self.joined[k].lowered.backends[backend]([c - base for c in cells], now)
+            for c, answer in zip(cells, answers, strict=True):
+                self._answer(c, answer)
+        store.world[ASKING] = 0
+
+    def _answer(self, c: int, answer: Answer) -> None:
+        """What a backend said; mostly a time and no more."""
+        store, (fixed, work, usage, limit) = self.store, answer
+        plain = not work and not usage and limit == NO_LIMIT
+        if not plain or fixed < 0:
+            check_answer(self.parts, self.id(c), answer)
+        store.left[c] = fixed
+        store.flags[c] = store.flags.item(c) & ~ASK
+        if not plain or store.flow(c) != NONE:
+            self._use(c, work, usage, limit)
+
+    def _wake_in(self, ticks: int, event: simpy.Event, value: object) -> None:
+        event._ok, event._value = True, value
+        self.env.schedule(event, FIRST, ticks)  # type: ignore[arg-type]
+
+    def _may_run_ahead(self) -> bool:
+        """Whether all that is open follows its schedule: nobody can see or alter it on the way."""
+        fresh = self._fresh()
+        lonely = all(isinstance(event, Turn) for *_, event in self.env._queue)
+        if not (self.runs_ahead and fresh and lonely and len(self.todo) == len(fresh)):
+            return False
+        if self.store.world[OPEN] or self.store.failed.any() or self.thresholds.waiting:
+            return False
+        if any(g.ahead is None or g.done.callbacks for g in fresh):
+            return False
+        if any(op >= fresh[0].first for op in self.ends):
+            return False
+        wanted = sum(g.ahead.chains for g in fresh if g.ahead is not None)
+        return bool(np.all((wanted <= self.parts.slots) | (self.parts.slots < 0)))
+
+    def _run_ahead(self) -> None:
+        """All ops end as scheduled; SimPy's clock follows."""
+        self.todo, self.planned = [], None
+        if self.next_turn is not None:
+            self.next_turn.cancel()
+        last = self._now
+        for graph in self._fresh():
+            end = graph.ends_ahead()
+            graph.over, last = True, max(last, end)
+            self._wake_in(end - self._now, graph.done, None)
+        if last > self._now:
+            self._catch_up(last)
+
+    def _fresh(self) -> list[SubmittedGraph]:
+        """Graphs that did not join."""
+        return [g for g in self.graphs if g.base == NONE and not g.over]
+
+    def due(self) -> tuple[int, int] | None:
+        """Tick and priority of the turn that is planned."""
+        return self.planned or self.catching_up

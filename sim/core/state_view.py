@@ -1,0 +1,170 @@
+"""The core as a process sees it: how its last turn left it."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable
+
+import numpy as np
+import simpy
+
+from ..engine_api import MAX_TICK, ONE, ComponentTable, State
+from ..engine_control import EngineControl
+from ..media.max_min.medium import rate as rate_of
+from ..media.max_min.medium import users
+from ..validation import check_op
+from .run_memory import RunMemory
+from .state_layout import CANCELLED, ENDED, FAILED, FLOWING, FURTHER, HEAD, NONE, OPEN, TAKEN
+from .submitted_graph import SubmittedGraph
+
+
+class StateView(EngineControl):
+    """State of a run, and what can be seen of it.
+
+    Parameters
+    ----------
+    parts : Parts
+    env : simpy.Environment or None
+    per_second : int
+        Ticks in a second; for messages.
+    """
+
+    def __init__(
+        self, parts: ComponentTable, env: simpy.Environment | None = None, per_second: int = 10**12
+    ):
+        super().__init__(parts, env, per_second)
+        self.store = RunMemory(parts)
+        self.rate = [int(r) for r in parts.rate]
+        self.graphs: list[SubmittedGraph] = []
+        self.firsts: list[int] = []  # id of row 0 of each graph
+        self.joined: list[SubmittedGraph] = []
+        self.bases: list[int] = []  # first cell of each graph that joined
+        self.runs_ahead = True  # where that is the same; False is for tests and measurements
+        self.ends: dict[int, simpy.Event] = {}  # who waits for the end of an op
+        self.just_ended: list[int] = []
+        self.ended_before = simpy.Event(self.env)  # of all ops whose event has fired
+        self.ended_before._ok, self.ended_before._value = True, "ended"
+        self.ended_before.callbacks = None  # type: ignore[assignment]  # SimPy's "has fired"
+        self.earlier: dict[int, int] = {}  # attempts that were broken off
+        self.stopped_by: dict[int, str] = {}
+        self.roots: list[tuple[int, int]] = []  # cells that may arrive in the turn that comes
+        self.until = MAX_TICK
+        self.catching_up: tuple[int, int] | None = None
+        self.advance: Callable[..., int] | None = None  # the kernel, once types are known
+
+    def handed(self, index: int) -> SubmittedGraph:
+        """A graph by its number."""
+        return self.graphs[index]
+
+    def users(self, component: int) -> int:
+        """Flows in flight that use a component."""
+        return int(users(self.store.sharing.state, component))
+
+    def queue(self, component: int) -> list[tuple[int, int]]:
+        """(op, number of the place) that wait there, first in line first."""
+        rows, found = self.store.rows, []
+        c = int(self.store.part_table[component, HEAD])
+        while c != NONE:
+            op = self.op_cell(c)
+            found.append((self.id(op), self.store.places(op).index(c)))
+            c = int(rows[c]["next"])
+        return found
+
+    def held(self, component: int) -> int:
+        """Slots taken; of a rate component, the sum of weight x rate, rounded down."""
+        if self.rate[component] < 0:
+            return int(self.store.part_table[component, TAKEN])
+        s = self.store.sharing.state
+        taken = 0
+        for flow in self._in_flight():
+            weight = self.store.sharing.usage(flow).get(component, 0)
+            taken += weight * int(rate_of(s, flow))
+        return taken // ONE
+
+    def rates(self) -> dict[int, int]:
+        """Rate of every op in its work phase."""
+        s, owners = self.store.sharing.state, self.store.owners
+        return {
+            self.id(int(owners[flow])): int(rate_of(s, flow))
+            for flow in sorted(self._in_flight(), key=lambda flow: int(owners[flow]))
+        }
+
+    def capacity(self, component: int) -> int:
+        """Its rate, as the last turn left it."""
+        return self.rate[component]
+
+    def failed(self, component: int) -> bool:
+        """Whether it is out of order, as the last turn left it."""
+        return bool(self.store.part_table[component, FAILED])
+
+    def state(self, op: int) -> State:
+        """Of one op, as the last turn left it."""
+        graph = self._check_op(op)
+        if graph.base == NONE:
+            return State.ENDED if graph.over else State.PENDING
+        return State(int(self.store.rows[self.cell(op)]["state"]))
+
+    def usage(self, op: int) -> dict[int, int]:
+        """``{component: weight}`` that one op uses, as the last turn left it."""
+        graph = self._check_op(op)
+        if graph.base != NONE:
+            return self._usage(self.cell(op))
+        flows, row = graph.lowered.flows, op - graph.first
+        at = int(np.searchsorted(flows.op, row))
+        return flows.usage(at) if at < len(flows) and flows.op[at] == row else {}
+
+    def _is_over(self, op: int) -> bool:
+        return self.state(op) in (State.ENDED, State.CANCELLED)
+
+    def _check_op(self, op: int) -> SubmittedGraph:
+        check_op(op, self.count)
+        return self.graphs[bisect_right(self.firsts, op) - 1]
+
+    def cell(self, op: int) -> int:
+        """First place of an op that joined."""
+        graph = self.graphs[bisect_right(self.firsts, op) - 1]
+        return graph.base + op - graph.first
+
+    def id(self, c: int) -> int:
+        """Number of the op whose first place a cell is."""
+        graph = self._graph(c)
+        return graph.first + c - graph.base
+
+    def _graph(self, c: int) -> SubmittedGraph:
+        return self.joined[bisect_right(self.bases, c) - 1]
+
+    def op_cell(self, c: int) -> int:
+        """First place of the op of a place."""
+        row = self.store.rows[c]
+        return int(row["link"]) if row["flags"] & FURTHER else c
+
+    def _in_flight(self) -> list[int]:
+        rows = self.store.rows[: self.store.cells]
+        cells = np.flatnonzero(rows["flags"] & FLOWING)
+        return [self.store.flow(int(c)) for c in cells]
+
+    def _usage(self, c: int) -> dict[int, int]:
+        flow = self.store.flow(c)
+        return {} if flow == NONE else self.store.sharing.usage(flow)
+
+    @property
+    def submissions(self) -> int:
+        """How many graphs were handed in."""
+        return len(self.graphs)
+
+    def any_open(self) -> bool:
+        """Whether an op has neither ended nor been cancelled."""
+        waiting = (g for g in self.graphs if g.base == NONE and not g.over)
+        return bool(self.store.world[OPEN]) or any(g.count for g in waiting)
+
+    def open_ops(self) -> tuple[int, ...]:
+        """Ops that have neither ended nor been cancelled."""
+        found: list[int] = []
+        for graph in self.graphs:
+            if graph.base == NONE:
+                found += [] if graph.over else range(graph.first, graph.first + graph.count)
+            else:
+                state = self.store.rows["state"][graph.base : graph.base + graph.count]
+                live = np.flatnonzero((state != ENDED) & (state != CANCELLED))
+                found += (graph.first + live).tolist()
+        return tuple(found)

@@ -1,0 +1,166 @@
+"""Running ahead of the clock: the schedule of a graph in which nobody ever waits for a slot.
+
+Where no slot can be wanted by more ops than there are, the end of an op is the latest end of
+what it waits for plus its own ticks, in whatever order that is computed: no queue, no rounds.
+Whether the schedule holds is known when the run begins (no process, no other graph that wants
+the same slots).
+
+A slot pool cannot be exceeded when its ops form at most as many *chains* as it has slots, each
+op of a chain waiting for the one before it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..engine_api import MAX_TICK, EngineGraph
+from .jit import Int, lean
+from .state_layout import Array, Links
+
+# A place: when it becomes ready (first: its slot), how many it waits for, and its op.  A first
+# place is its own op; there, `op` counts the places of the op that wait, then links a stack.
+PLACE = np.dtype([("ready", np.int64), ("unmet", np.int32), ("op", np.int32)], align=True)
+Places = NDArray[Any]  # of PLACE
+
+BEGIN, FINISH = range(2)  # rows of spans
+CHAINS, OPEN = range(2)  # rows of pools
+LINKED = 1 << 40  # beside the slot of a place that follows another in a chain
+
+
+@dataclass
+class StaticSchedule:
+    """A graph's schedule, if no other wants its slots.
+
+    Parameters
+    ----------
+    arrived : (n + e,) ticks
+    begin, finish : (n,) ticks
+    chains : (c,) how many slots of each component can be wanted at once, at most
+    """
+
+    arrived: Array
+    begin: Array
+    finish: Array
+    chains: Array
+
+
+def run_ahead(graph: EngineGraph, slots: Links, now: int) -> StaticSchedule | None:
+    """The schedule of a graph that is handed in at ``now``; None where it would not hold.
+
+    Parameters
+    ----------
+    slots : (c,) of each component, -1 for none
+
+    Examples
+    --------
+    >>> from ..testing.script import Case, lowered
+    >>> pair = lowered("pair", [Case(((0, ()),), fixed=2), Case(((0, (0,)),), fixed=3)])
+    >>> found = run_ahead(pair, np.array([1]), now=10)
+    >>> found.begin.tolist(), found.finish.tolist(), found.chains.tolist()
+    ([10, 12], [12, 15], [1])
+    """
+    if len(graph.online) or _works(graph) or graph.release.max(initial=0) > MAX_TICK - now:
+        return None
+    n, e = len(graph), len(graph.further)
+    links = np.require(graph.successors, np.int32, ["C", "W"])
+    indptr = np.require(graph.indptr, np.int64, ["C", "W"])
+    places = np.zeros(n + e, PLACE)
+    places["ready"] = graph.slot
+    places["op"][n:] = graph.further
+    pools = np.zeros((2, len(slots)), np.int64)
+    count(indptr, links, places, pools)
+    if np.any(pools[CHAINS] > np.maximum(slots, 0)):
+        return None
+    places["ready"] = now
+    if len(graph.release):
+        places["ready"][:n] += graph.release
+        places["ready"][n:] += graph.release[graph.further]
+    spans = np.empty((2, n), np.int64)
+    spans[BEGIN], spans[FINISH] = now, graph.fixed
+    if sweep(indptr, links, places, spans) < n:
+        return None
+    begin, finish = spans
+    return StaticSchedule(places["ready"].copy() if e else begin, begin, finish, pools[CHAINS])
+
+
+def _works(graph: EngineGraph) -> bool:
+    return bool(np.any(graph.flows.work_hi) or np.any(graph.flows.work_lo))
+
+
+@lean
+def count(indptr: Array, links: Links, places: Places, pools: Array) -> None:
+    """Count what each place waits for, and the chains of each slot pool."""
+    n = len(indptr) - 1
+    last = n  # the further places of the ops so far end here
+    for i in range(n):
+        first = last
+        slot = places[i]["ready"] & ~LINKED
+        places[i]["op"] += 1
+        if slot >= 0:
+            pools[CHAINS, slot] += 1
+            pools[OPEN, slot] += 1
+        while last < len(places) and places[last]["op"] == i:
+            places[i]["op"] += 1
+            more = places[last]["ready"] & ~LINKED
+            if more >= 0:
+                pools[CHAINS, more] += 1
+                pools[OPEN, more] += 1
+            last += 1
+        for e in range(indptr[i], indptr[i + 1]):
+            v = np.int64(links[e])
+            places[v]["unmet"] += 1
+            wants = places[v]["ready"]
+            if 0 <= wants < LINKED and pools[OPEN, wants] > 0:
+                pools[OPEN, wants] -= 1
+                pools[CHAINS, wants] -= 1
+                places[v]["ready"] = wants | LINKED
+        if slot >= 0:
+            pools[OPEN, slot] = 0
+        for p in range(first, last):
+            more = places[p]["ready"] & ~LINKED
+            if more >= 0:
+                pools[OPEN, more] = 0
+
+
+@lean
+def sweep(indptr: Array, links: Links, places: Places, spans: Array) -> Int:
+    """Op after op, each when all its places are ready; how many end within the range of ticks."""
+    n = spans.shape[1]
+    top, done = np.int64(-1), 0
+    for p in range(len(places)):
+        if places[p]["unmet"] == 0:
+            top = ready(places, spans, n, p, top)
+    while top >= 0:
+        i = top
+        top = np.int64(places[i]["op"])
+        begin, fixed = spans[BEGIN, i], spans[FINISH, i]
+        if fixed > MAX_TICK - begin:
+            return done
+        done += 1
+        end = begin + fixed
+        spans[FINISH, i] = end
+        for e in range(indptr[i], indptr[i + 1]):
+            v = np.int64(links[e])
+            if places[v]["ready"] < end:
+                places[v]["ready"] = end
+            places[v]["unmet"] -= 1
+            if places[v]["unmet"] == 0:
+                top = ready(places, spans, n, v, top)
+    return done
+
+
+@lean
+def ready(places: Places, spans: Array, n: Int, p: Int, top: Int) -> Int:
+    """A place waits no more; with its last place an op goes on the stack, whose top comes back."""
+    i = p if p < n else places[p]["op"]
+    if spans[BEGIN, i] < places[p]["ready"]:
+        spans[BEGIN, i] = places[p]["ready"]
+    places[i]["op"] -= 1
+    if places[i]["op"] == 0:
+        places[i]["op"] = top
+        return np.int64(i)
+    return top

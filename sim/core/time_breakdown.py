@@ -1,0 +1,225 @@
+"""Where each rank's time goes, rank by rank: the seven boxes of ``activity.py``, compiled.
+
+Of a template that ran, each rank's program is followed once more, since by now it is known when
+everybody met; of a graph that was written out, its places are taken rank by rank.  Either way
+the spans of one rank become the stretches in which each layer is busy, and those the boxes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..spmd.spmd_graph import SpmdGraph
+from .jit import jit
+from .program_encoding import COLLECTIVE, RECV, family, following, kept_in, kind, ready
+from .program_executor import ProgramTimes, TimedPrograms
+from .rendezvous import Rendezvous
+from .replica_draws import ReplicaDraws, ticks_of
+
+Array = NDArray[Any]
+Arrays = tuple[Array, ...]
+
+LAYERS = 5  # compute, network, copy, waiting, host
+NETWORK, WAITING = 1, 3
+BOXES = 7
+# Of an op by its column in a tally: the layer that it keeps busy.
+LAYER = np.array([0, 4, 2, 1, 1, 1, -1, -1] + [1] * 24, np.int64)
+
+
+def _box(busy: int) -> int:
+    """The box of a stretch by which layers are busy in it, one bit each."""
+    compute, network, copy, waiting, host = ((busy >> i) & 1 for i in range(LAYERS))
+    if compute:
+        return 1 if network else 0
+    return 2 if network else 3 if copy else 4 if waiting else 5 if host else 6
+
+
+_BOX = np.array([_box(busy) for busy in range(1 << LAYERS)], np.int64)
+
+
+def breakdown_of_ranks(
+    template: SpmdGraph,
+    answered: TimedPrograms,
+    meet: Rendezvous,
+    chances: ReplicaDraws,
+    ran: ProgramTimes,
+    edges: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """(7, windows, ranks) ticks of each rank of a template that ran, between the edges."""
+    out = np.zeros((BOXES, len(edges) - 1, template.ranks), np.int64)
+    with np.errstate(over="ignore"):
+        _follow(
+            answered.programs,
+            (template.program.astype(np.int32), answered.step, answered.step_at, template.bases),
+            (meet.group, meet.row, ran.met),
+            (meet.box_at, ran.mail),
+            chances.tables,
+            (LAYER, _BOX, edges, out),
+            answered.registers,
+        )
+    return out
+
+
+def breakdown_of_places(
+    rank: NDArray[np.int32],
+    layer: NDArray[np.int8],
+    arrived: NDArray[np.int64],
+    start: NDArray[np.int64],
+    end: NDArray[np.int64],
+    edges: NDArray[np.int64],
+    ranks: int,
+) -> NDArray[np.int64]:
+    """(7, windows, ranks) ticks of places that were written out.
+
+    Parameters
+    ----------
+    layer : (p,) number of the layer that each keeps busy; -1 for none
+
+    Examples
+    --------
+    >>> one, t = np.zeros(2, np.int32), np.array
+    >>> layer = np.array([0, 1], np.int8)
+    >>> breakdown_of_places(one, layer, t([0, 2]), t([0, 3]), t([5, 9]), t([0, 10]), 1).ravel()
+    array([3, 2, 4, 0, 0, 0, 1])
+    """
+    out = np.zeros((BOXES, len(edges) - 1, ranks), np.int64)
+    order = np.argsort(rank, kind="stable")
+    begins = np.searchsorted(rank[order], np.arange(ranks + 1))
+    _by_rank(order, begins, layer.astype(np.int8), (arrived, start, end), (_BOX, edges, out))
+    return out
+
+
+@jit
+def _by_rank(order: Array, begins: Array, layer: Array, times: Arrays, tables: Arrays) -> None:
+    arrived, start, end = times
+    box, edges, out = tables
+    most = 0
+    for r in range(len(begins) - 1):
+        most = max(most, begins[r + 1] - begins[r])
+    spans = np.empty((most, 3), np.int64)
+    layers = np.empty(most, np.int64)
+    busy = np.empty((LAYERS, most, 2), np.int64)
+    for r in range(len(begins) - 1):
+        n = 0
+        for k in range(begins[r], begins[r + 1]):
+            p = order[k]
+            spans[n, 0], spans[n, 1], spans[n, 2] = arrived[p], start[p], end[p]
+            layers[n] = layer[p]
+            n += 1
+        sweep(spans, layers, n, busy, box, edges, out, r)
+
+
+@jit
+def _follow(
+    programs: Arrays,
+    ranks_: Arrays,
+    groups: Arrays,
+    messages: Arrays,
+    chances: Arrays,
+    tables: Arrays,
+    registers: int,
+) -> None:
+    """Each rank's program once more, alone."""
+    words, begin, length, answer, answer_at = programs
+    program, steps, step_at, bases = ranks_
+    group_of, group_row, met = groups
+    box_at, mail = messages
+    layer_of, box, edges, out = tables
+    ranks, random = len(program), len(chances[1]) > 1
+    most = 0
+    for p in range(len(length)):
+        most = max(most, length[p])
+    spans, layers = np.empty((most, 3), np.int64), np.empty(most, np.int64)
+    busy = np.empty((LAYERS, most, 2), np.int64)
+    register = np.zeros((1, registers), np.int64)
+    calls = np.zeros(len(group_of), np.int64)
+    heard = np.zeros((len(box_at) - 1) // ranks, np.int64)
+    for r in range(ranks):
+        p = program[r]
+        own: Any = 0
+        w: Any = begin[p]
+        calls[:] = 0
+        heard[:] = 0
+        for i in range(length[p]):
+            what, f = kind(words, w), family(words, w)
+            arrived = ready(words, w, register, 0)
+            question = answer_at[p] + words[w + 1]
+            took, meta = answer[question, 0], answer[question, 1]
+            start: Any = arrived
+            if what == COLLECTIVE:
+                m = group_row[group_of[f, r]] - bases[ranks] + calls[f]
+                start, finish = met[m, 0], met[m, 1]
+                calls[f] += 1
+            else:
+                if what == RECV:
+                    start = max(arrived, mail[box_at[f * ranks + r] + heard[f]])
+                    heard[f] += 1
+                    arrived = start
+                if random:
+                    step = np.int64(steps[step_at[p] + i]) if len(steps) else 0
+                    took = ticks_of(took, meta & 255, bases[r] + own, r, step, chances)
+                finish = start + took
+                own += 1
+            register[0, kept_in(words, w)] = finish
+            spans[i, 0], spans[i, 1], spans[i, 2] = arrived, start, finish
+            layers[i] = layer_of[meta >> 8]
+            w = following(words, w)
+        sweep(spans, layers, length[p], busy, box, edges, out, r)
+
+
+@jit
+def sweep(
+    spans: Array, layers: Array, n: Any, busy: Array, box: Array, edges: Array, out: Array, r: Any
+) -> None:
+    """Add the boxes of one rank, from (arrived, start, end) of its places."""
+    size = np.zeros(LAYERS, np.int64)
+    for layer in range(LAYERS):
+        size[layer] = _stretches(spans, layers, n, layer, busy[layer])
+    at = np.zeros(LAYERS, np.int64)
+    now, window = edges[0], 0
+    while window < len(edges) - 1:
+        until, mask = edges[window + 1], 0
+        for layer in range(LAYERS):
+            while at[layer] < size[layer] and busy[layer, at[layer], 1] <= now:
+                at[layer] += 1
+            if at[layer] < size[layer]:
+                if busy[layer, at[layer], 0] <= now:
+                    mask |= 1 << layer
+                    until = min(until, busy[layer, at[layer], 1])
+                else:
+                    until = min(until, busy[layer, at[layer], 0])
+        if until > now:
+            out[box[mask], window, r] += until - now
+            now = until
+        while window < len(edges) - 1 and now >= edges[window + 1]:
+            window += 1
+
+
+@jit
+def _stretches(spans: Array, layers: Array, n: Any, layer: Any, busy: Array) -> Any:
+    """When a layer is busy, ascending and apart, into ``busy``; how many stretches that is.
+
+    A rank waits in the network from the arrival of a place to its start.
+    """
+    a, b = (0, 1) if layer == WAITING else (1, 2)
+    wanted = NETWORK if layer == WAITING else layer
+    m, ordered = 0, True
+    for i in range(n):
+        if layers[i] == wanted and spans[i, b] > spans[i, a]:
+            ordered = ordered and (m == 0 or spans[i, a] >= busy[m - 1, 0])
+            busy[m, 0], busy[m, 1] = spans[i, a], spans[i, b]
+            m += 1
+    if not ordered:
+        order = np.argsort(busy[:m, 0].copy(), kind="mergesort")
+        busy[:m] = busy[:m].copy()[order]
+    last = 0
+    for i in range(1, m):
+        if busy[i, 0] <= busy[last, 1]:
+            busy[last, 1] = max(busy[last, 1], busy[i, 1])
+        else:
+            last += 1
+            busy[last, 0], busy[last, 1] = busy[i, 0], busy[i, 1]
+    return last + 1 if m else 0

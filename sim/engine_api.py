@@ -1,0 +1,276 @@
+"""What both engines are given and what both give back: integers only.
+
+``docs/semantics.md`` says what a run means; this page says in which form an engine reads it.
+The reference (``sim/reference/engine.py``) and the compiled core (``sim/core/``) take the same
+:class:`ComponentTable` and :class:`EngineGraph` graphs, offer the same verbs, and must agree in every
+number, event and error.
+
+Units: time in ticks; a rate, level or capacity in 2^-K work units a second; a weight in 2^-40;
+work left in rate units x ticks (up to 127 bits).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import simpy
+from numpy.typing import NDArray
+
+ONE = 1 << 40  # the weight 1
+NO_LIMIT = -1
+NEVER = -1  # in columns: did not happen
+MAX_TICK = 2**63 - 1
+MAX_TURNS = 10**6  # at one tick, then it is a zero-time loop
+MAX_EVENTS = 10**7  # SimPy events at one tick, likewise
+MAX_IDLE = 2**20  # SimPy events with no op open and none handed in, then a process never ends
+FIRST, LATER = -1, 2  # SimPy priorities: a tick's first turn and all wake-ups; further turns
+
+
+class State(IntEnum):
+    """Of an op, at the end of the run or when observed."""
+
+    PENDING = 0  # submitted; waiting, queued or holding places
+    RUNNING = 1
+    ENDED = 2
+    STOPPED = 3  # by a failure or by `stop`
+    CANCELLED = 4
+
+
+@dataclass(frozen=True)
+class ComponentTable:
+    """The components of a run.
+
+    Parameters
+    ----------
+    names : of each component
+    slots : (c,) int32, -1 for a component without slots
+    rate : (c,) int64 rate units, -1 for a component without a rate
+    top : (c,) int64, what ``set_rate`` may reach
+    """
+
+    names: tuple[str, ...]
+    slots: NDArray[np.int32]
+    rate: NDArray[np.int64]
+    top: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+@dataclass(frozen=True)
+class Flows:
+    """Ops that use rate components or have a limit; a row each, ascending by op.
+
+    Parameters
+    ----------
+    op : (f,) int32 row of the op
+    work_hi, work_lo : (f,) int64, uint64
+        Work in rate units x ticks: ``hi * 2**64 + lo``.
+    limit : (f,) int64 rate units, -1 for none
+    indptr : (f + 1,) int64
+    component : (u,) int32
+    weight : (u,) int64 in 2^-40
+    """
+
+    op: NDArray[np.int32]
+    work_hi: NDArray[np.int64]
+    work_lo: NDArray[np.uint64]
+    limit: NDArray[np.int64]
+    indptr: NDArray[np.int64]
+    component: NDArray[np.int32]
+    weight: NDArray[np.int64]
+
+    @classmethod
+    def none(cls) -> Flows:
+        """Of ops that share nothing."""
+        none, rows = np.empty(0, np.int64), np.empty(0, np.int32)
+        return cls(rows, none, none.astype(np.uint64), none, np.zeros(1, np.int64), rows, none)
+
+    def __len__(self) -> int:
+        return len(self.op)
+
+    def work(self, i: int) -> int:
+        """Work of flow ``i`` as one Python integer."""
+        return (int(self.work_hi[i]) << 64) + int(self.work_lo[i])
+
+    def usage(self, i: int) -> dict[int, int]:
+        """``{component: weight}`` of flow ``i``."""
+        at = slice(int(self.indptr[i]), int(self.indptr[i + 1]))
+        return dict(zip(self.component[at].tolist(), self.weight[at].tolist(), strict=True))
+
+
+class Answer(NamedTuple):
+    """What an online backend says of one op; ``usage`` and ``limit`` replace the op's."""
+
+    fixed: int
+    work: int
+    usage: dict[int, int]
+    limit: int = NO_LIMIT
+
+
+Online = Callable[[Sequence[int], int], Sequence[Answer]]
+"""``timing(rows of the graph, now)``: one answer an op, asked when they start."""
+
+
+@dataclass(frozen=True)
+class EngineGraph:
+    """One placed and timed graph, ready for an engine.
+
+    Places: ``p < n`` is the first place of op ``p``; ``n + j`` is further place ``j``, of op
+    ``further[j]`` (ascending; place ``k`` of an op is its ``k - 1``-th further place).
+
+    Parameters
+    ----------
+    name : str
+    further : (e,) int32
+    slot : (n + e,) int32 component whose slots each place queues for, -1 for none
+    indptr : (n + 1,) int64
+    successors : (m,) int32 places that wait for op ``i``: ``successors[indptr[i]:indptr[i+1]]``
+    release : (n,) int64 ticks after the submission, or (0,) where all are 0
+    fixed : (n,) int64 ticks
+    flows : Flows
+    online : (n,) int16 index into ``backends``, -1 for none; (0,) where all are -1
+    backends : of online ops
+    """
+
+    name: str
+    further: NDArray[np.int32]
+    slot: NDArray[np.int32]
+    indptr: NDArray[np.int64]
+    successors: NDArray[np.int32]
+    release: NDArray[np.int64]
+    fixed: NDArray[np.int64]
+    flows: Flows
+    online: NDArray[np.int16]
+    backends: tuple[Online, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.fixed)
+
+
+class Loss(NamedTuple):
+    """One op that a failure stopped."""
+
+    op: int
+    fixed: int  # ticks left
+    work: int  # rate units x ticks left
+    component: int  # whose failure it was
+
+
+class Submitted(Protocol):
+    """A graph that was handed in."""
+
+    index: int  # how many were handed in before
+    first: int  # id of its row 0; row r has the id first + r
+    count: int
+    done: simpy.Event  # fires when every op has ended or was cancelled
+
+
+@dataclass(frozen=True)
+class EngineColumns:
+    """What happened, a row an op, in the order of ids; -1 where it did not happen.
+
+    Parameters
+    ----------
+    ready, start, end : (n,) int64 ticks
+        ``ready`` of the first time, ``start`` of the last attempt.
+    state : (n,) uint8, a :class:`State`
+    attempts : (n,) int32 starts
+    arrived : (n + e,) int64 ticks
+        When each place first became ready: those of row ``p < n``, then the further ones.
+    """
+
+    ready: NDArray[np.int64]
+    start: NDArray[np.int64]
+    end: NDArray[np.int64]
+    state: NDArray[np.uint8]
+    attempts: NDArray[np.int32]
+    arrived: NDArray[np.int64]
+
+
+class Engine(Protocol):
+    """An engine, seen from a process: verbs are noted now and applied in the next turn.
+
+    Components and ops are numbers here; ``sim/process.py`` gives processes names and SI units.
+    """
+
+    env: simpy.Environment
+    watchers: set[simpy.Process]  # processes that only watch; they keep nothing alive
+
+    def submit(self, graph: EngineGraph) -> Submitted:
+        """Hand in a graph; it joins at the next turn."""
+
+    def set_rate(self, component: int, rate: int) -> None:
+        """Change a rate; flows keep their progress."""
+
+    def fail(self, component: int) -> None:
+        """Stop what runs on it, uses it, or holds a place on it."""
+
+    def restore(self, component: int) -> None:
+        """Let its queue move again; resumes nothing."""
+
+    def stop(self, op: int) -> None:
+        """Take an op out of its queue, place and components."""
+
+    def resume(
+        self,
+        op: int,
+        keep: bool = True,
+        slots: Sequence[int] | None = None,
+        usage: dict[int, int] | None = None,
+    ) -> None:
+        """Let a stopped op queue again."""
+
+    def cancel(self, ops: Sequence[int]) -> None:
+        """Remove ops and all that depends on them."""
+
+    def ended(self, op: int) -> simpy.Event:
+        """Fires with ``"ended"`` or ``"cancelled"``."""
+
+    def lost(self, graph: Submitted) -> simpy.Event:
+        """Fires with the losses (list of :class:`Loss`) nobody was told of."""
+
+    def settled(self) -> simpy.Event:
+        """Fires after the next turn."""
+
+    def reaches(
+        self, what: str, component: int, at_least: int | None = None, at_most: int | None = None
+    ) -> simpy.Event:
+        """Fires when a turn settles with a quantity of a component within the bound.
+
+        ``what`` is its ``queue`` length, ``held`` slots, or ``flows`` in flight.
+        """
+
+    def queue(self, component: int) -> list[tuple[int, int]]:
+        """(op, number of the place) that wait there, first in line first."""
+
+    def held(self, component: int) -> int:
+        """Slots taken; of a rate component, the sum of weight x rate, rounded down."""
+
+    def rates(self) -> dict[int, int]:
+        """Rate of every op in its work phase."""
+
+    def capacity(self, component: int) -> int:
+        """Its rate, as the last turn left it."""
+
+    def failed(self, component: int) -> bool:
+        """Whether it is out of order, as the last turn left it."""
+
+    def any_open(self) -> bool:
+        """Whether an op has neither ended nor been cancelled."""
+
+    def state(self, op: int) -> State:
+        """Of one op, as the last turn left it."""
+
+    def usage(self, op: int) -> dict[int, int]:
+        """``{component: weight}`` that one op uses, as the last turn left it."""
+
+    def run(self, until: int | None = None) -> None:
+        """Go on until nothing is open, or to a tick: the machine's first turn there, no process."""
+
+    def columns(self) -> EngineColumns:
+        """What has happened so far."""

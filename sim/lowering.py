@@ -1,0 +1,263 @@
+"""From a placed graph and the answers of its backends to integers: the only rounding there is.
+
+Rates are integers in units of 2^-K work units a second.  K is chosen once for a run and unit:
+the largest for which no component's ``max_rate`` reaches 2^58, at most 48: an engine's rates lie
+below 2^62, so that weights down to 1/16 have room.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .backend import Timing, Usage
+from .engine_api import NO_LIMIT, ONE, Answer, ComponentTable, EngineGraph, Flows, Online
+from .errors import BackendError, GraphError
+from .flat_graph import FlatGraph
+from .system import System
+from .units import Seconds, ticks, ticks_per_second
+
+log = logging.getLogger(__name__)
+
+MAX_SCALE = 48
+APART = 1e6  # weights on one component that differ more lose precision
+ROOM = 2.0**58  # rate units that no component's `max_rate` reaches
+
+
+def scales(system: System) -> dict[str, int]:
+    """K of each unit: rates of that unit are in 2^-K.
+
+    Raises
+    ------
+    GraphError
+        A rate of 2^58 units a second or more.
+
+    Examples
+    --------
+    >>> from foretrace.sim.system import Component
+    >>> scales(System((Component("nic", "nic", rate=25e9), Component("gpu", "gpu", slots=1))))
+    {'B': 19}
+    """
+    tops: dict[str, float] = {}
+    for c in system.components:
+        if c.rate is not None:
+            tops[c.unit] = max(tops.get(c.unit, 0.0), c.top)
+    found = {}
+    for unit, top in tops.items():
+        if not top < ROOM:
+            raise GraphError(
+                "overflow", f"a rate of {top:g} {unit}/s; use a larger unit than {unit!r}"
+            )
+        k = MAX_SCALE
+        while k and np.ldexp(top, k) >= ROOM:
+            k -= 1
+        found[unit] = k
+    return found
+
+
+def parts(system: System, scale: Mapping[str, int]) -> ComponentTable:
+    """The components as an engine reads them."""
+    rates = [-1 if c.rate is None else rate_units(c.rate, scale[c.unit]) for c in system.components]
+    tops = [-1 if c.rate is None else rate_units(c.top, scale[c.unit]) for c in system.components]
+    return ComponentTable(
+        tuple(c.name for c in system.components),
+        np.array([-1 if c.slots is None else c.slots for c in system.components], np.int32),
+        np.array(rates, np.int64),
+        np.array(tops, np.int64),
+    )
+
+
+def rate_units(rate: float, k: int) -> int:
+    """A rate in units of 2^-k, half to even.
+
+    >>> rate_units(3.0, 2)
+    12
+    """
+    return int(np.rint(np.ldexp(rate, k)))
+
+
+def work_units(
+    work: NDArray[np.float64],
+    k: NDArray[np.int64],
+    per_second: int,
+    op: NDArray[np.int64] | None = None,
+) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+    """Work in rate units x ticks, as 128 bits: (high, low).
+
+    >>> hi, lo = work_units(np.array([3.0, 1e18]), np.array([1, 20]), 10**12)
+    >>> [(int(h) << 64) + int(l) == w * 10**12 for h, l, w in zip(hi, lo, (6, 10**18 << 20))]
+    [True, True]
+    """
+    left = np.rint(np.ldexp(work, k))
+    if np.any(left * float(per_second) >= 2.0**127):
+        row = int(np.argmax(left))
+        name = row if op is None else int(op[row])
+        raise OverflowError(f"op {name}: work {work[row]:g} is beyond 127 bits; split the op")
+    hi, lo = np.zeros(len(left), np.int64), np.zeros(len(left), np.uint64)
+    shift = 0
+    while np.any(left):
+        rest = np.floor(left / 2.0**20)
+        limb = ((left - rest * 2.0**20).astype(np.int64) * per_second).astype(np.uint64)
+        low = limb << np.uint64(shift) if shift < 64 else np.zeros_like(limb)
+        hi += _above(limb, shift)
+        lo = lo + low
+        hi += (lo < low).astype(np.int64)  # the carry
+        left, shift = rest, shift + 20
+    return hi, lo
+
+
+def _above(limb: NDArray[np.uint64], shift: int) -> NDArray[np.int64]:
+    """The part of ``limb << shift`` above 64 bits."""
+    if shift == 0:
+        return np.zeros(len(limb), np.int64)
+    moved = limb >> np.uint64(64 - shift) if shift < 64 else limb << np.uint64(shift - 64)
+    return moved.astype(np.int64)
+
+
+def lower(
+    name: str,
+    block: FlatGraph,
+    timing: Timing,
+    system: System,
+    scale: Mapping[str, int],
+    tick: Seconds,
+    online: NDArray[np.int16] | None = None,
+    backends: tuple[Online, ...] = (),
+) -> EngineGraph:
+    """One block and the times of its ops as integers.
+
+    Parameters
+    ----------
+    timing : Timing
+        A row an op, its usage written out (not None where there is work).
+
+    Raises
+    ------
+    GraphError
+        The graph was not placed; a dependency cycle is found by the engine.
+    BackendError
+        Usage of a component without a rate, of several units, or work with nothing that bounds it.
+    """
+    if block.slot is None:
+        raise GraphError("unplaced", f"graph {name!r} has no machine; call place() first")
+    if timing.usage is not None:
+        _warn_of_weights(name, timing.usage, system)
+    release = ticks(block.release, tick)
+    return EngineGraph(
+        name,
+        block.places.op,
+        block.slot,
+        block.successors.indptr,
+        block.successors.values,
+        release if np.any(release) else np.empty(0, np.int64),
+        ticks(timing.fixed, tick),
+        flows(timing, system, scale, tick, online),
+        np.empty(0, np.int16) if online is None else online,
+        backends,
+    )
+
+
+def _warn_of_weights(name: str, usage: Usage, system: System) -> None:
+    """Say where the shares of a component cannot be exact to what its lightest use would need."""
+    least = np.full(len(system.components), np.inf)
+    most = np.zeros(len(system.components))
+    np.minimum.at(least, usage.component, usage.weight)
+    np.maximum.at(most, usage.component, usage.weight)
+    for c in np.flatnonzero(most > APART * least).tolist():
+        log.warning(
+            "graph %r: weights on %s from %g to %g; more than a million-fold apart they lose "
+            "precision: give the light uses a component of their own",
+            name, system.components[c].name, least[c], most[c],
+        )  # fmt: skip
+
+
+def flows(
+    timing: Timing,
+    system: System,
+    scale: Mapping[str, int],
+    tick: Seconds,
+    online: NDArray[np.int16] | None = None,
+) -> Flows:
+    """The ops that share something, a row each."""
+    n = len(timing)
+    if timing.work is None and timing.usage is None and timing.limit is None:
+        return Flows.none()
+    work = np.zeros(n) if timing.work is None else timing.work
+    usage = timing.usage or Usage.same([], n)
+    limit = np.full(n, np.inf) if timing.limit is None else timing.limit
+    uses = np.diff(usage.indptr)
+    asked = np.zeros(n, bool) if online is None else online >= 0
+    free = np.flatnonzero((work > 0) & (uses == 0) & np.isinf(limit) & ~asked)
+    if len(free):
+        raise BackendError(f"op {free[0]}: work, but neither usage nor limit bounds its rate")
+    op = np.flatnonzero((uses > 0) | np.isfinite(limit))
+    k = np.where(uses[op] > 0, _scale_of(op, usage, system, scale), scale_of_limit(limit[op]))
+    hi, lo = work_units(work[op], k, ticks_per_second(tick), op)
+    weight = np.rint(usage.weight * ONE)
+    if np.any(weight < 1):
+        raise BackendError("a weight below 2^-40; leave the component out, or use a larger weight")
+    indptr = np.zeros(len(op) + 1, np.int64)
+    np.cumsum(uses[op], out=indptr[1:])
+    return Flows(
+        op.astype(np.int32), hi, lo, _limits(limit[op], k), indptr, usage.component,
+        weight.astype(np.int64),
+    )  # fmt: skip
+
+
+def _limits(limit: NDArray[np.float64], k: NDArray[np.int64]) -> NDArray[np.int64]:
+    """In rate units; no flow is as fast as 2^62."""
+    finite = np.isfinite(limit)
+    units = np.full(len(limit), NO_LIMIT, np.int64)
+    exact = np.rint(np.ldexp(limit[finite], k[finite]))
+    units[finite] = np.minimum(exact, np.nextafter(2.0**62, 0)).astype(np.int64)
+    return units
+
+
+def scale_of_limit(limit: NDArray[np.float64]) -> NDArray[np.int64]:
+    """K of flows that use nothing and are bound by their limit alone.
+
+    >>> scale_of_limit(np.array([0.5, 1e9, 1e15])).tolist()
+    [48, 28, 8]
+    """
+    _, exponent = np.frexp(limit)
+    return np.asarray(np.clip(58 - exponent, 0, MAX_SCALE), np.int64)
+
+
+def _scale_of(
+    op: NDArray[np.int64], usage: Usage, system: System, scale: Mapping[str, int]
+) -> NDArray[np.int64]:
+    """K of each flow; a flow's components must have one unit."""
+    unit = [c.unit if c.rate is not None else "" for c in system.components]
+    names = {u: i for i, u in enumerate(dict.fromkeys(unit))}
+    number = np.array([names[u] for u in unit], np.int64)[usage.component]
+    of_op = np.full(len(usage), -1, np.int64)
+    row = np.repeat(np.arange(len(usage)), np.diff(usage.indptr))
+    of_op[row] = number
+    mixed = np.flatnonzero(of_op[row] != number)
+    if len(mixed):
+        c = system.components[usage.component[mixed[0]]]
+        raise BackendError(
+            f"op {row[mixed[0]]}: uses {c.name} ({c.unit}) with another unit; split it into two ops"
+        )
+    if "" in names and np.any(number == names[""]):
+        c = system.components[usage.component[np.argmax(number == names[""])]]
+        raise BackendError(
+            f"{c.name} is used as a rate, but has none; give it a rate, or use another"
+        )
+    k_of = np.array([scale.get(u, MAX_SCALE) for u in names], np.int64)
+    return np.where(of_op[op] >= 0, k_of[of_op[op]], MAX_SCALE)
+
+
+def answers(
+    timing: Timing, system: System, scale: Mapping[str, int], tick: Seconds
+) -> list[Answer]:
+    """What an online backend said of each op."""
+    fixed = ticks(timing.fixed, tick)
+    shared = flows(timing, system, scale, tick)
+    found = [Answer(int(f), 0, {}) for f in fixed]
+    for i, op in enumerate(shared.op.tolist()):
+        found[op] = Answer(int(fixed[op]), shared.work(i), shared.usage(i), int(shared.limit[i]))
+    return found

@@ -1,0 +1,1 @@
+"""Media, compiled: who shares what is in flight."""

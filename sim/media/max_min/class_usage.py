@@ -1,0 +1,132 @@
+"""What bundles take of shared components: a bundle's *stake* in each.
+
+Stakes lie in the use rows of one member of the bundle, its leader.  Members use the same shared
+components, and uses are in the order of components, so that the shared uses of any member and
+those of the leader come in pairs.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...core.jit import Int, lean
+from .int128 import mul, sub
+from .max_min_levels import queue
+from .table_layout import (
+    COMPONENT,
+    COUNT,
+    HEAD,
+    LEADER,
+    LEVEL,
+    LOAD_HI,
+    LOAD_LO,
+    NEXT_STAKE,
+    OPEN,
+    OWNER,
+    RATE,
+    SHARED,
+    START,
+    SUM,
+    TOTAL,
+    WEIGHT,
+    State,
+)
+from .usage_lists import link, replace, unlink
+
+
+@lean
+def shared(s: State, u: Int, end: Int) -> Int:
+    """The first use from ``u`` on whose component is shared, or the end."""
+    while u < end and not s[0][s[2][u, COMPONENT], SHARED]:
+        u += 1
+    return u
+
+
+@lean
+def alike(s: State, f: Int, g: Int) -> bool:
+    """Whether two flows use the same shared components."""
+    _, flows, uses, _ = s
+    u, v = flows[f, START], flows[g, START]
+    end_u, end_v = u + flows[f, COUNT], v + flows[g, COUNT]
+    while True:
+        u, v = shared(s, u, end_u), shared(s, v, end_v)
+        if u == end_u or v == end_v:
+            return bool(u == end_u and v == end_v)
+        if uses[u, COMPONENT] != uses[v, COMPONENT]:
+            return False
+        u += 1
+        v += 1
+
+
+@lean
+def stake_out(s: State, b: Int) -> None:
+    """A new bundle takes what its leader does."""
+    parts, flows, uses, bundles = s
+    f = bundles[b, LEADER]
+    for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
+        c = uses[u, COMPONENT]
+        if parts[c, SHARED]:
+            parts[c, TOTAL] += uses[u, WEIGHT]
+            uses[u, SUM], uses[u, OWNER] = uses[u, WEIGHT], b
+            link(s, u, HEAD, NEXT_STAKE)
+            queue(s, c)
+
+
+@lean
+def raise_stakes(s: State, f: Int, b: Int) -> None:
+    """A bundle takes what one more flow does."""
+    parts, flows, uses, bundles = s
+    v, end_v = flows[bundles[b, LEADER], START], np.int64(OPEN)
+    for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
+        c = uses[u, COMPONENT]
+        if parts[c, SHARED]:
+            v = shared(s, v, end_v)
+            parts[c, TOTAL] += uses[u, WEIGHT]
+            uses[v, SUM] += uses[u, WEIGHT]
+            queue(s, c)
+            v += 1
+
+
+@lean
+def lower_stakes(s: State, f: Int, b: Int) -> None:
+    """A bundle takes what one flow does less; a component that is full gets queued."""
+    parts, flows, uses, bundles = s
+    v, end_v = flows[bundles[b, LEADER], START], np.int64(OPEN)
+    for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
+        c, weight = uses[u, COMPONENT], uses[u, WEIGHT]
+        if parts[c, SHARED]:
+            v = shared(s, v, end_v)
+            parts[c, TOTAL] -= weight
+            uses[v, SUM] -= weight
+            if parts[c, LEVEL] != OPEN:
+                queue(s, c)
+            else:
+                hi, lo = mul(weight, bundles[b, RATE])
+                hi, lo = sub(parts[c, LOAD_HI], parts[c, LOAD_LO], hi, lo)
+                parts[c, LOAD_HI], parts[c, LOAD_LO] = hi, lo
+            v += 1
+
+
+@lean
+def hand_over(s: State, b: Int, g: Int) -> None:
+    """Another member leads: stakes move into its use rows."""
+    parts, flows, uses, bundles = s
+    f = bundles[b, LEADER]
+    bundles[b, LEADER] = g
+    v, end_v = flows[g, START], np.int64(OPEN)
+    for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
+        if parts[uses[u, COMPONENT], SHARED]:
+            v = shared(s, v, end_v)
+            uses[v, SUM], uses[v, OWNER] = uses[u, SUM], b
+            replace(s, u, v, HEAD, NEXT_STAKE)
+            v += 1
+
+
+@lean
+def give_up(s: State, b: Int) -> None:
+    """A bundle without flows takes nothing more."""
+    parts, flows, uses, bundles = s
+    f = bundles[b, LEADER]
+    for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
+        if parts[uses[u, COMPONENT], SHARED]:
+            unlink(s, u, HEAD, NEXT_STAKE)

@@ -1,0 +1,175 @@
+"""Flows that always run at one rate, as one: a bundle, with one clock for all of them.
+
+A component that one flow uses alone is nothing but a limit of that flow.  So what a flow has in
+common with others is the set of *shared* components it uses, and flows with equal sets and equal
+limits run at one rate, whatever their weights and works.  Such flows are a *bundle*: levels are
+computed over bundles (:mod:`.levels`), each takes one *stake* in a shared component
+(:mod:`.stakes`) and has one clock (:mod:`.clock`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...core.jit import Int, lean
+from ...engine_api import ONE
+from .class_usage import alike, give_up, hand_over, lower_stakes, raise_stakes, stake_out
+from .int128 import add, div, mul
+from .pairing_heap import ABSENT, BEFORE, NONE, insert, remove
+from .table_layout import (
+    BUCKET,
+    BUNDLE,
+    CAP,
+    CEILING,
+    CHAIN,
+    CLOCK_HI,
+    CLOCK_LO,
+    COMPONENT,
+    COUNT,
+    FENCE,
+    FIRST_DUE,
+    FIRST_FREE,
+    FRESH,
+    HASH,
+    LEADER,
+    LIMIT,
+    MASK,
+    OPEN,
+    RATE,
+    REACH,
+    ROOT,
+    SHARED,
+    SINCE,
+    SIZE,
+    START,
+    TAG_HI,
+    TAG_LO,
+    WEIGHT,
+    Array,
+    State,
+)
+from .work_clock import advance, left, touch
+
+EPOCH = -(2**62)  # high word of a new clock: tags of works up to 2^127 then fit
+_BITS = (1 << 40) - 1
+
+
+@lean
+def attach(s: State, f: Int, now: Int) -> None:
+    """The flow gets a bundle: the one of its kind, or a new one."""
+    parts, flows, uses, bundles = s
+    ceiling, fence, key = _kind(parts, flows, uses, f)
+    b = _find(s, f, ceiling, fence, key)
+    if b == 0:
+        b = _new(s, f, ceiling, fence, key, now)
+    else:
+        raise_stakes(s, f, b)
+    advance(bundles, b, now)
+    bundles[b, SIZE] += 1
+    flows[f, BUNDLE] = b
+    flows[f, TAG_HI], flows[f, TAG_LO] = add(
+        bundles[b, CLOCK_HI],
+        bundles[b, CLOCK_LO],
+        flows[f, TAG_HI],
+        flows[f, TAG_LO],
+    )
+    bundles[b, ROOT] = insert(flows, bundles[b, ROOT], f)
+    touch(bundles, b)
+
+
+@lean
+def detach(s: State, f: Int, now: Int) -> None:
+    """The flow leaves its bundle with its work left booked."""
+    flows, bundles = s[1], s[3]
+    b = flows[f, BUNDLE]
+    advance(bundles, b, now)
+    flows[f, TAG_HI], flows[f, TAG_LO] = left(s, f)
+    bundles[b, ROOT] = remove(flows, bundles[b, ROOT], f)
+    bundles[b, SIZE] -= 1
+    flows[f, BUNDLE] = 0
+    lower_stakes(s, f, b)
+    touch(bundles, b)
+    if bundles[b, SIZE] == 0:
+        _dissolve(s, b)
+    elif bundles[b, LEADER] == f:
+        hand_over(s, b, bundles[b, ROOT])
+
+
+@lean
+def _kind(parts: Array, flows: Array, uses: Array, f: Int) -> tuple[Int, Int, Int]:
+    """What limits and unshared components allow, the lowest fence, a hash of all and the shared."""
+    ceiling, fence = flows[f, LIMIT], np.int64(OPEN)
+    key = np.int64(0)
+    for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
+        c = uses[u, COMPONENT]
+        if parts[c, SHARED]:
+            key = ((key * 1000003) & _BITS) + c
+        elif parts[c, FENCE]:
+            fence = min(fence, parts[c, FENCE])
+        elif uses[u, WEIGHT] == ONE:
+            ceiling = min(ceiling, parts[c, CAP])
+        else:
+            hi, lo = mul(parts[c, CAP], np.int64(ONE))
+            ceiling = min(ceiling, div(hi, lo, uses[u, WEIGHT]))
+    key = ((key * 1000003) & _BITS) ^ (ceiling & _BITS) ^ (ceiling >> 40)
+    key = ((key * 1000003) & _BITS) ^ (fence >> 22)
+    return ceiling, fence, key ^ (key >> 17)
+
+
+@lean
+def _find(s: State, f: Int, ceiling: Int, fence: Int, key: Int) -> Int:
+    """The bundle of this kind, 0 when there is none."""
+    bundles = s[3]
+    b = bundles[key & bundles[0, MASK], BUCKET]
+    while b:
+        if (
+            bundles[b, HASH] == key
+            and bundles[b, CEILING] == ceiling
+            and bundles[b, REACH] == fence
+            and alike(s, f, bundles[b, LEADER])
+        ):
+            return b
+        b = bundles[b, CHAIN]
+    return np.int64(0)
+
+
+@lean
+def _new(s: State, f: Int, ceiling: Int, fence: Int, key: Int, now: Int) -> Int:
+    """A new bundle, led by the flow."""
+    bundles = s[3]
+    b = bundles[0, FIRST_FREE]
+    if b:
+        bundles[0, FIRST_FREE] = bundles[b, CHAIN]
+    else:
+        b = bundles[0, FRESH]
+        bundles[0, FRESH] += 1
+    bundles[b, RATE] = 0
+    bundles[b, CLOCK_HI], bundles[b, CLOCK_LO] = EPOCH, 0
+    bundles[b, SINCE] = now
+    bundles[b, ROOT] = NONE
+    bundles[b, LEADER], bundles[b, CEILING], bundles[b, HASH] = f, ceiling, key
+    bundles[b, REACH] = fence
+    at = key & bundles[0, MASK]
+    bundles[b, CHAIN] = bundles[at, BUCKET]
+    bundles[at, BUCKET] = b
+    stake_out(s, b)
+    return b
+
+
+@lean
+def _dissolve(s: State, b: Int) -> None:
+    """A bundle without flows gives its row back."""
+    bundles = s[3]
+    give_up(s, b)
+    at = bundles[b, HASH] & bundles[0, MASK]
+    if bundles[at, BUCKET] == b:
+        bundles[at, BUCKET] = bundles[b, CHAIN]
+    else:
+        at = bundles[at, BUCKET]
+        while bundles[at, CHAIN] != b:
+            at = bundles[at, CHAIN]
+        bundles[at, CHAIN] = bundles[b, CHAIN]
+    if bundles[b, BEFORE] != ABSENT:
+        bundles[0, FIRST_DUE] = remove(bundles, bundles[0, FIRST_DUE], b)
+    bundles[b, CHAIN] = bundles[0, FIRST_FREE]
+    bundles[0, FIRST_FREE] = b

@@ -1,0 +1,211 @@
+"""Levels of shared components: which are full, and at which rate.
+
+``docs/semantics.md`` section 2 defines a level by what strictly slower flows take.  It can be
+checked on one component, given the levels of the others, so a change spreads only as far as
+levels move: components whose flows, or whose flows' other levels, changed are *queued* and
+solved, lowest first.  That ends, and in the one answer there is: in any region the lowest level
+is fixed by its own capacity, then the next.
+
+A component that is not full keeps what is taken of it, and is solved again only when a faster
+flow could have filled it, near ties included.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...core.jit import Int, lean
+from ...engine_api import ONE
+from .int128 import add, div, less, mul, sub
+from .pairing_heap import ABSENT, BEFORE, KEY_HI, NONE, insert, remove
+from .table_layout import (
+    CAP,
+    CEILING,
+    COMPONENT,
+    COUNT,
+    FINE,
+    FIRST_QUEUED,
+    FIRST_ROOMY,
+    HEAD,
+    LEADER,
+    LEVEL,
+    LOAD_HI,
+    LOAD_LO,
+    NEXT_ROOMY,
+    NEXT_STAKE,
+    OPEN,
+    OTHER,
+    OWNER,
+    ROOMY,
+    SHARED,
+    START,
+    SUM,
+    TOTAL,
+    Array,
+    State,
+)
+from .work_clock import touch
+
+_SHIFT = 40  # ONE is 2^40
+
+
+@lean
+def queue(s: State, c: Int) -> None:
+    """Have the level of a component computed, after those that may lie lower."""
+    parts, _, _, bundles = s
+    if parts[c, BEFORE] == ABSENT:
+        key = parts[c, LEVEL]
+        if parts[c, TOTAL] >= ONE:
+            key = min(key, parts[c, CAP] // (parts[c, TOTAL] >> _SHIFT))
+        parts[c, KEY_HI] = key
+        bundles[0, FIRST_QUEUED] = insert(parts, bundles[0, FIRST_QUEUED], c)
+
+
+@lean
+def settle_levels(s: State) -> None:
+    """Solve queued components until none is left."""
+    parts, _, _, bundles = s
+    while bundles[0, FIRST_QUEUED] != NONE:
+        c = bundles[0, FIRST_QUEUED]
+        bundles[0, FIRST_QUEUED] = remove(parts, c, c)
+        old = parts[c, LEVEL]
+        if parts[c, HEAD] == NONE:
+            new = np.int64(OPEN)
+            parts[c, LOAD_HI], parts[c, LOAD_LO] = 0, 0
+        else:
+            fastest = _look_elsewhere(s, c)
+            new = _fine_level(parts, s[2], c) if parts[c, FINE] else _level(parts, s[2], c)
+            if new == OPEN and not parts[c, ROOMY] and fastest < parts[c, CAP] >> 3:
+                parts[c, ROOMY] = 1
+                parts[c, NEXT_ROOMY] = bundles[0, FIRST_ROOMY]
+                bundles[0, FIRST_ROOMY] = c
+        if new != old:
+            parts[c, LEVEL] = new
+            _spread(s, c, old, new)
+
+
+@lean
+def bundle_rate(s: State, b: Int) -> Int:
+    """The lowest of the bundle's ceiling and the levels of its shared components."""
+    return _lowest(s, b, np.int64(NONE))
+
+
+@lean
+def _lowest(s: State, b: Int, but: Int) -> Int:
+    """The rate that everything except one component allows a bundle."""
+    parts, flows, uses, bundles = s
+    f = bundles[b, LEADER]
+    lowest = bundles[b, CEILING]
+    for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
+        c = uses[u, COMPONENT]
+        if parts[c, SHARED] and c != but:
+            lowest = min(lowest, parts[c, LEVEL])
+    return lowest
+
+
+@lean
+def _look_elsewhere(s: State, c: Int) -> Int:
+    """Note in each stake the rate that the bundle's other components allow; the highest."""
+    uses = s[2]
+    fastest = np.int64(0)
+    u = s[0][c, HEAD]
+    while u != NONE:
+        uses[u, OTHER] = _lowest(s, uses[u, OWNER], c)
+        fastest = max(fastest, uses[u, OTHER])
+        u = uses[u, NEXT_STAKE]
+    return fastest
+
+
+@lean
+def _level(parts: Array, uses: Array, c: Int) -> Int:
+    """The level of a component whose weights are whole, from below.
+
+    From any v up to the level, what the flows slower than v leave, shared by the rest, is not
+    above the level; so the first v that this does not raise is the level.
+    """
+    cap, v = parts[c, CAP], parts[c, CAP] // (parts[c, TOTAL] >> _SHIFT)
+    while True:
+        slower, rest = np.int64(0), np.int64(0)
+        u = parts[c, HEAD]
+        while u != NONE:
+            weight = uses[u, SUM] >> _SHIFT
+            if uses[u, OTHER] < v:
+                slower += weight * uses[u, OTHER]
+            else:
+                rest += weight
+            u = uses[u, NEXT_STAKE]
+        if rest == 0:
+            parts[c, LOAD_HI], parts[c, LOAD_LO] = mul(slower, np.int64(ONE))
+            return np.int64(OPEN)
+        share = (cap - slower) // rest
+        if share <= v:
+            return v
+        v = share
+
+
+@lean
+def _fine_level(parts: Array, uses: Array, c: Int) -> Int:
+    """The same for weights with fractions, in 128 bits."""
+    cap_hi, cap_lo = mul(parts[c, CAP], np.int64(ONE))
+    v = div(cap_hi, cap_lo, parts[c, TOTAL])
+    while True:
+        hi, lo, rest = np.int64(0), np.int64(0), np.int64(0)
+        u = parts[c, HEAD]
+        while u != NONE:
+            if uses[u, OTHER] < v:
+                more_hi, more_lo = mul(uses[u, SUM], uses[u, OTHER])
+                hi, lo = add(hi, lo, more_hi, more_lo)
+            else:
+                rest += uses[u, SUM]
+            u = uses[u, NEXT_STAKE]
+        if rest == 0:
+            parts[c, LOAD_HI], parts[c, LOAD_LO] = hi, lo
+            return np.int64(OPEN)
+        hi, lo = sub(cap_hi, cap_lo, hi, lo)
+        share = div(hi, lo, rest)
+        if share <= v:
+            if v == OPEN:  # beyond the range, where something else is slower: not full
+                more_hi, more_lo = mul(rest, v)
+                hi, lo = sub(cap_hi, cap_lo, hi, lo)  # slower flows again
+                parts[c, LOAD_HI], parts[c, LOAD_LO] = add(hi, lo, more_hi, more_lo)
+            return v
+        v = share
+
+
+@lean
+def _spread(s: State, c: Int, old: Int, new: Int) -> None:
+    """A level moved: tell the other components of the bundles that it holds or held back."""
+    parts, flows, uses, bundles = s
+    u = parts[c, HEAD]
+    while u != NONE:
+        other = uses[u, OTHER]
+        if other > min(old, new):
+            b = uses[u, OWNER]
+            touch(bundles, b)
+            f = bundles[b, LEADER]
+            for v in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
+                d = uses[v, COMPONENT]
+                if d == c or not parts[d, SHARED] or parts[d, BEFORE] != ABSENT:
+                    continue
+                before, after = min(old, other), min(new, other)
+                if parts[d, LEVEL] != OPEN or _fills(parts, d, uses[v, SUM], before, after):
+                    queue(s, d)
+        u = uses[u, NEXT_STAKE]
+
+
+@lean
+def _fills(parts: Array, c: Int, weight: Int, old: Int, new: Int) -> bool:
+    """Book another rate on a component that is not full; whether it may have become full.
+
+    Surely not while every flow on it could still be given one unit more.
+    """
+    if new <= old:
+        hi, lo = mul(weight, old - new)
+        parts[c, LOAD_HI], parts[c, LOAD_LO] = sub(parts[c, LOAD_HI], parts[c, LOAD_LO], hi, lo)
+        return False
+    hi, lo = mul(weight, new - old)
+    hi, lo = add(parts[c, LOAD_HI], parts[c, LOAD_LO], hi, lo)
+    parts[c, LOAD_HI], parts[c, LOAD_LO] = hi, lo
+    hi, lo = add(hi, lo, np.int64(0), parts[c, TOTAL])
+    cap_hi, cap_lo = mul(parts[c, CAP], np.int64(ONE))
+    return less(cap_hi, cap_lo, hi, lo)

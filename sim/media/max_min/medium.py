@@ -1,0 +1,250 @@
+"""What the rounds and turns of a run do to the medium, and ask of it.
+
+An op in its work phase is a *flow*.  A turn lets flows ``join`` and ``leave`` and components
+change their rate, then ``settle`` computes rates, once.  Nothing but what these changes reach is
+looked at (:mod:`.levels`), and flows that always run at one rate are looked at as one
+(:mod:`.bundles`).  Kernels take the ``state`` of a :class:`~.store.Sharing`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...core.jit import Int, lean
+from .flow_classes import attach, detach
+from .int128 import less
+from .max_min_levels import bundle_rate, queue, settle_levels
+from .pairing_heap import CHILD, NEXT, NONE, remove
+from .slack_links import break_out, check_fence, discharge, enlist, fence_roomy, loosen
+from .table_layout import (
+    BUNDLE,
+    CAP,
+    CLOCK_HI,
+    CLOCK_LO,
+    COMPONENT,
+    COUNT,
+    DUE,
+    FENCE,
+    FIRST_DUE,
+    FIRST_LOOSE,
+    FIRST_TOUCHED,
+    FLOWS,
+    IN_FLIGHT,
+    LEVEL,
+    LOOSE,
+    NEXT_LOOSE,
+    NEXT_TOUCHED,
+    ONLY,
+    OPEN,
+    RATE,
+    REACH,
+    ROOT,
+    SHARED,
+    SIZE,
+    START,
+    TAG_HI,
+    TAG_LO,
+    TOUCHED,
+    Array,
+    State,
+)
+from .work_clock import advance, schedule, touch
+
+
+@lean
+def join(s: State, f: Int, now: Int) -> None:
+    """The flow enters its work phase with its stored work left; it has a rate from `settle` on."""
+    parts, flows, uses, _ = s
+    flows[f, IN_FLIGHT] = 1
+    loosen(s, f)
+    for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
+        c = uses[u, COMPONENT]
+        if parts[c, FLOWS] == 1:
+            loosen(s, parts[c, ONLY])
+        parts[c, FLOWS] += 1
+        parts[c, ONLY] ^= f
+        enlist(s, u)
+
+
+@lean
+def leave(s: State, f: Int, now: Int) -> None:
+    """Progress is booked and the work left is stored."""
+    parts, flows, uses, _ = s
+    flows[f, IN_FLIGHT] = 0
+    if flows[f, BUNDLE]:
+        detach(s, f, now)
+    for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
+        c = uses[u, COMPONENT]
+        parts[c, FLOWS] -= 1
+        parts[c, ONLY] ^= f
+        discharge(s, u)
+        if parts[c, FLOWS] == 1:
+            loosen(s, parts[c, ONLY])
+
+
+@lean
+def set_rate(s: State, c: Int, rate: Int) -> None:
+    """Change a component's rate, from the next `settle` on."""
+    parts = s[0]
+    parts[c, CAP] = rate
+    check_fence(s, c)
+    if parts[c, SHARED]:
+        queue(s, c)
+    elif parts[c, FLOWS] == 1:
+        loosen(s, parts[c, ONLY])
+
+
+@lean
+def settle(s: State, now: Int) -> None:
+    """Once a turn, after its last round: rates are computed, flows keep their progress."""
+    _regroup(s, now)
+    settle_levels(s)
+    while _reaches_fence(s, now):
+        _regroup(s, now)
+        settle_levels(s)
+    bundles = s[3]
+    b = bundles[0, FIRST_TOUCHED]
+    bundles[0, FIRST_TOUCHED] = 0
+    while b:
+        bundles[b, TOUCHED] = 0
+        if bundles[b, SIZE]:
+            schedule(s, b, now)
+        b = bundles[b, NEXT_TOUCHED]
+    fence_roomy(s)
+
+
+@lean
+def due(s: State) -> Int:
+    """The tick of the earliest completion, NONE when there is none within the range of ticks."""
+    b = s[3][0, FIRST_DUE]
+    return NONE if b == NONE else s[3][b, DUE]
+
+
+@lean
+def take_due(s: State, now: Int, out: Array) -> Int:
+    """Flows whose work is done at ``now`` leave; their numbers, ascending; how many."""
+    bundles = s[3]
+    n = np.int64(0)
+    while NONE < due(s) <= now:
+        b = bundles[0, FIRST_DUE]
+        bundles[0, FIRST_DUE] = remove(bundles, b, b)
+        touch(bundles, b)
+        advance(bundles, b, now)
+        n = _collect(s, b, out, n)
+    _sort(out, n)
+    for i in range(n):
+        leave(s, out[i], now)
+    return n
+
+
+@lean
+def rate(s: State, f: Int) -> Int:
+    """Rate of a flow as the last `settle` left it; 0 when it is not in flight."""
+    return s[3][s[1][f, BUNDLE], RATE] if s[1][f, BUNDLE] else 0
+
+
+@lean
+def users(s: State, c: Int) -> Int:
+    """Flows in flight that use a component."""
+    return s[0][c, FLOWS]
+
+
+@lean
+def _regroup(s: State, now: Int) -> None:
+    """Loose flows leave their bundles, then what is shared changes, then they find new ones."""
+    flows, bundles = s[1], s[3]
+    first = bundles[0, FIRST_LOOSE]
+    bundles[0, FIRST_LOOSE] = NONE
+    f = first
+    while f != NONE:
+        if flows[f, BUNDLE]:
+            detach(s, f, now)
+        f = flows[f, NEXT_LOOSE]
+    f = first
+    while f != NONE:
+        _mark_shared(s, f)
+        f = flows[f, NEXT_LOOSE]
+    f = first
+    while f != NONE:
+        flows[f, LOOSE] = 0
+        if flows[f, IN_FLIGHT]:
+            attach(s, f, now)
+        f = flows[f, NEXT_LOOSE]
+
+
+@lean
+def _reaches_fence(s: State, now: Int) -> bool:
+    """Give touched bundles their rates; whether one had to be broken up."""
+    bundles = s[3]
+    b = bundles[0, FIRST_TOUCHED]
+    while b:
+        if bundles[b, SIZE]:
+            advance(bundles, b, now)
+            bundles[b, RATE] = bundle_rate(s, b)
+        b = bundles[b, NEXT_TOUCHED]
+    found = False
+    b = bundles[0, FIRST_TOUCHED]
+    while b:
+        if bundles[b, SIZE] and bundles[b, RATE] >= bundles[b, REACH]:
+            break_out(s, b, now)
+            found = True
+        b = bundles[b, NEXT_TOUCHED]
+    return found
+
+
+@lean
+def _mark_shared(s: State, f: Int) -> None:
+    """Note which of the flow's components two or more use.
+
+    Whoever uses one for which this changes is loose, so no bundle has a cell there.
+    """
+    parts, flows, uses, _ = s
+    for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
+        c = uses[u, COMPONENT]
+        if parts[c, FLOWS] < 2:
+            parts[c, FENCE] = 0
+        parts[c, SHARED] = parts[c, FLOWS] > 1 and parts[c, FENCE] == 0
+        if not parts[c, SHARED]:
+            parts[c, LEVEL] = OPEN
+
+
+@lean
+def _collect(s: State, b: Int, out: Array, n: Int) -> Int:
+    """Append the flows of a bundle whose tags its clock has reached: the top of their heap."""
+    _, flows, _, bundles = s
+    i = n
+    if _is_done(s, b, bundles[b, ROOT]):
+        out[n] = bundles[b, ROOT]
+        n += 1
+    while i < n:
+        f = flows[out[i], CHILD]
+        while f != NONE:
+            if _is_done(s, b, f):
+                out[n] = f
+                n += 1
+            f = flows[f, NEXT]
+        i += 1
+    return n
+
+
+@lean
+def _is_done(s: State, b: Int, f: Int) -> bool:
+    _, flows, _, bundles = s
+    hi, lo = flows[f, TAG_HI], flows[f, TAG_LO]
+    return not less(bundles[b, CLOCK_HI], bundles[b, CLOCK_LO], hi, lo)
+
+
+@lean
+def _sort(out: Array, n: Int) -> None:
+    """Ascending, in place (Shell 1959, doi:10.1145/368370.368387; gaps of Knuth)."""
+    gap = 1
+    while gap < n // 3:
+        gap = 3 * gap + 1
+    while gap:
+        for i in range(gap, n):
+            value, j = out[i], i
+            while j >= gap and out[j - gap] > value:
+                out[j] = out[j - gap]
+                j -= gap
+            out[j] = value
+        gap //= 3

@@ -1,0 +1,232 @@
+"""The memory of the medium: who makes and grows its tables, and what can be read off them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ...core.jit import jit
+from ...engine_api import NO_LIMIT, ONE, ComponentTable, Flows
+from ...errors import BackendError
+from ...validation import too_fast
+from .pairing_heap import ABSENT, BEFORE, NONE
+from .table_layout import (
+    BUCKET,
+    BUNDLE_COLUMNS,
+    CAP,
+    CHAIN,
+    COMPONENT,
+    COUNT,
+    CROWD,
+    FINE,
+    FIRST_DUE,
+    FIRST_LOOSE,
+    FIRST_QUEUED,
+    FIRST_ROOMY,
+    FLOW,
+    FLOW_COLUMNS,
+    FRESH,
+    HASH,
+    HEAD,
+    LEVEL,
+    LIMIT,
+    MASK,
+    OPEN,
+    PART_COLUMNS,
+    SIZE,
+    START,
+    TAG_HI,
+    TAG_LO,
+    USE_COLUMNS,
+    WEIGHT,
+    Array,
+    State,
+)
+
+
+class MaxMinMemory:
+    """State of the medium of one run; kernels of :mod:`.medium` take its ``state``.
+
+    Flows of all graphs have one numbering: those of the first `add` come first.  ``state`` is a
+    new tuple after `add`, `append` and `set_usage`; fetch it again.  Interpreted, kernels need
+    ``np.errstate(over="ignore")``.
+
+    Parameters
+    ----------
+    parts : Parts
+        Components; those without a rate cannot be used.
+
+    Examples
+    --------
+    >>> from foretrace.sim.media.max_min.medium import due, join, settle
+    >>> sharing = MaxMinMemory(ComponentTable(("link",), np.array([-1]), np.array([10]), np.array([160])))
+    >>> sharing.append(work=40, usage={0: ONE}), sharing.append(work=60, usage={0: ONE})
+    (0, 1)
+    >>> s = sharing.state
+    >>> join(s, 0, 0)
+    >>> join(s, 1, 0)
+    >>> settle(s, 0)
+    >>> int(due(s))  # 40 at a rate of 5
+    8
+    """
+
+    def __init__(self, parts: ComponentTable):
+        self._of = parts
+        self._parts = np.zeros((len(parts), PART_COLUMNS), np.int64)
+        self._parts[:, CAP] = np.maximum(parts.rate, 0)
+        self._parts[:, LEVEL] = OPEN
+        self._parts[:, [HEAD, CROWD]] = NONE
+        self._parts[:, BEFORE] = ABSENT
+        self._flows, self._flow_count = np.zeros((4, FLOW_COLUMNS), np.int64), 0
+        self._uses, self._use_count = np.zeros((4, USE_COLUMNS), np.int64), 0
+        self._bundles = np.zeros((0, BUNDLE_COLUMNS), np.int64)
+        self._grow_bundles(5)
+        self._bundles[0, [FIRST_DUE, FIRST_QUEUED]] = NONE
+        self._bundles[0, [FIRST_LOOSE, FIRST_ROOMY]] = NONE
+        self._bundles[0, FRESH] = 1
+
+    def __len__(self) -> int:
+        return self._flow_count
+
+    @property
+    def state(self) -> State:
+        """What the kernels take."""
+        return self._parts, self._flows, self._uses, self._bundles
+
+    def add(self, flows: Flows) -> int:
+        """Append flows, not in flight; returns the number of the first.
+
+        Raises
+        ------
+        BackendError
+            A component twice in one usage, or a flow that nothing keeps below 2^62 rate units.
+        """
+        first, n, m = self._flow_count, len(flows), len(flows.component)
+        owner = np.repeat(np.arange(n), np.diff(flows.indptr))
+        order = np.lexsort((flows.component, owner))
+        component, weight = flows.component[order].astype(np.int64), flows.weight[order]
+        self._check(flows, owner, component)
+        self._flows = _room(self._flows, first + n)
+        self._uses = _room(self._uses, self._use_count + m)
+        self._grow_bundles(len(self._flows) + 1)
+        uses = self._uses[self._use_count : self._use_count + m]
+        uses[:, COMPONENT], uses[:, WEIGHT] = component, weight
+        uses[:, FLOW] = first + owner
+        self._parts[component[weight % ONE != 0], FINE] = 1
+        rows = self._flows[first : first + n]
+        rows[:, START] = flows.indptr[:-1] + self._use_count
+        rows[:, COUNT] = np.diff(flows.indptr)
+        rows[:, LIMIT] = np.where(flows.limit == NO_LIMIT, OPEN, flows.limit)
+        rows[:, TAG_HI] = flows.work_hi
+        rows[:, TAG_LO] = flows.work_lo.view(np.int64)
+        rows[:, BEFORE] = ABSENT
+        self._flow_count, self._use_count = first + n, self._use_count + m
+        return first
+
+    def append(self, work: int, usage: Mapping[int, int], limit: int = NO_LIMIT) -> int:
+        """Append one flow; returns its number."""
+        return self.add(one(work, usage, limit))
+
+    def set_usage(self, flow: int, usage: Mapping[int, int], limit: int = NO_LIMIT) -> None:
+        """Replace what a flow uses, while it is not in flight."""
+        new = self.append(0, usage, limit)
+        for field in (START, COUNT, LIMIT):
+            self._flows[flow, field] = self._flows[new, field]
+        self._uses[self._flows[new, START] : self._use_count, FLOW] = flow
+        self._flow_count = new
+
+    def set_left(self, flow: int, work: int) -> None:
+        """Replace the work left of a flow, while it is not in flight."""
+        self._flows[flow, TAG_HI] = work >> 64
+        self._flows[flow, TAG_LO] = np.uint64(work & (2**64 - 1)).astype(np.int64)
+
+    def left(self, flow: int) -> int:
+        """Work left of a flow that is not in flight."""
+        hi, lo = self._flows[flow, TAG_HI], self._flows[flow, TAG_LO]
+        return (int(hi) << 64) + int(lo) % 2**64
+
+    def _grow_bundles(self, rows: int) -> None:
+        """A bundle for every flow, beside row 0; buckets are found again by their new mask."""
+        if rows <= len(self._bundles):
+            return
+        old = len(self._bundles)
+        self._bundles = np.concatenate(
+            [self._bundles, np.zeros((rows - old, BUNDLE_COLUMNS), np.int64)]
+        )
+        self._bundles[max(old, 1) :, BEFORE] = ABSENT
+        self._bundles[0, MASK] = (1 << (rows.bit_length() - 1)) - 1
+        _rehash(self._bundles)
+
+    def usage(self, flow: int) -> dict[int, int]:
+        """``{component: weight}`` of a flow."""
+        first = int(self._flows[flow, START])
+        rows = self._uses[first : first + int(self._flows[flow, COUNT])]
+        return dict(zip(rows[:, COMPONENT].tolist(), rows[:, WEIGHT].tolist(), strict=True))
+
+    def limit(self, flow: int) -> int:
+        """The limit of a flow, -1 for none."""
+        found = int(self._flows[flow, LIMIT])
+        return NO_LIMIT if found == OPEN else found
+
+    def users(self, component: int) -> list[int]:
+        """Flows that use a component, in flight or not."""
+        flows = self._flows[: self._flow_count]
+        count = flows[:, COUNT]
+        if not count.sum():
+            return []
+        at = np.repeat(flows[:, START] - np.cumsum(count) + count, count)
+        row = np.repeat(np.arange(len(flows)), count)
+        hit = self._uses[at + np.arange(len(at)), COMPONENT] == component
+        found: list[int] = row[hit].tolist()
+        return found
+
+    def _check(self, flows: Flows, owner: Array, component: Array) -> None:
+        """Refuse what the kernels cannot hold."""
+        twice = np.flatnonzero((np.diff(component) == 0) & (np.diff(owner) == 0))
+        if len(twice):
+            row = owner[twice[0]]
+            raise BackendError(
+                f"op {flows.op[row]}: component {component[twice[0]]} twice; add up its weights"
+            )
+        for row in np.flatnonzero(too_fast(self._of, flows)):
+            raise BackendError(
+                f"op {flows.op[row]}: may run at 2^62 rate units or more; "
+                "give it a limit, or its components a lower max_rate"
+            )
+
+
+@jit
+def _rehash(bundles: Array) -> None:
+    """Every living bundle into the bucket of its hash."""
+    bundles[:, BUCKET] = 0
+    for b in range(1, len(bundles)):
+        if bundles[b, SIZE]:
+            at = bundles[b, HASH] & bundles[0, MASK]
+            bundles[b, CHAIN] = bundles[at, BUCKET]
+            bundles[at, BUCKET] = b
+
+
+def _room(table: Array, rows: int) -> Array:
+    """The table with space for that many rows, twice as many when it has to grow."""
+    if rows <= len(table):
+        return table
+    more = np.zeros((max(rows, 2 * len(table)) - len(table), table.shape[1]), np.int64)
+    return np.concatenate([table, more])
+
+
+def one(work: int, usage: Mapping[int, int], limit: int = NO_LIMIT) -> Flows:
+    """The table of one flow.
+
+    >>> one(2**64 + 5, {3: ONE}).work(0) == 2**64 + 5
+    True
+    """
+    return Flows(
+        np.zeros(1, np.int32),
+        np.array([work >> 64], np.int64),
+        np.array([work & (2**64 - 1)], np.uint64),
+        np.array([limit], np.int64),
+        np.array([0, len(usage)], np.int64),
+        np.array(list(usage), np.int32),
+        np.array(list(usage.values()), np.int64),
+    )

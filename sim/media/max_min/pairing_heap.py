@@ -1,0 +1,96 @@
+"""Pairing heaps inside the rows of a table: no memory of their own, any row can be taken out.
+
+A row that may be in a heap begins with five columns for it: the key (two words of a 128-bit
+integer), its first child, its next sibling, and what is before it (the parent of a first child,
+else the sibling).  Insert and meld cost O(1), the rest O(log n) in the long run;
+equal keys come in any order.  A heap is the row of its least key, -1 when it is empty.
+(Fredman, Sedgewick, Sleator, Tarjan 1986, doi:10.1007/BF01840439.)
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...core.jit import Int, lean
+from .int128 import less
+
+KEY_HI, KEY_LO, CHILD, NEXT, BEFORE = range(5)
+NODE = 5  # columns
+NONE, ABSENT = -1, -2  # no row; in no heap
+
+Table = NDArray[np.int64]
+
+
+@lean
+def insert(t: Table, heap: Int, i: Int) -> Int:
+    """Row ``i``, whose key is set, enters; returns the heap.
+
+    >>> t = np.array([[0, key, NONE, NONE, ABSENT] for key in (30, 10, 20)])
+    >>> heap = NONE
+    >>> for row in range(3):
+    ...     heap = insert(t, heap, row)
+    >>> int(heap), int(remove(t, heap, 1))
+    (1, 2)
+    """
+    t[i, CHILD] = NONE
+    t[i, NEXT] = NONE
+    t[i, BEFORE] = NONE
+    return _meld(t, heap, i)
+
+
+@lean
+def remove(t: Table, heap: Int, i: Int) -> Int:
+    """Row ``i`` goes; returns the heap."""
+    below = _pair(t, t[i, CHILD])
+    before, after = t[i, BEFORE], t[i, NEXT]
+    t[i, BEFORE] = ABSENT
+    if before == NONE:
+        return below
+    if t[before, CHILD] == i:
+        t[before, CHILD] = after
+    else:
+        t[before, NEXT] = after
+    if after != NONE:
+        t[after, BEFORE] = before
+    return _meld(t, heap, below)
+
+
+@lean
+def _meld(t: Table, a: Int, b: Int) -> Int:
+    """One heap of two."""
+    if a == NONE or b == NONE:
+        return max(a, b)
+    if less(t[b, KEY_HI], t[b, KEY_LO], t[a, KEY_HI], t[a, KEY_LO]):
+        a, b = b, a
+    first = t[a, CHILD]
+    if first != NONE:
+        t[first, BEFORE] = b
+    t[b, NEXT] = first
+    t[b, BEFORE] = a
+    t[a, CHILD] = b
+    return a
+
+
+@lean
+def _pair(t: Table, i: Int) -> Int:
+    """One heap of a row and its next siblings: melded two by two, then all, from the last."""
+    done = NONE  # pairs, linked backwards
+    while i != NONE:
+        j = t[i, NEXT]
+        after = NONE
+        t[i, NEXT], t[i, BEFORE] = NONE, NONE
+        if j != NONE:
+            after = t[j, NEXT]
+            t[j, NEXT], t[j, BEFORE] = NONE, NONE
+            i = _meld(t, i, j)
+        t[i, NEXT] = done
+        done = i
+        i = after
+    heap = np.int64(NONE)
+    while done != NONE:
+        i = done
+        done = t[i, NEXT]
+        t[i, NEXT] = NONE
+        heap = _meld(t, heap, i)
+    return heap

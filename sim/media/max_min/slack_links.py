@@ -1,0 +1,138 @@
+"""Components that several flows use and that cannot be full: left out of what is shared.
+
+A component whose flows all run below its fair share (its rate over the weight of all of them)
+is not full, and does not matter.  Where flows stay far below, it gets a *fence*, a rate between
+them and the fair share, and counts as used by nobody: flows that differ only in such components
+are one bundle.  It is shared again when a bundle reaches the fence, or when the fair share
+falls below it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...core.jit import Int, lean
+from ...engine_api import ONE
+from .flow_classes import detach
+from .int128 import div, mul
+from .pairing_heap import NONE
+from .table_layout import (
+    CAP,
+    COMPONENT,
+    COUNT,
+    CROWD,
+    FASTEST,
+    FENCE,
+    FIRST_LOOSE,
+    FIRST_ROOMY,
+    FLOW,
+    HEAD,
+    LEVEL,
+    LOOSE,
+    MASS,
+    NEXT_LOOSE,
+    NEXT_ROOMY,
+    NEXT_STAKE,
+    NEXT_USE,
+    OPEN,
+    OWNER,
+    RATE,
+    ROOMY,
+    ROOT,
+    SHARED,
+    SIZE,
+    START,
+    WEIGHT,
+    State,
+)
+from .usage_lists import link, unlink
+
+
+@lean
+def loosen(s: State, f: Int) -> None:
+    """Have the flow find a bundle when the turn settles."""
+    flows, bundles = s[1], s[3]
+    if not flows[f, LOOSE]:
+        flows[f, LOOSE] = 1
+        flows[f, NEXT_LOOSE] = bundles[0, FIRST_LOOSE]
+        bundles[0, FIRST_LOOSE] = f
+
+
+@lean
+def enlist(s: State, u: Int) -> None:
+    """A use begins."""
+    parts, _, uses, _ = s
+    c, weight = uses[u, COMPONENT], uses[u, WEIGHT]
+    if weight >= FASTEST - parts[c, MASS]:
+        raise OverflowError("the weights of the flows on one component add up to 2^22 or more")
+    parts[c, MASS] += weight
+    link(s, u, CROWD, NEXT_USE)
+    check_fence(s, c)
+
+
+@lean
+def discharge(s: State, u: Int) -> None:
+    """A use ends."""
+    parts, _, uses, _ = s
+    parts[uses[u, COMPONENT], MASS] -= uses[u, WEIGHT]
+    unlink(s, u, CROWD, NEXT_USE)
+
+
+@lean
+def check_fence(s: State, c: Int) -> None:
+    """Share a component again whose fair share fell below its fence."""
+    parts = s[0]
+    if parts[c, FENCE]:
+        hi, lo = mul(parts[c, CAP], np.int64(ONE))
+        if parts[c, FENCE] > div(hi, lo, parts[c, MASS]):
+            _set_fence(s, c, np.int64(0))
+
+
+@lean
+def break_out(s: State, b: Int, now: Int) -> None:
+    """The bundle reached its fence: what holds it there is shared again."""
+    parts, flows, uses, bundles = s
+    rate = bundles[b, RATE]
+    while bundles[b, SIZE]:
+        f = bundles[b, ROOT]
+        detach(s, f, now)
+        loosen(s, f)
+        for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
+            c = uses[u, COMPONENT]
+            if 0 < parts[c, FENCE] <= rate:
+                _set_fence(s, c, np.int64(0))
+
+
+@lean
+def fence_roomy(s: State) -> None:
+    """Fence off what turned out to have much room, from the next turn on."""
+    parts, _, uses, bundles = s
+    c = bundles[0, FIRST_ROOMY]
+    bundles[0, FIRST_ROOMY] = NONE
+    while c != NONE:
+        parts[c, ROOMY] = 0
+        if parts[c, SHARED] and parts[c, HEAD] != NONE and parts[c, LEVEL] == OPEN:
+            fastest = np.int64(0)
+            u = parts[c, HEAD]
+            while u != NONE:
+                fastest = max(fastest, bundles[uses[u, OWNER], RATE])
+                u = uses[u, NEXT_STAKE]
+            hi, lo = mul(parts[c, CAP], np.int64(ONE))
+            fair = div(hi, lo, parts[c, MASS])
+            if fastest < fair >> 2:
+                fence = np.int64(1)
+                while fence <= fair >> 2:  # powers of two: few kinds of bundles
+                    fence <<= 1
+                _set_fence(s, c, fence)
+        c = parts[c, NEXT_ROOMY]
+
+
+@lean
+def _set_fence(s: State, c: Int, fence: Int) -> None:
+    """Whoever uses the component becomes another kind of flow."""
+    parts, _, uses, _ = s
+    parts[c, FENCE] = fence
+    u = parts[c, CROWD]
+    while u != NONE:
+        loosen(s, uses[u, FLOW])
+        u = uses[u, NEXT_USE]

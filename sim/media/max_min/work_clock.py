@@ -1,0 +1,93 @@
+"""The clock of a bundle: the exact integral of its rate, and when it reaches its first flow's tag.
+
+A flow that enters a bundle gets the tag ``clock + work left`` and is done when the clock reaches
+it, so a change of rate costs the same for one flow as for ten thousand.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...core.jit import Int, lean
+from .int128 import add, div, mul, sub
+from .pairing_heap import ABSENT, BEFORE, NONE, insert, remove
+from .table_layout import (
+    BUNDLE,
+    CLOCK_HI,
+    CLOCK_LO,
+    DUE,
+    FIRST_DUE,
+    FIRST_TOUCHED,
+    NEXT_TOUCHED,
+    OPEN,
+    RATE,
+    ROOT,
+    SINCE,
+    TAG_HI,
+    TAG_LO,
+    TOUCHED,
+    Array,
+    State,
+)
+
+
+@lean
+def advance(bundles: Array, b: Int, now: Int) -> None:
+    """Let the clock of a bundle reach now."""
+    if now != bundles[b, SINCE]:
+        hi, lo = mul(bundles[b, RATE], now - bundles[b, SINCE])
+        hi, lo = add(bundles[b, CLOCK_HI], bundles[b, CLOCK_LO], hi, lo)
+        bundles[b, CLOCK_HI], bundles[b, CLOCK_LO] = hi, lo
+        bundles[b, SINCE] = now
+
+
+@lean
+def left(s: State, f: Int) -> tuple[Int, Int]:
+    """Work left of a flow when its bundle's clock was last read."""
+    _, flows, _, bundles = s
+    hi, lo = flows[f, TAG_HI], flows[f, TAG_LO]
+    b = flows[f, BUNDLE]
+    if b:
+        hi, lo = sub(hi, lo, bundles[b, CLOCK_HI], bundles[b, CLOCK_LO])
+        if hi < 0:  # done within the last tick
+            return np.int64(0), np.int64(0)
+    return hi, lo
+
+
+@lean
+def touch(bundles: Array, b: Int) -> None:
+    """Have its rate and the end of its first flow computed when the turn settles."""
+    if not bundles[b, TOUCHED]:
+        bundles[b, TOUCHED] = 1
+        bundles[b, NEXT_TOUCHED] = bundles[0, FIRST_TOUCHED]
+        bundles[0, FIRST_TOUCHED] = b
+
+
+@lean
+def schedule(s: State, b: Int, now: Int) -> None:
+    """Put the bundle where the end of its first flow belongs among what is due."""
+    _, _, _, bundles = s
+    tick = _end(s, b, now)
+    if bundles[b, BEFORE] != ABSENT:
+        if tick == bundles[b, DUE]:
+            return
+        bundles[0, FIRST_DUE] = remove(bundles, bundles[0, FIRST_DUE], b)
+    if tick != NONE:
+        bundles[b, DUE] = tick
+        bundles[0, FIRST_DUE] = insert(bundles, bundles[0, FIRST_DUE], b)
+
+
+@lean
+def _end(s: State, b: Int, now: Int) -> Int:
+    """First tick at which work of the bundle is done, NONE if there is none within the range."""
+    bundles = s[3]
+    advance(bundles, b, now)
+    hi, lo = left(s, bundles[b, ROOT])
+    if hi == 0 and lo == 0:
+        return now
+    rate = bundles[b, RATE]
+    if rate == 0:
+        return np.int64(NONE)
+    hi, lo = sub(hi, lo, np.int64(0), np.int64(1))  # rounding up without going beyond 2^127
+    ticks = div(hi, lo, rate)
+    return np.int64(NONE) if ticks > OPEN - now - 1 else now + ticks + 1

@@ -1,0 +1,63 @@
+"""The last state of the reference engine, when nothing goes on."""
+
+from __future__ import annotations
+
+from ..deadlock import Stuck
+from ..engine_api import MAX_TICK, State
+from .event_loop import EventLoop
+from .op_state import HELD, QUEUED, WAITING, OpState
+
+
+def stuck(engine: EventLoop) -> Stuck:
+    """What :func:`~.deadlock.diagnose` needs to say why."""
+    live = [row for row in engine.rows if row.live]
+    lines = {c: [s[3] for s in part.queue] for c, part in enumerate(engine.at) if part.queue}
+    return Stuck(
+        engine.parts.names,
+        [row.id for row in live],
+        {row.id: row.stopped_by for row in live if row.state == State.STOPPED},
+        [row.id for row in live if _beyond(engine, row)],
+        {row.id: why for row in live if (why := _starved(engine, row))},
+        _unmet(live),
+        lines,
+        _holders(live),
+    )
+
+
+def _unmet(live: list[OpState]) -> dict[int, list[int]]:
+    """Ops that the waiting places of each op wait for."""
+    unmet: dict[int, list[int]] = {row.id: [] for row in live}
+    for row in live:
+        for dependent, k in row.dependents:
+            if dependent.live and dependent.at[k] == WAITING:
+                unmet[dependent.id].append(row.id)
+    return unmet
+
+
+def _holders(live: list[OpState]) -> dict[int, list[int]]:
+    """Ops that hold a slot of each component."""
+    holders: dict[int, list[int]] = {}
+    for row in live:
+        for slot, at in zip(row.slots, row.at, strict=True):
+            if at == HELD and slot >= 0:
+                holders.setdefault(slot, []).append(row.id)
+    return holders
+
+
+def _beyond(engine: EventLoop, row: OpState) -> bool:
+    """Whether its release or its end lies beyond the range of ticks."""
+    if row.state != State.RUNNING:
+        return row.release > MAX_TICK
+    return row.until is not None or engine.medium.rate.get(row.id, 0) > 0
+
+
+def _starved(engine: EventLoop, row: OpState) -> str:
+    names, at = engine.parts.names, engine.at
+    if row.state == State.RUNNING:
+        return f"runs at rate 0 on {', '.join(names[c] for c in row.usage) or 'its limit'}"
+    if row.id in engine.granted:
+        return f"uses failed {next(names[c] for c in row.usage if at[c].failed)}"
+    for k, slot in enumerate(row.slots):
+        if row.at[k] == QUEUED and at[slot].failed:
+            return f"queues on failed {names[slot]}"
+    return ""

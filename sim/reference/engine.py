@@ -1,0 +1,187 @@
+"""The engine, written plainly in SimPy: what a run means (``docs/semantics.md`` as a program).
+
+What a process does (``sim/engine_control.py``) is noted and applied, in order, at the start of the
+machine's next turn; so whatever a process observes is the machine as its last turn left it.  All
+numbers are Python integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import simpy
+
+from ..deadlock import Stuck
+from ..engine_api import EngineColumns, EngineGraph, Loss, State
+from ..validation import check_graph, check_op
+from .deadlock_state import stuck
+from .event_loop import EventLoop
+from .op_state import HELD, OpState, SubmittedGraph, columns, rows_of
+
+
+class ReferenceEngine(EventLoop):
+    """The reference engine.
+
+    Parameters
+    ----------
+    parts : Parts
+    env : simpy.Environment or None
+    per_second : int
+        Ticks in a second; for messages.
+
+    Examples
+    --------
+    >>> from foretrace.sim.testing import Case, Script, lowered
+    >>> engine = ReferenceEngine(Script((1,), (-1,), ()).parts)
+    >>> _ = engine.submit(lowered("two on one slot", [Case(((0, ()),), fixed=5)] * 2))
+    >>> engine.run()
+    >>> engine.columns().start.tolist(), engine.columns().end.tolist()
+    ([0, 5], [5, 10])
+    """
+
+    def submit(self, graph: EngineGraph) -> SubmittedGraph:
+        """Hand in a graph; it joins at the next turn."""
+        check_graph(self.parts, graph)
+        batch = SubmittedGraph(self.env, len(self.batches), self.count, len(graph), graph.backends)
+        self.rows += rows_of(graph, batch, self._now)
+        self.batches.append(batch)
+        self.open += len(graph)
+        self.count += len(graph)
+        self._note(lambda: self._join(batch))
+        return batch
+
+    # What a process may wait for.
+
+    def ended(self, op: int) -> simpy.Event:
+        """Fires with ``"ended"`` or ``"cancelled"``."""
+        row = self._row(op)
+        if row.done is None:
+            row.done = self.env.event()
+            if not row.live:
+                row.done.succeed(row.state.name.lower())
+        return row.done
+
+    # What a process may see: the machine as its last turn left it.
+
+    def queue(self, component: int) -> list[tuple[int, int]]:
+        """(op, number of the place) that wait there, first in line first."""
+        return [stamp[3:] for stamp in self.at[component].queue]
+
+    def held(self, component: int) -> int:
+        """Slots taken; of a rate component, the sum of weight x rate, rounded down."""
+        part = self.at[component]
+        return part.held if part.rate < 0 else self.medium.taken(component)
+
+    def users(self, component: int) -> int:
+        """Flows in flight that use a component."""
+        return self.medium.users(component)
+
+    def rates(self) -> dict[int, int]:
+        """Rate of every op in its work phase."""
+        return self.medium.rates()
+
+    def capacity(self, component: int) -> int:
+        """Its rate, as the last turn left it."""
+        return self.at[component].rate
+
+    def failed(self, component: int) -> bool:
+        """Whether it is out of order, as the last turn left it."""
+        return self.at[component].failed
+
+    def state(self, op: int) -> State:
+        """Of one op, as the last turn left it."""
+        return self._row(op).state
+
+    def usage(self, op: int) -> dict[int, int]:
+        """``{component: weight}`` that one op uses, as the last turn left it."""
+        return dict(self._row(op).usage)
+
+    # What the verbs do, when the next turn applies them.
+
+    def _join(self, batch: SubmittedGraph) -> None:
+        for row in self.rows[batch.first : batch.first + batch.count]:
+            self._await_release(row)
+        if not batch.count:
+            self.news.append((batch.done, None))
+
+    def _set_rate(self, component: int, rate: int) -> None:
+        part = self.at[component]
+        part.rate = rate
+        if not part.failed:
+            self.medium.change(component, rate)
+
+    def _fail(self, component: int) -> None:
+        part = self.at[component]
+        part.failed = True
+        if part.rate >= 0:
+            self.medium.change(component, 0)
+        for row in self.rows:
+            holds = any(
+                s == component and a == HELD for s, a in zip(row.slots, row.at, strict=True)
+            )
+            if holds or (row.state == State.RUNNING and component in row.usage):
+                self._halt(row, f"the failure of {self.parts.names[component]}")
+                row.batch.untold.append(Loss(row.id, row.fixed_left, row.work_left, component))
+                self.losing.add(row.batch)
+
+    def _restore(self, component: int) -> None:
+        part = self.at[component]
+        part.failed = False
+        if part.rate >= 0:
+            self.medium.change(component, part.rate)
+        self.moving.add(component)
+
+    def _stop(self, op: int, who: str) -> None:
+        self._halt(self.rows[op], who)
+
+    def _halt(self, row: OpState, who: str) -> None:
+        if row.live and row.state != State.STOPPED:
+            self._leave(row)
+            row.state, row.stopped_by = State.STOPPED, who
+
+    def _resume(
+        self, op: int, keep: bool, slots: Sequence[int] | None, usage: dict[int, int] | None
+    ) -> None:
+        row = self.rows[op]
+        if not row.live:
+            return
+        if row.state != State.STOPPED:
+            raise self._refused(op, f"it is {row.state.name.lower()}; stop it first")
+        row.state = State.PENDING
+        if not keep:
+            row.asks = row.online >= 0
+            row.fixed_left, row.work_left = row.fixed, row.work
+        row.slots = row.slots if slots is None else list(slots)
+        row.usage = row.usage if usage is None else dict(usage)
+        if row.work_left and not row.usage and row.limit < 0:
+            raise self._refused(op, "neither usage nor limit bounds the rate of its work")
+        self._await_release(row)
+
+    def _cancel(self, ops: Sequence[int]) -> None:
+        gone: set[OpState] = set()
+        todo = [self.rows[op] for op in ops]
+        while todo:
+            row = todo.pop()
+            if row.live and row not in gone:
+                gone.add(row)
+                todo += [dependent for dependent, _ in row.dependents]
+        for row in sorted(gone, key=lambda r: r.id):
+            self._leave(row)
+            row.state = State.CANCELLED
+            self._close(row)
+
+    # The run as a whole.
+
+    def columns(self) -> EngineColumns:
+        """What has happened so far."""
+        return columns(self.rows)
+
+    def _row(self, op: int) -> OpState:
+        check_op(op, self.count)
+        return self.rows[op]
+
+    def _places(self, op: int) -> int:
+        return len(self.rows[op].slots)
+
+    def _stuck(self) -> Stuck:
+        return stuck(self)

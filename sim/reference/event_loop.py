@@ -1,0 +1,267 @@
+"""How the reference engine goes through one instant: turns, and rounds within a turn.
+
+The order of everything that happens at one tick is on this page (``docs/semantics.md``,
+section 4).
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import insort
+
+import simpy
+
+from .. import engine_api
+from ..engine_api import FIRST, MAX_TICK, ComponentTable, State
+from ..engine_control import EngineControl
+from ..simpy_clock import wake
+from ..validation import check_answer
+from .medium import Flow, MaxMin
+from .op_state import HELD, QUEUED, WAITING, ComponentState, OpState, SubmittedGraph
+
+
+class EventLoop(EngineControl):
+    """The state of a run, and how it settles.
+
+    Parameters
+    ----------
+    parts : Parts
+    env : simpy.Environment or None
+    per_second : int
+        Ticks in a second.
+    """
+
+    def __init__(
+        self, parts: ComponentTable, env: simpy.Environment | None = None, per_second: int = 10**12
+    ):
+        super().__init__(parts, env, per_second)
+        self.at = [
+            ComponentState(int(s), int(r)) for s, r in zip(parts.slots, parts.rate, strict=True)
+        ]
+        self.medium = MaxMin(part.rate for part in self.at)
+        self.rows: list[OpState] = []
+        self.batches: list[SubmittedGraph] = []
+        self.open = 0
+        self.over: set[OpState] = set()  # what ends now
+        self.arriving: set[tuple[int, int]] = set()  # (op, place) to join a queue in this round
+        self.moving: set[int] = set()  # components whose queue may move
+        self.granted: set[int] = set()  # ops that hold all their places and have not started
+        self.releases: list[tuple[int, int, int]] = []  # heap of (tick, op, place)
+        self.timers: list[tuple[int, int, int]] = []  # heap of (end of fixed, op, attempt)
+        self.round = 0
+
+    @property
+    def submissions(self) -> int:
+        """How many graphs were handed in."""
+        return len(self.batches)
+
+    def any_open(self) -> bool:
+        """Whether an op has neither ended nor been cancelled."""
+        return self.open > 0
+
+    def open_ops(self) -> tuple[int, ...]:
+        """Ops that have neither ended nor been cancelled."""
+        return tuple(row.id for row in self.rows if row.live)
+
+    def handed(self, index: int) -> SubmittedGraph:
+        """A graph by its number."""
+        return self.batches[index]
+
+    def _take_turn(self, now: int) -> None:
+        self.round = 0
+        self._advance()
+        todo, self.todo = self.todo, []
+        for action in todo:
+            action()
+        while self._take_round():
+            self.round += 1
+        soonest = self._soonest()  # settles the rates of this turn
+        self._wake()
+        if soonest <= MAX_TICK:
+            self._plan(soonest, FIRST)
+
+    def _advance(self) -> None:
+        """Let time pass: work goes on at the rates of the last turn, fixed times run out."""
+        for op in self.medium.advance(self.tick):
+            row = self.rows[op]
+            row.flowing, row.work_left = False, 0
+            self.over.add(row)
+        while self.timers and self.timers[0][0] <= self.tick:
+            _, op, attempt = heapq.heappop(self.timers)
+            row = self.rows[op]
+            if row.until is not None and row.attempts == attempt:
+                row.until, row.fixed_left = None, 0
+                self._work(row)
+
+    def _take_round(self) -> bool:
+        """What ends now ends; places join queues; slots are granted; ops start.
+
+        True if anything changed.
+        """
+        over, self.over = sorted(self.over, key=lambda row: row.id), set()
+        for row in over:
+            self._end(row)
+        arrived = self._arrivals()
+        for op, place in arrived:
+            self._arrive(self.rows[op], place)
+        granted = [self._move(c) for c in sorted(self.moving)]
+        self.moving.clear()
+        started = [self.rows[op] for op in sorted(self.granted) if not self._barred(self.rows[op])]
+        self._start(started)
+        return bool(over or arrived or any(granted) or started)
+
+    def _arrivals(self) -> list[tuple[int, int]]:
+        """Places whose dependencies ended and whose release time was reached, by op and place."""
+        while self.releases and self.releases[0][0] <= self.tick:
+            self.arriving.add(heapq.heappop(self.releases)[1:])
+        found = [
+            (op, k)
+            for op, k in sorted(self.arriving)
+            if self.rows[op].state == State.PENDING and self.rows[op].at[k] == WAITING
+        ]
+        self.arriving.clear()
+        return found
+
+    def _arrive(self, row: OpState, place: int) -> None:
+        if row.arrived[place] == engine_api.NEVER:
+            row.arrived[place] = self.tick
+            if engine_api.NEVER not in row.arrived:
+                row.ready = self.tick
+        slot = row.slots[place]
+        if slot < 0:
+            self._grant(row, place)
+        else:
+            row.at[place] = QUEUED
+            insort(self.at[slot].queue, (self.tick, self.turn, self.round, row.id, place))
+            self.moving.add(slot)
+
+    def _move(self, component: int) -> bool:
+        """Grant free slots, first come first served."""
+        part, moved = self.at[component], False
+        while part.queue and not part.failed and part.held < part.slots:
+            *_, op, place = part.queue.pop(0)
+            part.held += 1
+            self._grant(self.rows[op], place)
+            moved = True
+        return moved
+
+    def _grant(self, row: OpState, place: int) -> None:
+        row.at[place] = HELD
+        if all(at == HELD for at in row.at):
+            self.granted.add(row.id)
+
+    def _barred(self, row: OpState) -> bool:
+        """Whether it uses a failed component."""
+        return any(self.at[c].failed for c in row.usage)
+
+    def _start(self, rows: list[OpState]) -> None:
+        """Start ops; ask their online backends, one call each, in the order of their first rows."""
+        asked: dict[tuple[int, int], list[OpState]] = {}
+        for row in rows:
+            self.granted.discard(row.id)
+            row.state, row.start, row.attempts = State.RUNNING, self.tick, row.attempts + 1
+            if row.asks:
+                asked.setdefault((row.batch.index, row.online), []).append(row)
+        for group in asked.values():
+            self._ask(group)
+        for row in rows:
+            self._begin(row)
+
+    def _ask(self, rows: list[OpState]) -> None:
+        batch = rows[0].batch
+        backend = batch.backends[rows[0].online]
+        answers = backend([row.id - batch.first for row in rows], self.tick)
+        for row, answer in zip(rows, answers, strict=True):
+            check_answer(self.parts, row.id, answer)
+            row.asks, row.fixed_left, row.work_left = False, answer.fixed, answer.work
+            row.usage, row.limit = dict(answer.usage), answer.limit
+
+    def _begin(self, row: OpState) -> None:
+        if row.fixed_left:
+            row.until = self.tick + row.fixed_left
+            heapq.heappush(self.timers, (row.until, row.id, row.attempts))
+        else:
+            self._work(row)
+
+    def _work(self, row: OpState) -> None:
+        if row.work_left:
+            row.flowing = True
+            self.medium.start([Flow(row.id, row.work_left, row.usage, row.limit)])
+        else:
+            self.over.add(row)
+
+    def _soonest(self) -> int:
+        """The next tick at which something happens by itself."""
+        while self.timers and not self._ticking(*self.timers[0]):
+            heapq.heappop(self.timers)
+        while self.releases and not self._unreleased(*self.releases[0]):
+            heapq.heappop(self.releases)
+        ends = self.medium.next()
+        found = [heap[0][0] for heap in (self.timers, self.releases) if heap]
+        return min([*found, *([] if ends is None else [ends])], default=MAX_TICK + 1)
+
+    def _ticking(self, until: int, op: int, attempt: int) -> bool:
+        row = self.rows[op]
+        return row.until == until and row.attempts == attempt
+
+    def _unreleased(self, tick: int, op: int, place: int) -> bool:
+        row = self.rows[op]
+        return row.state == State.PENDING and row.at[place] == WAITING
+
+    def _wake(self) -> None:
+        """Tell who waits: ends as they happened, losses by graph, thresholds, the settled."""
+        for event, value in self.news:
+            wake(self.env, event, value)
+        self.news = []
+        for event, losses in self._losses():
+            wake(self.env, event, losses)
+        for event in self.thresholds.reached():
+            wake(self.env, event, None)
+
+    # What happens to one op.
+
+    def _await_release(self, row: OpState) -> None:
+        """Let places arrive whose dependencies ended."""
+        for k, unmet in enumerate(row.unmet):
+            if not unmet:
+                self._may_arrive(row, k)
+
+    def _may_arrive(self, row: OpState, place: int) -> None:
+        if row.release <= self.tick:
+            self.arriving.add((row.id, place))
+        else:
+            heapq.heappush(self.releases, (row.release, row.id, place))
+
+    def _end(self, row: OpState) -> None:
+        self._leave(row)
+        row.state, row.end = State.ENDED, self.tick
+        self._close(row)
+        for dependent, k in row.dependents:
+            dependent.unmet[k] -= 1
+            if not dependent.unmet[k]:
+                self._may_arrive(dependent, k)
+
+    def _close(self, row: OpState) -> None:
+        self.open -= 1
+        if row.done is not None:
+            self.news.append((row.done, row.state.name.lower()))
+        row.batch.open -= 1
+        if not row.batch.open:
+            self.news.append((row.batch.done, None))
+
+    def _leave(self, row: OpState) -> None:
+        """Give slots back, leave queues, free what it uses; what is left of it is kept."""
+        self.granted.discard(row.id)
+        self.over.discard(row)
+        if row.until is not None:
+            row.fixed_left, row.until = row.until - self.tick, None
+        if row.flowing:
+            row.work_left, row.flowing = self.medium.stop(row.id), False
+        for k, slot in enumerate(row.slots):
+            if slot >= 0 and row.at[k] == HELD:
+                self.at[slot].held -= 1
+                self.moving.add(slot)
+            elif row.at[k] == QUEUED:
+                queue = self.at[slot].queue
+                queue.remove(next(s for s in queue if s[3:] == (row.id, k)))
+            row.at[k] = WAITING

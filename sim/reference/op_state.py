@@ -1,0 +1,152 @@
+"""The life of one op in the reference engine, and what surrounds it: its graph, its components."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import simpy
+
+from ..deadlock import shortest_cycle
+from ..engine_api import NEVER, NO_LIMIT, EngineColumns, EngineGraph, Online, State
+from ..errors import GraphError
+from ..simpy_adapter import Handed
+
+WAITING, QUEUED, HELD = "waiting", "queued", "held"  # where a place stands
+
+
+@dataclass
+class ComponentState:
+    """A component: who queues for its slots, how many are held, or its rate."""
+
+    slots: int
+    rate: int
+    failed: bool = False
+    held: int = 0
+    queue: list[tuple[int, int, int, int, int]] = field(default_factory=list)  # sorted stamps
+
+
+class SubmittedGraph(Handed):
+    """A graph that was handed in, and how many of its ops are open."""
+
+    def __init__(
+        self,
+        env: simpy.Environment,
+        index: int,
+        first: int,
+        count: int,
+        backends: tuple[Online, ...],
+    ):
+        super().__init__(env, index, first, count)
+        self.open, self.backends = count, backends
+
+
+class OpState:
+    """One op: pending, then running, then ended; or stopped, or cancelled."""
+
+    def __init__(self, id: int, batch: SubmittedGraph, fixed: int, release: int, online: int):
+        self.id, self.batch = id, batch
+        self.fixed, self.release, self.online = fixed, release, online
+        self.asks = online >= 0  # at its next start
+        self.work = 0
+        self.fixed_left, self.work_left = fixed, 0
+        self.usage: dict[int, int] = {}
+        self.limit = NO_LIMIT
+        self.slots: list[int] = []
+        self.unmet: list[int] = []  # dependencies of each place that have not ended
+        self.at: list[str] = []
+        self.arrived: list[int] = []
+        self.dependents: list[tuple[OpState, int]] = []
+        self.state, self.attempts = State.PENDING, 0
+        self.until: int | None = None  # the end of its fixed time, while that runs
+        self.flowing = False
+        self.stopped_by = ""
+        self.done: simpy.Event | None = None
+        self.ready = self.start = self.end = NEVER
+
+    @property
+    def live(self) -> bool:
+        """Whether it may still end."""
+        return self.state not in (State.ENDED, State.CANCELLED)
+
+    def add_place(self, slot: int) -> None:
+        """One more place to hold before it can start."""
+        self.slots.append(slot)
+        self.unmet.append(0)
+        self.at.append(WAITING)
+        self.arrived.append(NEVER)
+
+
+def rows_of(graph: EngineGraph, batch: SubmittedGraph, now: int) -> list[OpState]:
+    """The ops of a graph.
+
+    Raises
+    ------
+    GraphError
+        They wait for each other in a cycle.
+    """
+    n = len(graph)
+    release = graph.release.tolist() or [0] * n
+    online = graph.online.tolist() or [-1] * n
+    fixed = graph.fixed.tolist()
+    rows = [
+        OpState(batch.first + i, batch, fixed[i], now + release[i], online[i]) for i in range(n)
+    ]
+    places = [(i, 0) for i in range(n)]
+    for i, slot in zip([*range(n), *graph.further.tolist()], graph.slot.tolist(), strict=True):
+        if len(rows[i].slots):
+            places.append((i, len(rows[i].slots)))
+        rows[i].add_place(slot)
+    for i, row in enumerate(rows):
+        for p in graph.successors[graph.indptr[i] : graph.indptr[i + 1]].tolist():
+            dependent, k = places[p]
+            rows[dependent].unmet[k] += 1
+            row.dependents.append((rows[dependent], k))
+    for f, i in enumerate(graph.flows.op.tolist()):
+        row = rows[i]
+        row.work = row.work_left = graph.flows.work(f)
+        row.usage, row.limit = graph.flows.usage(f), int(graph.flows.limit[f])
+    _refuse_cycle(graph.name, rows)
+    return rows
+
+
+def columns(rows: list[OpState]) -> EngineColumns:
+    """What happened to ops, ascending by id."""
+    arrived = [r.arrived[0] for r in rows] + [a for r in rows for a in r.arrived[1:]]
+    return EngineColumns(
+        np.array([r.ready for r in rows], np.int64),
+        np.array([r.start for r in rows], np.int64),
+        np.array([r.end for r in rows], np.int64),
+        np.array([r.state for r in rows], np.uint8),
+        np.array([r.attempts for r in rows], np.int32),
+        np.array(arrived, np.int64),
+    )
+
+
+def _refuse_cycle(name: str, rows: list[OpState]) -> None:
+    unmet = {row: sum(row.unmet) for row in rows}
+    todo = [row for row, count in unmet.items() if not count]
+    for row in todo:
+        for dependent, _ in row.dependents:
+            unmet[dependent] -= 1
+            if not unmet[dependent]:
+                todo.append(dependent)
+    if len(todo) < len(rows):
+        raise cycle_error(name, {r.id - r.batch.first: _after(r) for r in rows if unmet[r]})
+
+
+def _after(row: OpState) -> list[int]:
+    return [dependent.id - row.batch.first for dependent, _ in row.dependents]
+
+
+def cycle_error(name: str, dependents: dict[int, list[int]]) -> GraphError:
+    """The error of a graph whose ops wait for each other; names a shortest cycle.
+
+    Examples
+    --------
+    >>> cycle_error("ring", {0: [1], 1: [0, 2], 2: [1]}).ops
+    (0, 1)
+    """
+    ring = shortest_cycle(dependents)
+    said = " -> ".join(f"op {i}" for i in (*ring, ring[0]))
+    return GraphError("cycle", f"graph {name!r}: {said}; remove a dependency", tuple(ring))

@@ -1,0 +1,45 @@
+"""Tables of classes by the names that scenarios use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+C = TypeVar("C", bound=type)
+
+
+def register(
+    table: dict[str, Any], plural: str, name: str, attribute: str = ""
+) -> Callable[[C], C]:
+    """What puts a class into a table; the same class may come twice, as when its file is reloaded.
+
+    Parameters
+    ----------
+    plural : what the table holds, for messages
+    attribute : of the class, that is given the name; "" for none
+
+    Raises
+    ------
+    ValueError
+        The name is taken by another class.
+
+    Examples
+    --------
+    >>> table = {"fast": int}
+    >>> register(table, "engines", "slow")(str)
+    <class 'str'>
+    >>> register(table, "engines", "fast")(float)
+    Traceback (most recent call last):
+    ValueError: two engines are named 'fast': <class 'int'> and <class 'float'>
+    """
+
+    def entered(cls: C) -> C:
+        taken = table.setdefault(name, cls)
+        if taken.__qualname__ != cls.__qualname__:
+            raise ValueError(f"two {plural} are named {name!r}: {taken} and {cls}")
+        table[name] = cls
+        if attribute:
+            setattr(cls, attribute, name)
+        return cls
+
+    return entered

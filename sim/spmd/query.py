@@ -1,0 +1,139 @@
+"""The questions of a template: put together, asked at once, and the answers told apart."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..backend import Backend
+from ..binding import Answers, ask_all
+from ..core.factorize import number, number_pairs
+from ..csr import Csr
+from ..graph import Graph
+from ..ops import Ops
+from ..place import roles
+from ..units import Seconds, ticks
+from .spmd_graph import SpmdGraph
+
+if TYPE_CHECKING:
+    from ..simulation import Simulation
+
+Numbers = NDArray[np.int64]
+PLAYED = ("", "host", "dma")  # roles by number; 3 is nobody's
+
+
+class NotUniform(Exception):  # noqa: N818  says why, it is no error
+    """Why a template has to be written out."""
+
+
+class RankAnswers(NamedTuple):
+    """Of every question: its answer, and a number for those that are the same."""
+
+    ticks: Numbers
+    spread: Numbers
+    source: Numbers
+    same: Numbers
+
+    @classmethod
+    def of(cls, said: Answers, tick: Seconds) -> RankAnswers:
+        """Refuse what does not say when each op ends.
+
+        Raises
+        ------
+        Unlike
+            Ops that share rates or are asked during the run.
+        """
+        if said.drivers:
+            raise NotUniform("a backend is asked during the run")
+        if said.timing.work is not None and np.any(said.timing.work > 0):
+            raise NotUniform("its ops share rates")
+        fixed = ticks(said.timing.fixed, tick)
+        spread = np.zeros(len(fixed), np.int64)
+        for i, (rows, _) in enumerate(said.spreads, 1):
+            spread[rows] = i
+        if len(said.spreads) > 254:
+            raise NotUniform("its ops vary in more than 254 ways")
+        source = said.source.astype(np.int64)
+        same = number_pairs(number_pairs(number(fixed)[0], spread)[0], source)[0]
+        return cls(fixed, spread, source, same)
+
+
+class Query:
+    """The table of questions of a whole template, under way."""
+
+    def __init__(self, simulation: Simulation, graph: Graph, template: SpmdGraph):
+        assert graph.gpus is not None  # noqa: S101  it was placed
+        self.graph, self.template, self.gpus = graph, template, graph.gpus
+        self.system, self.bound = system, bound = simulation.system, simulation.bound
+        played = roles(system, self.gpus)
+        self.component = np.stack(
+            [*(played[role] for role in PLAYED), np.full(len(self.gpus), -1, np.int32)]
+        )
+        self.alike = simulation.alike
+        self.fabric = system.number(system.fabric) if system.fabric else -1
+        if self.fabric >= 0 and self.alike[self.fabric] < 0 and bound[self.fabric] is not None:
+            raise NotUniform(unlike(bound[self.fabric]))
+        self._tables: list[Ops] = []
+        self._component: list[NDArray[np.int32]] = [np.empty(0, np.int32)]
+        self._members: list[Csr] = []
+        self._n = 0
+
+    def add(
+        self,
+        ops: Ops,
+        ranks: Numbers,
+        component: NDArray[np.int32],
+        members: Csr | None = None,
+    ) -> Numbers:
+        """(ranks, questions) numbers of all these questions, asked for each of these ranks.
+
+        Parameters
+        ----------
+        component : (ranks,) who is asked
+        members : (ranks,) GPUs of each, of sends and collectives
+        """
+        n, m = len(ops), len(ranks)
+        table = ops.take(np.tile(np.arange(n), m))
+        self._tables.append(table.replace(rank=np.repeat(ranks, n).astype(np.int32)))
+        self._component.append(np.repeat(component, n).astype(np.int32))
+        each = Csr.empty(m) if members is None else members
+        self._members.append(each.take(np.repeat(np.arange(m), n)))
+        self._n += n * m
+        return self._n - n * m + np.arange(n * m).reshape(m, n)
+
+    def ask(self) -> Answers:
+        """Ask every backend, once, about all that was put together."""
+        ops = Ops.concat(self._tables)
+        counts = np.concatenate([m.counts for m in self._members])
+        members = Csr(
+            np.concatenate([[0], np.cumsum(counts)]),
+            np.concatenate([m.values for m in self._members]),
+        )
+        return ask_all(ops, np.concatenate(self._component), members, self.system, self.bound)
+
+
+def alike(simulation: Simulation) -> Numbers:
+    """(components,) One number for those that one backend says to answer alike for; or -1."""
+    bound = simulation.bound
+    owner = np.array([0 if b is None else id(b) for b in bound], np.int64)
+    found = np.full(len(bound), -1, np.int64)
+    used = 0
+    for backend in simulation.answerers:
+        numbers = backend.alike(simulation.system)
+        if numbers is None or backend.online:
+            continue
+        own = owner == id(backend)
+        compact, first = number(numbers[own])
+        found[own] = compact + used
+        used += len(first)
+    return found
+
+
+def unlike(backend: Backend | None) -> str:
+    """Why a backend has to be asked about every op."""
+    who = type(backend).__name__
+    if backend is not None and backend.online:
+        return f"{who} is asked during the run"
+    return f"{who} does not say which components it answers alike for (Backend.uniform)"

@@ -1,0 +1,277 @@
+"""The ranks of a template by what they run and what they were told: one question for all alike.
+
+An op of a class is asked about once, on one of its GPUs; a collective once a group, a message
+once a sender, since their members differ.  Ranks that were told the same about the same program
+are a class: a program with its answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..backend import Spread
+from ..core.chain_cover import chains
+from ..core.factorize import number, number_rows
+from ..csr import Csr
+from ..engine_api import ComponentTable
+from ..graph import Graph
+from ..ops import Kind
+from ..place import NETWORK, ROLE
+from .query import PLAYED, NotUniform, Query, RankAnswers, unlike
+from .spmd_graph import RankProgram, SpmdGraph
+
+if TYPE_CHECKING:
+    from ..simulation import Simulation
+
+Numbers = NDArray[np.int64]
+NOBODY = 3
+WHAT = {Kind.COLLECTIVE: 1, Kind.SEND: 2, Kind.RECV: 3}
+
+
+@dataclass(frozen=True)
+class RankClasses:
+    """Ranks told apart.
+
+    Parameters
+    ----------
+    template : a program a class; ``program`` is the class of every rank
+    answers : of each class, (q, 2) ticks; and number of the spread + 1, column << 8
+    source : (32, classes) index into ``sources`` by column of the tally, -1 for none
+    sources : texts
+    component : (4, ranks) whom each role is played by; -1 for nobody
+    spreads : by their numbers
+    """
+
+    template: SpmdGraph
+    answers: tuple[Numbers, ...]
+    source: Numbers
+    sources: tuple[str, ...]
+    component: NDArray[np.int32]
+    spreads: tuple[Spread, ...]
+
+
+def classify(simulation: Simulation, graph: Graph, template: SpmdGraph) -> RankClasses:
+    """Ask about a template's ops, and tell its ranks apart by the answers.
+
+    Raises
+    ------
+    Unlike
+        The answers do not say when each op ends, or not for all of its class at once.
+    GraphError, BackendError
+        What cannot be scheduled or timed.
+    """
+    template.check()
+    asking = Query(simulation, graph, template)
+    made = [_ProgramClasses(asking, p) for p in range(len(template.programs))]
+    said = asking.ask()
+    told = RankAnswers.of(said, simulation.tick)
+    program = np.zeros(template.ranks, np.int32)
+    programs: list[RankProgram] = []
+    answers: list[Numbers] = []
+    source: list[Numbers] = []
+    for of in made:
+        which, tables, columns = of.classes(told)
+        program[of.ranks] = len(programs) + which
+        programs += [of.program] * len(tables)
+        answers += tables
+        source += columns
+    parted = replace(template, programs=tuple(programs), program=program, lead=template.leads)
+    _check_slots(parted, answers, asking.component, simulation.parts)
+    return RankClasses(
+        parted,
+        tuple(answers),
+        np.array(source, np.int64).T,
+        said.sources,
+        asking.component,
+        tuple(s for _, s in said.spreads),
+    )
+
+
+class _Aspect(NamedTuple):
+    """Some questions of a program, for some of its ranks.
+
+    Parameters
+    ----------
+    of : (q',) numbers of the questions
+    rows : (asked, q') their numbers in the table
+    who : (ranks,) which of the rows speaks for each rank; -1 for none
+    """
+
+    of: Numbers
+    rows: Numbers
+    who: Numbers
+
+
+class _ProgramClasses:
+    """The ranks of one program."""
+
+    def __init__(self, asking: Query, p: int):
+        self.asking, self.template = asking, asking.template
+        self.program = asking.template.programs[p]
+        self.ranks = np.flatnonzero(asking.template.program == p)
+        try:
+            first = self.program.encoded.first
+        except OverflowError as error:
+            raise NotUniform(str(error)) from error
+        self.ops, self.family = self.program.ops.take(first), self.program.family[first]
+        self.kind = self.ops.kind
+        self.streams, self.holder = self._holders()
+        lonely = np.isin(self.kind, (Kind.SEND, Kind.RECV)) & (self.family < 0)
+        if lonely.any():
+            raise NotUniform("it has messages without a family")
+        self.aspects = [*self._own(), *self._nobodys(), *self._joint(), *self._messages()]
+
+    def _holders(self) -> tuple[Numbers, Numbers]:
+        """Which ranks have the same kinds of streams; (kinds, q) who holds their communication."""
+        graph, network = self.asking.graph, np.isin(self.kind, NETWORK)
+        nobody = np.where(network, NOBODY, 0)
+        if not graph.streams or not network.any():
+            return np.zeros(len(self.ranks), np.int64), nobody[None]
+        streams = np.unique(self.ops.stream[network]).tolist()
+        seen: dict[tuple[str | None, ...], int] = {}
+        which = [
+            seen.setdefault(tuple(graph.role(r, s) for s in streams), len(seen))
+            for r in self.ranks.tolist()
+        ]
+        found = np.repeat(nobody[None], len(seen), axis=0)
+        for held, i in seen.items():
+            for stream, role in zip(streams, held, strict=True):
+                number = NOBODY if role is None else PLAYED.index(role)
+                found[i, network & (self.ops.stream == stream)] = number
+        return np.array(which, np.int64), found
+
+    def _own(self) -> list[_Aspect]:
+        """Ops that one component of the rank does."""
+        found = []
+        for kind, role in ROLE.items():
+            of = np.flatnonzero(self.kind == kind)
+            if not len(of):
+                continue
+            component = self.asking.component[PLAYED.index(role)][self.ranks]
+            same = self.asking.alike[component]
+            if np.any(same < 0):
+                who = self.asking.bound[int(component[np.argmax(same < 0)])]
+                if who is not None:  # else asking says who is missing
+                    raise NotUniform(unlike(who))
+            which, first = number(same)
+            rows = self.asking.add(self.ops.take(of), self.ranks[first], component[first])
+            found.append(_Aspect(of, rows, which))
+        return found
+
+    def _nobodys(self) -> list[_Aspect]:
+        """Delays and gaps: nobody is asked, they last as recorded."""
+        of = np.flatnonzero(np.isin(self.kind, (Kind.DELAY, Kind.GAP)))
+        if not len(of) or not len(self.ranks):
+            return []
+        rows = self.asking.add(self.ops.take(of), self.ranks[:1], np.array([-1], np.int32))
+        return [_Aspect(of, rows, np.zeros(len(self.ranks), np.int64))]
+
+    def _joint(self) -> list[_Aspect]:
+        """Collectives, each as the first member of its group has them."""
+        found = []
+        for f, (groups, leads) in enumerate(
+            zip(self.template.groups, self.template.leads, strict=True)
+        ):
+            of = np.flatnonzero((self.kind == Kind.COLLECTIVE) & (self.family == f))
+            if not len(of):
+                continue
+            lead = leads[groups[self.ranks]]
+            leading = np.flatnonzero(lead == self.ranks)
+            order = np.argsort(groups, kind="stable")
+            indptr = np.concatenate([[0], np.cumsum(np.bincount(groups))])
+            members = Csr(indptr, self.asking.gpus[order]).take(groups[self.ranks[leading]])
+            number = np.full(self.template.ranks, -1, np.int64)  # of leads that run this program
+            number[self.ranks[leading]] = np.arange(len(leading))
+            found.append(self._of_network(of, self.ranks[leading], members, number[lead]))
+        return found
+
+    def _messages(self) -> list[_Aspect]:
+        """Sends, between two GPUs, and recvs, which the fabric answers for on one."""
+        found, every = [], np.arange(len(self.ranks))
+        for f, to in enumerate(self.template.peers):
+            for kind in (Kind.SEND, Kind.RECV):
+                of = np.flatnonzero((self.kind == kind) & (self.family == f))
+                if not len(of):
+                    continue
+                ends = [self.ranks]
+                if kind == Kind.SEND:
+                    ends.append(to[self.ranks])
+                    if np.any(ends[1] < 0):
+                        raise NotUniform("some of its sends have no peer")
+                gpus = self.asking.gpus[np.stack(ends, axis=1)]
+                indptr = np.arange(len(gpus) + 1) * gpus.shape[1]
+                found.append(self._of_network(of, self.ranks, Csr(indptr, gpus.ravel()), every))
+        return found
+
+    def _of_network(self, of: Numbers, ranks: Numbers, members: Csr, who: Numbers) -> _Aspect:
+        """Questions to the fabric, for some of the ranks."""
+        fabric = np.full(len(ranks), self.asking.fabric, np.int32)
+        return _Aspect(of, self.asking.add(self.ops.take(of), ranks, fabric, members), who)
+
+    def classes(self, told: RankAnswers) -> tuple[Numbers, list[Numbers], list[Numbers]]:
+        """Class of each rank; of each class its answers, and its sources by column."""
+        labels = [self.streams]
+        for a in self.aspects:
+            label, _ = number_rows(told.same[a.rows])
+            labels.append(np.where(a.who >= 0, np.append(label, -1)[a.who], -1))
+        which, first = number_rows(np.stack(labels, axis=1))
+        made = [self._class(told, int(i)) for i in first]
+        return which, [m[0] for m in made], [m[1] for m in made]
+
+    def _class(self, told: RankAnswers, i: int) -> tuple[Numbers, Numbers]:
+        """The answers of the ``i``-th rank, and its sources."""
+        answers = np.zeros((len(self.kind), 2), np.int64)
+        holder = self.holder[self.streams[i]]
+        what = np.array([WHAT.get(k, 0) for k in Kind], np.int64)[self.kind]
+        column = np.where(what > 0, what * 8 + holder, self.kind)
+        answers[:, 1] = column << 8
+        source = np.full(32, -1, np.int64)
+        for a in self.aspects:
+            if a.who[i] < 0:
+                continue
+            rows = a.rows[a.who[i]]
+            answers[a.of, 0] = told.ticks[rows]
+            answers[a.of, 1] |= told.spread[rows]
+            led = what[a.of] == WHAT[Kind.COLLECTIVE]
+            at = np.where(led, LED, column[a.of])
+            source[at] = told.source[rows]
+            if np.any(source[at] != told.source[rows]):
+                raise NotUniform("one backend gives several sources")
+        return answers, source
+
+
+LED = 12
+
+
+def _check_slots(
+    template: SpmdGraph,
+    answers: Sequence[Numbers],
+    component: NDArray[np.int32],
+    parts: ComponentTable,
+) -> None:
+    """Refuse ranks that may want more slots at once than there are."""
+    slots = parts.slots
+    if not np.any(slots[component[:3]] >= 0):
+        return
+    wanted = np.zeros(len(slots), np.int64)
+    done: dict[tuple[int, bytes], Numbers] = {}
+    for c, (program, answer) in enumerate(zip(template.programs, answers, strict=True)):
+        column = answer[:, 1] >> 8
+        role = np.where(column >= 8, column & 7, np.array([0, 1, 2, 3, 3, 3, 3, 3])[column & 7])
+        key = id(program), role.tobytes()
+        if key not in done:
+            done[key] = chains(program, role[program.encoded.question])
+        ranks = np.flatnonzero(template.program == c)
+        for r in range(3):
+            np.add.at(wanted, component[r][ranks], done[key][r])
+    full = np.flatnonzero((wanted > slots) & (slots >= 0))
+    if len(full):
+        c = int(full[0])
+        raise NotUniform(
+            f"{wanted[c]} ops may want the {slots[c]} slots of {parts.names[c]} at once"
+        )

@@ -1,0 +1,130 @@
+"""Identical ranks folded into one: colour refinement, and a quotient that is exact.
+
+Ranks are coloured by their program; a colour splits while two of its ranks meet different
+colours in a group, send to different colours, or hear from different ones.  When nothing
+splits, every rank of a colour sees the same colours everywhere, so all of them do the same at
+the same ticks: one of each colour is enough (an equitable partition; Weisfeiler and Leman 1968;
+for networks of flows see Godsil and Royle, Algebraic Graph Theory, 9.3).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.factorize import number, number_pairs, same_bags
+from ..sampling import bits
+from .spmd_graph import SpmdGraph
+
+Numbers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class RankQuotient:
+    """One rank of each colour.
+
+    Parameters
+    ----------
+    template : its ranks are the colours
+    colour : (ranks,) of every rank
+    first : (colours,) the rank that stands for each
+    """
+
+    template: SpmdGraph
+    colour: NDArray[np.int32]
+    first: NDArray[np.int32]
+
+
+def fold(template: SpmdGraph) -> RankQuotient:
+    """Keep one rank of each class of identical ranks.
+
+    Programs say how long everything takes: ranks of one program are asked nothing more.  Groups
+    keep their numbers of members in the durations of their collectives.
+
+    Examples
+    --------
+    >>> from foretrace.sim.ops import Kind, Ops
+    >>> from foretrace.sim.spmd.spmd_graph import RankProgram
+    >>> work = Ops.of(kind=[Kind.COMPUTE, Kind.COLLECTIVE], duration=[1.0, 0.5])
+    >>> programs = tuple(RankProgram.chain(work, family=[-1, 0]) for _ in range(2))
+    >>> straggler = np.array([0, 0, 0, 1, 0, 0, 0, 0])
+    >>> pairs = np.array([[0, 0, 1, 1, 2, 2, 3, 3]])
+    >>> fold(SpmdGraph(programs, straggler, pairs)).colour.tolist()
+    [0, 0, 1, 2, 0, 0, 0, 0]
+    """
+    colour, first = _refine(template)
+    groups, leads = _groups(template, colour, first)
+    peers = np.array(
+        [np.where(to >= 0, colour[to], -1)[first] for to in template.peers], np.int32
+    ).reshape(len(template.peers), len(first))
+    quotient = replace(
+        template,
+        program=template.program[first],
+        groups=groups,
+        peers=peers,
+        lead=leads,
+    )
+    return RankQuotient(quotient, colour.astype(np.int32), first.astype(np.int32))
+
+
+def _refine(template: SpmdGraph) -> tuple[Numbers, Numbers]:
+    """The coarsest colouring in which ranks of one colour meet the same colours; one of each."""
+    colour, first = number(template.program)
+    families = [
+        _Family.of(of, lead) for of, lead in zip(template.groups, template.leads, strict=True)
+    ]
+    while True:
+        finer, one = colour, first
+        for family in families:
+            finer, one = number_pairs(finer, family.kinds(colour))
+        for ends in (*template.peers, *template.senders):
+            finer, one = number_pairs(finer, np.where(ends >= 0, colour[ends], -1))
+        if len(one) == len(first):
+            return colour, first
+        colour, first = finer, one
+
+
+@dataclass(frozen=True)
+class _Family:
+    """The groups of one family, one after the other."""
+
+    group: Numbers
+    lead: Numbers
+    order: Numbers
+    begins: Numbers
+    filled: Numbers  # groups with members
+
+    @classmethod
+    def of(cls, group: NDArray[np.int32], lead: NDArray[np.int32]) -> _Family:
+        size = np.bincount(group)
+        begins = np.concatenate([[0], np.cumsum(size)])
+        order = np.argsort(group, kind="stable")
+        return cls(
+            group.astype(np.int64), lead.astype(np.int64), order, begins, np.flatnonzero(size)
+        )
+
+    def kinds(self, colour: Numbers) -> Numbers:
+        """(ranks,) what group each is in: the colours of its members, counted, and of its lead."""
+        hashes = np.add.reduceat(bits(colour)[self.order], self.begins[self.filled])
+        kind, first = number_pairs(number(hashes)[0], colour[self.lead[self.filled]])
+        like = self.filled[first[kind]]
+        if not same_bags(self.order, self.begins, colour, self.filled, like):
+            kind = np.arange(len(self.filled))  # two hashes are one: fold no groups
+        found = np.zeros(len(self.lead), np.int64)
+        found[self.filled] = kind
+        return found[self.group]
+
+
+def _groups(
+    template: SpmdGraph, colour: Numbers, first: Numbers
+) -> tuple[NDArray[np.int32], tuple[NDArray[np.int32], ...]]:
+    """Groups of the quotient, one for each class of groups; and their leads."""
+    groups = np.empty((len(template.groups), len(first)), np.int32)
+    leads = []
+    for f, (of, lead) in enumerate(zip(template.groups, template.leads, strict=True)):
+        kinds, one = number(_Family.of(of, lead).kinds(colour)[first])
+        groups[f] = kinds
+        leads.append(colour[lead[of[first[one]]]].astype(np.int32))
+    return groups, tuple(leads)

@@ -1,0 +1,225 @@
+"""A template run as a template: asked by class, folded, never written out.
+
+That is right where nothing is contended: no op waits for a slot, shares a rate or is asked during
+the run, and no process looks on.  Everything else is written out, and the log says why.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..analysis.aggregates import BOXES, EXPOSED, MOST_OPS, RunAggregates
+from ..backend import Timing
+from ..binding import Answers
+from ..core.program_executor import ProgramTimes, TimedPrograms, run
+from ..core.rendezvous import Rendezvous
+from ..core.replica_draws import ReplicaDraws
+from ..core.time_breakdown import breakdown_of_ranks
+from ..engine_api import NEVER, EngineGraph
+from ..flat_graph import FlatGraph
+from ..graph import Graph
+from ..lowering import lower
+from ..ops import Kind
+from ..units import seconds
+from .expansion import Expansion
+from .rank_classes import LED, WHAT, RankClasses, classify
+from .rank_quotient import RankQuotient, fold
+from .spmd_graph import SpmdGraph
+
+if TYPE_CHECKING:
+    from ..simulation import Simulation
+
+Numbers = NDArray[np.int64]
+KIND = np.array([*range(8), *[int(Kind.COLLECTIVE)] * 8, *[int(Kind.SEND)] * 8,
+                 *[int(Kind.RECV)] * 8])  # fmt: skip
+HOLDER = np.array([0, 1, 2, 3, 3, 3, 3, 3, *[0, 1, 2, 3, 3, 3, 3, 3] * 3])  # role, by column
+
+
+@dataclass(frozen=True)
+class SpmdRun:
+    """A template with its answers, ready to run.
+
+    Parameters
+    ----------
+    graph : placed
+    classes : of all its ranks
+    folded : one of each, where nothing is drawn; else None
+    """
+
+    simulation: Simulation
+    graph: Graph
+    classes: RankClasses
+    folded: RankQuotient | None
+    replica: int | None
+
+    @classmethod
+    def of(
+        cls, simulation: Simulation, graph: Graph, template: SpmdGraph, replica: int | None
+    ) -> SpmdRun:
+        """Ask, and fold what is the same.
+
+        Raises
+        ------
+        Unlike
+            It has to be written out.
+        GraphError, BackendError
+            What cannot be scheduled or timed.
+        """
+        classes = classify(simulation, graph, template)
+        drawn = replica is not None and bool(classes.spreads)
+        return cls(simulation, graph, classes, None if drawn else fold(classes.template), replica)
+
+    @property
+    def template(self) -> SpmdGraph:
+        """What is run: all ranks, or one of each class."""
+        return self.classes.template if self.folded is None else self.folded.template
+
+    def kept(self, keep: str) -> RunAggregates:
+        """Run the template, and keep of it what ``keep`` says.
+
+        Raises
+        ------
+        SimulationError
+            Ranks that wait for each other, or a time beyond the range.
+        """
+        template, chances = self.template, ReplicaDraws.none()
+        if self.folded is None and self.replica is not None:
+            seed = self.simulation.seed
+            chances = ReplicaDraws.of(self.classes.spreads, self.graph.name, seed, self.replica)
+        answered = TimedPrograms.of(template, self.classes.answers)
+        meet = Rendezvous.of(template)
+        simple = not len(answered.step) and all(p.is_chain for p in template.programs)
+        ran = run(template, answered, meet, chances, keep_met=not simple)
+        kept = self._summed(ran)
+        if simple:
+            boxes = _boxes_of_chains(ran, kept.edges)
+        else:
+            boxes = breakdown_of_ranks(template, answered, meet, chances, ran, kept.marks)
+        return kept.boxed(self._all(boxes), keep)
+
+    def _all(self, of_classes: Numbers) -> Numbers:
+        """From a column a class to a column a rank."""
+        return of_classes if self.folded is None else of_classes[..., self.folded.colour]
+
+    def _summed(self, ran: ProgramTimes) -> RunAggregates:
+        """Sums by component, kind and source."""
+        tally = self._all(ran.tally.T)
+        parts = self.simulation.parts
+        busy = np.zeros((len(parts), len(Kind)), np.int64)
+        for c in np.flatnonzero(ran.tally.any(axis=0)).tolist():
+            who = self.classes.component[HOLDER[c]]
+            who = np.where((who >= 0) & (parts.slots[who] >= 0), who, -1)
+            there = who >= 0
+            if there.any():
+                np.add.at(busy[:, KIND[c]], who[there], tally[c][there])
+        steps = np.flatnonzero((ran.end != NEVER).any(axis=1))
+        return RunAggregates(
+            len(self.graph),
+            0,
+            steps,
+            self._all(ran.start[steps]),
+            self._all(ran.end[steps]),
+            busy,
+            np.zeros(busy.shape),
+            self._sources(ran, tally),
+        )
+
+    def _sources(self, ran: ProgramTimes, tally: Numbers) -> dict[str, int]:
+        """Ticks by source; a collective counts once, at its lead."""
+        classes, found = self.classes, np.zeros(len(self.classes.sources), np.int64)
+        led = tally[LED] if self.folded is None else self._led()
+        for c in np.flatnonzero(ran.tally.any(axis=0)).tolist():
+            if c // 8 == WHAT[Kind.COLLECTIVE] and c != LED:
+                continue
+            source = classes.source[c][classes.template.program]
+            there = source >= 0
+            np.add.at(found, source[there], (led if c == LED else tally[c])[there])
+        return dict(zip(classes.sources, found.tolist(), strict=True))
+
+    def _led(self) -> Numbers:
+        """(ranks,) ticks of the collectives that each leads."""
+        template = self.classes.template
+        ticks = np.zeros((len(template.programs), len(template.groups)), np.int64)
+        for c, (program, table) in enumerate(
+            zip(template.programs, self.classes.answers, strict=True)
+        ):
+            rows = np.flatnonzero(~program.own)
+            at = program.family[rows], table[program.encoded.question[rows], 0]
+            np.add.at(ticks[c], *at)
+        found = np.zeros(template.ranks, np.int64)
+        for f, leads in enumerate(template.leads):
+            who = leads[leads >= 0]
+            np.add.at(found, who, ticks[template.program[who], f])
+        return found
+
+    def why_not_written(self) -> str:
+        """Why one rank of each class is not the run, or not to be written out; "" if it is."""
+        if self.folded is None:
+            return "every rank drew durations of its own"
+        if len(self.template) > MOST_OPS:
+            return f"folded it still has {len(self.template):,} ops"
+        return ""
+
+    def written(self) -> tuple[Graph, Answers, EngineGraph]:
+        """One rank of each class written out, under its own number."""
+        assert self.folded is not None  # noqa: S101  see why_not_written
+        made = Expansion(self.template)
+        block = made.block()
+        ticks, answers = self._told(made, len(block))
+        block = replace(block, slot=np.full(len(block) + len(block.places), -1, np.int32))
+        simulation = self.simulation
+        low = lower(
+            self.graph.name, block, answers.timing, simulation.system, simulation.scale,
+            simulation.tick,
+        )  # fmt: skip
+        block = _numbered(block, self.folded.first)
+        return replace(self.graph, blocks=(block,)), answers, replace(low, fixed=ticks)
+
+    def _told(self, made: Expansion, n: int) -> tuple[Numbers, Answers]:
+        """What was said of each op that was written out, in ticks and as it was said."""
+        classes, template = self.classes, self.template
+        assert self.folded is not None  # noqa: S101
+        ticks, component, source = np.zeros(n, np.int64), np.full(n, -1), np.full(n, -1)
+        fabric = self.simulation.system.fabric
+        network = self.simulation.system.number(fabric) if fabric else -1
+        for r, rows in enumerate(made.rows):
+            c = int(template.program[r])
+            table = classes.answers[c][template.programs[c].encoded.question]
+            column = table[:, 1] >> 8
+            np.maximum.at(ticks, rows, table[:, 0])  # who does not lead a collective says 0
+            own = classes.component[HOLDER[column], self.folded.first[r]]
+            component[rows] = np.where(column >= WHAT[Kind.COLLECTIVE] * 8, network, own)
+            joint = column // 8 == WHAT[Kind.COLLECTIVE]
+            np.maximum.at(source, rows, classes.source[np.where(joint, LED, column), c])
+        none = np.full(n, -1, np.int16)
+        timing = Timing.of(seconds(ticks, self.simulation.tick))
+        return ticks, Answers(
+            timing, component.astype(np.int32), source.astype(np.int32), classes.sources, (),
+            none, (),
+        )  # fmt: skip
+
+
+def _numbered(block: FlatGraph, number: NDArray[np.int32]) -> FlatGraph:
+    """The same with other numbers for its ranks."""
+    ops, places, peer = block.ops, block.places, block.peer
+    return replace(
+        block,
+        ops=ops.replace(rank=number[ops.rank]),
+        places=replace(places, rank=number[places.rank]),
+        peer=np.where(peer >= 0, number[peer], -1).astype(np.int32),
+    )
+
+
+def _boxes_of_chains(ran: ProgramTimes, edges: Numbers) -> Numbers:
+    """(7, 2, ranks) of ranks that do one thing at a time in one step, which begins at 0."""
+    tally = ran.tally.T
+    boxes = np.zeros((len(BOXES), 2, tally.shape[1]), np.int64)
+    boxes[0, 1], boxes[3, 1], boxes[5, 1] = tally[Kind.COMPUTE], tally[Kind.COPY], tally[Kind.HOST]
+    boxes[EXPOSED, 1] = tally[8:].sum(axis=0) - tally[LED]
+    boxes[4, 1] = ran.waiting
+    boxes[6, 1] = edges[-1] - edges[0] - boxes[:6, 1].sum(axis=0)
+    return boxes

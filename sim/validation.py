@@ -1,0 +1,252 @@
+"""What both engines refuse at the call: graphs that cannot be scheduled, impossible verbs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .engine_api import NO_LIMIT, ONE, Answer, ComponentTable, EngineGraph, Flows
+from .errors import BackendError, GraphError, SimulationError
+
+WORK_BITS = 127
+FASTEST = 1 << 62  # rate units that nothing may reach
+
+
+def check_graph(parts: ComponentTable, graph: EngineGraph) -> None:
+    """Refuse a graph that names what is not there or asks for the impossible; cycles apart.
+
+    Raises
+    ------
+    GraphError
+        Of kind ``unknown place``, ``no slots``, ``unknown component``, ``no rate``, ``weight``,
+        ``negative``, ``unbounded``, ``too fast`` or ``unknown op``, with the first row at fault.
+
+    Examples
+    --------
+    >>> from foretrace.sim.testing.script import Case, Script, lowered
+    >>> check_graph(Script((1,), (-1,), ()).parts, lowered("g", [Case(((7, ()),))]))
+    Traceback (most recent call last):
+    ...
+    foretrace.sim.errors.GraphError: unknown place: graph 'g' op 0: component 7; there are 1
+    """
+    if _is_plain(parts, graph):
+        return
+    n = len(graph)
+    op = np.concatenate([np.arange(n), graph.further])
+    used = np.repeat(graph.flows.op, np.diff(graph.flows.indptr))
+    _check_components(parts, graph, op, used)
+    flows = graph.flows
+    _refuse(graph, used, flows.weight < 1, "weight", "a weight below 2^-40")
+    for column, row in ((graph.fixed, None), (graph.release, None), (flows.work_hi, flows.op)):
+        at = np.arange(len(column)) if row is None else row
+        _refuse(graph, at, column < 0, "negative", "a negative time or work")
+    _refuse(graph, flows.op, flows.limit < NO_LIMIT, "negative", "a negative limit")
+    works = (flows.work_hi > 0) | (flows.work_lo > 0)
+    free = works & (np.diff(flows.indptr) == 0) & (flows.limit == NO_LIMIT)
+    _refuse(graph, flows.op, free, "unbounded", "work, but neither usage nor limit bounds its rate")
+    fast = "its weights let it run at 2^62 rate units or more; give it a limit"
+    _refuse(graph, flows.op, too_fast(parts, flows), "too fast", fast)
+    after = graph.successors
+    owner = np.repeat(np.arange(n), np.diff(graph.indptr))
+    lost = (after < 0) | (after >= len(op))
+    _refuse(graph, owner, lost, "unknown op", f"a successor that is none of the {len(op)} places")
+
+
+def _is_plain(parts: ComponentTable, graph: EngineGraph) -> bool:
+    """Whether there is nothing to refuse, found without a table as long as the graph."""
+    slot, after, times = graph.slot, graph.successors, (graph.fixed, graph.release)
+    places = len(graph) + len(graph.further)
+    if len(graph.flows) or slot.min(initial=-1) < -1 or slot.max(initial=-1) >= len(parts):
+        return False
+    if after.min(initial=0) < 0 or after.max(initial=-1) >= places:
+        return False
+    return _have_slots(parts, slot) and all(column.min(initial=0) >= 0 for column in times)
+
+
+def _have_slots(parts: ComponentTable, slot: NDArray[np.int32]) -> bool:
+    """Whether every component that is queued for has slots."""
+    if np.all(parts.slots[max(slot.min(initial=0), 0) : slot.max(initial=-1) + 1] >= 0):
+        return True  # all between the first and the last have: found in no time
+    used = np.zeros(len(parts) + 1, bool)
+    used[slot] = True  # -1, no slot, is the last one
+    return not np.any(used[:-1] & (parts.slots < 0))
+
+
+def _check_components(
+    parts: ComponentTable, graph: EngineGraph, op: NDArray[np.int64], used: NDArray[np.int32]
+) -> None:
+    count = len(parts)
+    slot, rated = graph.slot, graph.flows.component
+    _refuse(graph, op, (slot < -1) | (slot >= count), "unknown place", "component {}", slot, count)
+    bad = (slot >= 0) & (parts.slots[slot] < 0) if count else slot >= 0
+    _refuse(graph, op, bad, "no slots", "component {} has no slots to queue for", slot)
+    missing = (rated < 0) | (rated >= count)
+    _refuse(graph, used, missing, "unknown component", "component {}", rated, count)
+    bad = parts.rate[rated] < 0 if count else missing
+    _refuse(graph, used, bad, "no rate", "component {} has no rate to share", rated)
+
+
+def _refuse(
+    graph: EngineGraph,
+    op: NDArray[np.int64] | NDArray[np.int32],
+    bad: NDArray[np.bool_],
+    kind: str,
+    what: str,
+    value: NDArray[np.int32] | None = None,
+    count: int | None = None,
+) -> None:
+    """Raise for the lowest op that is bad."""
+    at = np.flatnonzero(bad)
+    if not len(at):
+        return
+    first = int(at[np.argmin(op[at])])
+    said = what.format(None if value is None else int(value[first]))
+    said += "" if count is None else f"; there are {count}"
+    row = int(op[first])
+    raise GraphError(kind, f"graph {graph.name!r} op {row}: {said}", (row,))
+
+
+def too_fast(parts: ComponentTable, flows: Flows) -> NDArray[np.bool_]:
+    """Whether each flow may reach a rate that 63 bits do not hold."""
+    bound = np.where(flows.limit == NO_LIMIT, np.inf, flows.limit.astype(np.float64))
+    owner = np.repeat(np.arange(len(flows)), np.diff(flows.indptr))
+    np.minimum.at(bound, owner, parts.top[flows.component] * (ONE / flows.weight))
+    fast = np.isfinite(bound) & (bound >= 0.99 * FASTEST)
+    for i in np.flatnonzero(fast).tolist():
+        fast[i] = fastest(parts, flows.usage(i), int(flows.limit[i])) >= FASTEST
+    return fast
+
+
+def fastest(parts: ComponentTable, usage: Mapping[int, int], limit: int = NO_LIMIT) -> int:
+    """The highest rate that a flow may ever have; 0 where nothing bounds it.
+
+    Examples
+    --------
+    >>> from foretrace.sim.testing.script import Script
+    >>> fastest(Script((-1,), (10,), ()).parts, {0: 2 * ONE}) == 2**57 - 1
+    True
+    """
+    bounds = [int(parts.top[c]) * ONE // weight for c, weight in usage.items()]
+    return min([*bounds, *([] if limit == NO_LIMIT else [limit])], default=0)
+
+
+def check_rate(parts: ComponentTable, component: int, rate: int) -> None:
+    """Refuse a rate that a component cannot have.
+
+    Raises
+    ------
+    SimulationError
+        Of kind ``action``.
+    """
+    name = _name(parts, component)
+    if parts.rate[component] < 0:
+        raise SimulationError("action", f"{name}: has no rate to set; fail() it instead")
+    if not rate >= 0:
+        raise SimulationError("action", f"{name}: rate {rate}; it must be >= 0")
+    if rate > parts.top[component]:
+        raise SimulationError(
+            "action", f"{name}: rate {rate} above {parts.top[component]}; give it a larger max_rate"
+        )
+
+
+def check_component(parts: ComponentTable, component: int) -> None:
+    """Refuse a component that is not there.
+
+    Raises
+    ------
+    SimulationError
+        Of kind ``action``.
+    """
+    _name(parts, component)
+
+
+def _name(parts: ComponentTable, component: int) -> str:
+    if not 0 <= component < len(parts):
+        raise SimulationError("action", f"component {component}: there are {len(parts)}")
+    return parts.names[component]
+
+
+def check_op(op: int, count: int) -> None:
+    """Refuse an op that is none of those handed in.
+
+    Raises
+    ------
+    GraphError
+        Of kind ``unknown op``.
+    """
+    if not 0 <= op < count:
+        raise GraphError("unknown op", f"op {op}: there are {count}", (op,))
+
+
+def check_resume(
+    parts: ComponentTable,
+    op: int,
+    places: int,
+    slots: Sequence[int] | None,
+    usage: Mapping[int, int] | None,
+) -> None:
+    """Refuse places and usage that an op cannot have.
+
+    Raises
+    ------
+    SimulationError
+        Of kind ``action``.
+    """
+    wrong = ""
+    if slots is not None and len(slots) != places:
+        wrong = f"{len(slots)} slots for {places} places"
+    for c in slots or ():
+        if c != -1 and not (0 <= c < len(parts) and parts.slots[c] >= 0):
+            wrong = f"component {c} has no slots"
+    if wrong := wrong or _wrong_usage(parts, usage or {}, NO_LIMIT):
+        raise SimulationError("action", f"op {op}: cannot be resumed: {wrong}", (op,))
+
+
+def _wrong_usage(parts: ComponentTable, usage: Mapping[int, int], limit: int) -> str:
+    """Why an op cannot use that; "" where it can."""
+    for c, weight in usage.items():
+        if not (0 <= c < len(parts) and parts.rate[c] >= 0) or weight < 1:
+            return f"usage of component {c} with weight {weight}"
+    fast = fastest(parts, usage, limit) >= FASTEST
+    return "weights that let it run at 2^62 rate units or more" if fast else ""
+
+
+def check_reaches(
+    parts: ComponentTable, what: str, component: int, at_least: int | None, at_most: int | None
+) -> None:
+    """Refuse a threshold that means nothing.
+
+    Raises
+    ------
+    SimulationError
+        Of kind ``action``.
+    """
+    name = _name(parts, component)
+    has = parts.rate if what == "flows" else parts.slots
+    if what not in ("queue", "held", "flows"):
+        raise SimulationError("action", f"{name}: {what!r}; it is queue, held or flows")
+    if has[component] < 0:
+        raise SimulationError("action", f"{name}: has no {what}")
+    if at_least is None and at_most is None:
+        raise SimulationError("action", f"{name}: give at_least or at_most")
+
+
+def check_answer(parts: ComponentTable, op: int, answer: Answer) -> None:
+    """Refuse an impossible answer of an online backend.
+
+    Raises
+    ------
+    BackendError
+        Names the op and the value.
+    """
+    wrong = ""
+    if answer.fixed < 0 or answer.work < 0 or answer.limit < NO_LIMIT:
+        wrong = f"{answer}: a negative number"
+    elif answer.work >> WORK_BITS:
+        wrong = f"work {answer.work} is beyond 127 bits"
+    elif answer.work and not answer.usage and answer.limit == NO_LIMIT:
+        wrong = "work, but neither usage nor limit bounds its rate"
+    if wrong := wrong or _wrong_usage(parts, answer.usage, answer.limit):
+        raise BackendError(f"op {op}: its online backend answered {wrong}")

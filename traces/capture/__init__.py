@@ -1,0 +1,1 @@
+"""Recording a training script as it is, by torch.profiler."""

@@ -1,0 +1,214 @@
+"""Record a training script as it is: run it, and torch.profiler rides along.
+
+The script is not changed and need not know.  A start-up hook on ``PYTHONPATH`` reaches every
+Python that the command starts (torchrun's workers too); `capture_hook` does the rest there.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import logging
+import math
+import os
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from ...sim.errors import TraceError
+from . import training_hook
+
+log = logging.getLogger(__name__)
+
+SLOW = 1.1  # traced over untraced step time; above it the trace misleads about proportions
+
+_START_UP = """\
+import importlib.util, sys
+sys.path.remove({folder!r})
+ours = sys.modules.pop("sitecustomize")
+try:
+    import sitecustomize  # the one that ours was put in front of
+except ModuleNotFoundError:
+    sys.modules["sitecustomize"] = ours  # the import system insists on finding it
+spec = importlib.util.spec_from_file_location("_foretrace_capture", {hook!r})
+hook = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(hook)
+hook.install({settings!r}, {folder!r})
+"""
+
+
+def capture(
+    command: Sequence[str],
+    out: Path,
+    *,
+    steps: int = 10,
+    warm_up: int = 3,
+    untraced: int = 10,
+    stack: bool = False,
+    memory: bool = False,
+) -> list[Path]:
+    """Run `command` and return its traces, one Kineto file a rank.
+
+    Beside each ``rankK.json.gz`` lies ``rankK.steps.csv``: the time of *every* step, traced or
+    not, because tracing slows a step down (by up to half) and only the rest tells the truth.
+
+    Parameters
+    ----------
+    command : (n,)
+        What the shell would run, e.g. ``["torchrun", "--nproc-per-node=2", "train.py"]``.
+    out :
+        Folder to write to; it may not hold a recording yet.
+    steps :
+        Traced steps.
+    warm_up :
+        First steps, neither traced nor used.
+    untraced :
+        Steps timed without a profiler before the traced ones; the rest of the script's
+        steps, after them, are timed as well.
+    stack :
+        Record Python stacks (module names; slower).
+    memory :
+        Record allocations.
+
+    Raises
+    ------
+    TraceError
+        The command failed, torch is missing, or too few steps were made.
+
+    Examples
+    --------
+    >>> capture(["python", "train.py"], Path("run"), steps=0)
+    Traceback (most recent call last):
+    ValueError: steps: 0; record at least 1
+    """
+    settings = _settings(out, steps, warm_up, untraced, stack, memory)
+    if not command:
+        raise ValueError("command: empty; give the training command, e.g. python train.py")
+    _claim(out)
+    with tempfile.TemporaryDirectory(prefix="foretrace-") as folder:
+        _write_start_up(Path(folder), settings)
+        code = _run(command, folder)
+        _check_run(command, code, Path(folder))
+    traces = _check_files(command, out, settings)
+    manifest = {"command": list(command), "settings": settings | {"out": "."}}
+    (out / "capture.json").write_text(json.dumps(manifest, indent=1) + "\n")
+    log.info("%s: %d ranks, %d traced steps each", out, len(traces), steps)
+    _warn_if_slow(out / f"rank{_rank(traces[0])}.steps.csv")
+    return traces
+
+
+def slowdown(table: Path) -> float:
+    r"""Median traced step over median untraced step of a ``rankK.steps.csv``; nan without both.
+
+    Examples
+    --------
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     table = Path(folder) / "rank0.steps.csv"
+    ...     rows = ["step,phase,duration_ns", "0,warm-up,9", "1,untraced,4", "2,traced,5"]
+    ...     _ = table.write_text("\n".join(rows))
+    ...     slowdown(table)
+    1.25
+    """
+    times: dict[str, list[int]] = {"traced": [], "untraced": []}
+    with table.open(newline="", encoding="ascii") as text:
+        for row in csv.DictReader(text):
+            times.get(row["phase"], []).append(int(row["duration_ns"]))
+    if not all(times.values()):
+        return math.nan
+    return median(times["traced"]) / median(times["untraced"])
+
+
+def _warn_if_slow(table: Path) -> None:
+    ratio = slowdown(table)
+    if ratio > SLOW:
+        log.warning(
+            "%s: a traced step takes %.2f times an untraced one; on CPUs an allocator that keeps "
+            "small and large blocks apart (LD_PRELOAD jemalloc) often cures it",
+            table,
+            ratio,
+        )
+
+
+def _settings(
+    out: Path, steps: int, warm_up: int, untraced: int, stack: bool, memory: bool
+) -> dict[str, Any]:
+    least_of = (("steps", steps, 1), ("warm_up", warm_up, 0), ("untraced", untraced, 0))
+    for name, value, least in least_of:
+        if value < least:
+            raise ValueError(f"{name}: {value}; record at least {least}")
+    return {
+        "out": str(out.resolve()),
+        "steps": steps,
+        "warm_up": warm_up,
+        "untraced": untraced,
+        "stack": stack,
+        "memory": memory,
+    }
+
+
+def _claim(out: Path) -> None:
+    out.mkdir(parents=True, exist_ok=True)
+    if any(out.glob("rank*")):
+        raise TraceError(f"{out}: already holds a recording; name another folder with --out")
+
+
+def _write_start_up(folder: Path, settings: dict[str, Any]) -> None:
+    hook = str(Path(training_hook.__file__).resolve())
+    text = _START_UP.format(folder=str(folder), hook=hook, settings=settings)
+    (folder / "sitecustomize.py").write_text(text)
+
+
+def _run(command: Sequence[str], folder: str) -> int:
+    paths = [folder, *filter(None, [os.environ.get("PYTHONPATH")])]
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
+    try:
+        return subprocess.run(list(command), env=env, check=False).returncode
+    except OSError as error:
+        why = f"cannot be run ({error.strerror}); check the command"
+        raise TraceError(f"{command[0]}: {why}") from error
+
+
+def _check_run(command: Sequence[str], code: int, folder: Path) -> None:
+    if code == 0:
+        return
+    if (folder / training_hook.TORCH_MISSING).exists():
+        raise TraceError(
+            f"{command[0]}: its Python has no torch; pip install 'foretrace[torch]' there, "
+            "or name the Python that trains"
+        )
+    raise TraceError(
+        f"{' '.join(command)}: failed with exit code {code}; "
+        "it must run to its end by itself before it can be recorded"
+    )
+
+
+def _check_files(command: Sequence[str], out: Path, settings: dict[str, Any]) -> list[Path]:
+    tables = sorted(out.glob("rank*.steps.csv"), key=_rank)
+    if not tables:
+        raise TraceError(
+            f"{' '.join(command)}: made no optimizer step; steps are seen where a subclass of "
+            "torch.optim.Optimizer runs step() in a Python started without -I, -E or -S"
+        )
+    traces = [out / f"rank{_rank(table)}.json.gz" for table in tables]
+    for table, trace in zip(tables, traces, strict=True):
+        if not trace.exists():
+            raise TraceError(_too_few(table, settings))
+    return traces
+
+
+def _rank(path: Path) -> int:
+    return int(path.name.removeprefix("rank").split(".")[0])
+
+
+def _too_few(table: Path, settings: dict[str, Any]) -> str:
+    # the header stands for the step that starts the clock
+    made = len(table.read_text().splitlines())
+    parts = [settings["warm_up"], settings["untraced"], training_hook.PREPARE, settings["steps"]]
+    return (
+        f"{table.name}: the script made {made} steps, tracing needs {1 + sum(parts)} "
+        f"(1 to start the clock, {parts[0]} warm-up, {parts[1]} untraced, {parts[2]} to start the "
+        f"profiler, {parts[3]} traced); train for longer or ask for fewer"
+    )

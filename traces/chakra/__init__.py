@@ -1,6 +1,0 @@
-"""Chakra execution traces, the format of MLCommons and ASTRA-sim: a graph in, a graph out."""
-
-from .read import read as read
-from .write import write as write
-
-__all__ = ["read", "write"]

@@ -1,0 +1,33 @@
+"""Read a trace, whatever form it has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from ...sim.units import Bytes
+from ..trace import Trace
+from . import native
+
+
+def read(paths: str | Path | Iterable[str | Path], *, memory: Bytes | None = None) -> Trace:
+    """Read a native trace folder, a profiler file, or the files of several ranks (globs too).
+
+    Raises
+    ------
+    TraceError
+        What is there is missing, damaged, no trace, or needs more than `memory`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = native.write(Trace.of(strings=("aten::mm",), name=[0], dur=[7]), f"{folder}/tiny")
+    ...     read(f"{folder}/tiny")
+    <Trace: 1 events, rank 0>
+    """
+    if isinstance(paths, str | Path) and (Path(paths) / native.MANIFEST).is_file():
+        return native.read(paths)
+    from . import kineto
+
+    return kineto.read(paths, memory=memory)

@@ -1,0 +1,6 @@
+"""Chakra execution traces, the format of MLCommons and ASTRA-sim: a graph in, a graph out."""
+
+from .reader import read
+from .writer import write
+
+__all__ = ["read", "write"]

@@ -1,0 +1,119 @@
+"""Files of Chakra: length-prefixed messages (``.et``, also gzipped), or their JSON form."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from ....sim.errors import TraceError
+from .messages import VERSION, messages
+
+GZIP = b"\x1f\x8b"
+SPACE = re.compile(r"\s*")
+
+
+def load(path: Path) -> tuple[Any, list[Any]]:
+    """The metadata and the nodes of one rank's file.
+
+    Raises
+    ------
+    TraceError
+        Not there, cut short, or no Chakra trace of a version that is known.
+    """
+    with _opened(path) as stream:
+        try:
+            start = stream.read(1)
+            stream.seek(0)
+            said = list(_from_json(stream, path) if start == b"{" else _from_stream(stream, path))
+        except (EOFError, zlib.error, gzip.BadGzipFile) as e:
+            raise TraceError(f"{path}: {e}; copy or export the file again") from e
+    if not said:
+        raise TraceError(f"{path}: is empty; export it again")
+    metadata, *nodes = said
+    if metadata.version != VERSION:
+        raise TraceError(
+            f"{path}: Chakra schema {metadata.version or 'of no version'}, this reads {VERSION}; "
+            "export it with a Chakra of that schema"
+        )
+    return metadata, nodes
+
+
+def save(path: Path, metadata: Any, nodes: Iterable[Any]) -> None:
+    """Write one rank's file."""
+    from google.protobuf.proto import serialize_length_prefixed
+
+    with path.open("wb") as stream:
+        for message in (metadata, *nodes):
+            serialize_length_prefixed(message, stream)
+
+
+def save_json(path: Path, metadata: Any, nodes: Iterable[Any]) -> None:
+    """Write one rank's file as JSON: one object a message, one a line."""
+    from google.protobuf.json_format import MessageToJson
+
+    lines = (
+        MessageToJson(m, indent=None, preserving_proto_field_name=True) for m in (metadata, *nodes)
+    )
+    path.write_text("\n".join(lines) + "\n")
+
+
+def _opened(path: Path) -> IO[bytes]:
+    try:
+        with path.open("rb") as raw:
+            packed = raw.read(2) == GZIP
+    except OSError as e:
+        raise TraceError(f"{path}: {e.strerror}; correct the path") from e
+    return gzip.open(path) if packed else path.open("rb")  # type: ignore[return-value]
+
+
+def _from_stream(stream: IO[bytes], path: Path) -> Iterator[Any]:
+    from google.protobuf.message import DecodeError
+    from google.protobuf.proto import parse_length_prefixed
+
+    kind, count = messages().GlobalMetadata, 0
+    try:
+        while (message := parse_length_prefixed(kind, stream)) is not None:
+            yield message
+            kind, count = messages().Node, count + 1
+    except (DecodeError, ValueError) as e:
+        raise TraceError(
+            f"{path}: message {count} is damaged or ends in the middle; this is no Chakra trace, "
+            "or it was cut short: export it again"
+        ) from e
+
+
+def _from_json(stream: IO[bytes], path: Path) -> Iterator[Any]:
+    """Objects one after the other, as Chakra's own converter writes them."""
+    from google.protobuf.json_format import ParseDict, ParseError
+
+    text, at, decode = "", 0, json.JSONDecoder().raw_decode
+    kind = messages().GlobalMetadata
+    try:
+        text = stream.read().decode()
+        while at < len(text):
+            said, at = decode(text, at)
+            if not isinstance(said, dict):
+                raise ValueError("a message is an object")
+            yield ParseDict(said, kind())
+            kind, at = messages().Node, SPACE.match(text, at).end()  # type: ignore[union-attr]
+    except (ArithmeticError, ValueError, TypeError, ParseError, RecursionError) as e:
+        line = text.count("\n", 0, at) + 1
+        raise TraceError(
+            f"{path}:{line}: {_reason(e)}; this is no Chakra trace in JSON form, export it again"
+        ) from e
+
+
+def _reason(error: Exception) -> str:
+    """In our words, or in those of who could not read it."""
+    if isinstance(error, UnicodeDecodeError):
+        return f"byte {error.object[error.start]:#04x} is not UTF-8"
+    if isinstance(error, RecursionError):
+        return "nested too deeply"
+    if isinstance(error, json.JSONDecodeError):
+        return f"column {error.colno}: {error.msg}"
+    return str(error).splitlines()[0].rstrip(".")

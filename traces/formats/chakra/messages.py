@@ -1,0 +1,148 @@
+"""The messages of a Chakra execution trace, by field number (version 0.0.4 of its schema).
+
+Field numbers and names are those of MLCommons Chakra, ``schema/protobuf/et_def.proto``.  They are
+declared here rather than generated, because generated code runs only with the protobuf release
+that made it.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from functools import cache
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from ....sim.errors import TraceError
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+VERSION = "0.0.4"
+PACKAGE = "ChakraProtoMsg"
+
+
+class NodeType(IntEnum):
+    """What a node does."""
+
+    INVALID = 0
+    METADATA = 1
+    MEM_LOAD = 2
+    MEM_STORE = 3
+    COMP = 4
+    COMM_SEND = 5
+    COMM_RECV = 6
+    COMM_COLL = 7
+
+
+COLLECTIVES = {
+    0: "all-reduce", 1: "reduce", 2: "all-gather", 3: "gather", 4: "scatter", 5: "broadcast",
+    6: "all-to-all", 7: "reduce-scatter", 8: "reduce-scatter", 9: "barrier",
+}  # fmt: skip
+"""Our name by ``comm_type``; 8 is a reduce-scatter of equal blocks."""
+
+SCALARS = (
+    "double", "float", "int32", "int64", "uint32", "uint64", "sint32", "sint64",
+    "fixed32", "fixed64", "sfixed32", "sfixed64", "bool", "string", "bytes",
+)  # fmt: skip
+"""Types of an attribute; each has a field for one value and one for a list, from 3 on."""
+
+FIELDS: dict[str, dict[str, tuple[int, str]]] = {
+    "GlobalMetadata": {"version": (1, "string"), "attr": (2, "AttributeProto*")},
+    "IOInfo": {"values": (1, "string"), "shapes": (2, "string"), "types": (3, "string")},
+    "Node": {
+        "id": (1, "uint64"),
+        "name": (2, "string"),
+        "type": (3, "NodeType"),
+        "ctrl_deps": (4, "uint64*"),
+        "data_deps": (5, "uint64*"),
+        "start_time_micros": (6, "uint64"),
+        "duration_micros": (7, "uint64"),
+        "inputs": (8, "IOInfo"),
+        "outputs": (9, "IOInfo"),
+        "attr": (10, "AttributeProto*"),
+    },
+}
+
+
+@cache
+def messages() -> Any:
+    """Classes ``GlobalMetadata``, ``Node``, ``AttributeProto``, as attributes.
+
+    Examples
+    --------
+    >>> node = messages().Node(id=3, name="mm", type=NodeType.COMP)
+    >>> node.SerializeToString().hex()
+    '080312026d6d1804'
+    """
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+    file = descriptor_pb2.FileDescriptorProto(name="et_def", package=PACKAGE, syntax="proto3")
+    kinds = file.enum_type.add(name="NodeType")
+    for kind in NodeType:
+        kinds.value.add(name=f"{kind.name}_NODE", number=kind)
+    _attributes(file)
+    for message, fields in FIELDS.items():
+        made = file.message_type.add(name=message)
+        for name, (number, kind_name) in fields.items():
+            _field(made, name, number, kind_name)
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    names = ("GlobalMetadata", "Node", "AttributeProto")
+    found = {n: pool.FindMessageTypeByName(f"{PACKAGE}.{n}") for n in names}
+    return SimpleNamespace(**{n: message_factory.GetMessageClass(d) for n, d in found.items()})
+
+
+def _attributes(file: Any) -> None:
+    """``AttributeProto``: a name and one value of fifteen types, or a list of them."""
+    made = file.message_type.add(name="AttributeProto")
+    _field(made, "name", 1, "string")
+    _field(made, "doc_string", 2, "string")
+    made.oneof_decl.add(name="value")
+    for i, scalar in enumerate(SCALARS):
+        values = file.message_type.add(name=f"{scalar.capitalize()}List")
+        _field(values, "values", 1, f"{scalar}*")
+        _field(made, f"{scalar}_val", 3 + 2 * i, scalar).oneof_index = 0
+        _field(made, f"{scalar}_list", 4 + 2 * i, values.name).oneof_index = 0
+
+
+def _field(message: Any, name: str, number: int, kind: str) -> Any:
+    """Add one field; a star after the kind makes it repeated."""
+    from google.protobuf.descriptor_pb2 import FieldDescriptorProto as Field
+
+    one = kind.removesuffix("*")
+    label = Field.LABEL_OPTIONAL if one == kind else Field.LABEL_REPEATED
+    made = message.field.add(name=name, number=number, label=label)
+    if one in SCALARS:
+        made.type = Field.Type.Value(f"TYPE_{one.upper()}")
+    else:
+        made.type = Field.TYPE_ENUM if one == "NodeType" else Field.TYPE_MESSAGE
+        made.type_name = f".{PACKAGE}.{one}"
+    return made
+
+
+Value = float | int | str | bool
+_FIELD_OF = {bool: "bool_val", int: "int64_val", float: "double_val", str: "string_val"}
+
+
+def attribute(name: str, value: Value) -> Message:
+    """One attribute; integers as int64, which ASTRA-sim wants for sizes."""
+    made: Message = messages().AttributeProto(name=name, **{_FIELD_OF[type(value)]: value})
+    return made
+
+
+def attributes(message: Any) -> dict[str, Any]:
+    """Values by name; a list as a list.
+
+    Raises
+    ------
+    TraceError
+        A name that comes twice.
+    """
+    found: dict[str, Any] = {}
+    for one in message.attr:
+        which = one.WhichOneof("value")
+        value: Any = None if which is None else getattr(one, which)
+        if one.name in found:
+            raise TraceError(f"has attribute '{one.name}' twice; export the trace again")
+        found[one.name] = list(value.values) if which and which.endswith("_list") else value
+    return found

@@ -1,0 +1,265 @@
+"""A graph as Chakra files: one ``PREFIX.RANK.et`` a rank, and the groups of its collectives.
+
+Chakra knows dependencies within a rank only.  What one rank learns of another it learns from a
+collective, or from a send that it receives; any other edge between ranks is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ....sim.csr import Csr
+from ....sim.errors import TraceError
+from ....sim.graph import Graph, Label
+from ....sim.ops import Kind
+from ....sim.signature import parse
+from . import attribute_names
+from .files import save, save_json
+from .messages import COLLECTIVES, VERSION, NodeType, Value, attribute, messages
+
+TYPE = {
+    Kind.SEND: NodeType.COMM_SEND,
+    Kind.RECV: NodeType.COMM_RECV,
+    Kind.COLLECTIVE: NodeType.COMM_COLL,
+}
+ON_CPU = (Kind.HOST, Kind.DELAY, Kind.GAP)
+COMM_TYPE = {name: number for number, name in COLLECTIVES.items() if number != 8}
+MICROSECOND = 1e-6
+
+
+def write(graph: Graph, folder: str | Path, prefix: str = "trace", form: str = "et") -> list[Path]:
+    """Write a graph; :func:`.read` gives the same graph back, to the last bit.
+
+    Durations are rounded to microseconds so that those of a stream keep their sum.
+
+    Parameters
+    ----------
+    form : ``et`` or ``json``
+
+    Returns
+    -------
+    list of Path
+        A file a rank, then ``PREFIX.groups.json``, which ASTRA-sim takes as communicator groups.
+
+    Raises
+    ------
+    TraceError
+        No op at all, an edge between ranks that is no message, or a collective that Chakra has no
+        number for.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from foretrace.sim.graph import Builder, Member
+    >>> build = Builder("pair")
+    >>> work = [build.op(Kind.COMPUTE, rank=r, duration=1.5e-6) for r in range(2)]
+    >>> both = [Member(r, 1, (work[r],)) for r in range(2)]
+    >>> _ = build.collective(both, bytes=4e6, signature="collective:all-reduce fp32[1000000]")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     [path.name for path in write(build.graph(), folder)]
+    ['trace.0.et', 'trace.1.et', 'trace.groups.json']
+    """
+    if not len(graph):
+        raise TraceError(f"{graph.name}: has no ops; there is nothing to write")
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    writer = _Writer(graph)
+    keep = {"et": save, "json": save_json}[form]
+    paths = [folder / f"{prefix}.{rank}.{form}" for rank in range(graph.ranks)]
+    nodes = writer.nodes()
+    for rank, path in enumerate(paths):
+        keep(path, writer.metadata(), nodes[rank])
+    groups = folder / f"{prefix}.groups.json"
+    groups.write_text(
+        json.dumps({str(number): list(ranks) for ranks, number in writer.groups.items()}) + "\n"
+    )
+    return [*paths, groups]
+
+
+class _Writer:
+    """Nodes of every rank; the id of a node is the row of its op."""
+
+    def __init__(self, graph: Graph):
+        self.graph, self.block = graph, graph.explicit
+        self.ops, self.rank = self.block.ops, self.block.rank
+        self.groups: dict[tuple[int, ...], int] = {}
+        self.late: dict[tuple[int, int], float] = defaultdict(float)  # rounding not yet paid back
+        self.tags: dict[int, int] = {}
+        self.implied: dict[int, Any] = {}
+        s = self.block.successors
+        self.before = Csr.from_pairs(s.values, s.owner, len(self.rank))
+
+    def metadata(self) -> Any:
+        said = {
+            "name": self.graph.name,
+            "streams": [[*key, kind] for key, kind in self.graph.streams.items()],
+            "facts": dict(self.graph.facts),
+            "groups": {str(number): ranks for ranks, number in self.groups.items()},
+        }
+        made = messages().GlobalMetadata(version=VERSION)
+        made.attr.append(attribute(attribute_names.GRAPH, json.dumps(said)))
+        return made
+
+    def nodes(self) -> list[list[Any]]:
+        """Of every rank, ascending by id."""
+        self._tag()
+        found: list[list[Any]] = [[] for _ in range(self.graph.ranks)]
+        for place, rank in enumerate(self.rank.tolist()):
+            found[rank].append(self._node(place, rank))
+        for row, node in self.implied.items():
+            found[int(self.block.peer[row])].append(node)
+        return [sorted(nodes, key=lambda node: int(node.id)) for nodes in found]
+
+    def _tag(self) -> None:
+        """Messages between two ranks are told apart by number."""
+        count: dict[tuple[int, int], int] = defaultdict(int)
+        for row in np.flatnonzero(self.ops.kind == Kind.SEND).tolist():
+            ends = int(self.rank[row]), int(self.block.peer[row])
+            self.tags[row] = count[ends]
+            count[ends] += 1
+
+    def _node(self, place: int, rank: int) -> Any:
+        row = int(self.block.op_of_place[place])
+        kind, label = Kind(self.ops.kind[row]), self._label(row)
+        node = messages().Node(id=row, name=label.name, type=TYPE.get(kind, NodeType.COMP))
+        node.data_deps.extend(self._waits(place, row, rank))
+        node.duration_micros = self._micros(row, rank)
+        said = {**self._facts(row, kind), **self._ours(row, place, kind, label)}
+        node.attr.extend(attribute(k, v) for k, v in said.items())
+        return node
+
+    def _label(self, row: int) -> Label:
+        i = int(self.ops.label[row])
+        return self.graph.labels[i] if i >= 0 else Label("")
+
+    def _waits(self, place: int, row: int, rank: int) -> Iterator[int]:
+        for op in self.before[place].tolist():
+            if rank in self._ranks(op):
+                yield op
+            elif self.ops.kind[op] == Kind.SEND and int(self.block.peer[op]) == rank:
+                if self.ops.kind[row] != Kind.RECV:
+                    yield self._implied(op)
+            else:
+                raise TraceError(
+                    f"op {row} of rank {rank} waits for op {op} of rank {int(self.rank[op])}, and "
+                    "no message says so; Chakra has dependencies within a rank only: let a send "
+                    "carry it"
+                )
+
+    def _ranks(self, op: int) -> list[int]:
+        if self.ops.kind[op] != Kind.COLLECTIVE:
+            return [int(self.rank[op])]
+        return [int(rank) for rank in self.block.members[op]]
+
+    def _implied(self, send: int) -> int:
+        """A receive where the graph has none: what waits for the message waits for this."""
+        if send not in self.implied:
+            node = messages().Node(id=len(self.ops) + send, type=NodeType.COMM_RECV)
+            said = {**self._message(send), attribute_names.IMPLIED: True}
+            node.attr.extend(attribute(k, v) for k, v in said.items())
+            self.implied[send] = node
+        return len(self.ops) + send
+
+    def _micros(self, row: int, rank: int) -> int:
+        exact = float(self.ops.duration[row])
+        if math.isnan(exact):
+            return 0
+        stream = rank, int(self.ops.stream[row])
+        due = exact / MICROSECOND + self.late[stream]
+        self.late[stream] = due - round(due)
+        return max(0, round(due))
+
+    def _facts(self, row: int, kind: Kind) -> dict[str, Value]:
+        """What other readers understand."""
+        if kind == Kind.COLLECTIVE:
+            return self._collective(row)
+        if kind == Kind.SEND:
+            return self._message(row)
+        if kind == Kind.RECV:
+            return self._message(self._sender(row))
+        said: dict[str, Value] = {attribute_names.CPU: kind in ON_CPU}
+        for name, value in (
+            (attribute_names.FLOP, self.ops.flop[row]),
+            (attribute_names.TENSOR, self.ops.bytes[row]),
+        ):
+            if not math.isnan(value):
+                said[name] = round(float(value))
+        return said
+
+    def _sender(self, row: int) -> int:
+        """The one message from another rank that a receive waits for."""
+        rank = int(self.rank[row])
+        found = [op for op in self.before[row].tolist() if rank not in self._ranks(op)]
+        if len(found) != 1:
+            raise TraceError(
+                f"op {row} of rank {rank} receives {len(found)} messages from other ranks; Chakra "
+                "wants one a receive"
+            )
+        return int(found[0])
+
+    def _message(self, send: int) -> dict[str, Value]:
+        return {
+            attribute_names.CPU: False,
+            attribute_names.SOURCE: int(self.rank[send]),
+            attribute_names.TARGET: int(self.block.peer[send]),
+            attribute_names.TAG: self.tags[send],
+            attribute_names.COMM_SIZE: self._bytes(send),
+        }
+
+    def _collective(self, row: int) -> dict[str, Value]:
+        name = parse(self.ops.signature_text(row) or "collective:unknown").name
+        if name not in COMM_TYPE:
+            raise TraceError(
+                f"op {row} is a collective '{name}'; Chakra has {', '.join(COMM_TYPE)}: say which "
+                "in its signature"
+            )
+        members = tuple(self.block.members[row].tolist())
+        size = self._bytes(row)
+        return {
+            attribute_names.CPU: False,
+            attribute_names.COMM_TYPE: COMM_TYPE[name],
+            # of an all-gather Chakra counts what a rank gives, we what it has in the end
+            attribute_names.COMM_SIZE: size // len(members) if name == "all-gather" else size,
+            # ASTRA-sim wants them above 0
+            attribute_names.GROUP: str(self.groups.setdefault(members, len(self.groups) + 1)),
+        }
+
+    def _bytes(self, row: int) -> int:
+        size = float(self.ops.bytes[row])
+        return 0 if math.isnan(size) else round(size)
+
+    def _ours(self, row: int, place: int, kind: Kind, label: Label) -> dict[str, Value]:
+        """What only we understand; left out where it can be told from the rest."""
+        ops, size, flop = self.ops, float(self.ops.bytes[row]), float(self.ops.flop[row])
+        told: dict[str, tuple[Value, bool]] = {
+            attribute_names.KIND: (kind.name.lower(), kind not in (*TYPE, Kind.COMPUTE, Kind.HOST)),
+            attribute_names.STREAM: (int(self.block.stream[place]), True),
+            attribute_names.ITERATION: (int(ops.iteration[row]), bool(ops.iteration[row])),
+            attribute_names.EXACT_FLOP: (
+                flop,
+                self._rough(flop) or (kind in TYPE and not math.isnan(flop)),
+            ),
+            attribute_names.EXACT_BYTES: (size, kind in TYPE or self._rough(size)),
+            attribute_names.DURATION: (float(ops.duration[row]), not math.isnan(ops.duration[row])),
+            attribute_names.RELEASE: (
+                float(self.block.release[row]),
+                bool(self.block.release[row]),
+            ),
+            attribute_names.PEER: (int(self.block.peer[row]), kind == Kind.RECV),
+            attribute_names.SIGNATURE: (ops.signature_text(row), ops.signature[row] >= 0),
+            attribute_names.MODULE: (label.module, bool(label.module)),
+            attribute_names.CODE: (label.source, bool(label.source)),
+        }
+        return {name: value for name, (value, needed) in told.items() if needed}
+
+    @staticmethod
+    def _rough(value: float) -> bool:
+        """Whether an integer cannot hold it."""
+        return math.isfinite(value) and not value.is_integer()

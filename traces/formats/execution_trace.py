@@ -1,0 +1,195 @@
+"""PyTorch execution traces (ET): what they know of operators that a Kineto file was not told.
+
+An execution trace has no times, so it is no trace of ours alone.  Taken in the same run it knows
+the shapes, element types and values of every operator's inputs, also where the profiler ran
+without ``record_shapes``; both number operators alike (``rf_id``, ``Record function id``).
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from ...sim.errors import TraceError
+from ..trace import Trace
+
+GZIP = b"\x1f\x8b"
+LARGEST = 2 * 2**30  # bytes
+
+
+class _Attribute(msgspec.Struct):
+    name: str
+    value: Any = None
+
+
+class _Inputs(msgspec.Struct):
+    values: list[Any] = []
+    shapes: list[Any] = []
+    types: list[str] = []
+
+
+class _Node(msgspec.Struct):
+    """One operator; up to schema 1.0.1 its inputs lie flat, later in a group."""
+
+    name: str
+    rf_id: int | None = None
+    inputs: _Inputs | list[Any] = []
+    input_shapes: list[Any] = []
+    input_types: list[str] = []
+    attrs: list[_Attribute] = []
+
+    @property
+    def function(self) -> int:
+        """Number of the profiler's record; 0 for none."""
+        said = [a.value for a in self.attrs if a.name == "rf_id"]
+        number = said[0] if said else self.rf_id
+        return number if isinstance(number, int) else 0
+
+    @property
+    def all_inputs(self) -> _Inputs:
+        """The inputs, whichever of the two forms they were written in."""
+        if isinstance(self.inputs, _Inputs):
+            return self.inputs
+        return _Inputs(self.inputs, self.input_shapes, self.input_types)
+
+
+class _Document(msgspec.Struct):
+    schema: str
+    pid: int
+    nodes: list[_Node]
+
+
+class OperatorTexts(NamedTuple):
+    """Inputs of an operator as Kineto would have written them, JSON."""
+
+    shapes: str
+    dtypes: str
+    scalars: str
+
+
+def join(trace: Trace, paths: Iterable[str | Path]) -> Trace:
+    """Fill in shapes, element types and values that the profiler did not record.
+
+    Parameters
+    ----------
+    trace : Trace
+        With ``Record function id`` (PyTorch 2.1 and later).
+    paths : an execution trace for each process, of the same run
+
+    Raises
+    ------
+    TraceError
+        Damaged, of another process, or of another run: an operator has another name there.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> trace = Trace.of(strings=("aten::mm",), name=[0], function=[7], kind=[0], ts=[0], dur=[1])
+    >>> inputs = {"values": [[1]], "shapes": [[2, 3]], "types": ["Tensor(float)"]}
+    >>> node = {"name": "aten::mm", "inputs": inputs, "attrs": [{"name": "rf_id", "value": 7}]}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "et.json"
+    ...     _ = path.write_text(json.dumps({"schema": "1.1.1", "pid": 0, "nodes": [node]}))
+    ...     joined = join(trace, [path])
+    >>> joined.text("shapes").tolist(), joined.text("dtypes").tolist()
+    (['[[2,3]]'], ['["float"]'])
+    """
+    texts = {text: number for number, text in enumerate(trace.strings)}
+    columns = {name: trace.events[name].copy() for name in OperatorTexts._fields}
+    for path in map(Path, paths):
+        document = _read(path)
+        rank = _rank(trace, document.pid, path)
+        _fill(trace, rank, document, path, columns, texts)
+    return replace(trace, events=trace.events.replace(**columns), strings=tuple(texts))
+
+
+def _fill(
+    trace: Trace,
+    rank: int,
+    document: _Document,
+    path: Path,
+    columns: dict[str, NDArray[Any]],
+    texts: dict[str, int],
+) -> None:
+    nodes = {node.function: node for node in document.nodes if node.function}
+    events, met = trace.events, 0
+    for row in np.flatnonzero((events["rank"] == rank) & (events["function"] > 0)).tolist():
+        node = nodes.get(int(events["function"][row]))
+        if node is None:
+            continue  # outside the steps that the observer saw
+        name = trace.strings[int(events["name"][row])]
+        if node.name != name:
+            raise TraceError(
+                f"{path}: operator {node.function} is {node.name!r} there and {name!r} in the "
+                "trace; give the execution trace that was taken in the same run"
+            )
+        met += 1
+        for column, text in _texts(node)._asdict().items():
+            if columns[column][row] < 0:
+                columns[column][row] = texts.setdefault(text, len(texts))
+    if not met:
+        raise TraceError(
+            f"{path}: none of its {len(nodes)} operators is in the trace of rank {rank}; take both "
+            "in the same steps, with PyTorch 2.1 or later"
+        )
+
+
+def _texts(node: _Node) -> OperatorTexts:
+    said = node.all_inputs
+    tensors = [_element(text) for text in said.types]
+    shapes = [shape if t else [] for shape, t in zip(said.shapes, tensors, strict=False)]
+    scalars = ["" if t else str(v) for v, t in zip(said.values, tensors, strict=False)]
+    dtypes = [t or "Scalar" for t in tensors]
+    return OperatorTexts(*(json.dumps(x, separators=(",", ":")) for x in (shapes, dtypes, scalars)))
+
+
+def _element(text: str) -> str:
+    """Element type of a tensor; "" for what is none.
+
+    >>> _element("Tensor(c10::Half)"), _element("Int")
+    ('c10::Half', '')
+    """
+    return text[7:-1] if text.startswith("Tensor(") else ""
+
+
+def _rank(trace: Trace, pid: int, path: Path) -> int:
+    ranks = {track.rank for track in trace.tracks if track.process == str(pid)}
+    if len(ranks) != 1:
+        known = sorted({track.process for track in trace.tracks if track.process.isdigit()})
+        raise TraceError(
+            f"{path}: is of process {pid}, which {'no' if not ranks else 'more than one'} rank of "
+            f"the trace is (processes {', '.join(known)}); give those of the same run, one a rank"
+        )
+    return ranks.pop()
+
+
+def _read(path: Path) -> _Document:
+    try:
+        with path.open("rb") as raw:
+            packed = raw.read(2) == GZIP
+        with gzip.open(path) if packed else path.open("rb") as stream:
+            text = stream.read(LARGEST + 1)
+        if len(text) > LARGEST:
+            raise TraceError(f"{path}: more than {LARGEST >> 30} GiB of text; record fewer steps")
+        return msgspec.json.decode(text, type=_Document)
+    except OSError as e:
+        raise TraceError(f"{path}: {e.strerror or e}; correct the path or copy it again") from e
+    except (EOFError, zlib.error, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:
+        raise TraceError(
+            f"{path}: {_reason(e)}; this is no execution trace of PyTorch, or it is damaged"
+        ) from e
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        return "is not UTF-8"
+    return "is nested too deeply" if isinstance(error, RecursionError) else str(error)

@@ -1,0 +1,253 @@
+"""Decoded events as columns: each group of kinds is asked only for the fields it can have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...sim.errors import TraceError
+from ..event_columns import EVENTS, TABLES, Event
+from ..trace import ColumnTable
+from .decimal_ticks import PLACES, Micros, micros
+from .kineto_schema import KinetoArgs
+from .kineto_schema import KinetoEvent as Raw
+
+CATEGORIES: dict[str, Event] = {  # lower case, as PyTorch 1.8 to 2.13 and ROCm wrote them
+    "cpu_op": Event.OP,
+    "operator": Event.OP,
+    "user_annotation": Event.ANNOTATION,
+    "python_function": Event.PYTHON,
+    "cuda_runtime": Event.RUNTIME,
+    "cuda_driver": Event.RUNTIME,
+    "runtime": Event.RUNTIME,
+    "hip_runtime": Event.RUNTIME,
+    "xpu_runtime": Event.RUNTIME,
+    "privateuse1_runtime": Event.RUNTIME,
+    "privateuse1_driver": Event.RUNTIME,
+    "mtia_runtime": Event.RUNTIME,
+    "kernel": Event.KERNEL,
+    "concurrent_kernel": Event.KERNEL,
+    "gpu_memcpy": Event.COPY,
+    "gpu_memset": Event.COPY,
+    "memcpy": Event.COPY,
+    "memset": Event.COPY,
+    "cuda_sync": Event.SYNC,
+}
+MEMORY = "[memory]"
+
+_JOINS = ("correlation", "external")
+_ON_HOST = ("external", "sequence", "forward", "function")
+_TEXTS = ("shapes", "dtypes", "scalars", "stack", "module")
+# texts; the rest is kept as JSON
+_PLAIN = ("stack", "module", "collective", "element", "group", "sync")
+_PLACE = ("correlation", "external", "stream", "device", "bytes", "graph_node")
+_FIELDS: dict[Event, tuple[str, ...]] = {
+    Event.OP: _ON_HOST,
+    Event.ANNOTATION: _ON_HOST,
+    Event.PYTHON: ("python", "caller"),
+    Event.RUNTIME: _JOINS,
+    Event.KERNEL: _PLACE,
+    Event.COPY: _PLACE,
+    Event.SYNC: _PLACE,
+}
+_COLLECTIVE = {"sent": "sent", "received": "received", "size": "size", "sequence": "number"}
+_COLLECTIVE_TEXT = {"name": "collective", "dtype": "element", "group": "group", "ranks": "ranks"}
+_SYNC = {name: name for name in ("stream", "awaited_stream", "awaited_record")}
+_ALLOCATION = {name: name for name in ("allocated", "reserved", "device_type", "address")}
+
+
+class Codes:
+    """Numbers for values in the order in which they appear."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[Any, int] = {}
+
+    def of(self, values: Sequence[Any]) -> NDArray[np.int32]:
+        """(n,) numbers of hashable values.
+
+        >>> Codes().of(["b", "a", "b"]).tolist()
+        [0, 1, 0]
+        """
+        numbers = self.numbers
+        for value in dict.fromkeys(values):
+            numbers.setdefault(value, len(numbers))
+        return np.array([numbers[v] for v in values], np.int32)
+
+
+class KinetoColumns:
+    """Rows of one file, collected piece by piece.
+
+    Parameters
+    ----------
+    file : for messages
+    number : of the file among those read together
+    texts, tracks : numbers shared by the files of a trace
+    """
+
+    def __init__(self, file: str, number: int, texts: Codes, tracks: Codes):
+        self.file, self.number, self.texts, self.tracks = file, number, texts, tracks
+        self.parts: dict[str, list[ColumnTable]] = {name: [] for name in TABLES}
+        self.times: list[Micros] = []
+        self.lasting: list[Micros] = []
+        self.thread_names: dict[tuple[int, str, str], str] = {}
+        self.count = 0
+
+    def add(self, events: Sequence[Raw], first: int) -> None:
+        """Take the next events; `first` is the number of the first of them in the file."""
+        phases = {e.ph for e in events}
+        for e in events if phases & {"B", "E"} else ():
+            if e.ph in "BE":
+                self._fail(events, e, first, "begins or ends apart; record complete events (ph X)")
+        if "M" in phases:
+            self._name_threads([e for e in events if e.ph == "M"])
+        kept = [e for e in events if e.ph == "X" or (e.ph == "i" and e.name == MEMORY)]
+        if kept:
+            self._add_rows(events, kept, first)
+            self._refuse_negative(events, kept, first)
+
+    def _name_threads(self, events: Iterable[Raw]) -> None:
+        for e in events:
+            if e.name == "thread_name":
+                self.thread_names[self.number, str(e.pid), str(e.tid)] = str(e.args.name)
+
+    def _refuse_negative(self, events: Sequence[Raw], kept: Sequence[Raw], first: int) -> None:
+        whole, pico, _ = self.lasting[-1]
+        for row in np.flatnonzero(whole < 0)[:1].tolist():
+            lasts = whole[row] + pico[row] / 10**PLACES
+            what = f"lasts {lasts:g} us; the clock was set meanwhile, record it again"
+            self._fail(events, kept[row], first, what)
+
+    def _fail(self, events: Sequence[Raw], culprit: Raw, first: int, what: str) -> None:
+        row = next(i for i, e in enumerate(events) if e is culprit)
+        raise TraceError(f"{self.file}: event {first + row} ({culprit.name!r}): {what}")
+
+    def _add_rows(self, events: Sequence[Raw], kept: list[Raw], first: int) -> None:
+        categories = [e.cat or "" for e in kept]
+        named = [e.name for e in kept]
+        if None in named:
+            culprit = kept[named.index(None)]
+            self._fail(events, culprit, first, "has no name; the file is damaged, record it again")
+        kind = _kinds(categories)
+        kind[[i for i, e in enumerate(kept) if e.ph == "i"]] = Event.MEMORY
+        self.times.append(self._micros([e.ts for e in kept], "ts", kept))
+        self.lasting.append(self._micros([e.dur for e in kept], "dur", kept))
+        columns: dict[str, Any] = {
+            "kind": kind,
+            "category": self.texts.of(categories),
+            "name": self.texts.of(named),
+            "track": self._track_of([(e.pid, e.tid) for e in kept]),
+        }
+        args = [e.args for e in kept]
+        self._add_fields(columns, args, kind)
+        self._add_side_tables(args, kind)
+        self.parts["events"].append(ColumnTable.of("events", **columns))
+        self.count += len(kept)
+
+    def _track_of(self, pairs: list[tuple[Any, Any]]) -> NDArray[np.int32]:
+        """(n,) Tracks; some writers quote the numbers of threads and others do not."""
+        codes = Codes()
+        local = codes.of(pairs)
+        known = [(self.number, str(pid), str(tid)) for pid, tid in codes.numbers]
+        found: NDArray[np.int32] = self.tracks.of(known)[local]
+        return found
+
+    def _micros(self, texts: list[Any], field: str, kept: list[Raw]) -> Micros:
+        try:
+            return micros(texts)
+        except ValueError as e:
+            row, text = e.args
+            raise TraceError(
+                f"{self.file}: {kept[row].name!r}: {field} is {text!r}, which is no time in "
+                "microseconds; the file is damaged, record it again"
+            ) from None
+
+    def _add_fields(
+        self, columns: dict[str, Any], args: list[KinetoArgs], kind: NDArray[Any]
+    ) -> None:
+        """Fill the columns that each kind can have."""
+        names = {name for fields in _FIELDS.values() for name in fields} | set(_TEXTS)
+        for name in names:
+            columns[name] = np.full(len(args), EVENTS[name].absent, EVENTS[name].dtype)
+        for value, fields in _FIELDS.items():
+            rows = np.flatnonzero(kind == value)
+            chosen = [args[i] for i in rows.tolist()]
+            for name in fields if chosen else ():
+                columns[name][rows] = self._numbers(chosen, name)
+            if value in (Event.OP, Event.ANNOTATION) and chosen:
+                for name in _TEXTS:
+                    columns[name][rows] = self._texts(chosen, name)
+        memory = np.flatnonzero(kind == Event.MEMORY)
+        chosen = [args[i] for i in memory.tolist()]
+        columns["bytes"][memory] = self._numbers(chosen, "memory")
+        columns["device"][memory] = self._numbers(chosen, "memory_device")
+
+    def _numbers(self, args: list[KinetoArgs], name: str) -> NDArray[np.int64]:
+        values = list(map(attrgetter(name), args))
+        if name == "external" and -1 in values:
+            values = [a.external_old if v == -1 else v for v, a in zip(values, args, strict=True)]
+        try:
+            return np.array(values, np.int64)
+        except (ValueError, TypeError, OverflowError):
+            return np.array([self._number(v, name) for v in values], np.int64)
+
+    def _number(self, value: object, name: str) -> int:
+        if value is None or value == "":
+            return -1
+        try:
+            return int(np.int64(int(str(value), 0)))
+        except (ValueError, OverflowError):
+            raise TraceError(
+                f"{self.file}: args: {name} is {value!r}, which is no 64-bit integer; the file is "
+                "damaged, record it again"
+            ) from None
+
+    def _texts(self, args: list[KinetoArgs], name: str) -> NDArray[np.int32]:
+        """Numbers of texts; -1 for what is absent or empty."""
+        values: list[Any] = list(map(attrgetter(name), args))
+        if name not in _PLAIN:
+            values = list(map(bytes, values))
+            if name == "shapes" and not any(values):
+                values = [bytes(a.shapes_old) for a in args]
+            values = _decoded(values)
+        if not any(values):
+            return np.full(len(values), -1, np.int32)
+        numbers = self.texts.of(values)
+        empty = [self.texts.numbers.get(v, -2) for v in ("", None)]
+        numbers[np.isin(numbers, empty)] = -1
+        return numbers
+
+    def _add_side_tables(self, args: list[KinetoArgs], kind: NDArray[Any]) -> None:
+        said = np.array([i for i, a in enumerate(args) if a.collective is not None], np.int64)
+        self._side("collectives", said, args, _COLLECTIVE, _COLLECTIVE_TEXT)
+        self._side("syncs", np.flatnonzero(kind == Event.SYNC), args, _SYNC, {"kind": "sync"})
+        self._side("allocations", np.flatnonzero(kind == Event.MEMORY), args, _ALLOCATION, {})
+
+    def _side(
+        self,
+        table: str,
+        rows: NDArray[np.int64],
+        args: list[KinetoArgs],
+        numbers: dict[str, str],
+        texts: dict[str, str],
+    ) -> None:
+        if not len(rows):
+            return
+        chosen = [args[i] for i in rows.tolist()]
+        columns: dict[str, Any] = {to: self._numbers(chosen, of) for to, of in numbers.items()}
+        columns |= {to: self._texts(chosen, of) for to, of in texts.items()}
+        self.parts[table].append(ColumnTable.of(table, event=rows + self.count, **columns))
+
+
+def _kinds(categories: list[str]) -> NDArray[np.uint8]:
+    numbers = {c: CATEGORIES.get(c.lower(), Event.OTHER) for c in set(categories)}
+    return np.array([numbers[c] for c in categories], np.uint8)
+
+
+def _decoded(values: list[bytes]) -> list[str]:
+    """UTF-8 texts, each distinct one decoded once; a quoted text loses its quotes."""
+    texts = {v: v.decode("utf-8", "replace").strip('"') for v in set(values)}
+    return [texts[v] for v in values]

@@ -1,0 +1,103 @@
+"""The fields of a Kineto (Chrome) trace that we keep, as msgspec reads them.
+
+Unknown fields are skipped unread.  Times stay text (``Raw``): a float would round them.
+"""
+
+from __future__ import annotations
+
+from msgspec import UNSET, Raw, Struct, UnsetType, field
+
+NONE, ZERO = Raw(b""), Raw(b"0")
+Number = int | str | None  # some writers quote their numbers
+
+
+class KinetoArgs(Struct, frozen=True, gc=False):
+    """``args`` of an event; the groups of fields belong to different kinds of events."""
+
+    correlation: Number = -1
+    external: Number = field(default=-1, name="External id")
+    external_old: Number = field(default=-1, name="external id")
+    stream: Number = -1
+    device: Number = -1
+    bytes: Number = 0
+    graph_node: Number = field(default=-1, name="graph node id")
+
+    shapes: Raw = field(default=NONE, name="Input Dims")
+    shapes_old: Raw = field(default=NONE, name="Input dims")
+    dtypes: Raw = field(default=NONE, name="Input type")
+    scalars: Raw = field(default=NONE, name="Concrete Inputs")
+    sequence: Number = field(default=-1, name="Sequence number")
+    forward: Number = field(default=-1, name="Fwd thread id")
+    function: Number = field(default=-1, name="Record function id")
+    stack: str | None = field(default=None, name="Call stack")
+    module: str | None = field(default=None, name="Module Hierarchy")
+    python: Number = field(default=-1, name="Python id")
+    caller: Number = field(default=-1, name="Python parent id")
+
+    collective: str | None = field(default=None, name="Collective name")
+    element: str | None = field(default=None, name="dtype")
+    sent: Number = field(default=0, name="In msg nelems")
+    received: Number = field(default=0, name="Out msg nelems")
+    size: Number = field(default=-1, name="Group size")
+    group: str | None = field(default=None, name="Process Group Name")
+    ranks: Raw = field(default=NONE, name="Process Group Ranks")
+    number: Number = field(default=-1, name="Seq")
+
+    sync: str | None = field(default=None, name="cuda_sync_kind")
+    awaited_stream: Number = field(default=-1, name="wait_on_stream")
+    awaited_record: Number = field(default=-1, name="wait_on_cuda_event_record_corr_id")
+
+    memory: Number = field(default=0, name="Bytes")
+    allocated: Number = field(default=0, name="Total Allocated")
+    reserved: Number = field(default=0, name="Total Reserved")
+    memory_device: Number = field(default=-1, name="Device Id")
+    device_type: Number = field(default=-1, name="Device Type")
+    address: Number = field(default=-1, name="Addr")
+
+    name: Number = None  # of a thread, in metadata events
+
+
+class KinetoEvent(Struct, gc=False):
+    """One entry of ``traceEvents``."""
+
+    ph: str
+    cat: str | None = None
+    name: str | None = None
+    pid: Number = None
+    tid: Number = None
+    ts: Raw = NONE
+    dur: Raw = ZERO
+    args: KinetoArgs = KinetoArgs()
+
+
+class KinetoGroup(Struct):
+    """One process group."""
+
+    pg_name: str = ""
+    ranks: list[int] = []
+    backend_config: str = ""
+
+
+class KinetoDistributed(Struct):
+    """``distributedInfo``."""
+
+    backend: str = ""
+    rank: int = -1
+    world_size: int = 0
+    pg_config: list[KinetoGroup] | None = None
+
+
+class KinetoDevice(Struct):
+    """One of ``deviceProperties``."""
+
+    name: str = ""
+
+
+class KinetoDocument(Struct):
+    """A whole file, or its head and tail where it is read in pieces."""
+
+    events: list[KinetoEvent] | UnsetType = field(default=UNSET, name="traceEvents")
+    base: int = field(default=0, name="baseTimeNanoseconds")
+    distributed: KinetoDistributed | None = field(default=None, name="distributedInfo")
+    devices: list[KinetoDevice] = field(default_factory=list, name="deviceProperties")
+    nodes: Raw = NONE  # what an execution trace has instead

@@ -1,0 +1,75 @@
+"""What a trace holds that is a graph already, as Chakra files are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...sim.graph import Graph
+from ...sim.ops import Kind
+from .trace_info import Info, Use, rests_on
+
+NETWORK = (Kind.SEND, Kind.RECV, Kind.COLLECTIVE)
+
+
+def graph_info(graph: Graph) -> Info:
+    """Look a graph over: what is the same of the trace that it was made from has its numbers.
+
+    Examples
+    --------
+    >>> from ...sim.graph import Builder
+    >>> build = Builder("two")
+    >>> _ = build.op(Kind.COMPUTE, duration=1e-3)
+    >>> graph_info(build.graph()).lines()[2]
+    ('ops', '1, a graph without recorded events')
+    """
+    facts: dict[str, Any] = dict(graph.facts)
+    ranks = tuple(facts.get("recorded_ranks", range(graph.ranks)))
+    steps = tuple(facts.get("steps", range(int(graph.ops.iteration.max(initial=0)) + 1)))
+    times = facts.get("step_times") or [()]
+    peak = facts.get("memory_peak")
+    return Info(
+        ranks=ranks,
+        world=graph.ranks,
+        backend="",
+        device="",
+        events=len(graph),
+        seconds=None,
+        steps=steps,
+        step_times=tuple(times[0]),
+        collectives=_places_of_collectives(graph),
+        memory_peak={"gpu": peak} if peak else {},
+        uses=_uses(graph, bool(peak)),
+        facts=rests_on(facts),
+        notes=(),
+    )
+
+
+def _places_of_collectives(graph: Graph) -> int:
+    """Collectives as ranks record them, once for each member."""
+    block = graph.explicit
+    return int(np.count_nonzero(block.ops.kind[block.op_of_place] == Kind.COLLECTIVE))
+
+
+def _uses(graph: Graph, peak: bool) -> tuple[Use, ...]:
+    ops = graph.ops
+    timed = ~np.isnan(ops.duration) | np.isin(ops.kind, NETWORK)
+    replay = "" if timed.all() else f"{np.count_nonzero(~timed)} ops have no duration; bind models"
+    return (
+        Use("replay", not replay, replay),
+        _scaling(graph),
+        Use("rooflines", bool(np.isfinite(ops.flop).any()),
+            "" if np.isfinite(ops.flop).any() else "no op says its flop"),
+        Use("memory", peak, "" if peak else "no memory was recorded"),
+    )  # fmt: skip
+
+
+def _scaling(graph: Graph) -> Use:
+    """Whether collectives can be made those of a larger group."""
+    collective = graph.ops.kind == Kind.COLLECTIVE
+    if not collective.any():
+        return Use("scale_to", False, "no collectives, so nothing says what ranks exchange")
+    if np.isnan(graph.ops.bytes[collective]).any():
+        return Use("scale_to", False, "no message sizes")
+    return Use("scale_to", True)

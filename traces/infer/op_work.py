@@ -1,0 +1,201 @@
+"""How much arithmetic a recorded operator does and how many bytes it moves, from its arguments.
+
+Counted is what the call asks for: products and sums of matrix products, convolutions and
+attention (two flop each, a causal mask not deducted, as ``torch.utils.flop_counter`` counts); the
+bytes of every tensor read and written once.  Other arithmetic is taken for nothing: pointwise ops
+wait for memory.  An operator without a rule here, or called in another way, has unknown work.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from math import nan, prod
+from typing import NamedTuple
+
+from ...sim.signature import Operand
+from ...sim.units import Bytes
+from .op_signature import operands
+
+Tensors = tuple[Operand, ...]
+Settings = list[str]
+
+
+class OpWork(NamedTuple):
+    """What an operator does; NaN where that is unknown."""
+
+    flop: float
+    bytes: Bytes
+
+
+UNKNOWN = OpWork(nan, nan)
+Rule = Callable[[Tensors, Settings], OpWork]
+
+
+@lru_cache(maxsize=1 << 14)
+def op_work(name: str, shapes: str, dtypes: str, scalars: str) -> OpWork:
+    """Work of one call.
+
+    Parameters
+    ----------
+    name : of the operator
+    shapes, dtypes, scalars : of its arguments, as the profiler writes them
+
+    Examples
+    --------
+    >>> op_work("aten::mm", "[[4, 8], [8, 2]]", '["float", "float"]', "")
+    OpWork(flop=128.0, bytes=224.0)
+    >>> op_work("aten::add_", "[[8], [8]]", '["float", "float"]', "")
+    OpWork(flop=0.0, bytes=96.0)
+    >>> op_work("my::op", "[[8]]", '["float"]', "").flop
+    nan
+    """
+    rule = RULES.get(name.removeprefix("aten::"))
+    if rule is None:
+        return UNKNOWN
+    try:
+        found = rule(operands(shapes, dtypes), json.loads(scalars) if scalars else [])
+    except (IndexError, ValueError):  # called with other arguments than the rule knows
+        return UNKNOWN
+    return OpWork(float(found.flop), float(found.bytes))
+
+
+def _moved(tensors: Tensors, *written: Operand) -> Bytes:
+    return sum(t.bytes for t in (*tensors, *written))
+
+
+def _product(tensors: Tensors, _: Settings) -> OpWork:
+    """The last two operands are multiplied: (…, m, k) by (…, k, n)."""
+    a, b = tensors[-2], tensors[-1]
+    *batch, m, k = a.shape
+    if b.shape[-2] != k:
+        raise ValueError
+    out = Operand(a.dtype, (*batch, m, b.shape[-1]))
+    return OpWork(2 * k * prod(out.shape), _moved(tensors, out))
+
+
+def _linear(tensors: Tensors, _: Settings) -> OpWork:
+    x, weight = tensors[0], tensors[1]
+    out = Operand(x.dtype, (*x.shape[:-1], weight.shape[0]))
+    return OpWork(2 * prod(x.shape) * weight.shape[0], _moved(tensors, out))
+
+
+def _convolution(padding: int, stride: int, dilation: int | None = None) -> Rule:
+    """Of (input, weight, …); where among the arguments the settings stand."""
+
+    def rule(tensors: Tensors, settings: Settings) -> OpWork:
+        x, weight = tensors[0], tensors[1]
+        filters = weight.shape[2:]
+        pad, step = _numbers(settings[padding]), _numbers(settings[stride])
+        spread = _numbers(settings[dilation]) if dilation is not None else [1] * len(filters)
+        shape = zip(x.shape[2:], filters, pad, step, spread, strict=True)
+        sizes = [(n + 2 * p - d * (f - 1) - 1) // s + 1 for n, f, p, s, d in shape]
+        out = Operand(x.dtype, (x.shape[0], weight.shape[0], *sizes))
+        return OpWork(_convolved(out, weight), _moved(tensors, out))
+
+    return rule
+
+
+def _convolved(out: Operand, weight: Operand) -> int:
+    """Every output of one image and place needs every weight once."""
+    return 2 * out.shape[0] * prod(out.shape[2:]) * prod(weight.shape)
+
+
+def _numbers(text: str) -> list[int]:
+    """The integers of a list.
+
+    >>> _numbers("[3, -1]")
+    [3, -1]
+    """
+    return [int(n) for n in re.findall(r"-?\d+", text)]
+
+
+def _convolution_backward(mask: int) -> Rule:
+    """Of (gradient, input, weight, …); the mask says which gradients are asked for."""
+
+    def rule(tensors: Tensors, settings: Settings) -> OpWork:
+        gradient, x, weight = tensors[:3]
+        wanted = re.findall("True|False", settings[mask])
+        of = [t for t, say in zip((x, weight), wanted, strict=False) if say == "True"]
+        return OpWork(len(of) * _convolved(gradient, weight), _moved((gradient, x, weight), *of))
+
+    return rule
+
+
+def _attention(tensors: Tensors, _: Settings) -> OpWork:
+    """Of (query, key, value), each (batch, heads, length, width)."""
+    q, k, v = tensors[:3]
+    b, h, s, width = q.shape
+    pairs = b * h * s * k.shape[2]
+    out = Operand(q.dtype, (b, h, s, v.shape[3]))
+    return OpWork(2 * pairs * (width + v.shape[3]), _moved(tensors, out))
+
+
+def _attention_backward(tensors: Tensors, _: Settings) -> OpWork:
+    """Of (gradient, query, key, value, …): the scores again, and two products for each of two."""
+    q, k, v = tensors[1:4]
+    b, h, s, width = q.shape
+    pairs = b * h * s * k.shape[2]
+    return OpWork(2 * pairs * (3 * width + 2 * v.shape[3]), _moved(tensors, q, k, v))
+
+
+def _pointwise(tensors: Tensors, _: Settings) -> OpWork:
+    """One result as large as the largest operand."""
+    largest = max(tensors, key=lambda t: prod(t.shape))
+    return OpWork(0, _moved(tensors, largest))
+
+
+def _like_first(tensors: Tensors, _: Settings) -> OpWork:
+    """One result of the shape of the first operand."""
+    return OpWork(0, _moved(tensors, tensors[0]))
+
+
+def _reads(tensors: Tensors, _: Settings) -> OpWork:
+    """A result that is small beside what is read."""
+    return OpWork(0, tensors[0].bytes)
+
+
+def _writes(tensors: Tensors, _: Settings) -> OpWork:
+    return OpWork(0, tensors[0].bytes)
+
+
+def _copies(tensors: Tensors, _: Settings) -> OpWork:
+    """The first becomes the second."""
+    return OpWork(0, _moved(tensors[:2]))
+
+
+POINTWISE = """
+    abs add addcdiv addcmul bitwise_and clamp clamp_min cos div eq exp ge gelu gelu_backward gt
+    le lerp log lt masked_fill maximum minimum mul ne neg pow reciprocal relu rsqrt rsub sigmoid
+    sigmoid_backward silu silu_backward sin sqrt sub tanh tanh_backward threshold_backward where
+""".split()  # noqa: SIM905  one word a name
+LIKE_FIRST = """
+    _log_softmax _log_softmax_backward_data _softmax _softmax_backward_data native_batch_norm
+    native_batch_norm_backward native_layer_norm native_layer_norm_backward
+""".split()  # noqa: SIM905
+
+RULES: dict[str, Rule] = {
+    **dict.fromkeys(("mm", "addmm", "bmm", "baddbmm"), _product),
+    "linear": _linear,
+    # as ATen's native_functions.yaml orders their arguments
+    "mkldnn_convolution": _convolution(3, 4, 5),
+    "miopen_convolution": _convolution(3, 4, 5),
+    "cudnn_convolution": _convolution(2, 3, 4),
+    "_slow_conv2d_forward": _convolution(5, 4),
+    "convolution_backward": _convolution_backward(10),
+    "_slow_conv2d_backward": _convolution_backward(6),
+    "_scaled_dot_product_flash_attention_for_cpu": _attention,
+    "_scaled_dot_product_flash_attention": _attention,
+    "_scaled_dot_product_efficient_attention": _attention,
+    "_scaled_dot_product_flash_attention_for_cpu_backward": _attention_backward,
+    "_scaled_dot_product_flash_attention_backward": _attention_backward,
+    "_scaled_dot_product_efficient_attention_backward": _attention_backward,
+    **dict.fromkeys([*POINTWISE, *(f"{name}_" for name in POINTWISE)], _pointwise),
+    **dict.fromkeys(LIKE_FIRST, _like_first),
+    "sum": _reads,
+    "mean": _reads,
+    "copy_": _copies,
+    **dict.fromkeys(("fill_", "zero_", "normal_", "uniform_", "bernoulli_"), _writes),
+}

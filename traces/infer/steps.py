@@ -1,0 +1,78 @@
+"""Which step an instant belongs to.
+
+A step lasts from its mark (``ProfilerStep#k``) to the next step's, the last to its own end; what
+lies before the first and after the last is left out.  A trace without marks is one step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...sim.errors import TraceError
+from .call_tree import Rows
+from .rank_trace import STEP, RankTrace
+
+
+class Steps(NamedTuple):
+    """Steps of a rank, ascending.
+
+    Parameters
+    ----------
+    number : as recorded; 0 where steps were not marked
+    start, end : (k,) ticks
+    recorded : (k,) ticks; what the profiler says each lasted
+    marked : whether the trace says where steps begin
+    """
+
+    number: tuple[int, ...]
+    start: Rows
+    end: Rows
+    recorded: Rows
+    marked: bool = True
+
+    def of(self, time: Rows) -> Rows:
+        """(n,) Position of the step at each instant; -1 outside."""
+        at = np.searchsorted(self.start, time, side="right") - 1
+        inside: NDArray[np.bool_] = (at >= 0) & (time < self.end[at])
+        return np.where(inside, at, -1)
+
+    def keep(self, numbers: Iterable[int] | None, place: str) -> Steps:
+        """Some of the steps.
+
+        Raises
+        ------
+        TraceError
+            A number that is not recorded.
+        """
+        if numbers is None:
+            return self
+        wanted = set(numbers)
+        missing = wanted - set(self.number)
+        if missing:
+            raise TraceError(
+                f"{place}: has no step {min(missing)}; it has {', '.join(map(str, self.number))}"
+            )
+        k = [i for i, n in enumerate(self.number) if n in wanted]
+        number = tuple(self.number[i] for i in k)
+        return Steps(number, self.start[k], self.end[k], self.recorded[k], self.marked)
+
+
+def steps(view: RankTrace) -> Steps:
+    """The steps of one rank."""
+    rows = np.flatnonzero(view.steps)
+    if not len(rows):
+        work = view.lines >= 0
+        low, high = view.start[work].min(initial=2**62), view.end[work].max(initial=0)
+        start, end, lasts = (np.array([v], np.int64) for v in (low, high + 1, high - low))
+        return Steps((0,), start, end, lasts, marked=False)
+    found: dict[int, int] = {}
+    for row in rows[np.argsort(view.start[rows], kind="stable")].tolist():
+        mark = STEP.match(view.text(row))
+        found.setdefault(int(mark[1]) if mark else 0, row)
+    first = np.array(list(found.values()))
+    start, end = view.start[first], view.end[first]
+    return Steps(tuple(found), start, np.append(start[1:], end[-1:]), view.dur[first])

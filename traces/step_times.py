@@ -1,0 +1,142 @@
+"""Steps of several process starts, timed without a profiler.
+
+A trace shows one process start, slowed by the profiler.  Starts of the same program on the same
+machine differ by more than the steps of one do (where memory lands, who the neighbours are), so
+what a step takes, and how much that varies, is read from steps that nobody traced, of several
+starts.  `trace capture` leaves their times beside every trace.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..sim.errors import TraceError
+from ..sim.graph import Graph
+from ..sim.units import Seconds
+
+UNTRACED = "untraced"
+TABLE, TABLES = "steps.csv", "rank*.steps.csv"
+
+
+@dataclass(frozen=True)
+class StepTimes:
+    """Step times of process starts.
+
+    Parameters
+    ----------
+    steps : of each start, (n,) s of its untraced steps, the mean of its ranks
+
+    Examples
+    --------
+    >>> starts = StepTimes((np.array([0.9, 1.0, 1.2]), np.array([4.0])))
+    >>> starts.medians.tolist(), starts.typical
+    ([1.0, 4.0], 2.0)
+    """
+
+    steps: tuple[NDArray[np.float64], ...]
+
+    @property
+    def medians(self) -> NDArray[np.float64]:
+        """(starts,) s: median step of each."""
+        return np.array([np.median(s) for s in self.steps])
+
+    @property
+    def typical(self) -> Seconds:
+        """Geometric mean of the medians."""
+        return float(np.exp(np.log(self.medians).mean()))
+
+    def without(self, *left_out: int) -> StepTimes:
+        """The same without some of the process starts."""
+        return StepTimes(tuple(s for k, s in enumerate(self.steps) if k not in left_out))
+
+
+def read(folders: Iterable[Path]) -> StepTimes:
+    """Read folders of recordings, each one process start; or one that holds a table of several.
+
+    Raises
+    ------
+    TraceError
+        No table of step times, one that lacks columns, or no untraced step in it.
+    """
+    found: dict[str, dict[int, list[float]]] = {}
+    for folder in folders:
+        for start, rank, phase, seconds in _rows(folder):
+            if phase == UNTRACED:
+                found.setdefault(start, {}).setdefault(rank, []).append(seconds)
+        if not found:
+            raise TraceError(f"{folder}: has no untraced steps; capture some (--untraced 10)")
+    return StepTimes(tuple(_mean(ranks) for ranks in found.values()))
+
+
+def _rows(folder: Path) -> Iterator[tuple[str, int, str, Seconds]]:
+    """Start, rank, phase and duration of every step."""
+    table = folder / TABLE
+    files = [table] if table.is_file() else sorted(folder.glob(TABLES))
+    if not files:
+        raise TraceError(
+            f"{folder}: has no {TABLE} or {TABLES}; name folders that 'trace capture' wrote"
+        )
+    for file in files:
+        rank = file.name.removeprefix("rank").split(".")[0]
+        try:
+            for row in csv.DictReader(file.read_text(encoding="ascii").splitlines()):
+                seconds = int(row["duration_ns"]) * 1e-9
+                if seconds <= 0:
+                    raise ValueError(f"a step of {seconds:g} s")
+                number = int(row["rank"] if file == table else rank)
+                yield row.get("start", str(folder)), number, row["phase"], seconds
+        except (OSError, KeyError, ValueError, TypeError, OverflowError, csv.Error) as error:
+            raise TraceError(
+                f"{file}: is no table of steps ({error!r}); name folders that 'trace capture' wrote"
+            ) from error
+
+
+def _mean(ranks: dict[int, list[float]]) -> NDArray[np.float64]:
+    """(n,) s: each step, the mean of those ranks that have it."""
+    n = min(map(len, ranks.values()))
+    return np.asarray(np.mean([times[:n] for times in ranks.values()], axis=0))
+
+
+def stretch(graph: Graph, starts: StepTimes) -> float:
+    """By what recorded times are multiplied, so that the median step is a typical untraced one.
+
+    Raises
+    ------
+    TraceError
+        The steps of the trace are not marked.
+    """
+    if graph.facts.get("steps", (0,)) == (0,):
+        raise TraceError(f"{graph.name}: its steps are not marked; their times compare with none")
+    times: Any = graph.facts["step_times"]
+    traced = np.median(np.mean(times, axis=0))
+    return starts.typical / float(traced)
+
+
+def untraced(graph: Graph, starts: StepTimes) -> Graph:
+    """The graph of a trace with the times of a typical untraced step: every time stretched alike.
+
+    Raises
+    ------
+    TraceError
+        The steps of the trace are not marked.
+    """
+    by = stretch(graph, starts)
+    block = graph.explicit
+    made = replace(
+        block,
+        ops=block.ops.replace(duration=block.ops.duration * by),
+        release=block.release * by,
+    )
+    facts = {
+        **graph.facts,
+        "times_multiplied_by": round(by, 4),
+        "process_starts": len(starts.steps),
+    }
+    return replace(graph, blocks=(made,), facts=facts)

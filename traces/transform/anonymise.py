@@ -1,0 +1,171 @@
+"""A trace without what is nobody else's business, so that it can go into a bug report.
+
+Kept are times, shapes, element types, threads and streams by number, and the names that public
+software gives (operators of PyTorch, runtime calls, kernels of known libraries).  Everything else
+that is text (functions, paths, modules, ranges, kernels and groups of one's own, hosts, files)
+becomes a word and a number: the same text the same number, so that the structure stays.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..event_columns import TABLES, Event
+from ..trace import ColumnTable, FileHeader, ProcessGroup, Trace, Track
+
+PUBLIC = re.compile(
+    r"(aten|c10d|torch|prims|profiler|autograd|quantized|gloo|nccl|record_param_comms|_c10d_\w+)"
+    r"(::|:|\.|$)[\w:. ]*"
+    r"|(cu|cuda|hip|nccl|rccl|hsa)[A-Z]\w*|cuda[a-z]+ ?\w*|Mem(cpy|set) [\w() >-]+"
+    r"|\w+Backward\d*|detach|PyTorch Profiler.*"
+    r"|ProfilerStep#\d+|Optimizer\.\w+#\w+\.\w+|enumerate\(DataLoader\)\S*|DataLoader"
+    r"|DistributedDataParallel\.forward|## process_group:init ##|\[memory\]|Iteration Start.*"
+    r"|(void )?(at::native::|cudnn|ampere|sm\d+|volta|turing|ncclKernel|ncclDev)"
+    r"[\w:<>, ()*&+.~\[\]{}#-]*"
+)
+"""Names that public software gives."""
+
+TEMPLATE = re.compile(r"((?:void )?(?:cutlass|cub|thrust)[\w:]*)<.*")
+"""Kernels of public libraries whose arguments may be one's own."""
+THREAD = re.compile(r"(thread|stream)?\s*\d*( \((python|pt_\w+)\))?")
+
+MODULE = "nn.Module: "
+WORDS = {
+    Event.OP: "op",
+    Event.ANNOTATION: "range",
+    Event.PYTHON: "function",
+    Event.RUNTIME: "call",
+    Event.KERNEL: "kernel",
+    Event.COPY: "copy",
+}
+KEPT = ("category", "shapes", "dtypes")  # and the collectives' and syncs' own vocabulary
+
+
+class _Words:
+    """New texts by number, and which word and number stands for an old one."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, int] = {}
+        self._numbers: dict[str, dict[str, int]] = {}
+
+    def number(self, text: str) -> int:
+        """Number of a text in the list of new ones."""
+        return self.texts.setdefault(text, len(self.texts))
+
+    def hide(self, word: str, text: str) -> str:
+        """A word and a number; nothing for nothing."""
+        seen = self._numbers.setdefault(word, {})
+        return f"{word}-{seen.setdefault(text, len(seen) + 1)}" if text else ""
+
+
+def anonymise(trace: Trace) -> Trace:
+    """The same events under names that give nothing away.
+
+    Examples
+    --------
+    >>> texts = ("aten::mm", "secret_kernel<7>", "/home/ada/train.py(12): step")
+    >>> kinds = [Event.OP, Event.KERNEL, Event.PYTHON]
+    >>> trace = Trace.of(strings=texts, name=[0, 1, 2], kind=kinds, ts=[0, 1, 2], dur=[3, 2, 1])
+    >>> anonymise(trace).text("name").tolist()
+    ['aten::mm', 'kernel-1', 'function-1']
+    """
+    words = _Words()
+    return replace(
+        trace,
+        events=_events(trace, words),
+        collectives=_collectives(trace, words),
+        syncs=_renamed(trace, trace.syncs, words, {"kind": str}),
+        strings=tuple(words.texts),
+        tracks=tuple(_track(track) for track in trace.tracks),
+        processes=tuple(_process(process, words) for process in trace.processes),
+        notes=(*(["some notes were left out"] if trace.notes else []), "anonymised"),
+    )
+
+
+def _events(trace: Trace, words: _Words) -> ColumnTable:
+    hidden: dict[str, Callable[[str], str]] = {name: str for name in KEPT}
+    hidden["scalars"] = _numbers_only
+    hidden["stack"] = lambda text: words.hide("source", text)
+    hidden["module"] = lambda text: words.hide("module", text)
+    events = _renamed(trace, trace.events, words, hidden)
+    pairs = np.stack([trace.events["kind"].astype(np.int64), trace.events["name"]])
+    used, at = np.unique(pairs, axis=1, return_inverse=True)
+    named = [_name(Event(kind), _text(trace, name), words) for kind, name in used.T.tolist()]
+    numbers = np.array([words.number(text) for text in named] or [0], np.int32)
+    return events.replace(name=numbers[at.reshape(-1)])
+
+
+def _name(kind: Event, text: str, words: _Words) -> str:
+    if text.startswith(MODULE):
+        return MODULE + words.hide("module", text.removeprefix(MODULE))
+    if kind != Event.PYTHON and PUBLIC.fullmatch(text):
+        return text
+    library = TEMPLATE.fullmatch(text)
+    if library and kind == Event.KERNEL:
+        return f"{library[1]}<{words.hide('arguments', text)}>"
+    return words.hide(WORDS.get(kind, "event"), text)
+
+
+def _collectives(trace: Trace, words: _Words) -> ColumnTable:
+    return _renamed(
+        trace,
+        trace.collectives,
+        words,
+        {"name": str, "dtype": str, "ranks": str, "group": lambda text: _group(text, words)},
+    )
+
+
+def _renamed(
+    trace: Trace, table: ColumnTable, words: _Words, ways: dict[str, Callable[[str], str]]
+) -> ColumnTable:
+    """A table whose columns of text numbers point into the new texts."""
+    made: dict[str, NDArray[np.int32]] = {}
+    for column, way in ways.items():
+        used, at = np.unique(table[column], return_inverse=True)
+        texts = [-1 if number < 0 else words.number(way(_text(trace, number))) for number in used]
+        made[column] = np.array(texts or [-1], np.int32)[at]
+    left = [c for c, of in TABLES[table.kind].items() if "`strings`" in of.meaning]
+    assert table.kind == "events" or set(left) <= made.keys()  # noqa: S101  none is forgotten
+    return table.replace(**made)
+
+
+def _text(trace: Trace, number: int) -> str:
+    return trace.strings[number] if number >= 0 else ""
+
+
+def _numbers_only(text: str) -> str:
+    """Values of inputs, where they are numbers; whatever else may be a name."""
+    try:
+        values = json.loads(text)
+    except ValueError:
+        return ""
+    return text if not any(isinstance(v, str) and not _numeric(v) for v in _flat(values)) else ""
+
+
+def _flat(value: object) -> list[object]:
+    if isinstance(value, list):
+        return [v for one in value for v in _flat(one)]
+    return list(value) if isinstance(value, dict) else [value]
+
+
+def _numeric(text: str) -> bool:
+    return bool(re.fullmatch(r"|True|False|None|[\[\]0-9eE+., -]*|(-?inf|nan)", text))
+
+
+def _group(name: str, words: _Words) -> str:
+    return name if name.isdigit() else words.hide("group", name)
+
+
+def _track(track: Track) -> Track:
+    return track._replace(name=track.name if THREAD.fullmatch(track.name) else "")
+
+
+def _process(process: FileHeader, words: _Words) -> FileHeader:
+    groups = tuple(ProcessGroup(_group(g.name, words), g.ranks, g.backend) for g in process.groups)
+    return process._replace(file=f"rank{process.rank}", groups=groups)
