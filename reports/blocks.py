@@ -93,6 +93,7 @@ class Column:
     wraps : cells may be broken into lines
     span : columns that the head stands over
     title : in full, where ``name`` is short
+    alone : before a cell that stands alone on a narrow screen; ``name`` unless said
     """
 
     name: Line = ""
@@ -101,11 +102,12 @@ class Column:
     wraps: bool = False
     span: int = 1
     title: str = ""
+    alone: str | None = None
 
     @property
     def label(self) -> str:
-        """The name as text, for where a cell stands alone."""
-        return plain(self.name)
+        """What is said before a cell that stands alone."""
+        return plain(self.name) if self.alone is None else self.alone
 
 
 class Span(NamedTuple):

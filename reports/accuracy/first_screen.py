@@ -46,12 +46,12 @@ def answer(check: CheckShown) -> Iterable[Block]:
 
 def _expected(checked: Checked) -> Table:
     columns = [
-        Column("expected"),
+        Column("expected", alone=""),
         Column("error", number=True),
         Column("90 % within", number=True, wraps=True),
         Column("bar", number=True),
         Column("A/A", number=True),
-        Column("outcome"),
+        Column("outcome", alone=""),
     ]
     rows: list[list[Line | Span]] = [_expectation(e, checked) for e in checked["expect"]]
     if not rows:

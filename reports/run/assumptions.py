@@ -55,9 +55,9 @@ def _values(values: Sequence[Mapping[str, Any]], tried: bool) -> Table:
     ordered = sorted(
         values, key=lambda v: (-abs(v.get("effect") or 0.0), ORDER.index(v["kind"]), v["path"])
     )
-    columns = [Column("kind"), Column("setting"), Column("value")]
+    columns = [Column("kind", alone=""), Column("setting", alone=""), Column("value")]
     columns += [Column("10 % off", number=True)] if tried else []
-    columns += [Column("where from"), Column("error")]
+    columns += [Column("where from", alone="from"), Column("error")]
     return Table(columns, [_row(v, tried) for v in ordered], stacked=True)
 
 
