@@ -62,7 +62,8 @@ class Shown:
     blocks: Sequence[Block]
 
 
-SECTIONS: dict[tuple[str, str], Section] = {}
+SECTIONS: dict[str, Section] = {}
+"""By page and name: ``run.blame``."""
 
 
 def section(
@@ -89,16 +90,16 @@ def section(
     ...     yield Paragraph(f"{len(study.results)} runs")
     >>> [s.name for s in sections("run")][-3:]
     ['size', 'words', 'reproduce']
-    >>> del SECTIONS["run", "size"]
+    >>> del SECTIONS["run.size"]
     """
     if page not in PAGES:
         raise ValueError(f"section {name!r}: no page is called {page!r}; there is {list(PAGES)}")
 
     def register(show: Show) -> Show:
-        known = SECTIONS.get((page, name))
+        known = SECTIONS.get(f"{page}.{name}")
         if known is not None and known.show is not show:
             raise ValueError(f"two sections of {PAGES[page]} are called {name!r}; rename one")
-        SECTIONS[page, name] = Section(name, page, title, order, show)
+        SECTIONS[f"{page}.{name}"] = Section(name, page, title, order, show)
         return show
 
     return register
@@ -155,7 +156,7 @@ def shown(page: str, of: Any, wanted: Sequence[str] = ()) -> list[Shown]:
 
 def _elsewhere(name: str, page: str) -> Section:
     """A word of where a section is."""
-    other = next(p for p in PAGES if (p, name) in SECTIONS)
+    other = next(p for p in PAGES if f"{p}.{name}" in SECTIONS)
     text = f"Not in the report of {PAGES[page]}: {WRITTEN_BY[other]}."
     title = name.replace("_", " ").capitalize()
     return Section(name, page, title, 0, lambda _: [Paragraph(text)])

@@ -36,7 +36,7 @@ def _known(checked: Checked) -> dict[str, Mapping[str, Any]]:
     return {n: c for n, c in checked["components"].items() if c["ops"]}
 
 
-@section("components", page="accuracy", title="Each component against its device", order=20)
+@section("accuracy", page="accuracy", title="Each component against its device", order=20)
 def components(check: CheckShown) -> Iterable[Block]:
     """Errors over all calls, by component."""
     every = check.checked["components"]
