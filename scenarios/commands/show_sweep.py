@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...reports.numbers import change, told
-from ...reports.sweep import failures, sentences
+from ...reports.sweep.sentences import failures, sentences
 from ...reports.swept import best, metrics, short
 from .common import said
 

@@ -61,7 +61,7 @@ def save(swept: Swept, kept: Store, out: Path, facts: Mapping[str, Any], started
 
 
 def _fill(folder: Path, swept: Swept, kept: Store, facts: Mapping[str, Any]) -> None:
-    from ...reports.sweep import write_sweep
+    from ...reports.sweep.sweep_page import write_sweep
 
     scenario = swept.scenario
     summary = told(swept)

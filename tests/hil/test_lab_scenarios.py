@@ -5,7 +5,7 @@ from pathlib import Path
 import foretrace
 import pytest
 from foretrace.hil.lab.record import KEPT
-from foretrace.reports.accuracy import accuracy_page
+from foretrace.reports.accuracy.accuracy_page import accuracy_page
 from foretrace.scenarios.loader import load, loads
 from foretrace.scenarios.loop.check import check
 from foretrace.scenarios.loop.said import swap_setting

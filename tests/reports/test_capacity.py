@@ -4,7 +4,7 @@ import re
 
 import pytest
 from foretrace.reports.capacity import capacity, ladder, rows
-from foretrace.reports.sweep import page
+from foretrace.reports.sweep.sweep_page import page
 
 RUN = {"resolved": "", "command": "foretrace sweep s.yaml", "run": "0", "title": "",
        "file": "s.yaml"}  # fmt: skip

@@ -4,9 +4,9 @@ import copy
 import re
 
 import pytest
-from foretrace.reports.compare import page as compare_page
+from foretrace.reports.comparison.comparison_page import page as compare_page
 from foretrace.reports.page import page
-from foretrace.reports.sweep import page as sweep_page
+from foretrace.reports.sweep.sweep_page import page as sweep_page
 from foretrace.sim.analysis.kept import BOXES
 
 RUN = {"resolved": "", "command": "foretrace run s.yaml", "run": "0" * 12, "title": "",

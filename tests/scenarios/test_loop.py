@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from foretrace.hil.recording import Recording, read
 from foretrace.hil.sample import Sample
-from foretrace.reports.accuracy import accuracy_page
+from foretrace.reports.accuracy.accuracy_page import accuracy_page
 from foretrace.scenarios.commands.app import app
 from foretrace.scenarios.folder import load_summary
 from foretrace.scenarios.loader import loads

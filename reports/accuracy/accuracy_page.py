@@ -1,0 +1,38 @@
+"""The accuracy page: how wrong the model is, what that does to the answer, and how sure that is.
+
+Data in (``accuracy.json`` of a check), one self-contained HTML file out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..html import page as html
+from ..section import of_page, shown
+from .first_screen import CheckShown
+from .sentences import Checked
+
+
+def write_accuracy(
+    path: Path, checked: Checked, command: str = "", sections: Sequence[str] = ()
+) -> None:
+    """Write the page of a check.
+
+    Parameters
+    ----------
+    checked, command : as :class:`~.first_screen.CheckShown` has them
+    sections : what to show, in this order; all there are unless said
+    """
+    path.write_text(accuracy_page(checked, command, sections), encoding="utf-8")
+
+
+def accuracy_page(checked: Checked, command: str = "", sections: Sequence[str] = ()) -> str:
+    """The page as text."""
+    return html(
+        shown("accuracy", CheckShown(checked, command), of_page("accuracy", sections)),
+        checked,
+        title=checked["title"] or f"Accuracy of {checked['name']}",
+        question=checked["question"],
+        data_id="accuracy",
+    )

@@ -1,0 +1,38 @@
+"""The report of a sweep: the front, what was tried, and what made no difference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ..html import page as html
+from ..section import of_page, shown
+from ..swept import Summary
+from .points import MOST_ROWS, SweepShown
+
+ALWAYS = ("points", "failures")  # whatever sections are asked for
+
+
+def write_sweep(
+    path: Path, summary: Summary, run: Mapping[str, str], sections: Sequence[str] = ()
+) -> None:
+    """Write the report of a sweep.
+
+    Parameters
+    ----------
+    path : the file
+    summary, run : as :class:`SweepShown` has them
+    sections : what to show, in this order; all there are unless said
+    """
+    path.write_text(page(summary, run, sections), encoding="utf-8")
+
+
+def page(summary: Summary, run: Mapping[str, str], sections: Sequence[str] = ()) -> str:
+    """The report as text; the points, and what failed, are in any."""
+    wanted = of_page("sweep", [*sections, *(s for s in ALWAYS if sections and s not in sections)])
+    return html(
+        shown("sweep", SweepShown(summary, run), wanted),
+        {**summary, "points": summary["points"][:MOST_ROWS]},
+        title=run.get("title") or summary["name"],
+        question=summary["question"],
+    )
