@@ -34,7 +34,7 @@ Show = Callable[[Any], Iterable[Block]]
 
 
 @dataclass(frozen=True)
-class Section:
+class PageSection:
     """One part of a page.
 
     Parameters
@@ -62,7 +62,7 @@ class Shown:
     blocks: Sequence[Block]
 
 
-SECTIONS: dict[str, Section] = {}
+SECTIONS: dict[str, PageSection] = {}
 """By page and name: ``run.blame``."""
 
 
@@ -99,7 +99,7 @@ def section(
         known = SECTIONS.get(f"{page}.{name}")
         if known is not None and known.show is not show:
             raise ValueError(f"two sections of {PAGES[page]} are called {name!r}; rename one")
-        SECTIONS[f"{page}.{name}"] = Section(name, page, title, order, show)
+        SECTIONS[f"{page}.{name}"] = PageSection(name, page, title, order, show)
         return show
 
     return register
@@ -114,7 +114,7 @@ def _loaded() -> None:
             importlib.import_module(f".{page}.{module.name}", __package__)
 
 
-def sections(page: str) -> list[Section]:
+def sections(page: str) -> list[PageSection]:
     """Those of a page, in order."""
     _loaded()
     return sorted((s for s in SECTIONS.values() if s.page == page), key=lambda s: s.order)
@@ -154,9 +154,9 @@ def shown(page: str, of: Any, wanted: Sequence[str] = ()) -> list[Shown]:
     return found
 
 
-def _elsewhere(name: str, page: str) -> Section:
+def _elsewhere(name: str, page: str) -> PageSection:
     """A word of where a section is."""
     other = next(p for p in PAGES if f"{p}.{name}" in SECTIONS)
     text = f"Not in the report of {PAGES[page]}: {WRITTEN_BY[other]}."
     title = name.replace("_", " ").capitalize()
-    return Section(name, page, title, 0, lambda _: [Paragraph(text)])
+    return PageSection(name, page, title, 0, lambda _: [Paragraph(text)])

@@ -37,7 +37,7 @@ ON_HOST = (Event.OP, Event.ANNOTATION, Event.PYTHON, Event.RUNTIME)
 ON_GPU = (Event.KERNEL, Event.COPY)
 
 
-class Column(NamedTuple):
+class EventColumn(NamedTuple):
     """One column: its NumPy type, what stands for "not recorded", and what it means."""
 
     dtype: str
@@ -47,61 +47,69 @@ class Column(NamedTuple):
 
 _TEXT = "number of the text in `strings`"
 
-EVENTS: dict[str, Column] = {
-    "rank": Column("i4", -1, "rank of the process that recorded it"),
-    "kind": Column("u1", 8, "number of an `Event`"),
-    "category": Column("i4", -1, f"the profiler's own category; {_TEXT}"),
-    "name": Column("i4", -1, _TEXT),
-    "ts": Column("i8", 0, "start, ticks after the trace's origin"),
-    "dur": Column("i8", 0, "duration, ticks"),
-    "track": Column("i4", -1, "number of the process and thread (or GPU and stream) in `tracks`"),
-    "correlation": Column("i8", -1, "joins a runtime call to the GPU work it launched"),
-    "external": Column("i8", -1, "joins GPU work and runtime calls to the operator around them"),
-    "device": Column("i4", -1, "number of the GPU in its machine"),
-    "stream": Column("i4", -1, "GPU stream"),
-    "bytes": Column("i8", 0, "bytes copied, allocated or (negative) released"),
-    "shapes": Column("i4", -1, f"shapes of the inputs, as JSON; {_TEXT}"),
-    "dtypes": Column("i4", -1, f"element types of the inputs, as JSON; {_TEXT}"),
-    "scalars": Column("i4", -1, f"values of the inputs that are no tensors, as JSON; {_TEXT}"),
-    "stack": Column("i4", -1, f"call stack; {_TEXT}"),
-    "module": Column("i4", -1, f"module hierarchy; {_TEXT}"),
-    "sequence": Column("i8", -1, "joins a forward operator to its backward operators"),
-    "forward": Column("i8", -1, "thread of the forward operator, as the profiler numbers it"),
-    "python": Column("i8", -1, "number of the Python call"),
-    "caller": Column("i8", -1, "number of the Python call around it"),
-    "function": Column("i8", -1, "number of the profiler's record; joins it to an execution trace"),
-    "graph_node": Column("i8", -1, "node of the CUDA or HIP graph that launched it"),
+EVENTS: dict[str, EventColumn] = {
+    "rank": EventColumn("i4", -1, "rank of the process that recorded it"),
+    "kind": EventColumn("u1", 8, "number of an `Event`"),
+    "category": EventColumn("i4", -1, f"the profiler's own category; {_TEXT}"),
+    "name": EventColumn("i4", -1, _TEXT),
+    "ts": EventColumn("i8", 0, "start, ticks after the trace's origin"),
+    "dur": EventColumn("i8", 0, "duration, ticks"),
+    "track": EventColumn(
+        "i4", -1, "number of the process and thread (or GPU and stream) in `tracks`"
+    ),
+    "correlation": EventColumn("i8", -1, "joins a runtime call to the GPU work it launched"),
+    "external": EventColumn(
+        "i8", -1, "joins GPU work and runtime calls to the operator around them"
+    ),
+    "device": EventColumn("i4", -1, "number of the GPU in its machine"),
+    "stream": EventColumn("i4", -1, "GPU stream"),
+    "bytes": EventColumn("i8", 0, "bytes copied, allocated or (negative) released"),
+    "shapes": EventColumn("i4", -1, f"shapes of the inputs, as JSON; {_TEXT}"),
+    "dtypes": EventColumn("i4", -1, f"element types of the inputs, as JSON; {_TEXT}"),
+    "scalars": EventColumn("i4", -1, f"values of the inputs that are no tensors, as JSON; {_TEXT}"),
+    "stack": EventColumn("i4", -1, f"call stack; {_TEXT}"),
+    "module": EventColumn("i4", -1, f"module hierarchy; {_TEXT}"),
+    "sequence": EventColumn("i8", -1, "joins a forward operator to its backward operators"),
+    "forward": EventColumn("i8", -1, "thread of the forward operator, as the profiler numbers it"),
+    "python": EventColumn("i8", -1, "number of the Python call"),
+    "caller": EventColumn("i8", -1, "number of the Python call around it"),
+    "function": EventColumn(
+        "i8", -1, "number of the profiler's record; joins it to an execution trace"
+    ),
+    "graph_node": EventColumn("i8", -1, "node of the CUDA or HIP graph that launched it"),
 }
 
-COLLECTIVES: dict[str, Column] = {
-    "event": Column("i8", -1, "row of the event that says so"),
-    "name": Column("i4", -1, f"collective; {_TEXT}"),
-    "dtype": Column("i4", -1, f"element type; {_TEXT}"),
-    "sent": Column("i8", 0, "elements of the input buffer"),
-    "received": Column("i8", 0, "elements of the output buffer"),
-    "size": Column("i8", -1, "ranks in the group"),
-    "group": Column("i4", -1, f"name of the process group; {_TEXT}"),
-    "ranks": Column("i4", -1, f"ranks of the group, as JSON; {_TEXT}"),
-    "sequence": Column("i8", -1, "number of the collective in its group"),
+COLLECTIVES: dict[str, EventColumn] = {
+    "event": EventColumn("i8", -1, "row of the event that says so"),
+    "name": EventColumn("i4", -1, f"collective; {_TEXT}"),
+    "dtype": EventColumn("i4", -1, f"element type; {_TEXT}"),
+    "sent": EventColumn("i8", 0, "elements of the input buffer"),
+    "received": EventColumn("i8", 0, "elements of the output buffer"),
+    "size": EventColumn("i8", -1, "ranks in the group"),
+    "group": EventColumn("i4", -1, f"name of the process group; {_TEXT}"),
+    "ranks": EventColumn("i4", -1, f"ranks of the group, as JSON; {_TEXT}"),
+    "sequence": EventColumn("i8", -1, "number of the collective in its group"),
 }
 
-SYNCS: dict[str, Column] = {
-    "event": Column("i8", -1, "row of the event that says so"),
-    "kind": Column("i4", -1, f"what waits for what; {_TEXT}"),
-    "stream": Column("i8", -1, "stream that waits, or that the host waits for"),
-    "awaited_stream": Column("i8", -1, "stream that is waited for"),
-    "awaited_record": Column("i8", -1, "correlation of the call that recorded the awaited event"),
+SYNCS: dict[str, EventColumn] = {
+    "event": EventColumn("i8", -1, "row of the event that says so"),
+    "kind": EventColumn("i4", -1, f"what waits for what; {_TEXT}"),
+    "stream": EventColumn("i8", -1, "stream that waits, or that the host waits for"),
+    "awaited_stream": EventColumn("i8", -1, "stream that is waited for"),
+    "awaited_record": EventColumn(
+        "i8", -1, "correlation of the call that recorded the awaited event"
+    ),
 }
 
-ALLOCATIONS: dict[str, Column] = {
-    "event": Column("i8", -1, "row of the memory event"),
-    "allocated": Column("i8", 0, "bytes in use on that device afterwards"),
-    "reserved": Column("i8", 0, "bytes that the allocator holds afterwards"),
-    "device_type": Column("i8", -1, "0 for host memory, otherwise a GPU's"),
-    "address": Column("i8", -1, "address"),
+ALLOCATIONS: dict[str, EventColumn] = {
+    "event": EventColumn("i8", -1, "row of the memory event"),
+    "allocated": EventColumn("i8", 0, "bytes in use on that device afterwards"),
+    "reserved": EventColumn("i8", 0, "bytes that the allocator holds afterwards"),
+    "device_type": EventColumn("i8", -1, "0 for host memory, otherwise a GPU's"),
+    "address": EventColumn("i8", -1, "address"),
 }
 
-TABLES: dict[str, dict[str, Column]] = {
+TABLES: dict[str, dict[str, EventColumn]] = {
     "events": EVENTS,
     "collectives": COLLECTIVES,
     "syncs": SYNCS,

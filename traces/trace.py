@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .event_columns import TABLES, Column
+from .event_columns import TABLES, EventColumn
 
 if TYPE_CHECKING:
     from ..sim.graph import Graph
@@ -78,7 +78,7 @@ class ColumnTable:
         return dict(self._columns)
 
 
-def _column(column: Column, values: ArrayLike | None, n: int) -> NDArray[Any]:
+def _column(column: EventColumn, values: ArrayLike | None, n: int) -> NDArray[Any]:
     made = np.asarray(column.absent if values is None else values, column.dtype)
     return np.ascontiguousarray(np.broadcast_to(made, (n,)))
 

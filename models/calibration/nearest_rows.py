@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from ...sim.errors import BackendError
 from ...sim.ops import Ops
-from ..compute.table import Table
+from ..compute.table import MeasuredTable
 from .held_out_rows import Rows
 
 Floats = NDArray[np.float64]
@@ -29,7 +29,7 @@ def without_model(near: Rows, ops: Ops) -> tuple[Floats, Floats]:
     [[9.0], [1.0]]
     """
     texts = [near.ops.signature_text(i) for i in range(len(near.ops))]
-    table = Table.of(texts, near.seconds.tolist())
+    table = MeasuredTable.of(texts, near.seconds.tolist())
     here, there = _features(near.ops), _features(ops)
     names = np.array([t.partition(" ")[0] for t in texts])
     closest, between = np.empty(len(ops)), np.empty(len(ops))

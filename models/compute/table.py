@@ -23,7 +23,7 @@ Family = tuple[object, ...]  # ops that differ only in sizes
 
 
 @backend("table")
-class Table(Backend):
+class MeasuredTable(Backend):
     """Measured durations by signature.
 
     Parameters
@@ -37,7 +37,7 @@ class Table(Backend):
 
     Examples
     --------
-    >>> table = Table.of(["compute:mm fp32[8x8]", "compute:mm fp32[32x32]"], [1e-6, 4e-6])
+    >>> table = MeasuredTable.of(["compute:mm fp32[8x8]", "compute:mm fp32[32x32]"], [1e-6, 4e-6])
     >>> texts = ("compute:mm fp32[8x8]", "compute:mm fp32[16x16]")
     >>> ops = Ops.of(signature=[0, 1], signatures=texts)
     >>> table.timing(ops).fixed.round(9).tolist()
@@ -58,7 +58,7 @@ class Table(Backend):
     @classmethod
     def of(
         cls, signatures: Sequence[str], seconds: Iterable[float], outside: str = "refuse"
-    ) -> Table:
+    ) -> MeasuredTable:
         """From measurements at hand."""
         made = cls(file="<memory>", outside=outside)
         made._fill(list(signatures), list(seconds))
@@ -122,7 +122,7 @@ class Table(Backend):
 
         Examples
         --------
-        >>> table = Table.of(["compute:mm fp32[8]", "compute:mm fp32[16]"], [1e-6, 2e-6])
+        >>> table = MeasuredTable.of(["compute:mm fp32[8]", "compute:mm fp32[16]"], [1e-6, 2e-6])
         >>> table.seconds(["compute:mm fp32[16]", "compute:mm fp32[32]"])
         Traceback (most recent call last):
         ...

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from ..html import page as html
 from ..section import of_page, shown
-from .first_screen import CheckShown
-from .sentences import Checked
+from .check_summary import CheckShown
+from .verdict import Checked
 
 
 def write_accuracy(
@@ -21,7 +21,7 @@ def write_accuracy(
 
     Parameters
     ----------
-    checked, command : as :class:`~.first_screen.CheckShown` has them
+    checked, command : as :class:`~.check_summary.CheckShown` has them
     sections : what to show, in this order; all there are unless said
     """
     path.write_text(accuracy_page(checked, command, sections), encoding="utf-8")

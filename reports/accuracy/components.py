@@ -23,10 +23,10 @@ from ..blocks import (
 )
 from ..section import section
 from . import error_figures as figures
+from .check_summary import CheckShown
 from .clock_meanings import meanings
 from .error_texts import error, interval, percent
-from .first_screen import CheckShown
-from .sentences import Checked
+from .verdict import Checked
 
 STATISTICS = (("p50", "p50"), ("p95", "p95"), ("mean", "MAPE"), ("bias", "bias"), ("max", "worst"))
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from ..blocks import Block, Column, Heading, Paragraph, Table, Terms
 from ..section import section
-from .first_screen import CheckShown
+from .check_summary import CheckShown
 from .whole_run import break_even as told_break_even
 from .whole_run import errors, shares
 
@@ -24,7 +24,10 @@ def whole(check: CheckShown) -> Iterable[Block]:
             "it. Shapley: its mean over all orders."
         )
         names = ("swap-in", "leave-one-out", "Shapley")
-        columns = [Column("component", header=True), *(Column(n, number=True) for n in names)]
+        columns = [
+            Column("component", header=True),
+            *(Column(n, number=True) for n in names),
+        ]
         keys = ("name", "swap_in", "leave_out", "shapley")
         yield Table(columns, [[row[k] for k in keys] for row in parts])
 

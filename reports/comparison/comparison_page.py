@@ -110,7 +110,10 @@ def metrics(of: ComparisonShown) -> Iterable[Block]:
     """Metrics that differ, and how many are the same."""
     rows = of.rows
     names = _differing(rows)
-    columns = [Column("metric", header=True), *(Column(r["name"], number=True) for r in rows)]
+    columns = [
+        Column("metric", header=True),
+        *(Column(r["name"], number=True) for r in rows),
+    ]
     yield Table(columns, [_metric(m, rows, of.told["units"]) for m in names])
     same = len({m for r in rows for m in r["values"] if is_overall(m)}) - len(names)
     if same:

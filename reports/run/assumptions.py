@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ..blocks import Block, Code, Column, Heading, Line, Paragraph, Table, Tag, Terms, listed
+from ..blocks import (
+    Block,
+    Code,
+    Column,
+    Heading,
+    Line,
+    Paragraph,
+    Table,
+    Tag,
+    Terms,
+    listed,
+)
 from ..command_line import command_line
 from ..numbers import NONE, change, format_quantity
 from ..section import section

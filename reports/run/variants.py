@@ -13,7 +13,12 @@ from .study import Point, StudyShown
 @section("compare", title="What differs", order=10)
 def compare(study: StudyShown) -> Iterable[Block]:
     """Settings that differ, and those that change nothing."""
-    columns = [Column("variant", header=True), Column("setting"), Column("base"), Column("variant")]
+    columns = [
+        Column("variant", header=True),
+        Column("setting"),
+        Column("base"),
+        Column("variant"),
+    ]
     rows = [
         (name, Code(path), a, b)
         for name, p in study.points.items()
@@ -40,7 +45,10 @@ def metrics(study: StudyShown) -> Iterable[Block]:
     """Every metric of the run and of kinds of parts, for each variant."""
     points = study.points
     names = dict.fromkeys(m for p in points.values() for m in p["metrics"] if is_overall(m))
-    columns = [Column("metric", header=True), *(Column(name, number=True) for name in points)]
+    columns = [
+        Column("metric", header=True),
+        *(Column(name, number=True) for name in points),
+    ]
     yield Table(columns, [(name, *(_value(p, name) for p in points.values())) for name in names])
 
 

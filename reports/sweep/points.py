@@ -6,12 +6,23 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..blocks import Block, Code, Column, FirstScreen, Items, Line, Listing, Paragraph, Table, Tag
+from ..blocks import (
+    Block,
+    Code,
+    Column,
+    FirstScreen,
+    Items,
+    Line,
+    Listing,
+    Paragraph,
+    Table,
+    Tag,
+)
 from ..numbers import change, format_quantity
 from ..section import section
 from .cost_ladder import capacity
-from .sentences import failures, idle, judged, lead, limit
 from .sweep_advice import next_steps
+from .sweep_answer import failures, idle, judged, lead, limit
 from .sweep_results import Summary, best, metrics, plainly, short
 
 MOST_ROWS = 500

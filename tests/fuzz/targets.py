@@ -19,7 +19,7 @@ import numpy as np
 from foretrace.hil import recording as recordings
 from foretrace.hil.bundled_recordings import located
 from foretrace.models.compute.families import FORM, Families
-from foretrace.models.compute.table import Table as Times
+from foretrace.models.compute.table import MeasuredTable as Times
 from foretrace.scenarios.cli import app as application
 from foretrace.scenarios.config.astra_sim import scenario_text
 from foretrace.scenarios.config.loader import load, loads

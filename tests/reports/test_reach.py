@@ -2,7 +2,7 @@
 
 import pytest
 from foretrace.reports.sweep.feasible_range import bounds
-from foretrace.reports.sweep.sentences import lead
+from foretrace.reports.sweep.sweep_answer import lead
 from foretrace.reports.sweep.sweep_page import page
 
 TIME = "iteration_time.p50"

@@ -5,7 +5,7 @@ import logging
 
 import numpy as np
 import pytest
-from foretrace.models.compute.table import Table
+from foretrace.models.compute.table import MeasuredTable
 from foretrace.sim.errors import BackendError
 from foretrace.sim.ops import Ops
 from foretrace.sim.system import System
@@ -21,13 +21,13 @@ def law(m, n, k):
 
 SIZES = (16, 64, 256, 1024)
 GRID = [(m, n, k) for m, n, k in itertools.product(SIZES, repeat=3)]
-TABLE = Table.of([mm(*g) for g in GRID], [law(*g) for g in GRID])
+TABLE = MeasuredTable.of([mm(*g) for g in GRID], [law(*g) for g in GRID])
 
 
 def test_a_measured_size_is_given_back_exactly():
     rng = np.random.default_rng(1)
     seconds = rng.uniform(1e-6, 1e-3, len(GRID))
-    table = Table.of([mm(*g) for g in GRID], seconds)
+    table = MeasuredTable.of([mm(*g) for g in GRID], seconds)
     assert table.seconds([mm(*g) for g in GRID]).tolist() == seconds.tolist()
 
 
@@ -37,7 +37,7 @@ def test_a_power_law_of_the_sizes_is_reproduced_between_them(size):
 
 
 def test_what_was_measured_several_times_counts_with_its_median():
-    table = Table.of(["compute:a"] * 3, [1.0, 9.0, 2.0])
+    table = MeasuredTable.of(["compute:a"] * 3, [1.0, 9.0, 2.0])
     assert table.seconds(["compute:a"]).tolist() == [2.0]
 
 
@@ -61,7 +61,7 @@ def test_what_was_never_measured_is_refused(text):
 
 
 def test_extrapolation_is_asked_for_and_said(caplog):
-    table = Table.of([mm(*g) for g in GRID], [law(*g) for g in GRID], outside="warn")
+    table = MeasuredTable.of([mm(*g) for g in GRID], [law(*g) for g in GRID], outside="warn")
     texts = (mm(2048, 1024, 1024), mm(8, 16, 16), mm(64, 64, 64))
     ops = Ops.of(signature=[0, 1, 2], signatures=texts)
     with caplog.at_level(logging.WARNING):
@@ -87,7 +87,7 @@ def test_an_op_without_a_signature_is_refused():
 def test_a_file_is_read_when_opened(tmp_path):
     path = tmp_path / "gemm.csv"
     path.write_text(f"signature,seconds\n{chr(34)}{mm(8, 8, 8)}{chr(34)},1e-6\n")
-    table = Table(file=str(path))
+    table = MeasuredTable(file=str(path))
     table.open(System(()))
     assert table.seconds([mm(8, 8, 8)]).tolist() == [1e-6]
     assert table.source == "table:gemm.csv"
@@ -97,19 +97,19 @@ def test_a_file_of_other_columns_is_refused(tmp_path):
     path = tmp_path / "gemm.csv"
     path.write_text("name,us\na,1\n")
     with pytest.raises(BackendError, match="no columns 'signature' and 'seconds'"):
-        Table(file=str(path)).open(System(()))
+        MeasuredTable(file=str(path)).open(System(()))
 
 
 def test_an_unknown_policy_is_refused():
     with pytest.raises(BackendError, match="outside 'guess' is unknown"):
-        Table.of([], [], outside="guess")
+        MeasuredTable.of([], [], outside="guess")
 
 
 def test_scattered_points_are_interpolated_too():
     """No box of measured corners holds the size: a power law is exact on simplices as well."""
     rng = np.random.default_rng(5)
     sizes = np.unique(rng.integers(16, 2000, (300, 3)), axis=0).tolist()
-    table = Table.of([mm(*s) for s in sizes], [law(*s) for s in sizes])
+    table = MeasuredTable.of([mm(*s) for s in sizes], [law(*s) for s in sizes])
     asked = [(300, 400, 500), (1000, 900, 800)]
     assert table.seconds([mm(*s) for s in asked]) == pytest.approx([law(*s) for s in asked])
 
@@ -117,7 +117,7 @@ def test_scattered_points_are_interpolated_too():
 def test_a_hole_in_the_grid_is_bridged_from_around_it():
     holes = {(m, 64, 256) for m in SIZES}
     near = [g for g in GRID if g not in holes]
-    table = Table.of([mm(*g) for g in near], [law(*g) for g in near])
+    table = MeasuredTable.of([mm(*g) for g in near], [law(*g) for g in near])
     assert table.seconds([mm(*g) for g in holes]) == pytest.approx([law(*g) for g in holes])
 
 
@@ -130,4 +130,4 @@ def test_what_is_no_table_of_times_is_refused(tmp_path, text):
     if text is not None:
         file.write_text(text)
     with pytest.raises(BackendError, match=r"t\.csv: holds no measured times .*; give a CSV file"):
-        Table(file=str(file)).open(None)
+        MeasuredTable(file=str(file)).open(None)

@@ -10,7 +10,7 @@ from ..blocks import Block, Code, Column, FirstScreen, Line, Span, Table, Tag
 from ..section import section
 from .accuracy_advice import most_wrong, next_steps
 from .error_texts import interval, percent
-from .sentences import OUTCOMES, Checked, sentences
+from .verdict import OUTCOMES, Checked, sentences
 
 
 @dataclass(frozen=True)
