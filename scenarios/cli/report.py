@@ -57,7 +57,7 @@ def _page(folder: Path) -> str:
 
 def _interactive(html: str, folder: Path) -> str:
     """With a timeline of every op of the base, where they were kept."""
-    from ...reports.figures.interactive import with_timeline
+    from ...reports.run.interactive import with_timeline
 
     ops = folder / "ops.base.parquet"
     if not ops.is_file():

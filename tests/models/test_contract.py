@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from foretrace import models
 from foretrace.models.compute.families import Families, Line
-from foretrace.models.compute.table import Table
+from foretrace.models.compute.table import MeasuredTable
 from foretrace.models.memory.memory import Memory
 from foretrace.models.network.link import Link
 from foretrace.models.network.topology import NodeSpec, cluster
@@ -79,7 +79,7 @@ CASES = {
 @pytest.mark.parametrize("name", OURS)
 def test_a_registered_backend_keeps_its_contract(name):
     if name == "table":
-        check_backend(lambda: Table.of(TEXTS, [1e-6, 2e-6, 3e-6]), GPU)
+        check_backend(lambda: MeasuredTable.of(TEXTS, [1e-6, 2e-6, 3e-6]), GPU)
         return
     if name == "families":
         line = Line(

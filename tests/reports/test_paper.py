@@ -5,7 +5,7 @@ import builtins
 import pytest
 from foretrace.reports.export.pdf import write_pdf
 from foretrace.reports.export.tables import write_ops
-from foretrace.reports.figures.interactive import MOST_BARS, with_timeline
+from foretrace.reports.run.interactive import MOST_BARS, with_timeline
 from foretrace.reports.run.run_page import page
 from foretrace.sim.errors import ForetraceError
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ...sim.atomic_folder import staged
 from ...sim.errors import TraceError
-from ..event_columns import TABLES, Column
+from ..event_columns import TABLES, EventColumn
 from ..trace import ColumnTable, FileHeader, Trace, Track
 from ..validate import refuse_damaged
 
@@ -153,7 +153,7 @@ def _read_table(db: Any, path: Path, kind: str, schema: int) -> dict[str, Any]:
     }
 
 
-def _whole(path: Path, name: str, column: Column, values: NDArray[Any]) -> NDArray[Any]:
+def _whole(path: Path, name: str, column: EventColumn, values: NDArray[Any]) -> NDArray[Any]:
     """Whole numbers of the column's own type, which hold what was read."""
     bounds = np.iinfo(column.dtype)
     fits = values.dtype.kind in "iu" and not (

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ...sim.units import PICOSECOND, Seconds
+from ..figures.schedule import LAYER_COLOURS, LAYERS
 from ..html import POLICY
-from .schedule import LAYER_COLOURS, LAYERS
 
 MOST_BARS = 4_000
 INK = "#7f8a94"  # is seen on light and on dark
