@@ -54,7 +54,7 @@ class Gpu:
     def to_dict(self) -> dict[str, str]:
         """What does not change while we measure: driver, memory, limits of clock and power.
 
-        >>> Gpu().told()
+        >>> Gpu().to_dict()
         {}
         """
         if self.library is None:
