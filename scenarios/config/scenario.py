@@ -227,7 +227,7 @@ def flat(value: Any, path: str = "") -> dict[str, Any]:
         inner = {f.alias or k: getattr(value, k) for k, f in type(value).model_fields.items()}
     elif isinstance(value, Mapping):
         inner = dict(value)
-    elif hasattr(value, "told"):
+    elif hasattr(value, "to_dict"):
         inner = value.to_dict()
     elif isinstance(value, tuple | list):
         inner = {str(i): v for i, v in enumerate(value)}

@@ -92,7 +92,7 @@ def test_counters_of_ports_and_queues_are_numbers(switch):
 
 
 def test_a_sample_tells_what_the_ports_of_the_switch_counted_meanwhile(switch, monkeypatch):
-    monkeypatch.setattr(rdma, "Verbs", Ends)
+    monkeypatch.setattr(rdma, "VerbsDriver", Ends)
     driver = make("switch")
     driver.open({"ends": "verbs", "counters": "gnmi", "ports": "Ethernet0"})
     (sample,) = driver.timing([Request("send:rdma-write uint8[64]", 2)])

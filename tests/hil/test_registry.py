@@ -31,7 +31,7 @@ def test_two_drivers_cannot_have_one_name():
         class Other(Driver):
             pass
 
-    assert DRIVERS["host"].__name__ == "Host"
+    assert DRIVERS["host"].__name__ == "HostDriver"
 
 
 def test_a_driver_that_does_not_say_how_is_a_mistake_of_its_writer():

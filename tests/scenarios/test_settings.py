@@ -111,7 +111,7 @@ def test_what_the_constructor_does_not_take_is_refused(toy, said, message):
 
 def test_the_json_schema_has_what_the_loader_checks():
     schema = json_schema()
-    fabric = schema["$defs"]["Fabric"]
+    fabric = schema["$defs"]["FabricSection"]
     assert fabric["additionalProperties"] is False
     assert fabric["properties"]["topology"]["enum"] == ["fat-tree", "rail", "torus", "dragonfly"]
     nic = schema["$defs"]["nic_part"]["properties"]

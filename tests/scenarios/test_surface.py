@@ -259,7 +259,7 @@ def test_what_takes_longer_than_its_limit_is_ended_with_exit_3(cli, monkeypatch)
         while True:
             pass
 
-    monkeypatch.setattr(run, "points", endless)
+    monkeypatch.setattr(run, "variants", endless)
     code, _, err = cli("run", "tiny.yaml", "--set", "run.time_limit=50 ms")
     assert code == 3
     assert err.startswith("error time limit: 0.05 s of wall time are over")

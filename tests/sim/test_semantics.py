@@ -527,7 +527,7 @@ def test_a_process_that_never_lets_time_pass_is_named(engine, monkeypatch):
 
 
 def test_so_is_one_that_only_spins_in_simpy(engine, monkeypatch):
-    monkeypatch.setattr(simpy_clock.machine, "MAX_EVENTS", 1000)
+    monkeypatch.setattr(simpy_clock.engine_api, "MAX_EVENTS", 1000)
     m = build(engine)
 
     def spinning(m, graph):

@@ -99,7 +99,7 @@ def test_a_run_that_is_killed_at_any_time_leaves_nothing_that_looks_whole(folder
 
 
 def test_a_write_that_fails_leaves_nothing(cli, folder, monkeypatch):
-    from foretrace.scenarios.studies import run_folder
+    from foretrace.scenarios.studies import run_folder as run_folder
 
     def full(*_):
         raise OSError(28, "No space left on device")
