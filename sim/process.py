@@ -98,7 +98,9 @@ class Stage(Protocol):
     def scale(self) -> Mapping[str, int]:
         """K of each unit: rates of that unit are in 2^-K."""
 
-    def submit(self, graph: Graph, who: str = "") -> Submitted:
+    def submit(
+        self, graph: Graph, who: str = "", rank: int | None = None, key: int | None = None
+    ) -> Submitted:
         """Place, time and hand in a graph of a process."""
 
 
@@ -252,10 +254,20 @@ class Running:
 
     # Acting: applied in the next turn
 
-    def submit(self, graph: Graph) -> Submitted:
-        """Hand in a graph; wait for its ``done``."""
+    def submit(self, graph: Graph, *, rank: int | None = None, key: int | None = None) -> Submitted:
+        """Hand in a graph; wait for its ``done``.
+
+        Parameters
+        ----------
+        rank : int or None
+            Which rank its rank 0 is, the others following.  None: a GPU is one rank, whatever
+            graphs call it, numbered as they appear.
+        key : int or None
+            Of its random draws: equal keys draw alike.  None: how many graphs of its name came
+            before, so that each draws anew.
+        """
         self._may_act("submit a graph")
-        return self._stage.submit(graph, self._who)
+        return self._stage.submit(graph, self._who, rank, key)
 
     def set_rate(self, name: str, rate: float) -> None:
         """Change a rate, in the component's unit a second; flows keep their progress."""

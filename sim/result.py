@@ -153,6 +153,11 @@ class Result:
         return self.kept.ops if self.written is None else len(self.columns.end)
 
     @property
+    def ranks(self) -> int:
+        """Number of ranks."""
+        return self.kept.start.shape[1] if self.written is None else self.written.ranks
+
+    @property
     def ops(self) -> Ops:
         """Every op, in the order of ids."""
         return self._rows.ops

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -17,12 +17,28 @@ from .ops import Ops
 
 @dataclass(frozen=True)
 class SubmittedRun:
-    """One graph of a run: as placed, as timed, as lowered; its row r has the id ``first + r``."""
+    """One graph of a run: as placed, as timed, as lowered; its row r has the id ``first + r``.
+
+    ``ranks`` numbers its ranks as its job does; None where those are the graph's own numbers.
+    """
 
     graph: Graph
     answers: Answers
     lowered: EngineGraph
     first: int
+    ranks: NDArray[np.int32] | None = None
+
+    @property
+    def rank(self) -> NDArray[np.int32]:
+        """(n + e,) The rank of every place, as the job counts them."""
+        own = self.graph.explicit.rank
+        return own if self.ranks is None else self.ranks[own]
+
+    @property
+    def ops(self) -> Ops:
+        """Its ops, with ranks as the job counts them."""
+        ops = self.graph.ops
+        return ops if self.ranks is None else replace(ops, rank=self.ranks[ops.rank])
 
 
 @dataclass(frozen=True)
@@ -56,9 +72,14 @@ class Schedule:
         return int(release.min(initial=0)) if len(release) else 0
 
     @cached_property
+    def ranks(self) -> int:
+        """Number of ranks."""
+        return max((_ranks(run) for run in self.runs), default=0)
+
+    @cached_property
     def ops(self) -> Ops:
         """Every op, in the order of ids."""
-        tables = [r.graph.ops for r in self.runs]
+        tables = [r.ops for r in self.runs]
         return Ops.concat(tables) if len(tables) != 1 else tables[0]
 
     @cached_property
@@ -76,3 +97,8 @@ class Schedule:
                 a, b = np.searchsorted(lowered.further, [row, row + 1])
                 found[[row, *range(len(lowered) + a, len(lowered) + b)]] = to
         return found
+
+
+def _ranks(run: SubmittedRun) -> int:
+    """Number of ranks up to the last one of a graph."""
+    return run.graph.ranks if run.ranks is None else 1 + int(run.ranks.max(initial=-1))

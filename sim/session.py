@@ -27,8 +27,9 @@ from .errors import BackendError, GraphError, SimulationError
 from .graph import Graph
 from .lowering import answers, lower
 from .place import place
+from .ranks import Ranks
 from .result import Result
-from .sampling import factors, scaled, widely
+from .sampling import MAIN, factors, scaled, submission, widely
 from .schedule import Schedule, SubmittedRun
 from .units import Seconds, seconds, ticks_per_second
 
@@ -70,6 +71,8 @@ class Session:
         self.rate_log: list[tuple[int, int, int]] = []
         self.moves: dict[int, tuple[int, ...]] = {}
         self.submitted: dict[str, tuple[int, int]] = {}  # ops and graphs, by process
+        self.ranks = Ranks()
+        self.times: dict[str, int] = {}  # how often a graph of a name was submitted
         self.given: int | None = None  # rows of the graph whose iterations count
         self.columns: EngineColumns | None = None  # of a run that no machine of the session did
 
@@ -132,9 +135,9 @@ class Session:
 
     def run_alone(self, asked: TimedGraph) -> None:
         """Run one graph that nobody steers."""
-        lowered = self._drawn(asked)
-        self.runs.append(SubmittedRun(asked.graph, asked.answers, lowered, 0))
-        self.run_lowered(lowered)
+        run = self._run(asked, 0)
+        self.runs.append(run)
+        self.run_lowered(run.lowered)
 
     def run_lowered(self, lowered: EngineGraph) -> None:
         """The same of what an engine takes; identical ops once, where they share rates."""
@@ -182,8 +185,15 @@ class Session:
         )
         return TimedGraph(graph, said, lowered)
 
-    def submit(self, graph: Graph, who: str = "") -> Submitted:
+    def submit(
+        self, graph: Graph, who: str = "", rank: int | None = None, key: int | None = None
+    ) -> Submitted:
         """Hand a graph to the machine and remember it for the result.
+
+        Parameters
+        ----------
+        rank : the job's number of its rank 0; None for the numbers of its GPUs
+        key : of its draws; None for how often a graph of its name came before
 
         Raises
         ------
@@ -192,11 +202,21 @@ class Session:
         """
         if who:
             self._count(who, len(graph))
-        asked = self.ask(graph)
-        lowered = self._drawn(asked)
-        handle = self.machine.submit(lowered)
-        self.runs.append(SubmittedRun(asked.graph, asked.answers, lowered, handle.first))
+        run = self._run(self.ask(graph), 0, rank, key)
+        handle = self.machine.submit(run.lowered)
+        self.runs.append(replace(run, first=handle.first))
         return handle
+
+    def _run(
+        self, asked: TimedGraph, first: int, rank: int | None = None, key: int | None = None
+    ) -> SubmittedRun:
+        """A graph of this run: its ranks numbered, its durations drawn."""
+        graph = asked.graph
+        number = self.times.get(graph.name, 0)
+        self.times[graph.name] = number + 1
+        ranks = None if graph.gpus is None else self.ranks.number(graph.gpus, rank)
+        run = SubmittedRun(graph, asked.answers, asked.lowered, first, ranks)
+        return replace(run, lowered=self._drawn(run, number if key is None else key))
 
     def _count(self, who: str, count: int) -> None:
         """Note what a process submits; refuse what does not fit, before memory is full of it."""
@@ -217,12 +237,12 @@ class Session:
 
             Running(self).start(processes)
 
-    def _drawn(self, asked: TimedGraph) -> EngineGraph:
+    def _drawn(self, run: SubmittedRun, key: int) -> EngineGraph:
         """With the durations of this replica."""
-        lowered, ops, spreads = asked.lowered, asked.graph.ops, asked.answers.spreads
+        lowered, spreads = run.lowered, run.answers.spreads
         if self.replica is None or not spreads:
             return lowered
-        fixed, flows = lowered.fixed.copy(), lowered.flows
+        ops, fixed, flows = run.ops, lowered.fixed.copy(), lowered.flows
         hi, lo = flows.work_hi.copy(), flows.work_lo.copy()
         for rows, spread in spreads:
             drawn = factors(
@@ -233,6 +253,7 @@ class Session:
                 iteration=ops.iteration[rows],
                 seed=self.simulation.seed,
                 replica=self.replica,
+                which=submission(MAIN, key),
             )
             shared = np.isin(rows, flows.op)
             at = np.searchsorted(flows.op, rows[shared])

@@ -121,17 +121,17 @@ class _Sums:
         )  # fmt: skip
 
     def _spans(self, steps: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        ranks = max((r.graph.ranks for r in self.result.runs), default=0)
+        ranks = self.result.ranks
         late = np.iinfo(np.int64).max
         start = np.full((len(steps), ranks), late)
         end = np.full((len(steps), ranks), NEVER, np.int64)
         for run in self.result.runs[: None if self.given is None else 1]:
-            block = run.graph.explicit
+            block, rank = run.graph.explicit, run.rank
             n, number = len(block), np.searchsorted(steps, np.arange(steps.max(initial=0) + 1))
             for a in range(0, n + len(block.places), CHUNK):
                 op = block.op_of_place[a : a + CHUNK]
                 there = np.flatnonzero(self.ended[run.first + op])
-                at = number[block.ops.iteration[op[there]]], block.rank[a : a + CHUNK][there]
+                at = number[block.ops.iteration[op[there]]], rank[a : a + CHUNK][there]
                 np.minimum.at(start, at, self.columns.start[run.first + op[there]])
                 np.maximum.at(end, at, self.columns.end[run.first + op[there]])
         start[start == late] = NEVER
