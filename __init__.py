@@ -44,12 +44,16 @@ if TYPE_CHECKING:
         TraceError,
     )
     from .sim.graph import Builder, Graph, Label, Member
+    from .sim.job import Job
+    from .sim.metric import Metric
     from .sim.ops import Kind, Ops, require
+    from .sim.periodic import Periodic
     from .sim.place import place
     from .sim.process import Process, Running, process
     from .sim.result import Result
     from .sim.simulation import Simulation
     from .sim.system import Component, System
+    from .sim.workload import Workload, workload
     from .traces.formats.autodetect import read as read_trace
     from .traces.trace import Trace
 
@@ -63,10 +67,13 @@ __all__ = [
     "Graph",
     "GraphError",
     "HardwareUnavailable",
+    "Job",
     "Kind",
     "Label",
     "Member",
+    "Metric",
     "Ops",
+    "Periodic",
     "Process",
     "Result",
     "Running",
@@ -82,6 +89,7 @@ __all__ = [
     "Trace",
     "TraceError",
     "Usage",
+    "Workload",
     "backend",
     "compare",
     "load",
@@ -91,6 +99,7 @@ __all__ = [
     "require",
     "run",
     "sweep",
+    "workload",
 ]
 
 _HOME = {
@@ -103,10 +112,13 @@ _HOME = {
     "Graph": "sim.graph",
     "GraphError": "sim.errors",
     "HardwareUnavailable": "sim.errors",
+    "Job": "sim.job",
     "Kind": "sim.ops",
     "Label": "sim.graph",
     "Member": "sim.graph",
+    "Metric": "sim.metric",
     "Ops": "sim.ops",
+    "Periodic": "sim.periodic",
     "Process": "sim.process",
     "Result": "sim.result",
     "Running": "sim.process",
@@ -122,6 +134,7 @@ _HOME = {
     "Trace": "traces.trace",
     "TraceError": "sim.errors",
     "Usage": "sim.backend",
+    "Workload": "sim.workload",
     "backend": "sim.backend",
     "compare": "scenarios.studies.comparison",
     "load": "scenarios.config.loader",
@@ -131,6 +144,7 @@ _HOME = {
     "require": "sim.ops",
     "run": "scenarios.studies.run",
     "sweep": "scenarios.studies.sweep.sweep",
+    "workload": "sim.workload",
 }
 _NAME = {"read_trace": "read", "run": "study"}  # where it is called otherwise
 
