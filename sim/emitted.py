@@ -26,7 +26,7 @@ class Emitted:
     job : (n,) number of the job whose process it was
     time : (n,) s
     value : (n,)
-    units : of metrics, where a process said one
+    units : by number of the job and metric, where one was declared or said
 
     Examples
     --------
@@ -43,7 +43,7 @@ class Emitted:
     job: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
     time: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
     value: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
-    units: Mapping[str, str] = field(default_factory=dict)
+    units: Mapping[tuple[int, str], str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.name)
@@ -57,7 +57,7 @@ class Emitted:
         own = np.flatnonzero(self.job == job)
         used, name = np.unique(self.name[own], return_inverse=True)
         names = tuple(self.names[i] for i in used.tolist())
-        units = {n: unit for n, unit in self.units.items() if n in names}
+        units = {(0, metric): unit for (j, metric), unit in self.units.items() if j == job}
         none = np.zeros(len(own), np.int32)
         return Emitted(names, name.astype(np.int32), none, self.time[own], self.value[own], units)
 
@@ -72,22 +72,29 @@ class Emissions:
 
     def __init__(self) -> None:
         self._names: dict[str, int] = {}
-        self._units: dict[str, str] = {}
+        self._units: dict[tuple[int, str], str] = {}
         self._name, self._job = array("i"), array("i")
         self._time, self._value = array("d"), array("d")
 
-    def add(self, job: int, metric: str, time: float, value: float, unit: str = "") -> None:
-        """Note a value.
+    def declare(self, job: int, metric: str, unit: str) -> None:
+        """Say the unit of a metric of a job.
 
         Raises
         ------
         SimulationError
-            The metric has had another unit.
+            It has another unit.
         """
-        if unit and self._units.setdefault(metric, unit) != unit:
+        known = self._units.setdefault((job, metric), unit)
+        if known != unit:
             raise SimulationError(
-                "action", f"{metric}: is in {self._units[metric]}, and in {unit} now; say one unit"
+                "action",
+                f"{metric}: is emitted in {unit!r}, its unit is {known!r}; keep to one",
             )
+
+    def add(self, job: int, metric: str, time: float, value: float, unit: str = "") -> None:
+        """Note a value at a time, in s."""
+        if unit:
+            self.declare(job, metric, unit)
         self._value.append(value)
         self._time.append(time)
         self._job.append(job)
@@ -95,6 +102,11 @@ class Emissions:
 
     def emitted(self) -> Emitted:
         """All of it so far."""
-        columns = (np.array(c, np.int32) for c in (self._name, self._job))
-        times = (np.array(c, np.float64) for c in (self._time, self._value))
-        return Emitted(tuple(self._names), *columns, *times, dict(self._units))
+        return Emitted(
+            tuple(self._names),
+            np.array(self._name, np.int32),
+            np.array(self._job, np.int32),
+            np.array(self._time, np.float64),
+            np.array(self._value, np.float64),
+            dict(self._units),
+        )

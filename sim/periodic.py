@@ -40,6 +40,7 @@ class Periodic(Workload):
 
     metrics = (ITERATION_TIME,)
     headline = "iteration_time.p50"
+    periodic = True
     warm_up: int = 0
     counted: int | None = None
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 Samples = NDArray[np.float64]
 
 
-class Need(NamedTuple):
+@dataclass(frozen=True)
+class Need:
     """Components of one pool: of which kind, and how many; None for all there are."""
 
     kind: str = "gpu"
@@ -64,6 +65,8 @@ class Workload:
         The answer: a metric, and its statistic where it has several (``ttft.p99``).
     until : Seconds or None
         It is stopped so long after its arrival; None lets it end by itself.
+    periodic : bool
+        Whether its ops say in which period they are; else they are in none.
 
     Examples
     --------
@@ -90,6 +93,7 @@ class Workload:
     metrics: tuple[Metric, ...] = ()
     headline: str = "makespan"
     until: Seconds | None = None
+    periodic: bool = False
 
     @property
     def needs(self) -> Needs:
@@ -103,6 +107,25 @@ class Workload:
     def measure(self, result: Result) -> Mapping[str, Samples]:
         """Samples of each metric of the result of one job: the values that it emitted."""
         return result.emitted.samples
+
+
+class Given(Workload):
+    """A graph as it is; None for the processes of a run that belong to no other job."""
+
+    periodic = True
+
+    def __init__(self, graph: Graph | None = None):
+        self.graph = graph
+
+    @property
+    def needs(self) -> Needs:
+        """No pool: its ranks are on the GPUs of the machine, or where it was placed."""
+        return Needs({})
+
+    def start(self, job: Job) -> Graph | Process:
+        """The graph."""
+        assert self.graph is not None  # noqa: S101  what only has processes is not started
+        return self.graph
 
 
 WORKLOADS: dict[str, type[Workload]] = {}

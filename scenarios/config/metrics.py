@@ -47,10 +47,8 @@ def named(text: str) -> tuple[Metric, str, str]:
     try:
         return named_of(text, METRICS.values())
     except ValueError as error:
-        unknown = str(error).startswith("no metric")
-        raise ValueError(
-            f"{error}; see: foretrace explain metrics" * unknown or str(error)
-        ) from None
+        more = "; see: foretrace explain metrics" if str(error).startswith("no metric") else ""
+        raise ValueError(f"{error}{more}") from None
 
 
 METRICS |= {m.name: m for m in (ITERATION_TIME, *COMMON)}
