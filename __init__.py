@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from .scenarios.studies.run import study as run
     from .scenarios.studies.sweep.sweep import sweep
     from .scenarios.studies.sweep.sweeping import Swept
+    from .sim.allocator import Allocator
     from .sim.backend import Backend, Spread, Timing, Usage, backend
     from .sim.errors import (
         BackendError,
@@ -53,11 +54,12 @@ if TYPE_CHECKING:
     from .sim.result import Result
     from .sim.simulation import Simulation
     from .sim.system import Component, System
-    from .sim.workload import Workload, workload
+    from .sim.workload import Need, Needs, Workload, workload
     from .traces.formats.autodetect import read as read_trace
     from .traces.trace import Trace
 
 __all__ = [
+    "Allocator",
     "Backend",
     "BackendError",
     "Builder",
@@ -72,6 +74,8 @@ __all__ = [
     "Label",
     "Member",
     "Metric",
+    "Need",
+    "Needs",
     "Ops",
     "Periodic",
     "Process",
@@ -103,6 +107,7 @@ __all__ = [
 ]
 
 _HOME = {
+    "Allocator": "sim.allocator",
     "Backend": "sim.backend",
     "BackendError": "sim.errors",
     "Builder": "sim.graph",
@@ -117,6 +122,8 @@ _HOME = {
     "Label": "sim.graph",
     "Member": "sim.graph",
     "Metric": "sim.metric",
+    "Need": "sim.workload",
+    "Needs": "sim.workload",
     "Ops": "sim.ops",
     "Periodic": "sim.periodic",
     "Process": "sim.process",

@@ -5,7 +5,7 @@ A job goes on while a process of it has not returned or a graph that it handed i
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,7 +20,7 @@ from .sampling import MAIN
 from .workload import check_started
 
 if TYPE_CHECKING:
-    from .process import Lost, Process, Steps
+    from .process import Lost, Process
     from .session import Session
 
 STOPPED = "its job was stopped"
@@ -43,7 +43,7 @@ class RunningJob:
     def __init__(self, session: Session, number: int, job: Job, parent: Job | None = None):
         self.session, self.number, self.parent = session, number, parent
         self.job = job.begun(self, session.system)
-        self.arrived = 0  # tick
+        self.arrived = session.ticks(job.arrives)
         self.given: int | None = None  # rows of the graph whose periods count
         self.ranks = Ranks()
         self.times: dict[str, int] = {}  # how often a graph of a name was submitted
@@ -99,7 +99,7 @@ class RunningJob:
         for process in processes:
             touches = getattr(process, "touches", None)
             running = Running(self.session, self, self._who(process), touches)
-            made = self.session.machine.env.process(_until_stopped(process(running)))
+            made = self.session.machine.env.process(process(running))
             if touches is not None and not len(touches):
                 self.session.machine.watchers.add(made)
             else:
@@ -155,7 +155,7 @@ class RunningJob:
         self.stopped = True
         for process in self._processes:
             if process.is_alive:
-                process.interrupt(STOPPED)
+                _end(process)
         for graph in self._graphs.values():
             machine.cancel(range(graph.first, graph.first + graph.count))
 
@@ -163,7 +163,7 @@ class RunningJob:
         from .process import lost
 
         event = lost(self.session, graph)
-        if event.callbacks is not None:
+        if event.callbacks is not None and self._was_lost not in event.callbacks:
             event.callbacks.append(self._was_lost)
 
     def _was_lost(self, event: simpy.Event) -> None:
@@ -197,19 +197,9 @@ class RunningJob:
             self._timer.callbacks = []
 
 
-def _until_stopped(steps: Steps) -> Steps:
-    """The steps of a process, which are over when its job is stopped."""
-    if not hasattr(steps, "throw"):
-        raise ValueError(f"{steps} is not a generator; a process yields what it waits for")
-
-    def rest() -> Generator[simpy.Event, Any, Any]:
-        try:
-            return (yield from steps)
-        except simpy.Interrupt as interrupt:
-            if interrupt.cause is not STOPPED:
-                raise
-        return None
-
-    found: Any = rest()
-    found.__name__ = getattr(steps, "__name__", type(steps).__name__)
-    return cast("Steps", found)
+def _end(process: simpy.Process) -> None:
+    """End a process where it waits: its ``finally`` runs, and whoever awaits it goes on."""
+    if process.target.callbacks is not None:
+        process.target.callbacks.remove(process._resume)
+    process._generator.close()
+    process.succeed()

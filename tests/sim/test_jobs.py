@@ -114,6 +114,18 @@ class Training(Periodic):
         return build.graph()
 
 
+class Two(Workload):
+    """A graph on each of its GPUs, at once."""
+
+    def start(self, job):
+        def two(sim):
+            for gpu in job.on["gpu"]:
+                sim.submit(place(step(duration=9.0), SYSTEM, [gpu]))
+            yield sim.settled()
+
+        return two
+
+
 LEFT, RIGHT = {"gpu": GPUS[:2]}, {"gpu": GPUS[2:]}
 
 
@@ -217,6 +229,13 @@ def test_a_job_arrives_when_it_says(simulation):
     assert result.makespan == 6.0
 
 
+def test_a_job_that_has_not_arrived_by_then_did_nothing(simulation):
+    jobs = [Job("a", Steps(), LEFT, arrives=2.0), Job("b", Steps(), RIGHT, arrives=10.0)]
+    result = simulation.run(jobs, until=6.0)
+    assert (result.makespan, result.of("a").makespan, result.of("b").makespan) == (3.0, 3.0, 0.0)
+    assert result.of("b").count == 0
+
+
 def test_jobs_of_one_component_queue_for_it(simulation):
     """The one that comes second waits: charged to the GPU, and said whose op had it."""
     both = {"gpu": GPUS[:1]}
@@ -316,6 +335,38 @@ def test_a_job_says_what_a_failure_took_from_it(simulation):
     result = simulation.run(None, watch, crash)
     assert seen == [(0.5, [GPUS[0], GPUS[1]]), 3.5]
     assert result.of("a").makespan == 3.5
+
+
+def test_each_loss_of_a_job_is_told_once(simulation):
+    """Two graphs: the failure of the first is told, then that of the second, once."""
+    told = []
+
+    def watch(sim):
+        job = sim.launch(Two(), "a", LEFT)
+        for name in LEFT["gpu"]:
+            yield sim.wait(1.0)
+            sim.fail(name)
+            for one in (yield job.lost):
+                told.append((sim.now, one.component))
+                sim.cancel(one.op)
+
+    simulation.run(None, watch)
+    assert told == [(1.0, GPUS[0]), (2.0, GPUS[1])]
+
+
+def test_a_failure_of_several_graphs_at_once_is_told_together(simulation):
+    told = []
+
+    def watch(sim):
+        job = sim.launch(Two(), "a", LEFT)
+        yield sim.wait(1.0)
+        lost = job.lost
+        sim.fail("node0")
+        told.extend(one.component for one in (yield lost))
+        job.stop()
+
+    simulation.run(None, watch)
+    assert told == [GPUS[0], GPUS[1]]
 
 
 def test_a_node_fails_and_comes_back_as_a_whole(simulation):

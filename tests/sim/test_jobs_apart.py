@@ -222,7 +222,7 @@ def run(seed, engine, jobs):
     return simulation.run(jobs, replica=0 if seed % 2 else None, keep="ops")
 
 
-@pytest.mark.parametrize("seeds", [range(240), pytest.param(range(240, 2_000), marks=NIGHTLY)])
+@pytest.mark.parametrize("seeds", [range(240), pytest.param(range(240, 2_400), marks=NIGHTLY)])
 @pytest.mark.parametrize("engine", ["core", "reference"])
 def test_each_of_two_jobs_that_share_nothing_does_what_it_does_alone(seeds, engine):
     compared = ops = 0

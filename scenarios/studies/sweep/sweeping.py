@@ -88,7 +88,7 @@ class Swept:
         """As a notebook shows it."""
         from html import escape
 
-        from ....reports.sweep.sweep_page import sentences
+        from ....reports.sweep.sentences import sentences
 
         said = "".join(f"<p>{escape(text)}</p>" for text in sentences(self.summary()))
         return said + str(self.frame().to_html(max_rows=20))
