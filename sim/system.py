@@ -150,6 +150,24 @@ class System:
         """Numbers of all components whose name fits a glob."""
         return tuple(i for i, c in enumerate(self.components) if fnmatchcase(c.name, pattern))
 
+    def select(
+        self, kind: str | None = None, node: str | None = None, pool: str | None = None
+    ) -> tuple[str, ...]:
+        """Names of all components of a kind, of a node, and that fit a glob, as far as said.
+
+        >>> gpus = [Component(f"node{i}.gpu0", "gpu", slots=1) for i in range(2)]
+        >>> system = System((*gpus, Component("node1.nic0", "nic", rate=1e9)))
+        >>> system.select(node="node1"), system.select("gpu", pool="*0.*")
+        (('node1.gpu0', 'node1.nic0'), ('node0.gpu0',))
+        """
+        return tuple(
+            c.name
+            for c in self.components
+            if (kind is None or c.kind == kind)
+            and (node is None or c.name.partition(".")[0] == node)
+            and (pool is None or fnmatchcase(c.name, pool))
+        )
+
     def part(self, gpu: int, role: str) -> int:
         """The component that plays a role for a GPU; -1 where there is none."""
         name = self.parts.get(self.components[gpu].name, {}).get(role)

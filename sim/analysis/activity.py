@@ -81,7 +81,7 @@ def activity(
 
 
 def exposed(result: Result) -> NDArray[np.float64]:
-    """(k, ranks) s of exposed communication in each step: kept always."""
+    """(k, ranks) s of exposed communication in each period, or in the only window: kept always."""
     if result.summary is not None and result.summary.exposed is not None:
         return seconds(result.summary.exposed, result.tick)
     return activities(result, result.kept.edges)["exposed_communication"]
@@ -107,7 +107,7 @@ def activities(result: Result, edges: NDArray[np.int64]) -> dict[str, NDArray[np
 
 def ticks(result: Result, edges: NDArray[np.int64]) -> NDArray[np.int64]:
     """(7, k, ranks) The same in ticks, of a result with a row an op."""
-    ranks = max((r.graph.ranks for r in result.runs), default=0)
+    ranks = result.ranks
     found = np.zeros((len(BOXES), len(edges) - 1, ranks), np.int64)
     spans = _spans(busy(result), edges)
     # The ranks lie on one line, one after the other; a line has room for so many of them.
@@ -150,7 +150,7 @@ def busy(result: Result) -> Busy:
         if np.any(arrived == NEVER):
             arrived = np.where(arrived == NEVER, start, arrived)
         layer = layer_of[block.ops.kind if not e else block.ops.kind[block.op_of_place]]
-        of: list[Any] = [block.rank, layer, arrived, start, end]
+        of: list[Any] = [result.rank(run), layer, arrived, start, end]
         done = end != NEVER
         found.append(of if done.all() else [c[done] for c in of])
     if len(found) == 1:

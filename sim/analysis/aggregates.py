@@ -36,13 +36,16 @@ EXPOSED = BOXES.index("exposed_communication")
 
 @dataclass(frozen=True)
 class RunAggregates:
-    """Ticks of a run, by rank, iteration, component and kind.
+    """Ticks of a run, by rank, period, component and kind.
+
+    A run without periods has one window instead, from its first release to its last end; so has
+    the whole of several jobs, whose ranks are listed job after job.
 
     Parameters
     ----------
     ops : number of ops
     first : tick of the first release
-    steps : (k,) iterations that there are, ascending
+    steps : (k,) periods that there are, ascending
     start, end : (k, ranks) first start and last end on each rank; -1 where it has none
     busy : (components, kinds) ticks of slots that were held
     moved : (components, kinds) s of work at the full rate
@@ -76,7 +79,7 @@ class RunAggregates:
     def edges(self) -> NDArray[np.int64]:
         """(k + 1,) ticks at which the first step begins and each step ends on its last rank."""
         if not len(self.steps):
-            return np.zeros(1, np.int64)
+            return np.array([self.first, self.last])
         first = self.start[0][self.start[0] != NEVER].min()
         return np.concatenate([[first], np.maximum.accumulate(self.end.max(axis=1))])
 
@@ -105,10 +108,18 @@ class _Sums:
         self.took = np.where(self.ended, self.columns.end - self.columns.start, 0)
         self.given = None if result.written is None else result.written.given
 
+    def _steps(self) -> NDArray[np.int64]:
+        """(k,) Periods that there are: of the only job, and of ops that ended."""
+        if len(self.result.jobs) > 1:
+            return np.empty(0, np.int64)
+        own = self.ended[: self.given]
+        found = np.unique(self.result.ops.iteration[: self.given][own]).astype(np.int64)
+        return found[found >= 0]
+
     def kept(self) -> RunAggregates:
         result = self.result
         own = self.ended[: self.given]
-        steps = np.unique(result.ops.iteration[: self.given][own]).astype(np.int64)
+        steps = self._steps()
         start, end = self._spans(steps)
         size = len(result.parts), len(Kind)
         busy, moved = np.zeros(size, np.int64), np.zeros(size)
@@ -121,17 +132,22 @@ class _Sums:
         )  # fmt: skip
 
     def _spans(self, steps: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        ranks = max((r.graph.ranks for r in self.result.runs), default=0)
+        ranks = self.result.ranks
         late = np.iinfo(np.int64).max
-        start = np.full((len(steps), ranks), late)
-        end = np.full((len(steps), ranks), NEVER, np.int64)
-        for run in self.result.runs[: None if self.given is None else 1]:
-            block = run.graph.explicit
-            n, number = len(block), np.searchsorted(steps, np.arange(steps.max(initial=0) + 1))
-            for a in range(0, n + len(block.places), CHUNK):
+        start = np.full((max(len(steps), 1), ranks), late)
+        end = np.full(start.shape, NEVER, np.int64)
+        given = self.given is not None and len(steps)
+        for run in self.result.runs[: 1 if given else None]:
+            block, rank = run.graph.explicit, self.result.rank(run)
+            for a in range(0, len(block) + len(block.places), CHUNK):
                 op = block.op_of_place[a : a + CHUNK]
-                there = np.flatnonzero(self.ended[run.first + op])
-                at = number[block.ops.iteration[op[there]]], block.rank[a : a + CHUNK][there]
+                there = self.ended[run.first + op]
+                if len(steps):
+                    there &= block.ops.iteration[op] >= 0
+                there = np.flatnonzero(there)
+                step = block.ops.iteration[op[there]]
+                number = np.searchsorted(steps, step) if len(steps) else np.zeros_like(step)
+                at = number, rank[a : a + CHUNK][there]
                 np.minimum.at(start, at, self.columns.start[run.first + op[there]])
                 np.maximum.at(end, at, self.columns.end[run.first + op[there]])
         start[start == late] = NEVER

@@ -53,7 +53,7 @@ class TimedPrograms:
     length: NDArray[np.int64]
     answer: NDArray[np.int64]
     answer_at: NDArray[np.int64]
-    step: NDArray[np.uint16]
+    step: NDArray[np.int32]
     step_at: NDArray[np.int64]
     registers: int
 
@@ -77,7 +77,7 @@ class TimedPrograms:
             np.array([len(e.question) for e in encoded], np.int64),
             np.ascontiguousarray(np.concatenate(answers)),
             np.array(_starts([len(a) for a in answers]), np.int64),
-            np.concatenate(list(steps.values())) if several else np.empty(0, np.uint16),
+            np.concatenate(list(steps.values())) if several else np.empty(0, np.int32),
             np.array([sizes[id(e)] for e in encoded], np.int64),
             max(e.registers for e in encoded),
         )
