@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import simpy
+from numpy.typing import NDArray
 
 from .analysis.aggregates import MOST_OPS
 from .analysis.folded_aggregates import summarised
+from .backend import check_timing
 from .binding import Answers, ask, endpoints
 from .engine_api import (
     Answer,
@@ -28,7 +30,7 @@ from .graph import Graph
 from .lowering import answers, lower
 from .place import place
 from .result import Result
-from .sampling import factors, scaled, widely
+from .sampling import factors, overflow, scaled, widely
 from .schedule import Schedule, SubmittedRun
 from .units import Seconds, seconds, ticks_per_second
 
@@ -141,10 +143,10 @@ class Session:
         folded = self._fold(lowered)
         if folded is not None:
             machine = self._machine(folded.parts)
-            machine.submit(folded.graph)
             try:
+                machine.submit(folded.graph)
                 machine.run()
-            except SimulationError:
+            except (GraphError, SimulationError):
                 log.info("%s: again with every op, to say which is at fault", lowered.name)
             else:
                 self.columns = folded.expand(machine.columns())
@@ -237,6 +239,10 @@ class Session:
             shared = np.isin(rows, flows.op)
             at = np.searchsorted(flows.op, rows[shared])
             for by in drawn:
+                _fits(lowered.name, rows, overflow(fixed[rows], by), "time", "use a coarser tick")
+                _fits(
+                    lowered.name, rows[shared], overflow(hi[at], by[shared]), "work", "split the op"
+                )
                 fixed[rows] = scaled(fixed[rows], by)
                 hi[at], lo[at] = widely(hi[at], lo[at], by[shared])
         return replace(lowered, fixed=fixed, flows=replace(flows, work_hi=hi, work_lo=lo))
@@ -249,7 +255,10 @@ class Session:
             at = np.asarray(rows)
             table = ops.take(at).asked(self.system, said.component[at], members.take(at))
             found = backend.timing(table, float(seconds(now, self.tick)))
-            return answers(found, self.system, self.scale, self.tick)
+            component = said.component[at]
+            check_timing(found, table, self.system.components[component[0]].name, at)
+            written = found.written(component)
+            return answers(written, self.system, self.scale, self.tick, at)
 
         return timing
 
@@ -282,6 +291,16 @@ class Session:
             replica=self.replica,
             metrics=tuple(self.metrics),
             rate_log=tuple(self.rate_log),
+        )
+
+
+def _fits(
+    name: str, rows: NDArray[np.int64], beyond: NDArray[np.bool_], what: str, cure: str
+) -> None:
+    """Refuse a draw beyond the range."""
+    for row in rows[beyond][:1].tolist():
+        raise GraphError(
+            "overflow", f"graph {name!r} op {row}: drew a {what} beyond the range; {cure}", (row,)
         )
 
 

@@ -20,7 +20,7 @@ from .lowering import parts, scales
 from .result import Result
 from .session import Session
 from .system import System
-from .units import PICOSECOND, Bytes, Seconds
+from .units import PICOSECOND, Bytes, Seconds, ticks_per_second
 
 if TYPE_CHECKING:
     from .process import Process
@@ -76,6 +76,7 @@ class Simulation:
     def __post_init__(self) -> None:
         if self.engine not in ENGINES:
             raise ValueError(f"engine is {self.engine!r}; it is one of {ENGINES}")
+        ticks_per_second(self.tick)  # refuses what is no tick
 
     @cached_property
     def bound(self) -> list[Backend | None]:
