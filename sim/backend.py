@@ -7,7 +7,7 @@ tell them apart.  A table of ops goes in, a table of times comes out, both in SI
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, TypeVar
 
 import numpy as np
@@ -68,7 +68,8 @@ class Spread:
     """How durations vary from run to run: factors, as quantiles of what was measured.
 
     The duration of an op is its typical duration times a factor of the process start (common to
-    all ops of a replica) times one of its rank and iteration times one of its own.
+    all ops of a replica) times one of its rank and iteration times one of its own.  Factors are
+    at least 0 and stay below 4096, those of start and step together too.
 
     Parameters
     ----------
@@ -145,6 +146,14 @@ class Timing:
     def __len__(self) -> int:
         return len(self.fixed)
 
+    def written(self, component: NDArray[np.int32]) -> Timing:
+        """The same with its usage written out, given who was asked about each op."""
+        if self.work is None or self.usage is not None:
+            return self
+        n = len(self)
+        usage = Usage(np.arange(n + 1, dtype=np.int64), component, np.ones(n))
+        return replace(self, usage=usage)
+
 
 class Backend:
     """Who answers for a component.  Subclass, and write ``timing``.
@@ -197,6 +206,7 @@ class Backend:
 
 
 BACKENDS: dict[str, type[Backend]] = {}
+MOST_FACTOR = 4096  # draws are in 2^-20, in 32 bits
 B = TypeVar("B", bound=type[Backend])
 
 
@@ -211,8 +221,12 @@ def backend(name: str) -> Callable[[B], B]:
     return register(BACKENDS, "backends", name, "registered_name")
 
 
-def check_timing(timing: Timing, ops: Ops, who: str) -> None:
-    """Refuse an impossible answer: wrong length, NaN, negative, infinite, a weight <= 0.
+def check_timing(timing: Timing, ops: Ops, who: str, rows: NDArray[np.int64] | None = None) -> None:
+    """Refuse an impossible answer: of wrong length, NaN, negative, infinite, of what is not there.
+
+    Parameters
+    ----------
+    rows : (n,) what to call each op; its row in the table
 
     Raises
     ------
@@ -223,7 +237,7 @@ def check_timing(timing: Timing, ops: Ops, who: str) -> None:
         raise BackendError(
             f"{who}: answered a {type(timing).__name__}; write Timing.of(seconds), one for each op"
         )
-    columns = {"fixed": timing.fixed, "work": timing.work}
+    columns = {"fixed": timing.fixed, "work": timing.work, "limit": timing.limit}
     for name, column in columns.items():
         if column is None:
             continue
@@ -231,17 +245,50 @@ def check_timing(timing: Timing, ops: Ops, who: str) -> None:
             raise BackendError(
                 f"{who}: answered {len(column)} {name} for {len(ops)} ops; answer one for each op"
             )
-        bad = np.flatnonzero(~((column >= 0) & np.isfinite(column)))
+        bad = np.flatnonzero(~((column >= 0) & (np.isfinite(column) | (name == "limit"))))
         if len(bad):
             row = int(bad[0])
             what = ops.signature_text(row) or ops.kind_names[row]
+            must = "be >= 0" if name == "limit" else "be finite and >= 0"
+            op = row if rows is None else int(rows[row])
             raise BackendError(
-                f"{who}: {name} of op {row} ({what}) is {column[row]}; it must be finite and >= 0"
+                f"{who}: {name} of op {op} ({what}) is {column[row]}; it must {must}"
             )
-    if timing.limit is not None and not np.all(timing.limit >= 0):
-        raise BackendError(f"{who}: a limit is {np.nanmin(timing.limit)}; it must be >= 0")
     if timing.usage is not None:
-        if len(timing.usage) != len(ops):
-            raise BackendError(f"{who}: answered {len(timing.usage)} usages for {len(ops)} ops")
-        if not np.all((timing.usage.weight > 0) & np.isfinite(timing.usage.weight)):
-            raise BackendError(f"{who}: a weight of a usage is not above 0")
+        _check_usage(timing.usage, ops, who)
+    if timing.spread is not None:
+        _check_spread(timing.spread, who)
+
+
+def _check_usage(usage: Usage, ops: Ops, who: str) -> None:
+    if len(usage) != len(ops):
+        raise BackendError(f"{who}: answered {len(usage)} usages for {len(ops)} ops")
+    if not np.all((usage.weight > 0) & np.isfinite(usage.weight)):
+        raise BackendError(f"{who}: a weight of a usage is not above 0, or infinite")
+    if ops.at is None:
+        return
+    count = len(ops.at.system.components)
+    strange = usage.component[(usage.component < 0) | (usage.component >= count)]
+    if len(strange):
+        raise BackendError(
+            f"{who}: answered a usage of component {strange[0]}; there are {count}, from 0 on"
+        )
+
+
+def _check_spread(spread: Spread, who: str) -> None:
+    for name in ("step", "op", "start"):
+        factors = getattr(spread, name)
+        bad = factors[~((factors >= 0) & (factors < MOST_FACTOR))]
+        if len(bad):
+            raise BackendError(
+                f"{who}: a factor of its spread ({name}) is {bad[0]:g}; factors are at least 0 and "
+                f"below {MOST_FACTOR}"
+            )
+        if np.any(np.diff(factors) < 0):
+            raise BackendError(f"{who}: the factors of its spread ({name}) descend; sort them")
+    most = spread.step.max(initial=0) * spread.start.max(initial=0)
+    if most >= MOST_FACTOR:
+        raise BackendError(
+            f"{who}: factors of start and step reach {most:g} together; keep that below "
+            f"{MOST_FACTOR}"
+        )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,8 +38,7 @@ def bind(system: System, backends: Mapping[str, Backend]) -> list[Backend | None
     """
     found: list[Backend | None] = [None] * len(system.components)
     for pattern in sorted(backends, key=lambda p: (p in system.index, len(p))):
-        rows = [i for i, c in enumerate(system.components) if fnmatchcase(c.name, pattern)]
-        for i in rows or [system.number(pattern)]:
+        for i in system.match(pattern) or (system.number(pattern),):
             found[i] = backends[pattern]
     return found
 
@@ -114,7 +112,7 @@ def ask_all(
             merge.add(rows, Timing.of(np.zeros(len(rows))), component[rows], who.source)
             continue
         timing = who.timing(table)
-        check_timing(timing, table, system.components[component[rows[0]]].name)
+        check_timing(timing, table, system.components[component[rows[0]]].name, rows)
         merge.add(rows, timing, component[rows], timing.source or who.source)
     return Answers(
         merge.timing(), component, merge.source, tuple(merge.sources), tuple(merge.spreads),
@@ -239,15 +237,11 @@ class _Merge:
             self.limit[rows] = timing.limit
         if timing.spread is not None:
             self.spreads.append((rows, timing.spread))
-        usage = timing.usage
         if timing.work is not None:
             if self.work is None:
                 self.work = np.zeros(len(self.fixed))
             self.work[rows] = timing.work
-            if usage is None:
-                usage = Usage(
-                    np.arange(len(rows) + 1, dtype=np.int64), component, np.ones(len(rows))
-                )
+        usage = timing.written(component).usage
         if usage is not None:
             row = np.repeat(rows, np.diff(usage.indptr))
             self._usage.append((row, usage.component, usage.weight))

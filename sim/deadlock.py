@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from .errors import SimulationError
 
 SHOWN = 8  # ops named in a message
+MOST_STEPS = 1 << 21  # of the search for the shortest cycle; then the shortest so far is named
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,9 @@ def shortest_cycle(
 ) -> list[int]:
     """A shortest cycle of waits, of several the one that comes first by number; [] for none.
 
+    Of thousands of ops that all wait for each other, to look through everything would take hours:
+    after :data:`MOST_STEPS` it is the shortest of those that were seen.
+
     Parameters
     ----------
     waits : those that each waits for
@@ -100,6 +105,8 @@ def shortest_cycle(
     graph = _Waits(waits, queues or {}, holders or {})
     best: list[int] = []
     for start in graph.nodes():
+        if best and graph.steps > MOST_STEPS:
+            break
         found = graph.cycle(start, len(best) - 1 if best else None)
         best = found or best
         if len(best) == 1:
@@ -109,7 +116,7 @@ def shortest_cycle(
 
 
 class _Waits:
-    """Who waits for whom; what nobody waits for can be on no cycle and is removed."""
+    """Who waits for whom; what is on no cycle is removed."""
 
     def __init__(
         self,
@@ -127,8 +134,9 @@ class _Waits:
                 self.last.setdefault(op, {})[c] = at
                 self.first.setdefault(op, {}).setdefault(c, at)
         self.gone: set[int] = set()
+        self.steps = 0  # of all searches
         self.wanted = self._count()
-        self.remove([i for i in self._all() if not self.wanted.get(i)])
+        self.remove(self._all() - self._tied())
 
     def _all(self) -> set[int]:
         named: list[Iterable[int]] = [self.waits, self.last]
@@ -145,6 +153,25 @@ class _Waits:
             for i in queue[:-1]:
                 wanted[i] = wanted.get(i, 0) + 1
         return wanted
+
+    def _tied(self) -> set[int]:
+        """Those on a cycle: one of several that reach each other, or waiting for itself.
+
+        Who stands in a line reaches all before it through the one right before it.
+        """
+        from rustworkx import PyDiGraph, strongly_connected_components
+
+        edges = [(i, j) for i, reasons in self.waits.items() for j in reasons]
+        for c, queue in self.queues.items():
+            edges += [(i, j) for i, j in zip(queue[1:], queue, strict=False) if i != j]
+            edges += [(queue[0], j) for j in self.holders[c]]
+        number = {op: n for n, op in enumerate(sorted(self._all()))}
+        ops = list(number)
+        graph: Any = PyDiGraph()
+        graph.add_nodes_from(ops)
+        graph.add_edges_from_no_data([(number[i], number[j]) for i, j in edges])
+        knots = (knot for knot in strongly_connected_components(graph) if len(knot) > 1)
+        return {ops[n] for knot in knots for n in knot} | {i for i, j in edges if i == j}
 
     def nodes(self) -> Iterable[int]:
         """Those that are left, ascending, while others are removed."""
@@ -183,11 +210,14 @@ class _Waits:
         todo = deque([start])
         while todo:
             op = todo.popleft()
+            self.steps += 1
             if longest is not None and depth[op] > longest:
                 return []
             if self._waits_for(op, start):
                 return _path(back, op)
-            for other in sorted(self._new(op, seen)):
+            new = self._new(op, seen)
+            self.steps += len(new)
+            for other in sorted(new):
                 if other not in back and other not in self.gone:
                     back[other], depth[other] = op, depth[op] + 1
                     todo.append(other)

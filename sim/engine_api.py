@@ -11,7 +11,7 @@ work left in rate units x ticks (up to 127 bits).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple, Protocol
@@ -21,6 +21,7 @@ import simpy
 from numpy.typing import NDArray
 
 ONE = 1 << 40  # the weight 1
+MOST_WEIGHT = 1 << 62  # weights of what is in flight on one component sum to less: 2^22
 NO_LIMIT = -1
 NEVER = -1  # in columns: did not happen
 MAX_TICK = 2**63 - 1
@@ -50,12 +51,18 @@ class ComponentTable:
     slots : (c,) int32, -1 for a component without slots
     rate : (c,) int64 rate units, -1 for a component without a rate
     top : (c,) int64, what ``set_rate`` may reach
+    unit : of each, what its rate counts; () where all count the same
     """
 
     names: tuple[str, ...]
     slots: NDArray[np.int32]
     rate: NDArray[np.int64]
     top: NDArray[np.int64]
+    unit: tuple[str, ...] = ()
+
+    def units(self, components: Iterable[int]) -> set[str]:
+        """What the rates of some components count."""
+        return {self.unit[c] if self.unit else "" for c in components}
 
     def __len__(self) -> int:
         return len(self.names)

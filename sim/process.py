@@ -8,14 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, cast, runtime_checkable
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    NamedTuple,
+    Protocol,
+    SupportsIndex,
+    TypeVar,
+    cast,
+    runtime_checkable,
+)
 
+import numpy as np
 import simpy
 
-from .engine_api import ONE, Engine, State, Submitted
+from .engine_api import Engine, State, Submitted
 from .errors import SimulationError
 from .job import Job
-from .lowering import rate_units
+from .lowering import rate_units, weight_units, wrong_weight
 from .registry import register
 from .system import System
 from .units import Seconds, seconds, ticks, ticks_per_second
@@ -213,6 +223,8 @@ class Running:
 
     def wait(self, time: Seconds) -> simpy.Event:
         """Fires after that time."""
+        if time < 0:
+            raise SimulationError("action", f"{self._who}: waits {time:g} s; wait for 0 or more")
         return self.env.timeout(ticks(time, self._stage.tick))
 
     def ended(self, op: int) -> simpy.Event:
@@ -384,20 +396,16 @@ class Running:
         self._may_act("resume an op")
         number = self._system.number
         to = None if slots is None else [number(name) for name in slots]
-        self._machine.resume(
-            op,
-            keep,
-            to,
-            None if usage is None else {number(c): round(w * ONE) for c, w in usage.items()},
-        )
+        uses = None if usage is None else {number(c): _weight(c, w) for c, w in usage.items()}
+        self._machine.resume(op, keep, to, uses)
         if to is not None and self._machine.state(op) not in (State.ENDED, State.CANCELLED):
             self._stage.moves[op] = tuple(to)
 
     def cancel(self, what: int | Submitted) -> None:
         """Remove an op or a whole graph, with all that depends on it."""
         self._may_act("cancel an op")
-        if isinstance(what, int):
-            self._machine.cancel([what])
+        if isinstance(what, SupportsIndex):
+            self._machine.cancel([int(what)])
         else:
             self._machine.cancel(range(what.first, what.first + what.count))
 
@@ -419,8 +427,20 @@ class Running:
 
     def _may_touch(self, name: str) -> int:
         c = self._system.number(name)
-        if self._touches is not None and not any(fnmatchcase(name, t) for t in self._touches):
+        if self._touches is not None and not any(self._names(t, name) for t in self._touches):
             raise SimulationError(
                 "action", f"{self._who}: alters {name}, which its touches do not name"
             )
         return c
+
+    def _names(self, glob: str, name: str) -> bool:
+        """Whether a glob fits a component; a name of one is no glob."""
+        return glob == name or (glob not in self._system.index and fnmatchcase(name, glob))
+
+
+def _weight(name: str, weight: float) -> int:
+    """The weight of a use in 2^-40."""
+    units = int(weight_units(np.array(weight)))
+    if not units:
+        raise SimulationError("action", wrong_weight(name, weight))
+    return units

@@ -85,6 +85,15 @@ def scaled(duration: NDArray[np.int64], by: NDArray[np.int64]) -> NDArray[np.int
     return high * by + ((low * by) >> FRACTION)
 
 
+def overflow(of: NDArray[np.int64], by: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Where ``of * by / 2^20`` does not fit into 63 bits; a hair below them already.
+
+    >>> overflow(np.array([2**62, 2**62]), np.array([3 << 20, 1 << 20])).tolist()
+    [True, False]
+    """
+    return np.asarray(of.astype(np.float64) * by >= 2.0 ** (63 + FRACTION) * (1 - 1e-12))
+
+
 def widely(
     hi: NDArray[np.int64], lo: NDArray[np.uint64], by: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import simpy
+from numpy.typing import NDArray
 
 from .analysis.aggregates import MOST_OPS
+from .backend import check_timing
 from .binding import Answers, ask, endpoints
 from .emitted import Emissions
 from .engine_api import (
@@ -30,7 +32,7 @@ from .lowering import answers, lower
 from .place import place
 from .result import Result
 from .running_job import RunningJob
-from .sampling import MAIN, factors, scaled, submission, widely
+from .sampling import MAIN, factors, overflow, scaled, submission, widely
 from .schedule import JobRecord, Schedule, SubmittedRun
 from .units import Seconds, seconds, ticks_per_second
 from .workload import Given
@@ -222,10 +224,10 @@ class Session:
         folded = self._fold(lowered)
         if folded is not None:
             machine = self._machine(folded.parts)
-            machine.submit(folded.graph)
             try:
+                machine.submit(folded.graph)
                 machine.run()
-            except SimulationError:
+            except (GraphError, SimulationError):
                 log.info("%s: again with every op, to say which is at fault", lowered.name)
             else:
                 self.columns = folded.expand(machine.columns())
@@ -357,6 +359,10 @@ class Session:
             shared = np.isin(rows, flows.op)
             at = np.searchsorted(flows.op, rows[shared])
             for by in drawn:
+                _fits(lowered.name, rows, overflow(fixed[rows], by), "time", "use a coarser tick")
+                _fits(
+                    lowered.name, rows[shared], overflow(hi[at], by[shared]), "work", "split the op"
+                )
                 fixed[rows] = scaled(fixed[rows], by)
                 hi[at], lo[at] = widely(hi[at], lo[at], by[shared])
         return replace(lowered, fixed=fixed, flows=replace(flows, work_hi=hi, work_lo=lo))
@@ -369,7 +375,10 @@ class Session:
             at = np.asarray(rows)
             table = ops.take(at).asked(self.system, said.component[at], members.take(at))
             found = backend.timing(table, float(seconds(now, self.tick)))
-            return answers(found, self.system, self.scale, self.tick)
+            component = said.component[at]
+            check_timing(found, table, self.system.components[component[0]].name, at)
+            written = found.written(component)
+            return answers(written, self.system, self.scale, self.tick, at)
 
         return timing
 
@@ -421,6 +430,16 @@ def _without_periods(graph: Graph) -> Graph:
     """A graph whose ops are in no period."""
     ops = graph.ops
     return graph if np.all(ops.iteration < 0) else graph.with_ops(ops.replace(iteration=-1))
+
+
+def _fits(
+    name: str, rows: NDArray[np.int64], beyond: NDArray[np.bool_], what: str, cure: str
+) -> None:
+    """Refuse a draw beyond the range."""
+    for row in rows[beyond][:1].tolist():
+        raise GraphError(
+            "overflow", f"graph {name!r} op {row}: drew a {what} beyond the range; {cure}", (row,)
+        )
 
 
 def _machine(engine: str, parts: ComponentTable, per_second: int) -> Engine:

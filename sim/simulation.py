@@ -21,7 +21,7 @@ from .result import Result
 from .sampling import MAIN
 from .session import Session, kept_by_size, runs_as_template
 from .system import System
-from .units import PICOSECOND, Bytes, Seconds
+from .units import PICOSECOND, Bytes, Seconds, ticks_per_second
 from .workload import Given, Workload
 
 if TYPE_CHECKING:
@@ -79,6 +79,7 @@ class Simulation:
     def __post_init__(self) -> None:
         if self.engine not in ENGINES:
             raise ValueError(f"engine is {self.engine!r}; it is one of {ENGINES}")
+        ticks_per_second(self.tick)  # refuses what is no tick
 
     @cached_property
     def bound(self) -> list[Backend | None]:

@@ -67,8 +67,13 @@ class Component:
             raise ValueError(f"{self.name}: give slots or a rate, not both")
         if self.slots is not None and self.slots < 1:
             raise ValueError(f"{self.name}: slots is {self.slots}; give at least 1")
-        if self.rate is not None and not self.rate >= 0:
-            raise ValueError(f"{self.name}: rate is {self.rate}; give 0 or more")
+        if self.rate is not None and not 0 <= self.rate < math.inf:
+            raise ValueError(f"{self.name}: rate is {self.rate}; give 0 or more, and not infinite")
+        if self.max_rate is not None and not (self.rate or 0.0) <= self.max_rate < math.inf:
+            raise ValueError(
+                f"{self.name}: max_rate is {self.max_rate:g}, and its rate {self.rate or 0.0:g}; "
+                "give a max_rate of at least the rate, and not infinite"
+            )
 
     @property
     def top(self) -> float:
@@ -147,7 +152,13 @@ class System:
         return self.index[name]
 
     def match(self, pattern: str) -> tuple[int, ...]:
-        """Numbers of all components whose name fits a glob."""
+        """Numbers of all components whose name fits a glob; a name of one is no glob.
+
+        >>> System((Component("gpu[0]", "gpu"), Component("gpu0", "gpu"))).match("gpu[0]")
+        (0,)
+        """
+        if pattern in self.index:
+            return (self.index[pattern],)
         return tuple(i for i, c in enumerate(self.components) if fnmatchcase(c.name, pattern))
 
     def select(

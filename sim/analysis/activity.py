@@ -28,7 +28,7 @@ from ..units import seconds
 from .aggregates import BOXES
 
 LAYERS = ("compute", "network", "copy", "waiting", "host")
-MOST = 2**62  # ticks of a line, so that they fit in 64 bits beside what is added to them
+MOST = 2**62  # ticks of a line with several ranks; one rank has a line in any case
 _LAYER = {Kind.COMPUTE: 0, Kind.COPY: 2, Kind.HOST: 4} | dict.fromkeys(NETWORK, 1)
 
 
@@ -111,7 +111,7 @@ def ticks(result: Result, edges: NDArray[np.int64]) -> NDArray[np.int64]:
     found = np.zeros((len(BOXES), len(edges) - 1, ranks), np.int64)
     spans = _spans(busy(result), edges)
     # The ranks lie on one line, one after the other; a line has room for so many of them.
-    most = MOST // max(int(edges[-1] - edges[0]), 1)
+    most = max(MOST // max(int(edges[-1] - edges[0]), 1), 1)
     for first in range(0, ranks, most):
         own = range(first, min(first + most, ranks))
         of_own = spans if len(own) == ranks else spans.of(own)

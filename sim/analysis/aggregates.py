@@ -5,6 +5,7 @@ A row an op is kept where asked for; this is kept always, and is some hundred by
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from ..engine_api import NEVER
 from ..ops import Kind
 
 if TYPE_CHECKING:
+    from ..flat_graph import FlatGraph
     from ..result import Result
     from ..schedule import SubmittedRun
 
@@ -30,7 +32,7 @@ BOXES = (
     "host",
     "idle",
 )
-CHUNK = 1 << 20  # places that are summed at once
+CHUNK = 1 << 16  # places that are summed at once; they fit into a cache
 EXPOSED = BOXES.index("exposed_communication")
 
 
@@ -47,7 +49,8 @@ class RunAggregates:
     first : tick of the first release
     steps : (k,) periods that there are, ascending
     start, end : (k, ranks) first start and last end on each rank; -1 where it has none
-    busy : (components, kinds) ticks of slots that were held
+    busy : (components, kinds) ticks of slots that were held; int64, or Python integers where the
+        slots of a run together held more than int64 does
     moved : (components, kinds) s of work at the full rate
     sources : s of ops by where their time comes from
     exposed : (k, ranks) ticks with communication in flight and no compute, in each step's window
@@ -62,7 +65,7 @@ class RunAggregates:
     steps: NDArray[np.int64]
     start: NDArray[np.int64]
     end: NDArray[np.int64]
-    busy: NDArray[np.int64]
+    busy: NDArray[Any]
     moved: NDArray[np.float64]
     sources: dict[str, int]
     exposed: NDArray[np.int64] | None = None
@@ -94,6 +97,53 @@ class RunAggregates:
         return replace(found, boxes=boxes) if keep == "ranks" else found
 
 
+def add_ticks(
+    into: NDArray[Any], at: tuple[NDArray[Any], ...], ticks: NDArray[np.int64]
+) -> NDArray[Any]:
+    """A table with ticks added to its cells: of Python integers where int64 would not hold them.
+
+    Times of all ranks add up beyond the range of one: 16,384 of them in ten minutes.
+
+    Examples
+    --------
+    >>> add_ticks(np.zeros(2, np.int64), (np.array([1, 1]),), np.array([2**62] * 2)).tolist()
+    [0, 9223372036854775808]
+    """
+    most = float(into.sum(dtype=None if into.dtype == object else np.float64))
+    if into.dtype != object and most + ticks.sum(dtype=np.float64) < 2.0**62:
+        if len(ticks):
+            heads = _heads(*at)
+            np.add.at(into, tuple(a[heads] for a in at), np.add.reduceat(ticks, heads))
+        return into
+    high, low = np.zeros(into.shape, np.int64), np.zeros(into.shape, np.int64)
+    np.add.at(high, at, ticks >> 32)
+    np.add.at(low, at, ticks & (2**32 - 1))
+    return np.asarray(into.astype(object) + high.astype(object) * 2**32 + low)
+
+
+def _heads(*columns: NDArray[Any]) -> NDArray[np.int64]:
+    """Where rows begin that differ from the one before: what is alike is mostly side by side.
+
+    >>> _heads(np.array([5, 5, 5, 7]), np.array([1, 1, 0, 0])).tolist()
+    [0, 2, 3]
+    """
+    new = np.ones(len(columns[0]), bool)
+    new[1:] = False
+    for column in columns:
+        new[1:] |= column[1:] != column[:-1]
+    return np.flatnonzero(new)
+
+
+def _chunks(block: FlatGraph) -> Iterator[tuple[slice, NDArray[np.int64]]]:
+    """Places, some at once, and the op of each."""
+    n, of = len(block), block.places.op
+    for a in range(0, n, CHUNK):
+        yield slice(a, min(a + CHUNK, n)), np.arange(a, min(a + CHUNK, n))
+    for a in range(0, len(of), CHUNK):
+        op = of[a : a + CHUNK].astype(np.int64)
+        yield slice(n + a, n + a + len(op)), op
+
+
 def kept_of(result: Result) -> RunAggregates:
     """The same from a row an op; the boxes are left to who asks."""
     return _Sums(result).kept()
@@ -105,7 +155,6 @@ class _Sums:
     def __init__(self, result: Result):
         self.result, self.columns = result, result.columns
         self.ended = self.columns.end != NEVER
-        self.took = np.where(self.ended, self.columns.end - self.columns.start, 0)
         self.given = None if result.written is None else result.written.given
 
     def _steps(self) -> NDArray[np.int64]:
@@ -124,7 +173,7 @@ class _Sums:
         size = len(result.parts), len(Kind)
         busy, moved = np.zeros(size, np.int64), np.zeros(size)
         for run in result.runs:
-            self._slots(run, busy)
+            busy = self._slots(run, busy)
             self._rates(run, moved)
         return RunAggregates(
             len(result.ops), result.first_release, steps, start, end, busy, moved, self._sources(),
@@ -138,26 +187,34 @@ class _Sums:
         end = np.full(start.shape, NEVER, np.int64)
         given = self.given is not None and len(steps)
         for run in self.result.runs[: 1 if given else None]:
-            block, rank = run.graph.explicit, self.result.rank(run)
-            for a in range(0, len(block) + len(block.places), CHUNK):
-                op = block.op_of_place[a : a + CHUNK]
+            block, ranks_of = run.graph.explicit, self.result.rank(run)
+            for place, op in _chunks(block):
                 there = self.ended[run.first + op]
                 if len(steps):
                     there &= block.ops.iteration[op] >= 0
-                there = np.flatnonzero(there)
-                step = block.ops.iteration[op[there]]
-                number = np.searchsorted(steps, step) if len(steps) else np.zeros_like(step)
-                at = number, rank[a : a + CHUNK][there]
-                np.minimum.at(start, at, self.columns.start[run.first + op[there]])
-                np.maximum.at(end, at, self.columns.end[run.first + op[there]])
+                period, rank = block.ops.iteration[op[there]], ranks_of[place][there]
+                step = np.searchsorted(steps, period) if len(steps) else np.zeros_like(period)
+                if len(step):
+                    heads = _heads(step, rank)
+                    at, ids = (step[heads], rank[heads]), run.first + op[there]
+                    np.minimum.at(start, at, np.minimum.reduceat(self.columns.start[ids], heads))
+                    np.maximum.at(end, at, np.maximum.reduceat(self.columns.end[ids], heads))
         start[start == late] = NEVER
         return start, end
 
-    def _slots(self, run: SubmittedRun, busy: NDArray[np.int64]) -> None:
-        slot = self.result.slots(run)
-        place = np.flatnonzero(slot >= 0)
-        op = run.graph.explicit.op_of_place[place]
-        np.add.at(busy, (slot[place], run.graph.ops.kind[op]), self.took[run.first + op])
+    def _took(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Ticks of ops from start to end; 0 of those that did not end."""
+        took = self.columns.end[ids] - self.columns.start[ids]
+        took[~self.ended[ids]] = 0
+        return took
+
+    def _slots(self, run: SubmittedRun, busy: NDArray[Any]) -> NDArray[Any]:
+        slots, kind = self.result.slots(run), run.graph.ops.kind
+        for place, op in _chunks(run.graph.explicit):
+            there = slots[place] >= 0
+            op = op[there]
+            busy = add_ticks(busy, (slots[place][there], kind[op]), self._took(run.first + op))
+        return busy
 
     def _rates(self, run: SubmittedRun, moved: NDArray[np.float64]) -> None:
         timing = run.answers.timing
@@ -174,8 +231,11 @@ class _Sums:
     def _sources(self) -> dict[str, int]:
         found: dict[str, int] = {}
         for run in self.result.runs:
-            total = np.zeros(len(run.answers.sources), np.int64)
-            np.add.at(total, run.answers.source, self.took[run.first : run.first + len(run.graph)])
+            total: NDArray[Any] = np.zeros(len(run.answers.sources), np.int64)
+            for a in range(0, len(run.graph), CHUNK):
+                source = run.answers.source[a : a + CHUNK]
+                took = self._took(run.first + np.arange(a, a + len(source)))
+                total = add_ticks(total, (source,), took)
             for text, t in zip(run.answers.sources, total.tolist(), strict=True):
                 found[text] = found.get(text, 0) + t
         return found

@@ -10,6 +10,7 @@ import simpy
 
 from ..engine_api import NO_LIMIT, Loss, State
 from ..media.max_min.medium import set_rate
+from ..validation import wrong_move
 from .op_end import leave_all
 from .slots import moves
 from .state_layout import (
@@ -166,6 +167,8 @@ class Actions(StateView):
         for p, slot in zip(places, slots or (), strict=slots is not None):
             store.rows[p]["slot"] = slot
         bound, left = self._limit(c), self._work_left(c)
+        if left and usage and (wrong := wrong_move(self.parts, self._usage(c), usage)):
+            raise self._refused(op, wrong)
         uses = self._usage(c) if usage is None else dict(usage)
         if left and bound == NO_LIMIT and not uses:
             raise self._refused(op, "neither usage nor limit bounds the rate of its work")

@@ -8,7 +8,7 @@ the next round; when there are none, rates are computed once and the instant is 
 from __future__ import annotations
 
 from ..media.max_min.medium import due, settle, take_due
-from ..media.max_min.table_layout import State
+from ..media.max_min.table_layout import OVERFULL, State
 from .jit import Int, lean
 from .linked_lists import append, sort
 from .op_end import end
@@ -28,12 +28,14 @@ from .state_layout import (
     FLOWS,
     GRANTED,
     GRAPH_COUNT,
+    HEAVY,
     IDLE,
     NEWS,
     NONE,
     NOTHING,
     NOW,
     OWNERS,
+    PAUSES,
     PHASE,
     SCRATCH,
     STALE,
@@ -45,6 +47,8 @@ from .state_layout import (
     Rows,
 )
 
+PAUSE = 1 << 12  # instants; a pause takes some 3 us, they some 1,000 and more
+
 
 @lean
 def advance(
@@ -53,13 +57,19 @@ def advance(
     """Run instants, up to and including tick ``limit``; one if ``stepwise``.
 
     Comes back with `ASKS` in the middle of a round (backends of the list ``ASKED``), with `TELLS`
-    after an instant of which somebody has to be told (the list ``NEWS``), else with `NOTHING`.
+    after an instant of which somebody has to be told (the list ``NEWS``), with `HEAVY` where
+    weights in flight sum to more than there are bits for, with `PAUSES` after `PAUSE` instants, so
+    that Python can be interrupted, else with `NOTHING`.
     """
+    instants = 0
     while True:
         if world[PHASE] == ANSWERED:
             answered(rows, times, world, s)
         else:
             if world[PHASE] == IDLE:
+                if instants == PAUSE:
+                    return PAUSES
+                instants += 1
                 tick = next_tick(rows, times, world, s)
                 world[DUE] = tick
                 if tick == NONE or tick > limit:
@@ -76,6 +86,8 @@ def advance(
             take_round(rows, times, links, world, s)
         world[PHASE] = IDLE
         if world[STALE]:
+            if s[3][0, OVERFULL]:
+                return HEAVY
             settle(s, world[NOW])
             world[STALE] = 0
         if world[NEWS] != NONE or stepwise:
@@ -102,6 +114,7 @@ def begin(rows: Rows, times: Array, world: Array, s: State) -> None:
     world[BARRIER] = NONE
     while c != NONE:
         following = rows[c]["next"]
+        rows[c]["unmet"] = 0
         append(rows, world, GRANTED, c)  # whoever is still barred comes back
         c = following
     # Before any flow joins here: one that has just joined hides those that are due.
@@ -118,6 +131,7 @@ def begin(rows: Rows, times: Array, world: Array, s: State) -> None:
         c = take(rows, times, world, now)
         while c != NONE:
             following = rows[c]["next"]
+            rows[c]["unmet"] = 0
             if rows[c]["at"] == COMING:
                 come(rows, world, c)
             else:

@@ -9,7 +9,7 @@ import simpy
 
 from ..engine_api import FIRST, MAX_TICK, NO_LIMIT, Answer
 from ..simpy_clock import Turn
-from ..validation import check_answer
+from ..validation import check_answer, too_heavy
 from .actions import Actions
 from .executor import advance
 from .jit import INTERPRETED, ready
@@ -21,11 +21,13 @@ from .state_layout import (
     ASKS,
     BEGIN,
     DUE,
+    HEAVY,
     LAST,
     NEWS,
     NONE,
     NOW,
     OPEN,
+    PAUSES,
     PHASE,
     TELLS,
     WATCHED,
@@ -73,7 +75,10 @@ class SimpyLoop(Actions):
             if code == ASKS:
                 self._ask()
                 world, medium = store.world, store.sharing.state  # answers may make them grow
-            elif code != TELLS or self._tell(world.item(NOW), began):
+            elif code == HEAVY:
+                usage = {op: self.usage(op) for op in self.rates()}
+                raise too_heavy(self.parts, usage, self.open_ops) or AssertionError("too heavy")
+            elif code != PAUSES and (code != TELLS or self._tell(world.item(NOW), began)):
                 break
         now, due = world.item(NOW), world.item(DUE)
         if now != began:
@@ -155,7 +160,7 @@ class SimpyLoop(Actions):
         """What a backend said; mostly a time and no more."""
         store, (fixed, work, usage, limit) = self.store, answer
         plain = not work and not usage and limit == NO_LIMIT
-        if not plain or fixed < 0:
+        if not plain or not 0 <= fixed <= MAX_TICK:
             check_answer(self.parts, self.id(c), answer)
         store.left[c] = fixed
         store.flags[c] = store.flags.item(c) & ~ASK

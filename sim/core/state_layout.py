@@ -23,7 +23,7 @@ CELL = np.dtype(
     [
         ("left", np.int64),  # fixed ticks still to do; while they run, the tick at which they end
         ("next", np.int32),
-        ("unmet", np.int32),  # dependencies that have not ended
+        ("unmet", np.int32),  # dependencies that have not ended; in some lists, the cell before it
         ("slot", np.int32),
         ("link", np.int32),
         ("first", np.int32),  # its successors begin here; the next cell's begin where they end
@@ -105,4 +105,4 @@ MISSING, FURTHER_CELL, WIDE_FLOW, COLLECTIVE = range(4)
 
 # Phases, and what `advance` comes back with.
 IDLE, BEGIN, ANSWERED = range(3)
-NOTHING, ASKS, TELLS = range(3)
+NOTHING, ASKS, TELLS, HEAVY, PAUSES = range(5)

@@ -13,7 +13,7 @@ import simpy
 
 from ..deadlock import Stuck
 from ..engine_api import EngineColumns, EngineGraph, Loss, State
-from ..validation import check_graph, check_op
+from ..validation import check_graph, check_op, wrong_move
 from .deadlock_state import stuck
 from .event_loop import EventLoop
 from .op_state import HELD, OpState, SubmittedGraph, columns, rows_of
@@ -152,6 +152,8 @@ class ReferenceEngine(EventLoop):
             row.asks = row.online >= 0
             row.fixed_left, row.work_left = row.fixed, row.work
         row.slots = row.slots if slots is None else list(slots)
+        if row.work_left and usage and (wrong := wrong_move(self.parts, row.usage, usage)):
+            raise self._refused(op, wrong)
         row.usage = row.usage if usage is None else dict(usage)
         if row.work_left and not row.usage and row.limit < 0:
             raise self._refused(op, "neither usage nor limit bounds the rate of its work")

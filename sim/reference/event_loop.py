@@ -15,7 +15,7 @@ from .. import engine_api
 from ..engine_api import FIRST, MAX_TICK, ComponentTable, State
 from ..engine_control import EngineControl
 from ..simpy_clock import wake
-from ..validation import check_answer
+from ..validation import check_answer, too_heavy
 from .medium import Flow, MaxMin
 from .op_state import HELD, QUEUED, WAITING, ComponentState, OpState, SubmittedGraph
 
@@ -75,6 +75,10 @@ class EventLoop(EngineControl):
             action()
         while self._take_round():
             self.round += 1
+        if self.medium.stale and (
+            heavy := too_heavy(self.parts, self.medium.uses(), self.open_ops)
+        ):
+            raise heavy
         soonest = self._soonest()  # settles the rates of this turn
         self._wake()
         if soonest <= MAX_TICK:

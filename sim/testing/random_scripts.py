@@ -11,7 +11,10 @@ from typing import Any
 from ..engine_api import MAX_TICK, NO_LIMIT, ONE
 from .script import Case, Script, Step
 
-KINDS = ("plain", "online", "timed", "lost", "verbs", "large")
+KINDS = ("plain", "online", "timed", "lost", "verbs", "large", "edges")
+
+
+WEIGHTS = (-1, 0, 1, ONE // 48, 2**61, 2**62 - 1, 2**62, MAX_TICK)  # the edges
 
 
 def random_script(kind: str, seed: int) -> Script:
@@ -22,7 +25,8 @@ def random_script(kind: str, seed: int) -> Script:
     kind : str
         ``plain`` has no processes, ``online`` asks backends during the run, ``timed`` changes
         rates and fails and restores components at given ticks, ``lost`` resumes what failures
-        stopped, ``verbs`` has everything, ``large`` as ``verbs`` with numbers near the limits.
+        stopped, ``verbs`` has everything, ``large`` as ``verbs`` with numbers near the limits,
+        ``edges`` as ``verbs`` with numbers and components that cannot be.
     seed : int
 
     Examples
@@ -82,6 +86,7 @@ class _Draw:
             "lost": self.losing,
             "verbs": self.verbs,
             "large": self.verbs,
+            "edges": self.verbs,
         }.get(self.kind, lambda: [])()
         pauses = sorted({r.randint(0, self.horizon) for _ in range(2)}) if r.random() < 0.2 else []
         return Script(
@@ -90,6 +95,7 @@ class _Draw:
             tuple(graphs),
             tuple(tuple(a) for a in actors if a),
             tuple(pauses),
+            tuple(r.choices("ab", [4, 1], k=len(self.slots))) if self.kind == "edges" else (),
         )
 
     def cases(self, n: int) -> tuple[Case, ...]:
@@ -117,13 +123,30 @@ class _Draw:
         if r.random() < 0.01 and self.kind == "large" and usage:
             work = r.choice([2**127 - 1, 2**126 + 5, 2**100])
         online = r.randrange(3) if self.asks and r.random() < 0.4 else -1
-        return Case(self.places(i), fixed, work, usage, limit, release, online)
+        found = Case(self.places(i), fixed, work, usage, limit, release, online)
+        odd = self.kind == "edges" and r.random() < (0.02 if online < 0 else 0.1)
+        return self.odd(found) if odd else found
+
+    def odd(self, case: Case) -> Case:
+        """An op of which something cannot be, or hardly."""
+        r, top = self.r, 2**127 if case.online >= 0 and not case.online % 2 else 2**127 - 1
+        c = r.choice(self.shared)
+        strange: list[dict[str, Any]] = [
+            {"usage": (*case.usage, *case.usage[:1])},
+            {"usage": ((r.choice([-1, 99, *self.queues]), ONE),)},
+            {"usage": ((c, r.choice(WEIGHTS)),), "work": r.choice(self.works)},
+            {"limit": r.choice([-2, 0, 2**62 - 1, 2**62, MAX_TICK])},
+            {"work": r.choice([-1, 1, 2**126 + 1, top])},
+            {"fixed": r.choice([-1, MAX_TICK, MAX_TICK - 3])},
+        ]
+        return case._replace(**r.choice(strange))
 
     def usage(self) -> tuple[tuple[int, int], ...]:
         r = self.r
         near = r.choice([-1, 1]) if r.random() < 0.05 else 0  # levels that nearly tie
         chosen = r.sample(self.shared, r.randint(1, min(3, len(self.shared))))
-        return tuple((c, r.choice(self.weights) * ONE // 12 + near) for c in chosen)
+        heavy = 1 << 21 if self.kind == "edges" and r.random() < 0.1 else 1  # two are too many
+        return tuple((c, (r.choice(self.weights) * ONE // 12 + near) * heavy) for c in chosen)
 
     def places(self, i: int) -> tuple[tuple[int, tuple[int, ...]], ...]:
         r = self.r
@@ -250,10 +273,14 @@ class _Draw:
             return [("set_rate", self.any_part(), self.new_rate())]
         return self.outage()
 
+    def weight(self) -> int:
+        odd = self.kind == "edges" and self.r.random() < 0.2
+        return self.r.choice(WEIGHTS) if odd else ONE
+
     def moving(self) -> list[Step]:
         """Stop an op, and mostly let it go on."""
         r, op = self.r, self.op()
-        usage = ((r.choice(self.shared), ONE),) if r.random() < 0.3 else None
+        usage = ((r.choice(self.shared), self.weight()),) if r.random() < 0.3 else None
         how = (op, r.random() < 0.5, self.place(), usage)
         between = [self.waiting()] if r.random() < 0.5 else []
         going_on = ("resume" if r.random() < 0.1 else "resume_stopped", *how)

@@ -40,6 +40,7 @@ class Script(NamedTuple):
     graphs : submitted before the run
     actors : steps of each process
     pauses : ticks at which ``run(until)`` stops and the machine is observed from outside
+    units : what each component counts; () where all count the same
     """
 
     slots: tuple[int, ...]
@@ -47,6 +48,7 @@ class Script(NamedTuple):
     graphs: tuple[tuple[Case, ...], ...]
     actors: tuple[tuple[Step, ...], ...] = ()
     pauses: tuple[int, ...] = ()
+    units: tuple[str, ...] = ()
 
     @property
     def parts(self) -> ComponentTable:
@@ -57,6 +59,7 @@ class Script(NamedTuple):
             np.array(self.slots, np.int32),
             rate,
             np.where(rate >= 0, 2**58 - 1, -1),
+            self.units,
         )
 
 

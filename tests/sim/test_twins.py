@@ -7,6 +7,7 @@ from foretrace.sim.core.engine import CoreEngine
 from foretrace.sim.engine_api import MAX_TICK
 from foretrace.sim.reference.engine import ReferenceEngine
 from foretrace.sim.testing import KINDS, Case, Script, compare, play, random_script
+from foretrace.sim.testing.random_runs import random_outcome
 
 BLOCKS = 4  # of runs of one kind, so that a failure names few seeds
 INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT") == "1"
@@ -90,6 +91,23 @@ def test_core_equals_reference_all_night(kind):
     assert differences(kind, seeds) == []
 
 
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_core_equals_reference_from_end_to_end_whatever_backends_answer(block):
+    seeds = range(block * IN_CI, (block + 1) * IN_CI)
+    assert [s for s in seeds if random_outcome(s, "reference") != random_outcome(s, "core")] == []
+
+
+@pytest.mark.parametrize("seed", [15829, 15978, 24116])
+def test_a_folded_graph_that_is_refused_names_the_row_of_the_graph(seed):
+    assert random_outcome(seed, "reference") == random_outcome(seed, "core")
+
+
+@pytest.mark.nightly
+def test_core_equals_reference_from_end_to_end_all_night():
+    seeds = range(1000, 1000 + NIGHTLY // 5)
+    assert [s for s in seeds if random_outcome(s, "reference") != random_outcome(s, "core")] == []
+
+
 @pytest.mark.parametrize("name", KEPT)
 def test_what_once_differed_is_equal(name):
     script = KEPT[name]
@@ -102,8 +120,23 @@ def test_the_scripts_reach_every_outcome():
         for seed in range(150):
             error = play(ReferenceEngine, random_script(kind, seed)).error
             kinds.add(error[1] if error else "done")
-    wanted = {"done", "lost", "time overflow", "starvation", "deadlock", "cycle", "action"}
+    wanted = {
+        "done",
+        "lost",
+        "time overflow",
+        "starvation",
+        "deadlock",
+        "cycle",
+        "action",
+        "weight",
+    }
     assert wanted <= kinds
+
+
+def test_the_runs_reach_every_outcome():
+    kinds = {random_outcome(seed, "reference")[0] for seed in range(60)}
+    errors = {"BackendError", "GraphError", "SimulationError", "ValueError"}
+    assert errors < kinds  # and times, where all went well
 
 
 def test_a_wrong_engine_is_noticed():
