@@ -24,7 +24,6 @@ from foretrace.sim.flat_graph import FlatGraph, Participants
 from foretrace.sim.graph import LAST_ITERATION, Builder, Graph
 from foretrace.sim.ops import Kind, Ops
 from foretrace.sim.reference.engine import ReferenceEngine
-from foretrace.sim.session import Session
 from foretrace.sim.simulation import Simulation
 from foretrace.sim.spmd.spmd_graph import RankProgram, SpmdGraph
 from foretrace.sim.system import Component, System
@@ -609,13 +608,11 @@ def test_x14_what_is_kept_of_less_takes_no_more_memory_on_the_way():
     gpus = tuple(Component(f"g{i}", "gpu", slots=1) for i in range(ranks))
     system = System(gpus, tuple(g.name for g in gpus))
     simulation = Simulation(system, {"*": Says(lambda ops: Timing.of(ops.duration))})
-    asked = Session(simulation, None).ask(Graph("g", (block,)))
+    graph = Graph("g", (block,))
     peak, found = {}, {}
     for keep in ("ops", "none", "ops", "none"):  # the second time all is compiled
-        session = Session(simulation, None)
         tracemalloc.start()
-        session.run_alone(asked)
-        found[keep] = session.result(keep, "a test runs it once")
+        found[keep] = simulation.run(graph, keep=keep)
         peak[keep] = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
     assert peak["none"] <= 1.05 * peak["ops"]
