@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from .scenarios.studies.run import study as run
     from .scenarios.studies.sweep.sweep import sweep
     from .scenarios.studies.sweep.sweeping import Swept
-    from .sim.backend import Backend, Spread, Timing, Usage, backend
+    from .sim.backend import Backend, Holds, Spread, Timing, Usage, backend
     from .sim.errors import (
         BackendError,
         ForetraceError,
@@ -63,6 +63,7 @@ __all__ = [
     "Graph",
     "GraphError",
     "HardwareUnavailable",
+    "Holds",
     "Kind",
     "Label",
     "Member",
@@ -103,6 +104,7 @@ _HOME = {
     "Graph": "sim.graph",
     "GraphError": "sim.errors",
     "HardwareUnavailable": "sim.errors",
+    "Holds": "sim.backend",
     "Kind": "sim.ops",
     "Label": "sim.graph",
     "Member": "sim.graph",

@@ -14,7 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .backend import Timing, Usage
-from .engine_api import NO_LIMIT, ONE, Answer, ComponentTable, EngineGraph, Flows, Online
+from .engine_api import (
+    NO_CLAIMS,
+    NO_LIMIT,
+    ONE,
+    Answer,
+    Claims,
+    ComponentTable,
+    EngineGraph,
+    Flows,
+    Online,
+)
 from .errors import BackendError, GraphError
 from .flat_graph import FlatGraph
 from .system import System
@@ -67,7 +77,14 @@ def parts(system: System, scale: Mapping[str, int]) -> ComponentTable:
         np.array([-1 if c.slots is None else c.slots for c in system.components], np.int32),
         np.array(rates, np.int64),
         np.array(tops, np.int64),
+        _capacities(system),
     )
+
+
+def _capacities(system: System) -> NDArray[np.int64]:
+    """The whole of each capacity, -1 for none; empty where no component has one."""
+    found = [-1 if c.capacity is None else c.capacity for c in system.components]
+    return np.array(found if any(n >= 0 for n in found) else [], np.int64)
 
 
 def rate_units(rate: float, k: int) -> int:
@@ -157,7 +174,17 @@ def lower(
         flows(timing, system, scale, tick, online),
         np.empty(0, np.int16) if online is None else online,
         backends,
+        claims(timing),
     )
+
+
+def claims(timing: Timing) -> Claims:
+    """What ops hold of capacities, a row each."""
+    holds = timing.holds
+    if holds is None:
+        return NO_CLAIMS
+    op = np.repeat(np.arange(len(holds), dtype=np.int32), np.diff(holds.indptr))
+    return Claims(op, holds.component, holds.amount.astype(np.int64), holds.until)
 
 
 def _warn_of_weights(name: str, usage: Usage, system: System) -> None:
@@ -254,7 +281,18 @@ def _scale_of(
 def answers(
     timing: Timing, system: System, scale: Mapping[str, int], tick: Seconds
 ) -> list[Answer]:
-    """What an online backend said of each op."""
+    """What an online backend said of each op.
+
+    Raises
+    ------
+    BackendError
+        It names what ops hold, when they have already started.
+    """
+    if timing.holds is not None and len(timing.holds.component):
+        raise BackendError(
+            f"{system.components[timing.holds.component[0]].name}: held by the answer of an online "
+            "backend; an op gets what it holds before it starts: set online = False"
+        )
     fixed = ticks(timing.fixed, tick)
     shared = flows(timing, system, scale, tick)
     found = [Answer(int(f), 0, {}) for f in fixed]

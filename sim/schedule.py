@@ -17,12 +17,16 @@ from .ops import Ops
 
 @dataclass(frozen=True)
 class SubmittedRun:
-    """One graph of a run: as placed, as timed, as lowered; its row r has the id ``first + r``."""
+    """One graph of a run: as placed, as timed, as lowered; its row r has the id ``first + r``.
+
+    ``by`` is the process that submitted it.
+    """
 
     graph: Graph
     answers: Answers
     lowered: EngineGraph
     first: int
+    by: str = ""
 
 
 @dataclass(frozen=True)

@@ -195,7 +195,9 @@ class Session:
         asked = self.ask(graph)
         lowered = self._drawn(asked)
         handle = self.machine.submit(lowered)
-        self.runs.append(SubmittedRun(asked.graph, asked.answers, lowered, handle.first))
+        process = self.machine.env.active_process
+        by = "" if process is None else str(process.name)
+        self.runs.append(SubmittedRun(asked.graph, asked.answers, lowered, handle.first, by))
         return handle
 
     def _count(self, who: str, count: int) -> None:
@@ -264,6 +266,8 @@ class Session:
         columns = self.machine.columns() if self.columns is None else self.columns
         written = Schedule(tuple(self.runs), columns, self.moves, self.given)
         found = replace(self._result(), written=written)
+        if len(self.parts.capacity) and "machine" in self.__dict__:
+            found = replace(found, acquired=self.machine.ledger.acquired)
         keep = keep or ("ops" if found.count <= MOST_OPS else "ranks")
         if keep == "ops":
             return found

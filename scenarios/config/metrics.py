@@ -128,7 +128,12 @@ metric("tokens_per_second", "token/s", "Tokens of one iteration over iteration_t
 metric("mfu", "", "Model flop of an iteration over what the named dense peak could do meanwhile.")
 metric("hfu", "", "As mfu, recomputed flop counted.")
 metric("gpu.memory", "B", "Allocated bytes of the fullest GPU.", ("peak",))
-metric("*.utilization", "", "Busy time over wall time (slots), mean rate over capacity (rates).")
+metric(
+    "*.utilization",
+    "",
+    "Busy time over wall time (slots), mean rate over the full one (rates), mean amount held over "
+    "the whole (capacities).",
+)
 metric(
     "cost_per_million_tokens",
     "USD",

@@ -4,7 +4,9 @@ The walk goes backwards from the last end.  While an op runs, the component that
 charged: its own component while ``fixed`` passes, the fullest component it shares while it
 works (split where its rate changed).  Before it ran it waited for an op that ended exactly when
 it became ready, or that gave back its slot exactly when it started; the walk goes on there.
-What no op explains is charged to ``release``, ``process`` or ``gap``.
+Where an op waited for a capacity, or the process did that submitted it, the wait is charged to the
+capacity, and the walk goes on where it began.  What nothing explains is charged to ``release``,
+``process`` or ``gap``.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from ..result import Result
 from ..schedule import SubmittedRun
 from ..units import Seconds, seconds
 from .flow_history import FlowHistory
+from .holdings import Wait, holders
 
 RELEASE, PROCESS, GAP = "release", "process", "gap"
 
@@ -84,6 +87,7 @@ class _Walk:
         order = self.ended[np.argsort(self.columns.end[self.ended], kind="stable")]
         self.by_end, self.ends = order, self.columns.end[order]
         self.seen: set[int] = set()
+        self.by = ""  # the process that submitted the op last looked at
 
     def path(self) -> list[Charge]:
         found: list[Charge] = []
@@ -91,9 +95,8 @@ class _Walk:
         op = self._ended_at(now)
         while now > self.first:
             if op is None:
-                earlier = max(self._last_end_before(now), self.first)
-                found.append(Charge(earlier, now, -1, PROCESS))
-                now, op = earlier, self._ended_at(earlier)
+                now = self._idle(now, found)
+                op = self._ended_at(now)
                 continue
             now, op = self._chain(op, now, found)
             if now <= self.first:
@@ -122,9 +125,29 @@ class _Walk:
             now, row = start, reason
         return now, first + row
 
+    def _idle(self, now: int, found: list[Charge]) -> int:
+        """A process waited for a capacity, or for what it alone knows; when that began."""
+        earlier = max(self._last_end_before(now), self.first)
+        wait = self.history.wait_of(self.by, now)
+        if wait is None or wait.granted < earlier:
+            found.append(Charge(earlier, now, -1, PROCESS))
+            return earlier
+        found.append(Charge(wait.granted, now, -1, PROCESS))
+        return self._waited(wait, found)
+
+    def _waited(self, wait: Wait, found: list[Charge]) -> int:
+        """Charge a wait to its capacity; when it began."""
+        asked = max(wait.asked, self.first)
+        found.append(Charge(asked, wait.granted, -1, self.result.parts.names[wait.component]))
+        return asked
+
     def _before(self, op: int, start: int, found: list[Charge]) -> tuple[int, int | None]:
         """The tick at which the reason for the start of ``op`` ended, and that reason."""
         run, row = self.history.where(op)
+        self.by = run.by
+        wait = self.history.wait(op)
+        if wait is not None and wait.granted == start:
+            start = self._waited(wait, found)
         if int(self.columns.ready[op]) < start:  # it waited for a slot
             return start, self._unseen(self._ended_with_slot(run, row, start))
         reason = self._unseen(self._dependencies(run, row, start))
@@ -134,6 +157,9 @@ class _Walk:
         if run.first == 0 and release == start > self.first:
             found.append(Charge(self.first, start, -1, RELEASE))
             return self.first, None
+        process = self.history.wait_of(self.by, start)
+        if process is not None and process.granted == start:
+            return start, None
         return start, self._ended_at(start)
 
     def _unseen(self, ops: Iterable[int]) -> int | None:
@@ -191,6 +217,37 @@ class _History:
         """The graph of an op, and its row there."""
         run = self.result.runs[bisect_right(self.firsts, op) - 1]
         return run, op - run.first
+
+    @cached_property
+    def _claims(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """The op and the component of each claim on a capacity, ascending by op."""
+        component = [run.lowered.claims.component for run in self.result.runs]
+        return holders(self.result), np.concatenate([np.empty(0, np.int32), *component])
+
+    def wait(self, op: int) -> Wait | None:
+        """What an op waited for last, of the capacities that it holds; None where for none."""
+        ops, component = self._claims
+        a, b = np.searchsorted(ops, [op, op + 1])
+        if a == b:
+            return None
+        last = a + int(np.argmax(self.result.columns.granted[a:b]))
+        asked, granted = self.result.columns.asked[last], self.result.columns.granted[last]
+        return Wait(int(component[last]), int(asked), int(granted)) if asked < granted else None
+
+    @cached_property
+    def _waits(self) -> dict[str, list[Wait]]:
+        """How long processes waited for capacities, by their end."""
+        found: dict[str, list[Wait]] = {}
+        names, waits = self.result.acquired.names, self.result.acquired.waits
+        for component, asked, granted, who in waits.tolist():
+            found.setdefault(names[who], []).append(Wait(component, asked, granted))
+        return found
+
+    def wait_of(self, process: str, now: int) -> Wait | None:
+        """The last wait of a process that had ended by then; None for none."""
+        waits = self._waits.get(process, [])
+        at = bisect_right(waits, now, key=lambda wait: wait.granted)
+        return waits[at - 1] if at else None
 
     def release(self, run: SubmittedRun, row: int) -> int:
         release = run.lowered.release
