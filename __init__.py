@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from .scenarios.studies.sweep.sweep import sweep
     from .scenarios.studies.sweep.sweeping import Swept
     from .sim.allocator import Allocator
-    from .sim.backend import Backend, Spread, Timing, Usage, backend
+    from .sim.backend import Backend, Holds, Spread, Timing, Usage, backend
     from .sim.errors import (
         BackendError,
         ForetraceError,
@@ -69,6 +69,7 @@ __all__ = [
     "Graph",
     "GraphError",
     "HardwareUnavailable",
+    "Holds",
     "Job",
     "Kind",
     "Label",
@@ -117,6 +118,7 @@ _HOME = {
     "Graph": "sim.graph",
     "GraphError": "sim.errors",
     "HardwareUnavailable": "sim.errors",
+    "Holds": "sim.backend",
     "Job": "sim.job",
     "Kind": "sim.ops",
     "Label": "sim.graph",

@@ -6,7 +6,7 @@ tell them apart.  A table of ops goes in, a table of times comes out, both in SI
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, TypeVar
 
@@ -64,6 +64,49 @@ class Usage:
 
 
 @dataclass(frozen=True)
+class Holds:
+    """What ops hold of capacities, from before their start to their end: rows of amounts.
+
+    An op that is ready asks for all of it, and queues for its slots when it has it.
+
+    Parameters
+    ----------
+    indptr : (n + 1,)
+    component : (m,) number in the system
+    amount : (m,) 1 or more, in the component's unit
+    until : (m,) row of the same table whose op has to end too before it is given back; -1 for none
+
+    Examples
+    --------
+    >>> holds = Holds.of([[(3, 100), (3, 20, 1)], []])  # 20 of it until row 1 has ended
+    >>> holds.amount.tolist(), holds.until.tolist()
+    ([100, 20], [-1, 1])
+    """
+
+    indptr: NDArray[np.int64]
+    component: NDArray[np.int32]
+    amount: NDArray[np.int64]
+    until: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, rows: Sequence[Sequence[tuple[int, ...]]]) -> Holds:
+        """From a list of ``(component, amount)`` or ``(component, amount, until)`` for each op."""
+        indptr = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum([len(row) for row in rows], out=indptr[1:])
+        whole = [(*hold, -1)[:3] for row in rows for hold in row]
+        component, amount, until = zip(*whole, strict=True) if whole else ((), (), ())
+        return cls(
+            indptr,
+            np.array(component, np.int32),
+            np.array(amount) if amount else np.empty(0, np.int64),
+            np.array(until, np.int32),
+        )
+
+    def __len__(self) -> int:
+        return len(self.indptr) - 1
+
+
+@dataclass(frozen=True)
 class Spread:
     """How durations vary from run to run: factors, as quantiles of what was measured.
 
@@ -105,6 +148,8 @@ class Timing:
     spread : Spread or None
     source : str
         Where the numbers come from; "" for the backend's own ``source``.
+    holds : Holds or None
+        None: they hold nothing.
 
     Examples
     --------
@@ -118,6 +163,7 @@ class Timing:
     limit: NDArray[np.float64] | None = None
     spread: Spread | None = None
     source: str = ""
+    holds: Holds | None = None
 
     @classmethod
     def of(
@@ -128,6 +174,7 @@ class Timing:
         limit: ArrayLike | None = None,
         spread: Spread | None = None,
         source: str = "",
+        holds: Holds | None = None,
     ) -> Timing:
         """From anything that NumPy takes."""
 
@@ -141,6 +188,7 @@ class Timing:
             column(limit),
             spread,
             source,
+            holds,
         )
 
     def __len__(self) -> int:
@@ -256,6 +304,8 @@ def check_timing(timing: Timing, ops: Ops, who: str, rows: NDArray[np.int64] | N
             )
     if timing.usage is not None:
         _check_usage(timing.usage, ops, who)
+    if timing.holds is not None:
+        _check_holds(timing.holds, len(ops), who)
     if timing.spread is not None:
         _check_spread(timing.spread, who)
 
@@ -291,4 +341,26 @@ def _check_spread(spread: Spread, who: str) -> None:
         raise BackendError(
             f"{who}: factors of start and step reach {most:g} together; keep that below "
             f"{MOST_FACTOR}"
+        )
+
+
+def _check_holds(holds: Holds, n: int, who: str) -> None:
+    """Refuse holds of other rows than were asked about; what is there is known later."""
+    if len(holds) != n:
+        raise BackendError(
+            f"{who}: answered {len(holds)} holds for {n} ops; answer one for each op"
+        )
+    if holds.amount.dtype.kind not in "iu":
+        raise BackendError(f"{who}: holds amounts as {holds.amount.dtype}; give whole numbers")
+    op = np.repeat(np.arange(n), np.diff(holds.indptr))
+    bad = np.flatnonzero((holds.until < -1) | (holds.until >= n) | (holds.until == op))
+    if len(bad):
+        raise BackendError(
+            f"{who}: what op {op[bad[0]]} holds ends with row {holds.until[bad[0]]}; it must be "
+            f"another of the {n} rows that were asked about, or -1"
+        )
+    bad = np.flatnonzero(holds.amount < 1)
+    if len(bad):
+        raise BackendError(
+            f"{who}: op {op[bad[0]]} holds {holds.amount[bad[0]]}; leave out what is not above 0"
         )

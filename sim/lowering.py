@@ -16,9 +16,11 @@ from numpy.typing import NDArray
 from .backend import Timing, Usage
 from .engine_api import (
     MOST_WEIGHT,
+    NO_CLAIMS,
     NO_LIMIT,
     ONE,
     Answer,
+    Claims,
     ComponentTable,
     EngineGraph,
     Flows,
@@ -77,7 +79,14 @@ def parts(system: System, scale: Mapping[str, int]) -> ComponentTable:
         np.array(rates, np.int64),
         np.array(tops, np.int64),
         tuple(c.unit for c in system.components),
+        _capacities(system),
     )
+
+
+def _capacities(system: System) -> NDArray[np.int64]:
+    """The whole of each capacity, -1 for none; empty where no component has one."""
+    found = [-1 if c.capacity is None else c.capacity for c in system.components]
+    return np.array(found if any(n >= 0 for n in found) else [], np.int64)
 
 
 def rate_units(rate: float, k: int) -> int:
@@ -167,6 +176,7 @@ def lower(
         flows(timing, system, scale, tick, online),
         np.empty(0, np.int16) if online is None else online,
         backends,
+        claims(timing),
     )
 
 
@@ -185,6 +195,15 @@ def ticks_of(
     except RangeError as error:
         row = int(np.argmax(np.where(np.isnan(times), np.inf, np.abs(times))))
         raise BackendError(f"op {row if rows is None else rows[row]}: {error}") from error
+
+
+def claims(timing: Timing) -> Claims:
+    """What ops hold of capacities, a row each."""
+    holds = timing.holds
+    if holds is None:
+        return NO_CLAIMS
+    op = np.repeat(np.arange(len(holds), dtype=np.int32), np.diff(holds.indptr))
+    return Claims(op, holds.component, holds.amount.astype(np.int64), holds.until)
 
 
 def _warn_of_weights(name: str, usage: Usage, system: System) -> None:
@@ -338,7 +357,18 @@ def answers(
     tick: Seconds,
     rows: NDArray[np.int64] | None = None,
 ) -> list[Answer]:
-    """What an online backend said of each op, which errors call by ``rows``."""
+    """What an online backend said of each op, which errors call by ``rows``.
+
+    Raises
+    ------
+    BackendError
+        It names what ops hold, when they have already started.
+    """
+    if timing.holds is not None and len(timing.holds.component):
+        raise BackendError(
+            f"{system.components[timing.holds.component[0]].name}: held by the answer of an online "
+            "backend; an op gets what it holds before it starts: set online = False"
+        )
     fixed = ticks_of(timing.fixed, tick, rows)
     shared = flows(timing, system, scale, tick, rows=rows)
     found = [Answer(int(f), 0, {}) for f in fixed]

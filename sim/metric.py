@@ -123,7 +123,10 @@ COMMON = (
         better="lower",
     ),
     Metric(
-        "*.utilization", "", "Busy time over wall time (slots), mean rate over capacity (rates)."
+        "*.utilization",
+        "",
+        "Busy time over wall time (slots), mean rate over the full one (rates), mean amount held "
+        "over the whole (capacities).",
     ),
 )
 """Metrics that every run has; in a job with periods, the times are those of each period."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from fnmatch import fnmatchcase
+from operator import index
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -22,6 +23,7 @@ from typing import (
 import numpy as np
 import simpy
 
+from .capacity import Grant
 from .engine_api import Engine, State, Submitted
 from .errors import SimulationError
 from .job import Job
@@ -242,13 +244,31 @@ class Running:
 
         Parameters
         ----------
-        what : ``queue`` (places in line), ``held`` (slots), or ``flows`` (in flight)
+        what : ``queue`` (who is in line), ``held`` (slots, or an amount), or ``flows`` (in flight)
         """
         return self._machine.reaches(what, self._system.number(name), at_least, at_most)
 
     def lost(self, graph: Submitted) -> simpy.Event:
         """Fires with a list of :class:`Lost`: what failures stopped and nobody was told of."""
         return lost(self._stage, graph)
+
+    def acquire(self, name: str, amount: int, owner: int = 0) -> Grant:
+        """Ask for an amount of a capacity; the event fires when it is granted.
+
+        ``with sim.acquire("node0.kv", 8) as grant: yield grant`` gives it back at the end of the
+        block, ``grant.release()`` at any other time.  A grant that nobody waits for any more (its
+        process was interrupted, or ``grant | sim.wait(1.0)`` took too long) leaves the line.
+
+        Parameters
+        ----------
+        amount : in the component's unit
+        owner : whose it is; see :meth:`release_all`
+        """
+        return self._machine.acquire(self._may_touch(name), _whole(name, amount), owner)
+
+    def take(self, name: str, amount: int, owner: int = 0) -> bool:
+        """Hold an amount of a capacity at once, or not at all: false while anybody waits for it."""
+        return self._machine.take(self._may_touch(name), _whole(name, amount), owner)
 
     # Observing: the machine as its last turn left it
 
@@ -258,14 +278,42 @@ class Running:
         return self._system
 
     def queue(self, name: str) -> list[int]:
-        """Ops in line for the slots of a component, first first."""
-        return [op for op, _ in self._machine.queue(self._system.number(name))]
+        """Ops in line for the slots or the capacity of a component, first first."""
+        c = self._system.number(name)
+        line = (
+            self._machine.queue
+            if self._system.components[c].capacity is None
+            else self._machine.waiting
+        )
+        return [op for op, _ in line(c) if op >= 0]
+
+    def capacity(self, name: str) -> int:
+        """The whole of a capacity, in its unit."""
+        return self._machine.capacity(self._store(name))
+
+    def held(self, name: str) -> int:
+        """How much of a capacity is held, by ops and by processes."""
+        return self._machine.held(self._store(name))
+
+    def free(self, name: str) -> int:
+        """How much of a capacity nobody holds."""
+        return self.capacity(name) - self.held(name)
+
+    def waiting(self, name: str) -> list[int]:
+        """The amounts of a capacity that are waited for, first in line first."""
+        return [amount for _, amount in self._machine.waiting(self._store(name))]
+
+    def _store(self, name: str) -> int:
+        c = self._system.number(name)
+        if self._system.components[c].capacity is None:
+            raise SimulationError("action", f"{name}: has no capacity; give the component one")
+        return c
 
     def utilisation(self, name: str) -> float:
-        """Share of its slots or of its rate that is taken."""
+        """Share of its slots, of its rate or of its capacity that is taken."""
         c = self._system.number(name)
         whole = self._system.components[c].slots
-        if whole is None:
+        if whole is None:  # a rate or a capacity
             whole = self._machine.capacity(c)
         return self._machine.held(c) / whole if whole else 0.0
 
@@ -409,6 +457,15 @@ class Running:
         else:
             self._machine.cancel(range(what.first, what.first + what.count))
 
+    def release(self, name: str, amount: int, owner: int = 0) -> None:
+        """Give an amount of a capacity back; not more than its owner holds."""
+        self._machine.release(self._may_touch(name), _whole(name, amount), owner)
+
+    def release_all(self, owner: int) -> None:
+        """Give back all that an owner acquired and took, and leave all lines."""
+        self._may_act("release what an owner holds")
+        self._machine.release_all(owner)
+
     def emit(self, metric: str, value: float, unit: str = "") -> None:
         """Note a value of a metric of this job at this time; the result holds all of them.
 
@@ -444,3 +501,19 @@ def _weight(name: str, weight: float) -> int:
     if not units:
         raise SimulationError("action", wrong_weight(name, weight))
     return units
+
+
+def _whole(name: str, amount: int) -> int:
+    """An amount as an integer.
+
+    Raises
+    ------
+    SimulationError
+        It is none.
+    """
+    try:
+        return index(amount)
+    except TypeError:
+        raise SimulationError(
+            "action", f"{name}: amount {amount!r}; amounts of a capacity are whole numbers"
+        ) from None

@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .analysis.aggregates import RunAggregates, kept_of
+from .analysis.holdings import held_by_processes
+from .capacity import Acquired
 from .emitted import Emitted
 from .engine_api import NEVER, ComponentTable, EngineColumns
 from .errors import NotKeptError
@@ -62,6 +64,8 @@ class Result:
         Values of metrics that processes emitted.
     rate_log : tuple of (tick, component, rate)
         What processes set.
+    acquired : Acquired
+        What processes held of capacities, and how long they waited for it.
     by_job : tuple of Result
         The result of each of several jobs, where no row an op was kept.
     whole : Result or None
@@ -80,6 +84,7 @@ class Result:
     jobs: tuple[str, ...] = (MAIN,)
     emitted: Emitted = field(default_factory=Emitted)
     rate_log: tuple[tuple[int, int, int], ...] = ()
+    acquired: Acquired = field(default_factory=Acquired, repr=False)
     by_job: tuple[Result, ...] = field(default=(), repr=False)
     whole: Result | None = field(default=None, repr=False)
 
@@ -300,7 +305,10 @@ class Result:
 
     @cached_property
     def busy_by_kind(self) -> dict[tuple[str, str], Seconds]:
-        """Seconds of work of each component by kind of op: of all slots, or at full rate."""
+        """Seconds of work of each component by kind of op: of all slots, at full rate or all held.
+
+        What processes hold of a capacity is of no kind.
+        """
         found: dict[tuple[str, str], float] = {}
         whole = seconds(self.kept.busy, self.tick) + self.kept.moved
         for c, kind in np.argwhere(whole).tolist():
@@ -311,10 +319,11 @@ class Result:
     def busy(self) -> dict[str, Seconds]:
         """Seconds of work that each component did: of all its slots together, or at full rate.
 
-        Charged where an op ran last.  Names of idle components are left out.
+        Of a capacity, seconds at which all of it was held would come to the same.  Charged where
+        an op ran last.  Names of idle components are left out.
         """
         held = seconds(self.kept.busy.sum(axis=1), self.tick)
-        whole = held + self.kept.moved.sum(axis=1)
+        whole = held + self.kept.moved.sum(axis=1) + held_by_processes(self)
         return {self.parts.names[c]: float(whole[c]) for c in np.flatnonzero(whole).tolist()}
 
     def utilization(self) -> dict[str, float]:

@@ -37,7 +37,8 @@ class SubmittedRun:
     """One graph of a run: as placed, as timed, as lowered; its row r has the id ``first + r``.
 
     ``ranks`` numbers its ranks as its job does; None where those are the graph's own numbers.
-    ``job`` is the number of its job, ``at`` the tick at which it was handed in.
+    ``job`` is the number of its job, ``at`` the tick at which it was handed in, ``by`` the process
+    that submitted it.
     """
 
     graph: Graph
@@ -47,6 +48,7 @@ class SubmittedRun:
     ranks: NDArray[np.int32] | None = None
     job: int = 0
     at: int = 0
+    by: str = ""
 
     @property
     def rank(self) -> NDArray[np.int32]:

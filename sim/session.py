@@ -302,7 +302,9 @@ class Session:
             log.info("%s: %s ops are written out, since it is steered", graph.name, len(graph))
         run = self._run(self.ask(graph, job), job, rank, key)
         handle = self.machine.submit(run.lowered)
-        self.runs.append(replace(run, first=handle.first, at=int(self.machine.env.now)))
+        env = self.machine.env
+        by = "" if env.active_process is None else str(env.active_process.name)
+        self.runs.append(replace(run, first=handle.first, at=int(env.now), by=by))
         job.handed_in(handle)
         return handle
 
@@ -394,6 +396,8 @@ class Session:
         jobs = tuple(JobRecord(job.name, job.arrived, job.given) for job in self.jobs)
         written = Schedule(tuple(self.runs), columns, self.moves, jobs)
         found = replace(self._result(), written=written)
+        if len(self.parts.capacity) and "machine" in self.__dict__:
+            found = replace(found, acquired=self.machine.ledger.acquired)
         keep = keep or ("ops" if found.count <= MOST_OPS else "ranks")
         if keep == "ops":
             return found

@@ -30,7 +30,8 @@ def check_graph(parts: ComponentTable, graph: EngineGraph) -> None:
     ------
     GraphError
         Of kind ``unknown place``, ``no slots``, ``unknown component``, ``no rate``, ``weight``,
-        ``negative``, ``unbounded``, ``too fast`` or ``unknown op``, with the first row at fault.
+        ``negative``, ``unbounded``, ``too fast``, ``unknown op``, ``no capacity`` or ``amount``,
+        with the first row at fault.
 
     Examples
     --------
@@ -40,6 +41,8 @@ def check_graph(parts: ComponentTable, graph: EngineGraph) -> None:
     ...
     foretrace.sim.errors.GraphError: unknown place: graph 'g' op 0: component 7; there are 1
     """
+    if len(graph.claims):
+        _check_claims(parts, graph)
     if _is_plain(parts, graph):
         return
     n = len(graph)
@@ -140,6 +143,30 @@ def too_heavy(
         f"{mass[heavy] / ONE:g}; they must stay below 2^22: divide its rate and its weights alike"
     )
     return SimulationError("weight", message, ops, open_ops())
+
+
+def _check_claims(parts: ComponentTable, graph: EngineGraph) -> None:
+    """Refuse what no op can ever hold."""
+    claims, n = graph.claims, len(graph)
+    op, c, until = claims.op, claims.component, claims.until
+    missing = (c < 0) | (c >= len(parts))
+    _refuse(graph, op, missing, "unknown component", "component {}", c, len(parts))
+    lost = (until < -1) | (until >= n) | (until == op)
+    _refuse(graph, op, lost, "unknown op", f"until {{}}; it is another of the {n} ops", until)
+    whole = [parts.whole(k) for k in c.tolist()]
+    amount = claims.amount.tolist()
+    held: dict[tuple[int, int], int] = {}  # an op may hold twice of one
+    for i, k, n in zip(op.tolist(), c.tolist(), amount, strict=True):
+        held[i, k] = held.get((i, k), 0) + n
+    for i, k, n, most in zip(op.tolist(), c.tolist(), amount, whole, strict=True):
+        name, where = parts.names[k], f"graph {graph.name!r} op {i}"
+        if most < 0:
+            raise GraphError("no capacity", f"{where}: {name} has no capacity to hold", (i,))
+        if n < 1:
+            raise GraphError("amount", f"{where}: {n} of {name}; hold 1 or more", (i,))
+        if held[i, k] > most:
+            said = f"{where}: {held[i, k]} of {name}; there are {most} in all"
+            raise GraphError("amount", said, (i,))
 
 
 def _refuse(
@@ -285,6 +312,39 @@ def _names(parts: ComponentTable, usage: Mapping[int, int]) -> str:
     return ", ".join(parts.names[c] for c in usage)
 
 
+def check_amount(parts: ComponentTable, component: int, amount: int) -> None:
+    """Refuse an amount that a capacity cannot have.
+
+    Raises
+    ------
+    SimulationError
+        Of kind ``action``.
+    """
+    name, whole = _name(parts, component), parts.whole(component)
+    if whole < 0:
+        raise SimulationError("action", f"{name}: has no capacity; give the component one")
+    if not 1 <= amount <= whole:
+        raise SimulationError(
+            "action", f"{name}: amount {amount}; it must be within 1 and its capacity {whole}"
+        )
+
+
+def check_release(parts: ComponentTable, component: int, amount: int, held: int) -> None:
+    """Refuse to give back more than an owner holds.
+
+    Raises
+    ------
+    SimulationError
+        Of kind ``action``.
+    """
+    if amount > held:
+        raise SimulationError(
+            "action",
+            f"{_name(parts, component)}: {amount} given back, but its owner holds {held} of it; "
+            "release what was acquired or taken, once",
+        )
+
+
 def check_reaches(
     parts: ComponentTable, what: str, component: int, at_least: int | None, at_most: int | None
 ) -> None:
@@ -299,7 +359,7 @@ def check_reaches(
     has = parts.rate if what == "flows" else parts.slots
     if what not in ("queue", "held", "flows"):
         raise SimulationError("action", f"{name}: {what!r}; it is queue, held or flows")
-    if has[component] < 0:
+    if has[component] < 0 and (what == "flows" or parts.whole(component) < 0):
         raise SimulationError("action", f"{name}: has no {what}")
     if at_least is None and at_most is None:
         raise SimulationError("action", f"{name}: give at_least or at_most")

@@ -5,7 +5,8 @@
 ``overlapped``              compute runs while communication is in flight
 ``exposed_communication``   communication in flight, no compute
 ``memory``                  only copies run
-``waiting``                 held at a collective whose other members are late; nothing else runs
+``waiting``                 held at a collective whose other members are late, or until a capacity
+                            has room; nothing else runs
 ``host``                    only host ops run
 ``idle``                    none of these
 ==========================  ====================================================================
@@ -19,13 +20,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine_api import NEVER
+from ..engine_api import MAX_TICK, NEVER
 from ..errors import NotKeptError
 from ..ops import Kind
 from ..place import NETWORK
 from ..result import Result
 from ..units import seconds
 from .aggregates import BOXES
+from .holdings import holders
 
 LAYERS = ("compute", "network", "copy", "waiting", "host")
 MOST = 2**62  # ticks of a line with several ranks; one rank has a line in any case
@@ -153,11 +155,33 @@ def busy(result: Result) -> Busy:
         of: list[Any] = [result.rank(run), layer, arrived, start, end]
         done = end != NEVER
         found.append(of if done.all() else [c[done] for c in of])
+    found += _waits(result)
     if len(found) == 1:
         return Busy(*found[0])
     none = [np.empty(0, np.int64)] * 5
     rank, layer, arrived, start, end = (np.concatenate(c) for c in zip(none, *found, strict=True))
     return Busy(rank.astype(np.int32), layer.astype(np.int8), arrived, start, end)
+
+
+def _waits(result: Result) -> list[list[Any]]:
+    """The same of places whose op waited for a capacity: empty network that arrived early."""
+    columns = result.columns
+    waited = np.flatnonzero(columns.asked < columns.granted)
+    if not len(waited):
+        return []
+    op, which = np.unique(holders(result)[waited], return_inverse=True)
+    asked, granted = np.full(len(op), MAX_TICK), np.full(len(op), NEVER, np.int64)
+    np.minimum.at(asked, which, columns.asked[waited])
+    np.maximum.at(granted, which, columns.granted[waited])
+    found = []
+    for run in result.runs:
+        block = run.graph.explicit
+        of = run.first + block.op_of_place
+        place = np.flatnonzero(np.isin(of, op))
+        at = np.searchsorted(op, of[place])
+        network = np.full(len(at), LAYERS.index("network"), np.int8)
+        found.append([block.rank[place], network, asked[at], granted[at], granted[at]])
+    return found
 
 
 def _spans(of: Busy, edges: NDArray[np.int64]) -> ActiveSpans:

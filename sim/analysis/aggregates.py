@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from ..engine_api import NEVER
 from ..ops import Kind
+from ..units import seconds
+from .holdings import by_ops, holders
 
 if TYPE_CHECKING:
     from ..flat_graph import FlatGraph
@@ -51,7 +53,7 @@ class RunAggregates:
     start, end : (k, ranks) first start and last end on each rank; -1 where it has none
     busy : (components, kinds) ticks of slots that were held; int64, or Python integers where the
         slots of a run together held more than int64 does
-    moved : (components, kinds) s of work at the full rate
+    moved : (components, kinds) s of work at the full rate, or of holding the whole capacity
     sources : s of ops by where their time comes from
     exposed : (k, ranks) ticks with communication in flight and no compute, in each step's window
     boxes : (7, 1 + k, ranks) ticks in each box of ``activity`` before the first step and in each
@@ -175,6 +177,7 @@ class _Sums:
         for run in result.runs:
             busy = self._slots(run, busy)
             self._rates(run, moved)
+        self._holds(moved)
         return RunAggregates(
             len(result.ops), result.first_release, steps, start, end, busy, moved, self._sources(),
             beside=int(self.columns.end[len(own) :].max(initial=NEVER)),
@@ -227,6 +230,11 @@ class _Sums:
         rate = np.array([c.rate or np.inf for c in components], np.float64)
         at: Any = timing.usage.component, run.graph.ops.kind[row]
         np.add.at(moved, at, work / rate[timing.usage.component])
+
+    def _holds(self, moved: NDArray[np.float64]) -> None:
+        held, kind = by_ops(self.result), self.result.ops.kind[holders(self.result)]
+        took = held.share * seconds(held.end - held.start, self.result.tick)
+        np.add.at(moved, (held.component, kind), took)
 
     def _sources(self) -> dict[str, int]:
         found: dict[str, int] = {}

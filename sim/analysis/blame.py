@@ -4,7 +4,9 @@ The walk goes backwards from the last end.  While an op runs, the component that
 charged: its own component while ``fixed`` passes, the fullest component it shares while it
 works (split where its rate changed).  Before it ran it waited for an op that ended exactly when
 it became ready, or that gave back its slot exactly when it started; the walk goes on there.
-What no op explains is charged to ``release``, ``process`` or ``gap``.
+Where an op waited for a capacity, or the process did that submitted it, the wait is charged to the
+capacity, and the walk goes on where it began.  What nothing explains is charged to ``release``,
+``process`` or ``gap``.
 
 The walk of one of several jobs keeps to its own ops.  Where one waited for a slot that an op of
 another job held, or shared what it used with one, the component is charged all the same, and
@@ -29,6 +31,7 @@ from ..result import Result
 from ..schedule import SubmittedRun
 from ..units import Seconds, seconds
 from .flow_history import Bound, FlowHistory
+from .holdings import Wait, holders
 
 RELEASE, PROCESS, GAP = "release", "process", "gap"
 
@@ -157,6 +160,7 @@ class _Walk:
             self.own = _Ends(self.columns.end, np.intersect1d(ended, self.rows, assume_unique=True))
         self.opening = next((r.first for r in whole.runs if self.others.job in (-1, r.job)), -1)
         self.seen: set[int] = set()
+        self.by = ""  # the process that submitted the op last looked at
 
     def path(self) -> list[Charge]:
         """The charges, first to last, with ops numbered as in the result of the job."""
@@ -172,9 +176,8 @@ class _Walk:
         op = self._ended_at(now)
         while now > self.first:
             if op is None:
-                earlier = max(self.own.last_before(now, self.first), self.first)
-                found.append(Charge(earlier, now, -1, PROCESS))
-                now, op = earlier, self._ended_at(earlier)
+                now = self._idle(now, found)
+                op = self._ended_at(now)
                 continue
             now, op = self._chain(op, now, found)
             if now <= self.first:
@@ -203,20 +206,41 @@ class _Walk:
             now, row = start, reason
         return now, first + row
 
+    def _idle(self, now: int, found: list[Charge]) -> int:
+        """A process waited for a capacity, or for what it alone knows; when that began."""
+        earlier = max(self.own.last_before(now, self.first), self.first)
+        wait = self.history.wait_of(self.by, now)
+        if wait is None or wait.granted < earlier:
+            found.append(Charge(earlier, now, -1, PROCESS))
+            return earlier
+        found.append(Charge(wait.granted, now, -1, PROCESS))
+        return self._waited(wait, found)
+
+    def _waited(self, wait: Wait, found: list[Charge]) -> int:
+        """Charge a wait to its capacity; when it began."""
+        asked = max(wait.asked, self.first)
+        found.append(Charge(asked, wait.granted, -1, self.result.parts.names[wait.component]))
+        return asked
+
     def _before(self, op: int, start: int, found: list[Charge]) -> tuple[int, int | None]:
         """The tick at which the reason for the start of ``op`` ended, and that reason."""
         run, row = self.history.where(op)
+        self.by = run.by
+        wait = self.history.wait(op)
         ready = max(int(self.columns.ready[op]), self.first)
-        while ready < start:  # it waited for a slot
+        queued = ready if wait is None else max(wait.granted, ready)
+        while queued < start:  # it waited for a slot
             ops = self._ended_with_slot(run, row, start)
             other = next((i for i in ops if self.others.are_of(i)), None)
             mine = self._unseen(i for i in ops if not self.others.are_of(i))
             if mine is not None or other is None:
                 return start, mine
-            since = max(int(self.columns.start[other]), ready)
+            since = max(int(self.columns.start[other]), queued)
             self.others.took(other, start - since)
             found.append(Charge(since, start, -1, self.history.common_slot(op, other)))
             start = since
+        if wait is not None and wait.granted == start:
+            start = self._waited(wait, found)
         reason = self._unseen(self._dependencies(run, row, start))
         if reason is not None:
             return start, reason
@@ -224,6 +248,9 @@ class _Walk:
         if run.first == self.opening and run.at == self.first < start == release:
             found.append(Charge(self.first, start, -1, RELEASE))
             return self.first, None
+        process = self.history.wait_of(self.by, start)
+        if process is not None and process.granted == start:
+            return start, None
         return start, self._ended_at(start)
 
     def _unseen(self, ops: Iterable[int]) -> int | None:
@@ -272,6 +299,37 @@ class _History:
         """The graph of an op, and its row there."""
         run = self.result.runs[bisect_right(self.firsts, op) - 1]
         return run, op - run.first
+
+    @cached_property
+    def _claims(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """The op and the component of each claim on a capacity, ascending by op."""
+        component = [run.lowered.claims.component for run in self.result.runs]
+        return holders(self.result), np.concatenate([np.empty(0, np.int32), *component])
+
+    def wait(self, op: int) -> Wait | None:
+        """What an op waited for last, of the capacities that it holds; None where for none."""
+        ops, component = self._claims
+        a, b = np.searchsorted(ops, [op, op + 1])
+        if a == b:
+            return None
+        last = a + int(np.argmax(self.result.columns.granted[a:b]))
+        asked, granted = self.result.columns.asked[last], self.result.columns.granted[last]
+        return Wait(int(component[last]), int(asked), int(granted)) if asked < granted else None
+
+    @cached_property
+    def _waits(self) -> dict[str, list[Wait]]:
+        """How long processes waited for capacities, by their end."""
+        found: dict[str, list[Wait]] = {}
+        names, waits = self.result.acquired.names, self.result.acquired.waits
+        for component, asked, granted, who in waits.tolist():
+            found.setdefault(names[who], []).append(Wait(component, asked, granted))
+        return found
+
+    def wait_of(self, process: str, now: int) -> Wait | None:
+        """The last wait of a process that had ended by then; None for none."""
+        waits = self._waits.get(process, [])
+        at = bisect_right(waits, now, key=lambda wait: wait.granted)
+        return waits[at - 1] if at else None
 
     def release(self, run: SubmittedRun, row: int) -> int:
         release = run.lowered.release

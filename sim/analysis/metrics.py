@@ -7,6 +7,7 @@ one for each equal window of the run; others have one.
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from ..result import Result
 from ..schedule import SubmittedRun
 from ..units import seconds
 from .activity import activities, exposed
+from .holdings import by_ops, by_processes
 
 log = logging.getLogger(__name__)
 
@@ -148,6 +150,8 @@ def shares(result: Result) -> NDArray[np.float64]:
     for run in result.runs:
         _slots(result, run, edges, busy)
         _rates(result, run, edges, busy)
+    for held in (by_ops(result), by_processes(result)):
+        _spread(held.component, held.start, held.end, held.share, edges, busy)
     width = np.maximum(np.diff(edges), 1e-300)
     share = busy / width / np.where(result.parts.slots > 0, result.parts.slots, 1)[:, None]
     share[share < LEAST] = 0.0  # what sums of floats leave behind
@@ -182,7 +186,7 @@ def _rates(
 
 
 def _spread(
-    component: NDArray[np.int32],
+    component: NDArray[Any],
     start: NDArray[np.int64],
     end: NDArray[np.int64],
     share: NDArray[np.float64] | None,
@@ -195,7 +199,7 @@ def _spread(
 
 
 def _covered(
-    component: NDArray[np.int32],
+    component: NDArray[Any],
     at: NDArray[np.int64],
     share: NDArray[np.float64] | None,
     edges: NDArray[np.float64],

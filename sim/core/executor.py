@@ -1,14 +1,16 @@
 """The turn and round loop: what happens within one instant, and from one instant to the next.
 
 ``advance`` runs instants until somebody has to be asked or told, or nothing is due.  A round:
-what ends now ends; places join their lines; slots are granted; ops start.  Zero-time ops end in
-the next round; when there are none, rates are computed once and the instant is over.
+what ends now ends; amounts of capacities are granted; places join their lines; slots are granted;
+ops start.  Zero-time ops end in the next round; when there are none, rates are computed once and
+the instant is over.
 """
 
 from __future__ import annotations
 
 from ..media.max_min.medium import due, settle, take_due
 from ..media.max_min.table_layout import OVERFULL, State
+from .capacity import grant_amounts
 from .jit import Int, lean
 from .linked_lists import append, sort
 from .op_end import end
@@ -20,6 +22,7 @@ from .state_layout import (
     ASKING,
     ASKS,
     BARRIER,
+    CLAIMING,
     COMING,
     DUE,
     ENDING,
@@ -27,9 +30,11 @@ from .state_layout import (
     FLOWING,
     FLOWS,
     GRANTED,
+    GRANTS,
     GRAPH_COUNT,
     HEAVY,
     IDLE,
+    LINES,
     NEWS,
     NONE,
     NOTHING,
@@ -57,9 +62,9 @@ def advance(
     """Run instants, up to and including tick ``limit``; one if ``stepwise``.
 
     Comes back with `ASKS` in the middle of a round (backends of the list ``ASKED``), with `TELLS`
-    after an instant of which somebody has to be told (the list ``NEWS``), with `HEAVY` where
-    weights in flight sum to more than there are bits for, with `PAUSES` after `PAUSE` instants, so
-    that Python can be interrupted, else with `NOTHING`.
+    after an instant of which somebody has to be told (the lists ``NEWS`` and ``GRANTS``), with
+    `HEAVY` where weights in flight sum to more than there are bits for, with `PAUSES` after `PAUSE`
+    instants, so that Python can be interrupted, else with `NOTHING`.
     """
     instants = 0
     while True:
@@ -90,7 +95,7 @@ def advance(
                 return HEAVY
             settle(s, world[NOW])
             world[STALE] = 0
-        if world[NEWS] != NONE or stepwise:
+        if world[NEWS] != NONE or world[GRANTS] != NONE or stepwise:
             world[DUE] = next_tick(rows, times, world, s)
             return TELLS
 
@@ -143,7 +148,7 @@ def begin(rows: Rows, times: Array, world: Array, s: State) -> None:
 
 @lean
 def take_round(rows: Rows, times: Array, links: Links, world: Array, s: State) -> None:
-    """One round: ops end, places arrive, slots are granted, ops start."""
+    """One round: ops end, amounts are granted, places arrive, slots are granted, ops start."""
     c = world[ENDING]
     world[ENDING] = NONE
     if world[WATCHING] or world[GRAPH_COUNT] > 1:
@@ -152,6 +157,8 @@ def take_round(rows: Rows, times: Array, links: Links, world: Array, s: State) -
         following = rows[c]["next"]
         end(rows, times, links, world, c)
         c = following
+    if world[CLAIMING] or world[LINES] != NONE:
+        grant_amounts(rows, times, world)
     arrive(rows, times, world, s)
     grant(rows, times, world, s)
     if world[GRANTED] != NONE:

@@ -2,8 +2,8 @@
 
 Ops of one colour (:mod:`.colours`) do the same at the same ticks, so one of each is enough: what
 the others take of a shared component is added to its weight.  What the check of colours does not
-pass, a quotient that would order a queue otherwise, and what a driver answers during the run, are
-not folded.
+pass, a quotient that would order a queue otherwise, what holds amounts of a capacity, and what a
+driver answers during the run, are not folded.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def fold(parts: ComponentTable, graph: EngineGraph) -> Quotient | None:
     >>> len(folded.graph), folded.op.tolist(), folded.component.tolist()
     (1, [0, 0], [0, 0])
     """
-    if np.any(graph.online >= 0):
+    if np.any(graph.online >= 0) or len(graph.claims):
         return None
     tables = SymmetryTables.of(parts, graph)
     if len(tables.order) < len(graph):

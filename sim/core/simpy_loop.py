@@ -20,7 +20,9 @@ from .state_layout import (
     ASKING,
     ASKS,
     BEGIN,
+    BEHIND,
     DUE,
+    GRANTS,
     HEAVY,
     LAST,
     NEWS,
@@ -103,17 +105,30 @@ class SimpyLoop(Actions):
         self.catching_up = None
 
     def _tell(self, tick: int, began: int) -> bool:
-        """Wake who waits: ends as they happened, losses by graph, thresholds, the settled."""
+        """Wake who waits: ends as they happened, losses by graph, grants, thresholds, settled."""
         told = self._ends()
         if self.news:
             told, self.news = self.news + told, []
         if self.losing:
             told += self._losses()
+        if self.store.world.item(GRANTS) != NONE:
+            told += self._granted(tick)
         if self.thresholds.waiting or self.thresholds.next_turn:
             told += [(event, None) for event in self.thresholds.reached()]
         for event, value in told:
             self._wake_in(tick - began, event, value)
         return bool(told)
+
+    def _granted(self, tick: int) -> list[tuple[simpy.Event, object]]:
+        """Grants of this instant to processes, in the order they were asked for."""
+        store = self.store
+        number, store.world[GRANTS] = store.world.item(GRANTS), NONE
+        found = []
+        while number != NONE:
+            found.append(self.asked.pop(number))
+            store.free_claims.append(number)
+            number = int(store.claim_table[number, BEHIND])
+        return [(grant, None) for grant in self.ledger.granted(tick, found)]
 
     def _ends(self) -> list[tuple[simpy.Event, object]]:
         """Ends of this instant that somebody waits for; a graph's right after its last op."""

@@ -10,10 +10,12 @@ from .radix_heap import push
 from .state_layout import (
     ARRIVED,
     ARRIVING,
+    CLAIMING,
     COMING,
     FAILED,
     FURTHER,
     HEAD,
+    HOLDS,
     JOINING,
     MOVES,
     MOVING,
@@ -61,6 +63,8 @@ def come(rows: Rows, world: Array, c: Int) -> None:
     append(rows, world, ARRIVING, c)
     if rows[c]["slot"] >= 0:
         world[JOINING] += 1
+    if rows[c]["flags"] & HOLDS:
+        world[CLAIMING] += 1
 
 
 @lean

@@ -44,12 +44,14 @@ class RankAnswers(NamedTuple):
         Raises
         ------
         Unlike
-            Ops that share rates or are asked during the run.
+            Ops that share rates, hold of a capacity or are asked during the run.
         """
         if said.drivers:
             raise NotUniform("a backend is asked during the run")
         if said.timing.work is not None and np.any(said.timing.work > 0):
             raise NotUniform("its ops share rates")
+        if said.timing.holds is not None:
+            raise NotUniform("its ops hold amounts of a capacity")
         fixed = ticks_of(said.timing.fixed, tick)
         spread = np.zeros(len(fixed), np.int64)
         for i, (rows, _) in enumerate(said.spreads, 1):

@@ -12,7 +12,7 @@ from foretrace.sim.testing.random_runs import random_outcome
 BLOCKS = 4  # of runs of one kind, so that a failure names few seeds
 INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT") == "1"
 IN_CI = 20 if INTERPRETED else 100  # runs of a block
-NIGHTLY = 100_000
+NIGHTLY = dict.fromkeys(KINDS, 100_000 // 6 + 1) | {"capacity": 20_000}  # runs of each kind
 
 
 def alone(*cases):
@@ -86,7 +86,7 @@ def test_core_equals_reference(kind, block):
 @pytest.mark.nightly
 @pytest.mark.parametrize("kind", KINDS)
 def test_core_equals_reference_all_night(kind):
-    seeds = range(1000, 1000 + NIGHTLY // len(KINDS) + 1)
+    seeds = range(1000, 1000 + NIGHTLY[kind])
     print(f"{kind}: seeds {seeds}")
     assert differences(kind, seeds) == []
 
