@@ -252,7 +252,7 @@ class Running:
         """Fires with a list of :class:`Lost`: what failures stopped and nobody was told of."""
         return lost(self._stage, graph)
 
-    def acquire(self, name: str, amount: int, owner: int = 0) -> Grant:
+    def acquire(self, name: str, amount: int, owner: int | None = None) -> Grant:
         """Ask for an amount of a capacity; the event fires when it is granted.
 
         ``with sim.acquire("node0.kv", 8) as grant: yield grant`` gives it back at the end of the
@@ -262,13 +262,18 @@ class Running:
         Parameters
         ----------
         amount : in the component's unit
-        owner : whose it is; see :meth:`release_all`
+        owner : whose it is, see :meth:`release_all`; unless said the job, which gives it back at
+            its end
         """
-        return self._machine.acquire(self._may_touch(name), _whole(name, amount), owner)
+        return self._machine.acquire(
+            self._may_touch(name), _whole(name, amount), self._job.owner if owner is None else owner
+        )
 
-    def take(self, name: str, amount: int, owner: int = 0) -> bool:
+    def take(self, name: str, amount: int, owner: int | None = None) -> bool:
         """Hold an amount of a capacity at once, or not at all: false while anybody waits for it."""
-        return self._machine.take(self._may_touch(name), _whole(name, amount), owner)
+        return self._machine.take(
+            self._may_touch(name), _whole(name, amount), self._job.owner if owner is None else owner
+        )
 
     # Observing: the machine as its last turn left it
 
@@ -457,9 +462,11 @@ class Running:
         else:
             self._machine.cancel(range(what.first, what.first + what.count))
 
-    def release(self, name: str, amount: int, owner: int = 0) -> None:
+    def release(self, name: str, amount: int, owner: int | None = None) -> None:
         """Give an amount of a capacity back; not more than its owner holds."""
-        self._machine.release(self._may_touch(name), _whole(name, amount), owner)
+        self._machine.release(
+            self._may_touch(name), _whole(name, amount), self._job.owner if owner is None else owner
+        )
 
     def release_all(self, owner: int) -> None:
         """Give back all that an owner acquired and took, and leave all lines."""

@@ -158,6 +158,7 @@ class RunningJob:
                 _end(process)
         for graph in self._graphs.values():
             machine.cancel(range(graph.first, graph.first + graph.count))
+        self._give_back()
 
     def _listen(self, graph: Submitted) -> None:
         from .process import lost
@@ -195,6 +196,17 @@ class RunningJob:
             self._done.succeed()
         if self._timer is not None:
             self._timer.callbacks = []
+        self._give_back()
+
+    @property
+    def owner(self) -> int:
+        """Its number as an owner of amounts; those from 0 on are for processes to choose."""
+        return -1 - self.number
+
+    def _give_back(self) -> None:
+        """What it holds of capacities; it leaves their lines."""
+        if len(self.session.parts.capacity):
+            self.session.machine.release_all(self.owner)
 
 
 def _end(process: simpy.Process) -> None:

@@ -683,3 +683,31 @@ def test_iteration_65536_is_one_like_any_other(simulation):
     first = build.op(Kind.COMPUTE, duration=1.0, iteration=65_535)
     build.op(Kind.COMPUTE, duration=2.0, iteration=65_536, after=[first])
     assert simulation.run(build.graph()).iterations.tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("engine", ["core", "reference"])
+@pytest.mark.parametrize("ends", ["returns", "is stopped"])
+def test_what_a_job_holds_is_given_back_at_its_end(engine, ends):
+    kv = Component("node0.kv", "memory", capacity=8, unit="block")
+    system = System((Component("node0.gpu0", "gpu", slots=1), kv), ("node0.gpu0",))
+    granted = []
+
+    class Hoards(Workload):
+        def start(self, job):
+            def hoard(sim):
+                assert sim.take("node0.kv", 6)
+                yield sim.wait(2.0 if ends == "returns" else 1e6)
+
+            return hoard
+
+    def boss(sim):
+        other = sim.launch(Hoards(), "other", on={"gpu": ("node0.gpu0",)})
+        yield sim.wait(1.0)
+        if ends == "is stopped":
+            other.stop()
+        with sim.acquire("node0.kv", 8) as grant:
+            yield grant
+            granted.append(sim.now)
+
+    Simulation(system, {}, engine=engine).run(None, boss)
+    assert granted == [2.0 if ends == "returns" else 1.0]
