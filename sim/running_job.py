@@ -49,7 +49,7 @@ class RunningJob:
         self.times: dict[str, int] = {}  # how often a graph of a name was submitted
         self.stopped = False
         self._graphs: dict[int, Submitted] = {}  # that have not ended, by their number
-        self._processes: list[simpy.Process] = []
+        self.processes: dict[simpy.Process, None] = {}  # that have not returned, and monitors
         self._going = 0  # processes that may act and have not returned
         self._done: simpy.Event | None = None
         self._lost: simpy.Event | None = None
@@ -105,7 +105,7 @@ class RunningJob:
             else:
                 self._going += 1
                 cast(list[Any], made.callbacks).append(self._returned)
-            self._processes.append(made)
+            self.processes[made] = None
             found.append(made)
         return found
 
@@ -148,12 +148,12 @@ class RunningJob:
     def stop(self) -> None:
         """End its processes and cancel what it handed in."""
         env, machine = self.session.machine.env, self.session.machine
-        if env.active_process in self._processes:
+        if env.active_process in self.processes:
             raise SimulationError(
                 "action", f"job {self.name}: is stopped by its own process; let that return"
             )
         self.stopped = True
-        for process in self._processes:
+        for process in tuple(self.processes):
             if process.is_alive:
                 _end(process)
         for graph in self._graphs.values():
@@ -184,7 +184,8 @@ class RunningJob:
         del self._graphs[index]
         self._look()
 
-    def _returned(self, _: simpy.Event) -> None:
+    def _returned(self, process: simpy.Event) -> None:
+        del self.processes[cast(simpy.Process, process)]
         self._going -= 1
         self._look()
 

@@ -27,7 +27,7 @@ from .workload import Given, Workload
 if TYPE_CHECKING:
     from .process import Process
 
-__all__ = ["ENGINES", "Session", "Simulation"]
+__all__ = ["ENGINES", "Session", "Simulation", "Work"]
 
 ENGINES = ("core", "reference")
 Work = Graph | Workload | Sequence[Job] | None

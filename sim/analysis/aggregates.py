@@ -169,8 +169,10 @@ class _Sums:
 
     def kept(self) -> RunAggregates:
         result = self.result
-        own = self.ended[: self.given]
         steps = self._steps()
+        in_step = result.ops.iteration >= 0
+        if self.given is not None:
+            in_step[self.given :] = False
         start, end = self._spans(steps)
         size = len(result.parts), len(Kind)
         busy, moved = np.zeros(size, np.int64), np.zeros(size)
@@ -180,7 +182,7 @@ class _Sums:
         self._holds(moved)
         return RunAggregates(
             len(result.ops), result.first_release, steps, start, end, busy, moved, self._sources(),
-            beside=int(self.columns.end[len(own) :].max(initial=NEVER)),
+            beside=int(self.columns.end[~in_step].max(initial=NEVER)),
         )  # fmt: skip
 
     def _spans(self, steps: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

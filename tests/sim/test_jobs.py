@@ -12,6 +12,7 @@ from foretrace.sim.metric import Metric
 from foretrace.sim.ops import Kind
 from foretrace.sim.periodic import Periodic
 from foretrace.sim.place import place
+from foretrace.sim.session import Session
 from foretrace.sim.simulation import Simulation
 from foretrace.sim.system import Component, System
 from foretrace.sim.workload import WORKLOADS, Need, Needs, Workload, workload
@@ -471,6 +472,24 @@ def test_a_workload_may_say_how_long_it_goes_on(simulation):
     assert simulation.run(endless).makespan == 3.0
 
 
+def test_nothing_is_left_of_processes_that_returned(simulation):
+    """One for each request, say."""
+
+    def request(sim):
+        yield sim.submit(step(duration=0.5)).done
+
+    def arrivals(sim):
+        for _ in range(50):
+            sim.start([request])
+            yield sim.wait(0.25)
+
+    session = Session(simulation, None)
+    session.main.start([arrivals])
+    session.machine.run()
+    assert session.machine.env.now == 25 * 10**12
+    assert not session.main.processes
+
+
 def test_open_is_whether_the_job_has_work(simulation):
     """A loop that watches a job ends with it, whatever goes on beside it."""
 
@@ -711,3 +730,11 @@ def test_what_a_job_holds_is_given_back_at_its_end(engine, ends):
 
     Simulation(system, {}, engine=engine).run(None, boss)
     assert granted == [2.0 if ends == "returns" else 1.0]
+@pytest.mark.parametrize("keep", ["ops", "ranks", "none"])
+def test_an_op_in_no_iteration_is_part_of_the_run_and_of_no_iteration(simulation, keep):
+    build = Builder("and a delay")
+    first = build.op(Kind.COMPUTE, duration=1.0)
+    build.op(Kind.DELAY, duration=2.0, iteration=-1, after=[first])
+    result = simulation.run(build.graph(), keep=keep)
+    assert result.iterations.tolist() == [1.0]
+    assert result.makespan == 3.0
