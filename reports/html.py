@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
+
+from .blocks import BarChart, Plot, pieces
+from .figures.bars import chart
+from .figures.plot import plot
+from .section import Shown
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -14,18 +19,41 @@ if TYPE_CHECKING:
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"  # a page asks nobody, and runs no script
 
 
-def rendered(template: str, data: Mapping[str, Any], **told: Any) -> str:
+def page(
+    sections: Sequence[Shown],
+    data: Mapping[str, Any],
+    *,
+    title: str,
+    question: str = "",
+    data_id: str = "summary",
+) -> str:
     """A page as text.
 
     Parameters
     ----------
-    template : its name in ``templates``
+    sections : what it shows
     data : embedded as JSON, so that a page can be compared without its folder
-    told : what the template names
+    title, question : at its top
+    data_id : of the element that holds the data
     """
-    page = environment().get_template(template)
-    found: str = page.render(data=embedded(data), policy=POLICY, **told)
+    found: str = (
+        environment()
+        .get_template("page.html")
+        .render(
+            sections=sections,
+            data=embedded(data),
+            data_id=data_id,
+            title=title,
+            question=question,
+            policy=POLICY,
+        )
+    )
     return found
+
+
+def drawn(figure: BarChart | Plot) -> str:
+    """Marks as HTML with inline SVG."""
+    return chart(figure) if isinstance(figure, BarChart) else plot(figure)
 
 
 @cache
@@ -34,13 +62,15 @@ def environment() -> Environment:
     import jinja2
 
     folder = files(__package__) / "templates"
-    return jinja2.Environment(
+    found = jinja2.Environment(
         loader=jinja2.FunctionLoader(lambda name: (folder / name).read_text(encoding="utf-8")),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         keep_trailing_newline=True,
         trim_blocks=True,
     )
+    found.globals |= {"pieces": pieces, "drawn": drawn}
+    return found
 
 
 def embedded(data: Mapping[str, Any]) -> str:

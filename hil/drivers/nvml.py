@@ -1,11 +1,13 @@
 """What NVIDIA's management library says of a GPU: clock, power, heat, what slows it, who is on it.
 
-Not verified on a GPU; tested against a stand-in of the library.
+What a GPU does not tell is left out.  Not verified on a GPU; tested against a stand-in.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from ...sim.errors import DriverFault
@@ -37,18 +39,51 @@ class Gpu:
         """
         if self.library is None:
             return {}
-        nvml, handle = self.library, self.handle
-        reasons = nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)
-        return {
-            "gpu_mhz": nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM),
-            "gpu_watts": nvml.nvmlDeviceGetPowerUsage(handle) / 1000,
-            "gpu_celsius": nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU),
-            "gpu_reasons": reasons,
-            "throttled": int(bool(reasons & SLOWED)),
-        }
+        n, gpu = self.library, self.handle
+        found = self._answered({
+            "gpu_mhz": lambda: n.nvmlDeviceGetClockInfo(gpu, n.NVML_CLOCK_SM),
+            "gpu_memory_mhz": lambda: n.nvmlDeviceGetClockInfo(gpu, n.NVML_CLOCK_MEM),
+            "gpu_watts": lambda: n.nvmlDeviceGetPowerUsage(gpu) / 1000,
+            "gpu_celsius": lambda: n.nvmlDeviceGetTemperature(gpu, n.NVML_TEMPERATURE_GPU),
+            "gpu_reasons": lambda: n.nvmlDeviceGetCurrentClocksThrottleReasons(gpu),
+        })  # fmt: skip
+        if "gpu_reasons" in found:
+            found["throttled"] = int(bool(found["gpu_reasons"] & SLOWED))
+        return found
+
+    def to_dict(self) -> dict[str, str]:
+        """What does not change while we measure: driver, memory, limits of clock and power.
+
+        >>> Gpu().to_dict()
+        {}
+        """
+        if self.library is None:
+            return {}
+        n, gpu = self.library, self.handle
+        found = self._answered({
+            "gpu_driver": lambda: _text(n.nvmlSystemGetDriverVersion()),
+            "gpu_memory": lambda: n.nvmlDeviceGetMemoryInfo(gpu).total,
+            "gpu_most_mhz": lambda: n.nvmlDeviceGetMaxClockInfo(gpu, n.NVML_CLOCK_SM),
+            "gpu_most_watts": lambda: n.nvmlDeviceGetEnforcedPowerLimit(gpu) / 1000,
+            "gpu_pcie": lambda: (f"{n.nvmlDeviceGetMaxPcieLinkGeneration(gpu)}"
+                                 f"-x{n.nvmlDeviceGetMaxPcieLinkWidth(gpu)}"),
+        })  # fmt: skip
+        return {name: str(value) for name, value in found.items()}
+
+    def _answered(self, asked: Mapping[str, Callable[[], Any]]) -> dict[str, Any]:
+        """Answers by name, without those that this GPU does not give (virtual ones give few)."""
+        found = {}
+        for name, ask in asked.items():
+            try:
+                found[name] = ask()
+            except self.library.NVMLError:
+                continue
+        return found
 
     def refuse_company(self) -> None:
-        """Refuse a GPU on which others compute.
+        """Refuse a GPU on which others compute; to be asked once we do ourselves.
+
+        In a container the library tells numbers of processes that mean nothing there, ours too.
 
         Raises
         ------
@@ -58,9 +93,18 @@ class Gpu:
         if self.library is None:
             return
         running = self.library.nvmlDeviceGetComputeRunningProcesses(self.handle)
-        others = sorted(p.pid for p in running if p.pid != os.getpid())
-        if others:
+        seen = [p.pid for p in running]
+        if os.getpid() in seen:
+            seen.remove(os.getpid())
+        elif strange := [pid for pid in seen if not Path(f"/proc/{pid}").exists()]:
+            seen.remove(strange[0])  # one of them is us
+        if others := sorted(seen):
             raise DriverFault("busy", f"the GPU is used by processes {others}; wait for them")
+
+
+def _text(value: str | bytes) -> str:
+    """Older bindings tell bytes."""
+    return value.decode() if isinstance(value, bytes) else value
 
 
 def _opened(uuid: str) -> tuple[Any, Any]:

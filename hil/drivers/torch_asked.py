@@ -14,7 +14,8 @@ from ...sim.signature import Operand, Signature
 
 Call = Callable[[], object]
 DTYPES = {  # of a signature: of torch
-    "fp64": "float64", "fp32": "float32", "fp16": "float16", "bf16": "bfloat16",
+    "fp64": "float64", "fp32": "float32", "tf32": "float32", "fp16": "float16",
+    "bf16": "bfloat16", "fp8": "float8_e4m3fn", "fp8_e5m2": "float8_e5m2",
     "int64": "int64", "int32": "int32", "int16": "int16", "int8": "int8", "uint8": "uint8",
     "bool": "bool",
 }  # fmt: skip
@@ -45,8 +46,8 @@ class TorchOp:
     def tensor(self, operand: Operand, device: Any = None) -> Any:
         """One operand."""
         name = DTYPES.get(operand.dtype)
-        if name is None:
-            raise self.refusal(f"torch has no {operand.dtype}")
+        if name is None or (operand.dtype == "tf32" and self.device.type != "cuda"):
+            raise self.refusal(f"torch has no {operand.dtype} on this device")
         dtype = TYPES(self.torch)[name]
         where = self.device if device is None else device
         if operand.dtype in ("int64", "int32", "int16", "int8", "uint8", "bool"):
@@ -71,6 +72,7 @@ def TYPES(torch: Any) -> Mapping[str, Any]:  # noqa: N802  a table that needs to
         "float64": torch.float64, "float32": torch.float32, "float16": torch.float16,
         "bfloat16": torch.bfloat16, "int64": torch.int64, "int32": torch.int32,
         "int16": torch.int16, "int8": torch.int8, "uint8": torch.uint8, "bool": torch.bool,
+        "float8_e4m3fn": torch.float8_e4m3fn, "float8_e5m2": torch.float8_e5m2,
     }  # fmt: skip
 
 

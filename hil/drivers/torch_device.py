@@ -22,6 +22,7 @@ from ..sample import Request, Sample
 from .nvml import Gpu
 from .timer import Call, restorer, timed
 from .torch_asked import TorchOp
+from .torch_events import Events
 from .torch_ops import BUILDERS
 
 CURE = "pip install 'foretrace[torch]', or name a Python that has it in agents.yaml"
@@ -45,6 +46,9 @@ class Torch(Driver):
     ``cap`` (B of operands of one op), ``strides`` (of convolutions by signature, where the
     signature does not tell), ``graphs`` (lists of signatures by name, done in order as the op
     ``compute:graph NAME``) and ``memory`` (whether to find the peak of each op).
+
+    On a GPU fp32 is fp32, and an op with operands of ``tf32`` is done in it.  ``ahead`` 0 among the
+    facts of a sample tells that the host's time is in it (see ``torch_events.py``).
 
     Examples
     --------
@@ -99,6 +103,9 @@ class Torch(Driver):
         self._pin()
         self.gpu = Gpu(self._uuid())
         self.gpu.refuse_company()
+        if self.clock == "device":
+            self._in_tf32(False)
+            self.events = Events(torch, self.device)
         self.scratch = torch.zeros(FLUSH, dtype=torch.uint8, device=self.device)
 
     def describe(self) -> dict[str, str]:
@@ -111,6 +118,9 @@ class Torch(Driver):
         else:
             told["device"] = torch.cuda.get_device_name(self.device)
             told["cuda"] = str(torch.version.cuda)
+            told["cudnn"] = str(torch.backends.cudnn.version())
+            told["event_pair_ns"] = f"{self.events.pair:.0f}"
+            told |= self.gpu.to_dict()
         return told
 
     def timing(self, requests: Sequence[Request]) -> list[Sample]:
@@ -136,8 +146,7 @@ class Torch(Driver):
         self.core = max(allowed) if self.settings["core"] < 0 else int(self.settings["core"])
         if self.core not in allowed:
             raise DriverFault("missing", f"core {self.core} is not ours; take one of {allowed}")
-        own = self.name_of_device if self.device.type != "cpu" else f"core{self.core}"
-        self.stack.enter_context(held(own))
+        self.stack.enter_context(held(self._uuid() or f"core{self.core}"))
         os.sched_setaffinity(0, {self.core})
         self.stack.callback(os.sched_setaffinity, 0, allowed)
 
@@ -158,24 +167,7 @@ class Torch(Driver):
     ) -> tuple[NDArray[np.float64], dict[str, float]]:
         if self.clock == "cpu":
             return timed(call, request, "cpu", restore)
-        return self._by_events(call, request, restore), {}
-
-    def _by_events(self, call: Call, request: Request, restore: Call | None) -> NDArray[np.float64]:
-        """From a pair of events around each repeat; read once all are over."""
-        cuda = self.torch.cuda
-        pairs = []
-        if restore is None:
-            call()  # so that the first repeat is warm too
-        for _ in range(request.n):
-            if restore is not None:
-                restore()
-            begin, end = (cuda.Event(enable_timing=True) for _ in range(2))
-            begin.record()
-            call()
-            end.record()
-            pairs.append((begin, end))
-        cuda.synchronize(self.device)
-        return np.array([b.elapsed_time(e) * 1e6 for b, e in pairs])
+        return self.events.timed(call, request.n, restore, request.key)
 
     def _flush(self) -> None:
         self.scratch.add_(1)
@@ -192,10 +184,28 @@ class Torch(Driver):
         stride = int(parts.attributes.get("stride") or self.settings["strides"].get(signature, 0))
         try:
             call = BUILDERS[head(signature)](TorchOp(self.torch, self.device, parts, stride))
+            call = self._with_tf32(call) if parts.dtype == "tf32" else call
             call()  # torch looks at shapes only now
         except (RuntimeError, ValueError, IndexError) as error:
             raise DriverFault("unsupported", f"{signature}: torch says {error}") from error
         return call
+
+    def _with_tf32(self, call: Call) -> Call:
+        """The same while tensor cores may round its fp32 operands, and not before or after it."""
+
+        def rounded() -> None:
+            self._in_tf32(True)
+            try:
+                call()
+            finally:
+                self._in_tf32(False)
+
+        return rounded
+
+    def _in_tf32(self, allowed: bool) -> None:
+        """Whether products and convolutions of fp32 may be of tf32; torch's own choice is mixed."""
+        self.torch.set_float32_matmul_precision("high" if allowed else "highest")
+        self.torch.backends.cudnn.allow_tf32 = allowed
 
     def _graph(self, signature: str) -> Call:
         """All ops of a graph, in order, with nothing between them."""

@@ -24,6 +24,24 @@ def attention_backward(a: TorchOp) -> Call:
     return lambda: backward(gradient, q, k, v, out, stats, 0.0, True)
 
 
+def flash_attention(a: TorchOp) -> Call:
+    """Causal, by the kernel of GPUs that never writes the matrix of scores."""
+    q, k, v = a.need(3)[:3]
+    does = a.torch.ops.aten._scaled_dot_product_flash_attention
+    return lambda: does(q, k, v, 0.0, True)
+
+
+def flash_attention_backward(a: TorchOp) -> Call:
+    """Its gradients; the forward pass tells what they are made from."""
+    gradient, q, k, v = a.need(4)[:4]
+    aten = a.torch.ops.aten
+    out, sums, *lengths, seed, offset, _ = aten._scaled_dot_product_flash_attention(
+        q, k, v, 0.0, True
+    )
+    does = aten._scaled_dot_product_flash_attention_backward
+    return lambda: does(gradient, q, k, v, out, sums, *lengths, 0.0, True, seed, offset)
+
+
 def convolution(a: TorchOp) -> Call:
     """With padding of half a kernel."""
     x, weight, *rest = a.need(2)

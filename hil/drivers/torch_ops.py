@@ -89,6 +89,14 @@ def _addmm(a: TorchOp) -> Call:
     return lambda: a.torch.addmm(bias, x, y)
 
 
+def _scaled_mm(a: TorchOp) -> Call:
+    """Of fp8 with one scale each; the second operand by columns, as the tensor cores take it."""
+    x, y = a.need(2)[:2]
+    columns, one = y.t().contiguous().t(), a.torch.ones((), device=a.device)
+    does, result = a.torch._scaled_mm, a.torch.bfloat16
+    return lambda: does(x, columns, scale_a=one, scale_b=one, out_dtype=result)
+
+
 def _index_select(a: TorchOp) -> Call:
     table, at = a.need(2)[:2]
     _spread_indices(a, at, table.shape[0])
@@ -121,13 +129,15 @@ def _copied(source: str, target: str) -> Builder:
         (operand,) = a.parts.operands[:1] or (None,)
         if operand is None:
             raise a.refusal("says not what is copied")
+        if (source, target, a.device.type) == ("h", "h", "cuda"):
+            raise a.refusal("the host does it, no GPU; open the driver with device: cpu")
         places = {"h": a.torch.device("cpu"), "d": a.device}
         x, y = (a.tensor(operand, places[p]) for p in (source, target))
         if (
             source != target and a.device.type == "cuda"
         ):  # as data loaders do; else it is copied twice
             x, y = (t.pin_memory() if t.device.type == "cpu" else t for t in (x, y))
-        return lambda: y.copy_(x)
+        return lambda: y.copy_(x, non_blocking=True)  # else the host waits inside what is timed
 
     return build
 
@@ -176,6 +186,9 @@ OTHERS: dict[str, Builder] = {
     "scaled_dot_product_attention": layers.attention,
     "_scaled_dot_product_flash_attention_for_cpu": layers.attention,
     "_scaled_dot_product_flash_attention_for_cpu_backward": layers.attention_backward,
+    "_scaled_dot_product_flash_attention": layers.flash_attention,
+    "_scaled_dot_product_flash_attention_backward": layers.flash_attention_backward,
+    "_scaled_mm": _scaled_mm,
     "convolution": layers.convolution,
     "mkldnn_convolution": layers.convolution,
     "cudnn_convolution": layers.convolution,

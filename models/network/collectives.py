@@ -219,8 +219,7 @@ class Fabric(Backend):
 
     def open(self, system: System) -> None:
         """Forget what was laid on another system."""
-        self._ways.clear()
-        self._stretches.clear()
+        self._ways, self._stretches = {}, {}  # anew: a copy may be asked on another system
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
         """Times of sends (of their bytes), recvs (none: they end with the send) and collectives."""
@@ -242,9 +241,10 @@ class Fabric(Backend):
             An unknown collective, or an algorithm that cannot do it for this group.
         """
         key = (collective, members)
-        if key not in self._ways:
-            self._ways[key] = self._laid(collective, members, system)
-        return self._ways[key]
+        found = self._ways.get(key)
+        if found is None:
+            found = self._ways[key] = self._laid(collective, members, system)
+        return found
 
     def _laid(self, collective: str, members: Members, system: System) -> list[CollectivePlan]:
         _known("collective", collective, tuple(ALGORITHMS))
@@ -294,14 +294,15 @@ class Fabric(Backend):
     def _stretch(self, protocol: str, efficiency: Ratio, copied: float, system: System) -> Floats:
         """(components,) bytes for which a byte occupies each."""
         key = (protocol, efficiency, copied)
-        if key not in self._stretches:
+        found = self._stretches.get(key)
+        if found is None:
             found = np.full(len(system.components), (1 + copied) / efficiency)
             reached = efficiency
             if self.network_efficiency is not None:
                 reached = self.network_efficiency * PAYLOAD[protocol]
             found[wires(system)] = 1 / reached
             self._stretches[key] = found
-        return self._stretches[key]
+        return found
 
     def _answer(
         self,

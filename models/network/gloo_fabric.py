@@ -80,7 +80,7 @@ class Gloo(Fabric):
     def open(self, system: System) -> None:
         """Forget what was played on another system."""
         super().open(system)
-        self._played.clear()
+        self._played = {}
 
     def keeps(self, name: str) -> bool:
         """An all-reduce keeps its links."""
@@ -96,11 +96,12 @@ class Gloo(Fabric):
 
     def _all_reduce(self, members: Members, size: Bytes, system: System) -> Seconds:
         key = members, size
-        if key not in self._played:
+        found = self._played.get(key)
+        if found is None:
             lan = self._lan(members, system)
             at_once = [[0.0] for _ in members]
-            self._played[key] = max(row[0] for row in all_reduces(lan, size, at_once))
-        return self._played[key]
+            found = self._played[key] = max(row[0] for row in all_reduces(lan, size, at_once))
+        return found
 
     def _lan(self, members: Members, system: System) -> Lan:
         """The ports of the members.

@@ -1,1 +1,1 @@
-"""The page of an accuracy check."""
+"""The page of an accuracy check, and its sections."""

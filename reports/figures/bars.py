@@ -8,78 +8,40 @@ fonts was a quarter of the time of a whole first run (``benchmarks/first_run.py`
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from html import escape
 
 import numpy as np
 from numpy.typing import ArrayLike
+
+from ..blocks import BarChart, Bars
 
 WIDTH = 2_000  # units from one end of the axis to the other: what can be told apart
 ROW = 100  # units from one row to the next
 MOST_TICKS = 8
 
 
-@dataclass(frozen=True)
-class Bars:
-    """Rectangles that look alike.
-
-    Parameters
-    ----------
-    row : (n,) counted from the top; 1.25 begins a quarter below row 1
-    start, length : (n,) along the axis, in its unit
-    colour : as CSS has it
-    title : shown where the pointer rests; "" for nothing
-    height : in rows
-    opacity : 1 hides what is beneath
-    """
-
-    row: ArrayLike
-    start: ArrayLike
-    length: ArrayLike
-    colour: str
-    title: str = ""
-    height: float = 1.0
-    opacity: float = 1.0
-
-
-def chart(
-    rows: Sequence[str],
-    bars: Sequence[Bars],
-    *,
-    span: float,
-    axis: str,
-    thick: int = 24,
-    legend: Mapping[str, str] | None = None,
-) -> str:
+def chart(of: BarChart) -> str:
     """A chart as HTML.
-
-    Parameters
-    ----------
-    rows : names, from the top
-    span : end of the axis, which begins at 0
-    axis : what it shows, with its unit
-    thick : pixels from one row to the next
-    legend : colour by name
 
     Examples
     --------
-    >>> drawn = chart(["base"], [Bars([0], [0.0], [2.0], "red")], span=4.0, axis="time, s")
+    >>> drawn = chart(BarChart(["base"], [Bars([0], [0.0], [2.0], "red")], 4.0, "time, s"))
     >>> "M0 0h1000v100h-1000z" in drawn, ">base<" in drawn, ">3<" in drawn
     (True, True, True)
     """
-    ticks = nice(span)
-    lines = "".join(f"M{_units(t, span)} 0V{ROW * len(rows)}" for t in ticks[1:])
-    drawn = "".join(_path(b, span) for b in bars)
-    names = "".join(f"<span>{escape(name)}</span>" for name in rows)
-    marks = "".join(f'<span style="left:{100 * t / span:.4g}%">{t:g}</span>' for t in ticks)
+    ticks, tall = nice(of.span), len(of.rows)
+    lines = "".join(f"M{_units(t, of.span)} 0V{ROW * tall}" for t in ticks[1:])
+    bars = "".join(_path(b, of.span) for b in of.bars)
+    names = "".join(f"<span>{escape(name)}</span>" for name in of.rows)
+    marks = "".join(f'<span style="left:{100 * t / of.span:.4g}%">{t:g}</span>' for t in ticks)
     return (
-        f'<div class="chart" style="--thick:{thick}px">{_legend(legend or {})}'
+        f'<div class="chart" style="--thick:{of.thick}px">{_legend(of.legend or {})}'
         f'<div class="plot"><div class="names">{names}</div>'
-        f'<div class="bars"><svg viewBox="0 0 {WIDTH} {ROW * len(rows)}" '
-        f'preserveAspectRatio="none" style="height:{thick * len(rows)}px">'
-        f'<path class="grid" d="{lines}"/>{drawn}</svg></div>'
-        f'<div class="ticks">{marks}</div><div class="axis">{escape(axis)}</div></div></div>'
+        f'<div class="bars"><svg viewBox="0 0 {WIDTH} {ROW * tall}" '
+        f'preserveAspectRatio="none" style="height:{of.thick * tall}px">'
+        f'<path class="grid" d="{lines}"/>{bars}</svg></div>'
+        f'<div class="ticks">{marks}</div><div class="axis">{escape(of.axis)}</div></div></div>'
     )
 
 

@@ -1,4 +1,4 @@
-"""Figures: data in, HTML with inline SVG out.
+"""Figures of a run: results in, marks out.
 
 Colours are those of Okabe and Ito (2008), told apart without colour vision, on light and dark.
 """
@@ -13,9 +13,10 @@ import numpy as np
 from ...sim.ops import Kind
 from ...sim.result import Result
 from ...sim.units import seconds
+from ..blocks import BarChart, Bars
 from ..export.op_places import placed
 from ..numbers import format_quantity
-from .bars import WIDTH, Bars, chart
+from .bars import WIDTH
 
 COLOURS = {
     "compute": "#0072B2",
@@ -40,7 +41,7 @@ SHADES = 32  # of a heat map
 Point = Mapping[str, Any]
 
 
-def boxes(points: Mapping[str, Point]) -> str:
+def boxes(points: Mapping[str, Point]) -> BarChart:
     """Mean rank's time of an iteration by what it does, a bar for each variant."""
     names = list(points)
     whole = max(sum(b["mean"] for b in p["activity"].values()) for p in points.values())
@@ -58,10 +59,10 @@ def boxes(points: Mapping[str, Point]) -> str:
                 )
             left[row] += mean
     axis = f"an iteration of the mean rank, durations as recorded, {unit}"
-    return chart(names, bars, span=(whole or 1.0) / scale, axis=axis, thick=34, legend=legend)
+    return BarChart(names, bars, (whole or 1.0) / scale, axis, thick=34, legend=legend)
 
 
-def blame(points: Mapping[str, Point], most: int = 8) -> str:
+def blame(points: Mapping[str, Point], most: int = 8) -> BarChart:
     """Critical path by who is charged, for each variant."""
     totals: dict[str, float] = {}
     for p in points.values():
@@ -83,7 +84,7 @@ def blame(points: Mapping[str, Point], most: int = 8) -> str:
     thick = max(20, 11 * len(points))
     axis = f"of the critical path, {unit}"
     legend = legend if len(points) > 1 else {}
-    return chart(shown, bars, span=longest / scale, axis=axis, thick=thick, legend=legend)
+    return BarChart(shown, bars, longest / scale, axis, thick, legend)
 
 
 def scale_of(largest: float) -> tuple[float, str]:
@@ -98,7 +99,7 @@ def scale_of(largest: float) -> tuple[float, str]:
     return 1e-9, "ns"
 
 
-def heat(shares: Mapping[str, Sequence[float]], makespan: float) -> str:
+def heat(shares: Mapping[str, Sequence[float]], makespan: float) -> BarChart:
     """Utilization over time: a row for each of the busiest components, the colour of paper idle."""
     names = sorted(shares, key=lambda n: -float(np.mean(shares[n])))[:MOST_ROWS]
     scale, unit = scale_of(makespan)
@@ -118,13 +119,12 @@ def heat(shares: Mapping[str, Sequence[float]], makespan: float) -> str:
             )  # fmt: skip
     rows = [f"{n}  {format_quantity(float(np.mean(shares[n])), '')}" for n in names]
     legend = {f"{percent} %": f"rgb(0 114 178 / {percent}%)" for percent in (25, 50, 75, 100)}
-    return chart(
-        rows, bars, span=makespan / scale, axis=f"in use, over time in {unit}", thick=17,
-        legend=legend,
-    )  # fmt: skip
+    return BarChart(rows, bars, makespan / scale, f"in use, over time in {unit}", 17, legend)
 
 
-def timeline(result: Result, ranks: Sequence[int], window: tuple[int, int]) -> tuple[str, float]:
+def timeline(
+    result: Result, ranks: Sequence[int], window: tuple[int, int]
+) -> tuple[BarChart, float]:
     """Ops of some ranks between two ticks; and the gap in s below which bars are joined."""
     first, last = window
     where, columns = placed(result), result.columns
@@ -149,7 +149,7 @@ def timeline(result: Result, ranks: Sequence[int], window: tuple[int, int]) -> t
                 )
     rows = [f"rank {r}, stream {s}" for r, s in lanes]
     axis = f"time, {unit}"
-    drawn = chart(rows, bars, span=length / scale, axis=axis, thick=26, legend=legend)
+    drawn = BarChart(rows, bars, length / scale, axis, 26, legend)
     return drawn, float(seconds(least, result.tick))
 
 

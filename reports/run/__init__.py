@@ -1,1 +1,1 @@
-"""The page of a run, and of runs compared."""
+"""The sections of the page of a run, one or a few that belong together in a file."""

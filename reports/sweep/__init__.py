@@ -1,1 +1,1 @@
-"""The page of a sweep."""
+"""The page of a sweep, and its sections."""

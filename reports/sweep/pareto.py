@@ -1,7 +1,4 @@
-"""Figures of a sweep: every point between two things that are wanted, and what each setting does.
-
-Drawn by matplotlib: see ``plot``.
-"""
+"""Figures of a sweep: every point between two goals, and what each setting does."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..figures.plot import INK, axes_of, blank, canvas, legend, svg
+from ..blocks import Axes, Axis, Plot, Series
 from ..numbers import PREFIXES
 
 Point = Mapping[str, Any]
@@ -19,7 +16,7 @@ FEW_DOTS = 200  # larger while they do not cover each other
 MOST_SETTINGS = 8
 
 
-def scatter(points: Sequence[Point], axes_of: Sequence[tuple[str, str]], base: Point) -> str:
+def scatter(points: Sequence[Point], axes_of: Sequence[tuple[str, str]], base: Point) -> Plot:
     """A dot for each point between two metrics; the front in another colour and shape.
 
     Parameters
@@ -34,24 +31,20 @@ def scatter(points: Sequence[Point], axes_of: Sequence[tuple[str, str]], base: P
         _scale(max((abs(p["values"][m]) for p in whole), default=1.0), u)
         for m, u in ((x, x_unit), (y, y_unit))
     )
-    figure, axes = blank(7.2, 3.4)
-    for label, marker, colour, chosen in (
+    series = []
+    for label, mark, colour, chosen in (
         ("misses what is expected", "x", MISS, [p for p in whole if p["missed"]]),
         ("other", "o", OK, [p for p in whole if not p["missed"] and not p["front"]]),
         ("front", "D", BEST, [p for p in whole if p["front"]]),
-        ("as described", "+", INK, [base] if x in base.get("values", {}) else []),
+        ("as described", "+", "", [base] if x in base.get("values", {}) else []),
     ):
-        kept = chosen if marker in "D+" else chosen[:: len(chosen) // MOST_DOTS + 1]
+        kept = chosen if mark in "D+" else _some(chosen)
         if kept:
-            axes.scatter(
-                [p["values"][x] / x_scale for p in kept],
-                [p["values"][y] / y_scale for p in kept],
-                marker=marker, color=colour, s=26, label=label,
-            )  # fmt: skip
-    axes.set_xlabel(f"{x.replace('_', ' ')}, {x_name}")
-    axes.set_ylabel(f"{y.replace('_', ' ')}, {y_name}")
-    legend(axes)
-    return svg(figure)
+            xs = [p["values"][x] / x_scale for p in kept]
+            ys = [p["values"][y] / y_scale for p in kept]
+            series.append(Series(xs, ys, mark, colour=colour, label=label))
+    across = Axis(f"{x.replace('_', ' ')}, {x_name}")
+    return Plot([Axes(across, Axis(f"{y.replace('_', ' ')}, {y_name}"), series)])
 
 
 def ladder(
@@ -59,7 +52,7 @@ def ladder(
     rungs: Sequence[Point],
     axes_of: Sequence[tuple[str, str]],
     limits: Sequence[float] = (),
-) -> str:
+) -> Plot:
     """A metric over what it costs: every point a dot, those worth their price joined by steps.
 
     Parameters
@@ -72,33 +65,31 @@ def ladder(
     (x, x_unit), (y, y_unit) = axes_of
     whole = [p for p in points if {x, y} <= p.get("values", {}).keys()]
     scale, name = _scale(max((abs(p["values"][y]) for p in whole), default=1.0), y_unit)
-    figure, axes = blank(7.2, 3.0)
-    for label, marker, colour, chosen in (
-        ("misses what is expected", "x", MISS, [p for p in whole if p["missed"]]),
-        ("meets it", "o", OK, [p for p in whole if not p["missed"]]),
-    ):
-        kept = chosen[:: len(chosen) // MOST_DOTS + 1]
-        if kept:
-            axes.scatter(
-                [p["values"][x] for p in kept], [p["values"][y] / scale for p in kept],
-                marker=marker, color=colour, s=26, label=label,
-            )  # fmt: skip
-    prices, heights = ([p["values"][m] for p in rungs] for m in (x, y))
-    heights = [h / scale for h in heights]
-    axes.step(prices, heights, where="post", marker="D", color=BEST, label="worth its price")
-    for rung, price in zip(rungs, prices, strict=True):
-        if bounds := rung["intervals"].get(y):
-            axes.vlines(price, *(b / scale for b in bounds), color=BEST)
-    for limit in limits:
-        axes.axhline(limit / scale, color=INK, linewidth=0.8, linestyle="--", label="limit")
-    axes.set_xlabel(f"{x.replace('_', ' ')}, {x_unit}")
-    axes.set_ylabel(f"{y.replace('_', ' ')}, {name}")
-    legend(axes)
-    return svg(figure)
+
+    def series(chosen: Sequence[Point], label: str, **how: Any) -> Series:
+        heights = [p["values"][y] / scale for p in chosen]
+        return Series([p["values"][x] for p in chosen], heights, label=label, **how)
+
+    missed, met = ([p for p in whole if bool(p["missed"]) is m] for m in (True, False))
+    found = [
+        series(_some(missed), "misses what is expected", mark="x", colour=MISS),
+        series(_some(met), "meets it", colour=OK),
+        series(rungs, "worth its price", mark="D", line="steps", colour=BEST),
+        _stalks([r for r in rungs if r["intervals"].get(y)], x, y, scale),
+    ]
+    down = Axis(f"{y.replace('_', ' ')}, {name}", rule=[limit / scale for limit in limits])
+    across = Axis(f"{x.replace('_', ' ')}, {x_unit}")
+    return Plot([Axes(across, down, [s for s in found if len(s.x)])], height=3.0)  # type: ignore[arg-type]
 
 
-def effects(points: Sequence[Point], settings: Sequence[str], metric: str, unit: str) -> str:
-    """A metric over each setting: every point a dot, the best of each value joined.
+def _stalks(rungs: Sequence[Point], x: str, y: str, scale: float) -> Series:
+    """Where the metric of each lies nine times in ten."""
+    low, high = ([r["intervals"][y][k] / scale for r in rungs] for k in (0, 1))
+    return Series([r["values"][x] for r in rungs], low, "", "stalks", BEST, low=low, high=high)
+
+
+def effects(points: Sequence[Point], settings: Sequence[str], metric: str, unit: str) -> Plot:
+    """A metric over each setting: every point a dot.
 
     Parameters
     ----------
@@ -109,22 +100,26 @@ def effects(points: Sequence[Point], settings: Sequence[str], metric: str, unit:
     whole = [p for p in points if metric in p.get("values", {})]
     shown = list(settings)[:MOST_SETTINGS]
     scale, name = _scale(max((abs(p["values"][metric]) for p in whole), default=1.0), unit)
-    figure = canvas(7.2, 0.6 + 1.7 * len(shown))
-    for i, setting in enumerate(shown):
-        axes = axes_of(figure, len(shown), i + 1)
+    down = Axis(textwrap.fill(f"{metric.replace('_', ' ')}, {name}", 18))
+    rows = []
+    for setting in shown:
         texts = _in_order([p["set"][setting] for p in whole])
         at = {t: k for k, t in enumerate(texts)}
-        drawn = whole[:: len(whole) // MOST_DOTS + 1]
-        axes.scatter(
+        drawn = _some(whole)
+        series = Series(
             [at[str(p["set"][setting])] for p in drawn],
             [p["values"][metric] / scale for p in drawn],
-            color=OK, s=26 if len(drawn) < FEW_DOTS else 6, alpha=0.5,
+            colour=OK, size=5.0 if len(drawn) < FEW_DOTS else 2.5, opacity=0.5,
         )  # fmt: skip
         step = len(texts) // 12 + 1
-        axes.set_xticks(range(0, len(texts), step), texts[::step])
-        axes.set_xlabel(setting)
-        axes.set_ylabel(textwrap.fill(f"{metric.replace('_', ' ')}, {name}", 18))
-    return svg(figure)
+        ticks = [(float(k), texts[k]) for k in range(0, len(texts), step)]
+        rows.append(Axes(Axis(setting, ticks=ticks), down, [series]))
+    return Plot(rows, height=0.6 + 1.7 * len(shown))
+
+
+def _some(points: Sequence[Point]) -> Sequence[Point]:
+    """As many as can be told apart."""
+    return points[:: len(points) // MOST_DOTS + 1]
 
 
 def _in_order(values: Sequence[Any]) -> list[str]:

@@ -58,7 +58,7 @@ def compare(
 
 def _page(path: Path, found: Comparison, runs: list[str]) -> None:
     """The comparison as a page."""
-    from ...reports.run.comparison import write_compare
+    from ...reports.comparison.comparison_page import write_compare
 
     rows = [
         {**asdict(r), "why": found.why(r), "limit": found.limit(r), "see": _see(r, runs)}

@@ -57,7 +57,7 @@ def check(
 
 def show(told: dict[str, Any], quiet: bool) -> None:
     """The answer, then a row for each component and expectation."""
-    from ...reports.accuracy.accuracy_page import sentences
+    from ...reports.accuracy.sentences import sentences
 
     console = said(sentences(told))
     if quiet:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...reports.numbers import change, format_quantity
-from ...reports.sweep.sweep_page import failures, sentences
+from ...reports.sweep.sentences import failures, sentences
 from ...reports.sweep.sweep_results import best, metrics, short
 from .common import said
 

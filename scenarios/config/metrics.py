@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ..later import later
 from .problems import nearest
 
 PERCENTILE = re.compile(r"p(\d{1,2}(?:\.\d+)?)")
@@ -68,7 +69,7 @@ def named(text: str) -> tuple[Metric, str, str]:
     Raises
     ------
     ValueError
-        No such metric, or not with this statistic; names the nearest.
+        No such metric, not yet, or not with this statistic; names the nearest.
 
     Examples
     --------
@@ -91,6 +92,8 @@ def named(text: str) -> tuple[Metric, str, str]:
     if part:
         known = ", ".join(part.statistics) or "no statistic, it is one number"
         raise ValueError(f"'{head}' has no statistic '{statistic}'; it has: {known}")
+    if release := later("metric", text) or later("metric", head):
+        raise ValueError(f"'{text}' comes with release {release}; see: foretrace explain metrics")
     hint = nearest(text, _examples(statistic))
     hint = hint if "did you mean" in hint else ""
     raise ValueError(f"no metric named '{text}'{hint}; see: foretrace explain metrics")
@@ -125,9 +128,6 @@ metric(
     "Time of an iteration in which a rank has nothing running or in flight since another is late.",
 )
 metric("tokens_per_second", "token/s", "Tokens of one iteration over iteration_time, whole job.")
-metric("mfu", "", "Model flop of an iteration over what the named dense peak could do meanwhile.")
-metric("hfu", "", "As mfu, recomputed flop counted.")
-metric("gpu.memory", "B", "Allocated bytes of the fullest GPU.", ("peak",))
 metric("*.utilization", "", "Busy time over wall time (slots), mean rate over capacity (rates).")
 metric(
     "cost_per_million_tokens",

@@ -18,6 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from ...reports.section import SECTIONS
 from ...sim.backend import BACKENDS, Backend
 from ...sim.process import PROCESSES
 from .problems import InvalidScenarioError, Problem, Spot
@@ -75,6 +76,8 @@ def _check(file: Path, spot: Spot) -> None:
     from .settings import schema_of
 
     for table, name in sorted(_registered[file]):
+        if table not in VERBS:
+            continue
         try:
             _callable(table, TABLES[table][name])
             schema_of(TABLES[table][name])
@@ -145,7 +148,11 @@ def inside(error: BaseException) -> TracebackType | None:
     return step or (inside(error.__cause__) if error.__cause__ is not None else None)
 
 
-TABLES: dict[str, dict[str, Any]] = {"backend": BACKENDS, "process": PROCESSES}
+TABLES: dict[str, dict[str, Any]] = {
+    "backend": BACKENDS,
+    "process": PROCESSES,
+    "section": SECTIONS,
+}
 _registered: dict[Path, set[tuple[str, str]]] = {}
 """What files registered: the table, and the name in it."""
 

@@ -7,6 +7,7 @@ has an answer, and it is cheap.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -52,11 +53,19 @@ class Altered(Backend):
     """A backend on a machine where some components take ``1 / factor`` of the time.
 
     With an infinite factor their ops take no time and nobody has to share them.
+
+    It asks a copy of the other backend, since several altered machines are asked at once and what
+    a backend keeps is of one; a device is itself, and never asked beside another run.
     """
 
     def __init__(self, inner: Backend, chosen: Sequence[int], factor: float):
-        self.inner, self.chosen, self.factor = inner, list(chosen), factor
+        self.inner = inner if inner.online else copy(inner)
+        self.chosen, self.factor = list(chosen), factor
         self.online, self.source = inner.online, inner.source
+
+    def __copy__(self) -> Altered:
+        """With a copy of the other backend too."""
+        return Altered(self.inner, self.chosen, self.factor)
 
     def open(self, system: System) -> None:
         """Open the backend that it alters."""

@@ -13,7 +13,7 @@ from foretrace.sim.errors import DriverFault
 def library(monkeypatch):
     """Installs the stand-in: how it is slowed, who runs there."""
 
-    def install(reasons=0, running=()):
+    def install(reasons=0, running=(), refused=()):
         def handle(uuid):
             if uuid != "GPU-1":
                 raise stand_in.NVMLError
@@ -22,17 +22,29 @@ def library(monkeypatch):
         stand_in = SimpleNamespace(
             NVMLError=type("NVMLError", (Exception,), {}),
             NVML_CLOCK_SM=1,
+            NVML_CLOCK_MEM=2,
             NVML_TEMPERATURE_GPU=0,
             nvmlInit=lambda: None,
             nvmlDeviceGetHandleByUUID=handle,
             nvmlDeviceGetCurrentClocksThrottleReasons=lambda h: reasons,
-            nvmlDeviceGetClockInfo=lambda h, kind: 1980,
+            nvmlDeviceGetClockInfo=lambda h, kind: {1: 1980, 2: 3201}[kind],
+            nvmlDeviceGetMaxClockInfo=lambda h, kind: 1980,
+            nvmlDeviceGetEnforcedPowerLimit=lambda h: 700_000,
+            nvmlDeviceGetMemoryInfo=lambda h: SimpleNamespace(total=1 << 37),
+            nvmlDeviceGetMaxPcieLinkGeneration=lambda h: 5,
+            nvmlDeviceGetMaxPcieLinkWidth=lambda h: 16,
+            nvmlSystemGetDriverVersion=lambda: b"570.0",
             nvmlDeviceGetPowerUsage=lambda h: 650_000,
             nvmlDeviceGetTemperature=lambda h, kind: 61,
             nvmlDeviceGetComputeRunningProcesses=lambda h: [
                 SimpleNamespace(pid=p) for p in running
             ],
         )
+
+        def refusal(*_):
+            raise stand_in.NVMLError
+
+        vars(stand_in).update(dict.fromkeys(refused, refusal))
         monkeypatch.setitem(sys.modules, "pynvml", stand_in)
 
     return install
@@ -41,7 +53,8 @@ def library(monkeypatch):
 def test_clock_power_and_heat_of_a_batch(library):
     library(reasons=0x4)  # the power cap
     assert Gpu("GPU-1").facts() == {
-        "gpu_mhz": 1980, "gpu_watts": 650.0, "gpu_celsius": 61, "gpu_reasons": 4, "throttled": 0
+        "gpu_mhz": 1980, "gpu_memory_mhz": 3201, "gpu_watts": 650.0, "gpu_celsius": 61,
+        "gpu_reasons": 4, "throttled": 0,
     }  # fmt: skip
 
 
@@ -56,6 +69,31 @@ def test_a_gpu_with_company_is_busy(library):
     Gpu("GPU-1").refuse_company()
     library(running=(os.getpid(), 7))
     with pytest.raises(DriverFault, match=r"busy: the GPU is used by processes \[7\]"):
+        Gpu("GPU-1").refuse_company()
+
+
+def test_what_a_gpu_does_not_tell_is_left_out(library):
+    library(refused=("nvmlDeviceGetPowerUsage", "nvmlDeviceGetCurrentClocksThrottleReasons"))
+    assert set(Gpu("GPU-1").facts()) == {"gpu_mhz", "gpu_memory_mhz", "gpu_celsius"}
+
+
+def test_the_provenance_has_the_driver_and_the_limits(library):
+    library(refused=("nvmlDeviceGetMemoryInfo",))
+    assert Gpu("GPU-1").to_dict() == {
+        "gpu_driver": "570.0", "gpu_most_mhz": "1980", "gpu_most_watts": "700.0",
+        "gpu_pcie": "5-x16",
+    }  # fmt: skip
+
+
+def test_in_a_container_one_process_of_no_known_number_is_ourselves(library):
+    nowhere = 1 << 22  # Linux numbers processes below it (PID_MAX_LIMIT)
+    library(running=(nowhere,))
+    Gpu("GPU-1").refuse_company()
+    library(running=(nowhere, nowhere + 1))
+    with pytest.raises(DriverFault, match=rf"busy: the GPU is used by processes \[{nowhere + 1}\]"):
+        Gpu("GPU-1").refuse_company()
+    library(running=(os.getppid(),))
+    with pytest.raises(DriverFault, match="busy"):
         Gpu("GPU-1").refuse_company()
 
 

@@ -35,9 +35,15 @@ ONE_EACH = {
     "native_layer_norm_backward": "fp32[2x3x16] fp32[2x3x16] fp32[2x3x1] fp32[2x3x1] fp32[16]",
     "max_pool2d_with_indices": X, "max_pool2d_with_indices_backward": f"fp32[2x4x4x4] {X}",
     "scaled_dot_product_attention": " ".join(["fp32[1x2x4x8]"] * 3),
+    "_scaled_mm": "fp8[32x64] fp8[64x16]",
+    "_scaled_dot_product_flash_attention": " ".join(["bf16[1x2x32x64]"] * 3),
+    "_scaled_dot_product_flash_attention_backward": " ".join(["bf16[1x2x32x64]"] * 4),
     "_scaled_dot_product_flash_attention_for_cpu": " ".join(["fp32[1x2x4x8]"] * 3),
     "_scaled_dot_product_flash_attention_for_cpu_backward": " ".join(["fp32[1x2x4x8]"] * 4),
 }  # fmt: skip
+OF_GPUS = {f"compute:aten::{name}" for name in ONE_EACH if name.startswith("_scaled") and
+           "cpu" not in name}  # fmt: skip
+OF_CPUS = {op for op in BUILDERS if "_for_cpu" in op or op == "copy:h2h"}
 
 
 def signature(op: str) -> str:
@@ -75,7 +81,7 @@ def test_it_probes_by_multiplying():
 
 
 @needs_torch
-@pytest.mark.parametrize("op", sorted(BUILDERS))
+@pytest.mark.parametrize("op", sorted(set(BUILDERS) - OF_GPUS))
 def test_every_op_on_its_list_is_done_and_timed(device, op):
     asked = [Request(signature(op), 2)]
     samples = device.timing(asked)
@@ -142,6 +148,18 @@ def test_an_accelerator_is_timed_by_events():
     driver.close()
     sample_checks.check(asked, samples, "torch", "device")
     assert 0 < np.median(samples[0].ns) < 1e6
+
+
+@pytest.mark.hardware("torch:cuda")
+@pytest.mark.parametrize("op", sorted(set(BUILDERS) - OF_CPUS))
+def test_every_op_on_its_list_is_done_on_an_accelerator(op):
+    driver = Torch()
+    try:
+        driver.open({"device": "cuda:0"})
+        asked = [Request(signature(op), 2)]
+        sample_checks.check(asked, driver.timing(asked), "torch", "device")
+    finally:
+        driver.close()
 
 
 def test_a_stride_is_what_leads_from_shape_to_shape():

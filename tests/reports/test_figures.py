@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from foretrace.reports.blocks import BarChart, Bars
 from foretrace.reports.export.op_places import placed
 from foretrace.reports.figures import schedule
-from foretrace.reports.figures.bars import WIDTH, Bars, chart
+from foretrace.reports.figures.bars import WIDTH, chart
 from foretrace.sim.ops import Kind
 
 
@@ -50,33 +51,33 @@ def test_no_bars_are_no_bars():
 
 def test_the_timeline_names_both_ranks(small):
     result = small.results["base"]
-    text, least = schedule.timeline(result, [0, 1], (0, int(result.columns.end.max())))
-    assert "rank 0, stream 0" in text
-    assert "rank 1, stream 2" in text
+    drawn, least = schedule.timeline(result, [0, 1], (0, int(result.columns.end.max())))
+    assert "rank 0, stream 0" in drawn.rows
+    assert "rank 1, stream 2" in drawn.rows
     assert least == pytest.approx(result.makespan / WIDTH, rel=1e-3)
 
 
 def test_every_variant_has_its_bar(small):
-    text = schedule.boxes(small.summary.points)
+    text = chart(schedule.boxes(small.summary.points))
     assert text.startswith('<div class="chart"')
     assert "quick" in text
     assert "exposed communication" in text
 
 
 def test_a_bar_is_as_long_as_what_it_shows(small):
-    drawn = chart(["a", "b"], [Bars(1, 2.5, 5.0, "red")], span=10.0, axis="s")
+    drawn = chart(BarChart(["a", "b"], [Bars(1, 2.5, 5.0, "red")], 10.0, "s"))
     assert 'd="M500 100h1000v100h-1000z"' in drawn
 
 
 def test_the_shortest_bar_can_be_seen():
-    assert "M0 0h1v100h-1z" in chart(["a"], [Bars(0, 0.0, 1e-9, "red")], span=1.0, axis="s")
+    assert "M0 0h1v100h-1z" in chart(BarChart(["a"], [Bars(0, 0.0, 1e-9, "red")], 1.0, "s"))
 
 
 def test_names_are_escaped():
-    assert "&lt;b&gt;" in chart(["<b>"], [], span=1.0, axis="s", legend={"<b>": "red"})
+    assert "&lt;b&gt;" in chart(BarChart(["<b>"], [], 1.0, "s", legend={"<b>": "red"}))
 
 
 def test_an_idle_component_leaves_no_mark_and_a_busy_one_a_full_one():
-    drawn = schedule.heat({"busy": [1.0] * 100, "idle": [0.0] * 100}, 1e-3)
+    drawn = chart(schedule.heat({"busy": [1.0] * 100, "idle": [0.0] * 100}, 1e-3))
     assert drawn.count("<path fill") == 1
     assert 'd="M0 0h2000v90h-2000z"' in drawn

@@ -4,7 +4,7 @@ import copy
 import re
 
 import pytest
-from foretrace.reports.run.comparison import page as compare_page
+from foretrace.reports.comparison.comparison_page import page as compare_page
 from foretrace.reports.run.run_page import page
 from foretrace.reports.sweep.sweep_page import page as sweep_page
 from foretrace.sim.analysis.aggregates import BOXES

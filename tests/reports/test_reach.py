@@ -2,7 +2,8 @@
 
 import pytest
 from foretrace.reports.sweep.feasible_range import bounds
-from foretrace.reports.sweep.sweep_page import lead, page
+from foretrace.reports.sweep.sentences import lead
+from foretrace.reports.sweep.sweep_page import page
 
 TIME = "iteration_time.p50"
 BAR = f"{TIME} <= 3 s"

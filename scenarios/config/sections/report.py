@@ -2,29 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
+
+from pydantic import create_model
 
 from ..schema import Many, Section, register
-
-Part = Literal[
-    "answer",
-    "compare",
-    "where_time_goes",
-    "blame",
-    "bottlenecks",
-    "timeline",
-    "pareto",
-    "sensitivity",
-    "capacity",
-    "accuracy",
-    "error_by_size",
-    "timeline_overlay",
-    "drift",
-    "assumptions",
-    "metrics",
-    "words",
-    "reproduce",
-]
 
 
 class ReportSection(Section):
@@ -32,8 +14,23 @@ class ReportSection(Section):
 
     title: str = ""
     """At its top; the name of the scenario unless said."""
-    sections: Many[Part] = ()
-    """In this order; all that apply unless said."""
+    sections: Many[str] = ()
+    """In this order; all that apply unless said.  Those of a run, a sweep or a check that are
+    registered, also by plug-ins."""
 
 
-register("report", ReportSection, ReportSection(), inherited=False)
+def _report() -> Any:
+    """With the names that are registered by now."""
+    from ....reports.section import names
+
+    known: Any = Literal[names()]
+    return create_model("ReportSection", __base__=ReportSection, sections=(Many[known], ()))
+
+
+register(
+    "report",
+    _report,
+    ReportSection(),
+    inherited=False,
+    help="What the report is called and shows.",
+)

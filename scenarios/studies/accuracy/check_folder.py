@@ -29,7 +29,7 @@ def save(scenario: Scenario, found: Checked, out: Path, command: str) -> Path:
     folder = out / scenario.name / f"check-{key}"
     with written(folder) as whole:
         write_json(whole / "accuracy.json", told)
-        write_accuracy(whole / "accuracy.html", told, command)
+        write_accuracy(whole / "accuracy.html", told, command, scenario.report.sections)
         described(whole, scenario)
         for name, recording in found.recordings.items():
             recording.write(whole / f"{name}{SUFFIX}")

@@ -22,7 +22,6 @@ SHOWN = (  # of every point, beside what is wanted and expected of it
     "exposed_communication.mean",
     "makespan",
     "tokens_per_second.p50",
-    "gpu.memory.peak",
     "cost_per_million_tokens",
     "cost_per_hour",
     "gpu_time_per_million_tokens",
@@ -88,7 +87,7 @@ class Swept:
         """As a notebook shows it."""
         from html import escape
 
-        from ....reports.sweep.sweep_page import sentences
+        from ....reports.sweep.sentences import sentences
 
         said = "".join(f"<p>{escape(text)}</p>" for text in sentences(self.summary()))
         return said + str(self.frame().to_html(max_rows=20))

@@ -4,14 +4,17 @@ import numpy as np
 import pytest
 from foretrace.models.network.algorithms import ALGORITHMS, closed_form
 from foretrace.models.network.collectives import Fabric
+from foretrace.models.network.gloo_fabric import Gloo
 from foretrace.models.network.link import Link
 from foretrace.models.network.nic import Nic
 from foretrace.models.network.switch import Switch, star
 from foretrace.models.network.topology import NodeSpec, cluster
+from foretrace.sim.analysis.sensitivity import altered
 from foretrace.sim.csr import Csr
 from foretrace.sim.errors import BackendError
 from foretrace.sim.graph import Builder, Member
 from foretrace.sim.ops import Kind, Ops
+from foretrace.sim.session import Session
 from foretrace.sim.simulation import Simulation
 from foretrace.sim.system import Component, System
 
@@ -281,3 +284,42 @@ def test_a_host_that_is_waited_for_delays_collectives(fidelity):
     assert late - makespan(system, plain, graph(("all-reduce", range(2), 1e6))) == pytest.approx(
         2e-5
     )
+
+
+def answered(session, made):
+    """What a machine says of a graph: fixed times and work."""
+    timing = session.ask(made).answers.timing
+    return timing.fixed.tolist(), timing.work.tolist()
+
+
+@pytest.mark.parametrize("fabric", [Fabric(), Gloo(message=1e-6)])
+def test_altered_machines_that_run_side_by_side_are_answered_each_for_itself(fabric):
+    """What a fabric keeps of one machine is no answer for another that was opened with it."""
+    whole, system = graph(("all-reduce", range(4), 1e6)), board(4)
+    simulation, every = Simulation(system, {"fabric": fabric}), range(len(system.components))
+    quick = [altered(simulation, every, by) for by in (1.1, 2.0)]
+    alone = [answered(Session(one, None), whole) for one in quick]
+    assert alone[0] != alone[1]
+    under_way = [Session(one, None) for one in quick]  # both are opened before either is asked
+    assert [answered(session, whole) for session in under_way] == alone
+
+
+@pytest.mark.parametrize("kind", [Fabric, Gloo])
+def test_a_fabric_that_another_run_opens_in_the_middle_of_a_question_answers_it(kind):
+    """Runs of one machine share a fabric: what it kept may be gone as soon as it is kept."""
+
+    class Gone(dict):
+        """Keeps nothing."""
+
+        def __setitem__(self, key, value):
+            pass
+
+    class Opened(kind):
+        """Opened by others all the time."""
+
+        def open(self, system):
+            super().open(system)
+            self._ways = self._stretches = self._played = Gone()
+
+    whole, given = graph(("all-reduce", range(4), 1e6)), {"message": 1e-6} if kind is Gloo else {}
+    assert makespan(board(4), Opened(**given), whole) == makespan(board(4), kind(**given), whole)

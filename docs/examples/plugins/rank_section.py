@@ -1,0 +1,42 @@
+"""A section of one's own: a row for each rank, and who makes the others wait.
+
+In a scenario: ``plugins: [rank_section.py]``; ``report: {sections: [answer, ranks]}`` shows only
+these two.  Without ``sections`` it stands before the words at the end of the page.
+"""
+
+import numpy as np
+from foretrace.reports.blocks import BarChart, Bars, Column, Paragraph, Table
+from foretrace.reports.numbers import format_quantity
+from foretrace.reports.section import section
+from foretrace.sim.analysis.activity import activity
+
+
+@section("ranks", title="Ranks")
+def ranks(study):
+    """Own work and waiting of each rank of the scenario as described."""
+    boxes = activity(study.base_result)
+    own = boxes["compute"] + boxes["overlapped"] + boxes["host"]
+    slowest = int(np.argmax(own))
+    yield Paragraph(f"Rank {slowest} works longest; what the others wait is its doing or chance.")
+    columns = [
+        Column("rank", header=True),
+        Column("own", number=True),
+        Column("waits", number=True),
+    ]
+    rows = [
+        (
+            str(rank),
+            format_quantity(float(t), "s"),
+            format_quantity(float(boxes["waiting"][rank]), "s"),
+        )
+        for rank, t in enumerate(own)
+    ]
+    yield Table(columns, rows)
+    at = np.arange(len(own)) + 0.15
+    bars = [
+        Bars(at, np.zeros(len(own)), own, "#0072B2", "own work", height=0.7),
+        Bars(at, own, boxes["waiting"], "#E69F00", "waiting", height=0.7),
+    ]
+    span = float((own + boxes["waiting"]).max())
+    legend = {"own work": "#0072B2", "waiting": "#E69F00"}
+    yield BarChart([f"rank {r}" for r in range(len(own))], bars, span, "time, s", legend=legend)

@@ -1,0 +1,166 @@
+"""Each component against its device: errors, figures, drift, and where the numbers are from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..blocks import (
+    Beside,
+    Block,
+    Code,
+    Column,
+    Heading,
+    Inline,
+    Line,
+    Listing,
+    Paragraph,
+    Small,
+    Span,
+    Table,
+    Tag,
+    Terms,
+)
+from ..section import section
+from . import error_figures as figures
+from .clock_meanings import meanings
+from .error_texts import error, interval, percent
+from .first_screen import CheckShown
+from .sentences import Checked
+
+STATISTICS = (("p50", "p50"), ("p95", "p95"), ("mean", "MAPE"), ("bias", "bias"), ("max", "worst"))
+
+
+def _known(checked: Checked) -> dict[str, Mapping[str, Any]]:
+    """Components of which something was measured."""
+    return {n: c for n, c in checked["components"].items() if c["ops"]}
+
+
+@section("accuracy", page="accuracy", title="Each component against its device", order=20)
+def components(check: CheckShown) -> Iterable[Block]:
+    """Errors over all calls, by component."""
+    every = check.checked["components"]
+    clocks = meanings(c["clock"] for c in every.values())
+    yield Terms([(["clock ", Code(clock)], text) for clock, text in clocks])
+    yield Paragraph(
+        "Error is (predicted \u2212 measured) / measured, its size except for the bias, over every "
+        "call of the run; under it where 90 % of redrawn process starts would put it."
+    )
+    columns = [Column("component", header=True), Column("clock"), Column("ops")]
+    columns += [Column(name, number=True) for _, name in STATISTICS] + [Column("A/A", number=True)]
+    yield Table(columns, [row for name, one in every.items() for row in _rows(name, one)])
+    notes = [_placed(n, c) for n, c in every.items() if c.get("placed") is not None]
+    left = [_left_out(n, c) for n, c in _known(check.checked).items() if c["left_out"]["ops"]]
+    for name, text in (*notes, *left):
+        yield Paragraph([Tag(name), f" {text}."])
+
+
+def _rows(name: str, one: Mapping[str, Any]) -> Iterable[list[Line | Span]]:
+    """A component, and which of its ops is most wrong."""
+    if not one["ops"]:
+        why: list[Inline] = [
+            Tag("n/a (emulated)", "cannot-tell"),
+            " an emulator makes these times up: they say nothing of silicon",
+        ]
+        yield [name, one["clock"], Span(why, 7)]
+        return
+    wrong = one["errors"]
+    cells: list[Line] = [
+        [percent(wrong[key]["value"]), Small(interval(wrong[key]["interval"]), under=True)]
+        for key, _ in STATISTICS
+    ]
+    count = f"{one['n']:,} calls, {len(one['ops'])} different"
+    yield [name, one["clock"], count, *cells, percent(one["spread"])]
+    yield ["", Span(["worst: ", Code(one["worst"]["op"])], 8)]
+
+
+def _placed(name: str, one: Mapping[str, Any]) -> tuple[str, str]:
+    return name, (
+        f"of the pages that were moved or placed at least {percent(one['placed'])} were found "
+        "where they had been put, in every batch"
+    )
+
+
+def _left_out(name: str, one: Mapping[str, Any]) -> tuple[str, str]:
+    out = one["left_out"]
+    return name, (
+        f"{out['ops']:,} ops ({out['different']} different, {percent(out['share'])} of the "
+        f"component's predicted time) were not measured, such as {out['some'][0]}; the model "
+        "answers for them in every run above"
+    )
+
+
+@section("beside", page="accuracy", title="This catalog beside the other", order=30)
+def beside(check: CheckShown) -> Iterable[Block]:
+    """The same ops and measurements with another catalog."""
+    known = {n: c for n, c in _known(check.checked).items() if c["beside"]}
+    if not known:
+        return
+    yield Paragraph(
+        ["The same ops, the same measurements: first as the scenario has it, then with the catalog "
+         "of ", Code("--beside"), "."]
+    )  # fmt: skip
+    columns = [Column("component", header=True)]
+    columns += [Column(name, number=True) for _, name in STATISTICS]
+    rows = [
+        (n, *(f"{percent(c['errors'][k]['value'])} \u2192 {percent(c['beside'][k]['value'])}"
+              for k, _ in STATISTICS))
+        for n, c in known.items()
+    ]  # fmt: skip
+    yield Table(columns, rows)
+
+
+@section("error_by_size", page="accuracy", title="Predicted and measured", order=40)
+def error_by_size(check: CheckShown) -> Iterable[Block]:
+    """Predicted against measured, how errors are spread, and errors by size."""
+    if not (known := _known(check.checked)):
+        return
+    yield Beside([figures.scatter(known), figures.spread_of_errors(known)])
+    if (sizes := figures.error_by_size(known)) is not None:
+        yield Heading("Error by size")
+        yield sizes
+
+
+@section("drift", page="accuracy", title="Drift", order=70)
+def drift(check: CheckShown) -> Iterable[Block]:
+    """What changed since an older recording."""
+    if known := _known(check.checked):
+        yield Terms([_drift(n, c) for n, c in known.items()])
+
+
+def _drift(name: str, one: Mapping[str, Any]) -> tuple[str, str]:
+    drift = one["drift"]
+    if drift is None:
+        return name, "no older recording"
+    if not drift["n"]:
+        return name, f"an older recording of {drift['since'][:10]} has none of these ops"
+    worst = drift["worst"]
+    return name, (
+        f"since {drift['since'][:10]}: median {error(drift['p50'])} over {drift['n']} ops, worst "
+        f"{error(worst['change'])} ({worst['op']})"
+    )
+
+
+@section("reproduce", page="accuracy", title="Where the numbers are from", order=95)
+def reproduce(check: CheckShown) -> Iterable[Block]:
+    """Devices, versions, and the command."""
+    columns = [
+        Column("component", header=True), Column("answered by"), Column("metric"),
+        Column("sharing"),
+    ]  # fmt: skip
+    every = check.checked["components"]
+    yield Table(columns, [_source(n, c) for n, c in every.items()], stacked=True)
+    if check.command:
+        yield Listing(check.command)
+
+
+def _source(name: str, one: Mapping[str, Any]) -> list[Line]:
+    partial = f"; partly measured: {one['partial']}" if one["partial"] else ""
+    versions = ", ".join(f"{k} {v}" for k, v in one["versions"].items())
+    modelled = ", contention modelled" if one["sharing"] == "solo" else ""
+    return [
+        name,
+        [f"{one['source']}{partial}", Small(versions, under=True)],
+        one["metric"],
+        f"{one['sharing']}{modelled}",
+    ]

@@ -1,0 +1,91 @@
+"""The first screen of an accuracy check: what was expected, what held, and how it was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..blocks import Block, Code, Column, FirstScreen, Line, Span, Table, Tag
+from ..section import section
+from .accuracy_advice import most_wrong, next_steps
+from .error_texts import interval, percent
+from .sentences import OUTCOMES, Checked, sentences
+
+
+@dataclass(frozen=True)
+class CheckShown:
+    """A check as its page is given it.
+
+    Parameters
+    ----------
+    checked : as in ``accuracy.json``
+    command : that made it
+    """
+
+    checked: Checked
+    command: str = ""
+
+
+@section("answer", page="accuracy", order=0)
+def answer(check: CheckShown) -> Iterable[Block]:
+    """What a reader should know first."""
+    checked = check.checked
+    said = sentences(checked)
+    yield FirstScreen(
+        lead=said[:2],
+        table=_expected(checked),
+        found=[
+            ("what limits it", [(text, "") for text in (*most_wrong(checked), *said[2:])]),
+            ("what to do next", next_steps(checked, check.command)),
+        ],
+        trust=_trust(checked),
+        heading="How this was measured",
+    )
+
+
+def _expected(checked: Checked) -> Table:
+    columns = [
+        Column("expected", alone=""),
+        Column("error", number=True),
+        Column("90 % within", number=True, wraps=True),
+        Column("bar", number=True),
+        Column("A/A", number=True),
+        Column("outcome", alone=""),
+    ]
+    rows: list[list[Line | Span]] = [_expectation(e, checked) for e in checked["expect"]]
+    if not rows:
+        first = next(iter(checked["components"]), "nic")
+        write = Code(f"expect: [{{that: hil.{first}.time.error.p50 <= 10 %}}]")
+        rows = [[Span(["nothing was expected: write ", write], len(columns))]]
+    return Table(columns, rows, stacked=True)
+
+
+def _expectation(e: Mapping[str, Any], checked: Checked) -> list[Line | Span]:
+    own = checked["components"].get(e["component"], checked["whole"] or {})
+    judged = Tag(e["outcome"], OUTCOMES[e["outcome"]])
+    return [
+        Code(e["that"].replace(" %", "\u00a0%")),
+        percent(e["value"]),
+        interval(e["interval"]),
+        percent(e["bar"]),
+        percent(own.get("spread")),
+        judged if e["otherwise"] == "fail" else [judged, " only a warning"],
+    ]
+
+
+def _trust(checked: Checked) -> list[tuple[str, str]]:
+    whole = checked["whole"] or {}
+    clocks = sorted({c["clock"] for c in checked["components"].values()})
+    dates = sorted({c["date"][:10] for c in checked["components"].values()})
+    starts = min((c["starts"] for c in checked["components"].values()), default=0)
+    return [
+        ("mode", checked.get("mode", "replay")),
+        ("prediction", checked["calibration"]),
+        ("measured", ", ".join(dates)),
+        ("clock", ", ".join(clocks)),
+        ("process starts", f"at least {starts}"),
+        ("A/A, whole run", percent(whole.get("spread"))),
+        ("intervals", "90 %, of redrawn process starts"),
+        ("bar", "as stated, at least 1.5 x A/A"),
+    ]

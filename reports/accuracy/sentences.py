@@ -1,0 +1,72 @@
+"""The answer of an accuracy check in sentences: what passed, how wrong it is, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..numbers import format_quantity
+from .error_texts import error, format_signed, within
+
+OUTCOMES = {"pass": "better", "fail": "worse", "unresolved": "cannot-tell"}
+Checked = Mapping[str, Any]
+
+
+def sentences(checked: Checked) -> list[str]:
+    """The answer: what passed, how wrong the whole run is, and who causes it.
+
+    Examples
+    --------
+    >>> sentences({"expect": [], "components": {}, "whole": None, "mixed_clocks": True})[-1]
+    'Clocks are mixed: this is a demonstration, and no accuracy of the whole is told.'
+    """
+    found = [_verdict(checked["expect"])]
+    whole = checked["whole"]
+    if whole is None:
+        return [
+            *found,
+            "Clocks are mixed: this is a demonstration, and no accuracy of the whole is told.",
+        ]
+    size = f"{error(whole['error'])}{within(whole['signed'])}"
+    found.append(
+        f"With models alone an iteration takes {format_quantity(whole['predicted'], 's')}, with "
+        f"{_names(checked)} real {format_quantity(whole['measured'], 's')}: model error {size}."
+    )
+    if whole["real"]:
+        real = whole["real"]
+        found.append(
+            f"The real job took {format_quantity(real['iteration_time'], 's')}: composition error "
+            f"{error(real['composition'])}, model against job {error(real['all'])}."
+        )
+    if len(whole["shares"]) > 1:
+        most = max(whole["shares"], key=lambda s: abs(s["swap_in"]))
+        found.append(
+            f"Most of it is {most['component']}: it alone real changes an iteration by "
+            f"{format_signed(most['swap_in'])}."
+        )
+    if whole.get("coupled"):
+        found.append(
+            f"With {_names(checked)} driving simulated time it takes "
+            f"{format_quantity(whole['coupled']['iteration_time'], 's')}: model error "
+            f"{error(whole['coupled']['error'])}."
+        )
+    return found
+
+
+def _names(checked: Checked) -> str:
+    names = list(checked["components"])
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _verdict(expect: list[Mapping[str, Any]]) -> str:
+    if not expect:
+        return "Nothing was expected of the errors, so nothing is judged."
+    counts = {o: sum(e["outcome"] == o for e in expect) for o in OUTCOMES}
+    if counts["fail"]:
+        return f"No: {counts['fail']} of {len(expect)} expectations failed."
+    if counts["unresolved"]:
+        return (
+            f"Cannot tell: {counts['unresolved']} of {len(expect)} expectations are unresolved, "
+            "since their intervals straddle the bar or were not known."
+        )
+    return f"Yes: all {len(expect)} expectations hold, with their intervals."

@@ -1,0 +1,36 @@
+"""The whole run: its error, what each component does to it, and how wrong each may be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..blocks import Block, Column, Heading, Paragraph, Table, Terms
+from ..section import section
+from .first_screen import CheckShown
+from .whole_run import break_even as told_break_even
+from .whole_run import errors, shares
+
+
+@section("whole", page="accuracy", title="The whole run", order=50)
+def whole(check: CheckShown) -> Iterable[Block]:
+    """Errors of the run, and the share of each component."""
+    run = check.checked["whole"]
+    if found := errors(run):
+        yield Table([Column(header=True), Column(number=True), Column()], found)
+    if parts := shares(run):
+        yield Heading("What each component does to an iteration")
+        yield Paragraph(
+            "Swap-in: it alone real, against no device. Leave-one-out: all real, against all but "
+            "it. Shapley: its mean over all orders."
+        )
+        names = ("swap-in", "leave-one-out", "Shapley")
+        columns = [Column("component", header=True), *(Column(n, number=True) for n in names)]
+        keys = ("name", "swap_in", "leave_out", "shapley")
+        yield Table(columns, [[row[k] for k in keys] for row in parts])
+
+
+@section("break_even", page="accuracy", title="How wrong a component may be", order=60)
+def break_even(check: CheckShown) -> Iterable[Block]:
+    """The error of each component at which the answer would flip."""
+    if found := [told_break_even(b) for b in check.checked["break_even"]]:
+        yield Terms(found)

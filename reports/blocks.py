@@ -1,0 +1,325 @@
+"""What a section of a page is made of: text, tables and marks, as data.
+
+A section says what is to be read, and nothing of how a page looks: ``html`` turns blocks into a
+page, and whoever wants them elsewhere (a terminal, a spreadsheet) has them as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+
+class Code(NamedTuple):
+    """A setting, a command, a file name."""
+
+    text: str
+
+
+class Small(NamedTuple):
+    """What is said beside, in smaller print; ``under`` puts it on a line of its own."""
+
+    text: str
+    under: bool = False
+
+
+class Tag(NamedTuple):
+    """A judgement or a kind in a frame; ``tone`` picks its colour, the text itself unless said."""
+
+    text: str
+    tone: str = ""
+
+
+class Swatch(NamedTuple):
+    """The colour that stands for a row elsewhere on the page, as CSS has it."""
+
+    colour: str
+
+
+Inline = str | Code | Small | Tag | Swatch
+Line = Inline | Sequence[Inline]
+"""What stands in one line or cell: a text, or pieces of it side by side."""
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    """A line of text."""
+
+    line: Line
+
+
+@dataclass(frozen=True)
+class Heading:
+    """The head of a part of a section."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Items:
+    """Lines of a list."""
+
+    lines: Sequence[Line]
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Names, and what is to be said of each."""
+
+    items: Sequence[tuple[Line, Line]]
+
+
+@dataclass(frozen=True)
+class Listing:
+    """A text as it was written; folded away under ``summary`` where there is one."""
+
+    text: str
+    summary: str = ""
+
+
+@dataclass(frozen=True)
+class Column:
+    """The head of a column, and how its cells are set.
+
+    Parameters
+    ----------
+    name : what it shows
+    number : cells are numbers, set to the right
+    header : cells name their rows
+    wraps : cells may be broken into lines
+    span : columns that the head stands over
+    title : in full, where ``name`` is short
+    alone : before a cell that stands alone on a narrow screen; ``name`` unless said
+    """
+
+    name: Line = ""
+    number: bool = False
+    header: bool = False
+    wraps: bool = False
+    span: int = 1
+    title: str = ""
+    alone: str | None = None
+
+    @property
+    def label(self) -> str:
+        """What is said before a cell that stands alone."""
+        return plain(self.name) if self.alone is None else self.alone
+
+
+class Span(NamedTuple):
+    """A cell over several columns."""
+
+    line: Line
+    span: int
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows under columns.
+
+    Parameters
+    ----------
+    columns : how cells are set, and their heads
+    rows : of each row its cells, one for each column but for those of a :class:`Span`
+    over : heads above the heads
+    stacked : on a narrow screen each row is a list, its cells with the names of their columns
+    """
+
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Line | Span]]
+    over: Sequence[Column] = ()
+    stacked: bool = False
+
+
+@dataclass(frozen=True)
+class Bars:
+    """Rectangles that look alike.
+
+    Parameters
+    ----------
+    row : (n,) counted from the top; 1.25 begins a quarter below row 1
+    start, length : (n,) along the axis, in its unit
+    colour : as CSS has it
+    title : shown where the pointer rests; "" for nothing
+    height : in rows
+    opacity : 1 hides what is beneath
+    """
+
+    row: ArrayLike
+    start: ArrayLike
+    length: ArrayLike
+    colour: str
+    title: str = ""
+    height: float = 1.0
+    opacity: float = 1.0
+
+
+@dataclass(frozen=True)
+class BarChart:
+    """Bars over one axis of numbers.
+
+    Parameters
+    ----------
+    rows : names, from the top
+    bars : what is drawn
+    span : end of the axis, which begins at 0
+    axis : what it shows, with its unit
+    thick : pixels from one row to the next
+    legend : colour by name
+    """
+
+    rows: Sequence[str]
+    bars: Sequence[Bars]
+    span: float
+    axis: str
+    thick: int = 24
+    legend: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class Series:
+    """Points or a curve that look alike.
+
+    Parameters
+    ----------
+    x, y : (n,)
+    mark : shape of each point, as matplotlib names it; "" for none
+    line : ``-``, ``:``, ``steps`` (each height holds until the next point), ``stalks`` (from
+        ``low`` to ``high``), or "" for none
+    colour : as CSS has it; "" for the ink of the page
+    label : in the legend; "" for none
+    size : of a point, in points
+    opacity : 1 hides what is beneath
+    low, high : (n,) ends of stalks
+    """
+
+    x: ArrayLike
+    y: ArrayLike
+    mark: str = "o"
+    line: str = ""
+    colour: str = ""
+    label: str = ""
+    size: float = 5.0
+    opacity: float = 1.0
+    low: ArrayLike = ()
+    high: ArrayLike = ()
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis of a plot.
+
+    Parameters
+    ----------
+    name : what it shows, with its unit
+    log : base of a logarithmic scale; 0 for a linear one
+    ticks : where, and what is written there; None lets the drawing choose
+    limits : ends; None where the data decide
+    rule : a dashed line across the plot; None for none
+    """
+
+    name: str
+    log: int = 0
+    ticks: Sequence[tuple[float, str]] | None = None
+    limits: tuple[float | None, float | None] = (None, None)
+    rule: Sequence[float] = ()
+
+
+@dataclass(frozen=True)
+class Axes:
+    """Series over two axes.
+
+    Parameters
+    ----------
+    band : half width, relative, of a grey band around the line of equal numbers; 0 for none
+    """
+
+    x: Axis
+    y: Axis
+    series: Sequence[Series]
+    band: float = 0.0
+
+
+@dataclass(frozen=True)
+class Plot:
+    """One or more axes above each other, some inches wide and high."""
+
+    axes: Sequence[Axes]
+    width: float = 7.2
+    height: float = 3.4
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Figures side by side, where there is room."""
+
+    figures: Sequence[Plot]
+
+
+@dataclass(frozen=True)
+class FirstScreen:
+    """The answer, a table, what was found, a figure, and how far to trust all of it.
+
+    Parameters
+    ----------
+    lead : sentences
+    table : of what was compared
+    found : by question, sentences each with a command or ""
+    trust : by name
+    heading : over ``trust``
+    figure : or None
+    """
+
+    lead: Sequence[str]
+    table: Table
+    found: Sequence[tuple[str, Sequence[tuple[str, str]]]]
+    trust: Sequence[tuple[str, str]]
+    heading: str = "How far to trust this"
+    figure: BarChart | None = None
+
+
+Block = (
+    Paragraph | Heading | Items | Terms | Listing | Table | BarChart | Plot | Beside | FirstScreen
+)
+
+
+def pieces(line: Line) -> Sequence[Inline]:
+    """The pieces of a line.
+
+    >>> pieces("a"), pieces(["a", Code("b")])
+    (('a',), ['a', Code(text='b')])
+    """
+    return (line,) if isinstance(line, str | Code | Small | Tag | Swatch) else line
+
+
+def plain(line: Line) -> str:
+    """A line as bare text.
+
+    >>> plain(["no effect: ", Code("cluster.nodes")])
+    'no effect: cluster.nodes'
+    """
+    return "".join(
+        piece if isinstance(piece, str) else "" if isinstance(piece, Swatch) else piece.text
+        for piece in pieces(line)
+    )
+
+
+def listed(codes: Sequence[str]) -> list[Inline]:
+    """Settings one after the other.
+
+    >>> plain(listed(["a", "b"]))
+    'a, b'
+    """
+    found: list[Inline] = []
+    for code in codes:
+        found += [", ", Code(code)] if found else [Code(code)]
+    return found
+
+
+def floats(values: ArrayLike) -> list[float]:
+    """Numbers as Python has them, for exporting marks."""
+    return [float(v) for v in np.atleast_1d(np.asarray(values, float))]

@@ -1,0 +1,197 @@
+"""The report of a comparison: what was told differently, what came out differently, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..blocks import (
+    Block,
+    Code,
+    Column,
+    FirstScreen,
+    Inline,
+    Line,
+    Listing,
+    Paragraph,
+    Small,
+    Table,
+    Tag,
+    listed,
+)
+from ..figures import schedule
+from ..html import page as html
+from ..numbers import change, format_quantity, is_overall
+from ..run.answer import outcome
+from ..section import section, shown
+
+LEAST = 5e-4  # a relative change below it is none
+LEAD = 4
+HEADLINE = "iteration_time.p50"
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class ComparisonShown:
+    """A comparison as its page is given it.
+
+    Parameters
+    ----------
+    rows : of each run, the first the base: ``name``, ``values`` and ``changes`` (by metric),
+        ``interval`` (of the headline's change), ``settings``, ``activity``, ``why``,
+        ``limit``, and ``see``, a command that shows it
+    told : ``title``, ``command``, ``no_effect``, and ``units`` by metric
+    """
+
+    rows: Sequence[Row]
+    told: Mapping[str, Any]
+
+
+def write_compare(path: Path, rows: Sequence[Row], told: Mapping[str, Any]) -> None:
+    """Write the report of a comparison; see :class:`ComparisonShown`."""
+    path.write_text(page(rows, told), encoding="utf-8")
+
+
+def page(rows: Sequence[Row], told: Mapping[str, Any]) -> str:
+    """The report as text."""
+    return html(
+        shown("comparison", ComparisonShown(rows, told)),
+        {"rows": rows, "no_effect": told["no_effect"]},
+        title=told["title"],
+        question="What differs, by how much, and why?",
+    )
+
+
+@section("answer", page="comparison", order=0)
+def answer(of: ComparisonShown) -> Iterable[Block]:
+    """What a reader should know first."""
+    rows = of.rows
+    boxes = {r["name"]: {"activity": {b: {"mean": t} for b, t in r["activity"].items()}}
+             for r in rows}  # fmt: skip
+    columns = [
+        Column("run", header=True),
+        *(Column(n, number=True) for n in ("iteration p50", "change", "90 % within")),
+        Column("outcome"),
+    ]
+    yield FirstScreen(
+        lead=[_lead(r, rows[0]) for r in rows[1 : LEAD + 1]],
+        table=Table(columns, [_row(r, r is rows[0]) for r in rows]),
+        found=[
+            ("why", [(f"{r['name']}: {r['why']}.", "") for r in rows[1:] if r["why"]]),
+            ("what limits it", [(f"{r['name']}: {r['limit']}.", "") for r in rows if r["limit"]]),
+            ("what to do next", _next(rows)),
+        ],
+        trust=_trust(rows),
+        figure=schedule.boxes(boxes),
+    )
+
+
+@section("compare", page="comparison", title="What they were told differently", order=10)
+def compare(of: ComparisonShown) -> Iterable[Block]:
+    """Settings that differ, and those that change nothing."""
+    found: list[list[Line]] = [
+        [r["name"], Code(path), a or "unsaid", b or "unsaid"]
+        for r in of.rows[1:]
+        for path, (a, b) in r["settings"].items()
+    ]
+    if found:
+        base = Column(of.rows[0]["name"])
+        yield Table([Column("run", header=True), Column("setting"), base, Column("here")], found)
+    else:
+        yield Paragraph("Nothing.")
+    if idle := of.told["no_effect"]:
+        yield Paragraph(["No effect: ", *listed(idle), "."])
+
+
+@section("metrics", page="comparison", title="What came out differently", order=20)
+def metrics(of: ComparisonShown) -> Iterable[Block]:
+    """Metrics that differ, and how many are the same."""
+    rows = of.rows
+    names = _differing(rows)
+    columns = [Column("metric", header=True), *(Column(r["name"], number=True) for r in rows)]
+    yield Table(columns, [_metric(m, rows, of.told["units"]) for m in names])
+    same = len({m for r in rows for m in r["values"] if is_overall(m)}) - len(names)
+    if same:
+        yield Paragraph(f"{same} other metrics are the same.")
+
+
+@section("reproduce", page="comparison", title="Reproduce", order=95)
+def reproduce(of: ComparisonShown) -> Iterable[Block]:
+    """The command."""
+    yield Listing(of.told["command"])
+
+
+def _differing(rows: Sequence[Row]) -> list[str]:
+    """Metrics that differ in some run, those of kinds and of the whole first."""
+    every = dict.fromkeys(m for r in rows[1:] for m in r["changes"] if is_overall(m))
+    moved = [m for m in every if any(abs(r["changes"].get(m, 0.0)) >= LEAST for r in rows[1:])]
+    return sorted(moved, key=lambda m: (m != HEADLINE, m.count("."), m))
+
+
+def _judged(row: Row) -> str:
+    return outcome({"change": {"value": row["changes"][HEADLINE], "interval": row["interval"]}})
+
+
+def _lead(row: Row, base: Row) -> str:
+    ratio = row["changes"][HEADLINE]
+    words = {
+        "better": f"{row['name']} is {-100 * ratio:.1f} % quicker than {base['name']}",
+        "worse": f"{row['name']} is {100 * ratio:.1f} % slower than {base['name']}",
+        "same": f"{row['name']} is as quick as {base['name']}",
+        "cannot tell": f"{row['name']}: cannot tell, {change(ratio)} is within the interval",
+    }
+    was, is_ = (format_quantity(r["values"][HEADLINE], "s") for r in (base, row))
+    return f"{words[_judged(row)]}: an iteration takes {is_}, there {was}."
+
+
+def _next(rows: Sequence[Row]) -> list[tuple[str, str]]:
+    """How to be surer of a difference, and what to decide by."""
+    steps = []
+    if any(r["interval"] is None for r in rows[1:]):
+        steps.append(
+            ("Nothing pairs these runs: put the changes into what_if of one scenario with replicas "
+             "of 10 or more, and their difference has an interval.", "")
+        )  # fmt: skip
+    unsure = [r for r in rows[1:] if _judged(r) == "cannot tell"]
+    steps += [(f"Measure what {r['name']} differs in: {', '.join(r['settings'])}.", "")
+              for r in unsure]  # fmt: skip
+    best = min(rows, key=lambda r: r["values"][HEADLINE])
+    if not unsure and best is not rows[0]:
+        steps.append((f"{best['name']} is the quickest; see what limits it:",
+                      best["see"]))  # fmt: skip
+    return steps
+
+
+def _trust(rows: Sequence[Row]) -> list[tuple[str, str]]:
+    held = {r["name"]: r["interval"] is not None for r in rows[1:]}
+    paired = [name for name, good in held.items() if good]
+    return [
+        ("runs", str(len(rows))),
+        ("paired", ", ".join(paired) or "none: their replicas are not of the same draws"),
+        ("interval", "90 %, of the change" if paired else "unknown"),
+        ("settings", f"{len({p for r in rows[1:] for p in r['settings']})} differ"),
+    ]
+
+
+def _row(row: Row, is_base: bool) -> list[Line]:
+    bounds = row["interval"]
+    return [
+        row["name"],
+        format_quantity(row["values"][HEADLINE], "s"),
+        "" if is_base else change(row["changes"][HEADLINE]),
+        "" if is_base else " to ".join(map(change, bounds)) if bounds else "unknown",
+        Tag("base" if is_base else _judged(row)),
+    ]
+
+
+def _metric(name: str, rows: Sequence[Row], units: Mapping[str, str]) -> list[Line]:
+    cells: list[Line] = [name]
+    for r in rows:
+        value: list[Inline] = [format_quantity(r["values"].get(name), units[name])]
+        changed = r["changes"].get(name, 0.0)
+        if r is not rows[0] and abs(changed) >= LEAST:
+            value += [" ", Small(change(changed))]
+        cells.append(value)
+    return cells

@@ -1,0 +1,82 @@
+"""What an answer rests on: where op times come from, and every value of the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ..blocks import Block, Code, Column, Heading, Line, Paragraph, Table, Tag, Terms, listed
+from ..command_line import command_line
+from ..numbers import NONE, change, format_quantity
+from ..section import section
+from .study import Point, StudyShown
+
+ORDER = ("assumed", "datasheet", "fitted", "measured")
+
+
+@section("assumptions", title="What this rests on", order=60)
+def assumptions(study: StudyShown) -> Iterable[Block]:
+    """Sources of op times, facts of the run, and the values with the least certain first."""
+    yield Heading("Where op times come from")
+    yield _sources(study.base)
+    if facts := study.base["facts"]:
+        yield Heading("Of the run and its trace")
+        yield Terms([(name.replace("_", " "), _fact(name, v)) for name, v in facts.items()])
+    tried = "break_even" in study.summary["provenance"]
+    which = "the one with most effect first" if tried else "the least certain first"
+    yield Heading(f"Every value of the machine, {which}")
+    values = study.summary["provenance"]["values"]
+    if idle := [v["path"] for v in values if v.get("effect") is not None and _effect(v) == NONE]:
+        yield Paragraph(["No effect: ", *listed(idle), "."])
+    elif not tried:
+        defend = Code(command_line(study.run["command"], "--defend"))
+        text = " runs again with each 10 % off."
+        yield Paragraph(["Which of them matter was not asked: ", defend, text])
+    yield _values(values, tried)
+
+
+def _sources(point: Point) -> Table:
+    whole = sum(point["sources"].values()) or 1.0
+    columns = [
+        Column("source"), Column("seconds of ops", number=True), Column("share", number=True),
+    ]  # fmt: skip
+    rows = [
+        (text, format_quantity(t, "s"), format_quantity(t / whole, ""))
+        for text, t in point["sources"].items()
+    ]
+    return Table(columns, rows)
+
+
+def _fact(name: str, value: Any) -> str:
+    if name.endswith("share"):
+        return format_quantity(value, "")
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _values(values: Sequence[Mapping[str, Any]], tried: bool) -> Table:
+    """Those that change the answer most first; without trials, the least certain first."""
+    ordered = sorted(
+        values, key=lambda v: (-abs(v.get("effect") or 0.0), ORDER.index(v["kind"]), v["path"])
+    )
+    columns = [Column("kind", alone=""), Column("setting", alone=""), Column("value")]
+    columns += [Column("10 % off", number=True)] if tried else []
+    columns += [Column("where from", alone="from"), Column("error")]
+    return Table(columns, [_row(v, tried) for v in ordered], stacked=True)
+
+
+def _row(value: Mapping[str, Any], tried: bool) -> list[Line]:
+    error = value["error"] or "unknown"
+    return [
+        Tag(value["kind"]),
+        Code(value["path"]),
+        value["value"],
+        *([_effect(value)] if tried else []),
+        value["where"],
+        f"{error}: {value['note']}" if value["note"] else error,
+    ]
+
+
+def _effect(value: Mapping[str, Any]) -> str:
+    """What it does if it is 10 % off; "" where that was not tried."""
+    effect = value.get("effect")
+    return "" if effect is None else change(effect)

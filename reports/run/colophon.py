@@ -1,0 +1,28 @@
+"""The end of the page: what its words mean, and how to run it again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..blocks import Block, Code, Listing, Paragraph, Terms
+from ..section import section
+from .glossary import WORDS
+from .study import StudyShown
+
+
+@section("words", title="Words", order=90)
+def words(study: StudyShown) -> Iterable[Block]:
+    """The words that an answer is told with."""
+    yield Terms(list(WORDS.items()))
+
+
+@section("reproduce", title="Reproduce", order=95)
+def reproduce(study: StudyShown) -> Iterable[Block]:
+    """The command, and the scenario with every value."""
+    run = study.run
+    yield Paragraph(
+        ["Run ", Code("foretrace run resolved.yaml"), " in the run's folder (run ",
+         Code(run["run"]), "): the same seed and inputs give the same ", Code("summary.json"),
+         ", byte for byte. It was made by ", Code(run["command"]), "."]
+    )  # fmt: skip
+    yield Listing(run["resolved"], "Resolved scenario, every value with who decided it")

@@ -1,0 +1,130 @@
+"""The first screen: the answer, its variants, what limits it, what next, how far to trust it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ..blocks import Block, Column, FirstScreen, Inline, Line, Small, Table, Tag
+from ..figures import schedule
+from ..numbers import change, digits, format_quantity, plus_minus
+from ..section import section
+from .advice import next_steps
+from .answer import BLIND, TOKENS, doubts, expected, jitter, lead, limit, outcome, price
+from .robustness import break_even
+from .study import Point, StudyShown
+from .work_ratio import times_the_work
+
+LEAD = 4  # sentences above the table: those of more variants are its rows
+
+
+@section("answer", order=0)
+def answer(study: StudyShown) -> Iterable[Block]:
+    """What a reader should know first."""
+    yield FirstScreen(
+        lead=lead(study.summary)[:LEAD],
+        table=_variants(study.points),
+        found=[
+            ("what limits it", [(limit(study.summary), "")]),
+            ("what is expected", [(text, "") for text in expected(study.summary)]),
+            ("what to do next", next_steps(study.summary, study.run["command"])),
+            ("how sure", [(text, "") for text in doubts(study.summary)]),
+        ],
+        trust=_trust(study.summary),
+        figure=schedule.boxes(study.points),
+    )
+
+
+def _variants(points: Mapping[str, Point]) -> Table:
+    base = next(iter(points.values()))
+    priced = TOKENS in base["metrics"]
+    within = Small("90 % within")
+    columns = [
+        Column("variant", header=True),
+        Column(["iteration p50 ", within], number=True),
+        Column(["change ", within], number=True),
+        *([Column("USD a million tokens", number=True, wraps=True)] if priced else []),
+        Column("outcome"),
+    ]
+    return Table(columns, [_variant(name, p, base, priced) for name, p in points.items()])
+
+
+def _variant(name: str, point: Point, base: Point, priced: bool) -> list[Line]:
+    value, is_base = point["metrics"]["iteration_time.p50"], point is base
+    bounds, change_bounds = value["interval"], point["change"]["interval"]
+    within = " to ".join(format_quantity(b, "s") for b in bounds) if bounds else "unknown"
+    changed: list[Inline] = [] if is_base else [change(point["change"]["value"])]
+    if not is_base and change_bounds and (between := _between(change_bounds)):
+        changed += [" ", Small(between)]
+    missed = sum(not e["met"] for e in point["expect"])
+    judged: list[Inline] = [Tag("base" if is_base else _outcome(point, base))]
+    judged += [" ", Tag(f"misses {missed}", "worse")] if missed else []
+    cost = [price(point["metrics"])] if priced else []
+    return [
+        name,
+        [format_quantity(value["value"], "s"), " ", Small(within)],
+        changed,
+        *cost,
+        judged,
+    ]
+
+
+def _outcome(point: Point, base: Point) -> str:
+    """A longer iteration that does more work is no worse, so that it is not called so."""
+    work = times_the_work(point, base)
+    return outcome(point) if work == 1.0 else f"{digits(work)}x work"
+
+
+def _between(bounds: Sequence[float]) -> str:
+    """The two ends of a change, where they read differently.
+
+    >>> _between((-0.02, 0.01)), _between((0.0, 1e-9))
+    ('-2.0 % to +1.0 %', '')
+    """
+    low, high = map(change, bounds)
+    return f"{low} to {high}" if low != high else ""
+
+
+def _trust(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What the answer rests on, as far as it is known."""
+    provenance = summary["provenance"]
+    point = next(iter(summary["points"].values()))
+    value = point["metrics"]["iteration_time.p50"]
+    inputs = ", ".join(f"{n} {k}" for k, n in sorted(provenance["inputs"].items()))
+    held = " and ".join(value["interval_of"]) or "nothing: no distribution is known"
+    gaps = point["facts"].get("gap_share")
+    return [
+        ("calibration", _calibration(provenance["calibration"])),
+        ("interval", f"{plus_minus(value['value'], value['interval']) or 'unknown'}, holds {held}"),
+        ("jitter", jitter(provenance["jitter"])),
+        ("op times", _shares(point["sources"])),
+        (
+            "gaps",
+            ""
+            if gaps is None
+            else f"{format_quantity(gaps, '')} of the recorded time is unexplained",
+        ),
+        ("inputs", inputs or "the trace alone"),
+        ("break-even", break_even(provenance.get("break_even", ()))),
+        ("hardware check", "none was made"),
+        ("replicas, seed", f"{provenance['replicas']}, {provenance['seed']}"),
+    ]
+
+
+def _calibration(text: str) -> str:
+    """``blind`` in plain words."""
+    if not text.startswith(BLIND):
+        return text
+    return f"{BLIND}: never compared with a measurement of it{text.removeprefix(BLIND)}"
+
+
+def _shares(sources: Mapping[str, float]) -> str:
+    """How much of the time of ops is from where: the first word of each source."""
+    whole = sum(sources.values()) or 1.0
+    kinds: dict[str, float] = {}
+    for text, seconds in sources.items():
+        kind = text.partition(":")[0]
+        kinds[kind] = kinds.get(kind, 0.0) + seconds
+    return ", ".join(
+        f"{format_quantity(t / whole, '')} {kind}" for kind, t in kinds.items() if t > 0
+    )

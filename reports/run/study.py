@@ -1,0 +1,44 @@
+"""What the page of a run is about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ...sim.result import Result
+
+Point = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class StudyShown:
+    """A study as its page is given it.
+
+    Parameters
+    ----------
+    summary : as in ``summary.json``
+    results : the run of each variant
+    run : ``resolved`` (text of the resolved scenario), ``command``, ``run`` (its name), ``title``,
+        ``timeline_cut`` (slices that were too many for the timeline file, or "")
+    """
+
+    summary: Mapping[str, Any]
+    results: Mapping[str, Result]
+    run: Mapping[str, str]
+
+    @property
+    def points(self) -> Mapping[str, Point]:
+        """By variant, the scenario as described first."""
+        found: Mapping[str, Point] = self.summary["points"]
+        return found
+
+    @property
+    def base(self) -> Point:
+        """The scenario as described."""
+        return next(iter(self.points.values()))
+
+    @property
+    def base_result(self) -> Result:
+        """The run of it."""
+        return self.results[next(iter(self.points))]

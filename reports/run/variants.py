@@ -1,0 +1,49 @@
+"""Variants side by side: what they were told differently, and every metric of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from ..blocks import Block, Code, Column, Paragraph, Table, listed
+from ..numbers import format_quantity, is_overall
+from ..section import section
+from .study import Point, StudyShown
+
+
+@section("compare", title="What differs", order=10)
+def compare(study: StudyShown) -> Iterable[Block]:
+    """Settings that differ, and those that change nothing."""
+    columns = [Column("variant", header=True), Column("setting"), Column("base"), Column("variant")]
+    rows = [
+        (name, Code(path), a, b)
+        for name, p in study.points.items()
+        for path, (a, b) in p["settings"].items()
+    ]
+    if not rows:
+        return
+    yield Table(columns, rows)
+    if idle := _idle(study.points):
+        yield Paragraph(["No effect: ", *listed(idle), "."])
+
+
+def _idle(points: Mapping[str, Point]) -> list[str]:
+    """Settings of variants that change no metric at all, unless another variant's does."""
+    base, *others = points.values()
+    values = [{m: v["value"] for m, v in p["metrics"].items()} for p in (base, *others)]
+    same = [p for p, own in zip(others, values[1:], strict=True) if own == values[0]]
+    moved = {path for p in others if p not in same for path in p["settings"]}
+    return [path for p in same for path in p["settings"] if path not in moved]
+
+
+@section("metrics", title="Metrics", order=70)
+def metrics(study: StudyShown) -> Iterable[Block]:
+    """Every metric of the run and of kinds of parts, for each variant."""
+    points = study.points
+    names = dict.fromkeys(m for p in points.values() for m in p["metrics"] if is_overall(m))
+    columns = [Column("metric", header=True), *(Column(name, number=True) for name in points)]
+    yield Table(columns, [(name, *(_value(p, name) for p in points.values())) for name in names])
+
+
+def _value(point: Point, name: str) -> str:
+    value = point["metrics"].get(name)
+    return format_quantity(value["value"], value["unit"]) if value else ""

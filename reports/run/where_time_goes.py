@@ -1,0 +1,86 @@
+"""Where the time of a rank goes, what the critical path waits for, and what a faster part gains."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ...sim.analysis.metrics import utilization
+from ...sim.result import Result
+from ..blocks import BarChart, Block, Column, Heading, Line, Paragraph, Swatch, Table
+from ..figures import schedule
+from ..numbers import change, format_quantity
+from ..section import section
+from .study import StudyShown
+
+
+@section("where_time_goes", title="Where time goes", order=20)
+def where_time_goes(study: StudyShown) -> Iterable[Block]:
+    """Seconds of the mean rank, and of the worst, by what they are spent on."""
+    yield Paragraph(
+        "Every instant of a rank is in exactly one box; times are of the mean iteration with "
+        "durations as recorded: of the mean rank, the worst rank beside it. The headline is the "
+        "median of the replicas, where there are ten or more."
+    )
+    points = study.points.values()
+    columns, over = _pairs("box", study, "mean", "worst")
+    rows: list[list[Line]] = [
+        [
+            [Swatch(colour), box.replace("_", " ")],
+            *(
+                format_quantity(p["activity"][box][which], "s")
+                for p in points
+                for which in ("mean", "worst")
+            ),
+        ]
+        for box, colour in schedule.COLOURS.items()
+    ]
+    yield Table(columns, rows, over)
+
+
+def _pairs(
+    name: str, study: StudyShown, first: str, second: str
+) -> tuple[list[Column], list[Column]]:
+    """Columns with two numbers for each variant, and the heads above them."""
+    columns = [Column(header=True)]
+    over = [Column(name)]
+    for variant in study.points:
+        columns += [Column(first, number=True), Column(second, number=True)]
+        over.append(Column(variant, number=True, span=2))
+    return columns, over
+
+
+@section("blame", title="Blame: what the critical path waits for", order=30)
+def blame(study: StudyShown) -> Iterable[Block]:
+    """The critical path by who is charged."""
+    yield Paragraph(
+        "Every tick of the run is charged to the component that bounded it then, or to a release "
+        "time, a process or an unexplained gap; the charges sum to the makespan exactly."
+    )
+    yield schedule.blame(study.points)
+
+
+@section("bottlenecks", title="If a part were faster", order=40)
+def bottlenecks(study: StudyShown) -> Iterable[Block]:
+    """What each kind of part would gain, and how busy the busiest are over time."""
+    yield Paragraph(
+        "Each row is a run of its own: that kind of part 10 % faster, and instant (infinitely "
+        "fast). No purchase of it alone can gain more than the latter."
+    )
+    columns, over = _pairs("kind of part", study, "10 % faster", "instant")
+    groups = dict.fromkeys(c["group"] for p in study.points.values() for c in p["faster"])
+    yield Table(columns, [(group, *_gains(study, group)) for group in groups], over)
+    yield Heading("Use over time")
+    if (heat := _heat(study.base_result)) is not None:
+        yield heat
+
+
+def _gains(study: StudyShown, group: str) -> Iterable[str]:
+    for point in study.points.values():
+        found = next((c for c in point["faster"] if c["group"] == group), None)
+        yield from (change(found["gain"]), change(found["bound"])) if found else ("", "")
+
+
+def _heat(result: Result) -> BarChart | None:
+    kinds = {c.kind for c in result.system.components}
+    shares = {n: s.tolist() for n, s in utilization(result).items() if n not in kinds}
+    return schedule.heat(shares, result.makespan) if shares else None

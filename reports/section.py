@@ -1,0 +1,162 @@
+"""The registry of sections: what a page may show, each a function in a file of its own.
+
+A section is given what its page is about and returns blocks (``blocks``); where it returns none it
+is left out.  A plug-in adds one by writing such a function under :func:`section`; see
+docs/extending.md.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from .blocks import Block, Paragraph
+
+PAGES = {
+    "run": "a run",
+    "sweep": "a sweep",
+    "accuracy": "an accuracy check",
+    "comparison": "a comparison",
+}
+WRITTEN_BY = {
+    "run": "'foretrace run' writes it",
+    "sweep": "'foretrace sweep' writes it",
+    "accuracy": "'foretrace hil check' writes it",
+    "comparison": "'foretrace compare' writes it",
+}
+OF_A_PLUGIN = 85  # before the words and what it takes to run again
+
+Show = Callable[[Any], Iterable[Block]]
+
+
+@dataclass(frozen=True)
+class Section:
+    """One part of a page.
+
+    Parameters
+    ----------
+    name : as ``report.sections`` has it
+    page : one of :data:`PAGES`
+    title : its head; "" for none
+    order : where it stands among the others
+    show : given what the page is about, its blocks
+    """
+
+    name: str
+    page: str
+    title: str
+    order: int
+    show: Show
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A section with its blocks, for a page."""
+
+    name: str
+    title: str
+    blocks: Sequence[Block]
+
+
+SECTIONS: dict[str, Section] = {}
+"""By page and name: ``run.blame``."""
+
+
+def section(
+    name: str, page: str = "run", *, title: str = "", order: int = OF_A_PLUGIN
+) -> Callable[[Show], Show]:
+    """Register what shows a section.
+
+    Parameters
+    ----------
+    name : as ``report.sections`` has it
+    page : ``run``, ``sweep``, ``accuracy`` or ``comparison``
+    title : its head
+    order : sections stand by it; the first screen has 0, what it takes to reproduce 90 and more
+
+    Raises
+    ------
+    ValueError
+        No such page, or the name is taken.
+
+    Examples
+    --------
+    >>> @section("size", title="Size")
+    ... def size(study):
+    ...     yield Paragraph(f"{len(study.results)} runs")
+    >>> [s.name for s in sections("run")][-3:]
+    ['size', 'words', 'reproduce']
+    >>> del SECTIONS["run.size"]
+    """
+    if page not in PAGES:
+        raise ValueError(f"section {name!r}: no page is called {page!r}; there is {list(PAGES)}")
+
+    def register(show: Show) -> Show:
+        known = SECTIONS.get(f"{page}.{name}")
+        if known is not None and known.show is not show:
+            raise ValueError(f"two sections of {PAGES[page]} are called {name!r}; rename one")
+        SECTIONS[f"{page}.{name}"] = Section(name, page, title, order, show)
+        return show
+
+    return register
+
+
+@cache
+def _loaded() -> None:
+    """Every section of ours: those in the folders of the pages."""
+    for page in PAGES:
+        package = importlib.import_module(f".{page}", __package__)
+        for module in pkgutil.iter_modules(package.__path__):
+            importlib.import_module(f".{page}.{module.name}", __package__)
+
+
+def sections(page: str) -> list[Section]:
+    """Those of a page, in order."""
+    _loaded()
+    return sorted((s for s in SECTIONS.values() if s.page == page), key=lambda s: s.order)
+
+
+def names() -> tuple[str, ...]:
+    """All that ``report.sections`` may hold, each once."""
+    return tuple(dict.fromkeys(s.name for page in PAGES for s in sections(page)))
+
+
+def of_page(page: str, wanted: Sequence[str]) -> list[str]:
+    """Those names that a page has: one scenario names sections of its run, sweep and check.
+
+    >>> of_page("sweep", ["answer", "blame", "pareto"])
+    ['answer', 'pareto']
+    """
+    known = {s.name for s in sections(page)}
+    return [name for name in wanted if name in known]
+
+
+def shown(page: str, of: Any, wanted: Sequence[str] = ()) -> list[Shown]:
+    """The sections of a page that have something to show.
+
+    Parameters
+    ----------
+    page : one of :data:`PAGES`
+    of : what the page is about
+    wanted : names, in this order; all there are unless said.  One that only other pages have says
+        where it is.
+    """
+    known = {s.name: s for s in sections(page)}
+    found = []
+    for name in wanted or known:
+        one = known.get(name) or _elsewhere(name, page)
+        if blocks := tuple(one.show(of)):
+            found.append(Shown(one.name, one.title, blocks))
+    return found
+
+
+def _elsewhere(name: str, page: str) -> Section:
+    """A word of where a section is."""
+    other = next(p for p in PAGES if f"{p}.{name}" in SECTIONS)
+    text = f"Not in the report of {PAGES[page]}: {WRITTEN_BY[other]}."
+    title = name.replace("_", " ").capitalize()
+    return Section(name, page, title, 0, lambda _: [Paragraph(text)])

@@ -1,0 +1,171 @@
+"""The points of a sweep: the best on the first screen, all of them, and what failed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..blocks import Block, Code, Column, FirstScreen, Items, Line, Listing, Paragraph, Table, Tag
+from ..numbers import change, format_quantity
+from ..section import section
+from .cost_ladder import capacity
+from .sentences import failures, idle, judged, lead, limit
+from .sweep_advice import next_steps
+from .sweep_results import Summary, best, metrics, plainly, short
+
+MOST_ROWS = 500
+BEST_ROWS = 8
+
+
+@dataclass(frozen=True)
+class SweepShown:
+    """A sweep as its page is given it.
+
+    Parameters
+    ----------
+    summary : as in ``summary.json``
+    run : ``resolved``, ``command``, ``run`` and ``title``, as for a run; ``file`` of the scenario
+    """
+
+    summary: Summary
+    run: Mapping[str, str]
+
+
+@section("answer", page="sweep", order=0)
+def answer(sweep: SweepShown) -> Iterable[Block]:
+    """What a reader should know first."""
+    summary = sweep.summary
+    yield FirstScreen(
+        lead=lead(summary),
+        table=_best(summary),
+        found=[
+            ("what limits it", [(text, "") for text in (*limit(summary), *idle(summary))]),
+            ("what it costs", [(text, "") for text in capacity(summary)]),
+            ("what is expected", [(text, "") for text in judged(summary)]),
+            ("what to do next", next_steps(summary, sweep.run)),
+        ],
+        trust=_trust(summary),
+    )
+
+
+def _best(summary: Summary) -> Table:
+    """The scenario as described, and the best points."""
+    columns = [
+        Column(header=True),
+        *(Column(short(paths, summary["vary"])) for paths in summary["vary"]),
+        *(Column(plainly(m), number=True) for _, m, _ in metrics(summary)),
+        Column("90 % within", number=True, wraps=True),
+        Column("change", number=True),
+    ]
+    rows: list[list[Line]] = []
+    if "values" in summary["base"]:
+        name: Line = ["as described"]
+        if summary["base"].get("missed"):
+            name = ["as described ", Tag("misses", "worse")]
+        rows.append([name, *_cells(summary, summary["base"]), ""])
+    front = best(summary)[:BEST_ROWS]
+    name = "best" if len(front) == 1 else "front"
+    rows += [[name, *_cells(summary, p), _change(summary, p)] for p in front]
+    return Table(columns, rows, stacked=True)
+
+
+def _cells(summary: Summary, point: Mapping[str, Any], within: bool = True) -> list[Line]:
+    """Settings, values, and where the first of them lies."""
+    values = point.get("values", {})
+    cells: list[Line] = [str(point["set"].get(paths, "")) for paths in summary["vary"]]
+    cells += [format_quantity(values.get(m), u) if values else "" for _, m, u in metrics(summary)]
+    return [*cells, bounds_of(summary, point)] if within else cells
+
+
+def _change(summary: Summary, point: Mapping[str, Any]) -> str:
+    values, base = point.get("values", {}), summary["base"].get("values", {})
+    first = metrics(summary)[0][1]
+    if point["set"] and base.get(first) and first in values:
+        return change(values[first] / base[first] - 1)
+    return ""
+
+
+def bounds_of(summary: Summary, point: Mapping[str, Any]) -> str:
+    """Where the first metric of a point lies nine times in ten."""
+    _, metric, unit = metrics(summary)[0]
+    bounds = point.get("intervals", {}).get(metric)
+    return " to ".join(format_quantity(b, unit) for b in bounds) if bounds else "unknown"
+
+
+def _trust(summary: Summary) -> list[tuple[str, str]]:
+    counts, method = summary["counts"], summary["method"]
+    return [
+        ("interval", _sure(summary)),
+        ("points", f"{counts['points']} different ones of {counts['asked']} asked for"),
+        ("chosen by", method["sampler"]),
+        ("seed", str(method["seed"])),
+        ("failed", str(counts["failed"])),
+        ("hardware check", "none was made"),
+    ]
+
+
+def _sure(summary: Summary) -> str:
+    """What is known of the error of the best point."""
+    front = best(summary)
+    bounds = bounds_of(summary, front[0]) if front else "unknown"
+    if bounds == "unknown":
+        return "unknown: it takes ten replicas"
+    return f"{bounds} for the best point: jitter of its replicas alone, no model's error"
+
+
+@section("points", page="sweep", title="Points", order=50)
+def points(sweep: SweepShown) -> Iterable[Block]:
+    """The front first, then the others, best first; those that failed last."""
+    summary = sweep.summary
+    rows = _ordered(summary)
+    if more := len(summary["points"]) - len(rows):
+        yield Paragraph([f"{more} more are in ", Code("points.parquet"), "."])
+    columns = [
+        Column(),
+        *(Column(short(paths, summary["vary"]), title=paths) for paths in summary["vary"]),
+        *(Column(plainly(m), number=True) for _, m, _ in metrics(summary)),
+        Column("change", number=True),
+        Column(),
+    ]
+    yield Table(columns, [_row(summary, p) for p in rows])
+
+
+def _ordered(summary: Summary) -> list[Mapping[str, Any]]:
+    way, metric, _ = metrics(summary)[0]
+    sign = 1 if way == "minimize" else -1
+    whole = [p for p in summary["points"] if metric in p.get("values", {})]
+    whole.sort(key=lambda p: (not p["front"], bool(p["missed"]), sign * p["values"][metric]))
+    rest = [p for p in summary["points"] if metric not in p.get("values", {})]
+    return [*whole, *rest][:MOST_ROWS]
+
+
+def _row(summary: Summary, point: Mapping[str, Any]) -> list[Line]:
+    missed = "; ".join(point.get("missed", ()))
+    error = point.get("error", {}).get("message", "")
+    tag: Line = ""
+    if point.get("front"):
+        tag = Tag("front", "better")
+    elif error or missed:
+        tag = Tag("failed" if error else "misses", "worse")
+    return [tag, *_cells(summary, point, False), _change(summary, point), missed or error]
+
+
+@section("failures", page="sweep", title="What failed", order=60)
+def failed(sweep: SweepShown) -> Iterable[Block]:
+    """What went wrong, and how often."""
+    if found := failures(sweep.summary):
+        yield Items([f"{n} point{'s' * (n != 1)}: {message}" for message, n in found.items()])
+
+
+@section("reproduce", page="sweep", title="Reproduce", order=95)
+def reproduce(sweep: SweepShown) -> Iterable[Block]:
+    """The command, and the scenario with every value."""
+    run = sweep.run
+    yield Paragraph(
+        ["Run ", Code("foretrace sweep resolved.yaml"), " in the sweep's folder (",
+         Code(run["run"]), "): the same seed and inputs give the same ", Code("summary.json"),
+         ", byte for byte, on any workers. It was made by ", Code(run["command"]),
+         ". Every metric of every point is in ", Code("points.parquet"), "."]
+    )  # fmt: skip
+    yield Listing(run["resolved"], "Resolved scenario, every value with who decided it")

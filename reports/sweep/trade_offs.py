@@ -1,0 +1,88 @@
+"""What money buys, the front between goals, and what each setting does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..blocks import Block, Column, Line, Paragraph, Plot, Table, Tag, listed
+from ..section import section
+from .cost_ladder import HOURLY, beside, ladder, rows, wanted
+from .pareto import effects, scatter
+from .pareto import ladder as ladder_figure
+from .points import SweepShown
+from .sweep_results import Summary, metrics, plainly
+
+
+@section("capacity", page="sweep", title="What money buys", order=20)
+def capacity(sweep: SweepShown) -> Iterable[Block]:
+    """The points that are worth their price."""
+    summary = sweep.summary
+    if not (found := rows(summary)):
+        return
+    yield Paragraph(
+        "Points that meet what is expected, each better than every cheaper one. Prices are those "
+        "of cost.items, for all machines and every hour of use; a step is called better only where "
+        "its interval lies apart from the one before."
+    )
+    columns = [
+        Column("point", header=True),
+        Column("price", number=True),
+        Column(plainly(wanted(summary)[1]), number=True),
+        Column("90 % within", number=True, wraps=True),
+        Column("gain", number=True),
+        Column("the next dollar buys", number=True, wraps=True),
+        *(Column(name, number=True) for name, _, _ in beside(summary)),
+    ]
+    yield Table(columns, [_row(r) for r in found], stacked=True)
+    if (drawn := _ladder(summary)) is not None:
+        yield drawn
+
+
+def _row(rung: Mapping[str, Any]) -> list[Line]:
+    point: Line = [rung["settings"]]
+    if rung["unsure"]:
+        unsure = Tag("cannot tell whether it meets what is expected", "cannot-tell")
+        point = [rung["settings"], " ", unsure]
+    gain: Line = [rung["gain"]]
+    if rung["outcome"] and rung["outcome"] != "better":
+        gain = [rung["gain"], " ", Tag(rung["outcome"], "cannot-tell")]
+    return [
+        point, rung["price"], rung["value"], rung["within"], gain, rung["buys"], *rung["more"],
+    ]  # fmt: skip
+
+
+def _ladder(summary: Summary) -> Plot | None:
+    found = [r.point for r in ladder(summary)]
+    if len(found) < 2:
+        return None
+    _, metric, unit = wanted(summary)
+    limits = [e["limit"] for e in summary["expect"] if e["metric"] == metric]
+    return ladder_figure(summary["points"], found, ((HOURLY, "USD"), (metric, unit)), limits)
+
+
+@section("pareto", page="sweep", title="The front", order=30)
+def pareto(sweep: SweepShown) -> Iterable[Block]:
+    """Points that no other beats, between the first two goals."""
+    summary = sweep.summary
+    goals = [(m, u) for _, m, u in metrics(summary)]
+    if len(goals) < 2:
+        return
+    yield Paragraph(
+        "A point is on the front when no other that meets what is expected is better in one thing "
+        "and no worse in the others."
+    )
+    yield scatter(summary["points"], goals[:2], summary["base"])
+
+
+@section("sensitivity", page="sweep", title="What each setting does", order=40)
+def sensitivity(sweep: SweepShown) -> Iterable[Block]:
+    """The first goal over each setting."""
+    summary = sweep.summary
+    whole = [p for p in summary["points"] if "error" not in p]
+    if not whole:
+        return
+    _, metric, unit = metrics(summary)[0]
+    yield effects(whole, list(summary["vary"]), metric, unit)
+    if idle := summary["no_effect"]:
+        yield Paragraph(["No effect wherever only it differed: ", *listed(idle), "."])
