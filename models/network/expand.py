@@ -8,6 +8,7 @@ stragglers, unequal links and lost members show inside the collective.  It costs
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from graphlib import CycleError, TopologicalSorter
 
 import numpy as np
 
@@ -165,21 +166,15 @@ class _Expansion:
 
     def _order(self) -> list[int]:
         """Rows, each after what it waits for."""
-        n = len(self.block)
-        left = np.bincount(self.block.op_of_place, [len(w) for w in self.waits], n).astype(int)
-        ready, order = [i for i in range(n) if not left[i]], []
-        while ready:
-            op = ready.pop()
-            order.append(op)
-            for place in self.block.successors[op].tolist():
-                after = int(self.block.op_of_place[place])
-                left[after] -= 1
-                if not left[after]:
-                    ready.append(after)
-        if len(order) < n:
-            row = int(np.argmax(left > 0))
-            raise GraphError("cycle", f"op {row} waits for itself; remove a dependency", (row,))
-        return order
+        sorter: TopologicalSorter[int] = TopologicalSorter()
+        for place, op in enumerate(self.block.op_of_place.tolist()):
+            sorter.add(op, *self.waits[place])
+        try:
+            return list(sorter.static_order())
+        except CycleError as error:
+            ring = error.args[1]
+            said = " -> ".join(f"op {op}" for op in ring)
+            raise GraphError("cycle", f"{said}; remove a dependency", tuple(ring[1:])) from error
 
     def _places(self, op: int) -> list[int]:
         first, last = np.searchsorted(self.block.places.op, [op, op + 1]).tolist()

@@ -16,8 +16,6 @@ SHOWN = (  # the metrics of the table, in this order, where the run has them
     "tokens_per_second",
     "cost_per_million_tokens",
     "cost_per_hour",
-    "mfu",
-    "gpu.memory.peak",
     "gpu.utilization",
     "nic.utilization",
     "link.utilization",

@@ -12,6 +12,7 @@ from typing import Any
 
 from ...reports.run.glossary import WORDS, glossary
 from ...sim.errors import ScenarioError
+from .later import later
 from .metrics import METRICS, Metric
 from .schema import json_schema
 from .settings import known_backends, known_processes
@@ -93,6 +94,8 @@ def explain(name: str) -> Explanation:
                 return _setting(name, found, schema)
     if meaning := glossary(name):
         return Explanation(name, meaning)
+    if release := later("metric", name):
+        raise ScenarioError(f"explain: '{name}' comes with release {release}")
     near = difflib.get_close_matches(name, list(_names(schema)), 1)
     hint = (
         f"did you mean '{near[0]}'?" if near else "see: foretrace explain, foretrace explain words"

@@ -8,6 +8,7 @@ from __future__ import annotations
 from ...sim.metric import COMMON, LAST, PERCENTILE, SPREAD, Metric
 from ...sim.metric import named as named_of
 from ...sim.periodic import ITERATION_TIME
+from .later import later
 
 __all__ = ["LAST", "METRICS", "PERCENTILE", "SPREAD", "Metric", "metric", "named"]
 
@@ -34,7 +35,7 @@ def named(text: str) -> tuple[Metric, str, str]:
     Raises
     ------
     ValueError
-        No such metric, or not with this statistic; names the nearest.
+        No such metric, not yet, or not with this statistic; names the nearest.
 
     Examples
     --------
@@ -47,15 +48,17 @@ def named(text: str) -> tuple[Metric, str, str]:
     try:
         return named_of(text, METRICS.values())
     except ValueError as error:
-        more = "; see: foretrace explain metrics" if str(error).startswith("no metric") else ""
-        raise ValueError(f"{error}{more}") from None
+        if not str(error).startswith("no metric"):
+            raise
+        if release := later("metric", text) or later("metric", text.rpartition(".")[0]):
+            told = f"'{text}' comes with release {release}"
+        else:
+            told = str(error)
+        raise ValueError(f"{told}; see: foretrace explain metrics") from None
 
 
 METRICS |= {m.name: m for m in (ITERATION_TIME, *COMMON)}
 metric("tokens_per_second", "token/s", "Tokens of one iteration over iteration_time, whole job.")
-metric("mfu", "", "Model flop of an iteration over what the named dense peak could do meanwhile.")
-metric("hfu", "", "As mfu, recomputed flop counted.")
-metric("gpu.memory", "B", "Allocated bytes of the fullest GPU.", ("peak",))
 metric(
     "cost_per_million_tokens",
     "USD",

@@ -23,8 +23,6 @@ METRICS = (  # shown where they differ, in this order
     "waiting.mean",
     "makespan",
     "tokens_per_second.p50",
-    "mfu.p50",
-    "gpu.memory.peak",
     "gpu.utilization.mean",
     "nic.utilization.mean",
 )

@@ -304,7 +304,7 @@ def measured(point: Variant, each: MapFunction = map) -> VariantResults:
 
 
 def _extended(samples: dict[str, Samples], point: Variant) -> dict[str, Samples]:
-    """With the metrics that need more than the run: tokens, memory, cost."""
+    """With the metrics that need more than the run: tokens, power, cost."""
     said: Any = point.scenario.workload
     tokens = getattr(said, "tokens_per_iteration", None)
     rate, gpus = point.price, len(point.simulation.system.gpus)
@@ -320,9 +320,6 @@ def _extended(samples: dict[str, Samples], point: Variant) -> dict[str, Samples]
             samples["cost_per_million_tokens"] = np.array([cost])
     if (watts := point.scenario.cluster.node.gpu.settings.get("power")) is not None:
         samples["gpu.power.bound"] = np.array([watts * gpus])
-    peak = point.graph.facts.get("memory_peak")
-    if isinstance(peak, int | float) and peak > 0:
-        samples["gpu.memory.peak"] = np.array([float(peak)])
     return samples
 
 

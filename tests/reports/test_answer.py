@@ -127,12 +127,12 @@ def test_what_defending_found_is_said(effects, told):
 
 def test_what_is_not_met_is_said_with_its_value():
     missed = {"that": "iteration_time.p50 <= 1 ms", "value": 0.1, "met": False}
-    unknown = {"that": "mfu >= 40 %", "value": None, "met": False}
+    unknown = {"that": "cost_per_hour <= 9 USD", "value": None, "met": False}
     with_unit = missed | {"that": "iteration_time.p50 <= 2 ms", "unit": "s"}
     told = sentences(summary(base=point(expect=[missed, unknown, with_unit])))
     assert "Not met: iteration_time.p50 <= 1 ms (it is 0.1)." in told
     assert "Not met: iteration_time.p50 <= 2 ms (it is 100 ms)." in told
-    assert "Not met: mfu >= 40 % (the run has no such metric)." in told
+    assert "Not met: cost_per_hour <= 9 USD (the run has no such metric)." in told
 
 
 def test_no_part_helps_where_none_does():

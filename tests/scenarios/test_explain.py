@@ -54,6 +54,13 @@ def test_what_has_no_name_is_answered_with_the_nearest(wrong, right):
         explain(wrong)
 
 
+@pytest.mark.parametrize("name", ["mfu", "hfu", "gpu.memory"])
+def test_what_is_not_built_is_explained_by_its_release(name):
+    assert name not in explain("metrics").below
+    with pytest.raises(ScenarioError, match=f"'{name}' comes with release 0.3"):
+        explain(name)
+
+
 def test_every_key_at_the_top_says_what_it_is():
     assert [key for key, what in explain("scenario").below.items() if not what] == []
 

@@ -10,13 +10,13 @@ import pytest
 from foretrace.scenarios.studies.building.workloads import open_trace
 from foretrace.sim.ops import Kind
 
-SCRIPT = Path(foretrace.__file__).parent / "benchmarks" / "two_from_one.py"
+SCRIPT = Path(foretrace.__file__).parent / "tools" / "two_from_one.py"
 
 
 @pytest.fixture(scope="module")
 def script():
     if not SCRIPT.is_file():
-        pytest.skip("benchmarks are not installed")
+        pytest.skip("tools are not installed")
     spec = importlib.util.spec_from_file_location("two_from_one", SCRIPT)
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

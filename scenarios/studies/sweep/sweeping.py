@@ -22,7 +22,6 @@ SHOWN = (  # of every point, beside what is wanted and expected of it
     "exposed_communication.mean",
     "makespan",
     "tokens_per_second.p50",
-    "gpu.memory.peak",
     "cost_per_million_tokens",
     "cost_per_hour",
     "gpu_time_per_million_tokens",

@@ -123,3 +123,14 @@ def test_members_that_are_early_start_the_ring_before_the_last():
 def test_what_cannot_be_written_out_is_refused(make, message):
     with pytest.raises(GraphError, match=message):
         make()
+
+
+def test_ops_that_wait_for_each_other_are_named():
+    build = Builder("ring of waits")
+    build.op(Kind.COMPUTE, stream=0, after=[2])
+    build.op(Kind.COMPUTE, stream=1, after=[0])
+    build.op(Kind.COMPUTE, stream=2, after=[1])
+    build.op(Kind.COMPUTE, stream=3, after=[2])
+    with pytest.raises(GraphError, match=r"(op \d -> ){3}op \d; remove") as refused:
+        expand(build.graph())
+    assert set(refused.value.ops) == {0, 1, 2}

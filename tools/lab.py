@@ -1,6 +1,6 @@
 """Models against what the lab's real drivers did, from the committed recordings.
 
-Usage: python benchmarks/lab.py
+Usage: python tools/lab.py
 
 Blind numbers use nothing but packet formats and the settings of the bridge's ports; calibrated
 ones a constant or two from part of the recordings, and are scored on the rest.

@@ -1,6 +1,6 @@
 """gloo between ranks in virtual time, from what two ranks tell, against the lab's recordings.
 
-Usage: python benchmarks/lab_gloo.py
+Usage: python tools/lab_gloo.py
 
 Four predictions of the same ops: the bound of a ring, two constants of a ring fitted on two
 ranks, what two ranks took (a constant), and gloo's messages with one constant fitted on two

@@ -1,6 +1,6 @@
 """What DistributedDataParallel costs a process that has nobody to reduce with.
 
-    python benchmarks/record.py launch 1 benchmarks/ddp_alone.py {plain|ddp} MODULE [ARGUMENTS]
+    python tools/record.py launch 1 tools/ddp_alone.py {plain|ddp} MODULE [ARGUMENTS]
 
 MODULE is ``foretrace.traces.zoo.gpt`` or ``.resnet50``, arguments as ``record.py`` has them.
 Prints the median step, ms, of those after the first six.

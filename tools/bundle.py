@@ -1,9 +1,9 @@
 """Make the bundled traces of what `record.py` recorded: native form, one table of all steps.
 
-    python benchmarks/bundle.py RECORDINGS [traces/data]
-    python benchmarks/bundle.py --add RECORDINGS [traces/data]
-    python benchmarks/bundle.py --variants RECORDINGS [traces/data]
-    python benchmarks/bundle.py --add-variants RECORDINGS [traces/data]
+    python tools/bundle.py RECORDINGS [traces/data]
+    python tools/bundle.py --add RECORDINGS [traces/data]
+    python tools/bundle.py --variants RECORDINGS [traces/data]
+    python tools/bundle.py --add-variants RECORDINGS [traces/data]
 
 Of every configuration the ops of one process start are kept, those of all its ranks, and the step
 times of all starts.  The start is the one whose traced steps are nearest to what an untraced step

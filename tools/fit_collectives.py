@@ -1,6 +1,6 @@
 """Fit NCCL on 2 and 4 GPUs; judge on 8 GPUs of the same machines and of others (check D8).
 
-    python benchmarks/fit_collectives.py [--forms]
+    python tools/fit_collectives.py [--forms]
 
 ``_nccl.py`` says which rows are fitted and which judge.  A protocol is a line (launch, step, share
 of the line rate), the quickest is taken; in a ring a copy ends each lap.  Eight constants a

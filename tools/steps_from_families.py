@@ -1,6 +1,6 @@
 """Whole training steps from fitted families of ops, beside the median of eight untraced starts.
 
-    python benchmarks/steps_from_families.py
+    python tools/steps_from_families.py
 
 Every op of a family that was fitted lasts as its line says, host ops and gaps as recorded.  Twice:
 lines of all recordings (two thirds of a model's shapes are among what was fitted, the rest not),

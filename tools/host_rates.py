@@ -1,9 +1,9 @@
 """What one core and two ranks of this machine do: GEMM, streaming, all-reduce over gloo.
 
 Raw repeats as CSV, nothing averaged: `record.py` runs this, a fit reads it.
-    RANK=0 WORLD_SIZE=1 python benchmarks/host_rates.py compute FOLDER START
-    RANK=r WORLD_SIZE=2 ... python benchmarks/host_rates.py all-reduce FOLDER START
-    RANK=r WORLD_SIZE=2 ... python benchmarks/host_rates.py all-reduce-beside FOLDER START
+    RANK=0 WORLD_SIZE=1 python tools/host_rates.py compute FOLDER START
+    RANK=r WORLD_SIZE=2 ... python tools/host_rates.py all-reduce FOLDER START
+    RANK=r WORLD_SIZE=2 ... python tools/host_rates.py all-reduce-beside FOLDER START
 """
 
 from __future__ import annotations

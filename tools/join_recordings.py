@@ -1,4 +1,4 @@
-"""One recording of several sittings: ``python benchmarks/join_recordings.py OUT FILE…``.
+"""One recording of several sittings: ``python tools/join_recordings.py OUT FILE…``.
 
 A start of the process in which some op was not reached is left out, so that what remains is whole.
 Of ``FILE:warm`` only the warm ops are taken: its contexts were others.

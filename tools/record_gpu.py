@@ -1,4 +1,4 @@
-"""Write a folder that records one GPU where it is: ``python benchmarks/record_gpu.py FOLDER``.
+"""Write a folder that records one GPU where it is: ``python tools/record_gpu.py FOLDER``.
 
 Carry the folder to the GPU and run ``sh run.sh`` there; Python 3.11 with NumPy and torch is all it
 needs, PYTHON names another one.  A list that was done is not done again: to go on after a stop, run

@@ -1,6 +1,6 @@
 """Fit the roofline of three GPUs on measured GEMMs, with whole shapes held out.
 
-    python benchmarks/fit_gpus.py [--table]
+    python tools/fit_gpus.py [--table]
 
 Reads ``llm-opdb-nvidia`` (see its README) from ``$FORETRACE_DATA`` or ``../shared/data``.
 Rule, fixed before the first fit: a group is the pair (n, k) of a GEMM; 30 % of the groups are

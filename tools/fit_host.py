@@ -1,6 +1,6 @@
 """Fit the machine that recorded the bundled traces: one core as accelerator, gloo over loopback.
 
-    python benchmarks/fit_host.py
+    python tools/fit_host.py
 
 Reads the bundled ``traces/data/compute.csv`` (one core at work) and ``all_reduce.csv``.
 

@@ -1,6 +1,6 @@
 """Op times on a GPU of which nothing was measured, or twenty ops (check D10): A100 to H100 to H200.
 
-    python benchmarks/unseen_gpu.py [--looked]
+    python tools/unseen_gpu.py [--looked]
 
 ``_ops.py`` has the tables and says which twenty.  The roofline's five constants are fitted to a
 family on the nearest GPU at hand; peaks, bandwidth, multiprocessors and clock are those of the

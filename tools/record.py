@@ -4,7 +4,7 @@ Every configuration is started in turn, then all again, so that drift falls on a
 is pinned to core r, one torch thread each.  Needs torch, taskset and jemalloc: in glibc's heap the
 profiler's small long-lived blocks keep freed tensors from being reused, so that a traced step of
 ResNet-50 faulted in 60 MB of fresh pages and took 8 to 40 % longer; with jemalloc 4 % (median).
-    python benchmarks/record.py DIR [--starts 8] [--variants] [--only NAME] [--start K]
+    python tools/record.py DIR [--starts 8] [--variants] [--only NAME] [--start K]
 Names that end in -2gbit need root: a network of its own whose loopback device is slowed.
 """
 

@@ -1,6 +1,6 @@
 """The step of two processes predicted from a recording of one, beside local + all-reduce.
 
-    python benchmarks/two_from_one.py [once | seen]
+    python tools/two_from_one.py [once | seen]
 
 Blind: nothing of a two-process step goes in, only durations of the one-process trace and how its
 untraced steps and starts differ, DDP's bucket rule, and all-reduces as they were measured on that
@@ -196,7 +196,7 @@ def alone(table: str) -> dict[int, list[float]]:
 
 def gloo(table: str, times: float, folder: Path) -> str:
     """The catalog's gloo with the times of that table; its name."""
-    source = "{kind: assumed, where: benchmarks/two_from_one.py, date: 2026-11-21, error: null}"
+    source = "{kind: assumed, where: tools/two_from_one.py, date: 2026-11-21, error: null}"
     values = {k: str(n.value) for k, n in installed(()).entry("library", "gloo").mapping.items()}
     values["step"] = f"{times * line(table)[0] / STEPS:.6g} s"
     each, rate = core(table)

@@ -1,6 +1,6 @@
 """Record this machine's memory, matrix products and torch ops with the drivers of ``hil/``.
 
-``python benchmarks/record_devices.py LIST OUT [--python PYTHON]``, LIST being ``host``, ``sizes``,
+``python tools/record_devices.py LIST OUT [--python PYTHON]``, LIST being ``host``, ``sizes``,
 ``gpt``, ``resnet50``, ``shapes``, ``rare`` or ``cold``; PYTHON has torch and foretrace.  One core,
 one thread, the CPU clock; jemalloc that keeps what is freed, as in ``record.py``.
 
