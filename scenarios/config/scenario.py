@@ -109,7 +109,7 @@ class Scenario:
 
     @property
     def backends(self) -> Mapping[str, Binding]:
-        """Who answers for which components, by name or glob; see ``binding.matching``."""
+        """Who answers for which components, by name or glob; see ``binding.meant``."""
         backends: Mapping[str, Binding] = self.section("backends")
         return backends
 

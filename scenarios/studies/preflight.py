@@ -46,7 +46,7 @@ def _unanswerable(point: Variant) -> Iterator[Problem]:
     globs = {glob: glob for glob in scenario.backends}
     alike: dict[tuple[str, str], list[str]] = {}
     for _, asked, why in refusals(point.graph, simulation.bound):
-        glob = meant(globs, simulation.system.components[asked[0]].name, names)
+        glob = meant(globs, simulation.system.components[asked[0]], names)
         op, why = _apart(why)
         alike.setdefault((f"backends.{glob}" if glob else "backends", why), []).append(op)
     for (path, why), ops in alike.items():

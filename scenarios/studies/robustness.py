@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ...sim.errors import ForetraceError
 from .accuracy.break_even import break_even
 from .building.workloads import build
-from .uncertainty import predicted
+from .uncertainty import kind_of, predicted
 from .variants import Variant, point
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def _effect(scenario: Scenario, graph: Graph, value: dict[str, Any], was: float)
     for text in off(value["value"]):
         try:
             other = with_overrides(scenario.resolved(), {path: text})
-            own = build(other) if path.startswith("cluster.node.gpu.") else graph
+            own = build(other) if kind_of(path) == "gpu" else graph
             return point(other, own).run().iteration_time / was - 1
         except ForetraceError:
             continue  # no value of this setting

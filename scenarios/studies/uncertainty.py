@@ -177,8 +177,12 @@ def kind_of(path: str) -> str:
 
     >>> kind_of("cluster.node.nic.bandwidth"), kind_of("cluster.fabric.library.step")
     ('nic', 'fabric')
+    >>> kind_of("cluster.kinds.trainer.nic.bandwidth")
+    'nic'
     """
     parts = path.split(".")
+    if parts[:2] == ["cluster", "kinds"]:
+        del parts[1]  # as of one kind
     if parts[0] != "cluster" or len(parts) < 3:
         return ""
     return "fabric" if parts[2] == "library" else parts[2]  # who drives the fabric

@@ -24,7 +24,7 @@ from ...sim.place import place
 from ...sim.process import Process, Running, Steps
 from ...sim.result import Result
 from ...sim.simulation import Simulation
-from ...sim.units import Bytes, MoneyRate
+from ...sim.units import Bytes, MoneyRate, Watts
 from ..config.problems import InvalidScenarioError
 from ..config.reading.unsupported import unsupported
 from ..config.scenario import Scenario
@@ -239,7 +239,7 @@ def variants(scenario: Scenario) -> list[Variant]:
     built: dict[str, tuple[Graph, StepVariation]] = {}
     found = []
     for variant in scenario.variants():
-        key = repr(variant.workload)
+        key = repr((variant.workload, variant.cluster.fabric.expand))
         if key not in built:
             graph = build(variant)
             built[key] = graph, StepVariation.of(variant, graph)
@@ -318,9 +318,16 @@ def _extended(samples: dict[str, Samples], point: Variant) -> dict[str, Samples]
         if rate is not None:
             cost = cost_per_million_tokens(rate, mean, tokens)
             samples["cost_per_million_tokens"] = np.array([cost])
-    if (watts := point.scenario.cluster.node.gpu.settings.get("power")) is not None:
-        samples["gpu.power.bound"] = np.array([watts * gpus])
+    if (watts := _watts(point.scenario)) is not None:
+        samples["gpu.power.bound"] = np.array([watts])
     return samples
+
+
+def _watts(scenario: Scenario) -> Watts | None:
+    """Of all GPUs at full load; None where nobody says it of one of them."""
+    cards = [(m.count, p) for m in scenario.cluster.machines() if (p := m.node.part("gpu"))]
+    told = [p.settings["power"] * (n * p.count) for n, p in cards if "power" in p.settings]
+    return sum(told) if told and len(told) == len(cards) else None
 
 
 def _growth(point: Variant) -> float:

@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from ...later import later
 from ..binding import lacking
 from ..problems import Problem, Spot, nearest
 from ..schema import Section, root
@@ -84,8 +85,13 @@ def _problem(error: Error, tree: TreeNode, data: Any, known: dict[int, tuple[str
         return _unknown(tree, path, _keys_at(data, path[:-1], known))
     node, _ = deepest(tree, path)
     if "[key]" in error["loc"]:
-        return Problem("key", "a name is empty; write one", _at(node.label, path))
+        empty = kind == "string_too_short"
+        message = "a name is empty; write one" if empty else _message(error, node)
+        return Problem("key", message, _at(node.label, path))
     message = _as_written(_message(error, node), node)
+    if release := later(dotted(path).removesuffix(".use"), node.value):
+        others = message.partition(" is not ")[2].partition("; did you mean")[0]
+        message = f"'{node.value}' comes with release {release}; until then it is {others}"
     return Problem(NAMES.get(kind, kind.replace("_", "-")), message, _at(node.spot, path))
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from glob import glob
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ....models.network.expand import expand
 from ....sim.errors import ScenarioError
 from ....sim.graph import Graph
 from ....sim.units import ByteRate
@@ -44,7 +45,13 @@ def workload(kind: str) -> Callable[[Builder], Builder]:
 
 
 def build(scenario: Scenario) -> Graph:
-    """The graph of a scenario's workload, without a machine in it."""
+    """The graph of a scenario's workload, without a machine in it.
+
+    Raises
+    ------
+    GraphError
+        A collective that no algorithm of ``cluster.fabric.expand`` writes out.
+    """
     kind: Any = scenario.workload.type  # type: ignore[attr-defined]
     found = BUILDERS[kind](scenario)
     if not isinstance(found, Graph):
@@ -52,7 +59,8 @@ def build(scenario: Scenario) -> Graph:
             f"workload: who builds {kind!r} returned a {type(found).__name__}, not a graph; end it "
             "with 'return build.graph()'"
         )
-    return found
+    written_out = scenario.cluster.fabric.expand
+    return found if written_out is None else expand(found, written_out)
 
 
 @workload("trace")
@@ -147,11 +155,17 @@ def _resized(trace: Trace | None, graph: Graph, scenario: Scenario, stretch: flo
             copy_rate=_copy_rate(scenario),
             in_flight=2 if gloo else 1,
             bucket=said.scale_to.bucket,
-            threads=scenario.cluster.node.gpu.settings.get("core", False),
+            threads=_gpu(scenario).get("core", False),
             stretch=stretch,
         )
         was = Layout(data=1)
     return scale(graph, was, wanted.data)
+
+
+def _gpu(scenario: Scenario) -> Mapping[str, Any]:
+    """What is known of the GPUs that ranks run on."""
+    gpu = scenario.cluster.gpu()
+    return {} if gpu is None else gpu.settings
 
 
 def _copy_rate(scenario: Scenario) -> ByteRate:
@@ -162,7 +176,7 @@ def _copy_rate(scenario: Scenario) -> ByteRate:
     ScenarioError
         Nobody says how quick its memory is.
     """
-    gpu = scenario.cluster.node.gpu.settings
+    gpu = _gpu(scenario)
     if "bandwidth" not in gpu:
         raise ScenarioError(
             "cluster.node.gpu.bandwidth: is needed to make a trace of one process data-parallel "

@@ -163,7 +163,8 @@ def work(scenario: Scenario, files: Mapping[str, str]) -> tuple[Graph, StepVaria
     from ..variants import StepVariation
 
     named = {k: files.get(f"workload.{k}", "") for k in ("trace", "starts")}
-    told = repr((scenario.workload, scenario.cluster.node.gpu, named))  # a quick GPU copies quicker
+    beside = scenario.cluster.gpu(), scenario.cluster.fabric.expand  # a quick GPU copies quicker
+    told = repr((scenario.workload, *beside, named))
     if told in _works:
         return _works[told]
     for key_, known in named.items():
