@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 LATER = {
+    ("cluster.fabric.topology", "torus"): "0.2",
+    ("cluster.fabric.topology", "dragonfly"): "0.2",
+    ("cluster.fabric.fidelity", "packet"): "0.3",
     ("metric", "gpu.memory"): "0.3",
     ("metric", "hfu"): "0.3",
     ("metric", "mfu"): "0.3",

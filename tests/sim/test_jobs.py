@@ -21,7 +21,7 @@ ENGINES = ("reference", "core")
 GPUS = tuple(f"node{i}.gpu{k}" for i in range(2) for k in range(2))
 SYSTEM = System(
     (
-        *(Component(name, "gpu", slots=1) for name in GPUS),
+        *(Component(name, "gpu", slots=1, node=name[:5]) for name in GPUS),
         Component("uplink", "link", rate=1e9),
         Component("fabric", "fabric"),
     ),
@@ -539,7 +539,7 @@ def test_an_allocator_hands_out_nothing_that_has_failed_until_it_is_restored(sim
     got = []
 
     def use(sim):
-        gpus = Allocator(sim, sim.system.select("gpu"))
+        gpus = Allocator(sim, sim.system.select(kind="gpu"))
         sim.fail("node0")
         yield sim.settled()
         mine = yield gpus.request(1)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from ....models.network.leaf_spine import FatTree
 from ....models.network.wiring import Adapter
-from ...joining import Joining, known_topologies
 from ..problems import Problem
+from ..topology_choice import Joining, known_topologies
 from .tree import TreeNode, find
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ...later import later
 from ..binding import lacking
+from ..later import later
 from ..problems import Problem, Spot, nearest
 from ..schema import Section, root
 from .tree import Path, TreeNode, deepest, dotted, find, to_dict

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from pydantic import AfterValidator, Field, PlainValidator, ValidationInfo, create_model
 
-from ...joining import Joining, read_topology, topology_forms
 from ..part_specs import (
     KINDS,
     Join,
@@ -25,6 +24,7 @@ from ..part_specs import (
     read_part,
 )
 from ..schema import REQUIRED, Many, Section, refusal, register
+from ..topology_choice import Joining, read_topology, topology_forms
 
 HOW = "How switches are joined."
 

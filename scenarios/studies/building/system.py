@@ -30,7 +30,7 @@ from ...config.sections.cluster import ClusterSection
 from ...config.sections.cluster import FabricSection as FabricSection
 from ...config.sections.cluster import NodeSection as Described
 from ...config.settings import schema_of
-from ...joining import Joining, known_topologies
+from ...config.topology_choice import Joining, known_topologies
 from ..limits import require_memory
 from .link_models import link_models
 

@@ -9,9 +9,9 @@ from typing import Any, Literal, Union
 
 from pydantic import Field, ValidationInfo, create_model
 
-from ..models.network.wiring import TOPOLOGIES, Topology
-from .config.schema import REQUIRED, Section, refusal
-from .config.settings import known_backends, schema_of
+from ...models.network.wiring import TOPOLOGIES, Topology
+from .schema import REQUIRED, Section, refusal
+from .settings import known_backends, schema_of
 
 
 @dataclass(frozen=True)
