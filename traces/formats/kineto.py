@@ -15,7 +15,8 @@ from msgspec import UNSET
 
 from ...sim.errors import TraceError
 from ...sim.units import Bytes
-from ..trace import FileHeader, ProcessGroup, Trace
+from ..recorded_events import FileHeader, ProcessGroup
+from ..trace import Trace
 from ..validate import MOST_RANKS
 from .json_chunks import JsonChunk, json_chunks
 from .kineto_columns import Codes, KinetoColumns

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.errors import TraceError
+from ..column_table import ColumnTable
 from ..event_columns import EVENTS, TABLES, Event
-from ..trace import ColumnTable
 from .decimal_ticks import PLACES, Micros, micros
 from .kineto_schema import KinetoArgs
 from .kineto_schema import KinetoEvent as Raw

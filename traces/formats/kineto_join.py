@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.errors import TraceError
+from ..column_table import ColumnTable
 from ..event_columns import TABLES
-from ..trace import ColumnTable, FileHeader, Trace, Track
+from ..recorded_events import FileHeader, Track
+from ..trace import Trace
 from .decimal_ticks import PLACES, Micros
 from .kineto_columns import Codes, KinetoColumns
 

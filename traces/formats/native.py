@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 
 from ...sim.atomic_folder import staged
 from ...sim.errors import TraceError
+from ..column_table import ColumnTable
 from ..event_columns import TABLES, EventColumn
-from ..trace import ColumnTable, FileHeader, Trace, Track
+from ..recorded_events import FileHeader, Track
+from ..trace import Trace
 from ..validate import refuse_damaged
 
 SCHEMA = 2

@@ -7,9 +7,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Rows = NDArray[np.int64]
+from ..column_table import Integers
 
 
 class CallTree(NamedTuple):
@@ -24,21 +23,21 @@ class CallTree(NamedTuple):
     depth : (n,) 0 for the outermost
     """
 
-    row: Rows
-    line: Rows
-    start: Rows
-    end: Rows
-    parent: Rows
-    depth: Rows
+    row: Integers
+    line: Integers
+    start: Integers
+    end: Integers
+    parent: Integers
+    depth: Integers
 
-    def own(self) -> Rows:
+    def own(self) -> Integers:
         """(n,) Ticks of each event in which none of its children ran."""
         lasts = self.end - self.start
         inner = self.parent >= 0
         children = np.bincount(self.parent[inner], lasts[inner], len(lasts))
         return lasts - children.astype(np.int64)
 
-    def levels(self) -> Iterator[Rows]:
+    def levels(self) -> Iterator[Integers]:
         """Positions one level below the outermost, then the next level, and so on."""
         order = np.argsort(self.depth, kind="stable")
         bounds = np.searchsorted(self.depth[order], np.arange(1, self.depth.max(initial=0) + 2))
@@ -46,7 +45,7 @@ class CallTree(NamedTuple):
             yield order[low:high]
 
 
-def call_tree(row: Rows, line: Rows, start: Rows, end: Rows) -> CallTree:
+def call_tree(row: Integers, line: Integers, start: Integers, end: Integers) -> CallTree:
     """Find the forest.
 
     Examples

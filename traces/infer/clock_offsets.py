@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.errors import TraceError
-from .call_tree import Rows
+from ..column_table import Integers
 from .collective import TOGETHER
 from .collective_match import Match
 from .rank_graph import RankGraph
@@ -33,7 +33,7 @@ class Offsets(NamedTuple):
         go forward in time, and cannot form a cycle
     """
 
-    ticks: Rows
+    ticks: Integers
     note: str
     proven: bool
 

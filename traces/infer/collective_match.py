@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...sim.errors import TraceError
-from .call_tree import Rows
+from ..column_table import Integers
 from .collective import RecordedCollective
 from .rank_graph import RankGraph
 
@@ -26,8 +26,8 @@ class Match(NamedTuple):
 
     members: tuple[tuple[int, RecordedCollective], ...]
 
-    def rows(self, base: Sequence[int] | Rows) -> Rows:
-        """Rows of the members in a table of all parts."""
+    def rows(self, base: Sequence[int] | Integers) -> Integers:
+        """Integers of the members in a table of all parts."""
         return np.array([int(base[p]) + c.work for p, c in self.members])
 
 

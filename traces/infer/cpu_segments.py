@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .call_tree import CallTree, Rows
+from ..column_table import Integers
+from .call_tree import CallTree
 
 GAP = -1
 
@@ -21,16 +22,16 @@ GAP = -1
 class Marks(NamedTuple):
     """Instants at which a thread's time is cut, so that another op can wait for it there."""
 
-    line: Rows
-    time: Rows
+    line: Integers
+    time: Integers
 
 
 class WaitSpans(NamedTuple):
     """Spans in which a thread did nothing but wait; `until` is when what it waited for ended."""
 
-    line: Rows
-    start: Rows
-    until: Rows
+    line: Integers
+    start: Integers
+    until: Integers
 
 
 class CpuSegments(NamedTuple):
@@ -44,13 +45,13 @@ class CpuSegments(NamedTuple):
     wait : (n,) number of the wait that ends here, in a piece of no duration; else -1
     """
 
-    line: Rows
-    start: Rows
-    end: Rows
-    owner: Rows
-    wait: Rows
+    line: Integers
+    start: Integers
+    end: Integers
+    owner: Integers
+    wait: Integers
 
-    def at(self, marks: Marks) -> Rows:
+    def at(self, marks: Marks) -> Integers:
         """(m,) The last piece that ended at or before each mark; -1 for none."""
         if not len(self.line):
             return np.full(len(marks.line), -1, np.int64)
@@ -60,7 +61,9 @@ class CpuSegments(NamedTuple):
         return np.where(same, found, -1)
 
 
-def _keyed(line: Rows, time: Rows, other: Rows, when: Rows) -> tuple[Rows, Rows]:
+def _keyed(
+    line: Integers, time: Integers, other: Integers, when: Integers
+) -> tuple[Integers, Integers]:
     """(line, time) of two tables as one ascending number."""
     low = min(time.min(initial=0), when.min(initial=0))
     span = max(time.max(initial=0), when.max(initial=0)) - low + 1
@@ -92,11 +95,11 @@ def visible(tree: CallTree, operator: NDArray[np.bool_], call: NDArray[np.bool_]
 class _Borders(NamedTuple):
     """Instants at which something may change on a thread, ascending."""
 
-    line: Rows
-    time: Rows
-    owner: Rows  # position in the nest of what runs from here on; GAP for nothing
+    line: Integers
+    time: Integers
+    owner: Integers  # position in the nest of what runs from here on; GAP for nothing
     waiting: NDArray[np.bool_]
-    cuts: Rows  # how many marks and waits up to here
+    cuts: Integers  # how many marks and waits up to here
 
 
 _SAME = -2  # the owner stays what it was
@@ -157,13 +160,13 @@ def cpu_segments(
     return _with_waits(found, waits)
 
 
-def _busiest(lasts: Rows, first: Rows) -> Rows:
+def _busiest(lasts: Integers, first: Integers) -> Integers:
     """The longest of each run of pieces."""
     if not len(lasts):
         return first
     group = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(lasts))))
     order = np.lexsort((lasts, group))
-    found: Rows = order[np.append(first[1:], len(lasts)) - 1]
+    found: Integers = order[np.append(first[1:], len(lasts)) - 1]
     return found
 
 

@@ -19,7 +19,7 @@ from ...sim.errors import TraceError
 from ...sim.flat_graph import FlatGraph, Participants
 from ...sim.graph import Graph
 from ...sim.ops import Kind, Ops
-from ..trace import Trace
+from ..recorded_events import RecordedEvents
 from .clock_offsets import Offsets, offsets
 from .collective_match import Match, match
 from .cycle import refuse_cycles
@@ -35,7 +35,7 @@ POLICIES = ("refuse", "like_recorded", "recorded_waits")
 
 
 def graph(
-    trace: Trace,
+    trace: RecordedEvents,
     *,
     missing_ranks: str = "refuse",
     serialise: bool = False,
@@ -52,7 +52,7 @@ def graph(
     return _Join(trace, parts, matches, offsets(parts, matches)).graph()
 
 
-def _part(trace: Trace, rank: int, wanted: list[int] | None, serialise: bool) -> RankGraph:
+def _part(trace: RecordedEvents, rank: int, wanted: list[int] | None, serialise: bool) -> RankGraph:
     view = RankTrace(trace, rank)
     place = view.process.file or f"rank {rank}"
     chosen = steps(view).keep(wanted, place)
@@ -88,7 +88,9 @@ def _span(steps: Steps) -> str:
 class _Join:
     """All ranks as one graph: one op for each collective, one clock, one table of texts."""
 
-    def __init__(self, trace: Trace, parts: list[RankGraph], matches: list[Match], clock: Offsets):
+    def __init__(
+        self, trace: RecordedEvents, parts: list[RankGraph], matches: list[Match], clock: Offsets
+    ):
         self.trace, self.parts, self.matches, self.clock = trace, parts, matches, clock
         counts = [len(p.kind) for p in parts]
         self.base = np.concatenate([[0], np.cumsum(counts)])
@@ -165,7 +167,7 @@ class _Join:
     def _places(
         self,
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], Participants]:
-        """Rows that stay, the row and the place of every old row, and the further places."""
+        """Integers that stay, the row and the place of every old row, and the further places."""
         total = int(self.base[-1])
         first = np.arange(total)
         further = [m.rows(self.base) for m in self.matches if len(m.members) > 1]

@@ -6,12 +6,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.ops import Kind
-
-Rows = NDArray[np.int64]
+from ..column_table import Integers
 
 
 def gap_share(
-    kind: NDArray[np.int64], rank: Rows, start: Rows, end: Rows, source: Rows, target: Rows
+    kind: NDArray[np.int64],
+    rank: Integers,
+    start: Integers,
+    end: Integers,
+    source: Integers,
+    target: Integers,
 ) -> float:
     """Share of the critical path of the recorded schedule that is gaps, mean over ranks.
 
@@ -36,7 +40,7 @@ def _along(op: int, before: list[int], lasts: list[int], is_gap: list[bool]) -> 
     return gaps / total if total else 0.0
 
 
-def _binding(end: Rows, source: Rows, target: Rows) -> Rows:
+def _binding(end: Integers, source: Integers, target: Integers) -> Integers:
     """(n,) The dependency of each op that ended last; -1 for none."""
     found = np.full(len(end), -1, np.int64)
     order = np.argsort(end[source], kind="stable")

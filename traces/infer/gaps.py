@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.ops import Kind
-from .call_tree import Rows
+from ..column_table import Integers
 
 NEVER = np.iinfo(np.int64).min
 
@@ -27,17 +27,17 @@ class RankOps:
     """
 
     kind: NDArray[np.uint8]
-    line: Rows
-    iteration: Rows
-    start: Rows
-    end: Rows
-    owner: Rows
-    release: Rows
-    source: Rows
-    target: Rows
+    line: Integers
+    iteration: Integers
+    start: Integers
+    end: Integers
+    owner: Integers
+    release: Integers
+    source: Integers
+    target: Integers
 
 
-def add_gaps(t: RankOps, first: int, expected: tuple[Rows, int]) -> RankOps:
+def add_gaps(t: RankOps, first: int, expected: tuple[Integers, int]) -> RankOps:
     """Put a delay, a gap or both before launched work that began later than it was ready.
 
     What launching usually takes is a delay; the rest nothing explains, and is a gap.
@@ -54,7 +54,7 @@ def add_gaps(t: RankOps, first: int, expected: tuple[Rows, int]) -> RankOps:
     return _with_bridges(t, ready, delayed, late - delayed)
 
 
-def _with_bridges(t: RankOps, ready: Rows, delay: Rows, gap: Rows) -> RankOps:
+def _with_bridges(t: RankOps, ready: Integers, delay: Integers, gap: Integers) -> RankOps:
     n = len(t.start)
     delays, gaps = np.flatnonzero(delay), np.flatnonzero(gap)
     delay_op, gap_op = np.full(n, -1), np.full(n, -1)
@@ -83,7 +83,7 @@ def _with_bridges(t: RankOps, ready: Rows, delay: Rows, gap: Rows) -> RankOps:
     )
 
 
-def with_returns(t: RankOps, work: Rows) -> RankOps:
+def with_returns(t: RankOps, work: Integers) -> RankOps:
     """Between a collective on a thread of its own and whoever waits for it: its return.
 
     It takes no time here; once the other members are known it is how much later this rank's

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..column_table import Integers
 from ..event_columns import Event
-from .call_tree import Rows
 from .cpu_segments import WaitSpans
 from .launches import Launches
 from .rank_trace import RankTrace
@@ -41,9 +41,9 @@ class HostWaits(NamedTuple):
     """
 
     waits: WaitSpans
-    wait: Rows
-    work: Rows
-    call: Rows
+    wait: Integers
+    work: Integers
+    call: Integers
     inferred: int
     unresolved: int
 
@@ -70,7 +70,7 @@ class Order:
         return int(self.work.line[works[at]]) if at >= 0 else -1
 
     @cached_property
-    def _by_thread(self) -> dict[int, tuple[Rows, Rows]]:
+    def _by_thread(self) -> dict[int, tuple[Integers, Integers]]:
         view, work = self.view, self.work
         known = (work.call >= 0) & view.on_gpu[work.row]
         return _launches(view, work, view.lines[work.call], known)
@@ -95,8 +95,8 @@ class Order:
 
 
 def _launches(
-    view: RankTrace, work: Launches, group: Rows, known: NDArray[np.bool_]
-) -> dict[int, tuple[Rows, Rows]]:
+    view: RankTrace, work: Launches, group: Integers, known: NDArray[np.bool_]
+) -> dict[int, tuple[Integers, Integers]]:
     """When known work was launched, and which it is, ascending: of each group apart."""
     found = {}
     for one in np.unique(group).tolist():

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..column_table import Integers
 from ..event_columns import Event
-from .call_tree import Rows
 from .cpu_segments import Marks
 from .rank_trace import RankTrace, rows_of
 
@@ -27,12 +27,12 @@ class Launches(NamedTuple):
     latency : ticks from the beginning of a call to the start of its work on an idle stream (median)
     """
 
-    row: Rows
-    line: Rows
-    start: Rows
-    end: Rows
-    call: Rows
-    point: Rows
+    row: Integers
+    line: Integers
+    start: Integers
+    end: Integers
+    call: Integers
+    point: Integers
     latency: int
 
     def marks(self, view: RankTrace) -> Marks:
@@ -40,7 +40,7 @@ class Launches(NamedTuple):
         called = self.call >= 0
         return Marks(view.lines[self.call[called]], self.point[called])
 
-    def previous(self) -> Rows:
+    def previous(self) -> Integers:
         """(n,) The work before each on its line; -1 for the first."""
         at = np.arange(len(self.line))
         same = np.concatenate([[False], self.line[1:] == self.line[:-1]])[: len(at)]
@@ -60,7 +60,7 @@ def launches_of(view: RankTrace) -> Launches:
     return Launches(row, line, start, end, call, np.where(call >= 0, point, start), latency)
 
 
-def _by_correlation(view: RankTrace, row: Rows) -> Rows:
+def _by_correlation(view: RankTrace, row: Integers) -> Integers:
     """The outermost runtime call with the same correlation; -1 for none."""
     calls = np.flatnonzero((view.kind == Event.RUNTIME) & (view.correlation > 0))
     if not len(calls):
@@ -71,7 +71,7 @@ def _by_correlation(view: RankTrace, row: Rows) -> Rows:
     return np.where(view.correlation[calls[at]] == wanted, calls[at], -1)
 
 
-def _issues(view: RankTrace, row: Rows) -> Rows:
+def _issues(view: RankTrace, row: Integers) -> Integers:
     """The operator that issued each gloo collective: the k-th of one kind and shape is the k-th."""
     issues = np.flatnonzero((view.kind == Event.OP) & view.named(ISSUE))
     waiting: dict[tuple[str, str], list[int]] = {}
@@ -93,14 +93,16 @@ def _work(view: RankTrace, row: int) -> tuple[str, str]:
     return name, ",".join(re.findall(r"\d+", text))
 
 
-def _latency(view: RankTrace, line: Rows, start: Rows, end: Rows, call: Rows) -> int:
+def _latency(
+    view: RankTrace, line: Integers, start: Integers, end: Integers, call: Integers
+) -> int:
     """Median time from call to start where nothing was in the way."""
     if not len(row_idle := _idle(view, line, end, call)):
         return 0
     return max(int(np.median(start[row_idle] - view.start[call[row_idle]])), 0)
 
 
-def _idle(view: RankTrace, line: Rows, end: Rows, call: Rows) -> Rows:
+def _idle(view: RankTrace, line: Integers, end: Integers, call: Integers) -> Integers:
     before = np.concatenate([[np.iinfo(np.int64).min], end[:-1]])[: len(end)]
     first = np.concatenate([[True], line[1:] != line[:-1]])[: len(line)]
     free = first | (before <= view.start[call])

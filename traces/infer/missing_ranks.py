@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ...sim.errors import TraceError
-from ..trace import Trace
+from ..recorded_events import RecordedEvents
 from .rank_graph import RankGraph
 
 
-def complete(trace: Trace, parts: list[RankGraph], policy: str) -> list[RankGraph]:
+def complete(trace: RecordedEvents, parts: list[RankGraph], policy: str) -> list[RankGraph]:
     """Parts of all ranks that take part.
 
     Raises
@@ -36,7 +36,7 @@ def complete(trace: Trace, parts: list[RankGraph], policy: str) -> list[RankGrap
     ]
 
 
-def missing_members(trace: Trace, parts: Sequence[RankGraph]) -> list[int]:
+def missing_members(trace: RecordedEvents, parts: Sequence[RankGraph]) -> list[int]:
     """Ranks in a group of a recorded collective that were not recorded themselves."""
     world = max((p.world for p in trace.processes), default=0)
     members: set[int] = set()

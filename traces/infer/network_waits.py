@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..column_table import Integers
 from ..event_columns import Event
-from .call_tree import Rows
 from .cpu_segments import WaitSpans
 from .launches import Launches
 from .rank_trace import RankTrace
@@ -36,8 +36,8 @@ class NetworkWaits(NamedTuple):
     """
 
     waits: WaitSpans
-    work: Rows
-    end: Rows
+    work: Integers
+    end: Integers
     unresolved: int
 
 

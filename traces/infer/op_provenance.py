@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..column_table import Integers
 from ..event_columns import Event
-from .call_tree import CallTree, Rows
+from .call_tree import CallTree
 from .launches import Launches
 from .rank_trace import RankTrace
 
@@ -26,10 +27,10 @@ class OpProvenance(NamedTuple):
     sole : (rows,) whether it launched nothing else
     """
 
-    module: Rows
-    source: Rows
-    operator: Rows
-    sole: Rows
+    module: Integers
+    source: Integers
+    operator: Integers
+    sole: Integers
 
 
 def op_provenance(view: RankTrace, tree: CallTree, work: Launches) -> OpProvenance:
@@ -52,7 +53,7 @@ def op_provenance(view: RankTrace, tree: CallTree, work: Launches) -> OpProvenan
     return found
 
 
-def _inherited(tree: CallTree, values: Rows) -> Rows:
+def _inherited(tree: CallTree, values: Integers) -> Integers:
     """Values, or those of the nearest event around that has one."""
     found = values.astype(np.int64)
     if not (found >= 0).any():

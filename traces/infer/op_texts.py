@@ -53,7 +53,7 @@ def labels(p: RankGraph, texts: OpTexts) -> NDArray[np.int64]:
 
 
 def distinct(columns: list[NDArray[Any]]) -> tuple[list[list[int]], NDArray[np.int64]]:
-    """Rows that occur in several columns of integers, and which of them each row is.
+    """Integers that occur in several columns of integers, and which of them each row is.
 
     >>> import numpy as np
     >>> rows, inverse = distinct([np.array([5, 5, 7]), np.array([1, 1, 0])])

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.ops import Kind
+from ..column_table import Integers
 from ..event_columns import Event
-from .call_tree import Rows
 from .collective import RecordedCollective, collectives, is_collective
 from .cpu_segments import GAP
 from .gaps import NEVER, RankOps, add_gaps, with_returns
@@ -51,9 +51,9 @@ class _Assembly:
         self.piece_op = _numbered(self.piece_step >= 0, 0)
         n = int((self.piece_step >= 0).sum())
         self.work_op = _numbered(self.work_step >= 0, n)
-        self.edges: list[tuple[Rows, Rows]] = []
+        self.edges: list[tuple[Integers, Integers]] = []
 
-    def _steps_of_pieces(self) -> Rows:
+    def _steps_of_pieces(self) -> Integers:
         """Step of each piece; -1 for those left out."""
         p = self.f.pieces
         step = self.f.steps.of(p.start)
@@ -70,7 +70,7 @@ class _Assembly:
         idle = ((at < first[p.line]) | (at > last[p.line])) & (p.line > 0)
         return np.where(idle, -1, step)
 
-    def _steps_of_work(self) -> Rows:
+    def _steps_of_work(self) -> Integers:
         """Step of launched work: that of its launch."""
         work = self.f.work
         step = self.f.steps.of(work.point)
@@ -134,20 +134,20 @@ class _Assembly:
         if self.serialise:
             self._add(self._recorded_order())
 
-    def _add(self, pairs: tuple[Rows, Rows], mask: NDArray[np.bool_] | None = None) -> None:
+    def _add(self, pairs: tuple[Integers, Integers], mask: NDArray[np.bool_] | None = None) -> None:
         source, target = pairs
         keep = (source >= 0) & (target >= 0)
         if mask is not None:
             keep &= mask
         self.edges.append((source[keep], target[keep]))
 
-    def _chain(self, line: Rows, number: Rows) -> tuple[Rows, Rows]:
+    def _chain(self, line: Integers, number: Integers) -> tuple[Integers, Integers]:
         """Each kept piece after the one before it on its thread."""
         kept = np.flatnonzero(number >= 0)
         same = line[kept[1:]] == line[kept[:-1]]
         return number[kept[:-1][same]], number[kept[1:][same]]
 
-    def _recorded_order(self) -> tuple[Rows, Rows]:
+    def _recorded_order(self) -> tuple[Integers, Integers]:
         """Launched work after the work that ended last before it began."""
         w = self.f.work
         order = np.argsort(w.end, kind="stable")
@@ -156,7 +156,7 @@ class _Assembly:
         fine = (at >= 0) & (before != np.arange(len(order)))
         return np.where(fine, self.work_op[before], -1), self.work_op
 
-    def _owners(self, piece: Rows) -> Rows:
+    def _owners(self, piece: Integers) -> Integers:
         """Event of each piece; a wait belongs to the call that waits, or to what is awaited."""
         p, f = self.f.pieces, self.f
         unknown = np.full(len(f.threads.waits.line), GAP)
@@ -164,21 +164,27 @@ class _Assembly:
         wait = p.wait[piece]
         return np.where(wait >= 0, by_wait[wait] if len(by_wait) else GAP, p.owner[piece])
 
-    def _kinds(self, piece: Rows) -> NDArray[np.uint8]:
+    def _kinds(self, piece: Integers) -> NDArray[np.uint8]:
         p = self.f.pieces
         owner, wait = p.owner[piece], p.wait[piece]
         kind = np.where(self.f.computing[owner] & (owner >= 0), Kind.COMPUTE, Kind.HOST)
         return np.where((owner < 0) & (wait < 0), Kind.GAP, kind).astype(np.uint8)
 
-    def _work_kinds(self, work: Rows) -> NDArray[np.uint8]:
+    def _work_kinds(self, work: Integers) -> NDArray[np.uint8]:
         view, rows = self.f.view, self.f.work.row[work]
         kind = np.where(view.kind[rows] == Event.COPY, Kind.COPY, Kind.COMPUTE)
         together = is_collective(view, self.f.work)[work]
         return np.where(together, Kind.COLLECTIVE, kind).astype(np.uint8)
 
     def _releases(
-        self, start: Rows, end: Rows, source: Rows, target: Rows, piece: Rows, work: Rows
-    ) -> Rows:
+        self,
+        start: Integers,
+        end: Integers,
+        source: Integers,
+        target: Integers,
+        piece: Integers,
+        work: Integers,
+    ) -> Integers:
         """Ops that wait for nothing kept, or for something left out, begin no earlier than that."""
         release = np.full(len(start), NEVER)
         free = np.ones(len(start), np.bool_)
@@ -191,7 +197,7 @@ class _Assembly:
         release[rows] = np.maximum(release[rows], np.minimum(w.end[before[cut]], w.start[cut]))
         return release
 
-    def _expected(self, work: Rows) -> tuple[Rows, int]:
+    def _expected(self, work: Integers) -> tuple[Integers, int]:
         """Ticks that launching, and beginning after other work, usually take."""
         view, w = self.f.view, self.f.work
         point = w.point - np.where(w.call >= 0, view.start[w.call], w.point)
@@ -215,5 +221,5 @@ class _Assembly:
         }
 
 
-def _numbered(kept: NDArray[np.bool_], first: int) -> Rows:
+def _numbered(kept: NDArray[np.bool_], first: int) -> Integers:
     return np.where(kept, np.cumsum(kept) - 1 + first, -1)

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..column_table import Integers
 from ..event_columns import ON_GPU, ON_HOST, Event
-from ..trace import Trace
-from .call_tree import Rows
+from ..recorded_events import RecordedEvents
 
 GLOO = re.compile(r"gloo:")
 STEP = re.compile(r"ProfilerStep#(\d+)$")
@@ -25,7 +25,7 @@ class RankTrace:
     threads that only communicate.
     """
 
-    def __init__(self, trace: Trace, rank: int):
+    def __init__(self, trace: RecordedEvents, rank: int):
         self.trace, self.rank = trace, rank
         self.rows = np.flatnonzero(trace.events["rank"] == rank)
         self.process = next(p for p in trace.processes if p.rank == rank)
@@ -110,7 +110,7 @@ def _tracks(values: NDArray[Any]) -> list[int]:
     return [int(t) for t in found[np.argsort(-count, kind="stable")]]
 
 
-def rows_of(view: RankTrace, mask: NDArray[np.bool_]) -> Rows:
-    """Rows of a mask, by line and start."""
+def rows_of(view: RankTrace, mask: NDArray[np.bool_]) -> Integers:
+    """Integers of a mask, by line and start."""
     rows = np.flatnonzero(mask)
     return rows[np.lexsort((view.end[rows], view.start[rows], view.lines[rows]))]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.errors import TraceError
-from .call_tree import Rows
+from ..column_table import Integers
 from .rank_trace import STEP, RankTrace
 
 
@@ -29,12 +29,12 @@ class Steps(NamedTuple):
     """
 
     number: tuple[int, ...]
-    start: Rows
-    end: Rows
-    recorded: Rows
+    start: Integers
+    end: Integers
+    recorded: Integers
     marked: bool = True
 
-    def of(self, time: Rows) -> Rows:
+    def of(self, time: Integers) -> Integers:
         """(n,) Position of the step at each instant; -1 outside."""
         at = np.searchsorted(self.start, time, side="right") - 1
         inside: NDArray[np.bool_] = (at >= 0) & (time < self.end[at])

@@ -18,8 +18,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..column_table import Integers
 from ..event_columns import Event
-from .call_tree import Rows
 from .host_waits import RECORD, STREAM_WAITS, Order, resolved
 from .launches import Launches
 from .rank_trace import RankTrace
@@ -36,8 +36,8 @@ class StreamWaits(NamedTuple):
     inferred, unresolved : how many were inferred; how many waits led to none
     """
 
-    work: Rows
-    awaited: Rows
+    work: Integers
+    awaited: Integers
     inferred: int
     unresolved: int
 
@@ -72,14 +72,14 @@ class _Reader:
         self.unresolved = 0
         self.records = self._records()
 
-    def _records(self) -> dict[int, Rows]:
+    def _records(self) -> dict[int, Integers]:
         """When each thread recorded events."""
         view = self.view
         rows = np.flatnonzero(view.named(RECORD) & (view.kind == Event.RUNTIME))
         threads = np.unique(view.lines[rows]).tolist()
         return {t: np.sort(view.start[rows[view.lines[rows] == t]]) for t in threads}
 
-    def read(self, calls: Rows) -> StreamWaits:
+    def read(self, calls: Integers) -> StreamWaits:
         pending: dict[int, list[int]] = {}  # thread to its waits that no launch followed yet
         for time, thread, call, launch in self._in_order(calls):
             if launch < 0:
@@ -104,7 +104,7 @@ class _Reader:
             if calls and (t == thread or self.current.get(t) == line)
         ]
 
-    def _in_order(self, calls: Rows) -> list[tuple[int, int, int, int]]:
+    def _in_order(self, calls: Integers) -> list[tuple[int, int, int, int]]:
         """(time, thread, call, launched work or -1) of waits and launches, by time."""
         view, work = self.view, self.work
         known = np.flatnonzero((work.call >= 0) & view.on_gpu[work.row])

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..column_table import Integers
 from ..event_columns import Event
-from .call_tree import Rows
 from .cpu_segments import Marks, WaitSpans
 from .rank_trace import RankTrace
 
@@ -29,8 +29,8 @@ class ThreadWaits(NamedTuple):
 class BusySpans(NamedTuple):
     """Times in which a thread ran something, ascending and apart."""
 
-    start: Rows
-    end: Rows
+    start: Integers
+    end: Integers
 
 
 def busy(view: RankTrace, line: int) -> BusySpans:
@@ -40,7 +40,7 @@ def busy(view: RankTrace, line: int) -> BusySpans:
     return union(view.start[rows], view.end[rows])
 
 
-def union(start: Rows, end: Rows) -> BusySpans:
+def union(start: Integers, end: Integers) -> BusySpans:
     """Overlapping spans as one.
 
     >>> import numpy as np
@@ -72,7 +72,9 @@ def thread_waits(view: RankTrace) -> ThreadWaits:
     return ThreadWaits(WaitSpans(line, start, until), Marks(to, until))
 
 
-def _resumes(line: int, own: BusySpans, to: int, other: BusySpans) -> tuple[Rows, Rows, Rows, Rows]:
+def _resumes(
+    line: int, own: BusySpans, to: int, other: BusySpans
+) -> tuple[Integers, Integers, Integers, Integers]:
     """Waits of a thread: (line, start, until, thread waited for)."""
     starts = own.start[1:]
     before = own.end[:-1]
@@ -84,7 +86,7 @@ def _resumes(line: int, own: BusySpans, to: int, other: BusySpans) -> tuple[Rows
     return np.full(len(start), line), start, until, np.full(len(start), to)
 
 
-def _first(own: BusySpans, other: BusySpans) -> tuple[Rows, Rows]:
+def _first(own: BusySpans, other: BusySpans) -> tuple[Integers, Integers]:
     """The wait before the first work of a thread, if the other had begun before."""
     empty = np.empty(0, np.int64)
     at = int(np.searchsorted(other.start, own.start[0])) - 1

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ...sim.errors import TraceError
 from ...sim.units import Bytes, Seconds
 from ..event_columns import Event
-
-if TYPE_CHECKING:
-    from ..trace import Trace
-    from .rank_graph import RankGraph
-
+from ..recorded_events import RecordedEvents
+from .dependencies import graph
+from .missing_ranks import missing_members
+from .rank_graph import RankGraph, rank_graph
+from .rank_trace import RankTrace
+from .steps import steps
 
 TOLD = ("recorded_ranks", "steps", "step_times", "memory_peak")  # facts with a line of their own
 
@@ -110,11 +111,8 @@ def _plain(value: object) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
-def info(trace: Trace) -> Info:
+def info(trace: RecordedEvents) -> Info:
     """Look a trace over; see :class:`Info`."""
-    from .rank_trace import RankTrace
-    from .steps import steps
-
     views = [RankTrace(trace, r) for r in trace.ranks]
     found = [steps(v) for v in views]
     common = [n for n in found[0].number if all(n in s.number for s in found)]
@@ -140,21 +138,17 @@ def info(trace: Trace) -> Info:
     )
 
 
-def _parts(trace: Trace) -> tuple[list[RankGraph], str]:
-    from .rank_graph import rank_graph
-    from .rank_trace import RankTrace
-    from .steps import steps
-
+def _parts(trace: RecordedEvents) -> tuple[list[RankGraph], str]:
     views = [RankTrace(trace, r) for r in trace.ranks]
     parts = [rank_graph(v, steps(v), serialise=True) for v in views]
     loose = any(0 < p.facts["launched"] == p.facts["unlinked"] for p in parts)
     return parts, "GPU work without launches; serialise: true keeps recorded order" * loose
 
 
-def _facts(trace: Trace) -> tuple[dict[str, object], str]:
+def _facts(trace: RecordedEvents) -> tuple[dict[str, object], str]:
     """What dependencies rest on, or why there are none."""
     try:
-        found = trace.graph(missing_ranks="recorded_waits", serialise=True).facts
+        found = graph(trace, missing_ranks="recorded_waits", serialise=True).facts
     except TraceError as e:
         return {}, str(e)
     return rests_on(found), ""
@@ -165,9 +159,7 @@ def rests_on(facts: Mapping[str, object]) -> dict[str, object]:
     return {k: v for k, v in facts.items() if k not in TOLD}
 
 
-def _uses(trace: Trace, parts: list[RankGraph], refused: str) -> tuple[Use, ...]:
-    from .missing_ranks import missing_members
-
+def _uses(trace: RecordedEvents, parts: list[RankGraph], refused: str) -> tuple[Use, ...]:
     missing = missing_members(trace, parts)
     why = refused
     if missing and not why:
@@ -192,26 +184,26 @@ def _scaling(parts: list[RankGraph]) -> Use:
     return Use("scale_to", True)
 
 
-def _shapes(trace: Trace) -> tuple[bool, str]:
+def _shapes(trace: RecordedEvents) -> tuple[bool, str]:
     operators = trace.events["kind"] == Event.OP
     known = (trace.events["shapes"][operators] >= 0) & (trace.events["dtypes"][operators] >= 0)
     return bool(known.any()), "" if known.any() else "no shapes; record with record_shapes=True"
 
 
-def _memory(trace: Trace) -> tuple[bool, str]:
+def _memory(trace: RecordedEvents) -> tuple[bool, str]:
     if memory_peak(trace):
         return True, ""
     return False, "no memory events with totals; record with profile_memory=True"
 
 
-def memory_peak(trace: Trace) -> dict[str, Bytes]:
+def memory_peak(trace: RecordedEvents) -> dict[str, Bytes]:
     """Most bytes in use of each device over all ranks; empty where not recorded.
 
     Examples
     --------
-    >>> from ..trace import ColumnTable, Trace
-    >>> trace = Trace.of(kind=[7, 7], device=0)
     >>> from dataclasses import replace
+    >>> from ..column_table import ColumnTable
+    >>> trace = RecordedEvents.of(kind=[7, 7], device=0)
     >>> totals = ColumnTable.of("allocations", event=[0, 1], allocated=[512, 256], device_type=1)
     >>> memory_peak(replace(trace, allocations=totals))
     {'gpu0': 512}

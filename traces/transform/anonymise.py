@@ -16,8 +16,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ..column_table import ColumnTable
 from ..event_columns import TABLES, Event
-from ..trace import ColumnTable, FileHeader, ProcessGroup, Trace, Track
+from ..recorded_events import FileHeader, ProcessGroup, Track
+from ..trace import Trace
 
 PUBLIC = re.compile(
     r"(aten|c10d|torch|prims|profiler|autograd|quantized|gloo|nccl|record_param_comms|_c10d_\w+)"
