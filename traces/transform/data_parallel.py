@@ -60,26 +60,26 @@ def gradients(trace: Trace, stretch: float = 1.0) -> Gradients:
     TraceError
         The trace has no gradients, or not their shapes.
     """
-    view = RankTrace(trace, trace.ranks[0])
-    marks: Steps = steps(view)
-    rows = np.flatnonzero([trace.strings[i] == GRADIENT for i in view.name.tolist()])
-    rows = rows[np.argsort(view.end[rows], kind="stable")]
-    step = marks.of(view.start[rows])
+    events = RankTrace(trace, trace.ranks[0])
+    marks: Steps = steps(events)
+    rows = np.flatnonzero([trace.strings[i] == GRADIENT for i in events.name.tolist()])
+    rows = rows[np.argsort(events.end[rows], kind="stable")]
+    step = marks.of(events.start[rows])
     rows, step = rows[step >= 0], step[step >= 0]
     if not len(rows):
         raise TraceError(
-            f"{view.process.file}: has no {GRADIENT}; scale_to needs the backward pass of a "
+            f"{events.process.file}: has no {GRADIENT}; scale_to needs the backward pass of a "
             "training step, recorded with CPU activities"
         )
-    shapes, dtypes = trace.text("shapes")[view.rows], trace.text("dtypes")[view.rows]
+    shapes, dtypes = trace.text("shapes")[events.rows], trace.text("dtypes")[events.rows]
     size = [_bytes(shapes[i], dtypes[i]) for i in rows.tolist()]
     if not all(size):
         raise TraceError(
-            f"{view.process.file}: the shapes of its gradients were not recorded; record them "
+            f"{events.process.file}: the shapes of its gradients were not recorded; record them "
             "(record_shapes=True)"
         )
     zero = int(marks.start[0])
-    time = trace.seconds(view.end[rows] - zero) * stretch
+    time = trace.seconds(events.end[rows] - zero) * stretch
     return Gradients(time, np.array(size, np.float64), step)
 
 
