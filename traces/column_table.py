@@ -15,7 +15,7 @@ Integers = NDArray[np.int64]
 
 
 class ColumnTable:
-    """Columns of equal length, by name: ``table["ts"]``.
+    """A table of columns of equal length, by name: ``table["ts"]``.
 
     Examples
     --------
@@ -29,7 +29,7 @@ class ColumnTable:
 
     @classmethod
     def of(cls, kind: str, /, **columns: ArrayLike) -> ColumnTable:
-        """Build from columns; scalars are repeated, the rest is absent.
+        """Make a table (``events``); scalars are repeated, other columns are "not recorded".
 
         Raises
         ------
@@ -62,11 +62,11 @@ class ColumnTable:
         return f"<{self.kind}: {len(self)} rows>"
 
     def take(self, rows: NDArray[np.int64]) -> ColumnTable:
-        """Those rows, in that order."""
+        """A table of these rows, in this order."""
         return ColumnTable(self.kind, {k: c[rows] for k, c in self._columns.items()})
 
     def replace(self, **columns: NDArray[Any]) -> ColumnTable:
-        """A copy with other columns."""
+        """A copy with some columns replaced."""
         return ColumnTable(self.kind, {**self._columns, **columns})
 
     @property
@@ -76,5 +76,5 @@ class ColumnTable:
 
 
 def _column(column: EventColumn, values: ArrayLike | None, n: int) -> NDArray[Any]:
-    made = np.asarray(column.absent if values is None else values, column.dtype)
-    return np.ascontiguousarray(np.broadcast_to(made, (n,)))
+    array = np.asarray(column.absent if values is None else values, column.dtype)
+    return np.ascontiguousarray(np.broadcast_to(array, (n,)))

@@ -17,7 +17,7 @@ from .column_table import ColumnTable
 
 
 class Track(NamedTuple):
-    """A line of events: a thread of a process, or a stream of a GPU."""
+    """A track of events: a thread of a process, or a stream of a GPU."""
 
     rank: int
     process: str
@@ -26,7 +26,7 @@ class Track(NamedTuple):
 
 
 class ProcessGroup(NamedTuple):
-    """A process group: who takes part in its collectives."""
+    """A process group: the ranks that take part in its collectives."""
 
     name: str
     ranks: tuple[int, ...]
@@ -34,7 +34,7 @@ class ProcessGroup(NamedTuple):
 
 
 class FileHeader(NamedTuple):
-    """What one file says of its process.
+    """Header of one file: the process that it was recorded in.
 
     Parameters
     ----------
@@ -58,15 +58,15 @@ class RecordedEvents:
 
     Parameters
     ----------
-    events, collectives, syncs, allocations : Table
+    events, collectives, syncs, allocations : tables of ``event_columns``
     strings : texts that columns point into
     tracks : threads and GPU streams
-    processes : one for each rank, ascending
+    processes : one per rank, ascending
     origin : int
         Ticks from the clock's own zero to time 0 of column ``ts``.
     resolution : int
-        Ticks a second: 10^9, or 10^12 where a file has finer digits.
-    notes : what a reader should know, e.g. that digits beyond a picosecond were rounded
+        Ticks per second: 10^9, or 10^12 where a file has finer digits.
+    notes : remarks on the reading, e.g. that digits beyond a picosecond were rounded
 
     Examples
     --------
@@ -89,7 +89,7 @@ class RecordedEvents:
 
     @classmethod
     def of(cls, *, strings: Sequence[str] = (), **columns: ArrayLike) -> Self:
-        """Events of rank 0 from columns; absent columns are "not recorded"."""
+        """Make events of rank 0 from columns; absent columns are "not recorded"."""
         events = ColumnTable.of("events", **{"rank": 0, "track": 0, **columns})
         return cls(events, tuple(strings), (Track(0, "0", "0"),), (FileHeader(0, ""),))
 
@@ -101,7 +101,7 @@ class RecordedEvents:
         return f"<{name}: {len(self)} events, rank{s} {', '.join(map(str, self.ranks))}>"
 
     def text(self, column: str, table: str = "events") -> NDArray[Any]:
-        """(n,) the texts of a column of numbers; "" where not recorded."""
+        """(n,) Texts of a column of text numbers; "" where not recorded."""
         texts: NDArray[Any] = self._texts[getattr(self, table)[column]]
         return texts
 
@@ -110,7 +110,7 @@ class RecordedEvents:
         return np.array([*self.strings, ""], object)  # -1, not recorded, is the last
 
     def seconds(self, ticks: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Ticks of this trace in seconds."""
+        """Convert ticks to seconds."""
         return np.asarray(ticks / self.resolution, np.float64)
 
     def absolute(self, row: int) -> int:
@@ -119,5 +119,5 @@ class RecordedEvents:
 
     @property
     def ranks(self) -> tuple[int, ...]:
-        """The ranks that were recorded, ascending."""
+        """Recorded ranks, ascending."""
         return tuple(p.rank for p in self.processes)

@@ -27,7 +27,7 @@ class Trace(RecordedEvents):
         serialise: bool = False,
         iterations: Iterable[int] | None = None,
     ) -> Graph:
-        """Infer what waits for what.
+        """Infer the dependency graph: the ops of the trace, and what each waits for.
 
         Parameters
         ----------
@@ -48,5 +48,5 @@ class Trace(RecordedEvents):
         )
 
     def info(self) -> trace_info.Info:
-        """What the trace holds, and what it can be used for."""
+        """Describe the trace: what was recorded, and what it can be used for."""
         return trace_info.info(self)

@@ -1,4 +1,4 @@
-"""Do the numbers of a trace point at something?  A file that somebody edited may hold any."""
+"""Checks of a trace that was read from a file: every number refers to something that exists."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from ..sim.errors import TraceError
 from .event_columns import TABLES, TEXTS, Event
 from .recorded_events import RecordedEvents
 
-LONGEST = 2**62  # ticks, of a trace: sums of two times stay within 64 bits
+LONGEST = 2**62  # ticks: sums of two times stay within 64 bits
 MOST_RANKS = 2**20  # of one job; a larger number is damage
 
 
 def refuse_damaged(trace: RecordedEvents, place: str) -> None:
-    """Refuse a number that is none of those that it may be.
+    """Refuse a trace that holds a number out of range.
 
     Parameters
     ----------
@@ -24,7 +24,7 @@ def refuse_damaged(trace: RecordedEvents, place: str) -> None:
     Raises
     ------
     TraceError
-        A text, track, rank or event that is not there, or a time that cannot be.
+        A text, track, rank or event does not exist, or a time is impossible.
 
     Examples
     --------
@@ -44,7 +44,7 @@ def refuse_damaged(trace: RecordedEvents, place: str) -> None:
 
 
 def _bounds(trace: RecordedEvents) -> Iterator[tuple[str, str, int, int]]:
-    """Table, column, and the least and largest number that it may hold."""
+    """(table, column, least, largest) of every column of bounded numbers."""
     yield "events", "track", 0, len(trace.tracks) - 1
     yield "events", "kind", 0, max(Event)
     yield "events", "ts", -LONGEST, LONGEST
