@@ -72,7 +72,7 @@ def read(folders: Iterable[Path]) -> StepTimes:
                 times.setdefault(start, {}).setdefault(rank, []).append(seconds)
         if not times:
             raise TraceError(f"{folder}: has no untraced steps; capture some (--untraced 10)")
-    return StepTimes(tuple(_mean(ranks) for ranks in times.values()))
+    return StepTimes(tuple(_mean_over_ranks(ranks) for ranks in times.values()))
 
 
 def _rows(folder: Path) -> Iterator[tuple[str, int, str, Seconds]]:
@@ -98,13 +98,13 @@ def _rows(folder: Path) -> Iterator[tuple[str, int, str, Seconds]]:
             ) from error
 
 
-def _mean(ranks: dict[int, list[float]]) -> NDArray[np.float64]:
+def _mean_over_ranks(ranks: dict[int, list[float]]) -> NDArray[np.float64]:
     """(n,) s: each step, the mean of those ranks that have it."""
     n = min(map(len, ranks.values()))
     return np.asarray(np.mean([times[:n] for times in ranks.values()], axis=0))
 
 
-def stretch(graph: Graph, starts: StepTimes) -> float:
+def stretch_factor(graph: Graph, starts: StepTimes) -> float:
     """Factor that makes the median recorded step as long as a typical untraced one.
 
     Raises
@@ -119,15 +119,15 @@ def stretch(graph: Graph, starts: StepTimes) -> float:
     return starts.typical / float(traced)
 
 
-def untraced(graph: Graph, starts: StepTimes) -> Graph:
-    """A trace's graph with all times multiplied by :func:`stretch`, as in an untraced step.
+def with_untraced_times(graph: Graph, starts: StepTimes) -> Graph:
+    """A trace's graph with all times multiplied by `stretch_factor`, as in an untraced step.
 
     Raises
     ------
     TraceError
         The steps of the trace are not marked.
     """
-    by = stretch(graph, starts)
+    by = stretch_factor(graph, starts)
     block = graph.explicit
     stretched = replace(
         block,

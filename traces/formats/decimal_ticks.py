@@ -86,7 +86,7 @@ def _same_layout(
     rows: NDArray[np.int64],
     out: Micros,
 ) -> NDArray[np.bool_]:
-    """Parse texts of one length with the point in one place into `out`; False where it is none."""
+    """Parse texts of one length and one position of the point into `out`; False where it fails."""
     decimals = max(length - dot - 1, 0)
     if not 0 < dot <= 18 or decimals > PLACES:
         return np.zeros(len(rows), np.bool_)

@@ -83,16 +83,16 @@ def _inflated(raw: IO[bytes], size: int) -> Iterator[bytes]:
 
 
 def _cut(blocks: Iterator[bytes], file: Path, size: int, memory: int) -> Iterator[JsonChunk]:
-    """The text as one chunk where it is one block, else as several."""
+    """Chunks of a text: one where it is one block, else several."""
     text, more = next(blocks, b""), next(blocks, b"")
     if not more:
         yield JsonChunk(text, 0, 1)
         return
     _refuse_larger(file, _length(file), size, memory)
-    yield from _several(text, more, blocks, file, memory)
+    yield from _several_chunks(text, more, blocks, file, memory)
 
 
-def _several(
+def _several_chunks(
     text: bytes, more: bytes, blocks: Iterator[bytes], file: Path, memory: int
 ) -> Iterator[JsonChunk]:
     """Chunks cut before the last event of each block; that event begins the next chunk."""
@@ -103,7 +103,7 @@ def _several(
         more = next(blocks, b"")
         cut = _last_cut(text) if more else None
         if more and cut is None:  # events do not begin with ph: whole, or not at all
-            text, more = _rest(text + more, offset, blocks, file, memory), b""
+            text, more = _remainder(text + more, offset, blocks, file, memory), b""
         elif cut is not None:
             yield JsonChunk(head + text[: cut[0]] + closing, offset - len(head), line)
             head, offset, line = opening, offset + cut[1], line + text.count(b"\n", 0, cut[1])
@@ -112,7 +112,7 @@ def _several(
     yield JsonChunk(head + text, offset - len(head), line)
 
 
-def _rest(text: bytes, offset: int, blocks: Iterator[bytes], file: Path, memory: int) -> bytes:
+def _remainder(text: bytes, offset: int, blocks: Iterator[bytes], file: Path, memory: int) -> bytes:
     """The text and all blocks that follow."""
     held, length = [text], len(text)
     for block in blocks:

@@ -225,11 +225,15 @@ class KinetoColumns:
 
     def _add_side_tables(self, args: list[KinetoArgs], kind: NDArray[Any]) -> None:
         named = np.array([i for i, a in enumerate(args) if a.collective is not None], np.int64)
-        self._side("collectives", named, args, _COLLECTIVE, _COLLECTIVE_TEXT)
-        self._side("syncs", np.flatnonzero(kind == Event.SYNC), args, _SYNC, {"kind": "sync"})
-        self._side("allocations", np.flatnonzero(kind == Event.MEMORY), args, _ALLOCATION, {})
+        self._add_side_table("collectives", named, args, _COLLECTIVE, _COLLECTIVE_TEXT)
+        self._add_side_table(
+            "syncs", np.flatnonzero(kind == Event.SYNC), args, _SYNC, {"kind": "sync"}
+        )
+        self._add_side_table(
+            "allocations", np.flatnonzero(kind == Event.MEMORY), args, _ALLOCATION, {}
+        )
 
-    def _side(
+    def _add_side_table(
         self,
         table: str,
         rows: NDArray[np.int64],

@@ -12,7 +12,7 @@ from ...sim.signature import WIDTH, Operand, Signature
 from .call_tree import CallTree
 from .launches import Launches
 from .network_waits import elements
-from .op_signature import DTYPES, operands
+from .operands import DTYPES, operands
 from .rank_trace import RankTrace
 
 KERNEL = re.compile(r"(nccl|rccl|mscclpp|msccl|oneccl|hccl)\w*Kernel|ncclDevKernel", re.IGNORECASE)

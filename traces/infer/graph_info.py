@@ -8,13 +8,13 @@ import numpy as np
 
 from ...sim.graph import Graph
 from ...sim.ops import Kind
-from .trace_info import Info, Use, rests_on, scaling
+from .trace_info import Info, Use, inference_facts, scaling
 
 NETWORK = (Kind.SEND, Kind.RECV, Kind.COLLECTIVE)
 
 
 def graph_info(graph: Graph) -> Info:
-    """Describe a graph; where it was made from a trace, with that trace's numbers where they hold.
+    """Describe a graph; the facts that it keeps of the trace it was made from come first.
 
     Examples
     --------
@@ -41,7 +41,7 @@ def graph_info(graph: Graph) -> Info:
         collectives=_places_of_collectives(graph),
         memory_peak={"gpu": peak} if peak else {},
         uses=_uses(graph, bool(peak)),
-        facts=rests_on(facts),
+        facts=inference_facts(facts),
         notes=(),
     )
 

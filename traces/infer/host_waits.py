@@ -58,7 +58,7 @@ class SyncRecord(NamedTuple):
 
 
 class LaunchOrder:
-    """Launched work of each lane in the order of launches: who was launched last, and when."""
+    """Launched work of each lane in the order of launches."""
 
     def __init__(self, events: RankTrace, work: Launches):
         self.events, self.work = events, work
@@ -73,7 +73,7 @@ class LaunchOrder:
         return int(works[at]) if at >= 0 else -1
 
     def lane_of_thread(self, thread: int, before: int) -> int:
-        """Line onto which a thread launched last; -1 if none."""
+        """Lane onto which a thread launched last before `before` (ticks); -1 if none."""
         times, works = self._by_thread.get(thread, (np.empty(0), np.empty(0, np.int64)))
         at = int(np.searchsorted(times, before)) - 1
         return int(self.work.lane[works[at]]) if at >= 0 else -1

@@ -11,8 +11,8 @@ from ...sim.graph import Label
 from ...sim.ops import Kind
 from ...sim.signature import Signature
 from ..event_columns import Event
-from .op_signature import operands
 from .op_work import op_work
+from .operands import operands
 from .rank_graph import RankGraph
 
 DIRECTIONS = {"htod": "h2d", "dtoh": "d2h", "dtod": "d2d", "htoh": "h2h", "ptop": "d2d"}

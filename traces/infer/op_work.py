@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from ...sim.signature import Operand
 from ...sim.units import Bytes
-from .op_signature import operands
+from .operands import operands
 
 Tensors = tuple[Operand, ...]
 Settings = list[str]

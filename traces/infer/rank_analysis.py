@@ -52,7 +52,7 @@ class RankAnalysis(NamedTuple):
     computing: NDArray[np.bool_]
 
 
-def analyse_rank(events: RankTrace, steps: Steps) -> RankAnalysis:
+def rank_analysis(events: RankTrace, steps: Steps) -> RankAnalysis:
     """Find the launches, waits and CPU segments of one rank."""
     work = launches(events)
     order = LaunchOrder(events, work)

@@ -12,7 +12,7 @@ from .collective import RecordedCollective, collectives, is_collective
 from .cpu_segments import NO_EVENT
 from .gaps import add_gaps, add_returns
 from .op_provenance import op_provenance
-from .rank_analysis import RankAnalysis, analyse_rank
+from .rank_analysis import RankAnalysis, rank_analysis
 from .rank_graph import NEVER, RankGraph
 from .rank_trace import RankTrace
 from .steps import Steps
@@ -26,7 +26,7 @@ def rank_graph(events: RankTrace, steps: Steps, *, serialise: bool) -> RankGraph
     steps : those that are kept; events outside them are left out
     serialise : whether launched work also waits for the work that ended last before it
     """
-    return _Assembly(analyse_rank(events, steps), serialise).graph()
+    return _Assembly(rank_analysis(events, steps), serialise).graph()
 
 
 class _Assembly:
@@ -109,7 +109,7 @@ class _Assembly:
         launched = np.flatnonzero(work.call >= 0)
         at = segments.last_before(work.cuts(self.events))
         self._add((self.segment_op[at], self.work_op[launched]), at >= 0)
-        # op after each wait; waits are numbered as analyse_rank joins them: host, network, threads
+        # op after each wait; waits are numbered as rank_analysis joins them: host, network, threads
         resumed = np.full(int(segments.wait.max(initial=-1)) + 1, -1, np.int64)
         resumed[segments.wait[segments.wait >= 0]] = self.segment_op[segments.wait >= 0]
         hosts = len(host.waits.lane)
@@ -131,14 +131,14 @@ class _Assembly:
         self.edges.append((source[keep], target[keep]))
 
     def _program_order(self) -> tuple[Integers, Integers]:
-        """Each kept segment after the kept one before it on its thread."""
+        """(source, target) of each kept segment and the kept one after it on its thread."""
         kept = np.flatnonzero(self.segment_op >= 0)
         lane = self.segments.lane[kept]
         same = lane[1:] == lane[:-1]
         return self.segment_op[kept[:-1][same]], self.segment_op[kept[1:][same]]
 
     def _recorded_order(self) -> tuple[Integers, Integers]:
-        """Launched work after the work that ended last before it began."""
+        """(source, target) of the work that ended last before each launched work, and that work."""
         work = self.work
         order = np.argsort(work.end, kind="stable")
         at = np.searchsorted(work.end[order], work.start, side="right") - 1
@@ -195,6 +195,7 @@ class _Assembly:
         return int(np.median(lag)) if len(lag) else 0
 
     def _facts(self) -> dict[str, int]:
+        """Numbers of launches and waits that were recorded, inferred, or left open."""
         host, streams = self.analysis.host_waits, self.analysis.stream_waits
         network = self.analysis.network_waits
         kept = self.work_step >= 0

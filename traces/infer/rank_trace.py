@@ -73,7 +73,7 @@ class RankTrace:
 
     @cached_property
     def lanes(self) -> NDArray[np.int64]:
-        """(n,) Line of every event that is work; -1 of the rest."""
+        """(n,) Lane of every event that is work; -1 of the rest."""
         lane_of_track = np.full(len(self.trace.tracks), -1, np.int64)
         for number, track in enumerate(self.lane_tracks):
             lane_of_track[track] = number

@@ -175,7 +175,7 @@ class _Replay:
         return -1 if explained or begins - int(work.end[latest]) > self.near else latest
 
     def _by_order(self, k: int, call: int, ended: dict[int, int]) -> int:
-        """By hand-over, or else first out; -1 for none."""
+        """The work that work `k` waits for by hand-over, or else by first out; -1 for none."""
         thread, when = int(self.events.lanes[call]), int(self.events.start[call])
         if self.collective[k]:
             last = self.current.get(thread, -1)

@@ -64,7 +64,7 @@ def thread_waits(events: RankTrace) -> ThreadWaits:
         other = busy_spans(events, lane)
         if not len(main.start) or not len(other.start):
             continue
-        waits += [_resumes(0, main, lane, other), _resumes(lane, other, 0, main)]
+        waits += [_waits_for(0, main, lane, other), _waits_for(lane, other, 0, main)]
     if not waits:
         empty = np.empty(0, np.int64)
         return ThreadWaits(WaitSpans(empty, empty, empty), CutPoints(empty, empty))
@@ -72,7 +72,7 @@ def thread_waits(events: RankTrace) -> ThreadWaits:
     return ThreadWaits(WaitSpans(lane, start, until), CutPoints(to, until))
 
 
-def _resumes(
+def _waits_for(
     lane: int, own: BusySpans, to: int, other: BusySpans
 ) -> tuple[Integers, Integers, Integers, Integers]:
     """Waits of thread `lane` for thread `to`: (lane, start, until, thread waited for)."""

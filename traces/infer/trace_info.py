@@ -153,12 +153,12 @@ def _unlinked(graphs: list[RankGraph]) -> str:
 def _facts(trace: RecordedEvents, graphs: list[RankGraph]) -> tuple[dict[str, object], str]:
     """How dependencies were inferred, or why they could not be."""
     try:
-        return rests_on(join_ranks(trace, graphs, "recorded_waits").facts), ""
+        return inference_facts(join_ranks(trace, graphs, "recorded_waits").facts), ""
     except TraceError as e:
         return {}, str(e)
 
 
-def rests_on(facts: Mapping[str, object]) -> dict[str, object]:
+def inference_facts(facts: Mapping[str, object]) -> dict[str, object]:
     """Facts of a graph that say how its dependencies were inferred."""
     return {k: v for k, v in facts.items() if k not in HAVE_A_FIELD}
 

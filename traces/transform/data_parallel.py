@@ -19,7 +19,7 @@ from ...sim.flat_graph import FlatGraph, Participants
 from ...sim.graph import Graph, Label
 from ...sim.ops import Kind, Ops
 from ...sim.units import ByteRate, Bytes
-from ..infer.op_signature import operands
+from ..infer.operands import operands
 from ..infer.rank_trace import RankTrace
 from ..infer.steps import Steps, steps
 from ..trace import Trace
@@ -183,7 +183,7 @@ class _Insertion:
 
     def graph(self) -> Graph:
         for step in np.unique(self.gradients.step).tolist():
-            self._step(step)
+            self._insert_buckets(step)
         ops = self.block.ops
         label = len(self.source.labels)
         columns = {k: [r[k] for r in self.rows] for k in self.rows[0]}
@@ -192,7 +192,7 @@ class _Insertion:
         added = added.replace(label=np.where(added.kind == Kind.COLLECTIVE, label, label + 1))
         merged = Ops.concat([replace(ops, signatures=texts), added])
         total = len(merged)
-        old = np.stack([self.block.successors.owner, self._moved()], axis=1)
+        old = np.stack([self.block.successors.owner, self._moved_successors()], axis=1)
         pairs = np.unique(np.concatenate([old, np.array(self.edges, np.int64)]), axis=0)
         places = self.block.places
         return replace(
@@ -214,7 +214,7 @@ class _Insertion:
             facts={**self.source.facts, "made_data_parallel": True},
         )
 
-    def _moved(self) -> NDArray[np.int64]:
+    def _moved_successors(self) -> NDArray[np.int64]:
         """Successors of the recorded ops; places after the rows move back by the inserted rows."""
         values = self.block.successors.values.astype(np.int64)
         return np.where(values < self.base, values, values + len(self.rows))
@@ -228,7 +228,7 @@ class _Insertion:
         )  # fmt: skip
         return self.base + len(self.rows) - 1
 
-    def _step(self, step: int) -> None:
+    def _insert_buckets(self, step: int) -> None:
         """Insert the buckets of one step, and the optimizer's wait for them."""
         own = np.flatnonzero(self.gradients.step == step)
         first = 0
@@ -239,7 +239,7 @@ class _Insertion:
             size = float(self.gradients.bytes[rows].sum())
             at = self._op_at(float(self.gradients.time[rows[-1]]))
             copied = self._add(Kind.COMPUTE, main, step, 2 * size, 2 * size / self.copy_rate)
-            self._between(at, copied)
+            self._insert_after(at, copied)
             op = self._add(Kind.COLLECTIVE, self.network + k % self.in_flight, step, size, np.nan)
             self.edges.append((copied, op))
             if k >= self.in_flight:
@@ -249,9 +249,9 @@ class _Insertion:
         size = float(self.gradients.bytes[own].sum())
         back = self._add(Kind.COMPUTE, main, step, 2 * size, 2 * size / self.copy_rate)
         self.edges += [(op, back) for op in reduced]
-        self._between(self._op_at(float(self.gradients.time[own[-1]])), back)
+        self._insert_after(self._op_at(float(self.gradients.time[own[-1]])), back)
 
-    def _between(self, op: int, new: int) -> None:
+    def _insert_after(self, op: int, new: int) -> None:
         """Insert an op after one of the main stream, and after those inserted there before."""
         before = self.tail.get(op, op)
         self.edges.append((before, new))

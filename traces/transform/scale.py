@@ -41,7 +41,7 @@ class Layout:
         """
         return np.asarray(rank // self.tensor % self.data, np.int32)
 
-    def moved(
+    def to_replica(
         self, rank: NDArray[np.int32], replica: int | NDArray[np.int32], data: int
     ) -> NDArray[np.int32]:
         """Rank at the same place in another replica of a layout with ``data`` replicas."""
@@ -141,7 +141,7 @@ class _Scaled:
     def _rank(self, rank: NDArray[np.int32], copy: NDArray[np.int64]) -> NDArray[np.int32]:
         """New rank of recorded ranks in their copies."""
         replica = np.asarray(self.layout.replica(rank) + copy * self.layout.data, np.int32)
-        return self.layout.moved(rank, replica, self.data)
+        return self.layout.to_replica(rank, replica, self.data)
 
     def _places(self) -> tuple[Participants, NDArray[np.int64]]:
         """Places of collectives' further members; and (copies, places) the new place of each."""
@@ -198,5 +198,5 @@ class _Scaled:
                 one = np.array([rank], np.int32)
                 replica = int(self.layout.replica(one)[0]) + c * self.layout.data
                 if replica < self.data:
-                    kinds[int(self.layout.moved(one, replica, self.data)[0]), stream] = kind
+                    kinds[int(self.layout.to_replica(one, replica, self.data)[0]), stream] = kind
         return kinds

@@ -53,10 +53,10 @@ EXPECTED: dict[str, tuple[type | tuple[type, ...], float, float]] = {
 """Type, least and largest value of every attribute that is read."""
 
 
-def fault(name: str, value: object) -> str:
+def value_error(name: str, value: object) -> str:
     """What is wrong with an attribute's value; "" if nothing is.
 
-    >>> fault(COMM_SIZE, "8 MB"), fault(STREAM, 3)
+    >>> value_error(COMM_SIZE, "8 MB"), value_error(STREAM, 3)
     ("has comm_size '8 MB', which cannot be", '')
     """
     kind, low, high = EXPECTED.get(name, (object, 0, 0))

@@ -47,14 +47,14 @@ class ChakraNode:
     attributes: dict[str, Any]
     row: int = -1
 
-    def refuse(self, what: str) -> TraceError:
+    def error(self, what: str) -> TraceError:
         """Make an error that names the file and the node."""
         return TraceError(f"{self.file}: node {self.id} ({self.name or 'unnamed'}) {what}")
 
-    def wants(self, name: str) -> Any:
+    def required(self, name: str) -> Any:
         """Value of an attribute that must be there."""
         if name not in self.attributes:
-            raise self.refuse(f"has no attribute '{name}'; export the trace again")
+            raise self.error(f"has no attribute '{name}'; export the trace again")
         return self.attributes[name]
 
 
@@ -67,7 +67,7 @@ class OurAttributes(msgspec.Struct):
     groups: dict[str, list[int]]
 
 
-def ours_of(metadata: Any, file: Path) -> OurAttributes | None:
+def our_attributes(metadata: Any, file: Path) -> OurAttributes | None:
     """The attributes of the graph that foretrace wrote; None in a file of another writer.
 
     Raises
@@ -82,7 +82,7 @@ def ours_of(metadata: Any, file: Path) -> OurAttributes | None:
         raise TraceError(f"{file}: metadata: {e}; export the trace again") from e
 
 
-def files_of(paths: str | Path | Iterable[str | Path]) -> dict[int, Path]:
+def rank_files(paths: str | Path | Iterable[str | Path]) -> dict[int, Path]:
     """Find the file of each rank; ranks count from 0 without a hole."""
     given = [paths] if isinstance(paths, str | Path) else list(paths)
     matches = sorted({Path(p) for one in given for p in (glob(str(one)) or glob(f"{one}.*.et*"))})
@@ -124,17 +124,17 @@ def parse_node(path: Path, rank: int, node: Any) -> ChakraNode:
         list(dict.fromkeys([*node.data_deps, *node.ctrl_deps])), int(node.duration_micros), {},
     )  # fmt: skip
     if parsed.type not in NodeType.__members__.values():
-        raise parsed.refuse(
+        raise parsed.error(
             f"is of type {parsed.type}, which this version does not read; export it with a Chakra "
             f"of schema {VERSION}"
         )
     try:
         parsed.attributes = attributes(node)
     except TraceError as e:
-        raise parsed.refuse(str(e)) from None
+        raise parsed.error(str(e)) from None
     for name, value in parsed.attributes.items():
-        if what := names.fault(name, value):
-            raise parsed.refuse(f"{what}; export the trace again")
+        if what := names.value_error(name, value):
+            raise parsed.error(f"{what}; export the trace again")
     _refuse_other_kind(parsed)
     return parsed
 
@@ -143,11 +143,11 @@ def _refuse_other_kind(node: ChakraNode) -> None:
     """Refuse a node whose own attributes say another kind of op than its Chakra type."""
     kind = node.attributes.get(names.KIND, "").upper()
     if names.KIND in node.attributes and kind not in Kind.__members__:
-        raise node.refuse(f"is of kind '{kind.lower()}', which is none; export the trace again")
+        raise node.error(f"is of kind '{kind.lower()}', which is none; export the trace again")
     own_type = node.type if node.type in HAVE_A_TYPE.values() else None
     wrong = kind and HAVE_A_TYPE.get(Kind[kind]) != own_type
     if wrong or (node.attributes.get(names.IMPLIED) and node.type != NodeType.COMM_RECV):
-        raise node.refuse(
+        raise node.error(
             f"is of type {NodeType(node.type).name}, and its own attributes say otherwise; export "
             "the trace again"
         )
@@ -158,5 +158,5 @@ def refuse_same_id(nodes: list[ChakraNode]) -> None:
     seen: set[tuple[int, int]] = set()
     for node in nodes:
         if (node.rank, node.id) in seen:
-            raise node.refuse("has the id of another one; export the trace again")
+            raise node.error("has the id of another one; export the trace again")
         seen.add((node.rank, node.id))

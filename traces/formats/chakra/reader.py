@@ -16,7 +16,15 @@ from ...infer.cycle import refuse_cycles
 from . import attribute_names as names
 from .files import load
 from .messages import COLLECTIVES, NodeType
-from .nodes import ChakraNode, OurAttributes, files_of, ours_of, parse_node, prefix, refuse_same_id
+from .nodes import (
+    ChakraNode,
+    OurAttributes,
+    our_attributes,
+    parse_node,
+    prefix,
+    rank_files,
+    refuse_same_id,
+)
 
 STREAMS = {Kind.COMPUTE: 0, Kind.HOST: 1, Kind.COPY: 2}
 NETWORK = 3  # the stream of messages and collectives
@@ -32,7 +40,7 @@ class _Op:
 
 
 def read(paths: str | Path | Iterable[str | Path]) -> Graph:
-    """Read ``PREFIX.RANK.et`` (or ``.json``, also gzipped) of every rank.
+    """Read the graph in ``PREFIX.RANK.et`` (or ``.json``, also gzipped) of every rank.
 
     Nodes have no streams: computing goes to one for each of GPU, host and copies, messages and
     collectives to another.  The groups of collectives are the ranks whose files name them.
@@ -59,14 +67,14 @@ def read(paths: str | Path | Iterable[str | Path]) -> Graph:
     ...     read(f"{folder}/trace.*.et").ops.duration.tolist()
     [0.001, 0.002]
     """
-    files = files_of(paths)
+    files = rank_files(paths)
     loaded = [(rank, path, *load(path)) for rank, path in files.items()]
     nodes = [
         parse_node(path, rank, node) for rank, path, _, messages in loaded for node in messages
     ]
     refuse_same_id(nodes)
     _, first, metadata, _ = loaded[0]
-    return _Reader(nodes, ours_of(metadata, first), name=prefix(first)).graph()
+    return _Reader(nodes, our_attributes(metadata, first), name=prefix(first)).graph()
 
 
 class _Reader:
@@ -133,7 +141,7 @@ class _Reader:
             if node.type == NodeType.COMM_SEND:
                 sends[
                     node.rank,
-                    node.wants(names.TARGET),
+                    node.required(names.TARGET),
                     node.attributes.get(names.TAG, 0),
                 ].append(node)
         self.sender: dict[tuple[int, int], ChakraNode] = {}
@@ -141,12 +149,12 @@ class _Reader:
             if node.type != NodeType.COMM_RECV:
                 continue
             ends = (
-                node.wants(names.SOURCE),
+                node.required(names.SOURCE),
                 node.rank,
                 node.attributes.get(names.TAG, 0),
             )
             if not sends[ends]:
-                raise node.refuse(
+                raise node.error(
                     f"receives from rank {ends[0]} with tag {ends[2]}, which sends no such "
                     "message; export all ranks of one run"
                 )
@@ -157,7 +165,7 @@ class _Reader:
         rows = []
         for other in node.waits:
             if (node.rank, other) not in self.node:
-                raise node.refuse(
+                raise node.error(
                     f"waits for node {other}, which is not in the file; export the trace again"
                 )
             rows.append(self.node[node.rank, other].row)
@@ -196,30 +204,30 @@ class _Reader:
             signature=node.attributes.get(
                 names.SIGNATURE, "" if self.ours else self._signature(node)
             ),
-            peer=node.attributes.get(names.PEER, node.wants(peer) if peer else -1),
+            peer=node.attributes.get(names.PEER, node.required(peer) if peer else -1),
             **columns,
         )
 
     def _add_collective(self, op: _Op, columns: dict[str, Any]) -> None:
         if self.ours:  # a group has an order: the first member is the root
-            group = op.nodes[0].wants(names.GROUP)
+            group = op.nodes[0].required(names.GROUP)
             order = self.ours.groups.get(group, [])
             if sorted(order) != sorted(node.rank for node in op.nodes):
-                raise op.nodes[0].refuse(
+                raise op.nodes[0].error(
                     f"is a collective of group '{group}', which has the ranks {order}; export the "
                     "trace again"
                 )
             op.nodes.sort(key=lambda node: order.index(node.rank))
         first = op.nodes[0]
-        name = COLLECTIVES.get(first.wants(names.COMM_TYPE))
+        name = COLLECTIVES.get(first.required(names.COMM_TYPE))
         if name is None:
             comm_type = first.attributes[names.COMM_TYPE]
-            raise first.refuse(
+            raise first.error(
                 f"has comm_type {comm_type}, which is unknown; export the trace again"
             )
         for node in op.nodes:
-            if node.wants(names.COMM_TYPE) != first.attributes[names.COMM_TYPE]:
-                raise node.refuse(
+            if node.required(names.COMM_TYPE) != first.attributes[names.COMM_TYPE]:
+                raise node.error(
                     f"is no {name}, as it is on rank {first.rank}; export all ranks of one run"
                 )
         size = max(node.attributes.get(names.COMM_SIZE, 0) for node in op.nodes)
