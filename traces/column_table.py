@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .event_columns import TABLES, EventColumn
 
-Integers = NDArray[np.int64]
+Ints = NDArray[np.int64]
 """A column of whole numbers: ticks, or rows of another table."""
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..column_table import Integers
+from ..column_table import Ints
 
 
 class CallTree(NamedTuple):
@@ -24,14 +24,14 @@ class CallTree(NamedTuple):
     depth : (n,) 0 for the outermost
     """
 
-    row: Integers
-    lane: Integers
-    start: Integers
-    end: Integers
-    parent: Integers
-    depth: Integers
+    row: Ints
+    lane: Ints
+    start: Ints
+    end: Ints
+    parent: Ints
+    depth: Ints
 
-    def own(self) -> Integers:
+    def own(self) -> Ints:
         """(n,) Ticks of each event in which none of its children ran."""
         lasts = self.end - self.start
         inner = self.parent >= 0
@@ -42,7 +42,7 @@ class CallTree(NamedTuple):
         """(n,) Whether more than half of an event's time was not its children's."""
         return np.asarray(2 * self.own() > self.end - self.start)
 
-    def levels(self) -> Iterator[Integers]:
+    def levels(self) -> Iterator[Ints]:
         """Positions of the events of depth 1, then those of depth 2, and so on."""
         order = np.argsort(self.depth, kind="stable")
         bounds = np.searchsorted(self.depth[order], np.arange(1, self.depth.max(initial=0) + 2))
@@ -50,7 +50,7 @@ class CallTree(NamedTuple):
             yield order[low:high]
 
 
-def call_tree(row: Integers, lane: Integers, start: Integers, end: Integers) -> CallTree:
+def call_tree(row: Ints, lane: Ints, start: Ints, end: Ints) -> CallTree:
     """Find which event ran inside which, from when each began and ended.
 
     Examples

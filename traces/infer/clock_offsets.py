@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.errors import TraceError
-from ..column_table import Integers
+from ..column_table import Ints
 from .collective import SYNCHRONISING
 from .collective_match import MatchedCollective
 from .rank_graph import RankGraph
@@ -33,7 +33,7 @@ class ClockOffsets(NamedTuple):
         go forward in time, and cannot form a cycle
     """
 
-    ticks: Integers
+    ticks: Ints
     note: str
     proven: bool
 

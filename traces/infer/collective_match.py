@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...sim.errors import TraceError
-from ..column_table import Integers
+from ..column_table import Ints
 from .collective import RecordedCollective
 from .rank_graph import RankGraph
 
@@ -26,7 +26,7 @@ class MatchedCollective(NamedTuple):
 
     members: tuple[tuple[int, RecordedCollective], ...]
 
-    def rows(self, base: Sequence[int] | Integers) -> Integers:
+    def rows(self, base: Sequence[int] | Ints) -> Ints:
         """Row of each member's op where graph i begins at row ``base[i]``."""
         return np.array([int(base[p]) + c.work for p, c in self.members])
 

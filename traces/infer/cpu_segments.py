@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..column_table import Integers
+from ..column_table import Ints
 from .call_tree import CallTree
 
 NO_EVENT = -1
@@ -23,16 +23,16 @@ NO_EVENT = -1
 class CutPoints(NamedTuple):
     """Instants (ticks) at which a thread's time is cut, so that an op can wait for it there."""
 
-    lane: Integers
-    time: Integers
+    lane: Ints
+    time: Ints
 
 
 class WaitSpans(NamedTuple):
     """Spans (ticks) in which a thread only waited; `until` is when what it waited for ended."""
 
-    lane: Integers
-    start: Integers
-    until: Integers
+    lane: Ints
+    start: Ints
+    until: Ints
 
 
 class CpuSegments(NamedTuple):
@@ -46,13 +46,13 @@ class CpuSegments(NamedTuple):
     wait : (n,) number of the wait that ends here, in a segment of no duration; else -1
     """
 
-    lane: Integers
-    start: Integers
-    end: Integers
-    event: Integers
-    wait: Integers
+    lane: Ints
+    start: Ints
+    end: Ints
+    event: Ints
+    wait: Ints
 
-    def last_before(self, cuts: CutPoints) -> Integers:
+    def last_before(self, cuts: CutPoints) -> Ints:
         """(cuts,) Number of the last segment that ended at or before each; -1 for none."""
         if not len(self.lane):
             return np.full(len(cuts.lane), -1, np.int64)
@@ -62,9 +62,7 @@ class CpuSegments(NamedTuple):
         return np.where(same, last, -1)
 
 
-def _keyed(
-    lane: Integers, time: Integers, other: Integers, when: Integers
-) -> tuple[Integers, Integers]:
+def _keyed(lane: Ints, time: Ints, other: Ints, when: Ints) -> tuple[Ints, Ints]:
     """(lane, time) of two tables, each pair as one number that keeps their order."""
     low = min(time.min(initial=0), when.min(initial=0))
     span = max(time.max(initial=0), when.max(initial=0)) - low + 1
@@ -96,11 +94,11 @@ def visible(tree: CallTree, operator: NDArray[np.bool_], call: NDArray[np.bool_]
 class _Borders(NamedTuple):
     """Instants at which what runs on a thread may change, by thread and time."""
 
-    lane: Integers
-    time: Integers
-    running: Integers  # position in the tree of what runs from here on; NO_EVENT for nothing
+    lane: Ints
+    time: Ints
+    running: Ints  # position in the tree of what runs from here on; NO_EVENT for nothing
     waiting: NDArray[np.bool_]
-    cut_count: Integers  # how many cuts and waits up to here
+    cut_count: Ints  # how many cuts and waits up to here
 
 
 _SAME = -2  # what runs stays what it was
@@ -161,13 +159,13 @@ def cpu_segments(
     return _with_waits(segments, waits)
 
 
-def _busiest(lasts: Integers, first: Integers) -> Integers:
+def _busiest(lasts: Ints, first: Ints) -> Ints:
     """Position of the longest spell of each segment; `first` is where each segment begins."""
     if not len(lasts):
         return first
     group = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(lasts))))
     order = np.lexsort((lasts, group))
-    longest: Integers = order[np.append(first[1:], len(lasts)) - 1]
+    longest: Ints = order[np.append(first[1:], len(lasts)) - 1]
     return longest
 
 

@@ -17,7 +17,7 @@ from ...sim.errors import TraceError
 from ...sim.flat_graph import FlatGraph, Participants
 from ...sim.graph import Graph
 from ...sim.ops import Kind, Ops
-from ..column_table import Integers
+from ..column_table import Ints
 from ..recorded_events import RecordedEvents
 from .clock_offsets import ClockOffsets, clock_offsets
 from .collective_match import MatchedCollective, match_collectives
@@ -108,13 +108,13 @@ class _Join:
         clock: ClockOffsets,
     ):
         self.trace, self.graphs, self.matches, self.clock = trace, graphs, matches, clock
-        counts = [len(graph.kind) for graph in graphs]
+        counts = [len(g.kind) for g in graphs]
         self.base = np.concatenate([[0], np.cumsum(counts)])
         self.rank = np.repeat(np.arange(len(graphs)), counts)
 
-    def _all(self, name: str) -> Integers:
+    def _all(self, name: str) -> Ints:
         """A column of all ranks, one after the other."""
-        return np.concatenate([getattr(graph, name) for graph in self.graphs])
+        return np.concatenate([getattr(g, name) for g in self.graphs])
 
     def graph(self) -> Graph:
         start = self._aligned("start")
@@ -123,14 +123,13 @@ class _Join:
         self._share_durations(start, end, duration)
         kept, row_of, place_of, places = self._places()
         source = np.concatenate(
-            [graph.source + b for graph, b in zip(self.graphs, self.base, strict=False)]
+            [g.source + b for g, b in zip(self.graphs, self.base, strict=False)]
         )
         target = np.concatenate(
-            [graph.target + b for graph, b in zip(self.graphs, self.base, strict=False)]
+            [g.target + b for g, b in zip(self.graphs, self.base, strict=False)]
         )
         zero = min(
-            int(graph.steps.start[0]) + o
-            for graph, o in zip(self.graphs, self.clock.ticks, strict=True)
+            int(g.steps.start[0]) + o for g, o in zip(self.graphs, self.clock.ticks, strict=True)
         )
         ops, texts = self._ops(kept, duration)
         if not self.clock.proven:
@@ -152,12 +151,12 @@ class _Join:
             self._facts(start, end, source, target),
         )
 
-    def _aligned(self, name: str) -> Integers:
+    def _aligned(self, name: str) -> Ints:
         """A column of ticks of all ranks, on one clock."""
-        shift = np.repeat(self.clock.ticks, [len(graph.kind) for graph in self.graphs])
+        shift = np.repeat(self.clock.ticks, [len(g.kind) for g in self.graphs])
         return self._all(name) + shift
 
-    def _share_durations(self, start: Integers, end: Integers, duration: Integers) -> None:
+    def _share_durations(self, start: Ints, end: Ints, duration: Ints) -> None:
         """Set the duration of each collective: its time from when all members are there.
 
         On a GPU that is the shortest of the members' durations: the others also waited in it.  On
@@ -178,22 +177,14 @@ class _Join:
     def _returns(self) -> dict[int, int]:
         """Row of the return of each collective that ran on a library's own thread, by its row."""
         returns: dict[int, int] = {}
-        for graph, base in zip(self.graphs, self.base.tolist(), strict=False):
-            network = [
-                c.work for c in graph.collectives if graph.events.network[graph.event[c.work]]
-            ]
-            at = np.flatnonzero(
-                np.isin(graph.source, network) & (graph.kind[graph.target] == Kind.DELAY)
-            )
-            pairs = zip(
-                (graph.source[at] + base).tolist(), (graph.target[at] + base).tolist(), strict=True
-            )
+        for g, base in zip(self.graphs, self.base.tolist(), strict=False):
+            network = [c.work for c in g.collectives if g.events.network[g.event[c.work]]]
+            at = np.flatnonzero(np.isin(g.source, network) & (g.kind[g.target] == Kind.DELAY))
+            pairs = zip((g.source[at] + base).tolist(), (g.target[at] + base).tolist(), strict=True)
             returns |= dict(pairs)
         return returns
 
-    def _places(
-        self,
-    ) -> tuple[Integers, Integers, Integers, Participants]:
+    def _places(self) -> tuple[Ints, Ints, Ints, Participants]:
         """Make one op of each matched collective.
 
         Returns the rows that stay, the new row and the place of every old row, and the places of
@@ -220,10 +211,10 @@ class _Join:
         )
         return kept, row_of, place_of, places
 
-    def _ops(self, kept: Integers, duration: Integers) -> tuple[Ops, OpTexts]:
+    def _ops(self, kept: Ints, duration: Ints) -> tuple[Ops, OpTexts]:
         texts = OpTexts()
-        label = np.concatenate([labels(graph, texts) for graph in self.graphs])
-        signature = np.concatenate([signatures(graph, texts) for graph in self.graphs])
+        label = np.concatenate([labels(g, texts) for g in self.graphs])
+        signature = np.concatenate([signatures(g, texts) for g in self.graphs])
         flop, moved = (
             np.concatenate(c) for c in zip(*map(flop_and_bytes, self.graphs), strict=True)
         )
@@ -241,29 +232,23 @@ class _Join:
         )
         return ops, texts
 
-    def _releases(self, zero: int) -> Integers:
+    def _releases(self, zero: int) -> Ints:
         never = self._all("release") == NEVER
         return np.where(never, 0, np.maximum(self._aligned("release") - zero, 0))
 
     def _streams(self) -> dict[tuple[int, int], str]:
         return {
             (r, lane): kind
-            for r, graph in enumerate(self.graphs)
-            for lane, kind in enumerate(_lane_kinds(graph))
+            for r, g in enumerate(self.graphs)
+            for lane, kind in enumerate(_lane_kinds(g))
         }
 
     def _name(self) -> str:
         return ",".join(p.file for p in self.trace.processes) or "trace"
 
-    def _facts(
-        self,
-        start: Integers,
-        end: Integers,
-        source: Integers,
-        target: Integers,
-    ) -> dict[str, object]:
+    def _facts(self, start: Ints, end: Ints, source: Ints, target: Ints) -> dict[str, object]:
         """How much of the graph was recorded, inferred or left open, and the recorded steps."""
-        total = {k: sum(graph.facts[k] for graph in self.graphs) for k in self.graphs[0].facts}
+        total = {k: sum(g.facts[k] for g in self.graphs) for k in self.graphs[0].facts}
         known = total["inferred"] + total["resolved"]
         return {
             "gap_share": gap_share(self._all("kind"), self.rank, start, end, source, target),
@@ -274,27 +259,27 @@ class _Join:
             "recorded_ranks": self.trace.ranks,
             "steps": self.graphs[0].steps.number,
             "step_times": [
-                (graph.steps.recorded / self.trace.resolution).tolist() for graph in self.graphs
+                (g.steps.recorded / self.trace.resolution).tolist() for g in self.graphs
             ],
         }
 
 
-def _unique(source: Integers, target: Integers, n: int) -> Csr:
+def _unique(source: Ints, target: Ints, n: int) -> Csr:
     """Dependencies, each once, grouped by the op that is waited for."""
     span = int(target.max(initial=0)) + 1
     pairs = np.unique(source * span + target)
     return Csr.from_pairs(pairs // span, pairs % span, n)
 
 
-def _lane_kinds(graph: RankGraph) -> list[str]:
+def _lane_kinds(g: RankGraph) -> list[str]:
     """Kind of each lane of a rank: host, network, copy or compute."""
-    collectives = graph.kind == Kind.COLLECTIVE
-    copies = graph.kind == Kind.COPY
-    work = (graph.kind == Kind.COMPUTE) | collectives | copies
+    collectives = g.kind == Kind.COLLECTIVE
+    copies = g.kind == Kind.COPY
+    work = (g.kind == Kind.COMPUTE) | collectives | copies
     kinds = []
-    for lane in range(len(graph.events.lane_tracks)):
-        mine = graph.lane == lane
-        if lane < graph.events.hosts:
+    for lane in range(len(g.events.lane_tracks)):
+        mine = g.lane == lane
+        if lane < g.events.hosts:
             kinds.append("host")
         elif collectives[mine].sum() * 2 > work[mine].sum():
             kinds.append("network")

@@ -6,16 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.ops import Kind
-from ..column_table import Integers
+from ..column_table import Ints
 
 
 def gap_share(
-    kind: NDArray[np.int64],
-    rank: Integers,
-    start: Integers,
-    end: Integers,
-    source: Integers,
-    target: Integers,
+    kind: NDArray[np.int64], rank: Ints, start: Ints, end: Ints, source: Ints, target: Ints
 ) -> float:
     """Share of the critical path of the recorded schedule that is gaps, mean over ranks.
 
@@ -41,7 +36,7 @@ def _share_on_path(op: int, before: list[int], durations: list[int], is_gap: lis
     return gaps / total if total else 0.0
 
 
-def _last_dependency(end: Integers, source: Integers, target: Integers) -> Integers:
+def _last_dependency(end: Ints, source: Ints, target: Ints) -> Ints:
     """(n,) The dependency of each op that ended last; -1 for none."""
     last = np.full(len(end), -1, np.int64)
     order = np.argsort(end[source], kind="stable")

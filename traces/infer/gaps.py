@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 
 from ...sim.ops import Kind
-from ..column_table import Integers
+from ..column_table import Ints
 from .rank_graph import NEVER, RankGraph
 
 
-def add_gaps(graph: RankGraph, launched: int, launch: Integers, lag: int) -> RankGraph:
+def add_gaps(graph: RankGraph, launched: int, launch: Ints, lag: int) -> RankGraph:
     """Put a delay, a gap or both before launched work that began later than it was ready.
 
     What launching usually takes is a delay; the rest nothing explains, and is a gap.
@@ -33,7 +33,7 @@ def add_gaps(graph: RankGraph, launched: int, launch: Integers, lag: int) -> Ran
     return _insert(graph, ready, delay, late - delay)
 
 
-def _insert(graph: RankGraph, ready: Integers, delay: Integers, gap: Integers) -> RankGraph:
+def _insert(graph: RankGraph, ready: Ints, delay: Ints, gap: Ints) -> RankGraph:
     """Ops with what stands before each: its gap, then its delay, ticks; 0 for none."""
     n = len(graph.start)
     delays, gaps = np.flatnonzero(delay), np.flatnonzero(gap)
@@ -65,7 +65,7 @@ def _insert(graph: RankGraph, ready: Integers, delay: Integers, gap: Integers) -
     )
 
 
-def add_returns(graph: RankGraph, work: Integers) -> RankGraph:
+def add_returns(graph: RankGraph, work: Ints) -> RankGraph:
     """Put a return between a collective on a library's own thread and the ops that wait for it.
 
     It takes no time here; once the other members are known, it takes how much later this rank's

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..column_table import Integers
+from ..column_table import Ints
 from ..event_columns import Event
 from .cpu_segments import WaitSpans
 from .launches import Launches
@@ -42,9 +42,9 @@ class HostWaits(NamedTuple):
     """
 
     waits: WaitSpans
-    wait: Integers
-    work: Integers
-    call: Integers
+    wait: Ints
+    work: Ints
+    call: Ints
     inferred: int
     unresolved: int
 
@@ -79,7 +79,7 @@ class LaunchOrder:
         return int(self.work.lane[works[at]]) if at >= 0 else -1
 
     @cached_property
-    def _by_thread(self) -> dict[int, tuple[Integers, Integers]]:
+    def _by_thread(self) -> dict[int, tuple[Ints, Ints]]:
         events, work = self.events, self.work
         known = (work.call >= 0) & events.on_gpu[work.row]
         return _by_launch(events, work, events.lanes[work.call], known)
@@ -112,8 +112,8 @@ class LaunchOrder:
 
 
 def _by_launch(
-    events: RankTrace, work: Launches, group: Integers, known: NDArray[np.bool_]
-) -> dict[int, tuple[Integers, Integers]]:
+    events: RankTrace, work: Launches, group: Ints, known: NDArray[np.bool_]
+) -> dict[int, tuple[Ints, Ints]]:
     """Launch times and positions of known work, by launch; of each group apart."""
     by_group = {}
     for one in np.unique(group).tolist():

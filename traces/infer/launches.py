@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..column_table import Integers
+from ..column_table import Ints
 from ..event_columns import Event
 from .cpu_segments import CutPoints
 from .rank_trace import RankTrace, rows_of
@@ -27,12 +27,12 @@ class Launches(NamedTuple):
     latency : ticks from the beginning of a call to the start of its work on an idle stream (median)
     """
 
-    row: Integers
-    lane: Integers
-    start: Integers
-    end: Integers
-    call: Integers
-    point: Integers
+    row: Ints
+    lane: Ints
+    start: Ints
+    end: Ints
+    call: Ints
+    point: Ints
     latency: int
 
     def cuts(self, events: RankTrace) -> CutPoints:
@@ -40,7 +40,7 @@ class Launches(NamedTuple):
         called = self.call >= 0
         return CutPoints(events.lanes[self.call[called]], self.point[called])
 
-    def previous(self) -> Integers:
+    def previous(self) -> Ints:
         """(n,) Position of the work before each on its lane; -1 for the first."""
         at = np.arange(len(self.lane))
         same = np.concatenate([[False], self.lane[1:] == self.lane[:-1]])[: len(at)]
@@ -60,7 +60,7 @@ def launches(events: RankTrace) -> Launches:
     return Launches(row, lane, start, end, call, np.where(call >= 0, point, start), latency)
 
 
-def _by_correlation(events: RankTrace, row: Integers) -> Integers:
+def _by_correlation(events: RankTrace, row: Ints) -> Ints:
     """(row,) Row of the outermost runtime call with the same correlation; -1 for none."""
     calls = np.flatnonzero((events.kind == Event.RUNTIME) & (events.correlation > 0))
     if not len(calls):
@@ -71,7 +71,7 @@ def _by_correlation(events: RankTrace, row: Integers) -> Integers:
     return np.where(events.correlation[calls[at]] == wanted, calls[at], -1)
 
 
-def _issuing_operators(events: RankTrace, row: Integers) -> Integers:
+def _issuing_operators(events: RankTrace, row: Ints) -> Ints:
     """(row,) Row of the operator that issued each gloo collective; -1 for none.
 
     The k-th operator of one name and shape issued the k-th collective of that name and shape.
@@ -96,16 +96,14 @@ def _name_and_shape(events: RankTrace, row: int) -> tuple[str, str]:
     return name, ",".join(re.findall(r"\d+", text))
 
 
-def _latency(
-    events: RankTrace, lane: Integers, start: Integers, end: Integers, call: Integers
-) -> int:
+def _latency(events: RankTrace, lane: Ints, start: Ints, end: Ints, call: Ints) -> int:
     """Median ticks from call to start of work whose stream was idle; 0 where there is none."""
     if not len(idle := _on_idle_stream(events, lane, end, call)):
         return 0
     return max(int(np.median(start[idle] - events.start[call[idle]])), 0)
 
 
-def _on_idle_stream(events: RankTrace, lane: Integers, end: Integers, call: Integers) -> Integers:
+def _on_idle_stream(events: RankTrace, lane: Ints, end: Ints, call: Ints) -> Ints:
     """Positions of work whose stream had nothing left to do when it was launched."""
     before = np.concatenate([[np.iinfo(np.int64).min], end[:-1]])[: len(end)]
     first = np.concatenate([[True], lane[1:] != lane[:-1]])[: len(lane)]

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..column_table import Integers
+from ..column_table import Ints
 from ..event_columns import Event
 from .cpu_segments import WaitSpans
 from .launches import Launches
@@ -36,8 +36,8 @@ class NetworkWaits(NamedTuple):
     """
 
     waits: WaitSpans
-    work: Integers
-    end: Integers
+    work: Ints
+    end: Ints
     unresolved: int
 
 

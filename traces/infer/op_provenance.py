@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..column_table import Integers
+from ..column_table import Ints
 from ..event_columns import Event
 from .call_tree import CallTree
 from .launches import Launches
@@ -27,10 +27,10 @@ class OpProvenance(NamedTuple):
     sole : (events,) 1 where that operator launched nothing else
     """
 
-    module: Integers
-    source: Integers
-    operator: Integers
-    sole: Integers
+    module: Ints
+    source: Ints
+    operator: Ints
+    sole: Ints
 
 
 def op_provenance(events: RankTrace, tree: CallTree, work: Launches) -> OpProvenance:
@@ -53,7 +53,7 @@ def op_provenance(events: RankTrace, tree: CallTree, work: Launches) -> OpProven
     return provenance
 
 
-def _from_ancestors(tree: CallTree, values: Integers) -> Integers:
+def _from_ancestors(tree: CallTree, values: Ints) -> Ints:
     """Each event's value; where it is -1, that of the innermost event around it that has one."""
     inherited = values.astype(np.int64)
     if not (inherited >= 0).any():

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.ops import Kind
-from ..column_table import Integers
+from ..column_table import Ints
 from ..event_columns import Event
 from .collective import RecordedCollective, collectives, is_collective
 from .cpu_segments import NO_EVENT
@@ -40,9 +40,9 @@ class _Assembly:
         self.segment_op = _numbered(self.segment_step >= 0, 0)
         n = int((self.segment_step >= 0).sum())
         self.work_op = _numbered(self.work_step >= 0, n)
-        self.edges: list[tuple[Integers, Integers]] = []
+        self.edges: list[tuple[Ints, Ints]] = []
 
-    def _steps_of_segments(self) -> Integers:
+    def _steps_of_segments(self) -> Ints:
         """(segments,) Position of the step of each; -1 for those left out."""
         segments = self.segments
         step = self.analysis.steps.of(segments.start)
@@ -59,7 +59,7 @@ class _Assembly:
         idle = ((at < first[lane]) | (at > last[lane])) & (lane > 0)
         return np.where(idle, -1, step)
 
-    def _steps_of_work(self) -> Integers:
+    def _steps_of_work(self) -> Ints:
         """(work,) Position of the step in which each was launched; -1 for those left out."""
         work = self.work
         step = self.analysis.steps.of(work.point)
@@ -123,21 +123,21 @@ class _Assembly:
         if self.serialise:
             self._add(self._recorded_order())
 
-    def _add(self, pairs: tuple[Integers, Integers], mask: NDArray[np.bool_] | None = None) -> None:
+    def _add(self, pairs: tuple[Ints, Ints], mask: NDArray[np.bool_] | None = None) -> None:
         source, target = pairs
         keep = (source >= 0) & (target >= 0)
         if mask is not None:
             keep &= mask
         self.edges.append((source[keep], target[keep]))
 
-    def _program_order(self) -> tuple[Integers, Integers]:
+    def _program_order(self) -> tuple[Ints, Ints]:
         """(source, target) of each kept segment and the kept one after it on its thread."""
         kept = np.flatnonzero(self.segment_op >= 0)
         lane = self.segments.lane[kept]
         same = lane[1:] == lane[:-1]
         return self.segment_op[kept[:-1][same]], self.segment_op[kept[1:][same]]
 
-    def _recorded_order(self) -> tuple[Integers, Integers]:
+    def _recorded_order(self) -> tuple[Ints, Ints]:
         """(source, target) of the work that ended last before each launched work, and that work."""
         work = self.work
         order = np.argsort(work.end, kind="stable")
@@ -146,7 +146,7 @@ class _Assembly:
         known = (at >= 0) & (before != np.arange(len(order)))
         return np.where(known, self.work_op[before], -1), self.work_op
 
-    def _events_of(self, segment: Integers) -> Integers:
+    def _events_of(self, segment: Ints) -> Ints:
         """Event of each segment; of a wait, the call that waits or the work that is awaited."""
         analysis = self.analysis
         unknown = np.full(len(analysis.thread_waits.waits.lane), NO_EVENT)
@@ -155,21 +155,21 @@ class _Assembly:
         wait, own = self.segments.wait[segment], self.segments.event[segment]
         return np.where(wait >= 0, by_wait[wait] if len(by_wait) else NO_EVENT, own)
 
-    def _kinds(self, segment: Integers) -> NDArray[np.uint8]:
+    def _kinds(self, segment: Ints) -> NDArray[np.uint8]:
         """Kind of each segment: compute, host, or gap."""
         event, wait = self.segments.event[segment], self.segments.wait[segment]
         computing = self.analysis.computing[event] & (event >= 0)
         kind = np.where(computing, Kind.COMPUTE, Kind.HOST)
         return np.where((event < 0) & (wait < 0), Kind.GAP, kind).astype(np.uint8)
 
-    def _work_kinds(self, work: Integers) -> NDArray[np.uint8]:
+    def _work_kinds(self, work: Ints) -> NDArray[np.uint8]:
         """Kind of launched work: compute, copy, or collective."""
         copies = self.events.kind[self.work.row[work]] == Event.COPY
         kind = np.where(copies, Kind.COPY, Kind.COMPUTE)
         collective = is_collective(self.events, self.work)[work]
         return np.where(collective, Kind.COLLECTIVE, kind).astype(np.uint8)
 
-    def _releases(self, start: Integers, target: Integers) -> Integers:
+    def _releases(self, start: Ints, target: Ints) -> Ints:
         """Earliest start of ops that wait for no kept op, or whose stream was busy before them."""
         release = np.full(len(start), NEVER)
         free = np.ones(len(start), np.bool_)
@@ -181,7 +181,7 @@ class _Assembly:
         release[op] = np.maximum(release[op], np.minimum(work.end[before[cut]], work.start[cut]))
         return release
 
-    def _launch_ticks(self) -> Integers:
+    def _launch_ticks(self) -> Ints:
         """(work,) Ticks from where the calling thread may go on to the usual start of the work."""
         work = self.work
         point = work.point - np.where(work.call >= 0, self.events.start[work.call], work.point)
@@ -209,6 +209,6 @@ class _Assembly:
         }
 
 
-def _numbered(kept: NDArray[np.bool_], first: int) -> Integers:
+def _numbered(kept: NDArray[np.bool_], first: int) -> Ints:
     """Numbers of kept rows, ascending from `first`; -1 for the others."""
     return np.where(kept, np.cumsum(kept) - 1 + first, -1)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..column_table import Integers
+from ..column_table import Ints
 from .collective import RecordedCollective
 from .op_provenance import OpProvenance
 from .rank_trace import RankTrace
@@ -39,13 +39,13 @@ class RankGraph:
     steps: Steps
     provenance: OpProvenance
     kind: NDArray[np.uint8]
-    lane: Integers
-    iteration: Integers
-    start: Integers
-    end: Integers
-    event: Integers
-    release: Integers
-    source: Integers
-    target: Integers
+    lane: Ints
+    iteration: Ints
+    start: Ints
+    end: Ints
+    event: Ints
+    release: Ints
+    source: Ints
+    target: Ints
     collectives: list[RecordedCollective]
     facts: dict[str, int]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..column_table import Integers
+from ..column_table import Ints
 from ..event_columns import ON_GPU, ON_HOST, Event
 from ..recorded_events import RecordedEvents
 
@@ -107,7 +107,7 @@ def _tracks(values: NDArray[Any]) -> list[int]:
     return [int(t) for t in tracks[np.argsort(-count, kind="stable")]]
 
 
-def rows_of(events: RankTrace, mask: NDArray[np.bool_]) -> Integers:
+def rows_of(events: RankTrace, mask: NDArray[np.bool_]) -> Ints:
     """Rows where `mask` is true, by lane and start."""
     rows = np.flatnonzero(mask)
     return rows[np.lexsort((events.end[rows], events.start[rows], events.lanes[rows]))]

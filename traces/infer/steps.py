@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.errors import TraceError
-from ..column_table import Integers
+from ..column_table import Ints
 from .rank_trace import STEP, RankTrace
 
 
@@ -29,12 +29,12 @@ class Steps(NamedTuple):
     """
 
     number: tuple[int, ...]
-    start: Integers
-    end: Integers
-    recorded: Integers
+    start: Ints
+    end: Ints
+    recorded: Ints
     marked: bool = True
 
-    def of(self, time: Integers) -> Integers:
+    def of(self, time: Ints) -> Ints:
         """(n,) Position of the step at each instant (ticks); -1 outside of all steps."""
         at = np.searchsorted(self.start, time, side="right") - 1
         inside: NDArray[np.bool_] = (at >= 0) & (time < self.end[at])

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..column_table import Integers
+from ..column_table import Ints
 from ..event_columns import Event
 from .host_waits import RECORD, STREAM_WAITS, LaunchOrder, SyncRecord, sync_records
 from .launches import Launches
@@ -37,8 +37,8 @@ class StreamWaits(NamedTuple):
     unresolved : how many wait calls were found to wait for nothing
     """
 
-    work: Integers
-    awaited: Integers
+    work: Ints
+    awaited: Ints
     inferred: int
     unresolved: int
 
@@ -78,14 +78,14 @@ class _Replay:
         self.unresolved = 0
         self.records = self._records()
 
-    def _records(self) -> dict[int, Integers]:
+    def _records(self) -> dict[int, Ints]:
         """Ticks at which each thread recorded events, ascending."""
         events = self.events
         rows = np.flatnonzero(events.named(RECORD) & (events.kind == Event.RUNTIME))
         threads = np.unique(events.lanes[rows]).tolist()
         return {t: np.sort(events.start[rows[events.lanes[rows] == t]]) for t in threads}
 
-    def read(self, calls: Integers) -> StreamWaits:
+    def read(self, calls: Ints) -> StreamWaits:
         """Resolve the wait calls, given by row."""
         pending: dict[int, list[int]] = {}  # thread to its waits that no launch followed yet
         for time, thread, call, launch in self._in_order(calls):
@@ -113,7 +113,7 @@ class _Replay:
             if calls and (t == thread or self.current.get(t) == lane)
         ]
 
-    def _in_order(self, calls: Integers) -> list[tuple[int, int, int, int]]:
+    def _in_order(self, calls: Ints) -> list[tuple[int, int, int, int]]:
         """(time, thread, call, launched work or -1) of waits and launches, by time."""
         events, work = self.events, self.work
         known = np.flatnonzero((work.call >= 0) & events.on_gpu[work.row])

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..column_table import Integers
+from ..column_table import Ints
 from ..event_columns import Event
 from .cpu_segments import CutPoints, WaitSpans
 from .rank_trace import RankTrace
@@ -29,8 +29,8 @@ class ThreadWaits(NamedTuple):
 class BusySpans(NamedTuple):
     """Spans (ticks) in which a thread ran something, ascending, without overlap."""
 
-    start: Integers
-    end: Integers
+    start: Ints
+    end: Ints
 
 
 def busy_spans(events: RankTrace, lane: int) -> BusySpans:
@@ -40,7 +40,7 @@ def busy_spans(events: RankTrace, lane: int) -> BusySpans:
     return union(events.start[rows], events.end[rows])
 
 
-def union(start: Integers, end: Integers) -> BusySpans:
+def union(start: Ints, end: Ints) -> BusySpans:
     """Union of spans: those that overlap or touch become one.
 
     >>> import numpy as np
@@ -74,7 +74,7 @@ def thread_waits(events: RankTrace) -> ThreadWaits:
 
 def _waits_for(
     lane: int, own: BusySpans, to: int, other: BusySpans
-) -> tuple[Integers, Integers, Integers, Integers]:
+) -> tuple[Ints, Ints, Ints, Ints]:
     """Waits of thread `lane` for thread `to`: (lane, start, until, thread waited for)."""
     starts = own.start[1:]
     before = own.end[:-1]
@@ -86,7 +86,7 @@ def _waits_for(
     return np.full(len(start), lane), start, until, np.full(len(start), to)
 
 
-def _first_wait(own: BusySpans, other: BusySpans) -> tuple[Integers, Integers]:
+def _first_wait(own: BusySpans, other: BusySpans) -> tuple[Ints, Ints]:
     """(start, until) of the wait before a thread's first work, if the other had begun before."""
     empty = np.empty(0, np.int64)
     at = int(np.searchsorted(other.start, own.start[0])) - 1

@@ -140,19 +140,13 @@ class _Reader:
         for node in nodes:
             if node.type == NodeType.COMM_SEND:
                 sends[
-                    node.rank,
-                    node.required(names.TARGET),
-                    node.attributes.get(names.TAG, 0),
+                    node.rank, node.required(names.TARGET), node.attributes.get(names.TAG, 0)
                 ].append(node)
         self.sender: dict[tuple[int, int], ChakraNode] = {}
         for node in nodes:
             if node.type != NodeType.COMM_RECV:
                 continue
-            ends = (
-                node.required(names.SOURCE),
-                node.rank,
-                node.attributes.get(names.TAG, 0),
-            )
+            ends = (node.required(names.SOURCE), node.rank, node.attributes.get(names.TAG, 0))
             if not sends[ends]:
                 raise node.error(
                     f"receives from rank {ends[0]} with tag {ends[2]}, which sends no such "
@@ -176,9 +170,7 @@ class _Reader:
         first = op.nodes[0]
         kind = self._kind(first)
         label = Label(
-            first.name,
-            first.attributes.get(names.MODULE, ""),
-            first.attributes.get(names.CODE, ""),
+            first.name, first.attributes.get(names.MODULE, ""), first.attributes.get(names.CODE, "")
         )
         columns: dict[str, Any] = {
             "label": label if any(label) else None,

@@ -187,10 +187,7 @@ class _Writer:
         if kind == Kind.RECV:
             return self._message(self._sender(row))
         attributes: dict[str, Value] = {names.CPU: kind in ON_CPU}
-        for name, value in (
-            (names.FLOP, self.ops.flop[row]),
-            (names.TENSOR, self.ops.bytes[row]),
-        ):
+        for name, value in ((names.FLOP, self.ops.flop[row]), (names.TENSOR, self.ops.bytes[row])):
             if not math.isnan(value):
                 attributes[name] = round(float(value))
         return attributes
@@ -250,10 +247,7 @@ class _Writer:
             ),
             names.EXACT_BYTES: (size, kind in TYPE or self._fraction(size)),
             names.DURATION: (float(ops.duration[row]), not math.isnan(ops.duration[row])),
-            names.RELEASE: (
-                float(self.block.release[row]),
-                bool(self.block.release[row]),
-            ),
+            names.RELEASE: (float(self.block.release[row]), bool(self.block.release[row])),
             names.PEER: (int(self.block.peer[row]), kind == Kind.RECV),
             names.SIGNATURE: (ops.signature_text(row), ops.signature[row] >= 0),
             names.MODULE: (label.module, bool(label.module)),
