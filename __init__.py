@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from .scenarios.studies.run import study as run
     from .scenarios.studies.sweep.sweep import sweep
     from .scenarios.studies.sweep.sweeping import Swept
-    from .sim.backend import Backend, Spread, Timing, Usage, backend
+    from .sim.allocator import Allocator
+    from .sim.backend import Backend, Holds, Spread, Timing, Usage, backend
     from .sim.errors import (
         BackendError,
         ForetraceError,
@@ -44,16 +45,21 @@ if TYPE_CHECKING:
         TraceError,
     )
     from .sim.graph import Builder, Graph, Label, Member
+    from .sim.job import Job
+    from .sim.metric import Metric
     from .sim.ops import Kind, Ops, require
+    from .sim.periodic import Periodic
     from .sim.place import place
     from .sim.process import Process, Running, process
     from .sim.result import Result
     from .sim.simulation import Simulation
     from .sim.system import Component, System
+    from .sim.workload import Need, Needs, Workload, workload
     from .traces.formats.autodetect import read as read_trace
     from .traces.trace import Trace
 
 __all__ = [
+    "Allocator",
     "Backend",
     "BackendError",
     "Builder",
@@ -63,10 +69,16 @@ __all__ = [
     "Graph",
     "GraphError",
     "HardwareUnavailable",
+    "Holds",
+    "Job",
     "Kind",
     "Label",
     "Member",
+    "Metric",
+    "Need",
+    "Needs",
     "Ops",
+    "Periodic",
     "Process",
     "Result",
     "Running",
@@ -82,6 +94,7 @@ __all__ = [
     "Trace",
     "TraceError",
     "Usage",
+    "Workload",
     "backend",
     "compare",
     "load",
@@ -91,9 +104,11 @@ __all__ = [
     "require",
     "run",
     "sweep",
+    "workload",
 ]
 
 _HOME = {
+    "Allocator": "sim.allocator",
     "Backend": "sim.backend",
     "BackendError": "sim.errors",
     "Builder": "sim.graph",
@@ -103,10 +118,16 @@ _HOME = {
     "Graph": "sim.graph",
     "GraphError": "sim.errors",
     "HardwareUnavailable": "sim.errors",
+    "Holds": "sim.backend",
+    "Job": "sim.job",
     "Kind": "sim.ops",
     "Label": "sim.graph",
     "Member": "sim.graph",
+    "Metric": "sim.metric",
+    "Need": "sim.workload",
+    "Needs": "sim.workload",
     "Ops": "sim.ops",
+    "Periodic": "sim.periodic",
     "Process": "sim.process",
     "Result": "sim.result",
     "Running": "sim.process",
@@ -122,6 +143,7 @@ _HOME = {
     "Trace": "traces.trace",
     "TraceError": "sim.errors",
     "Usage": "sim.backend",
+    "Workload": "sim.workload",
     "backend": "sim.backend",
     "compare": "scenarios.studies.comparison",
     "load": "scenarios.config.loader",
@@ -131,6 +153,7 @@ _HOME = {
     "require": "sim.ops",
     "run": "scenarios.studies.run",
     "sweep": "scenarios.studies.sweep.sweep",
+    "workload": "sim.workload",
 }
 _NAME = {"read_trace": "read", "run": "study"}  # where it is called otherwise
 

@@ -29,7 +29,7 @@ def run(simulation: Simulation, graph: EngineGraph, wake: Sequence[int] = ()) ->
             yield sim.ended(op)
 
     if len(wake):
-        session.start([watch])
+        session.main.start([watch])
     session.machine.run(None)
     return session.machine.columns()
 

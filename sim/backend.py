@@ -6,8 +6,8 @@ tell them apart.  A table of ops goes in, a table of times comes out, both in SI
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, TypeVar
 
 import numpy as np
@@ -64,11 +64,55 @@ class Usage:
 
 
 @dataclass(frozen=True)
+class Holds:
+    """What ops hold of capacities, from before their start to their end: rows of amounts.
+
+    An op that is ready asks for all of it, and queues for its slots when it has it.
+
+    Parameters
+    ----------
+    indptr : (n + 1,)
+    component : (m,) number in the system
+    amount : (m,) 1 or more, in the component's unit
+    until : (m,) row of the same table whose op has to end too before it is given back; -1 for none
+
+    Examples
+    --------
+    >>> holds = Holds.of([[(3, 100), (3, 20, 1)], []])  # 20 of it until row 1 has ended
+    >>> holds.amount.tolist(), holds.until.tolist()
+    ([100, 20], [-1, 1])
+    """
+
+    indptr: NDArray[np.int64]
+    component: NDArray[np.int32]
+    amount: NDArray[np.int64]
+    until: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, rows: Sequence[Sequence[tuple[int, ...]]]) -> Holds:
+        """From a list of ``(component, amount)`` or ``(component, amount, until)`` for each op."""
+        indptr = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum([len(row) for row in rows], out=indptr[1:])
+        whole = [(*hold, -1)[:3] for row in rows for hold in row]
+        component, amount, until = zip(*whole, strict=True) if whole else ((), (), ())
+        return cls(
+            indptr,
+            np.array(component, np.int32),
+            np.array(amount) if amount else np.empty(0, np.int64),
+            np.array(until, np.int32),
+        )
+
+    def __len__(self) -> int:
+        return len(self.indptr) - 1
+
+
+@dataclass(frozen=True)
 class Spread:
     """How durations vary from run to run: factors, as quantiles of what was measured.
 
     The duration of an op is its typical duration times a factor of the process start (common to
-    all ops of a replica) times one of its rank and iteration times one of its own.
+    all ops of a replica) times one of its rank and iteration times one of its own.  Factors are
+    at least 0 and stay below 4096, those of start and step together too.
 
     Parameters
     ----------
@@ -104,6 +148,8 @@ class Timing:
     spread : Spread or None
     source : str
         Where the numbers come from; "" for the backend's own ``source``.
+    holds : Holds or None
+        None: they hold nothing.
 
     Examples
     --------
@@ -117,6 +163,7 @@ class Timing:
     limit: NDArray[np.float64] | None = None
     spread: Spread | None = None
     source: str = ""
+    holds: Holds | None = None
 
     @classmethod
     def of(
@@ -127,6 +174,7 @@ class Timing:
         limit: ArrayLike | None = None,
         spread: Spread | None = None,
         source: str = "",
+        holds: Holds | None = None,
     ) -> Timing:
         """From anything that NumPy takes."""
 
@@ -140,10 +188,19 @@ class Timing:
             column(limit),
             spread,
             source,
+            holds,
         )
 
     def __len__(self) -> int:
         return len(self.fixed)
+
+    def written(self, component: NDArray[np.int32]) -> Timing:
+        """The same with its usage written out, given who was asked about each op."""
+        if self.work is None or self.usage is not None:
+            return self
+        n = len(self)
+        usage = Usage(np.arange(n + 1, dtype=np.int64), component, np.ones(n))
+        return replace(self, usage=usage)
 
 
 class Backend:
@@ -197,6 +254,7 @@ class Backend:
 
 
 BACKENDS: dict[str, type[Backend]] = {}
+MOST_FACTOR = 4096  # draws are in 2^-20, in 32 bits
 B = TypeVar("B", bound=type[Backend])
 
 
@@ -211,8 +269,12 @@ def backend(name: str) -> Callable[[B], B]:
     return register(BACKENDS, "backends", name, "registered_name")
 
 
-def check_timing(timing: Timing, ops: Ops, who: str) -> None:
-    """Refuse an impossible answer: wrong length, NaN, negative, infinite, a weight <= 0.
+def check_timing(timing: Timing, ops: Ops, who: str, rows: NDArray[np.int64] | None = None) -> None:
+    """Refuse an impossible answer: of wrong length, NaN, negative, infinite, of what is not there.
+
+    Parameters
+    ----------
+    rows : (n,) what to call each op; its row in the table
 
     Raises
     ------
@@ -223,7 +285,7 @@ def check_timing(timing: Timing, ops: Ops, who: str) -> None:
         raise BackendError(
             f"{who}: answered a {type(timing).__name__}; write Timing.of(seconds), one for each op"
         )
-    columns = {"fixed": timing.fixed, "work": timing.work}
+    columns = {"fixed": timing.fixed, "work": timing.work, "limit": timing.limit}
     for name, column in columns.items():
         if column is None:
             continue
@@ -231,17 +293,74 @@ def check_timing(timing: Timing, ops: Ops, who: str) -> None:
             raise BackendError(
                 f"{who}: answered {len(column)} {name} for {len(ops)} ops; answer one for each op"
             )
-        bad = np.flatnonzero(~((column >= 0) & np.isfinite(column)))
+        bad = np.flatnonzero(~((column >= 0) & (np.isfinite(column) | (name == "limit"))))
         if len(bad):
             row = int(bad[0])
             what = ops.signature_text(row) or ops.kind_names[row]
+            must = "be >= 0" if name == "limit" else "be finite and >= 0"
+            op = row if rows is None else int(rows[row])
             raise BackendError(
-                f"{who}: {name} of op {row} ({what}) is {column[row]}; it must be finite and >= 0"
+                f"{who}: {name} of op {op} ({what}) is {column[row]}; it must {must}"
             )
-    if timing.limit is not None and not np.all(timing.limit >= 0):
-        raise BackendError(f"{who}: a limit is {np.nanmin(timing.limit)}; it must be >= 0")
     if timing.usage is not None:
-        if len(timing.usage) != len(ops):
-            raise BackendError(f"{who}: answered {len(timing.usage)} usages for {len(ops)} ops")
-        if not np.all((timing.usage.weight > 0) & np.isfinite(timing.usage.weight)):
-            raise BackendError(f"{who}: a weight of a usage is not above 0")
+        _check_usage(timing.usage, ops, who)
+    if timing.holds is not None:
+        _check_holds(timing.holds, len(ops), who)
+    if timing.spread is not None:
+        _check_spread(timing.spread, who)
+
+
+def _check_usage(usage: Usage, ops: Ops, who: str) -> None:
+    if len(usage) != len(ops):
+        raise BackendError(f"{who}: answered {len(usage)} usages for {len(ops)} ops")
+    if not np.all((usage.weight > 0) & np.isfinite(usage.weight)):
+        raise BackendError(f"{who}: a weight of a usage is not above 0, or infinite")
+    if ops.at is None:
+        return
+    count = len(ops.at.system.components)
+    strange = usage.component[(usage.component < 0) | (usage.component >= count)]
+    if len(strange):
+        raise BackendError(
+            f"{who}: answered a usage of component {strange[0]}; there are {count}, from 0 on"
+        )
+
+
+def _check_spread(spread: Spread, who: str) -> None:
+    for name in ("step", "op", "start"):
+        factors = getattr(spread, name)
+        bad = factors[~((factors >= 0) & (factors < MOST_FACTOR))]
+        if len(bad):
+            raise BackendError(
+                f"{who}: a factor of its spread ({name}) is {bad[0]:g}; factors are at least 0 and "
+                f"below {MOST_FACTOR}"
+            )
+        if np.any(np.diff(factors) < 0):
+            raise BackendError(f"{who}: the factors of its spread ({name}) descend; sort them")
+    most = spread.step.max(initial=0) * spread.start.max(initial=0)
+    if most >= MOST_FACTOR:
+        raise BackendError(
+            f"{who}: factors of start and step reach {most:g} together; keep that below "
+            f"{MOST_FACTOR}"
+        )
+
+
+def _check_holds(holds: Holds, n: int, who: str) -> None:
+    """Refuse holds of other rows than were asked about; what is there is known later."""
+    if len(holds) != n:
+        raise BackendError(
+            f"{who}: answered {len(holds)} holds for {n} ops; answer one for each op"
+        )
+    if holds.amount.dtype.kind not in "iu":
+        raise BackendError(f"{who}: holds amounts as {holds.amount.dtype}; give whole numbers")
+    op = np.repeat(np.arange(n), np.diff(holds.indptr))
+    bad = np.flatnonzero((holds.until < -1) | (holds.until >= n) | (holds.until == op))
+    if len(bad):
+        raise BackendError(
+            f"{who}: what op {op[bad[0]]} holds ends with row {holds.until[bad[0]]}; it must be "
+            f"another of the {n} rows that were asked about, or -1"
+        )
+    bad = np.flatnonzero(holds.amount < 1)
+    if len(bad):
+        raise BackendError(
+            f"{who}: op {op[bad[0]]} holds {holds.amount[bad[0]]}; leave out what is not above 0"
+        )

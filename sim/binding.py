@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .backend import Backend, Spread, Timing, Usage, check_timing
+from .backend import Backend, Holds, Spread, Timing, Usage, check_timing
 from .csr import Csr
 from .errors import BackendError, GraphError
 from .graph import Graph
@@ -39,8 +38,7 @@ def bind(system: System, backends: Mapping[str, Backend]) -> list[Backend | None
     """
     found: list[Backend | None] = [None] * len(system.components)
     for pattern in sorted(backends, key=lambda p: (p in system.index, len(p))):
-        rows = [i for i, c in enumerate(system.components) if fnmatchcase(c.name, pattern)]
-        for i in rows or [system.number(pattern)]:
+        for i in system.match(pattern) or (system.number(pattern),):
             found[i] = backends[pattern]
     return found
 
@@ -114,7 +112,7 @@ def ask_all(
             merge.add(rows, Timing.of(np.zeros(len(rows))), component[rows], who.source)
             continue
         timing = who.timing(table)
-        check_timing(timing, table, system.components[component[rows[0]]].name)
+        check_timing(timing, table, system.components[component[rows[0]]].name, rows)
         merge.add(rows, timing, component[rows], timing.source or who.source)
     return Answers(
         merge.timing(), component, merge.source, tuple(merge.sources), tuple(merge.spreads),
@@ -225,6 +223,7 @@ class _Merge:
         self.sources: dict[str, int] = {}
         self.spreads: list[tuple[NDArray[np.int64], Spread]] = []
         self._usage: list[tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]] = []
+        self._holds: list[tuple[NDArray[np.int64], Holds]] = []
 
     def add(
         self, rows: NDArray[np.int64], timing: Timing, component: NDArray[np.int32], source: str
@@ -239,26 +238,40 @@ class _Merge:
             self.limit[rows] = timing.limit
         if timing.spread is not None:
             self.spreads.append((rows, timing.spread))
-        usage = timing.usage
         if timing.work is not None:
             if self.work is None:
                 self.work = np.zeros(len(self.fixed))
             self.work[rows] = timing.work
-            if usage is None:
-                usage = Usage(
-                    np.arange(len(rows) + 1, dtype=np.int64), component, np.ones(len(rows))
-                )
+        usage = timing.written(component).usage
         if usage is not None:
             row = np.repeat(rows, np.diff(usage.indptr))
             self._usage.append((row, usage.component, usage.weight))
+        if timing.holds is not None:
+            self._holds.append((rows, timing.holds))
 
     def timing(self) -> Timing:
         n = len(self.fixed)
         if not self._usage:
-            return Timing(self.fixed, self.work, None, self.limit)
+            return Timing(self.fixed, self.work, None, self.limit, holds=self._held())
         row, component, weight = (np.concatenate([u[k] for u in self._usage]) for k in range(3))
         order = np.argsort(row, kind="stable")
         indptr = np.zeros(n + 1, np.int64)
         np.cumsum(np.bincount(row, minlength=n), out=indptr[1:])
         usage = Usage(indptr, component[order].astype(np.int32), weight[order])
-        return Timing(self.fixed, self.work, usage, self.limit)
+        return Timing(self.fixed, self.work, usage, self.limit, holds=self._held())
+
+    def _held(self) -> Holds | None:
+        """What all of them hold, by row of the graph."""
+        if not self._holds:
+            return None
+        row = np.concatenate([np.repeat(rows, np.diff(h.indptr)) for rows, h in self._holds])
+        until = [np.where(h.until < 0, -1, rows[h.until]) for rows, h in self._holds]
+        order = np.argsort(row, kind="stable")
+        indptr = np.zeros(len(self.fixed) + 1, np.int64)
+        np.cumsum(np.bincount(row, minlength=len(self.fixed)), out=indptr[1:])
+        return Holds(
+            indptr,
+            np.concatenate([h.component for _, h in self._holds])[order],
+            np.concatenate([h.amount for _, h in self._holds])[order],
+            np.concatenate(until)[order].astype(np.int32),
+        )

@@ -9,15 +9,57 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from .errors import SimulationError
 
 SHOWN = 8  # ops named in a message
+MOST_STEPS = 1 << 21  # of the search for the shortest cycle; then the shortest so far is named
+
+
+class Share(NamedTuple):
+    """An amount of a capacity, and who waits for it or holds it: an op, or -1 for a process."""
+
+    op: int
+    who: str
+    amount: int
+
+
+class Line(NamedTuple):
+    """A capacity that somebody waits for.
+
+    Parameters
+    ----------
+    whole : int
+    waiting : of Share, first in line first
+    holding : of Share; of what is held until another op has ended, that op
+    failed : bool
+    """
+
+    whole: int
+    waiting: Sequence[Share]
+    holding: Sequence[Share]
+    failed: bool = False
+
+    def told(self, name: str) -> str:
+        """Who waits and who holds."""
+        held = sum(share.amount for share in self.holding)
+        holders = ", ".join(f"{s.who} {s.amount}" for s in self.holding[:SHOWN])
+        waits = ", ".join(f"{s.who} for {s.amount}" for s in self.waiting[:SHOWN])
+        return (
+            f"{'failed ' * self.failed}{name}: {held} of {self.whole} held"
+            f"{f' ({holders}{_more(len(self.holding))})' if held else ''}, "
+            f"waiting: {waits}{_more(len(self.waiting))}"
+        )
+
+
+def _more(count: int) -> str:
+    return f" and {count - SHOWN} more" if count > SHOWN else ""
 
 
 @dataclass(frozen=True)
 class Stuck:
-    """The last state of a run in which ops are open and no event is left.
+    """The last state of a run in which ops are open, or somebody waits, and no event is left.
 
     Parameters
     ----------
@@ -29,6 +71,7 @@ class Stuck:
     unmet : ops that the waiting places of an op wait for, by op
     queues : ops in line, first first, by component
     holders : ops that hold a slot, by component
+    lines : Line of each capacity that somebody waits for, by component
     """
 
     names: Sequence[str]
@@ -39,6 +82,7 @@ class Stuck:
     unmet: Mapping[int, Sequence[int]] = field(default_factory=dict)
     queues: Mapping[int, Sequence[int]] = field(default_factory=dict)
     holders: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    lines: Mapping[int, Line] = field(default_factory=dict)
 
 
 def diagnose(stuck: Stuck) -> SimulationError:
@@ -50,6 +94,9 @@ def diagnose(stuck: Stuck) -> SimulationError:
     >>> error = diagnose(crossed)
     >>> error.kind, error.ops
     ('deadlock', (4, 5))
+    >>> line = Line(4, [Share(7, "op 7", 3)], [Share(-1, "server", 2)])
+    >>> diagnose(Stuck(("hbm",), [7], lines={0: line})).message.split("; ")[0]
+    'hbm: 2 of 4 held (server 2), waiting: op 7 for 3'
     """
     every = tuple(stuck.open_ops)
     if stuck.stopped:
@@ -65,12 +112,23 @@ def diagnose(stuck: Stuck) -> SimulationError:
         said = _list(stuck.starved, lambda op: stuck.starved[op])
         cure = "raise the rate, restore the component, or cancel the op"
         return SimulationError("starvation", f"{said}; {cure}", tuple(sorted(stuck.starved)), every)
-    ring = shortest_cycle(stuck.unmet, stuck.queues, stuck.holders)
-    if not ring:
+    in_line = {c: _ops(line.waiting) for c, line in stuck.lines.items()}
+    holding = {c: _ops(line.holding) for c, line in stuck.lines.items()}
+    ring = shortest_cycle(stuck.unmet, {**stuck.queues, **in_line}, {**stuck.holders, **holding})
+    if not ring and not stuck.lines:
         raise AssertionError(f"ops {every[:SHOWN]} are open without a reason")
+    why = [" waits for ".join(f"op {i}" for i in (*ring, ring[0]))] if ring else []
+    why += [line.told(stuck.names[c]) for c, line in sorted(stuck.lines.items())]
     cure = "give the same order to all members, or another slot"
-    said = " waits for ".join(f"op {i}" for i in (*ring, ring[0]))
-    return SimulationError("deadlock", f"{said}; {cure}", tuple(ring), every)
+    if stuck.lines:
+        cure = "release what is held, or give it a larger capacity"
+    roots = ring or sorted({op for ops in in_line.values() for op in ops})
+    return SimulationError("deadlock", "; ".join([*why, cure]), tuple(roots), every)
+
+
+def _ops(shares: Iterable[Share]) -> list[int]:
+    """The ops among them."""
+    return [share.op for share in shares if share.op >= 0]
 
 
 def _list(ops: Iterable[int], why: Callable[[int], str]) -> str:
@@ -86,6 +144,9 @@ def shortest_cycle(
 ) -> list[int]:
     """A shortest cycle of waits, of several the one that comes first by number; [] for none.
 
+    Of thousands of ops that all wait for each other, to look through everything would take hours:
+    after :data:`MOST_STEPS` it is the shortest of those that were seen.
+
     Parameters
     ----------
     waits : those that each waits for
@@ -100,6 +161,8 @@ def shortest_cycle(
     graph = _Waits(waits, queues or {}, holders or {})
     best: list[int] = []
     for start in graph.nodes():
+        if best and graph.steps > MOST_STEPS:
+            break
         found = graph.cycle(start, len(best) - 1 if best else None)
         best = found or best
         if len(best) == 1:
@@ -109,7 +172,7 @@ def shortest_cycle(
 
 
 class _Waits:
-    """Who waits for whom; what nobody waits for can be on no cycle and is removed."""
+    """Who waits for whom; what is on no cycle is removed."""
 
     def __init__(
         self,
@@ -127,8 +190,9 @@ class _Waits:
                 self.last.setdefault(op, {})[c] = at
                 self.first.setdefault(op, {}).setdefault(c, at)
         self.gone: set[int] = set()
+        self.steps = 0  # of all searches
         self.wanted = self._count()
-        self.remove([i for i in self._all() if not self.wanted.get(i)])
+        self.remove(self._all() - self._tied())
 
     def _all(self) -> set[int]:
         named: list[Iterable[int]] = [self.waits, self.last]
@@ -145,6 +209,25 @@ class _Waits:
             for i in queue[:-1]:
                 wanted[i] = wanted.get(i, 0) + 1
         return wanted
+
+    def _tied(self) -> set[int]:
+        """Those on a cycle: one of several that reach each other, or waiting for itself.
+
+        Who stands in a line reaches all before it through the one right before it.
+        """
+        from rustworkx import PyDiGraph, strongly_connected_components
+
+        edges = [(i, j) for i, reasons in self.waits.items() for j in reasons]
+        for c, queue in self.queues.items():
+            edges += [(i, j) for i, j in zip(queue[1:], queue, strict=False) if i != j]
+            edges += [(queue[0], j) for j in self.holders[c]]
+        number = {op: n for n, op in enumerate(sorted(self._all()))}
+        ops = list(number)
+        graph: Any = PyDiGraph()
+        graph.add_nodes_from(ops)
+        graph.add_edges_from_no_data([(number[i], number[j]) for i, j in edges])
+        knots = (knot for knot in strongly_connected_components(graph) if len(knot) > 1)
+        return {ops[n] for knot in knots for n in knot} | {i for i, j in edges if i == j}
 
     def nodes(self) -> Iterable[int]:
         """Those that are left, ascending, while others are removed."""
@@ -183,11 +266,14 @@ class _Waits:
         todo = deque([start])
         while todo:
             op = todo.popleft()
+            self.steps += 1
             if longest is not None and depth[op] > longest:
                 return []
             if self._waits_for(op, start):
                 return _path(back, op)
-            for other in sorted(self._new(op, seen)):
+            new = self._new(op, seen)
+            self.steps += len(new)
+            for other in sorted(new):
                 if other not in back and other not in self.gone:
                     back[other], depth[other] = op, depth[op] + 1
                     todo.append(other)

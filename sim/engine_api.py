@@ -11,22 +11,27 @@ work left in rate units x ticks (up to 127 bits).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 import simpy
 from numpy.typing import NDArray
 
+if TYPE_CHECKING:
+    from .capacity import Grant, Ledger
+
 ONE = 1 << 40  # the weight 1
+MOST_WEIGHT = 1 << 62  # weights of what is in flight on one component sum to less: 2^22
 NO_LIMIT = -1
 NEVER = -1  # in columns: did not happen
 MAX_TICK = 2**63 - 1
 MAX_TURNS = 10**6  # at one tick, then it is a zero-time loop
 MAX_EVENTS = 10**7  # SimPy events at one tick, likewise
 MAX_IDLE = 2**20  # SimPy events with no op open and none handed in, then a process never ends
+
 FIRST, LATER = -1, 2  # SimPy priorities: a tick's first turn and all wake-ups; further turns
 
 
@@ -50,15 +55,27 @@ class ComponentTable:
     slots : (c,) int32, -1 for a component without slots
     rate : (c,) int64 rate units, -1 for a component without a rate
     top : (c,) int64, what ``set_rate`` may reach
+    unit : of each, what its rate counts; () where all count the same
+    capacity : (c,) int64, the whole of each capacity, -1 for none; or (0,) where all are -1
     """
 
     names: tuple[str, ...]
     slots: NDArray[np.int32]
     rate: NDArray[np.int64]
     top: NDArray[np.int64]
+    unit: tuple[str, ...] = ()
+    capacity: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+
+    def units(self, components: Iterable[int]) -> set[str]:
+        """What the rates of some components count."""
+        return {self.unit[c] if self.unit else "" for c in components}
 
     def __len__(self) -> int:
         return len(self.names)
+
+    def whole(self, component: int) -> int:
+        """The whole of a capacity; -1 for a component that has none."""
+        return int(self.capacity[component]) if len(self.capacity) else -1
 
 
 @dataclass(frozen=True)
@@ -103,6 +120,31 @@ class Flows:
         return dict(zip(self.component[at].tolist(), self.weight[at].tolist(), strict=True))
 
 
+@dataclass(frozen=True)
+class Claims:
+    """Amounts of capacities that ops hold; a row each, ascending by op.
+
+    Parameters
+    ----------
+    op : (h,) int32 row of the op
+    component : (h,) int32
+    amount : (h,) int64, 1 or more
+    until : (h,) int32 row of another op that has to end first, -1 for none
+    """
+
+    op: NDArray[np.int32]
+    component: NDArray[np.int32]
+    amount: NDArray[np.int64]
+    until: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.op)
+
+
+_ROWS = np.empty(0, np.int32)
+NO_CLAIMS = Claims(_ROWS, _ROWS, np.empty(0, np.int64), _ROWS)  # of ops that hold nothing
+
+
 class Answer(NamedTuple):
     """What an online backend says of one op; ``usage`` and ``limit`` replace the op's."""
 
@@ -135,6 +177,7 @@ class EngineGraph:
     flows : Flows
     online : (n,) int16 index into ``backends``, -1 for none; (0,) where all are -1
     backends : of online ops
+    claims : Claims
     """
 
     name: str
@@ -147,6 +190,7 @@ class EngineGraph:
     flows: Flows
     online: NDArray[np.int16]
     backends: tuple[Online, ...] = ()
+    claims: Claims = NO_CLAIMS
 
     def __len__(self) -> int:
         return len(self.fixed)
@@ -182,6 +226,9 @@ class EngineColumns:
     attempts : (n,) int32 starts
     arrived : (n + e,) int64 ticks
         When each place first became ready: those of row ``p < n``, then the further ones.
+    asked, granted, returned : (h,) int64 ticks
+        When each claim on a capacity joined its line, was granted and was given back, the last
+        time; claims in the order of graphs and of their rows.
     """
 
     ready: NDArray[np.int64]
@@ -190,6 +237,9 @@ class EngineColumns:
     state: NDArray[np.uint8]
     attempts: NDArray[np.int32]
     arrived: NDArray[np.int64]
+    asked: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    granted: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    returned: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
 
 
 class Engine(Protocol):
@@ -200,6 +250,7 @@ class Engine(Protocol):
 
     env: simpy.Environment
     watchers: set[simpy.Process]  # processes that only watch; they keep nothing alive
+    ledger: Ledger  # what processes hold of capacities
 
     def submit(self, graph: EngineGraph) -> Submitted:
         """Hand in a graph; it joins at the next turn."""
@@ -228,6 +279,18 @@ class Engine(Protocol):
     def cancel(self, ops: Sequence[int]) -> None:
         """Remove ops and all that depends on them."""
 
+    def acquire(self, component: int, amount: int, owner: int = 0) -> Grant:
+        """Join the line of a capacity; fires after the turn that grants the amount."""
+
+    def take(self, component: int, amount: int, owner: int = 0) -> bool:
+        """Hold an amount of a capacity at once, or not at all."""
+
+    def release(self, component: int, amount: int, owner: int = 0) -> None:
+        """Give an amount of a capacity back."""
+
+    def release_all(self, owner: int) -> None:
+        """Give back all that an owner's processes hold, and leave all lines."""
+
     def ended(self, op: int) -> simpy.Event:
         """Fires with ``"ended"`` or ``"cancelled"``."""
 
@@ -242,20 +305,23 @@ class Engine(Protocol):
     ) -> simpy.Event:
         """Fires when a turn settles with a quantity of a component within the bound.
 
-        ``what`` is its ``queue`` length, ``held`` slots, or ``flows`` in flight.
+        ``what`` is its ``queue`` length, ``held`` slots or amount, or ``flows`` in flight.
         """
 
     def queue(self, component: int) -> list[tuple[int, int]]:
         """(op, number of the place) that wait there, first in line first."""
 
+    def waiting(self, component: int) -> list[tuple[int, int]]:
+        """(op, amount) in the line of a capacity, first in line first; -1 for a process."""
+
     def held(self, component: int) -> int:
-        """Slots taken; of a rate component, the sum of weight x rate, rounded down."""
+        """Slots or amount taken; of a rate component, sum of weight x rate, rounded down."""
 
     def rates(self) -> dict[int, int]:
         """Rate of every op in its work phase."""
 
     def capacity(self, component: int) -> int:
-        """Its rate, as the last turn left it."""
+        """Its rate, as the last turn left it; of a capacity, the whole."""
 
     def failed(self, component: int) -> bool:
         """Whether it is out of order, as the last turn left it."""

@@ -7,17 +7,25 @@ How an engine applies what was noted is its own: ``reference/engine.py`` says it
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import simpy
 
-from .deadlock import Stuck, diagnose
+from .capacity import Grant, Ledger
+from .deadlock import Line, Share, Stuck, diagnose
 from .engine_api import ComponentTable, Submitted
 from .errors import SimulationError
 from .simpy_adapter import Handed, SimpyAdapter
 from .simpy_clock import drive
 from .threshold import Thresholds
-from .validation import check_component, check_op, check_rate, check_resume
+from .validation import (
+    check_amount,
+    check_component,
+    check_op,
+    check_rate,
+    check_release,
+    check_resume,
+)
 
 
 class EngineControl(SimpyAdapter):
@@ -36,6 +44,7 @@ class EngineControl(SimpyAdapter):
     ):
         super().__init__(parts, env, per_second)
         self.thresholds = Thresholds(self)
+        self.ledger = Ledger()
         self.count = 0  # ops handed in
 
     # Done: noted now, applied at the start of the next turn.
@@ -79,6 +88,78 @@ class EngineControl(SimpyAdapter):
             check_op(op, self.count)
         self._note(lambda: self._cancel(ops))
 
+    def acquire(self, component: int, amount: int, owner: int = 0) -> Grant:
+        """Join the line of a capacity; fires after the turn that grants the amount."""
+        check_amount(self.parts, component, amount)
+        grant = Grant(
+            self.env, self.ledger.asked, component, amount, owner, self._who(), self._let_go,
+            self._forgotten,
+        )  # fmt: skip
+        self.ledger.ask(grant)
+        self._note(lambda: self._ask_for(grant))
+        return grant
+
+    def take(self, component: int, amount: int, owner: int = 0) -> bool:
+        """Hold an amount of a capacity at once, or not at all."""
+        check_amount(self.parts, component, amount)
+        book = self.ledger
+        free = self.parts.whole(component) - self.held(component) - book.taken.get(component, 0)
+        waits = component in book.waiting or bool(self.waiting(component))
+        if waits or amount > free or self.failed(component):
+            return False
+        book.taken[component] = book.taken.get(component, 0) + amount
+        book.add(self._now, component, amount, owner, self._who())
+        self._note(lambda: self._taken(component, amount))
+        return True
+
+    def release(self, component: int, amount: int, owner: int = 0) -> None:
+        """Give an amount of a capacity back."""
+        check_amount(self.parts, component, amount)
+        check_release(self.parts, component, amount, self.ledger.of(component, owner))
+        self._give_back(component, amount, owner, self._who())
+
+    def release_all(self, owner: int) -> None:
+        """Give back all that an owner's processes hold, and leave all lines."""
+        for line in list(self.ledger.waiting.values()):
+            for grant in [grant for grant in line if grant.owner == owner]:
+                grant.release()
+        for component, amount in list(self.ledger.of_owner(owner)):
+            self._give_back(component, amount, owner, self._who())
+
+    def _let_go(self, grant: Grant) -> None:
+        """A grant is given back, or leaves the line."""
+        if self.ledger.is_waiting(grant):
+            self.ledger.leave(grant)
+            self._note(lambda: self._leave_line(grant))
+        else:
+            held = self.ledger.of(grant.component, grant.owner)
+            check_release(self.parts, grant.component, grant.amount, held)
+            self._give_back(grant.component, grant.amount, grant.owner, grant.who)
+        grant.over = True
+
+    def _forgotten(self, grant: Grant) -> None:
+        """Nobody waits for a grant any more; it goes, unless somebody does at the next turn."""
+        self._note(lambda: self._drop(grant))
+
+    def _drop(self, grant: Grant) -> None:
+        if grant.over or not grant.forsaken:
+            return
+        grant.over = True
+        if self.ledger.is_waiting(grant):
+            self.ledger.leave(grant)
+            self._leave_line(grant)
+        elif self.ledger.of(grant.component, grant.owner) >= grant.amount:
+            self.ledger.give_back(self._now, *grant.held)
+            self._return(grant.component, grant.amount)
+
+    def _give_back(self, component: int, amount: int, owner: int, who: str) -> None:
+        self.ledger.give_back(self._now, component, amount, owner, who)
+        self._note(lambda: self._return(component, amount))
+
+    def _taken(self, component: int, amount: int) -> None:
+        self.ledger.taken[component] -= amount
+        self._hold(component, amount)
+
     # Waited for.
 
     def lost(self, graph: Submitted) -> simpy.Event:
@@ -107,7 +188,10 @@ class EngineControl(SimpyAdapter):
         """A quantity that thresholds are about, as the last turn left it."""
         if what == "flows":
             return self.users(component)
-        return len(self.queue(component)) if what == "queue" else self.held(component)
+        if what == "held":
+            return self.held(component)
+        line = self.queue if self.parts.whole(component) < 0 else self.waiting
+        return len(line(component))
 
     # The run as a whole.
 
@@ -117,11 +201,30 @@ class EngineControl(SimpyAdapter):
         Raises
         ------
         SimulationError
-            Nothing can happen and ops are open: lost, time overflow, starvation, deadlock.
+            Nothing can happen and ops are open, or somebody waits for a capacity: lost, time
+            overflow, starvation, deadlock.
         """
         drive(self, until)
-        if until is None and self.any_open():
+        if until is None and (self.any_open() or self.ledger.waiting):
             raise diagnose(self._stuck())
+
+    def jammed(self, held: Mapping[int, Sequence[tuple[int, int]]]) -> dict[int, Line]:
+        """Who waits for each capacity, and who holds of it.
+
+        Parameters
+        ----------
+        held : (op, amount) of what ops hold, by component; the op whose end gives it back
+        """
+        found, book = {}, self.ledger
+        for c in range(len(self.parts)) if len(self.parts.capacity) else ():
+            if waiting := self.waiting(c):
+                names = iter([grant.who for grant in book.waiting.get(c, ())])
+                line = [Share(op, _called(op) or next(names), n) for op, n in waiting]
+                mine = book.held.get(c, {}).items()
+                holding = [Share(op, _called(op), n) for op, n in held.get(c, ())]
+                holding += [Share(-1, who, n) for (_, who), n in mine]
+                found[c] = Line(self.parts.whole(c), line, holding, self.failed(c))
+        return found
 
     def _refused(self, op: int, why: str) -> SimulationError:
         message = f"op {op}: cannot be resumed: {why}"
@@ -138,8 +241,16 @@ class EngineControl(SimpyAdapter):
         """(op, number of the place) that wait there, first in line first."""
 
     @abstractmethod
+    def waiting(self, component: int) -> list[tuple[int, int]]:
+        """(op, amount) in the line of a capacity, first in line first; -1 for a process."""
+
+    @abstractmethod
     def held(self, component: int) -> int:
-        """Slots taken; of a rate component, the sum of weight x rate, rounded down."""
+        """Slots or amount taken; of a rate component, sum of weight x rate, rounded down."""
+
+    @abstractmethod
+    def failed(self, component: int) -> bool:
+        """Whether it is out of order, as the last turn left it."""
 
     @abstractmethod
     def users(self, component: int) -> int:
@@ -172,3 +283,24 @@ class EngineControl(SimpyAdapter):
 
     @abstractmethod
     def _cancel(self, ops: Sequence[int]) -> None: ...
+
+    @abstractmethod
+    def _ask_for(self, grant: Grant) -> None:
+        """A process joins the line of a capacity."""
+
+    @abstractmethod
+    def _leave_line(self, grant: Grant) -> None:
+        """A process leaves it."""
+
+    @abstractmethod
+    def _hold(self, component: int, amount: int) -> None:
+        """A process holds more of a capacity."""
+
+    @abstractmethod
+    def _return(self, component: int, amount: int) -> None:
+        """A process holds less of it."""
+
+
+def _called(op: int) -> str:
+    """An op in a message; "" for a process."""
+    return f"op {op}" if op >= 0 else ""

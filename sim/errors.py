@@ -11,7 +11,8 @@
     │  │  └─ DriverFault        a driver or its agent failed, or gave an impossible answer
     │  └─ RecordingError        a recording is damaged, foreign, or has not seen the op
     ├─ SimulationError          the run cannot go on (deadlock, starvation, time overflow)
-    └─ NotKeptError             a result was asked what was not kept of its run
+    ├─ NotKeptError             a result was asked what was not kept of its run
+    └─ RangeError               a time that no tick can hold
 """
 
 from __future__ import annotations
@@ -102,6 +103,10 @@ class SimulationError(ForetraceError):
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.message}"
+
+
+class RangeError(ForetraceError, OverflowError):
+    """A time is not a number, or beyond what ticks hold."""
 
 
 class NotKeptError(ForetraceError):

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from .csr import Csr
 from .errors import GraphError
 from .flat_graph import FlatGraph, Participants, join
-from .ops import Kind, Ops
+from .ops import DTYPES, Kind, Ops
 
 if TYPE_CHECKING:
     from .spmd.spmd_graph import SpmdGraph
@@ -38,6 +38,7 @@ class Label(NamedTuple):
 
 
 Stream = tuple[int, int]  # (rank, stream)
+LAST_ITERATION = int(np.iinfo(DTYPES["iteration"][0]).max)
 
 
 @dataclass(frozen=True, repr=False)
@@ -185,8 +186,20 @@ class Builder:
         release: float = 0.0,
         peer: int = -1,
     ) -> int:
-        """Add one op and return its row."""
+        """Add one op and return its row.
+
+        Raises
+        ------
+        GraphError
+            An iteration that cannot be counted.
+        """
         row = len(self._rows)
+        if not 0 <= iteration <= LAST_ITERATION:
+            raise GraphError(
+                "iteration",
+                f"op {row}: iteration {iteration}; they are counted from 0 to {LAST_ITERATION}",
+                (row,),
+            )
         self._edges += [(int(a), row, 0) for a in after]
         label = label or (Label(name) if name else None)
         self._rows.append(
@@ -221,7 +234,15 @@ class Builder:
         duration: float = np.nan,
         release: float = 0.0,
     ) -> int:
-        """Add one collective with a place on every member and return its row."""
+        """Add one collective with a place on every member and return its row.
+
+        Raises
+        ------
+        GraphError
+            It has no members, or an iteration that cannot be counted.
+        """
+        if not members:
+            raise GraphError("collective", f"op {len(self._rows)}: has no members; name them")
         first, *further = members
         row = self.op(
             Kind.COLLECTIVE,

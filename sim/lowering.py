@@ -14,8 +14,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .backend import Timing, Usage
-from .engine_api import NO_LIMIT, ONE, Answer, ComponentTable, EngineGraph, Flows, Online
-from .errors import BackendError, GraphError
+from .engine_api import (
+    MOST_WEIGHT,
+    NO_CLAIMS,
+    NO_LIMIT,
+    ONE,
+    Answer,
+    Claims,
+    ComponentTable,
+    EngineGraph,
+    Flows,
+    Online,
+)
+from .errors import BackendError, GraphError, RangeError
 from .flat_graph import FlatGraph
 from .system import System
 from .units import Seconds, ticks, ticks_per_second
@@ -67,7 +78,15 @@ def parts(system: System, scale: Mapping[str, int]) -> ComponentTable:
         np.array([-1 if c.slots is None else c.slots for c in system.components], np.int32),
         np.array(rates, np.int64),
         np.array(tops, np.int64),
+        tuple(c.unit for c in system.components),
+        _capacities(system),
     )
+
+
+def _capacities(system: System) -> NDArray[np.int64]:
+    """The whole of each capacity, -1 for none; empty where no component has one."""
+    found = [-1 if c.capacity is None else c.capacity for c in system.components]
+    return np.array(found if any(n >= 0 for n in found) else [], np.int64)
 
 
 def rate_units(rate: float, k: int) -> int:
@@ -95,7 +114,7 @@ def work_units(
     if np.any(left * float(per_second) >= 2.0**127):
         row = int(np.argmax(left))
         name = row if op is None else int(op[row])
-        raise OverflowError(f"op {name}: work {work[row]:g} is beyond 127 bits; split the op")
+        raise BackendError(f"op {name}: work {work[row]:g} is beyond 127 bits; split the op")
     hi, lo = np.zeros(len(left), np.int64), np.zeros(len(left), np.uint64)
     shift = 0
     while np.any(left):
@@ -145,7 +164,7 @@ def lower(
         raise GraphError("unplaced", f"graph {name!r} has no machine; call place() first")
     if timing.usage is not None:
         _warn_of_weights(name, timing.usage, system)
-    release = ticks(block.release, tick)
+    release = ticks_of(block.release, tick)
     return EngineGraph(
         name,
         block.places.op,
@@ -153,11 +172,38 @@ def lower(
         block.successors.indptr,
         block.successors.values,
         release if np.any(release) else np.empty(0, np.int64),
-        ticks(timing.fixed, tick),
+        ticks_of(timing.fixed, tick),
         flows(timing, system, scale, tick, online),
         np.empty(0, np.int16) if online is None else online,
         backends,
+        claims(timing),
     )
+
+
+def ticks_of(
+    times: NDArray[np.float64], tick: Seconds, rows: NDArray[np.int64] | None = None
+) -> NDArray[np.int64]:
+    """Times of ops in ticks.
+
+    Raises
+    ------
+    BackendError
+        Names an op whose time no tick holds.
+    """
+    try:
+        return ticks(times, tick)
+    except RangeError as error:
+        row = int(np.argmax(np.where(np.isnan(times), np.inf, np.abs(times))))
+        raise BackendError(f"op {row if rows is None else rows[row]}: {error}") from error
+
+
+def claims(timing: Timing) -> Claims:
+    """What ops hold of capacities, a row each."""
+    holds = timing.holds
+    if holds is None:
+        return NO_CLAIMS
+    op = np.repeat(np.arange(len(holds), dtype=np.int32), np.diff(holds.indptr))
+    return Claims(op, holds.component, holds.amount.astype(np.int64), holds.until)
 
 
 def _warn_of_weights(name: str, usage: Usage, system: System) -> None:
@@ -180,31 +226,77 @@ def flows(
     scale: Mapping[str, int],
     tick: Seconds,
     online: NDArray[np.int16] | None = None,
+    rows: NDArray[np.int64] | None = None,
 ) -> Flows:
-    """The ops that share something, a row each."""
+    """The ops that share something, a row each; errors call op ``i`` by ``rows[i]``."""
     n = len(timing)
+    called = np.arange(n) if rows is None else rows
     if timing.work is None and timing.usage is None and timing.limit is None:
         return Flows.none()
     work = np.zeros(n) if timing.work is None else timing.work
-    usage = timing.usage or Usage.same([], n)
+    usage = added_up(timing.usage or Usage.same([], n), system)
     limit = np.full(n, np.inf) if timing.limit is None else timing.limit
     uses = np.diff(usage.indptr)
     asked = np.zeros(n, bool) if online is None else online >= 0
     free = np.flatnonzero((work > 0) & (uses == 0) & np.isinf(limit) & ~asked)
     if len(free):
-        raise BackendError(f"op {free[0]}: work, but neither usage nor limit bounds its rate")
+        raise BackendError(
+            f"op {called[free[0]]}: work, but neither usage nor limit bounds its rate"
+        )
     op = np.flatnonzero((uses > 0) | np.isfinite(limit))
-    k = np.where(uses[op] > 0, _scale_of(op, usage, system, scale), scale_of_limit(limit[op]))
-    hi, lo = work_units(work[op], k, ticks_per_second(tick), op)
-    weight = np.rint(usage.weight * ONE)
-    if np.any(weight < 1):
-        raise BackendError("a weight below 2^-40; leave the component out, or use a larger weight")
+    k = np.where(
+        uses[op] > 0, _scale_of(op, usage, system, scale, called), scale_of_limit(limit[op])
+    )
+    hi, lo = work_units(work[op], k, ticks_per_second(tick), called[op])
+    weight = weight_units(usage.weight)
+    for bad in np.flatnonzero(weight == 0).tolist():
+        who = int(np.searchsorted(usage.indptr, bad, "right")) - 1
+        name = system.components[usage.component[bad]].name
+        raise BackendError(f"op {called[who]}: {wrong_weight(name, usage.weight[bad])}")
     indptr = np.zeros(len(op) + 1, np.int64)
     np.cumsum(uses[op], out=indptr[1:])
     return Flows(
-        op.astype(np.int32), hi, lo, _limits(limit[op], k), indptr, usage.component,
-        weight.astype(np.int64),
+        op.astype(np.int32), hi, lo, _limits(limit[op], k), indptr, usage.component, weight,
     )  # fmt: skip
+
+
+def added_up(usage: Usage, system: System) -> Usage:
+    """The same with each component once an op: where it is named twice, its weights add up.
+
+    >>> from foretrace.sim.system import Component
+    >>> wire = System((Component("wire", "link", rate=1e9),))
+    >>> added_up(Usage.same([0, 0], 2, 0.5), wire).weight.tolist()
+    [1.0, 1.0]
+    """
+    if np.diff(usage.indptr).max(initial=0) < 2:
+        return usage
+    row = np.repeat(np.arange(len(usage)), np.diff(usage.indptr))
+    key = row * len(system.components) + usage.component
+    if np.all(np.diff(key) > 0) or np.all(np.diff(np.sort(key)) > 0):
+        return usage
+    once, at = np.unique(key, return_inverse=True)
+    row, component = np.divmod(once, len(system.components))
+    indptr = np.searchsorted(row, np.arange(len(usage) + 1)).astype(np.int64)
+    weight = np.bincount(at.ravel(), usage.weight, len(once))
+    return Usage(indptr, component.astype(np.int32), np.asarray(weight, np.float64))
+
+
+def weight_units(weight: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Weights in 2^-40, half to even; 0 for one that cannot be.
+
+    >>> weight_units(np.array([1.0, 2.0**22, 1e-13, np.nan])).tolist()
+    [1099511627776, 0, 0, 0]
+    """
+    units = np.rint(np.asarray(weight, np.float64) * ONE)
+    return np.where((units >= 1) & (units < MOST_WEIGHT), units, 0).astype(np.int64)
+
+
+def wrong_weight(name: str, weight: float) -> str:
+    """Why a component cannot be used with a weight."""
+    return (
+        f"a weight of {weight:g} on {name}; weights are from 2^-40 to below 2^22: give {name} and "
+        "the work another unit, or leave it out"
+    )
 
 
 def _limits(limit: NDArray[np.float64], k: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -227,7 +319,11 @@ def scale_of_limit(limit: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def _scale_of(
-    op: NDArray[np.int64], usage: Usage, system: System, scale: Mapping[str, int]
+    op: NDArray[np.int64],
+    usage: Usage,
+    system: System,
+    scale: Mapping[str, int],
+    called: NDArray[np.int64],
 ) -> NDArray[np.int64]:
     """K of each flow; a flow's components must have one unit."""
     unit = [c.unit if c.rate is not None else "" for c in system.components]
@@ -240,23 +336,41 @@ def _scale_of(
     if len(mixed):
         c = system.components[usage.component[mixed[0]]]
         raise BackendError(
-            f"op {row[mixed[0]]}: uses {c.name} ({c.unit}) with another unit; split it into two ops"
+            f"op {called[row[mixed[0]]]}: uses {c.name} ({c.unit}) with another unit; split it "
+            "into two ops"
         )
     if "" in names and np.any(number == names[""]):
-        c = system.components[usage.component[np.argmax(number == names[""])]]
+        at = int(np.argmax(number == names[""]))
+        c = system.components[usage.component[at]]
         raise BackendError(
-            f"{c.name} is used as a rate, but has none; give it a rate, or use another"
+            f"op {called[row[at]]}: {c.name} is used as a rate, but has none; give it a rate, or "
+            "use another"
         )
     k_of = np.array([scale.get(u, MAX_SCALE) for u in names], np.int64)
     return np.where(of_op[op] >= 0, k_of[of_op[op]], MAX_SCALE)
 
 
 def answers(
-    timing: Timing, system: System, scale: Mapping[str, int], tick: Seconds
+    timing: Timing,
+    system: System,
+    scale: Mapping[str, int],
+    tick: Seconds,
+    rows: NDArray[np.int64] | None = None,
 ) -> list[Answer]:
-    """What an online backend said of each op."""
-    fixed = ticks(timing.fixed, tick)
-    shared = flows(timing, system, scale, tick)
+    """What an online backend said of each op, which errors call by ``rows``.
+
+    Raises
+    ------
+    BackendError
+        It names what ops hold, when they have already started.
+    """
+    if timing.holds is not None and len(timing.holds.component):
+        raise BackendError(
+            f"{system.components[timing.holds.component[0]].name}: held by the answer of an online "
+            "backend; an op gets what it holds before it starts: set online = False"
+        )
+    fixed = ticks_of(timing.fixed, tick, rows)
+    shared = flows(timing, system, scale, tick, rows=rows)
     found = [Answer(int(f), 0, {}) for f in fixed]
     for i, op in enumerate(shared.op.tolist()):
         found[op] = Answer(int(fixed[op]), shared.work(i), shared.usage(i), int(shared.limit[i]))

@@ -1,4 +1,4 @@
-"""The table of ops: a row is an op, one NumPy column a field, 43 bytes a row.
+"""The table of ops: a row is an op, one NumPy column a field, 45 bytes a row.
 
 An op says *what* must be done.  Which component does it is placement's answer, how long it
 takes its backend's, and when it happens the simulation's.
@@ -39,7 +39,7 @@ DTYPES: dict[str, tuple[type[Any], Any]] = {
     "kind": (np.uint8, Kind.COMPUTE),
     "rank": (np.int32, 0),
     "stream": (np.int32, 0),
-    "iteration": (np.uint16, 0),
+    "iteration": (np.int32, 0),
     "flop": (np.float64, np.nan),
     "bytes": (np.float64, np.nan),
     "signature": (np.int32, -1),
@@ -72,7 +72,7 @@ class Ops:
     ----------
     kind : (n,) a :class:`Kind`
     rank, stream : (n,) where in the trace; of a collective, those of its first place
-    iteration : (n,) number of the step, 0 for the first
+    iteration : (n,) number of the period, 0 for the first; -1 where there are none
     flop, bytes : (n,) work of the op; of a collective, the bytes of one rank's buffer
     signature : (n,) index into ``signatures``; -1 for none
     duration : (n,) s, as recorded
@@ -90,7 +90,7 @@ class Ops:
     kind: NDArray[np.uint8]
     rank: NDArray[np.int32]
     stream: NDArray[np.int32]
-    iteration: NDArray[np.uint16]
+    iteration: NDArray[np.int32]
     flop: NDArray[np.float64]
     bytes: NDArray[np.float64]
     signature: NDArray[np.int32]

@@ -40,7 +40,7 @@ def place(graph: Graph, system: System, placement: Sequence[str] | None = None) 
     Raises
     ------
     GraphError
-        More ranks than GPUs, or a name that is no component.
+        More ranks than GPUs, a rank below 0, or a name that is no component.
 
     Examples
     --------
@@ -53,6 +53,15 @@ def place(graph: Graph, system: System, placement: Sequence[str] | None = None) 
     [0]
     """
     names = system.gpus if placement is None else placement
+    for block in graph.blocks:
+        if isinstance(block, FlatGraph) and block.rank.min(initial=0) < 0:
+            p = int(np.argmin(block.rank))
+            op = int(block.op_of_place[p])
+            raise GraphError(
+                "placement",
+                f"{graph.name!r} op {op}: is on rank {block.rank[p]}; ranks count from 0",
+                (op,),
+            )
     if graph.ranks > len(names):
         raise GraphError(
             "placement",

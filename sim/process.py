@@ -8,19 +8,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+from operator import index
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    NamedTuple,
+    Protocol,
+    SupportsIndex,
+    TypeVar,
+    cast,
+    runtime_checkable,
+)
 
+import numpy as np
 import simpy
 
-from .engine_api import ONE, Engine, State, Submitted
+from .capacity import Grant
+from .engine_api import Engine, State, Submitted
 from .errors import SimulationError
-from .lowering import rate_units
+from .job import Job
+from .lowering import rate_units, weight_units, wrong_weight
 from .registry import register
 from .system import System
 from .units import Seconds, seconds, ticks, ticks_per_second
 
 if TYPE_CHECKING:
+    from .allocator import Allocator
+    from .emitted import Emissions
     from .graph import Graph
+    from .running_job import RunningJob
+    from .workload import Workload
 
 Steps = Generator[simpy.Event, Any, Any]
 
@@ -86,7 +103,9 @@ class Stage(Protocol):
 
     system: System
     tick: Seconds
-    metrics: list[tuple[str, float, float]]
+    emissions: Emissions
+    allocators: list[Allocator]
+    jobs: list[RunningJob]
     rate_log: list[tuple[int, int, int]]
     moves: dict[int, tuple[int, ...]]
 
@@ -98,8 +117,41 @@ class Stage(Protocol):
     def scale(self) -> Mapping[str, int]:
         """K of each unit: rates of that unit are in 2^-K."""
 
-    def submit(self, graph: Graph, who: str = "") -> Submitted:
+    def submit(
+        self,
+        graph: Graph,
+        job: RunningJob | None = None,
+        who: str = "",
+        rank: int | None = None,
+        key: int | None = None,
+    ) -> Submitted:
         """Place, time and hand in a graph of a process."""
+
+    def launch(self, job: Job, parent: Job, processes: Sequence[Process] = ()) -> Job:
+        """Start another job."""
+
+
+def lost(stage: Stage, graph: Submitted) -> simpy.Event:
+    """Fires with a list of :class:`Lost`, in names and SI units."""
+    event = stage.machine.lost(graph)
+
+    def translate(event: simpy.Event) -> None:
+        """In place, once."""
+        losses: list[Any] = event.value  # type: ignore[assignment]
+        losses[:] = [x if isinstance(x, Lost) else _loss(stage, *x) for x in losses]
+
+    if event.callbacks is not None:
+        event.callbacks.insert(0, translate)  # before whoever waits reads the value
+    return event
+
+
+def _loss(stage: Stage, op: int, fixed: int, work: int, component: int) -> Lost:
+    tick, parts = stage.tick, stage.system.components
+    units = [parts[c].unit for c in stage.machine.usage(op)]
+    left = float("nan") if work else 0.0
+    if units:
+        left = work / (ticks_per_second(tick) << stage.scale[units[0]])
+    return Lost(op, float(seconds(fixed, tick)), left, parts[component].name)
 
 
 class Running:
@@ -110,6 +162,8 @@ class Running:
     Parameters
     ----------
     stage : Stage
+    job : RunningJob
+        Whose process it is.
     who : str
         The process, in messages.
     touches : globs of component names, or None
@@ -138,21 +192,24 @@ class Running:
     [0.001, 0.002, 0.003]
     """
 
-    def __init__(self, stage: Stage, who: str = "", touches: Sequence[str] | None = None):
+    def __init__(
+        self,
+        stage: Stage,
+        job: RunningJob,
+        who: str = "",
+        touches: Sequence[str] | None = None,
+    ):
         self._stage, self._machine, self._system = stage, stage.machine, stage.system
-        self._who, self._touches = who, touches
+        self._job, self._who, self._touches = job, who, touches
 
     def start(self, processes: Sequence[Process]) -> list[simpy.Process]:
-        """Begin processes, each with a face of its own."""
-        return [self._start(process) for process in processes]
+        """Begin further processes of this job, each with a face of its own."""
+        return self._job.start(processes)
 
-    def _start(self, process: Process) -> simpy.Process:
-        who = getattr(process, "__name__", type(process).__name__)
-        touches = getattr(process, "touches", None)
-        started = self.env.process(process(Running(self._stage, who, touches)))
-        if touches is not None and not len(touches):
-            self._machine.watchers.add(started)
-        return started
+    @property
+    def job(self) -> Job:
+        """The job whose process this is."""
+        return self._job.job
 
     # Waiting
 
@@ -168,6 +225,8 @@ class Running:
 
     def wait(self, time: Seconds) -> simpy.Event:
         """Fires after that time."""
+        if time < 0:
+            raise SimulationError("action", f"{self._who}: waits {time:g} s; wait for 0 or more")
         return self.env.timeout(ticks(time, self._stage.tick))
 
     def ended(self, op: int) -> simpy.Event:
@@ -185,29 +244,36 @@ class Running:
 
         Parameters
         ----------
-        what : ``queue`` (places in line), ``held`` (slots), or ``flows`` (in flight)
+        what : ``queue`` (who is in line), ``held`` (slots, or an amount), or ``flows`` (in flight)
         """
         return self._machine.reaches(what, self._system.number(name), at_least, at_most)
 
     def lost(self, graph: Submitted) -> simpy.Event:
         """Fires with a list of :class:`Lost`: what failures stopped and nobody was told of."""
-        event = self._machine.lost(graph)
-        if event.callbacks is not None:
-            event.callbacks.insert(0, self._translate)  # before whoever waits reads the value
-        return event
+        return lost(self._stage, graph)
 
-    def _translate(self, event: simpy.Event) -> None:
-        """Names and SI units for numbers, in place, once."""
-        losses: list[Any] = event.value  # type: ignore[assignment]
-        losses[:] = [x if isinstance(x, Lost) else self._lost(*x) for x in losses]
+    def acquire(self, name: str, amount: int, owner: int | None = None) -> Grant:
+        """Ask for an amount of a capacity; the event fires when it is granted.
 
-    def _lost(self, op: int, fixed: int, work: int, component: int) -> Lost:
-        tick, parts = self._stage.tick, self._system.components
-        units = [parts[c].unit for c in self._machine.usage(op)]
-        left = float("nan") if work else 0.0
-        if units:
-            left = work / (ticks_per_second(tick) << self._stage.scale[units[0]])
-        return Lost(op, float(seconds(fixed, tick)), left, parts[component].name)
+        ``with sim.acquire("node0.kv", 8) as grant: yield grant`` gives it back at the end of the
+        block, ``grant.release()`` at any other time.  A grant that nobody waits for any more (its
+        process was interrupted, or ``grant | sim.wait(1.0)`` took too long) leaves the line.
+
+        Parameters
+        ----------
+        amount : in the component's unit
+        owner : whose it is, see :meth:`release_all`; unless said the job, which gives it back at
+            its end
+        """
+        return self._machine.acquire(
+            self._may_touch(name), _whole(name, amount), self._job.owner if owner is None else owner
+        )
+
+    def take(self, name: str, amount: int, owner: int | None = None) -> bool:
+        """Hold an amount of a capacity at once, or not at all: false while anybody waits for it."""
+        return self._machine.take(
+            self._may_touch(name), _whole(name, amount), self._job.owner if owner is None else owner
+        )
 
     # Observing: the machine as its last turn left it
 
@@ -217,14 +283,42 @@ class Running:
         return self._system
 
     def queue(self, name: str) -> list[int]:
-        """Ops in line for the slots of a component, first first."""
-        return [op for op, _ in self._machine.queue(self._system.number(name))]
+        """Ops in line for the slots or the capacity of a component, first first."""
+        c = self._system.number(name)
+        line = (
+            self._machine.queue
+            if self._system.components[c].capacity is None
+            else self._machine.waiting
+        )
+        return [op for op, _ in line(c) if op >= 0]
+
+    def capacity(self, name: str) -> int:
+        """The whole of a capacity, in its unit."""
+        return self._machine.capacity(self._store(name))
+
+    def held(self, name: str) -> int:
+        """How much of a capacity is held, by ops and by processes."""
+        return self._machine.held(self._store(name))
+
+    def free(self, name: str) -> int:
+        """How much of a capacity nobody holds."""
+        return self.capacity(name) - self.held(name)
+
+    def waiting(self, name: str) -> list[int]:
+        """The amounts of a capacity that are waited for, first in line first."""
+        return [amount for _, amount in self._machine.waiting(self._store(name))]
+
+    def _store(self, name: str) -> int:
+        c = self._system.number(name)
+        if self._system.components[c].capacity is None:
+            raise SimulationError("action", f"{name}: has no capacity; give the component one")
+        return c
 
     def utilisation(self, name: str) -> float:
-        """Share of its slots or of its rate that is taken."""
+        """Share of its slots, of its rate or of its capacity that is taken."""
         c = self._system.number(name)
         whole = self._system.components[c].slots
-        if whole is None:
+        if whole is None:  # a rate or a capacity
             whole = self._machine.capacity(c)
         return self._machine.held(c) / whole if whole else 0.0
 
@@ -239,8 +333,11 @@ class Running:
         return self._machine.failed(self._system.number(name))
 
     def open(self) -> bool:
-        """Whether any op has neither ended nor been cancelled: ``while sim.open(): ...``."""
-        return self._machine.any_open()
+        """Whether any op of this job has neither ended nor been cancelled.
+
+        ``while sim.open(): ...`` is a loop that ends with the job's work.
+        """
+        return self._machine.any_open() if len(self._stage.jobs) == 1 else self._job.open()
 
     def state(self, op: int) -> State:
         """Where one op stands, as the last turn left it."""
@@ -252,10 +349,41 @@ class Running:
 
     # Acting: applied in the next turn
 
-    def submit(self, graph: Graph) -> Submitted:
-        """Hand in a graph; wait for its ``done``."""
+    def submit(self, graph: Graph, *, rank: int | None = None, key: int | None = None) -> Submitted:
+        """Hand in a graph; wait for its ``done``.
+
+        Parameters
+        ----------
+        rank : int or None
+            Which rank its rank 0 is, the others following.  None: a GPU is one rank, whatever
+            graphs call it, numbered as they appear.
+        key : int or None
+            Of its random draws: equal keys draw alike.  None: how many graphs of its name came
+            before, so that each draws anew.
+        """
         self._may_act("submit a graph")
-        return self._stage.submit(graph, self._who)
+        return self._stage.submit(graph, self._job, self._who, rank, key)
+
+    def launch(
+        self,
+        workload: Workload,
+        name: str,
+        on: Mapping[str, Sequence[str]] | None = None,
+        processes: Sequence[Process] = (),
+    ) -> Job:
+        """Start another job at this time; wait for its ``done`` or ``lost``.
+
+        Parameters
+        ----------
+        name : str
+            Of its results; no other job of the run has it.
+        on : mapping or None
+            Names of components by pool; see :class:`~.job.Job`.
+        processes : sequence of Process
+            That go on beside it, as its own.
+        """
+        self._may_act("launch a job")
+        return self._stage.launch(Job(name, workload, on), self.job, processes)
 
     def set_rate(self, name: str, rate: float) -> None:
         """Change a rate, in the component's unit a second; flows keep their progress."""
@@ -274,12 +402,29 @@ class Running:
         self._stage.rate_log.append((int(self.env.now), c, units))
 
     def fail(self, name: str) -> None:
-        """Stop what runs on a component, uses it, or holds a place on it; see ``lost``."""
-        self._machine.fail(self._may_touch(name))
+        """Stop what runs on a component, uses it, or holds a place on it; see ``lost``.
+
+        Of a node (``node1``): on every component of it.
+        """
+        for c in self._components(name):
+            self._machine.fail(c)
 
     def restore(self, name: str) -> None:
-        """Let its queue move again; resumes nothing."""
-        self._machine.restore(self._may_touch(name))
+        """Let the queue of a component, or of all of a node, move again; resumes nothing."""
+        for c in self._components(name):
+            self._machine.restore(c)
+        for allocator in self._stage.allocators:
+            cast(list[Any], self.settled().callbacks).append(allocator.serve)
+
+    def enrol(self, allocator: Allocator) -> None:
+        """Have an allocator look again whenever components are restored."""
+        self._stage.allocators.append(allocator)
+
+    def _components(self, name: str) -> list[int]:
+        """A component, or all of a node."""
+        one = name in self._system.index
+        names = () if one else self._system.select(node=name)
+        return [self._may_touch(n) for n in names or (name,)]
 
     def stop(self, op: int) -> None:
         """Take an op out of its queue, places and components."""
@@ -304,26 +449,39 @@ class Running:
         self._may_act("resume an op")
         number = self._system.number
         to = None if slots is None else [number(name) for name in slots]
-        self._machine.resume(
-            op,
-            keep,
-            to,
-            None if usage is None else {number(c): round(w * ONE) for c, w in usage.items()},
-        )
+        uses = None if usage is None else {number(c): _weight(c, w) for c, w in usage.items()}
+        self._machine.resume(op, keep, to, uses)
         if to is not None and self._machine.state(op) not in (State.ENDED, State.CANCELLED):
             self._stage.moves[op] = tuple(to)
 
     def cancel(self, what: int | Submitted) -> None:
         """Remove an op or a whole graph, with all that depends on it."""
         self._may_act("cancel an op")
-        if isinstance(what, int):
-            self._machine.cancel([what])
+        if isinstance(what, SupportsIndex):
+            self._machine.cancel([int(what)])
         else:
             self._machine.cancel(range(what.first, what.first + what.count))
 
-    def emit(self, metric: str, value: float) -> None:
-        """Note a value of a metric at this time; the result holds all of them."""
-        self._stage.metrics.append((metric, self.now, float(value)))
+    def release(self, name: str, amount: int, owner: int | None = None) -> None:
+        """Give an amount of a capacity back; not more than its owner holds."""
+        self._machine.release(
+            self._may_touch(name), _whole(name, amount), self._job.owner if owner is None else owner
+        )
+
+    def release_all(self, owner: int) -> None:
+        """Give back all that an owner acquired and took, and leave all lines."""
+        self._may_act("release what an owner holds")
+        self._machine.release_all(owner)
+
+    def emit(self, metric: str, value: float, unit: str = "") -> None:
+        """Note a value of a metric of this job at this time; the result holds all of them.
+
+        Parameters
+        ----------
+        unit : str
+            Where its workload did not declare one.
+        """
+        self._stage.emissions.add(self._job.number, metric, self.now, float(value), unit)
 
     def _may_act(self, what: str) -> None:
         if self._touches is not None and not len(self._touches):
@@ -333,8 +491,36 @@ class Running:
 
     def _may_touch(self, name: str) -> int:
         c = self._system.number(name)
-        if self._touches is not None and not any(fnmatchcase(name, t) for t in self._touches):
+        if self._touches is not None and not any(self._names(t, name) for t in self._touches):
             raise SimulationError(
                 "action", f"{self._who}: alters {name}, which its touches do not name"
             )
         return c
+
+    def _names(self, glob: str, name: str) -> bool:
+        """Whether a glob fits a component; a name of one is no glob."""
+        return glob == name or (glob not in self._system.index and fnmatchcase(name, glob))
+
+
+def _weight(name: str, weight: float) -> int:
+    """The weight of a use in 2^-40."""
+    units = int(weight_units(np.array(weight)))
+    if not units:
+        raise SimulationError("action", wrong_weight(name, weight))
+    return units
+
+
+def _whole(name: str, amount: int) -> int:
+    """An amount as an integer.
+
+    Raises
+    ------
+    SimulationError
+        It is none.
+    """
+    try:
+        return index(amount)
+    except TypeError:
+        raise SimulationError(
+            "action", f"{name}: amount {amount!r}; amounts of a capacity are whole numbers"
+        ) from None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,9 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .analysis.aggregates import RunAggregates, kept_of
+from .analysis.holdings import held_by_processes
+from .capacity import Acquired
+from .emitted import Emitted
 from .engine_api import NEVER, ComponentTable, EngineColumns
 from .errors import NotKeptError
 from .ops import Kind, Ops
+from .sampling import MAIN
 from .schedule import Schedule, SubmittedRun
 from .system import System
 from .units import Seconds, seconds
@@ -53,10 +58,18 @@ class Result:
     again : callable, or str
         The same run with a row an op; or why there is no such run.
     replica : int or None
-    metrics : tuple of (name, time in s, value)
-        What processes emitted.
+    jobs : tuple of str
+        Names of its jobs, in the order in which they were given and launched.
+    emitted : Emitted
+        Values of metrics that processes emitted.
     rate_log : tuple of (tick, component, rate)
         What processes set.
+    acquired : Acquired
+        What processes held of capacities, and how long they waited for it.
+    by_job : tuple of Result
+        The result of each of several jobs, where no row an op was kept.
+    whole : Result or None
+        The result of all jobs, where this is of one of several.
     """
 
     system: System
@@ -68,8 +81,12 @@ class Result:
     summary: RunAggregates | None = None
     again: Callable[[], Result] | str = field(default="nobody says how", repr=False)
     replica: int | None = None
-    metrics: tuple[tuple[str, float, float], ...] = ()
+    jobs: tuple[str, ...] = (MAIN,)
+    emitted: Emitted = field(default_factory=Emitted)
     rate_log: tuple[tuple[int, int, int], ...] = ()
+    acquired: Acquired = field(default_factory=Acquired, repr=False)
+    by_job: tuple[Result, ...] = field(default=(), repr=False)
+    whole: Result | None = field(default=None, repr=False)
 
     def _repr_html_(self) -> str:
         """As a notebook shows it: the numbers first asked for, and who bounds the run."""
@@ -80,7 +97,7 @@ class Result:
         charged = sorted(blamed.items(), key=lambda c: -c[1])[:5]
         rows = [
             ("makespan", f"{self.makespan:.6g} s"),
-            ("iteration time, p50", f"{self.iteration_time:.6g} s"),
+            *(("iteration time, p50", f"{t:.6g} s") for t in [self.iteration_time] if t == t),
             ("ops", f"{self.count:,}"),
             ("engine", self.engine),
             *((f"critical path: {who}", f"{t:.6g} s") for who, t in charged),
@@ -89,6 +106,58 @@ class Result:
 
     def __repr__(self) -> str:
         return f"<Result {self.count} ops, makespan {self.makespan:.6g} s, {self.engine}>"
+
+    def rows(self, job: int) -> NDArray[np.int64]:
+        """Ids of the ops of a job, by its number."""
+        return self._rows.rows(job)
+
+    def of(self, job: str) -> Result:
+        """The result of one job: its own ops, ranks and metrics, from its arrival to its last end.
+
+        Whatever is asked of it is answered from these; blame walks its ops, and sees those of
+        others where they took what it waited for.
+
+        Raises
+        ------
+        KeyError
+            No such job.
+        """
+        if job not in self.jobs:
+            near = difflib.get_close_matches(job, self.jobs, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"they are {', '.join(self.jobs)}"
+            raise KeyError(f"no job is named {job!r}; {hint}")
+        return self if len(self.jobs) == 1 else self._of_jobs[job]
+
+    @cached_property
+    def _of_jobs(self) -> dict[str, Result]:
+        if self.written is None:
+            return {r.jobs[0]: replace(r, whole=self) for r in self.by_job}
+        written = self.written
+        return {
+            name: replace(
+                self, written=written.of(k), emitted=self.emitted.of(k), jobs=(name,), whole=self
+            )
+            for k, name in enumerate(self.jobs)
+        }
+
+    def without_rows(self, keep: str, again: Callable[[], Result] | str) -> Result:
+        """What ``keep`` keeps of it, job by job.
+
+        Parameters
+        ----------
+        again : the same run with a row an op, or why there is none
+        """
+        from .analysis.folded_aggregates import summarised
+
+        several = self.jobs if len(self.jobs) > 1 else ()
+        by_job = tuple(self.of(name).without_rows(keep, again) for name in several)
+        summary = summarised(self, keep)
+        return replace(self, written=None, summary=summary, again=again, by_job=by_job, whole=None)
+
+    @property
+    def metrics(self) -> tuple[tuple[str, float, float], ...]:
+        """What processes emitted: (name, time in s, value), in order."""
+        return tuple(self.emitted)
 
     @property
     def keep(self) -> str:
@@ -99,7 +168,7 @@ class Result:
 
     @cached_property
     def kept(self) -> RunAggregates:
-        """Times by rank, iteration, component and kind: kept always."""
+        """Times by rank, period, component and kind: kept always."""
         return kept_of(self) if self.summary is None else self.summary
 
     @cached_property
@@ -153,14 +222,28 @@ class Result:
         return self.kept.ops if self.written is None else len(self.columns.end)
 
     @property
+    def ranks(self) -> int:
+        """Number of ranks."""
+        return self.kept.start.shape[1] if self.written is None else self.written.ranks
+
+    @property
     def ops(self) -> Ops:
         """Every op, in the order of ids."""
         return self._rows.ops
 
     @property
+    def job(self) -> NDArray[np.int32]:
+        """(n,) The number of the job of each op."""
+        return self._rows.job
+
+    @property
     def component(self) -> NDArray[np.int32]:
         """(n,) The component that was asked about each op; -1 for nobody."""
         return self._rows.component
+
+    def rank(self, run: SubmittedRun) -> NDArray[np.int32]:
+        """(n + e,) The rank of every place of a graph; those of several jobs are in one list."""
+        return self._rows.rank(run)
 
     def slots(self, run: SubmittedRun) -> NDArray[np.int32]:
         """(n + e,) The component whose slot each place of a graph had last, -1 for none."""
@@ -205,23 +288,27 @@ class Result:
 
     @cached_property
     def iterations(self) -> NDArray[np.float64]:
-        """(k,) s: wall time of each optimizer step, in order.
+        """(k,) s: wall time of each period (a training iteration), in order; (0,) without any.
 
-        A step lasts from the end of the one before it (the first: from its own first start) to
+        A period lasts from the end of the one before it (the first: from its own first start) to
         the last end of its ops on any rank.
         """
-        from .analysis.metrics import step_edges
+        from .analysis.metrics import period_edges
 
-        return seconds(np.diff(step_edges(self)), self.tick)
+        edges = period_edges(self)
+        return seconds(np.diff(edges) if edges is not None else np.empty(0, np.int64), self.tick)
 
     @property
     def iteration_time(self) -> Seconds:
-        """Median wall time of one optimizer step, s."""
-        return float(np.median(self.iterations))
+        """Median wall time of one period, s; NaN without any."""
+        return float(np.median(self.iterations)) if len(self.iterations) else float("nan")
 
     @cached_property
     def busy_by_kind(self) -> dict[tuple[str, str], Seconds]:
-        """Seconds of work of each component by kind of op: of all slots, or at full rate."""
+        """Seconds of work of each component by kind of op: of all slots, at full rate or all held.
+
+        What processes hold of a capacity is of no kind.
+        """
         found: dict[tuple[str, str], float] = {}
         whole = seconds(self.kept.busy, self.tick) + self.kept.moved
         for c, kind in np.argwhere(whole).tolist():
@@ -232,10 +319,11 @@ class Result:
     def busy(self) -> dict[str, Seconds]:
         """Seconds of work that each component did: of all its slots together, or at full rate.
 
-        Charged where an op ran last.  Names of idle components are left out.
+        Of a capacity, seconds at which all of it was held would come to the same.  Charged where
+        an op ran last.  Names of idle components are left out.
         """
         held = seconds(self.kept.busy.sum(axis=1), self.tick)
-        whole = held + self.kept.moved.sum(axis=1)
+        whole = held + self.kept.moved.sum(axis=1) + held_by_processes(self)
         return {self.parts.names[c]: float(whole[c]) for c in np.flatnonzero(whole).tolist()}
 
     def utilization(self) -> dict[str, float]:
@@ -261,7 +349,9 @@ class Result:
 
     def _numbers(self) -> dict[str, float]:
         """Seconds by name."""
-        found = {"makespan": self.makespan, "iteration_time": self.iteration_time}
+        found = {"makespan": self.makespan}
+        if len(self.iterations):
+            found["iteration_time"] = self.iteration_time
         return found | {f"{name}.busy": t for name, t in sorted(self.busy.items())}
 
     def blame(self) -> Blame:
@@ -275,7 +365,9 @@ class Result:
         return list(self.blame().path)
 
     def frame(self) -> pd.DataFrame:
-        """A row an op: name, kind, rank, stream, iteration, component, ready/start/end in µs.
+        """One row per op: name, kind, rank, stream, iteration, component, ready/start/end in µs.
+
+        The job before them where there are several, no iteration where there are no periods.
 
         Raises
         ------
@@ -287,7 +379,9 @@ class Result:
         return of_ops(self.detail)
 
     def rank_frame(self) -> pd.DataFrame:
-        """A row for each iteration of each rank: first start, last end, exposed communication.
+        """One row for each period of each rank: first start, last end, exposed communication.
+
+        One for each rank where there are no periods; the job first where there are several.
 
         Raises
         ------

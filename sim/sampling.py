@@ -1,7 +1,8 @@
 """Random factors of durations: an integer hash into a table of measured quantiles.
 
-A draw is keyed by what it is for (replica, rank and iteration, or graph and row), never by order,
-so that variants of a scenario share their draws.  There is no stored state and no transcendental
+A draw is keyed by what it is for (replica, rank and iteration, or graph and row, of which job and
+of its how-manieth submission), never by the order in a run, so that variants of a scenario share
+their draws.  There is no stored state and no transcendental
 function, so every engine, worker and machine draws the same numbers.
 """
 
@@ -16,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .backend import Spread
 
+MAIN = "main"  # the job of a run that names none
 FRACTION = 20  # a factor is an integer in units of 2^-20
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
@@ -83,6 +85,15 @@ def scaled(duration: NDArray[np.int64], by: NDArray[np.int64]) -> NDArray[np.int
     return high * by + ((low * by) >> FRACTION)
 
 
+def overflow(of: NDArray[np.int64], by: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Where ``of * by / 2^20`` does not fit into 63 bits; a hair below them already.
+
+    >>> overflow(np.array([2**62, 2**62]), np.array([3 << 20, 1 << 20])).tolist()
+    [True, False]
+    """
+    return np.asarray(of.astype(np.float64) * by >= 2.0 ** (63 + FRACTION) * (1 - 1e-12))
+
+
 def widely(
     hi: NDArray[np.int64], lo: NDArray[np.uint64], by: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
@@ -133,14 +144,36 @@ def factors(
     name: str,
     row: NDArray[np.int64],
     rank: NDArray[np.int32],
-    iteration: NDArray[np.uint16],
+    iteration: NDArray[np.integer],
     seed: int,
     replica: int,
+    which: tuple[int, ...] = (),
 ) -> Iterator[NDArray[np.int64]]:
-    """By what the durations of rows are multiplied, one after the other: start x step, then op."""
+    """By what the durations of rows are multiplied, one after the other: start x step, then op.
+
+    Parameters
+    ----------
+    rank : (n,) of the job
+    which : what else keys both, see :func:`submission`
+    """
     step, op = tables(spread, seed, replica)
     if len(step):
-        yield between(step, bits(seed, replica, 1, rank, iteration))
+        yield between(step, bits(seed, replica, 1, rank, iteration, *which))
     if len(op):
         graph = zlib.crc32(name.encode())
-        yield between(op, bits(seed, replica, 2, graph, row))
+        yield between(op, bits(seed, replica, 2, graph, row, *which))
+
+
+def submission(job: str, number: int) -> tuple[int, ...]:
+    """Key of one submission of a graph by a job: what :func:`factors` is given as ``which``.
+
+    Parameters
+    ----------
+    number : submissions of a graph of that name by that job before
+
+    Examples
+    --------
+    >>> submission("main", 0), submission("main", 1) == submission("other", 1)
+    ((), False)
+    """
+    return () if job == MAIN and number == 0 else (zlib.crc32(job.encode()), number)

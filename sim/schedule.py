@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,16 +14,53 @@ from .binding import Answers
 from .engine_api import EngineColumns, EngineGraph
 from .graph import Graph
 from .ops import Ops
+from .sampling import MAIN
+
+
+class JobRecord(NamedTuple):
+    """One job of a run.
+
+    Parameters
+    ----------
+    name : str
+    arrived : tick
+    given : rows of the graph that its workload is; None where a process submits
+    """
+
+    name: str = MAIN
+    arrived: int = 0
+    given: int | None = None
 
 
 @dataclass(frozen=True)
 class SubmittedRun:
-    """One graph of a run: as placed, as timed, as lowered; its row r has the id ``first + r``."""
+    """One graph of a run: as placed, as timed, as lowered; its row r has the id ``first + r``.
+
+    ``ranks`` numbers its ranks as its job does; None where those are the graph's own numbers.
+    ``job`` is the number of its job, ``at`` the tick at which it was handed in, ``by`` the process
+    that submitted it.
+    """
 
     graph: Graph
     answers: Answers
     lowered: EngineGraph
     first: int
+    ranks: NDArray[np.int32] | None = None
+    job: int = 0
+    at: int = 0
+    by: str = ""
+
+    @property
+    def rank(self) -> NDArray[np.int32]:
+        """(n + e,) The rank of every place, as the job counts them."""
+        own = self.graph.explicit.rank
+        return own if self.ranks is None else self.ranks[own]
+
+    @property
+    def ops(self) -> Ops:
+        """Its ops, with ranks as the job counts them."""
+        ops = self.graph.ops
+        return ops if self.ranks is None else replace(ops, rank=self.ranks[ops.rank])
 
 
 @dataclass(frozen=True)
@@ -37,28 +75,86 @@ class Schedule:
         Ready, start, end, state and attempts of every op, in ticks.
     moves : mapping
         Ops that a process resumed elsewhere: the component of each place.
-    given : int or None
-        Rows of the graph that the run was given: iterations are its own, and what processes
-        submit beside it is in none of them.  None: those of every graph.
+    jobs : tuple of JobRecord
+        Whose graphs they are.
     """
 
     runs: tuple[SubmittedRun, ...]
     columns: EngineColumns
     moves: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
-    given: int | None = None
+    jobs: tuple[JobRecord, ...] = (JobRecord(),)
 
     @cached_property
     def first_release(self) -> int:
-        """Tick at which the first graph may begin."""
-        if not self.runs or not len(self.runs[0].lowered):
-            return 0
-        release = self.runs[0].lowered.release
-        return int(release.min(initial=0)) if len(release) else 0
+        """Tick at which the first job arrived."""
+        return min((job.arrived for job in self.jobs), default=0)
+
+    @property
+    def given(self) -> int | None:
+        """Rows of the graph that the only job was given: periods are its own.
+
+        What processes submit beside it is in none of them.  None: those of every graph.
+        """
+        return self.jobs[0].given if len(self.jobs) == 1 else None
+
+    @cached_property
+    def bases(self) -> NDArray[np.int64]:
+        """(jobs + 1,) Where the ranks of each job begin, where those of all are listed."""
+        counts = np.zeros(len(self.jobs) + 1, np.int64)
+        for run in self.runs:
+            counts[run.job + 1] = max(counts[run.job + 1], _ranks(run))
+        return np.cumsum(counts)
+
+    @property
+    def ranks(self) -> int:
+        """Number of ranks, of all jobs."""
+        return int(self.bases[-1])
+
+    def rank(self, run: SubmittedRun) -> NDArray[np.int32]:
+        """(n + e,) The rank of every place of a graph, those of all jobs in one list."""
+        base = self.bases[run.job]
+        return run.rank if not base else (run.rank + base).astype(np.int32)
+
+    @cached_property
+    def job(self) -> NDArray[np.int32]:
+        """(n,) The number of the job of each op."""
+        sizes = [len(run.lowered) for run in self.runs]
+        return np.repeat(np.array([run.job for run in self.runs], np.int32), sizes)
+
+    def rows(self, job: int) -> NDArray[np.int64]:
+        """Ids of the ops of one job, ascending."""
+        return np.flatnonzero(self.job == job)
+
+    def of(self, job: int) -> Schedule:
+        """The rows of one job alone, numbered from 0."""
+        own, rows = [], self.rows(job)
+        first = 0
+        for run in self.runs:
+            if run.job == job:
+                own.append(replace(run, first=first, job=0))
+                first += len(run.lowered)
+        moves = {int(np.searchsorted(rows, op)): to for op, to in self.moves.items()
+                 if self.job[op] == job}  # fmt: skip
+        return Schedule(tuple(own), self._columns(job, rows), moves, (self.jobs[job],))
+
+    def _columns(self, job: int, rows: NDArray[np.int64]) -> EngineColumns:
+        """Times of the ops of one job."""
+        c, places = self.columns, [rows]
+        at = len(c.end)
+        for run in self.runs:
+            further = len(run.lowered.further)
+            if run.job == job:
+                places.append(np.arange(at, at + further))
+            at += further
+        arrived = c.arrived[np.concatenate(places)]
+        return EngineColumns(
+            c.ready[rows], c.start[rows], c.end[rows], c.state[rows], c.attempts[rows], arrived
+        )
 
     @cached_property
     def ops(self) -> Ops:
         """Every op, in the order of ids."""
-        tables = [r.graph.ops for r in self.runs]
+        tables = [r.ops for r in self.runs]
         return Ops.concat(tables) if len(tables) != 1 else tables[0]
 
     @cached_property
@@ -76,3 +172,8 @@ class Schedule:
                 a, b = np.searchsorted(lowered.further, [row, row + 1])
                 found[[row, *range(len(lowered) + a, len(lowered) + b)]] = to
         return found
+
+
+def _ranks(run: SubmittedRun) -> int:
+    """Number of ranks up to the last one of a graph."""
+    return run.graph.ranks if run.ranks is None else 1 + int(run.ranks.max(initial=-1))

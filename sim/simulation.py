@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -10,24 +10,27 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from .analysis.aggregates import KEEP, MOST_OPS
+from .analysis.aggregates import KEEP
 from .backend import Backend
 from .binding import bind
 from .engine_api import ComponentTable
-from .errors import SimulationError
 from .graph import Graph
+from .job import Job
 from .lowering import parts, scales
 from .result import Result
-from .session import Session
+from .sampling import MAIN
+from .session import Session, kept_by_size, runs_as_template
 from .system import System
-from .units import PICOSECOND, Bytes, Seconds
+from .units import PICOSECOND, Bytes, Seconds, ticks_per_second
+from .workload import Given, Workload
 
 if TYPE_CHECKING:
     from .process import Process
 
-__all__ = ["ENGINES", "Session", "Simulation"]
+__all__ = ["ENGINES", "Session", "Simulation", "Work"]
 
 ENGINES = ("core", "reference")
+Work = Graph | Workload | Sequence[Job] | None
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,7 @@ class Simulation:
     def __post_init__(self) -> None:
         if self.engine not in ENGINES:
             raise ValueError(f"engine is {self.engine!r}; it is one of {ENGINES}")
+        ticks_per_second(self.tick)  # refuses what is no tick
 
     @cached_property
     def bound(self) -> list[Backend | None]:
@@ -106,26 +110,27 @@ class Simulation:
 
     def run(
         self,
-        graph: Graph | None,
+        work: Work,
         *processes: Process,
         replica: int | None = None,
         until: Seconds | None = None,
         keep: str | None = None,
     ) -> Result:
-        """Run one graph, with the processes that steer it.
+        """Run a graph, a workload or several jobs, with the processes that steer them.
 
         Parameters
         ----------
-        graph : Graph or None
-            Placed on this system, or placed here with rank r on the r-th GPU.
+        work : Graph, Workload, sequence of Job, or None
+            A graph, placed on this system or placed here with rank r on the r-th GPU, and a
+            workload are the job ``main``; None is no work but that of the processes.
         processes : Process
-            SimPy generators that are given the running simulation.
+            SimPy generators that are given the running simulation; they belong to ``main``.
         replica : int or None
             Which seeded draw of the durations; None for the typical ones.
         until : Seconds or None
             Stop there, whatever is open.
         keep : str or None
-            ``ops`` keeps a row an op, ``ranks`` what each rank did in each iteration, ``none``
+            ``ops`` keeps a row an op, ``ranks`` what each rank did in each period, ``none``
             less.  None: ``ops`` up to 5 million ops, ``ranks`` beyond.  A template runs as one
             only where no row an op is kept.
 
@@ -137,58 +142,55 @@ class Simulation:
             Deadlock, starvation, lost ops, a zero-time loop, time overflow; processes that submit
             more than fits into ``memory``.
         """
-        keep = _kept(keep, graph)
+        _check(keep)
         session = Session(self, replica)
-        if graph is not None and graph.template is not None and keep != "ops":
-            steered = bool(processes) or until is not None
-            found = session.as_template(graph, graph.template, str(keep), steered)
-            if found is not None:
-                return found
-        if graph is not None and not processes and until is None:
-            session.run_alone(session.ask(graph))
-            return session.result(keep, lambda: self.run(graph, replica=replica, keep="ops"))
-        if graph is not None:
-            session.submit(graph)
-            session.given = len(graph)
-        try:
-            session.start(processes)
-            session.machine.run(None if until is None else session.ticks(until))
-        except SimulationError as error:
-            error.submitted = session.submitted
-            raise
-        return session.result(keep, "a process steered it" if processes else "it was stopped")
+        for job in _jobs(work):
+            session.enter(job)
+        graph = session.only_graph() if not processes and until is None else None
+        if graph is None:
+            return session.steered(processes, until, keep)
+        return session.alone(graph, keep, lambda: self.run(work, replica=replica, keep="ops"))
 
     def replicas(
-        self, graph: Graph, *processes: Process, count: int, keep: str | None = None
+        self, work: Work, *processes: Process, count: int, keep: str | None = None
     ) -> list[Result]:
         """Independent seeded draws of the same run; replica k alone is ``run(replica=k)``."""
-        run = self.draws(graph, *processes, keep=keep)
+        run = self.draws(work, *processes, keep=keep)
         return [run(k) for k in range(count)]
 
     def draws(
-        self, graph: Graph, *processes: Process, keep: str | None = None
+        self, work: Work, *processes: Process, keep: str | None = None
     ) -> Callable[[int], Result]:
         """What runs replica k, as ``run(replica=k)`` does; backends are asked once for all of them.
 
-        Not so where a process steers the run, or a template runs as one: there it is ``run``.
+        Not so where a process or a workload says what is done, or a template runs as one: there it
+        is ``run``.
         """
-        kept = _kept(keep, graph)
-        if processes or (graph.template is not None and kept != "ops"):
-            return lambda k: self.run(graph, *processes, replica=k, keep=keep)
-        asked = Session(self, None).ask(graph)
+        _check(keep)
+        if processes or not isinstance(work, Graph) or runs_as_template(work, keep):
+            return lambda k: self.run(work, *processes, replica=k, keep=keep)
+        asked = Session(self, None).ask(work)
 
         def run(replica: int) -> Result:
             session = Session(self, replica)
-            session.run_alone(asked)
-            return session.result(kept, lambda: self.run(graph, replica=replica, keep="ops"))
+            session.run_alone(asked, session.main)
+            kept = kept_by_size(keep, work)
+            return session.result(kept, lambda: self.run(work, replica=replica, keep="ops"))
 
         return run
 
 
-def _kept(keep: str | None, graph: Graph | None) -> str | None:
-    """What is kept of a run; None where a process may yet submit whatever there is."""
+def _check(keep: str | None) -> None:
     if keep is not None and keep not in KEEP:
         raise ValueError(f"keep is {keep!r}; it is one of {KEEP}")
-    if keep is not None or graph is None:
-        return keep
-    return "ops" if len(graph) <= MOST_OPS else "ranks"
+
+
+def _jobs(work: Work) -> Sequence[Job]:
+    """What a run is given, as jobs."""
+    if work is None:
+        return ()
+    if isinstance(work, Graph):
+        return (Job(MAIN, Given(work)),)
+    if isinstance(work, Workload):
+        return (Job(MAIN, work),)
+    return work

@@ -20,7 +20,10 @@ HEADROOM = 16  # `max_rate` = 16 x `rate` unless said
 
 @dataclass(frozen=True)
 class Component:
-    """One part: ``slots`` served first come, first served, or a ``rate`` that all in flight share.
+    """One part: ``slots`` served in turn, a ``rate`` that all share, or a ``capacity`` to hold of.
+
+    Slots are served first come, first served, a rate is shared by all ops in flight, and of a
+    capacity amounts are held from ``acquire`` to ``release``.
 
     Parameters
     ----------
@@ -31,8 +34,10 @@ class Component:
     slots : int or None
     rate : float or None
         In ``unit`` a second.
+    capacity : int or None
+        The whole, in ``unit``.
     unit : str
-        ``B``, ``flop``, or ``1`` for a share.
+        ``B``, ``flop``, or ``1`` for a share; of a capacity any word: ``B``, ``block``, ``token``.
     max_rate : float or None
         What a process may raise the rate to; 16 x ``rate`` unless said.
     latency : Seconds
@@ -49,6 +54,8 @@ class Component:
     --------
     >>> Component("node0.nic0.tx", "nic", rate=25e9).top
     400000000000.0
+    >>> Component("node0.kv", "memory", capacity=4096, unit="block").capacity
+    4096
     """
 
     name: str
@@ -61,14 +68,32 @@ class Component:
     overhead: Seconds = 0.0
     part: str = ""
     limit: float = math.inf
+    capacity: int | None = None
 
     def __post_init__(self) -> None:
-        if self.slots is not None and self.rate is not None:
-            raise ValueError(f"{self.name}: give slots or a rate, not both")
+        given = [f for f in ("slots", "rate", "capacity") if getattr(self, f) is not None]
+        if len(given) > 1:
+            raise ValueError(
+                f"{self.name}: give slots, a rate or a capacity, not {' and '.join(given)}"
+            )
         if self.slots is not None and self.slots < 1:
             raise ValueError(f"{self.name}: slots is {self.slots}; give at least 1")
-        if self.rate is not None and not self.rate >= 0:
-            raise ValueError(f"{self.name}: rate is {self.rate}; give 0 or more")
+        if self.rate is not None and not 0 <= self.rate < math.inf:
+            raise ValueError(f"{self.name}: rate is {self.rate}; give 0 or more, and not infinite")
+        if self.max_rate is not None and not (self.rate or 0.0) <= self.max_rate < math.inf:
+            raise ValueError(
+                f"{self.name}: max_rate is {self.max_rate:g}, and its rate {self.rate or 0.0:g}; "
+                "give a max_rate of at least the rate, and not infinite"
+            )
+        if self.capacity is not None and not self._is_whole(self.capacity):
+            raise ValueError(
+                f"{self.name}: capacity is {self.capacity!r}; give a whole number from 1 on"
+            )
+
+    @staticmethod
+    def _is_whole(amount: object) -> bool:
+        """Whether it is an amount that 63 bits hold, above 0."""
+        return isinstance(amount, (int, np.integer)) and 1 <= int(amount) < 2**63
 
     @property
     def top(self) -> float:
@@ -147,8 +172,32 @@ class System:
         return self.index[name]
 
     def match(self, pattern: str) -> tuple[int, ...]:
-        """Numbers of all components whose name fits a glob."""
+        """Numbers of all components whose name fits a glob; a name of one is no glob.
+
+        >>> System((Component("gpu[0]", "gpu"), Component("gpu0", "gpu"))).match("gpu[0]")
+        (0,)
+        """
+        if pattern in self.index:
+            return (self.index[pattern],)
         return tuple(i for i, c in enumerate(self.components) if fnmatchcase(c.name, pattern))
+
+    def select(
+        self, kind: str | None = None, node: str | None = None, pool: str | None = None
+    ) -> tuple[str, ...]:
+        """Names of all components of a kind, of a node, and that fit a glob, as far as said.
+
+        >>> gpus = [Component(f"node{i}.gpu0", "gpu", slots=1) for i in range(2)]
+        >>> system = System((*gpus, Component("node1.nic0", "nic", rate=1e9)))
+        >>> system.select(node="node1"), system.select("gpu", pool="*0.*")
+        (('node1.gpu0', 'node1.nic0'), ('node0.gpu0',))
+        """
+        return tuple(
+            c.name
+            for c in self.components
+            if (kind is None or c.kind == kind)
+            and (node is None or c.name.partition(".")[0] == node)
+            and (pool is None or fnmatchcase(c.name, pool))
+        )
 
     def part(self, gpu: int, role: str) -> int:
         """The component that plays a role for a GPU; -1 where there is none."""

@@ -18,6 +18,8 @@ from typing import Annotated, Any, get_args, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .errors import RangeError
+
 
 @dataclass(frozen=True)
 class Unit:
@@ -75,7 +77,7 @@ ALIASES = (
 UNITS: dict[str, Unit] = {unit.text: unit for unit in (get_args(a)[1] for a in ALIASES)}
 """By SI text: what is known of a quantity whose setting is not."""
 
-PICOSECOND = 1e-12
+PICOSECOND = FINEST = 1e-12
 NANOSECOND = 1e-9
 MAX_TICK = 2**63 - 1
 
@@ -83,10 +85,22 @@ MAX_TICK = 2**63 - 1
 def ticks_per_second(tick: Seconds = PICOSECOND) -> int:
     """How many ticks make a second.
 
+    Raises
+    ------
+    ValueError
+        A tick that is no whole part of a second, or finer than 1 ps.
+
+    Examples
+    --------
     >>> ticks_per_second(1e-9)
     1000000000
     """
-    return round(1 / tick)
+    whole = round(1 / tick) if FINEST <= tick <= 1 else 0
+    if not whole or abs(whole * tick - 1) > 1e-9:
+        raise ValueError(
+            f"tick is {tick:g} s; give a whole part of a second from 1 ps on: 1e-12, 1e-9, 1e-6"
+        )
+    return whole
 
 
 @overload
@@ -100,7 +114,7 @@ def ticks(seconds: ArrayLike, tick: Seconds = PICOSECOND) -> int | NDArray[np.in
 
     Raises
     ------
-    OverflowError
+    RangeError
         A time that is not a number, or beyond the range of int64 ticks.
 
     Examples
@@ -113,8 +127,9 @@ def ticks(seconds: ArrayLike, tick: Seconds = PICOSECOND) -> int | NDArray[np.in
     scaled = np.rint(np.asarray(seconds, np.float64) * ticks_per_second(tick))
     if not np.all(np.abs(scaled) < 2.0**63):
         bad = np.asarray(seconds, np.float64)[~(np.abs(scaled) < 2.0**63)].flat[0]
-        raise OverflowError(
-            f"{bad} s is outside the {2**63 * tick / 86400:.4g} days that ticks of {tick:g} s hold"
+        raise RangeError(
+            f"{bad:g} s is outside the {2**63 * tick / 86400:.4g} days that ticks of {tick:g} s "
+            "hold; use a coarser tick"
         )
     whole = scaled.astype(np.int64)
     return whole if whole.ndim else int(whole)

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .engine_api import NO_LIMIT, ONE, Answer, ComponentTable, EngineGraph, Flows
+from .engine_api import (
+    MAX_TICK,
+    MOST_WEIGHT,
+    NO_LIMIT,
+    ONE,
+    Answer,
+    ComponentTable,
+    EngineGraph,
+    Flows,
+)
 from .errors import BackendError, GraphError, SimulationError
 
 WORK_BITS = 127
@@ -21,7 +30,8 @@ def check_graph(parts: ComponentTable, graph: EngineGraph) -> None:
     ------
     GraphError
         Of kind ``unknown place``, ``no slots``, ``unknown component``, ``no rate``, ``weight``,
-        ``negative``, ``unbounded``, ``too fast`` or ``unknown op``, with the first row at fault.
+        ``negative``, ``unbounded``, ``too fast``, ``unknown op``, ``no capacity`` or ``amount``,
+        with the first row at fault.
 
     Examples
     --------
@@ -31,6 +41,8 @@ def check_graph(parts: ComponentTable, graph: EngineGraph) -> None:
     ...
     foretrace.sim.errors.GraphError: unknown place: graph 'g' op 0: component 7; there are 1
     """
+    if len(graph.claims):
+        _check_claims(parts, graph)
     if _is_plain(parts, graph):
         return
     n = len(graph)
@@ -38,7 +50,7 @@ def check_graph(parts: ComponentTable, graph: EngineGraph) -> None:
     used = np.repeat(graph.flows.op, np.diff(graph.flows.indptr))
     _check_components(parts, graph, op, used)
     flows = graph.flows
-    _refuse(graph, used, flows.weight < 1, "weight", "a weight below 2^-40")
+    _check_weights(graph, used)
     for column, row in ((graph.fixed, None), (graph.release, None), (flows.work_hi, flows.op)):
         at = np.arange(len(column)) if row is None else row
         _refuse(graph, at, column < 0, "negative", "a negative time or work")
@@ -86,6 +98,75 @@ def _check_components(
     _refuse(graph, used, missing, "unknown component", "component {}", rated, count)
     bad = parts.rate[rated] < 0 if count else missing
     _refuse(graph, used, bad, "no rate", "component {} has no rate to share", rated)
+
+
+def _check_weights(graph: EngineGraph, used: NDArray[np.int32]) -> None:
+    component, weight = graph.flows.component, graph.flows.weight
+    _refuse(graph, used, weight < 1, "weight", "a weight below 2^-40")
+    _refuse(graph, used, weight >= MOST_WEIGHT, "weight", "a weight of 2^22 or more")
+    order = np.lexsort((component, used))
+    op, named = used[order], component[order]
+    twice = (np.diff(op) == 0) & (np.diff(named) == 0)
+    _refuse(graph, op[1:], twice, "weight", "component {} twice; add up its weights", named[1:])
+
+
+def too_heavy(
+    parts: ComponentTable,
+    usage: Mapping[int, Mapping[int, int]],
+    open_ops: Callable[[], Sequence[int]],
+) -> SimulationError | None:
+    """The error of flows that together weigh too much; None where they do not.
+
+    Parameters
+    ----------
+    usage : ``{component: weight}`` of every op in its work phase
+
+    Examples
+    --------
+    >>> from foretrace.sim.testing.script import Script
+    >>> wire = Script((-1,), (10,), ()).parts
+    >>> too_heavy(wire, {3: {0: 2**61}}, tuple) is None
+    True
+    >>> too_heavy(wire, {3: {0: 2**61}, 4: {0: 2**61}}, tuple).ops
+    (3, 4)
+    """
+    mass: dict[int, int] = {}
+    for uses in usage.values():
+        for c, weight in uses.items():
+            mass[c] = mass.get(c, 0) + weight
+    heavy = min((c for c, whole in mass.items() if whole >= MOST_WEIGHT), default=None)
+    if heavy is None:
+        return None
+    ops = tuple(op for op, uses in sorted(usage.items()) if heavy in uses)
+    message = (
+        f"{parts.names[heavy]}: the weights of {len(ops):,} ops in flight sum to "
+        f"{mass[heavy] / ONE:g}; they must stay below 2^22: divide its rate and its weights alike"
+    )
+    return SimulationError("weight", message, ops, open_ops())
+
+
+def _check_claims(parts: ComponentTable, graph: EngineGraph) -> None:
+    """Refuse what no op can ever hold."""
+    claims, n = graph.claims, len(graph)
+    op, c, until = claims.op, claims.component, claims.until
+    missing = (c < 0) | (c >= len(parts))
+    _refuse(graph, op, missing, "unknown component", "component {}", c, len(parts))
+    lost = (until < -1) | (until >= n) | (until == op)
+    _refuse(graph, op, lost, "unknown op", f"until {{}}; it is another of the {n} ops", until)
+    whole = [parts.whole(k) for k in c.tolist()]
+    amount = claims.amount.tolist()
+    held: dict[tuple[int, int], int] = {}  # an op may hold twice of one
+    for i, k, n in zip(op.tolist(), c.tolist(), amount, strict=True):
+        held[i, k] = held.get((i, k), 0) + n
+    for i, k, n, most in zip(op.tolist(), c.tolist(), amount, whole, strict=True):
+        name, where = parts.names[k], f"graph {graph.name!r} op {i}"
+        if most < 0:
+            raise GraphError("no capacity", f"{where}: {name} has no capacity to hold", (i,))
+        if n < 1:
+            raise GraphError("amount", f"{where}: {n} of {name}; hold 1 or more", (i,))
+        if held[i, k] > most:
+            said = f"{where}: {held[i, k]} of {name}; there are {most} in all"
+            raise GraphError("amount", said, (i,))
 
 
 def _refuse(
@@ -207,10 +288,61 @@ def check_resume(
 def _wrong_usage(parts: ComponentTable, usage: Mapping[int, int], limit: int) -> str:
     """Why an op cannot use that; "" where it can."""
     for c, weight in usage.items():
-        if not (0 <= c < len(parts) and parts.rate[c] >= 0) or weight < 1:
+        if not (0 <= c < len(parts) and parts.rate[c] >= 0) or not 1 <= weight < MOST_WEIGHT:
             return f"usage of component {c} with weight {weight}"
+    if len(units := parts.units(usage)) > 1:
+        return f"usage in several units ({', '.join(sorted(units))})"
     fast = fastest(parts, usage, limit) >= FASTEST
     return "weights that let it run at 2^62 rate units or more" if fast else ""
+
+
+def wrong_move(parts: ComponentTable, before: Mapping[int, int], after: Mapping[int, int]) -> str:
+    """Why work left over from one usage cannot go on with another; "" where it can.
+
+    What is left is counted in the unit of what was used; of an op that used nothing, in one of
+    its limit alone.
+    """
+    if not after or parts.units(before) == parts.units(after):
+        return ""
+    names = _names(parts, before) or "its limit"
+    return f"its work is counted in the unit of {names}, that of {_names(parts, after)} is another"
+
+
+def _names(parts: ComponentTable, usage: Mapping[int, int]) -> str:
+    return ", ".join(parts.names[c] for c in usage)
+
+
+def check_amount(parts: ComponentTable, component: int, amount: int) -> None:
+    """Refuse an amount that a capacity cannot have.
+
+    Raises
+    ------
+    SimulationError
+        Of kind ``action``.
+    """
+    name, whole = _name(parts, component), parts.whole(component)
+    if whole < 0:
+        raise SimulationError("action", f"{name}: has no capacity; give the component one")
+    if not 1 <= amount <= whole:
+        raise SimulationError(
+            "action", f"{name}: amount {amount}; it must be within 1 and its capacity {whole}"
+        )
+
+
+def check_release(parts: ComponentTable, component: int, amount: int, held: int) -> None:
+    """Refuse to give back more than an owner holds.
+
+    Raises
+    ------
+    SimulationError
+        Of kind ``action``.
+    """
+    if amount > held:
+        raise SimulationError(
+            "action",
+            f"{_name(parts, component)}: {amount} given back, but its owner holds {held} of it; "
+            "release what was acquired or taken, once",
+        )
 
 
 def check_reaches(
@@ -227,7 +359,7 @@ def check_reaches(
     has = parts.rate if what == "flows" else parts.slots
     if what not in ("queue", "held", "flows"):
         raise SimulationError("action", f"{name}: {what!r}; it is queue, held or flows")
-    if has[component] < 0:
+    if has[component] < 0 and (what == "flows" or parts.whole(component) < 0):
         raise SimulationError("action", f"{name}: has no {what}")
     if at_least is None and at_most is None:
         raise SimulationError("action", f"{name}: give at_least or at_most")
@@ -244,6 +376,8 @@ def check_answer(parts: ComponentTable, op: int, answer: Answer) -> None:
     wrong = ""
     if answer.fixed < 0 or answer.work < 0 or answer.limit < NO_LIMIT:
         wrong = f"{answer}: a negative number"
+    elif answer.fixed > MAX_TICK or answer.limit > MAX_TICK:
+        wrong = f"{answer}: a number beyond 63 bits"
     elif answer.work >> WORK_BITS:
         wrong = f"work {answer.work} is beyond 127 bits"
     elif answer.work and not answer.usage and answer.limit == NO_LIMIT:

@@ -152,6 +152,7 @@ class Coupled(Backend):
             [r.work for r in rows],
             Usage.of([{number(c): w for c, w in r.usage.items()} for r in rows]),
             self._limits(rows, said),
+            holds=None if said is None else said.holds,
         )
 
     def _limits(

@@ -26,6 +26,7 @@ from ...reports.export.tables import write_ops
 from ...reports.run.run_page import write_report
 from ...sim.atomic_folder import staged
 from ...sim.errors import ScenarioError
+from ...sim.lowering import scales
 from ..config.hil_settings import journal_name
 from ..config.reading.files import content
 from ..config.reading.resolution import resolved_yaml
@@ -152,7 +153,7 @@ def _fill(folder: Path, study: Study, name: str, started: float, command: str) -
         )
     _journals(folder, study)
     left_out = tables.result() + ([f"timeline: the last {cut} slices"] if cut else [])
-    write_json(folder / "manifest.json", manifest(scenario, name, started, command, left_out))
+    write_json(folder / "manifest.json", manifest(study, name, started, command, left_out))
 
 
 def _journals(folder: Path, study: Study) -> None:
@@ -175,9 +176,10 @@ def _tables(folder: Path, study: Study) -> list[str]:
 
 
 def manifest(
-    scenario: Scenario, name: str, started: float, command: str, left_out: list[str]
+    study: Study, name: str, started: float, command: str, left_out: list[str]
 ) -> dict[str, Any]:
     """What the bytes of the rest must not depend on, and what made them."""
+    scenario = study.scenario
     return {
         "schema": SCHEMA,
         "run": name,
@@ -186,6 +188,7 @@ def manifest(
         "command": command,
         "seed": scenario.run.seed,
         "engine": scenario.run.engine,
+        "rate_scale": {v: scales(r.system) for v, r in study.results.items()},
         "left_out": left_out,
         "versions": versions(),
         "host": platform.platform(),

@@ -5,7 +5,8 @@
 ``overlapped``              compute runs while communication is in flight
 ``exposed_communication``   communication in flight, no compute
 ``memory``                  only copies run
-``waiting``                 held at a collective whose other members are late; nothing else runs
+``waiting``                 held at a collective whose other members are late, or until a capacity
+                            has room; nothing else runs
 ``host``                    only host ops run
 ``idle``                    none of these
 ==========================  ====================================================================
@@ -19,16 +20,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine_api import NEVER
+from ..engine_api import MAX_TICK, NEVER
 from ..errors import NotKeptError
 from ..ops import Kind
 from ..place import NETWORK
 from ..result import Result
 from ..units import seconds
 from .aggregates import BOXES
+from .holdings import holders
 
 LAYERS = ("compute", "network", "copy", "waiting", "host")
-MOST = 2**62  # ticks of a line, so that they fit in 64 bits beside what is added to them
+MOST = 2**62  # ticks of a line with several ranks; one rank has a line in any case
 _LAYER = {Kind.COMPUTE: 0, Kind.COPY: 2, Kind.HOST: 4} | dict.fromkeys(NETWORK, 1)
 
 
@@ -81,7 +83,7 @@ def activity(
 
 
 def exposed(result: Result) -> NDArray[np.float64]:
-    """(k, ranks) s of exposed communication in each step: kept always."""
+    """(k, ranks) s of exposed communication in each period, or in the only window: kept always."""
     if result.summary is not None and result.summary.exposed is not None:
         return seconds(result.summary.exposed, result.tick)
     return activities(result, result.kept.edges)["exposed_communication"]
@@ -107,11 +109,11 @@ def activities(result: Result, edges: NDArray[np.int64]) -> dict[str, NDArray[np
 
 def ticks(result: Result, edges: NDArray[np.int64]) -> NDArray[np.int64]:
     """(7, k, ranks) The same in ticks, of a result with a row an op."""
-    ranks = max((r.graph.ranks for r in result.runs), default=0)
+    ranks = result.ranks
     found = np.zeros((len(BOXES), len(edges) - 1, ranks), np.int64)
     spans = _spans(busy(result), edges)
     # The ranks lie on one line, one after the other; a line has room for so many of them.
-    most = MOST // max(int(edges[-1] - edges[0]), 1)
+    most = max(MOST // max(int(edges[-1] - edges[0]), 1), 1)
     for first in range(0, ranks, most):
         own = range(first, min(first + most, ranks))
         of_own = spans if len(own) == ranks else spans.of(own)
@@ -150,14 +152,36 @@ def busy(result: Result) -> Busy:
         if np.any(arrived == NEVER):
             arrived = np.where(arrived == NEVER, start, arrived)
         layer = layer_of[block.ops.kind if not e else block.ops.kind[block.op_of_place]]
-        of: list[Any] = [block.rank, layer, arrived, start, end]
+        of: list[Any] = [result.rank(run), layer, arrived, start, end]
         done = end != NEVER
         found.append(of if done.all() else [c[done] for c in of])
+    found += _waits(result)
     if len(found) == 1:
         return Busy(*found[0])
     none = [np.empty(0, np.int64)] * 5
     rank, layer, arrived, start, end = (np.concatenate(c) for c in zip(none, *found, strict=True))
     return Busy(rank.astype(np.int32), layer.astype(np.int8), arrived, start, end)
+
+
+def _waits(result: Result) -> list[list[Any]]:
+    """The same of places whose op waited for a capacity: empty network that arrived early."""
+    columns = result.columns
+    waited = np.flatnonzero(columns.asked < columns.granted)
+    if not len(waited):
+        return []
+    op, which = np.unique(holders(result)[waited], return_inverse=True)
+    asked, granted = np.full(len(op), MAX_TICK), np.full(len(op), NEVER, np.int64)
+    np.minimum.at(asked, which, columns.asked[waited])
+    np.maximum.at(granted, which, columns.granted[waited])
+    found = []
+    for run in result.runs:
+        block = run.graph.explicit
+        of = run.first + block.op_of_place
+        place = np.flatnonzero(np.isin(of, op))
+        at = np.searchsorted(op, of[place])
+        network = np.full(len(at), LAYERS.index("network"), np.int8)
+        found.append([block.rank[place], network, asked[at], granted[at], granted[at]])
+    return found
 
 
 def _spans(of: Busy, edges: NDArray[np.int64]) -> ActiveSpans:

@@ -4,14 +4,20 @@ The walk goes backwards from the last end.  While an op runs, the component that
 charged: its own component while ``fixed`` passes, the fullest component it shares while it
 works (split where its rate changed).  Before it ran it waited for an op that ended exactly when
 it became ready, or that gave back its slot exactly when it started; the walk goes on there.
-What no op explains is charged to ``release``, ``process`` or ``gap``.
+Where an op waited for a capacity, or the process did that submitted it, the wait is charged to the
+capacity, and the walk goes on where it began.  What nothing explains is charged to ``release``,
+``process`` or ``gap``.
+
+The walk of one of several jobs keeps to its own ops.  Where one waited for a slot that an op of
+another job held, or shared what it used with one, the component is charged all the same, and
+``slowed_by`` says whose op took it.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
@@ -24,7 +30,8 @@ from ..ops import Kind
 from ..result import Result
 from ..schedule import SubmittedRun
 from ..units import Seconds, seconds
-from .flow_history import FlowHistory
+from .flow_history import Bound, FlowHistory
+from .holdings import Wait, holders
 
 RELEASE, PROCESS, GAP = "release", "process", "gap"
 
@@ -44,10 +51,15 @@ class Charge(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Blame:
-    """The critical path, first to last, and its ticks by who is charged."""
+    """The critical path, first to last, and its ticks by who is charged.
+
+    ``slowed_by`` are those of its ticks that ops of other jobs took, by job: all of a wait for a
+    slot, and of a stretch in which a rate was shared the share that they had of it.
+    """
 
     path: tuple[Charge, ...]
     tick: Seconds
+    slowed_by: Mapping[str, int] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         """Who is charged most; the path itself may be as long as the run."""
@@ -70,30 +82,102 @@ class Blame:
 
 def blame(result: Result) -> Blame:
     """Charge every tick of the makespan; see :meth:`Result.blame`."""
-    return Blame(tuple(_Walk(result).path()), result.tick)
+    walk = _Walk(result)
+    return Blame(tuple(walk.path()), result.tick, walk.others.ticks)
+
+
+class _Ends:
+    """Ops in the order of their ends."""
+
+    def __init__(self, end: NDArray[np.int64], ops: NDArray[np.int64]):
+        self._ops = ops[np.argsort(end[ops], kind="stable")]
+        self._ends = end[self._ops]
+
+    def at(self, tick: int) -> list[int]:
+        """Those that ended at a tick, last id first."""
+        a, b = np.searchsorted(self._ends, [tick, tick + 1])
+        found: list[int] = self._ops[a:b][::-1].tolist()
+        return found
+
+    def last_before(self, tick: int, first: int) -> int:
+        """The last tick before one at which an op ended; ``first`` without any."""
+        i = int(np.searchsorted(self._ends, tick))
+        return int(self._ends[i - 1]) if i else first
+
+
+class _Others:
+    """What ops of other jobs took of the path of one; of nothing where a result is of the whole."""
+
+    def __init__(self, result: Result):
+        self.whole = result.whole or result
+        self.job = -1 if result.whole is None else self.whole.jobs.index(result.jobs[0])
+        self.ticks: dict[str, int] = {}
+
+    def are_of(self, op: int) -> bool:
+        """Whether an op is of another job, and took its time."""
+        if self.job < 0 or self.whole.job.item(op) == self.job:
+            return False
+        columns = self.whole.columns
+        return bool(columns.start[op] < columns.end[op])
+
+    def took(self, op: int, ticks: int) -> None:
+        """Note ticks that one took."""
+        if ticks:
+            who = self.whole.jobs[self.whole.job.item(op)]
+            self.ticks[who] = self.ticks.get(who, 0) + ticks
+
+    def shared(self, bound: Bound) -> None:
+        """Note what they had of a full component: of its ticks, as much as of its rate."""
+        if self.job < 0:
+            return
+        whole = sum(bound.taken.values())
+        by_job: dict[int, tuple[int, int]] = {}  # one of its ops, and what all of them took
+        for op, taken in bound.taken.items():
+            if self.whole.job.item(op) != self.job:
+                k = self.whole.job.item(op)
+                by_job[k] = op, taken + by_job.get(k, (op, 0))[1]
+        for op, taken in by_job.values():
+            self.took(op, (bound.end - bound.start) * taken // max(whole, 1))
 
 
 class _Walk:
-    """Backwards from the last end to the first release."""
+    """Backwards from the last end to the first release, over the ops of a job.
+
+    Ops have the numbers that they have in the whole run.
+    """
 
     def __init__(self, result: Result):
-        self.result, self.columns = result, result.columns
+        whole = result.whole or result
+        self.result, self.columns = result, whole.columns
         self.first = result.first_release
-        self.history = _History(result)
-        self.ended = np.flatnonzero(self.columns.end != NEVER)
-        order = self.ended[np.argsort(self.columns.end[self.ended], kind="stable")]
-        self.by_end, self.ends = order, self.columns.end[order]
+        self.others = _Others(result)
+        self.history = _History(whole, self.others)
+        ended = np.flatnonzero(self.columns.end != NEVER)
+        self.all = self.own = _Ends(self.columns.end, ended)
+        self.rows: NDArray[np.int64] | None = None  # of the job, where it is one of several
+        if result.whole is not None:
+            self.rows = whole.rows(self.others.job)
+            self.own = _Ends(self.columns.end, np.intersect1d(ended, self.rows, assume_unique=True))
+        self.opening = next((r.first for r in whole.runs if self.others.job in (-1, r.job)), -1)
         self.seen: set[int] = set()
+        self.by = ""  # the process that submitted the op last looked at
 
     def path(self) -> list[Charge]:
+        """The charges, first to last, with ops numbered as in the result of the job."""
+        found = self._path()
+        if self.rows is None:
+            return found
+        op = np.searchsorted(self.rows, [c.op for c in found]).tolist()
+        return [c._replace(op=i) if c.op >= 0 else c for c, i in zip(found, op, strict=True)]
+
+    def _path(self) -> list[Charge]:
         found: list[Charge] = []
         now = self.first + self.result.makespan_ticks
         op = self._ended_at(now)
         while now > self.first:
             if op is None:
-                earlier = max(self._last_end_before(now), self.first)
-                found.append(Charge(earlier, now, -1, PROCESS))
-                now, op = earlier, self._ended_at(earlier)
+                now = self._idle(now, found)
+                op = self._ended_at(now)
                 continue
             now, op = self._chain(op, now, found)
             if now <= self.first:
@@ -122,34 +206,58 @@ class _Walk:
             now, row = start, reason
         return now, first + row
 
+    def _idle(self, now: int, found: list[Charge]) -> int:
+        """A process waited for a capacity, or for what it alone knows; when that began."""
+        earlier = max(self.own.last_before(now, self.first), self.first)
+        wait = self.history.wait_of(self.by, now)
+        if wait is None or wait.granted < earlier:
+            found.append(Charge(earlier, now, -1, PROCESS))
+            return earlier
+        found.append(Charge(wait.granted, now, -1, PROCESS))
+        return self._waited(wait, found)
+
+    def _waited(self, wait: Wait, found: list[Charge]) -> int:
+        """Charge a wait to its capacity; when it began."""
+        asked = max(wait.asked, self.first)
+        found.append(Charge(asked, wait.granted, -1, self.result.parts.names[wait.component]))
+        return asked
+
     def _before(self, op: int, start: int, found: list[Charge]) -> tuple[int, int | None]:
         """The tick at which the reason for the start of ``op`` ended, and that reason."""
         run, row = self.history.where(op)
-        if int(self.columns.ready[op]) < start:  # it waited for a slot
-            return start, self._unseen(self._ended_with_slot(run, row, start))
+        self.by = run.by
+        wait = self.history.wait(op)
+        ready = max(int(self.columns.ready[op]), self.first)
+        queued = ready if wait is None else max(wait.granted, ready)
+        while queued < start:  # it waited for a slot
+            ops = self._ended_with_slot(run, row, start)
+            other = next((i for i in ops if self.others.are_of(i)), None)
+            mine = self._unseen(i for i in ops if not self.others.are_of(i))
+            if mine is not None or other is None:
+                return start, mine
+            since = max(int(self.columns.start[other]), queued)
+            self.others.took(other, start - since)
+            found.append(Charge(since, start, -1, self.history.common_slot(op, other)))
+            start = since
+        if wait is not None and wait.granted == start:
+            start = self._waited(wait, found)
         reason = self._unseen(self._dependencies(run, row, start))
         if reason is not None:
             return start, reason
-        release = self.history.release(run, row)
-        if run.first == 0 and release == start > self.first:
+        release = run.at + self.history.release(run, row)
+        if run.first == self.opening and run.at == self.first < start == release:
             found.append(Charge(self.first, start, -1, RELEASE))
             return self.first, None
+        process = self.history.wait_of(self.by, start)
+        if process is not None and process.granted == start:
+            return start, None
         return start, self._ended_at(start)
 
     def _unseen(self, ops: Iterable[int]) -> int | None:
         return next((i for i in ops if i not in self.seen), None)
 
-    def _at(self, tick: int) -> NDArray[np.int64]:
-        """Ops that ended at a tick, last id first."""
-        a, b = np.searchsorted(self.ends, [tick, tick + 1])
-        return self.by_end[a:b][::-1]
-
     def _ended_at(self, tick: int) -> int | None:
-        return self._unseen(self._at(tick).tolist())
-
-    def _last_end_before(self, tick: int) -> int:
-        i = int(np.searchsorted(self.ends, tick))
-        return int(self.ends[i - 1]) if i else self.first
+        return self._unseen(self.own.at(tick))
 
     def _dependencies(self, run: SubmittedRun, row: int, tick: int) -> list[int]:
         """Ops that this one waited for and that ended at the tick, last id first."""
@@ -160,7 +268,7 @@ class _Walk:
     def _ended_with_slot(self, run: SubmittedRun, row: int, tick: int) -> list[int]:
         """Ops that gave back a slot that this one took, at the tick."""
         wanted = self.history.slots(run, row)
-        found = self._at(tick).tolist()
+        found = self.all.at(tick)
         return [i for i in found if wanted & self.history.slots(*self.history.where(i))]
 
 
@@ -179,8 +287,8 @@ class _Links(NamedTuple):
 class _History:
     """What the run was made of, looked up op by op."""
 
-    def __init__(self, result: Result):
-        self.result = result
+    def __init__(self, result: Result, others: _Others):
+        self.result, self.others = result, others
         self.firsts = [r.first for r in result.runs]
         self.flights = FlowHistory(result)
         self._incoming: dict[int, Csr] = {}
@@ -191,6 +299,37 @@ class _History:
         """The graph of an op, and its row there."""
         run = self.result.runs[bisect_right(self.firsts, op) - 1]
         return run, op - run.first
+
+    @cached_property
+    def _claims(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """The op and the component of each claim on a capacity, ascending by op."""
+        component = [run.lowered.claims.component for run in self.result.runs]
+        return holders(self.result), np.concatenate([np.empty(0, np.int32), *component])
+
+    def wait(self, op: int) -> Wait | None:
+        """What an op waited for last, of the capacities that it holds; None where for none."""
+        ops, component = self._claims
+        a, b = np.searchsorted(ops, [op, op + 1])
+        if a == b:
+            return None
+        last = a + int(np.argmax(self.result.columns.granted[a:b]))
+        asked, granted = self.result.columns.asked[last], self.result.columns.granted[last]
+        return Wait(int(component[last]), int(asked), int(granted)) if asked < granted else None
+
+    @cached_property
+    def _waits(self) -> dict[str, list[Wait]]:
+        """How long processes waited for capacities, by their end."""
+        found: dict[str, list[Wait]] = {}
+        names, waits = self.result.acquired.names, self.result.acquired.waits
+        for component, asked, granted, who in waits.tolist():
+            found.setdefault(names[who], []).append(Wait(component, asked, granted))
+        return found
+
+    def wait_of(self, process: str, now: int) -> Wait | None:
+        """The last wait of a process that had ended by then; None for none."""
+        waits = self._waits.get(process, [])
+        at = bisect_right(waits, now, key=lambda wait: wait.granted)
+        return waits[at - 1] if at else None
 
     def release(self, run: SubmittedRun, row: int) -> int:
         release = run.lowered.release
@@ -236,6 +375,11 @@ class _History:
         places = [row, *range(len(lowered) + a, len(lowered) + b)]
         return {s for s in slot[places].tolist() if s >= 0}
 
+    def common_slot(self, op: int, other: int) -> str:
+        """The component of which both had a slot."""
+        both = self.slots(*self.where(op)) & self.slots(*self.where(other))
+        return self.result.parts.names[min(both)]
+
     def charges(self, op: int, start: int, end: int) -> list[Charge]:
         """Who bounds an op from its start to its end, first to last."""
         run, row = self.where(op)
@@ -260,11 +404,12 @@ class _History:
         """The work phase of an op, split where who bounds it changed."""
         run, row = self.where(op)
         found: list[Charge] = []
-        for a, b, component in self.flights.bounds(op, start, end):
+        for bound in self.flights.bounds(op, start, end):
+            self.others.shared(bound)
             names = self.result.parts.names
-            who = self._own(run, row) if component is None else names[component]
+            who = self._own(run, row) if bound.component is None else names[bound.component]
             if found and found[-1].who == who:
-                found[-1] = found[-1]._replace(end=b)
+                found[-1] = found[-1]._replace(end=bound.end)
             else:
-                found.append(Charge(a, b, op, who))
+                found.append(Charge(bound.start, bound.end, op, who))
         return found

@@ -5,12 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cached_property
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..engine_api import NEVER, ONE
 from ..result import Result
+
+
+class Bound(NamedTuple):
+    """What bounds a flow from a tick to another.
+
+    Parameters
+    ----------
+    component : that is full; None where it is a limit of its own
+    taken : what each flow in flight takes of that component, by op
+    """
+
+    start: int
+    end: int
+    component: int | None
+    taken: dict[int, int]
 
 
 class FlowHistory:
@@ -33,11 +49,8 @@ class FlowHistory:
             found.append(whole[:, (end != NEVER) & (end > begin)])
         return np.concatenate(found, axis=1)
 
-    def bounds(self, op: int, start: int, end: int) -> Iterator[tuple[int, int, int | None]]:
-        """Stretches between two ticks of the work phase of an op, and the component that bounds it.
-
-        None where that is a limit of its own.
-        """
+    def bounds(self, op: int, start: int, end: int) -> Iterator[Bound]:
+        """Stretches between two ticks of the work phase of an op, and what bounds it there."""
         _, begin, last, *_ = self._table
         there = (begin < end) & (last > start)
         cuts = {start, end}
@@ -46,7 +59,7 @@ class FlowHistory:
         cuts |= {t for t, _, _ in self.result.rate_log if start < t < end}
         for a, b in pairwise(sorted(cuts)):
             flying = np.flatnonzero(there & (begin <= a) & (last >= b))
-            yield a, b, full_component(self._capacity(a), self._flows(flying), op)
+            yield Bound(a, b, *full_component(self._capacity(a), self._flows(flying), op))
 
     def _flows(self, rows: NDArray[np.int64]) -> dict[int, tuple[dict[int, int], int]]:
         """What those in flight use, and their limits, by id."""
@@ -64,8 +77,10 @@ class FlowHistory:
 
 def full_component(
     capacity: dict[int, int], flows: dict[int, tuple[dict[int, int], int]], wanted: int
-) -> int | None:
-    """The component that bounds one flow under max-min fairness; None: its own limit.
+) -> tuple[int | None, dict[int, int]]:
+    """The component that bounds one flow under max-min fairness, and what each takes of it.
+
+    None: it is the flow's own limit.
 
     Parameters
     ----------
@@ -76,9 +91,13 @@ def full_component(
     Examples
     --------
     >>> flows = {0: ({7: ONE}, -1), 1: ({7: ONE, 8: ONE}, -1)}
-    >>> full_component({7: 10, 8: 3}, flows, 0), full_component({7: 10, 8: 3}, flows, 1)
-    (7, 8)
+    >>> c, taken = full_component({7: 10, 8: 3}, flows, 0)
+    >>> c, {op: t // ONE for op, t in taken.items()}
+    (7, {0: 7, 1: 3})
+    >>> full_component({7: 10, 8: 3}, flows, 1)[0]
+    8
     """
+    rates: dict[int, int] = {}
     room = {c: r * ONE for c, r in capacity.items()}
     left = dict(flows)
     while left:
@@ -92,12 +111,14 @@ def full_component(
         usage, limit = left[wanted]
         full = [c for c in sorted(usage) if level[c] == lowest]
         if full:
-            return full[0]
+            users = ((i, uses[full[0]]) for i, (uses, _) in flows.items() if full[0] in uses)
+            return full[0], {i: w * rates.get(i, lowest) for i, w in users}
         if limit == lowest:
-            return None
+            return None, {}
         for i, (uses, bound) in list(left.items()):
             if bound == lowest or any(level[c] == lowest for c in uses):
                 del left[i]
+                rates[i] = lowest
                 for c, w in uses.items():
                     room[c] -= w * lowest
     raise AssertionError(f"flow {wanted} is not in flight")

@@ -1,4 +1,4 @@
-"""Results as tables of pandas: a row an op, or a row for each iteration of each rank."""
+"""Results as tables of pandas: one row per op, or one for each period of each rank."""
 
 from __future__ import annotations
 
@@ -23,13 +23,15 @@ def of_ops(result: Result) -> pd.DataFrame:
     names = np.array([*result.parts.names, ""], object)
     labels = [run.graph.label(i).name for run in result.runs for i in range(len(run.graph))]
     ops = result.ops
+    several = len(result.jobs) > 1
     return pd.DataFrame(
         {
+            **({"job": np.array(result.jobs, object)[result.job]} if several else {}),
             "name": labels,
             "kind": ops.kind_names,
             "rank": ops.rank,
             "stream": ops.stream,
-            "iteration": ops.iteration,
+            **({"iteration": ops.iteration} if np.any(ops.iteration >= 0) else {}),
             "component": names[result.component],
             "ready_us": result.ready * 1e6,
             "start_us": result.start * 1e6,
@@ -40,15 +42,18 @@ def of_ops(result: Result) -> pd.DataFrame:
 
 
 def of_ranks(result: Result) -> pd.DataFrame:
-    """A row for each iteration of each rank; see :meth:`Result.rank_frame`."""
+    """A row for each period of each rank; see :meth:`Result.rank_frame`."""
     import pandas as pd
 
+    if len(result.jobs) > 1:
+        frames = {job: of_ranks(result.of(job)) for job in result.jobs}
+        return pd.concat(frames, names=["job"]).reset_index("job").reset_index(drop=True)
     kept = result.kept
     step, rank = (a.ravel() for a in np.indices(kept.start.shape))
     return pd.DataFrame(
         {
             "rank": rank,
-            "iteration": kept.steps[step],
+            **({"iteration": kept.steps[step]} if len(kept.steps) else {}),
             "start_us": microseconds(result, kept.start),
             "end_us": microseconds(result, kept.end),
             "exposed_us": exposed(result).ravel() * 1e6,

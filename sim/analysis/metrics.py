@@ -7,6 +7,7 @@ one for each equal window of the run; others have one.
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from ..result import Result
 from ..schedule import SubmittedRun
 from ..units import seconds
 from .activity import activities, exposed
+from .holdings import by_ops, by_processes
 
 log = logging.getLogger(__name__)
 
@@ -26,6 +28,9 @@ Samples = NDArray[np.float64]
 
 def measure(result: Result, warm_up: int = 0, count: int | None = None) -> dict[str, Samples]:
     """Samples of every metric.
+
+    Those of :func:`periods` are of each period that counts; without periods there is one sample,
+    of the whole run.
 
     Parameters
     ----------
@@ -39,22 +44,33 @@ def measure(result: Result, warm_up: int = 0, count: int | None = None) -> dict[
     ValueError
         No iteration is left to count.
     """
-    edges = step_edges(result)
-    kept = edges[warm_up : None if count is None else warm_up + count + 1]
-    if len(kept) < 2:
-        raise ValueError(
-            f"the run has {len(edges) - 1} iterations, none is left after {warm_up} of warm-up"
-        )
-    found: dict[str, Samples] = {
-        "makespan": np.array([result.makespan]),
-        "iteration_time": seconds(np.diff(kept), result.tick),
-    }
-    found |= _by_box(result, kept, warm_up)
+    found: dict[str, Samples] = {"makespan": np.array([result.makespan])}
+    if period_edges(result) is None and not warm_up:
+        found |= _by_box(result, step_edges(result), 0)
+    else:
+        found |= periods(result, warm_up, count)
     for name, samples in utilization(result).items():
         found[f"{name}.utilization"] = samples
-    for name in dict.fromkeys(m for m, _, _ in result.metrics):
-        found[name] = np.array([v for m, _, v in result.metrics if m == name])
-    return found
+    return found | result.emitted.samples
+
+
+def periods(result: Result, warm_up: int = 0, count: int | None = None) -> dict[str, Samples]:
+    """Samples of the metrics that vary over periods, one for each that counts.
+
+    Raises
+    ------
+    ValueError
+        None is left to count.
+    """
+    edges = period_edges(result)
+    number = 0 if edges is None else len(edges) - 1
+    kept = step_edges(result)[warm_up : None if count is None else warm_up + count + 1]
+    if edges is None or len(kept) < 2:
+        raise ValueError(
+            f"the run has {number} iterations, none is left after {warm_up} of warm-up"
+        )
+    time = seconds(np.diff(kept), result.tick)
+    return {"iteration_time": time, **_by_box(result, kept, warm_up)}
 
 
 def _by_box(result: Result, edges: NDArray[np.int64], warm_up: int) -> dict[str, Samples]:
@@ -73,17 +89,30 @@ def _by_box(result: Result, edges: NDArray[np.int64], warm_up: int) -> dict[str,
 def step_edges(result: Result) -> NDArray[np.int64]:
     """(k + 1,) ticks at which the first step begins and each step ends on its last rank.
 
-    Steps are those of the graph that the run was given, if it was given one.
+    Without periods: (2,) when the run begins and ends.
+    """
+    found = period_edges(result)
+    if found is None:
+        found = result.first_release + np.array([0, result.makespan_ticks])
+    return found
+
+
+def period_edges(result: Result) -> NDArray[np.int64] | None:
+    """(k + 1,) The same of periods; None without any, and for several jobs together.
+
+    They are those of the graph that the run was given, if it was given one.
     """
     if result.written is None:
-        return result.kept.edges
+        return result.kept.edges if len(result.kept.steps) else None
+    if len(result.jobs) > 1:
+        return None
     given = result.written.given
     start, end = result.columns.start[:given], result.columns.end[:given]
     step = result.ops.iteration[:given]
-    if not np.all(ended := end != NEVER):
-        start, end, step = start[ended], end[ended], step[ended]
+    if not np.all(counts := (end != NEVER) & (step >= 0)):
+        start, end, step = start[counts], end[counts], step[counts]
     if not len(step):
-        return np.zeros(1, np.int64)
+        return None
     # Ops of one step are mostly listed one after the other: first each such stretch, then steps.
     heads = np.flatnonzero(np.append(True, step[1:] != step[:-1]))
     steps, of = np.unique(step[heads], return_inverse=True)
@@ -121,6 +150,8 @@ def shares(result: Result) -> NDArray[np.float64]:
     for run in result.runs:
         _slots(result, run, edges, busy)
         _rates(result, run, edges, busy)
+    for held in (by_ops(result), by_processes(result)):
+        _spread(held.component, held.start, held.end, held.share, edges, busy)
     width = np.maximum(np.diff(edges), 1e-300)
     share = busy / width / np.where(result.parts.slots > 0, result.parts.slots, 1)[:, None]
     share[share < LEAST] = 0.0  # what sums of floats leave behind
@@ -155,7 +186,7 @@ def _rates(
 
 
 def _spread(
-    component: NDArray[np.int32],
+    component: NDArray[Any],
     start: NDArray[np.int64],
     end: NDArray[np.int64],
     share: NDArray[np.float64] | None,
@@ -168,7 +199,7 @@ def _spread(
 
 
 def _covered(
-    component: NDArray[np.int32],
+    component: NDArray[Any],
     at: NDArray[np.int64],
     share: NDArray[np.float64] | None,
     edges: NDArray[np.float64],

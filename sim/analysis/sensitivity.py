@@ -20,6 +20,8 @@ from ..simulation import Simulation
 from ..system import Component, System
 from ..units import Seconds
 
+MOST = 2**63 - 1  # of a capacity without end
+
 
 @dataclass(frozen=True)
 class Change:
@@ -166,8 +168,10 @@ def altered(simulation: Simulation, chosen: Sequence[int], factor: float) -> Sim
 
 
 def _quicker(part: Component, factor: float) -> Component:
-    """Its rate up, its latency and overhead down."""
+    """Its rate up, its latency and overhead down; of a capacity there is more."""
     quick = replace(part, latency=part.latency / factor, overhead=part.overhead / factor)
+    if part.capacity is not None:
+        return replace(quick, capacity=int(min(part.capacity * factor, MOST)))
     if part.rate is None or np.isinf(factor):
         return quick
     return replace(quick, rate=part.rate * factor, max_rate=part.top * factor)

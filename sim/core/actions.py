@@ -8,8 +8,11 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import simpy
 
+from ..capacity import Grant
 from ..engine_api import NO_LIMIT, Loss, State
 from ..media.max_min.medium import set_rate
+from ..validation import wrong_move
+from .capacity import ask, leave_line, let_go, line_moves
 from .op_end import leave_all
 from .slots import moves
 from .state_layout import (
@@ -19,6 +22,8 @@ from .state_layout import (
     ENDED,
     FAILED,
     HELD,
+    HOLDS,
+    LETS,
     NONE,
     OPEN,
     OPEN_OPS,
@@ -29,6 +34,7 @@ from .state_layout import (
     STALE,
     STARTED,
     STOPPED,
+    TAKEN,
     WATCHED,
     WATCHING,
 )
@@ -40,7 +46,7 @@ class Actions(StateView):
     """Verbs, applied to the state at once."""
 
     def _join(self, graph: SubmittedGraph) -> None:
-        graph.ahead = None
+        graph.ahead, graph.claims_at = None, self.store.claims
         graph.base = self.store.add(graph.lowered, graph.at)
         self.joined.append(graph)
         self.bases.append(graph.base)
@@ -129,7 +135,11 @@ class Actions(StateView):
             self._change(component, self.rate[component])
             for c in self._users(component):
                 self._bar(c)
-        moves(store.world, int(store.world[PARTS]) + component * PART)
+        part = int(store.world[PARTS]) + component * PART
+        if self.parts.whole(component) < 0:
+            moves(store.world, part)
+        else:
+            line_moves(store.world, part)
 
     def _leave(self, c: int) -> None:
         store = self.store
@@ -137,6 +147,23 @@ class Actions(StateView):
             op = self.id(c)
             self.earlier[op] = self.earlier.get(op, 0) + 1
         leave_all(store.rows, store.times, store.world, store.sharing.state, c)
+
+    def _ask_for(self, grant: Grant) -> None:
+        grant.place = self.store.add_claim(grant.component, grant.amount)
+        self.asked[grant.place] = grant
+        ask(self.store.world, grant.place)
+
+    def _leave_line(self, grant: Grant) -> None:
+        leave_line(self.store.world, grant.place)
+        del self.asked[grant.place]
+        self.store.free_claims.append(grant.place)
+
+    def _hold(self, component: int, amount: int) -> None:
+        self.store.part_table[component, TAKEN] += amount
+
+    def _return(self, component: int, amount: int) -> None:
+        self.store.part_table[component, TAKEN] -= amount
+        line_moves(self.store.world, int(self.store.world[PARTS]) + component * PART)
 
     def _stop(self, op: int, who: str) -> None:
         if not self._is_over(op):
@@ -166,6 +193,8 @@ class Actions(StateView):
         for p, slot in zip(places, slots or (), strict=slots is not None):
             store.rows[p]["slot"] = slot
         bound, left = self._limit(c), self._work_left(c)
+        if left and usage and (wrong := wrong_move(self.parts, self._usage(c), usage)):
+            raise self._refused(op, wrong)
         uses = self._usage(c) if usage is None else dict(usage)
         if left and bound == NO_LIMIT and not uses:
             raise self._refused(op, "neither usage nor limit bounds the rate of its work")
@@ -208,6 +237,8 @@ class Actions(StateView):
         for c in sorted(gone):
             self._leave(c)
             rows[c]["state"] = CANCELLED
+            if rows[c]["flags"] & (HOLDS | LETS):
+                let_go(rows, store.world, c)
             if rows[c]["flags"] & WATCHED:
                 self.news.append((self._unwatch(c), "cancelled"))
             store.world[OPEN] -= 1

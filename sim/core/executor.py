@@ -1,14 +1,16 @@
 """The turn and round loop: what happens within one instant, and from one instant to the next.
 
 ``advance`` runs instants until somebody has to be asked or told, or nothing is due.  A round:
-what ends now ends; places join their lines; slots are granted; ops start.  Zero-time ops end in
-the next round; when there are none, rates are computed once and the instant is over.
+what ends now ends; amounts of capacities are granted; places join their lines; slots are granted;
+ops start.  Zero-time ops end in the next round; when there are none, rates are computed once and
+the instant is over.
 """
 
 from __future__ import annotations
 
 from ..media.max_min.medium import due, settle, take_due
-from ..media.max_min.table_layout import State
+from ..media.max_min.table_layout import OVERFULL, State
+from .capacity import grant_amounts
 from .jit import Int, lean
 from .linked_lists import append, sort
 from .op_end import end
@@ -20,6 +22,7 @@ from .state_layout import (
     ASKING,
     ASKS,
     BARRIER,
+    CLAIMING,
     COMING,
     DUE,
     ENDING,
@@ -27,13 +30,17 @@ from .state_layout import (
     FLOWING,
     FLOWS,
     GRANTED,
+    GRANTS,
     GRAPH_COUNT,
+    HEAVY,
     IDLE,
+    LINES,
     NEWS,
     NONE,
     NOTHING,
     NOW,
     OWNERS,
+    PAUSES,
     PHASE,
     SCRATCH,
     STALE,
@@ -45,6 +52,8 @@ from .state_layout import (
     Rows,
 )
 
+PAUSE = 1 << 12  # instants; a pause takes some 3 us, they some 1,000 and more
+
 
 @lean
 def advance(
@@ -53,13 +62,19 @@ def advance(
     """Run instants, up to and including tick ``limit``; one if ``stepwise``.
 
     Comes back with `ASKS` in the middle of a round (backends of the list ``ASKED``), with `TELLS`
-    after an instant of which somebody has to be told (the list ``NEWS``), else with `NOTHING`.
+    after an instant of which somebody has to be told (the lists ``NEWS`` and ``GRANTS``), with
+    `HEAVY` where weights in flight sum to more than there are bits for, with `PAUSES` after `PAUSE`
+    instants, so that Python can be interrupted, else with `NOTHING`.
     """
+    instants = 0
     while True:
         if world[PHASE] == ANSWERED:
             answered(rows, times, world, s)
         else:
             if world[PHASE] == IDLE:
+                if instants == PAUSE:
+                    return PAUSES
+                instants += 1
                 tick = next_tick(rows, times, world, s)
                 world[DUE] = tick
                 if tick == NONE or tick > limit:
@@ -76,9 +91,11 @@ def advance(
             take_round(rows, times, links, world, s)
         world[PHASE] = IDLE
         if world[STALE]:
+            if s[3][0, OVERFULL]:
+                return HEAVY
             settle(s, world[NOW])
             world[STALE] = 0
-        if world[NEWS] != NONE or stepwise:
+        if world[NEWS] != NONE or world[GRANTS] != NONE or stepwise:
             world[DUE] = next_tick(rows, times, world, s)
             return TELLS
 
@@ -102,6 +119,7 @@ def begin(rows: Rows, times: Array, world: Array, s: State) -> None:
     world[BARRIER] = NONE
     while c != NONE:
         following = rows[c]["next"]
+        rows[c]["unmet"] = 0
         append(rows, world, GRANTED, c)  # whoever is still barred comes back
         c = following
     # Before any flow joins here: one that has just joined hides those that are due.
@@ -118,6 +136,7 @@ def begin(rows: Rows, times: Array, world: Array, s: State) -> None:
         c = take(rows, times, world, now)
         while c != NONE:
             following = rows[c]["next"]
+            rows[c]["unmet"] = 0
             if rows[c]["at"] == COMING:
                 come(rows, world, c)
             else:
@@ -129,7 +148,7 @@ def begin(rows: Rows, times: Array, world: Array, s: State) -> None:
 
 @lean
 def take_round(rows: Rows, times: Array, links: Links, world: Array, s: State) -> None:
-    """One round: ops end, places arrive, slots are granted, ops start."""
+    """One round: ops end, amounts are granted, places arrive, slots are granted, ops start."""
     c = world[ENDING]
     world[ENDING] = NONE
     if world[WATCHING] or world[GRAPH_COUNT] > 1:
@@ -138,6 +157,8 @@ def take_round(rows: Rows, times: Array, links: Links, world: Array, s: State) -
         following = rows[c]["next"]
         end(rows, times, links, world, c)
         c = following
+    if world[CLAIMING] or world[LINES] != NONE:
+        grant_amounts(rows, times, world)
     arrive(rows, times, world, s)
     grant(rows, times, world, s)
     if world[GRANTED] != NONE:

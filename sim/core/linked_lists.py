@@ -1,4 +1,8 @@
-"""Lists through the cells: adding, removing, putting in order."""
+"""Lists through the cells: adding, removing, putting in order.
+
+Cells that may leave before it is their turn (events, lines for slots, who is barred) know what is
+before them: a cell there waits for nothing, so that ``unmet`` is free for it.
+"""
 
 from __future__ import annotations
 
@@ -20,17 +24,35 @@ def append(rows: Rows, world: Array, head: Int, c: Int) -> None:
 
 
 @lean
+def line_up(rows: Rows, world: Array, head: Int, c: Int) -> None:
+    """The same for a list out of which any cell may be taken."""
+    before = world[head + 1] if world[head] != NONE else NONE
+    append(rows, world, head, c)
+    rows[c]["unmet"] = before
+
+
+@lean
+def prepend(rows: Rows, world: Array, head: Int, c: Int) -> None:
+    """Put a cell at the front of a list out of which any cell may be taken."""
+    after = world[head]
+    rows[c]["next"] = after
+    rows[c]["unmet"] = NONE
+    if after != NONE:
+        rows[after]["unmet"] = c
+    world[head] = c
+
+
+@lean
 def unlink(rows: Rows, world: Array, head: Int, c: Int) -> Int:
-    """Take a cell out of the list that begins at ``world[head]``; the cell before it."""
-    before: Int = NONE
-    at = world[head]
-    while at != c:
-        before = at
-        at = rows[at]["next"]
+    """Take a cell out of such a list that begins at ``world[head]``; the cell before it."""
+    before, after = np.int64(rows[c]["unmet"]), np.int64(rows[c]["next"])
     if before == NONE:
-        world[head] = rows[c]["next"]
+        world[head] = after
     else:
-        rows[before]["next"] = rows[c]["next"]
+        rows[before]["next"] = after
+    if after != NONE:
+        rows[after]["unmet"] = before
+    rows[c]["unmet"] = 0
     return before
 
 

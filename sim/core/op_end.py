@@ -6,6 +6,7 @@ import numpy as np
 
 from ..media.max_min.medium import leave
 from ..media.max_min.table_layout import State
+from .capacity import leave_lines, let_go
 from .jit import Int, lean
 from .linked_lists import append, unlink
 from .op_start import flow_of
@@ -29,7 +30,9 @@ from .state_layout import (
     GRAPHS,
     HEAD,
     HELD,
+    HOLDS,
     LAST,
+    LETS,
     MISSING,
     NEWS,
     NOW,
@@ -61,6 +64,8 @@ def end(rows: Rows, times: Array, links: Links, world: Array, c: Int) -> None:
     times[c, END] = world[NOW]
     give_back(rows, world, c)
     close(rows, world, c)
+    if rows[c]["flags"] & (HOLDS | LETS):
+        let_go(rows, world, c)
     for e in range(rows[c]["first"], rows[c + 1]["first"]):
         p = np.int64(links[e])
         rows[p]["unmet"] -= 1
@@ -134,6 +139,8 @@ def leave_all(rows: Rows, times: Array, world: Array, s: State, c: Int) -> None:
             leave_place(rows, times, world, p)
             world[row + MISSING] += 1
             p += 1
+    if flags & HOLDS:
+        leave_lines(rows, world, c)
 
 
 @lean

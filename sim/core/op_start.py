@@ -7,7 +7,7 @@ from ..media.max_min.medium import join
 from ..media.max_min.table_layout import State
 from ..media.max_min.work_clock import left
 from .jit import Int, lean
-from .linked_lists import append, sort
+from .linked_lists import append, prepend, sort
 from .prefetch import prefetch
 from .radix_heap import push
 from .state_layout import (
@@ -65,8 +65,7 @@ def start(rows: Rows, times: Array, world: Array, s: State, c: Int) -> None:
     """An op that holds all its places starts, unless a component it uses has failed."""
     flags = rows[c]["flags"]
     if flags & BARRED:
-        rows[c]["next"] = world[BARRIER]
-        world[BARRIER] = c
+        prepend(rows, world, BARRIER, c)
         return
     rows[c]["state"] = RUNNING
     rows[c]["flags"] = flags | STARTED

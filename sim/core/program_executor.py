@@ -31,6 +31,9 @@ LED = 12  # collectives once an op, at the rank that leads them
 # Of a group that meets: members that are there, meetings before, when the last one came, for how
 # long, in which step.
 THERE, CALL, LATEST, TAKES, STEP = range(5)
+PARKED = 2  # in the state of a run
+TOP = 0  # of what is counted: ranks on the stack
+PAUSE = 1 << 22  # ops
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,7 @@ class TimedPrograms:
     length: NDArray[np.int64]
     answer: NDArray[np.int64]
     answer_at: NDArray[np.int64]
-    step: NDArray[np.uint16]
+    step: NDArray[np.int32]
     step_at: NDArray[np.int64]
     registers: int
 
@@ -77,7 +80,7 @@ class TimedPrograms:
             np.array([len(e.question) for e in encoded], np.int64),
             np.ascontiguousarray(np.concatenate(answers)),
             np.array(_starts([len(a) for a in answers]), np.int64),
-            np.concatenate(list(steps.values())) if several else np.empty(0, np.uint16),
+            np.concatenate(list(steps.values())) if several else np.empty(0, np.int32),
             np.array([sizes[id(e)] for e in encoded], np.int64),
             max(e.registers for e in encoded),
         )
@@ -136,21 +139,53 @@ def run(
     end, tally = start.copy(), np.zeros((ranks, COLUMNS + 1), np.int64)
     mail = np.full(int(meet.box_at[-1]) + 1, -1, np.int64)
     met = np.empty((joint if keep_met else 0, 2), np.int64)
+    state = _begin(template, answered, meet)
+    counts = np.array([ranks, 0, 0], np.int64)
     with np.errstate(over="ignore"):
-        ops, stuck, beyond = _run(
-            answered.programs,
-            (template.program.astype(np.int32), answered.step, answered.step_at, template.bases),
-            (meet.group, meet.member_at, meet.member, meet.lead, meet.row),
-            (meet.peer, meet.box_at, mail),
-            chances.tables,
-            (start, end, tally, met),
-            answered.registers,
-        )
+        while counts[TOP]:
+            _run(
+                answered.programs,
+                (
+                    template.program.astype(np.int32),
+                    answered.step,
+                    answered.step_at,
+                    template.bases,
+                ),
+                (meet.group, meet.member_at, meet.member, meet.lead, meet.row),
+                (meet.peer, meet.box_at, mail),
+                chances.tables,
+                (start, end, tally, met),
+                state,
+                counts,
+            )
+    _, ops, beyond = counts.tolist()
+    stuck = np.count_nonzero(state[PARKED])
     if beyond:
         raise SimulationError("time overflow", "an op of a template ends beyond the range")
     if stuck:
         raise SimulationError("deadlock", f"{stuck} ranks of a template wait for each other")
     return ProgramTimes(start.T, end.T, tally[:, :-1], tally[:, -1], int(ops), met, mail)
+
+
+def _begin(template: SpmdGraph, answered: TimedPrograms, meet: Rendezvous) -> Arrays:
+    """The state of a run that begins.
+
+    Registers; cursors (op, word, own op); where ranks are parked (1 at a collective, 2 + family at
+    a mailbox); arrivals; the stack of ranks that go on; meetings; messages sent and heard.
+    """
+    ranks = template.ranks
+    cursor = np.zeros((ranks, 3), np.int64)
+    cursor[:, 1] = answered.begin[template.program]
+    return (
+        np.zeros((ranks, answered.registers), np.int64),
+        cursor,
+        np.zeros(ranks, np.uint8),
+        np.zeros(ranks, np.int64),
+        np.arange(ranks - 1, -1, -1, dtype=np.int32),
+        np.zeros((len(meet.row), 5), np.int64),
+        np.zeros(meet.peer.shape, np.int32),
+        np.zeros(meet.peer.shape, np.int32),
+    )
 
 
 @jit
@@ -161,31 +196,24 @@ def _run(
     messages: Arrays,
     chances: Arrays,
     out: Arrays,
-    registers: int,
-) -> tuple[Any, Any, Any]:
-    """Run all ranks; the number of ops, of ranks that are stuck, and of ops beyond the range."""
-    words, begin, length, answer, answer_at = programs
+    state: Arrays,
+    counts: Array,
+) -> None:
+    """Run ranks, as far as they go or for some millions of ops, so that Python can be interrupted.
+
+    Counted are the ranks on the stack, the ops that ran, and those beyond the range.
+    """
+    words, _, length, answer, answer_at = programs
     program, steps, step_at, bases = ranks_
     group_of, member_at, member, lead, group_row = groups
     peer, box_at, mail = messages
     first_start, end, tally, _ = out
     ranks = len(program)
     random = len(chances[1]) > 1
-    register = np.zeros((ranks, registers), np.int64)
-    cursor = np.zeros((ranks, 3), np.int64)  # op, word, own op
-    parked = np.zeros(ranks, np.uint8)  # 1 at a collective, 2 + family at a mailbox
-    arrived = np.zeros(ranks, np.int64)
-    stack = np.empty(ranks, np.int32)
-    meeting = np.zeros((len(group_row), 5), np.int64)
-    state = register, cursor, parked, arrived, stack, meeting
-    sent = np.zeros(peer.shape, np.int32)
-    heard = np.zeros(peer.shape, np.int32)
-    top = ranks
-    for r in range(ranks):
-        stack[r] = ranks - 1 - r
-        cursor[r, 1] = begin[program[r]]
-    done, beyond = 0, 0
-    while top:
+    register, cursor, parked, arrived, stack, meeting, sent, heard = state
+    top, done, beyond = counts[0], counts[1], counts[2]
+    pause = done + PAUSE
+    while top and done < pause:
         top -= 1
         r = stack[top]
         p = program[r]
@@ -244,10 +272,7 @@ def _run(
             w = following(words, w)
         done += i - first
         cursor[r, 0], cursor[r, 1], cursor[r, 2] = i, w, own
-    stuck = 0
-    for r in range(ranks):
-        stuck += parked[r] > 0
-    return done, stuck, beyond
+    counts[0], counts[1], counts[2] = top, done, beyond
 
 
 @lean
@@ -266,7 +291,7 @@ def _meet(
     words, _, _, answer, answer_at = programs
     program, _, _, bases = ranks_
     _, member_at, member, _, group_row = groups
-    register, cursor, parked, arrived, stack, meeting = state
+    register, cursor, parked, arrived, stack, meeting, _, _ = state
     first_start, end, tally, met = out
     latest, takes, step = meeting[g, LATEST], meeting[g, TAKES], meeting[g, STEP]
     finish = latest + takes

@@ -2,8 +2,8 @@
 
 Ops of one colour (:mod:`.colours`) do the same at the same ticks, so one of each is enough: what
 the others take of a shared component is added to its weight.  What the check of colours does not
-pass, a quotient that would order a queue otherwise, and what a driver answers during the run, are
-not folded.
+pass, a quotient that would order a queue otherwise, what holds amounts of a capacity, and what a
+driver answers during the run, are not folded.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..csr import Csr
-from ..engine_api import ComponentTable, EngineColumns, EngineGraph, Flows
+from ..engine_api import MOST_WEIGHT, ComponentTable, EngineColumns, EngineGraph, Flows
 from .symmetry import Numbers, Symmetry, SymmetryTables, firsts
 
 WORTH = 0.75  # of the ops: with more classes it takes longer to fold a graph than to run it
@@ -64,7 +64,7 @@ def fold(parts: ComponentTable, graph: EngineGraph) -> Quotient | None:
     >>> len(folded.graph), folded.op.tolist(), folded.component.tolist()
     (1, [0, 0], [0, 0])
     """
-    if np.any(graph.online >= 0):
+    if np.any(graph.online >= 0) or len(graph.claims):
         return None
     tables = SymmetryTables.of(parts, graph)
     if len(tables.order) < len(graph):
@@ -89,6 +89,9 @@ def _quotient(of: SymmetryTables, colours: Symmetry) -> Quotient | None:
     slot = np.where(graph.slot[rows] < 0, -1, colours.component[graph.slot[rows]])
     if not _keeps_queues(of, colours, components, place):
         return None
+    flows = _flows(graph.flows, colours, ops, components)
+    if flows is None:
+        return None
     waits = of.waits.take(rows)
     pairs = np.unique(np.column_stack([colours.op[waits.values], waits.owner]), axis=0)
     after = Csr.from_pairs(pairs[:, 0], pairs[:, 1], len(ops))
@@ -100,7 +103,7 @@ def _quotient(of: SymmetryTables, colours: Symmetry) -> Quotient | None:
         after.values,
         graph.release[ops] if len(graph.release) else graph.release,
         graph.fixed[ops],
-        _flows(graph.flows, colours, ops, components),
+        flows,
         np.empty(0, np.int16),
     )
     names = tuple(parts.names[c] for c in components)
@@ -122,14 +125,19 @@ def _keeps_queues(
     return bool(np.array_equal(np.lexsort(key.T[::-1]), np.arange(len(key))))
 
 
-def _flows(flows: Flows, colours: Symmetry, ops: Numbers, components: Numbers) -> Flows:
-    """The flows of first members, with what their classes take of a component of each class."""
+def _flows(flows: Flows, colours: Symmetry, ops: Numbers, components: Numbers) -> Flows | None:
+    """The flows of first members, with what their classes take of a component of each class.
+
+    None where a class weighs more than there are bits for.
+    """
     user = colours.op[np.repeat(flows.op, np.diff(flows.indptr))]
     seen = np.zeros(len(colours.component), bool)
     seen[components] = True
     at = seen[flows.component]
     pairs = np.column_stack([user[at], colours.component[flows.component[at]]])
     pairs, which = np.unique(pairs, axis=0, return_inverse=True)
+    if np.any(np.bincount(which.ravel(), flows.weight[at]) >= 0.99 * MOST_WEIGHT):
+        return None
     weight = np.zeros(len(pairs), np.int64)
     np.add.at(weight, which.ravel(), flows.weight[at])
     rows = np.flatnonzero(np.isin(flows.op, ops))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from .jit import Int, lean
-from .linked_lists import unlink
+from .linked_lists import prepend, unlink
 from .state_layout import ARRIVED, BASE, BUCKETS, COMING, NONE, OCCUPIED, SOONEST, Array, Rows
 
 ONE = np.int64(1)
@@ -55,8 +55,7 @@ def lowest(bits: Int) -> Int:
 @lean
 def put(rows: Rows, world: Array, c: Int, b: Int) -> None:
     """A cell enters a bucket."""
-    rows[c]["next"] = world[BUCKETS + b]
-    world[BUCKETS + b] = c
+    prepend(rows, world, BUCKETS + b, c)
     world[OCCUPIED] |= ONE << b
 
 
@@ -110,8 +109,10 @@ def take(rows: Rows, times: Array, world: Array, tick: Int) -> Int:
 @lean
 def forget(rows: Rows, times: Array, world: Array, c: Int) -> None:
     """Take one cell out of the queue, whatever its tick."""
-    b = bucket(tick_of(rows, times, c), world[BASE])
+    tick = tick_of(rows, times, c)
+    b = bucket(tick, world[BASE])
     unlink(rows, world, BUCKETS + b, c)
     if world[BUCKETS + b] == NONE:
         world[OCCUPIED] ^= ONE << b
-    world[SOONEST] = NONE
+    if tick == world[SOONEST]:
+        world[SOONEST] = NONE

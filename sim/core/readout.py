@@ -11,19 +11,31 @@ from ..deadlock import Stuck
 from ..engine_api import NEVER, EngineColumns
 from ..media.max_min.medium import rate
 from .state_layout import (
+    AMOUNT,
     ARRIVED,
+    ASKED_AT,
     BEYOND,
+    CANCELLED,
     END,
     ENDED,
     FLOWING,
+    GRANTED_AT,
     HELD,
+    HELD_BY,
+    HOLDS,
+    IN_LINE,
+    IS_HELD,
     NONE,
+    OF,
     PENDING,
     QUEUED,
+    RETURNED_AT,
     RUNNING,
+    STANDS,
     START,
     STARTED,
     STOPPED,
+    UNTIL,
     WAITING,
 )
 from .state_layout import NEVER as NEVER_RELEASED
@@ -33,12 +45,13 @@ if TYPE_CHECKING:
     from .submitted_graph import SubmittedGraph
 
 Ticks = NDArray[np.int64]
+_NOTHING = np.empty(0, np.int64)
 
 
 def columns(engine: StateView) -> EngineColumns:
     """What has happened so far."""
     made = [_of_graph(engine, graph) for graph in engine.graphs]
-    names = ("ready", "start", "end", "state", "attempts")
+    names = ("ready", "start", "end", "state", "attempts", "asked", "granted", "returned")
     found = {n: _join([m[n] for m in made]) for n in names}
     for op, more in engine.earlier.items():
         found["attempts"][op] += more
@@ -65,6 +78,7 @@ def _of_graph(engine: StateView, graph: SubmittedGraph) -> dict[str, NDArray[Any
             "state": np.full(n, ENDED, np.uint8),
             "attempts": np.ones(n, np.int32),
             "arrived": graph.ahead.arrived,
+            **_of_claims(engine, graph),
         }
     if graph.base == NONE:
         never = np.full(n + e, NEVER, np.int64)
@@ -76,6 +90,7 @@ def _of_graph(engine: StateView, graph: SubmittedGraph) -> dict[str, NDArray[Any
             "state": zeros.astype(np.uint8),
             "attempts": zeros.astype(np.int32),
             "arrived": never,
+            **_of_claims(engine, graph),
         }
     at = slice(graph.base, graph.base + n)
     times, rows = engine.store.times, engine.store.rows[at]
@@ -91,7 +106,18 @@ def _of_graph(engine: StateView, graph: SubmittedGraph) -> dict[str, NDArray[Any
         "state": rows["state"].copy(),
         "attempts": ((rows["flags"] & STARTED) != 0).astype(np.int32),
         "arrived": arrived,
+        **_of_claims(engine, graph),
     }
+
+
+def _of_claims(engine: StateView, graph: SubmittedGraph) -> dict[str, NDArray[Any]]:
+    n, at = len(graph.lowered.claims), graph.claims_at
+    if graph.over or graph.base == NONE or not n:
+        never = np.full(n, NEVER, np.int64) if n else _NOTHING
+        return {"asked": never, "granted": never, "returned": never}
+    claims = engine.store.claim_table[at : at + n]
+    found = {"asked": ASKED_AT, "granted": GRANTED_AT, "returned": RETURNED_AT}
+    return {name: claims[:, column].copy() for name, column in found.items()}
 
 
 def _ready(arrived: Ticks, further: NDArray[np.int32], n: int) -> Ticks:
@@ -125,7 +151,19 @@ def stuck(engine: StateView) -> Stuck:
         _unmet(engine, cells),
         {k: queue for k, queue in queues.items() if queue},
         holders,
+        engine.jammed(_held(engine)),
     )
+
+
+def _held(engine: StateView) -> dict[int, list[tuple[int, int]]]:
+    """What ops hold of each capacity, and the op whose end gives it back."""
+    held: dict[int, list[tuple[int, int]]] = {}
+    table = engine.store.claim_table
+    for claim in table[(table[:, STANDS] == IS_HELD) & (table[:, HELD_BY] != NONE)].tolist():
+        over = engine.store.rows[claim[HELD_BY]]["state"] in (ENDED, CANCELLED)
+        last = claim[UNTIL if over else HELD_BY]
+        held.setdefault(claim[OF], []).append((engine.id(last), claim[AMOUNT]))
+    return held
 
 
 def _unmet(engine: StateView, cells: dict[int, int]) -> dict[int, list[int]]:
@@ -162,4 +200,8 @@ def _starved(engine: StateView, c: int) -> str:
         slot = int(store.rows[p]["slot"])
         if store.rows[p]["at"] == QUEUED and engine.failed(slot):
             return f"queues on failed {names[slot]}"
+    if row["flags"] & HOLDS:
+        for claim in engine.store.claims_of(c):
+            if claim[STANDS] == IN_LINE and engine.failed(int(claim[OF])):
+                return f"waits for failed {names[int(claim[OF])]}"
     return ""

@@ -7,8 +7,11 @@ from numpy.typing import NDArray
 
 from ..engine_api import MAX_TICK, ComponentTable, EngineGraph
 from ..media.max_min.medium_memory import MaxMinMemory
+from .claims import holders, tables, with_holders
 from .fill import fill
 from .state_layout import (
+    ALSO,
+    AMOUNT,
     ARRIVED,
     ARRIVING,
     ASK,
@@ -16,25 +19,39 @@ from .state_layout import (
     BARRIER,
     BUCKETS,
     CELL,
+    CLAIM,
+    CLAIM_COUNT,
+    CLAIMS,
     COLLECTIVE,
     COLLECTIVES,
     DUE,
     ENDING,
     FAILED,
     FIRST_CELL,
+    FIRST_CLAIM,
     FLOW_COUNT,
     FURTHER,
     FURTHER_CELL,
     GRANTED,
+    GRANTS,
     GRAPH,
     GRAPH_COUNT,
     GRAPHS,
     HEAD,
+    HELD_BY,
+    HOLDER,
+    HOLDERS,
+    HOLDING,
+    HOLDS,
+    LETS,
+    LINES,
+    MISSING,
     MOVES,
     MOVING,
     NEVER,
     NEWS,
     NONE,
+    OF,
     ONLINE,
     OPEN,
     OPEN_OPS,
@@ -47,6 +64,7 @@ from .state_layout import (
     TABLES,
     TAIL,
     UNMOVED,
+    UNTIL,
     WIDE,
     WIDE_FLOW,
     Array,
@@ -54,7 +72,9 @@ from .state_layout import (
     Rows,
 )
 
-_LISTS = (ENDING, ARRIVING, MOVING, GRANTED, ASKED, BARRIER, NEWS, SOONEST, DUE)
+_LISTS = (
+    ENDING, ARRIVING, MOVING, GRANTED, ASKED, BARRIER, NEWS, SOONEST, DUE, LINES, GRANTS
+)  # fmt: skip
 
 
 class RunMemory:
@@ -71,8 +91,9 @@ class RunMemory:
         self.rows: Rows = np.zeros(1, CELL)
         self.times: Array = np.full((1, 3), -1, np.int64)
         self.links: Links = np.empty(0, np.int32)
-        self.cells = self.edges = self.graphs = self.collectives = 0
-        self.room = {GRAPHS: 1, COLLECTIVES: 0, OWNERS: 0}
+        self.cells = self.edges = self.graphs = self.collectives = self.holders = self.claims = 0
+        self.free_claims: list[int] = []  # of processes, to be used again
+        self.room = {GRAPHS: 1, COLLECTIVES: 0, OWNERS: 0, HOLDERS: 0, CLAIMS: 0}
         self.world: Array = np.zeros(0, np.int64)
         self._show()
         self._lay_out()
@@ -90,6 +111,8 @@ class RunMemory:
             COLLECTIVES: self.room[COLLECTIVES] * COLLECTIVE,
             OWNERS: self.room[OWNERS],
             SCRATCH: self.room[OWNERS],
+            HOLDERS: self.room[HOLDERS] * HOLDER,
+            CLAIMS: self.room[CLAIMS] * CLAIM,
         }
         old, world = self.world, np.zeros(TABLES + sum(sizes.values()), np.int64)
         at = TABLES
@@ -107,6 +130,9 @@ class RunMemory:
         if not len(old):
             rows = self.part_table
             rows[:, SLOTS] = self.parts.slots
+            if len(self.parts.capacity):
+                holds = self.parts.capacity >= 0
+                rows[holds, SLOTS] = self.parts.capacity[holds]
             rows[:, [HEAD, TAIL]] = NONE
             rows[:, MOVES] = UNMOVED
 
@@ -117,6 +143,8 @@ class RunMemory:
             COLLECTIVES: self.collectives * COLLECTIVE,
             OWNERS: int(self.world[FLOW_COUNT]),
             SCRATCH: 0,
+            HOLDERS: self.holders * HOLDER,
+            CLAIMS: self.claims * CLAIM,
         }[table]
 
     @property
@@ -143,13 +171,21 @@ class RunMemory:
         return self.world[at : at + COLLECTIVE]
 
     def _make_room(self, **more: int) -> None:
-        """Room for more graphs, collectives and flows."""
+        """Room for more graphs, collectives, flows, holders and claims."""
         have = {
             GRAPHS: self.graphs,
             COLLECTIVES: self.collectives,
             OWNERS: int(self.world[FLOW_COUNT]),
+            HOLDERS: self.holders,
+            CLAIMS: self.claims,
         }
-        wanted = {GRAPHS: "graphs", COLLECTIVES: "collectives", OWNERS: "flows"}
+        wanted = {
+            GRAPHS: "graphs",
+            COLLECTIVES: "collectives",
+            OWNERS: "flows",
+            HOLDERS: "holders",
+            CLAIMS: "claims",
+        }
         grown = False
         for table, name in wanted.items():
             need = have[table] + more.get(name, 0)
@@ -195,7 +231,17 @@ class RunMemory:
         """Take in a graph; its first cell."""
         n, e, base = len(graph), len(graph.further), self.cells
         wide, at, places = np.unique(graph.further, return_index=True, return_counts=True)
-        self._make_room(graphs=1, collectives=len(wide), flows=len(graph.flows))
+        at, ops = at + n, graph.claims.op
+        if len(ops):
+            ops = holders(graph.claims)
+            wide, at, places = with_holders(wide, at, places, ops)
+        self._make_room(
+            graphs=1,
+            collectives=len(wide),
+            flows=len(graph.flows),
+            holders=len(ops),
+            claims=len(graph.claims),
+        )
         self._make_cells(n + e)
         edges = self._add_links(graph.successors)
         rows = self.rows[: base + n + e + 1]
@@ -204,6 +250,8 @@ class RunMemory:
         fixed = np.require(graph.fixed, np.int64, ["C", "W"])
         fill(rows, self.times, self.links[: self.edges], fixed, base, edges)
         self._add_further(graph, base, wide, at, places)
+        if len(ops):
+            self._add_claims(graph, base, ops)
         self._add_flows(graph, base)
         self._add_releases(graph, base, now)
         if len(graph.online):
@@ -249,16 +297,56 @@ class RunMemory:
         places: NDArray[np.int64],
     ) -> None:
         n, e = len(graph), len(graph.further)
-        if not e:
+        if not len(wide):
             return
         rows = self.rows[base : base + n + e]
         rows["link"][n:] = graph.further + base
-        rows["flags"][wide] = WIDE
+        rows["flags"][wide] |= WIDE
         rows["link"][wide] = self.collectives + np.arange(len(wide))
         start = int(self.world[COLLECTIVES]) + self.collectives * COLLECTIVE
         table = self.world[start : start + len(wide) * COLLECTIVE].reshape(-1, COLLECTIVE)
-        table[:] = np.stack([places + 1, base + n + at, np.full(len(wide), NONE)], axis=1)
+        none = np.full(len(wide), NONE)
+        table[:] = np.stack([places + 1, base + at, none, none], axis=1)
         self.collectives += len(wide)
+
+    def _add_claims(self, graph: EngineGraph, base: int, ops: NDArray[np.int32]) -> None:
+        """What ops hold of capacities, and whose end gives it back."""
+        claims, n = graph.claims, len(graph)
+        rows = self.rows[base : base + n + len(graph.further)]
+        rows["flags"][claims.op] |= HOLDS
+        rows["flags"][n:][np.isin(graph.further, claims.op)] |= HOLDS
+        rows["flags"][claims.until[claims.until >= 0]] |= LETS
+        row = int(self.world[COLLECTIVES]) + rows["link"][ops].astype(np.int64) * COLLECTIVE
+        self.world[row + HOLDING] = self.holders + np.arange(len(ops))
+        holding, held = tables(claims, ops, self.world[row + MISSING], base, self.claims)
+        start = int(self.world[HOLDERS]) + self.holders * HOLDER
+        self.world[start : start + holding.size] = holding.ravel()
+        self.holders += len(ops)
+        self.claims += len(claims)
+        self.claim_table[self.claims - len(claims) :] = held
+
+    @property
+    def claim_table(self) -> Array:
+        """A row a claim."""
+        at = int(self.world[CLAIMS])
+        return self.world[at : at + self.claims * CLAIM].reshape(-1, CLAIM)
+
+    def claims_of(self, c: int) -> Array:
+        """The claims of an op that holds."""
+        of = int(self.world[HOLDERS]) + int(self.collective(c)[HOLDING]) * HOLDER
+        first, count = self.world[of + FIRST_CLAIM], self.world[of + CLAIM_COUNT]
+        return self.claim_table[first : first + count]
+
+    def add_claim(self, component: int, amount: int) -> int:
+        """The number of a claim of a process."""
+        if self.free_claims:
+            number = self.free_claims.pop()
+        else:
+            self._make_room(claims=1)
+            number, self.claims = self.claims, self.claims + 1
+        claim = self.claim_table[number]
+        claim[[OF, AMOUNT]], claim[[HELD_BY, UNTIL, ALSO]] = (component, amount), NONE
+        return number
 
     def _add_flows(self, graph: EngineGraph, base: int) -> None:
         first, op = self.sharing.add(graph.flows), graph.flows.op

@@ -9,7 +9,7 @@ import simpy
 
 from ..engine_api import FIRST, MAX_TICK, NO_LIMIT, Answer
 from ..simpy_clock import Turn
-from ..validation import check_answer
+from ..validation import check_answer, too_heavy
 from .actions import Actions
 from .executor import advance
 from .jit import INTERPRETED, ready
@@ -20,12 +20,16 @@ from .state_layout import (
     ASKING,
     ASKS,
     BEGIN,
+    BEHIND,
     DUE,
+    GRANTS,
+    HEAVY,
     LAST,
     NEWS,
     NONE,
     NOW,
     OPEN,
+    PAUSES,
     PHASE,
     TELLS,
     WATCHED,
@@ -73,7 +77,10 @@ class SimpyLoop(Actions):
             if code == ASKS:
                 self._ask()
                 world, medium = store.world, store.sharing.state  # answers may make them grow
-            elif code != TELLS or self._tell(world.item(NOW), began):
+            elif code == HEAVY:
+                usage = {op: self.usage(op) for op in self.rates()}
+                raise too_heavy(self.parts, usage, self.open_ops) or AssertionError("too heavy")
+            elif code != PAUSES and (code != TELLS or self._tell(world.item(NOW), began)):
                 break
         now, due = world.item(NOW), world.item(DUE)
         if now != began:
@@ -98,17 +105,30 @@ class SimpyLoop(Actions):
         self.catching_up = None
 
     def _tell(self, tick: int, began: int) -> bool:
-        """Wake who waits: ends as they happened, losses by graph, thresholds, the settled."""
+        """Wake who waits: ends as they happened, losses by graph, grants, thresholds, settled."""
         told = self._ends()
         if self.news:
             told, self.news = self.news + told, []
         if self.losing:
             told += self._losses()
+        if self.store.world.item(GRANTS) != NONE:
+            told += self._granted(tick)
         if self.thresholds.waiting or self.thresholds.next_turn:
             told += [(event, None) for event in self.thresholds.reached()]
         for event, value in told:
             self._wake_in(tick - began, event, value)
         return bool(told)
+
+    def _granted(self, tick: int) -> list[tuple[simpy.Event, object]]:
+        """Grants of this instant to processes, in the order they were asked for."""
+        store = self.store
+        number, store.world[GRANTS] = store.world.item(GRANTS), NONE
+        found = []
+        while number != NONE:
+            found.append(self.asked.pop(number))
+            store.free_claims.append(number)
+            number = int(store.claim_table[number, BEHIND])
+        return [(grant, None) for grant in self.ledger.granted(tick, found)]
 
     def _ends(self) -> list[tuple[simpy.Event, object]]:
         """Ends of this instant that somebody waits for; a graph's right after its last op."""
@@ -155,7 +175,7 @@ class SimpyLoop(Actions):
         """What a backend said; mostly a time and no more."""
         store, (fixed, work, usage, limit) = self.store, answer
         plain = not work and not usage and limit == NO_LIMIT
-        if not plain or fixed < 0:
+        if not plain or not 0 <= fixed <= MAX_TICK:
             check_answer(self.parts, self.id(c), answer)
         store.left[c] = fixed
         store.flags[c] = store.flags.item(c) & ~ASK

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from ..media.max_min.table_layout import State
 from .jit import Int, lean
-from .linked_lists import append, sort
+from .linked_lists import append, line_up, sort, unlink
 from .op_start import hold
 from .radix_heap import push
 from .state_layout import (
     ARRIVED,
     ARRIVING,
+    CLAIMING,
     COMING,
     FAILED,
     FURTHER,
     HEAD,
+    HOLDS,
     JOINING,
     MOVES,
     MOVING,
@@ -61,6 +63,8 @@ def come(rows: Rows, world: Array, c: Int) -> None:
     append(rows, world, ARRIVING, c)
     if rows[c]["slot"] >= 0:
         world[JOINING] += 1
+    if rows[c]["flags"] & HOLDS:
+        world[CLAIMING] += 1
 
 
 @lean
@@ -84,7 +88,7 @@ def arrive(rows: Rows, times: Array, world: Array, s: State) -> None:
                 hold(rows, times, world, s, c)
             else:
                 rows[c]["at"] = QUEUED
-                append(rows, world, part + HEAD, c)
+                line_up(rows, world, part + HEAD, c)
         c = following
 
 
@@ -102,7 +106,7 @@ def grant(rows: Rows, times: Array, world: Array, s: State) -> None:
     while part != NONE:
         while world[part + HEAD] != NONE and has_slot(world, part):
             c = world[part + HEAD]
-            world[part + HEAD] = rows[c]["next"]
+            unlink(rows, world, part + HEAD, c)
             world[part + TAKEN] += 1
             hold(rows, times, world, s, c)
         following = world[part + MOVES]

@@ -23,7 +23,7 @@ CELL = np.dtype(
     [
         ("left", np.int64),  # fixed ticks still to do; while they run, the tick at which they end
         ("next", np.int32),
-        ("unmet", np.int32),  # dependencies that have not ended
+        ("unmet", np.int32),  # dependencies that have not ended; in some lists, the cell before it
         ("slot", np.int32),
         ("link", np.int32),
         ("first", np.int32),  # its successors begin here; the next cell's begin where they end
@@ -36,10 +36,11 @@ CELL = np.dtype(
 
 NONE = -1  # the end of a list
 PENDING, RUNNING, ENDED, STOPPED, CANCELLED = range(5)  # machine.State
-WAITING, COMING, QUEUED, HELD = range(4)  # where a place stands; coming: on its way to a queue
+# Where a place stands; coming: on its way to a queue; ready: its op waits for a capacity.
+WAITING, COMING, QUEUED, HELD, READY = range(5)
 
 FURTHER = 1  # not the first place of its op, which is its `link`
-WIDE = 2  # a collective: `link` is its row in the table of collectives
+WIDE = 2  # a collective, or it holds or lets: `link` is its row in the table of collectives
 ASK = 4  # its backend is asked at the start
 BARRED = 8  # uses a failed component
 WATCHED = 16  # somebody waits for its end
@@ -49,6 +50,8 @@ BEYOND = 128  # the end of its fixed time is beyond the range of ticks
 STARTED = 256  # in this attempt
 NEVER = 512  # its release is beyond the range of ticks
 LAST = 1024  # ended when its graph had no other open op
+HOLDS = 2048  # a place of an op that holds amounts of capacities
+LETS = 4096  # others hold amounts until its end
 
 # Columns of `times`; `ARRIVED` of what has not arrived is -1 less the release.
 ARRIVED, START, END = range(3)
@@ -86,23 +89,39 @@ ARRIVED, START, END = range(3)
     OWNERS,
     SCRATCH,
     FLOW_COUNT,
+    HOLDERS,  # where the holders and the claims begin
+    CLAIMS,
+    LINES,  # capacities whose line may move
+    GRANTS,  # claims of processes that were granted
+    CLAIMING,  # how many places of ops that hold arrive in this round
     HEADER,
-) = range(32)
+) = range(37)
 
 BUCKETS = 40  # 64 heads of lists: by the highest bit in which a tick differs from `BASE`
 BINS = BUCKETS + 64  # 32 heads of lists for sorting
 TABLES = BINS + 32
 
-# A row of the components.
+# A row of the components; of a capacity, slots are the whole and its line is one of claims.
 SLOTS, TAKEN, FAILED, HEAD, TAIL, MOVES, PART = range(7)
 UNMOVED = -2  # of `MOVES`: not in the list of those whose line may move
 
 # A row of the graphs.
 FIRST_CELL, OPEN_OPS, GRAPH = range(3)
 
-# A row of the collectives: places that are not held yet, first further place, flow.
-MISSING, FURTHER_CELL, WIDE_FLOW, COLLECTIVE = range(4)
+# A row of the collectives: places that are not held yet, first further place, flow, holder.
+MISSING, FURTHER_CELL, WIDE_FLOW, HOLDING, COLLECTIVE = range(5)
+
+# A row of the holders: its claims, how many are not granted, how many places are not ready, and
+# the first of the claims that are held until its end.
+FIRST_CLAIM, CLAIM_COUNT, UNGRANTED, UNREADY, LETTING, HOLDER = range(6)
+
+# A row of the claims: its component and amount, the next in line, the op that holds it (NONE: a
+# process), the op until whose end it does, the next that is held until then, and when.
+OF, AMOUNT, BEHIND, HELD_BY, UNTIL, ALSO, STANDS, ASKED_AT, GRANTED_AT, RETURNED_AT, CLAIM = range(
+    11
+)
+OUT, IN_LINE, IS_HELD = range(3)  # where a claim stands
 
 # Phases, and what `advance` comes back with.
 IDLE, BEGIN, ANSWERED = range(3)
-NOTHING, ASKS, TELLS = range(3)
+NOTHING, ASKS, TELLS, HEAVY, PAUSES = range(5)

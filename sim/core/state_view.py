@@ -8,13 +8,27 @@ from collections.abc import Callable
 import numpy as np
 import simpy
 
+from ..capacity import Grant
 from ..engine_api import MAX_TICK, ONE, ComponentTable, State
 from ..engine_control import EngineControl
 from ..media.max_min.medium import rate as rate_of
 from ..media.max_min.medium import users
 from ..validation import check_op
 from .run_memory import RunMemory
-from .state_layout import CANCELLED, ENDED, FAILED, FLOWING, FURTHER, HEAD, NONE, OPEN, TAKEN
+from .state_layout import (
+    AMOUNT,
+    BEHIND,
+    CANCELLED,
+    ENDED,
+    FAILED,
+    FLOWING,
+    FURTHER,
+    HEAD,
+    HELD_BY,
+    NONE,
+    OPEN,
+    TAKEN,
+)
 from .submitted_graph import SubmittedGraph
 
 
@@ -46,6 +60,7 @@ class StateView(EngineControl):
         self.ended_before._ok, self.ended_before._value = True, "ended"
         self.ended_before.callbacks = None  # type: ignore[assignment]  # SimPy's "has fired"
         self.earlier: dict[int, int] = {}  # attempts that were broken off
+        self.asked: dict[int, Grant] = {}  # who waits for a capacity, by claim
         self.stopped_by: dict[int, str] = {}
         self.roots: list[tuple[int, int]] = []  # cells that may arrive in the turn that comes
         self.until = MAX_TICK
@@ -63,6 +78,8 @@ class StateView(EngineControl):
     def queue(self, component: int) -> list[tuple[int, int]]:
         """(op, number of the place) that wait there, first in line first."""
         rows, found = self.store.rows, []
+        if self.parts.whole(component) >= 0:
+            return []
         c = int(self.store.part_table[component, HEAD])
         while c != NONE:
             op = self.op_cell(c)
@@ -70,8 +87,21 @@ class StateView(EngineControl):
             c = int(rows[c]["next"])
         return found
 
+    def waiting(self, component: int) -> list[tuple[int, int]]:
+        """(op, amount) in the line of a capacity, first in line first; -1 for a process."""
+        found: list[tuple[int, int]] = []
+        if self.parts.whole(component) < 0:
+            return found
+        number, table = int(self.store.part_table[component, HEAD]), self.store.claim_table
+        while number != NONE:
+            claim = table[number]
+            by = int(claim[HELD_BY])
+            found.append((-1 if by == NONE else self.id(by), int(claim[AMOUNT])))
+            number = int(claim[BEHIND])
+        return found
+
     def held(self, component: int) -> int:
-        """Slots taken; of a rate component, the sum of weight x rate, rounded down."""
+        """Slots or amount taken; of a rate component, sum of weight x rate, rounded down."""
         if self.rate[component] < 0:
             return int(self.store.part_table[component, TAKEN])
         s = self.store.sharing.state
@@ -90,8 +120,9 @@ class StateView(EngineControl):
         }
 
     def capacity(self, component: int) -> int:
-        """Its rate, as the last turn left it."""
-        return self.rate[component]
+        """Its rate, as the last turn left it; of a capacity, the whole."""
+        whole = self.parts.whole(component)
+        return self.rate[component] if whole < 0 else whole
 
     def failed(self, component: int) -> bool:
         """Whether it is out of order, as the last turn left it."""

@@ -63,7 +63,12 @@ def run_ahead(graph: EngineGraph, slots: Links, now: int) -> StaticSchedule | No
     >>> found.begin.tolist(), found.finish.tolist(), found.chains.tolist()
     ([10, 12], [12, 15], [1])
     """
-    if len(graph.online) or _works(graph) or graph.release.max(initial=0) > MAX_TICK - now:
+    if (
+        len(graph.online)
+        or len(graph.claims)
+        or _works(graph)
+        or graph.release.max(initial=0) > MAX_TICK - now
+    ):
         return None
     n, e = len(graph), len(graph.further)
     links = np.require(graph.successors, np.int32, ["C", "W"])

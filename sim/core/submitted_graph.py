@@ -32,6 +32,7 @@ class SubmittedGraph(Handed):
         self.lowered, self.at = lowered, at
         self.ahead = ahead  # its schedule, until it joins or for good
         self.base = NONE  # its first cell, once it joined
+        self.claims_at = NONE  # its first claim, likewise
         self.over = False  # it ran ahead of the clock, to its end
 
     def ends_ahead(self) -> int:

@@ -86,8 +86,10 @@ def breakdown_of_places(
     array([3, 2, 4, 0, 0, 0, 1])
     """
     out = np.zeros((BOXES, len(edges) - 1, ranks), np.int64)
-    order = np.argsort(rank, kind="stable")
-    begins = np.searchsorted(rank[order], np.arange(ranks + 1))
+    begins = np.concatenate([[0], np.cumsum(np.bincount(rank, minlength=ranks))])
+    order = np.arange(len(rank), dtype=np.int32)
+    if np.any(rank[1:] < rank[:-1]):
+        order = np.argsort(rank, kind="stable").astype(np.int32)
     _by_rank(order, begins, layer.astype(np.int8), (arrived, start, end), (_BOX, edges, out))
     return out
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from ..deadlock import Stuck
 from ..engine_api import MAX_TICK, State
+from .capacity import ASKED
+from .capacity import HELD as GRANTED
 from .event_loop import EventLoop
 from .op_state import HELD, QUEUED, WAITING, OpState
 
@@ -21,6 +23,7 @@ def stuck(engine: EventLoop) -> Stuck:
         _unmet(live),
         lines,
         _holders(live),
+        engine.jammed(_held(engine)),
     )
 
 
@@ -44,6 +47,17 @@ def _holders(live: list[OpState]) -> dict[int, list[int]]:
     return holders
 
 
+def _held(engine: EventLoop) -> dict[int, list[tuple[int, int]]]:
+    """What ops hold of each capacity, and the op whose end gives it back."""
+    held: dict[int, list[tuple[int, int]]] = {}
+    for row in engine.rows:
+        for claim in row.claims:
+            last = row if row.live or claim.until is None else claim.until
+            if claim.state == GRANTED:
+                held.setdefault(claim.component, []).append((last.id, claim.amount))
+    return held
+
+
 def _beyond(engine: EventLoop, row: OpState) -> bool:
     """Whether its release or its end lies beyond the range of ticks."""
     if row.state != State.RUNNING:
@@ -60,4 +74,7 @@ def _starved(engine: EventLoop, row: OpState) -> str:
     for k, slot in enumerate(row.slots):
         if row.at[k] == QUEUED and at[slot].failed:
             return f"queues on failed {names[slot]}"
+    for claim in row.claims:
+        if claim.state == ASKED and at[claim.component].failed:
+            return f"waits for failed {names[claim.component]}"
     return ""

@@ -11,9 +11,11 @@ from collections.abc import Sequence
 
 import simpy
 
+from ..capacity import Grant
 from ..deadlock import Stuck
 from ..engine_api import EngineColumns, EngineGraph, Loss, State
-from ..validation import check_graph, check_op
+from ..validation import check_graph, check_op, wrong_move
+from .capacity import Claim
 from .deadlock_state import stuck
 from .event_loop import EventLoop
 from .op_state import HELD, OpState, SubmittedGraph, columns, rows_of
@@ -67,8 +69,13 @@ class ReferenceEngine(EventLoop):
         """(op, number of the place) that wait there, first in line first."""
         return [stamp[3:] for stamp in self.at[component].queue]
 
+    def waiting(self, component: int) -> list[tuple[int, int]]:
+        """(op, amount) in the line of a capacity, first in line first; -1 for a process."""
+        line = self.at[component].line
+        return [(-1 if c.row is None else c.row.id, c.amount) for c in line]
+
     def held(self, component: int) -> int:
-        """Slots taken; of a rate component, the sum of weight x rate, rounded down."""
+        """Slots or amount taken; of a rate component, sum of weight x rate, rounded down."""
         part = self.at[component]
         return part.held if part.rate < 0 else self.medium.taken(component)
 
@@ -81,8 +88,9 @@ class ReferenceEngine(EventLoop):
         return self.medium.rates()
 
     def capacity(self, component: int) -> int:
-        """Its rate, as the last turn left it."""
-        return self.at[component].rate
+        """Its rate, as the last turn left it; of a capacity, the whole."""
+        part = self.at[component]
+        return part.rate if part.whole < 0 else part.whole
 
     def failed(self, component: int) -> bool:
         """Whether it is out of order, as the last turn left it."""
@@ -130,6 +138,7 @@ class ReferenceEngine(EventLoop):
         if part.rate >= 0:
             self.medium.change(component, part.rate)
         self.moving.add(component)
+        self.lines.moving.add(component)
 
     def _stop(self, op: int, who: str) -> None:
         self._halt(self.rows[op], who)
@@ -152,6 +161,8 @@ class ReferenceEngine(EventLoop):
             row.asks = row.online >= 0
             row.fixed_left, row.work_left = row.fixed, row.work
         row.slots = row.slots if slots is None else list(slots)
+        if row.work_left and usage and (wrong := wrong_move(self.parts, row.usage, usage)):
+            raise self._refused(op, wrong)
         row.usage = row.usage if usage is None else dict(usage)
         if row.work_left and not row.usage and row.limit < 0:
             raise self._refused(op, "neither usage nor limit bounds the rate of its work")
@@ -169,6 +180,19 @@ class ReferenceEngine(EventLoop):
             self._leave(row)
             row.state = State.CANCELLED
             self._close(row)
+
+    def _ask_for(self, grant: Grant) -> None:
+        self.lines.ask(Claim(grant.component, grant.amount, grant=grant), self.tick)
+
+    def _leave_line(self, grant: Grant) -> None:
+        line = self.at[grant.component].line
+        self.lines.leave(next(c for c in line if c.grant is grant), self.tick)
+
+    def _hold(self, component: int, amount: int) -> None:
+        self.lines.hold(component, amount)
+
+    def _return(self, component: int, amount: int) -> None:
+        self.lines.hold(component, -amount)
 
     # The run as a whole.
 

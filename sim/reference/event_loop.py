@@ -12,12 +12,15 @@ from bisect import insort
 import simpy
 
 from .. import engine_api
+from ..capacity import Grant
 from ..engine_api import FIRST, MAX_TICK, ComponentTable, State
 from ..engine_control import EngineControl
 from ..simpy_clock import wake
-from ..validation import check_answer
+from ..validation import check_answer, too_heavy
+from .capacity import HELD as GRANTED
+from .capacity import Claim, Lines
 from .medium import Flow, MaxMin
-from .op_state import HELD, QUEUED, WAITING, ComponentState, OpState, SubmittedGraph
+from .op_state import HELD, QUEUED, READY, WAITING, ComponentState, OpState, SubmittedGraph
 
 
 class EventLoop(EngineControl):
@@ -36,14 +39,18 @@ class EventLoop(EngineControl):
     ):
         super().__init__(parts, env, per_second)
         self.at = [
-            ComponentState(int(s), int(r)) for s, r in zip(parts.slots, parts.rate, strict=True)
+            ComponentState(int(s), int(r), parts.whole(c))
+            for c, (s, r) in enumerate(zip(parts.slots, parts.rate, strict=True))
         ]
+        self.lines = Lines(self.at)
         self.medium = MaxMin(part.rate for part in self.at)
         self.rows: list[OpState] = []
         self.batches: list[SubmittedGraph] = []
         self.open = 0
         self.over: set[OpState] = set()  # what ends now
         self.arriving: set[tuple[int, int]] = set()  # (op, place) to join a queue in this round
+        self.joining: set[tuple[int, int]] = set()  # the same, of ops that got all they hold
+        self.fired: list[Grant] = []  # what processes were granted in this turn
         self.moving: set[int] = set()  # components whose queue may move
         self.granted: set[int] = set()  # ops that hold all their places and have not started
         self.releases: list[tuple[int, int, int]] = []  # heap of (tick, op, place)
@@ -75,6 +82,10 @@ class EventLoop(EngineControl):
             action()
         while self._take_round():
             self.round += 1
+        if self.medium.stale and (
+            heavy := too_heavy(self.parts, self.medium.uses(), self.open_ops)
+        ):
+            raise heavy
         soonest = self._soonest()  # settles the rates of this turn
         self._wake()
         if soonest <= MAX_TICK:
@@ -94,7 +105,7 @@ class EventLoop(EngineControl):
                 self._work(row)
 
     def _take_round(self) -> bool:
-        """What ends now ends; places join queues; slots are granted; ops start.
+        """What ends now ends; places join queues; amounts and slots are granted; ops start.
 
         True if anything changed.
         """
@@ -104,11 +115,17 @@ class EventLoop(EngineControl):
         arrived = self._arrivals()
         for op, place in arrived:
             self._arrive(self.rows[op], place)
+        given = self.lines.move(self.tick)
+        for claim in given:
+            self._give(claim)
+        for op, place in sorted(self.joining):
+            self._queue(self.rows[op], place)
+        self.joining.clear()
         granted = [self._move(c) for c in sorted(self.moving)]
         self.moving.clear()
         started = [self.rows[op] for op in sorted(self.granted) if not self._barred(self.rows[op])]
         self._start(started)
-        return bool(over or arrived or any(granted) or started)
+        return bool(over or arrived or given or any(granted) or started)
 
     def _arrivals(self) -> list[tuple[int, int]]:
         """Places whose dependencies ended and whose release time was reached, by op and place."""
@@ -127,6 +144,24 @@ class EventLoop(EngineControl):
             row.arrived[place] = self.tick
             if engine_api.NEVER not in row.arrived:
                 row.ready = self.tick
+        if not row.claims:
+            self._queue(row, place)
+            return
+        row.at[place] = READY
+        if all(at == READY for at in row.at):
+            for claim in row.claims:
+                self.lines.ask(claim, self.tick)
+
+    def _give(self, claim: Claim) -> None:
+        """An amount was granted; with its last one an op goes on to its queues."""
+        if claim.grant is not None:
+            self.fired.append(claim.grant)
+        if claim.row is not None:
+            row = self.rows[claim.row.id]
+            if all(c.state == GRANTED for c in row.claims):
+                self.joining.update((row.id, k) for k in range(len(row.at)))
+
+    def _queue(self, row: OpState, place: int) -> None:
         slot = row.slots[place]
         if slot < 0:
             self._grant(row, place)
@@ -209,12 +244,15 @@ class EventLoop(EngineControl):
         return row.state == State.PENDING and row.at[place] == WAITING
 
     def _wake(self) -> None:
-        """Tell who waits: ends as they happened, losses by graph, thresholds, the settled."""
+        """Tell who waits: ends as they happened, losses by graph, grants, thresholds, settled."""
         for event, value in self.news:
             wake(self.env, event, value)
         self.news = []
         for event, losses in self._losses():
             wake(self.env, event, losses)
+        for grant in self.ledger.granted(self.tick, self.fired):
+            wake(self.env, grant, None)
+        self.fired = []
         for event in self.thresholds.reached():
             wake(self.env, event, None)
 
@@ -233,7 +271,7 @@ class EventLoop(EngineControl):
             heapq.heappush(self.releases, (row.release, row.id, place))
 
     def _end(self, row: OpState) -> None:
-        self._leave(row)
+        self._step_out(row)
         row.state, row.end = State.ENDED, self.tick
         self._close(row)
         for dependent, k in row.dependents:
@@ -243,6 +281,9 @@ class EventLoop(EngineControl):
 
     def _close(self, row: OpState) -> None:
         self.open -= 1
+        for claim in (*row.claims, *row.ends):
+            if claim.over:
+                self.lines.leave(claim, self.tick)
         if row.done is not None:
             self.news.append((row.done, row.state.name.lower()))
         row.batch.open -= 1
@@ -250,7 +291,13 @@ class EventLoop(EngineControl):
             self.news.append((row.batch.done, None))
 
     def _leave(self, row: OpState) -> None:
-        """Give slots back, leave queues, free what it uses; what is left of it is kept."""
+        """Give everything back; what is left of it is kept."""
+        for claim in row.claims:
+            self.lines.leave(claim, self.tick)
+        self._step_out(row)
+
+    def _step_out(self, row: OpState) -> None:
+        """Give slots back, leave queues, free what it uses."""
         self.granted.discard(row.id)
         self.over.discard(row)
         if row.until is not None:

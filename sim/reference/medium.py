@@ -93,6 +93,10 @@ class MaxMin:
         used = (f.usage.get(component, 0) * self.rate[op] for op, f in self.flows.items())
         return sum(used) // ONE
 
+    def uses(self) -> dict[int, Mapping[int, int]]:
+        """What every flow uses."""
+        return {op: flow.usage for op, flow in self.flows.items()}
+
     def users(self, component: int) -> int:
         """Flows that use a component."""
         return sum(component in f.usage for f in self.flows.values())

@@ -11,19 +11,23 @@ from ..deadlock import shortest_cycle
 from ..engine_api import NEVER, NO_LIMIT, EngineColumns, EngineGraph, Online, State
 from ..errors import GraphError
 from ..simpy_adapter import Handed
+from .capacity import Claim
 
-WAITING, QUEUED, HELD = "waiting", "queued", "held"  # where a place stands
+# Where a place stands; ready: its op waits for what it is to hold of capacities.
+WAITING, READY, QUEUED, HELD = "waiting", "ready", "queued", "held"
 
 
 @dataclass
 class ComponentState:
-    """A component: who queues for its slots, how many are held, or its rate."""
+    """A component: who queues for its slots, how many are held, or its rate, or its capacity."""
 
     slots: int
     rate: int
+    whole: int = -1
     failed: bool = False
     held: int = 0
     queue: list[tuple[int, int, int, int, int]] = field(default_factory=list)  # sorted stamps
+    line: list[Claim] = field(default_factory=list)  # who waits for an amount
 
 
 class SubmittedGraph(Handed):
@@ -57,6 +61,8 @@ class OpState:
         self.at: list[str] = []
         self.arrived: list[int] = []
         self.dependents: list[tuple[OpState, int]] = []
+        self.claims: list[Claim] = []  # what it holds of capacities
+        self.ends: list[Claim] = []  # what others hold until it has ended
         self.state, self.attempts = State.PENDING, 0
         self.until: int | None = None  # the end of its fixed time, while that runs
         self.flowing = False
@@ -106,6 +112,13 @@ def rows_of(graph: EngineGraph, batch: SubmittedGraph, now: int) -> list[OpState
         row = rows[i]
         row.work = row.work_left = graph.flows.work(f)
         row.usage, row.limit = graph.flows.usage(f), int(graph.flows.limit[f])
+    claims = graph.claims
+    columns = (claims.op, claims.component, claims.amount, claims.until)
+    for i, component, amount, until in zip(*(c.tolist() for c in columns), strict=True):
+        claim = Claim(component, amount, rows[i], rows[until] if until >= 0 else None)
+        rows[i].claims.append(claim)
+        if until >= 0:
+            rows[until].ends.append(claim)
     _refuse_cycle(graph.name, rows)
     return rows
 
@@ -120,6 +133,9 @@ def columns(rows: list[OpState]) -> EngineColumns:
         np.array([r.state for r in rows], np.uint8),
         np.array([r.attempts for r in rows], np.int32),
         np.array(arrived, np.int64),
+        *np.array([(c.asked, c.granted, c.returned) for r in rows for c in r.claims], np.int64)
+        .reshape(-1, 3)
+        .T,
     )
 
 

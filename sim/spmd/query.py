@@ -12,9 +12,10 @@ from ..binding import Answers, ask_all
 from ..core.factorize import number, number_pairs
 from ..csr import Csr
 from ..graph import Graph
+from ..lowering import ticks_of
 from ..ops import Ops
 from ..place import roles
-from ..units import Seconds, ticks
+from ..units import Seconds
 from .spmd_graph import SpmdGraph
 
 if TYPE_CHECKING:
@@ -43,13 +44,15 @@ class RankAnswers(NamedTuple):
         Raises
         ------
         Unlike
-            Ops that share rates or are asked during the run.
+            Ops that share rates, hold of a capacity or are asked during the run.
         """
         if said.drivers:
             raise NotUniform("a backend is asked during the run")
         if said.timing.work is not None and np.any(said.timing.work > 0):
             raise NotUniform("its ops share rates")
-        fixed = ticks(said.timing.fixed, tick)
+        if said.timing.holds is not None:
+            raise NotUniform("its ops hold amounts of a capacity")
+        fixed = ticks_of(said.timing.fixed, tick)
         spread = np.zeros(len(fixed), np.int64)
         for i, (rows, _) in enumerate(said.spreads, 1):
             spread[rows] = i

@@ -7,13 +7,13 @@ the run, and no process looks on.  Everything else is written out, and the log s
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..analysis.aggregates import BOXES, EXPOSED, MOST_OPS, RunAggregates
-from ..backend import Timing
+from ..analysis.aggregates import BOXES, EXPOSED, MOST_OPS, RunAggregates, add_ticks
+from ..backend import Spread, Timing
 from ..binding import Answers
 from ..core.program_executor import ProgramTimes, TimedPrograms, run
 from ..core.rendezvous import Rendezvous
@@ -26,6 +26,7 @@ from ..lowering import lower
 from ..ops import Kind
 from ..units import seconds
 from .expansion import Expansion
+from .query import NotUniform
 from .rank_classes import LED, WHAT, RankClasses, classify
 from .rank_quotient import RankQuotient, fold
 from .spmd_graph import SpmdGraph
@@ -92,6 +93,7 @@ class SpmdRun:
             chances = ReplicaDraws.of(self.classes.spreads, self.graph.name, seed, self.replica)
         answered = TimedPrograms.of(template, self.classes.answers)
         meet = Rendezvous.of(template)
+        self._refuse_wide()
         simple = not len(answered.step) and all(p.is_chain for p in template.programs)
         ran = run(template, answered, meet, chances, keep_met=not simple)
         kept = self._summed(ran)
@@ -101,6 +103,17 @@ class SpmdRun:
             boxes = breakdown_of_ranks(template, answered, meet, chances, ran, kept.marks)
         return kept.boxed(self._all(boxes), keep)
 
+    def _refuse_wide(self) -> None:
+        """Leave to a run with every op what the sums and draws of a template could not hold."""
+        most = 1.0
+        if self.replica is not None:
+            most = max((_highest(s) for s in self.classes.spreads), default=1.0)
+        for program, table in zip(self.template.programs, self.classes.answers, strict=True):
+            took = table[program.encoded.question, 0].astype(np.float64) * most
+            longest = took.max(initial=0.0) if program.is_chain else took.sum()
+            if longest >= 2.0**62:
+                raise NotUniform("times of its ops may add up to more than the range of ticks")
+
     def _all(self, of_classes: Numbers) -> Numbers:
         """From a column a class to a column a rank."""
         return of_classes if self.folded is None else of_classes[..., self.folded.colour]
@@ -109,13 +122,13 @@ class SpmdRun:
         """Sums by component, kind and source."""
         tally = self._all(ran.tally.T)
         parts = self.simulation.parts
-        busy = np.zeros((len(parts), len(Kind)), np.int64)
+        busy: NDArray[Any] = np.zeros((len(parts), len(Kind)), np.int64)
         for c in np.flatnonzero(ran.tally.any(axis=0)).tolist():
             who = self.classes.component[HOLDER[c]]
             who = np.where((who >= 0) & (parts.slots[who] >= 0), who, -1)
             there = who >= 0
             if there.any():
-                np.add.at(busy[:, KIND[c]], who[there], tally[c][there])
+                busy = add_ticks(busy, (who[there], np.full(there.sum(), KIND[c])), tally[c][there])
         steps = np.flatnonzero((ran.end != NEVER).any(axis=1))
         return RunAggregates(
             len(self.graph),
@@ -130,14 +143,15 @@ class SpmdRun:
 
     def _sources(self, ran: ProgramTimes, tally: Numbers) -> dict[str, int]:
         """Ticks by source; a collective counts once, at its lead."""
-        classes, found = self.classes, np.zeros(len(self.classes.sources), np.int64)
+        classes = self.classes
+        found: NDArray[Any] = np.zeros(len(classes.sources), np.int64)
         led = tally[LED] if self.folded is None else self._led()
         for c in np.flatnonzero(ran.tally.any(axis=0)).tolist():
             if c // 8 == WHAT[Kind.COLLECTIVE] and c != LED:
                 continue
             source = classes.source[c][classes.template.program]
             there = source >= 0
-            np.add.at(found, source[there], (led if c == LED else tally[c])[there])
+            found = add_ticks(found, (source[there],), (led if c == LED else tally[c])[there])
         return dict(zip(classes.sources, found.tolist(), strict=True))
 
     def _led(self) -> Numbers:
@@ -201,6 +215,12 @@ class SpmdRun:
             timing, component.astype(np.int32), source.astype(np.int32), classes.sources, (),
             none, (),
         )  # fmt: skip
+
+
+def _highest(spread: Spread) -> float:
+    """The highest factor that may be drawn."""
+    each = (spread.step, spread.op, spread.start)
+    return float(np.prod([max(factors.max(), 1.0) for factors in each if len(factors)]))
 
 
 def _numbered(block: FlatGraph, number: NDArray[np.int32]) -> FlatGraph:

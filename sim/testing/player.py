@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import simpy
 
+from ..capacity import Grant
 from ..engine_api import Answer, ComponentTable, Engine, State, Submitted
 from ..errors import BackendError, GraphError, SimulationError
 from .script import Case, Script, Step, lowered
@@ -38,18 +39,24 @@ class Player:
     """Plays one script.
 
     A step is ``(verb, *arguments)``.  Waiting: ``at tick``, ``wait ticks``, ``ended op``,
-    ``done graph``, ``lost graph``, ``settled``, ``reaches what component low high``.  Acting: the
-    verbs of the machine, ``cancel graph`` as ``drop``, ``submit cases``, ``observe``.  Loops:
-    ``rescue graph keep slot times`` resumes what it is told was lost; ``monitor period
-    times`` observes and keeps nothing alive.  Ops and graphs are counted modulo what there is.
+    ``done graph``, ``lost graph``, ``settled``, ``reaches what component low high``, ``acquire
+    component amount owner``, ``race component amount owner ticks`` (a grant, but no longer than
+    so many ticks), ``await grant``.  Acting: the verbs of the machine, ``cancel graph`` as
+    ``drop``, ``submit cases``, ``observe``, ``ask`` (acquire, and do not wait), ``give grant``
+    back, ``interrupt actor``.  Loops: ``rescue graph keep slot times`` resumes what it is told
+    was lost; ``monitor period times`` observes and keeps nothing alive.  Ops, graphs, grants and
+    actors are counted modulo what there is.
     """
 
     def __init__(self, machine: Engine, script: Script):
         self.machine, self.script = machine, script
         self.log: list[tuple[Any, ...]] = []
         self.graphs: list[Submitted] = []
+        self.grants: list[Grant] = []
+        self.actors: list[simpy.Process] = []
         self.places: list[int] = []  # of every op
         self.slots = [c for c, n in enumerate(script.slots) if n >= 0]
+        self.stores = [c for c, n in enumerate(script.capacity) if n >= 0]
 
     def outcome(self) -> Outcome:
         """Play, and gather what was seen."""
@@ -59,6 +66,7 @@ class Player:
                 self._do_submit(cases)
             for k, steps in enumerate(self.script.actors):
                 process = self.machine.env.process(self.actor(k, steps))
+                self.actors.append(process)
                 if steps[0][0] == "monitor":
                     self.machine.watchers.add(process)
             for tick in self.script.pauses:
@@ -70,7 +78,10 @@ class Player:
         if error is not None and error[1] not in AT_THE_END:
             return Outcome(None, self.log, error)
         found = self.machine.columns()
-        names = ("ready", "start", "end", "state", "attempts", "arrived")
+        names = ["ready", "start", "end", "state", "attempts", "arrived"]
+        names += ["asked", "granted", "returned"]
+        of = self.machine.ledger.acquired
+        self.log.append((self.machine.env.now, "held", of.changes.tolist(), of.waits.tolist()))
         return Outcome({n: getattr(found, n).tolist() for n in names}, self.log, error)
 
     def actor(self, k: int, steps: tuple[Step, ...]) -> Generator[simpy.Event, Any, None]:
@@ -79,10 +90,21 @@ class Player:
             if verb in ("rescue", "monitor"):
                 yield from getattr(self, f"_loop_{verb}")(k, *args)
             elif hasattr(self, f"_wait_{verb}"):
-                value = yield getattr(self, f"_wait_{verb}")(*args)
-                self.log.append((self.machine.env.now, "woke", k, i, _plain(value)))
+                yield from self._wait(k, i, verb, args)
             else:
                 self.act(k, i, verb, *args)
+
+    def _wait(
+        self, k: int, i: int, verb: str, args: Sequence[Any]
+    ) -> Generator[simpy.Event, Any, None]:
+        """One wait; an error at the call is something observed, and so is an interruption."""
+        try:
+            value = yield getattr(self, f"_wait_{verb}")(*args)
+            self.log.append((self.machine.env.now, "woke", k, i, _plain(value)))
+        except (GraphError, SimulationError) as e:
+            self.log.append((self.machine.env.now, "refused", k, i, _told(e)))
+        except simpy.Interrupt:
+            self.log.append((self.machine.env.now, "interrupted", k, i))
 
     def act(self, k: int, i: int, verb: str, *args: Any) -> None:
         """One verb; an error at the call is something observed."""
@@ -127,6 +149,43 @@ class Player:
 
     def _wait_reaches(self, *bound: Any) -> simpy.Event:
         return self.machine.reaches(*bound)
+
+    def _wait_acquire(self, component: int, amount: int, owner: int) -> simpy.Event:
+        self.grants.append(self.machine.acquire(component, amount, owner))
+        return self.grants[-1]
+
+    def _wait_race(self, component: int, amount: int, owner: int, ticks: int) -> simpy.Event:
+        timeout = self.machine.env.timeout(ticks)
+        return self._wait_acquire(component, amount, owner) | timeout
+
+    def _wait_await(self, grant: int) -> simpy.Event:
+        if not self.grants:
+            return self.machine.settled()
+        return self.grants[grant % len(self.grants)]
+
+    def _do_ask(self, component: int, amount: int, owner: int) -> None:
+        self._wait_acquire(component, amount, owner)
+
+    def _do_take(self, component: int, amount: int, owner: int) -> None:
+        took = self.machine.take(component, amount, owner)
+        self.log.append((self.machine.env.now, "took", component, amount, took))
+
+    def _do_release(self, component: int, amount: int, owner: int) -> None:
+        self.machine.release(component, amount, owner)
+
+    def _do_give(self, grant: int) -> None:
+        if self.grants:
+            self.grants[grant % len(self.grants)].release()
+
+    def _do_release_all(self, owner: int) -> None:
+        self.machine.release_all(owner)
+
+    def _do_interrupt(self, actor: int) -> None:
+        found = self.actors[actor % len(self.actors)]
+        interrupted = self.script.actors[actor % len(self.actors)]
+        waits = interrupted[0][0] not in ("rescue", "monitor") and self.machine.env.now > 0
+        if waits and found.is_alive and found is not self.machine.env.active_process:
+            found.interrupt()
 
     def _do_submit(self, cases: tuple[Case, ...]) -> None:
         first = len(self.places)
@@ -179,7 +238,8 @@ class Player:
                 [m.queue(c) for c in self.slots],
                 [m.held(c) for c in range(len(script.slots))],
                 sorted(m.rates().items()),
-                [m.capacity(c) for c, r in enumerate(script.rates) if r >= 0],
+                [m.capacity(c) for c in range(len(script.slots)) if c not in self.slots],
+                [m.waiting(c) for c in self.stores],
                 [m.failed(c) for c in range(len(script.slots))],
                 [int(m.state(op)) for op in range(len(self.places))],
                 [sorted(m.usage(op).items()) for op in range(len(self.places))],
@@ -207,6 +267,8 @@ class _Asked:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, simpy.events.ConditionValue):
+        return [isinstance(event, Grant) for event in value]
     return [tuple(v) for v in value] if isinstance(value, list) else value
 
 

@@ -11,7 +11,10 @@ from typing import Any
 from ..engine_api import MAX_TICK, NO_LIMIT, ONE
 from .script import Case, Script, Step
 
-KINDS = ("plain", "online", "timed", "lost", "verbs", "large")
+KINDS = ("plain", "online", "timed", "lost", "verbs", "large", "capacity", "edges")
+
+
+WEIGHTS = (-1, 0, 1, ONE // 48, 2**61, 2**62 - 1, 2**62, MAX_TICK)  # the edges
 
 
 def random_script(kind: str, seed: int) -> Script:
@@ -22,7 +25,9 @@ def random_script(kind: str, seed: int) -> Script:
     kind : str
         ``plain`` has no processes, ``online`` asks backends during the run, ``timed`` changes
         rates and fails and restores components at given ticks, ``lost`` resumes what failures
-        stopped, ``verbs`` has everything, ``large`` as ``verbs`` with numbers near the limits.
+        stopped, ``verbs`` has everything, ``large`` as ``verbs`` with numbers near the limits,
+        ``capacity`` as ``verbs`` with amounts that ops and processes hold, ``edges`` as ``verbs``
+        with numbers and components that cannot be.
     seed : int
 
     Examples
@@ -49,6 +54,10 @@ class _Draw:
         self.slots, self.rates = [*slots, *([-1] * len(rates))], [*([-1] * len(slots)), *rates]
         self.queues = list(range(len(slots)))
         self.shared = list(range(len(slots), len(self.slots)))
+        self.stores: list[int] = []
+        self.whole: list[int] = []
+        if kind == "capacity":
+            self.add_stores()
         self.order = r.random()  # below 1/2, collectives take their members in one order
         self.weights = r.choice([[12], [12], [1, 2, 3, 4, 7, 12, 24, 25], [11, 12, 13]])
         self.durations = r.choice(
@@ -60,6 +69,15 @@ class _Draw:
         self.asks = r.random() < {"plain": 0.0, "online": 1.0}.get(kind, 0.3)
         self.horizon = r.choice([5, 12, 30])
         self.count = 0  # ops in the graphs that are submitted before the run
+
+    def add_stores(self) -> None:
+        """Capacities, behind all other components."""
+        r, first = self.r, len(self.slots)
+        unit = r.choice([1, 1, 1, 2**60])
+        self.whole = [r.randint(1, 7) * unit for _ in range(r.randint(1, 3))]
+        self.stores = list(range(first, first + len(self.whole)))
+        self.slots += [-1] * len(self.whole)
+        self.rates += [-1] * len(self.whole)
 
     def rate(self) -> int:
         r = self.r
@@ -82,6 +100,8 @@ class _Draw:
             "lost": self.losing,
             "verbs": self.verbs,
             "large": self.verbs,
+            "edges": self.verbs,
+            "capacity": self.verbs if r.random() < 0.8 else lambda: [],
         }.get(self.kind, lambda: [])()
         pauses = sorted({r.randint(0, self.horizon) for _ in range(2)}) if r.random() < 0.2 else []
         return Script(
@@ -90,11 +110,15 @@ class _Draw:
             tuple(graphs),
             tuple(tuple(a) for a in actors if a),
             tuple(pauses),
+            tuple(r.choices("ab", [4, 1], k=len(self.slots))) if self.kind == "edges" else (),
+            tuple([-1] * (len(self.slots) - len(self.whole)) + self.whole) if self.whole else (),
         )
 
     def cases(self, n: int) -> tuple[Case, ...]:
         """The ops of one graph."""
         cases = [self.case(i) for i in range(n)]
+        if self.stores:
+            cases = [case._replace(holds=self.holds(i, n)) for i, case in enumerate(cases)]
         if n > 1 and self.r.random() < 0.005:  # a cycle
             cases[0] = cases[0]._replace(places=((-1, (n - 1,)),))
             cases[-1] = cases[-1]._replace(places=((-1, (0,)),))
@@ -117,13 +141,49 @@ class _Draw:
         if r.random() < 0.01 and self.kind == "large" and usage:
             work = r.choice([2**127 - 1, 2**126 + 5, 2**100])
         online = r.randrange(3) if self.asks and r.random() < 0.4 else -1
-        return Case(self.places(i), fixed, work, usage, limit, release, online)
+        found = Case(self.places(i), fixed, work, usage, limit, release, online)
+        odd = self.kind == "edges" and r.random() < (0.02 if online < 0 else 0.1)
+        return self.odd(found) if odd else found
+
+    def odd(self, case: Case) -> Case:
+        """An op of which something cannot be, or hardly."""
+        r, top = self.r, 2**127 if case.online >= 0 and not case.online % 2 else 2**127 - 1
+        c = r.choice(self.shared)
+        strange: list[dict[str, Any]] = [
+            {"usage": (*case.usage, *case.usage[:1])},
+            {"usage": ((r.choice([-1, 99, *self.queues]), ONE),)},
+            {"usage": ((c, r.choice(WEIGHTS)),), "work": r.choice(self.works)},
+            {"limit": r.choice([-2, 0, 2**62 - 1, 2**62, MAX_TICK])},
+            {"work": r.choice([-1, 1, 2**126 + 1, top])},
+            {"fixed": r.choice([-1, MAX_TICK, MAX_TICK - 3])},
+        ]
+        return case._replace(**r.choice(strange))
+
+    def holds(self, i: int, n: int) -> tuple[tuple[int, int, int], ...]:
+        """What an op holds: mostly little, some of it until another op has ended."""
+        r = self.r
+        if r.random() < 0.5:
+            return ()
+        others = [j for j in range(max(0, i - 3), min(n, i + 4)) if j != i]
+        found = []
+        for c in r.sample(self.stores, r.randint(1, min(2, len(self.stores)))):
+            until = r.choice(others) if others and r.random() < 0.3 else -1
+            found.append((c, self.amount(c), until))
+            if r.random() < 0.05:
+                found.append((c, 1, -1))  # twice, and at times more than there is
+        return tuple(found)
+
+    def amount(self, c: int) -> int:
+        r, whole = self.r, self.whole[c - self.stores[0]]
+        few = max(1, whole // r.choice([1, 2, 2, 3, 3, 4]))
+        return min(few + r.choice([0, 0, 0, 1, -1]), whole) or 1
 
     def usage(self) -> tuple[tuple[int, int], ...]:
         r = self.r
         near = r.choice([-1, 1]) if r.random() < 0.05 else 0  # levels that nearly tie
         chosen = r.sample(self.shared, r.randint(1, min(3, len(self.shared))))
-        return tuple((c, r.choice(self.weights) * ONE // 12 + near) for c in chosen)
+        heavy = 1 << 21 if self.kind == "edges" and r.random() < 0.1 else 1  # two are too many
+        return tuple((c, (r.choice(self.weights) * ONE // 12 + near) * heavy) for c in chosen)
 
     def places(self, i: int) -> tuple[tuple[int, tuple[int, ...]], ...]:
         r = self.r
@@ -149,6 +209,8 @@ class _Draw:
         return self.r.randrange(self.count + 5)
 
     def any_part(self) -> int:
+        if self.stores and self.r.random() < 0.2:
+            return self.r.choice(self.stores)
         return self.r.choice(self.queues if self.r.random() < 0.6 else self.shared)
 
     def timed(self) -> list[list[Step]]:
@@ -190,7 +252,16 @@ class _Draw:
             return []
         rates: list[Step] = [("set_rate", c, self.scaled(3)) for c in self.shared]
         parts = [("restore", c) for c in (*self.queues, *self.shared)] * (self.r.random() < 0.7)
-        return [("at", self.horizon + 8), *rates, *parts]
+        return [("at", self.horizon + 8), *rates, *parts, *self.returns()]
+
+    def returns(self) -> list[Step]:
+        """Mostly, nothing is held for ever."""
+        if not self.stores or self.r.random() < 0.2:
+            return []
+        some: list[Step] = [("restore", c) for c in self.stores]
+        for _ in range(4):
+            some += [("release_all", 0), ("release_all", 1), ("wait", self.r.randint(0, 9))]
+        return some
 
     def losing(self) -> list[list[Step]]:
         """Processes that fail components, and one that is told what was lost."""
@@ -229,16 +300,50 @@ class _Draw:
             ("settled",),
             ("reaches", *self.bound()),
         ]
+        if self.stores:
+            held = self.share()
+            waits += [
+                ("acquire", *held),
+                ("acquire", *held),
+                ("race", *held, r.choice([0, 1, 2, 5])),
+                ("race", *held, r.choice([0, 1, 2, 5])),
+                ("await", r.randrange(4)),
+            ]
         return r.choice(waits)
+
+    def share(self) -> tuple[int, int, int]:
+        """Component, amount (once in a while too much), owner."""
+        r, c = self.r, self.r.choice(self.stores)
+        amount = self.amount(c) if r.random() < 0.97 else r.choice([0, 2**62 + 2**61])
+        return c, amount, r.choice([0, 0, 1])
+
+    def holding(self) -> list[Step]:
+        """Take, ask or give back."""
+        r, (c, amount, owner) = self.r, self.share()
+        steps: list[list[Step]] = [
+            [("take", c, amount, owner)],
+            [("take", c, amount, owner), ("take", c, 1, owner)],
+            [("ask", c, amount, owner)],
+            [("ask", c, amount, owner), ("give", r.randrange(4))],
+            [("release", c, amount, owner)],
+            [("give", r.randrange(4))],
+            [("give", r.randrange(4))],
+            [("release_all", owner)],
+            [("interrupt", r.randrange(4))],
+            [("fail", c), ("wait", r.choice([0, 1, 3])), ("restore", c)],
+        ]
+        return r.choice(steps)
 
     def bound(self) -> tuple[Any, ...]:
         r = self.r
         what = r.choice(["queue", "held", "flows"])
-        c = r.choice(self.shared if what == "flows" else self.queues)
+        c = r.choice(self.shared if what == "flows" else self.queues + self.stores)
         n = r.randint(0, 3)
         return what, c, *r.choice([(n, None), (None, n), (n, n)])
 
     def acting(self) -> list[Step]:
+        if self.stores and self.r.random() < 0.5:
+            return self.holding()
         r, kind = self.r, self.r.random()
         if kind < 0.15:
             return [("submit", self.cases(r.randint(0, 5)))]
@@ -250,10 +355,14 @@ class _Draw:
             return [("set_rate", self.any_part(), self.new_rate())]
         return self.outage()
 
+    def weight(self) -> int:
+        odd = self.kind == "edges" and self.r.random() < 0.2
+        return self.r.choice(WEIGHTS) if odd else ONE
+
     def moving(self) -> list[Step]:
         """Stop an op, and mostly let it go on."""
         r, op = self.r, self.op()
-        usage = ((r.choice(self.shared), ONE),) if r.random() < 0.3 else None
+        usage = ((r.choice(self.shared), self.weight()),) if r.random() < 0.3 else None
         how = (op, r.random() < 0.5, self.place(), usage)
         between = [self.waiting()] if r.random() < 0.5 else []
         going_on = ("resume" if r.random() < 0.1 else "resume_stopped", *how)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..engine_api import NO_LIMIT, ComponentTable, EngineGraph, Flows, Online
+from ..engine_api import NO_LIMIT, Claims, ComponentTable, EngineGraph, Flows, Online
 
 Step = tuple[Any, ...]  # (verb, arguments); see Player
 
@@ -19,6 +19,7 @@ class Case(NamedTuple):
     ----------
     places : (component or -1, rows that it waits for) of each place
     usage : (component, weight in 2^-40) of each use
+    holds : (component, amount, row until whose end it is held or -1) of each claim
     online : number of the backend that is asked, -1 for none; an odd one declares its usage
     """
 
@@ -29,6 +30,7 @@ class Case(NamedTuple):
     limit: int = NO_LIMIT
     release: int = 0
     online: int = -1
+    holds: tuple[tuple[int, int, int], ...] = ()
 
 
 class Script(NamedTuple):
@@ -40,6 +42,8 @@ class Script(NamedTuple):
     graphs : submitted before the run
     actors : steps of each process
     pauses : ticks at which ``run(until)`` stops and the machine is observed from outside
+    units : what each component counts; () where all count the same
+    capacity : of each component, -1 for none; () where none has one
     """
 
     slots: tuple[int, ...]
@@ -47,6 +51,8 @@ class Script(NamedTuple):
     graphs: tuple[tuple[Case, ...], ...]
     actors: tuple[tuple[Step, ...], ...] = ()
     pauses: tuple[int, ...] = ()
+    units: tuple[str, ...] = ()
+    capacity: tuple[int, ...] = ()
 
     @property
     def parts(self) -> ComponentTable:
@@ -57,6 +63,8 @@ class Script(NamedTuple):
             np.array(self.slots, np.int32),
             rate,
             np.where(rate >= 0, 2**58 - 1, -1),
+            self.units,
+            np.array(self.capacity, np.int64),
         )
 
 
@@ -90,6 +98,18 @@ def lowered(name: str, cases: Sequence[Case], backends: Sequence[Online] = ()) -
         _flows(cases),
         np.array(online if any(b >= 0 for b in online) else [], np.int16),
         tuple(backends),
+        _claims(cases),
+    )
+
+
+def _claims(cases: Sequence[Case]) -> Claims:
+    rows = [(i, *hold) for i, case in enumerate(cases) for hold in case.holds]
+    op, component, amount, until = zip(*rows, strict=True) if rows else ((),) * 4
+    return Claims(
+        np.array(op, np.int32),
+        np.array(component, np.int32),
+        np.array(amount, np.int64),
+        np.array(until, np.int32),
     )
 
 

@@ -79,7 +79,7 @@ def test_work_that_nothing_bounds_is_refused():
 
 def test_work_beyond_127_bits_names_the_op():
     use = Usage.of([{}, {1: 1.0}, {1: 1.0}])
-    with pytest.raises(OverflowError, match="op 2: work 1e"):
+    with pytest.raises(BackendError, match="op 2: work 1e"):
         run(Timing.of([0.0] * 3, work=[0.0, 1.0, 1e25], usage=use), wire(1e9))
 
 

@@ -4,14 +4,13 @@ import os
 import random
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from foretrace.sim.engine_api import MAX_TICK, NO_LIMIT, ONE, ComponentTable
 from foretrace.sim.errors import BackendError
 from foretrace.sim.media.max_min import medium as core
-from foretrace.sim.media.max_min.medium_memory import MaxMinMemory, one
+from foretrace.sim.media.max_min.medium_memory import MaxMinMemory
 from foretrace.sim.media.max_min.pairing_heap import NONE
 from foretrace.sim.media.max_min.table_layout import BUNDLE, FENCE, LEVEL, SHARED
 
@@ -308,9 +307,6 @@ def test_what_nothing_keeps_in_range_is_refused() -> None:
     with pytest.raises(BackendError, match=r"op 0: may run at 2\^62 rate units or more; give it"):
         medium(2**61).append(1, {0: ONE // 12})
     assert medium(2**61).append(1, {0: ONE // 12}, limit=2**61) == 0
-    twice = replace(one(1, {0: ONE, 1: ONE}), component=np.zeros(2, np.int32))
-    with pytest.raises(BackendError, match="op 0: component 0 twice; add up"):
-        medium(1, 1).add(twice)
 
 
 def incast(senders: int) -> tuple[MaxMinMemory, list[int]]:

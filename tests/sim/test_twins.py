@@ -7,11 +7,12 @@ from foretrace.sim.core.engine import CoreEngine
 from foretrace.sim.engine_api import MAX_TICK
 from foretrace.sim.reference.engine import ReferenceEngine
 from foretrace.sim.testing import KINDS, Case, Script, compare, play, random_script
+from foretrace.sim.testing.random_runs import random_outcome
 
 BLOCKS = 4  # of runs of one kind, so that a failure names few seeds
 INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT") == "1"
 IN_CI = 20 if INTERPRETED else 100  # runs of a block
-NIGHTLY = 100_000
+NIGHTLY = dict.fromkeys(KINDS, 100_000 // 6 + 1) | {"capacity": 20_000}  # runs of each kind
 
 
 def alone(*cases):
@@ -85,9 +86,26 @@ def test_core_equals_reference(kind, block):
 @pytest.mark.nightly
 @pytest.mark.parametrize("kind", KINDS)
 def test_core_equals_reference_all_night(kind):
-    seeds = range(1000, 1000 + NIGHTLY // len(KINDS) + 1)
+    seeds = range(1000, 1000 + NIGHTLY[kind])
     print(f"{kind}: seeds {seeds}")
     assert differences(kind, seeds) == []
+
+
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_core_equals_reference_from_end_to_end_whatever_backends_answer(block):
+    seeds = range(block * IN_CI, (block + 1) * IN_CI)
+    assert [s for s in seeds if random_outcome(s, "reference") != random_outcome(s, "core")] == []
+
+
+@pytest.mark.parametrize("seed", [15829, 15978, 24116])
+def test_a_folded_graph_that_is_refused_names_the_row_of_the_graph(seed):
+    assert random_outcome(seed, "reference") == random_outcome(seed, "core")
+
+
+@pytest.mark.nightly
+def test_core_equals_reference_from_end_to_end_all_night():
+    seeds = range(1000, 1000 + NIGHTLY // 5)
+    assert [s for s in seeds if random_outcome(s, "reference") != random_outcome(s, "core")] == []
 
 
 @pytest.mark.parametrize("name", KEPT)
@@ -102,8 +120,23 @@ def test_the_scripts_reach_every_outcome():
         for seed in range(150):
             error = play(ReferenceEngine, random_script(kind, seed)).error
             kinds.add(error[1] if error else "done")
-    wanted = {"done", "lost", "time overflow", "starvation", "deadlock", "cycle", "action"}
+    wanted = {
+        "done",
+        "lost",
+        "time overflow",
+        "starvation",
+        "deadlock",
+        "cycle",
+        "action",
+        "weight",
+    }
     assert wanted <= kinds
+
+
+def test_the_runs_reach_every_outcome():
+    kinds = {random_outcome(seed, "reference")[0] for seed in range(60)}
+    errors = {"BackendError", "GraphError", "SimulationError", "ValueError"}
+    assert errors < kinds  # and times, where all went well
 
 
 def test_a_wrong_engine_is_noticed():

@@ -149,7 +149,8 @@ def _overridden(made: System, scenario: Scenario) -> System:
 
 
 def _slower(part: Component, factor: float) -> Component:
-    return replace(part, rate=(part.rate or 0.0) * factor, max_rate=part.top)
+    rate = (part.rate or 0.0) * factor
+    return replace(part, rate=rate, max_rate=max(part.top, rate))
 
 
 def backends(scenario: Scenario, made: System) -> dict[str, Backend]:

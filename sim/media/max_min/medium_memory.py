@@ -101,13 +101,13 @@ class MaxMinMemory:
         Raises
         ------
         BackendError
-            A component twice in one usage, or a flow that nothing keeps below 2^62 rate units.
+            A flow that nothing keeps below 2^62 rate units.
         """
         first, n, m = self._flow_count, len(flows), len(flows.component)
         owner = np.repeat(np.arange(n), np.diff(flows.indptr))
         order = np.lexsort((flows.component, owner))
         component, weight = flows.component[order].astype(np.int64), flows.weight[order]
-        self._check(flows, owner, component)
+        self._check(flows)
         self._flows = _room(self._flows, first + n)
         self._uses = _room(self._uses, self._use_count + m)
         self._grow_bundles(len(self._flows) + 1)
@@ -182,14 +182,8 @@ class MaxMinMemory:
         found: list[int] = row[hit].tolist()
         return found
 
-    def _check(self, flows: Flows, owner: Array, component: Array) -> None:
+    def _check(self, flows: Flows) -> None:
         """Refuse what the kernels cannot hold."""
-        twice = np.flatnonzero((np.diff(component) == 0) & (np.diff(owner) == 0))
-        if len(twice):
-            row = owner[twice[0]]
-            raise BackendError(
-                f"op {flows.op[row]}: component {component[twice[0]]} twice; add up its weights"
-            )
         for row in np.flatnonzero(too_fast(self._of, flows)):
             raise BackendError(
                 f"op {flows.op[row]}: may run at 2^62 rate units or more; "

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...core.jit import Int, lean
-from ...engine_api import ONE
+from ...engine_api import MOST_WEIGHT, ONE
 from .flow_classes import detach
 from .int128 import div, mul
 from .pairing_heap import NONE
@@ -21,7 +21,6 @@ from .table_layout import (
     COMPONENT,
     COUNT,
     CROWD,
-    FASTEST,
     FENCE,
     FIRST_LOOSE,
     FIRST_ROOMY,
@@ -35,6 +34,7 @@ from .table_layout import (
     NEXT_STAKE,
     NEXT_USE,
     OPEN,
+    OVERFULL,
     OWNER,
     RATE,
     ROOMY,
@@ -61,11 +61,12 @@ def loosen(s: State, f: Int) -> None:
 @lean
 def enlist(s: State, u: Int) -> None:
     """A use begins."""
-    parts, _, uses, _ = s
-    c, weight = uses[u, COMPONENT], uses[u, WEIGHT]
-    if weight >= FASTEST - parts[c, MASS]:
-        raise OverflowError("the weights of the flows on one component add up to 2^22 or more")
-    parts[c, MASS] += weight
+    parts, _, uses, bundles = s
+    c = uses[u, COMPONENT]
+    parts[c, MASS] += uses[u, WEIGHT]
+    if parts[c, MASS] >= MOST_WEIGHT:
+        parts[c, MASS] -= MOST_WEIGHT
+        bundles[0, OVERFULL] += 1
     link(s, u, CROWD, NEXT_USE)
     check_fence(s, c)
 
@@ -73,8 +74,12 @@ def enlist(s: State, u: Int) -> None:
 @lean
 def discharge(s: State, u: Int) -> None:
     """A use ends."""
-    parts, _, uses, _ = s
-    parts[uses[u, COMPONENT], MASS] -= uses[u, WEIGHT]
+    parts, _, uses, bundles = s
+    c = uses[u, COMPONENT]
+    parts[c, MASS] -= uses[u, WEIGHT]
+    if parts[c, MASS] < 0:
+        parts[c, MASS] += MOST_WEIGHT
+        bundles[0, OVERFULL] -= 1
     unlink(s, u, CROWD, NEXT_USE)
 
 

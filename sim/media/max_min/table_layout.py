@@ -52,6 +52,6 @@ BUNDLE_COLUMNS = BUCKET + 1
 # row 0 of bundles
 FIRST_DUE, FIRST_QUEUED, FIRST_TOUCHED, FIRST_LOOSE, FIRST_FREE, FRESH, MASK = range(7)
 FIRST_ROOMY = MASK + 1
+OVERFULL = FIRST_ROOMY + 1  # how often 2^62 went over the top of a mass
 
 OPEN = 2**63 - 1  # the level of a component that is not full; no limit
-FASTEST = 2**62  # rates lie below

@@ -47,6 +47,7 @@ def test_set_changes_a_setting_and_the_name_of_the_run(saved):
     one, other = saved("runs"), saved("runs", "--set", "run.seed=4")
     assert one != other
     assert json.loads((other / "manifest.json").read_text())["seed"] == 4
+    assert json.loads((other / "manifest.json").read_text())["rate_scale"]["base"]["B"] > 0
 
 
 def test_seed_and_replicas_are_settings_too(saved):

@@ -1,0 +1,77 @@
+"""How much of each capacity was held, and when: by ops, and by processes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..engine_api import NEVER
+from ..units import seconds
+
+if TYPE_CHECKING:
+    from ..result import Result
+
+Numbers = NDArray[np.int64]
+
+
+class Held(NamedTuple):
+    """Stretches (ticks) in which a share of a component is held; a share < 0 takes from others."""
+
+    component: Numbers
+    start: Numbers
+    end: Numbers
+    share: NDArray[np.float64]
+
+
+class Wait(NamedTuple):
+    """A component that was waited for, and from when to when (ticks)."""
+
+    component: int
+    asked: int
+    granted: int
+
+
+def holders(result: Result) -> Numbers:
+    """(claims,) The op of each claim on a capacity, by id."""
+    return np.concatenate(
+        [np.empty(0, np.int64), *(r.first + r.lowered.claims.op for r in result.runs)]
+    )
+
+
+def by_ops(result: Result) -> Held:
+    """What ops held, a row a claim; what was never given back to the end of the run."""
+    claims = [r.lowered.claims for r in result.runs]
+    none = np.empty(0, np.int64)
+    component = np.concatenate([none, *(c.component for c in claims)])
+    amount = np.concatenate([none, *(c.amount for c in claims)])
+    granted, returned = result.columns.granted, result.columns.returned
+    last = np.maximum(_last(result), granted)
+    end = np.where(returned == NEVER, last, returned)
+    start = np.where(granted == NEVER, end, granted)
+    return Held(component, start, end, amount / _whole(result, component))
+
+
+def by_processes(result: Result) -> Held:
+    """What processes held: each change lasts to the end of the run."""
+    tick, component, change = result.acquired.changes.T
+    last = np.full(len(tick), _last(result))
+    return Held(component, np.minimum(tick, last), last, change / _whole(result, component))
+
+
+def held_by_processes(result: Result) -> NDArray[np.float64]:
+    """(components,) s in which processes held all of a capacity, or as much in all."""
+    held = by_processes(result)
+    took = held.share * seconds(held.end - held.start, result.tick)
+    found = np.zeros(len(result.parts))
+    np.add.at(found, held.component, took)
+    return found
+
+
+def _last(result: Result) -> int:
+    return result.first_release + result.makespan_ticks
+
+
+def _whole(result: Result, component: Numbers) -> Numbers:
+    return result.parts.capacity[component] if len(component) else np.empty(0, np.int64)

@@ -1,0 +1,239 @@
+"""Capacities: who holds how much, and the lines of those who wait for an amount.
+
+A *claim* is an amount that an op (or a process) asks for and then holds: a row of the table of
+claims, whose lines link claims as the lines for slots link cells.  An op with claims is kept like
+a collective, with a row of the table of *holders* behind it.
+"""
+
+from __future__ import annotations
+
+from .jit import Int, lean
+from .linked_lists import append, sort
+from .state_layout import (
+    ALSO,
+    AMOUNT,
+    ARRIVED,
+    ARRIVING,
+    ASKED_AT,
+    BEHIND,
+    CANCELLED,
+    CLAIM,
+    CLAIM_COUNT,
+    CLAIMING,
+    CLAIMS,
+    COLLECTIVE,
+    COLLECTIVES,
+    ENDED,
+    FAILED,
+    FIRST_CLAIM,
+    FURTHER,
+    FURTHER_CELL,
+    GRANTED_AT,
+    GRANTS,
+    HEAD,
+    HELD_BY,
+    HOLDER,
+    HOLDERS,
+    HOLDING,
+    HOLDS,
+    IN_LINE,
+    IS_HELD,
+    JOINING,
+    LETTING,
+    LINES,
+    MISSING,
+    MOVES,
+    NONE,
+    NOW,
+    OF,
+    OUT,
+    PART,
+    PARTS,
+    READY,
+    RETURNED_AT,
+    SLOTS,
+    STANDS,
+    TAIL,
+    TAKEN,
+    UNGRANTED,
+    UNMOVED,
+    UNREADY,
+    UNTIL,
+    Array,
+    Rows,
+)
+
+SEVERAL = 2  # places that join queues, so that they are put in order first
+
+
+@lean
+def holder(rows: Rows, world: Array, c: Int) -> Int:
+    """Where the row of an op begins that holds, or that others wait for until they give back."""
+    row = world[COLLECTIVES] + rows[c]["link"] * COLLECTIVE
+    return world[HOLDERS] + world[row + HOLDING] * HOLDER
+
+
+@lean
+def grant_amounts(rows: Rows, times: Array, world: Array) -> None:
+    """Before places join their queues: those of ops that hold ask first, and lines move.
+
+    What is left to arrive in this round are places of ops that hold nothing, and of ops that have
+    got the last of what they hold.
+    """
+    c = sort(rows, world, world[ARRIVING])
+    world[ARRIVING] = NONE
+    world[CLAIMING] = 0
+    while c != NONE:
+        following = rows[c]["next"]
+        if rows[c]["flags"] & HOLDS:
+            if times[c, ARRIVED] < 0:
+                times[c, ARRIVED] = world[NOW]
+            world[JOINING] -= rows[c]["slot"] >= 0
+            ready(rows, world, c)
+        else:
+            append(rows, world, ARRIVING, c)
+        c = following
+    move_lines(rows, world)
+
+
+@lean
+def ready(rows: Rows, world: Array, c: Int) -> None:
+    """A place is ready; with its last one an op joins the lines of all that it is to hold."""
+    rows[c]["at"] = READY
+    op = rows[c]["link"] if rows[c]["flags"] & FURTHER else c
+    of = holder(rows, world, op)
+    world[of + UNREADY] -= 1
+    if world[of + UNREADY] > 0:
+        return
+    world[of + UNGRANTED] = world[of + CLAIM_COUNT]
+    for i in range(world[of + CLAIM_COUNT]):
+        ask(world, world[of + FIRST_CLAIM] + i)
+
+
+@lean
+def ask(world: Array, number: Int) -> None:
+    """A claim joins its line."""
+    claim = world[CLAIMS] + number * CLAIM
+    world[claim + STANDS] = IN_LINE
+    world[claim + ASKED_AT] = world[NOW]
+    world[claim + GRANTED_AT] = NONE
+    world[claim + RETURNED_AT] = NONE
+    world[claim + BEHIND] = NONE
+    part = world[PARTS] + world[claim + OF] * PART
+    if world[part + HEAD] == NONE:
+        world[part + HEAD] = number
+    else:
+        world[world[CLAIMS] + world[part + TAIL] * CLAIM + BEHIND] = number
+    world[part + TAIL] = number
+    line_moves(world, part)
+
+
+@lean
+def line_moves(world: Array, part: Int) -> None:
+    """A line has to be looked at in this round."""
+    if world[part + MOVES] == UNMOVED:
+        world[part + MOVES] = world[LINES]
+        world[LINES] = part
+
+
+@lean
+def move_lines(rows: Rows, world: Array) -> None:
+    """Grant what there is room for: the first in line first, and nobody before it."""
+    part = world[LINES]
+    world[LINES] = NONE
+    while part != NONE:
+        while world[part + HEAD] != NONE and not world[part + FAILED]:
+            number = world[part + HEAD]
+            claim = world[CLAIMS] + number * CLAIM
+            if world[claim + AMOUNT] > world[part + SLOTS] - world[part + TAKEN]:
+                break
+            world[part + HEAD] = world[claim + BEHIND]
+            world[part + TAKEN] += world[claim + AMOUNT]
+            world[claim + STANDS] = IS_HELD
+            world[claim + GRANTED_AT] = world[NOW]
+            give(rows, world, number)
+        following = world[part + MOVES]
+        world[part + MOVES] = UNMOVED
+        part = following
+
+
+@lean
+def give(rows: Rows, world: Array, number: Int) -> None:
+    """A claim was granted: a process is told, an op goes on to its queues with its last one."""
+    claim = world[CLAIMS] + number * CLAIM
+    c = world[claim + HELD_BY]
+    if c == NONE:
+        world[claim + BEHIND] = world[GRANTS]
+        world[GRANTS] = number
+        return
+    of = holder(rows, world, c)
+    world[of + UNGRANTED] -= 1
+    if world[of + UNGRANTED] > 0:
+        return
+    p = world[world[COLLECTIVES] + rows[c]["link"] * COLLECTIVE + FURTHER_CELL]
+    append(rows, world, ARRIVING, c)
+    while rows[p]["flags"] & FURTHER and rows[p]["link"] == c:
+        append(rows, world, ARRIVING, p)
+        p += 1
+    world[JOINING] = SEVERAL
+
+
+@lean
+def leave_line(world: Array, number: Int) -> None:
+    """A claim leaves its line, or gives back what is held."""
+    claim = world[CLAIMS] + number * CLAIM
+    if world[claim + STANDS] == OUT:
+        return
+    part = world[PARTS] + world[claim + OF] * PART
+    if world[claim + STANDS] == IS_HELD:
+        world[part + TAKEN] -= world[claim + AMOUNT]
+        world[claim + RETURNED_AT] = world[NOW]
+    else:
+        before, at = NONE, world[part + HEAD]
+        while at != number:
+            before = at
+            at = world[world[CLAIMS] + at * CLAIM + BEHIND]
+        if before == NONE:
+            world[part + HEAD] = world[claim + BEHIND]
+        else:
+            world[world[CLAIMS] + before * CLAIM + BEHIND] = world[claim + BEHIND]
+        if world[part + TAIL] == number:
+            world[part + TAIL] = before
+    world[claim + STANDS] = OUT
+    line_moves(world, part)
+
+
+@lean
+def leave_lines(rows: Rows, world: Array, c: Int) -> None:
+    """An op that does not go on gives back all that it has; its places will have to come again."""
+    of = holder(rows, world, c)
+    world[of + UNREADY] = world[world[COLLECTIVES] + rows[c]["link"] * COLLECTIVE + MISSING]
+    for i in range(world[of + CLAIM_COUNT]):
+        leave_line(world, world[of + FIRST_CLAIM] + i)
+
+
+@lean
+def let_go(rows: Rows, world: Array, c: Int) -> None:
+    """An op is over: what it held, and what was held until then, is given back."""
+    of = holder(rows, world, c)
+    for i in range(world[of + CLAIM_COUNT]):
+        give_back_over(rows, world, world[of + FIRST_CLAIM] + i)
+    number = world[of + LETTING]
+    while number != NONE:
+        give_back_over(rows, world, number)
+        number = world[world[CLAIMS] + number * CLAIM + ALSO]
+
+
+@lean
+def give_back_over(rows: Rows, world: Array, number: Int) -> None:
+    """Give a claim back if its op is over, and the op until whose end it is held."""
+    claim = world[CLAIMS] + number * CLAIM
+    until = world[claim + UNTIL]
+    if is_over(rows, world[claim + HELD_BY]) and (until == NONE or is_over(rows, until)):
+        leave_line(world, number)
+
+
+@lean
+def is_over(rows: Rows, c: Int) -> bool:
+    """Whether an op has ended or was cancelled."""
+    return bool(rows[c]["state"] == ENDED or rows[c]["state"] == CANCELLED)

@@ -1,0 +1,74 @@
+"""The tables of what ops hold of capacities, as a graph joins: made here, kept by the store."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..engine_api import Claims
+from .state_layout import (
+    ALSO,
+    AMOUNT,
+    CLAIM,
+    CLAIM_COUNT,
+    FIRST_CLAIM,
+    HELD_BY,
+    HOLDER,
+    LETTING,
+    NONE,
+    OF,
+    OUT,
+    STANDS,
+    UNREADY,
+    UNTIL,
+    Array,
+)
+
+Ops = NDArray[np.int32]
+
+
+def holders(claims: Claims) -> Ops:
+    """Rows of the ops that hold, or until whose end others do, ascending.
+
+    >>> row = np.array([1, 1, 4], np.int32)
+    >>> holders(Claims(row, row, row, np.array([-1, 2, 1], np.int32))).tolist()
+    [1, 2, 4]
+    """
+    return np.union1d(claims.op, claims.until[claims.until >= 0]).astype(np.int32)
+
+
+def with_holders(wide: Ops, at: Array, places: Array, ops: Ops) -> tuple[Ops, Array, Array]:
+    """Collectives and holders: row, first further place, and how many of those.
+
+    A holder without further places has itself in the place of the first.
+    """
+    every = np.union1d(wide, ops)
+    first, count = every.astype(np.int64), np.zeros(len(every), np.int64)
+    known = np.searchsorted(every, wide)
+    first[known], count[known] = at, places
+    return every.astype(np.int32), first, count
+
+
+def tables(claims: Claims, ops: Ops, places: Array, base: int, first: int) -> tuple[Array, Array]:
+    """A row a holder, and a row a claim.
+
+    Parameters
+    ----------
+    ops : of the holders
+    places : how many each has
+    base : the graph's first cell
+    first : the number of its first claim
+    """
+    holding = np.full((len(ops), HOLDER), NONE, np.int64)
+    begin, end = (np.searchsorted(claims.op, ops, side) for side in ("left", "right"))
+    holding[:, FIRST_CLAIM], holding[:, CLAIM_COUNT] = first + begin, end - begin
+    holding[:, UNREADY] = places
+    held = np.full((len(claims), CLAIM), NONE, np.int64)
+    held[:, OF], held[:, AMOUNT], held[:, STANDS] = claims.component, claims.amount, OUT
+    held[:, HELD_BY] = claims.op.astype(np.int64) + base
+    until = np.flatnonzero(claims.until >= 0)
+    held[until, UNTIL] = claims.until[until].astype(np.int64) + base
+    lets = np.searchsorted(ops, claims.until[until])
+    for k, let in zip(until.tolist(), lets.tolist(), strict=True):
+        held[k, ALSO], holding[let, LETTING] = holding[let, LETTING], first + k
+    return holding, held

@@ -1,0 +1,132 @@
+"""What a number is: its unit, its statistics, which direction is better, what it means.
+
+A workload declares its own metrics before any file is read, so that ``ttft.p99`` can be asked of a
+plug-in; :data:`COMMON` are those that every run has.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+PERCENTILE = re.compile(r"p(\d{1,2}(?:\.\d+)?)")
+LAST = re.compile(r"(.+?)\.(p\d{1,2}\.\d+|[^.]+)")  # p99.9 has a dot of its own
+SPREAD = ("p50", "p95", "p99", "mean", "min", "max")
+BETTER = ("", "lower", "higher")
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One number that a run has.
+
+    Parameters
+    ----------
+    name : dotted; ``*`` stands for a component or its kind
+    unit : SI, as in ``sim.units``
+    definition : what it means, in one sentence
+    statistics : those it has; empty for a single number, ``p50`` in it for any percentile
+    better : ``lower`` or ``higher``; "" where neither is
+
+    Examples
+    --------
+    >>> ttft = Metric("ttft", "s", "From arrival to first token.", better="lower")
+    >>> ttft.fits("ttft"), ttft.has("p99.9"), ttft.has("peak")
+    (True, True, False)
+    """
+
+    name: str
+    unit: str
+    definition: str
+    statistics: tuple[str, ...] = SPREAD
+    better: str = ""
+
+    def __post_init__(self) -> None:
+        if self.better not in BETTER:
+            raise ValueError(f"{self.name}: better is {self.better!r}; it is one of {BETTER}")
+
+    def fits(self, name: str) -> bool:
+        """Is this the metric meant."""
+        pattern = re.escape(self.name).replace(r"\*", r"[A-Za-z][\w*.-]*?")
+        return re.fullmatch(pattern, name) is not None
+
+    def has(self, statistic: str) -> bool:
+        """Does it have this statistic; percentiles come all or none."""
+        return statistic in self.statistics or (
+            "p50" in self.statistics and PERCENTILE.fullmatch(statistic) is not None
+        )
+
+
+def named(text: str, metrics: Collection[Metric]) -> tuple[Metric, str, str]:
+    """A metric of a collection, its name as written, and the statistic.
+
+    Raises
+    ------
+    ValueError
+        No such metric, or not with this statistic; names the nearest.
+
+    Examples
+    --------
+    >>> named("nic.utilization.p95", COMMON)[1:]
+    ('nic.utilization', 'p95')
+    >>> named("makespn", COMMON)
+    Traceback (most recent call last):
+    ValueError: no metric named 'makespn'; did you mean 'makespan'?
+    """
+    found = LAST.fullmatch(text)
+    head, statistic = found.groups() if found else ("", text)
+    whole = next((m for m in metrics if m.fits(text)), None)
+    part = next((m for m in metrics if head and m.fits(head)), None)
+    if part and part.has(statistic):
+        return part, head, statistic
+    if whole and not whole.statistics:
+        return whole, text, ""
+    if whole:
+        raise ValueError(f"'{text}' has many values; say which, such as '{text}.p50'")
+    if part:
+        known = ", ".join(part.statistics) or "no statistic, it is one number"
+        raise ValueError(f"'{head}' has no statistic '{statistic}'; it has: {known}")
+    near = difflib.get_close_matches(text, list(_examples(statistic, metrics)), 1)
+    hint = f"; did you mean '{near[0]}'?" if near else ""
+    raise ValueError(f"no metric named '{text}'{hint}")
+
+
+def _examples(statistic: str, metrics: Collection[Metric]) -> Iterator[str]:
+    """Full names to compare a mistyped one with."""
+    for m in metrics:
+        kinds = ("gpu", "nic", "link", "switch", "host") if "*" in m.name else ("",)
+        for kind in kinds:
+            name = m.name.replace("*", kind)
+            own = (statistic,) if m.has(statistic) else ()
+            for s in own or m.statistics or ("",):
+                yield f"{name}.{s}".rstrip(".")
+
+
+COMMON = (
+    Metric("makespan", "s", "Last end minus first release of the whole run.", (), "lower"),
+    Metric(
+        "exposed_communication",
+        "s",
+        "Time in which a rank communicates and computes nothing; mean over ranks.",
+        better="lower",
+    ),
+    Metric(
+        "overlapped_communication",
+        "s",
+        "Time in which a rank communicates and computes; mean over ranks.",
+    ),
+    Metric(
+        "waiting",
+        "s",
+        "Time in which a rank has nothing running or in flight since another is late.",
+        better="lower",
+    ),
+    Metric(
+        "*.utilization",
+        "",
+        "Busy time over wall time (slots), mean rate over the full one (rates), mean amount held "
+        "over the whole (capacities).",
+    ),
+)
+"""Metrics that every run has; in a job with periods, the times are those of each period."""

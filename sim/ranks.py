@@ -1,0 +1,71 @@
+"""Numbers of the ranks of a job: one for each place on a component, by first appearance.
+
+A graph counts its own ranks from 0.  Where a job submits several graphs, the same number may
+stand for different GPUs; here every GPU (and every further rank on it) has one number.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Place = tuple[int, int]  # component, and how-manieth rank on it
+
+
+class Ranks:
+    """Ranks that have appeared in a job, in order.
+
+    Examples
+    --------
+    >>> ranks = Ranks()
+    >>> ranks.number(np.array([4, 5])), ranks.number(np.array([5, 6])).tolist()
+    (None, [1, 2])
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._of: dict[Place, int] = {}
+        self._known: dict[bytes, NDArray[np.int32] | None] = {}
+
+    def number(
+        self, gpus: NDArray[np.integer], first: int | None = None
+    ) -> NDArray[np.int32] | None:
+        """(ranks,) The job's number of each rank of a graph; None where they are the graph's own.
+
+        Parameters
+        ----------
+        gpus : (ranks,) component of each rank
+        first : the job's number of the graph's rank 0, the others following; None finds them
+        """
+        if first is not None:
+            found = np.arange(first, first + len(gpus), dtype=np.int32)
+            for place, number in zip(_places(gpus), found.tolist(), strict=True):
+                self._of.setdefault(place, number)
+            self.count = max(self.count, first + len(gpus))
+            return _unless_same(found)
+        key = gpus.tobytes()
+        if key not in self._known:
+            self._known[key] = _unless_same(
+                np.array([self._number(place) for place in _places(gpus)], np.int32)
+            )
+        return self._known[key]
+
+    def _number(self, place: Place) -> int:
+        if place not in self._of:
+            self._of[place] = self.count
+            self.count += 1
+        return self._of[place]
+
+
+def _places(gpus: NDArray[np.integer]) -> list[Place]:
+    """Each rank's component, and how many ranks before it are there."""
+    there: dict[int, int] = {}
+    found = []
+    for gpu in gpus.tolist():
+        found.append((gpu, there.get(gpu, 0)))
+        there[gpu] = found[-1][1] + 1
+    return found
+
+
+def _unless_same(found: NDArray[np.int32]) -> NDArray[np.int32] | None:
+    return None if np.array_equal(found, np.arange(len(found))) else found

@@ -1,0 +1,110 @@
+"""Capacities in the reference engine: who holds how much, and the lines of those who wait."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from ..capacity import Grant
+from ..engine_api import NEVER
+
+OUT, ASKED, HELD = "out", "asked", "held"  # where a claim stands
+
+
+class Holder(Protocol):
+    """An op."""
+
+    id: int
+
+    @property
+    def live(self) -> bool:
+        """Whether it may still end."""
+
+
+class Claim:
+    """An amount of a capacity that an op or a process asks for, and then holds.
+
+    Parameters
+    ----------
+    component, amount : int
+    row : Holder or None
+        The op.
+    until : Holder or None
+        Another op that has to end before it is given back.
+    grant : Grant or None
+        Of a process; what it holds is on the ledger.
+    """
+
+    def __init__(
+        self,
+        component: int,
+        amount: int,
+        row: Holder | None = None,
+        until: Holder | None = None,
+        grant: Grant | None = None,
+    ):
+        self.component, self.amount = component, amount
+        self.row, self.until, self.grant = row, until, grant
+        self.state = OUT
+        self.asked = self.granted = self.returned = NEVER
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing is left to hold it for."""
+        return not any(row is not None and row.live for row in (self.row, self.until))
+
+
+class Store(Protocol):
+    """A component with a capacity."""
+
+    whole: int
+    held: int
+    failed: bool
+    line: list[Claim]
+
+
+class Lines:
+    """The lines of all capacities, first come, first served: the head blocks the rest.
+
+    Parameters
+    ----------
+    at : of Store
+        Every component.
+    """
+
+    def __init__(self, at: Sequence[Store]):
+        self.at = at
+        self.moving: set[int] = set()  # components whose line may move
+
+    def ask(self, claim: Claim, tick: int) -> None:
+        """Join the line."""
+        claim.state, claim.asked, claim.granted, claim.returned = ASKED, tick, NEVER, NEVER
+        self.at[claim.component].line.append(claim)
+        self.moving.add(claim.component)
+
+    def leave(self, claim: Claim, tick: int) -> None:
+        """Leave the line, or give back what is held."""
+        if claim.state == ASKED:
+            self.at[claim.component].line.remove(claim)
+            self.moving.add(claim.component)
+        elif claim.state == HELD:
+            self.hold(claim.component, -claim.amount)
+            claim.returned = tick
+        claim.state = OUT
+
+    def hold(self, component: int, amount: int) -> None:
+        """More of a capacity is held, or less."""
+        self.at[component].held += amount
+        self.moving.add(component)
+
+    def move(self, tick: int) -> list[Claim]:
+        """Grant what there is room for; what was granted."""
+        granted = []
+        for part in [self.at[c] for c in sorted(self.moving)]:
+            while part.line and not part.failed and part.held + part.line[0].amount <= part.whole:
+                claim = part.line.pop(0)
+                part.held += claim.amount
+                claim.state, claim.granted = HELD, tick
+                granted.append(claim)
+        self.moving.clear()
+        return granted

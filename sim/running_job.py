@@ -1,0 +1,218 @@
+"""State of a job in one run: its number there, its ranks, what of it goes on.
+
+A job goes on while a process of it has not returned or a graph that it handed in has not ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
+
+import simpy
+
+from .engine_api import Submitted
+from .errors import SimulationError
+from .graph import Graph
+from .job import Job
+from .ranks import Ranks
+from .sampling import MAIN
+from .workload import check_started
+
+if TYPE_CHECKING:
+    from .process import Lost, Process
+    from .session import Session
+
+STOPPED = "its job was stopped"
+
+
+class RunningJob:
+    """One job of a run.
+
+    Parameters
+    ----------
+    session : Session
+    number : int
+        Jobs that the run had before.
+    job : Job
+        As described; :attr:`job` is the same under way.
+    parent : Job or None
+        Who launched it.
+    """
+
+    def __init__(self, session: Session, number: int, job: Job, parent: Job | None = None):
+        self.session, self.number, self.parent = session, number, parent
+        self.job = job.begun(self, session.system)
+        self.arrived = session.ticks(job.arrives)
+        self.given: int | None = None  # rows of the graph whose periods count
+        self.ranks = Ranks()
+        self.times: dict[str, int] = {}  # how often a graph of a name was submitted
+        self.stopped = False
+        self._graphs: dict[int, Submitted] = {}  # that have not ended, by their number
+        self.processes: dict[simpy.Process, None] = {}  # that have not returned, and monitors
+        self._going = 0  # processes that may act and have not returned
+        self._done: simpy.Event | None = None
+        self._lost: simpy.Event | None = None
+        self._untold: list[Lost] = []
+        self._timer: simpy.Event | None = None
+
+    @property
+    def name(self) -> str:
+        """Of the job."""
+        return self.job.name
+
+    @property
+    def seed(self) -> tuple[int, int]:
+        """Seed of the run, and its replica + 1 (0 for the typical run)."""
+        replica = self.session.replica
+        return self.session.simulation.seed, 0 if replica is None else replica + 1
+
+    @property
+    def placement(self) -> tuple[str, ...] | None:
+        """Components of its ranks: its first pool."""
+        return next(iter(self.job.on.values()), None)
+
+    @cached_property
+    def what(self) -> Graph | Process:
+        """What its workload starts in this run."""
+        return check_started(self.job.workload.start(self.job), f"job {self.name}")
+
+    def begin(self, processes: Sequence[Process] = ()) -> None:
+        """It arrives: its graph is handed in, or its process begins, then those beside it."""
+        self.arrived = int(self.session.machine.env.now)
+        if isinstance(self.what, Graph):
+            self.given = len(self.what)
+            self.session.submit(self.what, self)
+        else:
+            self.start([self.what])
+        self.start(processes)
+        until = self.job.workload.until
+        if until is not None:
+            self._timer = self.session.machine.env.timeout(self.session.ticks(until))
+            cast(list[Any], self._timer.callbacks).append(lambda _: self.stop())
+
+    def start(self, processes: Sequence[Process]) -> list[simpy.Process]:
+        """Begin processes of this job, each with a face of its own."""
+        from .process import Running
+
+        found = []
+        for process in processes:
+            touches = getattr(process, "touches", None)
+            running = Running(self.session, self, self._who(process), touches)
+            made = self.session.machine.env.process(process(running))
+            if touches is not None and not len(touches):
+                self.session.machine.watchers.add(made)
+            else:
+                self._going += 1
+                cast(list[Any], made.callbacks).append(self._returned)
+            self.processes[made] = None
+            found.append(made)
+        return found
+
+    def _who(self, process: Process) -> str:
+        """Name of a process, in messages."""
+        own = str(getattr(process, "__name__", type(process).__name__))
+        return own if self.name == MAIN else f"{self.name}: {own}"
+
+    def handed_in(self, graph: Submitted) -> None:
+        """Note a graph of this job."""
+        self._graphs[graph.index] = graph
+        cast(list[Any], graph.done.callbacks).append(lambda _: self._ended(graph.index))
+        if self._lost is not None and not self._lost.triggered:
+            self._listen(graph)
+
+    def open(self) -> bool:
+        """Whether an op that it handed in has neither ended nor been cancelled."""
+        return any(g.count and not g.done.triggered for g in self._graphs.values())
+
+    @property
+    def done(self) -> simpy.Event:
+        """Fires when nothing of it goes on."""
+        if self._done is None:
+            self._done = simpy.Event(self.session.machine.env)
+            self._look()
+        return self._done
+
+    @property
+    def lost(self) -> simpy.Event:
+        """Fires with what failures stopped and nobody was told of."""
+        if self._lost is None or self._lost.triggered:
+            self._lost = simpy.Event(self.session.machine.env)
+            if self._untold:
+                self._tell()
+            else:
+                for graph in self._graphs.values():
+                    self._listen(graph)
+        return self._lost
+
+    def stop(self) -> None:
+        """End its processes and cancel what it handed in."""
+        env, machine = self.session.machine.env, self.session.machine
+        if env.active_process in self.processes:
+            raise SimulationError(
+                "action", f"job {self.name}: is stopped by its own process; let that return"
+            )
+        self.stopped = True
+        for process in tuple(self.processes):
+            if process.is_alive:
+                _end(process)
+        for graph in self._graphs.values():
+            machine.cancel(range(graph.first, graph.first + graph.count))
+        self._give_back()
+
+    def _listen(self, graph: Submitted) -> None:
+        from .process import lost
+
+        event = lost(self.session, graph)
+        if event.callbacks is not None and self._was_lost not in event.callbacks:
+            event.callbacks.append(self._was_lost)
+
+    def _was_lost(self, event: simpy.Event) -> None:
+        self._untold += event.value  # type: ignore[arg-type]
+        self._tell()
+
+    def _tell(self) -> None:
+        """Fire with all that was lost up to then."""
+        if self._lost is not None and not self._lost.triggered:
+            self._lost.succeed(self._untold)
+            cast(list[Any], self._lost.callbacks).append(self._told)
+
+    def _told(self, _: simpy.Event) -> None:
+        self._untold = []
+
+    def _ended(self, index: int) -> None:
+        del self._graphs[index]
+        self._look()
+
+    def _returned(self, process: simpy.Event) -> None:
+        del self.processes[cast(simpy.Process, process)]
+        self._going -= 1
+        self._look()
+
+    def _look(self) -> None:
+        """Is it over: say so, and keep the clock from going on for it."""
+        if self._going or self._graphs:
+            return
+        if self._done is not None and not self._done.triggered:
+            self._done.succeed()
+        if self._timer is not None:
+            self._timer.callbacks = []
+        self._give_back()
+
+    @property
+    def owner(self) -> int:
+        """Its number as an owner of amounts; those from 0 on are for processes to choose."""
+        return -1 - self.number
+
+    def _give_back(self) -> None:
+        """What it holds of capacities; it leaves their lines."""
+        if len(self.session.parts.capacity):
+            self.session.machine.release_all(self.owner)
+
+
+def _end(process: simpy.Process) -> None:
+    """End a process where it waits: its ``finally`` runs, and whoever awaits it goes on."""
+    if process.target.callbacks is not None:
+        process.target.callbacks.remove(process._resume)
+    process._generator.close()
+    process.succeed()
