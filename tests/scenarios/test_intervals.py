@@ -17,7 +17,7 @@ from foretrace.scenarios.studies.start_variation import jitter
 from foretrace.scenarios.studies.variants import point
 from foretrace.sim.analysis.metrics import measure
 from foretrace.sim.ops import Kind
-from foretrace.traces.step_times import read, untraced
+from foretrace.traces.step_times import read, with_untraced_times
 
 SCENARIO = """
 foretrace: 1
@@ -35,7 +35,7 @@ BUNDLED = {"resnet50": 1, "gpt": 3, "ddp-resnet50": 7, "ddp-gpt": 1}
 
 def drawn(made, starts):
     """Steps of replicas that know these starts."""
-    graph = untraced(made.graph, starts)
+    graph = with_untraced_times(made.graph, starts)
     known = Recorded()
     known.spread = spread(graph.ops, starts.steps)
     usual = graph.with_ops(graph.ops.replace(duration=typical(graph.ops)))

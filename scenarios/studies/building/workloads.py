@@ -79,9 +79,9 @@ def from_trace(scenario: Scenario) -> Graph:
     trace, graph = _ahead.pop(key) if key in _ahead else _opened(said)
     starts, by = open_starts(scenario), 1.0
     if starts is not None:
-        from ....traces.step_times import stretch, untraced
+        from ....traces.step_times import stretch_factor, with_untraced_times
 
-        by, graph = stretch(graph, starts), untraced(graph, starts)
+        by, graph = stretch_factor(graph, starts), with_untraced_times(graph, starts)
     if said.scale_to is None:
         return graph
     return _resized(trace, graph, scenario, by)

@@ -1,4 +1,4 @@
-"""Signatures of recorded operators, by the grammar of ``docs/signatures.md``."""
+"""Operands of recorded operators: shapes and element types, read from the profiler's texts."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def operands(shapes: str, dtypes: str) -> tuple[Operand, ...]:
 
 
 def _list(text: str) -> list[Any]:
-    """What was written as a list; anything else says nothing of the inputs."""
+    """A JSON list; empty where the text is none."""
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except json.JSONDecodeError:
         return []
-    return found if isinstance(found, list) else []
+    return value if isinstance(value, list) else []
 
 
 def _is_shape(value: object) -> bool:

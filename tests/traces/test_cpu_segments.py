@@ -2,7 +2,7 @@
 
 import numpy as np
 from foretrace.traces.infer.call_tree import call_tree
-from foretrace.traces.infer.cpu_segments import Marks, WaitSpans, cpu_segments, visible
+from foretrace.traces.infer.cpu_segments import CutPoints, WaitSpans, cpu_segments, visible
 from foretrace.traces.infer.thread_waits import union
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,35 +12,35 @@ END = 24  # ticks of a naive timeline
 
 @st.composite
 def forests(draw):
-    """Events of two threads that nest, as (line, start, end)."""
+    """Events of two threads that nest, as (lane, start, end)."""
     found = []
 
-    def fill(line, low, high, depth):
+    def fill(lane, low, high, depth):
         at = low
         while at < high and draw(st.booleans()):
             start = draw(st.integers(at, high - 1))
             end = draw(st.integers(start, high))
-            found.append((line, start, end))
+            found.append((lane, start, end))
             if depth and end > start:
-                fill(line, start, end, depth - 1)
+                fill(lane, start, end, depth - 1)
             at = max(end, start + 1)
 
-    for line in (0, 1):
-        fill(line, 0, END, 2)
+    for lane in (0, 1):
+        fill(lane, 0, END, 2)
     return found
 
 
 def rows(events):
-    line, start, end = (np.array([e[i] for e in events], np.int64) for i in range(3))
-    return call_tree(np.arange(len(events)), line, start, end)
+    lane, start, end = (np.array([e[i] for e in events], np.int64) for i in range(3))
+    return call_tree(np.arange(len(events)), lane, start, end)
 
 
-def innermost(tree, line, tick, shown):
+def innermost(tree, lane, tick, shown):
     """Row of the smallest shown event around one tick; later ones win ties."""
     at = [
         (int(tree.end[i] - tree.start[i]), -i, int(tree.row[i]))
         for i in np.flatnonzero(shown).tolist()
-        if tree.line[i] == line and tree.start[i] <= tick < tree.end[i]
+        if tree.lane[i] == lane and tree.start[i] <= tick < tree.end[i]
     ]
     return min(at)[2] if at else -1
 
@@ -50,13 +50,13 @@ def test_nesting_is_what_it_looks_like(events):
     tree = rows(events)
     for i, p in enumerate(tree.parent.tolist()):
         if p >= 0:
-            assert tree.line[p] == tree.line[i]
+            assert tree.lane[p] == tree.lane[i]
             assert tree.start[p] <= tree.start[i]
             assert tree.end[i] <= tree.end[p]
             assert tree.depth[i] == tree.depth[p] + 1
     naive = [
         sum(
-            innermost(tree, int(tree.line[i]), t, np.ones(len(tree.row), bool)) == tree.row[i]
+            innermost(tree, int(tree.lane[i]), t, np.ones(len(tree.row), bool)) == tree.row[i]
             for t in range(END)
         )
         for i in range(len(tree.row))
@@ -69,45 +69,45 @@ def test_nesting_is_what_it_looks_like(events):
     st.lists(st.tuples(st.integers(0, 1), st.integers(0, END)), max_size=4),
     st.lists(st.tuples(st.integers(0, 1), st.integers(0, END), st.integers(0, 6)), max_size=2),
 )
-def test_pieces_cover_each_tick_once_and_name_what_ran(events, cuts, pauses):
+def test_pieces_cover_each_tick_once_and_name_what_ran(events, points, pauses):
     tree = rows(events)
     everything = np.ones(len(tree.row), np.bool_)
     shown = visible(tree, ~everything, ~everything)  # nobody stands for another
-    marks = Marks(*(np.array([c[i] for c in cuts], np.int64) for i in range(2)))
-    line, start, lasts = (np.array([p[i] for p in pauses], np.int64) for i in range(3))
-    waits = WaitSpans(line, start, start + lasts)
-    found = cpu_segments(shown, marks, waits, everything)  # every event alone: nothing is merged
+    cuts = CutPoints(*(np.array([c[i] for c in points], np.int64) for i in range(2)))
+    lane, start, lasts = (np.array([p[i] for p in pauses], np.int64) for i in range(3))
+    waits = WaitSpans(lane, start, start + lasts)
+    found = cpu_segments(shown, cuts, waits, everything)  # every event alone: nothing is merged
     work = found.wait < 0
     assert sorted(found.wait[~work].tolist()) == list(range(len(pauses)))
     covered = set()
-    for ln, low, high, owner in zip(*(c[work].tolist() for c in found[:4]), strict=True):
-        assert not any(ln == c and low < t < high for c, t in cuts), "cut at every mark"
+    for lane, low, high, owner in zip(*(c[work].tolist() for c in found[:4]), strict=True):
+        assert not any(lane == c and low < t < high for c, t in points), "cut at every mark"
         for tick in range(low, high):
-            assert (ln, tick) not in covered
-            covered.add((ln, tick))
-            assert owner == innermost(tree, ln, tick, everything)
-            assert not any(ln == p and s <= tick < s + n for p, s, n in pauses), (
+            assert (lane, tick) not in covered
+            covered.add((lane, tick))
+            assert owner == innermost(tree, lane, tick, everything)
+            assert not any(lane == p and s <= tick < s + n for p, s, n in pauses), (
                 "waits are left out"
             )
     for i in range(len(tree.row)):
         for tick in range(int(tree.start[i]), int(tree.end[i])):
-            ln = int(tree.line[i])
-            waited = any(ln == p and s <= tick < s + n for p, s, n in pauses)
-            assert waited or (ln, tick) in covered
+            lane = int(tree.lane[i])
+            waited = any(lane == p and s <= tick < s + n for p, s, n in pauses)
+            assert waited or (lane, tick) in covered
 
 
 @given(
     forests(), st.lists(st.tuples(st.integers(0, 1), st.integers(0, END)), min_size=1, max_size=6)
 )
-def test_a_mark_finds_the_piece_that_ended_last(events, cuts):
-    marks = Marks(*(np.array([c[i] for c in cuts], np.int64) for i in range(2)))
+def test_a_mark_finds_the_piece_that_ended_last(events, points):
+    cuts = CutPoints(*(np.array([c[i] for c in points], np.int64) for i in range(2)))
     none = np.empty(0, np.int64)
     tree = rows(events)
     shown = visible(tree, np.zeros(len(tree.row), bool), np.zeros(len(tree.row), bool))
-    found = cpu_segments(shown, marks, WaitSpans(none, none, none), np.zeros(len(tree.row), bool))
-    for (line, time), at in zip(cuts, found.at(marks).tolist(), strict=True):
+    found = cpu_segments(shown, cuts, WaitSpans(none, none, none), np.zeros(len(tree.row), bool))
+    for (lane, time), at in zip(points, found.last_before(cuts).tolist(), strict=True):
         before = [
-            i for i in range(len(found.line)) if found.line[i] == line and found.end[i] <= time
+            i for i in range(len(found.lane)) if found.lane[i] == lane and found.end[i] <= time
         ]
         assert at == (max(before) if before else -1)
 
