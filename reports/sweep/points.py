@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..blocks import Block, Code, Column, FirstScreen, Items, Line, Listing, Paragraph, Table, Tag
+from ..headline import plainly
 from ..numbers import change, format_quantity
 from ..section import section
 from .cost_ladder import capacity
 from .sentences import failures, idle, judged, lead, limit
 from .sweep_advice import next_steps
-from .sweep_results import Summary, best, metrics, plainly, short
+from .sweep_results import Summary, best, metrics, short
 
 MOST_ROWS = 500
 BEST_ROWS = 8

@@ -1,7 +1,7 @@
 """What others add: files that a scenario names, and packages that are installed.
 
 ``plugins: [file.py]`` in a scenario runs a file, relative to the scenario, which registers backends
-(``@backend``), workload types, sections or metrics as our own modules do.  An installed package
+(``@backend``), processes, workloads or sections as our own modules do.  An installed package
 does the same through entry points.  A plug-in runs with all the rights of its user: load only those
 that you trust.
 """
@@ -21,6 +21,7 @@ from typing import Any
 from ...reports.section import SECTIONS
 from ...sim.backend import BACKENDS, Backend
 from ...sim.process import PROCESSES
+from ...sim.workload import WORKLOADS, Workload
 from .problems import InvalidScenarioError, Problem, Spot
 
 PREFIX = "foretrace_plugin_"  # of the modules that files become
@@ -86,7 +87,11 @@ def _check(file: Path, spot: Spot) -> None:
             raise InvalidScenarioError([Problem("plug-in", message, spot)]) from error
 
 
-VERBS = {"backend": "timing(self, ops, now=0.0)", "process": "__call__(self, sim)"}
+VERBS = {
+    "backend": "timing(self, ops, now=0.0)",
+    "process": "__call__(self, sim)",
+    "workload": "start(self, job)",
+}
 
 
 def _callable(table: str, cls: Any) -> None:
@@ -102,7 +107,7 @@ def _callable(table: str, cls: Any) -> None:
     if not isinstance(cls, type):
         raise TypeError(f"{cls.__name__} is no class; write one with 'def {wanted}'")
     found = next((c.__dict__[verb] for c in cls.__mro__ if verb in c.__dict__), None)
-    if found is None or found is Backend.timing:
+    if found in (None, Backend.timing, Workload.start):
         raise TypeError(f"{cls.__name__} has no {verb}(); write 'def {wanted}'")
     told = inspect.signature(found)
     try:
@@ -151,6 +156,7 @@ def inside(error: BaseException) -> TracebackType | None:
 TABLES: dict[str, dict[str, Any]] = {
     "backend": BACKENDS,
     "process": PROCESSES,
+    "workload": WORKLOADS,
     "section": SECTIONS,
 }
 _registered: dict[Path, set[tuple[str, str]]] = {}

@@ -234,16 +234,23 @@ class _Defaults:
         if part.kind == "dma":
             return self.recorded if self._as_recorded() else self.copy
         if part.kind == "gpu":
-            if not hasattr(self.scenario.workload, "recorded_on"):
+            if not self._recorded_on():
                 return None  # nothing was recorded; whoever needs it binds it
             if not self._as_recorded():
                 self._refuse()
             return self.recorded
         return None
 
+    def _recorded_on(self) -> list[str | None]:
+        """The device of each trace; None where nobody says it."""
+        works = [job.workload for job in self.scenario.jobs.values()]
+        told = [w.recorded_on for w in works if hasattr(w, "recorded_on")]
+        return [on.device if on else None for on in told]
+
     def _device(self) -> str | None:
-        told = getattr(self.scenario.workload, "recorded_on", None)
-        return None if told is None else told.device
+        """The first that is not what the cluster has."""
+        wanted, found = self.scenario.cluster.node.gpu.model, self._recorded_on()
+        return next((d for d in found if d != wanted), found[0] if found else None)
 
     def _as_recorded(self) -> bool:
         return self._device() == self.scenario.cluster.node.gpu.model
