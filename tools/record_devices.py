@@ -43,7 +43,7 @@ KEEP_MEMORY = "dirty_decay_ms:-1,muzzy_decay_ms:-1"
 
 def recorded(name: str) -> tuple[list[str], list[str]]:
     """All ops of a bundled trace, and those of its third iteration in order."""
-    from foretrace.scenarios.studies.building.workloads import open_trace
+    from foretrace.scenarios.workloads.trace_files import open_trace
 
     ops = open_trace(f"foretrace:{name}").graph().ops
     rows = np.flatnonzero(ops.iteration == 3)

@@ -16,13 +16,13 @@ from pathlib import Path
 
 import numpy as np
 from foretrace.scenarios.config.loader import loads
-from foretrace.scenarios.studies.building.workloads import DATA
 from foretrace.scenarios.studies.fitting.caches import caches
 from foretrace.scenarios.studies.fitting.entry import families_file
 from foretrace.scenarios.studies.fitting.families import families
 from foretrace.scenarios.studies.fitting.rows import measured_rows
 from foretrace.scenarios.studies.run import study
 from foretrace.scenarios.studies.uncertainty import HEADLINE
+from foretrace.scenarios.workloads.trace_files import DATA
 from foretrace.traces.step_times import read
 
 RECORDINGS = {

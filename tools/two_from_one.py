@@ -216,7 +216,7 @@ def all_reduces(variant: Variant) -> float:
 @cache
 def bucket_sizes(variant: Variant) -> tuple[float, ...]:
     """B of each bucket of a step."""
-    from foretrace.scenarios.studies.building.workloads import open_trace
+    from foretrace.scenarios.workloads.trace_files import open_trace
     from foretrace.traces.transform.data_parallel import gradients
 
     found = gradients(open_trace(f"foretrace:{variant.one}"))

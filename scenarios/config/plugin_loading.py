@@ -1,9 +1,9 @@
 """What others add: files that a scenario names, and packages that are installed.
 
 ``plugins: [file.py]`` in a scenario runs a file, relative to the scenario, which registers backends
-(``@backend``), kinds of part, topologies, collective algorithms, workload types, sections or
-metrics as our own modules do.  An installed package does the same through entry points.  A plug-in
-runs with all the rights of its user: load only those that you trust.
+(``@backend``), processes, workloads, kinds of part, topologies, collective algorithms or sections
+of reports as our own modules do.  An installed package does the same through entry points.  A
+plug-in runs with all the rights of its user: load only those that you trust.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from ...models.parts import PARTS, NodePart
 from ...reports.section import SECTIONS
 from ...sim.backend import BACKENDS, Backend
 from ...sim.process import PROCESSES
+from ...sim.workload import WORKLOADS, Workload
 from .problems import InvalidScenarioError, Problem, Spot
 
 PREFIX = "foretrace_plugin_"  # of the modules that files become
@@ -124,6 +125,7 @@ VERBS = {
     "process": ("__call__(self, sim)",),
     "part": ("components(self, name)",),
     "topology": ("components(self, adapters, switch)", "routes(self, a, b)"),
+    "workload": ("start(self, job)",),
 }
 
 
@@ -191,7 +193,13 @@ def inside(error: BaseException) -> TracebackType | None:
     return step or (inside(error.__cause__) if error.__cause__ is not None else None)
 
 
-UNWRITTEN = (Backend.timing, NodePart.components, Topology.components, Topology.routes)
+UNWRITTEN = (
+    Backend.timing,
+    NodePart.components,
+    Topology.components,
+    Topology.routes,
+    Workload.start,
+)
 
 
 def tables() -> dict[str, dict[str, Any]]:
@@ -200,6 +208,7 @@ def tables() -> dict[str, dict[str, Any]]:
     return {
         "backend": BACKENDS,
         "process": PROCESSES,
+        "workload": WORKLOADS,
         "part": PARTS,
         "topology": TOPOLOGIES,
         "section": SECTIONS,

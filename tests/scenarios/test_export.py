@@ -90,7 +90,7 @@ def test_what_chakra_has_no_use_for_is_refused(brought, tmp_path):
 def test_a_bundled_trace_goes_to_chakra_and_back(tmp_path):
     done = run("trace", "export", "foretrace:ddp-gpt", "--format", "chakra", "--out", tmp_path)
     assert done.exit_code == 0, done.output
-    from foretrace.scenarios.studies.building.workloads import open_trace
+    from foretrace.scenarios.workloads.trace_files import open_trace
 
     graph, back = open_trace("foretrace:ddp-gpt").graph(), chakra.read(tmp_path / "ddp-gpt")
     np.testing.assert_array_equal(graph.ops.duration, back.ops.duration)

@@ -12,9 +12,9 @@ import pytest
 from foretrace.models.compute.jitter import BAR, coverage, spread, typical
 from foretrace.models.compute.recorded import Recorded
 from foretrace.scenarios.config.loader import load, loads
-from foretrace.scenarios.studies.building.workloads import DATA
 from foretrace.scenarios.studies.start_variation import jitter
 from foretrace.scenarios.studies.variants import point
+from foretrace.scenarios.workloads.trace_files import DATA
 from foretrace.sim.analysis.metrics import measure
 from foretrace.sim.ops import Kind
 from foretrace.traces.step_times import read, with_untraced_times
@@ -95,4 +95,4 @@ def test_a_slower_part_varies_as_the_others_do():
     took = [made.run(k) for k in range(2)]
     first, second = ((r.end - r.start)[one] for r in took)
     assert not np.allclose(first, second, rtol=1e-3)
-    assert first.sum() > made.variation.typical[one].sum()
+    assert first.sum() > made.built.variations["main"].typical[one].sum()

@@ -7,7 +7,7 @@ from pathlib import Path
 import foretrace
 import numpy as np
 import pytest
-from foretrace.scenarios.studies.building.workloads import open_trace
+from foretrace.scenarios.workloads.trace_files import open_trace
 from foretrace.sim.ops import Kind
 
 SCRIPT = Path(foretrace.__file__).parent / "tools" / "two_from_one.py"

@@ -98,7 +98,10 @@ def crash(sim):
 def scheduled(plugin, engine, *processes, **asks):
     fleet = plugin("fleet")
     system = System(
-        (*(Component(g, "gpu", slots=8, node=g.partition(".")[0]) for g in GPUS), Component("fabric", "fabric")),
+        (
+            *(Component(g, "gpu", slots=8, node=g.partition(".")[0]) for g in GPUS),
+            Component("fabric", "fabric"),
+        ),
         GPUS,
         fabric="fabric",
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ....models.network.topology import switches
 from ....sim.errors import ScenarioError
 from ....sim.system import SELECTED
-from ....sim.units import MoneyRate
+from ....sim.units import MoneyRate, Seconds
 from ...config.part_specs import KINDS
 from ...config.scenario import Scenario
 from ...config.sections.cluster import Machines
@@ -25,21 +25,20 @@ def price(scenario: Scenario) -> MoneyRate | None:
     return sum(item.each * _count(item, scenario) for item in scenario.cost.items)
 
 
-def cost_per_million_tokens(rate: MoneyRate, iteration: float, tokens: float) -> float:
-    """USD for a million trained tokens.
+def cost_per_million_tokens(rate: MoneyRate, each: Seconds) -> float:
+    """USD for a million tokens.
 
     Parameters
     ----------
     rate : USD/s
-    iteration : s, the mean
-    tokens : of one iteration
+    each : mean time of a token
 
     Examples
     --------
-    >>> cost_per_million_tokens(0.5, 2.0, 4e6)
+    >>> cost_per_million_tokens(0.5, 5e-7)
     0.25
     """
-    return rate * iteration / tokens * 1e6
+    return rate * each * 1e6
 
 
 def _switches(scenario: Scenario) -> int:

@@ -288,16 +288,23 @@ class _Defaults:
         if part.kind == "dma":
             return self.recorded if self._as_recorded(part) else self.copy
         if part.kind == "gpu":
-            if not hasattr(self.scenario.workload, "recorded_on"):
+            if not self._recorded_on():
                 return None  # nothing was recorded; whoever needs it binds it
             if not self._as_recorded(part):
                 self._refuse(part)
             return self.recorded
         return None
 
-    def _device(self) -> str | None:
-        told = getattr(self.scenario.workload, "recorded_on", None)
-        return None if told is None else told.device
+    def _recorded_on(self) -> list[str | None]:
+        """The device of each trace; None where nobody says it."""
+        works = [job.workload for job in self.scenario.jobs.values()]
+        told = [w.recorded_on for w in works if hasattr(w, "recorded_on")]
+        return [on.device if on else None for on in told]
+
+    def _device(self, part: Component) -> str | None:
+        """The device of the first trace that was recorded on another one than a component is."""
+        found = self._recorded_on()
+        return next((d for d in found if d != self._model(part)), found[0] if found else None)
 
     def _model(self, part: Component) -> str:
         """Of the GPU in the machine of a component."""
@@ -305,10 +312,10 @@ class _Defaults:
         return gpu.model if gpu is not None else ""
 
     def _as_recorded(self, part: Component) -> bool:
-        return self._device() == self._model(part)
+        return self._device(part) == self._model(part)
 
     def _refuse(self, part: Component) -> None:
-        device, wanted = self._device(), self._model(part)
+        device, wanted = self._device(part), self._model(part)
         whose = f"{SELECTED}{part.pool}" if part.pool else "node*"
         if device is None:
             raise ScenarioError(
