@@ -18,7 +18,7 @@ from ...sim.backend import BACKENDS, Backend
 from ...sim.process import PROCESSES
 from ...sim.units import Unit
 from ...sim.workload import WORKLOADS, Workload
-from ..given import GIVEN
+from .given import GIVEN
 from .plugin_loading import load_installed
 from .schema import NAMES_FILE, REQUIRED, Section
 

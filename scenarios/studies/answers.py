@@ -14,7 +14,7 @@ from ...sim.metric import named as named_in
 from ...sim.sampling import MAIN
 from ...sim.workload import Samples, Workload
 from ..config.metrics import METRICS
-from ..started import workloads_of
+from .building.jobs import workloads_of
 from .statistics import statistic_of
 
 if TYPE_CHECKING:

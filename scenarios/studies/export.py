@@ -28,8 +28,8 @@ def export_chakra(source: str, out: Path) -> list[Path]:
 def _graph(source: str) -> tuple[str, Graph]:
     from ...traces.formats import chakra
     from ..config.loader import LIBRARY, load
-    from ..started import graph_of
     from ..workloads.trace_files import form_of, open_trace
+    from .building.jobs import graph_of
 
     if Path(source).suffix in SCENARIOS or (LIBRARY / f"{source}.yaml").is_file():
         scenario = load(source)

@@ -51,8 +51,8 @@ def signatures_of(file: str = "", trace: str = "") -> list[str]:
     trace : files of a trace, or ``foretrace:NAME``
     """
     from ..config.loader import load
-    from ..started import graph_of
     from ..workloads.trace_files import open_trace
+    from .building.jobs import graph_of
 
     graphs = [graph_of(load(file))] if file else []
     graphs += [open_trace(trace).graph()] if trace else []

@@ -12,7 +12,7 @@ from ...sim.graph import Graph
 from ...sim.units import Bytes, Seconds
 from ...sim.workload import Size
 from ..config.scenario import BASE, Scenario
-from ..started import graphs_of, workloads_of
+from .building.jobs import graphs_of, workloads_of
 from .limits import memory, require_memory
 from .workers.workers import cores
 

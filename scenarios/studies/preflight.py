@@ -17,7 +17,7 @@ from ..config.binding import meant
 from ..config.hil_settings import coupled
 from ..config.problems import InvalidScenarioError, Problem
 from ..config.reading.unsupported import spot_of
-from ..started import first_of, pools_of
+from .building.jobs import first_of, pools_of
 
 if TYPE_CHECKING:
     from .variants import Variant

@@ -51,8 +51,8 @@ def key(scenario: Scenario) -> str:
 
 def trace_digest(scenario: Scenario) -> str:
     """SHA-256 of the files that the workload reads; "" where there are none."""
-    from ..started import workloads_of
     from ..workloads.trace_files import paths
+    from .building.jobs import workloads_of
 
     names = [f for work in workloads_of(scenario).values() for f in work.needs.files]
     found = [content(str(path)) for name in names for path in paths(name)]

@@ -17,7 +17,7 @@ from ...sim.units import MoneyRate, Watts
 from ...sim.workload import Samples, Workload
 from ..config.metrics import METRICS
 from ..config.scenario import Scenario
-from ..started import pools_of
+from .building.jobs import pools_of
 from .building.price import cost_per_million_tokens
 
 if TYPE_CHECKING:

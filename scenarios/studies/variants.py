@@ -31,9 +31,9 @@ from ...sim.workload import Samples, Workload
 from ..config.problems import InvalidScenarioError
 from ..config.reading.unsupported import unsupported
 from ..config.scenario import Scenario
-from ..started import graphs_of, pools_of, workloads_of
 from ..workloads.trace_files import open_starts
 from .answers import Answer, answer_of
+from .building.jobs import graphs_of, pools_of, workloads_of
 from .building.price import price
 from .building.system import backends, failures, system
 from .error_context import in_its_words

@@ -13,7 +13,7 @@ from ...sim.process import Process, Running, Steps
 from ...sim.result import Result
 from ...sim.workload import Needs, Samples, Workload
 from ..config.sections.processes import Steering
-from ..started import Pools
+from .building.jobs import Pools
 
 if TYPE_CHECKING:
     from ...sim.system import System

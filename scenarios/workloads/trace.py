@@ -13,8 +13,8 @@ from ...sim.metric import Metric
 from ...sim.periodic import Periodic
 from ...sim.units import ByteRate
 from ...sim.workload import Needs, Samples, Size, workload
+from ..config.given import GpuSettings
 from ..config.schema import FileName
-from ..given import GpuSettings
 from .iterations import ALL, Iterations, Positive
 from .parallel import Recorded, Scale
 from .trace_files import bundled, form_of, open_starts, open_trace

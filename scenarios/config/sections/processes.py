@@ -10,7 +10,7 @@ from pydantic import Field, PlainValidator, ValidationInfo, create_model
 
 from ....sim.graph import Graph
 from ....sim.process import Process
-from ...given import built
+from ..given import built
 from ..problems import nearest
 from ..schema import REQUIRED, Many, Section, refusal, register
 from ..settings import known_processes, schema_of

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Union
 from pydantic import Field, PlainValidator, ValidationInfo, create_model
 
 from ....sim.workload import Workload
-from ...given import GpuSettings, built
+from ..given import GpuSettings, built
 from ..part_specs import Part
 from ..schema import REQUIRED, Section, refusal, register
 from ..settings import known_workloads, schema_of, workload_files

@@ -9,8 +9,8 @@ from ...config.problems import Problem, Spot
 from ...config.reading.files import CHOSEN, content, named
 from ...config.reading.tree import dotted
 from ...config.scenario import Scenario
-from ...started import files_of
 from ...workloads.trace_files import paths
+from .jobs import files_of
 
 
 def missing_files(scenario: Scenario) -> Iterator[Problem]:

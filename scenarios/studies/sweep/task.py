@@ -158,7 +158,7 @@ def work(scenario: Scenario, files: Mapping[str, str]) -> Built:
     ScenarioError
         The files are not those that the point was made of.
     """
-    from ...started import files_of
+    from ..building.jobs import files_of
     from ..variants import Built
 
     named = {path: files.get(path, "") for path, _ in files_of(scenario)}

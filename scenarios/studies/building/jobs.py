@@ -6,18 +6,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..models.network.expand import expand
-from ..sim.errors import ScenarioError
-from ..sim.graph import Graph
-from ..sim.job import Job
-from ..sim.process import Process
-from ..sim.system import System
-from ..sim.workload import Needs, Workload, check_started
-from .config.problems import nearest
-from .config.scenario import Scenario
-from .config.settings import workload_files
-from .studies.building.system import system
-from .studies.limits import memory, require_memory
+from ....models.network.expand import expand
+from ....sim.errors import ScenarioError
+from ....sim.graph import Graph
+from ....sim.job import Job
+from ....sim.process import Process
+from ....sim.system import System
+from ....sim.workload import Needs, Workload, check_started
+from ...config.problems import nearest
+from ...config.scenario import Scenario
+from ...config.settings import workload_files
+from ..limits import memory, require_memory
+from .system import system
 
 Pools = Mapping[str, int | tuple[str, ...]]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, get_type_hints
 
-from ..sim.graph import Graph
+from ...sim.graph import Graph
 
 
 @dataclass(frozen=True)
