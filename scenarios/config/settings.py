@@ -62,7 +62,7 @@ def known_workloads() -> Mapping[str, type[Workload]]:
     >>> list(known_workloads())[:2]
     ['trace', 'transfers']
     """
-    package = importlib.import_module(f"{__package__}.workloads")
+    package = importlib.import_module("..workloads", __package__)
     for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
         importlib.import_module(module.name)
     load_installed("foretrace.workloads")

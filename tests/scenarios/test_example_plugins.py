@@ -13,9 +13,9 @@ from foretrace.models.network.switch import Switch, star
 from foretrace.scenarios.config.loader import load, loads
 from foretrace.scenarios.config.plugin_loading import tables, unload
 from foretrace.scenarios.config.problems import InvalidScenarioError
+from foretrace.scenarios.studies.building.jobs import graph_of as build
 from foretrace.scenarios.studies.building.price import price
 from foretrace.scenarios.studies.building.system import backends, system
-from foretrace.scenarios.studies.building.workloads import build
 from foretrace.sim.errors import GraphError
 from foretrace.sim.graph import Builder, Member
 from foretrace.sim.place import place

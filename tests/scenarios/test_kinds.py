@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from foretrace.scenarios.config.loader import load, loads
 from foretrace.scenarios.config.problems import InvalidScenarioError
+from foretrace.scenarios.studies.building.jobs import graph_of as build
 from foretrace.scenarios.studies.building.price import price
 from foretrace.scenarios.studies.building.system import backends, system
-from foretrace.scenarios.studies.building.workloads import build
 from foretrace.scenarios.studies.variants import measured, point
 from foretrace.sim.errors import GraphError, ScenarioError
 from foretrace.sim.place import place
