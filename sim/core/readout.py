@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,12 +37,14 @@ Ticks = NDArray[np.int64]
 
 
 def columns(engine: StateView) -> EngineColumns:
-    """What has happened so far."""
+    """What has happened so far to the ops that are held."""
     made = [_of_graph(engine, graph) for graph in engine.graphs]
     names = ("ready", "start", "end", "state", "attempts")
     found = {n: _join([m[n] for m in made]) for n in names}
+    before = np.cumsum([0, *(graph.count for graph in engine.graphs)])
     for op, more in engine.earlier.items():
-        found["attempts"][op] += more
+        k = bisect_right(engine.firsts, op) - 1
+        found["attempts"][before[k] + op - engine.firsts[k]] += more
     if len(made) == 1:
         return EngineColumns(**found, arrived=made[0]["arrived"])
     first = [m["arrived"][: len(m["start"])] for m in made]
@@ -56,7 +59,7 @@ def _join(columns: list[NDArray[Any]]) -> NDArray[Any]:
 
 
 def _of_graph(engine: StateView, graph: SubmittedGraph) -> dict[str, NDArray[Any]]:
-    n, e = graph.count, len(graph.lowered.further)
+    n, e = graph.count, len(graph.shape.further)
     if graph.over and graph.ahead is not None:
         return {
             "ready": graph.ahead.begin,
@@ -85,7 +88,7 @@ def _of_graph(engine: StateView, graph: SubmittedGraph) -> dict[str, NDArray[Any
         arrived = np.maximum(arrived, NEVER)
         end = np.where(rows["state"] == ENDED, end, NEVER)
     return {
-        "ready": _ready(arrived, graph.lowered.further, n),
+        "ready": _ready(arrived, graph.shape.further, n),
         "start": times[at, START] if whole else times[at, START].copy(),
         "end": end,
         "state": rows["state"].copy(),

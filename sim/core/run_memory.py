@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine_api import MAX_TICK, ComponentTable, EngineGraph
+from ..engine_api import MAX_TICK, ComponentTable, EngineGraph, Numbers
 from ..media.max_min.medium_memory import MaxMinMemory
+from .compact import compact, own, report
 from .fill import fill
 from .state_layout import (
     ARRIVED,
@@ -54,7 +58,21 @@ from .state_layout import (
     Rows,
 )
 
+if TYPE_CHECKING:
+    from .block import Block
+
 _LISTS = (ENDING, ARRIVING, MOVING, GRANTED, ASKED, BARRIER, NEWS, SOONEST, DUE)
+
+
+class Lies(NamedTuple):
+    """Where a graph lies in the memory of a run."""
+
+    cell: int
+    cells: int
+    collective: int
+    collectives: int
+    flow: int
+    use: int
 
 
 class RunMemory:
@@ -72,6 +90,7 @@ class RunMemory:
         self.times: Array = np.full((1, 3), -1, np.int64)
         self.links: Links = np.empty(0, np.int32)
         self.cells = self.edges = self.graphs = self.collectives = 0
+        self.borrowed = False  # whether the links are those of the only graph
         self.room = {GRAPHS: 1, COLLECTIVES: 0, OWNERS: 0}
         self.world: Array = np.zeros(0, np.int64)
         self._show()
@@ -161,13 +180,19 @@ class RunMemory:
 
     def add_flow(self, c: int, flow: int) -> None:
         """Say that a flow that was just made belongs to an op."""
-        self._make_room(flows=1)
-        self.world[FLOW_COUNT] += 1
+        self._own_flows()
         self.owners[flow] = c
         if self.rows[c]["flags"] & WIDE:
             self.collective(c)[WIDE_FLOW] = flow
         else:
             self.rows[c]["link"] = flow
+
+    def _own_flows(self) -> None:
+        """An owner for each row of flows that there is."""
+        have, need = self.world.item(FLOW_COUNT), len(self.sharing)
+        if need > have:
+            self._make_room(flows=need - have)
+            self.world[FLOW_COUNT] = need
 
     def drop_flow(self, c: int) -> None:
         """An op has no work any more."""
@@ -191,20 +216,21 @@ class RunMemory:
             last += 1
         return [c, *range(first, last)]
 
-    def add(self, graph: EngineGraph, now: int) -> int:
-        """Take in a graph; its first cell."""
+    def add(self, graph: EngineGraph, now: int) -> Lies:
+        """Take in a graph."""
         n, e, base = len(graph), len(graph.further), self.cells
         wide, at, places = np.unique(graph.further, return_index=True, return_counts=True)
-        self._make_room(graphs=1, collectives=len(wide), flows=len(graph.flows))
+        self._make_room(graphs=1, collectives=len(wide))
         self._make_cells(n + e)
         edges = self._add_links(graph.successors)
+        collective = self.collectives
         rows = self.rows[: base + n + e + 1]
         rows["slot"][base:-1] = graph.slot
         rows["first"][base : base + n] = graph.indptr[:-1]
         fixed = np.require(graph.fixed, np.int64, ["C", "W"])
         fill(rows, self.times, self.links[: self.edges], fixed, base, edges)
         self._add_further(graph, base, wide, at, places)
-        self._add_flows(graph, base)
+        flow, use = self._add_flows(graph, base)
         self._add_releases(graph, base, now)
         if len(graph.online):
             rows["flags"][base : base + n][graph.online >= 0] |= ASK
@@ -214,7 +240,67 @@ class RunMemory:
         self.world[OPEN] += n
         self.graph_table[-1, [FIRST_CELL, OPEN_OPS]] = base, n
         self.cells += n + e
-        return base
+        return Lies(base, n + e, collective, len(wide), flow, use)
+
+    def add_block(self, block: Block, numbers: Numbers, now: int) -> Lies:
+        """Take in a prepared graph with these numbers."""
+        if self.graphs >= self.room[GRAPHS] or (
+            self.collectives + len(block.collectives) > self.room[COLLECTIVES]
+        ):
+            self._make_room(graphs=1, collectives=len(block.collectives))
+        base, edges, m = self.cells, self.edges, len(block.cells)
+        self._make_cells(m)
+        if len(block.links):
+            self._make_links(len(block.links))
+        flow = use = 0
+        if len(block.flows):
+            flow, use = self.sharing.take(len(block.flows), len(block.uses))
+            self._own_flows()
+        at = base, edges, self.graphs, self.collectives, flow, use, now
+        block.put(self, numbers, at)
+        self.graphs += 1
+        self.cells += m
+        self.edges += len(block.links)
+        self.collectives += len(block.collectives)
+        return Lies(base, m, at[3], len(block.collectives), flow, use)
+
+    def report(self) -> NDArray[np.uint8]:
+        """(cells,) 1 for ops that ended since this was asked last."""
+        fresh: NDArray[np.uint8] = np.zeros(self.cells, np.uint8)
+        report(self.rows, fresh)
+        return fresh
+
+    def keep(self, graphs: Sequence[int], stay: Sequence[Lies]) -> list[Lies]:
+        """Forget all graphs but those, and say where they lie then; their order stays.
+
+        Parameters
+        ----------
+        graphs : their rows in the table of graphs
+        stay : where they lie
+        """
+        table = np.zeros((len(stay), 8), np.int64)
+        cell = link = collective = 0
+        moved = []
+        for g, lies in enumerate(stay):
+            first = int(self.rows[lies.cell]["first"])
+            after = int(self.rows[lies.cell + lies.cells]["first"])
+            table[g] = (
+                lies.cell, first, lies.collective, cell, link, collective, lies.cells,
+                lies.collectives,
+            )  # fmt: skip
+            moved.append(lies._replace(cell=cell, collective=collective))
+            cell, link = cell + lies.cells, link + after - first
+            collective += lies.collectives
+        self._make_links(0)
+        to = np.empty(self.cells + 1, np.int32)
+        opened = self.graph_table[list(graphs), OPEN_OPS]
+        compact(self.rows, self.times, self.links, self.world, table, len(self.parts), to)
+        own(self.world, int(self.world[OWNERS]), int(self.world[FLOW_COUNT]), to)
+        self.rows["first"][cell], self.rows["flags"][cell] = link, 0
+        self.cells, self.edges, self.collectives = cell, link, collective
+        self.graphs = self.world[GRAPH_COUNT] = len(stay)
+        self.graph_table[:, FIRST_CELL], self.graph_table[:, OPEN_OPS] = table[:, 3], opened
+        return moved
 
     def _make_cells(self, more: int) -> None:
         need = self.cells + more + 1  # one behind the last, for where its successors end
@@ -229,16 +315,21 @@ class RunMemory:
     def _add_links(self, successors: Links) -> int:
         """Where the links of a new graph begin; a single graph's are used as they are."""
         first, more = self.edges, len(successors)
-        self.edges += more
-        if first == 0 and self.cells == 0:
-            self.links = np.require(successors, np.int32, ["C", "W"])
+        if self.graphs == 0 and self.cells == 0 and not len(self.links):
+            self.links, self.edges = np.require(successors, np.int32, ["C", "W"]), more
+            self.borrowed = True
             return 0
-        if self.edges > len(self.links) or not self.links.flags.owndata or self.graphs == 1:
-            links = np.empty(max(self.edges, 2 * first), np.int32)
-            links[:first] = self.links[:first]
-            self.links = links
+        self._make_links(more)
+        self.edges += more
         np.add(successors, self.cells, out=self.links[first : self.edges], casting="unsafe")
         return first
+
+    def _make_links(self, more: int) -> None:
+        need = self.edges + more
+        if need > len(self.links) or self.borrowed:
+            links = np.empty(max(need, 2 * self.edges), np.int32)
+            links[: self.edges] = self.links[: self.edges]
+            self.links, self.borrowed = links, False
 
     def _add_further(
         self,
@@ -260,18 +351,21 @@ class RunMemory:
         table[:] = np.stack([places + 1, base + n + at, np.full(len(wide), NONE)], axis=1)
         self.collectives += len(wide)
 
-    def _add_flows(self, graph: EngineGraph, base: int) -> None:
-        first, op = self.sharing.add(graph.flows), graph.flows.op
+    def _add_flows(self, graph: EngineGraph, base: int) -> tuple[int, int]:
+        """The rows of its flows and of their uses: the first of each."""
+        op = graph.flows.op
         if not len(op):
-            return
+            return 0, 0
+        first = self.sharing.add(graph.flows)
         number = first + np.arange(len(op))
-        self.world[FLOW_COUNT] += len(op)
-        self.owners[first:] = op + base
+        self._own_flows()
+        self.owners[first : first + len(op)] = op + base
         rows = self.rows[base : base + len(graph)]
         wide = (rows["flags"][op] & WIDE) != 0
         rows["link"][op[~wide]] = number[~wide]
         start = int(self.world[COLLECTIVES])
         self.world[start + rows["link"][op[wide]] * COLLECTIVE + WIDE_FLOW] = number[wide]
+        return first, self.sharing.uses_of(first)[0]
 
     def _add_releases(self, graph: EngineGraph, base: int, now: int) -> None:
         n, e = len(graph), len(graph.further)

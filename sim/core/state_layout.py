@@ -49,6 +49,7 @@ BEYOND = 128  # the end of its fixed time is beyond the range of ticks
 STARTED = 256  # in this attempt
 NEVER = 512  # its release is beyond the range of ticks
 LAST = 1024  # ended when its graph had no other open op
+COUNTED = 2048  # its end was reported: see `Machine.give_back`
 
 # Columns of `times`; `ARRIVED` of what has not arrived is -1 less the release.
 ARRIVED, START, END = range(3)

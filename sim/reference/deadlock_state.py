@@ -10,7 +10,7 @@ from .op_state import HELD, QUEUED, WAITING, OpState
 
 def stuck(engine: EventLoop) -> Stuck:
     """What :func:`~.deadlock.diagnose` needs to say why."""
-    live = [row for row in engine.rows if row.live]
+    live = [row for row in engine.rows.values() if row.live]
     lines = {c: [s[3] for s in part.queue] for c, part in enumerate(engine.at) if part.queue}
     return Stuck(
         engine.parts.names,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import simpy
 
 from ..deadlock import shortest_cycle
-from ..engine_api import NEVER, NO_LIMIT, EngineColumns, EngineGraph, Online, State
+from ..engine_api import NEVER, NO_LIMIT, EngineColumns, EngineGraph, Held, Online, State
 from ..errors import GraphError
 from ..simpy_adapter import Handed
 
@@ -38,7 +39,14 @@ class SubmittedGraph(Handed):
         backends: tuple[Online, ...],
     ):
         super().__init__(env, index, first, count)
-        self.open, self.backends = count, backends
+        self.open, self.backends, self.joined = count, backends, False
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A graph that was looked at once."""
+
+    lowered: EngineGraph
 
 
 class OpState:
@@ -61,6 +69,7 @@ class OpState:
         self.until: int | None = None  # the end of its fixed time, while that runs
         self.flowing = False
         self.stopped_by = ""
+        self.counted = False  # its end was reported
         self.done: simpy.Event | None = None
         self.ready = self.start = self.end = NEVER
 
@@ -121,6 +130,29 @@ def columns(rows: list[OpState]) -> EngineColumns:
         np.array([r.attempts for r in rows], np.int32),
         np.array(arrived, np.int64),
     )
+
+
+def held(batches: Sequence[SubmittedGraph], rows: Sequence[Sequence[OpState]]) -> Held:
+    """Every place of graphs, with what ended since this was asked last."""
+    places = [
+        [*((row, a, True) for row in own for a in row.arrived[:1]),
+         *((row, a, False) for row in own for a in row.arrived[1:])]
+        for own in rows
+    ]  # fmt: skip
+    flat = [place for own in places for place in own]
+    made = Held(
+        batches,
+        np.cumsum([0, *map(len, places)])[:-1],
+        np.array([not b.open and b.joined and not b.untold for b in batches], np.bool_),
+        np.array([a for _, a, _ in flat], np.int64),
+        np.array([row.start if first else NEVER for row, _, first in flat], np.int64),
+        np.array([row.end if first else NEVER for row, _, first in flat], np.int64),
+        np.array([row.state if first else 0 for row, _, first in flat], np.uint8),
+        np.array([f and r.state == State.ENDED and not r.counted for r, _, f in flat], np.bool_),
+    )
+    for row, _, _ in flat:
+        row.counted = row.state == State.ENDED
+    return made
 
 
 def _refuse_cycle(name: str, rows: list[OpState]) -> None:

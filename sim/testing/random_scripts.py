@@ -11,7 +11,7 @@ from typing import Any
 from ..engine_api import MAX_TICK, NO_LIMIT, ONE
 from .script import Case, Script, Step
 
-KINDS = ("plain", "online", "timed", "lost", "verbs", "large")
+KINDS = ("plain", "online", "timed", "lost", "verbs", "large", "prepared")
 
 
 def random_script(kind: str, seed: int) -> Script:
@@ -22,7 +22,8 @@ def random_script(kind: str, seed: int) -> Script:
     kind : str
         ``plain`` has no processes, ``online`` asks backends during the run, ``timed`` changes
         rates and fails and restores components at given ticks, ``lost`` resumes what failures
-        stopped, ``verbs`` has everything, ``large`` as ``verbs`` with numbers near the limits.
+        stopped, ``verbs`` has everything, ``large`` as ``verbs`` with numbers near the limits,
+        ``prepared`` as ``verbs`` with graphs that are handed in often and given back.
     seed : int
 
     Examples
@@ -60,6 +61,7 @@ class _Draw:
         self.asks = r.random() < {"plain": 0.0, "online": 1.0}.get(kind, 0.3)
         self.horizon = r.choice([5, 12, 30])
         self.count = 0  # ops in the graphs that are submitted before the run
+        self.prepared: list[tuple[Case, ...]] = []
 
     def rate(self) -> int:
         r = self.r
@@ -82,6 +84,7 @@ class _Draw:
             "lost": self.losing,
             "verbs": self.verbs,
             "large": self.verbs,
+            "prepared": self.serving,
         }.get(self.kind, lambda: [])()
         pauses = sorted({r.randint(0, self.horizon) for _ in range(2)}) if r.random() < 0.2 else []
         return Script(
@@ -90,6 +93,7 @@ class _Draw:
             tuple(graphs),
             tuple(tuple(a) for a in actors if a),
             tuple(pauses),
+            tuple(self.prepared),
         )
 
     def cases(self, n: int) -> tuple[Case, ...]:
@@ -206,6 +210,35 @@ class _Draw:
         if r.random() < 0.3:
             actors.append([("monitor", r.randint(1, 4), 40)])
         return [*actors, self.repair()]
+
+    def serving(self) -> list[list[Step]]:
+        """Processes that hand prepared graphs in, again and again, beside some that do anything."""
+        r = self.r
+        self.prepared = [self.cases(r.randint(0, 6)) for _ in range(r.randint(1, 3))]
+        servers = [self.server() for _ in range(r.randint(1, 3))]
+        others = self.verbs()
+        return [*servers, *others[: r.randint(0, 2)], *others[-1:]]
+
+    def server(self) -> list[Step]:
+        r, steps = self.r, []  # type: random.Random, list[Step]
+        for _ in range(r.randint(2, 12)):
+            shape = r.randrange(len(self.prepared))
+            rows = [i for i in range(len(self.prepared[shape])) if r.random() < 0.4]
+            steps += [("repeat", shape, tuple(self.other(i) for i in rows))] * r.choice(
+                [1, 1, 1, 3]
+            )
+            if r.random() < 0.7:
+                steps.append(("done", r.randrange(20)) if r.random() < 0.4 else self.waiting())
+            if r.random() < 0.4:
+                steps.append(("give_back",))
+            if r.random() < 0.2:
+                steps += [("observe",), *self.acting()]
+        return [*steps, ("give_back",), ("observe",)]
+
+    def other(self, row: int) -> tuple[int, int, int, int]:
+        """Other numbers of an op."""
+        r = self.r
+        return row, r.choice(self.durations), self.scaled(r.choice(self.works)), r.choice([1, 2, 3])
 
     def anything(self) -> list[Step]:
         r, steps = self.r, []  # type: random.Random, list[Step]

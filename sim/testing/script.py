@@ -40,6 +40,7 @@ class Script(NamedTuple):
     graphs : submitted before the run
     actors : steps of each process
     pauses : ticks at which ``run(until)`` stops and the machine is observed from outside
+    prepared : graphs that processes hand in again and again
     """
 
     slots: tuple[int, ...]
@@ -47,6 +48,7 @@ class Script(NamedTuple):
     graphs: tuple[tuple[Case, ...], ...]
     actors: tuple[tuple[Step, ...], ...] = ()
     pauses: tuple[int, ...] = ()
+    prepared: tuple[tuple[Case, ...], ...] = ()
 
     @property
     def parts(self) -> ComponentTable:
