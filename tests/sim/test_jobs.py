@@ -730,6 +730,8 @@ def test_what_a_job_holds_is_given_back_at_its_end(engine, ends):
 
     Simulation(system, {}, engine=engine).run(None, boss)
     assert granted == [2.0 if ends == "returns" else 1.0]
+
+
 @pytest.mark.parametrize("keep", ["ops", "ranks", "none"])
 def test_an_op_in_no_iteration_is_part_of_the_run_and_of_no_iteration(simulation, keep):
     build = Builder("and a delay")

@@ -3,19 +3,21 @@
 import gc
 import random
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from foretrace.sim import session
 from foretrace.sim.analysis.folded_aggregates import summarised
-from foretrace.sim.backend import Backend, Spread, Timing, Usage
+from foretrace.sim.backend import Backend, Holds, Spread, Timing, Usage
 from foretrace.sim.engine_api import State
-from foretrace.sim.errors import GraphError, SimulationError
+from foretrace.sim.errors import BackendError, GraphError, SimulationError
 from foretrace.sim.graph import Builder, Member
 from foretrace.sim.ops import Kind
 from foretrace.sim.simulation import Simulation
 from foretrace.sim.system import Component, System
 
+HBM, POOL = 7, 8
 ENGINES = pytest.mark.parametrize("engine", ["reference", "core"])
 NONE = np.empty(0)
 JITTER = Spread(np.array([0.9, 1.0, 1.25]), np.array([0.8, 1.0, 1.3]), np.array([0.95, 1.05]))
@@ -27,6 +29,8 @@ SYSTEM = System(
         Component("wire", "link", rate=1e9),
         Component("rail", "link", rate=2e9),
         Component("fabric", "fabric"),
+        Component("hbm", "memory", capacity=10),
+        Component("pool", "memory", capacity=8),
     ),
     GPUS,
     parts={f"node{i}.gpu0": {"host": f"node{i}.host"} for i in range(2)},
@@ -45,6 +49,21 @@ class PerFlop(Backend):
     def timing(self, ops, now=0.0):
         self.rows += len(ops)
         return Timing.of(1e-6 + np.nan_to_num(ops.flop) * 1e-12, spread=self.spread)
+
+
+class Holding(PerFlop):
+    """Holds of a memory as much as there are flop, of a pool until the last op has ended."""
+
+    def __init__(self, spread=None, tied=True):
+        super().__init__(spread)
+        self.tied = tied
+
+    def timing(self, ops, now=0.0):
+        amounts = np.clip(np.nan_to_num(ops.flop) / 1e6, 0, 10).astype(int).tolist()
+        rows = [[(HBM, amount)] if amount else [] for amount in amounts]
+        if self.tied and len(rows) > 1 and amounts[0]:
+            rows[0].append((POOL, 1 + amounts[0] % 3, len(rows) - 1))
+        return replace(super().timing(ops, now), holds=Holds.of(rows))
 
 
 class Switching(Backend):
@@ -69,8 +88,8 @@ class Slow(Backend):
         return Timing.of(ops.flop * 1e-9)
 
 
-def backends(spread=None, online=False):
-    gpu = Slow() if online else PerFlop(spread)
+def backends(spread=None, online=False, gpu=None):
+    gpu = gpu or (Slow() if online else PerFlop(spread))
     return {"*.gpu0": gpu, "*.host": PerFlop(), "fabric": Switching(spread)}
 
 
@@ -234,10 +253,115 @@ def test_a_prepared_graph_is_of_one_run():
         simulate(second)
 
 
+# Amounts of capacities
+
+
+CLAIMS = ("start", "end", "asked", "granted", "returned")
+
+
+def serving(prepared, sizes=(2e6, 5e6, 3e6, 9e6)):
+    """A process that has some requests of other sizes under way, two at a time."""
+
+    def process(sim):
+        graph, under_way = sim.prepare(step()) if prepared else None, []
+        for k, size in enumerate(sizes):
+            if prepared:
+                under_way.append(sim.submit(graph, flop={1: size, 4: size / 2}))
+            else:
+                whole = step()
+                flop = whole.ops.flop.copy()
+                flop[1], flop[4] = size, size / 2
+                under_way.append(sim.submit(whole.with_ops(whole.ops.replace(flop=flop))))
+            if k % 2:
+                yield under_way[0].done
+        with sim.acquire("hbm", 8) as grant:
+            yield grant
+            last = sim.submit(graph) if prepared else sim.submit(step())
+            yield sim.wait(1e-6)
+        yield last.done
+
+    return process
+
+
+@ENGINES
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("replica", [None, 2])
+def test_amounts_of_a_submission_are_those_of_the_graph_itself(engine, tied, replica):
+    a, b = (
+        simulate(
+            serving(p), engine=engine, replica=replica, gpu=Holding(JITTER, tied), spread=JITTER
+        )
+        for p in (True, False)
+    )
+    for name in CLAIMS:
+        assert np.array_equal(getattr(a.columns, name), getattr(b.columns, name)), name
+    assert np.any(a.columns.asked < a.columns.granted)
+    assert a.busy == pytest.approx(b.busy)
+    assert a.blame().seconds == b.blame().seconds
+    assert a.blame().seconds["hbm"] > 0
+
+
+@ENGINES
+def test_amounts_that_differ_are_numbers_and_need_no_other_variant(engine):
+    kept = []
+
+    def process(sim):
+        graph = sim.prepare(step())
+        kept.append(graph)
+        for size in range(1, 10):
+            yield sim.submit(graph, flop={1: 1e6 * size}).done
+
+    found = simulate(process, engine=engine, gpu=Holding(tied=False))
+    amounts = [run.lowered.claims.amount.tolist() for run in found.runs]
+    assert [amount[0] for amount in amounts] == list(range(1, 10))
+    assert len(kept[0]._variants) == 0
+
+
+@ENGINES
+def test_more_than_there_is_is_refused_by_row(engine):
+    class Greedy(Holding):
+        def timing(self, ops, now=0.0):
+            rows = [[(HBM, int(flop / 1e6))] if flop >= 1e6 else [] for flop in ops.flop]
+            return replace(PerFlop.timing(self, ops, now), holds=Holds.of(rows))
+
+    def process(sim):
+        graph = sim.prepare(step())
+        sim.submit(graph, flop={4: 11e6})
+        yield sim.settled()
+
+    with pytest.raises(GraphError, match=r"'step' op 4: 11 of hbm; there are 10 in all"):
+        simulate(process, engine=engine, gpu=Greedy())
+
+
+@ENGINES
+def test_a_time_beyond_the_range_is_refused_by_row(engine):
+    def process(sim):
+        graph = sim.prepare(step())
+        sim.submit(graph, flop={2: 1e30})
+        yield sim.settled()
+
+    with pytest.raises(BackendError, match=r"^op 2: "):
+        simulate(process, engine=engine)
+
+
+@ENGINES
+def test_a_draw_beyond_the_range_is_refused_by_row(engine):
+    """One of some submissions draws a factor that its time does not bear."""
+    rare = Spread(NONE, np.array([*[1.0] * 7, 4000.0]), NONE)
+
+    def process(sim):
+        graph = sim.prepare(step())
+        for _ in range(64):
+            yield sim.submit(graph, flop={2: 5e18}).done
+
+    with pytest.raises(GraphError, match=r"graph 'step' op 2: drew a time beyond the range"):
+        simulate(process, engine=engine, replica=1, gpu=PerFlop(rare))
+
+
 # What is given back
 
 
-def programs(seed):
+def programs(seed, *, holding=False):
     """A process that submits, waits, cancels, moves and breaks things, drawn from a seed."""
 
     def process(sim):
@@ -257,7 +381,11 @@ def programs(seed):
                 handles.append(sim.submit(graph, flop=numbers, bytes=moved))
             sim.emit("submitted", i)
             yield from between(sim, r, handles)
+            if holding:
+                yield from hold(sim, r)
         sim.restore("wire")
+        sim.restore("hbm")
+        sim.release_all(1)
         for handle in handles:
             for op in range(handle.first, handle.first + handle.count):
                 if sim.state(op) == State.STOPPED:
@@ -314,6 +442,22 @@ def between(sim, r, handles):
             sim.resume(lost.op)
 
 
+def hold(sim, r):
+    """Hold an amount for a while, or wait no longer than a while for one."""
+    name, which = r.choice(["hbm", "hbm", "pool"]), r.random()
+    if which < 0.2:
+        sim.take(name, r.randint(1, 4), 1)
+    elif which < 0.4:
+        grant = sim.acquire(name, r.randint(1, 4), 1)
+        yield grant | sim.wait(r.choice([1e-6, 9e-6]))
+    elif which < 0.5:
+        sim.release_all(1)
+    elif which < 0.6:
+        sim.fail("hbm")
+        yield sim.wait(2e-6)
+        sim.restore("hbm")
+
+
 def lost_of(sim, graph):
     """What was lost of a graph, if anything was."""
     event = sim.lost(graph)
@@ -333,24 +477,27 @@ def aggregates(kept):
     }
 
 
-def outcome(seed, engine, keep, given=None):
+def outcome(seed, engine, keep, given=None, tied=None):
+    holds = tied is not None
+    gpu = Holding(JITTER, tied) if holds else None
     try:
         return simulate(
-            programs(seed), engine=engine, keep=keep, replica=seed % 3, spread=JITTER, graph=given
-        )
+            programs(seed, holding=holds), engine=engine, keep=keep, replica=seed % 3,
+            spread=JITTER, graph=given, gpu=gpu,
+        )  # fmt: skip
     except SimulationError as error:
         return str(error)
 
 
-def differing(seeds, engine, keep, monkeypatch):
+def differing(seeds, engine, keep, monkeypatch, tied=None):
     """Seeds whose sums differ from those over a row an op; how many runs came to their end."""
     wrong, gave = [], 0
     for seed in seeds:
         given = one(random.Random(-seed), 9) if seed % 2 else None
         monkeypatch.setattr(session, "AT_ONCE", 1 << 30)
-        want = outcome(seed, engine, "ops", given)
+        want = outcome(seed, engine, "ops", given, tied)
         monkeypatch.setattr(session, "AT_ONCE", 1 + 40 * (seed % 5))
-        found = outcome(seed, engine, keep, given)
+        found = outcome(seed, engine, keep, given, tied)
         if isinstance(want, str):
             if want != found:
                 wrong.append((seed, want, found))
@@ -358,6 +505,8 @@ def differing(seeds, engine, keep, monkeypatch):
         gave += 1
         expected, kept = summarised(want, keep), found.kept
         same = aggregates(expected) == aggregates(kept) and want.metrics == found.metrics
+        same &= want.acquired.changes.tolist() == found.acquired.changes.tolist()
+        same &= want.acquired.waits.tolist() == found.acquired.waits.tolist()
         if not same or not np.allclose(expected.moved, kept.moved, rtol=1e-12, atol=0):
             wrong.append((seed, aggregates(expected), aggregates(kept)))
     return wrong, gave
@@ -372,11 +521,25 @@ def test_sums_of_what_was_given_back_are_those_over_a_row_an_op(engine, keep, mo
     assert gave > 20
 
 
+@ENGINES
+@pytest.mark.parametrize("keep", ["none", "ranks"])
+@pytest.mark.parametrize("tied", [False, True])
+def test_sums_of_amounts_that_were_given_back_are_those_over_a_row_an_op(
+    engine, keep, tied, monkeypatch
+):
+    """And what processes held and waited for."""
+    wrong, gave = differing(range(40), engine, keep, monkeypatch, tied)
+    assert wrong == []
+    assert gave > 10
+
+
 @pytest.mark.nightly
 @ENGINES
 def test_sums_of_what_was_given_back_are_those_over_a_row_an_op_all_night(engine, monkeypatch):
     for keep in ("none", "ranks"):
         assert differing(range(1000, 2500), engine, keep, monkeypatch)[0] == []
+        for tied in (False, True):
+            assert differing(range(1000, 2500), engine, keep, monkeypatch, tied)[0] == []
 
 
 @ENGINES
@@ -401,26 +564,28 @@ def test_what_is_over_stays_so_after_it_was_given_back(engine, monkeypatch):
     assert seen == [("ENDED", "ended", True), ("CANCELLED", "cancelled", True)]
 
 
-def under_way(process):
+def under_way(process, gpu=None):
     """A session that has run a process and keeps no rows; it still holds what it holds."""
-    run = session.Session(Simulation(SYSTEM, backends(JITTER), seed=3), 0, "none")
+    run = session.Session(Simulation(SYSTEM, backends(JITTER, gpu=gpu), seed=3), 0, "none")
     run.main.start([process])
     run.machine.run()
     run.fold()
     return run
 
 
-def held_after(count):
+def held_after(count, gpu=None):
     """Sizes of all that may grow with submissions, after so many of a prepared graph."""
 
     def process(sim):
         graph = sim.prepare(step())
         for i in range(count):
             handle = sim.submit(graph, flop={1: 1e6 * (i % 7)}, bytes={3: 100.0 * (i % 5)})
+            with sim.acquire("pool", 1) as grant:
+                yield grant
             yield sim.ended(handle.first)
             yield handle.done
 
-    run = under_way(process)
+    run = under_way(process, gpu)
     engine, store, line = run.machine, run.machine.store, run.sums[0].line
     return {
         "runs": len(run.runs),
@@ -435,8 +600,8 @@ def held_after(count):
 def test_nothing_grows_with_the_number_of_submissions(monkeypatch):
     """Arrays of the engine, graphs, events, what is remembered of backends, sums."""
     monkeypatch.setattr(session, "AT_ONCE", 1000)
-    few, many = held_after(100), held_after(600)
-    assert few == many
+    for gpu in (None, Holding(tied=False), Holding()):
+        assert held_after(100, gpu) == held_after(600, gpu)
 
 
 @pytest.mark.nightly
