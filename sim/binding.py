@@ -90,6 +90,7 @@ def ask_all(
     members: Csr,
     system: System,
     bound: Sequence[Backend | None],
+    called: NDArray[np.int64] | None = None,
 ) -> Answers:
     """Ask each backend once about a table of ops; see :func:`ask`.
 
@@ -97,6 +98,7 @@ def ask_all(
     ----------
     component : (n,) who is asked, -1 for nobody
     members : (n,) GPUs of each send and collective
+    called : (n,) what errors call each op; its row in the table
     """
     merge = _Merge(len(ops))
     _nobody(ops, component, merge)
@@ -112,7 +114,8 @@ def ask_all(
             merge.add(rows, Timing.of(np.zeros(len(rows))), component[rows], who.source)
             continue
         timing = who.timing(table)
-        check_timing(timing, table, system.components[component[rows[0]]].name, rows)
+        names = rows if called is None else called[rows]
+        check_timing(timing, table, system.components[component[rows[0]]].name, names)
         merge.add(rows, timing, component[rows], timing.source or who.source)
     return Answers(
         merge.timing(), component, merge.source, tuple(merge.sources), tuple(merge.spreads),

@@ -12,7 +12,7 @@ work left in rate units x ticks (up to 127 bits).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -192,8 +192,68 @@ class EngineGraph:
     backends: tuple[Online, ...] = ()
     claims: Claims = NO_CLAIMS
 
+    @classmethod
+    def loose(
+        cls, name: str, fixed: NDArray[np.int64], flows: Flows, claims: Claims = NO_CLAIMS
+    ) -> EngineGraph:
+        """Ops that wait for nothing and queue for nothing."""
+        none, n = np.empty(0, np.int32), len(fixed)
+        slot, indptr, release = np.full(n, -1, np.int32), np.zeros(n + 1, np.int64), fixed[:0]
+        online = none.astype(np.int16)
+        return cls(
+            name, none, slot, indptr, none, release, fixed, flows, online, claims=claims
+        )  # fmt: skip
+
+    def among(self, count: int, rows: NDArray[np.int64]) -> EngineGraph:
+        """Loose ops as those rows of so many, the others empty: errors then call them so."""
+        fixed, to = np.zeros(count, np.int64), rows.astype(np.int32)
+        fixed[rows] = self.fixed
+        until = self.claims.until
+        until = np.where(until < 0, until, to[until])
+        flows = replace(self.flows, op=to[self.flows.op])
+        claims = replace(self.claims, op=to[self.claims.op], until=until)
+        return EngineGraph.loose(self.name, fixed, flows, claims)
+
     def __len__(self) -> int:
         return len(self.fixed)
+
+
+class Numbers(NamedTuple):
+    """The times of one submission of a prepared graph; its shape, places and usage stay.
+
+    Parameters
+    ----------
+    fixed : (n,) int64 ticks
+    work_hi, work_lo : (f,) int64, uint64 of each flow of the graph
+    limit : (f,) int64 rate units, -1 for none
+    amount : (h,) int64 of each claim
+    backends : of online ops
+    """
+
+    fixed: NDArray[np.int64]
+    work_hi: NDArray[np.int64]
+    work_lo: NDArray[np.uint64]
+    limit: NDArray[np.int64]
+    amount: NDArray[np.int64]
+    backends: tuple[Online, ...] = ()
+
+    @classmethod
+    def of(cls, graph: EngineGraph) -> Numbers:
+        """Those that a graph has itself."""
+        flows = graph.flows
+        amount = graph.claims.amount
+        return cls(graph.fixed, flows.work_hi, flows.work_lo, flows.limit, amount, graph.backends)
+
+    def copy(self) -> Numbers:
+        """The same in arrays of their own."""
+        hi, lo, limit = self.work_hi.copy(), self.work_lo.copy(), self.limit.copy()
+        return Numbers(self.fixed.copy(), hi, lo, limit, self.amount.copy(), self.backends)
+
+    def put_into(self, graph: EngineGraph) -> EngineGraph:
+        """The graph with these numbers in the place of its own."""
+        flows = replace(graph.flows, work_hi=self.work_hi, work_lo=self.work_lo, limit=self.limit)
+        claims = replace(graph.claims, amount=self.amount)
+        return replace(graph, fixed=self.fixed, flows=flows, backends=self.backends, claims=claims)
 
 
 class Loss(NamedTuple):
@@ -242,6 +302,44 @@ class EngineColumns:
     returned: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
 
 
+class Shape(Protocol):
+    """A graph that an engine has looked at once and takes in often."""
+
+    @property
+    def lowered(self) -> EngineGraph:
+        """As it was looked at."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """Every place of the graphs that an engine holds, graph after graph as they were handed in.
+
+    Parameters
+    ----------
+    graphs : that are held
+    base : (g,) first place of each; its first places by row, then its further places
+    over : (g,) whether all of its ops have ended or were cancelled
+    arrived, start, end : (p,) ticks, as in :class:`EngineColumns`; of an op, at its first place
+    state : (p,) uint8, a :class:`State`, likewise
+    fresh : (p,) whether it is an op that has ended since this was asked last
+    claim : (g,) first claim of each
+    asked, granted, returned : (h,) ticks of claims, as in :class:`EngineColumns`
+    """
+
+    graphs: Sequence[Submitted]
+    base: NDArray[np.int64]
+    over: NDArray[np.bool_]
+    arrived: NDArray[np.int64]
+    start: NDArray[np.int64]
+    end: NDArray[np.int64]
+    state: NDArray[np.uint8]
+    fresh: NDArray[np.bool_]
+    claim: NDArray[np.int64]
+    asked: NDArray[np.int64]
+    granted: NDArray[np.int64]
+    returned: NDArray[np.int64]
+
+
 class Engine(Protocol):
     """An engine, seen from a process: verbs are noted now and applied in the next turn.
 
@@ -251,9 +349,27 @@ class Engine(Protocol):
     env: simpy.Environment
     watchers: set[simpy.Process]  # processes that only watch; they keep nothing alive
     ledger: Ledger  # what processes hold of capacities
+    count: int  # ops that were ever handed in
+    held_ops: int  # of the graphs that are held
 
     def submit(self, graph: EngineGraph) -> Submitted:
         """Hand in a graph; it joins at the next turn."""
+
+    def prepare(self, graph: EngineGraph) -> Shape:
+        """Look at a graph that will be handed in often: its checks are made here, once."""
+
+    def repeat(self, shape: Shape, numbers: Numbers) -> Submitted:
+        """Hand in a prepared graph with these numbers; it joins at the next turn."""
+
+    @property
+    def held_graphs(self) -> int:
+        """Graphs that are held: handed in, and not given back."""
+
+    def give_back(self) -> Held:
+        """Say what is held, and forget graphs that are over: their ops keep nothing but a state.
+
+        To be called between turns.  A graph that lost ops of which nobody was told is kept.
+        """
 
     def set_rate(self, component: int, rate: int) -> None:
         """Change a rate; flows keep their progress."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from typing import cast
 
 import simpy
 
@@ -15,6 +16,7 @@ from .capacity import Grant, Ledger
 from .deadlock import Line, Share, Stuck, diagnose
 from .engine_api import ComponentTable, Submitted
 from .errors import SimulationError
+from .past import Past
 from .simpy_adapter import Handed, SimpyAdapter
 from .simpy_clock import drive
 from .threshold import Thresholds
@@ -45,7 +47,9 @@ class EngineControl(SimpyAdapter):
         super().__init__(parts, env, per_second)
         self.thresholds = Thresholds(self)
         self.ledger = Ledger()
-        self.count = 0  # ops handed in
+        self.count = 0  # ops that were ever handed in
+        self.held_ops = 0  # of the graphs that are held
+        self.past = Past()
 
     # Done: noted now, applied at the start of the next turn.
 
@@ -79,7 +83,9 @@ class EngineControl(SimpyAdapter):
     ) -> None:
         """Let a stopped op queue again."""
         check_op(op, self.count)
-        check_resume(self.parts, op, self._places(op), slots, usage)
+        places = self._places(op)
+        if places is not None:
+            check_resume(self.parts, op, places, slots, usage)
         self._note(lambda: self._resume(op, keep, slots, usage))
 
     def cancel(self, ops: Sequence[int]) -> None:
@@ -164,7 +170,7 @@ class EngineControl(SimpyAdapter):
 
     def lost(self, graph: Submitted) -> simpy.Event:
         """Fires with the losses (list of :class:`Loss`) nobody was told of."""
-        mine = self.handed(graph.index)
+        mine = cast(Handed, graph)
         if mine.lost is None or mine.lost.triggered:
             mine.lost = self.env.event()
             if mine.untold:
@@ -233,10 +239,6 @@ class EngineControl(SimpyAdapter):
     # What each engine does in its own way.
 
     @abstractmethod
-    def handed(self, index: int) -> Handed:
-        """A graph by its number."""
-
-    @abstractmethod
     def queue(self, component: int) -> list[tuple[int, int]]:
         """(op, number of the place) that wait there, first in line first."""
 
@@ -257,8 +259,8 @@ class EngineControl(SimpyAdapter):
         """Flows in flight that use a component."""
 
     @abstractmethod
-    def _places(self, op: int) -> int:
-        """How many an op has."""
+    def _places(self, op: int) -> int | None:
+        """How many an op has; None where it was given back."""
 
     @abstractmethod
     def _stuck(self) -> Stuck:

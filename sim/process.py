@@ -28,6 +28,7 @@ from .engine_api import Engine, State, Submitted
 from .errors import SimulationError
 from .job import Job
 from .lowering import rate_units, weight_units, wrong_weight
+from .prepared import Prepared, Values
 from .registry import register
 from .system import System
 from .units import Seconds, seconds, ticks, ticks_per_second
@@ -117,13 +118,25 @@ class Stage(Protocol):
     def scale(self) -> Mapping[str, int]:
         """K of each unit: rates of that unit are in 2^-K."""
 
-    def submit(
+    def prepare(
         self,
         graph: Graph,
         job: RunningJob | None = None,
+        gpus: Sequence[str] | None = None,
+        rank: int | None = None,
+    ) -> Prepared:
+        """Place, time and check a graph that is submitted often."""
+
+    def submit(
+        self,
+        graph: Graph | Prepared,
+        job: RunningJob | None = None,
         who: str = "",
+        *,
         rank: int | None = None,
         key: int | None = None,
+        flop: Values | None = None,
+        bytes: Values | None = None,
     ) -> Submitted:
         """Place, time and hand in a graph of a process."""
 
@@ -201,6 +214,7 @@ class Running:
     ):
         self._stage, self._machine, self._system = stage, stage.machine, stage.system
         self._job, self._who, self._touches = job, who, touches
+        self._per_second = ticks_per_second(stage.tick)
 
     def start(self, processes: Sequence[Process]) -> list[simpy.Process]:
         """Begin further processes of this job, each with a face of its own."""
@@ -221,7 +235,7 @@ class Running:
     @property
     def now(self) -> Seconds:
         """Simulated time."""
-        return float(seconds(self.env.now, self._stage.tick))
+        return float(self.env.now) / self._per_second  # as `units.seconds`, of one number
 
     def wait(self, time: Seconds) -> simpy.Event:
         """Fires after that time."""
@@ -349,20 +363,70 @@ class Running:
 
     # Acting: applied in the next turn
 
-    def submit(self, graph: Graph, *, rank: int | None = None, key: int | None = None) -> Submitted:
+    def prepare(
+        self, graph: Graph, gpus: Sequence[str] | None = None, rank: int | None = None
+    ) -> Prepared:
+        """Look at a graph that is submitted often: its shape and places are fixed from then on.
+
+        Parameters
+        ----------
+        gpus : names, or None
+            The GPU of each of its ranks; None for those that it was placed on, or the first ones.
+        rank : int or None
+            Which rank its rank 0 is, as in :meth:`submit`.
+
+        Examples
+        --------
+        >>> from foretrace.sim.backend import Backend, Timing
+        >>> from foretrace.sim.graph import Builder
+        >>> from foretrace.sim.ops import Kind
+        >>> from foretrace.sim.simulation import Simulation
+        >>> from foretrace.sim.system import Component
+        >>> class PerByte(Backend):
+        ...     def timing(self, ops, now=0.0):
+        ...         return Timing.of(ops.bytes * 1e-9)
+        >>> build = Builder("read")
+        >>> read = build.op(Kind.COMPUTE, bytes=1e6)
+        >>> def serving(sim):
+        ...     step = sim.prepare(build.graph())
+        ...     for size in (1e6, 2e6):
+        ...         yield sim.submit(step, bytes={read: size}).done
+        ...         sim.emit("read", sim.now)
+        >>> system = System((Component("node0.gpu0", "gpu", slots=1),), ("node0.gpu0",))
+        >>> simulation = Simulation(system, {"*": PerByte()}, engine="reference")
+        >>> [round(value, 6) for _, _, value in simulation.run(None, serving).metrics]
+        [0.001, 0.003]
+        """
+        return self._stage.prepare(graph, self._job, gpus, rank)
+
+    def submit(
+        self,
+        graph: Graph | Prepared,
+        *,
+        rank: int | None = None,
+        key: int | None = None,
+        flop: Values | None = None,
+        bytes: Values | None = None,
+    ) -> Submitted:
         """Hand in a graph; wait for its ``done``.
 
         Parameters
         ----------
+        graph : Graph or Prepared
         rank : int or None
             Which rank its rank 0 is, the others following.  None: a GPU is one rank, whatever
-            graphs call it, numbered as they appear.
+            graphs call it, numbered as they appear.  A prepared graph has said so already.
         key : int or None
             Of its random draws: equal keys draw alike.  None: how many graphs of its name came
             before, so that each draws anew.
+        flop, bytes : of a prepared graph
+            Other numbers, by row, or one for each row with NaN where it stays.  Backends are
+            asked about numbers that they have not seen.
         """
         self._may_act("submit a graph")
-        return self._stage.submit(graph, self._job, self._who, rank, key)
+        return self._stage.submit(
+            graph, self._job, self._who, rank=rank, key=key, flop=flop, bytes=bytes
+        )
 
     def launch(
         self,

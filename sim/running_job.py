@@ -45,6 +45,8 @@ class RunningJob:
         self.job = job.begun(self, session.system)
         self.arrived = session.ticks(job.arrives)
         self.given: int | None = None  # rows of the graph whose periods count
+        self.opening: int | None = None  # its number
+        self.count = 0  # ops that were handed in
         self.ranks = Ranks()
         self.times: dict[str, int] = {}  # how often a graph of a name was submitted
         self.stopped = False
@@ -82,7 +84,8 @@ class RunningJob:
         self.arrived = int(self.session.machine.env.now)
         if isinstance(self.what, Graph):
             self.given = len(self.what)
-            self.session.submit(self.what, self)
+            handle = self.session.submit(self.what, self)
+            self.opening, self.session.given[handle.first] = handle.index, handle.count
         else:
             self.start([self.what])
         self.start(processes)
@@ -114,8 +117,15 @@ class RunningJob:
         own = str(getattr(process, "__name__", type(process).__name__))
         return own if self.name == MAIN else f"{self.name}: {own}"
 
+    def number_of(self, name: str, key: int | None = None) -> int:
+        """How many graphs of a name came before, one more from now on; or the key instead."""
+        number = self.times.get(name, 0)
+        self.times[name] = number + 1
+        return number if key is None else key
+
     def handed_in(self, graph: Submitted) -> None:
         """Note a graph of this job."""
+        self.count += graph.count
         self._graphs[graph.index] = graph
         cast(list[Any], graph.done.callbacks).append(lambda _: self._ended(graph.index))
         if self._lost is not None and not self._lost.triggered:

@@ -50,6 +50,13 @@ class SubmittedRun:
     at: int = 0
     by: str = ""
 
+    def __len__(self) -> int:
+        return len(self.lowered)
+
+    def alone(self, first: int) -> SubmittedRun:
+        """The same in the result of its job alone, where its row 0 has another id."""
+        return replace(self, first=first, job=0)
+
     @property
     def rank(self) -> NDArray[np.int32]:
         """(n + e,) The rank of every place, as the job counts them."""
@@ -102,7 +109,7 @@ class Schedule:
         """(jobs + 1,) Where the ranks of each job begin, where those of all are listed."""
         counts = np.zeros(len(self.jobs) + 1, np.int64)
         for run in self.runs:
-            counts[run.job + 1] = max(counts[run.job + 1], _ranks(run))
+            counts[run.job + 1] = max(counts[run.job + 1], ranks_of(run))
         return np.cumsum(counts)
 
     @property
@@ -118,7 +125,7 @@ class Schedule:
     @cached_property
     def job(self) -> NDArray[np.int32]:
         """(n,) The number of the job of each op."""
-        sizes = [len(run.lowered) for run in self.runs]
+        sizes = [len(run) for run in self.runs]
         return np.repeat(np.array([run.job for run in self.runs], np.int32), sizes)
 
     def rows(self, job: int) -> NDArray[np.int64]:
@@ -131,8 +138,8 @@ class Schedule:
         first = 0
         for run in self.runs:
             if run.job == job:
-                own.append(replace(run, first=first, job=0))
-                first += len(run.lowered)
+                own.append(run.alone(first))
+                first += len(run)
         moves = {int(np.searchsorted(rows, op)): to for op, to in self.moves.items()
                  if self.job[op] == job}  # fmt: skip
         return Schedule(tuple(own), self._columns(job, rows), moves, (self.jobs[job],))
@@ -174,6 +181,6 @@ class Schedule:
         return found
 
 
-def _ranks(run: SubmittedRun) -> int:
+def ranks_of(run: SubmittedRun) -> int:
     """Number of ranks up to the last one of a graph."""
     return run.graph.ranks if run.ranks is None else 1 + int(run.ranks.max(initial=-1))

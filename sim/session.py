@@ -13,8 +13,10 @@ import simpy
 from numpy.typing import NDArray
 
 from .analysis.aggregates import MOST_OPS
+from .analysis.streaming_sums import StreamingSums, together
 from .backend import check_timing
-from .binding import Answers, ask, endpoints
+from .binding import Answers, ask, ask_all, endpoints
+from .capacity import Acquired
 from .emitted import Emissions
 from .engine_api import (
     Answer,
@@ -22,19 +24,23 @@ from .engine_api import (
     Engine,
     EngineColumns,
     EngineGraph,
+    Numbers,
     Online,
     Submitted,
 )
 from .errors import BackendError, GraphError, SimulationError
 from .graph import Graph
 from .job import Job
-from .lowering import answers, lower
+from .lowering import answers, claims, flows, lower, ticks_of
+from .ops import Ops
 from .place import place
+from .prepared import Asking, Draw, Prepared, Repeat, Values, Variant
 from .result import Result
 from .running_job import RunningJob
 from .sampling import MAIN, factors, overflow, scaled, submission, widely
 from .schedule import JobRecord, Schedule, SubmittedRun
 from .units import Seconds, seconds, ticks_per_second
+from .validation import check_graph
 from .workload import Given
 
 if TYPE_CHECKING:
@@ -49,8 +55,10 @@ log = logging.getLogger(__name__)
 
 SHARING = 4  # identical ops are folded where every fourth shares a rate: looking costs 0.8 us an op
 MOST_WRITTEN = 20_000_000  # ops of a template that are written out to name one of them
-# What a submitted graph takes until the run ends, on Linux: 20,000 graphs of 1 op, 5,000 of 100.
+# What a submitted graph takes while it is held, on Linux: 20,000 graphs of 1 op, 5,000 of 100.
 BYTES_PER_GRAPH, BYTES_PER_OP = 3_900.0, 130.0
+GRAPH_AS_OPS = 30  # a graph takes the memory of so many ops
+AT_ONCE = 1 << 15  # ops, and graphs as ops, that are held before those that ended are added up
 
 
 @dataclass(frozen=True)
@@ -65,7 +73,7 @@ class TimedGraph:
 class Session:
     """One run under way: what was submitted, and the machine that works on it."""
 
-    def __init__(self, simulation: Simulation, replica: int | None):
+    def __init__(self, simulation: Simulation, replica: int | None, keep: str | None = "ops"):
         self.simulation, self.replica = simulation, replica
         self.system, self.tick = simulation.system, simulation.tick
         self.scale, self.bound, self.parts = simulation.scale, simulation.bound, simulation.parts
@@ -78,6 +86,10 @@ class Session:
         self.rate_log: list[tuple[int, int, int]] = []
         self.moves: dict[int, tuple[int, ...]] = {}
         self.submitted: dict[str, tuple[int, int]] = {}  # ops and graphs, by process
+        self.given: dict[int, int] = {}  # ops of what jobs were given and is held, by first id
+        self.keep = keep
+        self.sums: dict[int, StreamingSums] = {}  # of what was given back, by job
+        self.fold_at = AT_ONCE
         self.columns: EngineColumns | None = None  # of a run that no machine of the session did
 
     @cached_property
@@ -253,9 +265,12 @@ class Session:
         if job is not None and not job.job.workload.periodic:
             graph = _without_periods(graph)
         said = ask(graph, self.bound)
+        return TimedGraph(graph, said, self._lower(graph, said))
+
+    def _lower(self, graph: Graph, said: Answers) -> EngineGraph:
         asks = tuple(self._asks(graph, said, k) for k in range(len(said.drivers)))
         online = said.online if asks else None
-        lowered = lower(
+        return lower(
             graph.name,
             graph.explicit,
             said.timing,
@@ -265,15 +280,53 @@ class Session:
             online,
             asks,
         )
-        return TimedGraph(graph, said, lowered)
 
-    def submit(
+    def prepare(
         self,
         graph: Graph,
         job: RunningJob | None = None,
+        gpus: Sequence[str] | None = None,
+        rank: int | None = None,
+    ) -> Prepared:
+        """Look at a graph that will be submitted often.
+
+        Parameters
+        ----------
+        job : whose it is; None for ``main``
+        gpus : of its ranks; None for those that it was placed on, or the first ones
+        rank : the job's number of its rank 0; None for the numbers of its GPUs
+        """
+        job = job or self.main
+        asked = self.ask(graph if gpus is None else place(graph, self.system, gpus), job)
+        graph, members = asked.graph, endpoints(asked.graph)
+        ranks = None if graph.gpus is None else job.ranks.number(graph.gpus, rank)
+
+        def rows(at: NDArray[np.int64], ops: Ops) -> tuple[Answers, EngineGraph]:
+            component = asked.answers.component[at]
+            said = ask_all(ops, component, members.take(at), self.system, self.bound, at)
+            shared = flows(said.timing, self.system, self.scale, self.tick, rows=at)
+            fixed = ticks_of(said.timing.fixed, self.tick, at)
+            found = EngineGraph.loose(graph.name, fixed, shared, claims(said.timing))
+            check_graph(self.parts, found.among(len(graph), at))
+            return said, found
+
+        def variant(graph: Graph, said: Answers, lowered: EngineGraph) -> Variant:
+            draw = self._draw(SubmittedRun(graph, said, lowered, 0, ranks))
+            return Variant(graph, said, lowered, ranks, self.machine.prepare(lowered), draw)
+
+        made = variant(graph, asked.answers, asked.lowered)
+        return Prepared(job, made, Asking(rows, self._lower, variant))
+
+    def submit(
+        self,
+        graph: Graph | Prepared,
+        job: RunningJob | None = None,
         who: str = "",
+        *,
         rank: int | None = None,
         key: int | None = None,
+        flop: Values | None = None,
+        bytes: Values | None = None,
     ) -> Submitted:
         """Hand a graph to the machine and remember it for the result.
 
@@ -283,11 +336,13 @@ class Session:
         who : process that submits it; "" for none
         rank : the job's number of its rank 0; None for the numbers of its GPUs
         key : of its draws; None for how often a graph of its name came before
+        flop, bytes : of rows of a prepared graph that have others
 
         Raises
         ------
         SimulationError
-            What its process has submitted fits into memory no more; the job was stopped.
+            What its process has submitted fits into memory no more; a graph of another run or
+            job; the job was stopped.
         """
         job = job or self.main
         if job.stopped:
@@ -296,15 +351,48 @@ class Session:
                 f"{who}: submits a graph for job {job.name}, which was stopped; start its "
                 "processes with sim.start(), so that they stop with it",
             )
-        if who:
-            self._count(who, len(graph))
+        self._make_room(who, len(graph))
+        if isinstance(graph, Prepared):
+            if rank is not None:
+                raise TypeError("a prepared graph has its ranks; say rank= to prepare()")
+            return self._repeat(graph, job, key, flop, bytes)
+        if flop is not None or bytes is not None:
+            raise TypeError("flop= and bytes= are of a prepared graph; prepare() it first")
         if graph.template is not None:
             log.info("%s: %s ops are written out, since it is steered", graph.name, len(graph))
         run = self._run(self.ask(graph, job), job, rank, key)
         handle = self.machine.submit(run.lowered)
-        env = self.machine.env
-        by = "" if env.active_process is None else str(env.active_process.name)
-        self.runs.append(replace(run, first=handle.first, at=int(env.now), by=by))
+        now = int(self.machine.env.now)
+        self.runs.append(replace(run, first=handle.first, at=now, by=self._actor))
+        job.handed_in(handle)
+        return handle
+
+    @property
+    def _actor(self) -> str:
+        """The process that acts now; "" for none."""
+        acts = self.machine.env.active_process
+        return "" if acts is None else str(acts.name)
+
+    def _repeat(
+        self,
+        graph: Prepared,
+        job: RunningJob,
+        key: int | None,
+        flop: Values | None,
+        bytes: Values | None,
+    ) -> Submitted:
+        if graph.run is not job:
+            raise SimulationError(
+                "action", f"{graph!r}: prepared in another run or job; prepare it here"
+            )
+        made = graph.submission(flop, bytes)
+        variant, number = made.variant, job.number_of(graph.graph.name, key)
+        if variant.draw is not None:
+            drawn = variant.draw(made.numbers, submission(job.name, number))
+            made = made._replace(numbers=drawn)
+        handle = self.machine.repeat(variant.shape, made.numbers)
+        now = int(self.machine.env.now)
+        self.runs.append(Repeat(made, handle.first, job.number, now, self._actor))
         job.handed_in(handle)
         return handle
 
@@ -313,24 +401,81 @@ class Session:
     ) -> SubmittedRun:
         """A graph of a job: its ranks numbered, its durations drawn."""
         graph = asked.graph
-        number = job.times.get(graph.name, 0)
-        job.times[graph.name] = number + 1
         ranks = None if graph.gpus is None else job.ranks.number(graph.gpus, rank)
         run = SubmittedRun(graph, asked.answers, asked.lowered, 0, ranks, job.number)
-        which = submission(job.name, number if key is None else key)
+        which = submission(job.name, job.number_of(graph.name, key))
         return replace(run, lowered=self._drawn(run, which))
 
-    def _count(self, who: str, count: int) -> None:
-        """Note what a process submits; refuse what does not fit, before memory is full of it."""
+    def _make_room(self, who: str, count: int) -> None:
+        """Note what is submitted; give back what ended, and refuse what fits no more even then."""
+        held, most = self._held, self.simulation.memory
+        if held >= self.fold_at and self._folds(held):
+            self.fold()
+        if not who:
+            return
         ops, graphs = self.submitted.get(who, (0, 0))
+        if most is not None and self._bytes(count) > most:
+            if self.keep in ("none", "ranks"):
+                self.fold()
+            if self._bytes(count) > most:
+                raise self._full(who, ops, graphs, most)
         self.submitted[who] = ops + count, graphs + 1
-        held = sum(BYTES_PER_OP * o + BYTES_PER_GRAPH * g for o, g in self.submitted.values())
-        if self.simulation.memory is not None and held > self.simulation.memory:
-            raise SimulationError(
-                "memory",
-                f"{who}: has submitted {ops:,} ops in {graphs:,} graphs, and no more fit into "
-                f"{self.simulation.memory / 1e6:,.0f} MB; let it end, or allow more memory",
+
+    @property
+    def _held(self) -> int:
+        """What is held, as ops."""
+        return self.machine.held_ops + GRAPH_AS_OPS * self.machine.held_graphs
+
+    def _bytes(self, more: int) -> float:
+        """What processes fill, with a graph of so many ops more; the given graph is not theirs."""
+        given = sum(ops + GRAPH_AS_OPS for ops in self.given.values())
+        return BYTES_PER_OP * (self._held - given + more + GRAPH_AS_OPS)
+
+    def _full(self, who: str, ops: int, graphs: int, most: float) -> SimulationError:
+        kept = self.keep in (None, "ops")
+        why = "rows of all that ended are kept" if kept else "they are not over"
+        cure = ", keep fewer rows (keep='ranks')" if kept else ""
+        return SimulationError(
+            "memory",
+            f"{who}: has submitted {ops:,} ops in {graphs:,} graphs, and no more fit into "
+            f"{most / 1e6:,.0f} MB: {self.machine.held_ops:,} ops in {self.machine.held_graphs:,} "
+            f"graphs are held, since {why}; let it end{cure}, or allow more memory",
+        )
+
+    def _folds(self, held: int) -> bool:
+        """Whether rows that ended are not kept; where size decides, once there are too many."""
+        return self.keep in ("none", "ranks") or (self.keep is None and held > MOST_OPS)
+
+    def fold(self) -> int:
+        """Add up what has ended and give it back; what is held then, as ops."""
+        machine = self.machine
+        self.keep = self.keep or "ranks"
+        held = machine.give_back()
+        rows: list[list[int]] = [[] for _ in self.jobs]
+        for k, run in enumerate(self.runs):
+            rows[run.job].append(k)
+        for job, own in zip(self.jobs, rows, strict=True):
+            self._sums(job).add(held, own, self.runs, self.moves, int(machine.env.now))
+        self.runs = [r for r, over in zip(self.runs, held.over.tolist(), strict=True) if not over]
+        held_yet = {run.first for run in self.runs}
+        self.given = {first: n for first, n in self.given.items() if first in held_yet}
+        left = self._held
+        self.fold_at = left + max(left, AT_ONCE)
+        return left
+
+    def _sums(self, job: RunningJob) -> StreamingSums:
+        """What is kept of the ops of a job that were given back."""
+        if job.number not in self.sums:
+            self.sums[job.number] = StreamingSums(
+                self.system,
+                self.parts,
+                self.tick,
+                job.arrived,
+                job.opening if job.job.workload.periodic else None,
+                str(self.keep),
+                compiled=self.simulation.engine == "core",
             )
+        return self.sums[job.number]
 
     def _arrive(self, job: RunningJob) -> None:
         """Begin a job: now, or when it arrives."""
@@ -339,6 +484,31 @@ class Session:
             return
         event = self.machine.env.timeout(self.ticks(job.job.arrives))
         cast(list[Any], event.callbacks).append(lambda _: job.begin())
+
+    def _draw(self, run: SubmittedRun) -> Draw | None:
+        """How the durations of a prepared graph are drawn for each submission; None if not."""
+        if self.replica is None or not run.answers.spreads:
+            return None
+
+        def plainly(numbers: Numbers, which: tuple[int, ...]) -> Numbers:
+            typical = replace(run, lowered=numbers.put_into(run.lowered))
+            return Numbers.of(self._drawn(typical, which))
+
+        if self.simulation.engine == "core":
+            from .core.draw import Draws
+
+            draws = Draws(
+                run.lowered.name,
+                run.answers.spreads,
+                run.lowered.flows.op,
+                run.ops.rank,
+                run.ops.iteration,
+                seed=self.simulation.seed,
+                replica=self.replica,
+            )
+            return lambda numbers, which: draws.of(numbers, which) or plainly(numbers, which)
+
+        return plainly
 
     def _drawn(self, run: SubmittedRun, which: tuple[int, ...]) -> EngineGraph:
         """With the durations of this replica."""
@@ -392,12 +562,12 @@ class Session:
         keep : None decides by size
         again : the same run with a row an op, or why there is none
         """
+        if self.sums:
+            return self._summed(again)
         columns = self.machine.columns() if self.columns is None else self.columns
         jobs = tuple(JobRecord(job.name, job.arrived, job.given) for job in self.jobs)
         written = Schedule(tuple(self.runs), columns, self.moves, jobs)
         found = replace(self._result(), written=written)
-        if len(self.parts.capacity) and "machine" in self.__dict__:
-            found = replace(found, acquired=self.machine.ledger.acquired)
         keep = keep or ("ops" if found.count <= MOST_OPS else "ranks")
         if keep == "ops":
             return found
@@ -406,7 +576,23 @@ class Session:
             again = "a backend was asked during it"
         return found.without_rows(keep, again)
 
+    def _summed(self, again: Callable[[], Result] | str) -> Result:
+        """What happened, where some of it was given back."""
+        self.fold()
+        found = replace(self._result(), again=again)
+        self.__dict__.pop("machine", None)
+        sums = [self._sums(job) for job in self.jobs]
+        kept = [own.kept(job.count) for own, job in zip(sums, self.jobs, strict=True)]
+        if len(kept) == 1:
+            return replace(found, summary=kept[0])
+        by_job = tuple(
+            replace(found, summary=one, jobs=(found.jobs[k],), emitted=found.emitted.of(k))
+            for k, one in enumerate(kept)
+        )
+        return replace(found, summary=together(sums, kept), by_job=by_job)
+
     def _result(self) -> Result:
+        holds = len(self.parts.capacity) and "machine" in self.__dict__
         return Result(
             self.system,
             self.parts,
@@ -417,6 +603,7 @@ class Session:
             jobs=tuple(job.name for job in self.jobs),
             emitted=self.emissions.emitted(),
             rate_log=tuple(self.rate_log),
+            acquired=self.machine.ledger.acquired if holds else Acquired(),
         )
 
 

@@ -37,7 +37,7 @@ class Clocked(Protocol):
 
     @property
     def submissions(self) -> int:
-        """How many graphs were handed in."""
+        """How many graphs were ever handed in, also those that were given back."""
 
     def any_open(self) -> bool:
         """Whether an op has neither ended nor been cancelled."""
@@ -110,7 +110,7 @@ class _Steps:
             return
         self.idle += LOOK
         if self.idle > engine_api.MAX_IDLE:
-            raise endless(engine)
+            raise endless(engine, self.idle)
 
     def _beyond(self) -> SimulationError:
         said = "a process waits for a tick beyond the range; use a coarser tick"
@@ -123,12 +123,13 @@ def zero_time_loop(engine: Clocked, what: str, who: str) -> SimulationError:
     return SimulationError("zero-time loop", message, (), engine.open_ops())
 
 
-def endless(engine: Clocked) -> SimulationError:
+def endless(engine: Clocked, idle: int) -> SimulationError:
     """The error of a process that still goes on when there has been no op for long."""
     who = ", ".join(sorted({_names(event) for *_, event in engine.env._queue} - {""}))
     said = (
-        f"{who or 'a process'}: goes on though every op is over; end its loop with them "
-        "('while sim.open():'), or declare 'touches = ()' where it only watches"
+        f"{who or 'a process'}: goes on for {idle:,} events though every op is over and none was "
+        "submitted meanwhile; end its loop with them ('while sim.open():'), or declare "
+        "'touches = ()' where it only watches"
     )
     return SimulationError("endless process", said)
 

@@ -49,7 +49,8 @@ class Simulation:
     seed : int
         Of the random factors of durations; 0 replicas draw nothing.
     memory : Bytes or None
-        What processes may fill with the graphs that they submit; None for no bound.
+        What the graphs that are held may fill where processes submit: those under way, and with
+        ``keep="ops"`` those that ended too; None for no bound.
 
     Examples
     --------
@@ -131,19 +132,20 @@ class Simulation:
             Stop there, whatever is open.
         keep : str or None
             ``ops`` keeps a row an op, ``ranks`` what each rank did in each period, ``none``
-            less.  None: ``ops`` up to 5 million ops, ``ranks`` beyond.  A template runs as one
-            only where no row an op is kept.
+            less.  None: ``ops`` up to 5 million ops, ``ranks`` beyond (where processes steer, a
+            graph that is held counts as 30 more).  A template runs as one only where no row an
+            op is kept.
 
         Raises
         ------
         GraphError, BackendError
             What cannot be scheduled or timed.
         SimulationError
-            Deadlock, starvation, lost ops, a zero-time loop, time overflow; processes that submit
-            more than fits into ``memory``.
+            Deadlock, starvation, lost ops, a zero-time loop, time overflow; processes that have
+            more under way than fits into ``memory``, or kept of what ended.
         """
         _check(keep)
-        session = Session(self, replica)
+        session = Session(self, replica, keep)
         for job in _jobs(work):
             session.enter(job)
         graph = session.only_graph() if not processes and until is None else None

@@ -51,7 +51,8 @@ def reworded(error: SimulationError, scenario: Scenario, gpus: Sequence[str]) ->
         said = said.replace("range of ticks", f"{DAYS:.0f} days that a run may last")
         return _of(error, f"{said}; a rate is too low, or a time too long")
     if error.kind == "memory":
-        return _of(error, f"{said}; let it end, or allow more (run.memory)")
+        fewer = ", keep fewer rows (run.keep: ranks)" if "keep=" in error.message else ""
+        return _of(error, f"{said}; let it end{fewer}, or allow more (run.memory)")
     if isinstance(error, TimeOver) and error.submitted:
         return TimeOver(error.limit, f" ({_busiest(error.submitted)})")
     found = [*_steered(error, scenario, gpus), *_overridden(error, scenario, gpus)]

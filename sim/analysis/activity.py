@@ -14,6 +14,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -32,6 +33,7 @@ from .holdings import holders
 LAYERS = ("compute", "network", "copy", "waiting", "host")
 MOST = 2**62  # ticks of a line with several ranks; one rank has a line in any case
 _LAYER = {Kind.COMPUTE: 0, Kind.COPY: 2, Kind.HOST: 4} | dict.fromkeys(NETWORK, 1)
+LAYER_OF = np.array([_LAYER.get(kind, -1) for kind in Kind], np.int8)  # by kind; -1 for none
 
 
 class Busy(NamedTuple):
@@ -45,6 +47,20 @@ class Busy(NamedTuple):
     arrived: NDArray[np.int64]
     start: NDArray[np.int64]
     end: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, several: Sequence[Busy]) -> Busy:
+        """The places of several tables, one after the other."""
+        none = [np.empty(0, np.int64)] * 5
+        columns = (np.concatenate(c) for c in zip(none, *several, strict=True))
+        rank, layer, arrived, start, end = columns
+        return cls(rank.astype(np.int32), layer.astype(np.int8), arrived, start, end)
+
+    def after(self, tick: int) -> Busy:
+        """Those that end after a tick."""
+        late = self.end > tick
+        rank, layer, arrived, start, end = self
+        return Busy(rank[late], layer[late], arrived[late], start[late], end[late])
 
 
 class ActiveSpans(NamedTuple):
@@ -109,9 +125,24 @@ def activities(result: Result, edges: NDArray[np.int64]) -> dict[str, NDArray[np
 
 def ticks(result: Result, edges: NDArray[np.int64]) -> NDArray[np.int64]:
     """(7, k, ranks) The same in ticks, of a result with a row an op."""
-    ranks = result.ranks
+    return boxes_of(busy(result), edges, result.ranks, compiled=False)
+
+
+def boxes_of(
+    places: Busy, edges: NDArray[np.int64], ranks: int, *, compiled: bool
+) -> NDArray[np.int64]:
+    """(7, k, ranks) ticks in each box between the edges, of places that are known.
+
+    Parameters
+    ----------
+    compiled : whether by kernels; the numbers are the same
+    """
+    if compiled:
+        from ..core.time_breakdown import breakdown_of_places
+
+        return breakdown_of_places(*places, edges, ranks)
     found = np.zeros((len(BOXES), len(edges) - 1, ranks), np.int64)
-    spans = _spans(busy(result), edges)
+    spans = _spans(places, edges)
     # The ranks lie on one line, one after the other; a line has room for so many of them.
     most = max(MOST // max(int(edges[-1] - edges[0]), 1), 1)
     for first in range(0, ranks, most):
@@ -140,7 +171,6 @@ def busy(result: Result) -> Busy:
     found = []
     columns = result.columns
     base = len(columns.end)
-    layer_of = np.array([_LAYER.get(kind, -1) for kind in Kind], np.int8)
     for run in result.runs:
         block, first = run.graph.explicit, run.first
         n, e = len(block), len(block.places)
@@ -151,19 +181,15 @@ def busy(result: Result) -> Busy:
         base += e
         if np.any(arrived == NEVER):
             arrived = np.where(arrived == NEVER, start, arrived)
-        layer = layer_of[block.ops.kind if not e else block.ops.kind[block.op_of_place]]
+        layer = LAYER_OF[block.ops.kind if not e else block.ops.kind[block.op_of_place]]
         of: list[Any] = [result.rank(run), layer, arrived, start, end]
         done = end != NEVER
-        found.append(of if done.all() else [c[done] for c in of])
+        found.append(Busy(*(of if done.all() else [c[done] for c in of])))
     found += _waits(result)
-    if len(found) == 1:
-        return Busy(*found[0])
-    none = [np.empty(0, np.int64)] * 5
-    rank, layer, arrived, start, end = (np.concatenate(c) for c in zip(none, *found, strict=True))
-    return Busy(rank.astype(np.int32), layer.astype(np.int8), arrived, start, end)
+    return found[0] if len(found) == 1 else Busy.of(found)
 
 
-def _waits(result: Result) -> list[list[Any]]:
+def _waits(result: Result) -> list[Busy]:
     """The same of places whose op waited for a capacity: empty network that arrived early."""
     columns = result.columns
     waited = np.flatnonzero(columns.asked < columns.granted)
@@ -180,7 +206,8 @@ def _waits(result: Result) -> list[list[Any]]:
         place = np.flatnonzero(np.isin(of, op))
         at = np.searchsorted(op, of[place])
         network = np.full(len(at), LAYERS.index("network"), np.int8)
-        found.append([block.rank[place], network, asked[at], granted[at], granted[at]])
+        rank = result.rank(run)[place]
+        found.append(Busy(rank, network, asked[at], granted[at], granted[at]))
     return found
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..result import Result
-from .activity import busy, ticks
+from .activity import boxes_of, busy
 from .aggregates import RunAggregates
 from .metrics import shares
 
@@ -21,9 +21,5 @@ def summarised(result: Result, keep: str) -> RunAggregates:
 
 def _boxes(result: Result) -> NDArray[np.int64]:
     """(7, 1 + k, ranks) ticks in each box and window: compiled, except for the reference."""
-    edges = result.kept.marks
-    if result.engine == "reference":
-        return ticks(result, edges)
-    from ..core.time_breakdown import breakdown_of_places
-
-    return breakdown_of_places(*busy(result), edges, result.kept.start.shape[1])
+    compiled, ranks = result.engine != "reference", result.kept.start.shape[1]
+    return boxes_of(busy(result), result.kept.marks, ranks, compiled=compiled)

@@ -46,15 +46,17 @@ class Actions(StateView):
     """Verbs, applied to the state at once."""
 
     def _join(self, graph: SubmittedGraph) -> None:
-        graph.ahead, graph.claims_at = None, self.store.claims
-        graph.base = self.store.add(graph.lowered, graph.at)
+        graph.ahead = None
+        graph.join(self.store)
+        self.to_join.remove(graph)  # as a rule the first
         self.joined.append(graph)
         self.bases.append(graph.base)
         self.roots.append((graph.base, self.store.cells))
-        for op in [op for op in self.ends if graph.first <= op < graph.first + graph.count]:
-            self._watch(self.cell(op))
-        if self.store.failed.any():
-            for op in graph.lowered.flows.op.tolist():
+        for op in graph.awaited:
+            self._watch(graph.base + op - graph.first)
+        graph.awaited.clear()
+        if len(graph.shape.flows) and self.store.failed.any():
+            for op in graph.shape.flows.op.tolist():
                 self._bar(graph.base + op)
         if not graph.count:
             self.news.append((graph.done, None))
@@ -67,7 +69,7 @@ class Actions(StateView):
     def _unwatch(self, c: int) -> simpy.Event:
         """What fires, now that an op is over for which somebody waits."""
         self.store.flags[c] = self.store.flags.item(c) & ~WATCHED
-        return self.ends[self.id(c)]
+        return self.ends.pop(self.id(c))
 
     def _bar(self, c: int) -> None:
         """Note whether an op uses a failed component."""
@@ -90,10 +92,13 @@ class Actions(StateView):
         if not usage and limit == NO_LIMIT:
             self.store.drop_flow(c)
         elif flow == NONE:
-            self.store.add_flow(c, sharing.append(work, usage, limit))
+            flow = sharing.append(work, usage, limit)
+            self.store.add_flow(c, flow)
+            self._graph(c).extra.append(((flow, 1), sharing.uses_of(flow)))
         else:
             sharing.set_usage(flow, usage, limit)
             sharing.set_left(flow, work)
+            self._graph(c).extra.append(((0, 0), sharing.uses_of(flow)))
         self._bar(c)
 
     def _set_rate(self, component: int, rate: int) -> None:
@@ -156,7 +161,7 @@ class Actions(StateView):
     def _leave_line(self, grant: Grant) -> None:
         leave_line(self.store.world, grant.place)
         del self.asked[grant.place]
-        self.store.free_claims.append(grant.place)
+        self.store.claim_rows.give(grant.place, 1)
 
     def _hold(self, component: int, amount: int) -> None:
         self.store.part_table[component, TAKEN] += amount

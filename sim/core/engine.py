@@ -6,20 +6,22 @@ come back where a process has to be woken or an online backend asked.
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 import simpy
 
 from ..deadlock import Stuck
-from ..engine_api import MAX_TICK, EngineColumns, EngineGraph
+from ..engine_api import MAX_TICK, EngineColumns, EngineGraph, Held, Numbers, Shape
 from ..validation import check_graph
+from .block import Block
 from .cycles import refuse_cycle
+from .giving import give_back
 from .readout import columns, stuck
 from .simpy_loop import SimpyLoop
-from .state_layout import CANCELLED, ENDED, NONE
+from .state_layout import NONE
 from .static_schedule import run_ahead
 from .submitted_graph import SubmittedGraph
-
-_OVER = (ENDED, CANCELLED)
 
 
 class CoreEngine(SimpyLoop):
@@ -45,30 +47,57 @@ class CoreEngine(SimpyLoop):
     def submit(self, graph: EngineGraph) -> SubmittedGraph:
         """Hand in a graph; it joins at the next turn."""
         check_graph(self.parts, graph)
-        ahead = run_ahead(graph, self.parts.slots, self._now) if self.runs_ahead else None
+        ahead = None
+        if self.runs_ahead and self.env.active_process is None:
+            ahead = run_ahead(graph, self.parts.slots, self._now)
         if ahead is None:
             refuse_cycle(graph)
-        made = SubmittedGraph(self.env, len(self.graphs), self.count, graph, self._now, ahead)
+        return self._hand_in(
+            SubmittedGraph(self.env, self.submissions, self.count, graph, self._now, ahead)
+        )
+
+    def prepare(self, graph: EngineGraph) -> Block:
+        """Look at a graph that will be handed in often: its checks are made here, once."""
+        check_graph(self.parts, graph)
+        refuse_cycle(graph)
+        made = Block(self.parts, graph)
+        self.store.sharing.note_fine(made.uses)
+        return made
+
+    def repeat(self, shape: Shape, numbers: Numbers) -> SubmittedGraph:
+        """Hand in a prepared graph with these numbers; it joins at the next turn."""
+        block = cast(Block, shape)
+        made = SubmittedGraph(
+            self.env, self.submissions, self.count, block, self._now, None, numbers
+        )
+        return self._hand_in(made)
+
+    def _hand_in(self, made: SubmittedGraph) -> SubmittedGraph:
         self.graphs.append(made)
         self.firsts.append(self.count)
-        self.count += len(graph)
+        self.to_join.append(made)
+        self.submissions += 1
+        self.count += made.count
+        self.held_ops += made.count
         self._note(lambda: self._join(made))
         return made
 
+    def give_back(self) -> Held:
+        """Say what is held, and forget graphs that are over."""
+        return give_back(self)
+
     def ended(self, op: int) -> simpy.Event:
         """Fires with ``"ended"`` or ``"cancelled"``."""
-        graph = self._check_op(op)
+        if self._is_over(op):
+            return simpy.Event(self.env).succeed(self.state(op).name.lower())
         event = self.ends.get(op)
         if event is None:
             event = self.ends[op] = simpy.Event(self.env)
-            c = graph.base + op - graph.first
+            graph = cast(SubmittedGraph, self._held(op))
             if graph.base == NONE:
-                if graph.over:
-                    event.succeed("ended")
-            elif self.store.state.item(c) in _OVER:
-                event.succeed(self.state(op).name.lower())
+                graph.awaited.append(op)
             else:
-                self._watch(c)
+                self._watch(graph.base + op - graph.first)
         return event
 
     def run(self, until: int | None = None) -> None:
@@ -82,9 +111,11 @@ class CoreEngine(SimpyLoop):
         """What has happened so far."""
         return columns(self)
 
-    def _places(self, op: int) -> int:
-        graph = self._check_op(op)
-        return 1 + int(np.count_nonzero(graph.lowered.further == op - graph.first))
+    def _places(self, op: int) -> int | None:
+        graph = self._held(op)
+        if graph is None:
+            return None
+        return 1 + int(np.count_nonzero(graph.shape.further == op - graph.first))
 
     def _stuck(self) -> Stuck:
         return stuck(self)

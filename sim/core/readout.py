@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,15 +47,18 @@ if TYPE_CHECKING:
 
 Ticks = NDArray[np.int64]
 _NOTHING = np.empty(0, np.int64)
+CLAIM_TIMES = {"asked": ASKED_AT, "granted": GRANTED_AT, "returned": RETURNED_AT}
 
 
 def columns(engine: StateView) -> EngineColumns:
-    """What has happened so far."""
+    """What has happened so far to the ops that are held."""
     made = [_of_graph(engine, graph) for graph in engine.graphs]
     names = ("ready", "start", "end", "state", "attempts", "asked", "granted", "returned")
     found = {n: _join([m[n] for m in made]) for n in names}
+    before = np.cumsum([0, *(graph.count for graph in engine.graphs)])
     for op, more in engine.earlier.items():
-        found["attempts"][op] += more
+        k = bisect_right(engine.firsts, op) - 1
+        found["attempts"][before[k] + op - engine.firsts[k]] += more
     if len(made) == 1:
         return EngineColumns(**found, arrived=made[0]["arrived"])
     first = [m["arrived"][: len(m["start"])] for m in made]
@@ -69,7 +73,7 @@ def _join(columns: list[NDArray[Any]]) -> NDArray[Any]:
 
 
 def _of_graph(engine: StateView, graph: SubmittedGraph) -> dict[str, NDArray[Any]]:
-    n, e = graph.count, len(graph.lowered.further)
+    n, e = graph.count, len(graph.shape.further)
     if graph.over and graph.ahead is not None:
         return {
             "ready": graph.ahead.begin,
@@ -78,7 +82,7 @@ def _of_graph(engine: StateView, graph: SubmittedGraph) -> dict[str, NDArray[Any
             "state": np.full(n, ENDED, np.uint8),
             "attempts": np.ones(n, np.int32),
             "arrived": graph.ahead.arrived,
-            **_of_claims(engine, graph),
+            **of_claims(engine, graph),
         }
     if graph.base == NONE:
         never = np.full(n + e, NEVER, np.int64)
@@ -90,7 +94,7 @@ def _of_graph(engine: StateView, graph: SubmittedGraph) -> dict[str, NDArray[Any
             "state": zeros.astype(np.uint8),
             "attempts": zeros.astype(np.int32),
             "arrived": never,
-            **_of_claims(engine, graph),
+            **of_claims(engine, graph),
         }
     at = slice(graph.base, graph.base + n)
     times, rows = engine.store.times, engine.store.rows[at]
@@ -100,24 +104,24 @@ def _of_graph(engine: StateView, graph: SubmittedGraph) -> dict[str, NDArray[Any
         arrived = np.maximum(arrived, NEVER)
         end = np.where(rows["state"] == ENDED, end, NEVER)
     return {
-        "ready": _ready(arrived, graph.lowered.further, n),
+        "ready": _ready(arrived, graph.shape.further, n),
         "start": times[at, START] if whole else times[at, START].copy(),
         "end": end,
         "state": rows["state"].copy(),
         "attempts": ((rows["flags"] & STARTED) != 0).astype(np.int32),
         "arrived": arrived,
-        **_of_claims(engine, graph),
+        **of_claims(engine, graph),
     }
 
 
-def _of_claims(engine: StateView, graph: SubmittedGraph) -> dict[str, NDArray[Any]]:
-    n, at = len(graph.lowered.claims), graph.claims_at
-    if graph.over or graph.base == NONE or not n:
+def of_claims(engine: StateView, graph: SubmittedGraph) -> dict[str, NDArray[Any]]:
+    """When each claim of a graph was asked for, granted and returned."""
+    n = len(graph.shape.claims)
+    if graph.lies is None or not n:
         never = np.full(n, NEVER, np.int64) if n else _NOTHING
-        return {"asked": never, "granted": never, "returned": never}
-    claims = engine.store.claim_table[at : at + n]
-    found = {"asked": ASKED_AT, "granted": GRANTED_AT, "returned": RETURNED_AT}
-    return {name: claims[:, column].copy() for name, column in found.items()}
+        return dict.fromkeys(CLAIM_TIMES, never)
+    claims = engine.store.claim_table[graph.lies.claim : graph.lies.claim + n]
+    return {name: claims[:, column].copy() for name, column in CLAIM_TIMES.items()}
 
 
 def _ready(arrived: Ticks, further: NDArray[np.int32], n: int) -> Ticks:
@@ -159,7 +163,8 @@ def _held(engine: StateView) -> dict[int, list[tuple[int, int]]]:
     """What ops hold of each capacity, and the op whose end gives it back."""
     held: dict[int, list[tuple[int, int]]] = {}
     table = engine.store.claim_table
-    for claim in table[(table[:, STANDS] == IS_HELD) & (table[:, HELD_BY] != NONE)].tolist():
+    table = table[(table[:, STANDS] == IS_HELD) & (table[:, HELD_BY] != NONE)]
+    for claim in table[np.argsort(table[:, HELD_BY], kind="stable")].tolist():
         over = engine.store.rows[claim[HELD_BY]]["state"] in (ENDED, CANCELLED)
         last = claim[UNTIL if over else HELD_BY]
         held.setdefault(claim[OF], []).append((engine.id(last), claim[AMOUNT]))

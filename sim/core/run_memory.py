@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine_api import MAX_TICK, ComponentTable, EngineGraph
+from ..engine_api import MAX_TICK, ComponentTable, EngineGraph, Numbers
 from ..media.max_min.medium_memory import MaxMinMemory
+from .blocks import Blocks
 from .claims import holders, tables, with_holders
+from .compact import compact, hold, own, report
 from .fill import fill
 from .state_layout import (
     ALSO,
@@ -72,9 +77,27 @@ from .state_layout import (
     Rows,
 )
 
+if TYPE_CHECKING:
+    from .block import Block
+
 _LISTS = (
     ENDING, ARRIVING, MOVING, GRANTED, ASKED, BARRIER, NEWS, SOONEST, DUE, LINES, GRANTS
 )  # fmt: skip
+
+
+class Lies(NamedTuple):
+    """Where a graph lies in the memory of a run."""
+
+    cell: int
+    cells: int
+    collective: int
+    collectives: int
+    flow: int
+    use: int
+    holder: int
+    holders: int
+    claim: int
+    claims: int
 
 
 class RunMemory:
@@ -92,7 +115,8 @@ class RunMemory:
         self.times: Array = np.full((1, 3), -1, np.int64)
         self.links: Links = np.empty(0, np.int32)
         self.cells = self.edges = self.graphs = self.collectives = self.holders = self.claims = 0
-        self.free_claims: list[int] = []  # of processes, to be used again
+        self.borrowed = False  # whether the links are those of the only graph
+        self.holder_rows, self.claim_rows = Blocks(), Blocks()
         self.room = {GRAPHS: 1, COLLECTIVES: 0, OWNERS: 0, HOLDERS: 0, CLAIMS: 0}
         self.world: Array = np.zeros(0, np.int64)
         self._show()
@@ -197,13 +221,19 @@ class RunMemory:
 
     def add_flow(self, c: int, flow: int) -> None:
         """Say that a flow that was just made belongs to an op."""
-        self._make_room(flows=1)
-        self.world[FLOW_COUNT] += 1
+        self._own_flows()
         self.owners[flow] = c
         if self.rows[c]["flags"] & WIDE:
             self.collective(c)[WIDE_FLOW] = flow
         else:
             self.rows[c]["link"] = flow
+
+    def _own_flows(self) -> None:
+        """An owner for each row of flows that there is."""
+        have, need = self.world.item(FLOW_COUNT), len(self.sharing)
+        if need > have:
+            self._make_room(flows=need - have)
+            self.world[FLOW_COUNT] = need
 
     def drop_flow(self, c: int) -> None:
         """An op has no work any more."""
@@ -227,32 +257,26 @@ class RunMemory:
             last += 1
         return [c, *range(first, last)]
 
-    def add(self, graph: EngineGraph, now: int) -> int:
-        """Take in a graph; its first cell."""
+    def add(self, graph: EngineGraph, now: int) -> Lies:
+        """Take in a graph."""
         n, e, base = len(graph), len(graph.further), self.cells
         wide, at, places = np.unique(graph.further, return_index=True, return_counts=True)
         at, ops = at + n, graph.claims.op
         if len(ops):
             ops = holders(graph.claims)
             wide, at, places = with_holders(wide, at, places, ops)
-        self._make_room(
-            graphs=1,
-            collectives=len(wide),
-            flows=len(graph.flows),
-            holders=len(ops),
-            claims=len(graph.claims),
-        )
+        self._make_room(graphs=1, collectives=len(wide))
         self._make_cells(n + e)
         edges = self._add_links(graph.successors)
+        collective = self.collectives
         rows = self.rows[: base + n + e + 1]
         rows["slot"][base:-1] = graph.slot
         rows["first"][base : base + n] = graph.indptr[:-1]
         fixed = np.require(graph.fixed, np.int64, ["C", "W"])
         fill(rows, self.times, self.links[: self.edges], fixed, base, edges)
         self._add_further(graph, base, wide, at, places)
-        if len(ops):
-            self._add_claims(graph, base, ops)
-        self._add_flows(graph, base)
+        holder, claim = self._add_claims(graph, base, ops)
+        flow, use = self._add_flows(graph, base)
         self._add_releases(graph, base, now)
         if len(graph.online):
             rows["flags"][base : base + n][graph.online >= 0] |= ASK
@@ -262,7 +286,76 @@ class RunMemory:
         self.world[OPEN] += n
         self.graph_table[-1, [FIRST_CELL, OPEN_OPS]] = base, n
         self.cells += n + e
-        return base
+        return Lies(
+            base, n + e, collective, len(wide), flow, use, holder, len(ops), claim,
+            len(graph.claims),
+        )  # fmt: skip
+
+    def add_block(self, block: Block, numbers: Numbers, now: int) -> Lies:
+        """Take in a prepared graph with these numbers."""
+        if self.graphs >= self.room[GRAPHS] or (
+            self.collectives + len(block.collectives) > self.room[COLLECTIVES]
+        ):
+            self._make_room(graphs=1, collectives=len(block.collectives))
+        base, edges, m = self.cells, self.edges, len(block.cells)
+        self._make_cells(m)
+        if len(block.links):
+            self._make_links(len(block.links))
+        flow = use = 0
+        if len(block.flows):
+            flow, use = self.sharing.take(len(block.flows), len(block.uses))
+            self._own_flows()
+        holders, claims = len(block.holders), len(block.claims)
+        holder, claim = self._take(holders, claims) if claims else (0, 0)
+        at = base, edges, self.graphs, self.collectives, flow, use, holder, claim, now
+        block.put(self, numbers, at)
+        self.graphs += 1
+        self.cells += m
+        self.edges += len(block.links)
+        self.collectives += len(block.collectives)
+        return Lies(
+            base, m, at[3], len(block.collectives), flow, use, holder, holders, claim, claims
+        )  # fmt: skip
+
+    def report(self) -> NDArray[np.uint8]:
+        """(cells,) 1 for ops that ended since this was asked last."""
+        fresh: NDArray[np.uint8] = np.zeros(self.cells, np.uint8)
+        report(self.rows, fresh)
+        return fresh
+
+    def keep(self, graphs: Sequence[int], stay: Sequence[Lies]) -> list[Lies]:
+        """Forget all graphs but those, and say where they lie then; their order stays.
+
+        Parameters
+        ----------
+        graphs : their rows in the table of graphs
+        stay : where they lie
+        """
+        table = np.zeros((len(stay), 8), np.int64)
+        cell = link = collective = 0
+        moved = []
+        for g, lies in enumerate(stay):
+            first = int(self.rows[lies.cell]["first"])
+            after = int(self.rows[lies.cell + lies.cells]["first"])
+            table[g] = (
+                lies.cell, first, lies.collective, cell, link, collective, lies.cells,
+                lies.collectives,
+            )  # fmt: skip
+            moved.append(lies._replace(cell=cell, collective=collective))
+            cell, link = cell + lies.cells, link + after - first
+            collective += lies.collectives
+        self._make_links(0)
+        to = np.empty(self.cells + 1, np.int32)
+        opened = self.graph_table[list(graphs), OPEN_OPS]
+        lines = np.flatnonzero(self.parts.slots >= 0)
+        compact(self.rows, self.times, self.links, self.world, table, lines, to)
+        own(self.world, int(self.world[OWNERS]), int(self.world[FLOW_COUNT]), to)
+        hold(self.world, int(self.world[CLAIMS]), self.claims, to)
+        self.rows["first"][cell], self.rows["flags"][cell] = link, 0
+        self.cells, self.edges, self.collectives = cell, link, collective
+        self.graphs = self.world[GRAPH_COUNT] = len(stay)
+        self.graph_table[:, FIRST_CELL], self.graph_table[:, OPEN_OPS] = table[:, 3], opened
+        return moved
 
     def _make_cells(self, more: int) -> None:
         need = self.cells + more + 1  # one behind the last, for where its successors end
@@ -277,16 +370,21 @@ class RunMemory:
     def _add_links(self, successors: Links) -> int:
         """Where the links of a new graph begin; a single graph's are used as they are."""
         first, more = self.edges, len(successors)
-        self.edges += more
-        if first == 0 and self.cells == 0:
-            self.links = np.require(successors, np.int32, ["C", "W"])
+        if self.graphs == 0 and self.cells == 0 and not len(self.links):
+            self.links, self.edges = np.require(successors, np.int32, ["C", "W"]), more
+            self.borrowed = True
             return 0
-        if self.edges > len(self.links) or not self.links.flags.owndata or self.graphs == 1:
-            links = np.empty(max(self.edges, 2 * first), np.int32)
-            links[:first] = self.links[:first]
-            self.links = links
+        self._make_links(more)
+        self.edges += more
         np.add(successors, self.cells, out=self.links[first : self.edges], casting="unsafe")
         return first
+
+    def _make_links(self, more: int) -> None:
+        need = self.edges + more
+        if need > len(self.links) or self.borrowed:
+            links = np.empty(max(need, 2 * self.edges), np.int32)
+            links[: self.edges] = self.links[: self.edges]
+            self.links, self.borrowed = links, False
 
     def _add_further(
         self,
@@ -309,21 +407,37 @@ class RunMemory:
         table[:] = np.stack([places + 1, base + at, none, none], axis=1)
         self.collectives += len(wide)
 
-    def _add_claims(self, graph: EngineGraph, base: int, ops: NDArray[np.int32]) -> None:
-        """What ops hold of capacities, and whose end gives it back."""
+    def _take(self, holders: int, claims: int) -> tuple[int, int]:
+        """Rows for so many holders and claims; the first of each."""
+        holder, claim = self.holder_rows.take(holders), self.claim_rows.take(claims)
+        more = self.holder_rows.top - self.holders, self.claim_rows.top - self.claims
+        if any(more):
+            self._make_room(holders=more[0], claims=more[1])
+            self.holders, self.claims = self.holder_rows.top, self.claim_rows.top
+        return holder, claim
+
+    def _add_claims(self, graph: EngineGraph, base: int, ops: NDArray[np.int32]) -> tuple[int, int]:
+        """What ops hold of capacities, and whose end gives it back; the first row of each."""
+        if not len(ops):
+            return 0, 0
         claims, n = graph.claims, len(graph)
+        holder, claim = self._take(len(ops), len(claims))
         rows = self.rows[base : base + n + len(graph.further)]
         rows["flags"][claims.op] |= HOLDS
         rows["flags"][n:][np.isin(graph.further, claims.op)] |= HOLDS
         rows["flags"][claims.until[claims.until >= 0]] |= LETS
         row = int(self.world[COLLECTIVES]) + rows["link"][ops].astype(np.int64) * COLLECTIVE
-        self.world[row + HOLDING] = self.holders + np.arange(len(ops))
-        holding, held = tables(claims, ops, self.world[row + MISSING], base, self.claims)
-        start = int(self.world[HOLDERS]) + self.holders * HOLDER
-        self.world[start : start + holding.size] = holding.ravel()
-        self.holders += len(ops)
-        self.claims += len(claims)
-        self.claim_table[self.claims - len(claims) :] = held
+        self.world[row + HOLDING] = holder + np.arange(len(ops))
+        holding, held = tables(claims, ops, self.world[row + MISSING], base, claim)
+        self.holder_table[holder : holder + len(ops)] = holding
+        self.claim_table[claim : claim + len(claims)] = held
+        return holder, claim
+
+    @property
+    def holder_table(self) -> Array:
+        """A row a holder."""
+        at = int(self.world[HOLDERS])
+        return self.world[at : at + self.holders * HOLDER].reshape(-1, HOLDER)
 
     @property
     def claim_table(self) -> Array:
@@ -339,27 +453,26 @@ class RunMemory:
 
     def add_claim(self, component: int, amount: int) -> int:
         """The number of a claim of a process."""
-        if self.free_claims:
-            number = self.free_claims.pop()
-        else:
-            self._make_room(claims=1)
-            number, self.claims = self.claims, self.claims + 1
+        _, number = self._take(0, 1)
         claim = self.claim_table[number]
         claim[[OF, AMOUNT]], claim[[HELD_BY, UNTIL, ALSO]] = (component, amount), NONE
         return number
 
-    def _add_flows(self, graph: EngineGraph, base: int) -> None:
-        first, op = self.sharing.add(graph.flows), graph.flows.op
+    def _add_flows(self, graph: EngineGraph, base: int) -> tuple[int, int]:
+        """The rows of its flows and of their uses: the first of each."""
+        op = graph.flows.op
         if not len(op):
-            return
+            return 0, 0
+        first = self.sharing.add(graph.flows)
         number = first + np.arange(len(op))
-        self.world[FLOW_COUNT] += len(op)
-        self.owners[first:] = op + base
+        self._own_flows()
+        self.owners[first : first + len(op)] = op + base
         rows = self.rows[base : base + len(graph)]
         wide = (rows["flags"][op] & WIDE) != 0
         rows["link"][op[~wide]] = number[~wide]
         start = int(self.world[COLLECTIVES])
         self.world[start + rows["link"][op[wide]] * COLLECTIVE + WIDE_FLOW] = number[wide]
+        return first, self.sharing.uses_of(first)[0]
 
     def _add_releases(self, graph: EngineGraph, base: int, now: int) -> None:
         n, e = len(graph), len(graph.further)

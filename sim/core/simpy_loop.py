@@ -126,16 +126,13 @@ class SimpyLoop(Actions):
         found = []
         while number != NONE:
             found.append(self.asked.pop(number))
-            store.free_claims.append(number)
+            store.claim_rows.give(number, 1)
             number = int(store.claim_table[number, BEHIND])
         return [(grant, None) for grant in self.ledger.granted(tick, found)]
 
     def _ends(self) -> list[tuple[simpy.Event, object]]:
         """Ends of this instant that somebody waits for; a graph's right after its last op."""
         store = self.store
-        for op in self.just_ended:  # what fired is let go: memory in use stays in the caches
-            self.ends[op] = self.ended_before
-        self.just_ended.clear()
         c = store.world.item(NEWS)
         told: list[tuple[simpy.Event, object]] = []
         if c != NONE:
@@ -144,9 +141,7 @@ class SimpyLoop(Actions):
             flags, graph = store.flags.item(c), self._graph(c)
             if flags & WATCHED:
                 store.flags[c] = flags & ~WATCHED
-                op = graph.first + c - graph.base
-                told.append((self.ends[op], "ended"))
-                self.just_ended.append(op)
+                told.append((self.ends.pop(graph.first + c - graph.base), "ended"))
             if flags & LAST:
                 told.append((graph.done, None))
             c = store.next.item(c)
@@ -160,13 +155,13 @@ class SimpyLoop(Actions):
         while c != NONE:
             if store.flags.item(c) & ASK:
                 k = bisect_right(self.bases, c) - 1
-                backend = self.joined[k].lowered.online.item(c - self.bases[k])
+                backend = self.joined[k].shape.online.item(c - self.bases[k])
                 asked.setdefault((k, backend), []).append(c)
             c = store.next.item(c)
         now = world.item(NOW)
         for (k, backend), cells in asked.items():
             base = self.bases[k]
-            answers = self.joined[k].lowered.backends[backend]([c - base for c in cells], now)
+            answers = self.joined[k].backends[backend]([c - base for c in cells], now)
             for c, answer in zip(cells, answers, strict=True):
                 self._answer(c, answer)
         store.world[ASKING] = 0
@@ -206,8 +201,9 @@ class SimpyLoop(Actions):
         self.todo, self.planned = [], None
         if self.next_turn is not None:
             self.next_turn.cancel()
-        last = self._now
-        for graph in self._fresh():
+        last, fresh = self._now, self._fresh()
+        self.to_join = []
+        for graph in fresh:
             end = graph.ends_ahead()
             graph.over, last = True, max(last, end)
             self._wake_in(end - self._now, graph.done, None)
@@ -216,7 +212,7 @@ class SimpyLoop(Actions):
 
     def _fresh(self) -> list[SubmittedGraph]:
         """Graphs that did not join."""
-        return [g for g in self.graphs if g.base == NONE and not g.over]
+        return self.to_join
 
     def due(self) -> tuple[int, int] | None:
         """Tick and priority of the turn that is planned."""

@@ -49,16 +49,13 @@ class StateView(EngineControl):
         super().__init__(parts, env, per_second)
         self.store = RunMemory(parts)
         self.rate = [int(r) for r in parts.rate]
-        self.graphs: list[SubmittedGraph] = []
-        self.firsts: list[int] = []  # id of row 0 of each graph
+        self.graphs: list[SubmittedGraph] = []  # that are held
+        self.firsts: list[int] = []  # id of row 0 of each
+        self.to_join: list[SubmittedGraph] = []  # those that did not join yet
         self.joined: list[SubmittedGraph] = []
         self.bases: list[int] = []  # first cell of each graph that joined
         self.runs_ahead = True  # where that is the same; False is for tests and measurements
-        self.ends: dict[int, simpy.Event] = {}  # who waits for the end of an op
-        self.just_ended: list[int] = []
-        self.ended_before = simpy.Event(self.env)  # of all ops whose event has fired
-        self.ended_before._ok, self.ended_before._value = True, "ended"
-        self.ended_before.callbacks = None  # type: ignore[assignment]  # SimPy's "has fired"
+        self.ends: dict[int, simpy.Event] = {}  # who waits for the end of an open op
         self.earlier: dict[int, int] = {}  # attempts that were broken off
         self.asked: dict[int, Grant] = {}  # who waits for a capacity, by claim
         self.stopped_by: dict[int, str] = {}
@@ -66,10 +63,6 @@ class StateView(EngineControl):
         self.until = MAX_TICK
         self.catching_up: tuple[int, int] | None = None
         self.advance: Callable[..., int] | None = None  # the kernel, once types are known
-
-    def handed(self, index: int) -> SubmittedGraph:
-        """A graph by its number."""
-        return self.graphs[index]
 
     def users(self, component: int) -> int:
         """Flows in flight that use a component."""
@@ -130,14 +123,18 @@ class StateView(EngineControl):
 
     def state(self, op: int) -> State:
         """Of one op, as the last turn left it."""
-        graph = self._check_op(op)
+        graph = self._held(op)
+        if graph is None:
+            return self.past.state(op)
         if graph.base == NONE:
             return State.ENDED if graph.over else State.PENDING
-        return State(int(self.store.rows[self.cell(op)]["state"]))
+        return State(self.store.state.item(graph.base + op - graph.first))
 
     def usage(self, op: int) -> dict[int, int]:
         """``{component: weight}`` that one op uses, as the last turn left it."""
-        graph = self._check_op(op)
+        graph = self._held(op)
+        if graph is None:
+            return {}
         if graph.base != NONE:
             return self._usage(self.cell(op))
         flows, row = graph.lowered.flows, op - graph.first
@@ -147,9 +144,12 @@ class StateView(EngineControl):
     def _is_over(self, op: int) -> bool:
         return self.state(op) in (State.ENDED, State.CANCELLED)
 
-    def _check_op(self, op: int) -> SubmittedGraph:
+    def _held(self, op: int) -> SubmittedGraph | None:
+        """The graph of an op; None where it was given back."""
         check_op(op, self.count)
-        return self.graphs[bisect_right(self.firsts, op) - 1]
+        k = bisect_right(self.firsts, op) - 1
+        graph = self.graphs[k] if k >= 0 else None
+        return graph if graph is not None and op < graph.first + graph.count else None
 
     def cell(self, op: int) -> int:
         """First place of an op that joined."""
@@ -179,14 +179,13 @@ class StateView(EngineControl):
         return {} if flow == NONE else self.store.sharing.usage(flow)
 
     @property
-    def submissions(self) -> int:
-        """How many graphs were handed in."""
+    def held_graphs(self) -> int:
+        """Graphs that are held: handed in, and not given back."""
         return len(self.graphs)
 
     def any_open(self) -> bool:
         """Whether an op has neither ended nor been cancelled."""
-        waiting = (g for g in self.graphs if g.base == NONE and not g.over)
-        return bool(self.store.world[OPEN]) or any(g.count for g in waiting)
+        return bool(self.store.world.item(OPEN)) or any(g.count for g in self.to_join)
 
     def open_ops(self) -> tuple[int, ...]:
         """Ops that have neither ended nor been cancelled."""

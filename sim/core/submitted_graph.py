@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import simpy
 
-from ..engine_api import EngineGraph
+from ..engine_api import EngineGraph, Numbers, Online
 from ..simpy_adapter import Handed
+from .block import Block
+from .run_memory import Lies, RunMemory
 from .state_layout import NONE
 from .static_schedule import StaticSchedule
+
+Rows = tuple[int, int]  # first, count
 
 
 class SubmittedGraph(Handed):
@@ -17,6 +21,8 @@ class SubmittedGraph(Handed):
     ----------
     index : how many were handed in before
     first : id of its row 0
+    graph : as it is, or what was prepared of it
+    at : tick at which it was handed in
     """
 
     def __init__(
@@ -24,16 +30,55 @@ class SubmittedGraph(Handed):
         env: simpy.Environment,
         index: int,
         first: int,
-        lowered: EngineGraph,
+        graph: EngineGraph | Block,
         at: int,
-        ahead: StaticSchedule | None,
+        ahead: StaticSchedule | None = None,
+        numbers: Numbers | None = None,
     ):
-        super().__init__(env, index, first, len(lowered))
-        self.lowered, self.at = lowered, at
+        self.shape = graph.lowered if isinstance(graph, Block) else graph
+        super().__init__(env, index, first, len(self.shape))
+        self.block = graph if isinstance(graph, Block) else None
+        self.numbers, self.at = numbers, at
         self.ahead = ahead  # its schedule, until it joins or for good
         self.base = NONE  # its first cell, once it joined
-        self.claims_at = NONE  # its first claim, likewise
+        self.lies: Lies | None = None  # all of where it is
         self.over = False  # it ran ahead of the clock, to its end
+        self.awaited: list[int] = []  # ops for whose end somebody waited before it joined
+        self.extra: list[tuple[Rows, Rows]] = []  # further flows and uses that its ops got
+
+    @property
+    def lowered(self) -> EngineGraph:
+        """The graph with its numbers."""
+        return self.shape if self.numbers is None else self.numbers.put_into(self.shape)
+
+    @property
+    def backends(self) -> tuple[Online, ...]:
+        """Who is asked about its online ops."""
+        return self.shape.backends if self.numbers is None else self.numbers.backends
+
+    def join(self, store: RunMemory) -> None:
+        """Take a place in the memory of the run."""
+        if self.block is None or self.numbers is None:
+            self.lies = store.add(self.shape, self.at)
+        else:
+            self.lies = store.add_block(self.block, self.numbers, self.at)
+        self.base = self.lies.cell
+
+    def give_rows(self, store: RunMemory) -> None:
+        """Give back what it has of the tables of flows, holders and claims."""
+        flows = self.shape.flows
+        if self.lies is not None and len(flows):
+            uses = len(flows.component)
+            store.sharing.give((self.lies.flow, len(flows)), (self.lies.use, uses))
+        if self.lies is not None:
+            store.holder_rows.give(self.lies.holder, self.lies.holders)
+            store.claim_rows.give(self.lies.claim, self.lies.claims)
+        for more_flows, more_uses in self.extra:
+            store.sharing.give(more_flows, more_uses)
+
+    def move(self, to: Lies) -> None:
+        """It lies elsewhere now."""
+        self.lies, self.base = to, to.cell
 
     def ends_ahead(self) -> int:
         """Tick of the last end by the schedule."""

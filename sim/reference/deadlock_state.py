@@ -12,7 +12,7 @@ from .op_state import HELD, QUEUED, WAITING, OpState
 
 def stuck(engine: EventLoop) -> Stuck:
     """What :func:`~.deadlock.diagnose` needs to say why."""
-    live = [row for row in engine.rows if row.live]
+    live = [row for row in engine.rows.values() if row.live]
     lines = {c: [s[3] for s in part.queue] for c, part in enumerate(engine.at) if part.queue}
     return Stuck(
         engine.parts.names,
@@ -50,7 +50,7 @@ def _holders(live: list[OpState]) -> dict[int, list[int]]:
 def _held(engine: EventLoop) -> dict[int, list[tuple[int, int]]]:
     """What ops hold of each capacity, and the op whose end gives it back."""
     held: dict[int, list[tuple[int, int]]] = {}
-    for row in engine.rows:
+    for row in engine.rows.values():
         for claim in row.claims:
             last = row if row.live or claim.until is None else claim.until
             if claim.state == GRANTED:

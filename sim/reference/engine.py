@@ -13,12 +13,12 @@ import simpy
 
 from ..capacity import Grant
 from ..deadlock import Stuck
-from ..engine_api import EngineColumns, EngineGraph, Loss, State
+from ..engine_api import EngineColumns, EngineGraph, Held, Loss, Numbers, Shape, State
 from ..validation import check_graph, check_op, wrong_move
 from .capacity import Claim
 from .deadlock_state import stuck
 from .event_loop import EventLoop
-from .op_state import HELD, OpState, SubmittedGraph, columns, rows_of
+from .op_state import HELD, Checked, OpState, SubmittedGraph, columns, held, rows_of
 
 
 class ReferenceEngine(EventLoop):
@@ -44,23 +44,56 @@ class ReferenceEngine(EventLoop):
     def submit(self, graph: EngineGraph) -> SubmittedGraph:
         """Hand in a graph; it joins at the next turn."""
         check_graph(self.parts, graph)
-        batch = SubmittedGraph(self.env, len(self.batches), self.count, len(graph), graph.backends)
-        self.rows += rows_of(graph, batch, self._now)
+        return self._hand_in(graph)
+
+    def prepare(self, graph: EngineGraph) -> Checked:
+        """Look at a graph that will be handed in often: its checks are made here, once."""
+        check_graph(self.parts, graph)
+        rows_of(graph, SubmittedGraph(self.env, 0, 0, len(graph), graph.backends), 0)
+        return Checked(graph)
+
+    def repeat(self, shape: Shape, numbers: Numbers) -> SubmittedGraph:
+        """Hand in a prepared graph with these numbers; it joins at the next turn."""
+        return self._hand_in(numbers.put_into(shape.lowered))
+
+    def _hand_in(self, graph: EngineGraph) -> SubmittedGraph:
+        batch = SubmittedGraph(self.env, self.submissions, self.count, len(graph), graph.backends)
+        self.rows |= {row.id: row for row in rows_of(graph, batch, self._now)}
         self.batches.append(batch)
+        self.submissions += 1
         self.open += len(graph)
         self.count += len(graph)
+        self.held_ops += len(graph)
         self._note(lambda: self._join(batch))
         return batch
+
+    def give_back(self) -> Held:
+        """Say what is held, and forget graphs that are over."""
+        rows = [self._rows(batch) for batch in self.batches]
+        found = held(self.batches, rows)
+        for batch, own, over in zip(self.batches, rows, found.over.tolist(), strict=True):
+            if over:
+                self.held_ops -= batch.count
+                for row in own:
+                    if row.state == State.CANCELLED:
+                        self.past.cancelled(row.id)
+                    del self.rows[row.id]
+        self.batches = [b for b, over in zip(self.batches, found.over, strict=True) if not over]
+        return found
+
+    def _rows(self, batch: SubmittedGraph) -> list[OpState]:
+        return [self.rows[op] for op in range(batch.first, batch.first + batch.count)]
 
     # What a process may wait for.
 
     def ended(self, op: int) -> simpy.Event:
         """Fires with ``"ended"`` or ``"cancelled"``."""
-        row = self._row(op)
+        state = self.state(op)
+        if state in (State.ENDED, State.CANCELLED):
+            return self.env.event().succeed(state.name.lower())
+        row = self.rows[op]
         if row.done is None:
             row.done = self.env.event()
-            if not row.live:
-                row.done.succeed(row.state.name.lower())
         return row.done
 
     # What a process may see: the machine as its last turn left it.
@@ -98,16 +131,19 @@ class ReferenceEngine(EventLoop):
 
     def state(self, op: int) -> State:
         """Of one op, as the last turn left it."""
-        return self._row(op).state
+        row = self._row(op)
+        return self.past.state(op) if row is None else row.state
 
     def usage(self, op: int) -> dict[int, int]:
         """``{component: weight}`` that one op uses, as the last turn left it."""
-        return dict(self._row(op).usage)
+        row = self._row(op)
+        return {} if row is None else dict(row.usage)
 
     # What the verbs do, when the next turn applies them.
 
     def _join(self, batch: SubmittedGraph) -> None:
-        for row in self.rows[batch.first : batch.first + batch.count]:
+        batch.joined = True
+        for row in self._rows(batch):
             self._await_release(row)
         if not batch.count:
             self.news.append((batch.done, None))
@@ -123,7 +159,7 @@ class ReferenceEngine(EventLoop):
         part.failed = True
         if part.rate >= 0:
             self.medium.change(component, 0)
-        for row in self.rows:
+        for row in self.rows.values():
             holds = any(
                 s == component and a == HELD for s, a in zip(row.slots, row.at, strict=True)
             )
@@ -141,7 +177,8 @@ class ReferenceEngine(EventLoop):
         self.lines.moving.add(component)
 
     def _stop(self, op: int, who: str) -> None:
-        self._halt(self.rows[op], who)
+        if op in self.rows:
+            self._halt(self.rows[op], who)
 
     def _halt(self, row: OpState, who: str) -> None:
         if row.live and row.state != State.STOPPED:
@@ -151,8 +188,8 @@ class ReferenceEngine(EventLoop):
     def _resume(
         self, op: int, keep: bool, slots: Sequence[int] | None, usage: dict[int, int] | None
     ) -> None:
-        row = self.rows[op]
-        if not row.live:
+        row = self.rows.get(op)
+        if row is None or not row.live:
             return
         if row.state != State.STOPPED:
             raise self._refused(op, f"it is {row.state.name.lower()}; stop it first")
@@ -170,7 +207,7 @@ class ReferenceEngine(EventLoop):
 
     def _cancel(self, ops: Sequence[int]) -> None:
         gone: set[OpState] = set()
-        todo = [self.rows[op] for op in ops]
+        todo = [self.rows[op] for op in ops if op in self.rows]
         while todo:
             row = todo.pop()
             if row.live and row not in gone:
@@ -198,14 +235,16 @@ class ReferenceEngine(EventLoop):
 
     def columns(self) -> EngineColumns:
         """What has happened so far."""
-        return columns(self.rows)
+        return columns(list(self.rows.values()))
 
-    def _row(self, op: int) -> OpState:
+    def _row(self, op: int) -> OpState | None:
+        """An op; None where it was given back."""
         check_op(op, self.count)
-        return self.rows[op]
+        return self.rows.get(op)
 
-    def _places(self, op: int) -> int:
-        return len(self.rows[op].slots)
+    def _places(self, op: int) -> int | None:
+        row = self.rows.get(op)
+        return None if row is None else len(row.slots)
 
     def _stuck(self) -> Stuck:
         return stuck(self)

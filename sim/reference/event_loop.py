@@ -44,8 +44,8 @@ class EventLoop(EngineControl):
         ]
         self.lines = Lines(self.at)
         self.medium = MaxMin(part.rate for part in self.at)
-        self.rows: list[OpState] = []
-        self.batches: list[SubmittedGraph] = []
+        self.rows: dict[int, OpState] = {}  # by id, ascending
+        self.batches: list[SubmittedGraph] = []  # that are held
         self.open = 0
         self.over: set[OpState] = set()  # what ends now
         self.arriving: set[tuple[int, int]] = set()  # (op, place) to join a queue in this round
@@ -58,8 +58,8 @@ class EventLoop(EngineControl):
         self.round = 0
 
     @property
-    def submissions(self) -> int:
-        """How many graphs were handed in."""
+    def held_graphs(self) -> int:
+        """Graphs that are held: handed in, and not given back."""
         return len(self.batches)
 
     def any_open(self) -> bool:
@@ -68,11 +68,7 @@ class EventLoop(EngineControl):
 
     def open_ops(self) -> tuple[int, ...]:
         """Ops that have neither ended nor been cancelled."""
-        return tuple(row.id for row in self.rows if row.live)
-
-    def handed(self, index: int) -> SubmittedGraph:
-        """A graph by its number."""
-        return self.batches[index]
+        return tuple(row.id for row in self.rows.values() if row.live)
 
     def _take_turn(self, now: int) -> None:
         self.round = 0
@@ -98,9 +94,9 @@ class EventLoop(EngineControl):
             row.flowing, row.work_left = False, 0
             self.over.add(row)
         while self.timers and self.timers[0][0] <= self.tick:
-            _, op, attempt = heapq.heappop(self.timers)
-            row = self.rows[op]
-            if row.until is not None and row.attempts == attempt:
+            until, op, attempt = heapq.heappop(self.timers)
+            if self._ticking(until, op, attempt):
+                row = self.rows[op]
                 row.until, row.fixed_left = None, 0
                 self._work(row)
 
@@ -131,11 +127,7 @@ class EventLoop(EngineControl):
         """Places whose dependencies ended and whose release time was reached, by op and place."""
         while self.releases and self.releases[0][0] <= self.tick:
             self.arriving.add(heapq.heappop(self.releases)[1:])
-        found = [
-            (op, k)
-            for op, k in sorted(self.arriving)
-            if self.rows[op].state == State.PENDING and self.rows[op].at[k] == WAITING
-        ]
+        found = [(op, k) for op, k in sorted(self.arriving) if self._unreleased(0, op, k)]
         self.arriving.clear()
         return found
 
@@ -236,12 +228,12 @@ class EventLoop(EngineControl):
         return min([*found, *([] if ends is None else [ends])], default=MAX_TICK + 1)
 
     def _ticking(self, until: int, op: int, attempt: int) -> bool:
-        row = self.rows[op]
-        return row.until == until and row.attempts == attempt
+        row = self.rows.get(op)
+        return row is not None and row.until == until and row.attempts == attempt
 
-    def _unreleased(self, tick: int, op: int, place: int) -> bool:
-        row = self.rows[op]
-        return row.state == State.PENDING and row.at[place] == WAITING
+    def _unreleased(self, _: int, op: int, place: int) -> bool:
+        row = self.rows.get(op)
+        return row is not None and row.state == State.PENDING and row.at[place] == WAITING
 
     def _wake(self) -> None:
         """Tell who waits: ends as they happened, losses by graph, grants, thresholds, settled."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import simpy
+from numpy.typing import NDArray
 
 from ..deadlock import shortest_cycle
-from ..engine_api import NEVER, NO_LIMIT, EngineColumns, EngineGraph, Online, State
+from ..engine_api import NEVER, NO_LIMIT, EngineColumns, EngineGraph, Held, Online, State
 from ..errors import GraphError
 from ..simpy_adapter import Handed
 from .capacity import Claim
@@ -42,7 +44,14 @@ class SubmittedGraph(Handed):
         backends: tuple[Online, ...],
     ):
         super().__init__(env, index, first, count)
-        self.open, self.backends = count, backends
+        self.open, self.backends, self.joined = count, backends, False
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A graph that was looked at once."""
+
+    lowered: EngineGraph
 
 
 class OpState:
@@ -67,6 +76,7 @@ class OpState:
         self.until: int | None = None  # the end of its fixed time, while that runs
         self.flowing = False
         self.stopped_by = ""
+        self.counted = False  # its end was reported
         self.done: simpy.Event | None = None
         self.ready = self.start = self.end = NEVER
 
@@ -133,10 +143,39 @@ def columns(rows: list[OpState]) -> EngineColumns:
         np.array([r.state for r in rows], np.uint8),
         np.array([r.attempts for r in rows], np.int32),
         np.array(arrived, np.int64),
-        *np.array([(c.asked, c.granted, c.returned) for r in rows for c in r.claims], np.int64)
-        .reshape(-1, 3)
-        .T,
+        *claim_times(rows),
     )
+
+
+def claim_times(rows: list[OpState]) -> NDArray[np.int64]:
+    """(3, claims) ticks at which each was asked for, granted and returned."""
+    times = [(c.asked, c.granted, c.returned) for row in rows for c in row.claims]
+    return np.array(times, np.int64).reshape(-1, 3).T
+
+
+def held(batches: Sequence[SubmittedGraph], rows: Sequence[Sequence[OpState]]) -> Held:
+    """Every place of graphs, with what ended since this was asked last."""
+    places = [
+        [*((row, a, True) for row in own for a in row.arrived[:1]),
+         *((row, a, False) for row in own for a in row.arrived[1:])]
+        for own in rows
+    ]  # fmt: skip
+    flat = [place for own in places for place in own]
+    made = Held(
+        batches,
+        np.cumsum([0, *map(len, places)])[:-1],
+        np.array([not b.open and b.joined and not b.untold for b in batches], np.bool_),
+        np.array([a for _, a, _ in flat], np.int64),
+        np.array([row.start if first else NEVER for row, _, first in flat], np.int64),
+        np.array([row.end if first else NEVER for row, _, first in flat], np.int64),
+        np.array([row.state if first else 0 for row, _, first in flat], np.uint8),
+        np.array([f and r.state == State.ENDED and not r.counted for r, _, f in flat], np.bool_),
+        np.cumsum([0, *(sum(len(row.claims) for row in own) for own in rows)])[:-1],
+        *claim_times([row for own in rows for row in own]),
+    )
+    for row, _, _ in flat:
+        row.counted = row.state == State.ENDED
+    return made
 
 
 def _refuse_cycle(name: str, rows: list[OpState]) -> None:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import simpy
 
 from ..capacity import Grant
-from ..engine_api import Answer, ComponentTable, Engine, State, Submitted
+from ..engine_api import NO_LIMIT, Answer, ComponentTable, Engine, Numbers, Shape, State, Submitted
 from ..errors import BackendError, GraphError, SimulationError
 from .script import Case, Script, Step, lowered
 
@@ -43,9 +43,10 @@ class Player:
     component amount owner``, ``race component amount owner ticks`` (a grant, but no longer than
     so many ticks), ``await grant``.  Acting: the verbs of the machine, ``cancel graph`` as
     ``drop``, ``submit cases``, ``observe``, ``ask`` (acquire, and do not wait), ``give grant``
-    back, ``interrupt actor``.  Loops: ``rescue graph keep slot times`` resumes what it is told
-    was lost; ``monitor period times`` observes and keeps nothing alive.  Ops, graphs, grants and
-    actors are counted modulo what there is.
+    back, ``interrupt actor``, ``repeat prepared changes`` (of each: row, fixed, work, limit, how
+    much less it holds), ``give_back``.  Loops: ``rescue graph keep slot times`` resumes what it
+    is told was lost; ``monitor period times`` observes and keeps nothing alive.  Ops, graphs,
+    grants and actors are counted modulo what there is.
     """
 
     def __init__(self, machine: Engine, script: Script):
@@ -57,11 +58,16 @@ class Player:
         self.places: list[int] = []  # of every op
         self.slots = [c for c, n in enumerate(script.slots) if n >= 0]
         self.stores = [c for c, n in enumerate(script.capacity) if n >= 0]
+        self.shapes: list[Shape] = []
 
     def outcome(self) -> Outcome:
         """Play, and gather what was seen."""
         error = None
         try:
+            self.shapes = [
+                self.machine.prepare(lowered(f"p{k}", cases, [_nobody] * _backends(cases)))
+                for k, cases in enumerate(self.script.prepared)
+            ]
             for cases in self.script.graphs:
                 self._do_submit(cases)
             for k, steps in enumerate(self.script.actors):
@@ -188,13 +194,39 @@ class Player:
             found.interrupt()
 
     def _do_submit(self, cases: tuple[Case, ...]) -> None:
+        graph = self.machine.submit(lowered(f"g{len(self.graphs)}", cases, self._asked(cases)))
+        self._note(graph, cases)
+
+    def _do_repeat(self, shape: int, changes: Sequence[tuple[int, ...]]) -> None:
+        cases = list(self.script.prepared[shape])
+        for row, fixed, work, limit, less in changes:
+            bound = limit if cases[row].limit != NO_LIMIT else NO_LIMIT
+            work = work if cases[row].usage or bound != NO_LIMIT else 0
+            holds = tuple((c, max(n - less, 1), until) for c, n, until in cases[row].holds)
+            cases[row] = cases[row]._replace(fixed=fixed, work=work, limit=bound, holds=holds)
+        numbers = Numbers.of(lowered(f"p{shape}", cases, self._asked(cases)))
+        self._note(self.machine.repeat(self.shapes[shape], numbers), cases)
+
+    def _asked(self, cases: Sequence[Case]) -> list[_Asked]:
         first = len(self.places)
-        count = max((c.online for c in cases), default=-1) + 1
-        backends = [_Asked(self, b, cases, first) for b in range(count)]
-        graph = self.machine.submit(lowered(f"g{len(self.graphs)}", cases, backends))
+        return [_Asked(self, b, cases, first) for b in range(_backends(cases))]
+
+    def _note(self, graph: Submitted, cases: Sequence[Case]) -> None:
         self.log.append((self.machine.env.now, "submitted", graph.first, graph.count))
         self.graphs.append(graph)
         self.places += [len(c.places) for c in cases]
+
+    def _do_give_back(self) -> None:
+        """Say what is held: each graph, and its ops that ended since this was asked last."""
+        held = self.machine.give_back()
+        graphs = [
+            (g.first, g.count, bool(over)) for g, over in zip(held.graphs, held.over, strict=True)
+        ]
+        columns = held.arrived, held.start, held.end, held.state, held.fresh
+        claims = held.claim, held.asked, held.granted, held.returned
+        numbers = [self.machine.held_graphs, self.machine.held_ops]
+        said = graphs, held.base.tolist(), [c.tolist() for c in (*columns, *claims)], numbers
+        self.log.append((self.machine.env.now, "gave back", *said))
 
     def _do_set_rate(self, component: int, rate: int) -> None:
         self.machine.set_rate(component, rate)
@@ -264,6 +296,14 @@ class _Asked:
             )
             self.times[row] += 1
         return answers
+
+
+def _backends(cases: Sequence[Case]) -> int:
+    return max((c.online for c in cases), default=-1) + 1
+
+
+def _nobody(rows: Sequence[int], now: int) -> list[Answer]:
+    raise AssertionError("a shape is asked nothing; what is handed in has backends of its own")
 
 
 def _plain(value: Any) -> Any:

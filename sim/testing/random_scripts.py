@@ -11,7 +11,7 @@ from typing import Any
 from ..engine_api import MAX_TICK, NO_LIMIT, ONE
 from .script import Case, Script, Step
 
-KINDS = ("plain", "online", "timed", "lost", "verbs", "large", "capacity", "edges")
+KINDS = ("plain", "online", "timed", "lost", "verbs", "large", "capacity", "edges", "prepared")
 
 
 WEIGHTS = (-1, 0, 1, ONE // 48, 2**61, 2**62 - 1, 2**62, MAX_TICK)  # the edges
@@ -27,7 +27,8 @@ def random_script(kind: str, seed: int) -> Script:
         rates and fails and restores components at given ticks, ``lost`` resumes what failures
         stopped, ``verbs`` has everything, ``large`` as ``verbs`` with numbers near the limits,
         ``capacity`` as ``verbs`` with amounts that ops and processes hold, ``edges`` as ``verbs``
-        with numbers and components that cannot be.
+        with numbers and components that cannot be, ``prepared`` as ``verbs`` with graphs that are
+        handed in often and given back, some of which hold amounts or are odd.
     seed : int
 
     Examples
@@ -56,7 +57,8 @@ class _Draw:
         self.shared = list(range(len(slots), len(self.slots)))
         self.stores: list[int] = []
         self.whole: list[int] = []
-        if kind == "capacity":
+        self.edges = kind == "edges" or (kind == "prepared" and r.random() < 0.3)
+        if kind == "capacity" or (kind == "prepared" and r.random() < 0.5):
             self.add_stores()
         self.order = r.random()  # below 1/2, collectives take their members in one order
         self.weights = r.choice([[12], [12], [1, 2, 3, 4, 7, 12, 24, 25], [11, 12, 13]])
@@ -69,6 +71,7 @@ class _Draw:
         self.asks = r.random() < {"plain": 0.0, "online": 1.0}.get(kind, 0.3)
         self.horizon = r.choice([5, 12, 30])
         self.count = 0  # ops in the graphs that are submitted before the run
+        self.prepared: list[tuple[Case, ...]] = []
 
     def add_stores(self) -> None:
         """Capacities, behind all other components."""
@@ -102,6 +105,7 @@ class _Draw:
             "large": self.verbs,
             "edges": self.verbs,
             "capacity": self.verbs if r.random() < 0.8 else lambda: [],
+            "prepared": self.serving,
         }.get(self.kind, lambda: [])()
         pauses = sorted({r.randint(0, self.horizon) for _ in range(2)}) if r.random() < 0.2 else []
         return Script(
@@ -110,8 +114,9 @@ class _Draw:
             tuple(graphs),
             tuple(tuple(a) for a in actors if a),
             tuple(pauses),
-            tuple(r.choices("ab", [4, 1], k=len(self.slots))) if self.kind == "edges" else (),
+            tuple(r.choices("ab", [4, 1], k=len(self.slots))) if self.edges else (),
             tuple([-1] * (len(self.slots) - len(self.whole)) + self.whole) if self.whole else (),
+            tuple(self.prepared),
         )
 
     def cases(self, n: int) -> tuple[Case, ...]:
@@ -142,7 +147,7 @@ class _Draw:
             work = r.choice([2**127 - 1, 2**126 + 5, 2**100])
         online = r.randrange(3) if self.asks and r.random() < 0.4 else -1
         found = Case(self.places(i), fixed, work, usage, limit, release, online)
-        odd = self.kind == "edges" and r.random() < (0.02 if online < 0 else 0.1)
+        odd = self.edges and r.random() < (0.02 if online < 0 else 0.1)
         return self.odd(found) if odd else found
 
     def odd(self, case: Case) -> Case:
@@ -182,7 +187,7 @@ class _Draw:
         r = self.r
         near = r.choice([-1, 1]) if r.random() < 0.05 else 0  # levels that nearly tie
         chosen = r.sample(self.shared, r.randint(1, min(3, len(self.shared))))
-        heavy = 1 << 21 if self.kind == "edges" and r.random() < 0.1 else 1  # two are too many
+        heavy = 1 << 21 if self.edges and r.random() < 0.1 else 1  # two are too many
         return tuple((c, (r.choice(self.weights) * ONE // 12 + near) * heavy) for c in chosen)
 
     def places(self, i: int) -> tuple[tuple[int, tuple[int, ...]], ...]:
@@ -278,6 +283,36 @@ class _Draw:
             actors.append([("monitor", r.randint(1, 4), 40)])
         return [*actors, self.repair()]
 
+    def serving(self) -> list[list[Step]]:
+        """Processes that hand prepared graphs in, again and again, beside some that do anything."""
+        r = self.r
+        self.prepared = [self.cases(r.randint(0, 6)) for _ in range(r.randint(1, 3))]
+        servers = [self.server() for _ in range(r.randint(1, 3))]
+        others = self.verbs()
+        return [*servers, *others[: r.randint(0, 2)], *others[-1:]]
+
+    def server(self) -> list[Step]:
+        r, steps = self.r, []  # type: random.Random, list[Step]
+        for _ in range(r.randint(2, 12)):
+            shape = r.randrange(len(self.prepared))
+            rows = [i for i in range(len(self.prepared[shape])) if r.random() < 0.4]
+            steps += [("repeat", shape, tuple(self.other(i) for i in rows))] * r.choice(
+                [1, 1, 1, 3]
+            )
+            if r.random() < 0.7:
+                steps.append(("done", r.randrange(20)) if r.random() < 0.4 else self.waiting())
+            if r.random() < 0.4:
+                steps.append(("give_back",))
+            if r.random() < 0.2:
+                steps += [("observe",), *self.acting()]
+        return [*steps, ("give_back",), ("observe",)]
+
+    def other(self, row: int) -> tuple[int, int, int, int, int]:
+        """Other numbers of an op."""
+        r = self.r
+        work, less = self.scaled(r.choice(self.works)), r.choice([0, 1, 1, 2])
+        return row, r.choice(self.durations), work, r.choice([1, 2, 3]), less
+
     def anything(self) -> list[Step]:
         r, steps = self.r, []  # type: random.Random, list[Step]
         for _ in range(r.randint(1, 6)):
@@ -356,7 +391,7 @@ class _Draw:
         return self.outage()
 
     def weight(self) -> int:
-        odd = self.kind == "edges" and self.r.random() < 0.2
+        odd = self.edges and self.r.random() < 0.2
         return self.r.choice(WEIGHTS) if odd else ONE
 
     def moving(self) -> list[Step]:

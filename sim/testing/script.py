@@ -44,6 +44,7 @@ class Script(NamedTuple):
     pauses : ticks at which ``run(until)`` stops and the machine is observed from outside
     units : what each component counts; () where all count the same
     capacity : of each component, -1 for none; () where none has one
+    prepared : graphs that processes hand in again and again
     """
 
     slots: tuple[int, ...]
@@ -53,6 +54,7 @@ class Script(NamedTuple):
     pauses: tuple[int, ...] = ()
     units: tuple[str, ...] = ()
     capacity: tuple[int, ...] = ()
+    prepared: tuple[tuple[Case, ...], ...] = ()
 
     @property
     def parts(self) -> ComponentTable:

@@ -179,7 +179,7 @@ class Remembering(Player):
 
 
 @pytest.mark.parametrize("seeds", [range(80), pytest.param(range(80, 400), marks=NIGHTLY)])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [k for k in KINDS if k != "prepared"])  # whose rows are given back
 def test_blame_sums_to_the_makespan_on_every_twin_graph(kind, seeds):
     summed = 0
     for seed in seeds:

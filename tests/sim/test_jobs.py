@@ -740,3 +740,26 @@ def test_an_op_in_no_iteration_is_part_of_the_run_and_of_no_iteration(simulation
     result = simulation.run(build.graph(), keep=keep)
     assert result.iterations.tolist() == [1.0]
     assert result.makespan == 3.0
+
+
+def test_a_prepared_graph_is_of_the_job_that_prepared_it(simulation):
+    """It is placed on the components of that job, and no other may hand it in."""
+    made = []
+
+    class Prepares(Workload):
+        def start(self, job):
+            def repeat(sim):
+                made.append(sim.prepare(step()))
+                for _ in range(2):
+                    yield sim.submit(made[0]).done
+
+            return repeat
+
+    def takes(sim):
+        yield sim.launch(Prepares(), "b", RIGHT).done
+        with pytest.raises(SimulationError, match="prepared in another run or job"):
+            sim.submit(made[0])
+
+    result = simulation.run(None, takes)
+    assert result.of("b").busy == {GPUS[2]: 2.0}
+    assert result.of("b").makespan == 2.0

@@ -4,6 +4,7 @@ import random
 
 import numpy as np
 import pytest
+from foretrace.sim import session
 from foretrace.sim.analysis.activity import activity, exposed
 from foretrace.sim.analysis.metrics import utilization
 from foretrace.sim.backend import Backend, Spread, Timing, Usage
@@ -214,12 +215,12 @@ def told(result):
     }
 
 
-def run(seed, engine, jobs):
+def run(seed, engine, jobs, keep="ops"):
     backends = {"node*": Recorded(), "fabric": Wire(), "node*.link": Recorded()}
     if seed % 3 == 0:
         backends["node*.host"] = Asked()
     simulation = Simulation(SYSTEM, backends, engine=engine, tick=1e-3, seed=seed)
-    return simulation.run(jobs, replica=0 if seed % 2 else None, keep="ops")
+    return simulation.run(jobs, replica=0 if seed % 2 else None, keep=keep)
 
 
 @pytest.mark.parametrize("seeds", [range(240), pytest.param(range(240, 2_400), marks=NIGHTLY)])
@@ -242,3 +243,38 @@ def test_each_of_two_jobs_that_share_nothing_does_what_it_does_alone(seeds, engi
     tried = len(seeds[:: 1 if engine == "core" else 3])
     assert compared > 0.7 * tried, (compared, tried)
     assert ops > 8 * compared
+
+
+def summed(result):
+    """What is told without a row for each op."""
+    return {
+        "window": (result.first_release, result.makespan_ticks, result.count, result.ranks),
+        "busy": {k: round(t, 9) for k, t in result.busy_by_kind.items()},
+        "exposed": exposed(result).tolist(),
+        "activity": {n: v.tolist() for n, v in activity(result).items()},
+        "periods": result.iterations.tolist(),
+        "ranks": result.rank_frame().fillna(-1.0).to_dict("list"),
+        "sources": {text: t for text, t in result.sources.items() if t},
+        "emitted": result.metrics,
+    }
+
+
+@pytest.mark.parametrize("seeds", [range(100), pytest.param(range(100, 1_000), marks=NIGHTLY)])
+def test_what_is_given_back_is_added_up_job_by_job(seeds, monkeypatch):
+    """Ops that ended are folded every few submissions: the sums are those over all of them."""
+    monkeypatch.setattr(session, "AT_ONCE", 40)
+    compared = folded = 0
+    for seed in seeds:
+        engine = "core" if seed % 2 else "reference"
+        try:
+            rows = run(seed, engine, jobs_of(seed))
+        except SimulationError:
+            continue
+        rows = rows.without_rows("ranks", "the rows are gone")
+        sums = run(seed, engine, jobs_of(seed), keep="ranks")
+        for name in rows.jobs:
+            assert summed(sums.of(name)) == summed(rows.of(name)), (seed, name)
+        assert summed(sums) == summed(rows), seed
+        compared, folded = compared + 1, folded + (sums.kept.windows is None)
+    assert compared > 0.7 * len(seeds)
+    assert folded > 0.5 * compared

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from ...core.blocks import Blocks
 from ...core.jit import jit
 from ...engine_api import NO_LIMIT, ONE, ComponentTable, Flows
 from ...errors import BackendError
@@ -48,7 +49,8 @@ from .table_layout import (
 class MaxMinMemory:
     """State of the medium of one run; kernels of :mod:`.medium` take its ``state``.
 
-    Flows of all graphs have one numbering: those of the first `add` come first.  ``state`` is a
+    Flows of all graphs have one numbering: those of the first `add` come first; rows that were
+    given back are taken again.  ``state`` is a
     new tuple after `add`, `append` and `set_usage`; fetch it again.  Interpreted, kernels need
     ``np.errstate(over="ignore")``.
 
@@ -79,8 +81,8 @@ class MaxMinMemory:
         self._parts[:, LEVEL] = OPEN
         self._parts[:, [HEAD, CROWD]] = NONE
         self._parts[:, BEFORE] = ABSENT
-        self._flows, self._flow_count = np.zeros((4, FLOW_COLUMNS), np.int64), 0
-        self._uses, self._use_count = np.zeros((4, USE_COLUMNS), np.int64), 0
+        self._flows, self._flow_rows = np.zeros((4, FLOW_COLUMNS), np.int64), Blocks()
+        self._uses, self._use_rows = np.zeros((4, USE_COLUMNS), np.int64), Blocks()
         self._bundles = np.zeros((0, BUNDLE_COLUMNS), np.int64)
         self._grow_bundles(5)
         self._bundles[0, [FIRST_DUE, FIRST_QUEUED]] = NONE
@@ -88,7 +90,7 @@ class MaxMinMemory:
         self._bundles[0, FRESH] = 1
 
     def __len__(self) -> int:
-        return self._flow_count
+        return self._flow_rows.top
 
     @property
     def state(self) -> State:
@@ -103,39 +105,67 @@ class MaxMinMemory:
         BackendError
             A flow that nothing keeps below 2^62 rate units.
         """
-        first, n, m = self._flow_count, len(flows), len(flows.component)
+        n, m = len(flows), len(flows.component)
         owner = np.repeat(np.arange(n), np.diff(flows.indptr))
         order = np.lexsort((flows.component, owner))
         component, weight = flows.component[order].astype(np.int64), flows.weight[order]
         self._check(flows)
-        self._flows = _room(self._flows, first + n)
-        self._uses = _room(self._uses, self._use_count + m)
-        self._grow_bundles(len(self._flows) + 1)
-        uses = self._uses[self._use_count : self._use_count + m]
+        first, first_use = self.take(n, m)
+        uses = self._uses[first_use : first_use + m]
+        uses[:] = 0
         uses[:, COMPONENT], uses[:, WEIGHT] = component, weight
         uses[:, FLOW] = first + owner
-        self._parts[component[weight % ONE != 0], FINE] = 1
+        self.note_fine(uses)
         rows = self._flows[first : first + n]
-        rows[:, START] = flows.indptr[:-1] + self._use_count
+        rows[:] = 0
+        rows[:, START] = flows.indptr[:-1] + first_use
         rows[:, COUNT] = np.diff(flows.indptr)
         rows[:, LIMIT] = np.where(flows.limit == NO_LIMIT, OPEN, flows.limit)
         rows[:, TAG_HI] = flows.work_hi
         rows[:, TAG_LO] = flows.work_lo.view(np.int64)
         rows[:, BEFORE] = ABSENT
-        self._flow_count, self._use_count = first + n, self._use_count + m
         return first
+
+    def take(self, flows: int, uses: int) -> tuple[int, int]:
+        """Rows for so many flows and uses, one after the other; the first of each."""
+        first, first_use = self._flow_rows.take(flows), self._use_rows.take(uses)
+        if self._flow_rows.top > len(self._flows):
+            self._flows = _room(self._flows, self._flow_rows.top)
+            self._grow_bundles(len(self._flows) + 1)
+        if self._use_rows.top > len(self._uses):
+            self._uses = _room(self._uses, self._use_rows.top)
+        return first, first_use
+
+    def give(self, flows: tuple[int, int], uses: tuple[int, int]) -> None:
+        """Take rows back, (first, count) of each; the flows are not in flight and never will be."""
+        self._flows[flows[0] : flows[0] + flows[1], COUNT] = 0
+        self._flow_rows.give(*flows)
+        self._use_rows.give(*uses)
+
+    def uses_of(self, flow: int) -> tuple[int, int]:
+        """The rows of what a flow uses: (first, count)."""
+        return int(self._flows[flow, START]), int(self._flows[flow, COUNT])
+
+    def note_fine(self, uses: Array) -> None:
+        """Note the components of which a flow takes a fraction of its rate."""
+        self._parts[uses[uses[:, WEIGHT] % ONE != 0, COMPONENT], FINE] = 1
+
+    def rows(self, flows: int, uses: int) -> tuple[Array, Array]:
+        """Copies of the first rows of flows and of uses."""
+        return self._flows[:flows].copy(), self._uses[:uses].copy()
 
     def append(self, work: int, usage: Mapping[int, int], limit: int = NO_LIMIT) -> int:
         """Append one flow; returns its number."""
         return self.add(one(work, usage, limit))
 
     def set_usage(self, flow: int, usage: Mapping[int, int], limit: int = NO_LIMIT) -> None:
-        """Replace what a flow uses, while it is not in flight."""
+        """Replace what a flow uses, while it is not in flight; the old rows are not given back."""
         new = self.append(0, usage, limit)
         for field in (START, COUNT, LIMIT):
             self._flows[flow, field] = self._flows[new, field]
-        self._uses[self._flows[new, START] : self._use_count, FLOW] = flow
-        self._flow_count = new
+        first, count = self.uses_of(flow)
+        self._uses[first : first + count, FLOW] = flow
+        self.give((new, 1), (0, 0))
 
     def set_left(self, flow: int, work: int) -> None:
         """Replace the work left of a flow, while it is not in flight."""
@@ -172,7 +202,7 @@ class MaxMinMemory:
 
     def users(self, component: int) -> list[int]:
         """Flows that use a component, in flight or not."""
-        flows = self._flows[: self._flow_count]
+        flows = self._flows[: len(self)]
         count = flows[:, COUNT]
         if not count.sum():
             return []

@@ -1,0 +1,514 @@
+"""What is kept of ops that were given back: added up as they end, so that no row an op is needed.
+
+The sums are those of :mod:`.kept`, over more and more ops.  Boxes of activity need the ops of a
+rank side by side, so ops stay until none that may yet end can reach back to where they are.
+What is held of a capacity is counted once the graph is over: then it was given back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, MutableMapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..engine_api import MAX_TICK, NEVER, ComponentTable, Held, State
+from ..ops import Kind
+from ..prepared import Repeat
+from ..schedule import SubmittedRun, ranks_of
+from ..system import System
+from ..units import Seconds, seconds
+from .activity import LAYER_OF, LAYERS, Busy, boxes_of
+from .aggregates import BOXES, EXPOSED, RunAggregates, add_ticks
+
+LATE = np.iinfo(np.int64).max
+NETWORK, IDLE = LAYERS.index("network"), BOXES.index("idle")
+Ticks = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Alike:
+    """Graphs of one shape: a row each of what became of their places.
+
+    Parameters
+    ----------
+    run : one of them; all have its ops, places, slots and usage
+    first : (k,) ids of their rows 0
+    own : (k,) whether their periods count
+    work : (n,) or None
+        Sum of the work that ended ops had, in the unit of what they use.
+    arrived, start, end : (k, n + e) ticks
+    state, fresh : (k, n + e)
+    over : (k,) whether all of its ops ended or were cancelled
+    amount : (k, h) of each claim on a capacity
+    asked, granted, returned : (k, h) ticks
+    """
+
+    run: SubmittedRun
+    first: Ticks
+    own: NDArray[np.bool_]
+    work: NDArray[np.float64] | None
+    arrived: Ticks
+    start: Ticks
+    end: Ticks
+    state: NDArray[np.uint8]
+    fresh: NDArray[np.bool_]
+    over: NDArray[np.bool_]
+    amount: Ticks
+    asked: Ticks
+    granted: Ticks
+    returned: Ticks
+
+
+class StreamingSums:
+    """Sums over ops that ended.
+
+    Parameters
+    ----------
+    system, parts, tick : of the run
+    first : tick at which their job arrived
+    given : int or None
+        Number of the graph whose periods count; None for every graph.
+    keep : ``none`` or ``ranks``
+    compiled : whether kernels may be used
+    """
+
+    def __init__(
+        self,
+        system: System,
+        parts: ComponentTable,
+        tick: Seconds,
+        first: int,
+        given: int | None,
+        keep: str,
+        *,
+        compiled: bool,
+    ):
+        self.first, self.given, self.keep = first, given, keep
+        self.tick, self.whole = tick, parts.capacity
+        self.busy: NDArray[Any] = np.zeros((len(parts), len(Kind)), np.int64)
+        self.moved = np.zeros((len(parts), len(Kind)))
+        self.sources: dict[str, int] = {}
+        self.spans = Spans(first)
+        boxes = list(range(len(BOXES))) if keep == "ranks" else [EXPOSED]
+        self.line = Line(boxes, first, compiled)
+        self.ranks, self.beside = 0, NEVER
+        self.held_yet: list[Alike] = []  # with graphs that are not over and hold
+        self.waited_yet: list[Busy] = []  # waits for capacities that may be counted or not
+        self.rate = np.array([c.rate or np.inf for c in system.components], np.float64)
+
+    def add(
+        self,
+        held: Held,
+        own: Sequence[int],
+        runs: Sequence[SubmittedRun],
+        moves: MutableMapping[int, tuple[int, ...]],
+        now: int,
+    ) -> None:
+        """Add what ended since the last time.
+
+        Parameters
+        ----------
+        own : numbers of the graphs that count, among those that are held
+        runs : of each graph that is held
+        moves : ops that were resumed elsewhere; those that ended are taken out
+        """
+        until, rows = now, []
+        groups = list(alike(held, own, runs, self.given))
+        self.held_yet, self.waited_yet = [], []
+        for group in groups:
+            self.ranks = max(self.ranks, ranks_of(group.run))
+            if group.fresh.any():
+                self._sum(group)
+                self._move(group, moves)
+                rows.append(_busy(group))
+            if group.amount.size:
+                over = group.over[:, None]
+                self.moved += self._held(group, group.returned, over)
+                self.held_yet += [group] * (not over.all())
+                waits = Waits.of(group)
+                rows.append(waits.busy(group, waits.settled))
+                self.waited_yet.append(waits.busy(group, waits.open))
+                until = min(until, waits.reached)
+        for group in groups:
+            until = min(until, _reached(group, self.spans))
+        self.line.add(rows, self.spans.marks(), until, self.ranks)
+
+    def _sum(self, group: Alike) -> None:
+        run, n = group.run, len(group.run.graph)
+        block, fresh, end = run.graph.explicit, group.fresh[:, :n], group.end[:, :n]
+        own = fresh & group.own[:, None]
+        if own.any():
+            start = np.where(own, group.start[:, :n], LATE).min(axis=0)
+            self.spans.add(run, start, np.where(own, end, NEVER).max(axis=0))
+        beside = fresh & ~group.own[:, None]
+        if beside.any():
+            self.beside = max(self.beside, int(end[beside].max()))
+        took = np.where(fresh, end - group.start[:, :n], 0)
+        if took.sum(dtype=np.float64) < 2.0**62:
+            took = took.sum(axis=0)[None]
+        slot = run.lowered.slot
+        place = np.flatnonzero(slot >= 0)
+        op = block.op_of_place[place]
+        sources: NDArray[Any] = np.zeros(len(run.answers.sources), np.int64)
+        for row in took:
+            self.busy = add_ticks(self.busy, (slot[place], block.ops.kind[op]), row[op])
+            sources = add_ticks(sources, (run.answers.source,), row)
+        for text, t in zip(run.answers.sources, sources.tolist(), strict=True):
+            self.sources[text] = self.sources.get(text, 0) + t
+        usage = run.answers.timing.usage
+        if usage is not None and group.work is not None:
+            row = np.repeat(np.arange(n), np.diff(usage.indptr))
+            work = group.work[row] * usage.weight / self.rate[usage.component]
+            np.add.at(self.moved, (usage.component, block.ops.kind[row]), work)
+
+    def _move(self, group: Alike, moves: MutableMapping[int, tuple[int, ...]]) -> None:
+        """Charge ops that were resumed elsewhere to where they ran last."""
+        if not moves:
+            return
+        run, n = group.run, len(group.run.graph)
+        places = run.graph.explicit.op_of_place
+        for g, first in enumerate(group.first.tolist()):
+            for op in [
+                op for op in moves if first <= op < first + n and group.fresh[g, op - first]
+            ]:
+                row = op - first
+                took = int(group.end[g, row] - group.start[g, row])
+                kind = run.graph.ops.kind[row]
+                at = np.flatnonzero(places == row)
+                for was, slot in zip(run.lowered.slot[at].tolist(), moves.pop(op), strict=True):
+                    if was >= 0:
+                        self.busy[was, kind] -= took
+                    if slot >= 0:
+                        self.busy[slot, kind] += took
+
+    def _held(self, group: Alike, end: Ticks, where: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """(components, kinds) s of holding the whole of each capacity."""
+        claims, found = group.run.lowered.claims, np.zeros_like(self.moved)
+        took = np.where(where & (group.granted != NEVER), end - group.granted, 0)
+        share = group.amount / self.whole[claims.component]
+        held = (share * seconds(took, self.tick)).sum(axis=0)
+        np.add.at(found, (claims.component, group.run.graph.ops.kind[claims.op]), held)
+        return found
+
+    def used(self, last: int) -> NDArray[np.float64]:
+        """(components, kinds) s of work and of holding, given the last end of the run."""
+        found = self.moved.copy()
+        for group in self.held_yet:
+            kept = np.where(
+                group.returned == NEVER, np.maximum(last, group.granted), group.returned
+            )
+            found += self._held(group, kept, ~group.over[:, None])
+        return found
+
+    def kept(self, ops: int) -> RunAggregates:
+        """All of it.
+
+        Parameters
+        ----------
+        ops : that were handed in
+        """
+        steps, start, end = self.spans.table(self.ranks)
+        found = RunAggregates(
+            ops, self.first, steps, start, end, self.busy, self.moved, self.sources,
+            beside=max(self.beside, self.spans.beside),
+        )  # fmt: skip
+        found = replace(found, moved=self.used(found.last))
+        self.line.add(self.waited_yet, self.line.marks, self.line.until, self.ranks)
+        boxes = self.line.between(found.marks, self.ranks)
+        if self.keep == "ranks":
+            return found.boxed(boxes, "ranks")
+        return replace(found, exposed=boxes[0, 1:].copy())
+
+
+class Waits(NamedTuple):
+    """How long ops of graphs of one shape waited for capacities; (k, m), of ops that hold.
+
+    Parameters
+    ----------
+    op : (m,) rows
+    asked, granted : ticks; `granted` is NEVER of those that did not wait, or wait yet
+    settled : whether it is certain now that they waited
+    open : whether it may change: they may be resumed and wait again
+    reached : the earliest tick from which such a wait may count
+    """
+
+    op: Ticks
+    asked: Ticks
+    granted: Ticks
+    settled: NDArray[np.bool_]
+    open: NDArray[np.bool_]
+    reached: int
+
+    @classmethod
+    def of(cls, group: Alike) -> Waits:
+        """Those of one shape."""
+        op, heads = np.unique(group.run.lowered.claims.op, return_index=True)
+        waited = group.asked < group.granted
+        asked = np.minimum.reduceat(np.where(waited, group.asked, MAX_TICK), heads, axis=1)
+        granted = np.maximum.reduceat(np.where(waited, group.granted, NEVER), heads, axis=1)
+        over, state = group.over[:, None], group.state[:, op]
+        gone = over & (state == State.CANCELLED)
+        unsettled = ~over & (state != State.ENDED)
+        ever = granted != NEVER
+        waits = waited | ((group.asked != NEVER) & (group.granted == NEVER))
+        since = np.minimum.reduceat(np.where(waits, group.asked, LATE), heads, axis=1)
+        reached = int(np.where(unsettled, since, LATE).min(initial=LATE))
+        settled = ever & (group.fresh[:, op] | gone)
+        return cls(op.astype(np.int64), asked, granted, settled, ever & unsettled, reached)
+
+    def busy(self, group: Alike, which: NDArray[np.bool_]) -> Busy:
+        """Places of some of them: an empty network that arrived early."""
+        of = group.run.graph.explicit.op_of_place
+        place = np.flatnonzero(np.isin(of, self.op))
+        at = np.searchsorted(self.op, of[place])
+        these = which[:, at]
+        rank = np.broadcast_to(group.run.rank[place], these.shape)[these]
+        granted = self.granted[:, at][these]
+        network = np.full(len(rank), NETWORK, np.int8)
+        return Busy(rank, network, self.asked[:, at][these], granted, granted)
+
+
+class Spans:
+    """First start and last end of the ops of each period on each rank.
+
+    Ops in no period are taken for a period of their own, which is the only one where there is no
+    other.
+    """
+
+    def __init__(self, origin: int) -> None:
+        self.origin = origin  # the first tick of all
+        self._row: dict[int, int] = {}
+        self._start = np.full((4, 1), LATE)
+        self._end = np.full((4, 1), NEVER, np.int64)
+
+    def add(self, run: SubmittedRun, start: Ticks, end: Ticks) -> None:
+        """Ops of a graph: (n,) first start and last end of each row; NEVER where none ended."""
+        block, rank = run.graph.explicit, run.rank
+        there = np.flatnonzero(end[block.op_of_place] != NEVER)
+        op = block.op_of_place[there]
+        periods, which = np.unique(block.ops.iteration[op], return_inverse=True)
+        rows = np.array([self._row.setdefault(p, len(self._row)) for p in periods.tolist()], int)
+        self._grow(len(self._row), 1 + int(rank.max(initial=-1)))
+        at: Any = rows[which], rank[there]
+        np.minimum.at(self._start, at, start[op])
+        np.maximum.at(self._end, at, end[op])
+
+    def _grow(self, rows: int, ranks: int) -> None:
+        have = self._start.shape
+        size = have[0] if rows <= have[0] else max(rows, 2 * have[0]), max(have[1], ranks)
+        if size != have:
+            start, end = np.full(size, LATE), np.full(size, NEVER, np.int64)
+            start[: have[0], : have[1]], end[: have[0], : have[1]] = self._start, self._end
+            self._start, self._end = start, end
+
+    def table(self, ranks: int) -> tuple[Ticks, Ticks, Ticks]:
+        """Periods, ascending; (periods, ranks) first start and last end, -1 where there is none."""
+        self._grow(1, ranks)
+        steps = self._periods
+        rows = [self._row[p] for p in steps] or [self._row.setdefault(-1, 0)]
+        start, end = self._start[rows], self._end[rows]
+        start[start == LATE] = NEVER
+        return np.array(steps, np.int64), start, end
+
+    @property
+    def beside(self) -> int:
+        """Tick of the last end of an op in no period."""
+        return int(self._end[self._row[-1]].max()) if -1 in self._row else NEVER
+
+    @property
+    def _periods(self) -> list[int]:
+        return sorted(p for p in self._row if p >= 0)
+
+    @property
+    def first(self) -> tuple[int, int]:
+        """The first period so far, and the tick at which it began; the latest where none did."""
+        if not self._periods:
+            return LATE, LATE
+        period = self._periods[0]
+        return period, int(self._start[self._row[period]].min())
+
+    def marks(self) -> Ticks:
+        """Ticks at which windows would begin and end if nothing else ended, ascending."""
+        rows = [self._row[p] for p in self._periods]
+        if not rows:
+            return np.array([self.origin])
+        return np.unique(np.append(self._end[rows].max(axis=1), [self.origin, self.first[1]]))
+
+
+class Line:
+    """Ticks in each box between marks, as far as they are certain.
+
+    A mark that is none any more was none of those that the run ends with: what began a period
+    first stays, and its end only moves beyond what is certain.
+
+    Parameters
+    ----------
+    boxes : numbers of those that are kept
+    first : tick of the first mark
+    """
+
+    def __init__(self, boxes: Sequence[int], first: int, compiled: bool):
+        self.which, self.compiled = list(boxes), compiled
+        self.marks = np.array([first])
+        # From each mark to the next, from the last on.
+        self.boxes = np.zeros((len(self.which), 1, 0), np.int64)
+        self.until = first
+        self.rows = Busy.of([])  # that reach beyond
+
+    def add(self, rows: Sequence[Busy], marks: Ticks, until: int, ranks: int) -> None:
+        """Places of ops that ended, and up to where no other can come."""
+        self.rows = Busy.of([self.rows, *rows])
+        self._divide(marks, ranks)
+        if until <= self.until:
+            return
+        inner = self.marks[(self.marks > self.until) & (self.marks < until)]
+        edges = np.concatenate([[self.until], inner, [until]])
+        found = boxes_of(self.rows, edges, ranks, compiled=self.compiled)
+        piece = np.searchsorted(self.marks, edges[:-1], side="right") - 1
+        _add_at(self.boxes, piece, found[self.which])
+        self.rows, self.until = self.rows.after(until), until
+
+    def _divide(self, marks: Ticks, ranks: int) -> None:
+        """Pieces between these marks instead; the last piece may be cut, behind what is certain."""
+        old, boxes = self.marks, np.zeros((len(self.which), len(marks), ranks), np.int64)
+        piece = np.searchsorted(marks, old, side="right") - 1
+        _add_at(boxes[:, :, : self.boxes.shape[2]], piece, self.boxes)
+        self.marks, self.boxes = marks, boxes
+
+    def between(self, marks: Ticks, ranks: int) -> NDArray[np.int64]:
+        """(b, windows, ranks) ticks in each box between the marks that the run ended with."""
+        self.add([], np.unique(marks), int(marks[-1]), ranks)
+        sums = np.zeros((len(self.which), len(self.marks) + 1, ranks), np.int64)
+        np.cumsum(self.boxes, axis=1, out=sums[:, 1:])
+        found = np.diff(sums[:, np.searchsorted(self.marks, marks)], axis=1)
+        if IDLE in self.which:  # also before a rank was there
+            found[IDLE] += np.diff(marks)[:, None] - found.sum(axis=0)
+        return found
+
+    def whole(self, first: int, last: int, ranks: int) -> NDArray[np.int64]:
+        """(b, ranks) ticks in each box of a window that holds all of it."""
+        self.add([], self.marks, last, ranks)
+        found: NDArray[np.int64] = self.boxes.sum(axis=1)
+        if IDLE in self.which:
+            found[IDLE] += last - first - found.sum(axis=0)
+        return found
+
+
+def together(sums: Sequence[StreamingSums], kept: Sequence[RunAggregates]) -> RunAggregates:
+    """Several jobs as one: one window, in which their ranks are listed job after job.
+
+    Parameters
+    ----------
+    kept : of each of them
+    """
+    first, last = min(k.first for k in kept), max(k.last for k in kept)
+    sources: dict[str, int] = {}
+    for one in kept:
+        for text, t in one.sources.items():
+            sources[text] = sources.get(text, 0) + t
+    boxes = np.concatenate([s.line.whole(first, last, s.ranks) for s in sums], axis=1)
+    start = np.concatenate([np.where(k.start < 0, LATE, k.start).min(axis=0) for k in kept])
+    busy = np.sum([k.busy for k in kept], axis=0, dtype=object)
+    found = RunAggregates(
+        sum(k.ops for k in kept),
+        first,
+        np.empty(0, np.int64),
+        np.where(start == LATE, NEVER, start)[None],
+        np.concatenate([k.end.max(axis=0) for k in kept])[None],
+        busy if busy.max(initial=0) >= 2**62 else busy.astype(np.int64),
+        np.sum([s.used(last) for s in sums], axis=0),
+        sources,
+        beside=last,
+    )
+    windows = np.stack([np.zeros_like(boxes), boxes], axis=1)  # nothing is before the only one
+    if sums[0].keep == "ranks":
+        return found.boxed(windows, "ranks")
+    return replace(found, exposed=windows[0, 1:].copy())
+
+
+def _add_at(pieces: NDArray[np.int64], at: NDArray[Any], more: NDArray[np.int64]) -> None:
+    """Add (b, m, ranks) ticks to some of the pieces."""
+    where: Any = (slice(None), at)
+    np.add.at(pieces, where, more)
+
+
+def alike(
+    held: Held, own: Sequence[int], runs: Sequence[SubmittedRun], given: int | None
+) -> Iterator[Alike]:
+    """Some of the graphs that are held, those of one shape together."""
+    groups: dict[int, list[int]] = {}
+    for k in own:
+        groups.setdefault(id(_shape(runs[k])), []).append(k)
+    first = np.array([g.first for g in held.graphs], np.int64)
+    counts = np.array([given is None or g.index == given for g in held.graphs], np.bool_)
+    for members in groups.values():
+        run = _shape(runs[members[0]])
+        at = held.base[members][:, None] + np.arange(len(run.lowered.slot))
+        fresh = held.fresh[at]
+        yield Alike(
+            run, first[members], counts[members], _work(run, [runs[k] for k in members], fresh),
+            held.arrived[at], held.start[at], held.end[at], held.state[at], fresh,
+            held.over[members], *_claims(held, members, run, runs),
+        )  # fmt: skip
+
+
+def _claims(
+    held: Held, members: Sequence[int], shape: SubmittedRun, runs: Sequence[SubmittedRun]
+) -> tuple[Ticks, Ticks, Ticks, Ticks]:
+    """Amount of each claim, and when it was asked for, granted and returned."""
+    at = held.claim[members][:, None] + np.arange(len(shape.lowered.claims))
+    amount = np.array([_amount(runs[k]) for k in members], np.int64).reshape(at.shape)
+    return amount, held.asked[at], held.granted[at], held.returned[at]
+
+
+def _amount(run: SubmittedRun) -> Ticks:
+    return run.submission.numbers.amount if isinstance(run, Repeat) else run.lowered.claims.amount
+
+
+def _shape(run: SubmittedRun) -> SubmittedRun:
+    """What a graph has in common with others that were prepared as it was."""
+    return run.submission.variant.run if isinstance(run, Repeat) else run
+
+
+def _work(
+    shape: SubmittedRun, runs: Sequence[SubmittedRun], fresh: NDArray[np.bool_]
+) -> NDArray[np.float64] | None:
+    """(n,) Sum of the work of ops that ended."""
+    work = shape.answers.timing.work
+    if work is None:
+        return None
+    found: NDArray[np.float64] = work * fresh[:, : len(work)].sum(axis=0)
+    for k, run in enumerate(runs):
+        for row, said in run.submission.told.items() if isinstance(run, Repeat) else ():
+            if fresh[k, row]:
+                found[row] += said.work - work[row]
+    return found
+
+
+def _reached(group: Alike, spans: Spans) -> int:
+    """The earliest tick from which an op that is open may yet count."""
+    block = group.run.graph.explicit
+    op, (period, began) = block.op_of_place, spans.first
+    layer, state, start = LAYER_OF[block.ops.kind[op]], group.state[:, op], group.start[:, op]
+    live = (state != State.ENDED) & (state != State.CANCELLED)
+    waits = (layer == NETWORK) & (group.arrived != NEVER)
+    # An op that keeps nothing busy may still be the first of the first period.
+    counts = (layer >= 0) | (start < began) | (block.ops.iteration[op] < period)
+    runs = (state == State.RUNNING) & counts
+    since = np.minimum(np.where(waits, group.arrived, LATE), np.where(runs, start, LATE))
+    return int(np.where(live, since, LATE).min(initial=LATE))
+
+
+def _busy(group: Alike) -> Busy:
+    """Places of ops that ended, as far as they keep something busy."""
+    block = group.run.graph.explicit
+    op = block.op_of_place
+    layer = LAYER_OF[block.ops.kind[op]]
+    fresh = group.fresh[:, op] & (layer >= 0)
+    start, end, arrived = group.start[:, op], group.end[:, op], group.arrived
+    arrived = np.where(arrived == NEVER, start, arrived)
+    rank, kind = np.broadcast_to(group.run.rank, fresh.shape), np.broadcast_to(layer, fresh.shape)
+    return Busy(rank[fresh], kind[fresh], arrived[fresh], start[fresh], end[fresh])

@@ -1,0 +1,92 @@
+"""Giving back what is over: said once what became of it, then forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..engine_api import NEVER, Held, State
+from .readout import CLAIM_TIMES, of_claims
+from .run_memory import Lies
+from .state_layout import ARRIVED, CANCELLED, END, ENDED, OPEN_OPS, START
+from .submitted_graph import SubmittedGraph
+
+if TYPE_CHECKING:
+    from .state_view import StateView
+
+Ticks = NDArray[np.int64]
+NOTHING = np.empty(0, np.int64)
+
+
+def give_back(engine: StateView) -> Held:
+    """Say what is held, and forget graphs that are over; see ``Engine.give_back``.
+
+    A graph that ran ahead of the clock stays as it is; nobody steers such a run.
+    """
+    held, graphs = _held(engine)
+    gone = [g for g, over in zip(graphs, held.over.tolist(), strict=True) if over]
+    if gone:
+        _forget(engine, gone)
+    return held
+
+
+def _held(engine: StateView) -> tuple[Held, list[SubmittedGraph]]:
+    store = engine.store
+    graphs = list(engine.joined)
+    cells, size = store.cells, sum(len(g.shape.slot) for g in engine.to_join)
+    arrived, start, end = (np.full(cells + size, NEVER, np.int64) for _ in range(3))
+    state, fresh = np.zeros(cells + size, np.uint8), np.zeros(cells + size, np.bool_)
+    state[:cells] = store.state[:cells]
+    over = state[:cells] == ENDED
+    np.maximum(store.times[:cells, ARRIVED], NEVER, out=arrived[:cells])
+    start[:cells] = store.times[:cells, START]
+    end[:cells] = np.where(over, store.times[:cells, END], NEVER)
+    fresh[:cells] = store.report()
+    base = [g.base for g in graphs]
+    is_over = (store.graph_table[:, OPEN_OPS] == 0).tolist()
+    done = [o and not g.untold for o, g in zip(is_over, graphs, strict=True)]
+    for graph in engine.to_join:  # handed in behind all that joined
+        base.append(cells)
+        cells += len(graph.shape.slot)
+        done.append(False)
+    graphs += engine.to_join
+    made = np.array(base, np.int64), np.array(done, np.bool_)
+    claims = _claims(engine, graphs)
+    return Held(graphs, *made, arrived, start, end, state, fresh, *claims), graphs
+
+
+def _claims(
+    engine: StateView, graphs: Sequence[SubmittedGraph]
+) -> tuple[Ticks, Ticks, Ticks, Ticks]:
+    """The first claim of each graph, and when each was asked for, granted and returned."""
+    ends = np.cumsum([0, *(len(graph.shape.claims) for graph in graphs)])
+    times = [of_claims(engine, g) for g in graphs if len(g.shape.claims)]
+    asked, granted, returned = (
+        np.concatenate([NOTHING, *(t[name] for t in times)]) for name in CLAIM_TIMES
+    )
+    return ends[:-1], asked, granted, returned
+
+
+def _forget(engine: StateView, gone: Sequence[SubmittedGraph]) -> None:
+    store, dead = engine.store, set(map(id, gone))
+    for graph in gone:
+        graph.give_rows(store)
+        engine.held_ops -= graph.count
+        state = store.state[graph.base : graph.base + graph.count]
+        for row in np.flatnonzero(state == CANCELLED).tolist():
+            engine.past.cancelled(graph.first + row)
+    engine.graphs = [g for g in engine.graphs if id(g) not in dead]
+    engine.firsts = [g.first for g in engine.graphs]
+    stay = [k for k, g in enumerate(engine.joined) if id(g) not in dead]
+    engine.joined = [engine.joined[k] for k in stay]
+    lies: list[Lies] = [g.lies for g in engine.joined if g.lies is not None]
+    for graph, to in zip(engine.joined, store.keep(stay, lies), strict=True):
+        graph.move(to)
+    engine.bases = [g.base for g in engine.joined]
+    for memory in (engine.earlier, engine.stopped_by):
+        for op in [op for op in memory if engine.state(op) in (State.ENDED, State.CANCELLED)]:
+            if engine._held(op) is None:
+                del memory[op]

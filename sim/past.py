@@ -1,0 +1,41 @@
+"""What an engine still knows of ops that it gave back: that they are over, and how."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+
+from .engine_api import State
+
+
+class Past:
+    """Ids of ops that were cancelled and given back, as ranges of 16 bytes; the others ended.
+
+    Examples
+    --------
+    >>> past = Past()
+    >>> past.cancelled(3), past.cancelled(4), past.cancelled(9)
+    (None, None, None)
+    >>> past.state(4).name, past.state(5).name, len(past)
+    ('CANCELLED', 'ENDED', 2)
+    """
+
+    def __init__(self) -> None:
+        self._first, self._end = array("q"), array("q")
+
+    def __len__(self) -> int:
+        return len(self._first)
+
+    def cancelled(self, op: int) -> None:
+        """Remember that an op was cancelled."""
+        k = bisect_right(self._first, op)
+        if k and self._end[k - 1] == op:
+            self._end[k - 1] = op + 1
+        else:
+            self._first.insert(k, op)
+            self._end.insert(k, op + 1)
+
+    def state(self, op: int) -> State:
+        """How an op that was given back ended."""
+        k = bisect_right(self._first, op)
+        return State.CANCELLED if k and op < self._end[k - 1] else State.ENDED

@@ -1,0 +1,469 @@
+"""A graph that is submitted often: looked at once, then handed in with other numbers.
+
+Its shape, places and dependencies are fixed.  A submission may give rows other flop and bytes;
+backends are asked once for each row that they have not seen, and what they said is remembered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .backend import Holds, Spread, Timing, Usage
+from .binding import Answers
+from .engine_api import EngineGraph, Numbers, Shape
+from .errors import GraphError
+from .graph import Graph
+from .ops import Ops
+from .schedule import SubmittedRun
+
+Values = Mapping[int, float] | Sequence[float] | NDArray[np.float64]
+T = TypeVar("T")
+Pair = tuple[float, float]  # flop and bytes
+Draw = Callable[[Numbers, tuple[int, ...]], Numbers]
+
+MOST_TOLD = 65_536  # rows whose answers one prepared graph remembers; then it begins anew
+MOST_WAYS = 256  # variants of shape that it remembers
+
+
+class Way(NamedTuple):
+    """How an op is done, whatever its numbers are.
+
+    Parameters
+    ----------
+    usage : (component, weight) of each use
+    limited : whether it has a limit
+    source : where its time comes from
+    holds : (component, row until whose end or -1) of each amount that it holds
+    spread : quantiles as bytes; () for none
+    """
+
+    usage: tuple[tuple[int, float], ...]
+    limited: bool
+    source: str
+    holds: tuple[tuple[int, int], ...] = ()
+    spread: tuple[bytes, ...] = ()
+
+
+class Told(NamedTuple):
+    """What a backend said of one row: in SI units, and as integers."""
+
+    fixed: float
+    work: float
+    limit: float
+    amounts: tuple[int, ...]
+    way: Way
+    ticks: int
+    work_hi: int
+    work_lo: int
+    rate_limit: int
+
+
+class Asking(NamedTuple):
+    """What a run does for the graphs that it prepared.
+
+    Parameters
+    ----------
+    rows : what backends say of some rows, given as a table, in SI units and as integers
+    lower : the graph and its answers as an engine takes them
+    variant : what is to be known of those to hand them in
+    """
+
+    rows: Callable[[NDArray[np.int64], Ops], tuple[Answers, EngineGraph]]
+    lower: Callable[[Graph, Answers], EngineGraph]
+    variant: Callable[[Graph, Answers, EngineGraph], Variant]
+
+
+@dataclass(frozen=True, eq=False)
+class Variant:
+    """A prepared graph whose ops are done in one way each.
+
+    Parameters
+    ----------
+    graph : placed
+    answers : of every backend
+    lowered : with the numbers that were asked about first
+    ranks : as its job counts them, see :class:`~.written.Run`
+    shape : of the engine
+    draw : the numbers of a submission by its key; None where nothing is drawn
+    """
+
+    graph: Graph
+    answers: Answers
+    lowered: EngineGraph
+    ranks: NDArray[np.int32] | None
+    shape: Shape
+    draw: Draw | None
+
+    @cached_property
+    def numbers(self) -> Numbers:
+        """Those that were asked about first."""
+        return Numbers.of(self.lowered).copy()
+
+    @cached_property
+    def flow(self) -> list[int]:
+        """(n,) flow of each row; -1 for none."""
+        found = np.full(len(self.lowered), -1, np.int64)
+        found[self.lowered.flows.op] = np.arange(len(self.lowered.flows))
+        return found.tolist()
+
+    @cached_property
+    def claim(self) -> list[int]:
+        """(n,) first claim of each row, or where it would be."""
+        rows = np.arange(len(self.lowered))
+        first: list[int] = np.searchsorted(self.lowered.claims.op, rows).tolist()
+        return first
+
+    @cached_property
+    def run(self) -> SubmittedRun:
+        """It as a graph of a run."""
+        return SubmittedRun(self.graph, self.answers, self.lowered, 0, self.ranks)
+
+
+class Prepared:
+    """A graph that a run has looked at once; see :meth:`~.process.Running.prepare`.
+
+    Parameters
+    ----------
+    run : whose it is
+    variant : Variant
+        With the flop and bytes of the graph.
+    """
+
+    def __init__(self, run: object, variant: Variant, asking: Asking):
+        self.run, self.variant, self._asking = run, variant, asking
+        self._told: dict[tuple[int, float | None, float | None], Told] = {}
+        self._variants: dict[tuple[tuple[int, Way], ...], Variant] = {}
+        self._whole: dict[tuple[tuple[int, str], ...], dict[int, Told]] = {}
+        holds = variant.answers.timing.holds
+        self._tied = holds is not None and bool(np.any(holds.until >= 0))
+
+    def __len__(self) -> int:
+        return len(self.variant.lowered)
+
+    def __repr__(self) -> str:
+        return f"<Prepared {self.graph.name!r} {len(self)} ops>"
+
+    @property
+    def graph(self) -> Graph:
+        """As it was placed."""
+        return self.variant.graph
+
+    def submission(self, flop: Values | None, bytes: Values | None) -> Submission:
+        """The graph with other numbers.
+
+        Raises
+        ------
+        GraphError
+            A row that it does not have, or a number that is no number of flop or bytes.
+        BackendError
+            What cannot be timed.
+        """
+        changed = self._changed(flop, bytes)
+        if not changed:
+            return Submission(self.variant, self.variant.numbers, {}, {})
+        told = self._ask({row: pair for row, pair in changed.items() if not self._online(row)})
+        other = tuple((r, t.way) for r, t in told.items() if t.way != self._ways[r])
+        variant = self._variant(other, told) if other else self.variant
+        numbers = variant.numbers.copy()
+        for row, said in told.items():
+            numbers.fixed[row] = said.ticks
+            for j, amount in enumerate(said.amounts, variant.claim[row]):
+                numbers.amount[j] = amount
+            k = variant.flow[row]
+            if k >= 0:
+                numbers.work_hi[k], numbers.work_lo[k] = said.work_hi, said.work_lo
+                numbers.limit[k] = said.rate_limit
+        made = Submission(variant, numbers, changed, told)
+        if any(self._online(row) for row in changed):
+            online = self._asking.lower(made.graph, variant.answers)
+            return made._replace(numbers=numbers._replace(backends=online.backends))
+        return made
+
+    def _online(self, row: int) -> bool:
+        return bool(self.variant.answers.online[row] >= 0)
+
+    @cached_property
+    def _pairs(self) -> list[Pair]:
+        ops = self.graph.ops
+        return list(zip(ops.flop.tolist(), ops.bytes.tolist(), strict=True))
+
+    @cached_property
+    def _class(self) -> list[int]:
+        """(n,) rows of one number differ in nothing but flop and bytes."""
+        graph, found = self.graph, {}  # type: Graph, dict[tuple[object, ...], int]
+        ops, block = graph.ops, graph.explicit
+        columns = (ops.kind, ops.rank, ops.stream, ops.iteration, ops.signature, ops.label)
+        rows = zip(*(c.tolist() for c in columns), map(str, ops.duration.tolist()), strict=True)
+        component, members = self.variant.answers.component.tolist(), block.members
+        keys = [(*r, component[i], members[i].tobytes()) for i, r in enumerate(rows)]
+        return [found.setdefault(key, len(found)) for key in keys]
+
+    @cached_property
+    def _ways(self) -> list[Way]:
+        """How each row is done as it was prepared."""
+        return ways(self.variant.answers)
+
+    def _changed(self, flop: Values | None, bytes: Values | None) -> dict[int, Pair]:
+        """Rows whose numbers differ from those that were prepared."""
+        changed: dict[int, Pair] = {}
+        for column, values in enumerate((flop, bytes)):
+            if values is None:
+                continue
+            for row, value in self._items(values):
+                pair = changed.get(row, self._pairs[row])
+                if pair[column] != value:
+                    changed[row] = (value, pair[1]) if column == 0 else (pair[0], value)
+        return dict(sorted(changed.items())) if len(changed) > 1 else changed
+
+    def _items(self, values: Values) -> list[tuple[int, float]]:
+        """Rows and their numbers, checked."""
+        n = len(self)
+        if isinstance(values, Mapping):
+            items = [(int(row), float(value)) for row, value in values.items()]
+        else:
+            if len(values) != n:
+                raise GraphError(
+                    "numbers", f"{self!r}: {len(values)} numbers; give one for each of its {n} ops"
+                )
+            items = [(i, v) for i, v in enumerate(np.asarray(values, float).tolist()) if v == v]
+        for row, value in items:
+            if not 0 <= row < n:
+                raise GraphError("numbers", f"{self!r}: op {row}; its rows are 0 to {n - 1}")
+            if not 0 <= value < np.inf:
+                raise GraphError("numbers", f"{self!r}: op {row}: {value}; give a number >= 0")
+        return items
+
+    def _ask(self, changed: Mapping[int, Pair]) -> dict[int, Told]:
+        """What is said of rows; backends are asked about those that they have not seen."""
+        if self._tied:
+            return self._ask_whole(changed)
+        told, classes, seen = self._told, self._class, {}
+        for row, (flop, moved) in changed.items():
+            seen[row] = (
+                classes[row], flop if flop == flop else None, moved if moved == moved else None
+            )  # fmt: skip
+        new = _first({row: key for row, key in seen.items() if key not in told})
+        if new:
+            if len(told) + len(new) > MOST_TOLD:
+                told.clear()
+                new = _first(seen)
+            rows = np.array(list(new.values()), np.int64)
+            ops = self.graph.ops.take(rows).replace(
+                flop=[changed[r][0] for r in rows.tolist()],
+                bytes=[changed[r][1] for r in rows.tolist()],
+            )
+            said = said_of(*self._asking.rows(rows, ops))
+            if any(end >= 0 for one in said for _, end in one.way.holds):
+                self._tied = True
+                return self._ask_whole(changed)
+            told.update(zip(new, said, strict=True))
+        return {row: told[key] for row, key in seen.items()}
+
+    def _ask_whole(self, changed: Mapping[int, Pair]) -> dict[int, Told]:
+        """What is said of rows where some hold until others end: of all, in one table."""
+        key = tuple((row, str(pair)) for row, pair in changed.items())
+        if key not in self._whole:
+            if len(self._whole) * len(self) >= MOST_TOLD:
+                self._whole.clear()
+            ops = self.graph.ops
+            flop, moved = ops.flop.copy(), ops.bytes.copy()
+            for row, pair in changed.items():
+                flop[row], moved[row] = pair
+            every = np.arange(len(self), dtype=np.int64)
+            said = said_of(*self._asking.rows(every, ops.replace(flop=flop, bytes=moved)))
+            self._whole[key] = {
+                row: one
+                for row, (one, was) in enumerate(zip(said, self._first_told, strict=True))
+                if one != was and not self._online(row)
+            }
+        return self._whole[key]
+
+    @cached_property
+    def _first_told(self) -> list[Told]:
+        """What was said of each row as it was prepared."""
+        return said_of(self.variant.answers, self.variant.lowered)
+
+    def _variant(self, other: tuple[tuple[int, Way], ...], told: Mapping[int, Told]) -> Variant:
+        """The variant in which some rows are done in other ways; made once."""
+        if other not in self._variants:
+            if len(self._variants) >= MOST_WAYS:
+                self._variants.clear()
+            graph = self.variant.graph
+            answers = merged(self.variant.answers, self._ways, {r: told[r] for r, _ in other})
+            lowered = self._asking.lower(graph, answers)
+            self._variants[other] = self._asking.variant(graph, answers, lowered)
+        return self._variants[other]
+
+
+class Submission(NamedTuple):
+    """One submission of a prepared graph, before its draws.
+
+    Parameters
+    ----------
+    variant : Variant
+    numbers : typical, or as they were drawn
+    changed : flop and bytes of rows that have others
+    told : what was said of them
+    """
+
+    variant: Variant
+    numbers: Numbers
+    changed: Mapping[int, Pair]
+    told: Mapping[int, Told]
+
+    @property
+    def graph(self) -> Graph:
+        """With its own flop and bytes."""
+        if not self.changed:
+            return self.variant.graph
+        ops = self.variant.graph.ops
+        flop, moved = ops.flop.copy(), ops.bytes.copy()
+        for row, pair in self.changed.items():
+            flop[row], moved[row] = pair
+        return self.variant.graph.with_ops(ops.replace(flop=flop, bytes=moved))
+
+    @property
+    def answers(self) -> Answers:
+        """With its own times."""
+        answers = self.variant.answers
+        if not self.told:
+            return answers
+        timing = answers.timing
+        fixed, work = timing.fixed.copy(), None if timing.work is None else timing.work.copy()
+        for row, said in self.told.items():
+            fixed[row] = said.fixed
+            if work is not None:
+                work[row] = said.work
+        holds = timing.holds
+        if holds is not None:
+            holds = replace(holds, amount=self.numbers.amount)
+        return replace(answers, timing=replace(timing, fixed=fixed, work=work, holds=holds))
+
+
+class Repeat(SubmittedRun):
+    """A submission of a prepared graph; its tables are made when somebody asks for them."""
+
+    def __init__(self, submission: Submission, first: int, job: int = 0, at: int = 0, by: str = ""):
+        ranks = submission.variant.ranks
+        self.__dict__.update(submission=submission, first=first, ranks=ranks, job=job, at=at, by=by)
+
+    submission: Submission
+
+    def alone(self, first: int) -> Repeat:
+        """The same in the result of its job alone, where its row 0 has another id."""
+        return Repeat(self.submission, first, 0, self.at, self.by)
+
+    @cached_property
+    def graph(self) -> Graph:
+        """As placed."""
+        return self.submission.graph
+
+    @cached_property
+    def answers(self) -> Answers:
+        """As timed."""
+        return self.submission.answers
+
+    @cached_property
+    def lowered(self) -> EngineGraph:
+        """As lowered and drawn."""
+        return self.submission.numbers.put_into(self.submission.variant.lowered)
+
+
+def ways(answers: Answers) -> list[Way]:
+    """How each row is done."""
+    timing, n = answers.timing, len(answers.source)
+    usage = timing.usage or Usage.same([], n)
+    pairs = list(zip(usage.component.tolist(), usage.weight.tolist(), strict=True))
+    ends = usage.indptr.tolist()
+    limited = [False] * n if timing.limit is None else np.isfinite(timing.limit).tolist()
+    spread: list[tuple[bytes, ...]] = [()] * n
+    for rows, one in answers.spreads:
+        key = (one.step.tobytes(), one.op.tobytes(), one.start.tobytes())
+        for row in rows.tolist():
+            spread[row] = key
+    held = holds_of(timing, n)
+    return [
+        Way(
+            tuple(pairs[ends[i] : ends[i + 1]]),
+            limited[i],
+            answers.sources[s],
+            tuple((component, until) for component, _, until in held[i]),
+            spread[i],
+        )
+        for i, s in enumerate(answers.source.tolist())
+    ]
+
+
+def holds_of(timing: Timing, n: int) -> list[list[tuple[int, int, int]]]:
+    """(component, amount, row until whose end or -1) of all that each row holds."""
+    holds = timing.holds
+    if holds is None:
+        return [[] for _ in range(n)]
+    columns = holds.component.tolist(), holds.amount.tolist(), holds.until.tolist()
+    flat, ends = list(zip(*columns, strict=True)), holds.indptr.tolist()
+    return [flat[ends[i] : ends[i + 1]] for i in range(n)]
+
+
+def _first(keys: Mapping[int, T]) -> dict[T, int]:
+    """The first row of each key, ascending."""
+    found: dict[T, int] = {}
+    for row, key in keys.items():
+        found.setdefault(key, row)
+    return found
+
+
+def said_of(answers: Answers, lowered: EngineGraph) -> list[Told]:
+    """What was said of each row of a table."""
+    timing, flows, n = answers.timing, lowered.flows, len(answers.source)
+    work = np.zeros(n) if timing.work is None else timing.work
+    limit = np.full(n, np.inf) if timing.limit is None else timing.limit
+    hi, lo, most = [0] * n, [0] * n, [-1] * n
+    for k, row in enumerate(flows.op.tolist()):
+        hi[row], lo[row] = int(flows.work_hi[k]), int(flows.work_lo[k])
+        most[row] = int(flows.limit[k])
+    amounts = [tuple(amount for _, amount, _ in held) for held in holds_of(timing, n)]
+    columns = timing.fixed.tolist(), work.tolist(), limit.tolist(), amounts, ways(answers)
+    return [Told(*row) for row in zip(*columns, lowered.fixed.tolist(), hi, lo, most, strict=True)]
+
+
+def merged(answers: Answers, base: Sequence[Way], told: Mapping[int, Told]) -> Answers:
+    """The answers with some rows' answers in the place of what was said of them before."""
+    n, timing = len(base), answers.timing
+    row_ways = [told[i].way if i in told else way for i, way in enumerate(base)]
+    fixed = timing.fixed.copy()
+    work = np.zeros(n) if timing.work is None else timing.work.copy()
+    limit = np.full(n, np.inf) if timing.limit is None else timing.limit.copy()
+    for row, said in told.items():
+        fixed[row], work[row], limit[row] = said.fixed, said.work, said.limit
+    sources = list(dict.fromkeys(way.source for way in row_ways))
+    spreads: dict[tuple[bytes, ...], list[int]] = {}
+    for row, way in enumerate(row_ways):
+        if way.spread:
+            spreads.setdefault(way.spread, []).append(row)
+    uses = [use for way in row_ways for use in way.usage]
+    usage = Usage(
+        np.cumsum([0, *(len(way.usage) for way in row_ways)]),
+        np.array([c for c, _ in uses], np.int32),
+        np.array([w for _, w in uses], np.float64),
+    )
+    held = holds_of(timing, n)
+    for row, said in told.items():
+        of = zip(said.way.holds, said.amounts, strict=True)
+        held[row] = [(component, amount, until) for (component, until), amount in of]
+    holds = Holds.of(held) if any(held) else None
+    return replace(
+        answers,
+        timing=Timing(fixed, work, usage, limit, holds=holds),
+        source=np.array([sources.index(way.source) for way in row_ways], np.int32),
+        sources=tuple(sources),
+        spreads=tuple(
+            (np.array(rows, np.int64), Spread(*map(np.frombuffer, key)))
+            for key, rows in spreads.items()
+        ),
+    )
