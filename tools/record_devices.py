@@ -46,7 +46,7 @@ def recorded(name: str) -> tuple[list[str], list[str]]:
     from foretrace.scenarios.workloads.trace_files import open_trace
 
     ops = open_trace(f"foretrace:{name}").graph().ops
-    rows = np.flatnonzero(ops.iteration == 3)
+    rows = np.flatnonzero(ops.period == 3)
     return sorted(set(ops.signatures)), [ops.signature_text(int(r)) for r in rows]
 
 

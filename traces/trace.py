@@ -25,7 +25,7 @@ class Trace(RecordedEvents):
         *,
         missing_ranks: str = "refuse",
         serialise: bool = False,
-        iterations: Iterable[int] | None = None,
+        periods: Iterable[int] | None = None,
     ) -> Graph:
         """Infer the dependency graph: the ops of the trace, and what each waits for.
 
@@ -44,7 +44,7 @@ class Trace(RecordedEvents):
             The trace does not hold what is needed; the message names file and event.
         """
         return dependencies.graph(
-            self, missing_ranks=missing_ranks, serialise=serialise, iterations=iterations
+            self, missing_ranks=missing_ranks, serialise=serialise, periods=periods
         )
 
     def info(self) -> trace_info.Info:

@@ -155,7 +155,7 @@ class _Expansion:
         ranks = [int(block.rank[p]) for p in places]
         name, steps = self._steps(op, len(ranks))
         got = [self._after(p) for p in places]
-        label, iteration = self.old.label(op), int(block.ops.iteration[op])
+        label, period = self.old.label(op), int(block.ops.period[op])
         release = float(block.release[op])
         first = True
         for sends in steps:
@@ -170,7 +170,7 @@ class _Expansion:
                     bytes=float(block.ops.bytes[op]) * share if share else 0.0,
                     label=label,
                     signature=f"send:{name}",
-                    iteration=iteration,
+                    period=period,
                     release=release if first else 0.0,
                 )
                 came[a].append(row)
@@ -183,7 +183,7 @@ class _Expansion:
             stream=self.stream,
             after={r for rows in got for r in rows},
             duration=0.0,
-            iteration=iteration,
+            period=period,
             release=release,
             label=label,
         )

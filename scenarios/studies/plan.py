@@ -120,7 +120,7 @@ def size(scenario: Scenario) -> Size | None:
 def _size(graph: Graph | None) -> Size | None:
     if graph is None:
         return None
-    return Size(graph.ranks, len(graph), int(graph.ops.iteration.max(initial=0)) + 1)
+    return Size(graph.ranks, len(graph), int(graph.ops.period.max(initial=0)) + 1)
 
 
 def ops_of(scenario: Scenario) -> int:

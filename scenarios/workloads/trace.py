@@ -142,7 +142,7 @@ def _recorded_size(said: TraceWorkload) -> Size:
     if key not in _sizes:
         _ahead.clear()
         _, graph = _ahead[key] = _opened(said)
-        last = int(graph.ops.iteration.max(initial=0)) + 1
+        last = int(graph.ops.period.max(initial=0)) + 1
         _sizes[key] = Size(graph.ranks, len(graph), last)
     return _sizes[key]
 

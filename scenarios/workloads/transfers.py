@@ -135,7 +135,7 @@ def _op(made: Builder, line: Transfer, rank: int, iteration: int, after: tuple[i
         return made.collective(
             [Member(r, 1, after) for r in line.from_],
             bytes=size,
-            iteration=iteration,
+            period=iteration,
             signature=str(Signature(kind, name, (Operand("uint8", (size,)),))),
             name=line.op,
         )
@@ -145,7 +145,7 @@ def _op(made: Builder, line: Transfer, rank: int, iteration: int, after: tuple[i
         peer=-1 if line.to is None or kind != "send" else line.to,
         bytes=size,
         flop=0.0,
-        iteration=iteration,
+        period=iteration,
         signature=str(Signature(kind, name, (Operand("uint8", (size,)),))),
         after=after,
         name=line.op,

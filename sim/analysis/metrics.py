@@ -113,7 +113,7 @@ def period_edges(result: Result) -> NDArray[np.int64] | None:
         return None
     given = result.written.given
     start, end = result.columns.start[:given], result.columns.end[:given]
-    step = result.ops.iteration[:given]
+    step = result.ops.period[:given]
     if not np.all(counts := (end != NEVER) & (step >= 0)):
         start, end, step = start[counts], end[counts], step[counts]
     if not len(step):

@@ -30,7 +30,7 @@ class Recorded(Backend):
 def test_chrome_json_holds_every_op_to_the_picosecond(tmp_path):
     build = Builder("two")
     first = build.op(Kind.COMPUTE, duration=1.234567e-6, name='a "name"')
-    build.op(Kind.COMPUTE, duration=2e-3, after=[first], iteration=1)
+    build.op(Kind.COMPUTE, duration=2e-3, after=[first], period=1)
     system = System((Component("node0.gpu0", "gpu", slots=1),), ("node0.gpu0",))
     result = Simulation(system, {"*": Recorded()}, engine="reference").run(build.graph())
     write_ops(tmp_path / "ops.parquet", result)

@@ -91,7 +91,7 @@ def test_a_slower_part_varies_as_the_others_do():
     slow = "cluster.override={node3.gpu0: {slowdown: 1.3}}"
     made = point(load("first", set=[slow, "what_if=[]"]))
     ops = made.graph.ops
-    one = (ops.rank == 3) & (ops.kind == Kind.COMPUTE) & (ops.iteration == 0)
+    one = (ops.rank == 3) & (ops.kind == Kind.COMPUTE) & (ops.period == 0)
     took = [made.run(k) for k in range(2)]
     first, second = ((r.end - r.start)[one] for r in took)
     assert not np.allclose(first, second, rtol=1e-3)

@@ -67,7 +67,7 @@ def test_a_memory_in_common_only_ever_costs_time(script):
 def test_buckets_are_those_that_ddp_made(script, name, recorded):
     """The sizes of the recorded all-reduces of two processes, which no prediction has seen."""
     ops = open_trace(f"foretrace:{recorded}").graph().ops
-    rows = np.flatnonzero((ops.kind == Kind.COLLECTIVE) & (ops.iteration == ops.iteration[0]))
+    rows = np.flatnonzero((ops.kind == Kind.COLLECTIVE) & (ops.period == ops.period[0]))
     reduced = [r for r in rows.tolist() if "all-reduce" in str(ops.signature_text(r))]
     assert sorted(script.bucket_sizes(script.VARIANTS[name])) == sorted(ops.bytes[reduced].tolist())
 

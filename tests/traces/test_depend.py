@@ -253,7 +253,7 @@ def test_gpu_work_belongs_to_the_step_that_launched_it(script, tmp_path):
     s.launch(12, 35, 5)
     graph = s.read(tmp_path).graph()
     kernels = graph.ops.kind == Kind.COMPUTE
-    assert graph.ops.iteration[kernels].tolist() == [0, 1]
+    assert graph.ops.period[kernels].tolist() == [0, 1]
 
 
 def test_what_was_in_flight_before_the_first_step_is_a_release_time(script, tmp_path, replay):

@@ -38,12 +38,12 @@ def graph(
     *,
     missing_ranks: str = "refuse",
     serialise: bool = False,
-    iterations: Iterable[int] | None = None,
+    periods: Iterable[int] | None = None,
 ) -> Graph:
     """Infer the dependency graph; see :meth:`Trace.graph`."""
     if missing_ranks not in POLICIES:
         raise ValueError(f"missing_ranks is {missing_ranks!r}; choose from {', '.join(POLICIES)}")
-    wanted = None if iterations is None else sorted(iterations)
+    wanted = None if periods is None else sorted(periods)
     graphs = [_graph_of_rank(trace, rank, wanted, serialise) for rank in trace.ranks]
     return join_ranks(trace, graphs, missing_ranks)
 
@@ -222,7 +222,7 @@ class _Join:
             kind=self._all("kind")[kept],
             rank=self.rank[kept],
             stream=self._all("lane")[kept],
-            iteration=self._all("iteration")[kept],
+            period=self._all("period")[kept],
             flop=flop[kept],
             bytes=moved[kept],
             duration=duration[kept] / self.trace.resolution,

@@ -26,7 +26,7 @@ def graph_info(graph: Graph) -> Info:
     """
     facts: dict[str, Any] = dict(graph.facts)
     ranks = tuple(facts.get("recorded_ranks", range(graph.ranks)))
-    steps = tuple(facts.get("steps", range(int(graph.ops.iteration.max(initial=0)) + 1)))
+    steps = tuple(facts.get("steps", range(int(graph.ops.period.max(initial=0)) + 1)))
     times = facts.get("step_times") or [()]
     peak = facts.get("memory_peak")
     return Info(

@@ -81,7 +81,7 @@ class _Assembly:
             op_provenance(events, self.analysis.tree, launches),
             kind=np.concatenate([self._kinds(segment), self._work_kinds(work)]),
             lane=np.concatenate([segments.lane[segment], launches.lane[work]]),
-            iteration=np.concatenate([self.segment_step[segment], self.work_step[work]]),
+            period=np.concatenate([self.segment_step[segment], self.work_step[work]]),
             start=start,
             end=np.concatenate([segments.end[segment], launches.end[work]]),
             event=np.concatenate([self._events_of(segment), launches.row[work]]),

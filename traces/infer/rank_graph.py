@@ -40,7 +40,7 @@ class RankGraph:
     provenance: OpProvenance
     kind: NDArray[np.uint8]
     lane: Ints
-    iteration: Ints
+    period: Ints
     start: Ints
     end: Ints
     event: Ints

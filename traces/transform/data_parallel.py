@@ -223,7 +223,7 @@ class _Insertion:
         """Add an op and return its row."""
         signature = len(self.block.ops.signatures) if kind == Kind.COLLECTIVE else -1
         self.rows.append(
-            {"kind": kind, "stream": stream, "iteration": step, "bytes": size, "duration": took,
+            {"kind": kind, "stream": stream, "period": step, "bytes": size, "duration": took,
              "signature": signature}
         )  # fmt: skip
         return self.base + len(self.rows) - 1

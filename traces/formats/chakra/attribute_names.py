@@ -15,7 +15,7 @@ SOURCE, TARGET, TAG = "comm_src", "comm_dst", "comm_tag"
 OURS = "foretrace."
 KIND = OURS + "kind"
 STREAM = OURS + "stream"
-ITERATION = OURS + "iteration"
+PERIOD = OURS + "iteration"
 EXACT_FLOP = OURS + "flop"  # where it is no integer
 EXACT_BYTES = OURS + "bytes"
 DURATION = OURS + "duration_s"  # Chakra's own is in whole microseconds
@@ -39,7 +39,7 @@ EXPECTED: dict[str, tuple[type | tuple[type, ...], float, float]] = {
     TAG: (int, -(2**63), 2**64),
     KIND: (str, 0, 0),
     STREAM: (int, 0, 2**31 - 1),
-    ITERATION: (int, 0, 2**16 - 1),
+    PERIOD: (int, 0, 2**16 - 1),
     EXACT_FLOP: (NUMBER, 0, 1e30),
     EXACT_BYTES: (NUMBER, 0, 1e30),
     DURATION: (NUMBER, 0, 1e12),

@@ -176,7 +176,7 @@ class _Reader:
             "label": label if any(label) else None,
             "duration": self._duration(first),
             "release": first.attributes.get(names.RELEASE, 0.0),
-            "iteration": first.attributes.get(names.ITERATION, 0),
+            "period": first.attributes.get(names.PERIOD, 0),
         }
         if kind == Kind.COLLECTIVE:
             self._add_collective(op, columns)

@@ -240,7 +240,7 @@ class _Writer:
         wanted: dict[str, tuple[Value, bool]] = {
             names.KIND: (kind.name.lower(), kind not in (*TYPE, Kind.COMPUTE, Kind.HOST)),
             names.STREAM: (int(self.block.stream[place]), True),
-            names.ITERATION: (int(ops.iteration[row]), bool(ops.iteration[row])),
+            names.PERIOD: (int(ops.period[row]), bool(ops.period[row])),
             names.EXACT_FLOP: (
                 flop,
                 self._fraction(flop) or (kind in TYPE and not math.isnan(flop)),
