@@ -23,11 +23,10 @@ from pathlib import Path
 from typing import Any
 
 from ...sim.errors import DriverFault, ScenarioError
+from ..private_file import read_token
 from .bundle import kept
-from .client import Remote
 from .local_agent import ONE_THREAD, own
-from .server import secret
-from .transport import LIMIT, Channel, child, unix
+from .transport import Channel, child, unix
 
 PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@:%-]*")
 
@@ -94,29 +93,11 @@ class Address:
     def open(self) -> Channel:
         """Start it, or connect to it."""
         if self.socket:
-            token = secret(Path(self.token_file).expanduser())
+            token = read_token(Path(self.token_file).expanduser())
             return unix(Path(self.socket).expanduser(), token)
         if self.ssh:
             return child(self.command(), mortal=False)
         return child(self.command(), {**ONE_THREAD, **self.environment})
-
-
-def connect(driver: str, agent: str = "", limit: float = LIMIT) -> Remote:
-    """A driver in an agent.
-
-    Parameters
-    ----------
-    driver : its name
-    agent : a name from the user's list; "" for this machine and this Python
-    limit : s for one question
-    """
-    address = addresses()[agent] if agent else Address()
-    if address.lab:
-        from ..lab.booted_agent import booted
-
-        machine, *words = address.lab.split()
-        return booted(machine, driver, dict(word.split("=", 1) for word in words), limit)
-    return Remote(address.open(), driver, limit)
 
 
 class Book(dict[str, Address]):

@@ -17,8 +17,9 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 from ...sim.errors import DriverFault, RecordingError
+from ..private_file import read_token
 from .dispatcher import Agent
-from .server import listen, secret, serve, stdio
+from .server import listen, serve, stdio
 
 
 def die_with_parent() -> None:
@@ -77,7 +78,7 @@ def _run(told: argparse.Namespace) -> int:
         if told.token_file is None:
             raise DriverFault("denied", "to listen needs --token-file; write one with mode 0600")
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # so that the socket is taken away
-        listen(told.listen, secret(told.token_file), told.allow)
+        listen(told.listen, read_token(told.token_file), told.allow)
     else:
         from .offline import record
 

@@ -167,34 +167,3 @@ def ranked(path: Path) -> Path:
     if not rank.isdigit():
         raise DriverFault("unsupported", f"{path}: no launcher set {' or '.join(RANKS)}")
     return Path(str(path).replace("{rank}", rank))
-
-
-def secret(path: Path) -> str:
-    """A token from a file that nobody else can read.
-
-    Raises
-    ------
-    DriverFault
-        Not there, others may read it, or it is short.
-    """
-    token = private(path)
-    if len(token) < 16:
-        raise DriverFault("denied", f"{path}: a token has at least 16 characters")
-    return token
-
-
-def private(path: Path) -> str:
-    """What a file says that nobody else can read.
-
-    Raises
-    ------
-    DriverFault
-        Not there, or others may read it.
-    """
-    try:
-        found = path.stat()
-    except OSError as error:
-        raise DriverFault("denied", f"{path}: {error.strerror}; write it there") from error
-    if found.st_mode & 0o077 or found.st_uid != os.getuid():
-        raise DriverFault("denied", f"{path}: others may read it; chmod 600 it")
-    return path.read_text().strip()

@@ -18,6 +18,7 @@ from typing import Any
 
 from ...sim.errors import DriverFault
 from ..driver import Missing
+from ..private_file import read_private
 
 ADDRESS, CERTIFICATE = "FORETRACE_GNMI", "FORETRACE_GNMI_CERTIFICATE"
 USER, PASSWORD = "FORETRACE_GNMI_USER", "FORETRACE_GNMI_PASSWORD_FILE"
@@ -100,13 +101,11 @@ def leaves(value: Any, head: str = "") -> Iterator[tuple[str, str]]:
 
 def _credentials(environment: Mapping[str, str]) -> dict[str, Any]:
     """How the client says who it is; a password goes to nobody who cannot prove who they are."""
-    from ..agent.server import private
-
     certificate, user = environment.get(CERTIFICATE, ""), environment.get(USER, "")
     if not certificate and user:
         raise DriverFault("denied", f"{USER} without {CERTIFICATE}: a password would go to "
                           "whoever answers; name the certificate of the switch")  # fmt: skip
     if not certificate:
         return {"insecure": True}
-    password = private(Path(environment[PASSWORD])) if environment.get(PASSWORD) else ""
+    password = read_private(Path(environment[PASSWORD])) if environment.get(PASSWORD) else ""
     return {"path_cert": certificate, "username": user, "password": password}

@@ -21,9 +21,9 @@ from ..measuring.device_lock import held
 from ..sample import Request, Sample
 from .nvml import Gpu
 from .timer import Call, restorer, timed
-from .torch_asked import TorchOp
 from .torch_events import Events
 from .torch_ops import BUILDERS
+from .torch_tensors import TorchOp
 
 CURE = "pip install 'foretrace[torch]', or name a Python that has it in agents.yaml"
 FLUSH = 256 << 20  # bytes written to empty the caches

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .torch_asked import Call, TorchOp
+from .torch_tensors import Call, TorchOp
 
 
 def attention(a: TorchOp) -> Call:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import torch_layers as layers
-from .torch_asked import Builder, Call, TorchOp
+from .torch_tensors import Builder, Call, TorchOp
 
 
 def _plain(function: Callable[[Any], Callable[..., object]], count: int) -> Builder:

@@ -96,7 +96,7 @@ def build(machines: Sequence[str], again: bool, tell: Callable[[str], None]) -> 
     return wanted
 
 
-def absent() -> list[str]:
+def unbuilt() -> list[str]:
     """Machines of which a part is not built yet."""
     return [name for name, steps in STEPS.items() if not all(step.made for step in steps)]
 

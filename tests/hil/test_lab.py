@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from foretrace.hil.agent import address
+from foretrace.hil import connection
 from foretrace.hil.drivers import clock_source
 from foretrace.hil.lab import (
     build,
@@ -83,12 +83,12 @@ def test_what_building_lacks_is_named_with_its_cure_before_anything_is_fetched(
     with pytest.raises(HardwareUnavailable, match=said):
         build.build([], False, print)
     assert not (empty / "apt").exists()
-    assert build.absent() == ["uml", "qemu"]
+    assert build.unbuilt() == ["uml", "qemu"]
 
 
 def test_what_is_built_needs_nothing_more(built, monkeypatch):
     monkeypatch.setenv("PATH", "")
-    assert build.absent() == []
+    assert build.unbuilt() == []
     assert build.build([], False, print) == ["uml", "qemu"]
 
 
@@ -104,9 +104,9 @@ def test_a_machine_that_does_not_boot_is_named_with_its_last_words_and_a_cure(bu
 def test_what_is_made_of_something_else_by_now_is_built_anew(built, monkeypatch):
     step = build.STEPS["uml"][1]
     build_cache.stamp(step.parts[0], step.recipe)
-    assert build.absent() == []
+    assert build.unbuilt() == []
     monkeypatch.setattr(kernel, "SOURCE", "linux-source-7.2")
-    assert build.absent() == ["uml"]
+    assert build.unbuilt() == ["uml"]
     assert not step.made
 
 
@@ -243,4 +243,4 @@ def test_a_machine_of_the_lab_is_an_agent_with_a_name(empty, monkeypatch, tmp_pa
     (tmp_path / "foretrace/agents.yaml").write_text("agents:\n  virtual: {lab: uml ends=5}\n")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     with pytest.raises(DriverFault, match="foretrace lab up"):
-        address.connect("verbs", "virtual")
+        connection.connect("verbs", "virtual")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ....hil.agent.address import connect
+from ....hil.connection import connect
 from ....hil.coupling.coupled import Coupling
 from ....hil.coupling.device_adapter import SWEEP
 from ....hil.coupling.replay_ops import ReplayOp, replay_ops
