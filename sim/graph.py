@@ -194,10 +194,11 @@ class Builder:
             An iteration that cannot be counted.
         """
         row = len(self._rows)
-        if not 0 <= iteration <= LAST_ITERATION:
+        if not -1 <= iteration <= LAST_ITERATION:
             raise GraphError(
                 "iteration",
-                f"op {row}: iteration {iteration}; they are counted from 0 to {LAST_ITERATION}",
+                f"op {row}: iteration {iteration}; they are counted from 0 to {LAST_ITERATION}, "
+                "and -1 is none",
                 (row,),
             )
         self._edges += [(int(a), row, 0) for a in after]

@@ -432,8 +432,8 @@ def test_x12_a_builder_refuses_what_no_graph_holds():
     build = Builder("g")
     with pytest.raises(GraphError, match=r"op 0: iteration .*; they are counted from 0 to"):
         build.op(Kind.COMPUTE, iteration=LAST_ITERATION + 1)
-    with pytest.raises(GraphError, match="op 0: iteration -1"):
-        build.op(Kind.COMPUTE, iteration=-1)
+    with pytest.raises(GraphError, match="op 0: iteration -2"):
+        build.op(Kind.COMPUTE, iteration=-2)
     with pytest.raises(GraphError, match="op 0: has no members"):
         build.collective([])
 

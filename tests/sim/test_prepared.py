@@ -490,7 +490,7 @@ def outcome(seed, engine, keep, given=None, tied=None):
 
 
 def differing(seeds, engine, keep, monkeypatch, tied=None):
-    """Seeds whose sums differ from those over a row an op; how many runs came to their end."""
+    """Seeds whose sums differ from those over one row per op; how many runs came to their end."""
     wrong, gave = [], 0
     for seed in seeds:
         given = one(random.Random(-seed), 9) if seed % 2 else None
@@ -514,7 +514,7 @@ def differing(seeds, engine, keep, monkeypatch, tied=None):
 
 @ENGINES
 @pytest.mark.parametrize("keep", ["none", "ranks"])
-def test_sums_of_what_was_given_back_are_those_over_a_row_an_op(engine, keep, monkeypatch):
+def test_sums_of_what_was_given_back_are_those_over_one_row_per_op(engine, keep, monkeypatch):
     """Busy by component and kind, exposed communication, spans by rank and period, sources."""
     wrong, gave = differing(range(40), engine, keep, monkeypatch)
     assert wrong == []
@@ -524,7 +524,7 @@ def test_sums_of_what_was_given_back_are_those_over_a_row_an_op(engine, keep, mo
 @ENGINES
 @pytest.mark.parametrize("keep", ["none", "ranks"])
 @pytest.mark.parametrize("tied", [False, True])
-def test_sums_of_amounts_that_were_given_back_are_those_over_a_row_an_op(
+def test_sums_of_amounts_that_were_given_back_are_those_over_one_row_per_op(
     engine, keep, tied, monkeypatch
 ):
     """And what processes held and waited for."""
@@ -535,7 +535,7 @@ def test_sums_of_amounts_that_were_given_back_are_those_over_a_row_an_op(
 
 @pytest.mark.nightly
 @ENGINES
-def test_sums_of_what_was_given_back_are_those_over_a_row_an_op_all_night(engine, monkeypatch):
+def test_sums_of_what_was_given_back_are_those_over_one_row_per_op_all_night(engine, monkeypatch):
     for keep in ("none", "ranks"):
         assert differing(range(1000, 2500), engine, keep, monkeypatch)[0] == []
         for tied in (False, True):
