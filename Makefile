@@ -47,8 +47,8 @@ lab-test: .venv/.dev ## build and boot the lab, and all its tests: real RDMA, CX
 	$(BIN)/foretrace lab up
 	$(BIN)/python -m pytest tests/hil/test_lab.py tests/hil/test_lab_drivers.py tests/models/test_lab.py
 	$(BIN)/python -m pytest tests/hil/test_lab_live.py tests/hil/test_lab_scenarios_live.py tests/hil/test_ssh_live.py -m hardware -rs
-	$(BIN)/python benchmarks/lab.py
-	$(BIN)/python benchmarks/lab_gloo.py
+	$(BIN)/python tools/lab.py
+	$(BIN)/python tools/lab_gloo.py
 
 BENCHMARKS := wdag handover spmd incast flows growth memory import_kineto sweep startup first_run
 bench: .venv/.dev ## every benchmark, one after the other, each against its floor or peer

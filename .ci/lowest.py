@@ -9,5 +9,5 @@ needed = config["options"]["install_requires"].split()
 # Its generated messages go with one generation of protobuf: the oldest with the oldest.
 needed += [r for r in config["options.extras_require"]["dev"].split() if "perfetto" in r]
 for requirement in needed:
-    name, lowest = requirement.split(">=")  # any other form of bound is refused here
-    print(f"{name}=={lowest}")  # noqa: T201
+    name, versions = requirement.split(">=")  # any other form of bound is refused here
+    print(f"{name}=={versions.partition(',<')[0]}")  # noqa: T201

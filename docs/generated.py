@@ -10,7 +10,7 @@ from docutils.statemachine import StringList
 from foretrace.scenarios.cli.app import EXIT_CODES, app
 from foretrace.scenarios.config.catalog import installed
 from foretrace.scenarios.config.explanation import Explanation, explain
-from foretrace.scenarios.config.metrics import METRICS
+from foretrace.scenarios.config.metrics import known_metrics
 from foretrace.scenarios.config.part_specs import KINDS
 from foretrace.scenarios.config.settings import known_backends, known_processes
 from sphinx.application import Sphinx
@@ -72,7 +72,7 @@ def metrics() -> Lines:
     """Every number that a run has, with its definition."""
     rows = [
         (f"`{m.name}`", m.unit or "ratio", ", ".join(m.statistics) or "one value", m.definition)
-        for m in METRICS.values()
+        for m in known_metrics().values()
     ]
     yield from table(("metric", "unit", "has", "definition"), rows)
 

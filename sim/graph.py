@@ -38,7 +38,7 @@ class Label(NamedTuple):
 
 
 Stream = tuple[int, int]  # (rank, stream)
-LAST_ITERATION = int(np.iinfo(DTYPES["iteration"][0]).max)
+LAST_PERIOD = int(np.iinfo(DTYPES["period"][0]).max)
 
 
 @dataclass(frozen=True, repr=False)
@@ -179,7 +179,7 @@ class Builder:
         name: str = "",
         label: Label | None = None,
         signature: str = "",
-        iteration: int = 0,
+        period: int = 0,
         flop: float = np.nan,
         bytes: float = np.nan,
         duration: float = np.nan,
@@ -191,14 +191,14 @@ class Builder:
         Raises
         ------
         GraphError
-            An iteration that cannot be counted.
+            A period that cannot be counted.
         """
         row = len(self._rows)
-        if not -1 <= iteration <= LAST_ITERATION:
+        if not -1 <= period <= LAST_PERIOD:
             raise GraphError(
-                "iteration",
-                f"op {row}: iteration {iteration}; they are counted from 0 to {LAST_ITERATION}, "
-                "and -1 is none",
+                "period",
+                f"op {row}: period {period}; they are counted from 0 to "
+                f"{LAST_PERIOD}, and -1 is none",
                 (row,),
             )
         self._edges += [(int(a), row, 0) for a in after]
@@ -208,7 +208,7 @@ class Builder:
                 "kind": kind,
                 "rank": rank,
                 "stream": stream,
-                "iteration": iteration,
+                "period": period,
                 "flop": flop,
                 "bytes": bytes,
                 "duration": duration,
@@ -230,7 +230,7 @@ class Builder:
         name: str = "",
         label: Label | None = None,
         signature: str = "",
-        iteration: int = 0,
+        period: int = 0,
         bytes: float = np.nan,
         duration: float = np.nan,
         release: float = 0.0,
@@ -240,7 +240,7 @@ class Builder:
         Raises
         ------
         GraphError
-            It has no members, or an iteration that cannot be counted.
+            It has no members, or a period that cannot be counted.
         """
         if not members:
             raise GraphError("collective", f"op {len(self._rows)}: has no members; name them")
@@ -253,7 +253,7 @@ class Builder:
             name=name,
             label=label,
             signature=signature,
-            iteration=iteration,
+            period=period,
             bytes=bytes,
             duration=duration,
             release=release,

@@ -39,7 +39,7 @@ DTYPES: dict[str, tuple[type[Any], Any]] = {
     "kind": (np.uint8, Kind.COMPUTE),
     "rank": (np.int32, 0),
     "stream": (np.int32, 0),
-    "iteration": (np.int32, 0),
+    "period": (np.int32, 0),
     "flop": (np.float64, np.nan),
     "bytes": (np.float64, np.nan),
     "signature": (np.int32, -1),
@@ -72,7 +72,7 @@ class Ops:
     ----------
     kind : (n,) a :class:`Kind`
     rank, stream : (n,) where in the trace; of a collective, those of its first place
-    iteration : (n,) number of the period, 0 for the first; -1 where there are none
+    period : (n,) number of the period, 0 for the first; -1 where there are none
     flop, bytes : (n,) work of the op; of a collective, the bytes of one rank's buffer
     signature : (n,) index into ``signatures``; -1 for none
     duration : (n,) s, as recorded
@@ -90,7 +90,7 @@ class Ops:
     kind: NDArray[np.uint8]
     rank: NDArray[np.int32]
     stream: NDArray[np.int32]
-    iteration: NDArray[np.int32]
+    period: NDArray[np.int32]
     flop: NDArray[np.float64]
     bytes: NDArray[np.float64]
     signature: NDArray[np.int32]

@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from .metric import Metric
+from .units import seconds
 from .workload import Samples, Workload
 
 if TYPE_CHECKING:
@@ -38,20 +41,23 @@ class Periodic(Workload):
     ('iteration_time.p50', ['iteration_time'])
     """
 
-    metrics = (ITERATION_TIME,)
+    metrics: tuple[Metric, ...] = (ITERATION_TIME,)
     headline = "iteration_time.p50"
+    period = "iteration"
     periodic = True
     warm_up: int = 0
     counted: int | None = None
 
     def measure(self, result: Result) -> Mapping[str, Samples]:
-        """Samples of each metric: one for each iteration that counts, and what was emitted.
+        """Times of the iterations that count, and what was emitted.
 
         Raises
         ------
         ValueError
             No iteration is left to count.
         """
-        from .analysis.metrics import periods
+        from .analysis.metrics import counted
 
-        return {**periods(result, self.warm_up, self.counted), **super().measure(result)}
+        edges = counted(result, self.warm_up, self.counted)
+        time = seconds(np.diff(edges), result.tick)
+        return {ITERATION_TIME.name: time, **super().measure(result)}

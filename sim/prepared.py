@@ -198,7 +198,7 @@ class Prepared:
         """(n,) rows of one number differ in nothing but flop and bytes."""
         graph, found = self.graph, {}  # type: Graph, dict[tuple[object, ...], int]
         ops, block = graph.ops, graph.explicit
-        columns = (ops.kind, ops.rank, ops.stream, ops.iteration, ops.signature, ops.label)
+        columns = (ops.kind, ops.rank, ops.stream, ops.period, ops.signature, ops.label)
         rows = zip(*(c.tolist() for c in columns), map(str, ops.duration.tolist()), strict=True)
         component, members = self.variant.answers.component.tolist(), block.members
         keys = [(*r, component[i], members[i].tobytes()) for i, r in enumerate(rows)]

@@ -486,9 +486,10 @@ class Running:
 
     def _components(self, name: str) -> list[int]:
         """A component, or all of a node."""
-        one = name in self._system.index
-        names = () if one else self._system.select(node=name)
-        return [self._may_touch(n) for n in names or (name,)]
+        nodes = {c.node for c in self._system.components if c.node}
+        is_node = name in nodes and name not in self._system.index
+        names = self._system.select(node=name) if is_node else (name,)
+        return [self._may_touch(n) for n in names]
 
     def stop(self, op: int) -> None:
         """Take an op out of its queue, places and components."""

@@ -97,7 +97,7 @@ class Result:
         charged = sorted(blamed.items(), key=lambda c: -c[1])[:5]
         rows = [
             ("makespan", f"{self.makespan:.6g} s"),
-            *(("iteration time, p50", f"{t:.6g} s") for t in [self.iteration_time] if t == t),
+            *(("period, p50", f"{t:.6g} s") for t in [self.period_time] if t == t),
             ("ops", f"{self.count:,}"),
             ("engine", self.engine),
             *((f"critical path: {who}", f"{t:.6g} s") for who, t in charged),
@@ -269,14 +269,16 @@ class Result:
         """(n,) s of each op's end; NaN if it did not."""
         return self._time(self.columns.end)
 
-    @cached_property
+    # Neither is cached: until Python 3.12 a cached property locks its class while it computes, so
+    # that two threads, each with a result of its own, would wait for each other by way of `kept`.
+    @property
     def makespan_ticks(self) -> int:
         """Last end minus first release, in ticks."""
         if self.written is None:
             return self.kept.last - self.kept.first
         return max(int(self.columns.end.max(initial=0)) - self.first_release, 0)
 
-    @cached_property
+    @property
     def first_release(self) -> int:
         """Tick at which the first graph may begin."""
         return self.kept.first if self.written is None else self.written.first_release
@@ -287,8 +289,8 @@ class Result:
         return float(seconds(self.makespan_ticks, self.tick))
 
     @cached_property
-    def iterations(self) -> NDArray[np.float64]:
-        """(k,) s: wall time of each period (a training iteration), in order; (0,) without any.
+    def periods(self) -> NDArray[np.float64]:
+        """(k,) s: wall time of each period, in order; (0,) without any.
 
         A period lasts from the end of the one before it (the first: from its own first start) to
         the last end of its ops on any rank.
@@ -299,9 +301,9 @@ class Result:
         return seconds(np.diff(edges) if edges is not None else np.empty(0, np.int64), self.tick)
 
     @property
-    def iteration_time(self) -> Seconds:
+    def period_time(self) -> Seconds:
         """Median wall time of one period, s; NaN without any."""
-        return float(np.median(self.iterations)) if len(self.iterations) else float("nan")
+        return float(np.median(self.periods)) if len(self.periods) else float("nan")
 
     @cached_property
     def busy_by_kind(self) -> dict[tuple[str, str], Seconds]:
@@ -350,8 +352,8 @@ class Result:
     def _numbers(self) -> dict[str, float]:
         """Seconds by name."""
         found = {"makespan": self.makespan}
-        if len(self.iterations):
-            found["iteration_time"] = self.iteration_time
+        if len(self.periods):
+            found["period_time"] = self.period_time
         return found | {f"{name}.busy": t for name, t in sorted(self.busy.items())}
 
     def blame(self) -> Blame:
@@ -365,9 +367,9 @@ class Result:
         return list(self.blame().path)
 
     def frame(self) -> pd.DataFrame:
-        """One row per op: name, kind, rank, stream, iteration, component, ready/start/end in µs.
+        """One row per op: name, kind, rank, stream, period, component, ready/start/end in µs.
 
-        The job before them where there are several, no iteration where there are no periods.
+        The job before them where there are several, no period where there are none.
 
         Raises
         ------

@@ -144,7 +144,7 @@ def factors(
     name: str,
     row: NDArray[np.int64],
     rank: NDArray[np.int32],
-    iteration: NDArray[np.integer],
+    period: NDArray[np.integer],
     seed: int,
     replica: int,
     which: tuple[int, ...] = (),
@@ -158,7 +158,7 @@ def factors(
     """
     step, op = tables(spread, seed, replica)
     if len(step):
-        yield between(step, bits(seed, replica, 1, rank, iteration, *which))
+        yield between(step, bits(seed, replica, 1, rank, period, *which))
     if len(op):
         graph = zlib.crc32(name.encode())
         yield between(op, bits(seed, replica, 2, graph, row, *which))

@@ -502,7 +502,7 @@ class Session:
                 run.answers.spreads,
                 run.lowered.flows.op,
                 run.ops.rank,
-                run.ops.iteration,
+                run.ops.period,
                 seed=self.simulation.seed,
                 replica=self.replica,
             )
@@ -523,7 +523,7 @@ class Session:
                 name=lowered.name,
                 row=rows,
                 rank=ops.rank[rows],
-                iteration=ops.iteration[rows],
+                period=ops.period[rows],
                 seed=self.simulation.seed,
                 replica=self.replica,
                 which=which,
@@ -620,7 +620,7 @@ def kept_by_size(keep: str | None, graph: Graph) -> str:
 def _without_periods(graph: Graph) -> Graph:
     """A graph whose ops are in no period."""
     ops = graph.ops
-    return graph if np.all(ops.iteration < 0) else graph.with_ops(ops.replace(iteration=-1))
+    return graph if np.all(ops.period < 0) else graph.with_ops(ops.replace(period=-1))
 
 
 def _fits(

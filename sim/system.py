@@ -5,9 +5,10 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +50,13 @@ class Component:
     limit : float
         What one sender gets of it at most, in ``unit`` a second: a window, a loss.  Whoever sends
         reads it, as it reads the latency.
+    node, pool : str
+        Machine that it is in, ``node3``, and the kind of that machine, ``trainer``; "" for between
+        machines, and for a kind without a name.
+    rail : int
+        Of a NIC its number in its machine, of a GPU that of the NIC it sends by; -1 for neither.
+    role : str
+        What it is to its GPU or NIC: ``tx``, ``rx``, ``host``, ``hbm`` …; "" for none.
 
     Examples
     --------
@@ -69,6 +77,10 @@ class Component:
     part: str = ""
     limit: float = math.inf
     capacity: int | None = None
+    node: str = ""
+    pool: str = ""
+    rail: int = -1
+    role: str = ""
 
     def __post_init__(self) -> None:
         given = [f for f in ("slots", "rate", "capacity") if getattr(self, f) is not None]
@@ -105,7 +117,22 @@ CORE = 1e9
 """Rate of a core that ops share: their nanoseconds, in the unit of links, which all-reduces use
 beside it."""
 
-Router = Callable[[int, int], Sequence[int]]  # from GPU to GPU: the components that data cross
+
+class Route(NamedTuple):
+    """One way between two GPUs.
+
+    Parameters
+    ----------
+    components : numbers of the rate components that data cross, in order
+    weight : share of the data that goes this way, beside those of the other routes
+    """
+
+    components: tuple[int, ...]
+    weight: float = 1.0
+
+
+Router = Callable[[int, int], Sequence[int] | Sequence[Route]]
+"""From GPU to GPU, by number: the components that data cross, or several routes."""
 
 
 def no_route(a: int, b: int) -> Sequence[int]:
@@ -126,7 +153,8 @@ class System:
         Of a GPU, by role: ``{"node0.gpu0": {"host": "node0.host", "dma": "node0.gpu0.dma",
         "hbm": "node0.gpu0.hbm"}}``.
     router : Router
-        Rate components that data from GPU a to GPU b use, in order.
+        Rate components that data from GPU a to GPU b use, in order; or routes, each of which
+        takes its share.
     fabric : str
         The component whose backend answers for sends and collectives; "" for none.
 
@@ -172,32 +200,56 @@ class System:
         return self.index[name]
 
     def match(self, pattern: str) -> tuple[int, ...]:
-        """Numbers of all components whose name fits a glob; a name of one is no glob.
+        """Numbers of all components that a glob means: by name, or ``kind:POOL`` for ``node*``.
+
+        A name of a component is no glob.
 
         >>> System((Component("gpu[0]", "gpu"), Component("gpu0", "gpu"))).match("gpu[0]")
         (0,)
+        >>> spare = Component("node7.gpu0", "gpu", node="node7", pool="spare")
+        >>> System((spare,)).match("kind:spare.gpu*"), System((spare,)).match("node0.*")
+        ((0,), ())
         """
         if pattern in self.index:
             return (self.index[pattern],)
-        return tuple(i for i, c in enumerate(self.components) if fnmatchcase(c.name, pattern))
+        return tuple(i for i, c in enumerate(self.components) if fits(pattern, c))
 
     def select(
-        self, kind: str | None = None, node: str | None = None, pool: str | None = None
+        self, *, kind: str | None = None, node: str | None = None, pool: str | None = None
     ) -> tuple[str, ...]:
-        """Names of all components of a kind, of a node, and that fit a glob, as far as said.
+        """Names of the components for which all that is said is so.
 
-        >>> gpus = [Component(f"node{i}.gpu0", "gpu", slots=1) for i in range(2)]
-        >>> system = System((*gpus, Component("node1.nic0", "nic", rate=1e9)))
-        >>> system.select(node="node1"), system.select("gpu", pool="*0.*")
-        (('node1.gpu0', 'node1.nic0'), ('node0.gpu0',))
+        Parameters
+        ----------
+        kind : of the component: ``gpu``, ``nic``, ``host``
+        node : machine that it is in
+        pool : kind of that machine
+
+        Raises
+        ------
+        GraphError
+            No component has such a kind, node or pool; says which there are.
+
+        Examples
+        --------
+        >>> gpus = [Component(f"node{i}.gpu0", "gpu", node=f"node{i}", pool="trainer")
+        ...         for i in range(2)]
+        >>> System(tuple(gpus)).select(kind="gpu", node="node1", pool="trainer")
+        ('node1.gpu0',)
         """
-        return tuple(
-            c.name
-            for c in self.components
-            if (kind is None or c.kind == kind)
-            and (node is None or c.name.partition(".")[0] == node)
-            and (pool is None or fnmatchcase(c.name, pool))
-        )
+        wanted = {"kind": kind, "node": node, "pool": pool}
+        found = self.components
+        for fact, value in wanted.items():
+            if value is None:
+                continue
+            there = dict.fromkeys(getattr(c, fact) for c in self.components if getattr(c, fact))
+            if value not in there:
+                told = ", ".join(list(there)[:12]) or "none"
+                raise GraphError(
+                    "unknown component", f"no component has {fact} {value!r}; there is {told}"
+                )
+            found = tuple(c for c in found if getattr(c, fact) == value)
+        return tuple(c.name for c in found)
 
     def part(self, gpu: int, role: str) -> int:
         """The component that plays a role for a GPU; -1 where there is none."""
@@ -223,20 +275,140 @@ class System:
     def _played(self) -> dict[str, NDArray[np.int32]]:
         return {}
 
+    def node_of(self, component: int) -> str:
+        """The machine that a component is in; "" between machines."""
+        return self.components[component].node
+
+    def rail_of(self, component: int) -> int:
+        """Number of a NIC in its machine, or of the NIC that a GPU sends by; -1 for neither."""
+        return self.components[component].rail
+
     @cached_property
-    def _routes(self) -> dict[tuple[int, int], tuple[int, ...]]:
+    def _routes(self) -> dict[tuple[int, int], tuple[Route, ...]]:
         return {}
 
-    def route(self, a: int, b: int) -> tuple[int, ...]:
-        """Rate components that data from GPU ``a`` to GPU ``b`` use, in order."""
+    @cached_property
+    def _shares(self) -> dict[tuple[int, int], dict[int, float]]:
+        return {}
+
+    def routes(self, a: int, b: int) -> tuple[Route, ...]:
+        """The ways from GPU ``a`` to GPU ``b``, at least one; weights add up to 1.
+
+        Raises
+        ------
+        GraphError
+            A weight that is not above 0.
+
+        Examples
+        --------
+        >>> wires = [Component(f"wire{i}", "link", rate=1e9) for i in range(2)]
+        >>> gpus = [Component(f"gpu{i}", "gpu", slots=1) for i in range(2)]
+        >>> system = System((*wires, *gpus), ("gpu0", "gpu1"),
+        ...     router=lambda a, b: [Route((0,), 3), Route((1,), 1)])
+        >>> system.routes(2, 3)
+        (Route(components=(0,), weight=0.75), Route(components=(1,), weight=0.25))
+        >>> system.pinned({("gpu0", "gpu1"): 1}).routes(2, 3)
+        (Route(components=(1,), weight=1.0),)
+        """
         if (a, b) not in self._routes:
-            self._routes[a, b] = tuple(self.router(a, b)) if a != b else ()
+            self._routes[a, b] = _whole(self.router(a, b)) if a != b else (Route(()),)
         return self._routes[a, b]
 
+    def route(self, a: int, b: int) -> tuple[int, ...]:
+        """Rate components of the first of the routes, in order."""
+        return self.routes(a, b)[0].components
+
+    def shares(self, a: int, b: int) -> Mapping[int, float]:
+        """Share of the data from GPU ``a`` to GPU ``b`` that crosses each component."""
+        routes = self.routes(a, b)
+        if len(routes) == 1:
+            return dict.fromkeys(routes[0].components, 1.0)
+        if (a, b) not in self._shares:
+            found: dict[int, float] = {}
+            for components, weight in routes:
+                for c in components:
+                    found[c] = found.get(c, 0.0) + weight
+            self._shares[a, b] = found
+        return self._shares[a, b]
+
+    def pinned(self, pins: Mapping[tuple[str, str], int]) -> System:
+        """The same machine in which data between some GPUs take one of their routes alone.
+
+        Parameters
+        ----------
+        pins : number of the route, by names of sender and receiver
+
+        Raises
+        ------
+        GraphError
+            No such GPU, or no such route.
+        """
+        by_number: dict[tuple[int, int], Route] = {}
+        for (here, there), pick in pins.items():
+            pair = self.number(here), self.number(there)
+            routes = self.routes(*pair)
+            if not 0 <= pick < len(routes):
+                raise GraphError(
+                    "no route",
+                    f"route {pick} from {here} to {there} is asked for, and there are "
+                    f"{len(routes)}; take 0 to {len(routes) - 1}",
+                )
+            by_number[pair] = routes[pick]._replace(weight=1.0)
+
+        def router(a: int, b: int) -> Sequence[Route]:
+            return [by_number[a, b]] if (a, b) in by_number else self.routes(a, b)
+
+        return replace(self, router=router)
+
     def latency(self, a: int, b: int) -> Seconds:
-        """Latencies along the route, added up."""
-        return sum(self.components[c].latency for c in self.route(a, b))
+        """Latencies along the longest route, added up."""
+        return max(sum(self.components[c].latency for c in r.components) for r in self.routes(a, b))
 
     def bandwidth(self, a: int, b: int) -> float:
-        """The smallest rate along the route; infinite where nothing is crossed."""
-        return min((self.components[c].rate or 0.0 for c in self.route(a, b)), default=float("inf"))
+        """What the first component to be full lets through; infinite where nothing is crossed."""
+        rates = {c: self.components[c].rate or 0.0 for c in self.shares(a, b)}
+        shares = self.shares(a, b)
+        return min((rate / shares[c] for c, rate in rates.items()), default=float("inf"))
+
+
+def _whole(told: Sequence[int] | Sequence[Route]) -> tuple[Route, ...]:
+    """What a router says, as routes whose weights add up to 1."""
+    routes = [r for r in told if isinstance(r, Route)]
+    if not routes:
+        return (Route(tuple(c for c in told if not isinstance(c, Route))),)
+    if len(routes) < len(told):
+        raise GraphError("routes", f"a router says numbers or routes, and not both: {told}")
+    if len(routes) == 1:
+        return (routes[0]._replace(weight=1.0) if routes[0].weight != 1 else routes[0],)
+    if not all(r.weight > 0 for r in routes):
+        raise GraphError(
+            "routes",
+            f"weights are {[r.weight for r in routes]}; give each above 0, or leave it out",
+        )
+    total = math.fsum(r.weight for r in routes)
+    return tuple(Route(tuple(r.components), r.weight / total) for r in routes)
+
+
+SELECTED = "kind:"
+
+
+def fits(pattern: str, component: Component, name: str = "") -> bool:
+    """Whether a glob means a component: by name, or by the kind of its machine.
+
+    Parameters
+    ----------
+    name : to look at in place of its own: of what it is a part of
+
+    Examples
+    --------
+    >>> nic = Component("node5.nic0.tx", "nic", rate=1.0, node="node5", pool="store")
+    >>> [fits(p, nic) for p in ("kind:store.nic*", "kind:store", "node5.nic*", "kind:trainer")]
+    [True, True, True, False]
+    """
+    name = name or component.name
+    if not pattern.startswith(SELECTED):
+        return fnmatchcase(name, pattern)
+    pool, dot, below = pattern.removeprefix(SELECTED).partition(".")
+    if not component.pool or component.pool != pool:
+        return False
+    return not dot or fnmatchcase(name.removeprefix(f"{component.node}."), below)

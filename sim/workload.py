@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,12 +43,18 @@ class Needs:
     ----------
     pools : :class:`Need` by name; its ranks are placed on the first one
     files : that it reads
-    size : number of ops, where it is known before
     """
 
     pools: Mapping[str, Need] = field(default_factory=lambda: {"gpu": Need()})
     files: tuple[str, ...] = ()
-    size: int | None = None
+
+
+class Size(NamedTuple):
+    """How large a workload is."""
+
+    ranks: int
+    ops: int
+    periods: int = 1
 
 
 class Workload:
@@ -63,6 +69,8 @@ class Workload:
         What it measures beyond :data:`~foretrace.sim.metric.COMMON`.
     headline : str
         The answer: a metric, and its statistic where it has several (``ttft.p99``).
+    period : str
+        What it calls one of its repetitions, whose time is its headline; "" where it has none.
     until : Seconds or None
         It is stopped so long after its arrival; None lets it end by itself.
     periodic : bool
@@ -92,13 +100,18 @@ class Workload:
     registered_name: ClassVar[str] = ""
     metrics: tuple[Metric, ...] = ()
     headline: str = "makespan"
+    period: str = ""
     until: Seconds | None = None
     periodic: bool = False
 
     @property
     def needs(self) -> Needs:
-        """Pools of components, files and size; one pool ``gpu`` with every GPU unless said."""
+        """Pools of components and files; one pool ``gpu`` with every GPU unless said."""
         return Needs()
+
+    def size(self) -> Size | None:
+        """How large it is, for a plan; it may read files.  None: only starting it tells."""
+        return None
 
     def start(self, job: Job) -> Graph | Process:
         """What this job does: a graph, or a process that submits graphs."""

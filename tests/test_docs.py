@@ -15,10 +15,9 @@ import foretrace
 import pytest
 import typer
 from foretrace.scenarios.config.schema import root
-from foretrace.scenarios.config.sections.workload import Workload
-from foretrace.scenarios.studies.building.workloads import BUILDERS
 from foretrace.sim.backend import BACKENDS
 from foretrace.sim.process import PROCESSES
+from foretrace.sim.workload import WORKLOADS
 from typer.testing import CliRunner
 
 ROOT = Path(foretrace.__file__).resolve().parent
@@ -143,10 +142,10 @@ def test_a_page_does_what_it_says(name, tmp_path, monkeypatch, own_names):
 @pytest.fixture
 def own_names():
     """What plug-ins of a page register is forgotten after it."""
-    from foretrace.scenarios.config.settings import known_backends
+    from foretrace.scenarios.config.settings import known_backends, known_workloads
 
-    known_backends()  # ours are imported when they are first asked for
-    tables = (BACKENDS, PROCESSES, BUILDERS, Workload.kinds)
+    known_backends(), known_workloads()  # ours are imported when they are first asked for
+    tables = (BACKENDS, PROCESSES, WORKLOADS)
     before = [set(table) for table in tables]
     yield
     for table, names in zip(tables, before, strict=True):
@@ -157,14 +156,14 @@ def own_names():
 
 def test_the_reference_has_everything():
     generated = pytest.importorskip("generated", reason="the pages' own extension needs Sphinx")
-    from foretrace.scenarios.config.metrics import METRICS
+    from foretrace.scenarios.config.metrics import known_metrics
     from foretrace.scenarios.config.settings import known_backends, known_processes
 
     told = {part: "\n".join(make()) for part, make in generated.PARTS.items()}
     page = (ROOT / "docs" / "reference.md").read_text()
     assert all(f"```{{generated}} {part}\n" in page for part in told)
-    assert all(f"| `{m.name}` |" in told["metrics"] for m in METRICS.values())
-    assert all(m.definition in told["metrics"] for m in METRICS.values())
+    assert all(f"| `{m.name}` |" in told["metrics"] for m in known_metrics().values())
+    assert all(m.definition in told["metrics"] for m in known_metrics().values())
     assert all(f"**`{name}`**" in told["backends"] for name in known_backends())
     assert all(f"**`{name}`**" in told["processes"] for name in known_processes())
     assert "| `cluster.node.nic.bandwidth` | " in told["settings"]

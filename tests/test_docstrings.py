@@ -11,7 +11,7 @@ import foretrace
 import pytest
 
 ROOT = Path(foretrace.__file__).resolve().parent
-NO_CODE = {"tests", "benchmarks", "docs", "build", "dist", "runs", "shared"}
+NO_CODE = {"tests", "benchmarks", "tools", "docs", "build", "dist", "runs", "shared"}
 MODULES = sorted(
     file
     for file in ROOT.rglob("*.py")

@@ -114,7 +114,7 @@ def result_of(result, **more):
 
 def with_iterations(result):
     """The parts of a result of a graph that has steps."""
-    return result_of(result, iterations=result.iterations.tolist())
+    return result_of(result, iterations=result.periods.tolist())
 
 
 # Comparing.
@@ -233,13 +233,13 @@ def steps(count, name="steps"):
     build, last = Builder(name), ((), ())
     for step in range(count):
         works = [
-            build.op(Kind.COMPUTE, rank=r, duration=(500 + 90 * r + step) * NS, iteration=step,
+            build.op(Kind.COMPUTE, rank=r, duration=(500 + 90 * r + step) * NS, period=step,
                      after=last[r]) for r in range(2)
         ]  # fmt: skip
-        other = build.op(Kind.COMPUTE, rank=0, stream=1, duration=333 * NS, iteration=step,
+        other = build.op(Kind.COMPUTE, rank=0, stream=1, duration=333 * NS, period=step,
                          after=last[0])  # fmt: skip
         members = [Member(r, 2, (works[r],)) for r in range(2)]
-        reduced = build.collective(members, bytes=250, iteration=step)
+        reduced = build.collective(members, bytes=250, period=step)
         last = ((reduced, other), (reduced,))
     return build.graph()
 
@@ -251,7 +251,7 @@ def test_a_template_written_out_and_folded():
         RankProgram(
             Ops.of(
                 kind=np.array(kinds), stream=np.array([0, 1, 1, 1, 0, 1]),
-                iteration=np.array([0, 0, 0, 1, 1, 1]), bytes=np.array([0, 700, 40, 40, 0, 900.0]),
+                period=np.array([0, 0, 0, 1, 1, 1]), bytes=np.array([0, 700, 40, 40, 0, 900.0]),
                 duration=np.array([100 + 30 * k, np.nan, np.nan, np.nan, 55, np.nan]) * NS,
             ),
             Csr.from_pairs(row, row + 1, len(kinds)),

@@ -1,15 +1,30 @@
 """Kernels run compiled, interpreted or with bounds checks; each mode is what it says it is."""
 
+import json
 import os
+import subprocess
+import sys
+from pathlib import Path
 
+import foretrace
 import numpy as np
 import pytest
+from foretrace.sim.core import jit
 from foretrace.sim.core.linked_lists import sort
 from foretrace.sim.core.state_layout import BINS, CELL, NONE, TABLES
 from foretrace.sim.media.max_min import int128
 
 INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT") == "1"
 CHECKED = os.environ.get("NUMBA_BOUNDSCHECK") == "1"
+ROOT = Path(foretrace.__file__).resolve().parent
+UNKNOWN = """
+import json, logging, numba
+logging.basicConfig(format="%(message)s")
+numba.version_info = numba.version_info._replace(short=(0, 99))
+from foretrace.sim.core import jit
+halve = jit.jit(lambda number: number // 2)
+print(json.dumps([jit.LINKED, type(halve).__module__, halve(7)]))
+"""
 
 
 def two_in_a_list():
@@ -46,3 +61,24 @@ def test_an_overrun_in_a_kernel_that_another_calls_is_caught():
     rows["next"][0] = 7  # no such cell: the comparison of two cells looks there
     with pytest.raises(IndexError):
         sort(rows, np.zeros(TABLES, np.int64), head)
+
+
+@pytest.mark.skipif(INTERPRETED, reason="nothing is compiled")
+def test_a_numba_whose_private_api_nobody_knows_compiles_by_njit_alone():
+    env = {key: text for key, text in os.environ.items() if key != "FORETRACE_PLAIN_NJIT"}
+    command = [sys.executable, "-c", UNKNOWN]
+    done = subprocess.run(command, env=env, capture_output=True, text=True)
+    assert json.loads(done.stdout) == [False, "numba.core.registry", 3], done.stderr
+    assert f"pip install '{jit.KNOWN}'" in done.stderr
+
+
+def test_the_bounds_of_numba_are_those_of_the_installation():
+    assert f"    {jit.KNOWN}\n" in (ROOT / "setup.cfg").read_text()
+
+
+@pytest.mark.nightly
+def test_engines_agree_where_kernels_are_compiled_by_njit_alone():
+    command = [sys.executable, "-m", "pytest", "tests/sim/test_twins.py"]
+    env = {**os.environ, "FORETRACE_PLAIN_NJIT": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout

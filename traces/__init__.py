@@ -1,1 +1,1 @@
-"""Traces: what was recorded, and the graph of what waits for what that follows from it."""
+"""Traces: recorded events, and the dependency graph inferred from them."""

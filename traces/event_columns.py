@@ -1,7 +1,7 @@
-"""The columns of a recorded trace: one table, from which code, files and documents follow.
+"""Columns of a recorded trace's tables; code, files and documentation follow from them.
 
-Rows are the recorded events in the order of their file.  What an event does not say is -1 (0
-where the column counts bytes or elements).
+Rows are events in the order of their file.  A value that was not recorded is -1 (0 where the
+column counts bytes or elements).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class Event(IntEnum):
-    """What an event is."""
+    """Kind of an event."""
 
     OP = 0
     """An operator on a host thread (``cpu_op``)."""
@@ -38,7 +38,7 @@ ON_GPU = (Event.KERNEL, Event.COPY)
 
 
 class EventColumn(NamedTuple):
-    """One column: its NumPy type, what stands for "not recorded", and what it means."""
+    """One column: NumPy type, value that stands for "not recorded", and meaning."""
 
     dtype: str
     absent: int
@@ -122,4 +122,4 @@ TEXTS = tuple(
     for name, column in columns.items()
     if column.meaning.endswith(_TEXT)
 )
-"""Table and column of every number of a text."""
+"""(table, column) of every column that holds numbers of texts."""

@@ -1,4 +1,4 @@
-"""Steps of several process starts, timed without a profiler.
+"""Step times of several process starts, measured without a profiler.
 
 A trace shows one process start, slowed by the profiler.  Starts of the same program on the same
 machine differ by more than the steps of one do (where memory lands, who the neighbours are), so
@@ -27,11 +27,11 @@ TABLE, TABLES = "steps.csv", "rank*.steps.csv"
 
 @dataclass(frozen=True)
 class StepTimes:
-    """Step times of process starts.
+    """Step times of several process starts.
 
     Parameters
     ----------
-    steps : of each start, (n,) s of its untraced steps, the mean of its ranks
+    steps : for each start, (n,) s of its untraced steps, mean over its ranks
 
     Examples
     --------
@@ -44,39 +44,39 @@ class StepTimes:
 
     @property
     def medians(self) -> NDArray[np.float64]:
-        """(starts,) s: median step of each."""
+        """(starts,) s: median step time of each."""
         return np.array([np.median(s) for s in self.steps])
 
     @property
     def typical(self) -> Seconds:
-        """Geometric mean of the medians."""
+        """Geometric mean of the medians, s."""
         return float(np.exp(np.log(self.medians).mean()))
 
     def without(self, *left_out: int) -> StepTimes:
-        """The same without some of the process starts."""
+        """Step times without those of some starts, given by position."""
         return StepTimes(tuple(s for k, s in enumerate(self.steps) if k not in left_out))
 
 
 def read(folders: Iterable[Path]) -> StepTimes:
-    """Read folders of recordings, each one process start; or one that holds a table of several.
+    """Read the step times of folders that ``trace capture`` wrote, or of a table of several starts.
 
     Raises
     ------
     TraceError
         No table of step times, one that lacks columns, or no untraced step in it.
     """
-    found: dict[str, dict[int, list[float]]] = {}
+    times: dict[str, dict[int, list[float]]] = {}
     for folder in folders:
         for start, rank, phase, seconds in _rows(folder):
             if phase == UNTRACED:
-                found.setdefault(start, {}).setdefault(rank, []).append(seconds)
-        if not found:
+                times.setdefault(start, {}).setdefault(rank, []).append(seconds)
+        if not times:
             raise TraceError(f"{folder}: has no untraced steps; capture some (--untraced 10)")
-    return StepTimes(tuple(_mean(ranks) for ranks in found.values()))
+    return StepTimes(tuple(_mean_over_ranks(ranks) for ranks in times.values()))
 
 
 def _rows(folder: Path) -> Iterator[tuple[str, int, str, Seconds]]:
-    """Start, rank, phase and duration of every step."""
+    """(start, rank, phase, duration) of every step in a folder."""
     table = folder / TABLE
     files = [table] if table.is_file() else sorted(folder.glob(TABLES))
     if not files:
@@ -98,14 +98,14 @@ def _rows(folder: Path) -> Iterator[tuple[str, int, str, Seconds]]:
             ) from error
 
 
-def _mean(ranks: dict[int, list[float]]) -> NDArray[np.float64]:
+def _mean_over_ranks(ranks: dict[int, list[float]]) -> NDArray[np.float64]:
     """(n,) s: each step, the mean of those ranks that have it."""
     n = min(map(len, ranks.values()))
     return np.asarray(np.mean([times[:n] for times in ranks.values()], axis=0))
 
 
-def stretch(graph: Graph, starts: StepTimes) -> float:
-    """By what recorded times are multiplied, so that the median step is a typical untraced one.
+def stretch_factor(graph: Graph, starts: StepTimes) -> float:
+    """Factor that makes the median recorded step as long as a typical untraced one.
 
     Raises
     ------
@@ -119,17 +119,17 @@ def stretch(graph: Graph, starts: StepTimes) -> float:
     return starts.typical / float(traced)
 
 
-def untraced(graph: Graph, starts: StepTimes) -> Graph:
-    """The graph of a trace with the times of a typical untraced step: every time stretched alike.
+def with_untraced_times(graph: Graph, starts: StepTimes) -> Graph:
+    """A trace's graph with all times multiplied by `stretch_factor`, as in an untraced step.
 
     Raises
     ------
     TraceError
         The steps of the trace are not marked.
     """
-    by = stretch(graph, starts)
+    by = stretch_factor(graph, starts)
     block = graph.explicit
-    made = replace(
+    stretched = replace(
         block,
         ops=block.ops.replace(duration=block.ops.duration * by),
         release=block.release * by,
@@ -139,4 +139,4 @@ def untraced(graph: Graph, starts: StepTimes) -> Graph:
         "times_multiplied_by": round(by, 4),
         "process_starts": len(starts.steps),
     }
-    return replace(graph, blocks=(made,), facts=facts)
+    return replace(graph, blocks=(stretched,), facts=facts)

@@ -1,4 +1,4 @@
-"""Do the numbers of a trace point at something?  A file that somebody edited may hold any."""
+"""Checks of a trace that was read from a file: every number refers to something that exists."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import numpy as np
 
 from ..sim.errors import TraceError
 from .event_columns import TABLES, TEXTS, Event
-from .trace import Trace
+from .recorded_events import RecordedEvents
 
-LONGEST = 2**62  # ticks, of a trace: sums of two times stay within 64 bits
+LONGEST = 2**62  # ticks: sums of two times stay within 64 bits
 MOST_RANKS = 2**20  # of one job; a larger number is damage
 
 
-def refuse_damaged(trace: Trace, place: str) -> None:
-    """Refuse a number that is none of those that it may be.
+def refuse_damaged(trace: RecordedEvents, place: str) -> None:
+    """Refuse a trace that holds a number out of range.
 
     Parameters
     ----------
@@ -24,11 +24,11 @@ def refuse_damaged(trace: Trace, place: str) -> None:
     Raises
     ------
     TraceError
-        A text, track, rank or event that is not there, or a time that cannot be.
+        A text, track, rank or event does not exist, or a time is impossible.
 
     Examples
     --------
-    >>> refuse_damaged(Trace.of(strings=("aten::mm",), name=[0, 7]), "t")
+    >>> refuse_damaged(RecordedEvents.of(strings=("aten::mm",), name=[0, 7]), "t")
     Traceback (most recent call last):
     foretrace.sim.errors.TraceError: t: events: row 1: name is 7, not within -1 to 0; the trace ...
     """
@@ -43,8 +43,8 @@ def refuse_damaged(trace: Trace, place: str) -> None:
     _refuse_ranks(trace, place)
 
 
-def _bounds(trace: Trace) -> Iterator[tuple[str, str, int, int]]:
-    """Table, column, and the least and largest number that it may hold."""
+def _bounds(trace: RecordedEvents) -> Iterator[tuple[str, str, int, int]]:
+    """(table, column, least, largest) of every column of bounded numbers."""
     yield "events", "track", 0, len(trace.tracks) - 1
     yield "events", "kind", 0, max(Event)
     yield "events", "ts", -LONGEST, LONGEST
@@ -56,7 +56,7 @@ def _bounds(trace: Trace) -> Iterator[tuple[str, str, int, int]]:
         yield table, column, -1, len(trace.strings) - 1
 
 
-def _refuse_ranks(trace: Trace, place: str) -> None:
+def _refuse_ranks(trace: RecordedEvents, place: str) -> None:
     ranks = trace.ranks
     for p in trace.processes:
         if not 0 <= p.rank < (p.world or MOST_RANKS) <= MOST_RANKS:

@@ -1,7 +1,8 @@
 """Network namespaces, bridges and queues of Linux, through ip and tc: only what is ours is touched.
 
 Every name made here begins with the prefix of one driver and process, so two runs cannot meet,
-and ``clear`` removes all of it.
+and ``clear`` removes all of it.  pyroute2 (0.9.7) would do without the commands, but tells the
+kernel a rate in 32 bits, which ends at 34 Gbit/s, and ports here have 100.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def typical(ops: Ops) -> NDArray[np.float64]:
     """
     usual = _medians(ops)
     group = _pairs(ops.rank.astype(np.int64), ops.kind)
-    step = _pairs(group, ops.iteration)
+    step = _pairs(group, ops.period)
     sums = np.bincount(step, usual)
     ratio = np.divide(np.bincount(step, ops.duration), sums, out=np.ones(len(sums)), where=sums > 0)
     of_group = np.zeros(len(sums), np.int64)
@@ -85,11 +85,11 @@ def spread(ops: Ops, starts: Sequence[NDArray[np.float64]] = ()) -> Spread | Non
     ([0.953, 1.047], [1.0])
     """
     rows = np.flatnonzero(np.isin(ops.kind, OWN) & (ops.duration > 0))
-    if not len(rows) or len(np.unique(ops.iteration[rows])) < 2:
+    if not len(rows) or len(np.unique(ops.period[rows])) < 2:
         return None
     own = ops.take(rows)
     usual = typical(own)
-    _, step = np.unique(own.rank * 2**16 + own.iteration.astype(np.int64), return_inverse=True)
+    _, step = np.unique(own.rank * 2**16 + own.period.astype(np.int64), return_inverse=True)
     factor = np.bincount(step, own.duration) / np.bincount(step, usual)
     op = _weighted(own.duration / (usual * factor[step]), usual)
     if not starts:
@@ -196,7 +196,7 @@ def _weighted(factors: NDArray[np.float64], weight: NDArray[np.float64]) -> NDAr
 def _same(ops: Ops) -> NDArray[np.int64]:
     """(n,) number of the op that recurs: same place, kind, name and turn within its iteration."""
     group = _packed(ops.rank, ops.stream, ops.kind, ops.signature, ops.label)
-    once = _packed(group, ops.iteration)
+    once = _packed(group, ops.period)
     order = np.argsort(once, kind="stable")
     starts = np.flatnonzero(np.diff(once[order], prepend=-1))
     turn = np.empty(len(once), np.int64)

@@ -1,7 +1,7 @@
-"""How collectives move data: for each algorithm its steps, and who sends how much to whom.
+"""How collectives move data: the steps of each algorithm, once, and what follows from them.
 
-Everything else follows: the steps give the latency, the flows give the load on every link, and
-the busiest link gives the bandwidth term.  For the ring that is ``2(n-1)(α + S/(nB))``.
+The latencies of the steps add up, and the busiest link gives the bandwidth term.  For the ring
+that is ``2(n-1)(α + S/(nB))``.
 
 References
 ----------
@@ -15,72 +15,22 @@ Hensgen, Finkel, Manber 1988, doi:10.1007/BF01379320 (dissemination barrier).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 import numpy as np
 
 from ...sim.units import ByteRate, Bytes, Seconds
-from . import patterns as p
-from .patterns import SWITCH, Flows, Path
-
-
-@dataclass(frozen=True)
-class Algorithm:
-    """One way to do one collective of ``S`` bytes with ``n`` members.
-
-    Parameters
-    ----------
-    collective, name : str
-    flows : from n to Flows
-    path : from n to Path
-    usable : whether it works for n members
-    in_switch : bool
-        Needs a switch that reduces and multicasts.
-    posts : messages that a member posts one after the other in a step
-    nested : bool
-        Between nodes only; ``flows`` and ``path`` also take the number of members in a node.
-    symmetric : bool
-        The order of the members changes nothing.
-    received : from n to the share of S that a member takes in without sending meanwhile
-        In a ring the last part of each lap: nobody waits for it further on.
-    """
-
-    collective: str
-    name: str
-    flows: Callable[..., Flows]
-    path: Callable[..., Path]
-    usable: Callable[[int], bool] = lambda n: n >= 2
-    in_switch: bool = False
-    posts: Callable[[int], int] = lambda n: 1
-    nested: bool = False
-    symmetric: bool = False
-    received: Callable[[int], float] = lambda n: 0.0
-
-    def steps(self, *n: int) -> int:
-        """Latencies that add up.
-
-        >>> ALGORITHMS["all-reduce"]["ring"].steps(8)
-        14
-        """
-        return len(self.path(*n))
-
-    def volume(self, *n: int) -> float:
-        """What the busiest member sends or receives, as a multiple of S.
-
-        >>> ALGORITHMS["all-reduce"]["ring"].volume(8)
-        1.75
-        """
-        source, target, share = self.flows(*n)
-        out = np.bincount(source[source != SWITCH], share[source != SWITCH], n[0])
-        into = np.bincount(target[target != SWITCH], share[target != SWITCH], n[0])
-        return float(max(out.max(), into.max()))
+from .patterns import back, climbs, depth, power_of_two, roots
+from .steps import ALGORITHMS as ALGORITHMS  # for whoever wants these among them
+from .steps import SWITCH, Algorithm, Step, algorithm, shift
 
 
 def closed_form(
     algorithm: Algorithm, n: int, size: Bytes, alpha: Seconds, rate: ByteRate
 ) -> Seconds:
-    """Time on identical links: steps x α + volume x S / B.
+    """Time on identical links: latencies x α + volume x S / B.
+
+    Of what is pipelined, with segments as small as you like.
 
     Examples
     --------
@@ -88,7 +38,7 @@ def closed_form(
     >>> closed_form(ring, 4, 1e9, 1.0, 1e9) == 2 * 3 * (1.0 + 1e9 / (4 * 1e9))
     True
     """
-    return algorithm.steps(n) * alpha + algorithm.volume(n) * size / rate
+    return algorithm.latencies(n) * alpha + algorithm.volume(n) * size / rate
 
 
 def bus_factor(collective: str, n: int) -> float:
@@ -108,102 +58,240 @@ def bus_factor(collective: str, n: int) -> float:
     return (n - 1) / n if collective in split else 1.0
 
 
-def last_part(n: int) -> float:
-    """One part in n: what a ring brings a member last.
+# Of equally quick ones the first is taken: their order counts.
 
-    >>> last_part(4)
-    0.25
+# --- rings and chains: a part to the next member ----------------------------------------------
+
+
+@algorithm("all-reduce", "ring", passes_on=True)
+def two_laps(n: int) -> Iterator[Step]:
+    """A part of n to the next member: reduced in the first lap, handed out in the second.
+
+    >>> [step.times for step in two_laps(4)]
+    [6]
     """
-    return 1 / n
+    yield shift(n, 1, of=n, times=2 * (n - 1))
 
 
-def power_of_two(n: int) -> bool:
-    """Whether n is 2, 4, 8, ….
+@algorithm("all-gather", "ring", passes_on=True)
+@algorithm("reduce-scatter", "ring", passes_on=True)
+def one_lap(n: int) -> Iterator[Step]:
+    """A part of n to the next member, once around.
 
-    >>> [power_of_two(n) for n in (1, 2, 6, 8)]
-    [False, True, False, True]
+    >>> [step.times for step in one_lap(4)]
+    [3]
     """
-    return n >= 2 and n & (n - 1) == 0
+    yield shift(n, 1, of=n, times=n - 1)
 
 
-ALL = (
-    Algorithm(
-        "all-reduce",
-        "ring",
-        p.ring(lambda n: 2 * (n - 1) / n),
-        p.rounds(2),
-        received=last_part,
-    ),
-    Algorithm("all-reduce", "tree", p.trees, p.climb),
-    Algorithm("all-reduce", "chain-tree", p.chained_trees, p.chained_climb, nested=True),
-    Algorithm("all-reduce", "halving-doubling", p.doubling(2), p.distances(2), power_of_two),
-    Algorithm(
-        "all-reduce",
-        "two-shot",
-        p.pairs(lambda n: 2 / n),
-        p.direct(2),
-        posts=p.others,
-        symmetric=True,
-    ),
-    Algorithm(
-        "all-reduce",
-        "one-shot",
-        p.pairs(lambda n: 1.0),
-        p.direct(1),
-        posts=p.others,
-        symmetric=True,
-    ),
-    Algorithm("all-reduce", "in-switch", p.switched, p.direct(2), lambda n: n >= 3, in_switch=True),
-    Algorithm(
-        "all-gather",
-        "ring",
-        p.ring(lambda n: (n - 1) / n),
-        p.rounds(1),
-        received=last_part,
-    ),
-    Algorithm("all-gather", "doubling", p.doubling(1), p.distances(1), power_of_two),
-    Algorithm(
-        "all-gather",
-        "direct",
-        p.pairs(lambda n: 1 / n),
-        p.direct(1),
-        posts=p.others,
-        symmetric=True,
-    ),
-    Algorithm(
-        "reduce-scatter",
-        "ring",
-        p.ring(lambda n: (n - 1) / n),
-        p.rounds(1),
-        received=last_part,
-    ),
-    Algorithm("reduce-scatter", "halving", p.doubling(1), p.distances(1), power_of_two),
-    Algorithm(
-        "reduce-scatter",
-        "direct",
-        p.pairs(lambda n: 1 / n),
-        p.direct(1),
-        posts=p.others,
-        symmetric=True,
-    ),
-    Algorithm(
-        "all-to-all",
-        "grouped",
-        p.pairs(lambda n: 1 / n),
-        p.direct(1),
-        posts=p.others,
-        symmetric=True,
-    ),
-    Algorithm("all-to-all", "pairwise", p.pairs(lambda n: 1 / n), p.rounds(1), symmetric=True),
-    Algorithm("broadcast", "chain", p.chain(into=False), p.rounds(1)),
-    Algorithm("broadcast", "tree", p.rooted(into=False), p.from_root),
-    Algorithm("reduce", "chain", p.chain(into=True), p.back),
-    Algorithm("reduce", "tree", p.rooted(into=True), p.to_root),
-    Algorithm("gather", "linear", p.star(into=True), p.direct(1)),
-    Algorithm("scatter", "linear", p.star(into=False), p.direct(1), posts=p.others),
-    Algorithm("barrier", "dissemination", p.nothing, p.distances(1)),
-)
+@algorithm("broadcast", "chain", pipelined=True)
+def chain(n: int) -> Iterator[Step]:
+    """From member to member, away from member 0.
 
-ALGORITHMS: dict[str, dict[str, Algorithm]] = {}
-for _a in ALL:
-    ALGORITHMS.setdefault(_a.collective, {})[_a.name] = _a
+    >>> [(step.source.tolist(), step.target.tolist()) for step in chain(3)]
+    [([0], [1]), ([1], [2])]
+    """
+    for k in range(n - 1):
+        yield Step(np.array([k]), np.array([k + 1]), 1)
+
+
+@algorithm("reduce", "chain", pipelined=True)
+def chain_back(n: int) -> Iterator[Step]:
+    """From member to member, to member 0.
+
+    >>> [(step.source.tolist(), step.target.tolist()) for step in chain_back(3)]
+    [([2], [1]), ([1], [0])]
+    """
+    yield from back(list(chain(n)))
+
+
+# --- trees ------------------------------------------------------------------------------------
+
+
+@algorithm("all-reduce", "tree", pipelined=True)
+def trees(n: int) -> Iterator[Step]:
+    """Half of S up and down each of two trees.
+
+    >>> [step.source.tolist() for step in trees(2)]
+    [[0, 1], [1, 0]]
+    """
+    up = climbs(n)
+    yield from [*up, *back(up)]
+
+
+@algorithm("all-reduce", "chain-tree", nested=True, pipelined=True)
+def chain_tree(n: int, width: int) -> Iterator[Step]:
+    """Down a chain through each node, and up and down two trees between their first members.
+
+    >>> [(step.source.tolist(), step.target.tolist()) for step in chain_tree(4, 2)]
+    [([1, 3], [0, 2]), ([0, 2], [2, 0]), ([2, 0], [0, 2]), ([0, 2], [1, 3])]
+    """
+    first = np.arange(0, n, width)
+    down = [Step(first + k, first + k - 1, 1) for k in range(width - 1, 0, -1)]
+    yield from down
+    for step in trees(n // width):
+        yield step._replace(source=step.source * width, target=step.target * width)
+    yield from back(down)
+
+
+@algorithm("reduce", "tree", pipelined=True)
+def tree_in(n: int) -> Iterator[Step]:
+    """Half of S up each of two trees of all but member 0, which gets both halves.
+
+    >>> [(step.source.tolist(), step.target.tolist()) for step in tree_in(3)]
+    [([1, 2], [2, 1]), ([2, 1], [0, 0])]
+    """
+    for step in climbs(n - 1):
+        yield step._replace(source=step.source + 1, target=step.target + 1)
+    yield Step(roots(n - 1) + 1, np.zeros(2, np.int64), 1, 2)
+
+
+@algorithm("broadcast", "tree", pipelined=True)
+def tree_out(n: int) -> Iterator[Step]:
+    """From member 0 to the roots of two trees, and down.
+
+    >>> [(step.source.tolist(), step.target.tolist()) for step in tree_out(3)]
+    [([0, 0], [2, 1]), ([2, 1], [1, 2])]
+    """
+    yield from back(list(tree_in(n)))
+
+
+# --- partners at distances that double --------------------------------------------------------
+
+
+@algorithm("reduce-scatter", "halving", usable=power_of_two)
+def halving(n: int) -> Iterator[Step]:
+    """Half of S at distance 1, a quarter at distance 2, …: near partners carry most.
+
+    >>> [(step.target.tolist(), step.parts, step.of) for step in halving(4)]
+    [([1, 0, 3, 2], 1, 2), ([2, 3, 0, 1], 1, 4)]
+    """
+    here = np.arange(n)
+    for k in range(depth(n)):
+        yield Step(here, here ^ (1 << k), 1, 2 << k)
+
+
+@algorithm("all-gather", "doubling", usable=power_of_two)
+def doubling(n: int) -> Iterator[Step]:
+    """The same with the farthest partner first, who gets least.
+
+    >>> [step.of for step in doubling(4)]
+    [4, 2]
+    """
+    yield from back(list(halving(n)))
+
+
+@algorithm("all-reduce", "halving-doubling", usable=power_of_two)
+def halving_doubling(n: int) -> Iterator[Step]:
+    """Reduced by halving, handed out by doubling.
+
+    >>> [step.of for step in halving_doubling(4)]
+    [2, 4, 4, 2]
+    """
+    yield from halving(n)
+    yield from doubling(n)
+
+
+@algorithm("barrier", "dissemination")
+def dissemination(n: int) -> Iterator[Step]:
+    """No bytes, only messages, at distances that double.
+
+    >>> [step.target.tolist() for step in dissemination(3)]
+    [[1, 2, 0], [2, 0, 1]]
+    """
+    for k in range(depth(n)):
+        yield shift(n, 1 << k, parts=0)
+
+
+# --- all at once, the farthest first ----------------------------------------------------------
+
+
+def pairs(n: int, of: int, times: int = 1) -> Step:
+    """Every member sends a part to every other.
+
+    >>> step = pairs(3, of=3)
+    >>> list(zip(step.source.tolist(), step.target.tolist()))
+    [(0, 2), (2, 0), (0, 1), (1, 0), (1, 2), (2, 1)]
+    """
+    source, target = np.divmod(np.arange(n * n), n)
+    far = np.argsort(-np.abs(source - target), kind="stable")[: n * (n - 1)]
+    return Step(source[far], target[far], 1, of, times)
+
+
+@algorithm("all-reduce", "two-shot")
+def two_shot(n: int) -> Iterator[Step]:
+    """Everybody reduces a part of n, then hands it out.
+
+    >>> [step.times for step in two_shot(4)]
+    [2]
+    """
+    yield pairs(n, of=n, times=2)
+
+
+@algorithm("all-reduce", "one-shot")
+def one_shot(n: int) -> Iterator[Step]:
+    """Everybody gets everything and reduces it.
+
+    >>> [step.of for step in one_shot(4)]
+    [1]
+    """
+    yield pairs(n, of=1)
+
+
+@algorithm("all-gather", "direct")
+@algorithm("reduce-scatter", "direct")
+@algorithm("all-to-all", "grouped")
+def direct(n: int) -> Iterator[Step]:
+    """A part of n from each to each.
+
+    >>> [len(step.source) for step in direct(4)]
+    [12]
+    """
+    yield pairs(n, of=n)
+
+
+@algorithm("scatter", "linear")
+def scatter(n: int) -> Iterator[Step]:
+    """Member 0 gives each other a part of n.
+
+    >>> [step.target.tolist() for step in scatter(4)]
+    [[3, 2, 1]]
+    """
+    yield Step(np.zeros(n - 1, np.int64), np.arange(n - 1, 0, -1), 1, n)
+
+
+@algorithm("gather", "linear")
+def gather(n: int) -> Iterator[Step]:
+    """Member 0 gets a part of n from each other.
+
+    >>> [step.source.tolist() for step in gather(4)]
+    [[3, 2, 1]]
+    """
+    yield from back(list(scatter(n)))
+
+
+@algorithm("all-reduce", "in-switch", usable=lambda n: n >= 3, in_switch=True, pipelined=True)
+def in_switch(n: int) -> Iterator[Step]:
+    """The switch reads all buffers and returns each member's part, which it then multicasts.
+
+    >>> [step.parts.tolist() for step in in_switch(3)]
+    [[3, 3, 3, 1, 1, 1], [1, 1, 1, 3, 3, 3]]
+    """
+    here, switch = np.arange(n), np.full(n, SWITCH)
+    source, target = np.concatenate([here, switch]), np.concatenate([switch, here])
+    for out, into in ((n, 1), (1, n)):
+        yield Step(source, target, np.repeat([out, into], n), n)
+
+
+# --- round by round ---------------------------------------------------------------------------
+
+
+@algorithm("all-to-all", "pairwise")
+def rounds(n: int) -> Iterator[Step]:
+    """A part of n to the member k places further on, for each k.
+
+    >>> [step.target.tolist() for step in rounds(3)]
+    [[1, 2, 0], [2, 0, 1]]
+    """
+    for k in range(1, n):
+        yield shift(n, k, of=n)

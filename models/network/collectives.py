@@ -21,7 +21,7 @@ from ...sim.signature import parse
 from ...sim.system import CORE, System
 from ...sim.units import ByteRate, Ratio, Seconds
 from .algorithms import ALGORITHMS
-from .load import Load, Members, even, hop, load, node, route, wires
+from .load import Load, Members, even, hop, load, routes, wires
 
 FIDELITIES = ("alpha-beta", "flow")
 PAYLOAD = {"simple": 1.0, "ll128": 120 / 128, "ll": 1 / 2}
@@ -248,7 +248,7 @@ class Fabric(Backend):
 
     def _laid(self, collective: str, members: Members, system: System) -> list[CollectivePlan]:
         _known("collective", collective, tuple(ALGORITHMS))
-        together = len({node(m, system) for m in members}) == 1
+        together = len({system.node_of(m) for m in members}) == 1
         found = []
         for a in ALGORITHMS[collective].values():
             possible = a.name in self.algorithms and a.usable(len(members))
@@ -288,8 +288,10 @@ class Fabric(Backend):
 
     def _copied(self, laid: Load) -> float:
         """What a member's last part costs, as a share of what it sends."""
-        part = self.copying * laid.algorithm.received(laid.members)
-        return part / laid.algorithm.volume(laid.members) if part else 0.0
+        if not (self.copying and laid.algorithm.passes_on):
+            return 0.0
+        n = laid.members
+        return self.copying * laid.algorithm.received(n) / laid.algorithm.volume(n)
 
     def _stretch(self, protocol: str, efficiency: Ratio, copied: float, system: System) -> Floats:
         """(components,) bytes for which a byte occupies each."""
@@ -359,8 +361,9 @@ class Fabric(Backend):
     def _send(self, members: Members, system: System) -> CollectivePlan:
         """From the first member to the second: one step of the simple protocol."""
         a, b = members[0], members[-1]
-        uses = dict.fromkeys(route(a, b, system), 1.0) if a != b else {}
-        most = {c: 1.0 for c in uses if system.components[c].limit < np.inf}
+        routes(a, b, system)
+        uses = dict(system.shares(a, b))
+        most = {c: share for c, share in uses.items() if system.components[c].limit < np.inf}
         once = Load(ALGORITHMS["broadcast"]["chain"], 2, 1, hop(a, b, system), uses, most)
         return self._way(once, "simple", 0.0, self.protocols["simple"], system)
 

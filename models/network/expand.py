@@ -7,7 +7,8 @@ stragglers, unequal links and lost members show inside the collective.  It costs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 
 import numpy as np
 
@@ -17,91 +18,38 @@ from ...sim.graph import Builder, Graph
 from ...sim.ops import DTYPES, Kind
 from ...sim.signature import parse
 from .algorithms import ALGORITHMS
-from .patterns import depth
+from .steps import Algorithm
 
 Sends = list[tuple[int, int, float]]
-"""(from, to, share of S) of one step."""
-
-
-def _ring(laps: int) -> Callable[[int], Iterator[Sends]]:
-    def steps(n: int) -> Iterator[Sends]:
-        for _ in range(laps * (n - 1)):
-            yield [(i, (i + 1) % n, 1 / n) for i in range(n)]
-
-    return steps
-
-
-def _doubling(back: bool, out: bool) -> Callable[[int], Iterator[Sends]]:
-    def steps(n: int) -> Iterator[Sends]:
-        near = list(range(depth(n)))
-        for k in near * out + near[::-1] * back:
-            yield [(i, i ^ (1 << k), 1 / (2 << k)) for i in range(n)]
-
-    return steps
-
-
-def _pairs(shares: tuple[Callable[[int], float], ...]) -> Callable[[int], Iterator[Sends]]:
-    def steps(n: int) -> Iterator[Sends]:
-        for share in shares:
-            yield [(i, j, share(n)) for i in range(n) for j in range(n) if i != j]
-
-    return steps
-
-
-def _pairwise(n: int) -> Iterator[Sends]:
-    for k in range(1, n):
-        yield [(i, (i + k) % n, 1 / n) for i in range(n)]
-
-
-def _star(into: bool) -> Callable[[int], Iterator[Sends]]:
-    def steps(n: int) -> Iterator[Sends]:
-        yield [(i, 0, 1 / n) if into else (0, i, 1 / n) for i in range(1, n)]
-
-    return steps
-
+"""(from, to, share of S) of one round."""
 
 SEGMENTS = 16
+"""Into which what is pipelined is cut."""
 
 
-def _chain(into: bool) -> Callable[[int], Iterator[Sends]]:
-    """Segments follow each other along the chain."""
+def written_out(algorithm: Algorithm) -> bool:
+    """Whether an algorithm can be sends: it needs no switch that reduces, and knows no nodes.
 
-    def steps(n: int) -> Iterator[Sends]:
-        for t in range(n - 1 + SEGMENTS - 1):
-            hops = [i for i in range(n - 1) if 0 <= t - i < SEGMENTS]
-            ends = [(n - 1 - i, n - 2 - i) if into else (i, i + 1) for i in hops]
-            yield [(a, b, 1 / SEGMENTS) for a, b in ends]
-
-    return steps
+    >>> written_out(ALGORITHMS["all-reduce"]["in-switch"])
+    False
+    """
+    return not (algorithm.in_switch or algorithm.nested)
 
 
-def _part(n: int) -> float:
-    return 1 / n
+def rounds(algorithm: Algorithm, n: int) -> Iterator[Sends]:
+    """The steps one after the other; of what is pipelined, segments that follow each other.
 
-
-def _whole(n: int) -> float:
-    return 1.0
-
-
-STEPS: dict[tuple[str, str], Callable[[int], Iterator[Sends]]] = {
-    ("all-reduce", "ring"): _ring(2),
-    ("all-reduce", "halving-doubling"): _doubling(back=True, out=True),
-    ("all-reduce", "two-shot"): _pairs((_part, _part)),
-    ("all-reduce", "one-shot"): _pairs((_whole,)),
-    ("all-gather", "ring"): _ring(1),
-    ("all-gather", "doubling"): _doubling(back=True, out=False),
-    ("all-gather", "direct"): _pairs((_part,)),
-    ("reduce-scatter", "ring"): _ring(1),
-    ("reduce-scatter", "halving"): _doubling(back=False, out=True),
-    ("reduce-scatter", "direct"): _pairs((_part,)),
-    ("all-to-all", "grouped"): _pairs((_part,)),
-    ("all-to-all", "pairwise"): _pairwise,
-    ("broadcast", "chain"): _chain(into=False),
-    ("reduce", "chain"): _chain(into=True),
-    ("gather", "linear"): _star(into=True),
-    ("scatter", "linear"): _star(into=False),
-}
-"""The algorithms of ``algorithms.py`` that can be written out, step by step."""
+    >>> next(rounds(ALGORITHMS["all-gather"]["ring"], 2))
+    [(0, 1, 0.5), (1, 0, 0.5)]
+    """
+    steps = [step for step in algorithm.steps(n) for _ in range(step.times)]
+    segments = SEGMENTS if algorithm.pipelined else 1
+    for now in range(len(steps) + segments - 1):
+        sends: Sends = []
+        for step in steps[max(now - segments + 1, 0) : now + 1]:
+            share = np.broadcast_to(step.parts / step.of / segments, len(step.source))
+            sends += zip(step.source.tolist(), step.target.tolist(), share.tolist(), strict=True)
+        yield sends
 
 
 def expand(graph: Graph, algorithms: str = "ring, pairwise, chain, linear") -> Graph:
@@ -120,7 +68,7 @@ def expand(graph: Graph, algorithms: str = "ring, pairwise, chain, linear") -> G
     Raises
     ------
     GraphError
-        A placed graph, or a collective that none of the algorithms can do.
+        A placed graph, an algorithm that there is not, or a collective that none of them can do.
 
     Examples
     --------
@@ -133,7 +81,13 @@ def expand(graph: Graph, algorithms: str = "ring, pairwise, chain, linear") -> G
     """
     if graph.placed:
         raise GraphError("placed", f"{graph.name!r} has its machine; expand it before place()")
-    return _Expansion(graph, tuple(a.strip() for a in algorithms.split(","))).graph()
+    names = tuple(a.strip() for a in algorithms.split(","))
+    able = {a.name for named in ALGORITHMS.values() for a in named.values() if written_out(a)}
+    for name in names:
+        if name not in able:
+            told = f"no algorithm {name!r} can be written out; take of {sorted(able)}"
+            raise GraphError("expand", told)
+    return _Expansion(graph, names).graph()
 
 
 class _Expansion:
@@ -165,21 +119,15 @@ class _Expansion:
 
     def _order(self) -> list[int]:
         """Rows, each after what it waits for."""
-        n = len(self.block)
-        left = np.bincount(self.block.op_of_place, [len(w) for w in self.waits], n).astype(int)
-        ready, order = [i for i in range(n) if not left[i]], []
-        while ready:
-            op = ready.pop()
-            order.append(op)
-            for place in self.block.successors[op].tolist():
-                after = int(self.block.op_of_place[place])
-                left[after] -= 1
-                if not left[after]:
-                    ready.append(after)
-        if len(order) < n:
-            row = int(np.argmax(left > 0))
-            raise GraphError("cycle", f"op {row} waits for itself; remove a dependency", (row,))
-        return order
+        sorter: TopologicalSorter[int] = TopologicalSorter()
+        for place, op in enumerate(self.block.op_of_place.tolist()):
+            sorter.add(op, *self.waits[place])
+        try:
+            return list(sorter.static_order())
+        except CycleError as error:
+            ring = error.args[1]
+            said = " -> ".join(f"op {op}" for op in ring)
+            raise GraphError("cycle", f"{said}; remove a dependency", tuple(ring[1:])) from error
 
     def _places(self, op: int) -> list[int]:
         first, last = np.searchsorted(self.block.places.op, [op, op + 1]).tolist()
@@ -207,7 +155,7 @@ class _Expansion:
         ranks = [int(block.rank[p]) for p in places]
         name, steps = self._steps(op, len(ranks))
         got = [self._after(p) for p in places]
-        label, iteration = self.old.label(op), int(block.ops.iteration[op])
+        label, period = self.old.label(op), int(block.ops.period[op])
         release = float(block.release[op])
         first = True
         for sends in steps:
@@ -219,10 +167,10 @@ class _Expansion:
                     peer=ranks[b],
                     stream=self.stream,
                     after=[*got[a], *got[b]] if first else got[a],
-                    bytes=float(block.ops.bytes[op]) * share,
+                    bytes=float(block.ops.bytes[op]) * share if share else 0.0,
                     label=label,
                     signature=f"send:{name}",
-                    iteration=iteration,
+                    period=period,
                     release=release if first else 0.0,
                 )
                 came[a].append(row)
@@ -235,7 +183,7 @@ class _Expansion:
             stream=self.stream,
             after={r for rows in got for r in rows},
             duration=0.0,
-            iteration=iteration,
+            period=period,
             release=release,
             label=label,
         )
@@ -244,13 +192,13 @@ class _Expansion:
         name = parse(self.block.ops.signature_text(op) or "collective:unknown").name
         if n < 2:
             return name, iter(())
+        able = {a.name: a for a in ALGORITHMS.get(name, {}).values() if written_out(a)}
         for algorithm in self.algorithms:
-            if (name, algorithm) in STEPS and ALGORITHMS[name][algorithm].usable(n):
-                return name, STEPS[name, algorithm](n)
-        able = [a for c, a in STEPS if c == name]
+            if algorithm in able and able[algorithm].usable(n):
+                return name, rounds(able[algorithm], n)
         raise GraphError(
             "expand",
             f"op {op} ({name} of {n} members): none of {list(self.algorithms)} writes it out; "
-            f"add one of {able}",
+            f"add one of {list(able)}",
             (op,),
         )

@@ -10,7 +10,7 @@ from ...sim.system import System
 from ...sim.units import ByteRate, Bytes, Ratio, Seconds
 from .collectives import CollectivePlan, Fabric, Floats
 from .gloo import Lan, all_reduces
-from .load import Members, hop, route
+from .load import Members, hop, routes
 
 OTHERS = "ring, pairwise, chain, linear, dissemination"
 
@@ -112,7 +112,7 @@ class Gloo(Fabric):
             Members that are not all behind one port each, all alike.
         """
         ways = [(members[k - 1], m) for k, m in enumerate(members)]
-        crossed = [route(a, b, system) for a, b in ways]
+        crossed = [tuple(c for r in routes(a, b, system) for c in r.components) for a, b in ways]
         ports = {(min(system.components[c].rate or 0.0 for c in row), hop(a, b, system))
                  for (a, b), row in zip(ways, crossed, strict=True)}  # fmt: skip
         every = [c for row in crossed for c in row]

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.errors import BackendError
-from ...sim.system import System
+from ...sim.system import Route, System
 from ...sim.units import Seconds
-from .algorithms import Algorithm
-from .patterns import SWITCH
+from .steps import SWITCH, Algorithm
 
 Members = tuple[int, ...]  # GPUs, as component numbers, in group order
 
@@ -81,21 +80,23 @@ def load(algorithm: Algorithm, members: Members, system: System) -> Load:
     BackendError
         Two members without a route.
     """
-    orders = [members] if algorithm.symmetric else channels(members, system)
-    shape = (len(members), len(orders)) if algorithm.nested else (len(members),)
+    n = len(members)
+    orders = [members] if algorithm.symmetric(n) else channels(members, system)
+    shape = (n, len(orders)) if algorithm.nested else (n,)
     source, target, share = algorithm.flows(*shape)
     uses: dict[int, float] = {}
     senders: dict[tuple[int, int, int], float] = {}
     for order in orders:
         for a, b, part in zip(source.tolist(), target.tolist(), share.tolist(), strict=True):
-            for c in _crossed(a, b, order, system):
-                uses[c] = uses.get(c, 0.0) + part / len(orders)
+            for c, crossing in _crossed(a, b, order, system).items():
+                crosses = part * crossing / len(orders)
+                uses[c] = uses.get(c, 0.0) + crosses
                 if system.components[c].limit < np.inf:
                     sender = c, order[a], order[b]
-                    senders[sender] = senders.get(sender, 0.0) + part / len(orders)
+                    senders[sender] = senders.get(sender, 0.0) + crosses
     path = algorithm.path(*shape)
     latency = sum(hop(orders[0][a], orders[0][b], system) for a, b in path)
-    latency += (algorithm.posts(len(members)) - 1) * posting(orders[0], system)
+    latency += (algorithm.posts(*shape) - 1) * posting(orders[0], system)
     most: dict[int, float] = {}
     for (c, _, _), sent in senders.items():
         most[c] = max(most.get(c, 0.0), sent)
@@ -104,35 +105,33 @@ def load(algorithm: Algorithm, members: Members, system: System) -> Load:
 
 
 def hop(a: int, b: int, system: System) -> Seconds:
-    """Latency of one message of no bytes: every crossing, and what it costs to enter."""
-    return sum(system.components[c].latency + system.components[c].overhead
-               for c in route(a, b, system))  # fmt: skip
+    """Latency of one message of no bytes: every crossing, and what it costs to enter.
+
+    Of several routes, the longest: the message is there when all of it is.
+    """
+    return max(sum(system.components[c].latency + system.components[c].overhead for c in crossed)
+               for crossed, _ in routes(a, b, system))  # fmt: skip
 
 
 def posting(members: Members, system: System) -> Seconds:
     """What it costs to post one more message while others are on their way."""
-    crossed = route(members[0], members[-1], system)
+    crossed = system.shares(members[0], members[-1])
     return max((system.components[c].overhead for c in crossed), default=0.0)
 
 
-def route(a: int, b: int, system: System) -> tuple[int, ...]:
-    """The components between two GPUs.
+def routes(a: int, b: int, system: System) -> tuple[Route, ...]:
+    """The ways between two GPUs.
 
     Raises
     ------
     BackendError
         There are none: the two are not joined.
     """
-    found = system.route(a, b)
-    if not found and a != b:
+    found = system.routes(a, b)
+    if not found[0].components and a != b:
         names = system.components[a].name, system.components[b].name
         raise BackendError(f"{names[0]}: no route to {names[1]}; give the cluster a link or fabric")
     return found
-
-
-def node(gpu: int, system: System) -> str:
-    """The machine that a GPU is in: its name up to the last dot."""
-    return system.components[gpu].name.rpartition(".")[0]
 
 
 def wires(system: System) -> NDArray[np.bool_]:
@@ -144,21 +143,19 @@ def wires(system: System) -> NDArray[np.bool_]:
     >>> [c.name for c, wire in zip(system.components, wires(system)) if wire and c.rate]
     ['node0.nic0.tx', 'node0.nic0.rx', 'node1.nic0.tx', 'node1.nic0.rx']
     """
-    machines = {g.partition(".")[0] for g in system.gpus}
-    inside = [c.name.partition(".")[0] in machines for c in system.components]
-    nic = [c.kind == "nic" for c in system.components]
-    return np.asarray(np.array(nic) | ~np.array(inside))
+    return np.array([c.kind == "nic" or not c.node for c in system.components], bool)
 
 
 def even(members: Members, system: System) -> bool:
     """Whether a group fills several nodes with equally many members.
 
     >>> from ...sim.system import Component
-    >>> gpus = [Component(f"node{i}.gpu{j}", "gpu", slots=1) for i in range(2) for j in range(2)]
+    >>> gpus = [Component(f"node{i}.gpu{j}", "gpu", slots=1, node=f"node{i}")
+    ...         for i in range(2) for j in range(2)]
     >>> even((0, 1, 2, 3), System(tuple(gpus))), even((0, 1, 2), System(tuple(gpus)))
     (True, False)
     """
-    counts = Counter(node(m, system) for m in members)
+    counts = Counter(system.node_of(m) for m in members)
     return len(counts) > 1 and len(set(counts.values())) == 1
 
 
@@ -166,13 +163,14 @@ def channels(members: Members, system: System) -> list[Members]:
     """The orders in which channels visit the members.
 
     >>> from ...sim.system import Component
-    >>> gpus = [Component(f"node{i}.gpu{j}", "gpu", slots=1) for i in range(2) for j in range(2)]
+    >>> gpus = [Component(f"node{i}.gpu{j}", "gpu", slots=1, node=f"node{i}")
+    ...         for i in range(2) for j in range(2)]
     >>> channels((0, 1, 2, 3), System(tuple(gpus)))
     [(0, 1, 2, 3), (1, 0, 3, 2)]
     """
     local: dict[str, list[int]] = {}
     for m in members:
-        local.setdefault(node(m, system), []).append(m)
+        local.setdefault(system.node_of(m), []).append(m)
     groups = list(local.values())
     width = len(groups[0])
     if len(groups) == 1 or any(len(g) != width for g in groups):
@@ -180,16 +178,13 @@ def channels(members: Members, system: System) -> list[Members]:
     return [tuple(m for g in groups for m in g[k:] + g[:k]) for k in range(width)]
 
 
-def _crossed(a: int, b: int, order: Sequence[int], system: System) -> tuple[int, ...]:
-    """What a flow crosses; to or from the switch, the part of the route that is the member's."""
+def _crossed(a: int, b: int, order: Sequence[int], system: System) -> Mapping[int, float]:
+    """Share of a flow that crosses each component; to or from the switch, what is the member's."""
     if SWITCH not in (a, b):
-        return route(order[a], order[b], system)
+        routes(order[a], order[b], system)
+        return system.shares(order[a], order[b])
     member = order[a if b == SWITCH else b]
     x, y = [m for m in order if m != member][:2]
-    if b == SWITCH:
-        return _common(route(member, x, system), route(member, y, system))
-    return _common(route(x, member, system), route(y, member, system))
-
-
-def _common(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(c for c in one if c in other)
+    ends = [(member, x), (member, y)] if b == SWITCH else [(x, member), (y, member)]
+    one, other = (system.shares(*end) for end in ends)
+    return {c: share for c, share in one.items() if c in other}

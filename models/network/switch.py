@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ...sim.backend import backend
 from ...sim.system import Component, System
 from ...sim.units import ByteRate, Ratio, Seconds
@@ -71,9 +73,11 @@ def star(n: int, link: Link, switch: Switch, *, slots: int = 1, part: str = "") 
     >>> system.bandwidth(0, 1), system.latency(0, 1)
     (1000000000.0, 1e-06)
     """
-    gpus = [Component(f"node0.gpu{i}", "gpu", slots=slots, part=part) for i in range(n)]
-    up = [link.component(f"node0.gpu{i}.tx") for i in range(n)]
-    down = [switch.port("node0.switch", i) for i in range(n)]
+    gpus = [
+        Component(f"node0.gpu{i}", "gpu", slots=slots, part=part, node="node0") for i in range(n)
+    ]
+    up = [replace(link.component(f"node0.gpu{i}.tx"), node="node0", role="tx") for i in range(n)]
+    down = [replace(switch.port("node0.switch", i), node="node0") for i in range(n)]
     fabric = Component("fabric", "fabric")
     return System(
         (*gpus, *up, *down, fabric),

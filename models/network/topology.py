@@ -6,17 +6,19 @@ carries what GPU 0 sends, ``node0.nic0.rx`` what NIC 0 hears.
 
 from __future__ import annotations
 
-import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from ...sim.errors import GraphError
-from ...sim.system import CORE, Component, System
+from ...sim.system import CORE, Component, Route, System
 from ..memory.memory import Memory
+from ..parts import NodePart
+from . import leaf_spine as leaf_spine  # registers its topologies
 from .link import Link
 from .nic import Nic
 from .switch import Switch
-
-TOPOLOGIES = ("fat-tree", "rail")
+from .wiring import TOPOLOGIES, Adapter, Path, Topology
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ class NodeSpec:
     core : bool
         Its GPUs are cores of a processor, whose time ops share with the threads of a library.
     parts : names of catalog entries by kind
+    others : (kind, count, part) of each kind of part beside these
     """
 
     gpus: int = 1
@@ -55,31 +58,52 @@ class NodeSpec:
     dram: Memory | None = None
     cxl: Memory | None = None
     core: bool = False
-    parts: dict[str, str] = field(default_factory=dict)
+    parts: Mapping[str, str] = field(default_factory=dict)
+    others: tuple[tuple[str, int, NodePart], ...] = ()
 
 
 @dataclass(frozen=True)
 class FabricSpec:
-    """What joins the machines: leaf switches, and a spine above them where one leaf is not enough.
+    """What joins the machines.
 
     Parameters
     ----------
     switch : Switch or None
-        None: the NICs are joined back to back, as if by a switch that costs nothing.
-    topology : str
-        ``fat-tree``: all NICs of a node on one leaf; ``rail``: NIC k of every node on leaf k.
-    oversubscription : float
-        Rate into a leaf from its nodes over rate to the spine; uplinks are one pool, as if
-        traffic were spread evenly over them.
+        None: nothing is in between, unless the topology says otherwise.
+    topology : str or Topology
+        How they are joined, or the name of a way that needs no settings.
+    oversubscription : float or None
+        Of a topology that is named, where it has such a setting.
+    part : name of the switch's catalog entry
     """
 
     switch: Switch | None = None
-    topology: str = "fat-tree"
-    oversubscription: float = 1.0
+    topology: str | Topology = "fat-tree"
+    oversubscription: float | None = None
+    part: str = ""
+
+    def made(self) -> Topology:
+        """The topology.
+
+        Raises
+        ------
+        GraphError
+            There is none of that name.
+        """
+        if isinstance(self.topology, Topology):
+            return self.topology
+        if self.topology not in TOPOLOGIES:
+            raise GraphError(
+                "cluster",
+                f"topology {self.topology!r} is not modelled; take one of {tuple(TOPOLOGIES)}",
+            )
+        over = self.oversubscription
+        settings: dict[str, Any] = {} if over is None else {"oversubscription": over}
+        return TOPOLOGIES[self.topology](**settings)
 
 
 def cluster(nodes: int, node: NodeSpec, fabric: FabricSpec | None = None) -> System:
-    """Join ``nodes`` machines.
+    """Join ``nodes`` machines that are all alike.
 
     Raises
     ------
@@ -95,96 +119,157 @@ def cluster(nodes: int, node: NodeSpec, fabric: FabricSpec | None = None) -> Sys
     ...     ("node0.gpu3", "node1.gpu3")))]
     ['node0.nic3.tx', 'node1.nic3.rx']
     """
-    fabric = fabric or FabricSpec()
-    if nodes > 1 and (node.nic is None or not node.nics):
-        raise GraphError("cluster", f"{nodes} nodes have no NIC to talk through; give node.nic")
-    if fabric.topology not in TOPOLOGIES:
-        raise GraphError(
-            "cluster", f"topology {fabric.topology!r} is not modelled; take one of {TOPOLOGIES}"
-        )
-    return _Cluster(nodes, node, fabric).system()
+    return join({"": (nodes, node)}, fabric)
 
 
-def switches(nodes: int, nics: int, fabric: FabricSpec) -> int:
-    """How many switches join the machines: the leaves, and the spines that their uplinks fill.
+def join(kinds: Mapping[str, tuple[int, NodeSpec]], fabric: FabricSpec | None = None) -> System:
+    """Join machines of several kinds; their numbers run through, kind after kind.
 
     Parameters
     ----------
-    nodes, nics : machines, and how many NICs each has
+    kinds : how many there are of each kind, and what is in one of them
 
     Raises
     ------
     GraphError
-        More leaves than a spine switch has ports: a third level, which is not described.
+        Several machines, and some without NICs; or a topology that is not known.
+
+    Examples
+    --------
+    >>> nic = Nic(bandwidth=50e9, latency=6e-7)
+    >>> store = NodeSpec(gpus=0, nics=1, nic=nic)
+    >>> system = join({"trainer": (2, NodeSpec(nics=1, nic=nic)), "store": (1, store)})
+    >>> system.gpus, system.select(kind="host", pool="store")
+    (('node0.gpu0', 'node1.gpu0'), ('node2.host',))
+    """
+    return _Joined(kinds, fabric or FabricSpec()).system()
+
+
+def switches(nics: Sequence[int], fabric: FabricSpec) -> int:
+    """How many switches join the machines.
+
+    Parameters
+    ----------
+    nics : of each machine
+
+    Raises
+    ------
+    GraphError
+        The topology cannot join them, or cannot say.
 
     Examples
     --------
     >>> switch = Switch(bandwidth=50e9, latency=0, ports=8)
-    >>> [switches(n, 1, FabricSpec(switch)) for n in (1, 8, 16)]
+    >>> [switches([1] * n, FabricSpec(switch)) for n in (1, 8, 16)]
     [0, 1, 6]
     """
-    if fabric.switch is None or nodes < 2:
+    if len(nics) < 2:
         return 0
-    made, ports = _Cluster(nodes, NodeSpec(nics=nics), fabric), fabric.switch.ports
-    leaves = {made._leaf(i, k) for i in range(nodes) for k in range(nics)}
-    if len(leaves) > ports:
-        raise GraphError(
-            "cluster",
-            f"{len(leaves)} leaves are more than the {ports} ports of a spine switch; what joins "
-            "them is not described, so nobody knows how many switches that takes",
-        )
-    uplinks = len(leaves) * (ports - made._down_ports()) if len(leaves) > 1 else 0
-    return len(leaves) + math.ceil(uplinks / ports)
+    made = fabric.made()
+    for _ in made.components(_adapters(nics), fabric.switch):
+        pass
+    return made.switches()
 
 
-class _Cluster:
+def _adapters(nics: Sequence[int]) -> list[Adapter]:
+    return [Adapter(i, k) for i, count in enumerate(nics) for k in range(count)]
+
+
+def _require_nics(kinds: Mapping[str, tuple[int, NodeSpec]]) -> None:
+    """Refuse machines that nobody can reach."""
+    machines = sum(count for count, _ in kinds.values())
+    for pool, (count, node) in kinds.items():
+        if machines > 1 and (node.nic is None or not node.nics):
+            whose, path = f" of kind {pool!r}" * bool(pool), f"kinds.{pool}" if pool else "node"
+            raise GraphError(
+                "cluster",
+                f"{count} nodes{whose} have no NIC to talk through; give {path}.nic",
+            )
+
+
+class _End(NamedTuple):
+    """A NIC, and what data cross on their way out by it, and in."""
+
+    adapter: Adapter
+    out: tuple[int, ...]
+    into: tuple[int, ...]
+
+
+class _Joined:
     """Names and numbers of everything, and who is joined to whom."""
 
-    def __init__(self, nodes: int, node: NodeSpec, fabric: FabricSpec):
-        self.nodes, self.node, self.fabric = nodes, node, fabric
+    def __init__(self, kinds: Mapping[str, tuple[int, NodeSpec]], fabric: FabricSpec):
+        self.machines = [node for count, node in kinds.values() for _ in range(count)]
+        self.pools = [pool for pool, (count, _) in kinds.items() for _ in range(count)]
+        self.fabric, self.topology = fabric, fabric.made()
+        _require_nics(kinds)
         self.components: list[Component] = []
         self.number: dict[str, int] = {}
+        self.machine_of: list[int] = []
+        self.ends: dict[int, _End] = {}
         self.parts: dict[str, dict[str, str]] = {}
 
     def system(self) -> System:
-        for i in range(self.nodes):
-            self._machine(f"node{i}")
-        self._leaves()
+        for i in range(len(self.machines)):
+            self._machine(i)
+        if len(self.machines) > 1:
+            adapters = _adapters([node.nics for node in self.machines])
+            for port in self.topology.components(adapters, self.fabric.switch):
+                self._add(port, part=port.part or self.fabric.part)
         self._add(Component("fabric", "fabric"))
-        gpus = tuple(self.parts)
-        self.gpu_of = {self.number[g]: g for g in gpus}
-        return System(tuple(self.components), gpus, self.parts, router=self._route, fabric="fabric")
+        return System(
+            tuple(self.components),
+            tuple(self.parts),
+            self.parts,
+            router=self._routes,
+            fabric="fabric",
+        )
 
-    def _add(self, component: Component) -> None:
+    def _add(self, component: Component, machine: int = -1, **facts: Any) -> None:
+        """One more component, with what is known of it; -1 for between machines."""
+        if machine >= 0:
+            facts |= {"node": f"node{machine}", "pool": self.pools[machine]}
         self.number[component.name] = len(self.components)
-        self.components.append(component)
+        self.components.append(Component(**{**vars(component), **facts}) if facts else component)
+        self.machine_of.append(machine)
 
-    def _machine(self, name: str) -> None:
-        node, part = self.node, self.node.parts
-        self._add(Component(f"{name}.host", "host", slots=node.cores, part=part.get("host", "")))
+    def _machine(self, i: int) -> None:
+        node, machine = self.machines[i], f"node{i}"
+        part = node.parts
+        host = Component(f"{machine}.host", "host", slots=node.cores, part=part.get("host", ""))
+        self._add(host, i, role="host")
         for kind, memory in (("dram", node.dram), ("cxl", node.cxl)):
             if memory is not None:
-                self._add(memory.component(f"{name}.{kind}", part.get(kind, "")))
+                made = memory.component(f"{machine}.{kind}", part.get(kind, ""))
+                self._add(made, i, role=kind)
         for j in range(node.gpus):
-            self._gpu(name, f"{name}.gpu{j}")
+            self._gpu(i, j)
         for k in range(node.nics if node.nic is not None else 0):
             assert node.nic is not None  # noqa: S101
-            for port in node.nic.ports(f"{name}.nic{k}", part.get("nic", "")):
-                self._add(port)
+            ports = node.nic.ports(f"{machine}.nic{k}", part.get("nic", ""))
+            for way, port in zip(("tx", "rx"), ports, strict=True):
+                self._add(port, i, role=way, rail=k)
+        for kind, count, one in node.others:
+            for k in range(count):
+                self._other(i, kind, (k, count), one)
 
-    def _gpu(self, machine: str, gpu: str) -> None:
-        node, part = self.node, self.node.parts
-        self._add(Component(gpu, "gpu", slots=node.streams, part=part.get("gpu", "")))
+    def _gpu(self, i: int, j: int) -> None:
+        node, machine = self.machines[i], f"node{i}"
+        gpu, part = f"{machine}.gpu{j}", node.parts
+        # GPUs share the NICs of their machine evenly, neighbours the same one.
+        rail = j * node.nics // node.gpus if node.nics else -1
+        card = Component(gpu, "gpu", slots=node.streams, part=part.get("gpu", ""))
+        self._add(card, i, rail=rail)
         roles = {"host": f"{machine}.host"}
         if node.copy_engines:
             roles["dma"] = f"{gpu}.dma"
-            self._add(Component(f"{gpu}.dma", "dma", slots=node.copy_engines))
+            self._add(Component(roles["dma"], "dma", slots=node.copy_engines), i, role="dma")
         if node.hbm is not None:
             roles["hbm"] = f"{gpu}.hbm"
-            self._add(node.hbm.component(f"{gpu}.hbm", part.get("gpu", "")))
+            self._add(node.hbm.component(roles["hbm"], part.get("gpu", "")), i, role="hbm")
         if node.core:
             roles["core"] = f"{gpu}.core"
-            self._add(Component(f"{gpu}.core", "core", rate=CORE))
+            self._add(Component(roles["core"], "core", rate=CORE), i, role="core")
         for kind, memory in (("dram", node.dram), ("cxl", node.cxl)):
             if memory is not None:
                 roles[kind] = f"{machine}.{kind}"
@@ -196,80 +281,63 @@ class _Cluster:
             for way in names if link is not None else ():
                 assert link is not None  # noqa: S101
                 roles[way] = f"{gpu}.{way}"
-                self._add(link.component(f"{gpu}.{way}"))
+                self._add(link.component(f"{gpu}.{way}"), i, role=way)
         self.parts[gpu] = roles
 
-    # Leaves and the spine.
-
-    def _leaf(self, node: int, nic: int) -> int:
-        """The leaf switch that a NIC is on."""
-        if self.fabric.switch is None:
-            return 0
-        down = self._down_ports()
-        if self.fabric.topology == "rail":
-            return nic + self.node.nics * (node // down)
-        return node // max(down // self.node.nics, 1)
-
-    def _down_ports(self) -> int:
-        """Ports of a leaf that face nodes; all of them where one leaf is enough."""
-        assert self.fabric.switch is not None  # noqa: S101
-        ports = self.fabric.switch.ports
-        wanted = self.nodes * (1 if self.fabric.topology == "rail" else self.node.nics)
-        if wanted <= ports:
-            return ports
-        over = self.fabric.oversubscription
-        return int(ports * over / (1 + over))
-
-    def _leaves(self) -> None:
-        switch = self.fabric.switch
-        if switch is None or self.nodes < 2:
-            return
-        joined: dict[int, list[str]] = {}
-        for i in range(self.nodes):
-            for k in range(self.node.nics):
-                joined.setdefault(self._leaf(i, k), []).append(f"node{i}.nic{k}")
-        part = self.node.parts.get("switch", "")
-        for leaf, nics in joined.items():
-            for nic in nics:
-                self._add(switch.component(f"leaf{leaf}.{nic}", part))
-            if len(joined) > 1:
-                rate = len(nics) * switch.rate / self.fabric.oversubscription
-                for way in ("up", "down"):
-                    self._add(
-                        Component(f"leaf{leaf}.{way}", "switch", rate=rate, latency=switch.latency)
-                    )
+    def _other(self, i: int, kind: str, place: tuple[int, int], one: NodePart) -> None:
+        """A part of a kind of its own, the k-th of so many; GPUs share them evenly."""
+        node, (k, count) = self.machines[i], place
+        for component in one.components(f"node{i}.{kind}{k}"):
+            role, told = component.role or kind, component.part or node.parts.get(kind, "")
+            self._add(component, i, role=role, part=told)
+            for j in range(node.gpus):
+                if j * count // node.gpus == k:
+                    self.parts[f"node{i}.gpu{j}"][role] = component.name
 
     # Routes.
 
-    def _route(self, a: int, b: int) -> tuple[int, ...]:
-        return tuple(self.number[name] for name in self._names(self.gpu_of[a], self.gpu_of[b]))
-
-    def _names(self, a: str, b: str) -> list[str]:
-        here, there = a.partition(".")[0], b.partition(".")[0]
-        node = self.node
-        if here == there and node.gpu_link is not None:
-            return [f"{a}.tx", f"{b}.rx"]
-        if here == there and node.host_link is not None:
-            return [f"{a}.d2h", f"{b}.h2d"]
-        out, into = self._nic(a), self._nic(b)
-        first = [f"{a}.to_nic"] if node.nic_link is not None else []
-        last = [f"{b}.from_nic"] if node.nic_link is not None else []
+    def _routes(self, a: int, b: int) -> Sequence[Route]:
+        """From one GPU, or host, to another."""
+        here, there = self.machines[self.machine_of[a]], self.machines[self.machine_of[b]]
+        if self.machine_of[a] == self.machine_of[b]:
+            if here.gpu_link is not None and not self._missing((a, "tx"), (b, "rx")):
+                return [Route(self._ways((a, "tx"), (b, "rx")))]
+            if here.host_link is not None:
+                return [Route(self._ways((a, "d2h"), (b, "h2d")))]
+        if not (here.nics and there.nics):
+            return ()
+        one, other = self._end(a), self._end(b)
+        alone = len(self.machines) < 2
+        paths = (Path(),) if alone else self.topology.routes(one.adapter, other.adapter)
         return [
-            *first,
-            f"{here}.nic{out}.tx",
-            *self._between(int(here[4:]), out, int(there[4:]), into),
-            f"{there}.nic{into}.rx",
-            *last,
+            Route((*one.out, *map(self._named, path.names), *other.into), path.weight)
+            for path in paths
         ]
 
-    def _nic(self, gpu: str) -> int:
-        """GPUs share the NICs of their node evenly, neighbours the same one."""
-        return int(gpu.rpartition("gpu")[2]) * self.node.nics // self.node.gpus
+    def _end(self, component: int) -> _End:
+        """How a GPU, or a host, is joined to the NIC that it uses."""
+        if component not in self.ends:
+            rail = max(self.components[component].rail, 0)
+            nic = Adapter(self.machine_of[component], rail)
+            out = (*self._ways((component, "to_nic")), self.number[f"{nic.name}.tx"])
+            into = (self.number[f"{nic.name}.rx"], *self._ways((component, "from_nic")))
+            self.ends[component] = _End(nic, out, into)
+        return self.ends[component]
 
-    def _between(self, here: int, out: int, there: int, into: int) -> list[str]:
-        """Ports of switches from one NIC to another."""
-        if self.fabric.switch is None:
-            return []
-        a, b = self._leaf(here, out), self._leaf(there, into)
-        last = f"leaf{b}.node{there}.nic{into}"
-        return [last] if a == b else [f"leaf{a}.up", f"leaf{b}.down", last]
+    def _named(self, name: str) -> int:
+        """A component that the topology names."""
+        if name not in self.number:
+            raise GraphError(
+                "cluster",
+                f"topology {self.topology.registered_name!r} sends data over {name!r}, which its "
+                "components() did not make",
+            )
+        return self.number[name]
+
+    def _ways(self, *ends: tuple[int, str]) -> tuple[int, ...]:
+        """The links that these components have in those roles."""
+        roles = [(self.parts.get(self.components[end].name, {}), role) for end, role in ends]
+        return tuple(self.number[own[role]] for own, role in roles if role in own)
+
+    def _missing(self, *ends: tuple[int, str]) -> bool:
+        return len(self._ways(*ends)) < len(ends)

@@ -22,6 +22,7 @@ from ..blocks import (
     listed,
 )
 from ..figures import schedule
+from ..headline import Answer, amounts, column, part, sign
 from ..html import page as html
 from ..numbers import change, format_quantity, is_overall
 from ..run.answer import outcome
@@ -29,7 +30,7 @@ from ..section import section, shown
 
 LEAST = 5e-4  # a relative change below it is none
 LEAD = 4
-HEADLINE = "iteration_time.p50"
+QUICK, GOOD = ("quicker", "slower", "quick"), ("better", "worse", "good")
 Row = Mapping[str, Any]
 
 
@@ -42,11 +43,18 @@ class ComparisonShown:
     rows : of each run, the first the base: ``name``, ``values`` and ``changes`` (by metric),
         ``interval`` (of the headline's change), ``settings``, ``activity``, ``why``,
         ``limit``, and ``see``, a command that shows it
-    told : ``title``, ``command``, ``no_effect``, and ``units`` by metric
+    told : ``title``, ``command``, ``no_effect``, ``units`` by metric, and ``answer``, the
+        number that decides
     """
 
     rows: Sequence[Row]
     told: Mapping[str, Any]
+
+    @property
+    def answer(self) -> Answer:
+        """The number that decides."""
+        found: Answer = self.told["answer"]
+        return found
 
 
 def write_compare(path: Path, rows: Sequence[Row], told: Mapping[str, Any]) -> None:
@@ -67,24 +75,24 @@ def page(rows: Sequence[Row], told: Mapping[str, Any]) -> str:
 @section("answer", page="comparison", order=0)
 def answer(of: ComparisonShown) -> Iterable[Block]:
     """What a reader should know first."""
-    rows = of.rows
+    rows, decides = of.rows, of.answer
     boxes = {r["name"]: {"activity": {b: {"mean": t} for b, t in r["activity"].items()}}
              for r in rows}  # fmt: skip
     columns = [
         Column("run", header=True),
-        *(Column(n, number=True) for n in ("iteration p50", "change", "90 % within")),
+        *(Column(n, number=True) for n in (column(decides), "change", "90 % within")),
         Column("outcome"),
     ]
     yield FirstScreen(
-        lead=[_lead(r, rows[0]) for r in rows[1 : LEAD + 1]],
-        table=Table(columns, [_row(r, r is rows[0]) for r in rows]),
+        lead=[_lead(r, rows[0], decides) for r in rows[1 : LEAD + 1]],
+        table=Table(columns, [_row(r, r is rows[0], decides) for r in rows]),
         found=[
             ("why", [(f"{r['name']}: {r['why']}.", "") for r in rows[1:] if r["why"]]),
             ("what limits it", [(f"{r['name']}: {r['limit']}.", "") for r in rows if r["limit"]]),
-            ("what to do next", _next(rows)),
+            ("what to do next", _next(rows, decides)),
         ],
         trust=_trust(rows),
-        figure=schedule.boxes(boxes),
+        figure=schedule.boxes(boxes, part(decides)),
     )
 
 
@@ -109,7 +117,7 @@ def compare(of: ComparisonShown) -> Iterable[Block]:
 def metrics(of: ComparisonShown) -> Iterable[Block]:
     """Metrics that differ, and how many are the same."""
     rows = of.rows
-    names = _differing(rows)
+    names = _differing(rows, of.answer)
     columns = [
         Column("metric", header=True),
         *(Column(r["name"], number=True) for r in rows),
@@ -126,30 +134,36 @@ def reproduce(of: ComparisonShown) -> Iterable[Block]:
     yield Listing(of.told["command"])
 
 
-def _differing(rows: Sequence[Row]) -> list[str]:
+def _differing(rows: Sequence[Row], answer: Answer) -> list[str]:
     """Metrics that differ in some run, those of kinds and of the whole first."""
     every = dict.fromkeys(m for r in rows[1:] for m in r["changes"] if is_overall(m))
     moved = [m for m in every if any(abs(r["changes"].get(m, 0.0)) >= LEAST for r in rows[1:])]
-    return sorted(moved, key=lambda m: (m != HEADLINE, m.count("."), m))
+    return sorted(moved, key=lambda m: (m != answer["metric"], m.count("."), m))
 
 
-def _judged(row: Row) -> str:
-    return outcome({"change": {"value": row["changes"][HEADLINE], "interval": row["interval"]}})
+def _judged(row: Row, answer: Answer) -> str:
+    changed = {"value": row["changes"][answer["metric"]], "interval": row["interval"]}
+    return outcome({"change": changed}, answer)
 
 
-def _lead(row: Row, base: Row) -> str:
-    ratio = row["changes"][HEADLINE]
+def _lead(row: Row, base: Row, answer: Answer) -> str:
+    ratio, metric = row["changes"][answer["metric"]], answer["metric"]
+    better, worse, same = QUICK if answer.get("period") else GOOD
+    size = f"{100 * abs(ratio):.1f} %"
     words = {
-        "better": f"{row['name']} is {-100 * ratio:.1f} % quicker than {base['name']}",
-        "worse": f"{row['name']} is {100 * ratio:.1f} % slower than {base['name']}",
-        "same": f"{row['name']} is as quick as {base['name']}",
+        "better": f"{row['name']} is {size} {better} than {base['name']}",
+        "worse": f"{row['name']} is {size} {worse} than {base['name']}",
+        "same": f"{row['name']} is as {same} as {base['name']}",
         "cannot tell": f"{row['name']}: cannot tell, {change(ratio)} is within the interval",
     }
-    was, is_ = (format_quantity(r["values"][HEADLINE], "s") for r in (base, row))
-    return f"{words[_judged(row)]}: an iteration takes {is_}, there {was}."
+    is_, was = (
+        amounts(answer, row["values"][metric]),
+        format_quantity(base["values"][metric], answer["unit"]),
+    )
+    return f"{words[_judged(row, answer)]}: {is_}, there {was}."
 
 
-def _next(rows: Sequence[Row]) -> list[tuple[str, str]]:
+def _next(rows: Sequence[Row], answer: Answer) -> list[tuple[str, str]]:
     """How to be surer of a difference, and what to decide by."""
     steps = []
     if any(r["interval"] is None for r in rows[1:]):
@@ -157,12 +171,13 @@ def _next(rows: Sequence[Row]) -> list[tuple[str, str]]:
             ("Nothing pairs these runs: put the changes into what_if of one scenario with replicas "
              "of 10 or more, and their difference has an interval.", "")
         )  # fmt: skip
-    unsure = [r for r in rows[1:] if _judged(r) == "cannot tell"]
+    unsure = [r for r in rows[1:] if _judged(r, answer) == "cannot tell"]
     steps += [(f"Measure what {r['name']} differs in: {', '.join(r['settings'])}.", "")
               for r in unsure]  # fmt: skip
-    best = min(rows, key=lambda r: r["values"][HEADLINE])
+    best = min(rows, key=lambda r: sign(answer) * r["values"][answer["metric"]])
     if not unsure and best is not rows[0]:
-        steps.append((f"{best['name']} is the quickest; see what limits it:",
+        superlative = "quickest" if answer.get("period") else "best"
+        steps.append((f"{best['name']} is the {superlative}; see what limits it:",
                       best["see"]))  # fmt: skip
     return steps
 
@@ -178,14 +193,14 @@ def _trust(rows: Sequence[Row]) -> list[tuple[str, str]]:
     ]
 
 
-def _row(row: Row, is_base: bool) -> list[Line]:
+def _row(row: Row, is_base: bool, answer: Answer) -> list[Line]:
     bounds = row["interval"]
     return [
         row["name"],
-        format_quantity(row["values"][HEADLINE], "s"),
-        "" if is_base else change(row["changes"][HEADLINE]),
+        format_quantity(row["values"][answer["metric"]], answer["unit"]),
+        "" if is_base else change(row["changes"][answer["metric"]]),
         "" if is_base else " to ".join(map(change, bounds)) if bounds else "unknown",
-        Tag("base" if is_base else _judged(row)),
+        Tag("base" if is_base else _judged(row, answer)),
     ]
 
 

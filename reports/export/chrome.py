@@ -35,9 +35,11 @@ def write_chrome(ops: Path, path: Path, tick: Seconds = PICOSECOND) -> int:
 
     quoted = str(ops).replace("'", "''")
     with duckdb.connect() as db:
+        there = db.execute(f"DESCRIBE SELECT * FROM '{quoted}'").fetchall()
+        period = "period" if "period" in {name for name, *_ in there} else "-1"
         rows = db.execute(
             'SELECT rank, stream, coalesce(name, kind), kind, start, "end" - start, component, '
-            f"iteration FROM '{quoted}' WHERE state = 'ended' ORDER BY op"
+            f"{period} FROM '{quoted}' WHERE state = 'ended' ORDER BY op"
         ).fetchall()
     scale = round(tick * 1e12)
     with gzip.open(path, "wt") if path.suffix == ".gz" else path.open("w") as out:
@@ -48,10 +50,10 @@ def write_chrome(ops: Path, path: Path, tick: Seconds = PICOSECOND) -> int:
 
 
 def _event(row: tuple[object, ...], scale: int) -> str:
-    rank, stream, name, kind, start, duration, component, iteration = row
+    rank, stream, name, kind, start, duration, component, period = row
     assert isinstance(start, int)  # noqa: S101
     assert isinstance(duration, int)  # noqa: S101
-    said = {"component": component, "iteration": iteration}
+    said = {"component": component, **({} if period == -1 else {"period": period})}
     return (
         f'{{"ph": "X", "pid": {rank}, "tid": {stream}, "cat": {json.dumps(kind)}, '
         f'"name": {json.dumps(name)}, "ts": {micros(start, scale)}, '

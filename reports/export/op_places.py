@@ -19,10 +19,10 @@ class OpPlaces(NamedTuple):
 
 
 def placed(result: Result) -> OpPlaces:
-    """Every place of every op of a run."""
+    """Every place of every op of a run; ranks of several jobs are in one list, job after job."""
     blocks = [(r.first, r.graph.explicit) for r in result.runs]
     return OpPlaces(
         np.concatenate([first + b.op_of_place for first, b in blocks]),
-        np.concatenate([b.rank for _, b in blocks]),
+        np.concatenate([result.rank(r) for r in result.runs]),
         np.concatenate([b.stream for _, b in blocks]),
     )

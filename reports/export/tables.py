@@ -15,8 +15,9 @@ from .op_labels import labels
 def write_ops(path: Path, result: Result) -> None:
     """A row an op: what it was, where it ran, when.  Times are ticks: exact.
 
-    Columns: ``op, graph, row, kind, rank, stream, iteration, component, name, ready, start, end,
-    state, attempts``; -1 for a time that did not come, null for a name that there is not.
+    Columns: ``op, graph, row, kind, rank, stream, period, component, name, ready, start, end,
+    state, attempts``; -1 for a time that did not come, null for a name that there is not.  There is
+    no ``period`` where no op is in one, and a ``job`` where there are several.
     """
     import duckdb
 
@@ -31,7 +32,8 @@ def write_ops(path: Path, result: Result) -> None:
         "kind": ops.kind,
         "rank": ops.rank,
         "stream": ops.stream,
-        "iteration": ops.iteration,
+        **({"period": ops.period} if np.any(ops.period >= 0) else {}),
+        **({"job": result.job} if len(result.jobs) > 1 else {}),
         "component": result.component,
         "name": label,
         "ready": columns.ready,
@@ -45,6 +47,7 @@ def write_ops(path: Path, result: Result) -> None:
         "component": list(result.parts.names),
         "name": texts,
         "state": [s.name.lower() for s in State],
+        **({"job": list(result.jobs)} if len(result.jobs) > 1 else {}),
     }
     with duckdb.connect() as db:
         db.register("ops", table)

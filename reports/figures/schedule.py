@@ -41,8 +41,13 @@ SHADES = 32  # of a heat map
 Point = Mapping[str, Any]
 
 
-def boxes(points: Mapping[str, Point]) -> BarChart:
-    """Mean rank's time of an iteration by what it does, a bar for each variant."""
+def boxes(points: Mapping[str, Point], of: str) -> BarChart:
+    """Mean rank's time by what it does, a bar for each variant.
+
+    Parameters
+    ----------
+    of : which part of the run: ``an iteration``
+    """
     names = list(points)
     whole = max(sum(b["mean"] for b in p["activity"].values()) for p in points.values())
     scale, unit = scale_of(whole)
@@ -58,7 +63,7 @@ def boxes(points: Mapping[str, Point]) -> BarChart:
                     Bars(row + 0.15, left[row] / scale, mean / scale, colour, title, height=0.7)
                 )
             left[row] += mean
-    axis = f"an iteration of the mean rank, durations as recorded, {unit}"
+    axis = f"{of} of the mean rank, durations as recorded, {unit}"
     return BarChart(names, bars, (whole or 1.0) / scale, axis, thick=34, legend=legend)
 
 

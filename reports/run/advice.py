@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..command_line import command_line, given
+from ..headline import Answer, sign, subject, value_of
 from ..numbers import change, digits
 from .answer import BASE, SMALL, outcome
 
@@ -28,23 +29,23 @@ def next_steps(summary: Mapping[str, Any], command: str) -> list[Step]:
     points: Mapping[str, Point] = summary["points"]
     base = next(iter(points.values()))
     return [
-        *_unsure(points, command),
+        *_unsure(points, command, summary["answer"]),
         *_missed(base),
-        *_faster(base, command),
-        *_unmeasured(summary["provenance"], command),
+        *_faster(base, command, sign(summary["answer"])),
+        *_unmeasured(summary, command),
     ][:MOST]
 
 
-def _unsure(points: Mapping[str, Point], command: str) -> Iterator[Step]:
+def _unsure(points: Mapping[str, Point], command: str, answer: Answer) -> Iterator[Step]:
     """An interval where there is none; what two runs differ in, where they cannot be told apart."""
-    held = {s for p in points.values() for s in p["metrics"]["iteration_time.p50"]["interval_of"]}
+    held = {s for p in points.values() for s in value_of(p, answer)["interval_of"]}
     if "jitter" not in held:
         yield (
             "Ask how sure it is: no interval holds jitter yet.",
             command_line(command, "--replicas", "10"),
         )
     for name, point in points.items():
-        if name != BASE and outcome(point) == "cannot tell":
+        if name != BASE and outcome(point, answer) == "cannot tell":
             differ = ", ".join(point["settings"])
             yield f"Measure what {name} differs in ({differ}) before choosing it.", ""
 
@@ -59,10 +60,10 @@ def _missed(base: Point) -> Iterator[Step]:
         yield f"{e['that']} needs {change(e['short'])}: {who} give that.", ""
 
 
-def _faster(base: Point, command: str) -> Iterator[Step]:
+def _faster(base: Point, command: str, better: int) -> Iterator[Step]:
     """The kind of part that gains most, beside the next."""
-    best, *others = [*sorted(base["faster"], key=lambda c: c["gain"]), None]
-    if best is None or best["gain"] > -SMALL:
+    best, *others = [*sorted(base["faster"], key=lambda c: better * c["gain"]), None]
+    if best is None or better * best["gain"] > -SMALL:
         return
     beside = f"; the next, {others[0]['group']}, {change(others[0]['gain'])}" if others[0] else ""
     glob = named(best["group"], base["blame"])
@@ -95,14 +96,15 @@ def named(kind: str, names: Any) -> str:
     return ""
 
 
-def _unmeasured(provenance: Mapping[str, Any], command: str) -> Iterator[Step]:
+def _unmeasured(summary: Mapping[str, Any], command: str) -> Iterator[Step]:
     """The weakest value by its effect; else how to learn it."""
+    provenance, what = summary["provenance"], subject(summary["answer"])
     unsure = [v for v in provenance["values"] if v["kind"] in UNSURE]
     tried = [v for v in unsure if v.get("effect")]
     if tried:
         worst = max(tried, key=lambda v: abs(v["effect"]))
         yield (
-            f"Measure {worst['path']} ({worst['kind']}): 10 % off, an iteration changes by "
+            f"Measure {worst['path']} ({worst['kind']}): 10 % off, {what} changes by "
             f"{change(worst['effect'])}. What it is:",
             f"foretrace explain {worst['path']}",
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..headline import Answer, amounts, changed, sign, subject, unchanged, value_of
 from ..numbers import change, digits, format_quantity, plus_minus
 from .robustness import defended
 from .work_ratio import times_the_work
@@ -33,13 +34,16 @@ def sentences(summary: Mapping[str, Any]) -> list[str]:
 def lead(summary: Mapping[str, Any]) -> list[str]:
     """The answer: the scenario as described, and what each variant makes of it."""
     base, *variants = summary["points"].items()
-    return [_base(base[1]), *(_variant(name, point, base[1]) for name, point in variants)]
+    answer: Answer = summary["answer"]
+    others = (_variant(name, point, base[1], answer) for name, point in variants)
+    return [_base(base[1], answer), *others]
 
 
 def limit(summary: Mapping[str, Any]) -> str:
     """What limits the scenario as described."""
     base = next(iter(summary["points"].values()))
-    return _limit(base, summary["provenance"]["calibration"].startswith(DRIVEN))
+    driven = summary["provenance"]["calibration"].startswith(DRIVEN)
+    return _limit(base, driven, summary["answer"])
 
 
 def doubts(summary: Mapping[str, Any]) -> list[str]:
@@ -49,14 +53,14 @@ def doubts(summary: Mapping[str, Any]) -> list[str]:
     return [*([f"Not finished in time: {', '.join(left)}."] if left else []), *unsure]
 
 
-def _base(point: Point) -> str:
-    value = point["metrics"]["iteration_time.p50"]
+def _base(point: Point, answer: Answer) -> str:
+    value = value_of(point, answer)
     sure = plus_minus(value["value"], value["interval"])
     if sure and "jitter" not in value.get("interval_of", ["jitter"]):
         sure += ", jitter left out"
     ranks = point["facts"]["ranks"]
     return (
-        f"As described, an iteration takes {format_quantity(value['value'], 's')}"
+        f"As described, {amounts(answer, value['value'])}"
         f"{f' ({sure})' if sure else ''} on {ranks} rank{'s' * (ranks != 1)}{_idle(point)}"
         f"{_cost(point)}."
     )
@@ -91,12 +95,14 @@ def price(metrics: Mapping[str, Any]) -> str:
     )
 
 
-def outcome(point: Point) -> str:
+def outcome(point: Point, answer: Answer) -> str:
     """``better``, ``worse``, ``same`` or ``cannot tell``.
 
-    >>> outcome({"change": {"value": -0.1, "interval": None}})
+    >>> outcome({"change": {"value": -0.1, "interval": None}}, {"better": "lower"})
     'better'
-    >>> outcome({"change": {"value": -0.01, "interval": (-0.03, 0.01)}})
+    >>> outcome({"change": {"value": -0.1, "interval": None}}, {"better": "higher"})
+    'worse'
+    >>> outcome({"change": {"value": -0.01, "interval": (-0.03, 0.01)}}, {"better": "lower"})
     'cannot tell'
     """
     change_ = point["change"]
@@ -106,34 +112,33 @@ def outcome(point: Point) -> str:
             return "cannot tell"
     if abs(change_["value"]) < SMALL:
         return "same"
-    return "better" if change_["value"] < 0 else "worse"
+    return "better" if sign(answer) * change_["value"] < 0 else "worse"
 
 
-def _variant(name: str, point: Point, base: Point) -> str:
-    value = point["metrics"]["iteration_time.p50"]["value"]
+def _variant(name: str, point: Point, base: Point, answer: Answer) -> str:
+    value = value_of(point, answer)["value"]
     ratio = point["change"]["value"]
-    work = times_the_work(point, base)
+    work = times_the_work(point, base, answer)
     if work != 1.0:
-        return f"{name} {_trains(point, work)}{_price(point, base, 'a million')}."
+        return f"{name} {_trains(point, work, answer)}{_price(point, base, 'a million')}."
+    found = outcome(point, answer)
     words = {
-        "better": f"{name} makes an iteration {-100 * ratio:.1f} % shorter",
-        "worse": f"{name} makes an iteration {100 * ratio:.1f} % longer",
-        "same": f"{name} changes an iteration by {change(ratio)}" if abs(ratio) >= 0.0005
-        else f"{name} does not change an iteration",
+        "better": changed(answer, name, ratio),
+        "worse": changed(answer, name, ratio),
+        "same": unchanged(answer, name, ratio),
         "cannot tell": f"{name}: cannot tell, the change of {change(ratio)} is within its interval",
-    }  # fmt: skip
-    unsure = outcome(point) == "cannot tell"
-    cost = "" if unsure else _price(point, base)
-    return f"{words[outcome(point)]} ({format_quantity(value, 's')}){cost}."
+    }
+    cost = "" if found == "cannot tell" else _price(point, base)
+    return f"{words[found]} ({format_quantity(value, answer['unit'])}){cost}."
 
 
-def _trains(point: Point, work: float) -> str:
-    """How fast another amount of work is done: a longer iteration tells nothing of that."""
+def _trains(point: Point, work: float, answer: Answer) -> str:
+    """How fast another amount of work is done: a longer period tells nothing of that."""
     of = point["change"]
     rate = digits(work / (1 + of["value"]))
     low, high = (digits(work / (1 + b)) for b in reversed(of["interval"] or (0.0, 0.0)))
     sure = f"{low} to {high}; " if of["interval"] else ""
-    took = format_quantity(point["metrics"]["iteration_time.p50"]["value"], "s")
+    took = format_quantity(value_of(point, answer)["value"], "s")
     return (
         f"trains {rate} times the tokens per second ({sure}{digits(work)} times the work in {took})"
     )
@@ -149,7 +154,7 @@ def _price(point: Point, base: Point, what: str = "a million tokens") -> str:
     return f"; {what} cost {size} {way} ({format_quantity(is_, 'USD')})"
 
 
-def _limit(point: Point, driven: bool) -> str:
+def _limit(point: Point, driven: bool, answer: Answer) -> str:
     """Who is on the critical path most, and what making it instant would gain at most.
 
     Parameters
@@ -159,16 +164,27 @@ def _limit(point: Point, driven: bool) -> str:
     blame: dict[str, float] = point["blame"]
     whole = sum(blame.values()) or 1.0
     who, most = next(iter(blame.items()), ("nothing", 0.0))
-    best = min(point["faster"], key=lambda c: c["faster"], default=None)
-    text = f"The critical path is {who} for {100 * most / whole:.0f} % of its time"
+    better = sign(answer)
+    best = min(point["faster"], key=lambda c: better * c["faster"], default=None)
+    text = f"The critical path is {who} for {100 * most / whole:.0f} % of its time{_when(point)}"
     if driven:
         return f"{text}."
-    if best is None or best["gain"] > -SMALL:
+    if best is None or better * best["gain"] > -SMALL:
         return f"{text}; no kind of part that is 10 % faster gains more than 0.5 %."
+    what = "the run" if answer.get("period") else subject(answer)
     return (
-        f"{text}; 10 % faster {best['group']} parts would change the run by "
+        f"{text}; 10 % faster {best['group']} parts would change {what} by "
         f"{change(best['gain'])}, instant ones by {change(best['bound'])} at most."
     )
+
+
+def _when(point: Point) -> str:
+    """The window that is looked at, where it is not the whole run."""
+    window = point.get("window")
+    if window is None:
+        return ""
+    length = format_quantity(window["length"], "s")
+    return f", around the slowest percent of the answer ({length} in all)"
 
 
 def expected(summary: Mapping[str, Any]) -> list[str]:

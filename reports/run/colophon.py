@@ -6,14 +6,14 @@ from collections.abc import Iterable
 
 from ..blocks import Block, Code, Listing, Paragraph, Terms
 from ..section import section
-from .glossary import WORDS
+from .glossary import words as words_of
 from .study import StudyShown
 
 
 @section("words", title="Words", order=90)
 def words(study: StudyShown) -> Iterable[Block]:
     """The words that an answer is told with."""
-    yield Terms(list(WORDS.items()))
+    yield Terms(list(words_of(study.answer.get("period", "")).items()))
 
 
 @section("reproduce", title="Reproduce", order=95)

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..blocks import Block, Column, FirstScreen, Inline, Line, Small, Table, Tag
 from ..figures import schedule
+from ..headline import Answer, column, part, value_of
 from ..numbers import change, digits, format_quantity, plus_minus
 from ..section import section
 from .advice import next_steps
@@ -23,7 +24,7 @@ def answer(study: StudyShown) -> Iterable[Block]:
     """What a reader should know first."""
     yield FirstScreen(
         lead=lead(study.summary)[:LEAD],
-        table=_variants(study.points),
+        table=_variants(study.points, study.answer),
         found=[
             ("what limits it", [(limit(study.summary), "")]),
             ("what is expected", [(text, "") for text in expected(study.summary)]),
@@ -31,48 +32,48 @@ def answer(study: StudyShown) -> Iterable[Block]:
             ("how sure", [(text, "") for text in doubts(study.summary)]),
         ],
         trust=_trust(study.summary),
-        figure=schedule.boxes(study.points),
+        figure=schedule.boxes(study.points, part(study.answer)),
     )
 
 
-def _variants(points: Mapping[str, Point]) -> Table:
+def _variants(points: Mapping[str, Point], of: Answer) -> Table:
     base = next(iter(points.values()))
     priced = TOKENS in base["metrics"]
     within = Small("90 % within")
     columns = [
         Column("variant", header=True),
-        Column(["iteration p50 ", within], number=True),
+        Column([f"{column(of)} ", within], number=True),
         Column(["change ", within], number=True),
         *([Column("USD a million tokens", number=True, wraps=True)] if priced else []),
         Column("outcome"),
     ]
-    return Table(columns, [_variant(name, p, base, priced) for name, p in points.items()])
+    return Table(columns, [_variant(name, p, base, priced, of) for name, p in points.items()])
 
 
-def _variant(name: str, point: Point, base: Point, priced: bool) -> list[Line]:
-    value, is_base = point["metrics"]["iteration_time.p50"], point is base
+def _variant(name: str, point: Point, base: Point, priced: bool, of: Answer) -> list[Line]:
+    value, is_base, unit = value_of(point, of), point is base, of["unit"]
     bounds, change_bounds = value["interval"], point["change"]["interval"]
-    within = " to ".join(format_quantity(b, "s") for b in bounds) if bounds else "unknown"
+    within = " to ".join(format_quantity(b, unit) for b in bounds) if bounds else "unknown"
     changed: list[Inline] = [] if is_base else [change(point["change"]["value"])]
     if not is_base and change_bounds and (between := _between(change_bounds)):
         changed += [" ", Small(between)]
     missed = sum(not e["met"] for e in point["expect"])
-    judged: list[Inline] = [Tag("base" if is_base else _outcome(point, base))]
+    judged: list[Inline] = [Tag("base" if is_base else _outcome(point, base, of))]
     judged += [" ", Tag(f"misses {missed}", "worse")] if missed else []
     cost = [price(point["metrics"])] if priced else []
     return [
         name,
-        [format_quantity(value["value"], "s"), " ", Small(within)],
+        [format_quantity(value["value"], unit), " ", Small(within)],
         changed,
         *cost,
         judged,
     ]
 
 
-def _outcome(point: Point, base: Point) -> str:
-    """A longer iteration that does more work is no worse, so that it is not called so."""
-    work = times_the_work(point, base)
-    return outcome(point) if work == 1.0 else f"{digits(work)}x work"
+def _outcome(point: Point, base: Point, of: Answer) -> str:
+    """A longer period that does more work is no worse, so that it is not called so."""
+    work = times_the_work(point, base, of)
+    return outcome(point, of) if work == 1.0 else f"{digits(work)}x work"
 
 
 def _between(bounds: Sequence[float]) -> str:
@@ -89,7 +90,7 @@ def _trust(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What the answer rests on, as far as it is known."""
     provenance = summary["provenance"]
     point = next(iter(summary["points"].values()))
-    value = point["metrics"]["iteration_time.p50"]
+    value = value_of(point, summary["answer"])
     inputs = ", ".join(f"{n} {k}" for k, n in sorted(provenance["inputs"].items()))
     held = " and ".join(value["interval_of"]) or "nothing: no distribution is known"
     gaps = point["facts"].get("gap_share")

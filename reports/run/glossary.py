@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-WORDS = {
+PERIODS = {
     "iteration": "One step of the optimizer: forward, backward, exchange of gradients, update.",
+}  # what a workload may call one of its repetitions
+WORDS = {
     "rank": "One process of the job, with a GPU of its own.",
-    "p50, p95": "The median; what 95 of 100 iterations stay below.",
+    "p50, p95": "The median; what 95 of 100 stay below.",
     "90 % within": "Measured again, the value would lie there nine times in ten, as far as "
     "what varies and what errs is known.",
     "jitter": "How times differ from one step and one start of the job to the next.",
@@ -24,13 +26,23 @@ WORDS = {
 }
 
 
+def words(period: str) -> dict[str, str]:
+    """Those that an answer is told with, of a workload that calls its periods so.
+
+    >>> list(words("iteration"))[0], list(words(""))[0]
+    ('iteration', 'rank')
+    """
+    return {name: text for name, text in PERIODS.items() if name == period} | WORDS
+
+
 def glossary(word: str) -> str:
     """What a word means; "" where it is none of these.
 
     >>> glossary("p95")
-    'The median; what 95 of 100 iterations stay below.'
+    'The median; what 95 of 100 stay below.'
     >>> glossary("nonsense")
     ''
     """
     asked = word.casefold()
-    return next((text for names, text in WORDS.items() if asked in names.split(", ")), "")
+    known = (PERIODS | WORDS).items()
+    return next((text for names, text in known if asked in names.split(", ")), "")

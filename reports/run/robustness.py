@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..headline import subject
 from ..numbers import NONE, change, digits
 
 
@@ -13,16 +14,15 @@ def defended(summary: Mapping[str, Any]) -> list[str]:
     provenance = summary["provenance"]
     if "break_even" not in provenance:
         return []
+    what = subject(summary["answer"])
     tried = [v for v in provenance["values"] if v.get("effect") is not None]
     worst = max(tried, key=lambda v: abs(v["effect"]), default=None)
     if worst is None or change(worst["effect"]) == NONE:
-        told_ = (
-            f"None of {len(tried)} unmeasured values tried changes an iteration if it is 10 % off"
-        )
+        told_ = f"None of {len(tried)} unmeasured values tried changes {what} if it is 10 % off"
     else:
         told_ = (
-            f"Of {len(tried)} unmeasured values tried, {worst['path']} matters most: 10 % off, an "
-            f"iteration changes by {change(worst['effect'])}"
+            f"Of {len(tried)} unmeasured values tried, {worst['path']} matters most: 10 % off, "
+            f"{what} changes by {change(worst['effect'])}"
         )
     flips = break_even(provenance["break_even"])
     return [f"{told_}.", *([f"The answer {flips}."] if flips else [])]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...sim.result import Result
+from ..headline import Answer
 
 Point = Mapping[str, Any]
 
@@ -31,6 +32,12 @@ class StudyShown:
     def points(self) -> Mapping[str, Point]:
         """By variant, the scenario as described first."""
         found: Mapping[str, Point] = self.summary["points"]
+        return found
+
+    @property
+    def answer(self) -> Answer:
+        """The number that decides."""
+        found: Answer = self.summary["answer"]
         return found
 
     @property

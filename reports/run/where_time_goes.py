@@ -8,6 +8,7 @@ from ...sim.analysis.metrics import utilization
 from ...sim.result import Result
 from ..blocks import BarChart, Block, Column, Heading, Line, Paragraph, Swatch, Table
 from ..figures import schedule
+from ..headline import window_said
 from ..numbers import change, format_quantity
 from ..section import section
 from .study import StudyShown
@@ -16,8 +17,10 @@ from .study import StudyShown
 @section("where_time_goes", title="Where time goes", order=20)
 def where_time_goes(study: StudyShown) -> Iterable[Block]:
     """Seconds of the mean rank, and of the worst, by what they are spent on."""
+    period = study.answer.get("period")
+    whole = f"the mean {period}" if period else "the whole run"
     yield Paragraph(
-        "Every instant of a rank is in exactly one box; times are of the mean iteration with "
+        f"Every instant of a rank is in exactly one box; times are of {whole} with "
         "durations as recorded: of the mean rank, the worst rank beside it. The headline is the "
         "median of the replicas, where there are ten or more."
     )
@@ -52,11 +55,24 @@ def _pairs(
 @section("blame", title="Blame: what the critical path waits for", order=30)
 def blame(study: StudyShown) -> Iterable[Block]:
     """The critical path by who is charged."""
+    window = window_said(study.base, study.answer)
+    what, total = ("the window", "its length") if window else ("the run", "the makespan")
     yield Paragraph(
-        "Every tick of the run is charged to the component that bounded it then, or to a release "
-        "time, a process or an unexplained gap; the charges sum to the makespan exactly."
+        f"{window}Every tick of {what} is charged to the component that bounded it then, or to a "
+        f"release time, a process or an unexplained gap; the charges sum to {total} exactly."
     )
     yield schedule.blame(study.points)
+    if rows := list(_slowed(study)):
+        yield Heading("Jobs that slowed each other")
+        heads = (Column("job", header=True), Column("slowed by"), Column("for", number=True))
+        yield Table(heads, rows)
+
+
+def _slowed(study: StudyShown) -> Iterable[list[Line]]:
+    """Which job waited for which, of the scenario as described."""
+    for job, found in study.base.get("jobs", {}).items():
+        for other, time in found["slowed_by"].items():
+            yield [job, other, format_quantity(time, "s")]
 
 
 @section("bottlenecks", title="If a part were faster", order=40)

@@ -1,4 +1,4 @@
-"""How much work an iteration does: a larger job takes longer, and is no worse for that."""
+"""How much work a period of a job does: a larger one takes longer, and is no worse for that."""
 
 from __future__ import annotations
 
@@ -9,23 +9,31 @@ Point = Mapping[str, Any]
 SAME = 0.01  # a difference below it is of rounding: a median of rates is not the rate of a median
 
 
-def times_the_work(point: Point, base: Point) -> float:
-    """The tokens of an iteration over those of the base; 1 where nobody counts tokens.
+def times_the_work(point: Point, base: Point, answer: Mapping[str, str]) -> float:
+    """The tokens of a period over those of the base; 1 where nobody counts tokens.
+
+    Parameters
+    ----------
+    answer : the number that decides, here the time of a period
 
     Examples
     --------
     >>> def told(seconds, rate):
-    ...     values = {"iteration_time.p50": seconds, "tokens_per_second.p50": rate}
+    ...     values = {"step_time.p50": seconds, "tokens_per_second.p50": rate}
     ...     return {"metrics": {name: {"value": value} for name, value in values.items()}}
-    >>> times_the_work(told(2.0, 200.0), told(1.0, 100.0))
+    >>> of = {"metric": "step_time.p50", "period": "step"}
+    >>> times_the_work(told(2.0, 200.0), told(1.0, 100.0), of)
     4.0
     """
-    own, were = (_tokens(p) for p in (point, base))
+    if not answer.get("period"):
+        return 1.0
+    own, were = (_tokens(p, answer) for p in (point, base))
     if not own or not were or abs(own / were - 1) < SAME:
         return 1.0
     return own / were
 
 
-def _tokens(point: Point) -> float | None:
-    rate = point["metrics"].get("tokens_per_second.p50", {}).get("value")
-    return rate * point["metrics"]["iteration_time.p50"]["value"] if rate else None
+def _tokens(point: Point, answer: Mapping[str, str]) -> float | None:
+    own = "" if answer.get("job", "main") == "main" else f"{answer['job']}."
+    rate = point["metrics"].get(f"{own}tokens_per_second.p50", {}).get("value")
+    return rate * point["metrics"][answer["metric"]]["value"] if rate else None

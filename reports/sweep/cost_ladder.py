@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from ..headline import plainly
 from ..numbers import change, digits, format_quantity
-from .sweep_results import Found, Summary, metrics, plainly, settings
+from .sweep_results import Found, Summary, metrics, settings
 
 HOURLY, TOKENS = "cost_per_hour", "cost_per_million_tokens"
 BESIDE = (  # what a planner is asked next, where every point of the ladder has it
@@ -18,7 +19,6 @@ BESIDE = (  # what a planner is asked next, where every point of the ladder has 
     ("their GPU-hours", "gpu_time_per_million_tokens", "s"),
     ("GPU power at most", "gpu.power.bound", "W"),
 )
-HEADLINE = ("minimize", "iteration_time.p50", "s")
 HOUR = 3600.0  # s
 CANNOT_TELL, BETTER, UNKNOWN = "cannot tell", "better", "no interval"
 
@@ -45,7 +45,12 @@ class Rung(NamedTuple):
 
 def wanted(summary: Summary) -> tuple[str, str, str]:
     """What money is to buy: direction, metric and unit of the first goal that is no price."""
-    return next((m for m in metrics(summary) if not m[1].startswith("cost_per_")), HEADLINE)
+    found = next((m for m in metrics(summary) if not m[1].startswith("cost_per_")), None)
+    if found is not None:
+        return found
+    answer = summary["answer"]
+    way = "maximize" if answer["better"] == "higher" else "minimize"
+    return way, answer["metric"], answer["unit"]
 
 
 def ladder(summary: Summary) -> list[Rung]:

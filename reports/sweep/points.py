@@ -18,12 +18,13 @@ from ..blocks import (
     Table,
     Tag,
 )
+from ..headline import plainly
 from ..numbers import change, format_quantity
 from ..section import section
 from .cost_ladder import capacity
 from .sweep_advice import next_steps
 from .sweep_answer import failures, idle, judged, lead, limit
-from .sweep_results import Summary, best, metrics, plainly, short
+from .sweep_results import Summary, best, metrics, short
 
 MOST_ROWS = 500
 BEST_ROWS = 8

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..headline import plainly
 from ..numbers import change, digits, format_quantity
 from .cost_ladder import capacity
 from .feasible_range import bounds
-from .sweep_results import Summary, best, metrics, others, plainly, settings, short
+from .sweep_results import Summary, best, metrics, others, settings, short
 
 
 def sentences(summary: Summary) -> list[str]:

@@ -21,15 +21,6 @@ def best(summary: Summary) -> list[Found]:
     return sorted(found, key=lambda p: p["values"][metric] * (1 if way == "minimize" else -1))
 
 
-def plainly(metric: str) -> str:
-    """A metric in words.
-
-    >>> plainly("iteration_time.p50")
-    'iteration time p50'
-    """
-    return metric.replace("_", " ").replace(".", " ")
-
-
 def settings(point: Found, summary: Summary, beside: Found | None = None) -> str:
     """What a point sets, in words; what other settings take beside the first in parentheses.
 

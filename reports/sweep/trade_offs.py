@@ -6,12 +6,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..blocks import Block, Column, Line, Paragraph, Plot, Table, Tag, listed
+from ..headline import plainly
 from ..section import section
 from .cost_ladder import HOURLY, beside, ladder, rows, wanted
 from .pareto import effects, scatter
 from .pareto import ladder as ladder_figure
 from .points import SweepShown
-from .sweep_results import Summary, metrics, plainly
+from .sweep_results import Summary, metrics
 
 
 @section("capacity", page="sweep", title="What money buys", order=20)

@@ -67,7 +67,8 @@ def _page(path: Path, found: Comparison, runs: list[str]) -> None:
     command = shlex.join(["foretrace", *sys.argv[1:]])
     title = f"{', '.join(r.name for r in found.rows[1:])} beside {found.rows[0].name}"
     units = {metric: _unit(metric) for r in found.rows for metric in r.values}
-    told = {"title": title, "command": command, "no_effect": list(found.no_effect), "units": units}
+    told = {"title": title, "command": command, "no_effect": list(found.no_effect), "units": units,
+            "answer": found.answer}  # fmt: skip
     try:
         write_compare(path, rows, told)
     except OSError as error:
@@ -114,13 +115,12 @@ def _cells(found: Comparison) -> list[list[str]]:
 
 def _numbers(found: Comparison, row: ComparisonRow) -> list[str]:
     from ...reports.numbers import format_quantity, signed
-    from ..config.metrics import named
     from ..studies.comparison import LEAST
 
     cells = []
     for metric in found.metrics:
         value, changed = row.values.get(metric), row.changes.get(metric, 0.0)
-        cells.append(format_quantity(value, named(metric)[0].unit))
+        cells.append(format_quantity(value, _unit(metric)))
         if metric == found.metrics[0]:
             cells.append("" if row is found.rows[0] else _told_change(changed, row.interval))
         elif abs(changed) >= LEAST:

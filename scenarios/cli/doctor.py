@@ -118,9 +118,15 @@ def _engine() -> dict[str, str]:
     if os.environ.get("NUMBA_DISABLE_JIT") == "1":
         return _row("engine", False, "interpreted and slow: NUMBA_DISABLE_JIT is set; unset it")
     try:
-        import numba  # noqa: F401
+        import numba
     except ImportError as error:
         return _row("engine", False, f"interpreted and slow: {error}; pip install numba")
+    from ...sim.core.jit import KNOWN, LINKED
+
+    if not LINKED:
+        slow = f"numba {numba.__version__} compiles it for a minute in each process"
+        cure = f"unset FORETRACE_PLAIN_NJIT, or pip install '{KNOWN}'"
+        return _row("engine", False, f"{slow}; {cure}")
     return _row("engine", True, "compiled")
 
 

@@ -45,20 +45,20 @@ def _lines(made: Plan) -> Iterator[tuple[str, str]]:
 
     for name, ops in made.ops.items():
         ranks = made.ranks[name]
-        yield name, f"{ranks} rank{'s' * (ranks != 1)}, about {ops:,} ops"
-    yield "recorded", f"{made.iterations} iteration{'s' * (made.iterations != 1)}"
+        if ops is None:
+            yield name, "a process: its ops are known when it has run"
+        else:
+            yield name, f"{ranks} rank{'s' * (ranks != 1)}, about {ops:,} ops"
+    if made.period:
+        yield "recorded", f"{made.periods} {made.period}{'s' * (made.periods != 1)}"
     if made.points:
         yield "sweep", f"{made.points} points on {made.processes} processes"
     else:
         count = len(made.ops)
         yield "runs", f"{made.simulations} simulations of {count} variant{'s' * (count != 1)}"
-    yield (
-        "work",
-        (
-            f"about {format_quantity(made.op_runs, 'op')}s simulated, "
-            f"{format_quantity(made.seconds, 's')}, {format_quantity(made.memory, 'B')} each"
-        ),
-    )
+    if made.op_runs is not None:
+        took = f"{format_quantity(made.seconds, 's')}, {format_quantity(made.memory, 'B')} each"
+        yield "work", f"about {format_quantity(made.op_runs, 'op')}s simulated, {took}"
     yield "devices", "; ".join(made.devices) or "none"
     count = len(made.assumed)
     yield "assumed", f"{count} value{'s' * (count != 1)} that nobody measured{':' * bool(count)}"

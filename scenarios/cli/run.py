@@ -44,7 +44,7 @@ def run(
     from ..config.loader import load
     from ..studies.executor import engine_beside
     from ..studies.limits import TimeOver
-    from ..studies.plan import guard, size
+    from ..studies.plan import guard, ops_of
     from ..studies.run import study
     from ..studies.run_folder import existing, load_summary, require_writable, save
     from .show import answer
@@ -63,7 +63,7 @@ def run(
     if folder is None:
         require_writable(out, scenario)
         with engine_beside(scenario.run.engine):
-            guard(scenario, 1, max(size(v).ops for v in scenario.variants()))
+            guard(scenario, 1, max(ops_of(v) for v in scenario.variants()))
             done = study(scenario, teller(quiet or json))
         folder = save(done, out, started, shlex.join(["foretrace", *sys.argv[1:]]))
         saved = "saved"

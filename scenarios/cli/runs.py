@@ -74,10 +74,12 @@ def _check(folder: Path, as_json: bool, quiet: bool) -> None:
 
 
 def _summary(folder: Path) -> dict[str, Any]:
+    from ..studies.run_folder import with_answer
+
     told = _read(folder, "summary.json")
     if told.get("schema") != 1:
         raise ScenarioError(f"{folder}: another version wrote it; run it again")
-    return told
+    return with_answer(told)
 
 
 def _read(folder: Path, name: str) -> dict[str, Any]:

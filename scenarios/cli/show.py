@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...reports.headline import column as column_of
 from ...reports.numbers import format_quantity, percent, signed
 from ...reports.run.answer import TOKENS, price, sentences
 from ..config.condition import Condition, condition
 from .common import said
 
-SHOWN = (  # the metrics of the table, in this order, where the run has them
-    "iteration_time",
+SHOWN = (  # the metrics of the table, after the one that decides, where the run has them
     "exposed_communication",
     "waiting",
     "tokens_per_second",
     "cost_per_million_tokens",
     "cost_per_hour",
-    "mfu",
-    "gpu.memory.peak",
     "gpu.utilization",
     "nic.utilization",
     "link.utilization",
@@ -34,7 +32,7 @@ def answer(summary: dict[str, Any], quiet: bool) -> None:
     if len(summary["points"]) > 1:
         console.print(variants(summary))
         console.print()
-    console.print(metrics(summary["points"]["base"]))
+    console.print(metrics(summary["points"]["base"], summary["answer"]))
     base = summary["points"]["base"]
     console.print(f"\ntime     {shares(base['activity'])}")
     console.print(f"limit    {shares_of(base['blame'])}")
@@ -56,24 +54,24 @@ def shares_of(seconds: dict[str, float], most: int = 5) -> str:
 
 
 def variants(summary: dict[str, Any]) -> Any:
-    """A row for each variant: iteration time, change, expectations."""
+    """A row for each variant: the number that decides, its change, expectations."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
     priced = TOKENS in summary["points"]["base"]["metrics"]
     costs = (("USD a million tokens", "right"),) * priced
-    for column, justify in (("variant", "left"), ("iteration p50", "right"), ("change", "right"),
+    decides = column_of(summary["answer"])
+    for column, justify in (("variant", "left"), (decides, "right"), ("change", "right"),
                             *costs, ("expectations", "left")):  # fmt: skip
         wraps = column == "expectations"  # else a long one would cut the names
         most = 60 if wraps else None
         table.add_column(column, justify=justify, no_wrap=not wraps, max_width=most)  # type: ignore[arg-type]
     for name, point in summary["points"].items():
-        value = point["metrics"]["iteration_time.p50"]
+        value = point["metrics"][summary["answer"]["metric"]]
         change = "" if name == "base" else format_change(point["change"])
         cost = [price(point["metrics"])] if priced else []
-        table.add_row(
-            name, format_quantity(value["value"], "s"), change, *cost, met(point["expect"])
-        )
+        amount = format_quantity(value["value"], value["unit"])
+        table.add_row(name, amount, change, *cost, met(point["expect"]))
     return table
 
 
@@ -92,8 +90,13 @@ def met(expected: list[dict[str, Any]]) -> str:
     return "" if not expected else "misses " + "; ".join(failed) if failed else "pass"
 
 
-def metrics(point: dict[str, Any]) -> Any:
-    """The metrics of one variant: status first, then p50, p95 and the interval."""
+def metrics(point: dict[str, Any], of: dict[str, str]) -> Any:
+    """The metrics of one variant: status first, then p50, p95 and the interval.
+
+    Parameters
+    ----------
+    of : the number that decides
+    """
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
@@ -101,11 +104,25 @@ def metrics(point: dict[str, Any]) -> Any:
                             ("p50 is within", "right"), ("expected", "left")):  # fmt: skip
         table.add_column(column, justify=justify, no_wrap=True)  # type: ignore[arg-type]
     expected = [(condition(e["that"]), e) for e in point["expect"]]
-    for name in dict.fromkeys((*SHOWN, *(c.metric for c, _ in expected))):
+    for name in dict.fromkeys(
+        (*_decides(of), *SHOWN, *_of_jobs(point), *(c.metric for c, _ in expected))
+    ):
         row = _row(point["metrics"], name, [(c, e) for c, e in expected if c.metric == name])
         if row is not None:
             table.add_row(*row)
     return table
+
+
+def _decides(of: dict[str, str]) -> tuple[str, ...]:
+    """The number that decides: its name, and in full where its statistic is no column."""
+    name = of["metric"]
+    head, _, statistic = name.rpartition(".")
+    return (head,) if statistic in ("p50", "p95") else (name, head)
+
+
+def _of_jobs(point: dict[str, Any]) -> list[str]:
+    """When each of several jobs was done."""
+    return [name for name in point["metrics"] if name.endswith((".makespan", ".completion_time"))]
 
 
 Expected = list[tuple[Condition, dict[str, Any]]]

@@ -45,7 +45,7 @@ def sweep(
     """Try many points of a scenario: a grid, or a search."""
     started = time.monotonic()
     from ..config.loader import load
-    from ..studies.plan import guard, size
+    from ..studies.plan import guard, ops_of
     from ..studies.sweep.sweep_folder import save, store
     from ..studies.workers.workers import chosen, count
     from ..studies.workers.workers import workers as hired
@@ -65,7 +65,7 @@ def sweep(
     kept = store(out, scenario)
     asked = chosen(workers, scenario.run.workers)
     if not asked.startswith("dask://") or "local" in asked:
-        guard(scenario, min(count(asked), scenario.section("sweep").wanted), size(scenario).ops)
+        guard(scenario, min(count(asked), scenario.section("sweep").wanted), ops_of(scenario))
     crew = hired(asked)
     swept = _driven(scenario, kept, crew, part, resume, quiet or json)
     if part.count > 1:

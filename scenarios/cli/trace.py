@@ -74,7 +74,7 @@ def info(files: Files, json: Json = False) -> None:
     """Say what a trace holds and what it can be used for."""
     from dataclasses import asdict
 
-    from ..studies.building.workloads import form_of
+    from ..workloads.trace_files import form_of
 
     if form_of(files[0]) == "chakra":
         from ...traces.formats import chakra
@@ -112,6 +112,6 @@ def export(
 
 def _opened(files: list[str]):  # type: ignore[no-untyped-def]
     from ...traces.formats import kineto
-    from ..studies.building.workloads import open_trace
+    from ..workloads.trace_files import open_trace
 
     return open_trace(files[0]) if len(files) == 1 else kineto.read(files)

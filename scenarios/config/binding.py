@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from typing import Any, TypeVar
 
 from pydantic import ValidationInfo
 
 from ...sim.backend import Backend
+from ...sim.system import SELECTED, Component, fits
 from .part_specs import Part
 from .problems import nearest
 from .schema import refusal
@@ -73,7 +73,7 @@ def lacking(glob: str, binding: Binding, parts: Mapping[str, Part]) -> tuple[lis
     ----------
     glob : the components
     binding : who answers for them
-    parts : of the cluster, by place: ``node.gpu``
+    parts : of the cluster, by place: ``node.gpu``, ``kinds.trainer.gpu``
 
     Examples
     --------
@@ -83,61 +83,62 @@ def lacking(glob: str, binding: Binding, parts: Mapping[str, Part]) -> tuple[lis
     >>> lacking("wire", Binding("link", {"latency": 0.0}), {})
     (['bandwidth'], '')
     """
-    place = _part_of(glob, parts)
-    if not place and "*" in glob.split("."):
+    places = _parts_of(glob, parts)
+    if not places and "*" in glob.split("."):
         return [], ""  # anything at all: the machine will tell
-    known = parts[place].settings if place else {}
+    known = {key for place in places for key in parts[place].settings}
     fields = settings_of(binding.use).model_fields
     needed = [k for k, f in fields.items() if f.is_required()]
     absent = [k for k in needed if k not in binding.settings and k not in known]
-    return absent, f"cluster.{place}" if place else ""
+    return absent, f"cluster.{places[0]}" if places else ""
 
 
-def _part_of(glob: str, parts: Mapping[str, Part]) -> str:
-    """The place of the part whose components a glob means; "" for none."""
+def _parts_of(glob: str, parts: Mapping[str, Part]) -> list[str]:
+    """The places of the parts whose components a glob means."""
+    pool, _, below = glob.removeprefix(SELECTED).partition(".")
+    if glob.startswith(SELECTED):
+        if not below:
+            return []
+        parts, glob = {p: v for p, v in parts.items() if p.startswith(f"kinds.{pool}.")}, below
     for word in reversed(re.findall(r"[a-z]+", glob)):
         kind = "library" if word == "fabric" else word
-        for place in (f"node.{kind}", f"fabric.{kind}"):
-            if place in parts:
-                return place
-    return ""
+        if found := [place for place in parts if place.rpartition(".")[2] == kind]:
+            return found
+    return []
 
 
-def inside(glob: str, component: str, components: Container[str]) -> bool:
+def inside(glob: str, component: Component, components: Container[str]) -> bool:
     """Is it only a part of a component that a glob means: ``node*.gpu*`` is no memory of a GPU.
 
-    A name without a dot is of everything below: ``*``, ``node0*``.
+    A name without a dot is of everything below: ``*``, ``node0*``, ``kind:trainer``.
 
     >>> there = {"node0.gpu1", "node0.gpu1.dma", "node0.nic0.tx"}
-    >>> [inside("node*.gpu*", c, there) for c in ("node0.gpu1", "node0.gpu1.dma")]
+    >>> gpu, dma, nic = (Component(name, "any") for name in sorted(there))
+    >>> [inside("node*.gpu*", c, there) for c in (gpu, dma)]
     [False, True]
-    >>> inside("node*.nic*", "node0.nic0.tx", there), inside("*", "node0.gpu1.dma", there)
+    >>> inside("node*.nic*", nic, there), inside("*", dma, there)
     (False, False)
     """
-    whole = component.rpartition(".")[0]
-    return "." in glob and whole in components and fnmatchcase(whole, glob)
+    whole = component.name.rpartition(".")[0]
+    return "." in glob and whole in components and fits(glob, component, whole)
 
 
-def meant(table: Mapping[str, T], component: str, components: Container[str]) -> T | None:
-    """What a table says of a component of a machine: a glob means no part of what it names.
+def meant(table: Mapping[str, T], component: Component, components: Container[str]) -> T | None:
+    """What a table says of a component of a machine: the exact name, else the last glob.
+
+    A glob means no part of what it names.
 
     >>> there = {"node0.gpu0", "node0.gpu0.dma"}
-    >>> table = {"node*.gpu*": 1}
-    >>> meant(table, "node0.gpu0", there), meant(table, "node0.gpu0.dma", there)
-    (1, None)
+    >>> table = {"node*.gpu*": 1, "node1.gpu0": 2}
+    >>> [meant(table, Component(f"node{name}", "any"), there) for name in ("0.gpu0", "1.gpu0")]
+    [1, 2]
+    >>> meant(table, Component("node0.gpu0.dma", "dma"), there) is None
+    True
     """
-    return matching({g: v for g, v in table.items() if not inside(g, component, components)},
-                    component)  # fmt: skip
-
-
-def matching(table: Mapping[str, T], component: str) -> T | None:
-    """What a table of names and globs says of a component: the exact name, else the last glob.
-
-    >>> table = {"node*.gpu*": 1, "node0.gpu0": 2}
-    >>> matching(table, "node0.gpu0"), matching(table, "node0.gpu1"), matching(table, "nic")
-    (2, 1, None)
-    """
-    if component in table:
-        return table[component]
-    fitting = [value for glob, value in table.items() if fnmatchcase(component, glob)]
-    return fitting[-1] if fitting else None
+    if component.name in table:
+        return table[component.name]
+    found = None
+    for glob, value in table.items():
+        if fits(glob, component) and not inside(glob, component, components):
+            found = value
+    return found

@@ -70,9 +70,9 @@ def condition(text: str) -> Condition:
 
     Examples
     --------
-    >>> condition("gpu.memory.peak <= 76 ms")
+    >>> condition("makespan <= 76 MB")
     Traceback (most recent call last):
-    ValueError: '76 ms' is not an amount of data; write it like '76 GB'
+    ValueError: '76 MB' is not a time; write it like '30 s'
     """
     metric, op, limit = _parts(text, "iteration_time.p95 <= 37 s")
     known, name, statistic = named(metric)

@@ -6,15 +6,16 @@ All of it is read from what checks it, so that the explanation cannot drift from
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...reports.run.glossary import WORDS, glossary
+from ...reports.run.glossary import PERIODS, WORDS, glossary
 from ...sim.errors import ScenarioError
-from .metrics import METRICS, Metric
+from .later import later
+from .metrics import Metric, known_metrics
 from .schema import json_schema
-from .settings import known_backends, known_processes
+from .settings import known_backends, known_processes, known_workloads
 
 Schema = dict[str, Any]
 
@@ -63,36 +64,48 @@ def explain(name: str) -> Explanation:
     's'
     """
     if name == "metrics":
-        below = {_full(m): m.definition for m in METRICS.values()}
+        below = {_full(m): m.definition for m in known_metrics().values()}
         return Explanation(name, "What `expect` may name.", {}, below)
     if name == "backends":
         below = {k: (cls.__doc__ or "").partition("\n")[0] for k, cls in known_backends().items()}
         return Explanation(name, "Who can answer for components.", {}, below)
     if name == "words":
-        return Explanation(name, "What reports are told with.", {}, dict(WORDS))
+        return Explanation(name, "What reports are told with.", {}, dict(PERIODS | WORDS))
     if name == "processes":
         below = {k: (cls.__doc__ or "").partition("\n")[0] for k, cls in known_processes().items()}
         return Explanation(name, "What can steer a run while it goes on.", {}, below)
+    if name == "workloads":
+        below = {k: (cls.__doc__ or "").partition("\n")[0] for k, cls in known_workloads().items()}
+        return Explanation(name, "What can be run.", {}, below)
     schema = json_schema()
     found = _walk(schema, schema, name.split("."))
     if found is not None:
         return _setting(name, found, schema)
-    metric = METRICS.get(name) or next((m for m in METRICS.values() if m.fits(name)), None)
+    known = known_metrics()
+    metric = known.get(name) or next((m for m in known.values() if m.fits(name)), None)
     if metric:
         facts = {"unit": metric.unit or "ratio", "has": ", ".join(metric.statistics) or "one value"}
+        facts |= {"better": metric.better} if metric.better else {}
         return Explanation(name, metric.definition, facts)
     if name in known_backends():
         return _setting(name, schema["$defs"][f"{name}_backend"], schema)
     if name in known_processes():
         return _setting(name, schema["$defs"][f"{name}_process"], schema)
+    if name in known_workloads():
+        return _setting(name, schema["$defs"][f"{name}_workload"], schema)
     owner, _, rest = name.partition(".")
-    for kind, known in (("backend", known_backends()), ("process", known_processes())):
-        if owner in known:
+    tables: dict[str, Mapping[str, type]] = {
+        "backend": known_backends(), "process": known_processes(), "workload": known_workloads()
+    }  # fmt: skip
+    for kind, table in tables.items():
+        if owner in table:
             found = _walk(schema["$defs"][f"{owner}_{kind}"], schema, rest.split("."))
             if found is not None:
                 return _setting(name, found, schema)
     if meaning := glossary(name):
         return Explanation(name, meaning)
+    if release := later("metric", name):
+        raise ScenarioError(f"explain: '{name}' comes with release {release}")
     near = difflib.get_close_matches(name, list(_names(schema)), 1)
     hint = (
         f"did you mean '{near[0]}'?" if near else "see: foretrace explain, foretrace explain words"
@@ -106,7 +119,8 @@ def _full(metric: Metric) -> str:
 
 def _names(schema: Schema) -> Iterator[str]:
     """Everything that can be asked for, to compare a mistyped name with."""
-    yield from METRICS
+    yield from known_metrics()
+    yield from known_workloads()
     yield from known_backends()
     yield from known_processes()
     todo = [("", schema, 0)]
@@ -153,9 +167,10 @@ def _properties(found: Schema, schema: Schema) -> Schema:
 def _any_key(found: Schema, schema: Schema) -> Schema | None:
     """What stands under any name: components, parts, items of a list."""
     for choice in _choices(found, schema):
-        below = choice.get("additionalProperties")
-        if isinstance(below, dict):
-            return below
+        named = choice.get("patternProperties", {}).values()
+        for below in (choice.get("additionalProperties"), *named):
+            if isinstance(below, dict):
+                return below
     return None
 
 

@@ -15,7 +15,7 @@ from pathlib import Path as File
 from .catalog import Catalog, faults, installed
 from .plugin_loading import load_file
 from .problems import InvalidScenarioError, Problem, Spot, in_order, nearest
-from .reading import lint, references
+from .reading import lint, references, spine
 from .reading.catalog_values import Used, expanded, filled
 from .reading.document import parse, read
 from .reading.files import BUNDLED
@@ -234,7 +234,7 @@ def _one(
         return None, used, problems + found
     whole = with_defaults(full, model)
     bare = without(with_defaults(tree, model), () if variant == BASE else ("what_if",))
-    warnings = tuple(lint.warnings_of(tree))
+    warnings = (*lint.warnings_of(tree), *spine.absent(model.cluster, tree))  # type: ignore[attr-defined]
     scenario = Scenario(model, resolved(bare, used), origins(whole), variant, (), warnings, shown)
     return scenario, used, []
 

@@ -1,20 +1,28 @@
 """The metrics that ``expect`` may name: what each is, in which unit, with which statistics.
 
-One definition for each number; ``explain METRIC`` prints it and reports show it beside the value.
+Every run has those of :data:`~foretrace.sim.metric.COMMON`, a scenario may have those below, and
+each workload declares its own.
 """
 
 from __future__ import annotations
 
 from ...sim.metric import COMMON, LAST, PERCENTILE, SPREAD, Metric
 from ...sim.metric import named as named_of
-from ...sim.periodic import ITERATION_TIME
+from .later import later
+from .settings import known_workloads
 
-__all__ = ["LAST", "METRICS", "PERCENTILE", "SPREAD", "Metric", "metric", "named"]
+__all__ = ["LAST", "METRICS", "PERCENTILE", "SPREAD", "Metric", "known_metrics", "metric", "named"]
 
 METRICS: dict[str, Metric] = {}
 
 
-def metric(name: str, unit: str, definition: str, statistics: tuple[str, ...] = SPREAD) -> Metric:
+def metric(
+    name: str,
+    unit: str,
+    definition: str,
+    statistics: tuple[str, ...] = SPREAD,
+    better: str = "",
+) -> Metric:
     """Make a metric known to ``expect``, ``explain`` and reports.
 
     Raises
@@ -22,62 +30,106 @@ def metric(name: str, unit: str, definition: str, statistics: tuple[str, ...] = 
     ValueError
         The name is taken by another definition.
     """
-    new = Metric(name, unit, definition, statistics)
+    new = Metric(name, unit, definition, statistics, better)
     if METRICS.setdefault(name, new) != new:
         raise ValueError(f"two metrics are named {name!r}")
     return new
 
 
+def known_metrics() -> dict[str, Metric]:
+    """Those of scenarios, and those that the known workloads declare, by name.
+
+    >>> known_metrics()["iteration_time"].unit
+    's'
+    """
+    declared = (m for cls in known_workloads().values() for m in cls.metrics)
+    return {m.name: m for m in declared} | METRICS
+
+
 def named(text: str) -> tuple[Metric, str, str]:
     """A metric, the component or metric name as written, and the statistic.
+
+    Of one of several jobs, its name stands before it: ``a.iteration_time.p50``.
 
     Raises
     ------
     ValueError
-        No such metric, or not with this statistic; names the nearest.
+        No such metric, not yet, or not with this statistic; names the nearest.
 
     Examples
     --------
     >>> named("nic.utilization.p95")[1:]
     ('nic.utilization', 'p95')
+    >>> named("a.iteration_time.p95")[1:]
+    ('a.iteration_time', 'p95')
     >>> named("iteraton_time.p95")
     Traceback (most recent call last):
     ValueError: no metric named 'iteraton_time.p95'; did you mean 'iteration_time.p95'?; see: ...
     """
+    known = known_metrics().values()
     try:
-        return named_of(text, METRICS.values())
+        return named_of(text, known)
     except ValueError as error:
-        more = "; see: foretrace explain metrics" if str(error).startswith("no metric") else ""
-        raise ValueError(f"{error}{more}") from None
+        if not str(error).startswith("no metric"):
+            raise
+        first = error
+    job, _, own = text.partition(".")
+    try:
+        found, name, statistic = named_of(own, known)
+    except ValueError:
+        release = later("metric", text) or later("metric", text.rpartition(".")[0])
+        told = f"'{text}' comes with release {release}" if release else str(first)
+        raise ValueError(f"{told}; see: foretrace explain metrics") from None
+    return found, f"{job}.{name}", statistic
 
 
-METRICS |= {m.name: m for m in (ITERATION_TIME, *COMMON)}
-metric("tokens_per_second", "token/s", "Tokens of one iteration over iteration_time, whole job.")
-metric("mfu", "", "Model flop of an iteration over what the named dense peak could do meanwhile.")
-metric("hfu", "", "As mfu, recomputed flop counted.")
-metric("gpu.memory", "B", "Allocated bytes of the fullest GPU.", ("peak",))
+METRICS |= {m.name: m for m in COMMON}
+metric(
+    "completion_time",
+    "s",
+    "From when a job arrives to its last end, what it waits for its components included.",
+    (),
+    "lower",
+)
 metric(
     "cost_per_million_tokens",
     "USD",
-    "Training: prices of cost.items times the mean iteration_time, per million of its tokens.",
+    "Prices of cost.items times the mean time of a token (1 / tokens_per_second), times a million.",
     (),
+    "lower",
 )
-metric("cost_per_hour", "USD", "Prices of cost.items for all machines, an hour; no idle time.", ())
+metric(
+    "cost_per_hour",
+    "USD",
+    "Prices of cost.items for all machines, an hour; no idle time.",
+    (),
+    "lower",
+)
+metric(
+    "cost",
+    "USD",
+    "Of one of several jobs: its share of all GPUs, times their prices, times its makespan.",
+    (),
+    "lower",
+)
 metric(
     "gpu_time_per_million_tokens",
     "s",
-    "Training: GPUs times the mean iteration_time, per million of its tokens.",
+    "GPUs times the mean time of a token (1 / tokens_per_second), times a million.",
     (),
+    "lower",
 )
 metric(
     "gpu.power",
     "W",
     "Board power of all GPUs at full load, as their catalog entry says it: a bound, not measured.",
     ("bound",),
+    "lower",
 )
 metric(
     "hil.*.error",
     "",
     "(predicted - measured) / measured, its size; of a component's ops, or of iteration_time.",
     (*SPREAD, "bias"),
+    "lower",
 )

@@ -5,16 +5,17 @@ The settings of a kind are those of the backend that predicts it, and a few fact
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Annotated, Any
 
 from pydantic import Field, ValidationInfo, create_model
 
+from ...models.parts import PARTS
 from ...sim.units import Bytes, Watts
 from .schema import Section, refusal
-from .settings import known_backends, settings_of
+from .settings import known_backends, schema_of, settings_of
 
 Whole = Annotated[int, Field(ge=0)]
 
@@ -56,17 +57,75 @@ class OtherFacts(Section):
     power: Watts | None = Field(None, description="At full load.")
 
 
-KINDS: dict[str, tuple[type[Section], tuple[str, ...]]] = {
-    "gpu": (GpuFacts, ("roofline",)),
-    "nic": (OtherFacts, ("nic",)),
-    "cxl": (MemoryFacts, ("cxl", "memory")),
-    "host": (HostFacts, ("host",)),
-    "memory": (MemoryFacts, ("memory",)),
-    "switch": (OtherFacts, ("switch",)),
-    "link": (OtherFacts, ("link",)),
-    "library": (OtherFacts, ("fabric", "gloo")),
+@dataclass(frozen=True)
+class Kind:
+    """A kind of part: what a file may say of it, and where.
+
+    Parameters
+    ----------
+    facts : settings beside those of its backends
+    backends : whose settings it has
+    place : ``node``, ``fabric`` or ``link``
+    help : one sentence
+    priced_by : setting that tells its size, to price it by; "" for none
+    """
+
+    facts: type[Section]
+    backends: tuple[str, ...] = ()
+    place: str = "node"
+    help: str = ""
+    priced_by: str = ""
+
+
+OURS = {
+    "gpu": Kind(GpuFacts, ("roofline",), help="Its GPUs.", priced_by="memory"),
+    "nic": Kind(OtherFacts, ("nic",), help="Its network adapters; GPUs share them evenly."),
+    "cxl": Kind(
+        MemoryFacts,
+        ("cxl", "memory"),
+        help="CXL memory; ``size: 0 GB`` is not fitted.",
+        priced_by="size",
+    ),
+    "host": Kind(
+        HostFacts, ("host",), help="Processors and what runs on them.", priced_by="memory"
+    ),
+    "memory": Kind(MemoryFacts, ("memory",), help="DRAM of the host.", priced_by="size"),
+    "switch": Kind(OtherFacts, ("switch",), place="fabric"),
+    "link": Kind(OtherFacts, ("link",), place="link"),
+    "library": Kind(OtherFacts, ("fabric", "gloo"), place="fabric"),
 }
-"""Of each kind of part: its facts, and the backends whose settings it has."""
+
+
+class _Kinds(Mapping[str, Kind]):
+    """Ours, and those that plug-ins registered by now."""
+
+    def __getitem__(self, name: str) -> Kind:
+        return OURS[name] if name in OURS else _registered(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([*OURS, *(name for name in PARTS if name not in OURS)])
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+
+def _registered(name: str) -> Kind:
+    made = PARTS[name]
+    told = (made.__doc__ or "").strip().partition("\n")[0]
+    return Kind(schema_of(made, optional=True), help=told, priced_by=made.priced_by)
+
+
+KINDS: Mapping[str, Kind] = _Kinds()
+"""Every kind of part by name: the one list of them."""
+
+
+def node_parts() -> tuple[str, ...]:
+    """Kinds of part that are in a machine.
+
+    >>> node_parts()[:5]
+    ('gpu', 'nic', 'cxl', 'host', 'memory')
+    """
+    return tuple(name for name, kind in KINDS.items() if kind.place == "node")
 
 
 OWN = ("model", "count")
@@ -78,7 +137,7 @@ class Part:
 
     Parameters
     ----------
-    kind : ``gpu``, ``nic``, ``cxl``, ``host``, ``memory``, ``switch`` or ``link``
+    kind : name in ``KINDS``: ``gpu``, ``nic`` …
     model : name of its catalog entry; "" for none
     count : in each machine
     settings : SI, by name; only those that are known
@@ -110,9 +169,9 @@ def entry_model(kind: str) -> type[Section]:
     >>> entry_model("nic").allowed()[:3]
     ('power', 'bandwidth', 'latency')
     """
-    facts, backends = KINDS[kind]
+    told = KINDS[kind]
     fields: dict[str, Any] = {}
-    for model in (facts, *_settings(backends)):
+    for model in (told.facts, *_settings(told.backends)):
         for name, info in model.model_fields.items():
             fields.setdefault(name, (info.annotation, info))
     return create_model(f"{kind}_entry", __base__=Section, __doc__=f"A {kind}.", **fields)
@@ -187,7 +246,7 @@ class _Override(Section):
 def join_model() -> type[Section]:
     """The model of one of ``links`` as a file writes it."""
     own: dict[str, Any] = {
-        "from_": (str, Field(alias="from", description="A part: gpu, nic, cxl, host, memory.")),
+        "from_": (str, Field(alias="from", description=f"A part: {', '.join(node_parts())}.")),
         "to": (str, Field(description="The other end.")),
         "via": (str | None, Field(None, description="A name of `foretrace catalog link`.")),
     }

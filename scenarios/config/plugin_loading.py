@@ -1,9 +1,9 @@
 """What others add: files that a scenario names, and packages that are installed.
 
 ``plugins: [file.py]`` in a scenario runs a file, relative to the scenario, which registers backends
-(``@backend``), workload types, sections or metrics as our own modules do.  An installed package
-does the same through entry points.  A plug-in runs with all the rights of its user: load only those
-that you trust.
+(``@backend``), processes, workloads, kinds of part, topologies, collective algorithms or sections
+of reports as our own modules do.  An installed package does the same through entry points.  A
+plug-in runs with all the rights of its user: load only those that you trust.
 """
 
 from __future__ import annotations
@@ -18,9 +18,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from ...models.network import leaf_spine as leaf_spine  # ours first: their names are taken
+from ...models.network.algorithms import ALGORITHMS
+from ...models.network.steps import Algorithm, check_algorithm
+from ...models.network.wiring import TOPOLOGIES, Topology
+from ...models.parts import PARTS, NodePart
 from ...reports.section import SECTIONS
 from ...sim.backend import BACKENDS, Backend
 from ...sim.process import PROCESSES
+from ...sim.workload import WORKLOADS, Workload
 from .problems import InvalidScenarioError, Problem, Spot
 
 PREFIX = "foretrace_plugin_"  # of the modules that files become
@@ -56,37 +62,71 @@ def load_file(file: Path, spot: Spot) -> None:
         message = f"plug-in '{file.name}' is no Python file; give one that ends in .py"
         raise InvalidScenarioError([Problem("plug-in", message, spot)])
     module = importlib.util.module_from_spec(found)
-    for table, gone in _registered.pop(file, ()):  # it was edited since
-        TABLES[table].pop(gone, None)
+    _take_back(file)  # it was edited since
     before = _names()
     sys.modules[name] = module  # before it runs: what it defines can then be pickled
     try:
         found.loader.exec_module(module)
-    except Exception as error:
-        del sys.modules[name]
-        raise InvalidScenarioError([Problem("plug-in", _failed(file.name, error), spot)]) from error
-    finally:
         _registered[file] = _names() - before
+        _check(file, spot)
+    except InvalidScenarioError:
+        unload(file)
+        raise
+    except Exception as error:
+        message = _failed(file.name, error)
+        _registered[file] = _names() - before
+        unload(file)
+        raise InvalidScenarioError([Problem("plug-in", message, spot)]) from error
+    finally:
         _forget()
-    _check(file, spot)
+
+
+def unload(file: Path) -> None:
+    """Take away what a file put into the tables, as if it had not been run; for tests, too.
+
+    Sections, types of workload and metrics of its stay.
+    """
+    _take_back(file)
+    for name, module in list(sys.modules.items()):
+        if name.startswith(PREFIX) and getattr(module, "__file__", None) == str(file):
+            del sys.modules[name]
+    _forget()
+
+
+def _take_back(file: Path) -> None:
+    for table, name in _registered.pop(file, ()):
+        tables()[table].pop(name, None)
 
 
 def _check(file: Path, spot: Spot) -> None:
-    """Refuse what a scenario could not set: constructors that are no schema."""
+    """Refuse what a scenario could not use: constructors that are no schema, missing methods."""
+    from .part_specs import OURS
     from .settings import schema_of
 
     for table, name in sorted(_registered[file]):
-        if table not in VERBS:
+        made = tables()[table][name]
+        if table == "section":
             continue
         try:
-            _callable(table, TABLES[table][name])
-            schema_of(TABLES[table][name])
-        except (TypeError, NameError) as error:
+            if isinstance(made, Algorithm):
+                check_algorithm(made)
+                continue
+            if made in PARTS.values() and name in OURS:
+                raise TypeError("there is such a kind of part already; take another name")
+            _callable(table, made)
+            schema_of(made)
+        except (TypeError, NameError, ValueError) as error:
             message = f"plug-in '{file.name}': {table} '{name}': {error}"
             raise InvalidScenarioError([Problem("plug-in", message, spot)]) from error
 
 
-VERBS = {"backend": "timing(self, ops, now=0.0)", "process": "__call__(self, sim)"}
+VERBS = {
+    "backend": ("timing(self, ops, now=0.0)",),
+    "process": ("__call__(self, sim)",),
+    "part": ("components(self, name)",),
+    "topology": ("components(self, adapters, switch)", "routes(self, a, b)"),
+    "workload": ("start(self, job)",),
+}
 
 
 def _callable(table: str, cls: Any) -> None:
@@ -97,16 +137,21 @@ def _callable(table: str, cls: Any) -> None:
     TypeError
         Says what to write.
     """
-    wanted = VERBS[table]
+    for wanted in VERBS[table]:
+        _has(table, cls, wanted)
+
+
+def _has(table: str, cls: Any, wanted: str) -> None:
+    """Refuse a class without one of the methods that it is asked by."""
     verb, _, arguments = wanted.partition("(")
     if not isinstance(cls, type):
         raise TypeError(f"{cls.__name__} is no class; write one with 'def {wanted}'")
     found = next((c.__dict__[verb] for c in cls.__mro__ if verb in c.__dict__), None)
-    if found is None or found is Backend.timing:
+    if found is None or found in UNWRITTEN:
         raise TypeError(f"{cls.__name__} has no {verb}(); write 'def {wanted}'")
     told = inspect.signature(found)
     try:
-        told.bind(*arguments.split(", "))
+        told.bind(*arguments.rstrip(")").split(", "))
     except TypeError:
         raise TypeError(f"{verb}{told} cannot be asked; write 'def {wanted}'") from None
     if table == "process" and not inspect.isgeneratorfunction(found):
@@ -148,17 +193,35 @@ def inside(error: BaseException) -> TracebackType | None:
     return step or (inside(error.__cause__) if error.__cause__ is not None else None)
 
 
-TABLES: dict[str, dict[str, Any]] = {
-    "backend": BACKENDS,
-    "process": PROCESSES,
-    "section": SECTIONS,
-}
+UNWRITTEN = (
+    Backend.timing,
+    NodePart.components,
+    Topology.components,
+    Topology.routes,
+    Workload.start,
+)
+
+
+def tables() -> dict[str, dict[str, Any]]:
+    """What files may add to, by what it holds."""
+    algorithms = {f"algorithm of {name}": table for name, table in ALGORITHMS.items()}
+    return {
+        "backend": BACKENDS,
+        "process": PROCESSES,
+        "workload": WORKLOADS,
+        "part": PARTS,
+        "topology": TOPOLOGIES,
+        "section": SECTIONS,
+        **algorithms,
+    }
+
+
 _registered: dict[Path, set[tuple[str, str]]] = {}
 """What files registered: the table, and the name in it."""
 
 
 def _names() -> set[tuple[str, str]]:
-    return {(table, name) for table, names in TABLES.items() for name in names}
+    return {(table, name) for table, names in tables().items() for name in names}
 
 
 def _failed(name: str, error: BaseException) -> str:

@@ -10,6 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ...sim.errors import ScenarioError
+from ...sim.sampling import MAIN
 from .problems import Problem, Spot, nearest
 from .reading.tree import Plain, Source, from_value, merge, to_dict
 
@@ -19,12 +20,13 @@ if TYPE_CHECKING:
     from .sections.cluster import ClusterSection
     from .sections.cost import Cost
     from .sections.expect import Expectation
+    from .sections.jobs import JobSection
     from .sections.placement import Placement
     from .sections.processes import Steering
     from .sections.report import ReportSection
     from .sections.run import RunSection
     from .sections.what_if import VariantSection
-    from .sections.workload import Workload
+    from .sections.workload import WorkloadSection
 
 BASE = "base"
 
@@ -96,10 +98,18 @@ class Scenario:
         return str(self.section("question")).strip()
 
     @property
-    def workload(self) -> Workload:
-        """What is run."""
-        workload: Workload = self.section("workload")
-        return workload
+    def jobs(self) -> Mapping[str, JobSection]:
+        """What is run, by name: ``jobs``, or the one that ``workload`` is short for."""
+        from .sections.jobs import only
+
+        several: Mapping[str, JobSection] = self.section("jobs")
+        top = (self.section(key) for key in ("workload", "placement", "processes"))
+        return several or {MAIN: only(*top)}
+
+    @property
+    def workload(self) -> WorkloadSection:
+        """What the first job runs."""
+        return next(iter(self.jobs.values())).workload
 
     @property
     def cluster(self) -> ClusterSection:
@@ -109,7 +119,7 @@ class Scenario:
 
     @property
     def backends(self) -> Mapping[str, Binding]:
-        """Who answers for which components, by name or glob; see ``binding.matching``."""
+        """Who answers for which components, by name or glob; see ``binding.meant``."""
         backends: Mapping[str, Binding] = self.section("backends")
         return backends
 

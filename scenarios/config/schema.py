@@ -36,12 +36,15 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 REQUIRED: Any = ...
 ORDER = (  # of a file, of lists in messages; other keys follow
-    *("foretrace", "name", "question", "extends", "plugins", "workload", "cluster", "backends"),
-    "processes",
+    *("foretrace", "name", "question", "extends", "plugins", "workload", "jobs", "answer"),
+    *("cluster", "backends", "processes"),
     *("placement", "cost", "what_if", "sweep", "expect", "run", "report", "catalog"),
 )
 Many = Annotated[tuple[T, ...], Field(strict=False)]
 """A list in the file, a tuple in Python."""
+NAMES_FILE = "names a file"
+FileName = Annotated[str, NAMES_FILE]
+"""A file, or a glob of files, from the folder of the file that says it."""
 
 
 def _describe(schema: dict[str, Any], model: type[BaseModel]) -> None:
@@ -112,6 +115,7 @@ def refusal(kind: str, message: str, key: str = "", value: Any = None) -> Valida
 
 Attempt = Callable[["TreeNode"], list["Problem"]]
 Broken = Callable[["TreeNode", Attempt], Iterable["Problem"]]
+Files = Callable[[], tuple[str, ...]]
 
 
 def _nothing(tree: TreeNode, attempt: Attempt) -> Iterable[Problem]:
@@ -128,7 +132,7 @@ class SectionEntry:
     default : value where the key is absent; ``REQUIRED`` for none
     help : one sentence
     inherited : does ``extends`` bring it along
-    files : keys below it that name files, relative to the file that says so
+    files : says which keys below it name files, relative to the file that says so
     broken : of the whole tree, what its references lead nowhere; it may try changed trees
     """
 
@@ -136,7 +140,7 @@ class SectionEntry:
     default: Any
     help: str
     inherited: bool
-    files: tuple[str, ...]
+    files: Files
     broken: Broken
 
 
@@ -150,7 +154,7 @@ def register(
     *,
     help: str = "",
     inherited: bool = True,
-    files: tuple[str, ...] = (),
+    files: Files | tuple[str, ...] = (),
     broken: Broken = _nothing,
 ) -> None:
     """Add a key to the top of every scenario.
@@ -163,7 +167,7 @@ def register(
     default : value where the key is absent; ``REQUIRED`` for none
     help : one sentence; a Section's docstring unless said
     inherited : does ``extends`` bring it along
-    files : keys below it that name files, relative to the file that says so
+    files : keys below it that name files, relative to the file that says so, or who knows them
     broken : given the whole tree, and a function that says what is wrong with a changed one,
         the problems of its own second pass
 
@@ -175,7 +179,8 @@ def register(
     if key in SECTIONS:
         raise ValueError(f"two sections are named {key!r}")
     told = help or (annotation.__doc__ or "").strip().split("\n")[0]
-    SECTIONS[key] = SectionEntry(annotation, default, told, inherited, files, broken)
+    named = files if callable(files) else lambda: files
+    SECTIONS[key] = SectionEntry(annotation, default, told, inherited, named, broken)
     root.cache_clear()
 
 
@@ -207,7 +212,6 @@ def _import_sections() -> None:
     for module in pkgutil.iter_modules(sections.__path__):
         importlib.import_module(f"{sections.__name__}.{module.name}")
     load_installed("foretrace.sections")
-    load_installed("foretrace.workloads")
 
 
 def json_schema() -> dict[str, Any]:
@@ -216,7 +220,7 @@ def json_schema() -> dict[str, Any]:
     Examples
     --------
     >>> sorted(json_schema()["required"])
-    ['cluster', 'foretrace', 'name', 'workload']
+    ['cluster', 'foretrace', 'name']
     """
     return _json_schema(root())
 

@@ -15,11 +15,12 @@ from pydantic import Field, create_model
 from pydantic.fields import FieldInfo
 
 from ...sim.backend import BACKENDS, Backend
-from ...sim.graph import Graph
 from ...sim.process import PROCESSES
 from ...sim.units import Unit
+from ...sim.workload import WORKLOADS, Workload
+from .given import GIVEN
 from .plugin_loading import load_installed
-from .schema import REQUIRED, Section
+from .schema import NAMES_FILE, REQUIRED, Section
 
 HOME = "models"
 ELSEWHERE = (
@@ -52,6 +53,40 @@ def known_processes() -> Mapping[str, type]:
     """
     known_backends()
     return PROCESSES
+
+
+@cache
+def known_workloads() -> Mapping[str, type[Workload]]:
+    """Every workload there is, by the name that scenarios use; imports those who register.
+
+    >>> list(known_workloads())[:2]
+    ['trace', 'transfers']
+    """
+    package = importlib.import_module("..workloads", __package__)
+    for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+        importlib.import_module(module.name)
+    load_installed("foretrace.workloads")
+    return WORKLOADS
+
+
+def workload_files() -> tuple[str, ...]:
+    """Settings of workloads that name files.
+
+    >>> workload_files()[:2]
+    ('trace', 'starts')
+    """
+    known = known_workloads().values()
+    return tuple(dict.fromkeys(name for cls in known for name in _files(cls)))
+
+
+def _files(cls: type) -> list[str]:
+    hints = get_type_hints(getattr(cls, "__init__"), include_extras=True)  # noqa: B009  mypy
+    return [name for name, hint in hints.items() if hint is Path or _marked(hint)]
+
+
+def _marked(hint: Any) -> bool:
+    """Is it, or one of its alternatives, the name of a file."""
+    return NAMES_FILE in getattr(hint, "__metadata__", ()) or any(map(_marked, get_args(hint)))
 
 
 @cache
@@ -97,8 +132,8 @@ def schema_of(cls: type, *, optional: bool = False) -> type[Section]:
                 f"'{key}' of {cls.__name__}() has no annotation, so nobody knows its unit; write "
                 f"it like '{key}: ByteRate', with a type of foretrace.sim.units or a plain one"
             )
-        if hints[key] is Graph:
-            continue  # what is run: the run gives it, no file can
+        if hints[key] in GIVEN:
+            continue  # the run gives it, no file can
         annotation = _readable(hints[key])
         default = REQUIRED if parameter.default is parameter.empty else parameter.default
         if optional:

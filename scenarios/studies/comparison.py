@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from ..config.scenario import Scenario
     from .run import Study
 
-HEADLINE = "iteration_time.p50"
 METRICS = (  # shown where they differ, in this order
     "cost_per_million_tokens",
     "cost_per_hour",
@@ -23,8 +22,6 @@ METRICS = (  # shown where they differ, in this order
     "waiting.mean",
     "makespan",
     "tokens_per_second.p50",
-    "mfu.p50",
-    "gpu.memory.peak",
     "gpu.utilization.mean",
     "nic.utilization.mean",
 )
@@ -65,16 +62,19 @@ class Comparison:
     Parameters
     ----------
     rows : the first is what the others are compared with
+    answer : the number that decides, as the summary of the first run names it
     """
 
     rows: tuple[ComparisonRow, ...]
+    answer: Mapping[str, str] = field(default_factory=lambda: {"metric": "makespan", "unit": "s"})
 
     @property
     def metrics(self) -> tuple[str, ...]:
         """The headline, and what differs beside it."""
         named = {m: [abs(r.changes[m]) for r in self.rows if m in r.changes] for m in METRICS}
         differing = [m for m, c in named.items() if max(c, default=0.0) >= LEAST]
-        return (HEADLINE, *differing[:MOST_COLUMNS])
+        headline = self.answer["metric"]
+        return (headline, *[m for m in differing if m != headline][:MOST_COLUMNS])
 
     @property
     def no_effect(self) -> tuple[str, ...]:
@@ -174,18 +174,20 @@ def compare(*runs: str | os.PathLike[str] | Scenario | Study, out: str = "runs")
                 f"{read[0].name}: is one run without variants (what_if), and nothing stands beside "
                 "it; give a second run or scenario"
             )
-        return Comparison(tuple(_row(n, p, points, p["settings"]) for n, p in points.items()))
+        own = tuple(_row(n, p, points, p["settings"]) for n, p in points.items())
+        return Comparison(own, read[0].answer)
     first = read[0]
     rows = []
     for one, name in zip(read, _names(read), strict=True):
         point = next(iter(one.points.values()))
         rows.append(_row(name, point, first.points, _differing(first.settings, one.settings)))
-    return Comparison(tuple(rows))
+    return Comparison(tuple(rows), first.answer)
 
 
 @dataclass(frozen=True)
 class _Run:
     name: str
+    answer: Mapping[str, str]
     points: Mapping[str, Any]
     settings: Mapping[str, str]
     folder: str = ""
@@ -228,7 +230,8 @@ def _of_study(done: Study) -> _Run:
             f"{', '.join(left)} of {done.scenario.name} not finished; give it longer "
             "(run.time_limit) or less to do",
         )
-    return _Run(done.scenario.name, done.summary.points, _flat(done.scenario.resolved()))
+    told = done.summary.to_dict()
+    return _Run(done.scenario.name, told["answer"], told["points"], _flat(done.scenario.resolved()))
 
 
 def _saved(name: str, out: str) -> Path | None:
@@ -254,7 +257,7 @@ def _of_folder(folder: Path) -> _Run:
         raise ScenarioError(f"{folder}: is a sweep, whose report compares its points; give runs")
     kept = (folder if folder.is_dir() else folder.parent) / "resolved.yaml"
     settings = _flat(to_dict(read(kept, str(kept)))) if kept.is_file() else {}
-    return _Run(summary["name"], summary["points"], settings, kept.parent.name)
+    return _Run(summary["name"], summary["answer"], summary["points"], settings, kept.parent.name)
 
 
 def _flat(told: dict[str, Any]) -> dict[str, str]:

@@ -71,4 +71,6 @@ def apart(point: Variant, threads: int) -> bool:
     answered = point.coupled is None and not any(
         b.online for b in point.simulation.backends.values()
     )
+    if point.graph is None:
+        return False  # a process is Python, of which one thread runs at once
     return answered and threads * len(point.graph) <= AT_ONCE

@@ -13,6 +13,9 @@ from ...sim.errors import ScenarioError, SimulationError
 from ...sim.units import Bytes, Seconds
 
 HEADROOM = 0.9  # of the free memory that a run may plan with
+# By benchmarks/sweep.py --cost, the first scenario on 2 to 64 ranks, one core of a Zen 4 VM.
+BYTES_PER_OP = 510.0  # at the peak of one simulation
+BYTES_PER_PROCESS = 245e6  # with nothing in it
 
 
 class TimeOver(SimulationError):  # noqa: N818  it is no fault
@@ -55,6 +58,11 @@ def time_limit(seconds: Seconds | None) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)
+
+
+def memory(ops: int) -> Bytes:
+    """About what one process needs to simulate so many ops."""
+    return BYTES_PER_PROCESS + BYTES_PER_OP * ops
 
 
 def require_memory(needed: Bytes, processes: int, allowed: Bytes | None, what: str) -> None:

@@ -51,8 +51,9 @@ def signatures_of(file: str = "", trace: str = "") -> list[str]:
     trace : files of a trace, or ``foretrace:NAME``
     """
     from ..config.loader import load
-    from .building.workloads import build, open_trace
+    from ..workloads.trace_files import open_trace
+    from .building.jobs import graph_of
 
-    graphs = [build(load(file))] if file else []
+    graphs = [graph_of(load(file))] if file else []
     graphs += [open_trace(trace).graph()] if trace else []
     return sorted({text for graph in graphs for text in graph.ops.signatures} - {""})

@@ -1,23 +1,24 @@
 """What a run would do: points, simulations, ops, memory, minutes, devices, assumptions.
 
-Reads the trace; builds no machine, runs nothing, opens no device.
+Reads what the workload needs; runs nothing, opens no device.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
 
+from ...sim.graph import Graph
 from ...sim.units import Bytes, Seconds
-from ..config.scenario import Scenario
+from ...sim.workload import Size
+from ..config.scenario import BASE, Scenario
+from .building.jobs import graphs_of, workloads_of
+from .limits import memory, require_memory
 from .workers.workers import cores
 
 # By benchmarks/sweep.py --cost, the first scenario on 2 to 64 ranks, one core of a Zen 4 VM.
 SECONDS_PER_OP = {"core": 5.0e-7, "reference": 4e-5}  # of one simulation, measured
 SECONDS_PER_POINT = 0.012  # to check its settings and to build its machine
-BYTES_PER_OP = 510.0  # at the peak of one simulation
-BYTES_PER_PROCESS = 245e6  # with nothing in it
 SENSITIVITY = 2  # simulations for each kind of part: 10 % faster, and free
 
 
@@ -27,8 +28,9 @@ class Plan:
 
     Parameters
     ----------
-    ranks, ops : by variant
-    iterations : recorded
+    ranks, ops : by variant; None where they are known only while it runs
+    periods, period : how often the workload repeats, and what each time is called; 0 and ""
+        where it does not
     simulations : of all variants
     points : of a sweep; 0 for none
     processes : that a sweep would use
@@ -39,15 +41,16 @@ class Plan:
     assumed : values that nobody measured, by path
     """
 
-    ranks: dict[str, int]
-    ops: dict[str, int]
-    iterations: int
+    ranks: dict[str, int | None]
+    ops: dict[str, int | None]
+    periods: int
+    period: str
     simulations: int
     points: int
     processes: int
-    op_runs: float
-    seconds: Seconds
-    memory: Bytes
+    op_runs: float | None
+    seconds: Seconds | None
+    memory: Bytes | None
     devices: list[str] = field(default_factory=list)
     assumed: list[str] = field(default_factory=list)
 
@@ -64,70 +67,66 @@ def plan(scenario: Scenario) -> Plan:
 
     refuse(scenario)
     sizes = {v.variant: size(v) for v in scenario.variants()}
-    ops = {name: s.ops for name, s in sizes.items()}
     each = {v.variant: _simulations(v) for v in scenario.variants()}
     sweep = scenario.section("sweep")
     points = sweep.wanted + 1 if sweep else 0
-    replicas = scenario.run.replicas
-    drawn = 1 + (replicas if replicas > 1 else 0)
     processes = min(cores(), points) if sweep else 1
-    op_runs = float(points * drawn * ops["base"] if sweep else sum(ops[n] * each[n] for n in ops))
-    took = SECONDS_PER_OP[scenario.run.engine] * op_runs + SECONDS_PER_POINT * (points or len(ops))
-    return Plan(
-        ranks={name: s.ranks for name, s in sizes.items()},
-        ops=ops,
-        iterations=sizes["base"].iterations,
+    known = {name: s.ops for name, s in sizes.items() if s is not None}
+    found = Plan(
+        ranks={name: s.ranks if s else None for name, s in sizes.items()},
+        ops={name: s.ops if s else None for name, s in sizes.items()},
+        periods=base.periods if (base := sizes[BASE]) else 0,
+        period=next(iter(workloads_of(scenario).values())).period,
         simulations=sum(each.values()),
         points=points,
         processes=processes,
-        op_runs=op_runs,
-        seconds=took / processes,
-        memory=memory(max(ops.values())),
+        op_runs=None,
+        seconds=None,
+        memory=None,
         devices=list(_devices(scenario)),
         assumed=sorted(_assumed(scenario)),
     )
+    return found if len(known) < len(sizes) else _timed(found, scenario, known, each)
 
 
-def memory(ops: int) -> Bytes:
-    """About what one process needs to simulate so many ops."""
-    return BYTES_PER_PROCESS + BYTES_PER_OP * ops
+def _timed(made: Plan, scenario: Scenario, ops: dict[str, int], each: dict[str, int]) -> Plan:
+    """With what it would take, which follows from how many ops there are."""
+    replicas = scenario.run.replicas
+    drawn = 1 + (replicas if replicas > 1 else 0)
+    work = made.points * drawn * ops[BASE] if made.points else sum(ops[n] * each[n] for n in ops)
+    took = SECONDS_PER_OP[scenario.run.engine] * work + SECONDS_PER_POINT * (
+        made.points or len(ops)
+    )
+    return replace(
+        made,
+        op_runs=float(work),
+        seconds=took / made.processes,
+        memory=memory(max(ops.values())),
+    )
 
 
-@dataclass(frozen=True)
-class Size:
-    """How large a workload is."""
-
-    ranks: int
-    ops: int
-    iterations: int
-
-
-def size(scenario: Scenario) -> Size:
-    """How large a workload is: as recorded, times how many more ranks there would be."""
-    said: Any = scenario.workload
-    if getattr(said, "type", "") != "trace":
-        from .building.workloads import build
-
-        graph = build(scenario)
-        return Size(graph.ranks, len(graph), int(graph.ops.iteration.max(initial=0)) + 1)
-    ranks, ops, iterations = _recorded(said)
-    wanted = said.scale_to.parallel.ranks if said.scale_to else ranks
-    return Size(wanted, round(ops * wanted / max(ranks, 1)), iterations)
+def size(scenario: Scenario) -> Size | None:
+    """How large what it runs is; None with a process, whose ops are known only while it runs."""
+    known = [workload.size() for workload in workloads_of(scenario).values()]
+    if None in known:
+        known = [_size(graph) for graph in graphs_of(scenario).values()]
+    sizes = [s for s in known if s is not None]
+    if len(sizes) < len(known):
+        return None
+    ranks, ops, periods = zip(*sizes, strict=True)
+    return Size(sum(ranks), sum(ops), max(periods))
 
 
-_known: dict[tuple[Any, ...], tuple[int, int, int]] = {}
+def _size(graph: Graph | None) -> Size | None:
+    if graph is None:
+        return None
+    return Size(graph.ranks, len(graph), int(graph.ops.period.max(initial=0)) + 1)
 
 
-def _recorded(said: Any) -> tuple[int, int, int]:
-    """Ranks, ops and iterations of a trace."""
-    from .building.workloads import as_recorded
-
-    key = (said.trace, said.format, said.missing_ranks, said.serialise)
-    if key not in _known:
-        graph = as_recorded(said)
-        last = int(graph.ops.iteration.max(initial=0)) + 1
-        _known[key] = (graph.ranks, len(graph), last)
-    return _known[key]
+def ops_of(scenario: Scenario) -> int:
+    """Its ops as far as they are known before it runs."""
+    found = size(scenario)
+    return found.ops if found else 0
 
 
 def _simulations(scenario: Scenario) -> int:
@@ -165,7 +164,5 @@ def guard(scenario: Scenario, processes: int, ops: int) -> None:
     ScenarioError
         It would not.
     """
-    from .limits import require_memory
-
     what = f"{processes} points at once" if processes > 1 else f"{ops:,} ops"
     require_memory(memory(ops), processes, scenario.run.memory, what)

@@ -11,10 +11,13 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from ...sim.binding import refusals
+from ...sim.graph import Graph
+from ...sim.place import place
 from ..config.binding import meant
 from ..config.hil_settings import coupled
 from ..config.problems import InvalidScenarioError, Problem
 from ..config.reading.unsupported import spot_of
+from .building.jobs import first_of, pools_of
 
 if TYPE_CHECKING:
     from .variants import Variant
@@ -37,20 +40,35 @@ def require_answers(points: Iterable[Variant]) -> None:
 
 def _unanswerable(point: Variant) -> Iterator[Problem]:
     scenario, simulation = point.scenario, point.simulation
-    if point.graph.template is not None or coupled(scenario):
-        return  # not written out unless it must be; devices answer in place of models
+    if coupled(scenario):
+        return  # devices answer in place of models
     for backend in simulation.answerers:
         if not backend.online:
             backend.open(simulation.system)
     names = simulation.system.index
     globs = {glob: glob for glob in scenario.backends}
     alike: dict[tuple[str, str], list[str]] = {}
-    for _, asked, why in refusals(point.graph, simulation.bound):
-        glob = meant(globs, simulation.system.components[asked[0]].name, names)
+    graphs = [point.graph] if point.graph is not None else _placed(point)
+    known = (g for g in graphs if g.template is None)  # not written out unless it must be
+    for _, asked, why in (r for graph in known for r in refusals(graph, simulation.bound)):
+        glob = meant(globs, simulation.system.components[asked[0]], names)
         op, why = _apart(why)
         alike.setdefault((f"backends.{glob}" if glob else "backends", why), []).append(op)
     for (path, why), ops in alike.items():
         yield Problem("unanswerable", f"{_listed(ops)}{why}", spot_of(scenario, path))
+
+
+def _placed(point: Variant) -> list[Graph]:
+    """The graphs of several jobs, each on components that it could have."""
+    system, found = point.simulation.system, []
+    pools = pools_of(point.scenario, system)
+    for name, graph in point.built.graphs.items():
+        needs = point.workloads[name].needs
+        on = next(iter(first_of(pools[name], needs, system).values()), None)
+        ranks = point.scenario.jobs[name].placement.ranks or on
+        if graph is not None:
+            found.append(place(graph, system, ranks))
+    return found
 
 
 def _apart(why: str) -> tuple[str, str]:

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from ...sim.errors import ForetraceError
 from .accuracy.break_even import break_even
-from .building.workloads import build
-from .uncertainty import predicted
-from .variants import Variant, point
+from .samples import headline
+from .uncertainty import kind_of, predicted
+from .variants import Built, Variant, point
 
 if TYPE_CHECKING:
-    from ...sim.graph import Graph
     from ...sim.system import System
     from ..config.scenario import Scenario
     from .executor import MapFunction
@@ -35,13 +34,14 @@ def defended(
     ----------
     made : of all variants, the base first
     values : of the provenance; those that were not measured get an ``effect``, the relative change
-        of an iteration as described if they are 10 % off; None where that means nothing
+        of the answer as described if they are 10 % off; None where that means nothing
     """
     base = made[0]
-    graph = build(base.scenario)
-    was = point(base.scenario, graph).run().iteration_time
+    built = base.built
+    own = point(base.scenario, built)
+    was = headline(own, own.run())
     unsure = [v for v in values if v["kind"] in UNSURE]
-    found = each(lambda v: _effect(base.scenario, graph, v, was), unsure)
+    found = each(lambda v: _effect(base.scenario, built, v, was), unsure)
     effects = dict(zip((v["path"] for v in unsure), found, strict=True))
     kinds = {kind: _of_kind(kind) for kind in predicted(base.simulation)}
     return {
@@ -57,16 +57,16 @@ def _of_kind(kind: str) -> Any:
     return chosen
 
 
-def _effect(scenario: Scenario, graph: Graph, value: dict[str, Any], was: float) -> float | None:
-    """What 10 % of a value does to an iteration."""
+def _effect(scenario: Scenario, built: Built, value: dict[str, Any], was: float) -> float | None:
+    """What 10 % of a value does to the answer."""
     from ..config.loader import with_overrides
 
     path = value["path"]
     for text in off(value["value"]):
         try:
             other = with_overrides(scenario.resolved(), {path: text})
-            own = build(other) if path.startswith("cluster.node.gpu.") else graph
-            return point(other, own).run().iteration_time / was - 1
+            one = point(other, None if kind_of(path) == "gpu" else built)
+            return headline(one, one.run()) / was - 1
         except ForetraceError:
             continue  # no value of this setting
     return None

@@ -12,19 +12,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sim.analysis.activity import activities
-from ...sim.analysis.metrics import step_edges
+from ...sim.analysis.activity import activities, activity
+from ...sim.analysis.metrics import counted
 from ...sim.analysis.sensitivity import Change, faster
+from ...sim.periodic import Periodic
 from ...sim.result import Result
+from ...sim.units import seconds
 from ..config.condition import Condition
 from ..config.hil_settings import coupled
 from ..config.scenario import BASE, Scenario
+from .answers import Answer, answer_of
 from .executor import MapFunction, executor
 from .limits import TimeOver, time_limit
 from .provenance import provenance
+from .samples import headline
 from .summary import Summary, Value, checked, values
-from .uncertainty import COST, HEADLINE, Tried, change, groups, model_errors, with_errors
-from .variants import Variant, VariantResults, counted, measured, variants
+from .uncertainty import COST, Tried, change, groups, model_errors, with_errors
+from .variants import Variant, VariantResults, measured, variants
+from .window import window_of
 
 if TYPE_CHECKING:
     from ...hil.coupling.journal import JournalEntry
@@ -53,18 +58,20 @@ class Study:
         """As a notebook shows it: the answer, and a row for each variant."""
         from html import escape
 
+        from ...reports.headline import column
         from ...reports.numbers import change, format_quantity
         from ...reports.run.answer import sentences
         from ...sim.analysis.notebook import table
 
         plain = self.summary.to_dict()
+        asked = plain["answer"]
         rows = [
-            (name, format_quantity(p["metrics"][HEADLINE]["value"], "s"),
+            (name, format_quantity(p["metrics"][asked["metric"]]["value"], asked["unit"]),
              "" if name == BASE else change(p["change"]["value"]))
             for name, p in plain["points"].items()
         ]  # fmt: skip
         said = "".join(f"<p>{escape(text)}</p>" for text in sentences(plain))
-        return said + table(self.scenario.name, rows, ("variant", "iteration time, p50", "change"))
+        return said + table(self.scenario.name, rows, ("variant", column(asked), "change"))
 
     @property
     def journals(self) -> dict[str, list[JournalEntry]]:
@@ -112,7 +119,8 @@ def study(
         if not doing.told:
             raise
     left = doing.left(scenario, where)
-    summary = Summary(scenario.name, scenario.question, doing.told, where, left)
+    answer = answer_of(scenario)
+    summary = Summary(scenario.name, scenario.question, doing.told, where, answer, left)
     return Study(scenario, tuple(doing.made[: len(doing.told)]), summary)
 
 
@@ -128,8 +136,7 @@ class _Doing:
         self, one: Variant, errors: Mapping[str, float], each: MapFunction, progress: Progress
     ) -> None:
         """Run one variant, and say why it takes what it takes."""
-        ranks = f"{one.graph.ranks} rank{'s' * (one.graph.ranks != 1)}"
-        progress(f"running {one.name}: {len(one.graph):,} ops on {ranks}")
+        progress(f"running {one.name}: {_size(one)}")
         self.made.append(measured(one, each))
         progress(f"explaining {one.name}: blame, and what a faster part would change")
         tried = with_errors(self.made[-1], errors, each)
@@ -157,34 +164,69 @@ def _told(tried: Tried, base: Tried, each: MapFunction) -> dict[str, Any]:
     of = tried.of
     changes = what_if_faster(of, each=each)
     found = checked(values(of), [e.that for e in of.point.scenario.expect])
-    for name in {HEADLINE, COST} & found.keys():
-        found[name] = tried.widened(found[name])
+    answer = of.point.answer
+    if answer.metric in found:
+        found[answer.metric] = tried.widened(found[answer.metric])
+    if COST in found and answer.period:
+        found[COST] = tried.widened(found[COST], grows=True)
+    window = window_of(of.point, of.result)
     return {
         "metrics": {k: asdict(v) for k, v in found.items()},
         "expect": _expectations(of, found),
-        "blame": of.result.blame().seconds,
+        "blame": window.blame(of.result.blame()) if window else of.result.blame().seconds,
+        **({"window": window.plain(of.result.tick)} if window else {}),
+        **by_job(of),
         "activity": {box: {"mean": float(t.mean()), "worst": float(t.max())}
-                     for box, t in per_iteration(of).items()},
+                     for box, t in per_period(of).items()},
         "faster": [asdict(c) | {"gain": c.gain, "bound": c.bound} for c in changes],
         "sources": of.result.sources,
         "facts": {
             "ops": of.result.count,
-            "ranks": of.point.graph.ranks,
+            "ranks": of.result.ranks if of.point.graph is None else of.point.graph.ranks,
             "gpus": len(of.point.simulation.system.gpus),
             **left_out(of.result),
-            **{k: v for k, v in of.point.graph.facts.items() if _plain(v)},
+            **{k: v for k, v in _facts(of.point).items() if _plain(v)},
         },
         "settings": differences(base.of.point.scenario, of.point.scenario),
         "change": change(base, tried),
     }  # fmt: skip
 
 
-def per_iteration(of: VariantResults) -> dict[str, NDArray[np.float64]]:
-    """Seconds of each rank in each box: those of the mean iteration that counts."""
+def _size(one: Variant) -> str:
+    """What a point has to do, as far as it is known."""
+    if one.graph is None:
+        return f"{len(one.workloads)} job{'s' * (len(one.workloads) != 1)}"
+    ranks = f"{one.graph.ranks} rank{'s' * (one.graph.ranks != 1)}"
+    return f"{len(one.graph):,} ops on {ranks}"
+
+
+def _facts(point: Variant) -> Mapping[str, object]:
+    """What is known of its workload."""
+    return {} if point.graph is None else point.graph.facts
+
+
+def per_period(of: VariantResults) -> dict[str, NDArray[np.float64]]:
+    """Seconds of each rank in each box: of the mean period that counts, or of the whole run."""
     result = of.result if of.result.keep != "none" else of.result.detail
-    warm_up, count = counted(of.point.scenario)
-    edges = step_edges(result)[warm_up : None if count is None else warm_up + count + 1]
+    (only, *others) = of.point.workloads.values()
+    if others or not isinstance(only, Periodic):
+        return activity(result)
+    edges = counted(result, only.warm_up, only.counted)
     return {box: t.mean(axis=0) for box, t in activities(result, edges).items()}
+
+
+def by_job(of: VariantResults) -> dict[str, Any]:
+    """Who is charged for the time of each of several jobs, and which others slowed it down."""
+    if len(of.result.jobs) < 2:
+        return {}
+    found = {}
+    for name in of.result.jobs:
+        own = of.result.of(name)
+        if own.count:
+            blame = own.blame()
+            slowed = {job: float(seconds(t, own.tick)) for job, t in blame.slowed_by.items()}
+            found[name] = {"blame": blame.seconds, "slowed_by": slowed}
+    return {"jobs": found}
 
 
 def left_out(result: Result) -> dict[str, str]:
@@ -207,16 +249,16 @@ def _expectations(of: VariantResults, found: Mapping[str, Value]) -> list[dict[s
             "unit": e.that.unit,
             "value": found[e.that.name].value if e.that.name in found else None,
             "met": e.that.name in found and bool(e.that.holds(found[e.that.name].value)),
-            "short": _short(e.that, found),
+            "short": _short(e.that, found, of.point.answer),
         }
         for e in of.point.scenario.expect
         if not e.that.metric.startswith(CHECKED)
     ]
 
 
-def _short(that: Condition, found: Mapping[str, Value]) -> float | None:
-    """The relative change of an iteration that would meet a bar of its time; None of another's."""
-    if that.metric != "iteration_time" or that.name not in found or not that.op.startswith("<"):
+def _short(that: Condition, found: Mapping[str, Value], answer: Answer) -> float | None:
+    """The relative change of the answer that would meet a bar of it; None of another number."""
+    if that.metric != answer.sample or that.name not in found or not that.op.startswith("<"):
         return None
     return that.limit / found[that.name].value - 1
 
@@ -224,8 +266,12 @@ def _short(that: Condition, found: Mapping[str, Value]) -> float | None:
 def what_if_faster(
     of: VariantResults, factor: float = 1.1, each: MapFunction = map
 ) -> list[Change]:
-    """Every kind of component 10 % faster, and free: by running again, unless devices drive it."""
+    """Every kind of component 10 % faster, and free: by running again, unless devices drive it.
+
+    Of a job with periods it says what becomes of the makespan, else of the answer.
+    """
     point = of.point
+    periodic = bool(point.answer.period)
     if point.coupled is not None:
         return []
     return faster(
@@ -234,7 +280,8 @@ def what_if_faster(
         groups(point.simulation),
         factor,
         each,
-        of.result.makespan,
+        of.result.makespan if periodic else point.answer.of(of.samples),
+        (lambda r: r.makespan) if periodic else (lambda r: headline(point, r)),
     )
 
 

@@ -50,12 +50,13 @@ def key(scenario: Scenario) -> str:
 
 
 def trace_digest(scenario: Scenario) -> str:
-    """SHA-256 of the files of the workload's trace and starts; "" where there are none."""
-    from .building.workloads import paths
+    """SHA-256 of the files that the workload reads; "" where there are none."""
+    from ..workloads.trace_files import paths
+    from .building.jobs import workloads_of
 
-    names = [getattr(scenario.workload, key, None) for key in ("trace", "starts")]
-    found = [content(str(path)) for name in names if name for path in paths(name)]
-    return hashlib.sha256("".join(found).encode()).hexdigest() if any(names) else ""
+    names = [f for work in workloads_of(scenario).values() for f in work.needs.files]
+    found = [content(str(path)) for name in names for path in paths(name)]
+    return hashlib.sha256("".join(found).encode()).hexdigest() if names else ""
 
 
 def code_digest() -> str:
@@ -219,6 +220,13 @@ def finite(value: Any) -> Any:
     return value
 
 
+def with_answer(told: dict[str, Any]) -> dict[str, Any]:
+    """A summary with what decides; where it does not say it, there was one kind of workload."""
+    from .answers import usual
+
+    return {"answer": usual().to_dict(), **told}
+
+
 def load_summary(run: Path) -> dict[str, Any]:
     """The summary of a saved run, by its folder or its ``summary.json``.
 
@@ -242,4 +250,4 @@ def load_summary(run: Path) -> dict[str, Any]:
         raise ScenarioError(
             f"{file}: has schema {told.get('schema')}, this version reads {SCHEMA}; run it again"
         )
-    return told
+    return with_answer(told)

@@ -6,7 +6,7 @@ from typing import Any
 
 from ...models.compute.jitter import BAR, coverage
 from ..config.scenario import Scenario
-from .building.workloads import open_starts
+from ..workloads.trace_files import open_starts
 from .summary import FEWEST
 
 
@@ -19,7 +19,7 @@ def jitter(scenario: Scenario) -> dict[str, Any]:
     """
     if scenario.run.replicas < FEWEST:
         return {"state": "not drawn", "fewest": FEWEST}
-    starts = open_starts(scenario)
+    starts = open_starts(getattr(scenario.workload, "starts", None))
     found = coverage(starts.steps) if starts else None
     if found is None:
         return {"state": "unchecked", "starts": len(starts.steps) if starts else 1}

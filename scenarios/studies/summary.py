@@ -14,13 +14,14 @@ import numpy as np
 
 from ...sim.analysis.metrics import Samples
 from ..config.condition import Condition
-from ..config.metrics import METRICS, PERCENTILE, Metric
+from ..config.metrics import Metric
+from .answers import Answer
+from .statistics import along, statistic_of
 from .variants import VariantResults
 
 SCHEMA = 1
 LEVEL = 0.9  # of every interval
 FEWEST = 10  # replicas below which no interval is shown: of fewer, even the range holds less
-HEADLINES = ("p50", "p95")
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ def values(measured: VariantResults) -> dict[str, Value]:
     """
     found: dict[str, Value] = {}
     for name, samples in measured.samples.items():
-        metric = _metric(name)
+        metric = measured.metrics[name]
         replicas = [r[name] for r in measured.replicas if name in r]
         for statistic in _statistics(metric, name):
             key = f"{name}.{statistic}".rstrip(".")
@@ -66,42 +67,18 @@ def values(measured: VariantResults) -> dict[str, Value]:
     return found
 
 
-def _metric(name: str) -> Metric:
-    known = [m for m in METRICS.values() if m.fits(name) or m.fits(name.rpartition(".")[0])]
-    return known[0] if known else Metric(name, "", "Emitted by a process.")
-
-
 def _statistics(metric: Metric, name: str) -> tuple[str, ...]:
     if not metric.statistics or metric.statistics == (name.rpartition(".")[2],):
         return ("",)
     return metric.statistics
 
 
-def statistic_of(samples: Samples, statistic: str) -> float:
-    """A statistic of samples; a single number is itself.
-
-    >>> statistic_of(np.array([1.0, 2.0, 9.0]), "p50"), statistic_of(np.array([4.0]), "")
-    (2.0, 4.0)
-    """
-    return float(_along(samples, statistic))
-
-
 def _statistic_of_each(replicas: Sequence[Samples], statistic: str) -> list[float]:
     """The same of every replica; together where they have as many samples."""
     if len({len(samples) for samples in replicas}) != 1:
         return [statistic_of(samples, statistic) for samples in replicas]
-    found: list[float] = _along(np.stack(replicas), statistic).tolist()
+    found: list[float] = along(np.stack(replicas), statistic).tolist()
     return found
-
-
-def _along(samples: Samples, statistic: str) -> Samples:
-    """A statistic along the last axis."""
-    percentile = PERCENTILE.fullmatch(statistic)
-    if percentile:
-        return np.asarray(np.percentile(samples, float(percentile[1]), axis=-1))
-    if statistic in ("", "peak", "max"):
-        return np.asarray(samples.max(axis=-1))
-    return np.asarray(samples.mean(axis=-1) if statistic == "mean" else samples.min(axis=-1))
 
 
 def interval(drawn: Sequence[float]) -> tuple[float, float] | None:
@@ -143,6 +120,7 @@ class Summary:
     name, question : of the scenario
     points : by variant, ``base`` first: metrics, blame, sources, facts
     provenance : seed, replicas, catalog values and their sources
+    answer : which number decides
     unfinished : what there was no time for; not told where there was time for all
     """
 
@@ -150,11 +128,14 @@ class Summary:
     question: str
     points: dict[str, dict[str, Any]] = field(default_factory=dict)
     provenance: dict[str, Any] = field(default_factory=dict)
+    answer: Answer | None = None
     unfinished: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON has it."""
         told = {"schema": SCHEMA, **asdict(self)}
+        if self.answer is not None:
+            told["answer"] = self.answer.to_dict()
         return told if self.unfinished else {k: v for k, v in told.items() if k != "unfinished"}
 
     def value(self, variant: str, metric: str) -> Value:

@@ -18,36 +18,46 @@ from ...sim.analysis.sensitivity import altered
 from ...sim.binding import bind
 from ...sim.simulation import Simulation
 from ..config.scenario import Scenario
-from .summary import FEWEST, Value, interval, statistic_of
-from .variants import VariantResults
+from .samples import headline
+from .summary import FEWEST, Value, interval
+from .variants import Variant, VariantResults
 
 if TYPE_CHECKING:
     from .executor import MapFunction
 
-HEADLINE = "iteration_time.p50"
 COST = "cost_per_million_tokens"
 Bounds = tuple[float, float]
 
 
 @dataclass(frozen=True)
 class Tried:
-    """A point, and how long its iterations take were its parts predicted wrong.
+    """A point, and its answer were its parts predicted wrong.
 
     Parameters
     ----------
     of : Measured
-    times : (slower, quicker) s an iteration by kind of part, each wrong by its known error
+    times : (slower, quicker) answers by kind of part, each wrong by its known error
     """
 
     of: VariantResults
     times: Mapping[str, Bounds] = field(default_factory=dict)
 
-    def widened(self, value: Value) -> Value:
-        """What grows with an iteration's time, and what the errors of the parts add to it."""
+    @property
+    def answer(self) -> float:
+        """The number that decides, with durations as recorded."""
+        return self.of.point.answer.of(self.of.samples)
+
+    def widened(self, value: Value, grows: bool = False) -> Value:
+        """The answer, or a number that grows with it, and what the errors of the parts add to it.
+
+        Parameters
+        ----------
+        grows : with the answer
+        """
         if not self.times:
             return value
-        own = self.of.result.iteration_time
-        per = 1.0 if value.unit == "s" else value.value / own
+        own = self.answer
+        per = value.value / own if grows else 1.0
         moved = [[(t - own) * per for t in pair] for pair in self.times.values()]
         bounds = widened(value.value, value.interval, moved)
         return replace(value, interval=bounds, interval_of=(*value.interval_of, "model"))
@@ -98,10 +108,12 @@ def with_errors(of: VariantResults, errors: Mapping[str, float], each: MapFuncti
         if kind in kinds
     }
     ways |= _fitted(simulation)
-    times = [
-        *each(lambda s: of.point.on(s).run().iteration_time, [s for w in ways.values() for s in w])
-    ]
+    times = [*each(lambda s: _answer(of.point.on(s)), [s for w in ways.values() for s in w])]
     return Tried(of, dict(zip(ways, zip(times[::2], times[1::2], strict=True), strict=True)))
+
+
+def _answer(point: Variant) -> float:
+    return headline(point, point.run())
 
 
 def _fitted(simulation: Simulation) -> dict[str, tuple[Simulation, Simulation]]:
@@ -128,10 +140,11 @@ def change(base: Tried, of: Tried) -> dict[str, Any]:
 
     It holds jitter, over paired replicas, and the errors of the parts, the same in both.
     """
+    answer = base.of.point.answer
 
     def ratio(a: Mapping[str, Any], b: Mapping[str, Any]) -> float:
-        was, is_ = (statistic_of(s["iteration_time"], "p50") for s in (a, b))
-        return float(is_ / was - 1)
+        was, is_ = answer.of(a), answer.of(b)
+        return is_ / was - 1 if was else 0.0 if is_ == was else float("inf")
 
     drawn = [ratio(a, b) for a, b in zip(base.of.replicas, of.of.replicas, strict=False)]
     enough = len(drawn) >= FEWEST
@@ -139,7 +152,7 @@ def change(base: Tried, of: Tried) -> dict[str, Any]:
     moved = _moved(base, of)
     held = interval(drawn)
     return {
-        "of": HEADLINE,
+        "of": answer.metric,
         "value": value,
         "interval": widened(value, held, moved) if moved else held,
         "interval_of": ["jitter"] * enough + ["model"] * bool(moved),
@@ -148,7 +161,7 @@ def change(base: Tried, of: Tried) -> dict[str, Any]:
 
 def _moved(base: Tried, of: Tried) -> list[Bounds]:
     """What the error of each kind of part adds to the change, one way and the other."""
-    was, is_ = base.of.result.iteration_time, of.of.result.iteration_time
+    was, is_ = base.answer, of.answer
     pairs = [
         (base.times.get(kind, (was, was)), of.times.get(kind, (is_, is_)))
         for kind in dict.fromkeys((*base.times, *of.times))
@@ -177,8 +190,12 @@ def kind_of(path: str) -> str:
 
     >>> kind_of("cluster.node.nic.bandwidth"), kind_of("cluster.fabric.library.step")
     ('nic', 'fabric')
+    >>> kind_of("cluster.kinds.trainer.nic.bandwidth")
+    'nic'
     """
     parts = path.split(".")
+    if parts[:2] == ["cluster", "kinds"]:
+        del parts[1]  # as of one kind
     if parts[0] != "cluster" or len(parts) < 3:
         return ""
     return "fabric" if parts[2] == "library" else parts[2]  # who drives the fabric

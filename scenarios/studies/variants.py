@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -14,34 +14,40 @@ from numpy.typing import NDArray
 
 from ...models.compute.jitter import spread, typical
 from ...models.compute.recorded import Recorded
-from ...sim.analysis.metrics import Samples, measure
 from ...sim.analysis.sensitivity import Altered
 from ...sim.backend import Backend, Spread
 from ...sim.errors import ScenarioError
 from ...sim.graph import Graph
+from ...sim.job import Job
+from ...sim.metric import Metric
 from ...sim.ops import Ops
 from ...sim.place import place
 from ...sim.process import Process, Running, Steps
 from ...sim.result import Result
 from ...sim.simulation import Simulation
+from ...sim.system import System
 from ...sim.units import Bytes, MoneyRate
+from ...sim.workload import Samples, Workload
 from ..config.problems import InvalidScenarioError
 from ..config.reading.unsupported import unsupported
 from ..config.scenario import Scenario
-from .building.price import cost_per_million_tokens, price
+from ..workloads.trace_files import open_starts
+from .answers import Answer, answer_of
+from .building.jobs import graphs_of, pools_of, workloads_of
+from .building.price import price
 from .building.system import backends, failures, system
-from .building.workloads import build, open_starts
 from .error_context import in_its_words
-from .limits import usable
+from .limits import memory, usable
 from .preflight import require_answers
+from .samples import metrics_of, samples_of
+from .work import Dispatcher, Prepared, Waiting
 
 if TYPE_CHECKING:
+    from ..config.sections.workload import WorkloadSection
     from .accuracy.coupled_devices import CoupledDevices
     from .executor import MapFunction
 
 log = logging.getLogger(__name__)
-
-HOUR = 3600.0  # s
 
 
 @dataclass(frozen=True)
@@ -58,10 +64,14 @@ class StepVariation:
     starts: tuple[NDArray[np.float64], ...] = ()
 
     @classmethod
-    def of(cls, scenario: Scenario, graph: Graph) -> StepVariation:
+    def of(cls, section: WorkloadSection, graph: Graph) -> StepVariation:
         """That of a workload and the starts that it names."""
-        starts = open_starts(scenario)
+        starts = open_starts(getattr(section, "starts", None))
         return cls(graph.ops, tuple(starts.steps) if starts else ())
+
+    def varied(self, graph: Graph) -> Graph:
+        """The graph with every op as long as it typically is."""
+        return graph.with_ops(graph.ops.replace(duration=self.typical))
 
     @cached_property
     def typical(self) -> NDArray[np.float64]:
@@ -75,25 +85,50 @@ class StepVariation:
 
 
 @dataclass(frozen=True)
+class Built:
+    """The graphs of a variant, as far as they are known before it runs, by job.
+
+    Parameters
+    ----------
+    graphs : None of a process
+    variations : of those that are known
+    """
+
+    graphs: Mapping[str, Graph | None]
+    variations: Mapping[str, StepVariation]
+
+    @classmethod
+    def of(cls, scenario: Scenario, on: System | None = None) -> Built:
+        """Those of a scenario."""
+        graphs = graphs_of(scenario, on)
+        sections = {name: job.workload for name, job in scenario.jobs.items()}
+        return cls(graphs, {n: StepVariation.of(sections[n], g) for n, g in graphs.items() if g})
+
+
+@dataclass(frozen=True)
 class Variant:
     """One variant, ready to run.
 
     Parameters
     ----------
     scenario : Scenario
-    graph : Graph
-        With the durations of the recording, placed on the machine.
+    graph : Graph or None
+        Of the only job, with the durations of the recording, placed on the machine; None where it
+        is a process, or there are several.
     simulation : Simulation
-    variation : Variation
-        Of those durations.
+    built : Built
+        Graphs of all jobs.
+    answer : Answer
+        The number that decides.
     coupled : Coupled or None
         The devices that drive it, if any do.
     """
 
     scenario: Scenario
-    graph: Graph
+    graph: Graph | None
     simulation: Simulation
-    variation: StepVariation
+    built: Built
+    answer: Answer
     coupled: CoupledDevices | None = None
 
     @property
@@ -101,12 +136,20 @@ class Variant:
         """``base`` or the name of the variant."""
         return self.scenario.variant
 
+    @cached_property
+    def workloads(self) -> dict[str, Workload]:
+        """What each job runs."""
+        return workloads_of(self.scenario)
+
     @property
     def processes(self) -> tuple[Process, ...]:
         """What steers the run: parts that are down from the start, devices, and who is named."""
         down = failures(self.scenario, self.simulation.system)
         devices = self.coupled.coupling.processes if self.coupled else ()
-        named = (steering.make(self.graph) for steering in self.scenario.processes)
+        named = (
+            steering.make(self.graph)
+            for steering in (self.scenario.processes if self.graph is not None else ())
+        )
         return (*((Down(down),) if down else ()), *devices, *named)
 
     @cached_property
@@ -114,9 +157,25 @@ class Variant:
         """USD a second for all machines; None where nothing says what things cost."""
         return price(self.scenario)
 
+    @property
+    def known_graph(self) -> Graph:
+        """Its graph.
+
+        Raises
+        ------
+        ScenarioError
+            There is none before it runs.
+        """
+        if self.graph is None:
+            raise ScenarioError(
+                f"{self.name}: devices are asked about the ops of one workload, known before it "
+                "runs; name a trace, and take 'hil' out for a process or several jobs"
+            )
+        return self.graph
+
     def on(self, simulation: Simulation) -> Variant:
         """The same on a machine of the same components, otherwise altered."""
-        graph = replace(self.graph, system=simulation.system)
+        graph = self.graph and replace(self.graph, system=simulation.system)
         return replace(self, graph=graph, simulation=simulation)
 
     def run(self, replica: int | None = None) -> Result:
@@ -124,17 +183,45 @@ class Variant:
         if replica is not None:
             return self.draw(replica)
         with in_its_words(self.scenario, self.simulation.system.gpus):
-            return self.simulation.run(self.graph, *self.processes, keep=self.scenario.run.keep)
+            return self._run(self.simulation, self.graph)
+
+    def _run(
+        self, simulation: Simulation, graph: Graph | None, replica: int | None = None
+    ) -> Result:
+        keep = self.scenario.run.keep
+        if graph is not None:
+            return simulation.run(graph, *self.processes, replica=replica, keep=keep)
+        jobs, more = self._jobs(typical=replica is not None)
+        return simulation.run(jobs, *self.processes, *more, replica=replica, keep=keep)
+
+    def _jobs(self, typical: bool) -> tuple[list[Job], list[Process]]:
+        """What a run is given: jobs, and who starts those that wait for components."""
+        system, jobs, waiting = self.simulation.system, [], []
+        pools = pools_of(self.scenario, system)
+        for name, section in self.scenario.jobs.items():
+            graph, ranks = self.built.graphs[name], section.placement.ranks
+            if graph is not None and typical:
+                graph = self.built.variations[name].varied(graph)
+            if graph is not None and ranks is not None:
+                graph = place(graph, system, ranks)
+            work = Prepared(self.workloads[name], graph, section.processes)
+            if any(isinstance(value, int) for value in pools[name].values()):
+                waiting.append(Waiting(Job(name, work, None, section.arrives), pools[name]))
+            else:
+                on: Any = pools[name]
+                jobs.append(Job(name, work, on or None, section.arrives))
+        taken = frozenset(c for job in jobs for names in job.on.values() for c in names)
+        return jobs, [Dispatcher(waiting, taken)] if waiting else []
 
     @cached_property
     def draw(self) -> Callable[[int], Result]:
         """What runs one seeded draw; only devices are asked again for each of them."""
-        keep = self.scenario.run.keep
+        keep, graph = self.scenario.run.keep, self._typical
         varied = replace(self.simulation, backends=self._varying)
         draws: Callable[[int], Result] = (
-            varied.draws(self._typical, *self.processes, keep=keep)
-            if self.coupled is None
-            else lambda k: varied.run(self._typical, *self.processes, replica=k, keep=keep)
+            varied.draws(graph, *self.processes, keep=keep)
+            if self.coupled is None and graph is not None
+            else lambda k: self._run(varied, graph, k)
         )
 
         def drawn(replica: int) -> Result:
@@ -144,16 +231,39 @@ class Variant:
         return drawn
 
     @cached_property
-    def _typical(self) -> Graph:
+    def _typical(self) -> Graph | None:
         """Every op as long as it typically is."""
-        return self.graph.with_ops(self.graph.ops.replace(duration=self.variation.typical))
+        if self.graph is None:
+            return None
+        (only,) = self.built.variations.values()
+        return only.varied(self.graph)
 
     @cached_property
     def _varying(self) -> dict[str, Backend]:
         """Recorded durations that vary as the recordings do."""
-        varies = self.variation.spread
-        made = {id(b): _varied(b, varies) for b in self.simulation.backends.values()}
+        made = {id(b): _varied(b, self._spread) for b in self.simulation.backends.values()}
         return {n: made[id(b)] for n, b in self.simulation.backends.items()}
+
+    @property
+    def _spread(self) -> Spread | None:
+        """How recorded durations vary: of all jobs alike.
+
+        Raises
+        ------
+        ScenarioError
+            Two jobs are of different recordings.
+        """
+        jobs = self.scenario.jobs
+        read = {name: self.workloads[name].needs.files for name in self.built.variations}
+        told = {files: name for name, files in read.items() if files}
+        if len(told) > 1:
+            one, other, *_ = told.values()
+            raise ScenarioError(
+                f"run.replicas: jobs {one} and {other} are of different recordings, and durations "
+                "can vary as those of one do; take one recording, or replicas: 1"
+            )
+        varying = [name for name in jobs if read.get(name)] or list(self.built.variations)
+        return self.built.variations[varying[0]].spread if varying else None
 
 
 def _varied(backend: Backend, varies: Spread | None) -> Backend:
@@ -187,37 +297,38 @@ class Down:
         yield
 
 
-def point(
-    scenario: Scenario, graph: Graph | None = None, variation: StepVariation | None = None
-) -> Variant:
+def point(scenario: Scenario, built: Built | None = None) -> Variant:
     """Build one variant.
 
     Parameters
     ----------
-    graph, variation : its workload, where it was built before
+    built : its graphs, where they were built before
     """
     refuse(scenario)
     price(scenario)  # before anything runs: it may lack a size or a switch
     made = system(scenario)
     bound = backends(scenario, made)
-    graph = build(scenario) if graph is None else graph
+    built = Built.of(scenario, made) if built is None else built
+    (graph, *others) = built.graphs.values()
+    jobs = scenario.jobs
+    only = not others and not scenario.section("jobs")
+    steered = any(job.processes for job in jobs.values()) or None in built.graphs.values()
     simulation = Simulation(
         made,
         bound,
         engine=scenario.run.engine,
         seed=scenario.run.seed,
-        memory=_left(scenario, graph) if scenario.processes else None,
+        memory=_left(scenario, built) if steered else None,
     )
-    variation = StepVariation.of(scenario, graph) if variation is None else variation
-    return Variant(scenario, place(graph, made, scenario.placement.ranks), simulation, variation)
+    placed = place(graph, made, scenario.placement.ranks) if graph is not None and only else None
+    return Variant(scenario, placed, simulation, built, answer_of(scenario))
 
 
-def _left(scenario: Scenario, graph: Graph) -> Bytes | None:
+def _left(scenario: Scenario, built: Built) -> Bytes | None:
     """Memory beside that of the run itself, for what processes submit."""
-    from .plan import memory
-
     most = usable(scenario.run.memory)
-    return None if most is None else max(most - memory(len(graph)), 0.0)
+    ops = sum(len(graph) for graph in built.graphs.values() if graph is not None)
+    return None if most is None else max(most - memory(ops), 0.0)
 
 
 def refuse(scenario: Scenario) -> None:
@@ -236,22 +347,16 @@ def refuse(scenario: Scenario) -> None:
 def variants(scenario: Scenario) -> list[Variant]:
     """Every variant, before any of them runs; those with the same workload share its graph."""
     refuse(scenario)
-    built: dict[str, tuple[Graph, StepVariation]] = {}
+    built: dict[str, Built] = {}
     found = []
     for variant in scenario.variants():
-        key = repr(variant.workload)
+        jobs = [(name, job.workload, job.on) for name, job in variant.jobs.items()]
+        key = repr((jobs, variant.cluster.fabric.expand))
         if key not in built:
-            graph = build(variant)
-            built[key] = graph, StepVariation.of(variant, graph)
-        found.append(point(variant, *built[key]))
+            built[key] = Built.of(variant)
+        found.append(point(variant, built[key]))
     require_answers(found)
     return found
-
-
-def counted(scenario: Scenario) -> tuple[int, int | None]:
-    """Iterations of warm-up, and how many count after them."""
-    said: Any = getattr(scenario.workload, "iterations", None)
-    return (said.warm_up, said.measure) if said is not None else (0, None)
 
 
 @dataclass(frozen=True)
@@ -265,12 +370,14 @@ class VariantResults:
         Of the run with the durations as recorded.
     samples : of every metric of that run
     replicas : the same of each seeded draw
+    metrics : what each of them is
     """
 
     point: Variant
     result: Result
     samples: Mapping[str, Samples]
     replicas: tuple[Mapping[str, Samples], ...] = ()
+    metrics: Mapping[str, Metric] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -285,51 +392,13 @@ def measured(point: Variant, each: MapFunction = map) -> VariantResults:
     ----------
     each : goes over the replicas
     """
-    warm_up, count = counted(point.scenario)
-
-    def sampled(result: Result) -> dict[str, Samples]:
-        try:
-            return _extended(measure(result, warm_up, count), point)
-        except ValueError as error:
-            raise ScenarioError(f"workload.iterations: {error}; take fewer") from error
-
     wanted = point.scenario.run.replicas
     recorded = each(lambda _: point.run(), (None,))  # under way already, where there is a pool
     draw = point.draw if wanted > 1 else point.run
     (result,) = recorded
-    drawn = tuple(each(lambda k: sampled(draw(k)), range(wanted) if wanted > 1 else ()))
-    samples = sampled(result)
+    numbers = range(wanted) if wanted > 1 else ()
+    drawn = tuple(each(lambda k: samples_of(point, draw(k)), numbers))
+    samples = samples_of(point, result)
+    metrics = metrics_of(point, result, samples)
     log.info("%s: %s ops, makespan %.6g s", point.name, result.count, result.makespan)
-    return VariantResults(point, result, samples, drawn)
-
-
-def _extended(samples: dict[str, Samples], point: Variant) -> dict[str, Samples]:
-    """With the metrics that need more than the run: tokens, memory, cost."""
-    said: Any = point.scenario.workload
-    tokens = getattr(said, "tokens_per_iteration", None)
-    rate, gpus = point.price, len(point.simulation.system.gpus)
-    if rate is not None:
-        samples["cost_per_hour"] = np.array([rate * HOUR])
-    if tokens is not None:
-        tokens *= _growth(point)
-        samples["tokens_per_second"] = tokens / samples["iteration_time"]
-        mean = float(samples["iteration_time"].mean())
-        samples["gpu_time_per_million_tokens"] = np.array([gpus * mean / tokens * 1e6])
-        if rate is not None:
-            cost = cost_per_million_tokens(rate, mean, tokens)
-            samples["cost_per_million_tokens"] = np.array([cost])
-    if (watts := point.scenario.cluster.node.gpu.settings.get("power")) is not None:
-        samples["gpu.power.bound"] = np.array([watts * gpus])
-    peak = point.graph.facts.get("memory_peak")
-    if isinstance(peak, int | float) and peak > 0:
-        samples["gpu.memory.peak"] = np.array([float(peak)])
-    return samples
-
-
-def _growth(point: Variant) -> float:
-    """How many times as many data-parallel replicas as were recorded."""
-    said: Any = point.scenario.workload
-    if said.scale_to is None:
-        return 1.0
-    was = said.recorded_on.parallel.data if said.recorded_on and said.recorded_on.parallel else 1
-    return float(said.scale_to.parallel.data) / was
+    return VariantResults(point, result, samples, drawn, metrics)

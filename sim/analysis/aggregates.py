@@ -164,13 +164,13 @@ class _Sums:
         if len(self.result.jobs) > 1:
             return np.empty(0, np.int64)
         own = self.ended[: self.given]
-        found = np.unique(self.result.ops.iteration[: self.given][own]).astype(np.int64)
+        found = np.unique(self.result.ops.period[: self.given][own]).astype(np.int64)
         return found[found >= 0]
 
     def kept(self) -> RunAggregates:
         result = self.result
         steps = self._steps()
-        in_step = result.ops.iteration >= 0
+        in_step = result.ops.period >= 0
         if self.given is not None:
             in_step[self.given :] = False
         start, end = self._spans(steps)
@@ -196,8 +196,8 @@ class _Sums:
             for place, op in _chunks(block):
                 there = self.ended[run.first + op]
                 if len(steps):
-                    there &= block.ops.iteration[op] >= 0
-                period, rank = block.ops.iteration[op[there]], ranks_of[place][there]
+                    there &= block.ops.period[op] >= 0
+                period, rank = block.ops.period[op[there]], ranks_of[place][there]
                 step = np.searchsorted(steps, period) if len(steps) else np.zeros_like(period)
                 if len(step):
                     heads = _heads(step, rank)

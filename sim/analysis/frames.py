@@ -31,7 +31,7 @@ def of_ops(result: Result) -> pd.DataFrame:
             "kind": ops.kind_names,
             "rank": ops.rank,
             "stream": ops.stream,
-            **({"iteration": ops.iteration} if np.any(ops.iteration >= 0) else {}),
+            **({"period": ops.period} if np.any(ops.period >= 0) else {}),
             "component": names[result.component],
             "ready_us": result.ready * 1e6,
             "start_us": result.start * 1e6,
@@ -53,7 +53,7 @@ def of_ranks(result: Result) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "rank": rank,
-            **({"iteration": kept.steps[step]} if len(kept.steps) else {}),
+            **({"period": kept.steps[step]} if len(kept.steps) else {}),
             "start_us": microseconds(result, kept.start),
             "end_us": microseconds(result, kept.end),
             "exposed_us": exposed(result).ravel() * 1e6,

@@ -27,10 +27,9 @@ Samples = NDArray[np.float64]
 
 
 def measure(result: Result, warm_up: int = 0, count: int | None = None) -> dict[str, Samples]:
-    """Samples of every metric.
+    """Samples of every metric that each run has, and of those that its processes emitted.
 
-    Those of :func:`periods` are of each period that counts; without periods there is one sample,
-    of the whole run.
+    Times are of each period that counts; without periods there is one sample, of the whole run.
 
     Parameters
     ----------
@@ -44,18 +43,25 @@ def measure(result: Result, warm_up: int = 0, count: int | None = None) -> dict[
     ValueError
         No iteration is left to count.
     """
-    found: dict[str, Samples] = {"makespan": np.array([result.makespan])}
-    if period_edges(result) is None and not warm_up:
-        found |= _by_box(result, step_edges(result), 0)
-    else:
-        found |= periods(result, warm_up, count)
-    for name, samples in utilization(result).items():
-        found[f"{name}.utilization"] = samples
+    found = common(result, warm_up, count)
+    if period_edges(result) is not None:
+        found["iteration_time"] = seconds(np.diff(counted(result, warm_up, count)), result.tick)
     return found | result.emitted.samples
 
 
-def periods(result: Result, warm_up: int = 0, count: int | None = None) -> dict[str, Samples]:
-    """Samples of the metrics that vary over periods, one for each that counts.
+def common(result: Result, warm_up: int = 0, count: int | None = None) -> dict[str, Samples]:
+    """Samples of every metric that each run has; arguments and errors are those of `measure`."""
+    found: dict[str, Samples] = {"makespan": np.array([result.makespan])}
+    whole = period_edges(result) is None and not warm_up
+    edges = step_edges(result) if whole else counted(result, warm_up, count)
+    found |= _by_box(result, edges, warm_up)
+    for name, samples in utilization(result).items():
+        found[f"{name}.utilization"] = samples
+    return found
+
+
+def counted(result: Result, warm_up: int = 0, count: int | None = None) -> NDArray[np.int64]:
+    """(k + 1,) ticks between which the periods that count lie.
 
     Raises
     ------
@@ -69,8 +75,7 @@ def periods(result: Result, warm_up: int = 0, count: int | None = None) -> dict[
         raise ValueError(
             f"the run has {number} iterations, none is left after {warm_up} of warm-up"
         )
-    time = seconds(np.diff(kept), result.tick)
-    return {"iteration_time": time, **_by_box(result, kept, warm_up)}
+    return kept
 
 
 def _by_box(result: Result, edges: NDArray[np.int64], warm_up: int) -> dict[str, Samples]:
@@ -108,7 +113,7 @@ def period_edges(result: Result) -> NDArray[np.int64] | None:
         return None
     given = result.written.given
     start, end = result.columns.start[:given], result.columns.end[:given]
-    step = result.ops.iteration[:given]
+    step = result.ops.period[:given]
     if not np.all(counts := (end != NEVER) & (step >= 0)):
         start, end, step = start[counts], end[counts], step[counts]
     if not len(step):

@@ -18,7 +18,6 @@ from ..ops import Ops
 from ..result import Result
 from ..simulation import Simulation
 from ..system import Component, System
-from ..units import Seconds
 
 MOST = 2**63 - 1  # of a capacity without end
 
@@ -31,18 +30,19 @@ class Change:
     ----------
     group : str
         What the components are called together.
-    base, faster, free : s
-        Makespan as it is, with them ``factor`` times as fast, and with them taking no time.
+    base, faster, free : float
+        Makespan (s), or what else was asked for, as it is, with them ``factor`` times as fast, and
+        with them taking no time.
     """
 
     group: str
-    base: Seconds
-    faster: Seconds
-    free: Seconds
+    base: float
+    faster: float
+    free: float
 
     @property
     def gain(self) -> float:
-        """Relative change of the makespan when faster; -0.014 is 1.4 % shorter."""
+        """Relative change when faster; of a makespan, -0.014 is 1.4 % shorter."""
         return self.faster / self.base - 1 if self.base else 0.0
 
     @property
@@ -113,8 +113,9 @@ def faster(
     run: Callable[[Simulation], Result],
     groups: Mapping[str, Sequence[int]],
     factor: float = 1.1,
-    each: Callable[..., Iterable[Seconds]] = map,
-    base: Seconds | None = None,
+    each: Callable[..., Iterable[float]] = map,
+    base: float | None = None,
+    of: Callable[[Result], float] = lambda result: result.makespan,
 ) -> list[Change]:
     """Each group of components ``factor`` times as fast, and free, one group at a time.
 
@@ -124,7 +125,8 @@ def faster(
     groups : numbers of components by a name for them
     factor : 1.1 is 10 % faster
     each : goes over the runs; the ``map`` of a pool of threads has several under way
-    base : makespan as it is, where it is known: one run less
+    base : the number as it is, where it is known: one run less
+    of : number of a result that is compared; its makespan unless said
 
     Examples
     --------
@@ -146,8 +148,8 @@ def faster(
         altered(simulation, chosen, by) for chosen in groups.values() for by in (factor, np.inf)
     ]
     if base is None:
-        base = run(simulation).makespan
-    found = [*each(lambda s: run(s).makespan, asked)]
+        base = of(run(simulation))
+    found = [*each(lambda s: of(run(s)), asked)]
     return [
         Change(group, base, *both)
         for group, both in zip(groups, zip(found[::2], found[1::2], strict=True), strict=True)

@@ -289,7 +289,7 @@ class Spans:
         block, rank = run.graph.explicit, run.rank
         there = np.flatnonzero(end[block.op_of_place] != NEVER)
         op = block.op_of_place[there]
-        periods, which = np.unique(block.ops.iteration[op], return_inverse=True)
+        periods, which = np.unique(block.ops.period[op], return_inverse=True)
         rows = np.array([self._row.setdefault(p, len(self._row)) for p in periods.tolist()], int)
         self._grow(len(self._row), 1 + int(rank.max(initial=-1)))
         at: Any = rows[which], rank[there]
@@ -496,7 +496,7 @@ def _reached(group: Alike, spans: Spans) -> int:
     live = (state != State.ENDED) & (state != State.CANCELLED)
     waits = (layer == NETWORK) & (group.arrived != NEVER)
     # An op that keeps nothing busy may still be the first of the first period.
-    counts = (layer >= 0) | (start < began) | (block.ops.iteration[op] < period)
+    counts = (layer >= 0) | (start < began) | (block.ops.period[op] < period)
     runs = (state == State.RUNNING) & counts
     since = np.minimum(np.where(waits, group.arrived, LATE), np.where(runs, start, LATE))
     return int(np.where(live, since, LATE).min(initial=LATE))

@@ -1,8 +1,13 @@
-"""How kernels are compiled: cached, without the interpreter lock; plain Python without numba."""
+"""How kernels are compiled: linked and cached; by plain ``njit``; or not at all, without numba.
+
+``link`` and ``prefetch`` build on numba's private API and are used with the versions whose API is
+known.  Another version compiles with ``njit`` alone: the same answers, but anew in every process.
+"""
 
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -12,23 +17,47 @@ Int = Any  # a 64-bit integer in a kernel: np.int64 interpreted, a machine word 
 
 log = logging.getLogger(__name__)
 
-INTERPRETED = True  # then unsigned numbers wrap with a warning
+OLDEST, AFTER = (0, 61), (0, 69)  # numba's versions whose private API is known; AFTER is not
+KNOWN = "numba>={}.{},<{}.{}".format(*OLDEST, *AFTER)  # as in setup.cfg
 
 try:
     import numba
-    from numba.core import event
-
-    from .numba_linking import Linked
 except ImportError:  # no wheel for this platform: the same kernels, interpreted
+    INTERPRETED = True  # then unsigned numbers wrap with a warning
+else:
+    INTERPRETED = bool(numba.config.DISABLE_JIT)  # type: ignore[attr-defined]
+
+
+def _linked() -> bool:
+    """Whether numba's private API may be used."""
+    if INTERPRETED or os.environ.get("FORETRACE_PLAIN_NJIT") == "1":
+        return False
+    known: bool = OLDEST <= numba.version_info.short < AFTER
+    if not known:
+        log.warning(
+            "numba %s: its private API is not known, so the engine compiles for a minute in each "
+            "process; pip install '%s'",
+            numba.__version__,
+            KNOWN,
+        )
+    return known
+
+
+LINKED = _linked()
+
+if not LINKED:
 
     def jit(kernel: Kernel) -> Kernel:
-        """The kernel as it is."""
-        return kernel
+        """The kernel, compiled at its first call in this process, or as it is."""
+        return kernel if INTERPRETED else cast(Kernel, numba.njit(nogil=True)(kernel))
 
     lean = jit
 
 else:
-    INTERPRETED = bool(numba.config.DISABLE_JIT)  # type: ignore[attr-defined]
+    from numba.core import event
+
+    from .numba_linking import Linked
+
     _HERE = Path(__file__).parent
     _SIM = _HERE.parent
     _SOURCES = [
@@ -46,8 +75,6 @@ else:
         Left alone, numba looks at the kernel's own file only, and code of the kernels that it
         calls stays in it as it was.
         """
-        if INTERPRETED:
-            return kernel
         made: Any = Linked(kernel, nogil=True, **options)
         made.enable_caching()
         made._cache._cache_file._source_stamp = _STAMP
@@ -86,7 +113,7 @@ def ready(kernel: Kernel, *arguments: object) -> Kernel:
 
     Looking costs more than a short kernel takes.
     """
-    if INTERPRETED:
+    if not LINKED:
         return kernel
     made: Any = kernel
     return cast(Kernel, made.compile(tuple(map(numba.typeof, arguments))))

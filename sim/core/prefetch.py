@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from .jit import INTERPRETED
+from .jit import LINKED, jit
 
-if INTERPRETED:
+if not LINKED:
 
+    @jit
     def prefetch(table: Any, row: Any) -> None:
-        """Nothing, where nothing is compiled."""
+        """Nothing: a hint is no part of the answer."""
 
 else:
     from llvmlite import ir

@@ -72,7 +72,7 @@ class TimedPrograms:
         once = {id(e): e for e in encoded}
         starts = dict(zip(once, _starts([len(e.words) for e in once.values()]), strict=True))
         sizes = dict(zip(once, _starts([len(e.question) for e in once.values()]), strict=True))
-        steps = {id(p.encoded): p.ops.iteration for p in template.programs}
+        steps = {id(p.encoded): p.ops.period for p in template.programs}
         several = any(np.any(s) for s in steps.values())
         return cls(
             np.concatenate([e.words for e in once.values()]),
@@ -134,8 +134,8 @@ def run(
         which ops.
     """
     ranks, joint = template.ranks, len(template) - int(template.bases[template.ranks])
-    iterations = 1 + int(answered.step.max(initial=0))
-    start = np.full((ranks, iterations), -1, np.int64)
+    periods = 1 + int(answered.step.max(initial=0))
+    start = np.full((ranks, periods), -1, np.int64)
     end, tally = start.copy(), np.zeros((ranks, COLUMNS + 1), np.int64)
     mail = np.full(int(meet.box_at[-1]) + 1, -1, np.int64)
     met = np.empty((joint if keep_met else 0, 2), np.int64)

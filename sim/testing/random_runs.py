@@ -58,7 +58,7 @@ class _Draw:
         found = made.run(graph, replica=replica, keep=keep)
         rows = [] if keep == "none" else [found.start, found.end]
         times = [[None if np.isnan(t) else t for t in row.tolist()] for row in rows]
-        return found.makespan, times, found.sources, found.busy, found.iterations.tolist()
+        return found.makespan, times, found.sources, found.busy, found.periods.tolist()
 
     def number(self, usual: tuple[float, ...]) -> float:
         return self.r.choice(STRANGE if self.r.random() < self.odd else usual)

@@ -31,8 +31,8 @@ from foretrace.sim.graph import Builder, Member
 from foretrace.sim.ops import Kind
 from foretrace.sim.system import System
 from foretrace.traces import step_times
+from foretrace.traces.column_table import ColumnTable
 from foretrace.traces.formats import chakra, execution_trace, kineto, native
-from foretrace.traces.trace import ColumnTable
 from ruamel.yaml import YAML
 
 HERE = Path(__file__).resolve().parent

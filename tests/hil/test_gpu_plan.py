@@ -13,7 +13,7 @@ from foretrace.hil.measuring.work_list import WorkList, touched
 from foretrace.models.compute.demand import FAMILIES, family
 from foretrace.sim.signature import parse
 
-sys.path.insert(0, str(Path(foretrace.__file__).parent / "benchmarks"))  # no part of the package
+sys.path.insert(0, str(Path(foretrace.__file__).parent / "tools"))  # no part of the package
 shapes = pytest.importorskip("_gpu_shapes")
 from record_gpu import planned, works  # noqa: E402  there where the one above is
 

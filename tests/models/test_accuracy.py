@@ -1,7 +1,7 @@
 """Catalog values against measurements that they were not fitted to (check D8, and our GPUs).
 
 Bars are what was reached, rounded up; blind errors (datasheets alone) stand beside them in
-``benchmarks/fit_collectives.py`` and ``fit_gpus.py``.
+``tools/fit_collectives.py`` and ``fit_gpus.py``.
 """
 
 import csv

@@ -1,4 +1,4 @@
-"""Models against the lab's recordings, as ``benchmarks/lab*.py`` print them (``docs/lab.md``).
+"""Models against the lab's recordings, as ``tools/lab*.py`` print them (``docs/lab.md``).
 
 A bar is what is stated or one and a half times the spread between boots, whichever is larger.
 """
@@ -11,7 +11,7 @@ import foretrace
 import pytest
 from foretrace.hil.lab.campaign_recording import KEPT, kept
 
-sys.path.insert(0, str(Path(foretrace.__file__).parent / "benchmarks"))  # no part of the package
+sys.path.insert(0, str(Path(foretrace.__file__).parent / "tools"))  # no part of the package
 lab, gloo = (importlib.import_module(name) for name in ("lab", "lab_gloo"))
 within, mape = (getattr(importlib.import_module("_lab"), name) for name in ("within", "mape"))
 RECORDED = {file.name.split(".")[0] for file in KEPT.glob("*.rec.gz")}

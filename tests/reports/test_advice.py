@@ -22,7 +22,8 @@ def point(interval_of=("jitter",), change=(0.0, None), faster=(), expect=(), set
 
 def steps(values=(), tried=False, **points):
     provenance = {"values": list(values)} | ({"break_even": []} if tried else {})
-    summary = {"points": points, "provenance": provenance}
+    answer = {"metric": "iteration_time.p50", "better": "lower", "period": "iteration"}
+    summary = {"points": points, "provenance": provenance, "answer": answer}
     return next_steps(summary, "foretrace run first")
 
 

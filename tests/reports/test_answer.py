@@ -3,6 +3,11 @@
 import pytest
 from foretrace.reports.run.answer import outcome, sentences
 
+ITERATION = {
+    "job": "main", "metric": "iteration_time.p50", "unit": "s", "better": "lower",
+    "period": "iteration",
+}  # fmt: skip
+
 
 @pytest.mark.parametrize(
     ("value", "interval", "told"),
@@ -17,7 +22,7 @@ from foretrace.reports.run.answer import outcome, sentences
     ],
 )
 def test_an_outcome_needs_an_interval_on_one_side(value, interval, told):
-    assert outcome({"change": {"value": value, "interval": interval}}) == told
+    assert outcome({"change": {"value": value, "interval": interval}}, ITERATION) == told
 
 
 def point(value=0.1, change=0.0, expect=(), **more):
@@ -35,7 +40,7 @@ def point(value=0.1, change=0.0, expect=(), **more):
 def summary(**points):
     jitter = {"state": "unchecked", "starts": 1}
     provenance = {"inputs": {"measured": 2}, "calibration": "blind", "jitter": jitter}
-    return {"points": points, "provenance": provenance}
+    return {"points": points, "provenance": provenance, "answer": ITERATION}
 
 
 def test_the_answer_in_full():
@@ -127,12 +132,12 @@ def test_what_defending_found_is_said(effects, told):
 
 def test_what_is_not_met_is_said_with_its_value():
     missed = {"that": "iteration_time.p50 <= 1 ms", "value": 0.1, "met": False}
-    unknown = {"that": "mfu >= 40 %", "value": None, "met": False}
+    unknown = {"that": "cost_per_hour <= 9 USD", "value": None, "met": False}
     with_unit = missed | {"that": "iteration_time.p50 <= 2 ms", "unit": "s"}
     told = sentences(summary(base=point(expect=[missed, unknown, with_unit])))
     assert "Not met: iteration_time.p50 <= 1 ms (it is 0.1)." in told
     assert "Not met: iteration_time.p50 <= 2 ms (it is 100 ms)." in told
-    assert "Not met: mfu >= 40 % (the run has no such metric)." in told
+    assert "Not met: cost_per_hour <= 9 USD (the run has no such metric)." in told
 
 
 def test_no_part_helps_where_none_does():
@@ -149,3 +154,38 @@ def test_an_interval_that_held_too_little_is_said_to_be_unresolved():
     assert "held 71 % of 240 held-out steps, and 80 to 97 % should be held" in said
     told["provenance"]["jitter"]["state"] = "held"
     assert not any("unresolved" in s for s in sentences(told))
+
+
+TTFT = {"job": "main", "metric": "ttft.p99", "unit": "s", "better": "lower"}
+THROUGHPUT = {"job": "a", "metric": "a.throughput.p50", "unit": "token/s", "better": "higher"}
+
+
+def answered(answer, **points):
+    """The sentences of a summary whose answer is not the time of an iteration."""
+    for one in points.values():
+        one["metrics"] = {answer["metric"]: one["metrics"]["iteration_time.p50"]}
+    return sentences(summary(**points) | {"answer": answer})
+
+
+def test_another_number_is_told_by_its_name_and_direction():
+    told = answered(TTFT, base=point(0.1), half=point(0.2, 1.0), same=point())
+    assert told[:3] == [
+        "As described, ttft p99 is 100 ms on 1 rank.",
+        "half raises ttft p99 by 100.0 % (200 ms).",
+        "same does not change ttft p99 (100 ms).",
+    ]
+    assert "10 % faster gpu parts would change ttft p99 by -10.0 %" in told[3]
+
+
+def test_where_more_is_better_less_is_worse_and_the_best_part_gains_most():
+    parts = [{"group": g, "faster": f, "gain": f / 100 - 1, "bound": 0.5}
+             for g, f in (("gpu", 110.0), ("nic", 104.0))]  # fmt: skip
+    assert outcome({"change": {"value": 0.1, "interval": None}}, THROUGHPUT) == "better"
+    told = answered(THROUGHPUT, base=point(100.0, faster=parts))
+    assert "10 % faster gpu parts would change a throughput p50 by +10.0 %" in told[1]
+
+
+def test_blame_of_a_window_says_so():
+    window = {"first": 1.0, "last": 1.5, "samples": 2, "length": 0.5}
+    told = answered(TTFT, base=point(window=window))
+    assert "of its time, around the slowest percent of the answer (500 ms in all)" in told[1]

@@ -58,7 +58,7 @@ def test_the_timeline_names_both_ranks(small):
 
 
 def test_every_variant_has_its_bar(small):
-    text = chart(schedule.boxes(small.summary.points))
+    text = chart(schedule.boxes(small.summary.points, "an iteration"))
     assert text.startswith('<div class="chart"')
     assert "quick" in text
     assert "exposed communication" in text

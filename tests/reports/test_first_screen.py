@@ -160,6 +160,8 @@ def row(name, time, changed=0.0, interval=None, **more):
 def compared(*rows):
     units = {"iteration_time.p50": "s", "makespan": "s"}
     told = {"title": "b beside a", "command": "foretrace compare a b", "no_effect": ["x.y"]}
+    told["answer"] = {"metric": "iteration_time.p50", "unit": "s", "better": "lower",
+                      "period": "iteration"}  # fmt: skip
     return compare_page(rows, told | {"units": units})
 
 

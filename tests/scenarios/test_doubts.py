@@ -52,3 +52,24 @@ def test_a_sound_scenario_raises_no_doubt(scenario):
 def test_the_catalog_is_not_doubted(scenario, whole):
     text = whole.replace("bandwidth: 200 Gb/s, latency: 1.3 us", "bandwidth: 200 Gb/s")
     assert scenario(text).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (["cluster.nodes=8"], "64 NICs fit one leaf switch of 64 ports, so there is no spine"),
+        (
+            ["cluster.fabric.switch=null"],
+            "there is no switch; write cluster.fabric.switch with its ports",
+        ),
+        (["cluster.nodes=16"], ""),
+        (["cluster.nodes=8", "cluster.fabric.topology=rail"], ""),
+    ],
+)
+def test_oversubscription_of_no_spine_is_doubted(scenario, whole, settings, said):
+    """Of 8 rails each has a leaf of its own, and a spine joins them."""
+    text = whole.replace("oversubscription: 1}", "oversubscription: 2}")
+    bare = scenario(text, set=["what_if=[]", "cluster.override={}", *settings])
+    assert [p.message for p in bare.warnings] == [f"'2' changes nothing: {said}"] * bool(said)
+    for problem in bare.warnings:
+        assert str(problem).splitlines()[1] == "  s.yaml:21:73  cluster.fabric.oversubscription"

@@ -20,8 +20,8 @@ FILES = sorted(f.relative_to(LIBRARY).as_posix() for f in LIBRARY.rglob("*.yaml"
 def first_iterations(graph: Graph, most: int) -> Graph:
     """As many whole iterations as there are within so many ops, and at least one."""
     block = graph.explicit
-    n, counts = len(block), np.bincount(block.ops.iteration)
-    kept = block.ops.iteration < max(1, int((np.cumsum(counts) <= most).sum()))
+    n, counts = len(block), np.bincount(block.ops.period)
+    kept = block.ops.period < max(1, int((np.cumsum(counts) <= most).sum()))
     rows, further = np.flatnonzero(kept), np.flatnonzero(kept[block.places.op])
     places = np.concatenate([rows, n + further])
     number = np.full(n + len(block.places), -1)

@@ -11,7 +11,7 @@ from foretrace.sim.units import UNITS
     [
         ("iteration_time.p95 <= 37 s", ("iteration_time", "p95", "<=", 37.0, "s")),
         ("iteration_time.p99.9<37ms", ("iteration_time", "p99.9", "<", 0.037, "s")),
-        ("gpu.memory.peak <= 76 GB", ("gpu.memory", "peak", "<=", 76e9, "B")),
+        ("gpu.power.bound <= 76 kW", ("gpu.power", "bound", "<=", 76e3, "W")),
         ("nic.utilization.p95 <= 90 %", ("nic.utilization", "p95", "<=", 0.9, "")),
         ("node0.nic3.utilization.max > 0.5", ("node0.nic3.utilization", "max", ">", 0.5, "")),
         ("cost_per_million_tokens < 0.6 USD", ("cost_per_million_tokens", "", "<", 0.6, "USD")),
@@ -36,13 +36,16 @@ def test_a_condition_is_read(text, parts):
         ),
         ("iteration_time.q95 <= 3 s", "'iteration_time' has no statistic 'q95'; it has: p50, p95"),
         ("iteration_time <= 3 s", "'iteration_time' has many values; say which, such as"),
-        ("gpu.memory.p50 <= 3 GB", "'gpu.memory' has no statistic 'p50'; it has: peak"),
+        ("gpu.power.p50 <= 3 W", "'gpu.power' has no statistic 'p50'; it has: bound"),
+        ("mfu >= 40 %", "'mfu' comes with release 0.3; see: foretrace explain metrics"),
+        ("hfu.p50 >= 40 %", "'hfu.p50' comes with release 0.3"),
+        ("gpu.memory.peak <= 76 GB", "'gpu.memory.peak' comes with release 0.3"),
         (
             "makespan.p50 <= 3 s",
             "'makespan' has no statistic 'p50'; it has: no statistic, it is one",
         ),
-        ("gpu.memory.peak <= 76 ms", "'76 ms' is not an amount of data; write it like '76 GB'"),
-        ("gpu.memory.peak <= 76", "'76' has no unit; write for example '76 GB'"),
+        ("gpu.power.bound <= 76 ms", "'76 ms' is not a power; write it like '700 W'"),
+        ("gpu.power.bound <= 76", "'76' has no unit; write for example '76 W'"),
         (
             "iteration_time.p95 =< 3 s",
             "is not a condition; write it like 'iteration_time.p95 <= 37 s'",

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 from foretrace.scenarios.config.explanation import explain
-from foretrace.scenarios.config.metrics import METRICS
+from foretrace.scenarios.config.metrics import known_metrics
 from foretrace.scenarios.config.schema import json_schema, root
 from foretrace.scenarios.config.settings import known_backends
 from foretrace.sim.errors import ScenarioError
@@ -19,7 +19,7 @@ from foretrace.sim.errors import ScenarioError
         ("run.engine", "  values   core, reference"),
         ("cluster.nodes", "  type     integer"),
         ("cluster.node.nic.bandwidth", "  like     400 Gb/s"),
-        ("cluster.fabric.topology", "  values   fat-tree, rail, torus, dragonfly"),
+        ("cluster.fabric.topology", "  values   fat-tree, rail"),
         ("cluster.override.node0.slowdown", "  type     number"),
         ("cluster.node.links.via", "  A name of `foretrace catalog link`."),
         ("what_if.name", "  Its column in tables."),
@@ -38,7 +38,7 @@ def test_a_name_is_explained(name, line):
 def test_lists_are_whole():
     assert list(explain("scenario").below) == list(root().allowed())
     assert list(explain("backends").below) == list(known_backends())
-    assert len(explain("metrics").below) == len(METRICS)
+    assert len(explain("metrics").below) == len(known_metrics())
 
 
 @pytest.mark.parametrize(
@@ -52,6 +52,13 @@ def test_lists_are_whole():
 def test_what_has_no_name_is_answered_with_the_nearest(wrong, right):
     with pytest.raises(ScenarioError, match=f"'{wrong}'; did you mean '{right}'"):
         explain(wrong)
+
+
+@pytest.mark.parametrize("name", ["mfu", "hfu", "gpu.memory"])
+def test_what_is_not_built_is_explained_by_its_release(name):
+    assert name not in explain("metrics").below
+    with pytest.raises(ScenarioError, match=f"'{name}' comes with release 0.3"):
+        explain(name)
 
 
 def test_every_key_at_the_top_says_what_it_is():

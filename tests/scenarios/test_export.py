@@ -30,7 +30,7 @@ class Recorded(Backend):
 def test_chrome_json_holds_every_op_to_the_picosecond(tmp_path):
     build = Builder("two")
     first = build.op(Kind.COMPUTE, duration=1.234567e-6, name='a "name"')
-    build.op(Kind.COMPUTE, duration=2e-3, after=[first], iteration=1)
+    build.op(Kind.COMPUTE, duration=2e-3, after=[first], period=1)
     system = System((Component("node0.gpu0", "gpu", slots=1),), ("node0.gpu0",))
     result = Simulation(system, {"*": Recorded()}, engine="reference").run(build.graph())
     write_ops(tmp_path / "ops.parquet", result)
@@ -90,7 +90,7 @@ def test_what_chakra_has_no_use_for_is_refused(brought, tmp_path):
 def test_a_bundled_trace_goes_to_chakra_and_back(tmp_path):
     done = run("trace", "export", "foretrace:ddp-gpt", "--format", "chakra", "--out", tmp_path)
     assert done.exit_code == 0, done.output
-    from foretrace.scenarios.studies.building.workloads import open_trace
+    from foretrace.scenarios.workloads.trace_files import open_trace
 
     graph, back = open_trace("foretrace:ddp-gpt").graph(), chakra.read(tmp_path / "ddp-gpt")
     np.testing.assert_array_equal(graph.ops.duration, back.ops.duration)

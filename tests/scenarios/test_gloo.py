@@ -10,7 +10,7 @@ from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.studies.variants import point
 from foretrace.sim.errors import ForetraceError
 
-sys.path.insert(0, str(Path(foretrace.__file__).parent / "benchmarks"))  # no part of the package
+sys.path.insert(0, str(Path(foretrace.__file__).parent / "tools"))  # no part of the package
 lab = importlib.import_module("lab_gloo")
 SCENARIO = """
 foretrace: 1

@@ -12,12 +12,12 @@ import pytest
 from foretrace.models.compute.jitter import BAR, coverage, spread, typical
 from foretrace.models.compute.recorded import Recorded
 from foretrace.scenarios.config.loader import load, loads
-from foretrace.scenarios.studies.building.workloads import DATA
 from foretrace.scenarios.studies.start_variation import jitter
 from foretrace.scenarios.studies.variants import point
+from foretrace.scenarios.workloads.trace_files import DATA
 from foretrace.sim.analysis.metrics import measure
 from foretrace.sim.ops import Kind
-from foretrace.traces.step_times import read, untraced
+from foretrace.traces.step_times import read, with_untraced_times
 
 SCENARIO = """
 foretrace: 1
@@ -35,7 +35,7 @@ BUNDLED = {"resnet50": 1, "gpt": 3, "ddp-resnet50": 7, "ddp-gpt": 1}
 
 def drawn(made, starts):
     """Steps of replicas that know these starts."""
-    graph = untraced(made.graph, starts)
+    graph = with_untraced_times(made.graph, starts)
     known = Recorded()
     known.spread = spread(graph.ops, starts.steps)
     usual = graph.with_ops(graph.ops.replace(duration=typical(graph.ops)))
@@ -91,8 +91,8 @@ def test_a_slower_part_varies_as_the_others_do():
     slow = "cluster.override={node3.gpu0: {slowdown: 1.3}}"
     made = point(load("first", set=[slow, "what_if=[]"]))
     ops = made.graph.ops
-    one = (ops.rank == 3) & (ops.kind == Kind.COMPUTE) & (ops.iteration == 0)
+    one = (ops.rank == 3) & (ops.kind == Kind.COMPUTE) & (ops.period == 0)
     took = [made.run(k) for k in range(2)]
     first, second = ((r.end - r.start)[one] for r in took)
     assert not np.allclose(first, second, rtol=1e-3)
-    assert first.sum() > made.variation.typical[one].sum()
+    assert first.sum() > made.built.variations["main"].typical[one].sum()

@@ -6,7 +6,7 @@ import pytest
 from foretrace.models.compute.families import FORM
 from foretrace.scenarios.config.loader import load, loads
 from foretrace.scenarios.studies.run import study
-from foretrace.scenarios.studies.uncertainty import COST, HEADLINE, model_errors, widened
+from foretrace.scenarios.studies.uncertainty import COST, model_errors, widened
 
 
 def test_the_library_of_the_fabric_has_an_error_like_any_part():
@@ -17,7 +17,7 @@ def test_the_library_of_the_fabric_has_an_error_like_any_part():
 
 def test_the_interval_holds_the_errors_of_what_was_predicted_not_of_what_was_recorded():
     scenario = load("first", set=["run.replicas=1"])
-    value = study(scenario).summary.value("base", HEADLINE)
+    value = study(scenario).summary.value("base", "iteration_time.p50")
     low, high = value.interval
     assert value.interval_of == ("model",)
     assert low < value.value < high
@@ -29,7 +29,7 @@ def test_what_a_token_costs_is_as_unsure_as_the_time_that_is_paid_for():
     asked = ["run.replicas=1", "workload.tokens_per_iteration=100", "what_if=[]",
              "cost={items: [{what: node, each: 1 USD/hour}]}"]  # fmt: skip
     told = study(load("first", set=asked)).summary
-    cost, time = (told.value("base", name) for name in (COST, HEADLINE))
+    cost, time = (told.value("base", name) for name in (COST, "iteration_time.p50"))
     assert cost.interval_of == ("model",)
     own, paid = ([b - v.value for b in v.interval] for v in (time, cost))
     ratio = cost.value / told.value("base", "iteration_time.mean").value
@@ -43,7 +43,7 @@ def test_errors_that_move_both_alike_do_not_widen_a_change():
     low, high = told["interval"]
     assert told["interval_of"] == ["model"]
     assert low < told["value"] < high
-    value = done.summary.value("base", HEADLINE)
+    value = done.summary.value("base", "iteration_time.p50")
     assert high - low < (value.interval[1] - value.interval[0]) / value.value
 
 
@@ -70,7 +70,7 @@ def test_the_interval_holds_what_the_fit_of_each_family_missed(tmp_path):
         file = tmp_path / f"{wrong}.json"
         lines = {"gemm": {"flop_rate": 5e10, "wrong": wrong}}
         file.write_text(json.dumps({"form": FORM, "source": "a test", "families": lines}))
-        value = study(loads(FITTED.format(file=file))).summary.value("base", HEADLINE)
+        value = study(loads(FITTED.format(file=file))).summary.value("base", "iteration_time.p50")
         assert value.interval_of == ("model",)
         return [abs(b - value.value) for b in value.interval]
 

@@ -9,14 +9,13 @@ from foretrace.__main__ import main
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.config.problems import InvalidScenarioError
 from foretrace.scenarios.config.schema import root
-from foretrace.scenarios.config.sections.workload import Workload
-from foretrace.scenarios.config.settings import known_backends
-from foretrace.scenarios.studies.building.workloads import BUILDERS
+from foretrace.scenarios.config.settings import known_backends, known_workloads
 from foretrace.scenarios.studies.variants import measured, point
 from foretrace.sim.backend import BACKENDS
 from foretrace.sim.errors import ScenarioError, SimulationError
 from foretrace.sim.ops import Kind
 from foretrace.sim.process import PROCESSES
+from foretrace.sim.workload import WORKLOADS
 
 FIRST = """\
 foretrace: 1
@@ -94,8 +93,8 @@ class Watch:
 @pytest.fixture
 def plugged(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    known_backends()  # ours are imported when they are first asked for
-    tables = PROCESSES, BACKENDS, BUILDERS, Workload.kinds
+    known_backends(), known_workloads()  # ours are imported when they are first asked for
+    tables = PROCESSES, BACKENDS, WORKLOADS
     names = [set(table) for table in tables]
 
     def write(text):
@@ -204,17 +203,13 @@ class Mine(Backend):
     def timing(self, ops, now=0.0):
         return None
 """
-BUILDER = """
-from typing import Literal
-from foretrace.scenarios.config.sections.workload import Workload
-from foretrace.scenarios.studies.building.workloads import workload
-
-class Mine(Workload):
-    type: Literal["NAME"]
+WORK = """
+from foretrace import Workload, workload
 
 @workload("NAME")
-def graph(scenario):
-    pass
+class Mine(Workload):
+    def start(self, job):
+        pass
 """
 
 
@@ -227,7 +222,11 @@ def graph(scenario):
         (GPU.replace(", now=0.0", ""), "timing(self, ops) cannot be asked; write 'def timing(self"),
         (GPU.replace("timing", "time"), "Mine has no timing(); write 'def timing(self, ops, now="),
         (GPU.replace("class Mine(Backend)", "def mine()"), "mine is no class; write one with"),
-        (BUILDER.replace("(scenario)", "()"), "TypeError: too many positional arguments"),
+        (
+            WORK.replace("(self, job)", "(self)"),
+            "start(self) cannot be asked; write 'def start(sel",
+        ),
+        (WORK.replace("start(", "begin("), "Mine has no start(); write 'def start(self, job)'"),
     ],
 )
 def test_a_plug_in_that_could_not_be_asked_is_refused_when_it_is_read(plugged, text, said):
@@ -238,10 +237,12 @@ def test_a_plug_in_that_could_not_be_asked_is_refused_when_it_is_read(plugged, t
     assert "plugins.0" in str(told.value)
 
 
-def test_a_builder_that_returns_no_graph_is_told_so(plugged):
-    name = plugged(BUILDER)
+def test_a_workload_that_starts_nothing_is_told_so(plugged):
+    name = plugged(WORK)
     text = f"foretrace: 1\nname: x\nplugins: [mine.py]\nworkload: {{type: {name}}}\n"
-    with pytest.raises(ScenarioError, match="returned a NoneType, not a graph; end it with"):
+    with pytest.raises(
+        ScenarioError, match="start returned a NoneType; return a Graph, or a process"
+    ):
         point(loads(text + "cluster: {nodes: 1, node: {gpu: epyc-zen4-core}}\n"))
 
 
@@ -322,3 +323,55 @@ def test_a_nic_that_fails_with_its_gpu_is_not_gone_round_in_silence():
                          "  - {use: hot")  # fmt: skip
     with pytest.raises(SimulationError, match=r"fail has node0\.nic0\.tx \(processes\.1"):
         seconds(FIRST.replace("nodes: 2}", "nodes: 3}") + both)
+
+
+TRAINING = '''
+from foretrace import Builder, Kind, Metric, Periodic, workload
+
+@workload("NAME")
+class Training(Periodic):
+    """A step that takes as long as its tokens."""
+
+    metrics = (*Periodic.metrics, Metric("tokens_per_second", "token/s", "Of the job."))
+
+    def __init__(self, *, tokens_per_iteration: int):
+        self.tokens = tokens_per_iteration
+
+    def start(self, job):
+        build = Builder("step")
+        build.op(Kind.COMPUTE, flop=1e9 * self.tokens, bytes=0.0, signature="compute:mm bf16[]")
+        return build.graph()
+
+    def measure(self, result):
+        found = dict(super().measure(result))
+        return found | {"tokens_per_second": self.tokens / found["iteration_time"]}
+'''
+MACHINE = "cluster: {nodes: 1, node: {gpu: {model: h100-sxm5-80g, count: 2}}}\n"
+PREDICTED = 'backends: {"node*.gpu*": {use: roofline}}\n'
+
+
+def test_tokens_of_a_plug_in_workload_are_paid_for_like_those_of_a_trace(plugged):
+    name = plugged(TRAINING)
+    text = f"foretrace: 1\nname: x\nplugins: [mine.py]\n{MACHINE}{PREDICTED}"
+    text += f"workload: {{type: {name}, tokens_per_iteration: 100}}\n"
+    text += "cost: {items: [{what: gpu, each: 3600 USD/hour}]}\n"
+    found = measured(point(loads(text))).samples
+    time = found["iteration_time"].item() / 100
+    assert found["gpu_time_per_million_tokens"].item() == pytest.approx(2 * time * 1e6)
+    assert found["cost_per_million_tokens"].item() == pytest.approx(2 * time * 1e6)
+
+
+def test_a_compiled_process_is_refused_by_its_name(plugged):
+    name = plugged(WORK.replace("pass", "return type('CompiledProcess', (), {})()"))
+    text = f"foretrace: 1\nname: x\nplugins: [mine.py]\nworkload: {{type: {name}}}\n"
+    with pytest.raises(ScenarioError, match="a CompiledProcess, which is not built yet"):
+        point(loads(text + MACHINE))
+
+
+def test_what_a_policy_emits_has_the_unit_that_it_says(plugged):
+    emits = POLICY.replace('sim.emit("busy", sim.utilisation("node0.nic0.tx"))',
+                           'sim.emit("moved", 3.0, "B")')  # fmt: skip
+    name = plugged(emits)
+    text = FIRST + f"plugins: [mine.py]\nprocesses: [{{use: {name}, period: 10 ms}}]\n"
+    done = measured(point(loads(text)))
+    assert done.metrics["moved"].unit == "B"

@@ -7,16 +7,16 @@ from pathlib import Path
 import foretrace
 import numpy as np
 import pytest
-from foretrace.scenarios.studies.building.workloads import open_trace
+from foretrace.scenarios.workloads.trace_files import open_trace
 from foretrace.sim.ops import Kind
 
-SCRIPT = Path(foretrace.__file__).parent / "benchmarks" / "two_from_one.py"
+SCRIPT = Path(foretrace.__file__).parent / "tools" / "two_from_one.py"
 
 
 @pytest.fixture(scope="module")
 def script():
     if not SCRIPT.is_file():
-        pytest.skip("benchmarks are not installed")
+        pytest.skip("tools are not installed")
     spec = importlib.util.spec_from_file_location("two_from_one", SCRIPT)
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -67,7 +67,7 @@ def test_a_memory_in_common_only_ever_costs_time(script):
 def test_buckets_are_those_that_ddp_made(script, name, recorded):
     """The sizes of the recorded all-reduces of two processes, which no prediction has seen."""
     ops = open_trace(f"foretrace:{recorded}").graph().ops
-    rows = np.flatnonzero((ops.kind == Kind.COLLECTIVE) & (ops.iteration == ops.iteration[0]))
+    rows = np.flatnonzero((ops.kind == Kind.COLLECTIVE) & (ops.period == ops.period[0]))
     reduced = [r for r in rows.tolist() if "all-reduce" in str(ops.signature_text(r))]
     assert sorted(script.bucket_sizes(script.VARIANTS[name])) == sorted(ops.bytes[reduced].tolist())
 

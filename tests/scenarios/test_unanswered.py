@@ -11,7 +11,6 @@ from foretrace.sim.errors import ScenarioError
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        (["cluster.fabric.fidelity=packet"], "'cluster.fabric.fidelity' is 'packet', and nothing"),
         (
             ["workload.scale_to.parallel.expert=2"],
             "'workload.scale_to.parallel.expert' is '2', and nothing simulates that yet",

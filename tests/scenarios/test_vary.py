@@ -97,7 +97,7 @@ def test_a_grid_that_is_larger_than_it_may_be_is_refused(scenario, whole):
         ("{minimize: iteraton_time.p50}", "did you mean 'iteration_time.p50'"),
         ("{minimize: iteration_time}", "has many values"),
         ("{}", "an objective is one metric"),
-        ("{minimize: makespan, maximize: mfu.p50}", "an objective is one metric"),
+        ("{minimize: makespan, maximize: tokens_per_second.p50}", "an objective is one metric"),
         ("{minimise: makespan}", "unknown key 'minimise'; did you mean 'minimize'"),
     ],
 )

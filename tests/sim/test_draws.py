@@ -18,7 +18,7 @@ def drawn(spread, replica, n=6):
     found = np.full(n, TYPICAL)
     for by in factors(
         spread, name="g", row=np.arange(n), rank=rank.astype(np.int32),
-        iteration=iteration.astype(np.uint16), seed=3, replica=replica,
+        period=iteration.astype(np.uint16), seed=3, replica=replica,
     ):  # fmt: skip
         found = scaled(found, by)
     return found
@@ -68,7 +68,7 @@ def test_both_engines_draw_the_same():
     for rank in range(3):
         last = []
         for step in range(4):
-            last = [build.op(Kind.COMPUTE, rank=rank, iteration=step, duration=0.1, after=last)]
+            last = [build.op(Kind.COMPUTE, rank=rank, period=step, duration=0.1, after=last)]
     graph = build.graph()
     gpus = [Component(f"g{i}", "gpu", slots=1) for i in range(3)]
     system = System(tuple(gpus), tuple(g.name for g in gpus))

@@ -21,7 +21,7 @@ from foretrace.sim.csr import Csr
 from foretrace.sim.engine_api import ONE, State
 from foretrace.sim.errors import BackendError, GraphError, SimulationError
 from foretrace.sim.flat_graph import FlatGraph, Participants
-from foretrace.sim.graph import LAST_ITERATION, Builder, Graph
+from foretrace.sim.graph import LAST_PERIOD, Builder, Graph
 from foretrace.sim.ops import Kind, Ops
 from foretrace.sim.reference.engine import ReferenceEngine
 from foretrace.sim.simulation import Simulation
@@ -430,10 +430,10 @@ def test_x12_what_was_an_error_of_python_has_a_name_and_a_place(engine):
 
 def test_x12_a_builder_refuses_what_no_graph_holds():
     build = Builder("g")
-    with pytest.raises(GraphError, match=r"op 0: iteration .*; they are counted from 0 to"):
-        build.op(Kind.COMPUTE, iteration=LAST_ITERATION + 1)
-    with pytest.raises(GraphError, match="op 0: iteration -2"):
-        build.op(Kind.COMPUTE, iteration=-2)
+    with pytest.raises(GraphError, match=r"op 0: period .*; they are counted from 0 to"):
+        build.op(Kind.COMPUTE, period=LAST_PERIOD + 1)
+    with pytest.raises(GraphError, match="op 0: period -2"):
+        build.op(Kind.COMPUTE, period=-2)
     with pytest.raises(GraphError, match="op 0: has no members"):
         build.collective([])
 
@@ -597,9 +597,7 @@ def test_x9_a_template_pauses_and_goes_on_where_it_was(monkeypatch):
 def test_x14_what_is_kept_of_less_takes_no_more_memory_on_the_way():
     n, ranks = 1 << 20, 64
     row, none = np.arange(n), np.empty(0, np.int32)
-    ops = Ops.of(
-        rank=row * ranks // n, iteration=row % (n // ranks) * 9 * ranks // n, duration=1e-6
-    )
+    ops = Ops.of(rank=row * ranks // n, period=row % (n // ranks) * 9 * ranks // n, duration=1e-6)
     before = row[(row + 1) % (n // ranks) != 0]
     after = Csr.from_pairs(before, before + 1, n)
     block = FlatGraph(
@@ -618,7 +616,7 @@ def test_x14_what_is_kept_of_less_takes_no_more_memory_on_the_way():
     assert peak["none"] <= 1.05 * peak["ops"]
     whole, less = found["ops"], found["none"]
     assert (less.busy, less.sources, less.makespan) == (whole.busy, whole.sources, whole.makespan)
-    assert less.iterations.tolist() == whole.iterations.tolist()
+    assert less.periods.tolist() == whole.periods.tolist()
 
 
 @ENGINES

@@ -250,14 +250,12 @@ def ring(ranks: int, steps: int, slow: int | None = None) -> Graph:
     last = [[] for _ in range(ranks)]
     for step in range(steps):
         work = [
-            build.op(
-                Kind.COMPUTE, rank=r, after=last[r], duration=1.0 + (r == slow), iteration=step
-            )
+            build.op(Kind.COMPUTE, rank=r, after=last[r], duration=1.0 + (r == slow), period=step)
             for r in range(ranks)
         ]
         sent = [
             build.op(Kind.SEND, rank=r, peer=(r + 1) % ranks, after=[work[r]], bytes=20.0,
-                     iteration=step)
+                     period=step)
             for r in range(ranks)
         ]  # fmt: skip
         last = [[work[r], sent[r - 1]] for r in range(ranks)]
@@ -297,7 +295,7 @@ def test_a_graph_that_is_not_kept_op_by_op_keeps_the_same_numbers(keep, engine, 
     written = simulation.run(graph)
     found = replace(simulation, engine=engine).run(graph, keep=keep)
     assert (found.keep, found.count, found.makespan) == (keep, 48, written.makespan)
-    assert found.iterations.tolist() == written.iterations.tolist()
+    assert found.periods.tolist() == written.periods.tolist()
     assert found.busy_by_kind == written.busy_by_kind
     assert found.sources == written.sources
     assert found.rank_frame().equals(written.rank_frame())

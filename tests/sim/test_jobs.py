@@ -21,7 +21,7 @@ ENGINES = ("reference", "core")
 GPUS = tuple(f"node{i}.gpu{k}" for i in range(2) for k in range(2))
 SYSTEM = System(
     (
-        *(Component(name, "gpu", slots=1) for name in GPUS),
+        *(Component(name, "gpu", slots=1, node=name[:5]) for name in GPUS),
         Component("uplink", "link", rate=1e9),
         Component("fabric", "fabric"),
     ),
@@ -59,10 +59,10 @@ def machine(engine="core", **gpu):
     return Simulation(SYSTEM, {"node*": Recorded(**gpu), "fabric": Uplink()}, engine=engine)
 
 
-def step(ranks=1, duration=1.0, iteration=0, name="step"):
+def step(ranks=1, duration=1.0, period=0, name="step"):
     build = Builder(name)
     for rank in range(ranks):
-        build.op(Kind.COMPUTE, rank=rank, duration=duration, iteration=iteration)
+        build.op(Kind.COMPUTE, rank=rank, duration=duration, period=period)
     return build.graph()
 
 
@@ -111,7 +111,7 @@ class Training(Periodic):
     def start(self, job):
         build, after = Builder("training"), []
         for k in range(3):
-            after = [build.op(Kind.COMPUTE, duration=1.0 + k, iteration=k, after=after)]
+            after = [build.op(Kind.COMPUTE, duration=1.0 + k, period=k, after=after)]
         return build.graph()
 
 
@@ -140,12 +140,12 @@ def test_a_workload_that_is_a_process_is_run(simulation):
 
 def test_a_job_of_a_workload_without_periods_has_none(simulation):
     result = simulation.run(Steps())
-    assert len(result.iterations) == 0
-    assert np.isnan(result.iteration_time)
-    assert "iteration" not in result.frame()
-    assert "iteration" not in result.rank_frame()
+    assert len(result.periods) == 0
+    assert np.isnan(result.period_time)
+    assert "period" not in result.frame()
+    assert "period" not in result.rank_frame()
     assert result.compare(result) == {}
-    assert "iteration" not in result._repr_html_()
+    assert "period" not in result._repr_html_()
 
 
 @pytest.mark.parametrize("keep", ["ops", "ranks", "none"])
@@ -185,7 +185,7 @@ def test_a_graph_of_a_workload_runs_as_the_graph_does(simulation):
     graph = Training().start(None)
     a, b = simulation.run(Training()), simulation.run(graph)
     assert a.frame().equals(b.frame())
-    assert a.iterations.tolist() == b.iterations.tolist() == [1.0, 2.0, 3.0]
+    assert a.periods.tolist() == b.periods.tolist() == [1.0, 2.0, 3.0]
     assert a.detail is a
 
 
@@ -216,7 +216,7 @@ def test_what_is_kept_without_rows_is_kept_job_by_job(simulation, keep):
         assert b.whole is kept
         assert a.busy == b.busy
         assert a.makespan == b.makespan
-        assert a.iterations.tolist() == b.iterations.tolist()
+        assert a.periods.tolist() == b.periods.tolist()
         assert a.rank_frame().equals(b.rank_frame())
     assert rows.rank_frame().equals(kept.rank_frame())
     assert rows.busy == kept.busy
@@ -539,7 +539,7 @@ def test_an_allocator_hands_out_nothing_that_has_failed_until_it_is_restored(sim
     got = []
 
     def use(sim):
-        gpus = Allocator(sim, sim.system.select("gpu"))
+        gpus = Allocator(sim, sim.system.select(kind="gpu"))
         sim.fail("node0")
         yield sim.settled()
         mine = yield gpus.request(1)
@@ -699,9 +699,9 @@ def test_a_workload_is_registered_by_its_name():
 
 def test_iteration_65536_is_one_like_any_other(simulation):
     build = Builder("long")
-    first = build.op(Kind.COMPUTE, duration=1.0, iteration=65_535)
-    build.op(Kind.COMPUTE, duration=2.0, iteration=65_536, after=[first])
-    assert simulation.run(build.graph()).iterations.tolist() == [1.0, 2.0]
+    first = build.op(Kind.COMPUTE, duration=1.0, period=65_535)
+    build.op(Kind.COMPUTE, duration=2.0, period=65_536, after=[first])
+    assert simulation.run(build.graph()).periods.tolist() == [1.0, 2.0]
 
 
 @pytest.mark.parametrize("engine", ["core", "reference"])
@@ -736,9 +736,9 @@ def test_what_a_job_holds_is_given_back_at_its_end(engine, ends):
 def test_an_op_in_no_iteration_is_part_of_the_run_and_of_no_iteration(simulation, keep):
     build = Builder("and a delay")
     first = build.op(Kind.COMPUTE, duration=1.0)
-    build.op(Kind.DELAY, duration=2.0, iteration=-1, after=[first])
+    build.op(Kind.DELAY, duration=2.0, period=-1, after=[first])
     result = simulation.run(build.graph(), keep=keep)
-    assert result.iterations.tolist() == [1.0]
+    assert result.periods.tolist() == [1.0]
     assert result.makespan == 3.0
 
 

@@ -113,7 +113,7 @@ class Program(Workload):
             kind = own.choice([Kind.COMPUTE, Kind.COMPUTE, Kind.HOST, Kind.COLLECTIVE, Kind.DELAY])
             common = {
                 "duration": float(own.randint(0, 3)),
-                "iteration": own.choice([-1, 0, 0, 1, 2]),
+                "period": own.choice([-1, 0, 0, 1, 2]),
             }
             if kind == Kind.COLLECTIVE:
                 members = [Member(r, 1, tuple(a for a in after if a % 2 == r)) for r in range(2)]
@@ -223,7 +223,7 @@ def told(result):
         "windows": {n: v.tolist() for n, v in utilization(result).items()},
         "activity": {n: v.tolist() for n, v in activity(result).items()},
         "exposed": exposed(result).tolist(),
-        "periods": result.iterations.tolist(),
+        "periods": result.periods.tolist(),
         "ranks": result.rank_frame().fillna(-1.0).to_dict("list"),
         "blame": (blame.path, blame.ticks, dict(blame.slowed_by)),
         "sources": result.sources,
@@ -271,7 +271,7 @@ def summed(result):
         "busy": {k: round(t, 9) for k, t in result.busy_by_kind.items()},
         "exposed": exposed(result).tolist(),
         "activity": {n: v.tolist() for n, v in activity(result).items()},
-        "periods": result.iterations.tolist(),
+        "periods": result.periods.tolist(),
         "ranks": result.rank_frame().fillna(-1.0).to_dict("list"),
         "sources": {text: t for text, t in result.sources.items() if t},
         "emitted": result.metrics,

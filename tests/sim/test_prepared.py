@@ -96,12 +96,12 @@ def backends(spread=None, online=False, gpu=None):
 def step(name="step", period=0):
     """Five ops on two ranks: a host op, two kernels, what both wait for, and what follows."""
     build = Builder(name)
-    call = build.op(Kind.HOST, flop=1e5, iteration=period)
-    first = build.op(Kind.COMPUTE, flop=2e6, after=[call], iteration=period)
-    other = build.op(Kind.COMPUTE, flop=1e6, rank=1, iteration=period)
+    call = build.op(Kind.HOST, flop=1e5, period=period)
+    first = build.op(Kind.COMPUTE, flop=2e6, after=[call], period=period)
+    other = build.op(Kind.COMPUTE, flop=1e6, rank=1, period=period)
     members = [Member(0, 1, (first,)), Member(1, 1, (other,))]
-    both = build.collective(members, bytes=2e4, iteration=period)
-    build.op(Kind.COMPUTE, flop=1e6, after=[both], iteration=period)
+    both = build.collective(members, bytes=2e4, period=period)
+    build.op(Kind.COMPUTE, flop=1e6, after=[both], period=period)
     return build.graph()
 
 
@@ -405,7 +405,7 @@ def one(r, k):
             r.randrange(2),
             r.choice([0, 0, 3e-6]),
         )
-        facts = {"iteration": period, "release": release}
+        facts = {"period": period, "release": release}
         what = r.random()
         if what < 0.35:
             members = [Member(0, 1, tuple(after)), Member(1, 1, ())]

@@ -123,9 +123,9 @@ def test_what_a_process_submits_is_in_no_iteration(simulation, keep):
 
     build = Builder("two steps")
     first = build.op(Kind.COMPUTE, duration=0.5)
-    build.op(Kind.COMPUTE, duration=0.5, after=[first], iteration=1)
+    build.op(Kind.COMPUTE, duration=0.5, after=[first], period=1)
     result = simulation.run(build.graph(), checkpoint, keep=keep)
-    assert result.iterations.tolist() == [0.5, 1.0]
+    assert result.periods.tolist() == [0.5, 1.0]
     assert result.makespan == 3.25
 
 

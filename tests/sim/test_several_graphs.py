@@ -28,10 +28,10 @@ class Varying(Backend):
         return Timing.of(ops.duration, spread=self.spread)
 
 
-def step(ranks=1, name="step", duration=1.0, iteration=0):
+def step(ranks=1, name="step", duration=1.0, period=0):
     build = Builder(name)
     for rank in range(ranks):
-        build.op(Kind.COMPUTE, rank=rank, duration=duration, iteration=iteration)
+        build.op(Kind.COMPUTE, rank=rank, duration=duration, period=period)
     return build.graph()
 
 

@@ -63,7 +63,7 @@ def random_program(
     pairs = sorted(pairs)
     successors = Csr.from_pairs([a for a, _ in pairs], [b for _, b in pairs], n)
     ops = Ops.of(kind=np.array(kinds), stream=rng.integers(0, streams, n),
-                 iteration=np.sort(rng.integers(0, steps, n)),
+                 period=np.sort(rng.integers(0, steps, n)),
                  duration=rng.choice(FEW, n) * TICK)  # fmt: skip
     return RankProgram(ops, successors, np.array(family, np.int16))
 
@@ -186,7 +186,7 @@ def step(ranks: int, iterations: int = 1) -> SpmdGraph:
     n = 2 * iterations
     ops = Ops.of(kind=[Kind.COMPUTE, Kind.COLLECTIVE] * iterations,
                  duration=[5 * TICK, 2 * TICK] * iterations,
-                 iteration=np.arange(n) // 2)  # fmt: skip
+                 period=np.arange(n) // 2)  # fmt: skip
     program = RankProgram.chain(ops, family=[-1, 0] * iterations)
     return SpmdGraph((program,), np.zeros(ranks, np.int32), np.zeros((1, ranks), np.int32))
 
@@ -287,7 +287,7 @@ def test_what_needs_a_row_an_op_runs_again_with_one_rank_of_each_class(caplog):
     every = written.frame()
     assert len(frame) == 4  # one rank's compute ops, and the collectives
     kept = every[every["rank"].isin(frame["rank"])].reset_index(drop=True)
-    columns = ["kind", "rank", "iteration", "component", "ready_us", "start_us", "end_us"]
+    columns = ["kind", "rank", "period", "component", "ready_us", "start_us", "end_us"]
     assert frame[columns].equals(kept[columns])
 
 

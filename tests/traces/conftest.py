@@ -42,7 +42,7 @@ def step_times(graph, end, rank=0):
     """Seconds that each step of a rank took: from the end of one on the main thread to the next."""
     ops = graph.ops
     main = (ops.rank == rank) & (ops.stream == 0)
-    ends = [end[main & (ops.iteration == i)].max() for i in range(int(ops.iteration.max()) + 1)]
+    ends = [end[main & (ops.period == i)].max() for i in range(int(ops.period.max()) + 1)]
     first = graph.explicit.release[main].max() if main.any() else 0.0
     return np.diff([first, *ends])
 

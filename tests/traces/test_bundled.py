@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from foretrace.models.calibration.parameter_search import held_out
 from foretrace.traces.formats import native
-from foretrace.traces.step_times import read, stretch
+from foretrace.traces.step_times import read, stretch_factor
 
 DATA = Path(foretrace.__file__).parent / "traces" / "data"
 RANKS = {"resnet50": 1, "gpt": 1, "ddp-resnet50": 2, "ddp-gpt": 2}
@@ -99,7 +99,7 @@ def test_the_bundled_start_is_none_that_the_check_of_intervals_holds_out(name):
 @pytest.mark.parametrize("name", RANKS)
 def test_tracing_hardly_changed_the_bundled_steps(traces, name):
     graph = traces[name].graph()
-    assert stretch(graph, read([DATA / name])) == pytest.approx(1, abs=0.05)
+    assert stretch_factor(graph, read([DATA / name])) == pytest.approx(1, abs=0.05)
 
 
 def test_recordings_are_small():

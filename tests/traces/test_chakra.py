@@ -35,7 +35,7 @@ def graphs(draw):
             "name": draw(st.sampled_from(["", "mm", "a b/c"])),
             "duration": draw(st.sampled_from([float("nan"), 0.0, 1e-7, 1.5e-6, 0.1])),
             "bytes": draw(AMOUNT),
-            "iteration": draw(st.integers(0, 2)),
+            "period": draw(st.integers(0, 2)),
             "release": draw(st.sampled_from([0.0, 0.25])),
         }
         if what == Kind.COLLECTIVE:
@@ -67,7 +67,7 @@ def graphs(draw):
 
 def assert_same(a, b):
     x, y = a.explicit, b.explicit
-    for column in ("kind", "rank", "stream", "iteration", "flop", "bytes", "duration"):
+    for column in ("kind", "rank", "stream", "period", "flop", "bytes", "duration"):
         np.testing.assert_array_equal(getattr(x.ops, column), getattr(y.ops, column), column)
     for name in ("release", "peer"):
         np.testing.assert_array_equal(getattr(x, name), getattr(y, name), name)

@@ -40,6 +40,16 @@ def test_a_launch_waits_for_the_host_and_a_kernel_for_its_launch(script, tmp_pat
     ], "the host is cut where the launch call returns; its longest piece names what follows"
 
 
+@pytest.mark.parametrize("name", ["aten::view", "aten::t", "aten::empty", "detach", "c10d::send"])
+def test_an_operator_that_touches_no_numbers_is_no_compute_op(name, script, tmp_path):
+    s = script()
+    s.step(1, 0, 30)
+    s.op("aten::mm", 0, 12)
+    s.op(name, 12, 18)
+    ops = s.read(tmp_path).graph().ops
+    assert ops.kind.tolist() == [Kind.COMPUTE, Kind.HOST]
+
+
 def test_a_faster_host_moves_a_launch_bound_kernel(script, tmp_path, replay):
     s = script()
     s.step(1, 0, 100)
@@ -243,7 +253,7 @@ def test_gpu_work_belongs_to_the_step_that_launched_it(script, tmp_path):
     s.launch(12, 35, 5)
     graph = s.read(tmp_path).graph()
     kernels = graph.ops.kind == Kind.COMPUTE
-    assert graph.ops.iteration[kernels].tolist() == [0, 1]
+    assert graph.ops.period[kernels].tolist() == [0, 1]
 
 
 def test_what_was_in_flight_before_the_first_step_is_a_release_time(script, tmp_path, replay):

@@ -7,7 +7,7 @@ import pytest
 from foretrace.sim.errors import TraceError
 from foretrace.traces.formats import kineto
 from foretrace.traces.formats.execution_trace import join
-from foretrace.traces.infer.op_signature import operands
+from foretrace.traces.infer.operands import operands
 
 INPUTS = {
     "values": [[13, 14, 0, 32, 4, "cpu"], [7, 8, 0, 8, 4, "cpu"], 1],

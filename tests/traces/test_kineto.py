@@ -160,7 +160,7 @@ def test_a_file_in_pieces_is_the_same_trace(script, tmp_path, monkeypatch):
         s.launch(i, i + 0.25, 0.125, **{"Collective name": "allreduce", "In msg nelems": i})
     path = s.write(tmp_path)
     whole = kineto.read(path)
-    monkeypatch.setattr(json_chunks, "PIECE", 4096)
+    monkeypatch.setattr(json_chunks, "CHUNK", 4096)
     parts = list(json_chunks.json_chunks(path, 2**30))
     assert len(parts) > 50
     again = kineto.read(path)
@@ -171,7 +171,7 @@ def test_a_file_in_pieces_is_the_same_trace(script, tmp_path, monkeypatch):
 
 
 def test_events_that_do_not_begin_with_their_phase_are_read_whole(tmp_path, monkeypatch):
-    monkeypatch.setattr(json_chunks, "PIECE", 4096)
+    monkeypatch.setattr(json_chunks, "CHUNK", 4096)
     turned = [dict(reversed(event(ts=i).items())) for i in range(500)]
     path = written(tmp_path / "t.json", *turned)
     assert len(list(json_chunks.json_chunks(path, 2**30))) == 1
@@ -183,7 +183,7 @@ def test_events_that_do_not_begin_with_their_phase_are_read_whole(tmp_path, monk
 
 
 def test_an_error_in_a_later_piece_has_its_true_place(script, tmp_path, monkeypatch):
-    monkeypatch.setattr(json_chunks, "PIECE", 4096)
+    monkeypatch.setattr(json_chunks, "CHUNK", 4096)
     s = script()
     for i in range(300):
         s.op("a", i, 0.5)

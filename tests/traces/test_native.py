@@ -9,10 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from foretrace.sim.errors import TraceError
+from foretrace.traces.column_table import ColumnTable
 from foretrace.traces.event_columns import TABLES
 from foretrace.traces.formats import native
 from foretrace.traces.formats.autodetect import read
-from foretrace.traces.trace import ColumnTable, FileHeader, ProcessGroup, Trace, Track
+from foretrace.traces.recorded_events import FileHeader, ProcessGroup, Track
+from foretrace.traces.trace import Trace
 
 
 def assert_equal(a, b):

@@ -15,7 +15,7 @@ from foretrace.sim.simulation import Simulation
 from foretrace.sim.system import Component, System
 from foretrace.traces.formats import kineto
 from foretrace.traces.infer.collective import is_collective
-from foretrace.traces.infer.launches import launches_of
+from foretrace.traces.infer.launches import launches
 from foretrace.traces.infer.rank_trace import RankTrace
 from foretrace.traces.infer.steps import steps
 from foretrace.traces.infer.thread_waits import union
@@ -75,11 +75,12 @@ def makespan(graph, end):
 
 def recorded_makespan(trace, graph, found):
     """From the first step's start to the end of the last or of the work that the steps launched."""
-    view = RankTrace(trace, trace.ranks[0])
-    work = launches_of(view)
+    events = RankTrace(trace, trace.ranks[0])
+    work = launches(events)
     in_steps = found.of(work.point) >= 0
     last = max(
-        work.end[in_steps].max(), found.end[-1] if found.marked else view.end[view.lines >= 0].max()
+        work.end[in_steps].max(),
+        found.end[-1] if found.marked else events.end[events.lanes >= 0].max(),
     )
     return float(trace.seconds(last - found.start[0]))
 
@@ -114,10 +115,10 @@ def test_d1_replay_of_single_ranks(data, replay, name):
 
 def exposed_in_trace(trace):
     """The same of what was recorded, over the work whose launch was recorded too."""
-    view = RankTrace(trace, trace.ranks[0])
-    work = launches_of(view)
+    events = RankTrace(trace, trace.ranks[0])
+    work = launches(events)
     linked = work.call >= 0
-    together = is_collective(view, work)
+    together = is_collective(events, work)
     spans = [union(work.start[m], work.end[m]) for m in (linked, linked & ~together)]
     everything, other = ((s.end - s.start).sum() for s in spans)
     return (everything - other) / trace.resolution
@@ -139,9 +140,9 @@ def test_d2_eight_ranks_end_when_they_did(data, eight, replay):
     _, end = replay(graph)
     main = graph.ops.stream == 0
     ends = [float(end[main & (graph.ops.rank == r)].max()) for r in range(8)]
-    views = [RankTrace(trace, r) for r in range(8)]
-    zero = min(int(steps(v).start[0]) for v in views)
-    recorded = [float(trace.seconds(steps(v).end[0] - zero)) for v in views]
+    rank_traces = [RankTrace(trace, r) for r in range(8)]
+    zero = min(int(steps(v).start[0]) for v in rank_traces)
+    recorded = [float(trace.seconds(steps(v).end[0] - zero)) for v in rank_traces]
     assert ends == pytest.approx(recorded, rel=0.05)
 
 
@@ -172,11 +173,12 @@ def _arrival(block, end, row, rank):
 
 
 def _recorded_arrivals(trace, rank):
-    view = RankTrace(trace, rank)
+    events = RankTrace(trace, rank)
     rows = np.flatnonzero(
-        view.on_gpu & np.char.startswith(trace.text("name")[view.rows].astype(str), "ncclKernel")
+        events.on_gpu
+        & np.char.startswith(trace.text("name")[events.rows].astype(str), "ncclKernel")
     )
-    return np.sort(view.start[rows])
+    return np.sort(events.start[rows])
 
 
 @pytest.mark.parametrize("engine", ["core", "reference"])

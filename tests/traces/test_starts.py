@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from foretrace.sim.errors import TraceError
 from foretrace.traces.formats import native
-from foretrace.traces.step_times import read, stretch, untraced
+from foretrace.traces.step_times import read, stretch_factor, with_untraced_times
 
 DATA = Path(foretrace.__file__).parent / "traces" / "data"
 HEAD = "step,phase,start_ns,duration_ns,cpu_ns\n"
@@ -55,7 +55,7 @@ def test_what_is_no_table_is_refused(tmp_path, text, message):
 
 def test_every_time_of_a_trace_is_stretched_alike():
     graph, starts = native.read(DATA / "gpt").graph(), read([DATA / "gpt"])
-    by, made = stretch(graph, starts), untraced(graph, starts)
+    by, made = stretch_factor(graph, starts), with_untraced_times(graph, starts)
     np.testing.assert_allclose(made.ops.duration, by * graph.ops.duration)
     np.testing.assert_allclose(made.explicit.release, by * graph.explicit.release)
     assert made.facts["process_starts"] == 19

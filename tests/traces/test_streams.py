@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from foretrace.sim.ops import Kind
 from foretrace.traces.infer.collective import is_collective
-from foretrace.traces.infer.host_waits import Order, host_waits
-from foretrace.traces.infer.launches import launches_of
+from foretrace.traces.infer.host_waits import LaunchOrder, host_waits
+from foretrace.traces.infer.launches import launches
 from foretrace.traces.infer.rank_trace import RankTrace
 from foretrace.traces.infer.stream_waits import stream_waits
 
@@ -110,10 +110,10 @@ class Program:
 
 
 def found_waits(trace):
-    view = RankTrace(trace, 0)
-    work = launches_of(view)
-    waits = stream_waits(view, work, Order(view, work), is_collective(view, work))
-    number = {int(r): i for i, r in enumerate(np.argsort(view.start[work.call]))}
+    events = RankTrace(trace, 0)
+    work = launches(events)
+    waits = stream_waits(events, work, LaunchOrder(events, work), is_collective(events, work))
+    number = {int(r): i for i, r in enumerate(np.argsort(events.start[work.call]))}
     return {
         (number[a], number[b])
         for a, b in zip(waits.work.tolist(), waits.awaited.tolist(), strict=True)
@@ -183,10 +183,10 @@ def test_a_resolved_host_wait_is_for_what_the_profiler_says(script, tmp_path, ki
     c = s.call(kind, 20, 70)
     s.add("cuda_sync", kind, 20, 70, pid=0, tid=0, correlation=c, cuda_sync_kind=kind, **args)
     trace = s.read(tmp_path)
-    view = RankTrace(trace, 0)
-    work = launches_of(view)
-    found = host_waits(view, work, Order(view, work))
-    names = {view.text(int(work.row[k])) for k in found.work}
+    events = RankTrace(trace, 0)
+    work = launches(events)
+    found = host_waits(events, work, LaunchOrder(events, work))
+    names = {events.text(int(work.row[k])) for k in found.work}
     assert awaited in names
     assert names <= {awaited, "side"}
     assert found.inferred == 0

@@ -1,1 +1,1 @@
-"""Recording a training script as it is, by torch.profiler."""
+"""Recording of an unchanged training script by torch.profiler."""

@@ -1,7 +1,7 @@
-"""Record a training script as it is: run it, and torch.profiler rides along.
+"""Launcher that records an unchanged training script with torch.profiler.
 
-The script is not changed and need not know.  A start-up hook on ``PYTHONPATH`` reaches every
-Python that the command starts (torchrun's workers too); `capture_hook` does the rest there.
+A start-up hook on ``PYTHONPATH`` reaches every Python that the command starts (torchrun's workers
+too) and loads `training_hook` there.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ def capture(
     stack: bool = False,
     memory: bool = False,
 ) -> list[Path]:
-    """Run `command` and return its traces, one Kineto file a rank.
+    """Run `command` and return its traces, one Kineto file per rank.
 
     Beside each ``rankK.json.gz`` lies ``rankK.steps.csv``: the time of *every* step, traced or
-    not, because tracing slows a step down (by up to half) and only the rest tells the truth.
+    not: tracing slows a step down (by up to half), so predictions are compared with the others.
 
     Parameters
     ----------
@@ -150,6 +150,7 @@ def _settings(
 
 
 def _claim(out: Path) -> None:
+    """Make the folder; refuse one that holds a recording."""
     out.mkdir(parents=True, exist_ok=True)
     if any(out.glob("rank*")):
         raise TraceError(f"{out}: already holds a recording; name another folder with --out")
@@ -204,11 +205,12 @@ def _rank(path: Path) -> int:
 
 
 def _too_few(table: Path, settings: dict[str, Any]) -> str:
+    """Message that a script made fewer steps than tracing needs."""
     # the header stands for the step that starts the clock
-    made = len(table.read_text().splitlines())
-    parts = [settings["warm_up"], settings["untraced"], training_hook.PREPARE, settings["steps"]]
+    steps = len(table.read_text().splitlines())
+    phases = [settings["warm_up"], settings["untraced"], training_hook.PREPARE, settings["steps"]]
     return (
-        f"{table.name}: the script made {made} steps, tracing needs {1 + sum(parts)} "
-        f"(1 to start the clock, {parts[0]} warm-up, {parts[1]} untraced, {parts[2]} to start the "
-        f"profiler, {parts[3]} traced); train for longer or ask for fewer"
+        f"{table.name}: the script made {steps} steps, tracing needs {1 + sum(phases)} "
+        f"(1 to start the clock, {phases[0]} warm-up, {phases[1]} untraced, {phases[2]} to start "
+        f"the profiler, {phases[3]} traced); train for longer or ask for fewer"
     )

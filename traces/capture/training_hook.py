@@ -1,8 +1,8 @@
-"""Inside the training process: time every optimizer step, profile some of them.
+"""Hook in the training process that times every optimizer step and profiles some of them.
 
 Loaded by path into every Python that `capture` starts, so it needs the standard library only
 and the training environment need not have foretrace.  It waits for torch's optimizers to be
-imported, and from then on an iteration is what lies between two ends of ``optimizer.step()``.
+imported, and from then on an iteration lasts from one end of ``optimizer.step()`` to the next.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TORCH_MISSING = "torch-missing"  # marker file, beside the hook's sitecustomize
 
 
 def phase(step: int, settings: dict[str, Any]) -> str:
-    """What iteration `step` is good for: only ``untraced`` and ``traced`` are clean times.
+    """Phase of iteration `step`; only ``untraced`` and ``traced`` ones are free of start-up work.
 
     >>> plan = {"warm_up": 1, "untraced": 1, "steps": 2}
     >>> [phase(step, plan) for step in range(7)]
@@ -47,9 +47,9 @@ def phase(step: int, settings: dict[str, Any]) -> str:
 
 
 class Recorder:
-    """Times the steps of one process and profiles those that are asked for.
+    """Timer of all steps of one process, and profiler of some.
 
-    The first optimizer that steps marks the iterations; a second one (a GAN's) does not.
+    Iterations are those of the first optimizer that steps; a second one (a GAN's) is ignored.
     """
 
     def __init__(self, settings: dict[str, Any]):
@@ -59,7 +59,7 @@ class Recorder:
         self.profiler: Any = None
 
     def attach(self, optimizers: Any) -> None:
-        """Listen to every optimizer of the freshly imported ``torch.optim.optimizer``."""
+        """Register for the steps of every optimizer; `optimizers` is ``torch.optim.optimizer``."""
         optimizers.register_optimizer_step_post_hook(self.after_step)
 
     def after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
@@ -151,7 +151,7 @@ def _profiler(settings: dict[str, Any], ready: Any) -> Any:
 
 
 def _place() -> tuple[int, int]:
-    """Rank and number of ranks: what the process group says, else what the launcher said."""
+    """Rank and number of ranks: of the process group, else of the launcher's environment."""
     from torch import distributed
 
     if distributed.is_available() and distributed.is_initialized():
@@ -160,7 +160,7 @@ def _place() -> tuple[int, int]:
 
 
 class Watch(importlib.abc.MetaPathFinder):
-    """Starts a Recorder when, and only when, torch's optimizers are imported."""
+    """Import finder that starts a Recorder when torch's optimizers are imported."""
 
     TARGET = "torch.optim.optimizer"
 
@@ -168,7 +168,7 @@ class Watch(importlib.abc.MetaPathFinder):
         self.settings, self.notes = settings, notes
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> ModuleSpec | None:
-        """Find nothing; wrap the loader of the one module that is waited for."""
+        """Wrap the loader of ``torch.optim.optimizer``; leave all other modules to the rest."""
         if name not in ("torch", self.TARGET):
             return None
         sys.meta_path.remove(self)
@@ -192,5 +192,5 @@ class Watch(importlib.abc.MetaPathFinder):
 
 
 def install(settings: dict[str, Any], notes: str) -> None:
-    """Wait for torch in this process; `notes` is the folder to leave markers in."""
+    """Record once torch is imported in this process; `notes` is a folder for marker files."""
     sys.meta_path.insert(0, Watch(settings, Path(notes)))

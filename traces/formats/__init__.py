@@ -1,1 +1,1 @@
-"""Files of traces, read and written: one format a file or a folder."""
+"""Trace formats, read and written: one module or folder per format."""

@@ -1,4 +1,4 @@
-"""Read a trace, whatever form it has."""
+"""Reading a trace of any format that has recorded events: native or Kineto."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ...sim.units import Bytes
 from ..trace import Trace
-from . import native
+from . import kineto, native
 
 
 def read(paths: str | Path | Iterable[str | Path], *, memory: Bytes | None = None) -> Trace:
@@ -16,7 +16,7 @@ def read(paths: str | Path | Iterable[str | Path], *, memory: Bytes | None = Non
     Raises
     ------
     TraceError
-        What is there is missing, damaged, no trace, or needs more than `memory`.
+        A file is missing, damaged, no trace, or needs more than `memory`.
 
     Examples
     --------
@@ -28,6 +28,4 @@ def read(paths: str | Path | Iterable[str | Path], *, memory: Bytes | None = Non
     """
     if isinstance(paths, str | Path) and (Path(paths) / native.MANIFEST).is_file():
         return native.read(paths)
-    from . import kineto
-
     return kineto.read(paths, memory=memory)

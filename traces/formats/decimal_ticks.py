@@ -1,4 +1,4 @@
-"""Decimal texts as exact integers, many at once, never through a float.
+"""Decimal times read as exact integers, many at once, never through a float.
 
 A float64 near 1.7e15 µs (the year 2024) is good to 0.25 µs only, so times are read from
 their digits: texts of one layout are a matrix of characters, and a matrix product with powers
@@ -37,7 +37,7 @@ class Micros(NamedTuple):
 
 
 def micros(texts: Sequence[Any]) -> Micros:
-    """Read texts (bytes, or msgspec's Raw) of microseconds.
+    """Parse decimal microseconds, given as bytes or msgspec's Raw.
 
     Raises
     ------
@@ -46,8 +46,8 @@ def micros(texts: Sequence[Any]) -> Micros:
 
     Examples
     --------
-    >>> found = micros([b"1712170331000000.123", b"7", b"0.25"])
-    >>> found.whole.tolist(), found.pico.tolist()
+    >>> times = micros([b"1712170331000000.123", b"7", b"0.25"])
+    >>> times.whole.tolist(), times.pico.tolist()
     ([1712170331000000, 7, 0], [123000, 0, 250000])
     """
     flat = np.frombuffer(b"\n".join([*texts, b""]), np.uint8)
@@ -73,10 +73,9 @@ def _empty(n: int) -> Micros:
 def _dots(
     flat: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Where the first point of each text is; its end where it has none."""
+    """Position of the decimal point of each text; its end where it has none."""
     dots = np.concatenate([np.flatnonzero(flat == 46), [len(flat)]])
-    found: NDArray[np.int64] = np.minimum(dots[np.searchsorted(dots, starts)], ends)
-    return found
+    return np.asarray(np.minimum(dots[np.searchsorted(dots, starts)], ends), np.int64)
 
 
 def _same_layout(
@@ -87,7 +86,7 @@ def _same_layout(
     rows: NDArray[np.int64],
     out: Micros,
 ) -> NDArray[np.bool_]:
-    """Read texts of one length with the point in one place; False where another way is needed."""
+    """Parse texts of one length and one position of the point into `out`; False where it fails."""
     decimals = max(length - dot - 1, 0)
     if not 0 < dot <= 18 or decimals > PLACES:
         return np.zeros(len(rows), np.bool_)
@@ -100,7 +99,7 @@ def _same_layout(
 def _number(
     flat: NDArray[np.uint8], starts: NDArray[np.int64], length: int, ok: NDArray[np.bool_]
 ) -> NDArray[np.int64]:
-    """The integers written at `starts`, digit by digit; clears `ok` where one is no digit."""
+    """Integers of `length` digits at `starts`; clears `ok` where a character is no digit."""
     value = np.zeros(len(starts), np.int64)
     for place in range(length):
         digit = flat[starts + place] - np.uint8(48)  # anything else wraps to above 9
@@ -110,7 +109,7 @@ def _number(
 
 
 def _one_by_one(texts: Sequence[Any], rows: Sequence[int], out: Micros) -> Micros:
-    """Signs, exponents, quotes and very many digits: rare, so one at a time."""
+    """Parse texts with signs, exponents, quotes or many digits: rare, so one at a time."""
     rounded = 0
     for row in rows:
         exact, was_rounded = _picoseconds(bytes(texts[row]).decode("utf-8", "replace"), row)
@@ -120,7 +119,7 @@ def _one_by_one(texts: Sequence[Any], rows: Sequence[int], out: Micros) -> Micro
 
 
 def _picoseconds(text: str, row: int) -> tuple[int, bool]:
-    """One text, and whether it had to be rounded."""
+    """Picoseconds of one text, and whether it had to be rounded."""
     try:
         value = _WIDE.multiply(_WIDE.create_decimal(text.strip('"')), _WIDE.create_decimal(_UNIT))
         if not value.is_finite() or abs(value) > _LARGEST * _UNIT:

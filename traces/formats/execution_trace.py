@@ -1,13 +1,12 @@
-"""PyTorch execution traces (ET): what they know of operators that a Kineto file was not told.
+"""PyTorch execution traces (ET): operators' inputs that the Kineto file of the same run lacks.
 
-An execution trace has no times, so it is no trace of ours alone.  Taken in the same run it knows
-the shapes, element types and values of every operator's inputs, also where the profiler ran
-without ``record_shapes``; both number operators alike (``rf_id``, ``Record function id``).
+An execution trace has no times, so it is not read alone.  It holds the shapes, element types and
+values of every operator's inputs, also where the profiler ran without ``record_shapes``; both
+files number operators alike (``rf_id``, ``Record function id``).
 """
 
 from __future__ import annotations
 
-import gzip
 import json
 import zlib
 from collections.abc import Iterable
@@ -21,8 +20,8 @@ from numpy.typing import NDArray
 
 from ...sim.errors import TraceError
 from ..trace import Trace
+from .gzipped import opened
 
-GZIP = b"\x1f\x8b"
 LARGEST = 2 * 2**30  # bytes
 
 
@@ -49,9 +48,9 @@ class _Node(msgspec.Struct):
 
     @property
     def function(self) -> int:
-        """Number of the profiler's record; 0 for none."""
-        said = [a.value for a in self.attrs if a.name == "rf_id"]
-        number = said[0] if said else self.rf_id
+        """Number that joins it to the profiler's record of the operator; 0 for none."""
+        attributes = [a.value for a in self.attrs if a.name == "rf_id"]
+        number = attributes[0] if attributes else self.rf_id
         return number if isinstance(number, int) else 0
 
     @property
@@ -69,7 +68,7 @@ class _Document(msgspec.Struct):
 
 
 class OperatorTexts(NamedTuple):
-    """Inputs of an operator as Kineto would have written them, JSON."""
+    """Inputs of an operator as Kineto writes them: JSON lists."""
 
     shapes: str
     dtypes: str
@@ -77,7 +76,7 @@ class OperatorTexts(NamedTuple):
 
 
 def join(trace: Trace, paths: Iterable[str | Path]) -> Trace:
-    """Fill in shapes, element types and values that the profiler did not record.
+    """Add to a trace the shapes, element types and values that the profiler did not record.
 
     Parameters
     ----------
@@ -120,8 +119,9 @@ def _fill(
     columns: dict[str, NDArray[Any]],
     texts: dict[str, int],
 ) -> None:
+    """Fill the absent cells of `columns` in the rows of one rank from its execution trace."""
     nodes = {node.function: node for node in document.nodes if node.function}
-    events, met = trace.events, 0
+    events, matched = trace.events, 0
     for row in np.flatnonzero((events["rank"] == rank) & (events["function"] > 0)).tolist():
         node = nodes.get(int(events["function"][row]))
         if node is None:
@@ -132,11 +132,11 @@ def _fill(
                 f"{path}: operator {node.function} is {node.name!r} there and {name!r} in the "
                 "trace; give the execution trace that was taken in the same run"
             )
-        met += 1
+        matched += 1
         for column, text in _texts(node)._asdict().items():
             if columns[column][row] < 0:
                 columns[column][row] = texts.setdefault(text, len(texts))
-    if not met:
+    if not matched:
         raise TraceError(
             f"{path}: none of its {len(nodes)} operators is in the trace of rank {rank}; take both "
             "in the same steps, with PyTorch 2.1 or later"
@@ -144,16 +144,16 @@ def _fill(
 
 
 def _texts(node: _Node) -> OperatorTexts:
-    said = node.all_inputs
-    tensors = [_element(text) for text in said.types]
-    shapes = [shape if t else [] for shape, t in zip(said.shapes, tensors, strict=False)]
-    scalars = ["" if t else str(v) for v, t in zip(said.values, tensors, strict=False)]
+    inputs = node.all_inputs
+    tensors = [_element(text) for text in inputs.types]
+    shapes = [shape if t else [] for shape, t in zip(inputs.shapes, tensors, strict=False)]
+    scalars = ["" if t else str(v) for v, t in zip(inputs.values, tensors, strict=False)]
     dtypes = [t or "Scalar" for t in tensors]
     return OperatorTexts(*(json.dumps(x, separators=(",", ":")) for x in (shapes, dtypes, scalars)))
 
 
 def _element(text: str) -> str:
-    """Element type of a tensor; "" for what is none.
+    """Element type of a tensor; "" for anything else.
 
     >>> _element("Tensor(c10::Half)"), _element("Int")
     ('c10::Half', '')
@@ -162,6 +162,7 @@ def _element(text: str) -> str:
 
 
 def _rank(trace: Trace, pid: int, path: Path) -> int:
+    """The one rank of the trace whose process has this number."""
     ranks = {track.rank for track in trace.tracks if track.process == str(pid)}
     if len(ranks) != 1:
         known = sorted({track.process for track in trace.tracks if track.process.isdigit()})
@@ -174,9 +175,7 @@ def _rank(trace: Trace, pid: int, path: Path) -> int:
 
 def _read(path: Path) -> _Document:
     try:
-        with path.open("rb") as raw:
-            packed = raw.read(2) == GZIP
-        with gzip.open(path) if packed else path.open("rb") as stream:
+        with opened(path) as stream:
             text = stream.read(LARGEST + 1)
         if len(text) > LARGEST:
             raise TraceError(f"{path}: more than {LARGEST >> 30} GiB of text; record fewer steps")

@@ -1,6 +1,6 @@
-"""The text of a trace file, whole or, where it is large, in pieces of whole events.
+"""The JSON text of a trace file, whole or, where it is large, in chunks of whole events.
 
-A piece is cut before ``{"ph":``, which can stand in no JSON text (its quotes would be
+A chunk is cut before ``{"ph":``, which can stand in no JSON text (its quotes would be
 escaped), so no parser is needed to find a place to cut.
 """
 
@@ -14,20 +14,19 @@ from typing import IO, NamedTuple
 
 from ...sim.errors import TraceError
 from ...sim.units import Bytes
+from .gzipped import is_gzipped
 
-PIECE = 2 * 2**20  # small: objects of one piece reuse the memory of the last, 15 % faster
-OBJECTS = 8  # memory that a piece takes, decoded, over its length (measured: 5 to 7)
-KEPT = (
-    1.4  # memory at its peak over the length of the text (measured: 1.36 on 1.1 GB of bare events)
-)
+CHUNK = 2 * 2**20  # small: objects of one chunk reuse the memory of the last, 15 % faster
+OBJECTS = 8  # memory that a chunk takes, decoded, over its length (measured: 5 to 7)
+KEPT = 1.4  # peak memory over the length of the text (measured: 1.36 on 1.1 GB of bare events)
 _CUT = re.compile(rb',\s*(?=\{\s*"ph"\s*:)')
 _LOOK_BACK = 64
-_CHUNK = 2**20
+_BLOCK = 2**20
 _TRIES = 8
 
 
 class JsonChunk(NamedTuple):
-    """Text that is a whole JSON document, and where in the file it began."""
+    """Text that is a whole JSON document; byte and line of the file at which it began."""
 
     text: bytes
     offset: int
@@ -35,7 +34,7 @@ class JsonChunk(NamedTuple):
 
 
 def json_chunks(file: Path, memory: Bytes) -> Iterator[JsonChunk]:
-    """Read a file, decompressing it if its content says so.
+    """Read a JSON file, plain or gzipped, as one or several chunks.
 
     Raises
     ------
@@ -45,7 +44,7 @@ def json_chunks(file: Path, memory: Bytes) -> Iterator[JsonChunk]:
     if file.is_dir() or not file.stat().st_size:
         what = "is a folder" if file.is_dir() else "is empty"
         raise TraceError(f"{file}: {what}; give the profiler's .json or .json.gz")
-    size = max(min(PIECE, int(memory) // (2 * OBJECTS)), 2**12)
+    size = max(min(CHUNK, int(memory) // (2 * OBJECTS)), 2**12)
     try:
         yield from _cut(_blocks(file, size), file, size, int(memory))
     except EOFError as e:
@@ -57,10 +56,9 @@ def json_chunks(file: Path, memory: Bytes) -> Iterator[JsonChunk]:
 
 
 def _blocks(file: Path, size: int) -> Iterator[bytes]:
-    """The text, decompressed, in blocks of `size` bytes."""
+    """The decompressed text, in blocks of at least `size` bytes."""
+    packed = is_gzipped(file)
     with file.open("rb") as raw:
-        packed = raw.read(2) == b"\x1f\x8b"
-        raw.seek(0)
         stream = _inflated(raw, size) if packed else iter(lambda: raw.read(size), b"")
         held: list[bytes] = []
         for block in stream:
@@ -73,30 +71,31 @@ def _blocks(file: Path, size: int) -> Iterator[bytes]:
 
 
 def _inflated(raw: IO[bytes], size: int) -> Iterator[bytes]:
-    """Every gzip member, one after the other (three times as fast as the gzip module)."""
+    """Decompressed blocks of all gzip members (three times as fast as the gzip module)."""
     inflate, rest = zlib.decompressobj(31), b""
-    while chunk := rest or raw.read(_CHUNK):
+    while packed := rest or raw.read(_BLOCK):
         if inflate.eof:
             inflate = zlib.decompressobj(31)
-        yield inflate.decompress(chunk, size)
+        yield inflate.decompress(packed, size)
         rest = inflate.unused_data or inflate.unconsumed_tail
     if not inflate.eof:
         raise EOFError
 
 
 def _cut(blocks: Iterator[bytes], file: Path, size: int, memory: int) -> Iterator[JsonChunk]:
+    """Chunks of a text: one where it is one block, else several."""
     text, more = next(blocks, b""), next(blocks, b"")
     if not more:
         yield JsonChunk(text, 0, 1)
         return
     _refuse_larger(file, _length(file), size, memory)
-    yield from _several(text, more, blocks, file, memory)
+    yield from _several_chunks(text, more, blocks, file, memory)
 
 
-def _several(
+def _several_chunks(
     text: bytes, more: bytes, blocks: Iterator[bytes], file: Path, memory: int
 ) -> Iterator[JsonChunk]:
-    """Cut before the last event that began; what follows the cut joins the next piece."""
+    """Chunks cut before the last event of each block; that event begins the next chunk."""
     opening, closing = (b"[", b"]") if text.lstrip()[:1] == b"[" else (b'{"traceEvents":[', b"]}")
     head, offset, line = b"", 0, 1
     while more:
@@ -104,7 +103,7 @@ def _several(
         more = next(blocks, b"")
         cut = _last_cut(text) if more else None
         if more and cut is None:  # events do not begin with ph: whole, or not at all
-            text, more = _rest(text + more, offset, blocks, file, memory), b""
+            text, more = _remainder(text + more, offset, blocks, file, memory), b""
         elif cut is not None:
             yield JsonChunk(head + text[: cut[0]] + closing, offset - len(head), line)
             head, offset, line = opening, offset + cut[1], line + text.count(b"\n", 0, cut[1])
@@ -113,7 +112,8 @@ def _several(
     yield JsonChunk(head + text, offset - len(head), line)
 
 
-def _rest(text: bytes, offset: int, blocks: Iterator[bytes], file: Path, memory: int) -> bytes:
+def _remainder(text: bytes, offset: int, blocks: Iterator[bytes], file: Path, memory: int) -> bytes:
+    """The text and all blocks that follow."""
     held, length = [text], len(text)
     for block in blocks:
         held.append(block)
@@ -123,18 +123,19 @@ def _rest(text: bytes, offset: int, blocks: Iterator[bytes], file: Path, memory:
 
 
 def _last_cut(text: bytes) -> tuple[int, int] | None:
-    """Where the comma before the last event is, and where that event begins."""
+    """Position of the comma before the last event, and of that event; None where none is found."""
     at = text.rfind(b'"ph"')
     for _ in range(_TRIES):
-        for found in _CUT.finditer(text, max(at - _LOOK_BACK, 0), at + _LOOK_BACK):
-            if found.end() <= at:
-                return found.span()
+        for comma in _CUT.finditer(text, max(at - _LOOK_BACK, 0), at + _LOOK_BACK):
+            if comma.end() <= at:
+                return comma.span()
         at = text.rfind(b'"ph"', 0, max(at, 0))
     return None
 
 
-def _refuse_larger(file: Path, length: int, piece: int, memory: int) -> None:
-    need = KEPT * length + OBJECTS * min(piece, length)
+def _refuse_larger(file: Path, length: int, chunk: int, memory: int) -> None:
+    """Refuse a text of `length` bytes, decoded in chunks of `chunk`, that needs too much memory."""
+    need = KEPT * length + OBJECTS * min(chunk, length)
     if need > memory:
         raise TraceError(
             f"{file}: needs about {need / 2**30:.3g} GiB of memory, {memory / 2**30:.3g} are "
@@ -143,11 +144,12 @@ def _refuse_larger(file: Path, length: int, piece: int, memory: int) -> None:
 
 
 def _length(file: Path) -> int:
-    """Length of the text; of a gzip file the least that its trailer (length mod 4 GiB) allows."""
+    """Length of the decompressed text; of a gzip file the least that its trailer allows."""
     size = file.stat().st_size
+    if not is_gzipped(file):
+        return size
     with file.open("rb") as raw:
-        if raw.read(2) != b"\x1f\x8b":
-            return size
         raw.seek(-4, 2)
         length = int.from_bytes(raw.read(4), "little")
+    # the trailer holds the length modulo 4 GiB
     return length + max(0, size - length + 2**32 - 1) // 2**32 * 2**32

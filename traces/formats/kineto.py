@@ -1,4 +1,4 @@
-"""Read what the PyTorch profiler wrote: Kineto (Chrome) JSON, plain or gzip, one file a rank."""
+"""Kineto (Chrome) JSON, as the PyTorch profiler writes it: plain or gzipped, one file per rank."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from msgspec import UNSET
 
 from ...sim.errors import TraceError
 from ...sim.units import Bytes
-from ..trace import FileHeader, ProcessGroup, Trace
+from ..recorded_events import FileHeader, ProcessGroup
+from ..trace import Trace
 from ..validate import MOST_RANKS
 from .json_chunks import JsonChunk, json_chunks
 from .kineto_columns import Codes, KinetoColumns
@@ -30,8 +31,8 @@ def read(paths: str | Path | Iterable[str | Path], *, memory: Bytes | None = Non
     Parameters
     ----------
     paths : a file, a glob pattern, or several of them
-    memory : what reading may take, 2 GiB (or what ``ulimit -v`` leaves) unless said; larger
-        files are read in pieces, or refused
+    memory : what reading may take; None for 2 GiB, or what ``ulimit -v`` leaves; larger
+        files are read in chunks, or refused
 
     Raises
     ------
@@ -54,13 +55,13 @@ def read(paths: str | Path | Iterable[str | Path], *, memory: Bytes | None = Non
     texts, tracks = Codes(), Codes()
     try:
         with _without_collector():
-            parts = [
+            kineto_files = [
                 _read_file(file, KinetoColumns(str(file), i, texts, tracks), memory / len(files))
                 for i, file in enumerate(files)
             ]
-        parts.sort(key=lambda p: p.process.rank)
-        _refuse_twins(parts)
-        return join(parts, texts, tracks)
+        kineto_files.sort(key=lambda p: p.process.rank)
+        _refuse_same_rank(kineto_files)
+        return join(kineto_files, texts, tracks)
     except MemoryError as error:
         raise TraceError(
             f"{files[0]}: needs more than the {memory / 2**30:.3g} GiB of memory that there are; "
@@ -69,18 +70,21 @@ def read(paths: str | Path | Iterable[str | Path], *, memory: Bytes | None = Non
 
 
 def _files(paths: str | Path | Iterable[str | Path]) -> list[Path]:
+    """The files that paths and globs name, each once."""
     given = [paths] if isinstance(paths, str | Path) else list(paths)
-    found: list[Path] = []
+    files: list[Path] = []
     for path in given:
-        hits = [str(path)] if Path(path).exists() else sorted(glob.glob(str(path), recursive=True))
-        if not hits:
+        matches = (
+            [str(path)] if Path(path).exists() else sorted(glob.glob(str(path), recursive=True))
+        )
+        if not matches:
             raise TraceError(f"{path}: no such file; check the name or the pattern")
-        found += map(Path, hits)
-    return list(dict.fromkeys(found))
+        files += map(Path, matches)
+    return list(dict.fromkeys(files))
 
 
-def _refuse_twins(parts: Sequence[KinetoFile]) -> None:
-    for a, b in pairwise(parts):
+def _refuse_same_rank(files: Sequence[KinetoFile]) -> None:
+    for a, b in pairwise(files):
         if a.process.rank == b.process.rank:
             raise TraceError(
                 f"{b.process.file}: is of rank {b.process.rank}, as is {a.process.file}; give one "
@@ -90,7 +94,7 @@ def _refuse_twins(parts: Sequence[KinetoFile]) -> None:
 
 @contextmanager
 def _without_collector() -> Iterator[None]:
-    """Millions of small objects and no cycles: the collector would only walk them."""
+    """Switch garbage collection off: it would only walk millions of objects without cycles."""
     was = gc.isenabled()
     gc.disable()
     try:
@@ -101,31 +105,34 @@ def _without_collector() -> Iterator[None]:
 
 
 def _read_file(file: Path, columns: KinetoColumns, memory: Bytes) -> KinetoFile:
+    """Read one file into `columns`, chunk by chunk."""
     head = KinetoDocument()
     seen = 0
-    for piece in json_chunks(file, memory):
-        document = _decode(piece, file, seen)
+    for chunk in json_chunks(file, memory):
+        document = _decode(chunk, file, seen)
         if document.events is UNSET:
-            raise TraceError(f"{file}: {_not_a_trace(document)}")
+            raise TraceError(f"{file}: {_no_trace_events(document)}")
         columns.add(document.events, seen)
         seen += len(document.events)
         head = _merged(head, document)
     if not columns.count:
         raise TraceError(f"{file}: holds no events with a duration; record at least one step")
-    return KinetoFile(columns, _process(head, file, columns.number), head.base)
+    return KinetoFile(columns, _file_header(head, file, columns.number), head.base)
 
 
-def _not_a_trace(document: KinetoDocument) -> str:
+def _no_trace_events(document: KinetoDocument) -> str:
+    """What a file without ``traceEvents`` is, and what to give instead."""
     if bytes(document.nodes):
         return "is an execution trace, which has no times; give the profiler's Kineto file"
     return "has no traceEvents; give a trace of the PyTorch profiler (Kineto JSON)"
 
 
-def _merged(head: KinetoDocument, piece: KinetoDocument) -> KinetoDocument:
+def _merged(head: KinetoDocument, chunk: KinetoDocument) -> KinetoDocument:
+    """The header fields of two chunks, the first that has each."""
     return KinetoDocument(
-        base=head.base or piece.base,
-        distributed=head.distributed or piece.distributed,
-        devices=head.devices or piece.devices,
+        base=head.base or chunk.base,
+        distributed=head.distributed or chunk.distributed,
+        devices=head.devices or chunk.devices,
     )
 
 
@@ -133,60 +140,65 @@ _DOCUMENT = msgspec.json.Decoder(KinetoDocument)
 _LIST = msgspec.json.Decoder(list[KinetoEvent])
 
 
-def _decode(piece: JsonChunk, file: Path, seen: int) -> KinetoDocument:
-    """Decode one piece; what msgspec refuses is said in our words, with the place."""
+def _decode(chunk: JsonChunk, file: Path, seen: int) -> KinetoDocument:
+    """Decode one chunk; `seen` is the number of events before it.  Errors name the place."""
     try:
-        if piece.text[:1] == b"[":
-            return KinetoDocument(events=_LIST.decode(piece.text))
-        return _DOCUMENT.decode(piece.text)
+        if chunk.text[:1] == b"[":
+            return KinetoDocument(events=_LIST.decode(chunk.text))
+        return _DOCUMENT.decode(chunk.text)
     except msgspec.ValidationError as e:
         raise TraceError(f"{file}: {_event_of(str(e), seen)}; {_DAMAGED}") from e
     except UnicodeDecodeError as e:
-        raise TraceError(f"{file}: {_not_utf8(piece)}; {_DAMAGED}") from e
+        raise TraceError(f"{file}: {_not_utf8(chunk)}; {_DAMAGED}") from e
     except (msgspec.DecodeError, RecursionError) as e:
-        raise TraceError(f"{file}: {_place_of(str(e), piece)}; {_DAMAGED}") from e
+        raise TraceError(f"{file}: {_place_of(str(e), chunk)}; {_DAMAGED}") from e
 
 
 _DAMAGED = "the file is damaged or no profiler trace, record it again"
 
 
 def _event_of(message: str, seen: int) -> str:
-    """``Expected `int`, got `str` - at `$.traceEvents[3].dur``` with the event's own number."""
+    """The message of msgspec, with the event counted from the beginning of the file.
+
+    >>> _event_of("Expected `int`, got `str` - at `$.traceEvents[3].dur`", 100)
+    'event 103: dur: Expected `int`, got `str`'
+    """
     what, _, path = message.partition(" - at ")
     path = path.strip("`").removeprefix("$.traceEvents").removeprefix("$")
-    found = re.match(r"\[(\d+)\]\.?(.*)", path)
-    if found is None:
+    event = re.match(r"\[(\d+)\]\.?(.*)", path)
+    if event is None:
         return f"{path.lstrip('.') or 'the file'}: {what}"
-    field = f": {found[2]}" if found[2] else ""
-    return f"event {seen + int(found[1])}{field}: {what}"
+    field = f": {event[2]}" if event[2] else ""
+    return f"event {seen + int(event[1])}{field}: {what}"
 
 
-def _place_of(message: str, piece: JsonChunk) -> str:
-    """Where the JSON breaks off or goes wrong, as line and column."""
-    found = re.search(r"\(byte (\d+)\)", message)
+def _place_of(message: str, chunk: JsonChunk) -> str:
+    """Line and column at which the JSON breaks off or is wrong."""
+    byte = re.search(r"\(byte (\d+)\)", message)
     if "recursion" in message:
         return "is nested too deeply"
-    if found is None:
-        return f"JSON ends in the middle, after {piece.offset + len(piece.text)} bytes"
-    at = int(found[1])
-    before = piece.text[:at]
-    line = piece.line + before.count(b"\n")
+    if byte is None:
+        return f"JSON ends in the middle, after {chunk.offset + len(chunk.text)} bytes"
+    at = int(byte[1])
+    before = chunk.text[:at]
+    line = chunk.line + before.count(b"\n")
     column = at - before.rfind(b"\n")
-    what = message[: found.start()].removeprefix("JSON is malformed: ").strip()
+    what = message[: byte.start()].removeprefix("JSON is malformed: ").strip()
     return f"line {line}, column {column}: JSON is wrong ({what})"
 
 
-def _not_utf8(piece: JsonChunk) -> str:
-    """The first byte that is no text."""
+def _not_utf8(chunk: JsonChunk) -> str:
+    """Line and value of the first byte that is not UTF-8."""
     try:
-        piece.text.decode()
+        chunk.text.decode()
     except UnicodeDecodeError as e:
-        line = piece.line + piece.text.count(b"\n", 0, e.start)
+        line = chunk.line + chunk.text.count(b"\n", 0, e.start)
         return f"line {line}: byte {e.object[e.start]:#04x} is not UTF-8"
     return "is not UTF-8"
 
 
-def _process(head: KinetoDocument, file: Path, number: int) -> FileHeader:
+def _file_header(head: KinetoDocument, file: Path, number: int) -> FileHeader:
+    """Header of a file; where it names no rank, its name does, else its `number`."""
     info = head.distributed or KinetoDistributed()
     groups = tuple(
         ProcessGroup(g.pg_name, tuple(g.ranks), g.backend_config or info.backend)
@@ -203,5 +215,6 @@ def _process(head: KinetoDocument, file: Path, number: int) -> FileHeader:
 
 
 def _rank_in_name(file: Path, number: int) -> int:
-    found = re.search(r"rank[-_ ]?(\d+)", file.name)
-    return int(found[1]) if found else number
+    """Rank in a file's name (``rank3.json.gz``); else `number`."""
+    rank = re.search(r"rank[-_ ]?(\d+)", file.name)
+    return int(rank[1]) if rank else number

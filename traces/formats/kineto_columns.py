@@ -1,4 +1,4 @@
-"""Decoded events as columns: each group of kinds is asked only for the fields it can have."""
+"""Columns of decoded Kineto events; of each kind only the fields that it can have are read."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.errors import TraceError
+from ..column_table import ColumnTable
 from ..event_columns import EVENTS, TABLES, Event
-from ..trace import ColumnTable
 from .decimal_ticks import PLACES, Micros, micros
-from .kineto_schema import KinetoArgs
-from .kineto_schema import KinetoEvent as Raw
+from .kineto_schema import KinetoArgs, KinetoEvent
 
 CATEGORIES: dict[str, Event] = {  # lower case, as PyTorch 1.8 to 2.13 and ROCm wrote them
     "cpu_op": Event.OP,
@@ -42,7 +41,7 @@ MEMORY = "[memory]"
 _JOINS = ("correlation", "external")
 _ON_HOST = ("external", "sequence", "forward", "function")
 _TEXTS = ("shapes", "dtypes", "scalars", "stack", "module")
-# texts; the rest is kept as JSON
+# fields that are str; other texts are kept as JSON
 _PLAIN = ("stack", "module", "collective", "element", "group", "sync")
 _PLACE = ("correlation", "external", "stream", "device", "bytes", "graph_node")
 _FIELDS: dict[Event, tuple[str, ...]] = {
@@ -61,13 +60,13 @@ _ALLOCATION = {name: name for name in ("allocated", "reserved", "device_type", "
 
 
 class Codes:
-    """Numbers for values in the order in which they appear."""
+    """Numbers for distinct values, in the order in which they first appear."""
 
     def __init__(self) -> None:
         self.numbers: dict[Any, int] = {}
 
     def of(self, values: Sequence[Any]) -> NDArray[np.int32]:
-        """(n,) numbers of hashable values.
+        """(n,) The number of each value, a new one where it is new.
 
         >>> Codes().of(["b", "a", "b"]).tolist()
         [0, 1, 0]
@@ -79,25 +78,25 @@ class Codes:
 
 
 class KinetoColumns:
-    """Rows of one file, collected piece by piece.
+    """Columns of one file, collected chunk by chunk.
 
     Parameters
     ----------
     file : for messages
-    number : of the file among those read together
+    number : position of the file among those read together
     texts, tracks : numbers shared by the files of a trace
     """
 
     def __init__(self, file: str, number: int, texts: Codes, tracks: Codes):
         self.file, self.number, self.texts, self.tracks = file, number, texts, tracks
-        self.parts: dict[str, list[ColumnTable]] = {name: [] for name in TABLES}
+        self.tables: dict[str, list[ColumnTable]] = {name: [] for name in TABLES}
         self.times: list[Micros] = []
-        self.lasting: list[Micros] = []
+        self.durations: list[Micros] = []
         self.thread_names: dict[tuple[int, str, str], str] = {}
         self.count = 0
 
-    def add(self, events: Sequence[Raw], first: int) -> None:
-        """Take the next events; `first` is the number of the first of them in the file."""
+    def add(self, events: Sequence[KinetoEvent], first: int) -> None:
+        """Add the next events; `first` is the number of the first of them in the file."""
         phases = {e.ph for e in events}
         for e in events if phases & {"B", "E"} else ():
             if e.ph in "BE":
@@ -109,23 +108,27 @@ class KinetoColumns:
             self._add_rows(events, kept, first)
             self._refuse_negative(events, kept, first)
 
-    def _name_threads(self, events: Iterable[Raw]) -> None:
+    def _name_threads(self, events: Iterable[KinetoEvent]) -> None:
         for e in events:
             if e.name == "thread_name":
                 self.thread_names[self.number, str(e.pid), str(e.tid)] = str(e.args.name)
 
-    def _refuse_negative(self, events: Sequence[Raw], kept: Sequence[Raw], first: int) -> None:
-        whole, pico, _ = self.lasting[-1]
+    def _refuse_negative(
+        self, events: Sequence[KinetoEvent], kept: Sequence[KinetoEvent], first: int
+    ) -> None:
+        whole, pico, _ = self.durations[-1]
         for row in np.flatnonzero(whole < 0)[:1].tolist():
             lasts = whole[row] + pico[row] / 10**PLACES
             what = f"lasts {lasts:g} us; the clock was set meanwhile, record it again"
             self._fail(events, kept[row], first, what)
 
-    def _fail(self, events: Sequence[Raw], culprit: Raw, first: int, what: str) -> None:
+    def _fail(
+        self, events: Sequence[KinetoEvent], culprit: KinetoEvent, first: int, what: str
+    ) -> None:
         row = next(i for i, e in enumerate(events) if e is culprit)
         raise TraceError(f"{self.file}: event {first + row} ({culprit.name!r}): {what}")
 
-    def _add_rows(self, events: Sequence[Raw], kept: list[Raw], first: int) -> None:
+    def _add_rows(self, events: Sequence[KinetoEvent], kept: list[KinetoEvent], first: int) -> None:
         categories = [e.cat or "" for e in kept]
         named = [e.name for e in kept]
         if None in named:
@@ -134,7 +137,7 @@ class KinetoColumns:
         kind = _kinds(categories)
         kind[[i for i, e in enumerate(kept) if e.ph == "i"]] = Event.MEMORY
         self.times.append(self._micros([e.ts for e in kept], "ts", kept))
-        self.lasting.append(self._micros([e.dur for e in kept], "dur", kept))
+        self.durations.append(self._micros([e.dur for e in kept], "dur", kept))
         columns: dict[str, Any] = {
             "kind": kind,
             "category": self.texts.of(categories),
@@ -144,18 +147,18 @@ class KinetoColumns:
         args = [e.args for e in kept]
         self._add_fields(columns, args, kind)
         self._add_side_tables(args, kind)
-        self.parts["events"].append(ColumnTable.of("events", **columns))
+        self.tables["events"].append(ColumnTable.of("events", **columns))
         self.count += len(kept)
 
     def _track_of(self, pairs: list[tuple[Any, Any]]) -> NDArray[np.int32]:
-        """(n,) Tracks; some writers quote the numbers of threads and others do not."""
+        """(n,) Number of each event's track; some writers quote the numbers of threads."""
         codes = Codes()
         local = codes.of(pairs)
         known = [(self.number, str(pid), str(tid)) for pid, tid in codes.numbers]
-        found: NDArray[np.int32] = self.tracks.of(known)[local]
-        return found
+        numbers: NDArray[np.int32] = self.tracks.of(known)[local]
+        return numbers
 
-    def _micros(self, texts: list[Any], field: str, kept: list[Raw]) -> Micros:
+    def _micros(self, texts: list[Any], field: str, kept: list[KinetoEvent]) -> Micros:
         try:
             return micros(texts)
         except ValueError as e:
@@ -168,7 +171,7 @@ class KinetoColumns:
     def _add_fields(
         self, columns: dict[str, Any], args: list[KinetoArgs], kind: NDArray[Any]
     ) -> None:
-        """Fill the columns that each kind can have."""
+        """Add the columns that are read from ``args``; each kind fills those that it can have."""
         names = {name for fields in _FIELDS.values() for name in fields} | set(_TEXTS)
         for name in names:
             columns[name] = np.full(len(args), EVENTS[name].absent, EVENTS[name].dtype)
@@ -206,7 +209,7 @@ class KinetoColumns:
             ) from None
 
     def _texts(self, args: list[KinetoArgs], name: str) -> NDArray[np.int32]:
-        """Numbers of texts; -1 for what is absent or empty."""
+        """(n,) Number of each text; -1 where it is absent or empty."""
         values: list[Any] = list(map(attrgetter(name), args))
         if name not in _PLAIN:
             values = list(map(bytes, values))
@@ -221,12 +224,16 @@ class KinetoColumns:
         return numbers
 
     def _add_side_tables(self, args: list[KinetoArgs], kind: NDArray[Any]) -> None:
-        said = np.array([i for i, a in enumerate(args) if a.collective is not None], np.int64)
-        self._side("collectives", said, args, _COLLECTIVE, _COLLECTIVE_TEXT)
-        self._side("syncs", np.flatnonzero(kind == Event.SYNC), args, _SYNC, {"kind": "sync"})
-        self._side("allocations", np.flatnonzero(kind == Event.MEMORY), args, _ALLOCATION, {})
+        named = np.array([i for i, a in enumerate(args) if a.collective is not None], np.int64)
+        self._add_side_table("collectives", named, args, _COLLECTIVE, _COLLECTIVE_TEXT)
+        self._add_side_table(
+            "syncs", np.flatnonzero(kind == Event.SYNC), args, _SYNC, {"kind": "sync"}
+        )
+        self._add_side_table(
+            "allocations", np.flatnonzero(kind == Event.MEMORY), args, _ALLOCATION, {}
+        )
 
-    def _side(
+    def _add_side_table(
         self,
         table: str,
         rows: NDArray[np.int64],
@@ -234,12 +241,13 @@ class KinetoColumns:
         numbers: dict[str, str],
         texts: dict[str, str],
     ) -> None:
+        """Add to a side table the fields of `args` in `rows`, by column."""
         if not len(rows):
             return
         chosen = [args[i] for i in rows.tolist()]
         columns: dict[str, Any] = {to: self._numbers(chosen, of) for to, of in numbers.items()}
         columns |= {to: self._texts(chosen, of) for to, of in texts.items()}
-        self.parts[table].append(ColumnTable.of(table, event=rows + self.count, **columns))
+        self.tables[table].append(ColumnTable.of(table, event=rows + self.count, **columns))
 
 
 def _kinds(categories: list[str]) -> NDArray[np.uint8]:
@@ -248,6 +256,6 @@ def _kinds(categories: list[str]) -> NDArray[np.uint8]:
 
 
 def _decoded(values: list[bytes]) -> list[str]:
-    """UTF-8 texts, each distinct one decoded once; a quoted text loses its quotes."""
+    """Texts from UTF-8, without the quotes around them; each distinct one is decoded once."""
     texts = {v: v.decode("utf-8", "replace").strip('"') for v in set(values)}
     return [texts[v] for v in values]

@@ -1,4 +1,4 @@
-"""The columns of several files as one trace: one clock, one table of texts, one of tracks."""
+"""Columns of several Kineto files joined into one trace on one clock."""
 
 from __future__ import annotations
 
@@ -9,96 +9,101 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.errors import TraceError
+from ..column_table import ColumnTable
 from ..event_columns import TABLES
-from ..trace import ColumnTable, FileHeader, Trace, Track
+from ..recorded_events import FileHeader, Track
+from ..trace import Trace
+from ..validate import LONGEST
 from .decimal_ticks import PLACES, Micros
 from .kineto_columns import Codes, KinetoColumns
 
 _PICO = 10**PLACES
-_LONGEST = 2**62  # ticks
 
 
 class KinetoFile(NamedTuple):
-    """What one file held; `base` is its clock's zero, ns."""
+    """Contents of one file; `base` is its clock's zero, ns."""
 
     columns: KinetoColumns
     process: FileHeader
     base: int
 
 
-def join(parts: Sequence[KinetoFile], texts: Codes, tracks: Codes) -> Trace:
-    """One trace; the ranks of `parts` ascend."""
-    starts = [_joined(p.columns.times) for p in parts]
-    lasting = [_joined(p.columns.lasting) for p in parts]
-    notes = _notes(starts + lasting)
-    fine = any((t.pico % 1000).any() for t in [*starts, *lasting])
+def join(files: Sequence[KinetoFile], texts: Codes, tracks: Codes) -> Trace:
+    """Join files, given by ascending rank, into one trace."""
+    starts = [_gathered(f.columns.times) for f in files]
+    durations = [_gathered(f.columns.durations) for f in files]
+    notes = _notes(starts + durations)
+    picoseconds = any((t.pico % 1000).any() for t in [*starts, *durations])
     origin = min(
-        p.base * 1000 + int(t.whole.min()) * _PICO for p, t in zip(parts, starts, strict=True)
+        f.base * 1000 + int(t.whole.min()) * _PICO for f, t in zip(files, starts, strict=True)
     )
-    unit = 1 if fine else 1000  # ps a tick
+    unit = 1 if picoseconds else 1000  # ps a tick
     origin -= origin % 1000
-    tables = _tables(parts)
+    tables = _tables(files)
     tables["events"] = tables["events"].replace(
-        ts=_ticks(starts, [p.base * 1000 - origin for p in parts], unit, parts),
-        dur=_ticks(lasting, [0] * len(parts), unit, parts),
+        ts=_ticks(starts, [f.base * 1000 - origin for f in files], unit, files),
+        dur=_ticks(durations, [0] * len(files), unit, files),
     )
-    ranks = {p.columns.number: p.process.rank for p in parts}
-    names = {k: v for p in parts for k, v in p.columns.thread_names.items()}
+    ranks = {f.columns.number: f.process.rank for f in files}
+    names = {k: v for f in files for k, v in f.columns.thread_names.items()}
     return Trace(
         **tables,
         strings=tuple("" if s is None else s for s in texts.numbers),
         tracks=tuple(Track(ranks[t[0]], t[1], t[2], names.get(t, "")) for t in tracks.numbers),
-        processes=tuple(p.process for p in parts),
+        processes=tuple(f.process for f in files),
         origin=origin // unit,
         resolution=10**12 // unit,
         notes=notes,
     )
 
 
-def _joined(times: list[Micros]) -> Micros:
-    """All times of a file; empties the list, so that memory is held once."""
-    found = Micros(
+def _gathered(times: list[Micros]) -> Micros:
+    """All times of a file in one; empties the list, so that memory is held once."""
+    gathered = Micros(
         np.concatenate([t.whole for t in times]),
         np.concatenate([t.pico for t in times]),
         sum(t.rounded for t in times),
     )
     times.clear()
-    return found
+    return gathered
 
 
 def _ticks(
-    times: Sequence[Micros], shifts: Sequence[int], unit: int, parts: Sequence[KinetoFile]
+    times: Sequence[Micros], shifts: Sequence[int], unit: int, files: Sequence[KinetoFile]
 ) -> NDArray[np.int64]:
-    """Whole ticks; `shifts` are in ps and may be beyond 64 bits until they are added."""
-    made = []
-    for t, shift, part in zip(times, shifts, parts, strict=True):
+    """Times of all files in ticks of `unit` ps, each file's moved by its shift (ps).
+
+    Shifts may be beyond 64 bits until they are added.
+    """
+    ticks = []
+    for t, shift, file in zip(times, shifts, files, strict=True):
         micro, pico = divmod(shift, _PICO)
         whole = t.whole + micro
-        if len(whole) and int(np.abs(whole).max()) * (_PICO // unit) > _LONGEST:
+        if len(whole) and int(np.abs(whole).max()) * (_PICO // unit) > LONGEST:
             raise TraceError(
-                f"{part.columns.file}: its times span more than "
-                f"{_LONGEST * unit / 1e12 / 86400:.0f} days; its clock and those of the other "
+                f"{file.columns.file}: its times span more than "
+                f"{LONGEST * unit / 1e12 / 86400:.0f} days; its clock and those of the other "
                 "files do not belong together"
             )
-        made.append(whole * (_PICO // unit) + (t.pico + pico) // unit)
-    return np.concatenate(made)
+        ticks.append(whole * (_PICO // unit) + (t.pico + pico) // unit)
+    return np.concatenate(ticks)
 
 
-def _tables(parts: Sequence[KinetoFile]) -> dict[str, Any]:
-    """Tables of all files, one after the other; rows that point to events are moved along."""
-    base, found = 0, dict[str, list[ColumnTable]]((name, []) for name in TABLES)
-    for part in parts:
+def _tables(files: Sequence[KinetoFile]) -> dict[str, Any]:
+    """Tables of all files, one after the other; rows that point to events stay right."""
+    base, tables = 0, dict[str, list[ColumnTable]]((name, []) for name in TABLES)
+    for file in files:
         for name in TABLES:
-            for table in part.columns.parts[name]:
+            for table in file.columns.tables[name]:
                 if name == "events":
-                    rank = np.full(len(table), part.process.rank, np.int32)
+                    rank = np.full(len(table), file.process.rank, np.int32)
                     table = table.replace(rank=rank)
                 else:
                     table = table.replace(event=table["event"] + base)
-                found[name].append(table)
-            part.columns.parts[name] = []  # held once
-        base += part.columns.count
-    return {n: ColumnTable.gather(t) if t else ColumnTable.of(n) for n, t in found.items()}
+                tables[name].append(table)
+            file.columns.tables[name] = []  # held once
+        base += file.columns.count
+    return {n: ColumnTable.gather(t) if t else ColumnTable.of(n) for n, t in tables.items()}
 
 
 def _notes(times: Sequence[Micros]) -> tuple[str, ...]:

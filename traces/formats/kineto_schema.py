@@ -1,4 +1,4 @@
-"""The fields of a Kineto (Chrome) trace that we keep, as msgspec reads them.
+"""Fields of a Kineto (Chrome) trace that are read, as msgspec structs.
 
 Unknown fields are skipped unread.  Times stay text (``Raw``): a float would round them.
 """
@@ -12,7 +12,7 @@ Number = int | str | None  # some writers quote their numbers
 
 
 class KinetoArgs(Struct, frozen=True, gc=False):
-    """``args`` of an event; the groups of fields belong to different kinds of events."""
+    """``args`` of an event; each group of fields belongs to other kinds of events."""
 
     correlation: Number = -1
     external: Number = field(default=-1, name="External id")
@@ -94,7 +94,7 @@ class KinetoDevice(Struct):
 
 
 class KinetoDocument(Struct):
-    """A whole file, or its head and tail where it is read in pieces."""
+    """A whole file, or one chunk of it."""
 
     events: list[KinetoEvent] | UnsetType = field(default=UNSET, name="traceEvents")
     base: int = field(default=0, name="baseTimeNanoseconds")

@@ -1,4 +1,4 @@
-"""How much memory reading a trace may take."""
+"""Memory that reading a trace may take."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MEMORY: Bytes = 2 * 2**30
 
 
 def memory_budget() -> Bytes:
-    """2 GiB, or what a limit on this process (``ulimit -v``) leaves of it.
+    """Bytes that reading may take: 2 GiB, or what ``ulimit -v`` leaves of it.
 
     >>> 0 <= memory_budget() <= MEMORY
     True

@@ -1,4 +1,4 @@
-"""The native form of a trace: a folder of parquet tables and a manifest.
+"""The native format of a trace: a folder of parquet tables and a manifest.
 
 Written through DuckDB, into a folder beside the target that is renamed when it is whole, so
 that an interrupted write leaves nothing that looks like a trace.
@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 
 from ...sim.atomic_folder import staged
 from ...sim.errors import TraceError
+from ..column_table import ColumnTable
 from ..event_columns import TABLES, EventColumn
-from ..trace import ColumnTable, FileHeader, Trace, Track
+from ..recorded_events import FileHeader, Track
+from ..trace import Trace
 from ..validate import refuse_damaged
 
 SCHEMA = 2
@@ -36,20 +38,20 @@ def write(trace: Trace, path: str | Path) -> Path:
     path = Path(path)
     if path.exists() and not (path / MANIFEST).is_file():
         raise TraceError(f"{path}: exists and is no trace; choose another name or remove it")
-    with staged(path) as part:
-        _write_into(trace, part)
+    with staged(path) as folder:
+        _write_into(trace, folder)
     return path
 
 
-def _write_into(trace: Trace, part: Path) -> None:
+def _write_into(trace: Trace, folder: Path) -> None:
     import duckdb
 
     with duckdb.connect() as db:
         for name in TABLES:
-            _write_table(db, part / f"{name}.parquet", getattr(trace, name).columns)
+            _write_table(db, folder / f"{name}.parquet", getattr(trace, name).columns)
         texts = np.array(trace.strings, object)
         numbered = {"number": np.arange(len(texts)), "text": texts}
-        _write_table(db, part / "strings.parquet", numbered)
+        _write_table(db, folder / "strings.parquet", numbered)
     manifest = {
         "schema": SCHEMA,
         "origin": str(trace.origin),  # text: JSON readers may make a float of it
@@ -58,7 +60,7 @@ def _write_into(trace: Trace, part: Path) -> None:
         "processes": trace.processes,
         "notes": trace.notes,
     }
-    (part / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
+    (folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
 
 
 def _write_table(db: Any, path: Path, columns: dict[str, Any]) -> None:
@@ -92,13 +94,13 @@ def read(path: str | Path) -> Trace:
     [7]
     """
     path = Path(path)
-    said = (path / MANIFEST).read_bytes()
-    schema = _decoded(said, _Schema, path).schema
+    text = (path / MANIFEST).read_bytes()
+    schema = _decoded(text, _Schema, path).schema
     if schema not in range(1, SCHEMA + 1):
         raise TraceError(
             f"{path}: has schema {schema}, this version reads 1 to {SCHEMA}; import the trace again"
         )
-    manifest = _decoded(said, _Manifest, path)
+    manifest = _decoded(text, _Manifest, path)
     import duckdb
 
     with duckdb.connect() as db:  # one for all tables: each takes 15 ms
@@ -142,19 +144,20 @@ def _decoded(text: bytes, form: type[_Form], path: Path) -> _Form:
 
 
 def _read_table(db: Any, path: Path, kind: str, schema: int) -> dict[str, Any]:
-    there = [name for name in TABLES[kind] if ADDED.get(name, 1) <= schema]
-    found = _read_columns(db, path, there)
-    rows = len(found[there[0]])
+    """Columns of a table; those that its schema did not have yet are "not recorded"."""
+    stored = [name for name in TABLES[kind] if ADDED.get(name, 1) <= schema]
+    columns = _read_columns(db, path, stored)
+    rows = len(columns[stored[0]])
     return {
-        name: _whole(path, name, column, found[name])
-        if name in found
+        name: _as_declared(path, name, column, columns[name])
+        if name in columns
         else np.full(rows, column.absent, column.dtype)
         for name, column in TABLES[kind].items()
     }
 
 
-def _whole(path: Path, name: str, column: EventColumn, values: NDArray[Any]) -> NDArray[Any]:
-    """Whole numbers of the column's own type, which hold what was read."""
+def _as_declared(path: Path, name: str, column: EventColumn, values: NDArray[Any]) -> NDArray[Any]:
+    """Values as the column's declared type, refused where they do not fit it."""
     bounds = np.iinfo(column.dtype)
     fits = values.dtype.kind in "iu" and not (
         len(values) and (values.min() < bounds.min or values.max() > bounds.max)
@@ -173,12 +176,12 @@ def _read_columns(db: Any, path: Path, names: list[str]) -> dict[str, Any]:
     try:
         wanted = ", ".join(f'"{name}"' for name in names)
         query = f"SELECT {wanted} FROM '{_quoted(path)}'"
-        found: dict[str, Any] = db.execute(query).fetchnumpy()
+        columns: dict[str, Any] = db.execute(query).fetchnumpy()
     except duckdb.Error as e:
         reason = str(e).splitlines()[0]
         raise TraceError(f"{path}: cannot be read ({reason}); import the trace again") from e
-    for name, values in found.items():
+    for name, values in columns.items():
         if np.ma.is_masked(values):
             row = int(np.flatnonzero(values.mask)[0])
             raise TraceError(f"{path}: row {row} has no {name}; import the trace again")
-    return {name: np.asarray(values) for name, values in found.items()}
+    return {name: np.asarray(values) for name, values in columns.items()}

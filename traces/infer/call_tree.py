@@ -1,4 +1,4 @@
-"""Which event runs inside which, on every host thread: a forest, found in one pass."""
+"""Call trees of host threads: which event ran inside which."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-Rows = NDArray[np.int64]
+from ..column_table import Ints
 
 
 class CallTree(NamedTuple):
@@ -18,36 +18,40 @@ class CallTree(NamedTuple):
     Parameters
     ----------
     row : (n,) row of the event in the trace, by thread, start, and outermost first
-    line : (n,) thread
+    lane : (n,) host thread
     start, end : (n,) ticks; a child that ends after its parent is cut there
     parent : (n,) position of the event around it; -1 for none
     depth : (n,) 0 for the outermost
     """
 
-    row: Rows
-    line: Rows
-    start: Rows
-    end: Rows
-    parent: Rows
-    depth: Rows
+    row: Ints
+    lane: Ints
+    start: Ints
+    end: Ints
+    parent: Ints
+    depth: Ints
 
-    def own(self) -> Rows:
+    def own(self) -> Ints:
         """(n,) Ticks of each event in which none of its children ran."""
         lasts = self.end - self.start
         inner = self.parent >= 0
         children = np.bincount(self.parent[inner], lasts[inner], len(lasts))
         return lasts - children.astype(np.int64)
 
-    def levels(self) -> Iterator[Rows]:
-        """Positions one level below the outermost, then the next level, and so on."""
+    def mostly_own(self) -> NDArray[np.bool_]:
+        """(n,) Whether more than half of an event's time was not its children's."""
+        return np.asarray(2 * self.own() > self.end - self.start)
+
+    def levels(self) -> Iterator[Ints]:
+        """Positions of the events of depth 1, then those of depth 2, and so on."""
         order = np.argsort(self.depth, kind="stable")
         bounds = np.searchsorted(self.depth[order], np.arange(1, self.depth.max(initial=0) + 2))
         for low, high in pairwise(bounds.tolist()):
             yield order[low:high]
 
 
-def call_tree(row: Rows, line: Rows, start: Rows, end: Rows) -> CallTree:
-    """Find the forest.
+def call_tree(row: Ints, lane: Ints, start: Ints, end: Ints) -> CallTree:
+    """Find which event ran inside which, from when each began and ended.
 
     Examples
     --------
@@ -56,21 +60,21 @@ def call_tree(row: Rows, line: Rows, start: Rows, end: Rows) -> CallTree:
     >>> tree.parent.tolist(), tree.own().tolist()
     ([-1, 0, 0], [6, 2, 1])
     """
-    order = np.lexsort((row, -end, start, line))
-    row, line, start, end = row[order], line[order], start[order], end[order]
-    parent, depth, ends = _stack(line.tolist(), start.tolist(), end.tolist())
-    found = (np.array(c, np.int64) for c in (ends, parent, depth))
-    return CallTree(row, line, start, *found)
+    order = np.lexsort((row, -end, start, lane))
+    row, lane, start, end = row[order], lane[order], start[order], end[order]
+    columns = _nest(lane.tolist(), start.tolist(), end.tolist())
+    return CallTree(row, lane, start, *(np.array(c, np.int64) for c in columns))
 
 
-def _stack(
-    lines: list[int], starts: list[int], ends: list[int]
+def _nest(
+    lanes: list[int], starts: list[int], ends: list[int]
 ) -> tuple[list[int], list[int], list[int]]:
+    """End, parent and depth of each event; events come by lane and start, outermost first."""
     parents, depths, clipped = [-1] * len(ends), [0] * len(ends), [*ends]
     current = around = -1
-    for i, (line, start) in enumerate(zip(lines, starts, strict=True)):
-        if line != current:
-            around, current = -1, line
+    for i, (lane, start) in enumerate(zip(lanes, starts, strict=True)):
+        if lane != current:
+            around, current = -1, lane
         while around >= 0 and clipped[around] <= start:
             around = parents[around]
         if around >= 0:
@@ -78,4 +82,4 @@ def _stack(
             if clipped[i] > (outer := clipped[around]):
                 clipped[i] = outer
         around = i
-    return parents, depths, clipped
+    return clipped, parents, depths

@@ -1,4 +1,4 @@
-"""Clocks of several ranks: kept as recorded unless a collective proves them wrong.
+"""Clock offsets of ranks: 0 unless a collective proves the recorded clocks wrong.
 
 All members of an all-reduce are in it at one instant: the last begins before the first ends.
 Where recorded times contradict that, clocks are shifted so that collectives end together; where
@@ -14,80 +14,85 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.errors import TraceError
-from .call_tree import Rows
-from .collective import TOGETHER
-from .collective_match import Match
+from ..column_table import Ints
+from .collective import SYNCHRONISING
+from .collective_match import MatchedCollective
 from .rank_graph import RankGraph
 
 SLACK = 1e-3  # s: how far the ends of one collective may lie apart once clocks are aligned
 
 
-class Offsets(NamedTuple):
-    """What is added to the times of each part.
+class ClockOffsets(NamedTuple):
+    """What is added to the times of each rank.
 
     Parameters
     ----------
-    ticks : one for each part
+    ticks : (ranks,)
     note : what was done, in words
     proven : whether all members of every collective are in it at one instant; then dependencies
         go forward in time, and cannot form a cycle
     """
 
-    ticks: Rows
+    ticks: Ints
     note: str
     proven: bool
 
 
-def offsets(parts: Sequence[RankGraph], matches: Sequence[Match]) -> Offsets:
-    """How far each clock must be shifted.
+def clock_offsets(
+    graphs: Sequence[RankGraph], matches: Sequence[MatchedCollective]
+) -> ClockOffsets:
+    """Find how far each rank's clock must be shifted so that members meet in every collective.
 
     Raises
     ------
     TraceError
         No shift makes the collectives of two ranks overlap.
     """
-    nothing = np.zeros(len(parts), np.int64)
-    wide = [m for m in matches if len(m.members) > 1 and m.members[0][1].name in TOGETHER]
-    proven = all(len(m.members) == 1 or m.members[0][1].name in TOGETHER for m in matches)
-    if not wide or _worst(parts, wide, nothing)[0] <= 0:
-        return Offsets(nothing, "as recorded", proven)
-    shift = _by_ends(parts, wide)
-    slack = int(SLACK * parts[0].view.trace.resolution)
-    apart, m = _worst(parts, wide, shift)
+    unshifted = np.zeros(len(graphs), np.int64)
+    wide = [m for m in matches if len(m.members) > 1 and m.members[0][1].name in SYNCHRONISING]
+    proven = all(len(m.members) == 1 or m.members[0][1].name in SYNCHRONISING for m in matches)
+    if not wide or _worst(graphs, wide, unshifted)[0] <= 0:
+        return ClockOffsets(unshifted, "as recorded", proven)
+    shift = _align_ends(graphs, wide)
+    slack = int(SLACK * graphs[0].events.trace.resolution)
+    apart, m = _worst(graphs, wide, shift)
     if apart > slack:
         i, c = m.members[-1]
-        seconds = apart / parts[0].view.trace.resolution
+        seconds = apart / graphs[0].events.trace.resolution
         raise TraceError(
-            f"{parts[i].view.process.file}: {c.signature} of rank {parts[i].view.rank} is "
+            f"{graphs[i].events.process.file}: {c.signature} of rank {graphs[i].events.rank} is "
             f"{seconds:.3g} s away from the same collective of rank "
-            f"{parts[m.members[0][0]].view.rank}, however the clocks are shifted; the files are "
+            f"{graphs[m.members[0][0]].events.rank}, however the clocks are shifted; the files are "
             "of different runs or of drifting clocks, record them together"
         )
-    largest = np.abs(shift).max() / parts[0].view.trace.resolution
+    largest = np.abs(shift).max() / graphs[0].events.trace.resolution
     note = f"shifted by up to {largest:.3g} s so that collectives end together"
-    return Offsets(shift, note, proven and apart <= 0)
+    return ClockOffsets(shift, note, proven and apart <= 0)
 
 
 def _worst(
-    parts: Sequence[RankGraph], matches: Sequence[Match], shift: NDArray[np.int64]
-) -> tuple[int, Match]:
-    """The largest time between the first end and the last start of one collective."""
-    apart = [_apart(parts, m, shift) for m in matches]
+    graphs: Sequence[RankGraph], matches: Sequence[MatchedCollective], shift: NDArray[np.int64]
+) -> tuple[int, MatchedCollective]:
+    """The collective whose members are furthest apart, and by how many ticks."""
+    apart = [_apart(graphs, m, shift) for m in matches]
     at = int(np.argmax(apart))
     return apart[at], matches[at]
 
 
-def _apart(parts: Sequence[RankGraph], m: Match, shift: NDArray[np.int64]) -> int:
-    starts = [int(parts[i].start[c.work] + shift[i]) for i, c in m.members]
-    ends = [int(parts[i].end[c.work] + shift[i]) for i, c in m.members]
+def _apart(graphs: Sequence[RankGraph], m: MatchedCollective, shift: NDArray[np.int64]) -> int:
+    """Ticks from the first end to the last start; above 0 the members never met."""
+    starts = [int(graphs[i].start[c.work] + shift[i]) for i, c in m.members]
+    ends = [int(graphs[i].end[c.work] + shift[i]) for i, c in m.members]
     return max(starts) - min(ends)
 
 
-def _by_ends(parts: Sequence[RankGraph], matches: Sequence[Match]) -> NDArray[np.int64]:
-    """Shifts after which collectives end together, in the median, rank by rank."""
-    shift = np.zeros(len(parts), np.int64)
+def _align_ends(
+    graphs: Sequence[RankGraph], matches: Sequence[MatchedCollective]
+) -> NDArray[np.int64]:
+    """(ranks,) Shifts after which the collectives of two ranks end together, in the median."""
+    shift = np.zeros(len(graphs), np.int64)
     known = {0}
-    waiting = set(range(1, len(parts)))
+    waiting = set(range(1, len(graphs)))
     while waiting:
         reach = [
             (i, j, m)
@@ -99,16 +104,19 @@ def _by_ends(parts: Sequence[RankGraph], matches: Sequence[Match]) -> NDArray[np
         if not reach:
             break  # shares no collective with those before: its clock cannot be compared
         i, j, _ = reach[0]
-        shift[j] = shift[i] + _median_lag(parts, matches, i, j)
+        shift[j] = shift[i] + _median_lag(graphs, matches, i, j)
         known.add(j)
         waiting.remove(j)
     return shift
 
 
-def _median_lag(parts: Sequence[RankGraph], matches: Sequence[Match], i: int, j: int) -> int:
+def _median_lag(
+    graphs: Sequence[RankGraph], matches: Sequence[MatchedCollective], i: int, j: int
+) -> int:
+    """Median ticks by which the collectives of graph `j` end before those of graph `i`."""
     lags = []
     for m in matches:
         rows = {k: c.work for k, c in m.members}
         if i in rows and j in rows:
-            lags.append(int(parts[i].end[rows[i]] - parts[j].end[rows[j]]))
+            lags.append(int(graphs[i].end[rows[i]] - graphs[j].end[rows[j]]))
     return int(np.median(lags))

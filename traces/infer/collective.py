@@ -1,4 +1,4 @@
-"""What each recorded collective is: its name, element type, size and group."""
+"""Recorded collectives: name, element type, size and group of each."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...sim.signature import WIDTH, Operand, Signature
 from .call_tree import CallTree
 from .launches import Launches
 from .network_waits import elements
-from .op_signature import DTYPES, operands
+from .operands import DTYPES, operands
 from .rank_trace import RankTrace
 
 KERNEL = re.compile(r"(nccl|rccl|mscclpp|msccl|oneccl|hccl)\w*Kernel|ncclDevKernel", re.IGNORECASE)
@@ -30,17 +30,20 @@ _NAMES = (  # in this order: the first that fits
     ("send", r"send"),
     ("recv", r"recv"),
 )
-TOGETHER = ("all-reduce", "reduce-scatter", "all-gather", "all-to-all", "barrier")
+SYNCHRONISING = ("all-reduce", "reduce-scatter", "all-gather", "all-to-all", "barrier")
 
 
 class RecordedCollective(NamedTuple):
-    """One member's view of a collective.
+    """A collective as one of its members recorded it.
 
     Parameters
     ----------
-    work : position among the launched work
+    work : number of the launched work, or of the op made of it
+    name : all-reduce, all-gather, …
+    dtype : element type; "" where not recorded
     size : elements of the larger of this rank's two buffers; 0 where not recorded
     group : ranks, ascending; () where not recorded
+    channel : name of the process group; "" where not recorded
     """
 
     work: int
@@ -52,24 +55,24 @@ class RecordedCollective(NamedTuple):
 
     @property
     def signature(self) -> str:
-        """By the grammar; without an operand where the size is not recorded."""
-        what = (Operand(self.dtype, (self.size,)),) if self.dtype and self.size else ()
-        return str(Signature("collective", self.name, what))
+        """Signature (``docs/signatures.md``); without an operand where the size is not recorded."""
+        operand = (Operand(self.dtype, (self.size,)),) if self.dtype and self.size else ()
+        return str(Signature("collective", self.name, operand))
 
     @property
     def bytes(self) -> float:
-        """Size of the buffer; NaN where not recorded."""
+        """Size of the larger buffer; NaN where not recorded."""
         return float(WIDTH[self.dtype] * self.size) if self.dtype and self.size else np.nan
 
 
-def is_collective(view: RankTrace, work: Launches) -> NDArray[np.bool_]:
-    """(n,) Whether launched work is a collective."""
-    found = view.named(KERNEL)[work.row] & view.on_gpu[work.row]
-    return found | view.network[work.row]
+def is_collective(events: RankTrace, work: Launches) -> NDArray[np.bool_]:
+    """(work,) Whether each is a collective."""
+    on_gpu = events.named(KERNEL)[work.row] & events.on_gpu[work.row]
+    return on_gpu | events.network[work.row]
 
 
 def collective_name(text: str) -> str:
-    """Our word for a library's.
+    """Name of a collective in a library's kernel or range name; "" for none.
 
     >>> collective_name("ncclDevKernel_AllReduce_Sum_f32_RING_LL")
     'all-reduce'
@@ -80,25 +83,22 @@ def collective_name(text: str) -> str:
     return next((name for name, pattern in _NAMES if re.search(pattern, low)), "")
 
 
-def collectives(view: RankTrace, work: Launches, tree: CallTree) -> list[RecordedCollective]:
+def collectives(events: RankTrace, work: Launches, tree: CallTree) -> list[RecordedCollective]:
     """Describe every collective of a rank, in the order of its launches."""
-    found: list[RecordedCollective] = []
-    rows = np.flatnonzero(is_collective(view, work))
+    rows = np.flatnonzero(is_collective(events, work))
     if not len(rows):
-        return found
+        return []
     position = {r: i for i, r in enumerate(tree.row.tolist())}
-    table = {e: i for i, e in enumerate(view.trace.collectives["event"].tolist())}
-    when = np.where(work.call[rows] >= 0, view.start[work.call[rows]], work.start[rows])
-    for k in rows[np.lexsort((work.start[rows], when))].tolist():
-        around = _around(view, work, tree, position, k)
-        found.append(_describe(view, work, k, around, table))
-    return found
+    table = {e: i for i, e in enumerate(events.trace.collectives["event"].tolist())}
+    when = np.where(work.call[rows] >= 0, events.start[work.call[rows]], work.start[rows])
+    return [
+        _describe(events, work, k, _enclosing(work, tree, position, k), table)
+        for k in rows[np.lexsort((work.start[rows], when))].tolist()
+    ]
 
 
-def _around(
-    view: RankTrace, work: Launches, tree: CallTree, position: dict[int, int], k: int
-) -> list[int]:
-    """The work itself, its call, and what ran around the call, innermost first."""
+def _enclosing(work: Launches, tree: CallTree, position: dict[int, int], k: int) -> list[int]:
+    """Rows of the work itself, its call, and the events around the call, innermost first."""
     rows = [int(work.row[k])]
     at = position.get(int(work.call[k]), -1)
     while at >= 0:
@@ -108,37 +108,41 @@ def _around(
 
 
 def _describe(
-    view: RankTrace, work: Launches, k: int, around: list[int], table: dict[int, int]
+    events: RankTrace, work: Launches, k: int, around: list[int], table: dict[int, int]
 ) -> RecordedCollective:
-    said = next((table[g] for r in around if (g := int(view.rows[r])) in table), -1)
-    named = [r for r in around if ANNOTATED.match(view.text(r))]
-    name = collective_name(view.text(named[0] if named else around[0])) or "all-to-all"
+    """The collective that work `k` is, from the events around it and the profiler's table."""
+    entry = next((table[g] for r in around if (g := int(events.rows[r])) in table), -1)
+    named = [r for r in around if ANNOTATED.match(events.text(r))]
+    name = collective_name(events.text(named[0] if named else around[0])) or "all-to-all"
     dtype, size = "", 0
     for r in [*named, around[0]]:
-        if size := elements(view, r):
-            dtype = _dtype(view, r)
+        if size := elements(events, r):
+            dtype = _dtype(events, r)
             break
     group: tuple[int, ...] = ()
     channel = ""
-    if said >= 0:
-        dtype, size, group, channel = _said(view, said, dtype, size)
-    if not group and view.network[work.row[k]]:
-        group = next((g.ranks for g in view.process.groups), ())
+    if entry >= 0:
+        dtype, size, group, channel = _from_table(events, entry, dtype, size)
+    if not group and events.network[work.row[k]]:
+        group = next((g.ranks for g in events.process.groups), ())
     return RecordedCollective(k, name, dtype, size, tuple(sorted(group)), channel)
 
 
-def _dtype(view: RankTrace, row: int) -> str:
-    shapes, dtypes = (int(view.events[c][row]) for c in ("shapes", "dtypes"))
+def _dtype(events: RankTrace, row: int) -> str:
+    """Element type of the largest input of an event; "" where not recorded."""
+    shapes, dtypes = (int(events.table[c][row]) for c in ("shapes", "dtypes"))
     if shapes < 0 or dtypes < 0:
         return ""
-    texts = view.trace.strings
-    found = operands(texts[shapes], texts[dtypes])
-    return max(found, key=lambda o: o.bytes).dtype if found else ""
+    texts = events.trace.strings
+    inputs = operands(texts[shapes], texts[dtypes])
+    return max(inputs, key=lambda o: o.bytes).dtype if inputs else ""
 
 
-def _said(view: RankTrace, i: int, dtype: str, size: int) -> tuple[str, int, tuple[int, ...], str]:
-    """What the profiler wrote of a collective, in ``record_param_comms`` or on its kernel."""
-    table, texts = view.trace.collectives, (*view.trace.strings, "")
+def _from_table(
+    events: RankTrace, i: int, dtype: str, size: int
+) -> tuple[str, int, tuple[int, ...], str]:
+    """dtype, size, group and channel that the profiler wrote into row `i` of its table."""
+    table, texts = events.trace.collectives, (*events.trace.strings, "")
     dtype = DTYPES.get(texts[int(table["dtype"][i])].lower(), dtype)
     size = max(int(table["sent"][i]), int(table["received"][i])) or size
     channel = texts[int(table["group"][i])]
@@ -146,5 +150,5 @@ def _said(view: RankTrace, i: int, dtype: str, size: int) -> tuple[str, int, tup
     if listed and "..." not in listed:
         group = tuple(int(r) for r in re.findall(r"\d+", listed))
     else:
-        group = next((g.ranks for g in view.process.groups if g.name == channel), ())
+        group = next((g.ranks for g in events.process.groups if g.name == channel), ())
     return dtype, size, group, channel

@@ -1,4 +1,4 @@
-"""Collectives matched across ranks: the k-th of a group on one rank is the k-th on all."""
+"""Collectives matched across ranks, by their group and their order in it."""
 
 from __future__ import annotations
 
@@ -8,98 +8,95 @@ from typing import NamedTuple
 import numpy as np
 
 from ...sim.errors import TraceError
-from .call_tree import Rows
+from ..column_table import Ints
 from .collective import RecordedCollective
 from .rank_graph import RankGraph
 
-ENDS = {"send", "recv"}
-"""The two ends of a message: in a group of two ranks they are one op with two places."""
+POINT_TO_POINT = {"send", "recv"}
+"""A send and its receive, in a group of two ranks, are matched into one op."""
 
 
-class Match(NamedTuple):
-    """One collective of all its members.
+class MatchedCollective(NamedTuple):
+    """One collective, with what each of its members recorded of it.
 
     Parameters
     ----------
-    members : (number of the part, its collective), by rank
+    members : (position of the rank's graph, its collective), by rank
     """
 
     members: tuple[tuple[int, RecordedCollective], ...]
 
-    def rows(self, base: Sequence[int] | Rows) -> Rows:
-        """Rows of the members in a table of all parts."""
+    def rows(self, base: Sequence[int] | Ints) -> Ints:
+        """Row of each member's op where graph i begins at row ``base[i]``."""
         return np.array([int(base[p]) + c.work for p, c in self.members])
 
 
-def match(parts: Sequence[RankGraph], *, alone: bool) -> list[Match]:
-    """Match collectives.
-
-    Parameters
-    ----------
-    alone : whether ranks that were not recorded are represented by the waits for them
+def match_collectives(graphs: Sequence[RankGraph]) -> list[MatchedCollective]:
+    """Match the collectives of several ranks: the k-th of a group is the same one on every rank.
 
     Raises
     ------
     TraceError
         Members disagree on what the k-th collective of their group is, or are in another group.
     """
-    ranks = [p.view.rank for p in parts]
+    ranks = [g.events.rank for g in graphs]
     queues: dict[tuple[tuple[int, ...], str], dict[int, list[RecordedCollective]]] = {}
-    for i, p in enumerate(parts):
-        for c in p.collectives:
+    for i, graph in enumerate(graphs):
+        events = graph.events
+        for c in graph.collectives:
             group = c.group or tuple(ranks)
-            if p.view.rank not in group:
+            if events.rank not in group:
                 raise TraceError(
-                    f"{p.view.process.file}: rank {p.view.rank} takes part in a collective of "
+                    f"{events.process.file}: rank {events.rank} takes part in a collective of "
                     f"ranks {', '.join(map(str, group))}, to which it does not belong; the file "
                     "names its rank or the group wrongly, record it again"
                 )
             queues.setdefault((group, c.channel), {}).setdefault(i, []).append(c)
-    found = []
+    matches = []
     for (group, channel), members in queues.items():
         expected = [i for i, r in enumerate(ranks) if r in group]
-        found += _match_group(parts, channel, members, expected, alone)
-    return found
+        matches += _match_group(graphs, channel, members, expected)
+    return matches
 
 
 def _match_group(
-    parts: Sequence[RankGraph],
+    graphs: Sequence[RankGraph],
     channel: str,
     members: dict[int, list[RecordedCollective]],
     expected: list[int],
-    alone: bool,
-) -> list[Match]:
+) -> list[MatchedCollective]:
+    """Match one group's collectives; `expected` are the graphs of its recorded ranks."""
     count = {i: len(members.get(i, [])) for i in expected}
     most = max(count.values())
     if min(count.values()) != most:
         few = min(expected, key=lambda i: count[i])
         raise TraceError(
-            f"{parts[few].view.process.file}: rank {parts[few].view.rank} has {count[few]} "
+            f"{graphs[few].events.process.file}: rank {graphs[few].events.rank} has {count[few]} "
             f"collectives of group {channel or 'of all'!r}, others {most}; record the same steps "
             "on every rank"
         )
-    found = []
+    matches = []
     for k in range(most):
         together = tuple((i, members[i][k]) for i in expected)
-        _refuse_different(parts, k, together)
-        found.append(Match(together))
-    return found
+        _refuse_different(graphs, k, together)
+        matches.append(MatchedCollective(together))
+    return matches
 
 
 def _refuse_different(
-    parts: Sequence[RankGraph], k: int, together: tuple[tuple[int, RecordedCollective], ...]
+    graphs: Sequence[RankGraph], k: int, together: tuple[tuple[int, RecordedCollective], ...]
 ) -> None:
     first = together[0][1]
-    if first.name in ENDS and len(together) > 2:
+    if first.name in POINT_TO_POINT and len(together) > 2:
         raise TraceError(
-            f"{parts[0].view.process.file}: collective {k} is a {first.name} in a group of "
+            f"{graphs[0].events.process.file}: collective {k} is a {first.name} in a group of "
             f"{len(together)} ranks, and its peer was not recorded; record with a process group of "
             "two ranks for each pair, or give one rank and missing_ranks: recorded_waits"
         )
     for i, c in together[1:]:
-        if c.name != first.name and not {c.name, first.name} <= ENDS:
+        if c.name != first.name and not {c.name, first.name} <= POINT_TO_POINT:
             raise TraceError(
-                f"{parts[i].view.process.file}: collective {k} is {c.signature} on rank "
-                f"{parts[i].view.rank}, but {first.signature} on rank "
-                f"{parts[together[0][0]].view.rank}; give traces of the same steps of one job"
+                f"{graphs[i].events.process.file}: collective {k} is {c.signature} on rank "
+                f"{graphs[i].events.rank}, but {first.signature} on rank "
+                f"{graphs[together[0][0]].events.rank}; give traces of the same steps of one job"
             )

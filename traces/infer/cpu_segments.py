@@ -1,9 +1,9 @@
-"""What a host thread did from instant to instant: pieces between launches, waits and hand-overs.
+"""CPU segments: each host thread's time, cut at launches, waits and ends of operators.
 
 The innermost operator that did most of its work itself (more than half of its time was not its
-children's) stands for them.  Where it does the computing (no GPU in the rank) it is an op of its
-own; where it only dispatches, consecutive pieces are one host op up to the next launch.  Time in
-which nothing was recorded is a gap.
+children's) stands for them.  Where it does the computing (no GPU in the rank) it is a segment of
+its own; where it only dispatches, consecutive operators are one segment up to the next cut.  Time
+in which nothing was recorded is a gap.
 """
 
 from __future__ import annotations
@@ -13,69 +13,71 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .call_tree import CallTree, Rows
+from ..column_table import Ints
+from .call_tree import CallTree
 
-GAP = -1
+NO_EVENT = -1
+"""Event of a gap."""
 
 
-class Marks(NamedTuple):
-    """Instants at which a thread's time is cut, so that another op can wait for it there."""
+class CutPoints(NamedTuple):
+    """Instants (ticks) at which a thread's time is cut, so that an op can wait for it there."""
 
-    line: Rows
-    time: Rows
+    lane: Ints
+    time: Ints
 
 
 class WaitSpans(NamedTuple):
-    """Spans in which a thread did nothing but wait; `until` is when what it waited for ended."""
+    """Spans (ticks) in which a thread only waited; `until` is when what it waited for ended."""
 
-    line: Rows
-    start: Rows
-    until: Rows
+    lane: Ints
+    start: Ints
+    until: Ints
 
 
 class CpuSegments(NamedTuple):
-    """Consecutive pieces of every thread.
+    """Consecutive segments of every host thread, by thread and start.
 
     Parameters
     ----------
-    line : (n,) thread
+    lane : (n,) host thread
     start, end : (n,) ticks
-    owner : (n,) row of the event that was busiest; -1 in a gap
-    wait : (n,) number of the wait that ends here, in a piece of no duration; else -1
+    event : (n,) row of the event that took most of its time; -1 in a gap
+    wait : (n,) number of the wait that ends here, in a segment of no duration; else -1
     """
 
-    line: Rows
-    start: Rows
-    end: Rows
-    owner: Rows
-    wait: Rows
+    lane: Ints
+    start: Ints
+    end: Ints
+    event: Ints
+    wait: Ints
 
-    def at(self, marks: Marks) -> Rows:
-        """(m,) The last piece that ended at or before each mark; -1 for none."""
-        if not len(self.line):
-            return np.full(len(marks.line), -1, np.int64)
-        key, base = _keyed(self.line, self.end, marks.line, marks.time)
-        found = np.searchsorted(key, base, side="right") - 1
-        same = (found >= 0) & (self.line[found] == marks.line)
-        return np.where(same, found, -1)
+    def last_before(self, cuts: CutPoints) -> Ints:
+        """(cuts,) Number of the last segment that ended at or before each; -1 for none."""
+        if not len(self.lane):
+            return np.full(len(cuts.lane), -1, np.int64)
+        ends, instants = _keyed(self.lane, self.end, cuts.lane, cuts.time)
+        last = np.searchsorted(ends, instants, side="right") - 1
+        same = (last >= 0) & (self.lane[last] == cuts.lane)
+        return np.where(same, last, -1)
 
 
-def _keyed(line: Rows, time: Rows, other: Rows, when: Rows) -> tuple[Rows, Rows]:
-    """(line, time) of two tables as one ascending number."""
+def _keyed(lane: Ints, time: Ints, other: Ints, when: Ints) -> tuple[Ints, Ints]:
+    """(lane, time) of two tables, each pair as one number that keeps their order."""
     low = min(time.min(initial=0), when.min(initial=0))
     span = max(time.max(initial=0), when.max(initial=0)) - low + 1
-    return line * span + (time - low), other * span + (when - low)
+    return lane * span + (time - low), other * span + (when - low)
 
 
 def visible(tree: CallTree, operator: NDArray[np.bool_], call: NDArray[np.bool_]) -> CallTree:
-    """Only the events that stand for themselves.
+    """Only the events that may be the event of a segment: the others merge into those around them.
 
     Parameters
     ----------
-    operator : (n,) may stand for what ran inside it
+    operator : (n,) may stand for what ran inside it, where most of its time was its own
     call : (n,) of the GPU's runtime: always kept, because it launches or waits
     """
-    stands = operator & (2 * tree.own() > tree.end - tree.start)
+    stands = operator & tree.mostly_own()
     above = np.full(len(stands), -1, np.int64)
     for level in tree.levels():
         p = tree.parent[level]
@@ -85,95 +87,95 @@ def visible(tree: CallTree, operator: NDArray[np.bool_], call: NDArray[np.bool_]
     around = np.where(above >= 0, above, tree.parent)[kept]
     parent = np.where(around >= 0, number[around], -1)
     return CallTree(
-        tree.row[kept], tree.line[kept], tree.start[kept], tree.end[kept], parent, tree.depth[kept]
+        tree.row[kept], tree.lane[kept], tree.start[kept], tree.end[kept], parent, tree.depth[kept]
     )
 
 
 class _Borders(NamedTuple):
-    """Instants at which something may change on a thread, ascending."""
+    """Instants at which what runs on a thread may change, by thread and time."""
 
-    line: Rows
-    time: Rows
-    owner: Rows  # position in the nest of what runs from here on; GAP for nothing
+    lane: Ints
+    time: Ints
+    running: Ints  # position in the tree of what runs from here on; NO_EVENT for nothing
     waiting: NDArray[np.bool_]
-    cuts: Rows  # how many marks and waits up to here
+    cut_count: Ints  # how many cuts and waits up to here
 
 
-_SAME = -2  # the owner stays what it was
+_SAME = -2  # what runs stays what it was
 
 
-def _borders(tree: CallTree, marks: Marks, waits: WaitSpans) -> _Borders:
-    n, m, w = len(tree.row), len(marks.line), len(waits.line)
-    line = np.concatenate([tree.line, tree.line, marks.line, waits.line, waits.line])
-    time = np.concatenate([tree.start, tree.end, marks.time, waits.start, waits.until])
-    owner = np.concatenate([np.arange(n), tree.parent, np.full(m + 2 * w, _SAME)])
+def _borders(tree: CallTree, cuts: CutPoints, waits: WaitSpans) -> _Borders:
+    n, m, w = len(tree.row), len(cuts.lane), len(waits.lane)
+    lane = np.concatenate([tree.lane, tree.lane, cuts.lane, waits.lane, waits.lane])
+    time = np.concatenate([tree.start, tree.end, cuts.time, waits.start, waits.until])
+    running = np.concatenate([np.arange(n), tree.parent, np.full(m + 2 * w, _SAME)])
     # at one instant ends come before starts, inner ends first, outer starts first
     rank = np.concatenate([tree.depth, -tree.depth - 1, np.zeros(m + 2 * w, np.int64)])
-    order = np.lexsort((rank, time, line))
-    change = np.zeros(len(line), np.int64)
+    order = np.lexsort((rank, time, lane))
+    change = np.zeros(len(lane), np.int64)
     change[2 * n + m : 2 * n + m + w], change[2 * n + m + w :] = 1, -1
-    owner, change = owner[order], change[order]
-    known = np.maximum.accumulate(np.where(owner != _SAME, np.arange(len(owner)), 0))
-    owner = owner[known] if len(owner) else owner
+    running, change = running[order], change[order]
+    known = np.maximum.accumulate(np.where(running != _SAME, np.arange(len(running)), 0))
+    running = running[known] if len(running) else running
     return _Borders(
-        line[order],
+        lane[order],
         time[order],
-        np.where(owner == _SAME, GAP, owner),
+        np.where(running == _SAME, NO_EVENT, running),
         np.cumsum(change) > 0,
         np.cumsum(order >= 2 * n),
     )
 
 
 def cpu_segments(
-    tree: CallTree, marks: Marks, waits: WaitSpans, alone: NDArray[np.bool_]
+    tree: CallTree, cuts: CutPoints, waits: WaitSpans, alone: NDArray[np.bool_]
 ) -> CpuSegments:
-    """Cut every thread's time.
+    """Cut every host thread's time into segments.
 
     Parameters
     ----------
-    tree : what is :func:`visible`
-    alone : (n,) events that are ops of their own, never merged with their neighbours
+    tree : :func:`visible` events
+    alone : (n,) whether an event is a segment of its own, never merged with its neighbours
     """
-    b = _borders(tree, marks, waits)
+    b = _borders(tree, cuts, waits)
     here = np.flatnonzero(
-        (b.line[:-1] == b.line[1:]) & (b.time[:-1] < b.time[1:]) & ~b.waiting[:-1]
+        (b.lane[:-1] == b.lane[1:]) & (b.time[:-1] < b.time[1:]) & ~b.waiting[:-1]
     )
-    line, start, end, owner = b.line[here], b.time[here], b.time[here + 1], b.owner[here]
-    own = (owner >= 0) & alone[owner] if len(alone) else owner >= 0
+    lane, start, end, running = b.lane[here], b.time[here], b.time[here + 1], b.running[here]
+    own = (running >= 0) & alone[running] if len(alone) else running >= 0
     joins = (
-        (line[1:] == line[:-1])
+        (lane[1:] == lane[:-1])
         & (start[1:] == end[:-1])
-        & ((owner[1:] >= 0) == (owner[:-1] >= 0))
+        & ((running[1:] >= 0) == (running[:-1] >= 0))
         & ~(own[1:] | own[:-1])
-        & (b.cuts[here[1:]] == b.cuts[here[:-1]])
+        & (b.cut_count[here[1:]] == b.cut_count[here[:-1]])
     )
     first = np.flatnonzero(np.concatenate([[True], ~joins])[: len(here)])
     last = np.append(first[1:], len(here)) - 1 if len(first) else first
     busiest = _busiest(end - start, first)
-    row = np.where(owner >= 0, tree.row[owner], GAP) if len(tree.row) else owner
-    found = CpuSegments(
-        line[first], start[first], end[last], row[busiest], np.full(len(first), -1, np.int64)
+    row = np.where(running >= 0, tree.row[running], NO_EVENT) if len(tree.row) else running
+    segments = CpuSegments(
+        lane[first], start[first], end[last], row[busiest], np.full(len(first), -1, np.int64)
     )
-    return _with_waits(found, waits)
+    return _with_waits(segments, waits)
 
 
-def _busiest(lasts: Rows, first: Rows) -> Rows:
-    """The longest of each run of pieces."""
+def _busiest(lasts: Ints, first: Ints) -> Ints:
+    """Position of the longest spell of each segment; `first` is where each segment begins."""
     if not len(lasts):
         return first
     group = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(lasts))))
     order = np.lexsort((lasts, group))
-    found: Rows = order[np.append(first[1:], len(lasts)) - 1]
-    return found
+    longest: Ints = order[np.append(first[1:], len(lasts)) - 1]
+    return longest
 
 
-def _with_waits(found: CpuSegments, waits: WaitSpans) -> CpuSegments:
-    """Add a piece of no duration where each wait ends."""
-    w = len(waits.line)
-    line = np.concatenate([found.line, waits.line])
-    start = np.concatenate([found.start, waits.until])
-    end = np.concatenate([found.end, waits.until])
-    order = np.lexsort((end, start, line))
-    owner = np.concatenate([found.owner, np.full(w, GAP)])[order]
-    wait = np.concatenate([found.wait, np.arange(w)])[order]
-    return CpuSegments(line[order], start[order], end[order], owner, wait)
+def _with_waits(segments: CpuSegments, waits: WaitSpans) -> CpuSegments:
+    """Add a segment of no duration where each wait ends."""
+    w = len(waits.lane)
+    lane = np.concatenate([segments.lane, waits.lane])
+    start = np.concatenate([segments.start, waits.until])
+    end = np.concatenate([segments.end, waits.until])
+    order = np.lexsort((end, start, lane))
+    event = np.concatenate([segments.event, np.full(w, NO_EVENT)])[order]
+    wait = np.concatenate([segments.wait, np.arange(w)])[order]
+    return CpuSegments(lane[order], start[order], end[order], event, wait)

@@ -1,4 +1,4 @@
-"""Dependencies that form a cycle: ranks that entered collectives in different orders."""
+"""Cycles of dependencies, refused: ranks that entered collectives in different orders."""
 
 from __future__ import annotations
 
@@ -13,6 +13,11 @@ def refuse_cycles(
     place: str, ops: Ops, source: NDArray[np.int64], target: NDArray[np.int64]
 ) -> None:
     """Refuse a graph in which ops wait for each other.
+
+    Parameters
+    ----------
+    place : names the file in the message
+    source, target : (e,) op `target` waits for op `source`
 
     Raises
     ------

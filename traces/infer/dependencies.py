@@ -1,10 +1,9 @@
-"""From what was recorded to what must be done: a trace's dependency graph.
+"""The dependency graph of a trace: what each recorded op waits for.
 
-Program order on threads and streams, launches, synchronisation, hand-overs between threads, and
-collectives matched across ranks.  Every op's readiness follows from these; where it began later
-than that, a delay (what launching usually takes) or a gap (nothing explains it) stands in
-between, so that recorded durations give back the recorded schedule, and how much of it only gaps
-explain is known (``facts``).
+Dependencies follow from program order on threads and streams, launches, synchronisation, waits of
+threads for each other, and collectives matched across ranks.  Where an op began later than they
+allow, a delay (what launching usually takes) or a gap (nothing explains it) stands before it, so
+that recorded durations give back the recorded schedule; ``facts`` say how much of it is gaps.
 """
 
 from __future__ import annotations
@@ -12,22 +11,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...sim.csr import Csr
 from ...sim.errors import TraceError
 from ...sim.flat_graph import FlatGraph, Participants
 from ...sim.graph import Graph
 from ...sim.ops import Kind, Ops
-from ..trace import Trace
-from .clock_offsets import Offsets, offsets
-from .collective_match import Match, match
+from ..column_table import Ints
+from ..recorded_events import RecordedEvents
+from .clock_offsets import ClockOffsets, clock_offsets
+from .collective_match import MatchedCollective, match_collectives
 from .cycle import refuse_cycles
 from .gap_share import gap_share
-from .gaps import NEVER
-from .missing_ranks import complete
-from .op_texts import OpTexts, labels, signatures, works
-from .rank_graph import RankGraph, rank_graph
+from .missing_ranks import fill_missing_ranks
+from .op_texts import OpTexts, flop_and_bytes, labels, signatures
+from .rank_assembly import rank_graph
+from .rank_graph import NEVER, RankGraph
 from .rank_trace import RankTrace
 from .steps import Steps, steps
 
@@ -35,48 +34,61 @@ POLICIES = ("refuse", "like_recorded", "recorded_waits")
 
 
 def graph(
-    trace: Trace,
+    trace: RecordedEvents,
     *,
     missing_ranks: str = "refuse",
     serialise: bool = False,
-    iterations: Iterable[int] | None = None,
+    periods: Iterable[int] | None = None,
 ) -> Graph:
-    """Infer the graph; see :meth:`Trace.graph`."""
+    """Infer the dependency graph; see :meth:`Trace.graph`."""
     if missing_ranks not in POLICIES:
         raise ValueError(f"missing_ranks is {missing_ranks!r}; choose from {', '.join(POLICIES)}")
-    wanted = None if iterations is None else sorted(iterations)
-    parts = [_part(trace, rank, wanted, serialise) for rank in trace.ranks]
-    _refuse_different_steps(parts)
-    parts = complete(trace, parts, missing_ranks)
-    matches = match(parts, alone=missing_ranks == "recorded_waits")
-    return _Join(trace, parts, matches, offsets(parts, matches)).graph()
+    wanted = None if periods is None else sorted(periods)
+    graphs = [_graph_of_rank(trace, rank, wanted, serialise) for rank in trace.ranks]
+    return join_ranks(trace, graphs, missing_ranks)
 
 
-def _part(trace: Trace, rank: int, wanted: list[int] | None, serialise: bool) -> RankGraph:
-    view = RankTrace(trace, rank)
-    place = view.process.file or f"rank {rank}"
-    chosen = steps(view).keep(wanted, place)
+def join_ranks(trace: RecordedEvents, graphs: list[RankGraph], missing_ranks: str) -> Graph:
+    """Join the graphs of all recorded ranks.
+
+    Raises
+    ------
+    TraceError
+        The ranks have other steps, collectives or clocks, or wait for each other.
+    """
+    _refuse_different_steps(graphs)
+    graphs = fill_missing_ranks(trace, graphs, missing_ranks)
+    matches = match_collectives(graphs)
+    return _Join(trace, graphs, matches, clock_offsets(graphs, matches)).graph()
+
+
+def _graph_of_rank(
+    trace: RecordedEvents, rank: int, wanted: list[int] | None, serialise: bool
+) -> RankGraph:
+    events = RankTrace(trace, rank)
+    place = events.process.file or f"rank {rank}"
+    chosen = steps(events).keep(wanted, place)
     if wanted and np.any(chosen.start[1:] != chosen.end[:-1]):
         raise TraceError(f"{place}: steps {wanted} are not consecutive; keep a run of steps")
-    found = rank_graph(view, chosen, serialise=serialise)
-    launched = found.facts["launched"]
-    if launched and found.facts["unlinked"] == launched and not serialise:
+    inferred = rank_graph(events, chosen, serialise=serialise)
+    launched = inferred.facts["launched"]
+    if launched and inferred.facts["unlinked"] == launched and not serialise:
         raise TraceError(
             f"{place}: none of {launched} GPU ops can be joined to the call that launched it, so "
             "nothing says what waits for what; record with CPU activities too, or allow the "
             "recorded order to be kept (serialise: true)"
         )
-    return found
+    return inferred
 
 
-def _refuse_different_steps(parts: list[RankGraph]) -> None:
-    first = parts[0]
-    for p in parts[1:]:
-        if p.steps.number != first.steps.number:
-            common = sorted(set(p.steps.number) & set(first.steps.number))
+def _refuse_different_steps(graphs: list[RankGraph]) -> None:
+    first = graphs[0]
+    for graph in graphs[1:]:
+        if graph.steps.number != first.steps.number:
+            common = sorted(set(graph.steps.number) & set(first.steps.number))
             raise TraceError(
-                f"{p.view.process.file}: has steps {_span(p.steps)}, but "
-                f"{first.view.process.file} has {_span(first.steps)}; "
+                f"{graph.events.process.file}: has steps {_span(graph.steps)}, but "
+                f"{first.events.process.file} has {_span(first.steps)}; "
                 + (f"keep those of both (iterations: {common})" if common else "record the same")
             )
 
@@ -88,27 +100,38 @@ def _span(steps: Steps) -> str:
 class _Join:
     """All ranks as one graph: one op for each collective, one clock, one table of texts."""
 
-    def __init__(self, trace: Trace, parts: list[RankGraph], matches: list[Match], clock: Offsets):
-        self.trace, self.parts, self.matches, self.clock = trace, parts, matches, clock
-        counts = [len(p.kind) for p in parts]
+    def __init__(
+        self,
+        trace: RecordedEvents,
+        graphs: list[RankGraph],
+        matches: list[MatchedCollective],
+        clock: ClockOffsets,
+    ):
+        self.trace, self.graphs, self.matches, self.clock = trace, graphs, matches, clock
+        counts = [len(g.kind) for g in graphs]
         self.base = np.concatenate([[0], np.cumsum(counts)])
-        self.rank = np.repeat(np.arange(len(parts)), counts)
+        self.rank = np.repeat(np.arange(len(graphs)), counts)
 
-    def _all(self, name: str) -> NDArray[np.int64]:
-        return np.concatenate([getattr(p, name) for p in self.parts])
+    def _all(self, name: str) -> Ints:
+        """A column of all ranks, one after the other."""
+        return np.concatenate([getattr(g, name) for g in self.graphs])
 
     def graph(self) -> Graph:
         start = self._aligned("start")
         end = self._aligned("end")
-        lasts = end - start
-        self._share_durations(start, end, lasts)
+        duration = end - start
+        self._share_durations(start, end, duration)
         kept, row_of, place_of, places = self._places()
-        source = np.concatenate([p.source + b for p, b in zip(self.parts, self.base, strict=False)])
-        target = np.concatenate([p.target + b for p, b in zip(self.parts, self.base, strict=False)])
-        zero = min(
-            int(p.steps.start[0]) + o for p, o in zip(self.parts, self.clock.ticks, strict=True)
+        source = np.concatenate(
+            [g.source + b for g, b in zip(self.graphs, self.base, strict=False)]
         )
-        ops, texts = self._ops(kept, lasts)
+        target = np.concatenate(
+            [g.target + b for g, b in zip(self.graphs, self.base, strict=False)]
+        )
+        zero = min(
+            int(g.steps.start[0]) + o for g, o in zip(self.graphs, self.clock.ticks, strict=True)
+        )
+        ops, texts = self._ops(kept, duration)
         if not self.clock.proven:
             op_of = np.concatenate([np.arange(len(kept)), places.op])
             refuse_cycles(self._name(), ops, row_of[source], op_of[place_of[target]])
@@ -128,44 +151,45 @@ class _Join:
             self._facts(start, end, source, target),
         )
 
-    def _aligned(self, name: str) -> NDArray[np.int64]:
-        shift = np.repeat(self.clock.ticks, [len(p.kind) for p in self.parts])
+    def _aligned(self, name: str) -> Ints:
+        """A column of ticks of all ranks, on one clock."""
+        shift = np.repeat(self.clock.ticks, [len(g.kind) for g in self.graphs])
         return self._all(name) + shift
 
-    def _share_durations(
-        self, start: NDArray[np.int64], end: NDArray[np.int64], lasts: NDArray[np.int64]
-    ) -> None:
-        """How long collectives take once all members are there.
+    def _share_durations(self, start: Ints, end: Ints, duration: Ints) -> None:
+        """Set the duration of each collective: its time from when all members are there.
 
-        On a GPU the shortest of the members' durations: the others also waited in it.  On gloo's
-        threads, which return late when they lose their core, until the first member returned;
-        the returns of the others take what they lost.
+        On a GPU that is the shortest of the members' durations: the others also waited in it.  On
+        gloo's threads, which return late when they lose their core, it lasts until the first
+        member returned; the returns of the others take the rest.
         """
-        back = self._returns()
+        returns = self._returns()
         for m in self.matches:
             rows = m.rows(self.base)
             both = int(end[rows].min() - start[rows].max())
-            late = [back.get(int(r), -1) for r in rows]
+            late = [returns.get(int(r), -1) for r in rows]
             if both <= 0 or len(rows) == 1 or min(late) < 0:
-                lasts[rows] = lasts[rows].min()
+                duration[rows] = duration[rows].min()
                 continue
-            lasts[rows] = both
-            lasts[late] += end[rows] - end[rows].min()
+            duration[rows] = both
+            duration[late] += end[rows] - end[rows].min()
 
     def _returns(self) -> dict[int, int]:
-        """The return of each collective of a library's own thread."""
-        found: dict[int, int] = {}
-        for p, base in zip(self.parts, self.base.tolist(), strict=False):
-            network = [c.work for c in p.collectives if p.view.network[p.owner[c.work]]]
-            at = np.flatnonzero(np.isin(p.source, network) & (p.kind[p.target] == Kind.DELAY))
-            pairs = zip((p.source[at] + base).tolist(), (p.target[at] + base).tolist(), strict=True)
-            found |= dict(pairs)
-        return found
+        """Row of the return of each collective that ran on a library's own thread, by its row."""
+        returns: dict[int, int] = {}
+        for g, base in zip(self.graphs, self.base.tolist(), strict=False):
+            network = [c.work for c in g.collectives if g.events.network[g.event[c.work]]]
+            at = np.flatnonzero(np.isin(g.source, network) & (g.kind[g.target] == Kind.DELAY))
+            pairs = zip((g.source[at] + base).tolist(), (g.target[at] + base).tolist(), strict=True)
+            returns |= dict(pairs)
+        return returns
 
-    def _places(
-        self,
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], Participants]:
-        """Rows that stay, the row and the place of every old row, and the further places."""
+    def _places(self) -> tuple[Ints, Ints, Ints, Participants]:
+        """Make one op of each matched collective.
+
+        Returns the rows that stay, the new row and the place of every old row, and the places of
+        the members after the first.
+        """
         total = int(self.base[-1])
         first = np.arange(total)
         further = [m.rows(self.base) for m in self.matches if len(m.members) > 1]
@@ -183,52 +207,48 @@ class _Join:
         places = Participants(
             row_of[extra].astype(np.int32),
             self.rank[extra].astype(np.int32),
-            self._all("line")[extra].astype(np.int32),
+            self._all("lane")[extra].astype(np.int32),
         )
         return kept, row_of, place_of, places
 
-    def _ops(self, kept: NDArray[np.int64], lasts: NDArray[np.int64]) -> tuple[Ops, OpTexts]:
+    def _ops(self, kept: Ints, duration: Ints) -> tuple[Ops, OpTexts]:
         texts = OpTexts()
-        label = np.concatenate([labels(p, texts) for p in self.parts])
-        signature = np.concatenate([signatures(p, texts) for p in self.parts])
-        flop, moved = (np.concatenate(c) for c in zip(*map(works, self.parts), strict=True))
+        label = np.concatenate([labels(g, texts) for g in self.graphs])
+        signature = np.concatenate([signatures(g, texts) for g in self.graphs])
+        flop, moved = (
+            np.concatenate(c) for c in zip(*map(flop_and_bytes, self.graphs), strict=True)
+        )
         ops = Ops.of(
             kind=self._all("kind")[kept],
             rank=self.rank[kept],
-            stream=self._all("line")[kept],
-            iteration=self._all("iteration")[kept],
+            stream=self._all("lane")[kept],
+            period=self._all("period")[kept],
             flop=flop[kept],
             bytes=moved[kept],
-            duration=lasts[kept] / self.trace.resolution,
+            duration=duration[kept] / self.trace.resolution,
             signature=signature[kept],
             label=label[kept],
             signatures=texts.signatures,
         )
         return ops, texts
 
-    def _releases(self, zero: int) -> NDArray[np.int64]:
+    def _releases(self, zero: int) -> Ints:
         never = self._all("release") == NEVER
         return np.where(never, 0, np.maximum(self._aligned("release") - zero, 0))
 
     def _streams(self) -> dict[tuple[int, int], str]:
         return {
-            (r, line): kind
-            for r, p in enumerate(self.parts)
-            for line, kind in enumerate(_stream_kinds(p))
+            (r, lane): kind
+            for r, g in enumerate(self.graphs)
+            for lane, kind in enumerate(_lane_kinds(g))
         }
 
     def _name(self) -> str:
         return ",".join(p.file for p in self.trace.processes) or "trace"
 
-    def _facts(
-        self,
-        start: NDArray[np.int64],
-        end: NDArray[np.int64],
-        source: NDArray[np.int64],
-        target: NDArray[np.int64],
-    ) -> dict[str, object]:
-        """What the graph rests on."""
-        total = {k: sum(p.facts[k] for p in self.parts) for k in self.parts[0].facts}
+    def _facts(self, start: Ints, end: Ints, source: Ints, target: Ints) -> dict[str, object]:
+        """How much of the graph was recorded, inferred or left open, and the recorded steps."""
+        total = {k: sum(g.facts[k] for g in self.graphs) for k in self.graphs[0].facts}
         known = total["inferred"] + total["resolved"]
         return {
             "gap_share": gap_share(self._all("kind"), self.rank, start, end, source, target),
@@ -237,30 +257,32 @@ class _Join:
             "unlinked_share": total["unlinked"] / max(total["launched"], 1),
             "clock": self.clock.note,
             "recorded_ranks": self.trace.ranks,
-            "steps": self.parts[0].steps.number,
-            "step_times": [(p.steps.recorded / self.trace.resolution).tolist() for p in self.parts],
+            "steps": self.graphs[0].steps.number,
+            "step_times": [
+                (g.steps.recorded / self.trace.resolution).tolist() for g in self.graphs
+            ],
         }
 
 
-def _unique(source: NDArray[np.int64], target: NDArray[np.int64], n: int) -> Csr:
+def _unique(source: Ints, target: Ints, n: int) -> Csr:
     """Dependencies, each once, grouped by the op that is waited for."""
     span = int(target.max(initial=0)) + 1
     pairs = np.unique(source * span + target)
     return Csr.from_pairs(pairs // span, pairs % span, n)
 
 
-def _stream_kinds(p: RankGraph) -> list[str]:
-    """What each line of a rank is."""
-    together = p.kind == Kind.COLLECTIVE
-    copies = p.kind == Kind.COPY
-    work = (p.kind == Kind.COMPUTE) | together | copies
-    found = []
-    for line in range(len(p.view.line_tracks)):
-        mine = p.line == line
-        if line < p.view.hosts:
-            found.append("host")
-        elif together[mine].sum() * 2 > work[mine].sum():
-            found.append("network")
+def _lane_kinds(g: RankGraph) -> list[str]:
+    """Kind of each lane of a rank: host, network, copy or compute."""
+    collectives = g.kind == Kind.COLLECTIVE
+    copies = g.kind == Kind.COPY
+    work = (g.kind == Kind.COMPUTE) | collectives | copies
+    kinds = []
+    for lane in range(len(g.events.lane_tracks)):
+        mine = g.lane == lane
+        if lane < g.events.hosts:
+            kinds.append("host")
+        elif collectives[mine].sum() * 2 > work[mine].sum():
+            kinds.append("network")
         else:
-            found.append("copy" if copies[mine].sum() == work[mine].sum() > 0 else "compute")
-    return found
+            kinds.append("copy" if copies[mine].sum() == work[mine].sum() > 0 else "compute")
+    return kinds

@@ -1,4 +1,4 @@
-"""How much of the recorded time only gaps explain."""
+"""Share of the recorded time that is gaps: time that no dependency explains."""
 
 from __future__ import annotations
 
@@ -6,39 +6,39 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.ops import Kind
-
-Rows = NDArray[np.int64]
+from ..column_table import Ints
 
 
 def gap_share(
-    kind: NDArray[np.int64], rank: Rows, start: Rows, end: Rows, source: Rows, target: Rows
+    kind: NDArray[np.int64], rank: Ints, start: Ints, end: Ints, source: Ints, target: Ints
 ) -> float:
     """Share of the critical path of the recorded schedule that is gaps, mean over ranks.
 
     The path is followed back from each rank's last op, always to the dependency that ended last.
     """
-    before = _binding(end, source, target).tolist()
-    lasts = (end - start).tolist()
+    before = _last_dependency(end, source, target).tolist()
+    durations = (end - start).tolist()
     is_gap = (kind == Kind.GAP).tolist()
     shares = []
     for r in np.unique(rank).tolist():
         rows = np.flatnonzero(rank == r)
-        shares.append(_along(int(rows[np.argmax(end[rows])]), before, lasts, is_gap))
+        shares.append(_share_on_path(int(rows[np.argmax(end[rows])]), before, durations, is_gap))
     return float(np.mean(shares)) if shares else 0.0
 
 
-def _along(op: int, before: list[int], lasts: list[int], is_gap: list[bool]) -> float:
+def _share_on_path(op: int, before: list[int], durations: list[int], is_gap: list[bool]) -> float:
+    """Share of gaps on the path that ends with an op."""
     total = gaps = 0
     while op >= 0:
-        total += lasts[op]
-        gaps += lasts[op] * is_gap[op]
+        total += durations[op]
+        gaps += durations[op] * is_gap[op]
         op = before[op]
     return gaps / total if total else 0.0
 
 
-def _binding(end: Rows, source: Rows, target: Rows) -> Rows:
+def _last_dependency(end: Ints, source: Ints, target: Ints) -> Ints:
     """(n,) The dependency of each op that ended last; -1 for none."""
-    found = np.full(len(end), -1, np.int64)
+    last = np.full(len(end), -1, np.int64)
     order = np.argsort(end[source], kind="stable")
-    found[target[order]] = source[order]  # the last write wins
-    return found
+    last[target[order]] = source[order]  # the last write wins
+    return last

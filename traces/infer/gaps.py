@@ -1,108 +1,95 @@
-"""What stands between an op's readiness and its recorded start: delays, gaps, late returns."""
+"""Delays and gaps before ops that began later than they were ready; returns of collectives."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...sim.ops import Kind
-from .call_tree import Rows
-
-NEVER = np.iinfo(np.int64).min
-
-
-@dataclass(frozen=True)
-class RankOps:
-    """Ops of one rank and their dependencies.
-
-    Parameters
-    ----------
-    kind, line, iteration : (n,)
-    start, end : (n,) ticks on the rank's own clock; an op lasts from its readiness to ``end``
-    owner : (n,) row of the event in the view; -1 for none
-    release : (n,) ticks, not before; NEVER where an op waits for others only
-    source, target : (e,) dependencies
-    """
-
-    kind: NDArray[np.uint8]
-    line: Rows
-    iteration: Rows
-    start: Rows
-    end: Rows
-    owner: Rows
-    release: Rows
-    source: Rows
-    target: Rows
+from ..column_table import Ints
+from .rank_graph import NEVER, RankGraph
 
 
-def add_gaps(t: RankOps, first: int, expected: tuple[Rows, int]) -> RankOps:
+def add_gaps(graph: RankGraph, launched: int, launch: Ints, lag: int) -> RankGraph:
     """Put a delay, a gap or both before launched work that began later than it was ready.
 
     What launching usually takes is a delay; the rest nothing explains, and is a gap.
+
+    Parameters
+    ----------
+    launched : number of the first op that is launched work; those before it get none
+    launch : (n - launched,) ticks that starting each usually takes
+    lag : ticks between two pieces of work on one stream (median)
     """
-    ready = t.release.copy()
-    np.maximum.at(ready, t.target, t.end[t.source])
-    launch, lag = expected
-    late = np.maximum(t.start - ready, 0)
-    late[:first] = 0
+    ready = graph.release.copy()
+    np.maximum.at(ready, graph.target, graph.end[graph.source])
+    late = np.maximum(graph.start - ready, 0)
+    late[:launched] = 0
     late[ready == NEVER] = 0
     usual = np.full(len(late), lag)
-    usual[first:] = np.maximum(launch, lag)
-    delayed = np.minimum(late, usual)
-    return _with_bridges(t, ready, delayed, late - delayed)
+    usual[launched:] = np.maximum(launch, lag)
+    delay = np.minimum(late, usual)
+    return _insert(graph, ready, delay, late - delay)
 
 
-def _with_bridges(t: RankOps, ready: Rows, delay: Rows, gap: Rows) -> RankOps:
-    n = len(t.start)
+def _insert(graph: RankGraph, ready: Ints, delay: Ints, gap: Ints) -> RankGraph:
+    """Ops with what stands before each: its gap, then its delay, ticks; 0 for none."""
+    n = len(graph.start)
     delays, gaps = np.flatnonzero(delay), np.flatnonzero(gap)
     delay_op, gap_op = np.full(n, -1), np.full(n, -1)
     delay_op[delays] = n + np.arange(len(delays))
     gap_op[gaps] = n + len(delays) + np.arange(len(gaps))
     head = np.where(gap_op >= 0, gap_op, np.where(delay_op >= 0, delay_op, np.arange(n)))
     both = np.flatnonzero((delay > 0) & (gap > 0))
+    only_gap = np.setdiff1d(gaps, both)
     late = np.concatenate([delays, gaps])
-    release = np.concatenate([t.release, np.full(len(late), NEVER)])
-    release[head] = t.release
+    release = np.concatenate([graph.release, np.full(len(late), NEVER)])
+    release[head] = graph.release
     release[:n][head != np.arange(n)] = NEVER
-    fast = np.setdiff1d(gaps, both)
     kinds = np.repeat([Kind.DELAY, Kind.GAP], [len(delays), len(gaps)]).astype(np.uint8)
-    begins = np.concatenate([ready[delays] + gap[delays], ready[gaps]])
-    ends = np.concatenate([t.start[delays], ready[gaps] + gap[gaps]])
-    return RankOps(
-        np.concatenate([t.kind, kinds]),
-        np.concatenate([t.line, t.line[late]]),
-        np.concatenate([t.iteration, t.iteration[late]]),
-        np.concatenate([np.maximum(t.start, ready), begins]),
-        np.concatenate([np.maximum(t.end, np.maximum(t.start, ready)), ends]),
-        np.concatenate([t.owner, t.owner[late]]),
-        release,
-        np.concatenate([t.source, delay_op[delays], gap_op[both], gap_op[fast]]),
-        np.concatenate([head[t.target], delays, delay_op[both], fast]),
+    starts = np.concatenate([ready[delays] + gap[delays], ready[gaps]])
+    ends = np.concatenate([graph.start[delays], ready[gaps] + gap[gaps]])
+    start = np.maximum(graph.start, ready)
+    return replace(
+        graph,
+        kind=np.concatenate([graph.kind, kinds]),
+        lane=np.concatenate([graph.lane, graph.lane[late]]),
+        period=np.concatenate([graph.period, graph.period[late]]),
+        start=np.concatenate([start, starts]),
+        end=np.concatenate([np.maximum(graph.end, start), ends]),
+        event=np.concatenate([graph.event, graph.event[late]]),
+        release=release,
+        source=np.concatenate([graph.source, delay_op[delays], gap_op[both], gap_op[only_gap]]),
+        target=np.concatenate([head[graph.target], delays, delay_op[both], only_gap]),
     )
 
 
-def with_returns(t: RankOps, work: Rows) -> RankOps:
-    """Between a collective on a thread of its own and whoever waits for it: its return.
+def add_returns(graph: RankGraph, work: Ints) -> RankGraph:
+    """Put a return between a collective on a library's own thread and the ops that wait for it.
 
-    It takes no time here; once the other members are known it is how much later this rank's
-    thread came back than the first.
+    It takes no time here; once the other members are known, it takes how much later this rank's
+    thread returned than the first of them.
+
+    Parameters
+    ----------
+    work : numbers of those collectives; -1 is passed over
     """
-    n = len(t.start)
+    n = len(graph.start)
     work = np.unique(work[work >= 0])
-    back = np.full(n, -1)
-    back[work] = n + np.arange(len(work))
-    waited = back[t.source] >= 0
-    end = t.end[work]
-    return RankOps(
-        np.concatenate([t.kind, np.full(len(work), Kind.DELAY, np.uint8)]),
-        np.concatenate([t.line, t.line[work]]),
-        np.concatenate([t.iteration, t.iteration[work]]),
-        np.concatenate([t.start, end]),
-        np.concatenate([t.end, end]),
-        np.concatenate([t.owner, t.owner[work]]),
-        np.concatenate([t.release, np.full(len(work), NEVER)]),
-        np.concatenate([np.where(waited, back[t.source], t.source), work]),
-        np.concatenate([t.target, back[work]]),
+    return_op = np.full(n, -1)
+    return_op[work] = n + np.arange(len(work))
+    awaited = return_op[graph.source] >= 0
+    end = graph.end[work]
+    return replace(
+        graph,
+        kind=np.concatenate([graph.kind, np.full(len(work), Kind.DELAY, np.uint8)]),
+        lane=np.concatenate([graph.lane, graph.lane[work]]),
+        period=np.concatenate([graph.period, graph.period[work]]),
+        start=np.concatenate([graph.start, end]),
+        end=np.concatenate([graph.end, end]),
+        event=np.concatenate([graph.event, graph.event[work]]),
+        release=np.concatenate([graph.release, np.full(len(work), NEVER)]),
+        source=np.concatenate([np.where(awaited, return_op[graph.source], graph.source), work]),
+        target=np.concatenate([graph.target, return_op[work]]),
     )

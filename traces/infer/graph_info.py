@@ -1,4 +1,4 @@
-"""What a trace holds that is a graph already, as Chakra files are."""
+"""A description of a trace that is a graph already, as Chakra files are."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import numpy as np
 
 from ...sim.graph import Graph
 from ...sim.ops import Kind
-from .trace_info import Info, Use, rests_on
+from .trace_info import Info, Use, inference_facts, scaling
 
 NETWORK = (Kind.SEND, Kind.RECV, Kind.COLLECTIVE)
 
 
 def graph_info(graph: Graph) -> Info:
-    """Look a graph over: what is the same of the trace that it was made from has its numbers.
+    """Describe a graph; the facts that it keeps of the trace it was made from come first.
 
     Examples
     --------
@@ -26,7 +26,7 @@ def graph_info(graph: Graph) -> Info:
     """
     facts: dict[str, Any] = dict(graph.facts)
     ranks = tuple(facts.get("recorded_ranks", range(graph.ranks)))
-    steps = tuple(facts.get("steps", range(int(graph.ops.iteration.max(initial=0)) + 1)))
+    steps = tuple(facts.get("steps", range(int(graph.ops.period.max(initial=0)) + 1)))
     times = facts.get("step_times") or [()]
     peak = facts.get("memory_peak")
     return Info(
@@ -41,13 +41,13 @@ def graph_info(graph: Graph) -> Info:
         collectives=_places_of_collectives(graph),
         memory_peak={"gpu": peak} if peak else {},
         uses=_uses(graph, bool(peak)),
-        facts=rests_on(facts),
+        facts=inference_facts(facts),
         notes=(),
     )
 
 
 def _places_of_collectives(graph: Graph) -> int:
-    """Collectives as ranks record them, once for each member."""
+    """Number of collectives, counted once for each member, as ranks record them."""
     block = graph.explicit
     return int(np.count_nonzero(block.ops.kind[block.op_of_place] == Kind.COLLECTIVE))
 
@@ -66,10 +66,5 @@ def _uses(graph: Graph, peak: bool) -> tuple[Use, ...]:
 
 
 def _scaling(graph: Graph) -> Use:
-    """Whether collectives can be made those of a larger group."""
-    collective = graph.ops.kind == Kind.COLLECTIVE
-    if not collective.any():
-        return Use("scale_to", False, "no collectives, so nothing says what ranks exchange")
-    if np.isnan(graph.ops.bytes[collective]).any():
-        return Use("scale_to", False, "no message sizes")
-    return Use("scale_to", True)
+    sizes = graph.ops.bytes[graph.ops.kind == Kind.COLLECTIVE]
+    return scaling(len(sizes) > 0, not np.isnan(sizes).any())

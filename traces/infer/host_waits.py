@@ -1,4 +1,4 @@
-"""Who waits for launched work: host calls, and streams that wait for other streams.
+"""Waits of host calls for GPU work: synchronisation, and copies that block.
 
 Where the profiler resolved a synchronisation (``cuda_sync``) it is exact.  Otherwise it is
 inferred from the order of launches, records and waits, and counted as inferred; no inferred
@@ -8,21 +8,22 @@ dependency contradicts a recorded time.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..column_table import Ints
 from ..event_columns import Event
-from .call_tree import Rows
 from .cpu_segments import WaitSpans
 from .launches import Launches
 from .rank_trace import RankTrace
 
-WHOLE = re.compile(r"(cuda|hip)(DeviceSynchronize|CtxSynchronize)|cuCtxSynchronize")
-STREAM = re.compile(r"(cuda|hip|cu)StreamSynchronize")
-EVENT = re.compile(r"(cuda|hip|cu)EventSynchronize")
+DEVICE_SYNC = re.compile(r"(cuda|hip)(DeviceSynchronize|CtxSynchronize)|cuCtxSynchronize")
+STREAM_SYNC = re.compile(r"(cuda|hip|cu)StreamSynchronize")
+EVENT_SYNC = re.compile(r"(cuda|hip|cu)EventSynchronize")
 COPY = re.compile(r"(cuda|hip|cu)Memcpy")
 STREAM_WAITS = re.compile(r"(cuda|hip|cu)StreamWaitEvent")
 RECORD = re.compile(r"(cuda|hip|cu)EventRecord")
@@ -33,111 +34,128 @@ class HostWaits(NamedTuple):
 
     Parameters
     ----------
-    waits : Waits
-    wait, work : (e,) number of the wait, position of the awaited work; several for one wait
+    waits : (w,) where each wait is
+    wait, work : (e,) number of a wait, position of work that it waits for; several for one wait
     call : (w,) row of the call that waits
-    inferred : waits whose object is not recorded
-    unresolved : calls for which nothing was found to wait for
+    inferred : how many waits were inferred from the order of launches
+    unresolved : how many waiting calls were found to wait for nothing
     """
 
     waits: WaitSpans
-    wait: Rows
-    work: Rows
-    call: Rows
+    wait: Ints
+    work: Ints
+    call: Ints
     inferred: int
     unresolved: int
 
 
-class Order:
-    """Launched work in the order of launches, for each line."""
+class SyncRecord(NamedTuple):
+    """What the profiler wrote of a synchronisation (``cuda_sync``); -1 where it did not."""
 
-    def __init__(self, view: RankTrace, work: Launches):
-        self.view, self.work = view, work
-        self.lines = _launches(view, work, work.line, work.call >= 0)
+    stream: int
+    awaited_stream: int
+    awaited_record: int
 
-    def last(self, line: int, before: int, ended: int) -> int:
-        """The last work launched onto a line before one instant that ended by another; else -1."""
-        times, works = self.lines.get(line, (np.empty(0), np.empty(0, np.int64)))
+
+class LaunchOrder:
+    """Launched work of each lane in the order of launches."""
+
+    def __init__(self, events: RankTrace, work: Launches):
+        self.events, self.work = events, work
+        self.lanes = _by_launch(events, work, work.lane, work.call >= 0)
+
+    def last(self, lane: int, before: int, ended: int) -> int:
+        """The last work launched onto a lane before `before`, ended by `ended` (ticks); else -1."""
+        times, works = self.lanes.get(lane, (np.empty(0), np.empty(0, np.int64)))
         at = int(np.searchsorted(times, before)) - 1
         while at >= 0 and self.work.end[works[at]] > ended:
             at -= 1
         return int(works[at]) if at >= 0 else -1
 
-    def line_of_thread(self, thread: int, before: int) -> int:
-        """Line onto which a thread launched last; -1 if none."""
+    def lane_of_thread(self, thread: int, before: int) -> int:
+        """Lane onto which a thread launched last before `before` (ticks); -1 if none."""
         times, works = self._by_thread.get(thread, (np.empty(0), np.empty(0, np.int64)))
         at = int(np.searchsorted(times, before)) - 1
-        return int(self.work.line[works[at]]) if at >= 0 else -1
+        return int(self.work.lane[works[at]]) if at >= 0 else -1
 
     @cached_property
-    def _by_thread(self) -> dict[int, tuple[Rows, Rows]]:
-        view, work = self.view, self.work
-        known = (work.call >= 0) & view.on_gpu[work.row]
-        return _launches(view, work, view.lines[work.call], known)
+    def _by_thread(self) -> dict[int, tuple[Ints, Ints]]:
+        events, work = self.events, self.work
+        known = (work.call >= 0) & events.on_gpu[work.row]
+        return _by_launch(events, work, events.lanes[work.call], known)
 
     @cached_property
     def streams(self) -> dict[int, int]:
-        """Number of the GPU stream of each line; -1 for threads of a communication library."""
-        found = dict.fromkeys(self.lines, -1)
-        rows = self.work.row[self.view.on_gpu[self.work.row]]
-        streams = self.view.events["stream"][rows].tolist()
-        return found | dict(zip(self.view.lines[rows].tolist(), streams, strict=True))
+        """Number of the GPU stream of each lane; -1 for threads of a communication library."""
+        by_lane = dict.fromkeys(self.lanes, -1)
+        rows = self.work.row[self.events.on_gpu[self.work.row]]
+        streams = self.events.table["stream"][rows].tolist()
+        return by_lane | dict(zip(self.events.lanes[rows].tolist(), streams, strict=True))
 
-    def recorded_at(self, correlation: int) -> int | None:
-        """When an event was recorded, given the correlation of the call; None if not recorded."""
-        return self._calls.get(correlation) if correlation >= 0 else None
+    def awaited(self, call: int, sync: SyncRecord, lanes: Iterable[int]) -> list[int]:
+        """The last work on each lane that a call waits for.
+
+        It was launched before the awaited event was recorded; before the call, where that is not
+        known.
+        """
+        known = sync.awaited_record >= 0 and sync.awaited_record in self._calls
+        before = self._calls[sync.awaited_record] if known else int(self.events.start[call])
+        last = [self.last(lane, before, np.iinfo(np.int64).max) for lane in lanes]
+        return [work for work in last if work >= 0]
 
     @cached_property
     def _calls(self) -> dict[int, int]:
-        rows = np.flatnonzero(self.view.kind == Event.RUNTIME)[::-1]
-        times = self.view.start[rows].tolist()
-        return dict(zip(self.view.correlation[rows].tolist(), times, strict=True))
+        """Start of the first runtime call of each correlation."""
+        rows = np.flatnonzero(self.events.kind == Event.RUNTIME)[::-1]
+        times = self.events.start[rows].tolist()
+        return dict(zip(self.events.correlation[rows].tolist(), times, strict=True))
 
 
-def _launches(
-    view: RankTrace, work: Launches, group: Rows, known: NDArray[np.bool_]
-) -> dict[int, tuple[Rows, Rows]]:
-    """When known work was launched, and which it is, ascending: of each group apart."""
-    found = {}
+def _by_launch(
+    events: RankTrace, work: Launches, group: Ints, known: NDArray[np.bool_]
+) -> dict[int, tuple[Ints, Ints]]:
+    """Launch times and positions of known work, by launch; of each group apart."""
+    by_group = {}
     for one in np.unique(group).tolist():
         mine = np.flatnonzero(known & (group == one))
-        when = view.start[work.call[mine]]
+        when = events.start[work.call[mine]]
         order = np.lexsort((work.start[mine], when))
-        found[one] = when[order], mine[order]
-    return found
+        by_group[one] = when[order], mine[order]
+    return by_group
 
 
-def host_waits(view: RankTrace, work: Launches, order: Order) -> HostWaits:
-    """Find what the host waited for."""
-    exact = resolved(view)
-    found: list[tuple[int, list[int]]] = []
+def host_waits(events: RankTrace, work: Launches, order: LaunchOrder) -> HostWaits:
+    """Find which calls waited for which launched work."""
+    syncs = sync_records(events)
+    awaited_by: list[tuple[int, list[int]]] = []
     inferred = unresolved = 0
-    for call, kind in _calls(view, work):
-        if call in exact:
-            awaited = _exact(view, order, call, exact[call])
+    for call, kind in _waiting_calls(events, work):
+        if call in syncs:
+            awaited = _recorded(order, call, syncs[call])
         else:
-            awaited = _awaited(view, work, order, call, kind)
+            awaited = _inferred(events, work, order, call, kind)
             inferred += kind != "device" and bool(awaited)
         unresolved += not awaited
         if awaited:
-            found.append((call, awaited))
-    return _as_waits(view, work, found, inferred, unresolved)
+            awaited_by.append((call, awaited))
+    return _as_waits(events, work, awaited_by, inferred, unresolved)
 
 
 def _as_waits(
-    view: RankTrace,
+    events: RankTrace,
     work: Launches,
-    found: list[tuple[int, list[int]]],
+    awaited_by: list[tuple[int, list[int]]],
     inferred: int,
     unresolved: int,
 ) -> HostWaits:
-    call = np.array([c for c, _ in found], np.int64)
-    wait = np.array([i for i, (_, a) in enumerate(found) for _ in a], np.int64)
-    awaited = np.array([w for _, a in found for w in a], np.int64)
-    until = view.start[call].copy()
+    """Waits from (call, positions of the work that it waits for)."""
+    call = np.array([c for c, _ in awaited_by], np.int64)
+    wait = np.array([i for i, (_, a) in enumerate(awaited_by) for _ in a], np.int64)
+    awaited = np.array([w for _, a in awaited_by for w in a], np.int64)
+    until = events.start[call].copy()
     np.maximum.at(until, wait, work.end[awaited])
     return HostWaits(
-        WaitSpans(view.lines[call], view.start[call], until),
+        WaitSpans(events.lanes[call], events.start[call], until),
         wait,
         awaited,
         call,
@@ -146,66 +164,68 @@ def _as_waits(
     )
 
 
-def _calls(view: RankTrace, work: Launches) -> list[tuple[int, str]]:
-    """Calls that may wait, in order."""
-    runtime = view.kind == Event.RUNTIME
+def _waiting_calls(events: RankTrace, work: Launches) -> list[tuple[int, str]]:
+    """(row, kind) of the calls that may wait, by start."""
+    runtime = events.kind == Event.RUNTIME
     calls = [
         (int(r), kind)
-        for kind, pattern in (("device", WHOLE), ("stream", STREAM), ("event", EVENT))
-        for r in np.flatnonzero(runtime & view.named(pattern))
+        for kind, pattern in (
+            ("device", DEVICE_SYNC),
+            ("stream", STREAM_SYNC),
+            ("event", EVENT_SYNC),
+        )
+        for r in np.flatnonzero(runtime & events.named(pattern))
     ]
-    copying = np.flatnonzero((work.call >= 0) & (view.kind[work.row] == Event.COPY))
-    copies = view.named(COPY)
+    copying = np.flatnonzero((work.call >= 0) & (events.kind[work.row] == Event.COPY))
+    copies = events.named(COPY)
     calls += [
         (int(work.call[k]), f"own {k}")
         for k in copying.tolist()
-        if copies[work.call[k]] and work.end[k] <= view.end[work.call[k]]
+        if copies[work.call[k]] and work.end[k] <= events.end[work.call[k]]
     ]
-    return sorted(calls, key=lambda c: int(view.start[c[0]]))
+    return sorted(calls, key=lambda c: int(events.start[c[0]]))
 
 
-def _awaited(view: RankTrace, work: Launches, order: Order, call: int, kind: str) -> list[int]:
-    """What a call waited for, as far as the order of launches tells."""
+def _inferred(
+    events: RankTrace, work: Launches, order: LaunchOrder, call: int, kind: str
+) -> list[int]:
+    """Positions of the work that a call waited for, inferred from the order of launches."""
     if kind.startswith("own"):
         return [int(kind.split()[1])]
-    before, ended = int(view.start[call]), int(view.end[call])
-    candidates = {line: order.last(line, before, ended) for line in order.lines}
-    candidates = {line: k for line, k in candidates.items() if k >= 0}
+    before, ended = int(events.start[call]), int(events.end[call])
+    candidates = {lane: order.last(lane, before, ended) for lane in order.lanes}
+    candidates = {lane: k for lane, k in candidates.items() if k >= 0}
     if kind == "device":
         return list(candidates.values())
-    own = order.line_of_thread(int(view.lines[call]), before)
+    own = order.lane_of_thread(int(events.lanes[call]), before)
     if kind == "stream" and own in candidates:
         return [candidates[own]]
     latest = max(candidates.values(), key=lambda k: int(work.end[k]), default=-1)
     return [latest] if latest >= 0 else []
 
 
-def resolved(view: RankTrace) -> dict[int, dict[str, int]]:
-    """What ``cuda_sync`` events say of the calls with the same correlation."""
-    syncs = view.trace.syncs
+def sync_records(events: RankTrace) -> dict[int, SyncRecord]:
+    """What ``cuda_sync`` events say, by the row of the call with the same correlation."""
+    syncs = events.trace.syncs
     if not len(syncs):
         return {}
-    position = {int(r): i for i, r in enumerate(view.rows)}
-    by_correlation: dict[int, dict[str, int]] = {}
-    for i, row in enumerate(syncs["event"].tolist()):
-        if row in position:
-            said = {k: int(syncs[k][i]) for k in ("stream", "awaited_stream", "awaited_record")}
-            by_correlation[int(view.correlation[position[row]])] = said
-    if not by_correlation:
-        return {}
-    calls = np.flatnonzero(view.kind == Event.RUNTIME).tolist()
+    position = {int(r): i for i, r in enumerate(events.rows)}
+    columns = zip(*(syncs[c].tolist() for c in SyncRecord._fields), strict=True)
+    by_correlation = {
+        int(events.correlation[position[row]]): SyncRecord(*record)
+        for row, record in zip(syncs["event"].tolist(), columns, strict=True)
+        if row in position
+    }
+    calls = np.flatnonzero(events.kind == Event.RUNTIME).tolist() if by_correlation else []
     return {
-        c: by_correlation[int(view.correlation[c])]
+        c: by_correlation[int(events.correlation[c])]
         for c in calls
-        if int(view.correlation[c]) in by_correlation
+        if int(events.correlation[c]) in by_correlation
     }
 
 
-def _exact(view: RankTrace, order: Order, call: int, said: dict[str, int]) -> list[int]:
-    """What the profiler says a host call waited for: an event, a stream, or everything."""
-    before, ended = int(view.start[call]), np.iinfo(np.int64).max
-    record = order.recorded_at(said["awaited_record"])
-    stream = said["awaited_stream"] if said["awaited_stream"] >= 0 else said["stream"]
-    lines = [ln for ln in order.lines if stream < 0 or order.streams[ln] == stream]
-    found = [order.last(ln, record if record is not None else before, ended) for ln in lines]
-    return [k for k in found if k >= 0]
+def _recorded(order: LaunchOrder, call: int, sync: SyncRecord) -> list[int]:
+    """Positions of the work that a call waited for, as the profiler recorded it."""
+    stream = sync.awaited_stream if sync.awaited_stream >= 0 else sync.stream
+    lanes = [lane for lane in order.lanes if stream < 0 or order.streams[lane] == stream]
+    return order.awaited(call, sync, lanes)

@@ -1,4 +1,4 @@
-"""What a host thread starts and does not wait for: GPU work, and collectives of gloo's threads."""
+"""Launched work: GPU work and gloo's collectives, joined to the calls that launched them."""
 
 from __future__ import annotations
 
@@ -7,101 +7,105 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..column_table import Ints
 from ..event_columns import Event
-from .call_tree import Rows
-from .cpu_segments import Marks
+from .cpu_segments import CutPoints
 from .rank_trace import RankTrace, rows_of
 
 ISSUE = re.compile(r"c10d::(?!.*wait)")
 
 
 class Launches(NamedTuple):
-    """Work that was launched, by line and start.
+    """Launched work of a rank, by lane and start.
 
     Parameters
     ----------
-    row : (n,) row of the event in its view
-    line, start, end : (n,)
+    row : (n,) row of the event
+    lane, start, end : (n,)
     call : (n,) row of the call that launched it; -1 where that is not recorded
-    point : (n,) ticks; until here the calling thread's time was needed to start it
+    point : (n,) ticks; until then the calling thread was busy launching it
     latency : ticks from the beginning of a call to the start of its work on an idle stream (median)
     """
 
-    row: Rows
-    line: Rows
-    start: Rows
-    end: Rows
-    call: Rows
-    point: Rows
+    row: Ints
+    lane: Ints
+    start: Ints
+    end: Ints
+    call: Ints
+    point: Ints
     latency: int
 
-    def marks(self, view: RankTrace) -> Marks:
-        """Where the calling threads are cut."""
+    def cuts(self, events: RankTrace) -> CutPoints:
+        """Where the calling threads are cut: at `point` of each call."""
         called = self.call >= 0
-        return Marks(view.lines[self.call[called]], self.point[called])
+        return CutPoints(events.lanes[self.call[called]], self.point[called])
 
-    def previous(self) -> Rows:
-        """(n,) The work before each on its line; -1 for the first."""
-        at = np.arange(len(self.line))
-        same = np.concatenate([[False], self.line[1:] == self.line[:-1]])[: len(at)]
+    def previous(self) -> Ints:
+        """(n,) Position of the work before each on its lane; -1 for the first."""
+        at = np.arange(len(self.lane))
+        same = np.concatenate([[False], self.lane[1:] == self.lane[:-1]])[: len(at)]
         return np.where(same, at - 1, -1)
 
 
-def launches_of(view: RankTrace) -> Launches:
-    """Join work to the calls that launched it."""
-    row = rows_of(view, view.on_gpu | view.network)
-    call = np.where(view.on_gpu[row], _by_correlation(view, row), -1)
-    gloo = np.flatnonzero(view.network[row])
-    call[gloo] = _issues(view, row[gloo])
-    line, start, end = view.lines[row], view.start[row], view.end[row]
-    latency = _latency(view, line, start, end, call)
-    begin = view.start[call]
-    point = np.minimum(np.minimum(begin + latency, view.end[call]), start)
-    return Launches(row, line, start, end, call, np.where(call >= 0, point, start), latency)
+def launches(events: RankTrace) -> Launches:
+    """Join GPU work and gloo's collectives to the calls that launched them."""
+    row = rows_of(events, events.on_gpu | events.network)
+    call = np.where(events.on_gpu[row], _by_correlation(events, row), -1)
+    gloo = np.flatnonzero(events.network[row])
+    call[gloo] = _issuing_operators(events, row[gloo])
+    lane, start, end = events.lanes[row], events.start[row], events.end[row]
+    latency = _latency(events, lane, start, end, call)
+    begin = events.start[call]
+    point = np.minimum(np.minimum(begin + latency, events.end[call]), start)
+    return Launches(row, lane, start, end, call, np.where(call >= 0, point, start), latency)
 
 
-def _by_correlation(view: RankTrace, row: Rows) -> Rows:
-    """The outermost runtime call with the same correlation; -1 for none."""
-    calls = np.flatnonzero((view.kind == Event.RUNTIME) & (view.correlation > 0))
+def _by_correlation(events: RankTrace, row: Ints) -> Ints:
+    """(row,) Row of the outermost runtime call with the same correlation; -1 for none."""
+    calls = np.flatnonzero((events.kind == Event.RUNTIME) & (events.correlation > 0))
     if not len(calls):
         return np.full(len(row), -1, np.int64)
-    calls = calls[np.lexsort((view.start[calls], view.correlation[calls]))]
-    wanted = view.correlation[row]
-    at = np.minimum(np.searchsorted(view.correlation[calls], wanted), len(calls) - 1)
-    return np.where(view.correlation[calls[at]] == wanted, calls[at], -1)
+    calls = calls[np.lexsort((events.start[calls], events.correlation[calls]))]
+    wanted = events.correlation[row]
+    at = np.minimum(np.searchsorted(events.correlation[calls], wanted), len(calls) - 1)
+    return np.where(events.correlation[calls[at]] == wanted, calls[at], -1)
 
 
-def _issues(view: RankTrace, row: Rows) -> Rows:
-    """The operator that issued each gloo collective: the k-th of one kind and shape is the k-th."""
-    issues = np.flatnonzero((view.kind == Event.OP) & view.named(ISSUE))
+def _issuing_operators(events: RankTrace, row: Ints) -> Ints:
+    """(row,) Row of the operator that issued each gloo collective; -1 for none.
+
+    The k-th operator of one name and shape issued the k-th collective of that name and shape.
+    """
+    issues = np.flatnonzero((events.kind == Event.OP) & events.named(ISSUE))
     waiting: dict[tuple[str, str], list[int]] = {}
-    for i in issues[np.argsort(view.start[issues], kind="stable")].tolist():
-        waiting.setdefault(_work(view, i), []).append(i)
-    found = np.full(len(row), -1, np.int64)
-    for k in np.argsort(view.start[row], kind="stable").tolist():
-        queue = waiting.get(_work(view, int(row[k])), [])
-        if queue and view.start[queue[0]] <= view.start[row[k]]:
-            found[k] = queue.pop(0)
-    return found
+    for i in issues[np.argsort(events.start[issues], kind="stable")].tolist():
+        waiting.setdefault(_name_and_shape(events, i), []).append(i)
+    call = np.full(len(row), -1, np.int64)
+    for k in np.argsort(events.start[row], kind="stable").tolist():
+        queue = waiting.get(_name_and_shape(events, int(row[k])), [])
+        if queue and events.start[queue[0]] <= events.start[row[k]]:
+            call[k] = queue.pop(0)
+    return call
 
 
-def _work(view: RankTrace, row: int) -> tuple[str, str]:
-    """What a collective does: its name and the numbers in its shapes."""
-    name = re.sub(r"^(c10d::|gloo:)|_", "", view.text(row)).removesuffix("coalesced")
-    shapes = int(view.events["shapes"][row])
-    text = view.trace.strings[shapes] if shapes >= 0 else ""
+def _name_and_shape(events: RankTrace, row: int) -> tuple[str, str]:
+    """Name of a collective without its library's prefix, and the numbers in its shapes."""
+    name = re.sub(r"^(c10d::|gloo:)|_", "", events.text(row)).removesuffix("coalesced")
+    shapes = int(events.table["shapes"][row])
+    text = events.trace.strings[shapes] if shapes >= 0 else ""
     return name, ",".join(re.findall(r"\d+", text))
 
 
-def _latency(view: RankTrace, line: Rows, start: Rows, end: Rows, call: Rows) -> int:
-    """Median time from call to start where nothing was in the way."""
-    if not len(row_idle := _idle(view, line, end, call)):
+def _latency(events: RankTrace, lane: Ints, start: Ints, end: Ints, call: Ints) -> int:
+    """Median ticks from call to start of work whose stream was idle; 0 where there is none."""
+    if not len(idle := _on_idle_stream(events, lane, end, call)):
         return 0
-    return max(int(np.median(start[row_idle] - view.start[call[row_idle]])), 0)
+    return max(int(np.median(start[idle] - events.start[call[idle]])), 0)
 
 
-def _idle(view: RankTrace, line: Rows, end: Rows, call: Rows) -> Rows:
+def _on_idle_stream(events: RankTrace, lane: Ints, end: Ints, call: Ints) -> Ints:
+    """Positions of work whose stream had nothing left to do when it was launched."""
     before = np.concatenate([[np.iinfo(np.int64).min], end[:-1]])[: len(end)]
-    first = np.concatenate([[True], line[1:] != line[:-1]])[: len(line)]
-    free = first | (before <= view.start[call])
+    first = np.concatenate([[True], lane[1:] != lane[:-1]])[: len(lane)]
+    free = first | (before <= events.start[call])
     return np.flatnonzero((call >= 0) & free)

@@ -1,4 +1,4 @@
-"""Ranks of the job that were not recorded: refused, or replaced as the scenario says."""
+"""Ranks of the job that were not recorded: refused, left out, or copied from recorded ones."""
 
 from __future__ import annotations
 
@@ -6,21 +6,27 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ...sim.errors import TraceError
-from ..trace import Trace
+from ..recorded_events import RecordedEvents
 from .rank_graph import RankGraph
 
 
-def complete(trace: Trace, parts: list[RankGraph], policy: str) -> list[RankGraph]:
-    """Parts of all ranks that take part.
+def fill_missing_ranks(
+    trace: RecordedEvents, graphs: list[RankGraph], policy: str
+) -> list[RankGraph]:
+    """Graphs of all ranks that take part: those given, and copies for the missing ones.
+
+    Parameters
+    ----------
+    policy : ``refuse``, ``like_recorded`` (copies) or ``recorded_waits`` (left out)
 
     Raises
     ------
     TraceError
         A collective has a member that was not recorded, and `policy` is ``refuse``.
     """
-    missing = missing_members(trace, parts)
+    missing = missing_members(trace, graphs)
     if not missing or policy == "recorded_waits":
-        return parts
+        return graphs
     if policy == "refuse":
         raise TraceError(
             f"{trace.processes[0].file}: collectives involve ranks {_span(missing)}, which were "
@@ -28,7 +34,7 @@ def complete(trace: Trace, parts: list[RankGraph], policy: str) -> list[RankGrap
             "like_recorded | recorded_waits)"
         )
     world = max(max(missing), *trace.ranks) + 1
-    recorded = {p.view.rank: p for p in parts}
+    recorded = {g.events.rank: g for g in graphs}
     order = sorted(recorded)
     return [
         recorded[r] if r in recorded else _copy(recorded[order[r % len(order)]], r, world)
@@ -36,12 +42,12 @@ def complete(trace: Trace, parts: list[RankGraph], policy: str) -> list[RankGrap
     ]
 
 
-def missing_members(trace: Trace, parts: Sequence[RankGraph]) -> list[int]:
+def missing_members(trace: RecordedEvents, graphs: Sequence[RankGraph]) -> list[int]:
     """Ranks in a group of a recorded collective that were not recorded themselves."""
     world = max((p.world for p in trace.processes), default=0)
     members: set[int] = set()
-    for p in parts:
-        for c in p.collectives:
+    for graph in graphs:
+        for c in graph.collectives:
             members.update(c.group or range(world))
     return sorted(members - set(trace.ranks))
 
@@ -53,11 +59,11 @@ def _span(ranks: list[int]) -> str:
 
 
 def _copy(source: RankGraph, rank: int, world: int) -> RankGraph:
-    """A rank that does what a recorded one did, in the group that lies as far from it."""
-    shift = rank - source.view.rank
+    """Graph of a rank that does what a recorded one did, its groups shifted by as many ranks."""
+    shift = rank - source.events.rank
     groups = [tuple(sorted((r + shift) % world for r in c.group)) for c in source.collectives]
     return replace(
         source,
-        view=source.view.renamed(rank),
+        events=source.events.of_rank(rank),
         collectives=[c._replace(group=g) for c, g in zip(source.collectives, groups, strict=True)],
     )

@@ -1,4 +1,4 @@
-"""Who waits for collectives that run on threads of their own (gloo on CPUs).
+"""Waits of host threads for collectives that run on a library's own threads (gloo on CPUs).
 
 DistributedDataParallel waits for its buckets in the order in which it issued them, each just
 before it copies that bucket's gradients back; the sizes tell which copy belongs to which bucket.
@@ -14,55 +14,56 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..column_table import Ints
 from ..event_columns import Event
-from .call_tree import Rows
 from .cpu_segments import WaitSpans
 from .launches import Launches
 from .rank_trace import RankTrace
-from .thread_waits import busy
+from .thread_waits import busy_spans
 
 COPY_BACK = re.compile(r"torch\.distributed\.ddp\.reducer::copy_bucket_to_grad")
 
 
 class NetworkWaits(NamedTuple):
-    """Waits of threads for collectives.
+    """Waits of host threads for gloo's collectives.
 
     Parameters
     ----------
-    waits : Waits
+    waits : (w,) where each wait is
     work : (w,) position of the collective that each waits for
-    end : (n,) when each launched work was over for those who wait: never after they went on
-    unresolved : collectives that nobody was seen to wait for
+    end : (work,) ticks; end of each launched work, not after the thread that waited resumed
+    unresolved : collectives that no thread was found to wait for
     """
 
     waits: WaitSpans
-    work: Rows
-    end: Rows
+    work: Ints
+    end: Ints
     unresolved: int
 
 
-def network_waits(view: RankTrace, work: Launches) -> NetworkWaits:
-    """Find who waits for gloo's collectives."""
-    mine = np.flatnonzero(view.network[work.row] & (work.call >= 0))
-    mine = mine[np.argsort(view.start[work.call[mine]], kind="stable")]
-    found: list[tuple[int, int, int, int]] = []  # line, start, until, work
-    for line in np.unique(view.lines[work.call[mine]]).tolist():
-        issued = mine[view.lines[work.call[mine]] == line].tolist()
-        found += _of_thread(view, work, line, issued)
+def network_waits(events: RankTrace, work: Launches) -> NetworkWaits:
+    """Find the waits of host threads for gloo's collectives."""
+    rows = np.flatnonzero(events.network[work.row] & (work.call >= 0))
+    issued = rows[np.argsort(events.start[work.call[rows]], kind="stable")]
+    lanes = events.lanes[work.call[issued]]
+    spans: list[tuple[int, int, int, int]] = []  # lane, start, until, work
+    for lane in np.unique(lanes).tolist():
+        spans += _of_thread(events, work, lane, issued[lanes == lane].tolist())
     end = work.end.copy()
-    for _, _, until, k in found:
+    for _, _, until, k in spans:
         end[k] = min(end[k], until)
-    table = np.array(found, np.int64).reshape(-1, 4)
+    table = np.array(spans, np.int64).reshape(-1, 4)
     waits = WaitSpans(table[:, 0], table[:, 1], table[:, 2])
-    return NetworkWaits(waits, table[:, 3], end, len(mine) - len(set(table[:, 3].tolist())))
+    return NetworkWaits(waits, table[:, 3], end, len(issued) - len(set(table[:, 3].tolist())))
 
 
 def _of_thread(
-    view: RankTrace, work: Launches, line: int, issued: list[int]
+    events: RankTrace, work: Launches, lane: int, issued: list[int]
 ) -> list[tuple[int, int, int, int]]:
-    own = busy(view, line)
-    resumed = _copied_back(view, work, line, issued)
-    found = []
+    """(lane, start, until, work) of the waits of one thread for the collectives it issued."""
+    own = busy_spans(events, lane)
+    resumed = _copied_back(events, work, lane, issued)
+    waits = []
     for k in issued:
         if k in resumed:
             at = int(np.searchsorted(own.start, resumed[k], side="right")) - 1
@@ -72,32 +73,34 @@ def _of_thread(
             continue
         before, after = int(own.end[at - 1]), int(own.start[at])
         if k in resumed or before < work.end[k] <= after:
-            found.append((line, before, min(max(int(work.end[k]), before), after), k))
-    return found
+            waits.append((lane, before, min(max(int(work.end[k]), before), after), k))
+    return waits
 
 
-def _copied_back(view: RankTrace, work: Launches, line: int, issued: list[int]) -> dict[int, int]:
-    """When the gradients of each bucket began to be copied back."""
-    copies = np.flatnonzero((view.kind == Event.OP) & (view.lines == line) & view.named(COPY_BACK))
-    events = [(int(view.start[work.call[k]]), 0, k) for k in issued]
-    events += [(int(view.start[c]), 1, c) for c in copies.tolist()]
+def _copied_back(events: RankTrace, work: Launches, lane: int, issued: list[int]) -> dict[int, int]:
+    """Tick at which each bucket's gradients began to be copied back, by the bucket's all-reduce."""
+    copies = np.flatnonzero(
+        (events.kind == Event.OP) & (events.lanes == lane) & events.named(COPY_BACK)
+    )
+    calls = [(int(events.start[work.call[k]]), 0, k) for k in issued]
+    calls += [(int(events.start[c]), 1, c) for c in copies.tolist()]
     waiting: deque[int] = deque()
-    left, found = 0, {}
-    for time, copy, row in sorted(events):
+    left, times = 0, {}
+    for time, copy, row in sorted(calls):
         if not copy:
             waiting.append(row)
             continue
         if left <= 0 and waiting:
             bucket = waiting.popleft()
-            found[bucket], left = time, elements(view, int(work.row[bucket]))
-        left -= elements(view, row)
-    return found
+            times[bucket], left = time, elements(events, int(work.row[bucket]))
+        left -= elements(events, row)
+    return times
 
 
-def elements(view: RankTrace, row: int) -> int:
-    """Numbers in the largest input of an event; 0 where shapes were not recorded."""
-    text = int(view.events["shapes"][row])
+def elements(events: RankTrace, row: int) -> int:
+    """Elements of the largest input of an event; 0 where shapes were not recorded."""
+    text = int(events.table["shapes"][row])
     if text < 0:
         return 0
-    shapes = re.findall(r"\[([\d, ]+)\]", view.trace.strings[text])
+    shapes = re.findall(r"\[([\d, ]+)\]", events.trace.strings[text])
     return max((prod(int(s) for s in shape.split(",")) for shape in shapes), default=0)

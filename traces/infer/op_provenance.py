@@ -1,4 +1,4 @@
-"""Where a rank's events come from: module, line of the user's code, operator that launched them."""
+"""Provenance of a rank's events: module, line of the user's code, launching operator."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..column_table import Ints
 from ..event_columns import Event
-from .call_tree import CallTree, Rows
+from .call_tree import CallTree
 from .launches import Launches
 from .rank_trace import RankTrace
 
@@ -17,61 +18,61 @@ LIBRARY = re.compile(r"(.*/)?(torch|importlib|contextlib|threading)[./]|<|nn\.Mo
 
 
 class OpProvenance(NamedTuple):
-    """Columns over the events of a view; -1 for none.
+    """Columns over the events of a rank; -1 for none.
 
     Parameters
     ----------
-    module, source : (rows,) text numbers: innermost module, innermost line of the user's own code
-    operator : (rows,) row of the operator that launched a piece of GPU work
-    sole : (rows,) whether it launched nothing else
+    module, source : (events,) text numbers: innermost module, innermost line of the user's code
+    operator : (events,) row of the operator around an event, or that launched this GPU work
+    sole : (events,) 1 where that operator launched nothing else
     """
 
-    module: Rows
-    source: Rows
-    operator: Rows
-    sole: Rows
+    module: Ints
+    source: Ints
+    operator: Ints
+    sole: Ints
 
 
-def op_provenance(view: RankTrace, tree: CallTree, work: Launches) -> OpProvenance:
-    """Find modules, source lines and launching operators."""
-    n = len(view.rows)
-    python = view.kind[tree.row] == Event.PYTHON
-    text = view.name[tree.row]
-    module = _inherited(tree, np.where(python & view.named(MODULE)[tree.row], text, -1))
-    own = python & ~view.named(LIBRARY)[tree.row]
-    source = _inherited(tree, np.where(own, text, -1))
-    at_operator = np.where(view.kind[tree.row] == Event.OP, tree.row, -1)
-    operator = _inherited(tree, at_operator)
-    found = OpProvenance(*(np.full(n, -1, np.int64) for _ in range(4)))
-    for column, values in zip(found, (module, source, operator), strict=False):
+def op_provenance(events: RankTrace, tree: CallTree, work: Launches) -> OpProvenance:
+    """Find the module, source line and operator of every event of a rank."""
+    n = len(events.rows)
+    python = events.kind[tree.row] == Event.PYTHON
+    text = events.name[tree.row]
+    module = _from_ancestors(tree, np.where(python & events.named(MODULE)[tree.row], text, -1))
+    own = python & ~events.named(LIBRARY)[tree.row]
+    source = _from_ancestors(tree, np.where(own, text, -1))
+    at_operator = np.where(events.kind[tree.row] == Event.OP, tree.row, -1)
+    operator = _from_ancestors(tree, at_operator)
+    provenance = OpProvenance(*(np.full(n, -1, np.int64) for _ in range(4)))
+    for column, values in zip(provenance, (module, source, operator), strict=False):
         column[tree.row] = values
-    for column, texts in ((found.module, "module"), (found.source, "stack")):
-        recorded = view.events[texts]
+    for column, texts in ((provenance.module, "module"), (provenance.source, "stack")):
+        recorded = events.table[texts]
         column[:] = np.where(recorded >= 0, recorded, column)
-    _hand_down(found, work)
-    return found
+    _assign_to_work(provenance, work)
+    return provenance
 
 
-def _inherited(tree: CallTree, values: Rows) -> Rows:
-    """Values, or those of the nearest event around that has one."""
-    found = values.astype(np.int64)
-    if not (found >= 0).any():
-        return found
+def _from_ancestors(tree: CallTree, values: Ints) -> Ints:
+    """Each event's value; where it is -1, that of the innermost event around it that has one."""
+    inherited = values.astype(np.int64)
+    if not (inherited >= 0).any():
+        return inherited
     for level in tree.levels():
-        level = level[found[level] < 0]
-        found[level] = found[tree.parent[level]]
-    return found
+        level = level[inherited[level] < 0]
+        inherited[level] = inherited[tree.parent[level]]
+    return inherited
 
 
-def _hand_down(found: OpProvenance, work: Launches) -> None:
-    """Launched work is of the operator, module and line of its call."""
+def _assign_to_work(provenance: OpProvenance, work: Launches) -> None:
+    """Give launched work the operator, module and source line of the call that launched it."""
     k = np.flatnonzero(work.call >= 0)
     row, call = work.row[k], work.call[k]
-    operator = found.operator[call]
-    found.operator[row] = operator
-    for column in (found.module, found.source):
+    operator = provenance.operator[call]
+    provenance.operator[row] = operator
+    for column in (provenance.module, provenance.source):
         of_operator = np.where(operator >= 0, column[operator], -1)
         column[row] = np.where(of_operator >= 0, of_operator, column[call])
     has = operator >= 0
-    count = np.bincount(operator[has], minlength=len(found.operator))
-    found.sole[row[has]] = count[operator[has]] == 1
+    count = np.bincount(operator[has], minlength=len(provenance.operator))
+    provenance.sole[row[has]] = count[operator[has]] == 1

@@ -1,4 +1,4 @@
-"""What a rank's ops are called, which work they are, how much: labels, signatures, flop, bytes."""
+"""Labels, signatures, flop and bytes of a rank's ops."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from ...sim.graph import Label
 from ...sim.ops import Kind
 from ...sim.signature import Signature
 from ..event_columns import Event
-from .op_signature import operands
 from .op_work import op_work
+from .operands import operands
 from .rank_graph import RankGraph
 
 DIRECTIONS = {"htod": "h2d", "dtoh": "d2h", "dtod": "d2d", "htoh": "h2h", "ptop": "d2d"}
 
 
 class OpTexts:
-    """Labels and signatures of a graph, each once."""
+    """Labels and signatures of a graph, each stored once and numbered."""
 
     def __init__(self) -> None:
         self._labels: dict[Label, int] = {}
         self._signatures: dict[str, int] = {}
 
     def label(self, label: Label) -> int:
-        """Number of a label, a new one where it was not seen."""
+        """Number of a label, a new number where it is new."""
         return self._labels.setdefault(label, len(self._labels))
 
     def signature(self, text: str) -> int:
-        """Number of a signature."""
+        """Number of a signature, a new number where it is new."""
         return self._signatures.setdefault(text, len(self._signatures))
 
     @property
@@ -44,16 +44,21 @@ class OpTexts:
         return tuple(self._signatures)
 
 
-def labels(p: RankGraph, texts: OpTexts) -> NDArray[np.int64]:
-    """(n,) Label of each op; -1 where nothing was recorded."""
-    row = p.owner
-    keys = [p.view.name[row], p.origins.module[row], p.origins.source[row], p.kind == Kind.DELAY]
+def labels(graph: RankGraph, texts: OpTexts) -> NDArray[np.int64]:
+    """(n,) Number of each op's label; -1 where no event was recorded."""
+    row = graph.event
+    keys = [
+        graph.events.name[row],
+        graph.provenance.module[row],
+        graph.provenance.source[row],
+        graph.kind == Kind.DELAY,
+    ]
     rows, inverse = distinct([np.where(row < 0, np.int64(-1), k) for k in keys])
-    return np.array([_label(p, k, texts) for k in rows], np.int64)[inverse]
+    return np.array([_label(graph, k, texts) for k in rows], np.int64)[inverse]
 
 
 def distinct(columns: list[NDArray[Any]]) -> tuple[list[list[int]], NDArray[np.int64]]:
-    """Rows that occur in several columns of integers, and which of them each row is.
+    """Distinct rows of several integer columns, and the number of each row among them.
 
     >>> import numpy as np
     >>> rows, inverse = distinct([np.array([5, 5, 7]), np.array([1, 1, 0])])
@@ -69,11 +74,11 @@ def distinct(columns: list[NDArray[Any]]) -> tuple[list[list[int]], NDArray[np.i
     return np.stack([c[first].astype(np.int64) for c in columns], 1).tolist(), code
 
 
-def _label(p: RankGraph, key: list[int], texts: OpTexts) -> int:
+def _label(graph: RankGraph, key: list[int], texts: OpTexts) -> int:
     name, module, source, delay = key
     if name < 0:
         return -1
-    strings = (*p.view.trace.strings, "")
+    strings = (*graph.events.trace.strings, "")
     text = f"launch of {strings[name]}" if delay else strings[name]
     return texts.label(Label(text, _module(strings[module]), _source(strings[source])))
 
@@ -83,35 +88,34 @@ def _module(text: str) -> str:
 
 
 def _source(stack: str) -> str:
-    """The innermost frame that is not the library's own."""
+    """The innermost frame of a call stack that is not PyTorch's own."""
     frames = [f.strip() for f in stack.split(";") if f.strip()]
     own = [f for f in frames if "/torch/" not in f and not f.startswith("torch/")]
     return (own or frames or [""])[0]
 
 
-def signatures(p: RankGraph, texts: OpTexts) -> NDArray[np.int64]:
-    """(n,) Signature of each op; -1 of gaps and delays."""
-    view = p.view
-    events = view.events
-    row = np.where(np.isin(p.kind, (Kind.GAP, Kind.DELAY)), -1, p.owner)
-    work = np.isin(view.kind[row], (Event.KERNEL,)) & (row >= 0)
-    operator = np.where(work, p.origins.operator[row], -1)
+def signatures(graph: RankGraph, texts: OpTexts) -> NDArray[np.int64]:
+    """(n,) Number of each op's signature; -1 for gaps and delays."""
+    events = graph.events
+    row = np.where(np.isin(graph.kind, (Kind.GAP, Kind.DELAY)), -1, graph.event)
+    work = np.isin(events.kind[row], (Event.KERNEL,)) & (row >= 0)
+    operator = np.where(work, graph.provenance.operator[row], -1)
     of = np.where(operator >= 0, operator, row)
-    sole = np.where(operator >= 0, p.origins.sole[row], 1)
-    shapes, dtypes = events["shapes"][of], events["dtypes"][of]
-    keys = [p.kind, view.name[row], view.name[of], sole, shapes, dtypes]
+    sole = np.where(operator >= 0, graph.provenance.sole[row], 1)
+    shapes, dtypes = (events.table[c][of] for c in ("shapes", "dtypes"))
+    keys = [graph.kind, events.name[row], events.name[of], sole, shapes, dtypes]
     rows, inverse = distinct([np.where(row < 0, np.int64(-1), k) for k in keys])
-    found = np.array([_signature(p, k, texts) for k in rows], np.int64)[inverse]
-    for c in p.collectives:
-        found[c.work] = texts.signature(c.signature)
-    return found
+    numbers = np.array([_signature(graph, k, texts) for k in rows], np.int64)[inverse]
+    for c in graph.collectives:
+        numbers[c.work] = texts.signature(c.signature)
+    return numbers
 
 
-def _signature(p: RankGraph, key: list[int], texts: OpTexts) -> int:
+def _signature(graph: RankGraph, key: list[int], texts: OpTexts) -> int:
     kind, own, operator, sole, shapes, dtypes = key
     if own < 0:
         return -1
-    strings = (*p.view.trace.strings, "")
+    strings = (*graph.events.trace.strings, "")
     word = Kind(kind).name.lower()
     name = strings[operator]
     if kind == Kind.COPY:
@@ -121,31 +125,31 @@ def _signature(p: RankGraph, key: list[int], texts: OpTexts) -> int:
     return texts.signature(str(Signature(word, name, operands(strings[shapes], strings[dtypes]))))
 
 
-def works(p: RankGraph) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """(n,) flop and (n,) bytes of each op; NaN where the trace does not tell.
+def flop_and_bytes(graph: RankGraph) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """(n,) flop and (n,) bytes of each op; NaN where unknown.
 
-    An operator that ran in several pieces, or launched several kernels, does not say which of them
-    did what.
+    They are unknown for an operator that became several ops, or launched several kernels: nothing
+    says which of them did how much.
     """
-    events, origins = p.view.events, p.origins
-    row = np.where(p.kind == Kind.COMPUTE, p.owner, -1)
-    kernel = np.isin(p.view.kind[row], (Event.KERNEL,)) & (row >= 0)
-    row = np.where(kernel, np.where(origins.sole[row] > 0, origins.operator[row], -1), row)
-    once = np.bincount(row[row >= 0], minlength=len(events["name"])) == 1
+    table, provenance = graph.events.table, graph.provenance
+    row = np.where(graph.kind == Kind.COMPUTE, graph.event, -1)
+    kernel = np.isin(graph.events.kind[row], (Event.KERNEL,)) & (row >= 0)
+    row = np.where(kernel, np.where(provenance.sole[row] > 0, provenance.operator[row], -1), row)
+    once = np.bincount(row[row >= 0], minlength=len(table["name"])) == 1
     row = np.where((row >= 0) & once[row], row, -1)
-    columns = [events[c][row] for c in ("name", "shapes", "dtypes", "scalars")]
+    columns = [table[c][row] for c in ("name", "shapes", "dtypes", "scalars")]
     rows, inverse = distinct([np.where(row < 0, np.int64(-1), c) for c in columns])
-    strings = (*p.view.trace.strings, "")
-    found = np.array([op_work(*(strings[i] for i in key)) for key in rows]).reshape(-1, 2)[inverse]
-    moved = np.flatnonzero((p.kind == Kind.COPY) & (p.owner >= 0))
-    recorded = events["bytes"][p.owner[moved]]
-    found[moved, 1] = np.where(recorded > 0, recorded, np.nan)
-    for c in p.collectives:
-        found[c.work, 1] = c.bytes
-    return found[:, 0], found[:, 1]
+    strings = (*graph.events.trace.strings, "")
+    works = np.array([op_work(*(strings[i] for i in key)) for key in rows]).reshape(-1, 2)[inverse]
+    copies = np.flatnonzero((graph.kind == Kind.COPY) & (graph.event >= 0))
+    recorded = table["bytes"][graph.event[copies]]
+    works[copies, 1] = np.where(recorded > 0, recorded, np.nan)
+    for c in graph.collectives:
+        works[c.work, 1] = c.bytes
+    return works[:, 0], works[:, 1]
 
 
 def _direction(name: str) -> str:
-    """Of ``Memcpy HtoD (Pinned -> Device)``; a fill is named as such."""
+    """Direction (``h2d``) of a copy's name (``Memcpy HtoD (Pinned -> Device)``), or ``fill``."""
     low = name.lower().replace(" ", "")
     return next((to for word, to in DIRECTIONS.items() if word in low), "fill")

@@ -1,9 +1,9 @@
-"""How much arithmetic a recorded operator does and how many bytes it moves, from its arguments.
+"""Flop and bytes of a recorded operator, from its arguments.
 
-Counted is what the call asks for: products and sums of matrix products, convolutions and
-attention (two flop each, a causal mask not deducted, as ``torch.utils.flop_counter`` counts); the
-bytes of every tensor read and written once.  Other arithmetic is taken for nothing: pointwise ops
-wait for memory.  An operator without a rule here, or called in another way, has unknown work.
+Counted are the multiplications and additions of matrix products, convolutions and attention (a
+causal mask not deducted, as ``torch.utils.flop_counter`` counts), and the bytes of every tensor,
+read or written once.  Other arithmetic counts as 0 flop: pointwise ops wait for memory.  An
+operator without a rule here, or called with other arguments than its rule knows, is unknown.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from typing import NamedTuple
 
 from ...sim.signature import Operand
 from ...sim.units import Bytes
-from .op_signature import operands
+from .operands import operands
 
 Tensors = tuple[Operand, ...]
 Settings = list[str]
 
 
 class OpWork(NamedTuple):
-    """What an operator does; NaN where that is unknown."""
+    """Flop and bytes of an operator; NaN where unknown."""
 
     flop: float
     bytes: Bytes
@@ -36,7 +36,7 @@ Rule = Callable[[Tensors, Settings], OpWork]
 
 @lru_cache(maxsize=1 << 14)
 def op_work(name: str, shapes: str, dtypes: str, scalars: str) -> OpWork:
-    """Work of one call.
+    """Flop and bytes of one call of an operator.
 
     Parameters
     ----------
@@ -56,18 +56,19 @@ def op_work(name: str, shapes: str, dtypes: str, scalars: str) -> OpWork:
     if rule is None:
         return UNKNOWN
     try:
-        found = rule(operands(shapes, dtypes), json.loads(scalars) if scalars else [])
+        work = rule(operands(shapes, dtypes), json.loads(scalars) if scalars else [])
     except (IndexError, ValueError):  # called with other arguments than the rule knows
         return UNKNOWN
-    return OpWork(float(found.flop), float(found.bytes))
+    return OpWork(float(work.flop), float(work.bytes))
 
 
 def _moved(tensors: Tensors, *written: Operand) -> Bytes:
+    """Bytes of operands read and results written."""
     return sum(t.bytes for t in (*tensors, *written))
 
 
 def _product(tensors: Tensors, _: Settings) -> OpWork:
-    """The last two operands are multiplied: (…, m, k) by (…, k, n)."""
+    """Matrix product of the last two operands: (…, m, k) by (…, k, n)."""
     a, b = tensors[-2], tensors[-1]
     *batch, m, k = a.shape
     if b.shape[-2] != k:
@@ -77,13 +78,14 @@ def _product(tensors: Tensors, _: Settings) -> OpWork:
 
 
 def _linear(tensors: Tensors, _: Settings) -> OpWork:
+    """Linear layer of (input, weight, …): (…, k) by (n, k)."""
     x, weight = tensors[0], tensors[1]
     out = Operand(x.dtype, (*x.shape[:-1], weight.shape[0]))
     return OpWork(2 * prod(x.shape) * weight.shape[0], _moved(tensors, out))
 
 
 def _convolution(padding: int, stride: int, dilation: int | None = None) -> Rule:
-    """Of (input, weight, …); where among the arguments the settings stand."""
+    """Convolution of (input, weight, …); each parameter is the position of that argument."""
 
     def rule(tensors: Tensors, settings: Settings) -> OpWork:
         x, weight = tensors[0], tensors[1]
@@ -99,12 +101,12 @@ def _convolution(padding: int, stride: int, dilation: int | None = None) -> Rule
 
 
 def _convolved(out: Operand, weight: Operand) -> int:
-    """Every output of one image and place needs every weight once."""
+    """Flop of a convolution: each output pixel of each image needs every weight once."""
     return 2 * out.shape[0] * prod(out.shape[2:]) * prod(weight.shape)
 
 
 def _numbers(text: str) -> list[int]:
-    """The integers of a list.
+    """Integers of a list that was written as text.
 
     >>> _numbers("[3, -1]")
     [3, -1]
@@ -113,7 +115,10 @@ def _numbers(text: str) -> list[int]:
 
 
 def _convolution_backward(mask: int) -> Rule:
-    """Of (gradient, input, weight, …); the mask says which gradients are asked for."""
+    """Backward pass of a convolution: (gradient, input, weight, …).
+
+    `mask` is the position of the argument that says which gradients are asked for.
+    """
 
     def rule(tensors: Tensors, settings: Settings) -> OpWork:
         gradient, x, weight = tensors[:3]
@@ -125,7 +130,7 @@ def _convolution_backward(mask: int) -> Rule:
 
 
 def _attention(tensors: Tensors, _: Settings) -> OpWork:
-    """Of (query, key, value), each (batch, heads, length, width)."""
+    """Attention of (query, key, value), each (batch, heads, length, width)."""
     q, k, v = tensors[:3]
     b, h, s, width = q.shape
     pairs = b * h * s * k.shape[2]
@@ -134,7 +139,7 @@ def _attention(tensors: Tensors, _: Settings) -> OpWork:
 
 
 def _attention_backward(tensors: Tensors, _: Settings) -> OpWork:
-    """Of (gradient, query, key, value, …): the scores again, and two products for each of two."""
+    """Backward pass of attention: (gradient, query, key, value, …); scores are computed again."""
     q, k, v = tensors[1:4]
     b, h, s, width = q.shape
     pairs = b * h * s * k.shape[2]
@@ -142,27 +147,23 @@ def _attention_backward(tensors: Tensors, _: Settings) -> OpWork:
 
 
 def _pointwise(tensors: Tensors, _: Settings) -> OpWork:
-    """One result as large as the largest operand."""
+    """Operators with one result as large as the largest operand."""
     largest = max(tensors, key=lambda t: prod(t.shape))
     return OpWork(0, _moved(tensors, largest))
 
 
 def _like_first(tensors: Tensors, _: Settings) -> OpWork:
-    """One result of the shape of the first operand."""
+    """Operators with one result of the shape of the first operand."""
     return OpWork(0, _moved(tensors, tensors[0]))
 
 
-def _reads(tensors: Tensors, _: Settings) -> OpWork:
-    """A result that is small beside what is read."""
-    return OpWork(0, tensors[0].bytes)
-
-
-def _writes(tensors: Tensors, _: Settings) -> OpWork:
+def _first_only(tensors: Tensors, _: Settings) -> OpWork:
+    """Operators that only read or only write their first operand; the rest is small beside it."""
     return OpWork(0, tensors[0].bytes)
 
 
 def _copies(tensors: Tensors, _: Settings) -> OpWork:
-    """The first becomes the second."""
+    """Copy between the first two operands."""
     return OpWork(0, _moved(tensors[:2]))
 
 
@@ -194,8 +195,8 @@ RULES: dict[str, Rule] = {
     "_scaled_dot_product_efficient_attention_backward": _attention_backward,
     **dict.fromkeys([*POINTWISE, *(f"{name}_" for name in POINTWISE)], _pointwise),
     **dict.fromkeys(LIKE_FIRST, _like_first),
-    "sum": _reads,
-    "mean": _reads,
+    "sum": _first_only,
+    "mean": _first_only,
     "copy_": _copies,
-    **dict.fromkeys(("fill_", "zero_", "normal_", "uniform_", "bernoulli_"), _writes),
+    **dict.fromkeys(("fill_", "zero_", "normal_", "uniform_", "bernoulli_"), _first_only),
 }

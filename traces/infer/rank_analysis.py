@@ -1,4 +1,4 @@
-"""What is found of one rank's events before ops are made of them."""
+"""One rank's launches, waits and CPU segments: what is read out of its events, before any op."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from ..event_columns import Event
 from .call_tree import CallTree, call_tree
 from .collective import is_collective
-from .cpu_segments import CpuSegments, Marks, WaitSpans, cpu_segments, visible
-from .host_waits import HostWaits, Order, host_waits
-from .launches import Launches, launches_of
+from .cpu_segments import CpuSegments, CutPoints, WaitSpans, cpu_segments, visible
+from .host_waits import HostWaits, LaunchOrder, host_waits
+from .launches import Launches, launches
 from .network_waits import NetworkWaits, network_waits
 from .rank_trace import RankTrace
 from .steps import Steps
@@ -30,80 +30,83 @@ QUICK = frozenset({"detach", "alias", *(f"aten::{name}" for name in _QUICK.split
 
 
 class RankAnalysis(NamedTuple):
-    """One rank, read.
+    """Launches, waits and CPU segments of one rank.
 
     Parameters
     ----------
-    tree : all events of host threads
-    computing : (rows,) events that compute on the host itself
+    tree : all events of host threads, by what ran inside what
+    work : GPU work and gloo's collectives, with the calls that launched them
+    segments : what each host thread did from instant to instant, cut where another op may wait
+    computing : (events,) whether each is an operator that computes on the host itself
     """
 
-    view: RankTrace
+    events: RankTrace
     steps: Steps
     tree: CallTree
     work: Launches
-    pieces: CpuSegments
-    host: HostWaits
-    network: NetworkWaits
-    threads: ThreadWaits
-    streams: StreamWaits
-    marks: Marks
+    segments: CpuSegments
+    host_waits: HostWaits
+    network_waits: NetworkWaits
+    thread_waits: ThreadWaits
+    stream_waits: StreamWaits
     computing: NDArray[np.bool_]
 
 
-def analyse_rank(view: RankTrace, steps: Steps) -> RankAnalysis:
-    """Read one rank."""
-    work = launches_of(view)
-    order = Order(view, work)
-    host = host_waits(view, work, order)
-    network = network_waits(view, work)
-    threads = thread_waits(view)
+def rank_analysis(events: RankTrace, steps: Steps) -> RankAnalysis:
+    """Find the launches, waits and CPU segments of one rank."""
+    work = launches(events)
+    order = LaunchOrder(events, work)
+    host = host_waits(events, work, order)
+    network = network_waits(events, work)
+    threads = thread_waits(events)
     work = work._replace(end=network.end)
-    streams = stream_waits(view, work, order, is_collective(view, work))
+    streams = stream_waits(events, work, order, is_collective(events, work))
     waits = WaitSpans(
         *(np.concatenate(c) for c in zip(host.waits, network.waits, threads.waits, strict=True))
     )
-    rows = np.flatnonzero(view.on_host)
-    tree = call_tree(rows, view.lines[rows], view.start[rows], view.end[rows])
-    marks = _marks(view, work, threads, steps, tree)
-    operator, call = (view.kind[tree.row] == k for k in (Event.OP, Event.RUNTIME))
+    rows = np.flatnonzero(events.on_host)
+    tree = call_tree(rows, events.lanes[rows], events.start[rows], events.end[rows])
+    cuts = _cuts(events, work, threads, steps, tree)
+    operator, call = (events.kind[tree.row] == k for k in (Event.OP, Event.RUNTIME))
     shown = visible(tree, operator, call)
-    computing = _computing(view, tree)
-    found = cpu_segments(shown, marks, waits, computing[shown.row])
+    computing = _computing(events, tree)
+    segments = cpu_segments(shown, cuts, waits, computing[shown.row])
     return RankAnalysis(
-        view, steps, tree, work, found, host, network, threads, streams, marks, computing
+        events, steps, tree, work, segments, host, network, threads, streams, computing
     )
 
 
-def _marks(
-    view: RankTrace, work: Launches, threads: ThreadWaits, steps: Steps, tree: CallTree
-) -> Marks:
-    """Launches, hand-overs, borders of named ranges, and those of steps on every thread."""
+def _cuts(
+    events: RankTrace, work: Launches, threads: ThreadWaits, steps: Steps, tree: CallTree
+) -> CutPoints:
+    """Where threads are cut: at launches, thread waits, ends of named ranges, ends of steps."""
     borders = np.concatenate([steps.start, steps.end])[: None if steps.marked else 0]
-    lines = np.repeat(np.arange(view.hosts), len(borders))
-    at_steps = Marks(lines, np.tile(borders, view.hosts))
-    parts = (work.marks(view), threads.marks, at_steps, _ranges(view, tree))
-    return Marks(*(np.concatenate(c) for c in zip(*parts, strict=True)))
+    lanes = np.repeat(np.arange(events.hosts), len(borders))
+    step_cuts = CutPoints(lanes, np.tile(borders, events.hosts))
+    all_cuts = (work.cuts(events), threads.cuts, step_cuts, _range_cuts(events, tree))
+    return CutPoints(*(np.concatenate(c) for c in zip(*all_cuts, strict=True)))
 
 
-def _ranges(view: RankTrace, tree: CallTree) -> Marks:
+def _range_cuts(events: RankTrace, tree: CallTree) -> CutPoints:
     """Where the outermost named ranges (data loading, the optimizer's step) begin and end."""
-    named = view.kind[tree.row] == Event.ANNOTATION
+    named = events.kind[tree.row] == Event.ANNOTATION
     within = np.zeros(len(named), np.bool_)
     for level in tree.levels():
         p = tree.parent[level]
         within[level] = within[p] | named[p]
     rows = np.flatnonzero(named & ~within)
-    return Marks(np.tile(tree.line[rows], 2), np.concatenate([tree.start[rows], tree.end[rows]]))
+    return CutPoints(
+        np.tile(tree.lane[rows], 2), np.concatenate([tree.start[rows], tree.end[rows]])
+    )
 
 
-def _computing(view: RankTrace, tree: CallTree) -> NDArray[np.bool_]:
+def _computing(events: RankTrace, tree: CallTree) -> NDArray[np.bool_]:
     """Operators that do most of their work themselves, on a rank without a GPU."""
-    found = np.zeros(len(view.rows), np.bool_)
-    if view.has_gpu:
-        return found
-    stands = (view.kind[tree.row] == Event.OP) & (2 * tree.own() > tree.end - tree.start)
-    quick = np.array([s in QUICK or s.startswith("c10d::") for s in view.trace.strings], np.bool_)
-    rows = tree.row[stands]
-    found[rows[~quick[view.name[rows]]]] = True
-    return found
+    computing = np.zeros(len(events.rows), np.bool_)
+    if events.has_gpu:
+        return computing
+    mostly_own = (events.kind[tree.row] == Event.OP) & tree.mostly_own()
+    quick = np.array([s in QUICK or s.startswith("c10d::") for s in events.trace.strings], np.bool_)
+    rows = tree.row[mostly_own]
+    computing[rows[~quick[events.name[rows]]]] = True
+    return computing

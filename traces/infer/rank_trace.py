@@ -1,4 +1,4 @@
-"""One rank's events, seen by line: its host threads first, then what they launch onto."""
+"""One rank's events, each with the lane that it is on: a host thread or a GPU stream."""
 
 from __future__ import annotations
 
@@ -10,58 +10,55 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..column_table import Ints
 from ..event_columns import ON_GPU, ON_HOST, Event
-from ..trace import Trace
-from .call_tree import Rows
+from ..recorded_events import RecordedEvents
 
 GLOO = re.compile(r"gloo:")
 STEP = re.compile(r"ProfilerStep#(\d+)$")
 
 
 class RankTrace:
-    """The events of one rank.
+    """The recorded events of one rank, as columns.
 
-    Lines are numbered: host threads from 0 (the one that steps first), then GPU streams and the
-    threads that only communicate.
+    A lane is the number of a thread or stream within its rank: host threads from 0 (the one that
+    steps first), then GPU streams and the threads of a communication library.
     """
 
-    def __init__(self, trace: Trace, rank: int):
+    def __init__(self, trace: RecordedEvents, rank: int):
         self.trace, self.rank = trace, rank
         self.rows = np.flatnonzero(trace.events["rank"] == rank)
         self.process = next(p for p in trace.processes if p.rank == rank)
-        take = trace.events.take(self.rows)
-        self.kind, self.name, self.track = take["kind"], take["name"], take["track"]
-        self.start, self.dur = take["ts"], take["dur"]
+        table = trace.events.take(self.rows)
+        self.kind, self.name, self.track = table["kind"], table["name"], table["track"]
+        self.start, self.dur = table["ts"], table["dur"]
         self.end = self.start + self.dur
-        self.correlation = take["correlation"]
-        self.events = take
+        self.correlation = table["correlation"]
+        self.table = table
 
     def named(self, pattern: re.Pattern[str]) -> NDArray[np.bool_]:
         """(n,) Whether the name of each event matches from its start."""
-        found: NDArray[np.bool_] = self._matches(pattern)[self.name]
-        return found
-
-    def _matches(self, pattern: re.Pattern[str]) -> NDArray[np.bool_]:
-        return np.array([bool(pattern.match(s)) for s in self.trace.strings], np.bool_)
+        matches = np.array([bool(pattern.match(s)) for s in self.trace.strings], np.bool_)
+        return np.asarray(matches[self.name])
 
     def text(self, row: int) -> str:
-        """Name of one event of this view."""
+        """Name of one event."""
         return self.trace.strings[int(self.name[row])]
 
-    def renamed(self, rank: int) -> RankTrace:
-        """The same events as those of another rank."""
+    def of_rank(self, rank: int) -> RankTrace:
+        """The same events, as if another rank had recorded them."""
         other = copy(self)
         other.rank = rank
         return other
 
     @cached_property
     def network(self) -> NDArray[np.bool_]:
-        """(n,) Collectives that a library runs on threads of its own (gloo)."""
+        """(n,) Whether each event is a collective that gloo runs on a thread of its own."""
         return np.asarray((self.kind == Event.ANNOTATION) & self.named(GLOO))
 
     @cached_property
     def on_host(self) -> NDArray[np.bool_]:
-        """(n,) Work of host threads; steps are marks, not work."""
+        """(n,) Whether each event is work of a host thread; marks of steps are not."""
         return np.isin(self.kind, ON_HOST) & ~self.network & ~self.steps
 
     @cached_property
@@ -75,17 +72,17 @@ class RankTrace:
         return np.isin(self.kind, ON_HOST) & self.named(STEP)
 
     @cached_property
-    def lines(self) -> NDArray[np.int64]:
-        """(n,) Line of every event that is work; -1 of the rest."""
-        line_of_track = np.full(len(self.trace.tracks), -1, np.int64)
-        for number, track in enumerate(self.line_tracks):
-            line_of_track[track] = number
+    def lanes(self) -> NDArray[np.int64]:
+        """(n,) Lane of every event that is work; -1 of the rest."""
+        lane_of_track = np.full(len(self.trace.tracks), -1, np.int64)
+        for number, track in enumerate(self.lane_tracks):
+            lane_of_track[track] = number
         work = self.on_host | self.on_gpu | self.network
-        return np.where(work, line_of_track[self.track], -1)
+        return np.where(work, lane_of_track[self.track], -1)
 
     @cached_property
-    def line_tracks(self) -> list[int]:
-        """Track of every line."""
+    def lane_tracks(self) -> list[int]:
+        """Track (row of the trace's tracks) of every lane."""
         hosts = _tracks(self.track[self.on_host])
         first = np.flatnonzero(self.steps)
         if len(first):
@@ -95,8 +92,8 @@ class RankTrace:
 
     @cached_property
     def hosts(self) -> int:
-        """How many lines are host threads that do more than communicate."""
-        return int(self.lines[self.on_host].max(initial=-1)) + 1
+        """Number of lanes that are host threads, those of a communication library not counted."""
+        return int(self.lanes[self.on_host].max(initial=-1)) + 1
 
     @property
     def has_gpu(self) -> bool:
@@ -106,11 +103,11 @@ class RankTrace:
 
 def _tracks(values: NDArray[Any]) -> list[int]:
     """Distinct tracks, the one with the most events first."""
-    found, count = np.unique(values, return_counts=True)
-    return [int(t) for t in found[np.argsort(-count, kind="stable")]]
+    tracks, count = np.unique(values, return_counts=True)
+    return [int(t) for t in tracks[np.argsort(-count, kind="stable")]]
 
 
-def rows_of(view: RankTrace, mask: NDArray[np.bool_]) -> Rows:
-    """Rows of a mask, by line and start."""
+def rows_of(events: RankTrace, mask: NDArray[np.bool_]) -> Ints:
+    """Rows where `mask` is true, by lane and start."""
     rows = np.flatnonzero(mask)
-    return rows[np.lexsort((view.end[rows], view.start[rows], view.lines[rows]))]
+    return rows[np.lexsort((events.end[rows], events.start[rows], events.lanes[rows]))]

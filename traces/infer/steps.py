@@ -1,4 +1,4 @@
-"""Which step an instant belongs to.
+"""Steps of a rank: when each began and ended.
 
 A step lasts from its mark (``ProfilerStep#k``) to the next step's, the last to its own end; what
 lies before the first and after the last is left out.  A trace without marks is one step.
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.errors import TraceError
-from .call_tree import Rows
+from ..column_table import Ints
 from .rank_trace import STEP, RankTrace
 
 
@@ -24,24 +24,24 @@ class Steps(NamedTuple):
     ----------
     number : as recorded; 0 where steps were not marked
     start, end : (k,) ticks
-    recorded : (k,) ticks; what the profiler says each lasted
+    recorded : (k,) ticks; duration of each step's mark
     marked : whether the trace says where steps begin
     """
 
     number: tuple[int, ...]
-    start: Rows
-    end: Rows
-    recorded: Rows
+    start: Ints
+    end: Ints
+    recorded: Ints
     marked: bool = True
 
-    def of(self, time: Rows) -> Rows:
-        """(n,) Position of the step at each instant; -1 outside."""
+    def of(self, time: Ints) -> Ints:
+        """(n,) Position of the step at each instant (ticks); -1 outside of all steps."""
         at = np.searchsorted(self.start, time, side="right") - 1
         inside: NDArray[np.bool_] = (at >= 0) & (time < self.end[at])
         return np.where(inside, at, -1)
 
     def keep(self, numbers: Iterable[int] | None, place: str) -> Steps:
-        """Some of the steps.
+        """The steps with these numbers; all of them for None.
 
         Raises
         ------
@@ -61,18 +61,18 @@ class Steps(NamedTuple):
         return Steps(number, self.start[k], self.end[k], self.recorded[k], self.marked)
 
 
-def steps(view: RankTrace) -> Steps:
-    """The steps of one rank."""
-    rows = np.flatnonzero(view.steps)
+def steps(events: RankTrace) -> Steps:
+    """Find the steps of one rank."""
+    rows = np.flatnonzero(events.steps)
     if not len(rows):
-        work = view.lines >= 0
-        low, high = view.start[work].min(initial=2**62), view.end[work].max(initial=0)
+        work = events.lanes >= 0
+        low, high = events.start[work].min(initial=2**62), events.end[work].max(initial=0)
         start, end, lasts = (np.array([v], np.int64) for v in (low, high + 1, high - low))
         return Steps((0,), start, end, lasts, marked=False)
-    found: dict[int, int] = {}
-    for row in rows[np.argsort(view.start[rows], kind="stable")].tolist():
-        mark = STEP.match(view.text(row))
-        found.setdefault(int(mark[1]) if mark else 0, row)
-    first = np.array(list(found.values()))
-    start, end = view.start[first], view.end[first]
-    return Steps(tuple(found), start, np.append(start[1:], end[-1:]), view.dur[first])
+    row_of: dict[int, int] = {}
+    for row in rows[np.argsort(events.start[rows], kind="stable")].tolist():
+        mark = STEP.match(events.text(row))
+        row_of.setdefault(int(mark[1]) if mark else 0, row)
+    first = np.array(list(row_of.values()))
+    start, end = events.start[first], events.end[first]
+    return Steps(tuple(row_of), start, np.append(start[1:], end[-1:]), events.dur[first])

@@ -1,8 +1,8 @@
-"""Streams that wait for other streams (``cudaStreamWaitEvent`` and its kin).
+"""Waits of GPU streams for other streams (``cudaStreamWaitEvent`` and its kin).
 
 The profiler rarely says which event a stream waited for.  What it leaves is an order: launches,
-records and waits of each thread.  Three readings of it, in this order, and only where the awaited
-work had ended when the waiting work began:
+records and waits of each thread.  From it the awaited work is inferred by three rules, in this
+order, and only where it had ended when the waiting work began:
 
 1. *evidence*: the waiting work began right when work of another stream ended, and nothing else
    explains when it began;
@@ -18,159 +18,169 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..column_table import Ints
 from ..event_columns import Event
-from .call_tree import Rows
-from .host_waits import RECORD, STREAM_WAITS, Order, resolved
+from .host_waits import RECORD, STREAM_WAITS, LaunchOrder, SyncRecord, sync_records
 from .launches import Launches
 from .rank_trace import RankTrace
 
-NEAR = 2e-6  # s: work that begins within this of an end was released by it
+NEAR = 2e-6  # s: work that begins this soon after an end was released by it
 
 
 class StreamWaits(NamedTuple):
-    """Dependencies between streams.
+    """Waits of work on one stream for work on another.
 
     Parameters
     ----------
-    work, awaited : (e,) positions of launched work
-    inferred, unresolved : how many were inferred; how many waits led to none
+    work, awaited : (e,) positions of the work that waits, and of the work that it waits for
+    inferred : how many of them were inferred from the order of launches
+    unresolved : how many wait calls were found to wait for nothing
     """
 
-    work: Rows
-    awaited: Rows
+    work: Ints
+    awaited: Ints
     inferred: int
     unresolved: int
 
 
 def stream_waits(
-    view: RankTrace, work: Launches, order: Order, collective: NDArray[np.bool_]
+    events: RankTrace, work: Launches, order: LaunchOrder, collective: NDArray[np.bool_]
 ) -> StreamWaits:
-    """Find what streams waited for."""
-    calls = np.flatnonzero((view.kind == Event.RUNTIME) & view.named(STREAM_WAITS))
+    """Find which work waited for which work of another stream.
+
+    Parameters
+    ----------
+    collective : (work,) whether each is a collective
+    """
+    calls = np.flatnonzero((events.kind == Event.RUNTIME) & events.named(STREAM_WAITS))
     if not len(calls):
         return StreamWaits(np.empty(0, np.int64), np.empty(0, np.int64), 0, 0)
-    return _Reader(view, work, order, collective).read(calls)
+    return _Replay(events, work, order, collective).read(calls)
 
 
-class _Reader:
-    """Goes through the launches and waits of a rank in their order."""
+class _Replay:
+    """Replays the launches and wait calls of a rank by time, and resolves each wait call."""
 
     def __init__(
-        self, view: RankTrace, work: Launches, order: Order, collective: NDArray[np.bool_]
+        self, events: RankTrace, work: Launches, order: LaunchOrder, collective: NDArray[np.bool_]
     ):
-        self.view, self.work, self.order, self.collective = view, work, order, collective
-        self.exact = resolved(view)
+        self.events, self.work, self.order, self.collective = events, work, order, collective
+        self.syncs = sync_records(events)
         self.previous = work.previous()
-        self.waited: set[tuple[int, int]] = set()  # (line, collective it has waited for)
+        self.waited: set[tuple[int, int]] = set()  # (lane, collective it has waited for)
         self.issued: list[int] = []  # collectives, in the order of their launches
-        self.first: dict[int, int] = {}  # line to the first of them that it has not waited for
+        self.first: dict[int, int] = {}  # lane to the first of them that it has not waited for
         self.launches: dict[int, int] = {}  # thread to its last launch so far
-        self.current: dict[int, int] = {}  # thread to the line of its last launch, not collectives
-        self.near = int(NEAR * view.trace.resolution)
+        self.current: dict[int, int] = {}  # thread to the lane of its last launch, not collectives
+        self.near = int(NEAR * events.trace.resolution)
         self.pairs: list[tuple[int, int]] = []
-        self.guesses: set[tuple[int, int]] = set()
+        self.inferred: set[tuple[int, int]] = set()
         self.unresolved = 0
         self.records = self._records()
 
-    def _records(self) -> dict[int, Rows]:
-        """When each thread recorded events."""
-        view = self.view
-        rows = np.flatnonzero(view.named(RECORD) & (view.kind == Event.RUNTIME))
-        threads = np.unique(view.lines[rows]).tolist()
-        return {t: np.sort(view.start[rows[view.lines[rows] == t]]) for t in threads}
+    def _records(self) -> dict[int, Ints]:
+        """Ticks at which each thread recorded events, ascending."""
+        events = self.events
+        rows = np.flatnonzero(events.named(RECORD) & (events.kind == Event.RUNTIME))
+        threads = np.unique(events.lanes[rows]).tolist()
+        return {t: np.sort(events.start[rows[events.lanes[rows] == t]]) for t in threads}
 
-    def read(self, calls: Rows) -> StreamWaits:
+    def read(self, calls: Ints) -> StreamWaits:
+        """Resolve the wait calls, given by row."""
         pending: dict[int, list[int]] = {}  # thread to its waits that no launch followed yet
         for time, thread, call, launch in self._in_order(calls):
             if launch < 0:
                 pending.setdefault(thread, []).append(call)
                 continue
-            for waiter in self._whose(thread, launch, pending):
-                pending[waiter] = self._launch(launch, pending[waiter])
+            for waiter in self._waiting_threads(thread, launch, pending):
+                pending[waiter] = self._resolve(launch, pending[waiter])
             self.launches[thread] = time
             if self.collective[launch]:
                 self.issued.append(launch)
             else:
-                self.current[thread] = int(self.work.line[launch])
+                self.current[thread] = int(self.work.lane[launch])
         pairs = np.array(sorted(set(self.pairs)), np.int64).reshape(-1, 2)
-        return StreamWaits(pairs[:, 0], pairs[:, 1], len(self.guesses), self.unresolved)
+        return StreamWaits(pairs[:, 0], pairs[:, 1], len(self.inferred), self.unresolved)
 
-    def _whose(self, thread: int, launch: int, pending: dict[int, list[int]]) -> list[int]:
-        """Threads whose waits a launch honours: its own, and those that used the same stream."""
-        line = int(self.work.line[launch])
+    def _waiting_threads(
+        self, thread: int, launch: int, pending: dict[int, list[int]]
+    ) -> list[int]:
+        """Threads whose waits apply to a launch: its own, and those that used the same stream."""
+        lane = int(self.work.lane[launch])
         return [
             t
             for t, calls in pending.items()
-            if calls and (t == thread or self.current.get(t) == line)
+            if calls and (t == thread or self.current.get(t) == lane)
         ]
 
-    def _in_order(self, calls: Rows) -> list[tuple[int, int, int, int]]:
+    def _in_order(self, calls: Ints) -> list[tuple[int, int, int, int]]:
         """(time, thread, call, launched work or -1) of waits and launches, by time."""
-        view, work = self.view, self.work
-        known = np.flatnonzero((work.call >= 0) & view.on_gpu[work.row])
-        events = [(int(view.start[c]), int(view.lines[c]), c, -1) for c in calls.tolist()]
-        events += [
-            (int(view.start[c]), int(view.lines[c]), c, k)
+        events, work = self.events, self.work
+        known = np.flatnonzero((work.call >= 0) & events.on_gpu[work.row])
+        calls_and_launches = [
+            (int(events.start[c]), int(events.lanes[c]), c, -1) for c in calls.tolist()
+        ]
+        calls_and_launches += [
+            (int(events.start[c]), int(events.lanes[c]), c, k)
             for k, c in zip(known.tolist(), work.call[known].tolist(), strict=True)
         ]
-        return sorted(events)
+        return sorted(calls_and_launches)
 
-    def _launch(self, k: int, waits: list[int]) -> list[int]:
-        """Resolve the waits before a launch; returns those that are of other streams."""
-        later = [c for c in waits if c in self.exact and not self._is_for(c, k)]
+    def _resolve(self, k: int, waits: list[int]) -> list[int]:
+        """Resolve the wait calls before launched work `k`; returns those of other streams."""
+        later = [c for c in waits if c in self.syncs and not self._applies_to(c, k)]
         mine = [c for c in waits if c not in later]
         for call in mine:
-            awaited = self._exact(call) if call in self.exact else self._infer(k, call)
+            awaited = self._recorded(call) if call in self.syncs else self._infer(k, call)
             if awaited < 0:
                 self.unresolved += 1
                 continue
-            if call not in self.exact:
-                self.guesses.add((k, awaited))
-            self.waited.add((int(self.work.line[k]), awaited))
+            if call not in self.syncs:
+                self.inferred.add((k, awaited))
+            self.waited.add((int(self.work.lane[k]), awaited))
             self.pairs.append((k, awaited))
         return later
 
-    def _is_for(self, call: int, k: int) -> bool:
-        return self.order.streams[int(self.work.line[k])] == self.exact[call]["stream"]
+    def _applies_to(self, call: int, k: int) -> bool:
+        return self.order.streams[int(self.work.lane[k])] == self.syncs[call].stream
 
-    def _exact(self, call: int) -> int:
-        said = self.exact[call]
-        time = self.order.recorded_at(said["awaited_record"])
-        before = int(self.view.start[call]) if time is None else time
-        for line in self.order.lines:
-            if self.order.streams[line] == said["awaited_stream"]:
-                return self.order.last(line, before, np.iinfo(np.int64).max)
-        return -1
+    def _recorded(self, call: int) -> int:
+        """The work that a call waits for, as the profiler recorded it; -1 for none."""
+        sync: SyncRecord = self.syncs[call]
+        lanes = [k for k in self.order.lanes if self.order.streams[k] == sync.awaited_stream]
+        return next(iter(self.order.awaited(call, sync, lanes[:1])), -1)
 
     def _infer(self, k: int, call: int) -> int:
-        work, mine = self.work, int(self.work.line[k])
-        before, begins = int(self.view.start[call]), int(work.start[k])
+        """The work that work `k` waits for because of a wait call; -1 for none."""
+        work, mine = self.work, int(self.work.lane[k])
+        before, begins = int(self.events.start[call]), int(work.start[k])
         ended = {
-            line: found
-            for line in self.order.lines
-            if line != mine and (found := self.order.last(line, before, begins)) >= 0
+            lane: last
+            for lane in self.order.lanes
+            if lane != mine and (last := self.order.last(lane, before, begins)) >= 0
         }
-        found = self._by_evidence(k, ended)
-        return found if found >= 0 else self._by_order(k, call, ended)
+        awaited = self._by_evidence(k, ended)
+        return awaited if awaited >= 0 else self._by_order(k, call, ended)
 
     def _by_evidence(self, k: int, ended: dict[int, int]) -> int:
-        """The work that released this one, if its start has no other explanation."""
+        """The work whose end released work `k`, if its start has no other explanation; else -1."""
         work = self.work
         latest = max(ended.values(), key=lambda j: int(work.end[j]), default=-1)
         if latest < 0:
             return -1
         begins = int(work.start[k])
         before = int(work.end[self.previous[k]]) if self.previous[k] >= 0 else 0
-        launched = int(self.view.start[work.call[k]]) + work.latency
+        launched = int(self.events.start[work.call[k]]) + work.latency
         explained = begins - max(before, launched) <= self.near
         return -1 if explained or begins - int(work.end[latest]) > self.near else latest
 
     def _by_order(self, k: int, call: int, ended: dict[int, int]) -> int:
-        thread, when = int(self.view.lines[call]), int(self.view.start[call])
+        """The work that work `k` waits for by hand-over, or else by first out; -1 for none."""
+        thread, when = int(self.events.lanes[call]), int(self.events.start[call])
         if self.collective[k]:
             last = self.current.get(thread, -1)
         else:
-            last = self.order.line_of_thread(thread, when)
+            last = self.order.lane_of_thread(thread, when)
         awaited = ended.get(last, -1)
         if awaited >= 0 and not self.collective[awaited]:
             return awaited if self._recorded_since_launch(thread, when) else -1
@@ -185,13 +195,14 @@ class _Reader:
         return at >= 0 and bool(times[at] >= self.launches.get(thread, 0))
 
     def _first_out(self, k: int) -> int:
-        work, mine = self.work, int(self.work.line[k])
+        """The oldest collective that the stream of work `k` has not waited for; -1 for none."""
+        work, mine = self.work, int(self.work.lane[k])
         first = self.first.get(mine, 0)
         while first < len(self.issued) and (mine, self.issued[first]) in self.waited:
             first += 1
         self.first[mine] = first
         for j in self.issued[first:]:
-            fresh = (mine, j) not in self.waited and work.line[j] != mine
+            fresh = (mine, j) not in self.waited and work.lane[j] != mine
             if fresh and work.end[j] <= work.start[k]:
                 return j
         return -1

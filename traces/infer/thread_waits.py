@@ -1,4 +1,4 @@
-"""One thread waits for another: ``backward()`` for the autograd thread, and that for more work.
+"""Waits of host threads for each other: ``backward()`` for autograd's thread, and back.
 
 The profiler records no such wait.  A thread that resumes after a pause in which the other worked
 is taken to have waited for it if the other paused in turn: the two never work at once.
@@ -11,37 +11,37 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..column_table import Ints
 from ..event_columns import Event
-from .call_tree import Rows
-from .cpu_segments import Marks, WaitSpans
+from .cpu_segments import CutPoints, WaitSpans
 from .rank_trace import RankTrace
 
 BACKWARD = re.compile(r"autograd::engine::")
 
 
 class ThreadWaits(NamedTuple):
-    """Waits of threads for each other: wait k is for what thread `marks.line[k]` had done."""
+    """Waits of host threads: wait k is for what thread `cuts.lane[k]` did until `cuts.time[k]`."""
 
     waits: WaitSpans
-    marks: Marks
+    cuts: CutPoints
 
 
 class BusySpans(NamedTuple):
-    """Times in which a thread ran something, ascending and apart."""
+    """Spans (ticks) in which a thread ran something, ascending, without overlap."""
 
-    start: Rows
-    end: Rows
-
-
-def busy(view: RankTrace, line: int) -> BusySpans:
-    """When a thread ran operators or runtime calls; annotations and Python are no evidence."""
-    work = np.isin(view.kind, (Event.OP, Event.RUNTIME)) & (view.lines == line)
-    rows = np.flatnonzero(work & view.on_host)
-    return union(view.start[rows], view.end[rows])
+    start: Ints
+    end: Ints
 
 
-def union(start: Rows, end: Rows) -> BusySpans:
-    """Overlapping spans as one.
+def busy_spans(events: RankTrace, lane: int) -> BusySpans:
+    """Spans in which a thread ran operators or runtime calls, annotations and Python aside."""
+    work = np.isin(events.kind, (Event.OP, Event.RUNTIME)) & (events.lanes == lane)
+    rows = np.flatnonzero(work & events.on_host)
+    return union(events.start[rows], events.end[rows])
+
+
+def union(start: Ints, end: Ints) -> BusySpans:
+    """Union of spans: those that overlap or touch become one.
 
     >>> import numpy as np
     >>> union(np.array([5, 0, 1]), np.array([6, 2, 3]))
@@ -54,38 +54,40 @@ def union(start: Rows, end: Rows) -> BusySpans:
     return BusySpans(start[new], reach[last])
 
 
-def thread_waits(view: RankTrace) -> ThreadWaits:
-    """Waits between the main thread and autograd's threads."""
-    backward = view.named(BACKWARD) | (view.events["forward"] >= 0)
-    engine = np.unique(view.lines[(view.kind == Event.OP) & backward])
-    main = busy(view, 0)
-    parts = []
-    for line in engine[engine > 0].tolist():
-        other = busy(view, line)
+def thread_waits(events: RankTrace) -> ThreadWaits:
+    """Find the waits between the main thread and autograd's threads."""
+    backward = events.named(BACKWARD) | (events.table["forward"] >= 0)
+    engine = np.unique(events.lanes[(events.kind == Event.OP) & backward])
+    main = busy_spans(events, 0)
+    waits = []
+    for lane in engine[engine > 0].tolist():
+        other = busy_spans(events, lane)
         if not len(main.start) or not len(other.start):
             continue
-        parts += [_resumes(0, main, line, other), _resumes(line, other, 0, main)]
-    if not parts:
+        waits += [_waits_for(0, main, lane, other), _waits_for(lane, other, 0, main)]
+    if not waits:
         empty = np.empty(0, np.int64)
-        return ThreadWaits(WaitSpans(empty, empty, empty), Marks(empty, empty))
-    line, start, until, to = (np.concatenate(c) for c in zip(*parts, strict=True))
-    return ThreadWaits(WaitSpans(line, start, until), Marks(to, until))
+        return ThreadWaits(WaitSpans(empty, empty, empty), CutPoints(empty, empty))
+    lane, start, until, to = (np.concatenate(c) for c in zip(*waits, strict=True))
+    return ThreadWaits(WaitSpans(lane, start, until), CutPoints(to, until))
 
 
-def _resumes(line: int, own: BusySpans, to: int, other: BusySpans) -> tuple[Rows, Rows, Rows, Rows]:
-    """Waits of a thread: (line, start, until, thread waited for)."""
+def _waits_for(
+    lane: int, own: BusySpans, to: int, other: BusySpans
+) -> tuple[Ints, Ints, Ints, Ints]:
+    """Waits of thread `lane` for thread `to`: (lane, start, until, thread waited for)."""
     starts = own.start[1:]
     before = own.end[:-1]
     at = np.searchsorted(other.start, starts) - 1
     until = np.where(at >= 0, other.end[at], np.iinfo(np.int64).min)
     k = np.flatnonzero((until > before) & (until <= starts))
-    first = _first(own, other)
+    first = _first_wait(own, other)
     start, until = np.concatenate([first[0], before[k]]), np.concatenate([first[1], until[k]])
-    return np.full(len(start), line), start, until, np.full(len(start), to)
+    return np.full(len(start), lane), start, until, np.full(len(start), to)
 
 
-def _first(own: BusySpans, other: BusySpans) -> tuple[Rows, Rows]:
-    """The wait before the first work of a thread, if the other had begun before."""
+def _first_wait(own: BusySpans, other: BusySpans) -> tuple[Ints, Ints]:
+    """(start, until) of the wait before a thread's first work, if the other had begun before."""
     empty = np.empty(0, np.int64)
     at = int(np.searchsorted(other.start, own.start[0])) - 1
     if at < 0 or other.end[at] > own.start[0]:

@@ -1,27 +1,30 @@
-"""What a trace holds, and what it can be used for."""
+"""A description of a trace: what was recorded, and what it can be used for."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ...sim.errors import TraceError
 from ...sim.units import Bytes, Seconds
 from ..event_columns import Event
+from ..recorded_events import RecordedEvents
+from .dependencies import join_ranks
+from .missing_ranks import missing_members
+from .rank_assembly import rank_graph
+from .rank_graph import RankGraph
+from .rank_trace import RankTrace
+from .steps import steps
 
-if TYPE_CHECKING:
-    from ..trace import Trace
-    from .rank_graph import RankGraph
-
-
-TOLD = ("recorded_ranks", "steps", "step_times", "memory_peak")  # facts with a line of their own
+HAVE_A_FIELD = ("recorded_ranks", "steps", "step_times", "memory_peak")
+"""Facts of a graph that are fields of `Info`."""
 
 
 class Use(NamedTuple):
-    """Whether a trace is good for something, and why not."""
+    """A use of a trace, whether it is possible, and if not, why."""
 
     name: str
     possible: bool
@@ -35,7 +38,7 @@ class Use(NamedTuple):
 
 @dataclass(frozen=True)
 class Info:
-    """What a trace holds; ``str()`` is what ``foretrace trace info`` prints.
+    """A description of a trace; ``str()`` is what ``foretrace trace info`` prints.
 
     Parameters
     ----------
@@ -43,11 +46,11 @@ class Info:
     world : ranks of the job; 0 where not recorded
     steps : numbers of the steps that every rank has
     events : recorded events; the ops of a trace that is a graph
-    seconds : from the first to the last of them; None of a graph, which has no clock
-    step_times : (steps,) s, of the first recorded rank, as the profiler says
+    seconds : from the start of the first event to the end of the last; None for a graph
+    step_times : (steps,) s, of the first recorded rank
     memory_peak : most bytes in use of each device (``gpu0``, ``host``); empty where not recorded
     uses : what it can be used for
-    facts : what the dependencies rest on; empty where there can be none
+    facts : how dependencies were inferred; empty where they could not be
     """
 
     ranks: tuple[int, ...]
@@ -68,7 +71,7 @@ class Info:
         return "\n".join(f"{name:<10} {text}" for name, text in self.lines())
 
     def lines(self) -> list[tuple[str, str]]:
-        """(name, text) of every line."""
+        """(name, text) of every printed line."""
         peak = ", ".join(f"{k} {v / 2**20:.4g} MiB" for k, v in sorted(self.memory_peak.items()))
         lines = [
             ("ranks", f"{', '.join(map(str, self.ranks))} of {self.world or 'an unknown number'}"),
@@ -79,7 +82,7 @@ class Info:
             ("memory", f"peak {peak or 'unknown'}"),
             ("usable for", "; ".join(map(str, self.uses))),
         ]
-        lines += [("rests on", f"{k}: {_plain(v)}") for k, v in self.facts.items()]
+        lines += [("rests on", f"{k}: {_rounded(v)}") for k, v in self.facts.items()]
         return lines + [("note", n) for n in self.notes]
 
     def _size(self) -> tuple[str, str]:
@@ -106,21 +109,17 @@ class Info:
         return next(u for u in self.uses if u.name == name)
 
 
-def _plain(value: object) -> str:
+def _rounded(value: object) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
-def info(trace: Trace) -> Info:
-    """Look a trace over; see :class:`Info`."""
-    from .rank_trace import RankTrace
-    from .steps import steps
-
-    views = [RankTrace(trace, r) for r in trace.ranks]
-    found = [steps(v) for v in views]
-    common = [n for n in found[0].number if all(n in s.number for s in found)]
-    at = [found[0].number.index(n) for n in common]
-    parts, refused = _parts(trace)
-    facts, contradiction = _facts(trace)
+def info(trace: RecordedEvents) -> Info:
+    """Describe a trace."""
+    graphs = [_graph_of_rank(trace, rank) for rank in trace.ranks]
+    steps_of_first = graphs[0].steps
+    common = [n for n in steps_of_first.number if all(n in g.steps.number for g in graphs)]
+    at = [steps_of_first.number.index(n) for n in common]
+    facts, refused = _facts(trace, graphs)
     ts = trace.events["ts"]
     first = trace.processes[0]
     return Info(
@@ -131,98 +130,101 @@ def info(trace: Trace) -> Info:
         events=len(trace),
         seconds=float(trace.seconds((ts + trace.events["dur"]).max() - ts.min())),
         steps=tuple(common),
-        step_times=tuple(trace.seconds(found[0].recorded[at]).tolist()),
-        collectives=sum(len(p.collectives) for p in parts),
+        step_times=tuple(trace.seconds(steps_of_first.recorded[at]).tolist()),
+        collectives=sum(len(g.collectives) for g in graphs),
         memory_peak=memory_peak(trace),
-        uses=_uses(trace, parts, refused or contradiction),
+        uses=_uses(trace, graphs, _unlinked(graphs) or refused),
         facts=facts,
         notes=trace.notes,
     )
 
 
-def _parts(trace: Trace) -> tuple[list[RankGraph], str]:
-    from .rank_graph import rank_graph
-    from .rank_trace import RankTrace
-    from .steps import steps
-
-    views = [RankTrace(trace, r) for r in trace.ranks]
-    parts = [rank_graph(v, steps(v), serialise=True) for v in views]
-    loose = any(0 < p.facts["launched"] == p.facts["unlinked"] for p in parts)
-    return parts, "GPU work without launches; serialise: true keeps recorded order" * loose
+def _graph_of_rank(trace: RecordedEvents, rank: int) -> RankGraph:
+    events = RankTrace(trace, rank)
+    return rank_graph(events, steps(events), serialise=True)
 
 
-def _facts(trace: Trace) -> tuple[dict[str, object], str]:
-    """What dependencies rest on, or why there are none."""
+def _unlinked(graphs: list[RankGraph]) -> str:
+    """Why recorded order must be kept, where no GPU work of a rank has a launch; else ""."""
+    unlinked = any(0 < g.facts["launched"] == g.facts["unlinked"] for g in graphs)
+    return "GPU work without launches; serialise: true keeps recorded order" * unlinked
+
+
+def _facts(trace: RecordedEvents, graphs: list[RankGraph]) -> tuple[dict[str, object], str]:
+    """How dependencies were inferred, or why they could not be."""
     try:
-        found = trace.graph(missing_ranks="recorded_waits", serialise=True).facts
+        return inference_facts(join_ranks(trace, graphs, "recorded_waits").facts), ""
     except TraceError as e:
         return {}, str(e)
-    return rests_on(found), ""
 
 
-def rests_on(facts: Mapping[str, object]) -> dict[str, object]:
-    """Facts of a graph that say what its dependencies rest on."""
-    return {k: v for k, v in facts.items() if k not in TOLD}
+def inference_facts(facts: Mapping[str, object]) -> dict[str, object]:
+    """Facts of a graph that say how its dependencies were inferred."""
+    return {k: v for k, v in facts.items() if k not in HAVE_A_FIELD}
 
 
-def _uses(trace: Trace, parts: list[RankGraph], refused: str) -> tuple[Use, ...]:
-    from .missing_ranks import missing_members
-
-    missing = missing_members(trace, parts)
+def _uses(trace: RecordedEvents, graphs: list[RankGraph], refused: str) -> tuple[Use, ...]:
+    missing = missing_members(trace, graphs)
     why = refused
     if missing and not why:
         why = f"ranks {', '.join(map(str, missing))} were not recorded; set missing_ranks"
     return (
         Use("replay", not refused, why),
-        _scaling(parts),
+        _scaling(graphs),
         Use("rooflines", *_shapes(trace)),
         Use("memory", *_memory(trace)),
     )
 
 
-def _scaling(parts: list[RankGraph]) -> Use:
+def _scaling(graphs: list[RankGraph]) -> Use:
     """Whether collectives can be made those of a larger group."""
-    all_of_them = [c for p in parts for c in p.collectives]
-    if not all_of_them:
-        return Use("scale_to", False, "no collectives, so nothing says what ranks exchange")
-    if not all(c.group for c in all_of_them):
+    collectives = [c for g in graphs for c in g.collectives]
+    if not all(c.group for c in collectives):
         return Use("scale_to", False, "no group sizes")
-    if not all(c.size or c.name == "barrier" for c in all_of_them):
-        return Use("scale_to", False, "no message sizes")
-    return Use("scale_to", True)
+    sized = all(c.size or c.name == "barrier" for c in collectives)
+    return scaling(bool(collectives), sized)
 
 
-def _shapes(trace: Trace) -> tuple[bool, str]:
+def scaling(any_collective: bool, all_sized: bool) -> Use:
+    """Whether collectives can be made those of a larger group: if there are any, with sizes."""
+    if not any_collective:
+        return Use("scale_to", False, "no collectives, so nothing says what ranks exchange")
+    return Use("scale_to", all_sized, "" if all_sized else "no message sizes")
+
+
+def _shapes(trace: RecordedEvents) -> tuple[bool, str]:
+    """Whether any operator has shapes and element types, and if not, why."""
     operators = trace.events["kind"] == Event.OP
     known = (trace.events["shapes"][operators] >= 0) & (trace.events["dtypes"][operators] >= 0)
     return bool(known.any()), "" if known.any() else "no shapes; record with record_shapes=True"
 
 
-def _memory(trace: Trace) -> tuple[bool, str]:
+def _memory(trace: RecordedEvents) -> tuple[bool, str]:
+    """Whether memory in use was recorded, and if not, why."""
     if memory_peak(trace):
         return True, ""
     return False, "no memory events with totals; record with profile_memory=True"
 
 
-def memory_peak(trace: Trace) -> dict[str, Bytes]:
+def memory_peak(trace: RecordedEvents) -> dict[str, Bytes]:
     """Most bytes in use of each device over all ranks; empty where not recorded.
 
     Examples
     --------
-    >>> from ..trace import ColumnTable, Trace
-    >>> trace = Trace.of(kind=[7, 7], device=0)
     >>> from dataclasses import replace
+    >>> from ..column_table import ColumnTable
+    >>> trace = RecordedEvents.of(kind=[7, 7], device=0)
     >>> totals = ColumnTable.of("allocations", event=[0, 1], allocated=[512, 256], device_type=1)
     >>> memory_peak(replace(trace, allocations=totals))
     {'gpu0': 512}
     """
     table = trace.allocations
     device = trace.events["device"][table["event"]]
-    found: dict[str, Bytes] = {}
+    peak: dict[str, Bytes] = {}
     for kind, number, total in zip(
         table["device_type"].tolist(), device.tolist(), table["allocated"].tolist(), strict=True
     ):
         if total > 0:
             name = f"gpu{number}" if kind else "host"
-            found[name] = max(found.get(name, 0), total)
-    return found
+            peak[name] = max(peak.get(name, 0), total)
+    return peak

@@ -1,1 +1,1 @@
-"""Other graphs from a recorded one: more ranks, a group that was not there."""
+"""Transformations of recorded traces and graphs: data-parallel, rescaled, anonymised."""

@@ -1,4 +1,4 @@
-"""A trace without what is nobody else's business, so that it can go into a bug report.
+"""Anonymised traces: without names that give something away, fit for a bug report.
 
 Kept are times, shapes, element types, threads and streams by number, and the names that public
 software gives (operators of PyTorch, runtime calls, kernels of known libraries).  Everything else
@@ -16,8 +16,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ..column_table import ColumnTable
 from ..event_columns import TABLES, Event
-from ..trace import ColumnTable, FileHeader, ProcessGroup, Trace, Track
+from ..recorded_events import FileHeader, ProcessGroup, Track
+from ..trace import Trace
 
 PUBLIC = re.compile(
     r"(aten|c10d|torch|prims|profiler|autograd|quantized|gloo|nccl|record_param_comms|_c10d_\w+)"
@@ -48,24 +50,24 @@ KEPT = ("category", "shapes", "dtypes")  # and the collectives' and syncs' own v
 
 
 class _Words:
-    """New texts by number, and which word and number stands for an old one."""
+    """The texts of the anonymised trace, and the replacement (``kernel-3``) of each hidden one."""
 
     def __init__(self) -> None:
         self.texts: dict[str, int] = {}
         self._numbers: dict[str, dict[str, int]] = {}
 
     def number(self, text: str) -> int:
-        """Number of a text in the list of new ones."""
+        """Number of a text among the new ones."""
         return self.texts.setdefault(text, len(self.texts))
 
     def hide(self, word: str, text: str) -> str:
-        """A word and a number; nothing for nothing."""
+        """Replacement of a text: `word` and a number, equal for equal texts; "" stays."""
         seen = self._numbers.setdefault(word, {})
         return f"{word}-{seen.setdefault(text, len(seen) + 1)}" if text else ""
 
 
 def anonymise(trace: Trace) -> Trace:
-    """The same events under names that give nothing away.
+    """Replace every text that may be private; times, shapes and structure stay.
 
     Examples
     --------
@@ -80,7 +82,7 @@ def anonymise(trace: Trace) -> Trace:
         trace,
         events=_events(trace, words),
         collectives=_collectives(trace, words),
-        syncs=_renamed(trace, trace.syncs, words, {"kind": str}),
+        syncs=_replaced(trace, trace.syncs, words, {"kind": str}),
         strings=tuple(words.texts),
         tracks=tuple(_track(track) for track in trace.tracks),
         processes=tuple(_process(process, words) for process in trace.processes),
@@ -93,7 +95,7 @@ def _events(trace: Trace, words: _Words) -> ColumnTable:
     hidden["scalars"] = _numbers_only
     hidden["stack"] = lambda text: words.hide("source", text)
     hidden["module"] = lambda text: words.hide("module", text)
-    events = _renamed(trace, trace.events, words, hidden)
+    events = _replaced(trace, trace.events, words, hidden)
     pairs = np.stack([trace.events["kind"].astype(np.int64), trace.events["name"]])
     used, at = np.unique(pairs, axis=1, return_inverse=True)
     named = [_name(Event(kind), _text(trace, name), words) for kind, name in used.T.tolist()]
@@ -102,6 +104,7 @@ def _events(trace: Trace, words: _Words) -> ColumnTable:
 
 
 def _name(kind: Event, text: str, words: _Words) -> str:
+    """Name of an event: as it is where public software gives it, else its replacement."""
     if text.startswith(MODULE):
         return MODULE + words.hide("module", text.removeprefix(MODULE))
     if kind != Event.PYTHON and PUBLIC.fullmatch(text):
@@ -113,7 +116,7 @@ def _name(kind: Event, text: str, words: _Words) -> str:
 
 
 def _collectives(trace: Trace, words: _Words) -> ColumnTable:
-    return _renamed(
+    return _replaced(
         trace,
         trace.collectives,
         words,
@@ -121,18 +124,20 @@ def _collectives(trace: Trace, words: _Words) -> ColumnTable:
     )
 
 
-def _renamed(
-    trace: Trace, table: ColumnTable, words: _Words, ways: dict[str, Callable[[str], str]]
+def _replaced(
+    trace: Trace, table: ColumnTable, words: _Words, replacements: dict[str, Callable[[str], str]]
 ) -> ColumnTable:
-    """A table whose columns of text numbers point into the new texts."""
-    made: dict[str, NDArray[np.int32]] = {}
-    for column, way in ways.items():
+    """A table with the texts of some columns replaced, each by its column's function."""
+    columns: dict[str, NDArray[np.int32]] = {}
+    for column, replacement in replacements.items():
         used, at = np.unique(table[column], return_inverse=True)
-        texts = [-1 if number < 0 else words.number(way(_text(trace, number))) for number in used]
-        made[column] = np.array(texts or [-1], np.int32)[at]
+        texts = [
+            -1 if number < 0 else words.number(replacement(_text(trace, number))) for number in used
+        ]
+        columns[column] = np.array(texts or [-1], np.int32)[at]
     left = [c for c, of in TABLES[table.kind].items() if "`strings`" in of.meaning]
-    assert table.kind == "events" or set(left) <= made.keys()  # noqa: S101  none is forgotten
-    return table.replace(**made)
+    assert table.kind == "events" or set(left) <= columns.keys()  # noqa: S101  none is forgotten
+    return table.replace(**columns)
 
 
 def _text(trace: Trace, number: int) -> str:
@@ -140,7 +145,7 @@ def _text(trace: Trace, number: int) -> str:
 
 
 def _numbers_only(text: str) -> str:
-    """Values of inputs, where they are numbers; whatever else may be a name."""
+    """The values of an operator's inputs if all are numbers; else "", for they may be names."""
     try:
         values = json.loads(text)
     except ValueError:

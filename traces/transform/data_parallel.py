@@ -1,4 +1,4 @@
-"""A single-process training step, made data-parallel the way PyTorch's DDP does it.
+"""Data parallelism put into a single-process training step, as PyTorch's DDP does it.
 
 Gradients go into buckets in the order in which the backward pass finishes them; when the last
 gradient of a bucket is there, the bucket is all-reduced beside the rest of the backward pass;
@@ -19,7 +19,7 @@ from ...sim.flat_graph import FlatGraph, Participants
 from ...sim.graph import Graph, Label
 from ...sim.ops import Kind, Ops
 from ...sim.units import ByteRate, Bytes
-from ..infer.op_signature import operands
+from ..infer.operands import operands
 from ..infer.rank_trace import RankTrace
 from ..infer.steps import Steps, steps
 from ..trace import Trace
@@ -29,18 +29,17 @@ FIRST_BUCKET = 2.0**20
 """torch.distributed: ``_DEFAULT_FIRST_BUCKET_BYTES``, 1 MiB; only where no cap is given."""
 BUCKET = 25 * 2.0**20
 """DistributedDataParallel: ``bucket_cap_mb`` where it is not given, 25 MiB."""
-WIDTH = {"fp32": 4, "fp64": 8, "fp16": 2, "bf16": 2}
 
 
 @dataclass(frozen=True)
 class Gradients:
-    """Gradients of the kept steps, in the order in which they were finished.
+    """Gradients of the recorded steps, in the order in which they were finished.
 
     Parameters
     ----------
-    time : (n,) s after the first kept step began
-    bytes : (n,) of each
-    step : (n,) which step
+    time : (n,) s from the start of the first step
+    bytes : (n,)
+    step : (n,) position of the step
     """
 
     time: NDArray[np.float64]
@@ -49,53 +48,53 @@ class Gradients:
 
 
 def gradients(trace: Trace, stretch: float = 1.0) -> Gradients:
-    """When the backward pass finished which gradient.
+    """Find when the backward pass finished each gradient, and its size.
 
     Parameters
     ----------
-    stretch : by what the graph's times are the recorded ones multiplied
+    stretch : factor by which recorded times are multiplied
 
     Raises
     ------
     TraceError
         The trace has no gradients, or not their shapes.
     """
-    view = RankTrace(trace, trace.ranks[0])
-    marks: Steps = steps(view)
-    rows = np.flatnonzero([trace.strings[i] == GRADIENT for i in view.name.tolist()])
-    rows = rows[np.argsort(view.end[rows], kind="stable")]
-    step = marks.of(view.start[rows])
+    events = RankTrace(trace, trace.ranks[0])
+    marks: Steps = steps(events)
+    rows = np.flatnonzero([trace.strings[i] == GRADIENT for i in events.name.tolist()])
+    rows = rows[np.argsort(events.end[rows], kind="stable")]
+    step = marks.of(events.start[rows])
     rows, step = rows[step >= 0], step[step >= 0]
     if not len(rows):
         raise TraceError(
-            f"{view.process.file}: has no {GRADIENT}; scale_to needs the backward pass of a "
+            f"{events.process.file}: has no {GRADIENT}; scale_to needs the backward pass of a "
             "training step, recorded with CPU activities"
         )
-    shapes, dtypes = trace.text("shapes")[view.rows], trace.text("dtypes")[view.rows]
-    size = [_bytes(shapes[i], dtypes[i]) for i in rows.tolist()]
+    shapes, dtypes = trace.text("shapes")[events.rows], trace.text("dtypes")[events.rows]
+    size = [_first_operand_bytes(shapes[i], dtypes[i]) for i in rows.tolist()]
     if not all(size):
         raise TraceError(
-            f"{view.process.file}: the shapes of its gradients were not recorded; record them "
+            f"{events.process.file}: the shapes of its gradients were not recorded; record them "
             "(record_shapes=True)"
         )
     zero = int(marks.start[0])
-    time = trace.seconds(view.end[rows] - zero) * stretch
+    time = trace.seconds(events.end[rows] - zero) * stretch
     return Gradients(time, np.array(size, np.float64), step)
 
 
-def _bytes(shapes: str, dtypes: str) -> float:
-    found = operands(shapes, dtypes)
-    if not found:
-        return 0.0
-    return float(np.prod(found[0].shape)) * WIDTH.get(found[0].dtype, 0)
+def _first_operand_bytes(shapes: str, dtypes: str) -> float:
+    """Size of an operator's first tensor; 0 where it was not recorded."""
+    tensors = operands(shapes, dtypes)
+    return float(tensors[0].bytes) if tensors else 0.0
 
 
 def buckets(size: NDArray[np.float64], cap: Bytes | None = None) -> list[int]:
-    """Position after the last gradient of each bucket; one closes when it reaches its cap.
+    """Divide gradients into buckets: the end (exclusive) of each; one ends when it reaches its cap.
 
     Parameters
     ----------
-    cap : of every bucket; None for DDP's own, of which the first is smaller
+    size : (n,) bytes of each gradient
+    cap : bytes of every bucket; None for DDP's own, of which the first is smaller
 
     Examples
     --------
@@ -123,7 +122,7 @@ def data_parallel(
     threads: bool = False,
     stretch: float = 1.0,
 ) -> Graph:
-    """Insert what DDP adds to the step of one process; ``scale`` then makes ranks of it.
+    """Add to the step of one process the ops that DDP adds; ``scale`` then makes ranks of it.
 
     Parameters
     ----------
@@ -137,7 +136,7 @@ def data_parallel(
     threads : bool
         All-reduces run on threads beside the device's ops, not in their place.
     stretch : float
-        By what the graph's times are the recorded ones multiplied.
+        Factor by which recorded times were multiplied in the graph.
 
     Raises
     ------
@@ -146,23 +145,24 @@ def data_parallel(
     """
     if graph.ranks != 1:
         raise TraceError(f"{graph.name}: has {graph.ranks} ranks already; scale those")
-    found = gradients(trace, stretch)
-    return _Inserted(graph, found, copy_rate, in_flight, bucket, threads).graph()
+    finished = gradients(trace, stretch)
+    return _Insertion(graph, finished, copy_rate, in_flight, bucket, threads).graph()
 
 
-class _Inserted:
-    """The ops of a step with those of DDP between them."""
+class _Insertion:
+    """Inserts the ops of DDP between those of each step."""
 
     def __init__(
         self,
         graph: Graph,
-        found: Gradients,
+        gradients: Gradients,
         copy_rate: ByteRate,
         in_flight: int,
         bucket: Bytes | None,
         threads: bool,
     ):
-        self.source, self.found, self.in_flight, self.bucket = graph, found, in_flight, bucket
+        self.source, self.gradients = graph, gradients
+        self.in_flight, self.bucket = in_flight, bucket
         self.block, self.copy_rate = graph.explicit, copy_rate
         self.kind = "network" if threads else "compute"
         self.base = len(self.block)
@@ -172,7 +172,7 @@ class _Inserted:
         self.end = _schedule(self.block)
         self.host = self._main_stream()
         self.after = dict(zip(self.host.tolist(), self.host[1:].tolist(), strict=False))
-        self.tail: dict[int, int] = {}  # of an op: what was last put behind it
+        self.tail: dict[int, int] = {}  # last op inserted after each op
 
     def _main_stream(self) -> NDArray[np.int64]:
         """Ops of the stream that has most of them, in order."""
@@ -182,8 +182,8 @@ class _Inserted:
         return rows[np.argsort(self.end[rows], kind="stable")]
 
     def graph(self) -> Graph:
-        for step in np.unique(self.found.step).tolist():
-            self._step(step)
+        for step in np.unique(self.gradients.step).tolist():
+            self._insert_buckets(step)
         ops = self.block.ops
         label = len(self.source.labels)
         columns = {k: [r[k] for r in self.rows] for k in self.rows[0]}
@@ -192,7 +192,7 @@ class _Inserted:
         added = added.replace(label=np.where(added.kind == Kind.COLLECTIVE, label, label + 1))
         merged = Ops.concat([replace(ops, signatures=texts), added])
         total = len(merged)
-        old = np.stack([self.block.successors.owner, self._moved()], axis=1)
+        old = np.stack([self.block.successors.owner, self._moved_successors()], axis=1)
         pairs = np.unique(np.concatenate([old, np.array(self.edges, np.int64)]), axis=0)
         places = self.block.places
         return replace(
@@ -214,44 +214,45 @@ class _Inserted:
             facts={**self.source.facts, "made_data_parallel": True},
         )
 
-    def _moved(self) -> NDArray[np.int64]:
-        """Places of the old block behind the new rows."""
+    def _moved_successors(self) -> NDArray[np.int64]:
+        """Successors of the recorded ops; places after the rows move back by the inserted rows."""
         values = self.block.successors.values.astype(np.int64)
         return np.where(values < self.base, values, values + len(self.rows))
 
     def _add(self, kind: Kind, stream: int, step: int, size: float, took: float) -> int:
+        """Add an op and return its row."""
         signature = len(self.block.ops.signatures) if kind == Kind.COLLECTIVE else -1
         self.rows.append(
-            {"kind": kind, "stream": stream, "iteration": step, "bytes": size, "duration": took,
+            {"kind": kind, "stream": stream, "period": step, "bytes": size, "duration": took,
              "signature": signature}
         )  # fmt: skip
         return self.base + len(self.rows) - 1
 
-    def _step(self, step: int) -> None:
-        """Buckets of one step, and the wait of the optimizer for them."""
-        own = np.flatnonzero(self.found.step == step)
+    def _insert_buckets(self, step: int) -> None:
+        """Insert the buckets of one step, and the optimizer's wait for them."""
+        own = np.flatnonzero(self.gradients.step == step)
         first = 0
         reduced: list[int] = []
         main = int(self.block.ops.stream[self.host[0]])
-        for k, last in enumerate(buckets(self.found.bytes[own], self.bucket)):
+        for k, last in enumerate(buckets(self.gradients.bytes[own], self.bucket)):
             rows = own[first:last]
-            size = float(self.found.bytes[rows].sum())
-            at = self._op_at(float(self.found.time[rows[-1]]))
+            size = float(self.gradients.bytes[rows].sum())
+            at = self._op_at(float(self.gradients.time[rows[-1]]))
             copied = self._add(Kind.COMPUTE, main, step, 2 * size, 2 * size / self.copy_rate)
-            self._between(at, copied)
+            self._insert_after(at, copied)
             op = self._add(Kind.COLLECTIVE, self.network + k % self.in_flight, step, size, np.nan)
             self.edges.append((copied, op))
             if k >= self.in_flight:
                 self.edges.append((reduced[k - self.in_flight], op))
             reduced.append(op)
             first = last
-        size = float(self.found.bytes[own].sum())
+        size = float(self.gradients.bytes[own].sum())
         back = self._add(Kind.COMPUTE, main, step, 2 * size, 2 * size / self.copy_rate)
         self.edges += [(op, back) for op in reduced]
-        self._between(self._op_at(float(self.found.time[own[-1]])), back)
+        self._insert_after(self._op_at(float(self.gradients.time[own[-1]])), back)
 
-    def _between(self, op: int, new: int) -> None:
-        """Put a new op behind one of the main stream, and behind what was put there before it."""
+    def _insert_after(self, op: int, new: int) -> None:
+        """Insert an op after one of the main stream, and after those inserted there before."""
         before = self.tail.get(op, op)
         self.edges.append((before, new))
         if op in self.after:
@@ -267,7 +268,7 @@ class _Inserted:
 
 
 def _schedule(block: FlatGraph) -> NDArray[np.float64]:
-    """(n,) s: end of each op when every op lasts as recorded; what the recording looked like."""
+    """(n,) s: end of each op if every op lasts as recorded and waits only for its dependencies."""
     from rustworkx import PyDiGraph, topological_sort
 
     n = len(block)

@@ -1,7 +1,7 @@
-"""The same training step on more (or fewer) data-parallel ranks.
+"""A recorded training step resized to more (or fewer) data-parallel ranks.
 
-A new rank does what the recorded rank at its place does; replica d does what recorded replica
-``d mod D`` did.  A collective over all replicas becomes one over all new ones, a collective
+Of D recorded replicas, new replica d does what recorded replica ``d mod D`` did, each rank what the
+rank at its place did.  A collective over all replicas becomes one over all new ones, a collective
 within a replica is copied with it.  How long the larger collectives take is the fabric's answer.
 """
 
@@ -30,19 +30,21 @@ class Layout:
 
     @property
     def ranks(self) -> int:
-        """Ranks in all."""
+        """Number of ranks."""
         return self.tensor * self.data * self.pipeline
 
     def replica(self, rank: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Which data-parallel replica a rank belongs to.
+        """Data-parallel replica of each rank.
 
         >>> Layout(tensor=2, data=2).replica(np.arange(4)).tolist()
         [0, 0, 1, 1]
         """
         return np.asarray(rank // self.tensor % self.data, np.int32)
 
-    def moved(self, rank: NDArray[np.int32], replica: int, data: int) -> NDArray[np.int32]:
-        """The same place in another replica of a layout with ``data`` replicas."""
+    def to_replica(
+        self, rank: NDArray[np.int32], replica: int | NDArray[np.int32], data: int
+    ) -> NDArray[np.int32]:
+        """Rank at the same place in another replica of a layout with ``data`` replicas."""
         tensor, stage = rank % self.tensor, rank // (self.tensor * self.data)
         return np.asarray(tensor + self.tensor * (replica + data * stage), np.int32)
 
@@ -76,7 +78,7 @@ def scale(graph: Graph, layout: Layout, data: int) -> Graph:
 
 
 class _Scaled:
-    """Copies of the recorded replicas, joined where all of them meet."""
+    """Copies of the recorded graph, joined in the collectives over all replicas."""
 
     def __init__(self, graph: Graph, layout: Layout, data: int):
         self.source, self.layout, self.data = graph, layout, data
@@ -96,7 +98,7 @@ class _Scaled:
         self.total = base + int(self.joint.sum())
 
     def _joint(self) -> NDArray[np.bool_]:
-        """(n,) collectives over all replicas."""
+        """(n,) Whether each op is a collective over all replicas."""
         members = self.block.members
         replica = self.layout.replica(members.values)
         pairs = np.unique(np.stack([members.owner, replica], axis=1), axis=0)
@@ -112,7 +114,7 @@ class _Scaled:
         return np.asarray(everyone & (self.block.ops.kind == Kind.COLLECTIVE))
 
     def graph(self) -> Graph:
-        """The graph of all copies, their collectives widened."""
+        """Make the graph of all copies, their joint collectives over all new replicas."""
         block = self.block
         source = np.zeros(self.total, np.int64)
         copy = np.zeros(self.total, np.int64)
@@ -122,7 +124,7 @@ class _Scaled:
         rank = self._rank(block.ops.rank[source], copy)
         peer = np.where(block.peer[source] >= 0, self._rank(block.peer[source], copy), -1)
         places, place = self._places()
-        made = FlatGraph(
+        scaled = FlatGraph(
             block.ops.take(source).replace(rank=rank),
             self._successors(place),
             places,
@@ -131,27 +133,26 @@ class _Scaled:
         )
         return replace(
             self.source,
-            blocks=(made,),
+            blocks=(scaled,),
             streams=self._streams(),
             facts={**self.source.facts, "scaled_to_data": self.data},
         )
 
     def _rank(self, rank: NDArray[np.int32], copy: NDArray[np.int64]) -> NDArray[np.int32]:
-        replica = self.layout.replica(rank) + copy * self.layout.data
-        tensor = rank % self.layout.tensor
-        stage = rank // (self.layout.tensor * self.layout.data)
-        return np.asarray(tensor + self.layout.tensor * (replica + self.data * stage), np.int32)
+        """New rank of recorded ranks in their copies."""
+        replica = np.asarray(self.layout.replica(rank) + copy * self.layout.data, np.int32)
+        return self.layout.to_replica(rank, replica, self.data)
 
     def _places(self) -> tuple[Participants, NDArray[np.int64]]:
-        """Further places of all collectives; and where each place of each copy went."""
+        """Places of collectives' further members; and (copies, places) the new place of each."""
         block, n = self.block, len(self.block)
         op = block.op_of_place
-        found = []  # copy, old place, new op, rank
+        members = []  # copy, old place, new op, rank
         for c in range(self.copies):
             kept = self.layout.replica(block.rank) + c * self.layout.data < self.data
             first = np.arange(len(op)) < n
             further = np.flatnonzero(kept & (~first | (self.joint[op] & (c > 0))))
-            found.append(
+            members.append(
                 np.stack(
                     [
                         np.full(len(further), c),
@@ -162,7 +163,7 @@ class _Scaled:
                     axis=1,
                 )
             )
-        table = np.concatenate(found)
+        table = np.concatenate(members)
         table = table[np.lexsort((table[:, 3], table[:, 2]))]
         place = np.full((self.copies, len(op)), -1, np.int64)
         for c in range(self.copies):
@@ -178,6 +179,7 @@ class _Scaled:
         )
 
     def _successors(self, place: NDArray[np.int64]) -> Csr:
+        """Dependencies of all copies, each once."""
         block = self.block
         pairs = []
         for c in range(self.copies):
@@ -189,11 +191,12 @@ class _Scaled:
         return Csr.from_pairs(table[:, 0], table[:, 1], self.total)
 
     def _streams(self) -> Mapping[tuple[int, int], str]:
-        found = {}
+        """Kind of each stream of each new rank."""
+        kinds = {}
         for c in range(self.copies):
             for (rank, stream), kind in self.source.streams.items():
                 one = np.array([rank], np.int32)
                 replica = int(self.layout.replica(one)[0]) + c * self.layout.data
                 if replica < self.data:
-                    found[int(self.layout.moved(one, replica, self.data)[0]), stream] = kind
-        return found
+                    kinds[int(self.layout.to_replica(one, replica, self.data)[0]), stream] = kind
+        return kinds

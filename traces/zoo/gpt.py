@@ -13,7 +13,7 @@ from .train import options, train
 
 
 class Block(nn.Module):
-    """Causal attention and a perceptron, each added to its input."""
+    """A transformer block: causal attention and a perceptron, each added to its input."""
 
     def __init__(self, width: int, heads: int):
         super().__init__()
@@ -31,7 +31,7 @@ class Block(nn.Module):
         return x + self.mlp(self.norm_2(x))
 
     def attend(self, x: Tensor) -> Tensor:
-        """Mix earlier positions into each one."""
+        """Causal self-attention over (samples, length, width)."""
         samples, length, width = x.shape
         split = self.qkv(x).view(samples, length, 3, self.heads, width // self.heads)
         query, key, value = split.permute(2, 0, 3, 1, 4)
@@ -40,7 +40,7 @@ class Block(nn.Module):
 
 
 class GPT(nn.Module):
-    """The whole model: tokens in, one logit a word of the vocabulary out."""
+    """The whole model, from tokens to one logit per word of the vocabulary."""
 
     def __init__(self, words: int, width: int, layers: int, length: int):
         super().__init__()

@@ -21,7 +21,7 @@ def conv(inputs: int, outputs: int, size: int, stride: int = 1) -> nn.Sequential
 
 
 class Bottleneck(nn.Module):
-    """1x1, 3x3, 1x1, added to its input."""
+    """A bottleneck block: convolutions 1x1, 3x3 and 1x1, added to its input."""
 
     def __init__(self, inputs: int, width: int, stride: int):
         super().__init__()
@@ -39,7 +39,7 @@ class Bottleneck(nn.Module):
 
 
 def resnet50(classes: int = 1000) -> nn.Sequential:
-    """The network, 25.6 M parameters with 1000 classes."""
+    """ResNet-50, 25.6 M parameters with 1000 classes."""
     layers: list[nn.Module] = [conv(3, 64, 7, 2), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1)]
     inputs = 64
     for width, blocks, first in STAGES:

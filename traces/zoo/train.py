@@ -1,4 +1,4 @@
-"""The plain training loop that the models of this folder share.
+"""Training loop that the models of this folder share.
 
 Under a launcher that sets ``WORLD_SIZE`` it trains data-parallel over gloo, or NCCL on GPUs.
 """
@@ -15,7 +15,7 @@ from torch import distributed as dist
 
 
 def options(description: str, *, batch: int) -> argparse.ArgumentParser:
-    """Arguments that every model takes."""
+    """Command-line arguments that every model takes."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--batch", type=int, default=batch, help="samples a rank and step")
@@ -30,9 +30,9 @@ def train(
     batch: Callable[[], tuple[Tensor, Tensor]],
     args: argparse.Namespace,
 ) -> float:
-    """Make ``args.steps`` steps on synthetic batches and return the last loss."""
+    """Train for ``args.steps`` steps on synthetic batches and return the last loss."""
     device = torch.device(args.device)
-    replica = _spread(model.to(device), args)
+    replica = _replica(model.to(device), args)
     step = optimizer(replica.parameters())
     loss = torch.zeros(())
     for _ in range(args.steps):
@@ -47,7 +47,8 @@ def train(
     return value
 
 
-def _spread(model: nn.Module, args: argparse.Namespace) -> nn.Module:
+def _replica(model: nn.Module, args: argparse.Namespace) -> nn.Module:
+    """The model, wrapped in DDP where a launcher started several ranks."""
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         return model
     dist.init_process_group("nccl" if args.device.startswith("cuda") else "gloo")

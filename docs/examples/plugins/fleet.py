@@ -1,7 +1,7 @@
 """A cluster's jobs: a scheduler, checkpoints, and what a machine that fails costs each of them.
 
 Two workloads.  ``fleet`` launches its jobs as they arrive and owns the GPUs; a job of it is a
-``checkpointed`` training, which asks for GPUs, works step by step, saves every few steps, and after
+``Checkpointed`` training, which asks for GPUs, works step by step, saves every few steps, and after
 a failure asks again and starts from what it saved.  The completion time of a job is the makespan
 of its result: from its arrival to its last end, waiting for GPUs included.
 """
@@ -11,7 +11,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from foretrace import Allocator, Builder, Graph, Kind, Member, Metric, Workload, place, workload
+from foretrace import (
+    Allocator,
+    Builder,
+    Graph,
+    Kind,
+    Member,
+    Metric,
+    Workload,
+    place,
+    process,
+    workload,
+)
 from foretrace.sim.units import Bytes, Flop, Seconds
 
 
@@ -23,7 +34,6 @@ class Ask(NamedTuple):
     arrives: Seconds = 0.0
 
 
-@workload("checkpointed")
 class Checkpointed(Workload):
     """Training that saves its state, on whatever GPUs it is given.
 
@@ -60,7 +70,8 @@ class Checkpointed(Workload):
     def step(self) -> Graph:
         """Compute on every GPU, then an all-reduce."""
         build, ranks = Builder("step"), range(self.ask.gpus)
-        work = [build.op(Kind.COMPUTE, rank=r, flop=self.flop) for r in ranks]
+        layers = {"flop": self.flop, "bytes": 0.0, "signature": "compute:layers bf16[]"}
+        work = [build.op(Kind.COMPUTE, rank=r, **layers) for r in ranks]
         members = [Member(r, 1, (work[r],)) for r in ranks]
         text = f"collective:all-reduce fp32[{int(self.bytes) // 4}]"
         build.collective(members, bytes=self.bytes, signature=text)
@@ -120,3 +131,28 @@ class Fleet(Workload):
                 sim.launch(work, name)
 
         return schedule
+
+
+@process("crash")
+class Crash:
+    """A machine that fails, and is repaired.
+
+    Parameters
+    ----------
+    node : str
+        Its name.
+    at : Seconds
+        When it fails.
+    repair : Seconds
+        How long it is out of order.
+    """
+
+    def __init__(self, *, node: str, at: Seconds, repair: Seconds):
+        self.node, self.at, self.repair = node, at, repair
+
+    def __call__(self, sim):
+        """Fail it, then restore it."""
+        yield sim.wait(self.at)
+        sim.fail(self.node)
+        yield sim.wait(self.repair)
+        sim.restore(self.node)

@@ -108,8 +108,8 @@ class Serving(Workload):
         """All layers on every GPU, then their all-reduces as one."""
         build, k = Builder("step"), self.tensor
         flop, moved = 2 * PARAMETERS * tokens / k, (PARAMETERS * WIDTH + context * KV_TOKEN) / k
-        for r in range(k):
-            build.op(Kind.COMPUTE, rank=r, flop=flop, bytes=moved, signature="compute:layers")
+        layers = {"flop": flop, "bytes": moved, "signature": "compute:layers bf16[]"}
+        _ = [build.op(Kind.COMPUTE, rank=r, **layers) for r in range(k)]
         if k > 1:
             build.collective(
                 [Member(r, 0, (r,)) for r in range(k)],  # after the rows of the layers

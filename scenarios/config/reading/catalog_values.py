@@ -6,22 +6,23 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ..catalog import Catalog
+from ..part_specs import node_parts
 from ..problems import Problem, nearest
+from .machines import machines
 from .tree import Path, TreeNode, find, merge
 
-PLACES: tuple[tuple[Path, str], ...] = (
-    *((("cluster", "node", kind), kind) for kind in ("gpu", "nic", "cxl", "host", "memory")),
-    (("cluster", "fabric", "switch"), "switch"),
-    (("cluster", "fabric", "library"), "library"),
+FABRIC: tuple[tuple[Path, str], ...] = tuple(
+    (("cluster", "fabric", kind), kind) for kind in ("switch", "library")
 )
-LINKS: Path = ("cluster", "node", "links")
 Used = dict[tuple[str, str], TreeNode]
 
 
 def expanded(tree: TreeNode) -> TreeNode:
     """Short forms written out: a part that is only a name, a backend that is only a name."""
-    for path, _ in PLACES:
-        tree = _written_out(tree, path, "model")
+    parts = [(*path, key) for path, node in machines(tree) for key in node.mapping]
+    for path in (*parts, *(path for path, _ in FABRIC)):
+        if path[-1] not in ("links", "count"):
+            tree = _written_out(tree, path, "model")
     backends = find(tree, ("backends",))
     for glob in backends.mapping if backends else ():
         tree = _written_out(tree, ("backends", glob), "use")
@@ -64,11 +65,13 @@ def filled(tree: TreeNode, catalog: Catalog) -> tuple[TreeNode, Used, list[Probl
 
 
 def _places(tree: TreeNode) -> Iterator[tuple[Path, str, str]]:
-    for path, kind in PLACES:
-        yield path, kind, "model"
-    links = find(tree, LINKS)
-    for i in range(len(links.items) if links else 0):
-        yield (*LINKS, i), "link", "via"
+    for path, node in machines(tree):
+        for kind in node_parts():
+            yield (*path, kind), kind, "model"
+        for i in range(len(node["links"].items) if node.has("links") else 0):
+            yield (*path, "links", i), "link", "via"
+    for place, kind in FABRIC:
+        yield place, kind, "model"
 
 
 def _unknown(kind: str, name: TreeNode, catalog: Catalog) -> Problem:

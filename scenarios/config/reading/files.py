@@ -40,7 +40,7 @@ def named(told: Plain) -> Iterator[tuple[Path, str]]:
     if not isinstance(told, Mapping):
         return
     for key, entry in SECTIONS.items():
-        for below in entry.files:
+        for below in entry.files():
             yield from _leaves(told, (key, *below.split(".")))
     for key in CHOSEN:
         yield from _leaves(told, (key, "*", SETTING))
@@ -54,11 +54,20 @@ def is_file(setting: str) -> bool:
 
     >>> is_file("workload.trace"), is_file("backends.node*.gpu*.file"), is_file("cluster.nodes")
     (True, True, False)
+    >>> is_file("jobs.a.workload.trace"), is_file("jobs.a.workload.starts.x")
+    (True, False)
     """
     head, _, below = setting.partition(".")
     if head in CHOSEN:
         return below.endswith(f".{SETTING}")
-    return head in SECTIONS and below in SECTIONS[head].files
+    named = SECTIONS[head].files() if head in SECTIONS else ()
+    return any(_fits(below.split("."), name.split(".")) for name in named)
+
+
+def _fits(words: list[str], pattern: list[str]) -> bool:
+    """Is it a path that a pattern means, ``*`` being any one word."""
+    same = (p in ("*", w) for w, p in zip(words, pattern, strict=False))
+    return len(words) == len(pattern) and all(same)
 
 
 def _leaves(told: Plain, path: Path, done: Path = ()) -> Iterator[tuple[Path, str]]:
@@ -169,11 +178,14 @@ def _content(file: str, _written: int, _size: int) -> str:
 
 
 def _code(told: Plain) -> dict[str, str]:
-    """Of the files in which others' backends and processes are written."""
-    from ..settings import known_backends, known_processes
+    """Of the files in which others' backends, processes and workloads are written."""
+    from ..settings import known_backends, known_processes, known_workloads
 
-    known = {**known_backends(), **known_processes()}
-    used = {name for key in CHOSEN for name in _used(told.get(key))}
+    jobs = told.get("jobs") or {}
+    known = {**known_workloads(), **known_backends(), **known_processes()}
+    steering = [told.get("processes"), *(j.get("processes") for j in jobs.values())]
+    used = {name for chosen in (told.get("backends"), *steering) for name in _used(chosen)}
+    used |= {str(w.get("type")) for j in (told, *jobs.values()) if (w := j.get("workload"))}
     files = {name: _source(known[name]) for name in sorted(used & known.keys())}
     return {f"code of {name}": content(file) for name, file in files.items() if file}
 

@@ -7,24 +7,26 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ....sim.units import quantity
+from ..part_specs import node_parts
 from ..problems import Problem
+from .machines import machines
 from .tree import TreeNode, find, leaves
 
 SLOW_NIC = 10e9 / 8  # B/s
 LONG = 1e-3  # s, of a latency
-PARTS = ("gpu", "nic", "cxl", "host", "memory")
 
 
 def warnings_of(tree: TreeNode) -> Iterator[Problem]:
     """Every doubt about what the user wrote; the catalog is above it."""
     yield from _bits(tree)
     yield from _unused_prices(tree)
+    described = [path for path, _ in machines(tree)]
     for path, leaf in leaves(tree):
         if leaf.layer in ("catalog", "default"):
             continue
         if path[:1] == ("cluster",) and path[-1] == "latency":
             yield from _latency(leaf)
-        if path == ("cluster", "node", "nic", "bandwidth"):
+        if path[-2:] == ("nic", "bandwidth") and path[:-2] in described:
             yield from _nic(leaf)
 
 
@@ -56,8 +58,8 @@ def _nic(leaf: TreeNode) -> Iterator[Problem]:
 
 
 def _bits(tree: TreeNode) -> Iterator[Problem]:
-    for path in (("cluster", "node", "gpu", "memory"), ("cluster", "node", "cxl", "size")):
-        leaf = find(tree, path)
+    sizes = (("gpu", "memory"), ("cxl", "size"))
+    for leaf in [find(tree, (*path, *size)) for path, _ in machines(tree) for size in sizes]:
         if (
             leaf
             and leaf.layer != "catalog"
@@ -69,13 +71,14 @@ def _bits(tree: TreeNode) -> Iterator[Problem]:
 
 def _unused_prices(tree: TreeNode) -> Iterator[Problem]:
     """Prices of parts that no machine has; a variant or a point may still fit them."""
-    node, items = find(tree, ("cluster", "node")), find(tree, ("cost", "items"))
+    nodes, items = [node for _, node in machines(tree)], find(tree, ("cost", "items"))
     later = [n.text for part in ("what_if", "sweep") if (n := find(tree, (part,)))]
-    if node is None or items is None:
+    if not nodes or items is None:
         return
     for item in items.items:
         what = item.mapping.get("what")
-        if what and what.word in PARTS and not node.has(what.word) and not later:
+        fitted = what and any(node.has(what.word) for node in nodes)
+        if what and what.word in node_parts() and not fitted and not later:
             yield _warning(f"no machine has a '{what.word}', so nothing is paid for it", what)
 
 

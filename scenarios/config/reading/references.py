@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from ....sim.system import SELECTED
 from ..catalog import Catalog
+from ..part_specs import node_parts
 from ..problems import Problem, nearest
 from ..scenario import BASE
-from .tree import Path, TreeNode, find
-
-PARTS = ("gpu", "nic", "cxl", "host", "memory")
-PRICED = (*PARTS, "node", "switch")
+from .machines import machines
+from .tree import TreeNode, find
 
 
 def broken(tree: TreeNode, catalog: Catalog) -> Iterator[Problem]:
@@ -34,19 +34,24 @@ def _items(tree: TreeNode, *path: str | int) -> Iterator[tuple[int, TreeNode]]:
 
 
 def _parts(tree: TreeNode) -> list[str]:
-    node = _at(tree, "cluster", "node")
-    return sorted(set(node.mapping) & set(PARTS)) if node else []
+    """Kinds of part that some machine has."""
+    return sorted({k for _, node in machines(tree) for k in _own(node)})
+
+
+def _own(node: TreeNode) -> list[str]:
+    return sorted(set(node.mapping) & set(node_parts()))
 
 
 def _link_ends(tree: TreeNode) -> Iterator[Problem]:
-    known = _parts(tree)
-    for _, link in _items(tree, "cluster", "node", "links"):
-        for end in ("from", "to"):
-            name = link.mapping.get(end)
-            if name and isinstance(name.value, str) and name.value not in known:
-                has = ", ".join(known)
-                message = f"no component '{name.value}' in this node; it has: {has}"
-                yield Problem("unknown-component", message, name.spot)
+    for path, node in machines(tree):
+        known = _own(node)
+        for _, link in _items(tree, *path, "links"):
+            for end in ("from", "to"):
+                name = link.mapping.get(end)
+                if name and isinstance(name.value, str) and name.value not in known:
+                    has = ", ".join(known)
+                    message = f"no component '{name.value}' in this node; it has: {has}"
+                    yield Problem("unknown-component", message, name.spot)
 
 
 def _variants(tree: TreeNode) -> Iterator[Problem]:
@@ -103,10 +108,14 @@ def _leads_to(uses: Mapping[str, tuple[TreeNode, ...]], start: str, goal: str) -
 
 
 def _priced(tree: TreeNode) -> Iterator[Problem]:
+    known = [*node_parts(), "node", "switch"]
+    for path, _ in machines(tree):
+        if len(path) > 2:  # of several kinds
+            known += [f"{SELECTED}{path[-1]}", *(f"{SELECTED}{path[-1]}.{k}" for k in node_parts())]
     for _, item in _items(tree, "cost", "items"):
         what = item.mapping.get("what")
-        if what and isinstance(what.value, str) and what.value not in PRICED:
-            message = f"no kind of component '{what.value}'{nearest(what.value, PRICED)}"
+        if what and isinstance(what.value, str) and what.value not in known:
+            message = f"no kind of component '{what.value}'{nearest(what.value, known)}"
             yield Problem("unknown-component", message, what.spot)
 
 
@@ -116,7 +125,7 @@ def _metrics(tree: TreeNode) -> Iterator[Problem]:
     for _, expectation in _items(tree, "expect"):
         that = expectation.mapping.get("that")
         found = re.match(r"\s*(\w+)\.utilization\b", that.text) if that and known else None
-        if that and found and found[1] in PARTS and found[1] not in known:
+        if that and found and found[1] in node_parts() and found[1] not in known:
             message = f"no component '{found[1]}' in this node; it has: {', '.join(known)}"
             yield Problem("unknown-component", message, that.spot)
 
@@ -138,9 +147,10 @@ def _memory(tree: TreeNode) -> Iterator[Problem]:
     if where is None or where.value not in ("cxl", "host"):
         return
     part = "cxl" if where.value == "cxl" else "host"
-    node = _at(tree, "cluster", "node", part)
-    size = node.mapping.get("size") if node else None
-    if node is None or (size is not None and re.fullmatch(r"0(\.0*)?(\s.*)?", size.text)):
-        path: Path = ("cluster", "node", part)
-        message = f"'{where.value}' is not fitted; give {'.'.join(map(str, path))} a size"
-        yield Problem("not-fitted", message, where.spot)
+    for path, machine in machines(tree):
+        node = machine.mapping.get(part)
+        size = node.mapping.get("size") if node else None
+        if node is None or (size is not None and re.fullmatch(r"0(\.0*)?(\s.*)?", size.text)):
+            place = ".".join(map(str, (*path, part)))
+            message = f"'{where.value}' is not fitted; give {place} a size"
+            yield Problem("not-fitted", message, where.spot)

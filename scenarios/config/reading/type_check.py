@@ -11,8 +11,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from ..binding import lacking
+from ..later import later
 from ..problems import Problem, Spot, nearest
-from ..schema import Section, root
+from ..schema import SECTIONS, Section, root
 from .tree import Path, TreeNode, deepest, dotted, find, to_dict
 
 Error = Any  # one of pydantic's, a dict
@@ -51,7 +52,14 @@ def check(tree: TreeNode) -> tuple[Section | None, list[Problem]]:
 
 
 def _unanswered(model: Any, tree: TreeNode) -> Iterator[Problem]:
-    """Backends that lack a setting which neither they nor their part says."""
+    """A workload that nobody names; backends that lack a setting which no part says either."""
+    if not model.jobs and model.workload is None:
+        yield _missing(tree, ("workload",))
+    for key in ("workload", "placement", "processes") if model.jobs else ():
+        if tree.has(key) and getattr(model, key) != SECTIONS[key].default:
+            message = f"'{key}' at the top is of one job, and there are 'jobs'; write it in one"
+            yield Problem("not-one-of", message, _at(tree.mapping[key].label, (key,)))
+    yield from _of_no_job(model, tree)
     parts = model.cluster.parts()
     for glob, binding in model.backends.items():
         names, place = lacking(glob, binding, parts)
@@ -59,6 +67,21 @@ def _unanswered(model: Any, tree: TreeNode) -> Iterator[Problem]:
             problem = _missing(tree, ("backends", glob, name))
             beside = f"; say it here or in {place}" if place else ""
             yield replace(problem, message=f"'{name}' is missing{beside}")
+
+
+WHOLE = ("makespan", "utilization", "cost_per_hour", "power", "memory", "error")
+
+
+def _of_no_job(model: Any, tree: TreeNode) -> Iterator[Problem]:
+    """Conditions on a number of one of several jobs that do not say of which."""
+    for i, one in enumerate(model.expect if len(model.jobs) > 1 else ()):
+        name, head = one.that.metric, one.that.metric.partition(".")[0]
+        if head not in model.jobs and name.rpartition(".")[2] not in WHOLE and "." not in name:
+            path: Path = ("expect", i, "that")
+            node, _ = deepest(tree, path)
+            job = next(iter(model.jobs))
+            message = f"'{name}' is a number of a job; say of which, such as {job}.{one.that.name}"
+            yield Problem("value", message, _at(node.spot, path))
 
 
 def _without_echoes(errors: list[Error]) -> list[Error]:
@@ -84,8 +107,13 @@ def _problem(error: Error, tree: TreeNode, data: Any, known: dict[int, tuple[str
         return _unknown(tree, path, _keys_at(data, path[:-1], known))
     node, _ = deepest(tree, path)
     if "[key]" in error["loc"]:
-        return Problem("key", "a name is empty; write one", _at(node.label, path))
+        empty = kind == "string_too_short"
+        message = "a name is empty; write one" if empty else _message(error, node)
+        return Problem("key", message, _at(node.label, path))
     message = _as_written(_message(error, node), node)
+    if release := later(dotted(path).removesuffix(".use"), node.value):
+        others = message.partition(" is not ")[2].partition("; did you mean")[0]
+        message = f"'{node.value}' comes with release {release}; until then it is {others}"
     return Problem(NAMES.get(kind, kind.replace("_", "-")), message, _at(node.spot, path))
 
 

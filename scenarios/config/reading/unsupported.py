@@ -14,7 +14,6 @@ from ..scenario import Scenario
 # Setting, the values that are acted on, and what to do about others.  None: only its absence.
 ACTED_ON: tuple[tuple[str, tuple[Any, ...], str], ...] = (
     ("placement.optimizer_state", ("hbm",), "keep hbm"),
-    ("cluster.fabric.fidelity", ("alpha-beta", "flow"), "take flow"),
     ("workload.recorded_on.parallel.expert", (1,), "leave it out"),
     ("workload.scale_to.parallel.expert", (1,), "leave it out"),
 )

@@ -2,24 +2,41 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
-from pydantic import Field, PlainValidator
+from pydantic import AfterValidator, Field, PlainValidator, ValidationInfo, create_model
 
 from ..part_specs import (
+    KINDS,
     Join,
     Override,
     Part,
     join_model,
+    node_parts,
     override_model,
     part_model,
     read_join,
     read_override,
     read_part,
 )
-from ..schema import REQUIRED, Many, Section, register
+from ..schema import REQUIRED, Many, Section, refusal, register
+from ..topology_choice import Joining, read_topology, topology_forms
+
+HOW = "How switches are joined."
+
+
+def _name(text: str) -> str:
+    """Of a kind of machine, as in ``kind:NAME.gpu*``."""
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", text):
+        raise ValueError(
+            f"'{text}' is no name of a kind of machine; take letters, digits, - and _, a letter "
+            "first"
+        )
+    return text
 
 
 def _part(kind: str) -> Any:
@@ -27,69 +44,160 @@ def _part(kind: str) -> Any:
 
 
 class NodeSection(Section):
-    """One machine; all are alike, ``override`` says which are not."""
+    """One machine; ``override`` says what of it differs."""
 
-    gpu: Annotated[Part, _part("gpu")]
-    """Its GPUs."""
-    nic: Annotated[Part, _part("nic")] | None = None
-    """Its network adapters; GPUs share them evenly."""
-    cxl: Annotated[Part, _part("cxl")] | None = None
-    """CXL memory; ``size: 0 GB`` is not fitted."""
-    host: Annotated[Part, _part("host")] | None = None
-    """Processors and what runs on them."""
-    memory: Annotated[Part, _part("memory")] | None = None
-    """DRAM of the host."""
-    links: Many[
-        Annotated[Join, PlainValidator(read_join, json_schema_input_type=join_model())]
-    ] = ()
-    """What joins its parts."""
+    if TYPE_CHECKING:
+        links: tuple[Join, ...]
 
     def part(self, name: str) -> Part | None:
-        """The part of a name, as links and prices use it."""
-        found = getattr(self, name, None) if name in PARTS else None
+        """The part of a kind; None where there is none."""
+        found = getattr(self, name, None) if name in node_parts() else None
         return found if isinstance(found, Part) else None
 
-
-PARTS = ("gpu", "nic", "cxl", "host", "memory")
+    def parts(self) -> Mapping[str, Part]:
+        """Its parts by kind."""
+        return {name: part for name in node_parts() if (part := self.part(name)) is not None}
 
 
 class FabricSection(Section):
     """What joins the machines."""
 
-    topology: Literal["fat-tree", "rail", "torus", "dragonfly"] = "fat-tree"
-    """How switches are joined."""
+    topology: str | Joining = "fat-tree"
     switch: Annotated[Part, _part("switch")] | None = None
     """The switch that it is built of."""
     library: Annotated[Part, _part("library")] | None = None
     """What does sends and collectives: its start, steps and efficiency (nccl-nvlink4, gloo …)."""
     oversubscription: Annotated[float, Field(ge=1)] = 1.0
     """Capacity into a switch over capacity out of it; 1 is non-blocking."""
-    fidelity: Literal["alpha-beta", "flow", "packet"] = "flow"
-    """Each transfer as if alone, sharing links, or packet by packet."""
+    fidelity: Literal["alpha-beta", "flow"] = "flow"
+    """Each transfer as if alone, or sharing links."""
+    expand: str | None = None
+    """Algorithms by which collectives are written out as sends, such as ``ring, pairwise``; unless
+    said, each is one op that uses all its links."""
+
+
+@dataclass(frozen=True)
+class Machines:
+    """Machines that are alike.
+
+    Parameters
+    ----------
+    pool : name of their kind; "" where there is one kind
+    path : below ``cluster``, where one of them is described
+    """
+
+    pool: str
+    path: str
+    count: int
+    node: NodeSection
 
 
 class ClusterSection(Section):
     """The machines and what joins them."""
 
-    nodes: Annotated[int, Field(ge=1)]
-    """How many machines."""
-    node: NodeSection
-    """What is in one of them."""
-    fabric: FabricSection = FabricSection()
-    """What joins them."""
-    override: dict[
-        str,
-        Annotated[Override, PlainValidator(read_override, json_schema_input_type=override_model())],
-    ] = Field(default_factory=dict)
-    """Single components that differ, by name or glob: a straggler, a slow NIC, a failed link; of
-    ``node3.gpu*`` the GPUs alone, of ``node3*`` all that is in it."""
+    if TYPE_CHECKING:
+        fabric: FabricSection
+        override: Mapping[str, Override]
+
+    def machines(self) -> tuple[Machines, ...]:
+        """The machines, kind by kind; their numbers run through in this order."""
+        told: Any = self
+        if "kinds" in type(self).model_fields:
+            return tuple(Machines(k, f"kinds.{k}", m.count, m) for k, m in told.kinds.items())
+        return (Machines("", "node", told.nodes, told.node),)
+
+    def of(self, pool: str) -> NodeSection:
+        """What is in a machine of a kind."""
+        return next(m.node for m in self.machines() if m.pool == pool)
+
+    def gpu(self) -> Part | None:
+        """What ranks run on unless they are placed: the GPU of the first machine that has one."""
+        return next((p for m in self.machines() if (p := m.node.part("gpu")) and p.count), None)
 
     def parts(self) -> Mapping[str, Part]:
         """Every part by where it is said: ``node.gpu``, ``fabric.switch``."""
-        found = {f"node.{name}": self.node.part(name) for name in PARTS}
-        found["fabric.switch"] = self.fabric.switch
-        found["fabric.library"] = self.fabric.library
-        return {k: p for k, p in found.items() if p is not None}
+        told = {f"{m.path}.{k}": p for m in self.machines() for k, p in m.node.parts().items()}
+        beside = {"switch": self.fabric.switch, "library": self.fabric.library}
+        return told | {f"fabric.{k}": p for k, p in beside.items() if p is not None}
 
 
-register("cluster", ClusterSection, REQUIRED)
+def _node_model(name: str, doc: str, gpu: Any, **own: Any) -> type[Section]:
+    """A machine with every kind of part that is known by now."""
+    fields: dict[str, Any] = dict(own)
+    for kind in node_parts():
+        what, told = Annotated[Part, _part(kind)], KINDS[kind].help
+        default = gpu if kind == "gpu" else None
+        fields[kind] = (what if default is REQUIRED else what | None, Field(default,
+                        description=told))  # fmt: skip
+    link: Any = Annotated[Join, PlainValidator(read_join, json_schema_input_type=join_model())]
+    fields["links"] = (Many[link], Field((), description="What joins its parts."))
+    return create_model(name, __base__=NodeSection, __doc__=doc, **fields)
+
+
+def _beside() -> dict[str, Any]:
+    """The keys that both ways to describe machines have."""
+    topology: Any = PlainValidator(read_topology, json_schema_input_type=topology_forms())
+    how: Any = Annotated[str | Joining, topology], Field("fat-tree", description=HOW)
+    fabric: Any = create_model(
+        "FabricSection", __base__=FabricSection, __doc__=FabricSection.__doc__, topology=how
+    )
+    override: Any = PlainValidator(read_override, json_schema_input_type=override_model())
+    return {
+        "fabric": (fabric, Field(fabric(), description="What joins them.")),
+        "override": (
+            dict[str, Annotated[Override, override]],
+            Field(
+                default_factory=dict,
+                description="Single components that differ, by name or glob: a straggler, a slow "
+                "NIC, a failed link; of ``node3.gpu*`` the GPUs alone, of ``node3*`` all that is "
+                "in it.",
+            ),
+        ),
+    }
+
+
+def _form() -> Any:
+    """The two ways to write it: machines that are all alike, or several kinds of them."""
+    beside, count = _beside(), cast("Any", Annotated[int, Field(ge=1)])
+    node = _node_model("NodeSection", NodeSection.__doc__ or "", REQUIRED)
+    alike = create_model(
+        "ClusterSection",
+        __base__=ClusterSection,
+        __doc__=ClusterSection.__doc__,
+        nodes=(count, Field(REQUIRED, description="How many machines.")),
+        node=(node, Field(REQUIRED, description="What is in one of them.")),
+        **beside,
+    )
+    many = count, Field(REQUIRED, description="How many there are.")
+    kind = _node_model("Machines", "Machines of one kind.", None, count=many)
+    kinds: Any = dict[Annotated[str, AfterValidator(_name)], kind]  # type: ignore[valid-type]
+    several = create_model(
+        "ClusterOfKinds",
+        __base__=ClusterSection,
+        __doc__="Machines of several kinds, and what joins them.",
+        kinds=(
+            Annotated[kinds, Field(min_length=1)],
+            Field(
+                REQUIRED,
+                description="Machines by kind, in place of ``nodes`` and ``node``; numbers run "
+                "through, and ``kind:NAME`` means them where names are taken.",
+            ),
+        ),
+        **beside,
+    )
+    reader = PlainValidator(partial(_read, alike, several), json_schema_input_type=alike | several)
+    return Annotated[ClusterSection, reader]
+
+
+def _read(alike: type[Section], several: type[Section], data: Any, info: ValidationInfo) -> Section:
+    """One of the two, as the file has it."""
+    if not isinstance(data, dict) or "kinds" not in data:
+        return alike.model_validate(data, context=info.context)
+    for key in ("nodes", "node"):
+        if key in data:
+            message = f"'kinds' says all machines; take '{key}' out, or write it as one of them"
+            raise refusal("two-forms", message, key, data[key])
+    return several.model_validate(data, context=info.context)
+
+
+register("cluster", _form, REQUIRED, help="The machines and what joins them.")

@@ -14,7 +14,8 @@ class Item(Section):
     """The price of one kind of thing."""
 
     what: str
-    """A kind of component: gpu, nic, cxl, host, memory, node, or switch (leaves and spines)."""
+    """A kind of part, node, or switch (leaves and spines); kind:NAME is a machine of that kind,
+    kind:NAME.gpu a GPU in one."""
     each: MoneyRate
     """Price of one per hour, all in."""
     per: Annotated[Bytes, Field(gt=0)] | None = None

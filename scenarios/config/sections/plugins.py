@@ -8,6 +8,6 @@ register(
     "plugins",
     Many[str],
     (),
-    help="Python files run before this one is checked; they add backends, workload types, metrics.",
+    help="Python files run before this one is checked; they add backends, parts, metrics …",
     files=("*",),
 )

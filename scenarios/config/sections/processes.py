@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, Union, get_type_hints
+from typing import Annotated, Any, Literal, Union
 
 from pydantic import Field, PlainValidator, ValidationInfo, create_model
 
 from ....sim.graph import Graph
 from ....sim.process import Process
+from ..given import built
 from ..problems import nearest
 from ..schema import REQUIRED, Many, Section, refusal, register
 from ..settings import known_processes, schema_of
@@ -44,10 +45,7 @@ class Steering:
         >>> Steering("degrade", {"component": "node0.nic0.tx", "at": 0.1}).make().at
         0.1
         """
-        cls = known_processes()[self.use]
-        told = get_type_hints(getattr(cls, "__init__"))  # noqa: B009  mypy
-        given = {name: graph for name, hint in told.items() if hint is Graph}
-        made: Process = cls(**given, **self.settings)
+        made: Process = built(known_processes()[self.use], self.settings, graph)
         return made
 
 
@@ -79,7 +77,8 @@ def _form(name: str) -> type[Section]:
     return create_model(f"{name}_process", __base__=Section, __doc__=told, **own, **rest)
 
 
-def _processes() -> Any:
+def processes() -> Any:
+    """A list of processes that are registered by now."""
     forms: Any = Union[(str, *(_form(name) for name in sorted(known_processes())))]
     reader = PlainValidator(_read, json_schema_input_type=forms)
     return Many[Annotated[Steering, reader]]
@@ -87,7 +86,7 @@ def _processes() -> Any:
 
 register(
     "processes",
-    _processes,
+    processes,
     (),
     help="What steers a run while it goes on: faults, controllers, policies.",
 )

@@ -40,7 +40,7 @@ class Objective:
         return {"minimize" if self.sign > 0 else "maximize": self.metric}
 
 
-class _Objective(Section):
+class ObjectiveSection(Section):
     """What is wanted: one metric, as small or as large as it gets."""
 
     minimize: str | None = None
@@ -49,14 +49,18 @@ class _Objective(Section):
     """As large as it gets: ``tokens_per_second.p50``."""
 
 
-def _read_objective(data: Any, info: ValidationInfo) -> Objective:
-    model = _Objective.model_validate(data, context=info.context)
+def read_objective(data: Any, info: ValidationInfo) -> Objective:
+    """From what a file says: ``{minimize: makespan}``."""
+    model = ObjectiveSection.model_validate(data, context=info.context)
     said = [(m, s) for m, s in ((model.minimize, 1), (model.maximize, -1)) if m is not None]
     if len(said) != 1:
         raise ValueError("an objective is one metric; write it like {minimize: makespan}")
     metric, sign = said[0]
     known, name, statistic = named(metric)
     return Objective(f"{name}.{statistic}".rstrip("."), known.unit, sign)
+
+
+_OBJECTIVE = PlainValidator(read_objective, json_schema_input_type=ObjectiveSection)
 
 
 def _vary(data: Any, info: ValidationInfo) -> Vary:
@@ -82,9 +86,7 @@ class Sweep(Section):
     ] = REQUIRED
     """Settings by dotted path, each with a list or ``{from, to, step | log}``; several paths
     with commas between take the same value at once, or each its own of a list."""
-    optimize: Many[
-        Annotated[Objective, PlainValidator(_read_objective, json_schema_input_type=_Objective)]
-    ] = ()
+    optimize: Many[Annotated[Objective, _OBJECTIVE]] = ()
     """What is wanted of a point; with several, the front between them is sought."""
 
     @model_validator(mode="after")

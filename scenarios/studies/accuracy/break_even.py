@@ -7,10 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from ....sim.analysis.metrics import measure
 from ....sim.analysis.sensitivity import altered
 from ....sim.system import System
-from ..variants import Variant, counted
+from ....sim.workload import Samples
+from ...config.condition import Condition
+from ..samples import decisive
+from ..statistics import statistic_of
+from ..variants import Variant
 
 TRIED = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 1.0)  # errors of a time, either way
 HALVINGS = 5
@@ -20,7 +23,7 @@ Chosen = Callable[[System], Sequence[int]]
 def break_even(points: Sequence[Variant], components: Mapping[str, Chosen]) -> list[dict[str, Any]]:
     """For each component the smallest error of its times at which the answer flips.
 
-    The answer is which variant is quickest, and which expectations of ``iteration_time`` hold.
+    The answer is which variant is best, and which expectations of the number that decides hold.
     ``error`` is None where it holds within a factor of two; ``answer`` is False where there is
     neither a variant nor an expectation, so that nothing could flip.
 
@@ -29,7 +32,7 @@ def break_even(points: Sequence[Variant], components: Mapping[str, Chosen]) -> l
     points : the base first
     components : which of a system would be wrong alike, by name
     """
-    conditions = [e.that for e in points[0].scenario.expect if e.that.metric == "iteration_time"]
+    conditions = _conditions(points[0])
     if len(points) < 2 and not conditions:
         return [{"component": c, "answer": False, "error": None} for c in components]
     base = _answer(points, _none, 0.0)
@@ -75,19 +78,24 @@ def _narrowed(
 
 def _answer(points: Sequence[Variant], chosen: Chosen, error: float) -> tuple[Any, ...]:
     """What is said if the component's times were wrong by this much."""
-    times = [_times(p, chosen, error) for p in points]
-    quickest = int(np.argmin([np.median(t) for t in times]))
-    conditions = [e.that for e in points[0].scenario.expect if e.that.metric == "iteration_time"]
-    from ..summary import statistic_of
+    found = [_samples(p, chosen, error) for p in points]
+    answer = points[0].answer
+    best = int(np.argmin([answer.sign * answer.of(samples) for samples in found]))
+    own = found[0][answer.sample]
+    held = (c.holds(statistic_of(own, c.statistic)) for c in _conditions(points[0]))
+    return best, *map(bool, held)
 
-    return quickest, *(bool(c.holds(statistic_of(times[0], c.statistic))) for c in conditions)
+
+def _conditions(point: Variant) -> list[Condition]:
+    """What is expected of the number that decides."""
+    return [e.that for e in point.scenario.expect if e.that.metric == point.answer.sample]
 
 
-def _times(point: Variant, chosen: Chosen, error: float) -> Any:
+def _samples(point: Variant, chosen: Chosen, error: float) -> Mapping[str, Samples]:
     if error:
         simulation = point.simulation
         point = point.on(altered(simulation, chosen(simulation.system), 1 / (1 + error)))
-    return measure(point.run(), *counted(point.scenario))["iteration_time"]
+    return decisive(point, point.run())
 
 
 def _none(system: System) -> Sequence[int]:

@@ -54,7 +54,7 @@ def warm_up(point: Variant, devices: list[OpenDevice], time: Seconds) -> None:
     """Let each device do its ops of a run for a while; a recording needs none."""
     if point.coupled is None:
         return
-    asked = replay_ops(point.coupled.coupling, point.graph, predict=False)
+    asked = replay_ops(point.coupled.coupling, point.known_graph, predict=False)
     for device in devices:
         own = dict.fromkeys(q.signature for q in asked if q.component == device.name and q.possible)
         until = monotonic() + time
@@ -76,7 +76,7 @@ def with_devices(
     """
     simulation = point.simulation
     made = in_place(simulation.system, simulation.backends, devices, journal, ahead)
-    graph, ranks = point.graph, point.scenario.placement.ranks
+    graph, ranks = point.known_graph, point.scenario.placement.ranks
     if graph.placed:
         graph = place(graph, made.coupling.system, ranks)
     changed = replace(simulation, system=made.coupling.system, backends=made.coupling.backends)

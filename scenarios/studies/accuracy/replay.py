@@ -68,7 +68,7 @@ def coupling_of(point: Variant, hil: Hil) -> Coupling:
 def asked_of(point: Variant, hil: Hil) -> dict[str, list[ReplayOp]]:
     """What the run of a point would ask each component that is swapped."""
     found: dict[str, list[ReplayOp]] = {swap.component: [] for swap in hil.swap}
-    for one in replay_ops(coupling_of(point, hil), point.graph):
+    for one in replay_ops(coupling_of(point, hil), point.known_graph):
         found[one.component].append(one)
     for name, asked in found.items():
         if not any(q.possible for q in asked):

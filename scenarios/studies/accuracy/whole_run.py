@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ....sim.analysis.metrics import measure
 from ...config.sections.hil import Hil
-from ..variants import Variant, counted
+from ..samples import headline
+from ..variants import Variant
 from .coupled_study import driven, with_devices
 from .error_shares import shares
 from .replay import Replayed, of_starts
@@ -64,8 +64,7 @@ def _coupled(point: Variant, hil: Hil, predicted: float, measured: float) -> dic
 
 
 def _time(point: Variant) -> float:
-    samples = measure(point.run(), *counted(point.scenario))
-    return float(np.median(samples[WHOLE]))
+    return headline(point, point.run())
 
 
 def _starts(devices: Mapping[str, Replayed]) -> dict[str, list[int]]:

@@ -1,3 +1,1 @@
-"""Systems, backends and graphs of a scenario."""
-
-from . import transfers as _transfers  # noqa: F401  registers itself
+"""Systems, backends and prices of a scenario."""

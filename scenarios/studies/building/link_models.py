@@ -37,12 +37,12 @@ def link_models(made: System, scenario: Scenario, answerer: Answerer) -> System:
     names = {part.name for part in made.components}
     for glob, binding in scenario.backends.items():
         matched = [made.components[i] for i in made.match(glob)]
-        asked = [part for part in matched if not inside(glob, part.name, names)]
+        asked = [part for part in matched if not inside(glob, part, names)]
         if asked and all(part.rate is not None for part in asked):
             _refuse_unheard(answerer(binding, scenario, asked[0]), scenario, glob)
 
     def as_bound(part: Component) -> Component:
-        binding = meant(scenario.backends, part.name, names)
+        binding = meant(scenario.backends, part, names)
         if part.rate is None or binding is None:
             return part
         return _like(answerer(binding, scenario, part), part)
@@ -70,5 +70,6 @@ def _like(backend: Backend, part: Component) -> Component:
     if not isinstance(backend, Link) or not _crossed(backend):
         return part
     told = backend.component(part.name, part.part)
-    hears = part.name.endswith(".rx")  # posting is paid where a message leaves
-    return replace(told, kind=part.kind, overhead=0.0 if hears else told.overhead)
+    facts = {f: getattr(part, f) for f in ("kind", "node", "pool", "rail", "role")}
+    hears = part.role == "rx"  # posting is paid where a message leaves
+    return replace(told, **facts, overhead=0.0 if hears else told.overhead)

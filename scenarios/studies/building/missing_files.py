@@ -9,9 +9,8 @@ from ...config.problems import Problem, Spot
 from ...config.reading.files import CHOSEN, content, named
 from ...config.reading.tree import dotted
 from ...config.scenario import Scenario
-from .workloads import paths
-
-FILES = ("trace", "starts")  # settings of a workload that name files
+from ...workloads.trace_files import paths
+from .jobs import files_of
 
 
 def missing_files(scenario: Scenario) -> Iterator[Problem]:
@@ -26,12 +25,11 @@ def missing_files(scenario: Scenario) -> Iterator[Problem]:
     """
     told: set[str] = set()
     for one in scenario.variants():
-        for key in FILES:
-            name = getattr(one.workload, key, None)
-            message = _missing(key, name) if isinstance(name, str) else ""
+        for path, name in files_of(one):
+            message = _missing(path.rpartition(".")[2], name)
             if message and message not in told:
                 told.add(message)
-                yield Problem("missing-file", message, _spot(one, f"workload.{key}"))
+                yield Problem("missing-file", message, _spot(one, path))
         yield from _of_others(one, told)
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from ....models.network.topology import switches
 from ....sim.errors import ScenarioError
-from ....sim.units import MoneyRate
+from ....sim.system import SELECTED
+from ....sim.units import MoneyRate, Seconds
+from ...config.part_specs import KINDS
 from ...config.scenario import Scenario
+from ...config.sections.cluster import Machines
 from ...config.sections.cost import Item
-
-SIZES = {"gpu": "memory", "host": "memory", "cxl": "size", "memory": "size"}
 
 
 def price(scenario: Scenario) -> MoneyRate | None:
@@ -24,25 +25,24 @@ def price(scenario: Scenario) -> MoneyRate | None:
     return sum(item.each * _count(item, scenario) for item in scenario.cost.items)
 
 
-def cost_per_million_tokens(rate: MoneyRate, iteration: float, tokens: float) -> float:
-    """USD for a million trained tokens.
+def cost_per_million_tokens(rate: MoneyRate, each: Seconds) -> float:
+    """USD for a million tokens.
 
     Parameters
     ----------
     rate : USD/s
-    iteration : s, the mean
-    tokens : of one iteration
+    each : mean time of a token
 
     Examples
     --------
-    >>> cost_per_million_tokens(0.5, 2.0, 4e6)
+    >>> cost_per_million_tokens(0.5, 5e-7)
     0.25
     """
-    return rate * iteration / tokens * 1e6
+    return rate * each * 1e6
 
 
 def _switches(scenario: Scenario) -> int:
-    """Leaves and spines; their ports and their number follow from ``cluster.fabric``."""
+    """Switches; their ports and their number follow from ``cluster.fabric``."""
     from .system import fabric_of
 
     described = scenario.cluster
@@ -51,26 +51,35 @@ def _switches(scenario: Scenario) -> int:
             "cost.items: 'switch' has a price, and cluster.fabric has no switch; write "
             "cluster.fabric.switch, or put its ports into the price of the NICs"
         )
-    nics = described.node.nic.count if described.node.nic else 0
-    return switches(described.nodes, nics, fabric_of(described))
+    machines = [(m.count, m.node.part("nic")) for m in described.machines()]
+    nics = [nic.count if nic else 0 for count, nic in machines for _ in range(count)]
+    return switches(nics, fabric_of(described))
 
 
 def _count(item: Item, scenario: Scenario) -> float:
     """How many times the item is paid for."""
-    nodes = scenario.cluster.nodes
-    part = scenario.cluster.node.part(item.what)
-    if item.what == "node":
-        return nodes
     if item.what == "switch":
         return _switches(scenario)
+    what, pool = item.what, ""
+    if what.startswith(SELECTED):
+        pool, _, what = what.removeprefix(SELECTED).partition(".")
+    machines = [m for m in scenario.cluster.machines() if pool in ("", m.pool)]
+    if what in ("", "node"):
+        return sum(m.count for m in machines)
+    return sum(_of_part(what, item, m) for m in machines)
+
+
+def _of_part(what: str, item: Item, machines: Machines) -> float:
+    """How many times the item is paid for in machines that are alike."""
+    part = machines.node.part(what)
     if part is None:
         return 0
     if item.per is None:
-        return nodes * part.count
-    size = part.settings.get(SIZES.get(item.what, ""))
+        return machines.count * part.count
+    size = part.settings.get(KINDS[what].priced_by)
     if size is None:
         raise ScenarioError(
             f"cost.items: '{item.what}' is priced by size, and nobody says how large it is; give "
-            f"cluster.node.{item.what} a {SIZES.get(item.what, 'size')}"
+            f"cluster.{machines.path}.{what} a {KINDS[what].priced_by or 'size'}"
         )
-    return float(nodes * part.count * size / item.per)
+    return float(machines.count * part.count * size / item.per)

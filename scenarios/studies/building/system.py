@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -14,22 +14,28 @@ from ....models.network.gloo_fabric import Gloo
 from ....models.network.link import Link
 from ....models.network.nic import Nic
 from ....models.network.switch import Switch
-from ....models.network.topology import FabricSpec, NodeSpec, cluster
+from ....models.network.topology import FabricSpec, NodeSpec, join
+from ....models.network.wiring import Topology
+from ....models.parts import PARTS
 from ....sim.analysis.sensitivity import Altered
 from ....sim.backend import Backend
 from ....sim.errors import ScenarioError
-from ....sim.system import Component, System
+from ....sim.system import SELECTED, Component, System
 from ....sim.units import Bytes
 from ...config.binding import Binding, meant
 from ...config.part_specs import Part
 from ...config.problems import nearest
 from ...config.scenario import Scenario
 from ...config.sections.cluster import ClusterSection
+from ...config.sections.cluster import FabricSection as FabricSection
+from ...config.sections.cluster import NodeSection as Described
+from ...config.settings import schema_of
+from ...config.topology_choice import Joining, known_topologies
 from ..limits import require_memory
 from .link_models import link_models
 
-T = TypeVar("T", bound=Backend)
-BYTES_PER_COMPONENT = 500.0  # measured on 4,000 machines of 19 components
+T = TypeVar("T")
+BYTES_PER_COMPONENT = 630.0  # 485 measured on 1,000 machines of 29, and what is allocated beside
 FEW = 100_000  # components that always fit
 
 
@@ -43,38 +49,60 @@ def system(scenario: Scenario) -> System:
         fit into memory.
     """
     described = scenario.cluster
-    node = _node(described)
-    _refuse_too_many(described.nodes, node, scenario.run.memory)
-    made = cluster(described.nodes, node, fabric_of(described))
+    kinds = kinds_of(described)
+    _refuse_too_many(kinds.values(), scenario.run.memory)
+    made = join(kinds, fabric_of(described))
     return _overridden(link_models(made, scenario, _answerer), scenario)
 
 
-def _refuse_too_many(nodes: int, node: NodeSpec, allowed: Bytes | None) -> None:
+def _refuse_too_many(kinds: Iterable[tuple[int, NodeSpec]], allowed: Bytes | None) -> None:
     """Before anything is built: a few zeros too many would fill the memory."""
-    count = nodes * (4 + 10 * node.gpus + 4 * node.nics)  # of components, at most
+    nodes, count = 0, 0  # of components, at most
+    for many, node in kinds:
+        others = sum(n for _, n, _ in node.others)
+        nodes, count = (
+            nodes + many,
+            count + many * (4 + 10 * node.gpus + 4 * node.nics + 4 * others),
+        )
     if count > FEW:
         require_memory(BYTES_PER_COMPONENT * count, 1, allowed, f"{nodes:,} machines")
 
 
-def _node(described: ClusterSection) -> NodeSpec:
-    node = described.node
-    gpu = node.gpu.settings
-    parts = {p.kind: p.model for p in described.parts().values()}
+def kinds_of(described: ClusterSection) -> dict[str, tuple[int, NodeSpec]]:
+    """How many machines there are of each kind, and what is in one of them.
+
+    Raises
+    ------
+    ScenarioError
+        A part lacks a value that neither the scenario nor the catalog says.
+    """
+    return {m.pool: (m.count, _node(m.node, f"cluster.{m.path}")) for m in described.machines()}
+
+
+def _node(node: Described, path: str) -> NodeSpec:
+    parts = node.parts()
+    card, nic = parts.get("gpu", Part("gpu", count=0)), parts.get("nic")
+    gpu = card.settings
     return NodeSpec(
-        gpus=node.gpu.count,
-        streams=int(gpu.get("streams") or _missing("cluster.node.gpu.streams", "128")),
+        gpus=card.count,
+        streams=_streams(gpu, path) if "gpu" in parts else 1,
         copy_engines=int(gpu.get("copy_engines", 0)),
-        cores=_cores(node.host),
-        gpu_link=_link(described, "gpu", "gpu"),
-        host_link=_link(described, "gpu", "host"),
-        nic_link=_link(described, "gpu", "nic"),
-        nics=node.nic.count if node.nic else 0,
-        nic=_made(Nic, "nic", node.nic, "cluster.node.nic") if node.nic else None,
+        cores=_cores(parts.get("host"), path),
+        gpu_link=_link(node, "gpu", "gpu", path),
+        host_link=_link(node, "gpu", "host", path),
+        nic_link=_link(node, "gpu", "nic", path),
+        nics=nic.count if nic else 0,
+        nic=_made(Nic, nic.of("nic"), f"{path}.nic") if nic else None,
         core=bool(gpu.get("core")),
         hbm=_hbm(gpu),
-        dram=_memory(node.memory, "cluster.node.memory"),
-        cxl=_memory(node.cxl, "cluster.node.cxl"),
-        parts=parts,
+        dram=_memory(parts.get("memory"), f"{path}.memory"),
+        cxl=_memory(parts.get("cxl"), f"{path}.cxl"),
+        parts={kind: part.model for kind, part in parts.items()},
+        others=tuple(
+            (kind, part.count, _made(PARTS[kind], part.settings, f"{path}.{kind}"))
+            for kind, part in parts.items()
+            if kind in PARTS
+        ),
     )
 
 
@@ -90,17 +118,21 @@ def _missing(path: str, example: str) -> float:
     raise ScenarioError(f"{path}: is needed and nobody says it; write it, for example {example}")
 
 
-def _cores(host: Part | None) -> int:
+def _streams(gpu: Mapping[str, Any], path: str) -> int:
+    return int(gpu.get("streams") or _missing(f"{path}.gpu.streams", "128"))
+
+
+def _cores(host: Part | None, path: str) -> int:
     """Threads that run at once; without a host, as many as there are."""
     if host is None:
         return 2**31 - 1
-    return int(host.settings.get("cores") or _missing("cluster.node.host.cores", "64"))
+    return int(host.settings.get("cores") or _missing(f"{path}.host.cores", "64"))
 
 
-def _made(cls: type[T], backend: str, part: Part, path: str) -> T:
-    """A backend from the settings of a part."""
+def _made(cls: Callable[..., T], settings: Mapping[str, Any], path: str) -> T:
+    """What a part is, from its settings."""
     try:
-        return cls(**part.of(backend))
+        return cls(**settings)
     except TypeError as error:
         lacking = str(error).partition("argument")[2].strip(" s:")
         raise ScenarioError(
@@ -114,29 +146,49 @@ def _memory(part: Part | None, path: str) -> Memory | None:
     """A memory, unless it is not fitted."""
     if part is None or part.settings.get("size") == 0:
         return None
-    return _made(Memory, "memory", part, path)
+    return _made(Memory, part.of("memory"), path)
 
 
-def _link(described: ClusterSection, a: str, b: str) -> Link | None:
-    for i, join in enumerate(described.node.links):
-        if {join.from_, join.to} == {a, b} and (a != b or join.from_ == join.to):
-            return _made(Link, "link", join.link, f"cluster.node.links.{i}")
+def _link(node: Described, a: str, b: str, path: str) -> Link | None:
+    for i, told in enumerate(node.links):
+        if {told.from_, told.to} == {a, b} and (a != b or told.from_ == told.to):
+            return _made(Link, told.link.of("link"), f"{path}.links.{i}")
     return None
 
 
 def fabric_of(described: ClusterSection) -> FabricSpec:
-    """What joins the machines, but for the library that uses it."""
+    """What joins the machines, but for the library that uses it.
+
+    Raises
+    ------
+    ScenarioError
+        A setting that the topology does not have.
+    """
     fabric = described.fabric
     switch = fabric.switch
-    made = _made(Switch, "switch", switch, "cluster.fabric.switch") if switch else None
-    return FabricSpec(made, fabric.topology, fabric.oversubscription)
+    made = _made(Switch, switch.of("switch"), "cluster.fabric.switch") if switch else None
+    return FabricSpec(made, _topology(fabric), part=switch.model if switch else "")
+
+
+def _topology(fabric: FabricSection) -> Topology:
+    """How switches are joined; ``oversubscription`` is the fabric's, where a topology has it."""
+    told = fabric.topology if isinstance(fabric.topology, Joining) else Joining(fabric.topology)
+    cls, settings = known_topologies()[told.use], dict(told.settings)
+    if "oversubscription" in schema_of(cls).model_fields:
+        settings.setdefault("oversubscription", fabric.oversubscription)
+    elif fabric.oversubscription != 1:
+        raise ScenarioError(
+            f"cluster.fabric.oversubscription: is {fabric.oversubscription:g}, and topology "
+            f"'{told.use}' has no such setting; take it out"
+        )
+    return _made(cls, settings, "cluster.fabric.topology")
 
 
 def _overridden(made: System, scenario: Scenario) -> System:
     """Slower rates and links that are down; slower slots are their backends' matter."""
     components = []
     for part in made.components:
-        override = meant(scenario.cluster.override, part.name, made.index)
+        override = meant(scenario.cluster.override, part, made.index)
         if override is not None and part.rate is not None:
             part = _slower(part, 0.0 if override.down else 1 / override.slowdown)
         elif override is not None and override.down and part.slots is None:
@@ -171,7 +223,7 @@ def backends(scenario: Scenario, made: System) -> dict[str, Backend]:
     names = made.index
     defaults = _Defaults(scenario)
     for part in made.components:
-        binding = meant(scenario.backends, part.name, names)
+        binding = meant(scenario.backends, part, names)
         if binding is not None:
             bound[part.name] = shared.setdefault(id(binding), _answerer(binding, scenario, part))
         elif (known := defaults.of(part)) is not None:
@@ -185,7 +237,8 @@ def _all_meant(scenario: Scenario, made: System) -> None:
     for path, table in tables.items():
         for glob in table:
             if not made.match(glob):
-                names = [c.name for c in made.components]
+                pools = dict.fromkeys(f"{SELECTED}{c.pool}" for c in made.components if c.pool)
+                names = [*pools, *(c.name for c in made.components)]
                 where = scenario.place(f"{path}.{glob}")
                 raise ScenarioError(
                     f"{where}{path}: no component is named '{glob}'{nearest(glob, names)}"
@@ -194,9 +247,9 @@ def _all_meant(scenario: Scenario, made: System) -> None:
 
 def _answerer(binding: Binding, scenario: Scenario, part: Component) -> Backend:
     """A backend; what the binding does not set, its part's settings do."""
-    parts: Mapping[str, Part] = scenario.cluster.parts()
-    role = "library" if part.kind == "fabric" else part.kind
-    own = parts.get(f"node.{role}") or parts.get(f"fabric.{role}")
+    described = scenario.cluster
+    beside = {"fabric": described.fabric.library, "switch": described.fabric.switch}
+    own = described.of(part.pool).part(part.kind) if part.node else beside.get(part.kind)
     known = own.of(binding.use) if own is not None else {}
     try:
         return Binding(binding.use, {**known, **binding.settings}).make()
@@ -233,24 +286,37 @@ class _Defaults:
         if part.kind == "host":
             return self.recorded
         if part.kind == "dma":
-            return self.recorded if self._as_recorded() else self.copy
+            return self.recorded if self._as_recorded(part) else self.copy
         if part.kind == "gpu":
-            if not hasattr(self.scenario.workload, "recorded_on"):
+            if not self._recorded_on():
                 return None  # nothing was recorded; whoever needs it binds it
-            if not self._as_recorded():
-                self._refuse()
+            if not self._as_recorded(part):
+                self._refuse(part)
             return self.recorded
         return None
 
-    def _device(self) -> str | None:
-        told = getattr(self.scenario.workload, "recorded_on", None)
-        return None if told is None else told.device
+    def _recorded_on(self) -> list[str | None]:
+        """The device of each trace; None where nobody says it."""
+        works = [job.workload for job in self.scenario.jobs.values()]
+        told = [w.recorded_on for w in works if hasattr(w, "recorded_on")]
+        return [on.device if on else None for on in told]
 
-    def _as_recorded(self) -> bool:
-        return self._device() == self.scenario.cluster.node.gpu.model
+    def _device(self, part: Component) -> str | None:
+        """The device of the first trace that was recorded on another one than a component is."""
+        found = self._recorded_on()
+        return next((d for d in found if d != self._model(part)), found[0] if found else None)
 
-    def _refuse(self) -> None:
-        device, wanted = self._device(), self.scenario.cluster.node.gpu.model
+    def _model(self, part: Component) -> str:
+        """Of the GPU in the machine of a component."""
+        gpu = self.scenario.cluster.of(part.pool).part("gpu")
+        return gpu.model if gpu is not None else ""
+
+    def _as_recorded(self, part: Component) -> bool:
+        return self._device(part) == self._model(part)
+
+    def _refuse(self, part: Component) -> None:
+        device, wanted = self._device(part), self._model(part)
+        whose = f"{SELECTED}{part.pool}" if part.pool else "node*"
         if device is None:
             raise ScenarioError(
                 "workload.recorded_on.device: nobody says what the trace was recorded on; write "
@@ -258,7 +324,7 @@ class _Defaults:
             )
         raise ScenarioError(
             f"backends: the trace was recorded on {device}, the cluster has {wanted}; say who "
-            "predicts it, for example {'node*.gpu*': {use: roofline}}"
+            f"predicts it, for example {{'{whose}.gpu*': {{use: roofline}}}}"
         )
 
 
@@ -267,7 +333,7 @@ def _slowed(
 ) -> dict[str, Backend]:
     """Slots that ``override`` slows down, by backends whose answers take longer there."""
     for part in made.components:
-        override = meant(described.override, part.name, made.index)
+        override = meant(described.override, part, made.index)
         if override is None or part.name not in bound or override.slowdown == 1:
             continue
         number = made.number(part.name)
@@ -279,7 +345,7 @@ def failures(scenario: Scenario, made: System) -> tuple[str, ...]:
     """Components with slots that ``override`` says are down."""
     found = []
     for part in made.components:
-        override = meant(scenario.cluster.override, part.name, made.index)
+        override = meant(scenario.cluster.override, part, made.index)
         if override is not None and override.down and part.slots is not None:
             found.append(part.name)
     return tuple(found)

@@ -41,7 +41,7 @@ class SweepSearch:
         if not sweep.optimize:
             raise ScenarioError(
                 f"sweep.optimize: '{sweep.method}' searches, and nothing says for what; write "
-                "for example [{minimize: iteration_time.p50}]"
+                "for example [{minimize: makespan}]"
             )
         self.sweep, self.limits, self.left = sweep, limits, sweep.wanted
         self.batch = TPE_BATCH if sweep.method == "tpe" else _population(sweep.wanted)

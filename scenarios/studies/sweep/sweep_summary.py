@@ -10,18 +10,19 @@ from typing import Any
 
 from ...config.condition import Condition
 from ...config.sections.sweep import Objective, Sweep
+from ..answers import Answer, answer_of
 from .pareto import pareto_front
 from .sweeping import Swept, Trial
 
 SCHEMA = 1
-HEADLINE = Objective("iteration_time.p50", "s", 1)
 
 
 def sweep_summary(swept: Swept) -> dict[str, Any]:
     """Everything, in the order in which points were asked for."""
     scenario = swept.scenario
     section: Sweep = scenario.section("sweep")
-    wanted = section.optimize or (HEADLINE,)
+    answer = answer_of(scenario)
+    wanted = section.optimize or (objective(answer),)
     rows = [_row(t, scenario.expect) for t in swept.trials]
     best = _best(swept.trials, rows, wanted)
     for i in best:
@@ -34,6 +35,7 @@ def sweep_summary(swept: Swept) -> dict[str, Any]:
         "method": {"name": section.method, "sampler": swept.sampler, "seed": scenario.run.seed},
         "vary": {paths: list(v.to_dict().values()) if hasattr(v, "values") else v.to_dict()
                  for paths, v in section.vary.items()},
+        "answer": answer.to_dict(),
         "optimize": [{**o.to_dict(), "unit": o.unit} for o in wanted],
         "expect": [{"that": e.that.text, "otherwise": e.otherwise, "metric": e.that.name,
                     "limit": e.that.limit} for e in scenario.expect],
@@ -48,6 +50,11 @@ def sweep_summary(swept: Swept) -> dict[str, Any]:
         "points": rows,
         "no_effect": no_effect(swept.trials, wanted),
     }  # fmt: skip
+
+
+def objective(answer: Answer) -> Objective:
+    """What is wanted where nobody says it: the answer."""
+    return Objective(answer.metric, answer.unit, answer.sign)
 
 
 def _row(trial: Trial, expect: Sequence[Any]) -> dict[str, Any]:

@@ -11,18 +11,16 @@ from ...config.condition import Condition
 from ...config.reading.tree import Plain
 from ...config.scenario import Scenario
 from ...config.sections.sweep import Objective, Sweep, each
+from ..answers import answer_of
 from ..workers.workers import Workers
 from .method import Settings, method
 from .outcomes import OutcomeStore
 from .task import Outcome, Task, base, evaluate, key, task
 
 SHOWN = (  # of every point, beside what is wanted and expected of it
-    "iteration_time.p50",
-    "iteration_time.p95",
     "exposed_communication.mean",
     "makespan",
     "tokens_per_second.p50",
-    "gpu.memory.peak",
     "cost_per_million_tokens",
     "cost_per_hour",
     "gpu_time_per_million_tokens",
@@ -135,6 +133,9 @@ class Sweeping:
     def __post_init__(self) -> None:
         self.section: Sweep = self.scenario.section("sweep")
         self.shared = base(self.scenario)
+        answer = answer_of(self.scenario)
+        shown = (answer.metric, f"{answer.sample}.p95") if answer.statistic else (answer.metric,)
+        self.shown = tuple(dict.fromkeys((*shown, *SHOWN)))
         self.wanted = tuple(dict.fromkeys([*_metrics(self.section.optimize), *_named(self.limits)]))
         found = self.store.outcomes() if self.resume else ()
         self.known: dict[str, Trial] = {}
@@ -204,7 +205,8 @@ class Sweeping:
 
     def _trial(self, settings: Settings, outcome: Outcome) -> Trial:
         """What is remembered of an outcome; the rest is in the store."""
-        names = [n for n in dict.fromkeys([*SHOWN, *self.wanted]) if n in outcome.get("values", {})]
+        wanted = dict.fromkeys([*self.shown, *self.wanted])
+        names = [n for n in wanted if n in outcome.get("values", {})]
         told = outcome.get("error")
         return Trial(
             settings,

@@ -15,8 +15,7 @@ from ...config.reading.tree import Plain
 from ...config.scenario import Scenario
 
 if TYPE_CHECKING:
-    from ....sim.graph import Graph
-    from ..variants import StepVariation
+    from ..variants import Built
 
 Task = dict[str, Any]
 Outcome = dict[str, Any]
@@ -113,12 +112,12 @@ def _measured(point: Task) -> Outcome:
     from ..variants import point as built
 
     scenario = with_overrides(point["scenario"], point["set"])
-    graph, variation = work(scenario, point["files"])
-    done = measured(built(scenario, graph, variation))
+    graphs = work(scenario, point["files"])
+    done = measured(built(scenario, graphs))
     found = values(_narrowed(done, tuple(point["wanted"])))
     return {
-        "ops": len(done.result.ops),
-        "ranks": graph.ranks,
+        "ops": done.result.count,
+        "ranks": done.result.ranks,
         "values": {name: v.value for name, v in found.items()},
         "intervals": {name: v.interval for name, v in found.items() if v.interval},
     }
@@ -144,11 +143,11 @@ def _narrowed(done: Any, wanted: tuple[str, ...]) -> Any:
 
 
 WORKS = 8  # kept in a process
-_works: dict[str, tuple[Graph, StepVariation]] = {}
+_works: dict[str, Built] = {}
 
 
-def work(scenario: Scenario, files: Mapping[str, str]) -> tuple[Graph, StepVariation]:
-    """The graph of a workload and how its ops vary, built and read once in a process.
+def work(scenario: Scenario, files: Mapping[str, str]) -> Built:
+    """The graphs of a scenario and how their ops vary, built and read once in a process.
 
     Parameters
     ----------
@@ -159,21 +158,21 @@ def work(scenario: Scenario, files: Mapping[str, str]) -> tuple[Graph, StepVaria
     ScenarioError
         The files are not those that the point was made of.
     """
-    from ..building.workloads import build
-    from ..variants import StepVariation
+    from ..building.jobs import files_of
+    from ..variants import Built
 
-    named = {k: files.get(f"workload.{k}", "") for k in ("trace", "starts")}
-    told = repr((scenario.workload, scenario.cluster.node.gpu, named))  # a quick GPU copies quicker
+    named = {path: files.get(path, "") for path, _ in files_of(scenario)}
+    jobs = [(name, job.workload, job.on) for name, job in scenario.jobs.items()]
+    beside = scenario.cluster.gpu(), scenario.cluster.fabric.expand  # a quick GPU copies quicker
+    told = repr((jobs, beside, named))
     if told in _works:
         return _works[told]
-    for key_, known in named.items():
-        name = getattr(scenario.workload, key_, None)
-        if name and content(name) != known:
+    for path, name in files_of(scenario):
+        if content(name) != named[path]:
             raise ScenarioError(
-                f"workload.{key_}: '{name}' is not the same file here; put it where workers see "
+                f"{path}: '{name}' is not the same file here; put it where workers see "
                 "it under the same path"
             )
     while len(_works) >= WORKS:
         del _works[next(iter(_works))]
-    graph = build(scenario)
-    return _works.setdefault(told, (graph, StepVariation.of(scenario, graph)))
+    return _works.setdefault(told, Built.of(scenario))

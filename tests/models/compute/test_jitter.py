@@ -15,20 +15,20 @@ def recording(seed=1, iterations=40, ops=200):
     took = size * np.exp(noise * rng.standard_normal((iterations, ops)))
     took *= np.exp(0.05 * rng.standard_normal((iterations, 1)))
     return Ops.of(
-        iteration=np.repeat(np.arange(iterations), ops), label=np.tile(np.arange(ops), iterations),
+        period=np.repeat(np.arange(iterations), ops), label=np.tile(np.arange(ops), iterations),
         duration=took.ravel(),
     )  # fmt: skip
 
 
 def step_times(ops, duration):
-    return np.bincount(ops.iteration, duration)
+    return np.bincount(ops.period, duration)
 
 
 def replica(ops, found, k):
     """Durations of one draw, s."""
     ticks = (typical(ops) * 1e9).astype(np.int64)
     for by in factors(found, name="g", row=np.arange(len(ops)), rank=ops.rank,
-                      iteration=ops.iteration, seed=1, replica=k):  # fmt: skip
+                      period=ops.period, seed=1, replica=k):  # fmt: skip
         ticks = scaled(ticks, by)
     return ticks * 1e-9
 

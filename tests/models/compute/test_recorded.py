@@ -31,7 +31,7 @@ def steps(iterations=40, ops=200, step_sigma=0.1, op_sigma=0.03, ranks=2):
     factor = np.exp(rng.normal(0, step_sigma, (ranks, iterations, 1)))
     own = np.exp(rng.normal(0, op_sigma, rank.shape))
     return Ops.of(
-        rank=rank.ravel(), iteration=step.ravel(), label=op.ravel() % 50,
+        rank=rank.ravel(), period=step.ravel(), label=op.ravel() % 50,
         duration=(usual * factor * own).ravel(),
     )  # fmt: skip
 
@@ -52,14 +52,14 @@ def test_one_iteration_tells_nothing_of_variation():
 def test_the_typical_duration_is_the_median_of_the_same_op():
     ops = steps(iterations=5, step_sigma=0.0, op_sigma=0.0)
     assert typical(ops) == pytest.approx(ops.duration)
-    ops = Ops.of(iteration=[0, 0, 1, 1, 2, 2], duration=[1, 10, 3, 30, 2, 20], label=4)
+    ops = Ops.of(period=[0, 0, 1, 1, 2, 2], duration=[1, 10, 3, 30, 2, 20], label=4)
     assert typical(ops).tolist() == [2, 20] * 3  # the first and the second of each step
 
 
 def test_waiting_is_no_jitter():
     """A collective's recorded duration holds the wait for the last member."""
     ops = Ops.of(
-        kind=[Kind.COMPUTE, Kind.COLLECTIVE] * 2, iteration=[0, 0, 1, 1], duration=[1, 5, 1, 500]
+        kind=[Kind.COMPUTE, Kind.COLLECTIVE] * 2, period=[0, 0, 1, 1], duration=[1, 5, 1, 500]
     )
     found = spread(ops)
     assert found.step == pytest.approx(np.ones(64))

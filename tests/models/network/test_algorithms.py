@@ -2,17 +2,20 @@
 
 import numpy as np
 import pytest
-from foretrace.models.network.algorithms import (
-    ALGORITHMS,
-    ALL,
-    bus_factor,
-    closed_form,
+from foretrace.models.network.algorithms import ALGORITHMS, bus_factor, closed_form
+from foretrace.models.network.patterns import depth, parent
+from foretrace.models.network.steps import (
+    SWITCH,
+    Algorithm,
+    Step,
+    algorithm,
+    check_algorithm,
+    shift,
 )
-from foretrace.models.network.expand import STEPS
-from foretrace.models.network.patterns import SWITCH, depth, parent
 
 GROUPS = (2, 3, 4, 5, 6, 7, 8, 9, 16, 31, 64)
 ALPHA, RATE, SIZE = 2e-6, 25e9, 1e8
+ALL = [a for named in ALGORITHMS.values() for a in named.values()]
 
 
 @pytest.mark.parametrize("n", GROUPS)
@@ -37,7 +40,7 @@ def test_two_trees_move_2_s_and_climb_twice_the_depth(n):
     """Sanders, Speck, Träff 2009: full bandwidth, logarithmic latency."""
     algorithm = ALGORITHMS["all-reduce"]["tree"]
     assert algorithm.volume(n) == pytest.approx(2.0)
-    assert algorithm.steps(n) == 2 * depth(n)
+    assert algorithm.latencies(n) == 2 * depth(n)
 
 
 @pytest.mark.parametrize(
@@ -65,15 +68,15 @@ def test_reduction_in_the_switch_moves_less_than_any_ring(n):
 @pytest.mark.parametrize("n", GROUPS)
 @pytest.mark.parametrize("collective", ["all-gather", "reduce-scatter", "all-to-all"])
 def test_what_is_split_moves_all_but_the_own_part(collective, n):
-    for algorithm in ALGORITHMS[collective].values():
-        if algorithm.usable(n):
-            assert algorithm.volume(n) == pytest.approx((n - 1) / n)
+    for one in ALGORITHMS[collective].values():
+        if one.usable(n):
+            assert one.volume(n) == pytest.approx((n - 1) / n)
 
 
 @pytest.mark.parametrize("n", GROUPS)
 def test_everybody_gets_a_whole_broadcast(n):
-    for algorithm in ALGORITHMS["broadcast"].values():
-        _, target, share = algorithm.flows(n)
+    for one in ALGORITHMS["broadcast"].values():
+        _, target, share = one.flows(n)
         got = np.bincount(target, share, n)
         assert got[0] == 0
         assert got[1:] == pytest.approx(np.ones(n - 1))
@@ -101,18 +104,40 @@ def test_flows_and_paths_stay_within_the_group(algorithm):
         assert all(0 <= a < shape[0] and 0 <= b < shape[0] for a, b in algorithm.path(*shape))
 
 
+@pytest.mark.parametrize("one", ALL, ids=lambda a: f"{a.collective}-{a.name}")
+def test_everybody_gets_what_is_theirs(one):
+    check_algorithm(one, GROUPS)
+
+
+@pytest.mark.parametrize("one", ALL, ids=lambda a: f"{a.collective}-{a.name}")
+@pytest.mark.parametrize("n", [2, 3, 4, 8])
+def test_steps_that_are_no_pipeline_keep_the_busiest_member_busy(one, n):
+    """What the closed form rests on: step after step takes no longer than all the bytes at once."""
+    if one.pipelined or one.nested or not one.usable(n):
+        return
+    alone = [Algorithm(one.collective, one.name, lambda n, s=s: [s]) for s in one.steps(n)]
+    assert sum(a.volume(n) for a in alone) == pytest.approx(one.volume(n))
+
+
 @pytest.mark.parametrize(
-    ("collective", "name", "n"),
-    [(c, a, n) for c, a in STEPS for n in (2, 3, 4, 6, 8) if ALGORITHMS[c][a].usable(n)],
+    ("steps", "message"),
+    [
+        (lambda n: [], "there are no steps; yield a Step"),
+        (lambda n: [shift(n, 0)], "a member sends to itself"),
+        (lambda n: [shift(n, 1)._replace(parts=-1)], "must be counts"),
+        (lambda n: [Step(np.array([0]), np.array([n]), 1)], r"members are 0 to 2, a message has"),
+        (lambda n: [Step(np.array([0]), np.array([-1]), 1)], r"members are 0 to 2, a message has"),
+        (lambda n: [shift(n, 1)], "member 0 never hears of member 1; add steps"),
+    ],
 )
-def test_the_steps_add_up_to_the_flows(collective, name, n):
-    algorithm = ALGORITHMS[collective][name]
-    want, found = np.zeros((n, n)), np.zeros((n, n))
-    np.add.at(want, algorithm.flows(n)[:2], algorithm.flows(n)[2])
-    for sends in STEPS[collective, name](n):
-        for a, b, share in sends:
-            found[a, b] += share
-    assert found == pytest.approx(want)
+def test_steps_that_do_not_do_the_collective_are_refused(steps, message):
+    with pytest.raises(ValueError, match=f"all-reduce wrong, 3 members.*{message}"):
+        check_algorithm(Algorithm("all-reduce", "wrong", steps), [3])
+
+
+def test_a_collective_has_one_algorithm_of_a_name():
+    with pytest.raises(ValueError, match="two algorithms of all-reduce are named 'ring'"):
+        algorithm("all-reduce", "ring")(lambda n: [shift(n, 1)])
 
 
 def test_bus_bandwidth_of_a_large_ring_is_the_link_rate():

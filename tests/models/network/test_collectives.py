@@ -197,7 +197,7 @@ def test_one_nic_for_all_gpus_carries_all_channels():
 
 def test_trees_between_nodes_climb_chains_within_them():
     """Hu et al. 2025, arXiv:2507.04786: NCCL's tree is a chain inside a node."""
-    steps = ALGORITHMS["all-reduce"]["chain-tree"].steps(32, 8)
+    steps = ALGORITHMS["all-reduce"]["chain-tree"].latencies(32, 8)
     assert steps == 2 * (7 + 2)  # seven hops down the chain, two levels of four nodes
     system = nodes(4, 2)
     timing = Fabric(algorithms="chain-tree").timing(asked_gpus(system, 8, 0.0))

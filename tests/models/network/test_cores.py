@@ -76,7 +76,7 @@ def test_ops_on_shared_cores_vary_in_replicas_as_on_others():
     for iteration in range(8):
         for _ in range(20):
             build.op(Kind.COMPUTE, duration=rng.uniform(1e-4, 2e-4), bytes=0, flop=0,
-                     iteration=iteration)  # fmt: skip
+                     period=iteration)  # fmt: skip
     graph = build.graph()
     varying = Recorded()
     varying.spread = spread(graph.ops)

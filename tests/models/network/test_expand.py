@@ -3,9 +3,12 @@
 import pytest
 from foretrace.models.network.algorithms import ALGORITHMS, closed_form
 from foretrace.models.network.collectives import Fabric
-from foretrace.models.network.expand import SEGMENTS, STEPS, expand
+from foretrace.models.network.expand import SEGMENTS, expand, rounds, written_out
 from foretrace.models.network.link import Link
+from foretrace.models.network.load import hop, load
+from foretrace.models.network.nic import Nic
 from foretrace.models.network.switch import Switch, star
+from foretrace.models.network.topology import NodeSpec, cluster
 from foretrace.sim.backend import Backend, Timing
 from foretrace.sim.errors import GraphError
 from foretrace.sim.graph import Builder, Member
@@ -14,6 +17,8 @@ from foretrace.sim.place import place
 from foretrace.sim.simulation import Simulation
 
 ALPHA, RATE, SIZE = 1e-6, 1e9, 1e6
+WRITTEN_OUT = [a for named in ALGORITHMS.values() for a in named.values() if written_out(a)]
+PIPELINED = [a for a in WRITTEN_OUT if a.pipelined]
 
 
 class Recorded(Backend):
@@ -46,10 +51,10 @@ def makespan(system, graph):
 @pytest.mark.parametrize(
     ("collective", "name", "n"),
     [
-        (c, a, n)
-        for c, a in STEPS
+        (a.collective, a.name, n)
+        for a in WRITTEN_OUT
         for n in (2, 4, 5, 8)
-        if ALGORITHMS[c][a].usable(n) and a != "chain"
+        if a.usable(n) and not a.pipelined
     ],
 )
 def test_sends_take_the_closed_form(collective, name, n):
@@ -68,12 +73,50 @@ def test_a_chain_of_segments_is_a_pipeline(collective):
     assert makespan(board(n), sends) == pytest.approx(want, abs=1e-10)
 
 
-def test_without_latency_sends_and_activity_agree():
-    system = board(4, alpha=0.0)
-    whole = one("all-reduce", 4)
-    fabric = {"fabric": Fabric(algorithms="ring")}
-    activity = Simulation(system, fabric, engine="reference").run(whole).makespan
-    assert makespan(system, expand(whole)) == pytest.approx(activity, abs=1e-10)
+@pytest.mark.parametrize("n", [2, 4, 8])
+@pytest.mark.parametrize("algorithm", WRITTEN_OUT, ids=lambda a: f"{a.collective}-{a.name}")
+def test_closed_form_activity_and_sends_agree_on_an_idle_fabric(algorithm, n):
+    """All three from the same steps; a pipeline of K segments takes (steps - 1) / K longer."""
+    whole = one(algorithm.collective, n)
+    fabric = {"fabric": Fabric(algorithms=algorithm.name)}
+    activity = Simulation(board(n), fabric, engine="reference").run(whole).makespan
+    want = closed_form(algorithm, n, SIZE, ALPHA, RATE)
+    assert activity == pytest.approx(want, abs=1e-10)
+    sends = makespan(board(n), expand(whole, algorithm.name))
+    if not algorithm.pipelined:
+        assert sends == pytest.approx(want, abs=1e-10)
+    else:
+        filling = (algorithm.latencies(n) + SEGMENTS) / SEGMENTS
+        assert want <= sends + 1e-10
+        assert sends <= want * filling + (algorithm.latencies(n) + SEGMENTS) * ALPHA
+
+
+def on_two_nodes(members=4):
+    nic = Nic(bandwidth=RATE, latency=5e-6)
+    return cluster(2, NodeSpec(gpus=members // 2, gpu_link=Link(bandwidth=RATE, latency=ALPHA),
+                           nics=members // 2, nic=nic))  # fmt: skip
+
+
+def test_a_pairwise_all_to_all_crosses_the_wires_that_it_sends_over():
+    """Of its three rounds among 2 + 2 members all cross the NICs; neighbours alone would not."""
+    pairwise = ALGORITHMS["all-to-all"]["pairwise"]
+    system = on_two_nodes()
+    found = load(pairwise, system.numbers, system)
+    steps = [(0, 1), (0, 2), (0, 3)]
+    assert found.latency == pytest.approx(sum(hop(*(system.numbers[m] for m in s), system)
+                                              for s in steps))  # fmt: skip
+    assert found.latency == pytest.approx(2 * ALPHA + 2 * 10e-6)
+
+
+@pytest.mark.parametrize("algorithm", PIPELINED, ids=lambda a: f"{a.collective}-{a.name}")
+def test_segments_of_a_pipeline_carry_all_of_it(algorithm):
+    sent = {}
+    for sends in rounds(algorithm, 5):
+        for a, b, share in sends:
+            sent[a, b] = sent.get((a, b), 0.0) + share
+    source, target, share = algorithm.flows(5)
+    want = dict(zip(zip(source.tolist(), target.tolist(), strict=True), share, strict=True))
+    assert sent == pytest.approx(want)
 
 
 def test_the_number_of_sends_is_steps_times_members():
@@ -117,9 +160,23 @@ def test_members_that_are_early_start_the_ring_before_the_last():
     [
         (lambda: expand(place(one("all-reduce", 2), board(2))), "expand it before place"),
         (lambda: expand(one("all-reduce", 3), "halving-doubling"), r"none of \['halving-doubling'"),
-        (lambda: expand(one("all-reduce", 4), "tree"), r"add one of \['ring', 'halving-doubling'"),
+        (lambda: expand(one("all-reduce", 4), "direct"), r"add one of \['ring', 'tree', 'halving-"),
+        (lambda: expand(one("all-reduce", 4), "in-switch"), "no algorithm 'in-switch' can be writ"),
+        (lambda: expand(one("all-reduce", 4), "ring, chain-tree"), "no algorithm 'chain-tree' can"),
+        (lambda: expand(one("all-reduce", 4), "rng"), r"no algorithm 'rng' .* take of \['chain'"),
     ],
 )
 def test_what_cannot_be_written_out_is_refused(make, message):
     with pytest.raises(GraphError, match=message):
         make()
+
+
+def test_ops_that_wait_for_each_other_are_named():
+    build = Builder("ring of waits")
+    build.op(Kind.COMPUTE, stream=0, after=[2])
+    build.op(Kind.COMPUTE, stream=1, after=[0])
+    build.op(Kind.COMPUTE, stream=2, after=[1])
+    build.op(Kind.COMPUTE, stream=3, after=[2])
+    with pytest.raises(GraphError, match=r"(op \d -> ){3}op \d; remove") as refused:
+        expand(build.graph())
+    assert set(refused.value.ops) == {0, 1, 2}

@@ -1,6 +1,7 @@
-"""Attributes of a node: those that ASTRA-sim reads, and ours, for what Chakra has no field.
+"""Names of a Chakra node's attributes: those that ASTRA-sim reads, and foretrace's own.
 
-Ours begin with ``foretrace.``; other readers pass over them, and :mod:`.read` needs none.
+Ours begin with ``foretrace.`` and hold what Chakra has no field for; other readers pass over
+them, and :mod:`.reader` needs none.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ SOURCE, TARGET, TAG = "comm_src", "comm_dst", "comm_tag"
 OURS = "foretrace."
 KIND = OURS + "kind"
 STREAM = OURS + "stream"
-ITERATION = OURS + "iteration"
+PERIOD = OURS + "iteration"
 EXACT_FLOP = OURS + "flop"  # where it is no integer
 EXACT_BYTES = OURS + "bytes"
 DURATION = OURS + "duration_s"  # Chakra's own is in whole microseconds
@@ -38,7 +39,7 @@ EXPECTED: dict[str, tuple[type | tuple[type, ...], float, float]] = {
     TAG: (int, -(2**63), 2**64),
     KIND: (str, 0, 0),
     STREAM: (int, 0, 2**31 - 1),
-    ITERATION: (int, 0, 2**16 - 1),
+    PERIOD: (int, 0, 2**16 - 1),
     EXACT_FLOP: (NUMBER, 0, 1e30),
     EXACT_BYTES: (NUMBER, 0, 1e30),
     DURATION: (NUMBER, 0, 1e12),
@@ -49,13 +50,13 @@ EXPECTED: dict[str, tuple[type | tuple[type, ...], float, float]] = {
     CODE: (str, 0, 0),
     IMPLIED: (int, 0, 1),
 }
-"""Attributes that are read: their type, and the least and the largest that they may be."""
+"""Type, least and largest value of every attribute that is read."""
 
 
-def fault(name: str, value: object) -> str:
-    """What is wrong with an attribute; "" for nothing.
+def value_error(name: str, value: object) -> str:
+    """What is wrong with an attribute's value; "" if nothing is.
 
-    >>> fault(COMM_SIZE, "8 MB"), fault(STREAM, 3)
+    >>> value_error(COMM_SIZE, "8 MB"), value_error(STREAM, 3)
     ("has comm_size '8 MB', which cannot be", '')
     """
     kind, low, high = EXPECTED.get(name, (object, 0, 0))

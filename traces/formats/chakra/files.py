@@ -1,4 +1,4 @@
-"""Files of Chakra: length-prefixed messages (``.et``, also gzipped), or their JSON form."""
+"""Chakra files: length-prefixed messages (``.et``, also gzipped), or their JSON form."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import IO, Any
 
 from ....sim.errors import TraceError
+from ..gzipped import opened
 from .messages import VERSION, messages
 
-GZIP = b"\x1f\x8b"
 SPACE = re.compile(r"\s*")
 
 
 def load(path: Path) -> tuple[Any, list[Any]]:
-    """The metadata and the nodes of one rank's file.
+    """Read the metadata and the nodes of one rank's file.
 
     Raises
     ------
@@ -29,12 +29,13 @@ def load(path: Path) -> tuple[Any, list[Any]]:
         try:
             start = stream.read(1)
             stream.seek(0)
-            said = list(_from_json(stream, path) if start == b"{" else _from_stream(stream, path))
+            parse = _from_json if start == b"{" else _from_stream
+            contents = list(parse(stream, path))
         except (EOFError, zlib.error, gzip.BadGzipFile) as e:
             raise TraceError(f"{path}: {e}; copy or export the file again") from e
-    if not said:
+    if not contents:
         raise TraceError(f"{path}: is empty; export it again")
-    metadata, *nodes = said
+    metadata, *nodes = contents
     if metadata.version != VERSION:
         raise TraceError(
             f"{path}: Chakra schema {metadata.version or 'of no version'}, this reads {VERSION}; "
@@ -53,7 +54,7 @@ def save(path: Path, metadata: Any, nodes: Iterable[Any]) -> None:
 
 
 def save_json(path: Path, metadata: Any, nodes: Iterable[Any]) -> None:
-    """Write one rank's file as JSON: one object a message, one a line."""
+    """Write one rank's file as JSON: one object per message, one message per line."""
     from google.protobuf.json_format import MessageToJson
 
     lines = (
@@ -64,14 +65,13 @@ def save_json(path: Path, metadata: Any, nodes: Iterable[Any]) -> None:
 
 def _opened(path: Path) -> IO[bytes]:
     try:
-        with path.open("rb") as raw:
-            packed = raw.read(2) == GZIP
+        return opened(path)
     except OSError as e:
         raise TraceError(f"{path}: {e.strerror}; correct the path") from e
-    return gzip.open(path) if packed else path.open("rb")  # type: ignore[return-value]
 
 
 def _from_stream(stream: IO[bytes], path: Path) -> Iterator[Any]:
+    """Messages from length-prefixed protobuf."""
     from google.protobuf.message import DecodeError
     from google.protobuf.proto import parse_length_prefixed
 
@@ -88,7 +88,7 @@ def _from_stream(stream: IO[bytes], path: Path) -> Iterator[Any]:
 
 
 def _from_json(stream: IO[bytes], path: Path) -> Iterator[Any]:
-    """Objects one after the other, as Chakra's own converter writes them."""
+    """Messages from JSON objects one after the other, as Chakra's own converter writes them."""
     from google.protobuf.json_format import ParseDict, ParseError
 
     text, at, decode = "", 0, json.JSONDecoder().raw_decode
@@ -96,10 +96,10 @@ def _from_json(stream: IO[bytes], path: Path) -> Iterator[Any]:
     try:
         text = stream.read().decode()
         while at < len(text):
-            said, at = decode(text, at)
-            if not isinstance(said, dict):
+            fields, at = decode(text, at)
+            if not isinstance(fields, dict):
                 raise ValueError("a message is an object")
-            yield ParseDict(said, kind())
+            yield ParseDict(fields, kind())
             kind, at = messages().Node, SPACE.match(text, at).end()  # type: ignore[union-attr]
     except (ArithmeticError, ValueError, TypeError, ParseError, RecursionError) as e:
         line = text.count("\n", 0, at) + 1
@@ -109,7 +109,7 @@ def _from_json(stream: IO[bytes], path: Path) -> Iterator[Any]:
 
 
 def _reason(error: Exception) -> str:
-    """In our words, or in those of who could not read it."""
+    """What an error says, without the position that the caller gives."""
     if isinstance(error, UnicodeDecodeError):
         return f"byte {error.object[error.start]:#04x} is not UTF-8"
     if isinstance(error, RecursionError):

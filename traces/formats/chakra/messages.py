@@ -1,4 +1,4 @@
-"""The messages of a Chakra execution trace, by field number (version 0.0.4 of its schema).
+"""Protobuf messages of a Chakra execution trace (version 0.0.4 of its schema).
 
 Field numbers and names are those of MLCommons Chakra, ``schema/protobuf/et_def.proto``.  They are
 declared here rather than generated, because generated code runs only with the protobuf release
@@ -38,7 +38,7 @@ COLLECTIVES = {
     0: "all-reduce", 1: "reduce", 2: "all-gather", 3: "gather", 4: "scatter", 5: "broadcast",
     6: "all-to-all", 7: "reduce-scatter", 8: "reduce-scatter", 9: "barrier",
 }  # fmt: skip
-"""Our name by ``comm_type``; 8 is a reduce-scatter of equal blocks."""
+"""Name of a collective by ``comm_type``; 8 is a reduce-scatter of equal blocks."""
 
 SCALARS = (
     "double", "float", "int32", "int64", "uint32", "uint64", "sint32", "sint64",
@@ -66,7 +66,7 @@ FIELDS: dict[str, dict[str, tuple[int, str]]] = {
 
 @cache
 def messages() -> Any:
-    """Classes ``GlobalMetadata``, ``Node``, ``AttributeProto``, as attributes.
+    """Protobuf classes ``GlobalMetadata``, ``Node`` and ``AttributeProto``, as attributes.
 
     Examples
     --------
@@ -82,42 +82,44 @@ def messages() -> Any:
         kinds.value.add(name=f"{kind.name}_NODE", number=kind)
     _attributes(file)
     for message, fields in FIELDS.items():
-        made = file.message_type.add(name=message)
+        descriptor = file.message_type.add(name=message)
         for name, (number, kind_name) in fields.items():
-            _field(made, name, number, kind_name)
+            _field(descriptor, name, number, kind_name)
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     names = ("GlobalMetadata", "Node", "AttributeProto")
-    found = {n: pool.FindMessageTypeByName(f"{PACKAGE}.{n}") for n in names}
-    return SimpleNamespace(**{n: message_factory.GetMessageClass(d) for n, d in found.items()})
+    descriptors = {n: pool.FindMessageTypeByName(f"{PACKAGE}.{n}") for n in names}
+    return SimpleNamespace(
+        **{n: message_factory.GetMessageClass(d) for n, d in descriptors.items()}
+    )
 
 
 def _attributes(file: Any) -> None:
-    """``AttributeProto``: a name and one value of fifteen types, or a list of them."""
-    made = file.message_type.add(name="AttributeProto")
-    _field(made, "name", 1, "string")
-    _field(made, "doc_string", 2, "string")
-    made.oneof_decl.add(name="value")
+    """Declare ``AttributeProto``: a name and one value of fifteen types, or a list of them."""
+    proto = file.message_type.add(name="AttributeProto")
+    _field(proto, "name", 1, "string")
+    _field(proto, "doc_string", 2, "string")
+    proto.oneof_decl.add(name="value")
     for i, scalar in enumerate(SCALARS):
         values = file.message_type.add(name=f"{scalar.capitalize()}List")
         _field(values, "values", 1, f"{scalar}*")
-        _field(made, f"{scalar}_val", 3 + 2 * i, scalar).oneof_index = 0
-        _field(made, f"{scalar}_list", 4 + 2 * i, values.name).oneof_index = 0
+        _field(proto, f"{scalar}_val", 3 + 2 * i, scalar).oneof_index = 0
+        _field(proto, f"{scalar}_list", 4 + 2 * i, values.name).oneof_index = 0
 
 
 def _field(message: Any, name: str, number: int, kind: str) -> Any:
-    """Add one field; a star after the kind makes it repeated."""
+    """Declare one field; a star after the kind makes it repeated."""
     from google.protobuf.descriptor_pb2 import FieldDescriptorProto as Field
 
     one = kind.removesuffix("*")
     label = Field.LABEL_OPTIONAL if one == kind else Field.LABEL_REPEATED
-    made = message.field.add(name=name, number=number, label=label)
+    field = message.field.add(name=name, number=number, label=label)
     if one in SCALARS:
-        made.type = Field.Type.Value(f"TYPE_{one.upper()}")
+        field.type = Field.Type.Value(f"TYPE_{one.upper()}")
     else:
-        made.type = Field.TYPE_ENUM if one == "NodeType" else Field.TYPE_MESSAGE
-        made.type_name = f".{PACKAGE}.{one}"
-    return made
+        field.type = Field.TYPE_ENUM if one == "NodeType" else Field.TYPE_MESSAGE
+        field.type_name = f".{PACKAGE}.{one}"
+    return field
 
 
 Value = float | int | str | bool
@@ -125,24 +127,24 @@ _FIELD_OF = {bool: "bool_val", int: "int64_val", float: "double_val", str: "stri
 
 
 def attribute(name: str, value: Value) -> Message:
-    """One attribute; integers as int64, which ASTRA-sim wants for sizes."""
-    made: Message = messages().AttributeProto(name=name, **{_FIELD_OF[type(value)]: value})
-    return made
+    """Make an attribute; integers become int64, which ASTRA-sim wants for sizes."""
+    message: Message = messages().AttributeProto(name=name, **{_FIELD_OF[type(value)]: value})
+    return message
 
 
 def attributes(message: Any) -> dict[str, Any]:
-    """Values by name; a list as a list.
+    """Values of a message's attributes by name.
 
     Raises
     ------
     TraceError
         A name that comes twice.
     """
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for one in message.attr:
         which = one.WhichOneof("value")
         value: Any = None if which is None else getattr(one, which)
-        if one.name in found:
+        if one.name in values:
             raise TraceError(f"has attribute '{one.name}' twice; export the trace again")
-        found[one.name] = list(value.values) if which and which.endswith("_list") else value
-    return found
+        values[one.name] = list(value.values) if which and which.endswith("_list") else value
+    return values

@@ -1,4 +1,4 @@
-"""Files of Chakra as nodes: one file a rank, every attribute what it must be."""
+"""Nodes of Chakra files, one file per rank, with their attributes checked."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import msgspec
 
 from ....sim.errors import TraceError
 from ....sim.ops import Kind
-from . import attribute_names
+from . import attribute_names as names
 from .messages import VERSION, NodeType, attributes
 
 RANK = re.compile(r"(.*)\.(\d+)\.((?:et|json)(?:\.gz)?)")
-APART = {
+HAVE_A_TYPE = {
     Kind.COLLECTIVE: NodeType.COMM_COLL,
     Kind.SEND: NodeType.COMM_SEND,
     Kind.RECV: NodeType.COMM_RECV,
@@ -27,7 +27,15 @@ APART = {
 
 @dataclass
 class ChakraNode:
-    """One node of one rank, and the op it belongs to."""
+    """One node of one rank.
+
+    Parameters
+    ----------
+    waits : ids of the nodes of this rank that it waits for
+    micros : duration, µs
+    attributes : values by name
+    row : row of the op that it becomes; -1 until that is known
+    """
 
     file: Path
     rank: int
@@ -36,22 +44,22 @@ class ChakraNode:
     name: str
     waits: list[int]
     micros: int
-    said: dict[str, Any]
+    attributes: dict[str, Any]
     row: int = -1
 
-    def refuse(self, what: str) -> TraceError:
-        """An error that names the node."""
+    def error(self, what: str) -> TraceError:
+        """Make an error that names the file and the node."""
         return TraceError(f"{self.file}: node {self.id} ({self.name or 'unnamed'}) {what}")
 
-    def wants(self, name: str) -> Any:
-        """An attribute that must be there."""
-        if name not in self.said:
-            raise self.refuse(f"has no attribute '{name}'; export the trace again")
-        return self.said[name]
+    def required(self, name: str) -> Any:
+        """Value of an attribute that must be there."""
+        if name not in self.attributes:
+            raise self.error(f"has no attribute '{name}'; export the trace again")
+        return self.attributes[name]
 
 
 class OurAttributes(msgspec.Struct):
-    """What we say of a graph that Chakra has no field for."""
+    """What foretrace writes of a graph that Chakra has no field for."""
 
     name: str
     streams: list[tuple[int, int, str]]
@@ -59,26 +67,26 @@ class OurAttributes(msgspec.Struct):
     groups: dict[str, list[int]]
 
 
-def ours_of(metadata: Any, file: Path) -> OurAttributes | None:
-    """What we said of the graph, if it was we who wrote the file.
+def our_attributes(metadata: Any, file: Path) -> OurAttributes | None:
+    """The attributes of the graph that foretrace wrote; None in a file of another writer.
 
     Raises
     ------
     TraceError
-        What is there is not what we write.
+        They are damaged.
     """
     try:
-        said = attributes(metadata).get(attribute_names.GRAPH)
-        return None if said is None else msgspec.json.decode(said, type=OurAttributes)
+        text = attributes(metadata).get(names.GRAPH)
+        return None if text is None else msgspec.json.decode(text, type=OurAttributes)
     except (TraceError, msgspec.DecodeError, TypeError, RecursionError) as e:
         raise TraceError(f"{file}: metadata: {e}; export the trace again") from e
 
 
-def files_of(paths: str | Path | Iterable[str | Path]) -> dict[int, Path]:
-    """File by rank, from 0 without a hole."""
+def rank_files(paths: str | Path | Iterable[str | Path]) -> dict[int, Path]:
+    """Find the file of each rank; ranks count from 0 without a hole."""
     given = [paths] if isinstance(paths, str | Path) else list(paths)
-    found = sorted({Path(p) for one in given for p in (glob(str(one)) or glob(f"{one}.*.et*"))})
-    ranked = [(RANK.fullmatch(p.name), p) for p in found if not p.name.endswith("groups.json")]
+    matches = sorted({Path(p) for one in given for p in (glob(str(one)) or glob(f"{one}.*.et*"))})
+    ranked = [(RANK.fullmatch(p.name), p) for p in matches if not p.name.endswith("groups.json")]
     files = {int(m.group(2)): p for m, p in ranked if m}
     if not files:
         raise TraceError(
@@ -94,61 +102,61 @@ def files_of(paths: str | Path | Iterable[str | Path]) -> dict[int, Path]:
 
 
 def prefix(path: Path) -> str:
-    """What the files of all ranks begin with.
+    """PREFIX of a file's name ``PREFIX.RANK.et``.
 
     >>> prefix(Path("runs/step.3.et.gz"))
     'step'
     """
-    found = RANK.fullmatch(path.name)
-    return found.group(1) if found else path.stem
+    name = RANK.fullmatch(path.name)
+    return name.group(1) if name else path.stem
 
 
-def parsed(path: Path, rank: int, node: Any) -> ChakraNode:
-    """One message as a node.
+def parse_node(path: Path, rank: int, node: Any) -> ChakraNode:
+    """Make a node of a message, checking its type and attributes.
 
     Raises
     ------
     TraceError
-        Of an unknown type, or with an attribute that cannot be.
+        Its type is unknown, or an attribute has a value that it cannot have.
     """
-    made = ChakraNode(
+    parsed = ChakraNode(
         path, rank, int(node.id), int(node.type), node.name,
         list(dict.fromkeys([*node.data_deps, *node.ctrl_deps])), int(node.duration_micros), {},
     )  # fmt: skip
-    if made.type not in NodeType.__members__.values():
-        raise made.refuse(
-            f"is of type {made.type}, which this version does not read; export it with a Chakra of "
-            f"schema {VERSION}"
+    if parsed.type not in NodeType.__members__.values():
+        raise parsed.error(
+            f"is of type {parsed.type}, which this version does not read; export it with a Chakra "
+            f"of schema {VERSION}"
         )
     try:
-        made.said = attributes(node)
+        parsed.attributes = attributes(node)
     except TraceError as e:
-        raise made.refuse(str(e)) from None
-    for name, value in made.said.items():
-        if what := attribute_names.fault(name, value):
-            raise made.refuse(f"{what}; export the trace again")
-    _refuse_other_kind(made)
-    return made
+        raise parsed.error(str(e)) from None
+    for name, value in parsed.attributes.items():
+        if what := names.value_error(name, value):
+            raise parsed.error(f"{what}; export the trace again")
+    _refuse_other_kind(parsed)
+    return parsed
 
 
 def _refuse_other_kind(node: ChakraNode) -> None:
-    """Our own kind, and whether a receive is only implied, must fit the type of the node."""
-    said = node.said.get(attribute_names.KIND, "").upper()
-    if attribute_names.KIND in node.said and said not in Kind.__members__:
-        raise node.refuse(f"is of kind '{said.lower()}', which is none; export the trace again")
-    apart = node.type if node.type in APART.values() else None
-    wrong = said and APART.get(Kind[said]) != apart
-    if wrong or (node.said.get(attribute_names.IMPLIED) and node.type != NodeType.COMM_RECV):
-        raise node.refuse(
+    """Refuse a node whose own attributes say another kind of op than its Chakra type."""
+    kind = node.attributes.get(names.KIND, "").upper()
+    if names.KIND in node.attributes and kind not in Kind.__members__:
+        raise node.error(f"is of kind '{kind.lower()}', which is none; export the trace again")
+    own_type = node.type if node.type in HAVE_A_TYPE.values() else None
+    wrong = kind and HAVE_A_TYPE.get(Kind[kind]) != own_type
+    if wrong or (node.attributes.get(names.IMPLIED) and node.type != NodeType.COMM_RECV):
+        raise node.error(
             f"is of type {NodeType(node.type).name}, and its own attributes say otherwise; export "
             "the trace again"
         )
 
 
-def refuse_twice(nodes: list[ChakraNode]) -> None:
-    """Ids are unique in a file."""
+def refuse_same_id(nodes: list[ChakraNode]) -> None:
+    """Refuse two nodes of one rank that have the same id."""
     seen: set[tuple[int, int]] = set()
     for node in nodes:
         if (node.rank, node.id) in seen:
-            raise node.refuse("has the id of another one; export the trace again")
+            raise node.error("has the id of another one; export the trace again")
         seen.add((node.rank, node.id))

@@ -1,4 +1,4 @@
-"""Chakra files as a graph: one file a rank, collectives and messages matched across ranks."""
+"""Reading Chakra files: one per rank, collectives and messages matched across ranks."""
 
 from __future__ import annotations
 
@@ -13,10 +13,18 @@ from ....sim.errors import TraceError
 from ....sim.graph import Builder, Graph, Label, Member
 from ....sim.ops import Kind
 from ...infer.cycle import refuse_cycles
-from . import attribute_names
+from . import attribute_names as names
 from .files import load
 from .messages import COLLECTIVES, NodeType
-from .nodes import ChakraNode, OurAttributes, files_of, ours_of, parsed, prefix, refuse_twice
+from .nodes import (
+    ChakraNode,
+    OurAttributes,
+    our_attributes,
+    parse_node,
+    prefix,
+    rank_files,
+    refuse_same_id,
+)
 
 STREAMS = {Kind.COMPUTE: 0, Kind.HOST: 1, Kind.COPY: 2}
 NETWORK = 3  # the stream of messages and collectives
@@ -26,14 +34,13 @@ COPIES = {NodeType.MEM_LOAD: "copy:h2d", NodeType.MEM_STORE: "copy:d2h"}
 
 @dataclass
 class _Op:
-    """What becomes one row: one node, or those of all members of a collective."""
+    """Nodes that become one op: a single node, or those of all members of a collective."""
 
     nodes: list[ChakraNode] = field(default_factory=list)
-    sender: ChakraNode | None = None
 
 
 def read(paths: str | Path | Iterable[str | Path]) -> Graph:
-    """Read ``PREFIX.RANK.et`` (or ``.json``, also gzipped) of every rank.
+    """Read the graph in ``PREFIX.RANK.et`` (or ``.json``, also gzipped) of every rank.
 
     Nodes have no streams: computing goes to one for each of GPU, host and copies, messages and
     collectives to another.  The groups of collectives are the ranks whose files name them.
@@ -60,23 +67,25 @@ def read(paths: str | Path | Iterable[str | Path]) -> Graph:
     ...     read(f"{folder}/trace.*.et").ops.duration.tolist()
     [0.001, 0.002]
     """
-    files = files_of(paths)
+    files = rank_files(paths)
     loaded = [(rank, path, *load(path)) for rank, path in files.items()]
-    nodes = [parsed(path, rank, node) for rank, path, _, found in loaded for node in found]
-    refuse_twice(nodes)
+    nodes = [
+        parse_node(path, rank, node) for rank, path, _, messages in loaded for node in messages
+    ]
+    refuse_same_id(nodes)
     _, first, metadata, _ = loaded[0]
-    return _Reader(nodes, ours_of(metadata, first), name=prefix(first)).graph()
+    return _Reader(nodes, our_attributes(metadata, first), name=prefix(first)).graph()
 
 
 class _Reader:
-    """Nodes to ops, ops to rows."""
+    """Groups the nodes of all ranks into ops, and adds these to a graph builder."""
 
     def __init__(self, nodes: list[ChakraNode], ours: OurAttributes | None, name: str):
         self.ours, self.place = ours, name
         self.build = Builder(ours.name if ours else name)
-        implied = [node for node in nodes if node.said.get(attribute_names.IMPLIED)]
+        implied = [node for node in nodes if node.attributes.get(names.IMPLIED)]
         self.node = {(n.rank, n.id): n for n in nodes}
-        self.ops = self._ops([n for n in nodes if not n.said.get(attribute_names.IMPLIED)])
+        self.ops = self._ops([n for n in nodes if not n.attributes.get(names.IMPLIED)])
         for row, op in enumerate(self.ops):
             for node in op.nodes:
                 node.row = row
@@ -90,32 +99,33 @@ class _Reader:
         streams = self.ours.streams if self.ours else self._streams()
         for rank, stream, kind in streams:
             self.build.describe(rank, stream, kind)
-        made = self.build.graph(**(self.ours.facts if self.ours else {}))
-        block = made.explicit
+        graph = self.build.graph(**(self.ours.facts if self.ours else {}))
+        block = graph.explicit
         waits = block.successors
         refuse_cycles(self.place, block.ops, waits.owner, block.op_of_place[waits.values])
-        return made
+        return graph
 
     def _ops(self, nodes: list[ChakraNode]) -> list[_Op]:
-        """In the order of rows: ours by id, others' rank by rank."""
+        """Ops in the order of rows: by id in files of foretrace, else rank by rank."""
         if self.ours:
             nodes = sorted(nodes, key=lambda n: n.id)
-        found: dict[tuple[object, ...], _Op] = {}
-        met: dict[tuple[int, str], int] = defaultdict(int)
+        ops: dict[tuple[object, ...], _Op] = {}
+        count: dict[tuple[int, str], int] = defaultdict(int)
         for node in nodes:
             key: tuple[object, ...] = (node.rank, node.id)
             if node.type == NodeType.COMM_COLL:
-                group = str(node.said.get(attribute_names.GROUP, ""))
-                key = ("group", group, met[node.rank, group])
-                met[node.rank, group] += 1
-            found.setdefault(key, _Op()).nodes.append(node)
-        self._refuse_uneven(met)
-        return list(found.values())
+                group = str(node.attributes.get(names.GROUP, ""))
+                key = ("group", group, count[node.rank, group])
+                count[node.rank, group] += 1
+            ops.setdefault(key, _Op()).nodes.append(node)
+        self._refuse_uneven(count)
+        return list(ops.values())
 
-    def _refuse_uneven(self, met: Mapping[tuple[int, str], int]) -> None:
+    def _refuse_uneven(self, count: Mapping[tuple[int, str], int]) -> None:
+        """Refuse groups whose ranks have other numbers of collectives."""
         counts: dict[str, dict[int, int]] = defaultdict(dict)
-        for (rank, group), count in met.items():
-            counts[group][rank] = count
+        for (rank, group), collectives in count.items():
+            counts[group][rank] = collectives
         for group, by_rank in counts.items():
             few, many = min(by_rank, key=by_rank.__getitem__), max(by_rank, key=by_rank.__getitem__)
             if by_rank[few] != by_rank[many]:
@@ -125,36 +135,31 @@ class _Reader:
                 )
 
     def _match(self, nodes: list[ChakraNode]) -> None:
-        """The send of every receive: the first of its ends and tag with the first, and so on."""
+        """Find the send of every receive: the k-th between two ranks with a tag is the k-th."""
         sends: dict[tuple[int, int, int], list[ChakraNode]] = defaultdict(list)
         for node in nodes:
             if node.type == NodeType.COMM_SEND:
                 sends[
-                    node.rank,
-                    node.wants(attribute_names.TARGET),
-                    node.said.get(attribute_names.TAG, 0),
+                    node.rank, node.required(names.TARGET), node.attributes.get(names.TAG, 0)
                 ].append(node)
         self.sender: dict[tuple[int, int], ChakraNode] = {}
         for node in nodes:
             if node.type != NodeType.COMM_RECV:
                 continue
-            ends = (
-                node.wants(attribute_names.SOURCE),
-                node.rank,
-                node.said.get(attribute_names.TAG, 0),
-            )
+            ends = (node.required(names.SOURCE), node.rank, node.attributes.get(names.TAG, 0))
             if not sends[ends]:
-                raise node.refuse(
+                raise node.error(
                     f"receives from rank {ends[0]} with tag {ends[2]}, which sends no such "
                     "message; export all ranks of one run"
                 )
             self.sender[node.rank, node.id] = sends[ends].pop(0)
 
     def _after(self, node: ChakraNode) -> tuple[int, ...]:
+        """Rows of the ops that a node waits for."""
         rows = []
         for other in node.waits:
             if (node.rank, other) not in self.node:
-                raise node.refuse(
+                raise node.error(
                     f"waits for node {other}, which is not in the file; export the trace again"
                 )
             rows.append(self.node[node.rank, other].row)
@@ -165,79 +170,73 @@ class _Reader:
         first = op.nodes[0]
         kind = self._kind(first)
         label = Label(
-            first.name,
-            first.said.get(attribute_names.MODULE, ""),
-            first.said.get(attribute_names.CODE, ""),
+            first.name, first.attributes.get(names.MODULE, ""), first.attributes.get(names.CODE, "")
         )
-        said: dict[str, Any] = {
+        columns: dict[str, Any] = {
             "label": label if any(label) else None,
             "duration": self._duration(first),
-            "release": first.said.get(attribute_names.RELEASE, 0.0),
-            "iteration": first.said.get(attribute_names.ITERATION, 0),
+            "release": first.attributes.get(names.RELEASE, 0.0),
+            "period": first.attributes.get(names.PERIOD, 0),
         }
         if kind == Kind.COLLECTIVE:
-            self._add_collective(op, said)
+            self._add_collective(op, columns)
         else:
-            self._add_one(first, kind, said)
+            self._add_one(first, kind, columns)
 
-    def _add_one(self, node: ChakraNode, kind: Kind, said: dict[str, Any]) -> None:
-        size = node.said.get(
-            attribute_names.TENSOR, node.said.get(attribute_names.COMM_SIZE, math.nan)
-        )
-        peer = {Kind.SEND: attribute_names.TARGET, Kind.RECV: attribute_names.SOURCE}.get(kind)
+    def _add_one(self, node: ChakraNode, kind: Kind, columns: dict[str, Any]) -> None:
+        size = node.attributes.get(names.TENSOR, node.attributes.get(names.COMM_SIZE, math.nan))
+        peer = {Kind.SEND: names.TARGET, Kind.RECV: names.SOURCE}.get(kind)
         self.build.op(
             kind,
             rank=node.rank,
             stream=self._stream(node, kind),
             after=self._after(node),
-            flop=node.said.get(
-                attribute_names.EXACT_FLOP, node.said.get(attribute_names.FLOP, math.nan)
+            flop=node.attributes.get(names.EXACT_FLOP, node.attributes.get(names.FLOP, math.nan)),
+            bytes=node.attributes.get(names.EXACT_BYTES, size),
+            signature=node.attributes.get(
+                names.SIGNATURE, "" if self.ours else self._signature(node)
             ),
-            bytes=node.said.get(attribute_names.EXACT_BYTES, size),
-            signature=node.said.get(
-                attribute_names.SIGNATURE, "" if self.ours else self._signature(node)
-            ),
-            peer=node.said.get(attribute_names.PEER, node.wants(peer) if peer else -1),
-            **said,
+            peer=node.attributes.get(names.PEER, node.required(peer) if peer else -1),
+            **columns,
         )
 
-    def _add_collective(self, op: _Op, said: dict[str, Any]) -> None:
+    def _add_collective(self, op: _Op, columns: dict[str, Any]) -> None:
         if self.ours:  # a group has an order: the first member is the root
-            group = op.nodes[0].wants(attribute_names.GROUP)
+            group = op.nodes[0].required(names.GROUP)
             order = self.ours.groups.get(group, [])
             if sorted(order) != sorted(node.rank for node in op.nodes):
-                raise op.nodes[0].refuse(
+                raise op.nodes[0].error(
                     f"is a collective of group '{group}', which has the ranks {order}; export the "
                     "trace again"
                 )
             op.nodes.sort(key=lambda node: order.index(node.rank))
         first = op.nodes[0]
-        name = COLLECTIVES.get(first.wants(attribute_names.COMM_TYPE))
+        name = COLLECTIVES.get(first.required(names.COMM_TYPE))
         if name is None:
-            comm_type = first.said[attribute_names.COMM_TYPE]
-            raise first.refuse(
+            comm_type = first.attributes[names.COMM_TYPE]
+            raise first.error(
                 f"has comm_type {comm_type}, which is unknown; export the trace again"
             )
         for node in op.nodes:
-            if node.wants(attribute_names.COMM_TYPE) != first.said[attribute_names.COMM_TYPE]:
-                raise node.refuse(
+            if node.required(names.COMM_TYPE) != first.attributes[names.COMM_TYPE]:
+                raise node.error(
                     f"is no {name}, as it is on rank {first.rank}; export all ranks of one run"
                 )
-        size = max(node.said.get(attribute_names.COMM_SIZE, 0) for node in op.nodes)
+        size = max(node.attributes.get(names.COMM_SIZE, 0) for node in op.nodes)
         size *= len(op.nodes) if name == "all-gather" else 1
         plain = "" if self.ours else f"collective:{name} uint8[{size}]"
         self.build.collective(
             [Member(n.rank, self._stream(n, Kind.COLLECTIVE), self._after(n)) for n in op.nodes],
-            bytes=first.said.get(attribute_names.EXACT_BYTES, size),
-            signature=first.said.get(attribute_names.SIGNATURE, plain),
-            **said,
+            bytes=first.attributes.get(names.EXACT_BYTES, size),
+            signature=first.attributes.get(names.SIGNATURE, plain),
+            **columns,
         )
 
     def _kind(self, node: ChakraNode) -> Kind:
-        if attribute_names.KIND in node.said:
-            return Kind[node.said[attribute_names.KIND].upper()]
+        if names.KIND in node.attributes:
+            return Kind[node.attributes[names.KIND].upper()]
         if node.type == NodeType.COMP:
-            return Kind.HOST if node.said.get(attribute_names.CPU, False) else Kind.COMPUTE
+            return Kind.HOST if node.attributes.get(names.CPU, False) else Kind.COMPUTE
         return {
             NodeType.COMM_SEND: Kind.SEND,
             NodeType.COMM_RECV: Kind.RECV,
@@ -248,25 +247,25 @@ class _Reader:
 
     def _duration(self, node: ChakraNode) -> float:
         """Seconds; unknown where Chakra says 0 of something that has work."""
-        if attribute_names.DURATION in node.said:
-            return float(node.said[attribute_names.DURATION])
+        if names.DURATION in node.attributes:
+            return float(node.attributes[names.DURATION])
         works = node.type not in (NodeType.INVALID, NodeType.METADATA)
         return node.micros / 1e6 if node.micros or not works else math.nan
 
     def _stream(self, node: ChakraNode, kind: Kind) -> int:
-        return int(node.said.get(attribute_names.STREAM, STREAMS.get(kind, NETWORK)))
+        return int(node.attributes.get(names.STREAM, STREAMS.get(kind, NETWORK)))
 
     def _signature(self, node: ChakraNode) -> str:
+        """Signature of a node without our own attributes."""
         if node.type in COPIES:
-            return (
-                f"{COPIES[NodeType(node.type)]} uint8[{node.said.get(attribute_names.TENSOR, 0)}]"
-            )
+            return f"{COPIES[NodeType(node.type)]} uint8[{node.attributes.get(names.TENSOR, 0)}]"
         if node.type in (NodeType.COMM_SEND, NodeType.COMM_RECV):
             kind = "send" if node.type == NodeType.COMM_SEND else "recv"
-            return f"{kind}:message uint8[{node.said.get(attribute_names.COMM_SIZE, 0)}]"
+            return f"{kind}:message uint8[{node.attributes.get(names.COMM_SIZE, 0)}]"
         return f"compute:{node.name}" if node.type == NodeType.COMP and node.name else ""
 
     def _streams(self) -> list[tuple[int, int, str]]:
+        """(rank, stream, kind) of every stream that a node is on."""
         used = {(n.rank, self._stream(n, self._kind(n))) for n in self.node.values()}
         return [
             (rank, stream, STREAM_KINDS.get(stream, "compute")) for rank, stream in sorted(used)

@@ -1,7 +1,7 @@
-"""A graph as Chakra files: one ``PREFIX.RANK.et`` a rank, and the groups of its collectives.
+"""Writing a graph as Chakra files: one ``PREFIX.RANK.et`` per rank, and a file of groups.
 
-Chakra knows dependencies within a rank only.  What one rank learns of another it learns from a
-collective, or from a send that it receives; any other edge between ranks is refused.
+Chakra has dependencies within a rank only.  Ranks wait for each other through collectives and
+messages; any other dependency between ranks is refused.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ....sim.errors import TraceError
 from ....sim.graph import Graph, Label
 from ....sim.ops import Kind
 from ....sim.signature import parse
-from . import attribute_names
+from . import attribute_names as names
 from .files import save, save_json
 from .messages import COLLECTIVES, VERSION, NodeType, Value, attribute, messages
 
@@ -46,7 +46,7 @@ def write(graph: Graph, folder: str | Path, prefix: str = "trace", form: str = "
     Returns
     -------
     list of Path
-        A file a rank, then ``PREFIX.groups.json``, which ASTRA-sim takes as communicator groups.
+        One file per rank, then ``PREFIX.groups.json``, ASTRA-sim's communicator groups.
 
     Raises
     ------
@@ -84,41 +84,41 @@ def write(graph: Graph, folder: str | Path, prefix: str = "trace", form: str = "
 
 
 class _Writer:
-    """Nodes of every rank; the id of a node is the row of its op."""
+    """Makes the nodes of every rank; the id of a node is the row of its op."""
 
     def __init__(self, graph: Graph):
         self.graph, self.block = graph, graph.explicit
         self.ops, self.rank = self.block.ops, self.block.rank
         self.groups: dict[tuple[int, ...], int] = {}
-        self.late: dict[tuple[int, int], float] = defaultdict(float)  # rounding not yet paid back
+        self.rounding: dict[tuple[int, int], float] = defaultdict(float)  # µs owed to each stream
         self.tags: dict[int, int] = {}
         self.implied: dict[int, Any] = {}
         s = self.block.successors
         self.before = Csr.from_pairs(s.values, s.owner, len(self.rank))
 
     def metadata(self) -> Any:
-        said = {
+        graph = {
             "name": self.graph.name,
             "streams": [[*key, kind] for key, kind in self.graph.streams.items()],
             "facts": dict(self.graph.facts),
             "groups": {str(number): ranks for ranks, number in self.groups.items()},
         }
-        made = messages().GlobalMetadata(version=VERSION)
-        made.attr.append(attribute(attribute_names.GRAPH, json.dumps(said)))
-        return made
+        metadata = messages().GlobalMetadata(version=VERSION)
+        metadata.attr.append(attribute(names.GRAPH, json.dumps(graph)))
+        return metadata
 
     def nodes(self) -> list[list[Any]]:
-        """Of every rank, ascending by id."""
+        """Nodes of every rank, ascending by id."""
         self._tag()
-        found: list[list[Any]] = [[] for _ in range(self.graph.ranks)]
+        by_rank: list[list[Any]] = [[] for _ in range(self.graph.ranks)]
         for place, rank in enumerate(self.rank.tolist()):
-            found[rank].append(self._node(place, rank))
+            by_rank[rank].append(self._node(place, rank))
         for row, node in self.implied.items():
-            found[int(self.block.peer[row])].append(node)
-        return [sorted(nodes, key=lambda node: int(node.id)) for nodes in found]
+            by_rank[int(self.block.peer[row])].append(node)
+        return [sorted(nodes, key=lambda node: int(node.id)) for nodes in by_rank]
 
     def _tag(self) -> None:
-        """Messages between two ranks are told apart by number."""
+        """Number the messages between each two ranks; the number is their tag."""
         count: dict[tuple[int, int], int] = defaultdict(int)
         for row in np.flatnonzero(self.ops.kind == Kind.SEND).tolist():
             ends = int(self.rank[row]), int(self.block.peer[row])
@@ -131,8 +131,8 @@ class _Writer:
         node = messages().Node(id=row, name=label.name, type=TYPE.get(kind, NodeType.COMP))
         node.data_deps.extend(self._waits(place, row, rank))
         node.duration_micros = self._micros(row, rank)
-        said = {**self._facts(row, kind), **self._ours(row, place, kind, label)}
-        node.attr.extend(attribute(k, v) for k, v in said.items())
+        attributes = {**self._standard(row, kind), **self._ours(row, place, kind, label)}
+        node.attr.extend(attribute(k, v) for k, v in attributes.items())
         return node
 
     def _label(self, row: int) -> Label:
@@ -140,6 +140,7 @@ class _Writer:
         return self.graph.labels[i] if i >= 0 else Label("")
 
     def _waits(self, place: int, row: int, rank: int) -> Iterator[int]:
+        """Ids of the nodes of its rank that a place waits for."""
         for op in self.before[place].tolist():
             if rank in self._ranks(op):
                 yield op
@@ -159,58 +160,56 @@ class _Writer:
         return [int(rank) for rank in self.block.members[op]]
 
     def _implied(self, send: int) -> int:
-        """A receive where the graph has none: what waits for the message waits for this."""
+        """Id of the receive that stands for a message where the graph has none."""
         if send not in self.implied:
             node = messages().Node(id=len(self.ops) + send, type=NodeType.COMM_RECV)
-            said = {**self._message(send), attribute_names.IMPLIED: True}
-            node.attr.extend(attribute(k, v) for k, v in said.items())
+            attributes = {**self._message(send), names.IMPLIED: True}
+            node.attr.extend(attribute(k, v) for k, v in attributes.items())
             self.implied[send] = node
         return len(self.ops) + send
 
     def _micros(self, row: int, rank: int) -> int:
+        """Duration in whole µs; what rounding leaves is carried to the stream's next op."""
         exact = float(self.ops.duration[row])
         if math.isnan(exact):
             return 0
         stream = rank, int(self.ops.stream[row])
-        due = exact / MICROSECOND + self.late[stream]
-        self.late[stream] = due - round(due)
+        due = exact / MICROSECOND + self.rounding[stream]
+        self.rounding[stream] = due - round(due)
         return max(0, round(due))
 
-    def _facts(self, row: int, kind: Kind) -> dict[str, Value]:
-        """What other readers understand."""
+    def _standard(self, row: int, kind: Kind) -> dict[str, Value]:
+        """Attributes that other readers understand."""
         if kind == Kind.COLLECTIVE:
             return self._collective(row)
         if kind == Kind.SEND:
             return self._message(row)
         if kind == Kind.RECV:
             return self._message(self._sender(row))
-        said: dict[str, Value] = {attribute_names.CPU: kind in ON_CPU}
-        for name, value in (
-            (attribute_names.FLOP, self.ops.flop[row]),
-            (attribute_names.TENSOR, self.ops.bytes[row]),
-        ):
+        attributes: dict[str, Value] = {names.CPU: kind in ON_CPU}
+        for name, value in ((names.FLOP, self.ops.flop[row]), (names.TENSOR, self.ops.bytes[row])):
             if not math.isnan(value):
-                said[name] = round(float(value))
-        return said
+                attributes[name] = round(float(value))
+        return attributes
 
     def _sender(self, row: int) -> int:
-        """The one message from another rank that a receive waits for."""
+        """Row of the one send of another rank that a receive waits for."""
         rank = int(self.rank[row])
-        found = [op for op in self.before[row].tolist() if rank not in self._ranks(op)]
-        if len(found) != 1:
+        sends = [op for op in self.before[row].tolist() if rank not in self._ranks(op)]
+        if len(sends) != 1:
             raise TraceError(
-                f"op {row} of rank {rank} receives {len(found)} messages from other ranks; Chakra "
+                f"op {row} of rank {rank} receives {len(sends)} messages from other ranks; Chakra "
                 "wants one a receive"
             )
-        return int(found[0])
+        return int(sends[0])
 
     def _message(self, send: int) -> dict[str, Value]:
         return {
-            attribute_names.CPU: False,
-            attribute_names.SOURCE: int(self.rank[send]),
-            attribute_names.TARGET: int(self.block.peer[send]),
-            attribute_names.TAG: self.tags[send],
-            attribute_names.COMM_SIZE: self._bytes(send),
+            names.CPU: False,
+            names.SOURCE: int(self.rank[send]),
+            names.TARGET: int(self.block.peer[send]),
+            names.TAG: self.tags[send],
+            names.COMM_SIZE: self._bytes(send),
         }
 
     def _collective(self, row: int) -> dict[str, Value]:
@@ -223,12 +222,12 @@ class _Writer:
         members = tuple(self.block.members[row].tolist())
         size = self._bytes(row)
         return {
-            attribute_names.CPU: False,
-            attribute_names.COMM_TYPE: COMM_TYPE[name],
+            names.CPU: False,
+            names.COMM_TYPE: COMM_TYPE[name],
             # of an all-gather Chakra counts what a rank gives, we what it has in the end
-            attribute_names.COMM_SIZE: size // len(members) if name == "all-gather" else size,
+            names.COMM_SIZE: size // len(members) if name == "all-gather" else size,
             # ASTRA-sim wants them above 0
-            attribute_names.GROUP: str(self.groups.setdefault(members, len(self.groups) + 1)),
+            names.GROUP: str(self.groups.setdefault(members, len(self.groups) + 1)),
         }
 
     def _bytes(self, row: int) -> int:
@@ -236,30 +235,27 @@ class _Writer:
         return 0 if math.isnan(size) else round(size)
 
     def _ours(self, row: int, place: int, kind: Kind, label: Label) -> dict[str, Value]:
-        """What only we understand; left out where it can be told from the rest."""
+        """Our own attributes, without those that follow from the rest of the node."""
         ops, size, flop = self.ops, float(self.ops.bytes[row]), float(self.ops.flop[row])
-        told: dict[str, tuple[Value, bool]] = {
-            attribute_names.KIND: (kind.name.lower(), kind not in (*TYPE, Kind.COMPUTE, Kind.HOST)),
-            attribute_names.STREAM: (int(self.block.stream[place]), True),
-            attribute_names.ITERATION: (int(ops.iteration[row]), bool(ops.iteration[row])),
-            attribute_names.EXACT_FLOP: (
+        wanted: dict[str, tuple[Value, bool]] = {
+            names.KIND: (kind.name.lower(), kind not in (*TYPE, Kind.COMPUTE, Kind.HOST)),
+            names.STREAM: (int(self.block.stream[place]), True),
+            names.PERIOD: (int(ops.period[row]), bool(ops.period[row])),
+            names.EXACT_FLOP: (
                 flop,
-                self._rough(flop) or (kind in TYPE and not math.isnan(flop)),
+                self._fraction(flop) or (kind in TYPE and not math.isnan(flop)),
             ),
-            attribute_names.EXACT_BYTES: (size, kind in TYPE or self._rough(size)),
-            attribute_names.DURATION: (float(ops.duration[row]), not math.isnan(ops.duration[row])),
-            attribute_names.RELEASE: (
-                float(self.block.release[row]),
-                bool(self.block.release[row]),
-            ),
-            attribute_names.PEER: (int(self.block.peer[row]), kind == Kind.RECV),
-            attribute_names.SIGNATURE: (ops.signature_text(row), ops.signature[row] >= 0),
-            attribute_names.MODULE: (label.module, bool(label.module)),
-            attribute_names.CODE: (label.source, bool(label.source)),
+            names.EXACT_BYTES: (size, kind in TYPE or self._fraction(size)),
+            names.DURATION: (float(ops.duration[row]), not math.isnan(ops.duration[row])),
+            names.RELEASE: (float(self.block.release[row]), bool(self.block.release[row])),
+            names.PEER: (int(self.block.peer[row]), kind == Kind.RECV),
+            names.SIGNATURE: (ops.signature_text(row), ops.signature[row] >= 0),
+            names.MODULE: (label.module, bool(label.module)),
+            names.CODE: (label.source, bool(label.source)),
         }
-        return {name: value for name, (value, needed) in told.items() if needed}
+        return {name: value for name, (value, needed) in wanted.items() if needed}
 
     @staticmethod
-    def _rough(value: float) -> bool:
-        """Whether an integer cannot hold it."""
+    def _fraction(value: float) -> bool:
+        """Whether a number is finite and no integer."""
         return math.isfinite(value) and not value.is_integer()

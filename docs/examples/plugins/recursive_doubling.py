@@ -1,0 +1,19 @@
+"""A collective algorithm: all-reduce in log2(n) steps, all of S in each of them.
+
+Thakur, Rabenseifner, Gropp 2005, doi:10.1177/1094342005051521: log2(n) (α + S / B), the quickest
+for short vectors.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+from foretrace.models.network.patterns import depth, power_of_two
+from foretrace.models.network.steps import Step, algorithm
+
+
+@algorithm("all-reduce", "recursive-doubling", usable=power_of_two)
+def recursive_doubling(n: int) -> Iterator[Step]:
+    """Partners at distances that double exchange all they have."""
+    here = np.arange(n)
+    for k in range(depth(n)):
+        yield Step(here, here ^ (1 << k), parts=1)

@@ -1,0 +1,39 @@
+"""A topology: planes of switches side by side, every NIC on each, data spread over all of them."""
+
+from collections.abc import Iterable, Sequence
+
+from foretrace import Component
+from foretrace.models.network.switch import Switch
+from foretrace.models.network.wiring import Adapter, Path, Topology, topology
+from foretrace.sim.errors import GraphError
+
+
+@topology("planes")
+class Planes(Topology):
+    """Switches side by side, one on each plane, with a port for every NIC.
+
+    Parameters
+    ----------
+    planes : int
+        How many there are.
+    """
+
+    def __init__(self, *, planes: int = 2):
+        self.planes = planes
+
+    def components(self, adapters: Sequence[Adapter], switch: Switch | None) -> Iterable[Component]:
+        if switch is None or len(adapters) > switch.ports:
+            ports = switch.ports if switch else 0
+            raise GraphError(
+                "cluster.fabric.switch",
+                f"{len(adapters)} NICs are on a plane of {ports} ports; give it a larger switch",
+            )
+        for plane in range(self.planes):
+            for adapter in adapters:
+                yield switch.component(f"plane{plane}.{adapter.name}")
+
+    def routes(self, a: Adapter, b: Adapter) -> Sequence[Path]:
+        return [Path((f"plane{plane}.{b.name}",)) for plane in range(self.planes)]
+
+    def switches(self) -> int:
+        return self.planes

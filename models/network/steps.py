@@ -1,0 +1,284 @@
+"""A collective algorithm: its steps, each of them who sends how much to whom.
+
+Everything else follows from them: the latencies that add up, the load on every link, the bytes of
+the busiest member, and the sends that the collective can be written out as.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from math import lcm
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Members = NDArray[np.int64]
+
+SWITCH = -1
+"""In place of a member: the switch that joins them."""
+
+EVERYONE = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "barrier")
+FROM_FIRST = ("broadcast", "scatter")
+TO_FIRST = ("reduce", "gather")
+
+
+class Step(NamedTuple):
+    """Messages that leave together; who sends in the next step waits for what it gets in this one.
+
+    Parameters
+    ----------
+    source, target : (messages,) members by number, or ``SWITCH``
+        The first message is the one whose latency counts.
+    parts : (messages,) or one number for all: how many of ``of`` equal parts of S each carries
+    of : int
+    times : int
+        How often in a row.  Each time whoever got the message that counts sends the next one.
+    """
+
+    source: Members
+    target: Members
+    parts: Members | int
+    of: int = 1
+    times: int = 1
+
+
+class Flows(NamedTuple):
+    """Bytes between members over all steps: each pair once, with its share of S."""
+
+    source: Members
+    target: Members
+    share: NDArray[np.float64]
+
+
+Steps = Callable[..., Iterable[Step]]
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """One way to do one collective of ``S`` bytes with ``n`` members.
+
+    Parameters
+    ----------
+    collective, name : str
+    make : from n to its steps
+    usable : whether it works for n members
+    pipelined : bool
+        Segments of S follow each other through the steps, so that all links work at once.
+    in_switch : bool
+        Needs a switch that reduces and multicasts.
+    nested : bool
+        Between nodes only; ``make`` also takes the number of members in a node.
+    passes_on : bool
+        A member sends on what it gets, except in the last step: nobody waits for it further on.
+
+    Examples
+    --------
+    >>> ring = Algorithm("shift", "once", lambda n: [shift(n, 1)])
+    >>> ring.flows(3).target.tolist(), ring.path(3), ring.volume(3)
+    ([1, 2, 0], [(0, 1)], 1.0)
+    """
+
+    collective: str
+    name: str
+    make: Steps
+    usable: Callable[[int], bool] = lambda n: n >= 2
+    pipelined: bool = False
+    in_switch: bool = False
+    nested: bool = False
+    passes_on: bool = False
+
+    def steps(self, *n: int) -> tuple[Step, ...]:
+        """Its steps for n members (and, nested, for so many in a node)."""
+        return _steps(self.make, n)
+
+    def path(self, *n: int) -> list[tuple[int, int]]:
+        """The pairs whose latencies add up from the first byte to the last arrival.
+
+        A message through the switch goes from the first member to the last.
+        """
+        if self.in_switch:
+            return [(0, n[0] - 1) for step in self.steps(*n) for _ in range(step.times)]
+        return [hop for step in self.steps(*n) for hop in _hops(step)]
+
+    def latencies(self, *n: int) -> int:
+        """How many latencies add up."""
+        return sum(step.times for step in self.steps(*n))
+
+    def posts(self, *n: int) -> int:
+        """Messages that a member posts one after the other in a step.
+
+        Segments that follow each other are posted while others are on their way.
+        """
+        if self.pipelined:
+            return 1
+        senders = (step.source[step.source != SWITCH] for step in self.steps(*n))
+        return max(int(np.bincount(s).max(initial=1)) for s in senders)
+
+    def flows(self, *n: int) -> Flows:
+        """Who sends how much to whom in all, in the order in which they first do.
+
+        Sums are of whole parts, hence exact.
+        """
+        return _flows(self.make, n)
+
+    def volume(self, *n: int) -> float:
+        """What the busiest member sends or receives, as a multiple of S."""
+        source, target, share = self.flows(*n)
+        out = np.bincount(source[source != SWITCH], share[source != SWITCH], n[0])
+        into = np.bincount(target[target != SWITCH], share[target != SWITCH], n[0])
+        return float(max(out.max(), into.max()))
+
+    def received(self, *n: int) -> float:
+        """Share of S that a member takes in without sending meanwhile: that of the last step."""
+        if not self.passes_on:
+            return 0.0
+        last = self.steps(*n)[-1]
+        parts = np.broadcast_to(last.parts, len(last.target))
+        return float(np.bincount(last.target, parts).max() / last.of)
+
+    def symmetric(self, *n: int) -> bool:
+        """Whether the order of the members changes nothing: each sends each other as much."""
+        if self.nested:
+            return False
+        share = self.flows(*n).share
+        return len(share) == n[0] * (n[0] - 1) and bool(np.all(share == share[0]))
+
+
+@lru_cache(maxsize=8)
+def _steps(make: Steps, n: tuple[int, ...]) -> tuple[Step, ...]:
+    return tuple(make(*n))
+
+
+@lru_cache(maxsize=8)
+def _flows(make: Steps, n: tuple[int, ...]) -> Flows:
+    steps = _steps(make, n)
+    whole = lcm(*(step.of for step in steps))
+    source = np.concatenate([step.source for step in steps])
+    target = np.concatenate([step.target for step in steps])
+    parts = np.concatenate(
+        [np.broadcast_to(s.parts * (s.times * whole // s.of), len(s.source)) for s in steps]
+    )
+    key = source * (n[0] + 1) + target
+    _, first, pair = np.unique(key, return_index=True, return_inverse=True)
+    total = np.zeros(len(first), np.int64)
+    np.add.at(total, pair, parts)
+    order = np.argsort(first)
+    return Flows(source[first[order]], target[first[order]], total[order] / whole)
+
+
+def _hops(step: Step) -> Iterable[tuple[int, int]]:
+    """The messages of a step, and of its repetitions, whose latencies add up."""
+    at = 0
+    for _ in range(step.times):
+        here, there = int(step.source[at]), int(step.target[at])
+        yield here, there
+        at = int(np.argmax(step.source == there))
+
+
+ALGORITHMS: dict[str, dict[str, Algorithm]] = {}
+"""Of each collective, its algorithms by name."""
+
+
+def algorithm(
+    collective: str,
+    name: str,
+    *,
+    usable: Callable[[int], bool] = lambda n: n >= 2,
+    pipelined: bool = False,
+    in_switch: bool = False,
+    nested: bool = False,
+    passes_on: bool = False,
+) -> Callable[[Steps], Steps]:
+    """Register the steps of an algorithm; the parameters are those of :class:`Algorithm`.
+
+    Raises
+    ------
+    ValueError
+        The collective has another algorithm of that name.
+
+    Examples
+    --------
+    >>> @algorithm("shift", "once")
+    ... def once(n: int) -> Iterable[Step]:
+    ...     yield shift(n, 1)
+    >>> ALGORITHMS.pop("shift")["once"].latencies(4)
+    1
+    """
+
+    def register(make: Steps) -> Steps:
+        made = Algorithm(collective, name, make, usable, pipelined, in_switch, nested, passes_on)
+        taken = ALGORITHMS.setdefault(collective, {}).setdefault(name, made)
+        if taken.make.__qualname__ != make.__qualname__:
+            raise ValueError(f"two algorithms of {collective} are named {name!r}")
+        ALGORITHMS[collective][name] = made
+        return make
+
+    return register
+
+
+def shift(n: int, by: int, parts: int = 1, of: int = 1, times: int = 1) -> Step:
+    """Every member sends to the one so many places further on.
+
+    >>> shift(4, 1).target.tolist()
+    [1, 2, 3, 0]
+    """
+    here = np.arange(n)
+    return Step(here, (here + by) % n, parts, of, times)
+
+
+def check_algorithm(one: Algorithm, sizes: Iterable[int] = range(2, 10)) -> None:
+    """Refuse steps that cannot be taken, or that leave somebody without what is theirs.
+
+    Parameters
+    ----------
+    sizes : of the groups that are tried, where the algorithm is usable
+
+    Raises
+    ------
+    ValueError
+        Names the algorithm, the group and the step.
+
+    Examples
+    --------
+    >>> check_algorithm(Algorithm("all-gather", "short", lambda n: [shift(n, 1)]), [3])
+    Traceback (most recent call last):
+    ValueError: all-gather short, 3 members: member 0 never hears of member 1; add steps
+    """
+    for n in sizes:
+        if one.usable(n):
+            told = f"{one.collective} {one.name}, {n} members"
+            _check(one, (2 * n, n) if one.nested else (n,), told)
+
+
+def _check(one: Algorithm, n: tuple[int, ...], told: str) -> None:
+    known = np.eye(n[0] + 1, dtype=bool)  # who has heard of whom; the last one is the switch
+    if not one.steps(*n):
+        raise ValueError(f"{told}: there are no steps; yield a Step")
+    for number, step in enumerate(one.steps(*n)):
+        _check_step(step, n[0], SWITCH if one.in_switch else 0, f"{told}, step {number}")
+        for _ in range(step.times):
+            before = known.copy()
+            np.logical_or.at(known, step.target, before[step.source])
+    everyone = np.arange(n[0])
+    hears = everyone if one.collective in (*EVERYONE, *FROM_FIRST) else everyone[:1]
+    speaks = everyone if one.collective in (*EVERYONE, *TO_FIRST) else everyone[:1]
+    lost = np.argwhere(~known[np.ix_(hears, speaks)])
+    if len(lost):
+        member, other = lost[0].tolist()
+        raise ValueError(f"{told}: member {member} never hears of member {other}; add steps")
+
+
+def _check_step(step: Step, n: int, least: int, told: str) -> None:
+    """Refuse messages of strangers, to oneself, or of less than nothing."""
+    if step.times < 1 or step.of < 1 or np.any(np.less(step.parts, 0)):
+        raise ValueError(f"{told}: parts, of and times must be counts; of and times at least 1")
+    for end in (step.source, step.target):
+        if not len(end) or end.min() < least or end.max() >= n:
+            raise ValueError(
+                f"{told}: members are {least} to {n - 1}, a message has {end.tolist()}"
+            )
+    if np.any(step.source == step.target):
+        raise ValueError(f"{told}: a member sends to itself; leave that message out")

@@ -1,0 +1,99 @@
+"""Topologies: what joins the NICs of machines, one class each, registered by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import ClassVar, NamedTuple, TypeVar
+
+from ...sim.registry import register
+from ...sim.system import Component
+from .switch import Switch
+
+
+class Adapter(NamedTuple):
+    """One NIC of one machine.
+
+    Parameters
+    ----------
+    node, rail : number of the machine, and of the NIC in it
+    """
+
+    node: int
+    rail: int
+
+    @property
+    def name(self) -> str:
+        """As components are named.
+
+        >>> Adapter(3, 0).name
+        'node3.nic0'
+        """
+        return f"node{self.node}.nic{self.rail}"
+
+
+class Path(NamedTuple):
+    """One way from a NIC to another.
+
+    Parameters
+    ----------
+    names : of the components between the two NICs, in order
+    weight : share of the data that goes this way, beside those of the other paths
+    """
+
+    names: tuple[str, ...] = ()
+    weight: float = 1.0
+
+
+class Topology:
+    """What joins the NICs of machines.  Subclass, and write ``components`` and ``routes``.
+
+    The constructor is the schema: its keyword names are the keys that ``cluster.fabric.topology``
+    takes beside ``use``, their annotations say which unit each value must carry.  ``components``
+    is called once, before the rest; one machine alone is joined to nothing, and not asked.
+    """
+
+    registered_name: ClassVar[str] = ""
+
+    def components(self, adapters: Sequence[Adapter], switch: Switch | None) -> Iterable[Component]:
+        """Ports and links between the NICs.
+
+        Parameters
+        ----------
+        adapters : of all machines, in order
+        switch : of ``cluster.fabric.switch``; None for none
+
+        Raises
+        ------
+        GraphError
+            It cannot join these.
+        """
+        raise TypeError(f"{type(self).__name__} joins nothing: write components()")
+
+    def routes(self, a: Adapter, b: Adapter) -> Sequence[Path]:
+        """The ways from one NIC to another; data are spread over them by weight."""
+        raise TypeError(f"{type(self).__name__} has no ways: write routes()")
+
+    def switches(self) -> int:
+        """How many switches there are, to price them.
+
+        Raises
+        ------
+        GraphError
+            Nobody knows.
+        """
+        return 0
+
+
+TOPOLOGIES: dict[str, type[Topology]] = {}
+T = TypeVar("T", bound=type[Topology])
+
+
+def topology(name: str) -> Callable[[T], T]:
+    """Register a topology under the name that scenarios use.
+
+    Raises
+    ------
+    ValueError
+        The name is taken.
+    """
+    return register(TOPOLOGIES, "topologies", name, "registered_name")

@@ -1,0 +1,128 @@
+"""The number that decides, in words: the time of a period where it is one, else its name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .numbers import change, format_quantity
+
+Answer = Mapping[str, str]
+
+
+def column(answer: Answer) -> str:
+    """The head of a column.
+
+    >>> column({"metric": "iteration_time.p50", "period": "iteration"})
+    'iteration p50'
+    >>> column({"metric": "a.ttft.p99"})
+    'a ttft p99'
+    """
+    if answer.get("period"):
+        return f"{answer['period']} {answer['metric'].rpartition('.')[2]}"
+    return plainly(answer["metric"])
+
+
+def plainly(metric: str) -> str:
+    """A metric in words.
+
+    >>> plainly("iteration_time.p50")
+    'iteration time p50'
+    """
+    return metric.replace("_", " ").replace(".", " ")
+
+
+def subject(answer: Answer) -> str:
+    """What changes or does not.
+
+    >>> subject({"metric": "iteration_time.p50", "period": "iteration"})
+    'an iteration'
+    >>> subject({"metric": "a.iteration_time.p50", "period": "iteration", "job": "a"})
+    'an iteration of a'
+    >>> subject({"metric": "ttft.p99"})
+    'ttft p99'
+    """
+    period, job = answer.get("period", ""), answer.get("job", "")
+    if not period:
+        return plainly(answer["metric"])
+    of = f" of {job}" if job and answer["metric"].startswith(f"{job}.") else ""
+    return f"{article(period)} {period}{of}"
+
+
+def part(answer: Answer) -> str:
+    """Which part of a run times are of: one period, or the whole.
+
+    >>> part({"metric": "ttft.p99"})
+    'the run'
+    """
+    return subject(answer) if answer.get("period") else "the run"
+
+
+def article(noun: str) -> str:
+    """The article of a noun.
+
+    >>> article("iteration"), article("step")
+    ('an', 'a')
+    """
+    return "an" if noun[0] in "aeiou" else "a"
+
+
+def amounts(answer: Answer, value: float) -> str:
+    """What it comes to.
+
+    >>> amounts({"metric": "ttft.p99", "unit": "s"}, 0.25)
+    'ttft p99 is 250 ms'
+    """
+    verb = "takes" if answer.get("period") else "is"
+    return f"{subject(answer)} {verb} {format_quantity(value, answer['unit'])}"
+
+
+def changed(answer: Answer, name: str, ratio: float) -> str:
+    """What a variant makes of it.
+
+    >>> changed({"metric": "ttft.p99"}, "small", 0.5)
+    'small raises ttft p99 by 50.0 %'
+    >>> changed({"metric": "iteration_time.p50", "period": "iteration"}, "fast", -0.1)
+    'fast makes an iteration 10.0 % shorter'
+    """
+    size = f"{100 * abs(ratio):.1f} %"
+    if answer.get("period"):
+        return f"{name} makes {subject(answer)} {size} {'longer' if ratio > 0 else 'shorter'}"
+    return f"{name} {'raises' if ratio > 0 else 'lowers'} {subject(answer)} by {size}"
+
+
+def unchanged(answer: Answer, name: str, ratio: float, least: float = 0.0005) -> str:
+    """The same of a change that is called none."""
+    if abs(ratio) < least:
+        return f"{name} does not change {subject(answer)}"
+    return f"{name} changes {subject(answer)} by {change(ratio)}"
+
+
+def value_of(point: Mapping[str, Any], answer: Answer) -> Mapping[str, Any]:
+    """The number that decides, of one point."""
+    found: Mapping[str, Any] = point["metrics"][answer["metric"]]
+    return found
+
+
+def sign(answer: Answer) -> int:
+    """1 where lower is better, -1 where higher is."""
+    return -1 if answer["better"] == "higher" else 1
+
+
+def window_said(point: Mapping[str, Any], answer: Answer) -> str:
+    """Which part of a run blame is of, where it is not the whole; else "".
+
+    >>> window = {"first": 1.0, "last": 1.5, "samples": 2, "length": 0.75}
+    >>> window_said({"window": window}, {"metric": "ttft.p99", "unit": "s", "better": "lower"})
+    'Of the 750 ms around the highest percent of ttft: 2 samples. '
+    >>> window_said({}, {"metric": "makespan"})
+    ''
+    """
+    window = point.get("window")
+    if window is None:
+        return ""
+    name = plainly(answer["metric"].rpartition(".")[0])
+    end = "lowest" if sign(answer) < 0 else "highest"
+    many = f"{window['samples']} sample{'s' * (window['samples'] != 1)}"
+    length = format_quantity(window["length"], "s")
+    return f"Of the {length} around the {end} percent of {name}: {many}. "

@@ -1,0 +1,35 @@
+"""What a run gives to a constructor that takes it, and no file can."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, get_type_hints
+
+from ...sim.graph import Graph
+
+
+@dataclass(frozen=True)
+class GpuSettings:
+    """Settings of the cluster's GPUs, SI, by name: for a workload that depends on where it runs."""
+
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+GIVEN = (Graph, GpuSettings)
+
+
+def built(cls: type, settings: Mapping[str, Any], *given: object) -> Any:
+    """An object of its settings and of those given things that its constructor takes.
+
+    Examples
+    --------
+    >>> class Fast:
+    ...     def __init__(self, *, share: float, gpu: GpuSettings):
+    ...         self.peak = share * gpu.settings["peak"]
+    >>> built(Fast, {"share": 0.5}, GpuSettings({"peak": 4.0})).peak
+    2.0
+    """
+    hints = get_type_hints(getattr(cls, "__init__"))  # noqa: B009  mypy
+    beside = {k: g for k, hint in hints.items() for g in given if hint in GIVEN and hint is type(g)}
+    return cls(**beside, **settings)

@@ -1,0 +1,22 @@
+"""What a scenario cannot ask for yet, with the release that it comes with."""
+
+from __future__ import annotations
+
+LATER = {
+    ("cluster.fabric.topology", "torus"): "0.2",
+    ("cluster.fabric.topology", "dragonfly"): "0.2",
+    ("cluster.fabric.fidelity", "packet"): "0.3",
+    ("metric", "gpu.memory"): "0.3",
+    ("metric", "hfu"): "0.3",
+    ("metric", "mfu"): "0.3",
+}
+"""Releases by setting and value; who builds one takes its line out."""
+
+
+def later(path: str, value: object) -> str:
+    """The release that a value comes with; "" for none.
+
+    >>> later("metric", "mfu"), later("metric", "mfo")
+    ('0.3', '')
+    """
+    return LATER.get((path, str(value)), "")

@@ -1,0 +1,23 @@
+"""Where a tree describes its machines: ``cluster.node``, or each of ``cluster.kinds``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .tree import Path, TreeNode, find
+
+
+def machines(tree: TreeNode) -> Iterator[tuple[Path, TreeNode]]:
+    """Each description of a machine with its path.
+
+    >>> from .document import parse
+    >>> both = parse("cluster: {kinds: {trainer: {count: 2}, store: {count: 1}}}")
+    >>> [path for path, _ in machines(both)]
+    [('cluster', 'kinds', 'trainer'), ('cluster', 'kinds', 'store')]
+    """
+    node = find(tree, ("cluster", "node"))
+    if node is not None:
+        yield ("cluster", "node"), node
+    kinds = find(tree, ("cluster", "kinds"))
+    for name, kind in kinds.mapping.items() if kinds else ():
+        yield ("cluster", "kinds", name), kind

@@ -1,0 +1,52 @@
+"""Oversubscription of a spine that is not there: legal, and it changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ....models.network.leaf_spine import FatTree
+from ....models.network.wiring import Adapter
+from ..problems import Problem
+from ..topology_choice import Joining, known_topologies
+from .tree import TreeNode, find
+
+if TYPE_CHECKING:
+    from ..sections.cluster import ClusterSection
+
+
+def absent(cluster: ClusterSection, tree: TreeNode) -> Iterator[Problem]:
+    """A doubt about ``cluster.fabric.oversubscription`` where one leaf switch joins everything.
+
+    Parameters
+    ----------
+    cluster : checked
+    tree : what the user wrote
+    """
+    said = find(tree, ("cluster", "fabric", "oversubscription"))
+    fabric = cluster.fabric
+    if said is None or fabric.oversubscription == 1:
+        return
+    name = fabric.topology.use if isinstance(fabric.topology, Joining) else fabric.topology
+    cls = known_topologies()[name]
+    ports = fabric.switch.settings.get("ports") if fabric.switch else None
+    if not issubclass(cls, FatTree):
+        return
+    if ports is None:
+        why = "there is no switch; write cluster.fabric.switch with its ports"
+    elif (nics := _on_one_leaf(cluster, cls(oversubscription=fabric.oversubscription), ports)) < 0:
+        return
+    else:
+        why = f"{nics} NICs fit one leaf switch of {ports} ports, so there is no spine"
+    yield Problem("doubt", f"'{said.text}' changes nothing: {why}", said.spot, "warning")
+
+
+def _on_one_leaf(cluster: ClusterSection, topology: FatTree, ports: int) -> int:
+    """How many NICs one leaf joins; -1 where there are several leaves."""
+    nics = [(m.count, m.node.part("nic")) for m in cluster.machines()]
+    each = [part.count if part else 0 for count, part in nics for _ in range(count)]
+    adapters = [Adapter(i, k) for i, count in enumerate(each) for k in range(count)]
+    if not adapters:
+        return 0
+    leaves = topology.leaves(adapters, topology.facing_machines(adapters, ports))
+    return -1 if len(set(leaves.values())) > 1 else len(adapters)

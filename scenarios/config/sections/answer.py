@@ -1,0 +1,17 @@
+"""``answer``: which number decides, where it is not the headline of the first job."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import PlainValidator
+
+from ..schema import register
+from .sweep import ObjectiveSection, read_objective
+
+register(
+    "answer",
+    Annotated[object, PlainValidator(read_objective, json_schema_input_type=ObjectiveSection)],
+    None,
+    help="The number that decides, `{minimize: ttft.p99}`; the first job's own unless said.",
+)

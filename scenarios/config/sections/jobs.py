@@ -1,0 +1,76 @@
+"""``jobs``: several workloads on one machine, each with a name; ``workload`` is short for one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import Field, create_model
+
+from ....sim.units import Duration
+from ..schema import REQUIRED, Many, Section, register
+from ..settings import workload_files
+from .head import Name
+from .placement import Placement
+from .processes import Steering, processes
+from .workload import WorkloadSection, any_workload
+
+Pool = str | Annotated[int, Field(ge=1)] | Many[str]
+
+
+class JobSection(Section):
+    """A workload on a part of the machine."""
+
+    workload: WorkloadSection
+    on: Mapping[str, Pool]
+    placement: Placement
+    processes: tuple[Steering, ...]
+    arrives: float
+
+
+def only(workload: WorkloadSection, placement: Placement, steering: Any) -> JobSection:
+    """The job that ``workload``, ``placement`` and ``processes`` at the top are short for."""
+    return JobSection.model_construct(
+        workload=workload, on={}, placement=placement, processes=steering, arrives=0.0
+    )
+
+
+def _form() -> Any:
+    """A job as a file writes it, of the workloads and processes that are known by now."""
+    fields: dict[str, Any] = {
+        "workload": (any_workload(), Field(REQUIRED, description="What it runs.")),
+        "on": (
+            dict[str, Pool],
+            Field(
+                {},
+                description="Components by pool: a name, a glob, several of them, or a count of "
+                "the pool's kind, for which it waits in order; all there are unless said.",
+            ),
+        ),
+        "placement": (Placement, Field(Placement(), description="What is kept where.")),
+        "processes": (processes(), Field((), description="What steers it while it goes on.")),
+        "arrives": (
+            Annotated[Duration, Field(ge=0)],
+            Field(0.0, description="When it begins, or begins to wait."),
+        ),
+    }
+    told = JobSection.__doc__
+    return create_model("job", __base__=JobSection, __doc__=told, **fields)
+
+
+def _jobs() -> Any:
+    named: Any = dict
+    return named[Name, _form()]
+
+
+def _files() -> tuple[str, ...]:
+    return (*(f"*.workload.{name}" for name in workload_files()), "*.processes.*.file")
+
+
+register(
+    "jobs",
+    _jobs,
+    {},
+    help="Several workloads by name, in place of `workload`.",
+    files=_files,
+)

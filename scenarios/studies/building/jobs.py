@@ -1,0 +1,158 @@
+"""What the jobs of a scenario start: a graph, or a process that submits graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ....models.network.expand import expand
+from ....sim.errors import ScenarioError
+from ....sim.graph import Graph
+from ....sim.job import Job
+from ....sim.process import Process
+from ....sim.system import System
+from ....sim.workload import Needs, Workload, check_started
+from ...config.problems import nearest
+from ...config.scenario import Scenario
+from ...config.settings import workload_files
+from ..limits import memory, require_memory
+from .system import system
+
+Pools = Mapping[str, int | tuple[str, ...]]
+
+
+def workloads_of(scenario: Scenario) -> dict[str, Workload]:
+    """The workload of each job, made of its settings; it has read nothing yet."""
+    gpu = scenario.cluster.gpu()
+    return {name: job.workload.make(gpu) for name, job in scenario.jobs.items()}
+
+
+def files_of(scenario: Scenario) -> Iterator[tuple[str, str]]:
+    """Files that its workloads name, by setting."""
+    for job, section in scenario.jobs.items():
+        head = "" if scenario.section("workload") is not None else f"jobs.{job}."
+        for key in workload_files():
+            name = getattr(section.workload, key, None)
+            if name is not None:
+                yield f"{head}workload.{key}", str(name)
+
+
+def graphs_of(scenario: Scenario, on: System | None = None) -> dict[str, Graph | None]:
+    """The graph of each job, without a machine in it; None of one that is a process.
+
+    Parameters
+    ----------
+    on : its machine, where it was built before
+    """
+    machine = system(scenario) if on is None else on
+    pools, found = pools_of(scenario, machine), {}
+    for name, workload in workloads_of(scenario).items():
+        there = first_of(pools[name], workload.needs, machine)
+        made = started(Job(name, workload, there), scenario, machine)
+        found[name] = made if isinstance(made, Graph) else None
+    return found
+
+
+def graph_of(scenario: Scenario) -> Graph:
+    """The graph of a scenario's only workload.
+
+    Raises
+    ------
+    ScenarioError
+        There are several; it is a process, whose graphs are known only while it runs.
+    """
+    found = graphs_of(scenario)
+    (first, *others) = found.values()
+    if first is None or others:
+        what = f"there are {len(found)} jobs" if others else "it is a process, known when it runs"
+        raise ScenarioError(f"workload: one graph is needed, and {what}; name a trace")
+    return first
+
+
+@dataclass(frozen=True)
+class _Before:
+    """The little of a job under way that there is before the run: its seed."""
+
+    seed: tuple[int, int]
+    parent: Job | None = None
+
+
+def started(job: Job, scenario: Scenario, on: System) -> Graph | Process:
+    """What a job of a scenario starts, before any run.
+
+    Parameters
+    ----------
+    on : the machine
+
+    Raises
+    ------
+    ScenarioError
+        More ops than fit into memory; neither a graph nor a process.
+    GraphError
+        A collective that no algorithm of ``cluster.fabric.expand`` writes out.
+    """
+    size = job.workload.size()
+    if size is not None:
+        require_memory(memory(size.ops), 1, scenario.run.memory, f"{size.ops:,} ops")
+    life: Any = _Before((scenario.run.seed, 0))
+    found = job.workload.start(job.begun(life, on))
+    try:
+        found = check_started(found, f"workload {job.workload.registered_name!r}")
+    except TypeError as error:
+        raise ScenarioError(str(error)) from error
+    written_out = scenario.cluster.fabric.expand
+    if written_out is not None and isinstance(found, Graph):
+        return expand(found, written_out)
+    return found
+
+
+def pools_of(scenario: Scenario, on: System) -> dict[str, Pools]:
+    """Components of each pool that each job names; a count stands as it is, to be waited for.
+
+    Raises
+    ------
+    ScenarioError
+        Nothing has such a name.
+    """
+    made = workloads_of(scenario)
+    return {name: _pools(f"jobs.{name}.on", job.on, made[name].needs, on)
+            for name, job in scenario.jobs.items()}  # fmt: skip
+
+
+def _pools(path: str, said: Mapping[str, Any], needs: Needs, on: System) -> Pools:
+    found: dict[str, int | tuple[str, ...]] = {}
+    for pool, value in said.items():
+        if pool not in needs.pools:
+            raise ScenarioError(
+                f"{path}: its workload has no pool {pool!r}{nearest(pool, list(needs.pools))}"
+            )
+        kind = needs.pools[pool].kind
+        globs = (value,) if isinstance(value, str) else value
+        found[pool] = value if isinstance(value, int) else _named(f"{path}.{pool}", globs, kind, on)
+        if isinstance(value, int) and value > len(on.select(kind=kind)):
+            raise ScenarioError(
+                f"{path}.{pool}: {value} {kind} are asked for, the machine has "
+                f"{len(on.select(kind=kind))}; ask for fewer, or add nodes"
+            )
+    return found
+
+
+def _named(path: str, globs: Iterable[str], kind: str, on: System) -> tuple[str, ...]:
+    fitting = (on.components[c] for glob in globs for c in on.match(glob))
+    names = tuple(dict.fromkeys(c.name for c in fitting if c.kind == kind))
+    if not names:
+        like = next(iter(on.select(kind=kind)), "a component")
+        raise ScenarioError(
+            f"{path}: no {kind} is named {', '.join(globs)}; write a glob such as {like!r}, or a "
+            "count"
+        )
+    return names
+
+
+def first_of(pools: Pools, needs: Needs, on: System) -> dict[str, tuple[str, ...]]:
+    """Components that a job could have: of a count the first ones of its kind."""
+    return {
+        pool: on.select(kind=needs.pools[pool].kind)[:value] if isinstance(value, int) else value
+        for pool, value in pools.items()
+    }

@@ -1,0 +1,178 @@
+"""Samples of every metric of one run, and what each metric is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...sim.analysis.metrics import common
+from ...sim.errors import ScenarioError
+from ...sim.metric import Metric
+from ...sim.periodic import Periodic
+from ...sim.result import Result
+from ...sim.sampling import MAIN
+from ...sim.units import MoneyRate, Watts
+from ...sim.workload import Samples, Workload
+from ..config.metrics import METRICS
+from ..config.scenario import Scenario
+from .building.jobs import pools_of
+from .building.price import cost_per_million_tokens
+
+if TYPE_CHECKING:
+    from .variants import Variant
+
+HOUR = 3600.0  # s
+WHOLE = ("makespan", "utilization")  # last words of what is told of all jobs together, too
+
+
+def headline(point: Variant, result: Result) -> float:
+    """The number that decides, of one run."""
+    return point.answer.of(decisive(point, result))
+
+
+def decisive(point: Variant, result: Result) -> Mapping[str, Samples]:
+    """Samples of the number that decides; of others only where they come with it."""
+    answer, several = point.answer, len(point.workloads) > 1
+    workload = point.workloads.get(answer.job)
+    if workload is not None and not answer.sample.endswith("makespan"):
+        own = _named(_own(workload, _of(result, answer.job)), answer.job if several else "")
+        if answer.sample in own:
+            return own
+    return samples_of(point, result)
+
+
+def samples_of(point: Variant, result: Result) -> dict[str, Samples]:
+    """Samples of every metric: of each of several jobs by its name and the metric's.
+
+    Raises
+    ------
+    ScenarioError
+        No period is left to count.
+    """
+    found: dict[str, Samples] = {}
+    several = len(point.workloads) > 1
+    for name, workload in point.workloads.items():
+        if several:
+            mine = _of(result, name)
+            own = _common(workload, mine) | _own(workload, mine)
+            own = {m: s for m, s in own.items() if not m.endswith(".utilization")}
+            own["completion_time"] = _completion(point, name, mine)
+            found |= _named(own | _priced(point, name, own), name)
+        else:
+            found |= _common(workload, result) | _own(workload, _of(result, name))
+    if several:
+        found |= {m: s for m, s in common(result).items() if m.rpartition(".")[2] in WHOLE}
+    for name in result.jobs:
+        if name not in (*point.workloads, MAIN):  # who starts others is none of them
+            found |= _named(_launched(result.of(name)), name)
+    return found | _of_machine(point, found)
+
+
+def metrics_of(point: Variant, result: Result, samples: Mapping[str, Samples]) -> dict[str, Metric]:
+    """What each of the samples is; of what nobody declared, what was said when it was emitted."""
+    found = {}
+    for name in samples:
+        job, _, own = name.partition(".")
+        job, own = (job, own) if job in result.jobs else (next(iter(point.workloads)), name)
+        workload = point.workloads.get(job)
+        declared = (*(workload.metrics if workload else ()), *METRICS.values())
+        known = (m for m in declared if m.fits(own) or m.fits(own.rpartition(".")[0]))
+        unit = _of(result, job).emitted.units.get((0, own), "")
+        found[name] = next(known, Metric(own, unit, "Emitted by a process."))
+    return found
+
+
+def _of(result: Result, job: str) -> Result:
+    """The result of a job; the whole where it was the only one."""
+    return result.of(job) if job in result.jobs else result
+
+
+def _named(samples: Mapping[str, Samples], job: str) -> dict[str, Samples]:
+    return {f"{job}.{m}" if job else m: s for m, s in samples.items()}
+
+
+def _common(workload: Workload, result: Result) -> dict[str, Samples]:
+    """What every run has, over the periods that count where there are any."""
+    if not isinstance(workload, Periodic):
+        return common(result)
+    try:
+        return common(result, workload.warm_up, workload.counted)
+    except ValueError as error:
+        raise ScenarioError(f"workload.iterations: {error}; take fewer") from error
+
+
+def _own(workload: Workload, result: Result) -> dict[str, Samples]:
+    """What the workload measures of its job."""
+    try:
+        return dict(workload.measure(result))
+    except ValueError as error:
+        if not isinstance(workload, Periodic):
+            raise
+        raise ScenarioError(f"workload.iterations: {error}; take fewer") from error
+
+
+def _launched(result: Result) -> dict[str, Samples]:
+    """Of a job that a process launched."""
+    return {"makespan": np.array([result.makespan]), **result.emitted.samples}
+
+
+def _completion(point: Variant, job: str, result: Result) -> Samples:
+    end = result.first_release * result.tick + result.makespan
+    return np.array([end - point.scenario.jobs[job].arrives])
+
+
+def _share(point: Variant, job: str) -> float:
+    """Its share of the GPUs."""
+    system = point.simulation.system
+    needs, pools = point.workloads[job].needs.pools, pools_of(point.scenario, system)[job]
+    every = len(system.gpus)
+    own = [
+        every if pool not in pools else value if isinstance(value, int) else len(value)
+        for pool, need in needs.items()
+        if need.kind == "gpu"
+        for value in [pools.get(pool, 0)]
+    ]
+    return min(sum(own), every) / every if every else 0.0
+
+
+def _priced(point: Variant, job: str, own: Mapping[str, Samples]) -> dict[str, Samples]:
+    """What one of several jobs costs: its share of the machine for as long as it goes on."""
+    if point.price is None:
+        return {}
+    rate = point.price * _share(point, job)
+    return {
+        "cost": own["makespan"] * rate,
+        **dict(_by_token(own, len(point.simulation.system.gpus) * _share(point, job), rate)),
+    }
+
+
+def _by_token(
+    own: Mapping[str, Samples], gpus: float, rate: MoneyRate | None
+) -> Iterator[tuple[str, Samples]]:
+    """What a million tokens take, where anybody counts tokens."""
+    if "tokens_per_second" in own:
+        each = float((1 / own["tokens_per_second"]).mean())
+        yield "gpu_time_per_million_tokens", np.array([gpus * each * 1e6])
+        if rate is not None:
+            yield "cost_per_million_tokens", np.array([cost_per_million_tokens(rate, each)])
+
+
+def _of_machine(point: Variant, found: Mapping[str, Samples]) -> dict[str, Samples]:
+    """What needs more than the run: the machine's prices, power and memory."""
+    gpus, rate = len(point.simulation.system.gpus), point.price
+    more: dict[str, Samples] = {}
+    if rate is not None:
+        more["cost_per_hour"] = np.array([rate * HOUR])
+    more |= _by_token(found, gpus, rate)
+    if (watts := _watts(point.scenario)) is not None:
+        more["gpu.power.bound"] = np.array([watts])
+    return more
+
+
+def _watts(scenario: Scenario) -> Watts | None:
+    """Of all GPUs at full load; None where nobody says it of one of them."""
+    cards = [(m.count, p) for m in scenario.cluster.machines() if (p := m.node.part("gpu"))]
+    told = [p.settings["power"] * (n * p.count) for n, p in cards if "power" in p.settings]
+    return sum(told) if told and len(told) == len(cards) else None

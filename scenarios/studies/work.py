@@ -1,0 +1,121 @@
+"""Jobs of a scenario as a run takes them: made, steered, and waiting for what they asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ...sim.allocator import Allocator
+from ...sim.graph import Graph
+from ...sim.job import Job
+from ...sim.process import Process, Running, Steps
+from ...sim.result import Result
+from ...sim.workload import Needs, Samples, Workload
+from ..config.sections.processes import Steering
+from .building.jobs import Pools
+
+if TYPE_CHECKING:
+    from ...sim.system import System
+
+
+class Prepared(Workload):
+    """A workload of a scenario: its graph, where it is known, is made once; others steer it.
+
+    Parameters
+    ----------
+    of : Workload
+    graph : Graph or None
+        That it starts; None where it is a process.
+    steering : sequence of Steering
+        Processes beside it.
+    """
+
+    def __init__(self, of: Workload, graph: Graph | None, steering: Sequence[Steering] = ()):
+        self.of, self.graph, self.steering = of, graph, steering
+        self.metrics, self.headline, self.until = of.metrics, of.headline, of.until
+        self.periodic = of.periodic
+
+    @property
+    def needs(self) -> Needs:
+        """Those of the workload."""
+        return self.of.needs
+
+    def start(self, job: Job) -> Graph | Process:
+        """Its graph, or its process with those that steer it."""
+        found = self.of.start(job) if self.graph is None else self.graph
+        if not self.steering:
+            return found
+        beside = [one.make(self.graph) for one in self.steering]
+
+        def steered(sim: Running) -> Steps:
+            if isinstance(found, Graph):
+                work = sim.submit(found).done
+                sim.start(beside)
+                yield work
+            else:
+                sim.start(beside)
+                yield from found(sim)
+
+        return steered
+
+    def measure(self, result: Result) -> Mapping[str, Samples]:
+        """As the workload does."""
+        return self.of.measure(result)
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A job that waits for a number of components.
+
+    Parameters
+    ----------
+    job : its workload and when it arrives
+    pools : names of components, or how many, by pool
+    """
+
+    job: Job
+    pools: Pools
+
+
+@dataclass(frozen=True)
+class Dispatcher:
+    """A process that starts jobs when what they wait for is free: first come, first served.
+
+    Parameters
+    ----------
+    waiting : jobs, in the order of the file
+    taken : components that other jobs have by name, which it does not hand out
+    """
+
+    waiting: Sequence[Waiting]
+    taken: frozenset[str] = frozenset()
+
+    def __call__(self, sim: Running) -> Steps:
+        """Start each job when it fits, and hand on what it had when it is done."""
+        kinds = sorted({kind for one in self.waiting for _, kind, _ in _counts(one)})
+        stores = {kind: Allocator(sim, self._pool(kind, sim.system)) for kind in kinds}
+        order = sorted(self.waiting, key=lambda one: one.job.arrives)
+        yield sim.env.all_of([sim.env.process(self._run(sim, one, stores)) for one in order])
+
+    def _pool(self, kind: str, system: System) -> list[str]:
+        return [name for name in system.select(kind=kind) if name not in self.taken]
+
+    def _run(self, sim: Running, one: Waiting, stores: Mapping[str, Allocator]) -> Steps:
+        yield sim.wait(one.job.arrives)
+        on = {pool: v for pool, v in one.pools.items() if not isinstance(v, int)}
+        held: list[tuple[Allocator, tuple[str, ...]]] = []
+        for pool, kind, count in sorted(_counts(one), key=lambda asked: asked[1]):
+            on[pool] = yield stores[kind].request(count)
+            held.append((stores[kind], on[pool]))
+        ordered = {pool: on[pool] for pool in one.pools}
+        launched = sim.launch(one.job.workload, one.job.name, ordered)
+        yield launched.done
+        for store, names in held:
+            store.put(names)
+
+
+def _counts(one: Waiting) -> list[tuple[str, str, int]]:
+    """Pools of which a number is asked: name, kind and number."""
+    needs = one.job.workload.needs.pools
+    return [(pool, needs[pool].kind, n) for pool, n in one.pools.items() if isinstance(n, int)]

@@ -1,0 +1,1 @@
+"""The workloads that scenarios can name, a file each; those of others are plug-ins."""

@@ -1,0 +1,24 @@
+"""How often a periodic workload repeats, and which of its iterations count."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from ..config.schema import Section
+
+Positive = Annotated[int, Field(ge=1)]
+
+
+class Iterations(Section):
+    """Which iterations count."""
+
+    warm_up: Annotated[int, Field(ge=0)] = 0
+    """Left out at the start."""
+    measure: Positive | None = None
+    """Counted after that; all there are unless said."""
+
+
+ALL = Iterations()
+ONE = Iterations(measure=1)

@@ -1,0 +1,50 @@
+"""How the ranks of a training job share its model: as recorded, and as wanted."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from ...sim.units import Chunk
+from ..config.schema import Section
+from .iterations import Positive
+
+
+class Parallel(Section):
+    """How the ranks share a model."""
+
+    tensor: Positive = 1
+    """Ranks that share each layer."""
+    pipeline: Positive = 1
+    """Ranks in a row, a block of layers each."""
+    data: Positive = 1
+    """Copies of the model, each with its own samples."""
+    expert: Positive = 1
+    """Ranks that share the experts of a layer."""
+
+    @property
+    def ranks(self) -> int:
+        """Ranks in all; experts are spread over the data-parallel ones."""
+        return self.tensor * self.pipeline * self.data
+
+
+class Recorded(Section):
+    """Where a trace was recorded."""
+
+    device: str | None = None
+    """Catalog name of the GPU or host that ran it."""
+    nodes: Positive | None = None
+    """Machines that took part."""
+    parallel: Parallel | None = None
+    """How its ranks shared the model."""
+
+
+class Scale(Section):
+    """What the trace is resized to."""
+
+    parallel: Parallel
+    """Groups of the size wanted; collectives are re-sized to them."""
+    bucket: Annotated[Chunk, Field(gt=0)] | None = None
+    """Cap of DDP's gradient buckets (``bucket_cap_mb``), where one process was recorded; unsaid,
+    DDP's own: 25 MiB, the first 1 MiB."""

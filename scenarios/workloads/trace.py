@@ -1,0 +1,226 @@
+"""``workload: {trace: FILE}``: a recorded training step, replayed, resized where it is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from glob import glob
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from ...sim.errors import ScenarioError
+from ...sim.graph import Graph
+from ...sim.metric import Metric
+from ...sim.periodic import Periodic
+from ...sim.units import ByteRate
+from ...sim.workload import Needs, Samples, Size, workload
+from ..config.given import GpuSettings
+from ..config.schema import FileName
+from .iterations import ALL, Iterations, Positive
+from .parallel import Recorded, Scale
+from .trace_files import bundled, form_of, open_starts, open_trace
+
+if TYPE_CHECKING:
+    from ...sim.job import Job
+    from ...sim.result import Result
+    from ...traces.trace import Trace
+
+NO_GPU = GpuSettings()
+TOKENS_PER_SECOND = Metric(
+    "tokens_per_second",
+    "token/s",
+    "Tokens of one iteration over iteration_time, whole job.",
+    better="higher",
+)
+
+
+@workload("trace")
+class TraceWorkload(Periodic):
+    """A recorded trace, replayed.
+
+    Parameters
+    ----------
+    trace : str
+        File, glob with one file per rank, or ``foretrace:NAME`` for a bundled one.
+    format : str or None
+        How the file is written; recognised unless said.
+    recorded_on : Recorded or None
+        Where it was recorded.
+    starts : str or None
+        Recordings of several process starts of the same: a glob of folders, or ``foretrace:NAME``.
+        Times become those of a typical untraced step, and replicas differ as the starts do.
+    scale_to : Scale or None
+        What it is resized to; as recorded unless said.
+    iterations : Iterations
+        Which iterations count.
+    missing_ranks : str
+        What stands for ranks that were not recorded.
+    serialise : bool
+        Accept a trace without dependencies: every op after the one before it.
+    tokens_per_iteration : int or None
+        Of the whole job, as recorded; scales with the data-parallel ranks.
+    gpu : GpuSettings
+        On which gradients are copied, where a trace of one process is made data-parallel.
+    """
+
+    metrics: tuple[Metric, ...] = (*Periodic.metrics, TOKENS_PER_SECOND)
+
+    def __init__(
+        self,
+        *,
+        trace: FileName,
+        format: Literal["native", "kineto", "chakra"] | None = None,
+        recorded_on: Recorded | None = None,
+        starts: FileName | None = None,
+        scale_to: Scale | None = None,
+        iterations: Iterations = ALL,
+        missing_ranks: Literal["refuse", "like_recorded", "recorded_waits"] = "refuse",
+        serialise: bool = False,
+        tokens_per_iteration: Positive | None = None,
+        gpu: GpuSettings = NO_GPU,
+    ):
+        self.trace, self.format, self.starts = trace, format, starts
+        self.recorded_on, self.scale_to = recorded_on, scale_to
+        self.missing_ranks, self.serialise = missing_ranks, serialise
+        self.warm_up, self.counted = iterations.warm_up, iterations.measure
+        self.tokens, self.gpu = tokens_per_iteration, gpu.settings
+
+    @property
+    def needs(self) -> Needs:
+        """GPUs, and what was recorded."""
+        return Needs(files=tuple(name for name in (self.trace, self.starts) if name))
+
+    def size(self) -> Size:
+        """As recorded, times how many more ranks there would be."""
+        was = _recorded_size(self)
+        wanted = self.scale_to.parallel.ranks if self.scale_to else was.ranks
+        return Size(wanted, round(was.ops * wanted / max(was.ranks, 1)), was.periods)
+
+    def start(self, job: Job) -> Graph:
+        """The graph of the trace, resized where it is asked.
+
+        Raises
+        ------
+        ScenarioError
+            No file of that name.
+        TraceError
+            The trace cannot be used for what is asked.
+        """
+        key = _key(self)
+        trace, graph = _ahead.pop(key) if key in _ahead else _opened(self)
+        starts, by = open_starts(self.starts), 1.0
+        if starts is not None:
+            from ...traces.step_times import stretch_factor, with_untraced_times
+
+            by, graph = stretch_factor(graph, starts), with_untraced_times(graph, starts)
+        return graph if self.scale_to is None else _resized(trace, graph, self, self.scale_to, by)
+
+    def measure(self, result: Result) -> Mapping[str, Samples]:
+        """The time of each iteration that counts, and its tokens a second where they are known."""
+        found = dict(super().measure(result))
+        if self.tokens is not None:
+            found["tokens_per_second"] = self.tokens * self._growth / found["iteration_time"]
+        return found
+
+    @property
+    def _growth(self) -> float:
+        """How many times as many data-parallel replicas as were recorded."""
+        if self.scale_to is None:
+            return 1.0
+        recorded = self.recorded_on.parallel if self.recorded_on else None
+        return float(self.scale_to.parallel.data) / (recorded.data if recorded else 1)
+
+
+Key = tuple[Any, ...]
+Opened = tuple["Trace | None", Graph]
+_ahead: dict[Key, Opened] = {}
+_sizes: dict[Key, Size] = {}
+
+
+def _recorded_size(said: TraceWorkload) -> Size:
+    """That of the graph before it is resized, which is kept for the one who starts it next."""
+    key = _key(said)
+    if key not in _sizes:
+        _ahead.clear()
+        _, graph = _ahead[key] = _opened(said)
+        last = int(graph.ops.period.max(initial=0)) + 1
+        _sizes[key] = Size(graph.ranks, len(graph), last)
+    return _sizes[key]
+
+
+def _key(said: TraceWorkload) -> Key:
+    """What a graph depends on, and when its files were last written."""
+    name = said.trace
+    files = [bundled(name)] if name.startswith("foretrace:") else sorted(map(Path, glob(name)))
+    written = tuple((str(f), f.stat().st_mtime_ns) for f in files)
+    return (name, said.format, said.missing_ranks, said.serialise, written)
+
+
+def _opened(said: TraceWorkload) -> Opened:
+    if form_of(said.trace, said.format) == "chakra":
+        return None, _chakra(said)
+    trace = open_trace(said.trace, said.format)
+    return trace, trace.graph(missing_ranks=said.missing_ranks, serialise=said.serialise)
+
+
+def _chakra(said: TraceWorkload) -> Graph:
+    """Chakra files say what waits for what, and have a file of every rank."""
+    from ...traces.formats import chakra
+
+    for setting, value in (("missing_ranks", "refuse"), ("serialise", False)):
+        if getattr(said, setting) != value:
+            raise ScenarioError(
+                f"workload.{setting}: a Chakra trace has every rank and its dependencies; leave it "
+                "out"
+            )
+    return chakra.read(said.trace)
+
+
+def _resized(
+    trace: Trace | None, graph: Graph, said: TraceWorkload, to: Scale, stretch: float
+) -> Graph:
+    from ...traces.transform.scale import Layout, scale
+
+    told = said.recorded_on.parallel if said.recorded_on else None
+    was = Layout(told.tensor, told.data, told.pipeline) if told else Layout(data=graph.ranks)
+    wanted = to.parallel
+    if (wanted.tensor, wanted.pipeline) != (was.tensor, was.pipeline):
+        raise ScenarioError(
+            "workload.scale_to: only data-parallel groups of a trace can be resized; it was "
+            f"recorded with tensor {was.tensor} x pipeline {was.pipeline}"
+        )
+    if was.ranks == 1 and wanted.data > 1:
+        if trace is None:
+            raise ScenarioError(
+                "workload.scale_to: a Chakra trace of one rank does not say which ops make "
+                "gradients; bring a Kineto trace, or one of two ranks"
+            )
+        from ...traces.transform.data_parallel import data_parallel
+
+        gloo = not any(p.device for p in trace.processes)  # two threads; NCCL has one stream
+        graph = data_parallel(
+            trace,
+            graph,
+            copy_rate=_copy_rate(said.gpu),
+            in_flight=2 if gloo else 1,
+            bucket=to.bucket,
+            threads=said.gpu.get("core", False),
+            stretch=stretch,
+        )
+        was = Layout(data=1)
+    return scale(graph, was, wanted.data)
+
+
+def _copy_rate(gpu: Mapping[str, Any]) -> ByteRate:
+    """At which a GPU of the cluster copies gradients, each byte read and written.
+
+    Raises
+    ------
+    ScenarioError
+        Nobody says how quick its memory is.
+    """
+    if "bandwidth" not in gpu:
+        raise ScenarioError(
+            "cluster.node.gpu.bandwidth: is needed to make a trace of one process data-parallel "
+            "(gradients are copied into buckets and back), and nobody says it; write it"
+        )
+    return float(gpu["bandwidth"]) * float(gpu.get("memory_efficiency", 1.0))

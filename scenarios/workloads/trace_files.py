@@ -1,0 +1,111 @@
+"""Recorded traces and step times that a scenario names: bundled ones, files, folders."""
+
+from __future__ import annotations
+
+from glob import glob
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...sim.errors import ScenarioError
+from ...traces.formats.native import MANIFEST
+from ..config.problems import nearest
+
+if TYPE_CHECKING:
+    from ...traces.step_times import StepTimes
+    from ...traces.trace import Trace
+
+
+def open_trace(name: str, form: str | None = None) -> Trace:
+    """Read a trace: bundled (``foretrace:ddp-resnet50``), native, or Kineto files by glob.
+
+    Raises
+    ------
+    ScenarioError
+        Nothing there; names what is bundled.
+    """
+    from ...traces.formats import kineto, native
+
+    files = paths(name)
+    if not files:
+        raise ScenarioError(
+            f"workload.trace: no file fits '{name}'; correct the path, or take a bundled trace: "
+            f"{', '.join(bundled_traces())}"
+        )
+    found = _recognised(files[0])
+    if found == "chakra":
+        raise ScenarioError(
+            f"'{name}' is a Chakra trace: a graph, without recorded events; run it, or bring the "
+            "Kineto trace that it was made from"
+        )
+    if form not in (None, found):
+        raise ScenarioError(
+            f"workload.format: '{name}' is {found}, not {form}; leave the format out"
+        )
+    return native.read(files[0]) if found == "native" else kineto.read(files)
+
+
+def form_of(name: str, form: str | None = None) -> str:
+    """Which format files have: the one that is said, or what they look like.
+
+    >>> form_of("runs/step.*.et"), form_of("x", "chakra"), form_of("rank*.json.gz")
+    ('chakra', 'chakra', 'kineto')
+    """
+    files = sorted(map(Path, glob(name)))
+    return form or _recognised(files[0] if files else Path(name))
+
+
+def _recognised(file: Path) -> str:
+    if (file / MANIFEST).is_file():
+        return "native"
+    return "chakra" if ".et" in file.suffixes else "kineto"
+
+
+def open_starts(name: str | None) -> StepTimes | None:
+    """Step times of the process starts that are named; None where none are.
+
+    Raises
+    ------
+    ScenarioError
+        Nothing there.
+    TraceError
+        No step times there.
+    """
+    if name is None:
+        return None
+    from ...traces.step_times import read
+
+    folders = paths(name)
+    if not folders:
+        raise ScenarioError(
+            f"workload.starts: no folder fits '{name}'; name what 'trace capture' wrote, or take "
+            f"{', '.join(bundled_traces())}"
+        )
+    return read(folders)
+
+
+def paths(name: str) -> list[Path]:
+    """What a name or glob in a scenario means: a bundled trace, or files and folders."""
+    return [bundled(name)] if name.startswith("foretrace:") else sorted(map(Path, glob(name)))
+
+
+DATA = Path(__file__).parents[2] / "traces" / "data"
+
+
+def bundled_traces() -> tuple[str, ...]:
+    """Names of the traces that come with the package."""
+    return tuple(f"foretrace:{p.name}" for p in sorted(DATA.glob("*")) if (p / MANIFEST).is_file())
+
+
+def bundled(name: str) -> Path:
+    """The folder of a bundled trace.
+
+    Raises
+    ------
+    ScenarioError
+        No trace of that name is bundled.
+    """
+    if name not in bundled_traces():
+        raise ScenarioError(
+            f"workload.trace: no bundled trace '{name}'{nearest(name, list(bundled_traces()))}"
+        )
+    return DATA / name.removeprefix("foretrace:")

@@ -1,0 +1,152 @@
+"""``workload: {type: transfers}``: sends, copies and other ops, written out.
+
+Every line waits for the one before it.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import AfterValidator, Field
+
+from ...sim.errors import ScenarioError
+from ...sim.graph import Builder, Graph, Member
+from ...sim.ops import Kind
+from ...sim.periodic import Periodic
+from ...sim.signature import Operand, Signature
+from ...sim.units import Chunk
+from ...sim.workload import Size, workload
+from ..config.schema import Many, Section
+from .iterations import ONE, Iterations, Positive
+
+if TYPE_CHECKING:
+    from ...sim.job import Job
+
+Rank = Annotated[int, Field(ge=0)]
+KINDS = ("send", "copy", "host", "compute", "collective")
+
+
+def _named(text: str) -> str:
+    kind, colon, name = text.partition(":")
+    if not colon or not name or kind not in KINDS:
+        raise ValueError(f"'{text}' is no op; write it like send:write or copy:h2d")
+    return text
+
+
+class Transfer(Section):
+    """Equal ops, from one rank or from several at once."""
+
+    op: Annotated[str, AfterValidator(_named)]
+    """Kind and name, as drivers know it: ``send:write``, ``copy:c2d``; a collective, such as
+    ``collective:all-reduce``, is one op of all its ranks."""
+    bytes: Annotated[Chunk, Field(ge=0)]
+    """Of each."""
+    from_: Many[Rank] = Field((0,), alias="from")
+    """Ranks that do it, all at the same time; the members of a collective."""
+    to: Rank | None = None
+    """The rank at the other end of a send."""
+    count: Positive = 1
+    """Of each rank."""
+    at_once: Positive = 1
+    """Of each rank, in flight together."""
+
+
+@workload("transfers")
+class TransferWorkload(Periodic):
+    """Ops written out: each line begins when the one before it is done.
+
+    Parameters
+    ----------
+    ops : sequence of Transfer
+        What is done in one iteration.
+    iterations : Iterations
+        How often: warm-up and measured together.
+    """
+
+    def __init__(
+        self,
+        *,
+        ops: Annotated[Many[Transfer], Field(min_length=1)],
+        iterations: Iterations = ONE,
+    ):
+        self.ops, self.times = ops, iterations.warm_up + (iterations.measure or 1)
+        self.warm_up, self.counted = iterations.warm_up, iterations.measure
+
+    def size(self) -> Size:
+        """Ranks up to the last one named, and every op of every iteration."""
+        named = chain.from_iterable((*line.from_, line.to or 0) for line in self.ops)
+        each = sum(line.count * len(_starters(line)) for line in self.ops)
+        return Size(max(named) + 1, self.times * each, self.times)
+
+    def start(self, job: Job) -> Graph:
+        """A graph of the ops, iteration after iteration.
+
+        Raises
+        ------
+        ScenarioError
+            A send without an end, or to itself; a collective of one.
+        """
+        made = Builder("transfers")
+        last: tuple[int, ...] = ()
+        for iteration in range(self.times):
+            for line in self.ops:
+                last = _line(made, line, iteration, last)
+        return made.graph()
+
+
+def _starters(line: Transfer) -> tuple[int, ...]:
+    """Ranks that begin an op each: a collective is one op of all its ranks."""
+    return line.from_[:1] if line.op.startswith("collective:") else line.from_
+
+
+def _line(
+    made: Builder, line: Transfer, iteration: int, before: tuple[int, ...]
+) -> tuple[int, ...]:
+    """The ops of one line; returns the last of each chain."""
+    ends: list[int] = []
+    for rank in _starters(line):
+        if line.op.startswith("send:") and line.to in (None, rank):
+            raise ScenarioError(f"workload.ops: {line.op} from {rank} to {line.to}; name its end")
+        if line.op.startswith("collective:"):
+            _refuse_alone(line)
+        width = min(line.at_once, line.count)
+        chains: list[tuple[int, ...]] = [before] * width
+        for k in range(line.count):
+            after = chains[k % width]
+            chains[k % width] = (_op(made, line, rank, iteration, after),)
+        ends += [row for chain in chains for row in chain if chain != before]
+    return tuple(ends)
+
+
+def _refuse_alone(line: Transfer) -> None:
+    """A collective has several members, and no end."""
+    if line.to is not None or len(set(line.from_)) < max(2, len(line.from_)):
+        raise ScenarioError(
+            f"workload.ops: {line.op} among {list(line.from_)} to {line.to}; name two or more "
+            "different ranks in 'from', and leave 'to' out"
+        )
+
+
+def _op(made: Builder, line: Transfer, rank: int, iteration: int, after: tuple[int, ...]) -> int:
+    kind, _, name = line.op.partition(":")
+    size = int(line.bytes)
+    if kind == "collective":
+        return made.collective(
+            [Member(r, 1, after) for r in line.from_],
+            bytes=size,
+            period=iteration,
+            signature=str(Signature(kind, name, (Operand("uint8", (size,)),))),
+            name=line.op,
+        )
+    return made.op(
+        Kind[kind.upper()],
+        rank=rank,
+        peer=-1 if line.to is None or kind != "send" else line.to,
+        bytes=size,
+        flop=0.0,
+        period=iteration,
+        signature=str(Signature(kind, name, (Operand("uint8", (size,)),))),
+        after=after,
+        name=line.op,
+    )

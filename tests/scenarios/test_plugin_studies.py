@@ -1,0 +1,139 @@
+"""Workloads of plug-ins in scenarios: serving and a fleet, answered by their own numbers."""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import foretrace
+import pytest
+from foretrace.scenarios.config.loader import load
+from foretrace.scenarios.config.plugin_loading import PREFIX
+from foretrace.scenarios.config.schema import root
+from foretrace.scenarios.config.settings import known_backends, known_workloads
+from foretrace.scenarios.studies.samples import headline, samples_of
+from foretrace.scenarios.studies.variants import variants
+from foretrace.sim.process import PROCESSES
+from foretrace.sim.workload import WORKLOADS
+
+EXAMPLES = Path(foretrace.__file__).resolve().parent / "docs" / "examples"
+
+
+@pytest.fixture(scope="module")
+def examples(tmp_path_factory):
+    """Examples in a folder of their own, and what they register gone afterwards."""
+    folder = tmp_path_factory.mktemp("docs") / "examples"
+    shutil.copytree(EXAMPLES, folder)
+    known_backends(), known_workloads()
+    tables = PROCESSES, WORKLOADS
+    before = [dict(t) for t in tables]
+    yield folder
+    for table, known in zip(tables, before, strict=True):
+        table.clear()
+        table.update(known)
+    for name in [n for n in sys.modules if n.startswith(PREFIX)]:
+        del sys.modules[name]
+    root.cache_clear()
+
+
+@pytest.fixture(autouse=True)
+def here(examples, monkeypatch):
+    """Where the examples are; a run that was made once is found again."""
+    monkeypatch.chdir(examples)
+
+
+@pytest.fixture
+def served(cli):
+    """The run of the serving example, as its command leaves it."""
+    code, out, err = cli("run", "serving.yaml")
+    assert code == 0, err
+    folder = Path(out.split()[-1]).parent
+    return json.loads((folder / "summary.json").read_text()), out, folder
+
+
+def test_a_process_workload_is_run_answered_and_reported_by_its_own_number(served):
+    summary, out, folder = served
+    assert summary["answer"] == {
+        "job": "main", "metric": "ttft.p99", "unit": "s", "better": "lower"
+    }  # fmt: skip
+    value = summary["points"]["base"]["metrics"]["ttft.p99"]
+    assert value["unit"] == "s"
+    assert "As described, ttft p99 is" in out
+    assert "half-the-cache raises ttft p99 by" in out
+    assert "around the highest percent of ttft" in (folder / "report.html").read_text()
+    (met,) = summary["points"]["base"]["expect"]
+    assert met["met"]
+
+
+def test_iteration_is_in_no_key_no_column_and_no_sentence_of_a_served_model(served):
+    import duckdb
+
+    summary, out, folder = served
+    assert "iteration" not in json.dumps(summary)
+    assert "iteration" not in out
+    assert "iteration" not in (folder / "report.html").read_text().lower()
+    (table, *_) = folder.glob("ops.*.parquet")
+    assert "iteration" not in duckdb.sql(f"select * from '{table}'").columns
+
+
+def test_half_the_cache_changes_the_time_to_the_first_token():
+    base, half = (headline(p, p.run()) for p in variants(load("serving.yaml")))
+    assert half > 2 * base
+
+
+def test_blame_of_a_served_model_is_that_of_a_window_around_its_slowest_answers(served):
+    for point in served[0]["points"].values():
+        window = point["window"]
+        assert 0 <= window["first"] < window["last"]
+        assert sum(point["blame"].values()) == pytest.approx(window["length"])
+
+
+def test_a_sweep_finds_the_rate_at_which_the_first_token_comes_soonest(cli):
+    code, out, err = cli("sweep", "serving.yaml", "--workers", "local:1")
+    assert code == 0, err
+    assert "ttft p99" in out
+    assert "iteration" not in out
+
+
+def test_runs_of_a_served_model_are_compared_by_its_answer(served, cli):
+    code, out, _ = cli("compare", str(served[2]), "--fail-if", "ttft.p99 > +10 %")
+    assert code == 5
+    assert out.splitlines()[0].split()[:3] == ["run", "ttft.p99", "change"]
+
+
+def test_the_metrics_of_a_plug_in_are_known_before_anything_runs(cli):
+    code, out, err = cli("explain", "ttft", "--plugin", "plugins/serving.py")
+    assert code == 0, err
+    assert "From the arrival of a request to its first token." in out
+    assert "better   lower" in out
+    code, out, _ = cli("explain", "workload.kv", "--plugin", "plugins/serving.py")
+    assert code == 0
+    assert cli("plan", "serving.yaml")[1].splitlines()[0].split(maxsplit=1)[1].startswith("a proc")
+
+
+def test_an_answer_of_which_nothing_was_emitted_is_told_so():
+    text = "answer: {minimize: tpot.p99}\n"
+    Path("mine.yaml").write_text(Path("serving.yaml").read_text() + text)
+    one = variants(load("mine.yaml"))[0]
+    assert one.answer.metric == "tpot.p99"
+    with pytest.raises(foretrace.ScenarioError, match="answer: the run has no 'tpot'"):
+        one.answer.of({})
+
+
+def test_the_command_tells_when_each_job_of_a_fleet_is_done(cli):
+    code, out, err = cli("run", "fleet.yaml")
+    assert code == 0, err
+    rows = [line.split()[0] for line in out.splitlines() if line.strip()]
+    assert {"a.makespan", "b.makespan"} <= set(rows)
+    assert "As described, makespan is" in out
+    assert "iteration" not in out
+
+
+def test_a_fleet_answers_when_each_of_its_jobs_is_done():
+    base, two = variants(load("fleet.yaml"))
+    found = samples_of(base, base.run())
+    assert found["a.lost_steps"].max() >= 1  # node1 failed under it
+    done = [found[f"{job}.makespan"].item() for job in "ab"]
+    assert found["makespan"].item() >= max(done)
+    fewer = samples_of(two, two.run())
+    assert fewer["b.makespan"].item() > done[1]  # it waits for the GPUs of a

@@ -1,0 +1,80 @@
+"""A table of columns: one NumPy array per column, columns as ``event_columns`` declares them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .event_columns import TABLES, EventColumn
+
+Ints = NDArray[np.int64]
+"""A column of whole numbers: ticks, or rows of another table."""
+
+
+class ColumnTable:
+    """A table of columns of equal length, by name: ``table["ts"]``.
+
+    Examples
+    --------
+    >>> table = ColumnTable.of("syncs", event=[4, 7], stream=7)
+    >>> len(table), table["stream"].tolist(), table["awaited_stream"].tolist()
+    (2, [7, 7], [-1, -1])
+    """
+
+    def __init__(self, kind: str, columns: Mapping[str, NDArray[Any]]):
+        self.kind, self._columns = kind, dict(columns)
+
+    @classmethod
+    def of(cls, kind: str, /, **columns: ArrayLike) -> ColumnTable:
+        """Make a table (``events``); scalars are repeated, other columns are "not recorded".
+
+        Raises
+        ------
+        TypeError
+            A name that is no column of this table.
+        """
+        unknown = columns.keys() - TABLES[kind].keys()
+        if unknown:
+            raise TypeError(
+                f"{kind} have no column {sorted(unknown)}; they have {list(TABLES[kind])}"
+            )
+        n = max((np.size(c) for c in columns.values() if np.ndim(c)), default=0)
+        return cls(kind, {k: _column(c, columns.get(k), n) for k, c in TABLES[kind].items()})
+
+    @staticmethod
+    def gather(tables: Sequence[ColumnTable]) -> ColumnTable:
+        """All rows, one table after the other; empties the tables, so that memory is held once."""
+        names = list(tables[0]._columns)
+        return ColumnTable(
+            tables[0].kind, {k: np.concatenate([t._columns.pop(k) for t in tables]) for k in names}
+        )
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return self._columns[name]
+
+    def __len__(self) -> int:
+        return len(next(iter(self._columns.values())))
+
+    def __repr__(self) -> str:
+        return f"<{self.kind}: {len(self)} rows>"
+
+    def take(self, rows: NDArray[np.int64]) -> ColumnTable:
+        """A table of these rows, in this order."""
+        return ColumnTable(self.kind, {k: c[rows] for k, c in self._columns.items()})
+
+    def replace(self, **columns: NDArray[Any]) -> ColumnTable:
+        """A copy with some columns replaced."""
+        return ColumnTable(self.kind, {**self._columns, **columns})
+
+    @property
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """All columns by name."""
+        return dict(self._columns)
+
+
+def _column(column: EventColumn, values: ArrayLike | None, n: int) -> NDArray[Any]:
+    array = np.asarray(column.absent if values is None else values, column.dtype)
+    return np.ascontiguousarray(np.broadcast_to(array, (n,)))

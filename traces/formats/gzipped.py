@@ -1,0 +1,29 @@
+"""Files that may be gzipped, whatever their name."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import IO
+
+
+def is_gzipped(path: Path) -> bool:
+    """Whether a file's content is gzip."""
+    with path.open("rb") as raw:
+        return raw.read(2) == b"\x1f\x8b"
+
+
+def opened(path: Path) -> IO[bytes]:
+    """A file opened for reading, decompressed if its content is gzip.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "trace.json"
+    ...     _ = path.write_bytes(gzip.compress(b"{}"))
+    ...     with opened(path) as stream:
+    ...         stream.read()
+    b'{}'
+    """
+    return gzip.open(path) if is_gzipped(path) else path.open("rb")  # type: ignore[return-value]

@@ -1,0 +1,214 @@
+"""A rank's graph, assembled: kept CPU segments and launched work become ops, waits dependencies."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...sim.ops import Kind
+from ..column_table import Ints
+from ..event_columns import Event
+from .collective import RecordedCollective, collectives, is_collective
+from .cpu_segments import NO_EVENT
+from .gaps import add_gaps, add_returns
+from .op_provenance import op_provenance
+from .rank_analysis import RankAnalysis, rank_analysis
+from .rank_graph import NEVER, RankGraph
+from .rank_trace import RankTrace
+from .steps import Steps
+
+
+def rank_graph(events: RankTrace, steps: Steps, *, serialise: bool) -> RankGraph:
+    """Infer the ops and dependencies of one rank.
+
+    Parameters
+    ----------
+    steps : those that are kept; events outside them are left out
+    serialise : whether launched work also waits for the work that ended last before it
+    """
+    return _Assembly(rank_analysis(events, steps), serialise).graph()
+
+
+class _Assembly:
+    """Numbers the ops of a rank, and collects their dependencies."""
+
+    def __init__(self, analysis: RankAnalysis, serialise: bool):
+        self.analysis, self.serialise = analysis, serialise
+        self.events, self.segments, self.work = analysis.events, analysis.segments, analysis.work
+        self.segment_step = self._steps_of_segments()
+        self.work_step = self._steps_of_work()
+        self.segment_op = _numbered(self.segment_step >= 0, 0)
+        n = int((self.segment_step >= 0).sum())
+        self.work_op = _numbered(self.work_step >= 0, n)
+        self.edges: list[tuple[Ints, Ints]] = []
+
+    def _steps_of_segments(self) -> Ints:
+        """(segments,) Position of the step of each; -1 for those left out."""
+        segments = self.segments
+        step = self.analysis.steps.of(segments.start)
+        busy = (segments.event >= 0) | (segments.wait >= 0)
+        awaited = segments.last_before(self.analysis.thread_waits.cuts)
+        busy[awaited[awaited >= 0]] = True
+        kept = np.flatnonzero((step >= 0) & busy)
+        # the main thread is followed from mark to mark, others from their first to their last work
+        first = np.full(max(self.events.hosts, 1), len(busy))
+        last = np.full(max(self.events.hosts, 1), -1)
+        np.minimum.at(first, segments.lane[kept], kept)
+        np.maximum.at(last, segments.lane[kept], kept)
+        at, lane = np.arange(len(busy)), segments.lane
+        idle = ((at < first[lane]) | (at > last[lane])) & (lane > 0)
+        return np.where(idle, -1, step)
+
+    def _steps_of_work(self) -> Ints:
+        """(work,) Position of the step in which each was launched; -1 for those left out."""
+        work = self.work
+        step = self.analysis.steps.of(work.point)
+        linked = work.call >= 0
+        if linked.any() and self.events.has_gpu:  # launched before recording began
+            first = work.start[linked].min()
+            step[~linked & (work.start < first)] = -1
+        return step
+
+    def graph(self) -> RankGraph:
+        events, segments, launches = self.events, self.segments, self.work
+        self._collect()
+        segment, work = (np.flatnonzero(s >= 0) for s in (self.segment_step, self.work_step))
+        source, target = (np.concatenate(c) for c in zip(*self.edges, strict=True))
+        start = np.concatenate([segments.start[segment], launches.start[work]])
+        graph = RankGraph(
+            events,
+            self.analysis.steps,
+            op_provenance(events, self.analysis.tree, launches),
+            kind=np.concatenate([self._kinds(segment), self._work_kinds(work)]),
+            lane=np.concatenate([segments.lane[segment], launches.lane[work]]),
+            period=np.concatenate([self.segment_step[segment], self.work_step[work]]),
+            start=start,
+            end=np.concatenate([segments.end[segment], launches.end[work]]),
+            event=np.concatenate([self._events_of(segment), launches.row[work]]),
+            release=self._releases(start, target),
+            source=source,
+            target=target,
+            collectives=self._collectives(),
+            facts=self._facts(),
+        )
+        with_gaps = add_gaps(graph, len(segment), self._launch_ticks()[work], self._lag())
+        return add_returns(with_gaps, self.work_op[self.analysis.network_waits.work])
+
+    def _collectives(self) -> list[RecordedCollective]:
+        recorded = collectives(self.events, self.work, self.analysis.tree)
+        kept = [c for c in recorded if self.work_step[c.work] >= 0]
+        return [c._replace(work=int(self.work_op[c.work])) for c in kept]
+
+    def _collect(self) -> None:
+        """Collect all dependencies between kept ops."""
+        analysis, segments, work = self.analysis, self.segments, self.work
+        host, network, threads = analysis.host_waits, analysis.network_waits, analysis.thread_waits
+        self._add(self._program_order())
+        before = work.previous()
+        self._add((self.work_op[before], self.work_op), before >= 0)
+        launched = np.flatnonzero(work.call >= 0)
+        at = segments.last_before(work.cuts(self.events))
+        self._add((self.segment_op[at], self.work_op[launched]), at >= 0)
+        # op after each wait; waits are numbered as rank_analysis joins them: host, network, threads
+        resumed = np.full(int(segments.wait.max(initial=-1)) + 1, -1, np.int64)
+        resumed[segments.wait[segments.wait >= 0]] = self.segment_op[segments.wait >= 0]
+        hosts = len(host.waits.lane)
+        networks = hosts + len(network.waits.lane)
+        self._add((self.work_op[host.work], resumed[host.wait]))
+        self._add((self.work_op[network.work], resumed[hosts:networks]))
+        done = segments.last_before(threads.cuts)
+        self._add((self.segment_op[done], resumed[networks:]), done >= 0)
+        streams = analysis.stream_waits
+        self._add((self.work_op[streams.awaited], self.work_op[streams.work]))
+        if self.serialise:
+            self._add(self._recorded_order())
+
+    def _add(self, pairs: tuple[Ints, Ints], mask: NDArray[np.bool_] | None = None) -> None:
+        source, target = pairs
+        keep = (source >= 0) & (target >= 0)
+        if mask is not None:
+            keep &= mask
+        self.edges.append((source[keep], target[keep]))
+
+    def _program_order(self) -> tuple[Ints, Ints]:
+        """(source, target) of each kept segment and the kept one after it on its thread."""
+        kept = np.flatnonzero(self.segment_op >= 0)
+        lane = self.segments.lane[kept]
+        same = lane[1:] == lane[:-1]
+        return self.segment_op[kept[:-1][same]], self.segment_op[kept[1:][same]]
+
+    def _recorded_order(self) -> tuple[Ints, Ints]:
+        """(source, target) of the work that ended last before each launched work, and that work."""
+        work = self.work
+        order = np.argsort(work.end, kind="stable")
+        at = np.searchsorted(work.end[order], work.start, side="right") - 1
+        before = order[np.maximum(at, 0)]
+        known = (at >= 0) & (before != np.arange(len(order)))
+        return np.where(known, self.work_op[before], -1), self.work_op
+
+    def _events_of(self, segment: Ints) -> Ints:
+        """Event of each segment; of a wait, the call that waits or the work that is awaited."""
+        analysis = self.analysis
+        unknown = np.full(len(analysis.thread_waits.waits.lane), NO_EVENT)
+        awaited = self.work.row[analysis.network_waits.work]
+        by_wait = np.concatenate([analysis.host_waits.call, awaited, unknown])
+        wait, own = self.segments.wait[segment], self.segments.event[segment]
+        return np.where(wait >= 0, by_wait[wait] if len(by_wait) else NO_EVENT, own)
+
+    def _kinds(self, segment: Ints) -> NDArray[np.uint8]:
+        """Kind of each segment: compute, host, or gap."""
+        event, wait = self.segments.event[segment], self.segments.wait[segment]
+        computing = self.analysis.computing[event] & (event >= 0)
+        kind = np.where(computing, Kind.COMPUTE, Kind.HOST)
+        return np.where((event < 0) & (wait < 0), Kind.GAP, kind).astype(np.uint8)
+
+    def _work_kinds(self, work: Ints) -> NDArray[np.uint8]:
+        """Kind of launched work: compute, copy, or collective."""
+        copies = self.events.kind[self.work.row[work]] == Event.COPY
+        kind = np.where(copies, Kind.COPY, Kind.COMPUTE)
+        collective = is_collective(self.events, self.work)[work]
+        return np.where(collective, Kind.COLLECTIVE, kind).astype(np.uint8)
+
+    def _releases(self, start: Ints, target: Ints) -> Ints:
+        """Earliest start of ops that wait for no kept op, or whose stream was busy before them."""
+        release = np.full(len(start), NEVER)
+        free = np.ones(len(start), np.bool_)
+        free[target] = False
+        release[free] = start[free]
+        work, before = self.work, self.work.previous()
+        cut = np.flatnonzero((before >= 0) & (self.work_step >= 0) & (self.work_step[before] < 0))
+        op = self.work_op[cut]
+        release[op] = np.maximum(release[op], np.minimum(work.end[before[cut]], work.start[cut]))
+        return release
+
+    def _launch_ticks(self) -> Ints:
+        """(work,) Ticks from where the calling thread may go on to the usual start of the work."""
+        work = self.work
+        point = work.point - np.where(work.call >= 0, self.events.start[work.call], work.point)
+        return np.maximum(work.latency - point, 0)
+
+    def _lag(self) -> int:
+        """Median ticks between two pieces of work on a stream that had both in its queue."""
+        work, before = self.work, self.work.previous()
+        queued = (before >= 0) & (work.call >= 0) & (work.end[before] > work.point)
+        lag = (work.start - work.end[before])[queued]
+        return int(np.median(lag)) if len(lag) else 0
+
+    def _facts(self) -> dict[str, int]:
+        """Numbers of launches and waits that were recorded, inferred, or left open."""
+        host, streams = self.analysis.host_waits, self.analysis.stream_waits
+        network = self.analysis.network_waits
+        kept = self.work_step >= 0
+        inferred = host.inferred + streams.inferred
+        return {
+            "unlinked": int(((self.work.call < 0) & kept).sum()),
+            "launched": int(kept.sum()),
+            "inferred": inferred,
+            "resolved": len(host.wait) + len(streams.work) - inferred,
+            "unresolved": host.unresolved + streams.unresolved + network.unresolved,
+        }
+
+
+def _numbered(kept: NDArray[np.bool_], first: int) -> Ints:
+    """Numbers of kept rows, ascending from `first`; -1 for the others."""
+    return np.where(kept, np.cumsum(kept) - 1 + first, -1)
