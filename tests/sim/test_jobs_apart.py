@@ -24,11 +24,11 @@ NODES = 2
 GPUS = [f"node{n}.gpu{k}" for n in range(NODES) for k in range(2)]
 SYSTEM = System(
     (
-        *(Component(name, "gpu", slots=1 + (i % 2)) for i, name in enumerate(GPUS)),
-        *(Component(f"node{n}.host", "host", slots=1) for n in range(NODES)),
-        *(Component(f"node{n}.link", "link", rate=5.0) for n in range(NODES)),
+        *(Component(name, "gpu", slots=1 + (i % 2), node=name[:5]) for i, name in enumerate(GPUS)),
+        *(Component(f"node{n}.host", "host", slots=1, node=f"node{n}") for n in range(NODES)),
+        *(Component(f"node{n}.link", "link", rate=5.0, node=f"node{n}") for n in range(NODES)),
         Component("fabric", "fabric"),
-        *(Component(f"node{n}.hbm", "memory", capacity=4) for n in range(NODES)),
+        *(Component(f"node{n}.hbm", "memory", capacity=4, node=f"node{n}") for n in range(NODES)),
     ),
     tuple(GPUS),
     {gpu: {"host": f"{gpu[:5]}.host"} for gpu in GPUS},
