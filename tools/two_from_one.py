@@ -154,7 +154,7 @@ def drawn(variant: Variant, once: bool, shared: bool = True, times: float = 1.0)
             shared=str(shared).lower(),
         )  # fmt: skip
         made = point(loads(told, catalogs=[folder]))
-        return np.array([made.run(k).iteration_time for k in range(REPLICAS)])
+        return np.array([made.run(k).period_time for k in range(REPLICAS)])
 
 
 def predicted(variant: Variant, once: bool, shared: bool = True, times: float = 1.0) -> float:

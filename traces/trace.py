@@ -36,7 +36,7 @@ class Trace(RecordedEvents):
             recorded ones, or the times that the recorded ones spent waiting for them.
         serialise : bool
             Whether a trace without dependency information may be run in recorded order.
-        iterations : numbers of recorded steps to keep; all by default
+        periods : numbers of recorded steps to keep; all by default
 
         Raises
         ------

@@ -41,7 +41,7 @@ def test_chrome_json_holds_every_op_to_the_picosecond(tmp_path):
         ('a "name"', 0, "1.234567"),
         ("compute", "1.234567", 2000),
     ]
-    assert events[1]["args"] == {"component": "node0.gpu0", "iteration": 1}
+    assert events[1]["args"] == {"component": "node0.gpu0", "period": 1}
 
 
 @pytest.fixture

@@ -237,10 +237,10 @@ def test_steps_are_counted_and_the_rest_is_left_out(script, tmp_path, replay, st
     graph = s.read(tmp_path).graph()
     assert graph.facts["steps"] == (7, 8)
     assert step_times(graph, replay(graph)[1]) == pytest.approx([50e-6, 60e-6])
-    one = s.read(tmp_path).graph(iterations=[8])
+    one = s.read(tmp_path).graph(periods=[8])
     assert step_times(one, replay(one)[1]) == pytest.approx([60e-6])
     with pytest.raises(TraceError, match=r"rank0.json.gz: has no step 9; it has 7, 8"):
-        s.read(tmp_path).graph(iterations=[9])
+        s.read(tmp_path).graph(periods=[9])
 
 
 def test_gpu_work_belongs_to_the_step_that_launched_it(script, tmp_path):

@@ -138,7 +138,7 @@ def test_ranks_that_recorded_different_steps_are_refused(script, tmp_path):
         "rank1.json.gz: has steps 5 to 7, but rank0.json.gz has 4 to 6; keep those of both "
         "(iterations: [5, 6])"
     )
-    assert read(tmp_path, a, b).graph(iterations=[5, 6]).facts["steps"] == (5, 6)
+    assert read(tmp_path, a, b).graph(periods=[5, 6]).facts["steps"] == (5, 6)
 
 
 def test_a_send_and_its_recv_in_a_group_of_two_are_one_op(script, tmp_path, replay):
