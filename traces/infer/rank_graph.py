@@ -26,7 +26,7 @@ class RankGraph:
     Parameters
     ----------
     events : the recorded events that the ops were made of
-    kind, lane, iteration : (n,) iteration is the position of the op's step in `steps`
+    kind, lane, period : (n,) iteration is the position of the op's step in `steps`
     start, end : (n,) ticks on the rank's own clock; an op lasts from its readiness to ``end``
     event : (n,) row of the op's event in `events`; -1 for none
     release : (n,) earliest start, ticks; NEVER where an op waits for other ops only
