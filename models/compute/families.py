@@ -31,7 +31,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Line:
+class FittedLine:
     """How long ops of one family take.
 
     Parameters
@@ -62,10 +62,10 @@ class Line:
     wrong: float = np.nan
 
     @classmethod
-    def of(cls, told: Mapping[str, Any]) -> Line:
+    def of(cls, told: Mapping[str, Any]) -> FittedLine:
         """From parameters by name; a rate or cache that is absent or 0 bounds nothing.
 
-        >>> Line.of({"launch": 1e-6, "byte_rate": 1e9, "flop_rate": None}).flop_rate
+        >>> FittedLine.of({"launch": 1e-6, "byte_rate": 1e9, "flop_rate": None}).flop_rate
         inf
         """
         known: dict[str, Any] = {n: float(told.get(n) or np.inf) for n in RATES}
@@ -84,7 +84,7 @@ class Line:
 
         Examples
         --------
-        >>> line = Line(1e-6, byte_rate=1e9, rate_beyond=1e9, cache=1e3)
+        >>> line = FittedLine(1e-6, byte_rate=1e9, rate_beyond=1e9, cache=1e3)
         >>> asked = np.array([[0, 1e3, 1e3, 0, 0, 0], [0, 3e3, 3e3, 0, 0, 0]])
         >>> line.seconds(asked).round(9).tolist()
         [2e-06, 6e-06]
@@ -128,15 +128,15 @@ class Families(Backend):
         self.file, self.others, self.caches = file, others, caches
         self._costs: Caches | None = None
         self.source = "fitted: families of ops"
-        self._lines: dict[str, Line] = {}
+        self._lines: dict[str, FittedLine] = {}
         self._known: dict[tuple[str, float], float] = {}
         self._factors: dict[str, float] = {}
 
     @classmethod
-    def of(cls, lines: Mapping[str, Line]) -> Families:
+    def of(cls, lines: Mapping[str, FittedLine]) -> Families:
         """From lines at hand.
 
-        >>> cpu = Families.of({"memory": Line(byte_rate=2e9)})
+        >>> cpu = Families.of({"memory": FittedLine(byte_rate=2e9)})
         >>> cpu.timing(Ops.of(signature=0, signatures=("copy:h2h uint8[1000]",))).fixed.tolist()
         [1e-06]
         """
@@ -153,7 +153,7 @@ class Families(Backend):
                 told: dict[str, Any] = json.load(lines)
             if told["form"] != FORM:
                 raise ValueError(f"its form is {told['form']!r}")
-            self._lines = {name: Line.of(one) for name, one in told["families"].items()}
+            self._lines = {name: FittedLine.of(one) for name, one in told["families"].items()}
             self.source = f"fitted: {told['source']}"
             self._costs = Caches.of(told["caches"]) if told.get("caches") else None
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -172,7 +172,7 @@ class Families(Backend):
         Ops of one family are all wrong alike, by what the fit missed of what it had not seen.  What
         is found in the caches lies between what an op alone finds and what those before it left.
 
-        >>> cpu = Families.of({"memory": Line(byte_rate=2e9, wrong=0.1)})
+        >>> cpu = Families.of({"memory": FittedLine(byte_rate=2e9, wrong=0.1)})
         >>> ops = Ops.of(signature=0, signatures=("copy:h2h uint8[1000]",))
         >>> slower, quicker = cpu.doubts()["memory"]
         >>> slower.timing(ops).fixed.tolist(), cpu.timing(ops).fixed.tolist()

@@ -45,7 +45,7 @@ class Step(NamedTuple):
     times: int = 1
 
 
-class Flows(NamedTuple):
+class MemberFlows(NamedTuple):
     """Bytes between members over all steps: each pair once, with its share of S."""
 
     source: Members
@@ -117,7 +117,7 @@ class Algorithm:
         senders = (step.source[step.source != SWITCH] for step in self.steps(*n))
         return max(int(np.bincount(s).max(initial=1)) for s in senders)
 
-    def flows(self, *n: int) -> Flows:
+    def flows(self, *n: int) -> MemberFlows:
         """Who sends how much to whom in all, in the order in which they first do.
 
         Sums are of whole parts, hence exact.
@@ -153,7 +153,7 @@ def _steps(make: Steps, n: tuple[int, ...]) -> tuple[Step, ...]:
 
 
 @lru_cache(maxsize=8)
-def _flows(make: Steps, n: tuple[int, ...]) -> Flows:
+def _flows(make: Steps, n: tuple[int, ...]) -> MemberFlows:
     steps = _steps(make, n)
     whole = lcm(*(step.of for step in steps))
     source = np.concatenate([step.source for step in steps])
@@ -166,7 +166,7 @@ def _flows(make: Steps, n: tuple[int, ...]) -> Flows:
     total = np.zeros(len(first), np.int64)
     np.add.at(total, pair, parts)
     order = np.argsort(first)
-    return Flows(source[first[order]], target[first[order]], total[order] / whole)
+    return MemberFlows(source[first[order]], target[first[order]], total[order] / whole)
 
 
 def _hops(step: Step) -> Iterable[tuple[int, int]]:
