@@ -40,10 +40,10 @@ def typical(ops: Ops) -> NDArray[np.float64]:
 
     Examples
     --------
-    >>> ops = Ops.of(iteration=[0, 1, 2], duration=[1.0, 3.0, 1.5])
+    >>> ops = Ops.of(period=[0, 1, 2], duration=[1.0, 3.0, 1.5])
     >>> typical(ops).tolist()
     [1.5, 1.5, 1.5]
-    >>> ops = Ops.of(iteration=[0, 0, 0, 1, 1, 1, 2, 2, 2], label=[0, 1, 2] * 3,
+    >>> ops = Ops.of(period=[0, 0, 0, 1, 1, 1, 2, 2, 2], label=[0, 1, 2] * 3,
     ...     duration=[4.0, 1, 1, 1, 4, 1, 1, 1, 4])  # every iteration lasts 6
     >>> typical(ops).tolist()[:3]
     [2.0, 2.0, 2.0]
@@ -79,7 +79,7 @@ def spread(ops: Ops, starts: Sequence[NDArray[np.float64]] = ()) -> Spread | Non
 
     Examples
     --------
-    >>> steady = Ops.of(iteration=[0, 0, 1, 1], label=[0, 1, 0, 1], duration=[1.0, 2, 1.1, 2.2])
+    >>> steady = Ops.of(period=[0, 0, 1, 1], label=[0, 1, 0, 1], duration=[1.0, 2, 1.1, 2.2])
     >>> found = spread(steady)
     >>> found.step[[0, -1]].round(3).tolist(), found.op.round(9).tolist()[:1]
     ([0.953, 1.047], [1.0])

@@ -54,7 +54,7 @@ class Recorded(Backend):
     def varying(cls, ops: Ops, *, scale: Ratio = 1.0) -> Recorded:
         """Draws, in replicas, the variation that ``ops`` of several iterations show.
 
-        >>> Recorded.varying(Ops.of(duration=[1.0, 2.0, 1.0], iteration=[0, 1, 2])).spread is None
+        >>> Recorded.varying(Ops.of(duration=[1.0, 2.0, 1.0], period=[0, 1, 2])).spread is None
         False
         """
         made = cls(scale=scale)
