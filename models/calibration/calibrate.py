@@ -26,7 +26,7 @@ DRAWS = 60
 
 @dataclass(frozen=True)
 class Calibration:
-    """What came of a fit.
+    """The result of a fit: parameters, intervals, held-out errors.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class Calibration:
 
     @property
     def values(self) -> dict[str, float]:
-        """All parameters."""
+        """Values of all parameters by name."""
         return {p.name: p.value for p in self.parameters}
 
 

@@ -1,4 +1,4 @@
-"""What was measured, and what of it nobody may look at: whole groups, chosen by a hash."""
+"""Measured rows, and the whole groups of them that are held out, chosen by a hash."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Rows:
-    """What was measured.
+    """Measured rows: ops, their seconds, and the group that each is held out with.
 
     Parameters
     ----------
@@ -36,17 +36,17 @@ class Rows:
     size: Floats = field(default_factory=lambda: np.empty(0))
 
     def take(self, rows: NDArray[np.int64]) -> Rows:
-        """Those rows."""
+        """A selection of rows."""
         groups = tuple(self.groups[i] for i in rows.tolist())
         return Rows(self.ops.take(rows), self.seconds[rows], groups)
 
     def fitted(self, share: float = SHARE, seed: str = SEED) -> Rows:
-        """Those that are neither held out nor scored once."""
+        """Rows that are neither held out nor scored once."""
         aside, final = self.split(share, seed)
         return self.take(np.flatnonzero(~aside & ~final))
 
     def split(self, share: float = SHARE, seed: str = SEED) -> tuple[Bools, Bools]:
-        """Which rows are held out, and which are scored once, by hashes of their groups' names.
+        """Masks of rows held out, and of rows scored once, by hashes of their groups' names.
 
         Examples
         --------

@@ -1,4 +1,4 @@
-"""Which parameters the data can tell, their values, and how sure those are."""
+"""Identifiability: which parameters the data determine, their values and intervals."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Parameter:
 
     @property
     def start(self) -> float:
-        """Where the search starts."""
+        """Initial value of the search."""
         return self.value if self.value > 0 else self.guess
 
 
@@ -133,7 +133,7 @@ def _bootstrap(
     draws: int,
     seed: str,
 ) -> list[tuple[float, float]]:
-    """Where 90 % of the refits lie, each on as many groups drawn with replacement.
+    """90 % intervals from refits, each on as many groups drawn with replacement.
 
     Each starts elsewhere, too, and stays there where it is as good: what only a sum or product
     of parameters shows then scatters, while a search that got stuck does not count.

@@ -1,4 +1,4 @@
-"""Which parameters a model shall have: those that predict best what they were not fitted to."""
+"""Model selection: the parameters that predict best what they were not fitted to."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def best(
     share: float = SHARE,
     seed: str = SEED,
 ) -> list[Parameter]:
-    """Of several lists of parameters, the smaller ones first, the one that predicts best.
+    """The list of parameters that predicts best; a later one has to be clearly better.
 
     Looks only at the rows that are fitted: the error on each fifth of their groups, of a fit to
     the others; a list later in the order has to be better by 2 %.  A list may have one parameter
@@ -78,7 +78,7 @@ def across(model: Model, parameters: Sequence[Parameter], rows: Rows, seed: str 
 
 
 def folds(groups: Sequence[str], seed: str = SEED) -> NDArray[np.int64]:
-    """Which fifth of the groups each row is of, by the order of the hashes of their names.
+    """Cross-validation fold (of five) of each row, by the order of the hashes of group names.
 
     >>> folds(["a", "b", "a"]).tolist()
     [0, 1, 0]

@@ -1,4 +1,4 @@
-"""What one has without a model: measured rows around an op."""
+"""Baselines without a model: the measured rows nearest to an op."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ Predict = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
 
 def held_out(groups: Sequence[str], *, share: float = SHARE, seed: str = SEED) -> NDArray[np.bool_]:
-    """Which rows are kept from the fit: those whose group's hash falls below ``share``.
+    """Mask of rows kept from the fit: those whose group's hash falls below ``share``.
 
     Examples
     --------
@@ -87,7 +87,7 @@ class Errors:
 
 @dataclass(frozen=True)
 class ParameterSearch:
-    """How long to look.
+    """Effort of a search for parameters: rounds, tolerances, predictions per round.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What ops find in the caches when others ran between.
+"""Cache misses of an op after other ops ran in between.
 
 A line that was last used when ``d`` bytes ago is found as a load within a set of ``d`` bytes finds
 it, which a chase of dependent loads measures.  What an op needs to begin (its code and tables)
@@ -28,7 +28,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Caches:
-    """What a processor's caches cost.
+    """Cost of a processor's caches: load latency by size, and that of emptied caches.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class Caches:
         return cls(latency, begin, float(told["other"]), float(told["rate"]))
 
     def missed(self, distance: float) -> float:
-        """How far a line that was used so many bytes ago is from the core: 0 near, 1 in memory.
+        """Fraction of lines that miss, by reuse distance in bytes: 0 in a near cache, 1 in memory.
 
         >>> near = Caches([(2**18, 4e-9), (2**20, 4e-9), (2**22, 24e-9)], {}, 0.0, 1e9)
         >>> [near.missed(d) for d in (2**10, 2**19, 2**21, 2**30)]

@@ -1,4 +1,4 @@
-"""What an op asks of a processor, read from its signature: arithmetic and bytes.
+"""Demand of an op on a processor, read from its signature: flop and bytes.
 
 Also its family: ops that one fitted line may stand for.
 """
@@ -50,7 +50,7 @@ FEW, SMALL = 16, 20480  # images from which, and numbers beyond which, torch has
 
 
 class Demand(NamedTuple):
-    """What one op asks for.
+    """Demand of one op on a processor: flop, bytes, inner loops, and what fills no vector.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def op_name(signature: str) -> str:
 
 @lru_cache(maxsize=1 << 16)
 def demand(signature: str) -> Demand:
-    """What an op asks for.
+    """The demand of an op, from its signature.
 
     Examples
     --------

@@ -32,7 +32,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class FittedLine:
-    """How long ops of one family take.
+    """Fitted duration of the ops of one family, as costs that add up.
 
     Parameters
     ----------
@@ -230,7 +230,7 @@ class Families(Backend):
         return said
 
     def _seconds(self, signature: str, flop: float) -> float | None:
-        """Of one op; None for a family that was not fitted.
+        """Seconds of one op; None for a family that was not fitted.
 
         A trace may know the flop of an op better than its signature does (strides).
         """

@@ -1,4 +1,4 @@
-"""How much the durations of a recording vary from step to step, as factors.
+"""Jitter: variation of recorded durations from step to step, as factors.
 
 For replicas give the graph its typical durations and the backend the factors around them:
 ``graph.with_ops(ops.replace(duration=typical(ops)))`` and ``Recorded.varying(ops)``.
@@ -128,7 +128,7 @@ def between(starts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class Coverage:
-    """How much of what was measured the intervals held that were made without it.
+    """Coverage of intervals: share of held-out measurements that they contain.
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ def coverage(starts: Sequence[NDArray[np.float64]]) -> Coverage | None:
 
 
 def predicted(starts: Sequence[NDArray[np.float64]]) -> tuple[float, float]:
-    """Where 90 % of the steps of another process start are expected, s."""
+    """90 % prediction interval of the steps of another process start, in s."""
     typical = np.exp(np.mean([np.log(np.median(s)) for s in starts]))
     drawn = typical * np.outer(between(starts), within(starts))
     low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])

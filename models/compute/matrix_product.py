@@ -22,7 +22,7 @@ class Product(NamedTuple):
 
 
 def product(parts: Signature) -> Product | None:
-    """Of an op's name and operands; None for another op, or where shapes are not told.
+    """The matrix product that an op's name and operands describe; None for another op.
 
     >>> from ...sim.signature import parse
     >>> product(parse("compute:aten::addmm bf16[32] bf16[4x8x16] bf16[16x32]"))

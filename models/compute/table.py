@@ -113,7 +113,7 @@ class MeasuredTable(Backend):
         return Timing.of(seconds[ops.signature], source=f"{self.source}, {told}")
 
     def seconds(self, texts: Sequence[str]) -> NDArray[np.float64]:
-        """How long ops of these signatures take.
+        """Durations in s of ops with these signatures.
 
         Raises
         ------
