@@ -68,7 +68,7 @@ def article(noun: str) -> str:
 
 
 def amounts(answer: Answer, value: float) -> str:
-    """Verb phrase for the value of the metric: "takes 3 ms".
+    """Sentence of the value of the metric: "an iteration takes 3 ms".
 
     >>> amounts({"metric": "ttft.p99", "unit": "s"}, 0.25)
     'ttft p99 is 250 ms'
@@ -92,7 +92,7 @@ def changed(answer: Answer, name: str, ratio: float) -> str:
 
 
 def unchanged(answer: Answer, name: str, ratio: float, least: float = 0.0005) -> str:
-    """Sentence of a variant that does not change the metric."""
+    """Sentence of the change a variant makes, "does not change" where it is tiny."""
     if abs(ratio) < least:
         return f"{name} does not change {subject(answer)}"
     return f"{name} changes {subject(answer)} by {change(ratio)}"

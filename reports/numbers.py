@@ -59,7 +59,7 @@ def percent(ratio: float, places: int = 1) -> str:
 
 
 def signed(ratio: float) -> str:
-    """A difference of shares in per cent, with its sign.
+    """A relative difference in per cent, with its sign.
 
     >>> signed(-0.024)
     '-2.4 %'

@@ -78,7 +78,7 @@ class MeasuredPoints:
         return float(np.exp(self._seconds[k] + larger)), float(np.exp(grown))
 
     def _in_box(self, x: list[float]) -> float:
-        """Interpolated value in the smallest measured box around a point; NaN where there is none."""
+        """Interpolated value in the smallest measured box around a point; NaN without one."""
         sides = [list(_around(v, values)) for v, values in zip(x, self._values, strict=True)]
         for box in sorted(product(*sides), key=lambda b: sum(high - low for low, high in b)):
             corners = [self._at.get(corner) for corner in product(*map(_ends, box))]

@@ -78,7 +78,7 @@ class Copy(Backend):
         return Timing.of(self.launch + np.array(latency), ops.bytes, Usage.of(uses))
 
     def _uses(self, component: int, way: str, system: System) -> dict[int, float]:
-        """What a copy in this direction crosses; memories that the system lacks are skipped."""
+        """Components that a copy in this direction crosses; memories it lacks are skipped."""
         if way not in WAYS:
             raise BackendError(
                 f"{system.components[component].name}: copy {way!r} has no direction; "

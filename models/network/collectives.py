@@ -243,10 +243,10 @@ class Fabric(Backend):
         key = (collective, members)
         plans = self._ways.get(key)
         if plans is None:
-            plans = self._ways[key] = self._laid(collective, members, system)
+            plans = self._ways[key] = self._plans(collective, members, system)
         return plans
 
-    def _laid(self, collective: str, members: Members, system: System) -> list[CollectivePlan]:
+    def _plans(self, collective: str, members: Members, system: System) -> list[CollectivePlan]:
         _known("collective", collective, tuple(ALGORITHMS))
         together = len({system.node_of(m) for m in members}) == 1
         plans = []

@@ -63,39 +63,39 @@ class Lan:
         self._sent = [0.0] * self.ranks
         self._free = [0.0] * (self.processors or self.ranks)
 
-    def at(self, when: Seconds, then: Hook, *told: Any) -> None:
+    def at(self, when: Seconds, then: Hook, *args: Any) -> None:
         """Schedule a callback; those of one instant run in the order they were scheduled."""
         self._count += 1
-        heapq.heappush(self._events, (when, self._count, then, told))
+        heapq.heappush(self._events, (when, self._count, then, args))
 
     def run(self) -> None:
         """Run events until none is left."""
         while self._events:
-            self.now, _, then, told = heapq.heappop(self._events)
-            then(*told)
+            self.now, _, then, args = heapq.heappop(self._events)
+            then(*args)
 
-    def handle(self, rank: int, then: Hook, *told: Any) -> None:
+    def handle(self, rank: int, then: Hook, *args: Any) -> None:
         """Occupy the rank's processor for one message, then call back."""
         mine = rank % len(self._free)
         self._free[mine] = max(self.now, self._free[mine]) + self.message
-        self.at(self._free[mine], then, *told)
+        self.at(self._free[mine], then, *args)
 
-    def send(self, to: int, size: Bytes, then: Hook, *told: Any) -> None:
+    def send(self, to: int, size: Bytes, then: Hook, *args: Any) -> None:
         """Send one burst of frames through the port of its receiver."""
         wire = size + AROUND * max(1, ceil(size / PAYLOAD))
         self._sent[to] = max(self._sent[to], self.now + self.delay) + wire / self.rate
-        self.at(self._sent[to], then, *told)
+        self.at(self._sent[to], then, *args)
 
-    def stream(self, source: int, to: int, size: Bytes, then: Hook, *told: Any) -> None:
+    def stream(self, source: int, to: int, size: Bytes, then: Hook, *args: Any) -> None:
         """Send bursts, each acknowledged; the last one is handled on arrival."""
         for left in range(int(size), 0, -BURST):
             last = left <= BURST
-            self.send(to, min(left, BURST), self._arrived, source, to, last, then, told)
+            self.send(to, min(left, BURST), self._arrived, source, to, last, then, args)
 
-    def _arrived(self, source: int, to: int, last: bool, then: Hook, told: tuple[Any, ...]) -> None:
+    def _arrived(self, source: int, to: int, last: bool, then: Hook, args: tuple[Any, ...]) -> None:
         self.send(source, 0, _nothing)
         if last:
-            self.handle(to, then, *told)
+            self.handle(to, then, *args)
 
 
 def _nothing() -> None:
@@ -137,7 +137,7 @@ class Ring:
             self._push(rank)
 
     def _notify(self, rank: int, way: int, then: Hook | None) -> None:
-        """Send ready-to-receive, or ready-to-send, to a neighbour."""
+        """Send a neighbour (``way`` +1 or -1) a preamble; ``then`` handles it where it arrives."""
         to = (rank + way) % self.lan.ranks
         if then is None:
             self.lan.send(to, PREAMBLE, _nothing)

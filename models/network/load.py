@@ -160,7 +160,7 @@ def even(members: Members, system: System) -> bool:
 
 
 def channels(members: Members, system: System) -> list[Members]:
-    """Member orders of the channels (rings or trees side by side).
+    """Order of the members in each channel; channel k enters every node at its k-th member.
 
     >>> from ...sim.system import Component
     >>> gpus = [Component(f"node{i}.gpu{j}", "gpu", slots=1, node=f"node{i}")

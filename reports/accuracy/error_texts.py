@@ -19,7 +19,7 @@ def error(value: float) -> str:
 
 
 def within(bounds: Any) -> str:
-    """An interval of signed errors in brackets; "" where a single start leaves it without one."""
+    """An interval of signed errors in brackets; "(one start: no interval)" without one."""
     return f" ({error(bounds[0])} to {error(bounds[1])})" if bounds else " (one start: no interval)"
 
 
@@ -33,7 +33,7 @@ def format_signed(seconds: float) -> str:
 
 
 def percent(value: float | None) -> str:
-    """An unsigned error in per cent.
+    """An error in per cent; "unknown" for None or NaN.
 
     >>> percent(0.1234), percent(None), percent(2.6e-7), percent(0.0)
     ('12.3 %', 'unknown', 'below 0.01 %', '0 %')
@@ -46,5 +46,5 @@ def percent(value: float | None) -> str:
 
 
 def interval(bounds: Any) -> str:
-    """An interval of unsigned errors in per cent."""
+    """An interval of errors in per cent; "one start" without one."""
     return f"{percent(bounds[0])} to {percent(bounds[1])}" if bounds else "one start"

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from ..blocks import Block, Column, Heading, Paragraph, Table, Terms
 from ..section import section
 from .check_summary import CheckShown
-from .whole_run import break_even as told_break_even
+from .whole_run import break_even as break_even_row
 from .whole_run import errors, shares
 
 
@@ -15,8 +15,8 @@ from .whole_run import errors, shares
 def whole(check: CheckShown) -> Iterable[Block]:
     """Errors of the whole run, and the share of each component."""
     run = check.checked["whole"]
-    if found := errors(run):
-        yield Table([Column(header=True), Column(number=True), Column()], found)
+    if rows := errors(run):
+        yield Table([Column(header=True), Column(number=True), Column()], rows)
     if parts := shares(run):
         yield Heading("What each component does to an iteration")
         yield Paragraph(
@@ -35,5 +35,5 @@ def whole(check: CheckShown) -> Iterable[Block]:
 @section("break_even", page="accuracy", title="How wrong a component may be", order=60)
 def break_even(check: CheckShown) -> Iterable[Block]:
     """Break-even error of each component: the one at which the answer would flip."""
-    if found := [told_break_even(b) for b in check.checked["break_even"]]:
-        yield Terms(found)
+    if rows := [break_even_row(b) for b in check.checked["break_even"]]:
+        yield Terms(rows)

@@ -54,7 +54,7 @@ def _driven(whole: Any) -> list[Row]:
 
 
 def shares(whole: Any) -> list[dict[str, str]]:
-    """Share of each component in the error of an iteration, and the remainder, for several."""
+    """Rows of each component's share in the run's error, and of their interaction."""
     if whole is None or len(whole["shares"]) < 2:
         return []
     rows = [

@@ -93,7 +93,7 @@ def blame(points: Mapping[str, Point], most: int = 8) -> BarChart:
 
 
 def scale_of(largest: float) -> tuple[float, str]:
-    """Unit in which seconds of this size are shown, and its factor.
+    """Factor and name of the unit in which seconds of this size are shown.
 
     >>> scale_of(0.02)
     (0.001, 'ms')

@@ -72,7 +72,7 @@ def _faster(base: Point, command: str, better: int) -> Iterator[Step]:
 
 
 def _quicker(command: str, glob: str) -> str:
-    """The command with the rates of these parts a fifth higher than now."""
+    """The command with these parts a fifth faster than it has them now."""
     path = f"cluster.override.{glob}.slowdown"
     try:
         was = float(given(command, path) or 1.0)

@@ -47,7 +47,7 @@ def limit(summary: Mapping[str, Any]) -> str:
 
 
 def doubts(summary: Mapping[str, Any]) -> list[str]:
-    """Sentences that weaken the answer: missed expectations, idle GPUs, wide intervals."""
+    """Sentences on variants that were not finished, and on an unreliable interval."""
     checked, left = summary["provenance"]["jitter"], summary.get("unfinished", ())
     unsure = [f"The interval is {jitter(checked)}."] if checked["state"] == "unresolved" else []
     return [*([f"Not finished in time: {', '.join(left)}."] if left else []), *unsure]
@@ -188,7 +188,7 @@ def _when(point: Point) -> str:
 
 
 def expected(summary: Mapping[str, Any]) -> list[str]:
-    """Expectations that are not met, and by which variant."""
+    """Sentences on the expectations that are not met, and by which variant."""
     points: Mapping[str, Point] = summary["points"]
     missed = [(name, e) for name, p in points.items() for e in p["expect"] if not e["met"]]
     if not missed:
@@ -222,23 +222,23 @@ def jitter(checked: Mapping[str, Any]) -> str:
         many = "one process start" if starts == 1 else f"{starts} process starts"
         return f"of {many}; others differ by more than its steps do (workload.starts)"
     held = f"90 % intervals held {100 * checked['held']:.0f} % of {checked['steps']} held-out steps"
-    told_ = f"from {starts} process starts; {held}"
+    basis = f"from {starts} process starts; {held}"
     if checked["state"] == "held":
-        return told_
+        return basis
     low, high = (100 * share for share in checked["bar"])
-    return f"unresolved: {told_}, and {low:.0f} to {high:.0f} % should be held"
+    return f"unresolved: {basis}, and {low:.0f} to {high:.0f} % should be held"
 
 
 def trust(summary: Mapping[str, Any]) -> str:
     """How far to trust the answer, in a sentence."""
-    told_ = summary["provenance"]
-    inputs = told_["inputs"]
+    provenance = summary["provenance"]
+    inputs = provenance["inputs"]
     listed = ", ".join(f"{n} {kind}" for kind, n in sorted(inputs.items()))
     how = (
         "This is a blind prediction: no measurement of what it predicts went into it"
-        if told_["calibration"].startswith(BLIND)
-        else f"Calibrated: {told_['calibration']}"
-        if not told_["calibration"].startswith(DRIVEN)
-        else f"This run was {told_['calibration']}"
+        if provenance["calibration"].startswith(BLIND)
+        else f"Calibrated: {provenance['calibration']}"
+        if not provenance["calibration"].startswith(DRIVEN)
+        else f"This run was {provenance['calibration']}"
     )
     return f"{how}; its inputs are {listed or 'the trace alone'}."

@@ -18,14 +18,14 @@ def defended(summary: Mapping[str, Any]) -> list[str]:
     tried = [v for v in provenance["values"] if v.get("effect") is not None]
     worst = max(tried, key=lambda v: abs(v["effect"]), default=None)
     if worst is None or change(worst["effect"]) == NONE:
-        told_ = f"None of {len(tried)} unmeasured values tried changes {what} if it is 10 % off"
+        sentence = f"None of {len(tried)} unmeasured values tried changes {what} if it is 10 % off"
     else:
-        told_ = (
+        sentence = (
             f"Of {len(tried)} unmeasured values tried, {worst['path']} matters most: 10 % off, "
             f"{what} changes by {change(worst['effect'])}"
         )
     flips = break_even(provenance["break_even"])
-    return [f"{told_}.", *([f"The answer {flips}."] if flips else [])]
+    return [f"{sentence}.", *([f"The answer {flips}."] if flips else [])]
 
 
 def break_even(errors: Sequence[Mapping[str, Any]]) -> str:
@@ -42,9 +42,9 @@ def break_even(errors: Sequence[Mapping[str, Any]]) -> str:
     if not all(e["answer"] for e in errors):
         return "cannot flip: there is no variant to choose, and no time is expected"
     firm = [e["component"] for e in errors if e["error"] is None]
-    told_ = [f"holds with {', '.join(firm)} half or twice as quick"] if firm else []
+    clauses = [f"holds with {', '.join(firm)} half or twice as quick"] if firm else []
     for e in errors:
         if e["error"] is not None:
             way, size = "less" if e["error"] < 0 else "more", digits(100 * abs(e["error"]))
-            told_.append(f"flips where {e['component']} ops take {size} % {way} than predicted")
-    return "; ".join(told_)
+            clauses.append(f"flips where {e['component']} ops take {size} % {way} than predicted")
+    return "; ".join(clauses)

@@ -151,8 +151,8 @@ def _next_dollar(summary: Summary, rungs: Sequence[Rung]) -> str:
     if len(rungs) < 2:
         return f"More money buys nothing here: no dearer point has a better {plainly(metric)}."
     first, second = rungs[:2]
-    told_ = settings(second.point, summary, beside=first.point)
-    text = f"{hourly(second.price - first.price)} more, for {told_},"
+    difference = settings(second.point, summary, beside=first.point)
+    text = f"{hourly(second.price - first.price)} more, for {difference},"
     if second.outcome == CANNOT_TELL:
         return f"{text} may buy nothing: cannot tell, the intervals of the two overlap."
     tail = "" if second.outcome == BETTER else "; how sure that is takes ten replicas"

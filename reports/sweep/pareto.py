@@ -118,7 +118,7 @@ def effects(points: Sequence[Point], settings: Sequence[str], metric: str, unit:
 
 
 def _some(points: Sequence[Point]) -> Sequence[Point]:
-    """As many values as an axis can label."""
+    """Every k-th point, so that no more than can be told apart are drawn."""
     return points[:: len(points) // MOST_DOTS + 1]
 
 
@@ -132,7 +132,7 @@ def _in_order(values: Sequence[Any]) -> list[str]:
 
 
 def _scale(largest: float, unit: str) -> tuple[float, str]:
-    """Divisor for an axis, and the unit that it leaves.
+    """Factor and name of a readable unit for values up to ``largest``.
 
     >>> _scale(0.02, "s"), _scale(0.5, "")
     ((0.001, 'ms'), (0.01, '%'))

@@ -62,7 +62,7 @@ def answer(sweep: SweepShown) -> Iterable[Block]:
 
 
 def _best(summary: Summary) -> Table:
-    """Rows of the base scenario and of the best points."""
+    """Table of the base scenario and the best points."""
     columns = [
         Column(header=True),
         *(Column(short(paths, summary["vary"])) for paths in summary["vary"]),
@@ -118,7 +118,7 @@ def _trust(summary: Summary) -> list[tuple[str, str]]:
 
 
 def _sure(summary: Summary) -> str:
-    """Facts about the error of the best point."""
+    """The interval of the best point, and what it holds."""
     front = best(summary)
     bounds = bounds_of(summary, front[0]) if front else "unknown"
     if bounds == "unknown":

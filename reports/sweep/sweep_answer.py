@@ -49,8 +49,8 @@ def limit(summary: Summary) -> list[str]:
     """The settings that change the first metric most and least, all else equal."""
     _, metric, _ = metrics(summary)[0]
     moved = sorted(moves(summary, metric).items(), key=lambda item: -item[1])
-    told_ = [f"{short(k, summary['vary'])} by up to {digits(100 * m)} %" for k, m in moved]
-    return [f"What moves {plainly(metric)}: {', '.join(told_)}."] if told_ else []
+    effects = [f"{short(k, summary['vary'])} by up to {digits(100 * m)} %" for k, m in moved]
+    return [f"What moves {plainly(metric)}: {', '.join(effects)}."] if effects else []
 
 
 def moves(summary: Summary, metric: str) -> dict[str, float]:
@@ -98,7 +98,7 @@ def _first(summary: Summary, front: list[Mapping[str, Any]]) -> str:
 
 
 def _described(summary: Summary, was: float, by: float, unit: str) -> str:
-    """Comparison with the base scenario; none where that misses expectations."""
+    """Value of the base scenario, and the change to it or the expectations it misses."""
     if missed := summary["base"]["missed"]:
         return f"as described it is {format_quantity(was, unit)}, but misses {'; '.join(missed)}"
     return f"as described it is {format_quantity(was, unit)} ({change(by)})"
