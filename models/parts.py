@@ -1,4 +1,4 @@
-"""Kinds of part that a machine can have beside those of every machine: one class each, by name."""
+"""Registry of kinds of part beyond those of every machine, one class each."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class NodePart:
     priced_by: ClassVar[str] = ""
 
     def components(self, name: str) -> Iterable[Component]:
-        """What one of them is: components whose names begin with ``name``, ``node0.dpu1``.
+        """Components of one such part; their names begin with ``name``, as in ``node0.dpu1``.
 
         GPUs of the machine share its parts evenly; each finds its own by ``role``, which is the
         name of the kind unless a component says another (``system.part(gpu, role)``).

@@ -1,4 +1,4 @@
-"""What a section of a page is made of: text, tables and marks, as data.
+"""Blocks that a section of a page is made of: text, tables and marks, as data.
 
 A section says what is to be read, and nothing of how a page looks: ``html`` turns blocks into a
 page, and whoever wants them elsewhere (a terminal, a spreadsheet) has them as they are.
@@ -15,27 +15,27 @@ from numpy.typing import ArrayLike
 
 
 class Code(NamedTuple):
-    """A setting, a command, a file name."""
+    """A setting, a command or a file name, set in monospace."""
 
     text: str
 
 
 class Small(NamedTuple):
-    """What is said beside, in smaller print; ``under`` puts it on a line of its own."""
+    """A remark in smaller print; ``under`` puts it on a line of its own."""
 
     text: str
     under: bool = False
 
 
 class Tag(NamedTuple):
-    """A judgement or a kind in a frame; ``tone`` picks its colour, the text itself unless said."""
+    """A framed word, as a verdict; ``tone`` picks its colour, by default the text itself."""
 
     text: str
     tone: str = ""
 
 
 class Swatch(NamedTuple):
-    """The colour that stands for a row elsewhere on the page, as CSS has it."""
+    """A patch of the colour that stands for a row elsewhere on the page, as CSS has it."""
 
     colour: str
 
@@ -54,28 +54,28 @@ class Paragraph:
 
 @dataclass(frozen=True)
 class Heading:
-    """The head of a part of a section."""
+    """A heading within a section."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Items:
-    """Lines of a list."""
+    """A bulleted list of lines."""
 
     lines: Sequence[Line]
 
 
 @dataclass(frozen=True)
 class Terms:
-    """Names, and what is to be said of each."""
+    """A list of names, each with its explanation."""
 
     items: Sequence[tuple[Line, Line]]
 
 
 @dataclass(frozen=True)
 class Listing:
-    """A text as it was written; folded away under ``summary`` where there is one."""
+    """Preformatted text; folded away under ``summary`` where there is one."""
 
     text: str
     summary: str = ""
@@ -83,7 +83,7 @@ class Listing:
 
 @dataclass(frozen=True)
 class Column:
-    """The head of a column, and how its cells are set.
+    """Header of a column, and how its cells are set.
 
     Parameters
     ----------
@@ -106,12 +106,12 @@ class Column:
 
     @property
     def label(self) -> str:
-        """What is said before a cell that stands alone."""
+        """Label in front of a cell that stands alone, as on a phone."""
         return plain(self.name) if self.alone is None else self.alone
 
 
 class Span(NamedTuple):
-    """A cell over several columns."""
+    """A cell that spans several columns."""
 
     line: Line
     span: int
@@ -119,7 +119,7 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True)
 class Table:
-    """Rows under columns.
+    """Rows of cells under column headers.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Bars:
-    """Rectangles that look alike.
+    """Rectangles of one colour and one legend entry.
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ class Bars:
 
 @dataclass(frozen=True)
 class BarChart:
-    """Bars over one axis of numbers.
+    """Horizontal bars over one numeric axis.
 
     Parameters
     ----------
@@ -182,7 +182,7 @@ class BarChart:
 
 @dataclass(frozen=True)
 class Series:
-    """Points or a curve that look alike.
+    """Points or a curve of one colour and one legend entry.
 
     Parameters
     ----------
@@ -231,7 +231,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Axes:
-    """Series over two axes.
+    """Series over an x and a y axis.
 
     Parameters
     ----------
@@ -246,7 +246,7 @@ class Axes:
 
 @dataclass(frozen=True)
 class Plot:
-    """One or more axes above each other, some inches wide and high."""
+    """One or more axes above each other; width and height in inches."""
 
     axes: Sequence[Axes]
     width: float = 7.2
@@ -262,13 +262,13 @@ class Beside:
 
 @dataclass(frozen=True)
 class FirstScreen:
-    """The answer, a table, what was found, a figure, and how far to trust all of it.
+    """The first screen: answer, table, findings, a figure, and how far to trust all of it.
 
     Parameters
     ----------
     lead : sentences
     table : of what was compared
-    found : by question, sentences each with a command or ""
+    findings : by question, sentences each with a command or ""
     trust : by name
     heading : over ``trust``
     figure : or None
@@ -276,7 +276,7 @@ class FirstScreen:
 
     lead: Sequence[str]
     table: Table
-    found: Sequence[tuple[str, Sequence[tuple[str, str]]]]
+    findings: Sequence[tuple[str, Sequence[tuple[str, str]]]]
     trust: Sequence[tuple[str, str]]
     heading: str = "How far to trust this"
     figure: BarChart | None = None
@@ -288,7 +288,7 @@ Block = (
 
 
 def pieces(line: Line) -> Sequence[Inline]:
-    """The pieces of a line.
+    """Inline pieces of a line.
 
     >>> pieces("a"), pieces(["a", Code("b")])
     (('a',), ['a', Code(text='b')])
@@ -297,7 +297,7 @@ def pieces(line: Line) -> Sequence[Inline]:
 
 
 def plain(line: Line) -> str:
-    """A line as bare text.
+    """Plain text of a line, without markup.
 
     >>> plain(["no effect: ", Code("cluster.nodes")])
     'no effect: cluster.nodes'
@@ -309,7 +309,7 @@ def plain(line: Line) -> str:
 
 
 def listed(codes: Sequence[str]) -> list[Inline]:
-    """Settings one after the other.
+    """Settings as one line, separated by commas.
 
     >>> plain(listed(["a", "b"]))
     'a, b'
@@ -321,5 +321,5 @@ def listed(codes: Sequence[str]) -> list[Inline]:
 
 
 def floats(values: ArrayLike) -> list[float]:
-    """Numbers as Python has them, for exporting marks."""
+    """Numbers as Python floats, for export to JSON."""
     return [float(v) for v in np.atleast_1d(np.asarray(values, float))]

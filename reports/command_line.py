@@ -1,4 +1,4 @@
-"""A command that was typed, with one thing changed: what advice tells to type next."""
+"""Edits of a typed command: the same command with one option changed, as advice prints it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Iterable
 SILENT = ("--json", "-q", "--quiet", "--no-cache")  # they shape what is shown, not what is asked
 SAME = {"--replicas": "run.replicas", "--seed": "run.seed", "--defend": "run.defend"}
 SETS, CARRIED = "--set", ("--set", "--catalog", "--out")
-Said = tuple[str, ...]  # an option with its value, or a word
+Option = tuple[str, ...]  # an option with its value, or a word
 
 
 def command_line(command: str, option: str, value: str = "") -> str:
-    """A command with an option in the place of what it said of the same.
+    """A command with an option put in, in place of what it had of the same option.
 
     Parameters
     ----------
@@ -29,22 +29,22 @@ def command_line(command: str, option: str, value: str = "") -> str:
     """
     new = (option, value) if value else (option,)
     about = _about(new)
-    kept = [s for s in _said(command) if _about(s) != about and s[0] not in SILENT]
+    kept = [s for s in _options(command) if _about(s) != about and s[0] not in SILENT]
     return _joined([*kept, new])
 
 
 def given(command: str, path: str) -> str | None:
-    """The value that a command gives to a setting by ``--set``; None for none.
+    """The value that a command gives to a setting with ``--set``; None if it gives none.
 
     >>> given("foretrace run s.yaml --set a.b=1 --set=a.b=2", "a.b")
     '2'
     """
-    found = [s[1] for s in _said(command) if _about(s) == path]
-    return found[-1].partition("=")[2].strip() if found and "=" in found[-1] else None
+    values = [s[1] for s in _options(command) if _about(s) == path]
+    return values[-1].partition("=")[2].strip() if values and "=" in values[-1] else None
 
 
 def carried(command: str, start: Iterable[str], sets: Iterable[str] = ()) -> str:
-    """Another command with what the first one said of the scenario, and settings of its own.
+    """Another command with the scenario options of a given one, and settings of its own.
 
     Parameters
     ----------
@@ -60,36 +60,36 @@ def carried(command: str, start: Iterable[str], sets: Iterable[str] = ()) -> str
     """
     new = [(SETS, text) for text in sets]
     taken = {_about(s) for s in new}
-    kept = [s for s in _said(command) if s[0] in CARRIED and _about(s) not in taken]
+    kept = [s for s in _options(command) if s[0] in CARRIED and _about(s) not in taken]
     return _joined([*((word,) for word in start), *kept, *new])
 
 
-def _said(command: str) -> list[Said]:
+def _options(command: str) -> list[Option]:
     """Options with their values, and words, in order."""
-    words, found = shlex.split(command), list[Said]()
+    words, options = shlex.split(command), list[Option]()
     while words:
         word = words.pop(0)
         name, equals, value = word.partition("=")
         if word.startswith("--") and equals:
-            found.append((name, value))
+            options.append((name, value))
         elif word.startswith("--") and words and not words[0].startswith("-") and _takes(word):
-            found.append((word, words.pop(0)))
+            options.append((word, words.pop(0)))
         else:
-            found.append((word,))
-    return found
+            options.append((word,))
+    return options
 
 
 def _takes(option: str) -> bool:
-    """Does an option have a value: all do but switches."""
+    """Whether an option takes a value: all but switches do."""
     return option not in (*SILENT, "--defend", "--interactive", "--resume", "--no-resume")
 
 
-def _about(said: Said) -> str:
-    """What an option decides: a setting by its path, else the option itself; "" of a word."""
-    if said[0] == SETS and len(said) > 1:
-        return said[1].partition("=")[0].strip()
-    return SAME.get(said[0], said[0] if said[0].startswith("-") else "")
+def _about(option: Option) -> str:
+    """Key of an option: the setting's path, else the option itself; "" for a bare word."""
+    if option[0] == SETS and len(option) > 1:
+        return option[1].partition("=")[0].strip()
+    return SAME.get(option[0], option[0] if option[0].startswith("-") else "")
 
 
-def _joined(said: Iterable[Said]) -> str:
-    return shlex.join([word for one in said for word in one])
+def _joined(options: Iterable[Option]) -> str:
+    return shlex.join([word for one in options for word in one])

@@ -1,4 +1,4 @@
-"""The number that decides, in words: the time of a period where it is one, else its name."""
+"""Wording of the deciding metric: "an iteration", "TTFT p99", better and worse."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Answer = Mapping[str, str]
 
 
 def column(answer: Answer) -> str:
-    """The head of a column.
+    """Column header of the deciding metric.
 
     >>> column({"metric": "iteration_time.p50", "period": "iteration"})
     'iteration p50'
@@ -24,7 +24,7 @@ def column(answer: Answer) -> str:
 
 
 def plainly(metric: str) -> str:
-    """A metric in words.
+    """A metric's name in words.
 
     >>> plainly("iteration_time.p50")
     'iteration time p50'
@@ -33,7 +33,7 @@ def plainly(metric: str) -> str:
 
 
 def subject(answer: Answer) -> str:
-    """What changes or does not.
+    """Subject of a sentence about the metric: what changes or does not.
 
     >>> subject({"metric": "iteration_time.p50", "period": "iteration"})
     'an iteration'
@@ -50,7 +50,7 @@ def subject(answer: Answer) -> str:
 
 
 def part(answer: Answer) -> str:
-    """Which part of a run times are of: one period, or the whole.
+    """The span that times are of: one period, or the whole run.
 
     >>> part({"metric": "ttft.p99"})
     'the run'
@@ -59,7 +59,7 @@ def part(answer: Answer) -> str:
 
 
 def article(noun: str) -> str:
-    """The article of a noun.
+    """Indefinite article of a noun.
 
     >>> article("iteration"), article("step")
     ('an', 'a')
@@ -68,7 +68,7 @@ def article(noun: str) -> str:
 
 
 def amounts(answer: Answer, value: float) -> str:
-    """What it comes to.
+    """Sentence of the value of the metric: "an iteration takes 3 ms".
 
     >>> amounts({"metric": "ttft.p99", "unit": "s"}, 0.25)
     'ttft p99 is 250 ms'
@@ -78,7 +78,7 @@ def amounts(answer: Answer, value: float) -> str:
 
 
 def changed(answer: Answer, name: str, ratio: float) -> str:
-    """What a variant makes of it.
+    """Sentence of how a variant changes the metric.
 
     >>> changed({"metric": "ttft.p99"}, "small", 0.5)
     'small raises ttft p99 by 50.0 %'
@@ -92,25 +92,25 @@ def changed(answer: Answer, name: str, ratio: float) -> str:
 
 
 def unchanged(answer: Answer, name: str, ratio: float, least: float = 0.0005) -> str:
-    """The same of a change that is called none."""
+    """Sentence of the change a variant makes, "does not change" where it is tiny."""
     if abs(ratio) < least:
         return f"{name} does not change {subject(answer)}"
     return f"{name} changes {subject(answer)} by {change(ratio)}"
 
 
 def value_of(point: Mapping[str, Any], answer: Answer) -> Mapping[str, Any]:
-    """The number that decides, of one point."""
+    """Value of the deciding metric at one point."""
     found: Mapping[str, Any] = point["metrics"][answer["metric"]]
     return found
 
 
 def sign(answer: Answer) -> int:
-    """1 where lower is better, -1 where higher is."""
+    """1 where a lower value is better, -1 where a higher one is."""
     return -1 if answer["better"] == "higher" else 1
 
 
 def window_said(point: Mapping[str, Any], answer: Answer) -> str:
-    """Which part of a run blame is of, where it is not the whole; else "".
+    """The span that blame covers, in words, where it is not the whole run; else "".
 
     >>> window = {"first": 1.0, "last": 1.5, "samples": 2, "length": 0.75}
     >>> window_said({"window": window}, {"metric": "ttft.p99", "unit": "s", "better": "lower"})

@@ -27,7 +27,7 @@ def page(
     question: str = "",
     data_id: str = "summary",
 ) -> str:
-    """A page as text.
+    """HTML of a page.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def page(
     title, question : at its top
     data_id : of the element that holds the data
     """
-    found: str = (
+    markup: str = (
         environment()
         .get_template("page.html")
         .render(
@@ -48,33 +48,33 @@ def page(
             policy=POLICY,
         )
     )
-    return found
+    return markup
 
 
 def drawn(figure: BarChart | Plot) -> str:
-    """Marks as HTML with inline SVG."""
+    """HTML with inline SVG of a figure's marks."""
     return chart(figure) if isinstance(figure, BarChart) else plot(figure)
 
 
 @cache
 def environment() -> Environment:
-    """The templates of this folder; they include and extend each other."""
+    """The Jinja environment of ``templates/``; templates include and extend each other."""
     import jinja2
 
     folder = files(__package__) / "templates"
-    found = jinja2.Environment(
+    templates = jinja2.Environment(
         loader=jinja2.FunctionLoader(lambda name: (folder / name).read_text(encoding="utf-8")),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         keep_trailing_newline=True,
         trim_blocks=True,
     )
-    found.globals |= {"pieces": pieces, "drawn": drawn}
-    return found
+    templates.globals |= {"pieces": pieces, "drawn": drawn}
+    return templates
 
 
 def embedded(data: Mapping[str, Any]) -> str:
-    r"""JSON that cannot end its script element.
+    r"""JSON in which nothing can close the script element around it.
 
     >>> embedded({"a": "</script>"})
     '{"a": "\\u003c/script>"}'

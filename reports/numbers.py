@@ -1,4 +1,4 @@
-"""Numbers as people read them: three digits, a prefix, a unit."""
+"""Numbers as text for people: three digits, a prefix, a unit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MOST_SECONDS = 600.0  # beyond which minutes are easier
 
 
 def format_quantity(value: float | None, unit: str) -> str:
-    """A value in SI with its unit.
+    """A value in SI with prefix and unit.
 
     >>> format_quantity(0.0348, "s"), format_quantity(7300.0, "s"), format_quantity(None, "s")
     ('34.8 ms', '122 min', 'unknown')
@@ -37,7 +37,7 @@ def format_quantity(value: float | None, unit: str) -> str:
 
 
 def digits(value: float) -> str:
-    """Three significant digits, no exponent, no trailing zeros.
+    """A number with three significant digits, no exponent, no trailing zeros.
 
     >>> digits(1234.5), digits(12.34), digits(0.5), digits(100.0)
     ('1234', '12.3', '0.5', '100')
@@ -50,7 +50,7 @@ def digits(value: float) -> str:
 
 
 def percent(ratio: float, places: int = 1) -> str:
-    """A share of a whole.
+    """A share in per cent.
 
     >>> percent(0.4213), percent(0.4213, 0)
     ('42.1 %', '42 %')
@@ -59,7 +59,7 @@ def percent(ratio: float, places: int = 1) -> str:
 
 
 def signed(ratio: float) -> str:
-    """A difference from a whole.
+    """A relative difference in per cent, with its sign.
 
     >>> signed(-0.024)
     '-2.4 %'
@@ -77,7 +77,7 @@ def change(ratio: float) -> str:
 
 
 def plus_minus(value: float, interval: tuple[float, float] | list[float] | None) -> str:
-    """Half the width of an interval, as a share of the value; "" where none is known.
+    """Half the width of an interval as a share of the value; "" where there is no interval.
 
     >>> plus_minus(10.0, (9.5, 10.5))
     '±5 %'
@@ -89,7 +89,7 @@ def plus_minus(value: float, interval: tuple[float, float] | list[float] | None)
 
 
 def is_overall(metric: str) -> bool:
-    """Is a metric of the run or of a kind of part, not of a single component.
+    """Whether a metric is of the run or of a kind of component, not of a single one.
 
     >>> is_overall("nic.utilization.p95"), is_overall("node0.nic0.tx.utilization.p95")
     (True, False)

@@ -1,4 +1,4 @@
-"""The registry of sections: what a page may show, each a function in a file of its own.
+"""The registry of report sections, each a function in a file of its own.
 
 A section is given what its page is about and returns blocks (``blocks``); where it returns none it
 is left out.  A plug-in adds one by writing such a function under :func:`section`; see
@@ -35,7 +35,7 @@ Show = Callable[[Any], Iterable[Block]]
 
 @dataclass(frozen=True)
 class PageSection:
-    """One part of a page.
+    """A registered section of a page.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ SECTIONS: dict[str, PageSection] = {}
 def section(
     name: str, page: str = "run", *, title: str = "", order: int = OF_A_PLUGIN
 ) -> Callable[[Show], Show]:
-    """Register what shows a section.
+    """Register a function that returns the blocks of a section.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def section(
 
 @cache
 def _loaded() -> None:
-    """Every section of ours: those in the folders of the pages."""
+    """Import the modules of all pages, which register their sections."""
     for page in PAGES:
         package = importlib.import_module(f".{page}", __package__)
         for module in pkgutil.iter_modules(package.__path__):
@@ -115,18 +115,18 @@ def _loaded() -> None:
 
 
 def sections(page: str) -> list[PageSection]:
-    """Those of a page, in order."""
+    """Registered sections of a page, in order."""
     _loaded()
     return sorted((s for s in SECTIONS.values() if s.page == page), key=lambda s: s.order)
 
 
 def names() -> tuple[str, ...]:
-    """All that ``report.sections`` may hold, each once."""
+    """All names that ``report.sections`` may hold, each once."""
     return tuple(dict.fromkeys(s.name for page in PAGES for s in sections(page)))
 
 
 def of_page(page: str, wanted: Sequence[str]) -> list[str]:
-    """Those names that a page has: one scenario names sections of its run, sweep and check.
+    """Those of some names that a page has: one scenario names sections of its run, sweep and check.
 
     >>> of_page("sweep", ["answer", "blame", "pareto"])
     ['answer', 'pareto']
@@ -136,7 +136,7 @@ def of_page(page: str, wanted: Sequence[str]) -> list[str]:
 
 
 def shown(page: str, of: Any, wanted: Sequence[str] = ()) -> list[Shown]:
-    """The sections of a page that have something to show.
+    """Sections of a page that have something to show, with their blocks.
 
     Parameters
     ----------
@@ -146,16 +146,16 @@ def shown(page: str, of: Any, wanted: Sequence[str] = ()) -> list[Shown]:
         where it is.
     """
     known = {s.name: s for s in sections(page)}
-    found = []
+    visible = []
     for name in wanted or known:
         one = known.get(name) or _elsewhere(name, page)
         if blocks := tuple(one.show(of)):
-            found.append(Shown(one.name, one.title, blocks))
-    return found
+            visible.append(Shown(one.name, one.title, blocks))
+    return visible
 
 
 def _elsewhere(name: str, page: str) -> PageSection:
-    """A word of where a section is."""
+    """A placeholder section that says on which page a section is."""
     other = next(p for p in PAGES if f"{p}.{name}" in SECTIONS)
     text = f"Not in the report of {PAGES[page]}: {WRITTEN_BY[other]}."
     title = name.replace("_", " ").capitalize()

@@ -1,4 +1,4 @@
-"""How collectives move data: the steps of each algorithm, once, and what follows from them.
+"""Collective algorithms, each as its steps.
 
 The latencies of the steps add up, and the busiest link gives the bandwidth term.  For the ring
 that is ``2(n-1)(α + S/(nB))``.
@@ -28,7 +28,7 @@ from .steps import SWITCH, Algorithm, Step, algorithm, shift
 def closed_form(
     algorithm: Algorithm, n: int, size: Bytes, alpha: Seconds, rate: ByteRate
 ) -> Seconds:
-    """Time on identical links: latencies x α + volume x S / B.
+    """Time on identical links in s: latencies x α + volume x S / B.
 
     Of what is pipelined, with segments as small as you like.
 
@@ -42,7 +42,7 @@ def closed_form(
 
 
 def bus_factor(collective: str, n: int) -> float:
-    """Bus bandwidth is algorithm bandwidth (S / time) times this, the convention of nccl-tests.
+    """Ratio of bus bandwidth to algorithm bandwidth (S / time), the convention of nccl-tests.
 
     It makes the number comparable with the rate of one link, whatever n
     (nccl-tests, doc/PERFORMANCE.md).
@@ -65,7 +65,7 @@ def bus_factor(collective: str, n: int) -> float:
 
 @algorithm("all-reduce", "ring", passes_on=True)
 def two_laps(n: int) -> Iterator[Step]:
-    """A part of n to the next member: reduced in the first lap, handed out in the second.
+    """Ring all-reduce: 1/n of S to the next member; reduced in lap one, gathered in lap two.
 
     >>> [step.times for step in two_laps(4)]
     [6]
@@ -76,7 +76,7 @@ def two_laps(n: int) -> Iterator[Step]:
 @algorithm("all-gather", "ring", passes_on=True)
 @algorithm("reduce-scatter", "ring", passes_on=True)
 def one_lap(n: int) -> Iterator[Step]:
-    """A part of n to the next member, once around.
+    """Ring: 1/n of S to the next member, once around.
 
     >>> [step.times for step in one_lap(4)]
     [3]
@@ -86,7 +86,7 @@ def one_lap(n: int) -> Iterator[Step]:
 
 @algorithm("broadcast", "chain", pipelined=True)
 def chain(n: int) -> Iterator[Step]:
-    """From member to member, away from member 0.
+    """Chain: from member to member, away from member 0.
 
     >>> [(step.source.tolist(), step.target.tolist()) for step in chain(3)]
     [([0], [1]), ([1], [2])]
@@ -97,7 +97,7 @@ def chain(n: int) -> Iterator[Step]:
 
 @algorithm("reduce", "chain", pipelined=True)
 def chain_back(n: int) -> Iterator[Step]:
-    """From member to member, to member 0.
+    """Chain: from member to member, towards member 0.
 
     >>> [(step.source.tolist(), step.target.tolist()) for step in chain_back(3)]
     [([2], [1]), ([1], [0])]
@@ -110,7 +110,7 @@ def chain_back(n: int) -> Iterator[Step]:
 
 @algorithm("all-reduce", "tree", pipelined=True)
 def trees(n: int) -> Iterator[Step]:
-    """Half of S up and down each of two trees.
+    """Double binary tree: half of S up and down each of two trees.
 
     >>> [step.source.tolist() for step in trees(2)]
     [[0, 1], [1, 0]]
@@ -121,7 +121,7 @@ def trees(n: int) -> Iterator[Step]:
 
 @algorithm("all-reduce", "chain-tree", nested=True, pipelined=True)
 def chain_tree(n: int, width: int) -> Iterator[Step]:
-    """Down a chain through each node, and up and down two trees between their first members.
+    """Chains within nodes, and two trees between their first members.
 
     >>> [(step.source.tolist(), step.target.tolist()) for step in chain_tree(4, 2)]
     [([1, 3], [0, 2]), ([0, 2], [2, 0]), ([2, 0], [0, 2]), ([0, 2], [1, 3])]
@@ -136,7 +136,7 @@ def chain_tree(n: int, width: int) -> Iterator[Step]:
 
 @algorithm("reduce", "tree", pipelined=True)
 def tree_in(n: int) -> Iterator[Step]:
-    """Half of S up each of two trees of all but member 0, which gets both halves.
+    """Double binary tree, reduce: half of S up each of two trees, whose roots send to member 0.
 
     >>> [(step.source.tolist(), step.target.tolist()) for step in tree_in(3)]
     [([1, 2], [2, 1]), ([2, 1], [0, 0])]
@@ -148,7 +148,7 @@ def tree_in(n: int) -> Iterator[Step]:
 
 @algorithm("broadcast", "tree", pipelined=True)
 def tree_out(n: int) -> Iterator[Step]:
-    """From member 0 to the roots of two trees, and down.
+    """Double binary tree, broadcast: from member 0 to the two roots, and down.
 
     >>> [(step.source.tolist(), step.target.tolist()) for step in tree_out(3)]
     [([0, 0], [2, 1]), ([2, 1], [1, 2])]
@@ -161,7 +161,7 @@ def tree_out(n: int) -> Iterator[Step]:
 
 @algorithm("reduce-scatter", "halving", usable=power_of_two)
 def halving(n: int) -> Iterator[Step]:
-    """Half of S at distance 1, a quarter at distance 2, …: near partners carry most.
+    """Recursive halving: half of S at distance 1, a quarter at distance 2, and so on.
 
     >>> [(step.target.tolist(), step.parts, step.of) for step in halving(4)]
     [([1, 0, 3, 2], 1, 2), ([2, 3, 0, 1], 1, 4)]
@@ -173,7 +173,7 @@ def halving(n: int) -> Iterator[Step]:
 
 @algorithm("all-gather", "doubling", usable=power_of_two)
 def doubling(n: int) -> Iterator[Step]:
-    """The same with the farthest partner first, who gets least.
+    """Recursive doubling: the farthest partner first, who gets least.
 
     >>> [step.of for step in doubling(4)]
     [4, 2]
@@ -183,7 +183,7 @@ def doubling(n: int) -> Iterator[Step]:
 
 @algorithm("all-reduce", "halving-doubling", usable=power_of_two)
 def halving_doubling(n: int) -> Iterator[Step]:
-    """Reduced by halving, handed out by doubling.
+    """All-reduce: reduce-scatter by recursive halving, all-gather by recursive doubling.
 
     >>> [step.of for step in halving_doubling(4)]
     [2, 4, 4, 2]
@@ -194,7 +194,7 @@ def halving_doubling(n: int) -> Iterator[Step]:
 
 @algorithm("barrier", "dissemination")
 def dissemination(n: int) -> Iterator[Step]:
-    """No bytes, only messages, at distances that double.
+    """Dissemination barrier: messages without bytes, at distances that double.
 
     >>> [step.target.tolist() for step in dissemination(3)]
     [[1, 2, 0], [2, 0, 1]]
@@ -207,7 +207,7 @@ def dissemination(n: int) -> Iterator[Step]:
 
 
 def pairs(n: int, of: int, times: int = 1) -> Step:
-    """Every member sends a part to every other.
+    """Pairwise exchange: every member sends a part to every other.
 
     >>> step = pairs(3, of=3)
     >>> list(zip(step.source.tolist(), step.target.tolist()))
@@ -220,7 +220,7 @@ def pairs(n: int, of: int, times: int = 1) -> Step:
 
 @algorithm("all-reduce", "two-shot")
 def two_shot(n: int) -> Iterator[Step]:
-    """Everybody reduces a part of n, then hands it out.
+    """Two-shot all-reduce: each member reduces 1/n of S, then sends it to all.
 
     >>> [step.times for step in two_shot(4)]
     [2]
@@ -230,7 +230,7 @@ def two_shot(n: int) -> Iterator[Step]:
 
 @algorithm("all-reduce", "one-shot")
 def one_shot(n: int) -> Iterator[Step]:
-    """Everybody gets everything and reduces it.
+    """One-shot all-reduce: each member gets all buffers and reduces them itself.
 
     >>> [step.of for step in one_shot(4)]
     [1]
@@ -242,7 +242,7 @@ def one_shot(n: int) -> Iterator[Step]:
 @algorithm("reduce-scatter", "direct")
 @algorithm("all-to-all", "grouped")
 def direct(n: int) -> Iterator[Step]:
-    """A part of n from each to each.
+    """Direct exchange: 1/n of S from each member to each other.
 
     >>> [len(step.source) for step in direct(4)]
     [12]
@@ -252,7 +252,7 @@ def direct(n: int) -> Iterator[Step]:
 
 @algorithm("scatter", "linear")
 def scatter(n: int) -> Iterator[Step]:
-    """Member 0 gives each other a part of n.
+    """Linear scatter: member 0 sends each other member 1/n of S.
 
     >>> [step.target.tolist() for step in scatter(4)]
     [[3, 2, 1]]
@@ -262,7 +262,7 @@ def scatter(n: int) -> Iterator[Step]:
 
 @algorithm("gather", "linear")
 def gather(n: int) -> Iterator[Step]:
-    """Member 0 gets a part of n from each other.
+    """Linear gather: member 0 gets 1/n of S from each other member.
 
     >>> [step.source.tolist() for step in gather(4)]
     [[3, 2, 1]]
@@ -272,7 +272,7 @@ def gather(n: int) -> Iterator[Step]:
 
 @algorithm("all-reduce", "in-switch", usable=lambda n: n >= 3, in_switch=True, pipelined=True)
 def in_switch(n: int) -> Iterator[Step]:
-    """The switch reads all buffers and returns each member's part, which it then multicasts.
+    """In-switch reduction: the switch reads all buffers, reduces and multicasts.
 
     >>> [step.parts.tolist() for step in in_switch(3)]
     [[3, 3, 3, 1, 1, 1], [1, 1, 1, 3, 3, 3]]
@@ -288,7 +288,7 @@ def in_switch(n: int) -> Iterator[Step]:
 
 @algorithm("all-to-all", "pairwise")
 def rounds(n: int) -> Iterator[Step]:
-    """A part of n to the member k places further on, for each k.
+    """Rounds of 1/n of S to the member k places further on, for each k.
 
     >>> [step.target.tolist() for step in rounds(3)]
     [[1, 2, 0], [2, 0, 1]]

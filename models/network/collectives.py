@@ -1,4 +1,4 @@
-"""The fabric: sends and collectives, with the algorithm and protocol that a library would pick.
+"""The fabric: sends and collectives, with the algorithm and protocol a library would pick.
 
 For every group, size and way to do it the same three numbers: a start, latencies that add up,
 and bytes on every link.  The quickest way is taken.  At fidelity ``flow`` the bytes become one
@@ -33,7 +33,7 @@ Floats = NDArray[np.float64]
 
 
 class Protocol(NamedTuple):
-    """How a library moves bytes over one step."""
+    """A protocol of a library: how it moves the bytes of one step."""
 
     launch: Seconds
     step: Seconds
@@ -60,7 +60,7 @@ Cores = tuple[int, ...]  # of the members of a group, where a library's threads 
 
 
 class _Answer:
-    """The table under way, group by group."""
+    """Builder of a ``Timing``, filled group by group."""
 
     def __init__(self, n: int):
         self.fixed, self.work = np.zeros(n), np.zeros(n)
@@ -72,7 +72,7 @@ class _Answer:
     def add(
         self, rows: NDArray[np.int64], way: CollectivePlan, fixed: Floats, work: Floats
     ) -> None:
-        """One way for some rows; ``work`` at the shared rate of all that the way uses."""
+        """Set one plan for some rows; ``work`` is at the shared rate of all it uses."""
         self.fixed[rows], self.work[rows] = fixed, work
         if work.any():
             self._limit[rows] = way.limit
@@ -86,7 +86,7 @@ class _Answer:
         spent: Floats,
         cores: Cores,
     ) -> None:
-        """One way that keeps its links as long as it takes alone, and those cores for a part.
+        """Set one plan that keeps its links for its whole time, and the cores for a part of it.
 
         Parameters
         ----------
@@ -103,11 +103,11 @@ class _Answer:
         self._uses.append((rows, component, weight))
 
     def limit(self) -> Floats | None:
-        """Work a second at most; None where nothing bounds a sender."""
+        """Largest work per second; None where nothing bounds a sender."""
         return self._limit if (self._limit < np.inf).any() else None
 
     def usage(self) -> Usage:
-        """Every row's components and weights."""
+        """Components and weights of every row."""
         indptr = np.zeros(len(self.fixed) + 1, np.int64)
         np.cumsum(self._counts, out=indptr[1:])
         component, weight = np.zeros(indptr[-1], np.int32), np.zeros(indptr[-1])
@@ -119,7 +119,7 @@ class _Answer:
 
 @backend("fabric")
 class Fabric(Backend):
-    """What joins the GPUs, with the library that drives it.
+    """The fabric that joins the GPUs, with the library that drives it.
 
     Parameters
     ----------
@@ -218,11 +218,11 @@ class Fabric(Backend):
         self._stretches: dict[tuple[str, float, float], Floats] = {}
 
     def open(self, system: System) -> None:
-        """Forget what was laid on another system."""
+        """Bind to a system; what is known of another one is dropped."""
         self._ways, self._stretches = {}, {}  # anew: a copy may be asked on another system
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
-        """Times of sends (of their bytes), recvs (none: they end with the send) and collectives."""
+        """Timing of sends (by bytes), recvs (none: they end with the send), collectives."""
         if ops.at is None:
             raise BackendError("fabric: asked without a machine; place the graph first")
         answer = _Answer(len(ops))
@@ -233,7 +233,7 @@ class Fabric(Backend):
         return Timing(answer.fixed, answer.work, answer.usage(), answer.limit(), source=source)
 
     def ways(self, collective: str, members: Members, system: System) -> list[CollectivePlan]:
-        """Every way to do a collective here.
+        """Plans of every algorithm and protocol for a collective among these members.
 
         Raises
         ------
@@ -241,15 +241,15 @@ class Fabric(Backend):
             An unknown collective, or an algorithm that cannot do it for this group.
         """
         key = (collective, members)
-        found = self._ways.get(key)
-        if found is None:
-            found = self._ways[key] = self._laid(collective, members, system)
-        return found
+        plans = self._ways.get(key)
+        if plans is None:
+            plans = self._ways[key] = self._plans(collective, members, system)
+        return plans
 
-    def _laid(self, collective: str, members: Members, system: System) -> list[CollectivePlan]:
+    def _plans(self, collective: str, members: Members, system: System) -> list[CollectivePlan]:
         _known("collective", collective, tuple(ALGORITHMS))
         together = len({system.node_of(m) for m in members}) == 1
-        found = []
+        plans = []
         for a in ALGORITHMS[collective].values():
             possible = a.name in self.algorithms and a.usable(len(members))
             if a.in_switch and (self.in_switch_efficiency is None or not together):
@@ -257,16 +257,16 @@ class Fabric(Backend):
             if a.nested and not even(members, system):
                 possible = False
             if possible:
-                found += self._protocols(load(a, members, system), system)
-        if not found:
+                plans += self._protocols(load(a, members, system), system)
+        if not plans:
             raise BackendError(
                 f"fabric: no algorithm of {list(self.algorithms)} does {collective} for "
                 f"{len(members)} members; add one of {list(ALGORITHMS[collective])}"
             )
-        return found
+        return plans
 
     def _protocols(self, laid: Load, system: System) -> list[CollectivePlan]:
-        """One algorithm with every protocol; in the switch only the simple one."""
+        """Plans of one algorithm with every protocol; in the switch with the simple one only."""
         if laid.algorithm.in_switch and self.in_switch_efficiency is not None:
             own = self.protocols["simple"]._replace(efficiency=self.in_switch_efficiency)
             protocols = {"simple": own}
@@ -287,24 +287,24 @@ class Fabric(Backend):
         return CollectivePlan(laid, name, fixed, beta, component, weight, laid.limit(system))
 
     def _copied(self, laid: Load) -> float:
-        """What a member's last part costs, as a share of what it sends."""
+        """Extra cost of a member's last part, as a share of what it sends."""
         if not (self.copying and laid.algorithm.passes_on):
             return 0.0
         n = laid.members
         return self.copying * laid.algorithm.received(n) / laid.algorithm.volume(n)
 
     def _stretch(self, protocol: str, efficiency: Ratio, copied: float, system: System) -> Floats:
-        """(components,) bytes for which a byte occupies each."""
+        """(components,) bytes of occupancy per byte sent."""
         key = (protocol, efficiency, copied)
-        found = self._stretches.get(key)
-        if found is None:
-            found = np.full(len(system.components), (1 + copied) / efficiency)
+        stretch = self._stretches.get(key)
+        if stretch is None:
+            stretch = np.full(len(system.components), (1 + copied) / efficiency)
             reached = efficiency
             if self.network_efficiency is not None:
                 reached = self.network_efficiency * PAYLOAD[protocol]
-            found[wires(system)] = 1 / reached
-            self._stretches[key] = found
-        return found
+            stretch[wires(system)] = 1 / reached
+            self._stretches[key] = stretch
+        return stretch
 
     def _answer(
         self,
@@ -315,7 +315,7 @@ class Fabric(Backend):
         system: System,
         answer: _Answer,
     ) -> None:
-        """The rows of one group, each by its quickest way."""
+        """Fill in the rows of one group, each with its quickest plan."""
         if name == "recv" or (name != "send" and len(members) < 2):
             return
         size = _sizes(name, ops, rows)
@@ -337,29 +337,29 @@ class Fabric(Backend):
                 answer.add(rows[mine], way, seconds[k, mine], np.zeros(mine.sum()))
 
     def keeps(self, name: str) -> bool:
-        """Whether a collective keeps its links for all of its time."""
+        """Whether a collective keeps its links for its whole time."""
         return False
 
     def alone(
         self, name: str, way: CollectivePlan, members: Members, size: Floats, system: System
     ) -> Floats:
-        """Seconds of sends or collectives of those sizes when nothing else runs."""
+        """Seconds of sends or collectives of given sizes when nothing else runs."""
         return way.fixed + size * way.beta
 
     def _cores(self, members: Members, system: System) -> Cores:
-        """Those of the members, where the library's threads run on them."""
-        found = tuple(system.part(m, "core") for m in members)
-        return () if self.core_rate is None or min(found) < 0 else found
+        """Cores of the members, where the library's threads run on them."""
+        cores = tuple(system.part(m, "core") for m in members)
+        return () if self.core_rate is None or min(cores) < 0 else cores
 
     def _spent(self, way: CollectivePlan, size: Floats) -> Floats:
-        """Seconds of each core."""
+        """Seconds of work on each core."""
         if self.core_rate is None:
             return np.zeros(len(size))
         most = max(way.load.uses.values())
         return way.load.steps * self.core_step + size * most / self.core_rate
 
     def _send(self, members: Members, system: System) -> CollectivePlan:
-        """From the first member to the second: one step of the simple protocol."""
+        """Plans of a send from the first member to the second: one step of the simple protocol."""
         a, b = members[0], members[-1]
         routes(a, b, system)
         uses = dict(system.shares(a, b))
@@ -374,7 +374,7 @@ def _known(what: str, value: str, allowed: tuple[str, ...]) -> None:
 
 
 def _names(ops: Ops) -> list[str]:
-    """Which collective each row is; ``send`` and ``recv`` for those."""
+    """Name of each row's collective; ``send`` and ``recv`` for those."""
     parsed = [parse(s).name for s in ops.signatures]
     plain = {int(Kind.SEND): "send", int(Kind.RECV): "recv"}
     rows = zip(ops.kind.tolist(), ops.signature.tolist(), strict=True)
@@ -382,11 +382,11 @@ def _names(ops: Ops) -> list[str]:
 
 
 def _groups(ops: Ops, members: Csr) -> dict[tuple[str, Members], list[int]]:
-    """Rows by what they do and among whom."""
-    found: dict[tuple[str, bytes], list[int]] = {}
+    """Rows grouped by collective and members."""
+    rows_of: dict[tuple[str, bytes], list[int]] = {}
     for row, name in enumerate(_names(ops)):
-        found.setdefault((name, members[row].tobytes()), []).append(row)
-    return {(n, tuple(members[rows[0]].tolist())): rows for (n, _), rows in found.items()}
+        rows_of.setdefault((name, members[row].tobytes()), []).append(row)
+    return {(n, tuple(members[rows[0]].tolist())): rows for (n, _), rows in rows_of.items()}
 
 
 def _sizes(name: str, ops: Ops, rows: NDArray[np.int64]) -> Floats:

@@ -1,4 +1,4 @@
-"""A graph transform: collectives written out as the sends of their algorithm.
+"""Graph transform that replaces collectives by the sends of their algorithm.
 
 What is one activity at fidelity ``flow`` becomes messages that wait for one another, so that
 stragglers, unequal links and lost members show inside the collective.  It costs
@@ -28,7 +28,7 @@ SEGMENTS = 16
 
 
 def written_out(algorithm: Algorithm) -> bool:
-    """Whether an algorithm can be sends: it needs no switch that reduces, and knows no nodes.
+    """Whether an algorithm can be expanded: no reduction in the switch, no knowledge of nodes.
 
     >>> written_out(ALGORITHMS["all-reduce"]["in-switch"])
     False
@@ -37,7 +37,7 @@ def written_out(algorithm: Algorithm) -> bool:
 
 
 def rounds(algorithm: Algorithm, n: int) -> Iterator[Sends]:
-    """The steps one after the other; of what is pipelined, segments that follow each other.
+    """Steps one after the other; of a pipelined algorithm, segments that follow each other.
 
     >>> next(rounds(ALGORITHMS["all-gather"]["ring"], 2))
     [(0, 1, 0.5), (1, 0, 0.5)]
@@ -85,13 +85,13 @@ def expand(graph: Graph, algorithms: str = "ring, pairwise, chain, linear") -> G
     able = {a.name for named in ALGORITHMS.values() for a in named.values() if written_out(a)}
     for name in names:
         if name not in able:
-            told = f"no algorithm {name!r} can be written out; take of {sorted(able)}"
-            raise GraphError("expand", told)
+            cure = f"no algorithm {name!r} can be written out; take of {sorted(able)}"
+            raise GraphError("expand", cure)
     return _Expansion(graph, names).graph()
 
 
 class _Expansion:
-    """Copies a graph op by op; rows move, so what they wait for is looked up."""
+    """A copy of a graph under way; maps old rows to new ones for dependencies."""
 
     def __init__(self, graph: Graph, algorithms: tuple[str, ...]):
         self.old, self.algorithms = graph, algorithms
@@ -105,7 +105,7 @@ class _Expansion:
                 self.waits[place].append(op)
 
     def graph(self) -> Graph:
-        """The new graph."""
+        """The expanded graph."""
         for op in self._order():
             if self.block.ops.kind[op] == Kind.COLLECTIVE:
                 self._collective(op)
@@ -118,7 +118,7 @@ class _Expansion:
         return self.build.graph(**self.old.facts)
 
     def _order(self) -> list[int]:
-        """Rows, each after what it waits for."""
+        """Rows in topological order."""
         sorter: TopologicalSorter[int] = TopologicalSorter()
         for place, op in enumerate(self.block.op_of_place.tolist()):
             sorter.add(op, *self.waits[place])
@@ -150,7 +150,7 @@ class _Expansion:
         )
 
     def _collective(self, op: int) -> None:
-        """Its sends, and a join that stands for its end."""
+        """Add the sends of a collective, and a join that stands for its end."""
         block, places = self.block, self._places(op)
         ranks = [int(block.rank[p]) for p in places]
         name, steps = self._steps(op, len(ranks))

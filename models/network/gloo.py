@@ -1,4 +1,4 @@
-"""gloo's all-reduce over TCP, message by message: what its ring waits for on a shaped bridge.
+"""gloo's all-reduce over TCP, simulated message by message on hosts behind shaped ports.
 
 A segment leaves only when the one who gets it has said that it is ready.  With two ranks that
 word travels with the data; with three or more it leaves by a port that is busy with the data of
@@ -32,7 +32,7 @@ Hook = Callable[..., None]
 
 @dataclass
 class Lan:
-    """Hosts on one bridge, each behind a port that sends in order of arrival.
+    """Hosts on one bridge, each behind a port that sends in order of arrival; an event loop.
 
     Parameters
     ----------
@@ -63,47 +63,47 @@ class Lan:
         self._sent = [0.0] * self.ranks
         self._free = [0.0] * (self.processors or self.ranks)
 
-    def at(self, when: Seconds, then: Hook, *told: Any) -> None:
-        """Do something later; what is for one instant happens in the order it was asked for."""
+    def at(self, when: Seconds, then: Hook, *args: Any) -> None:
+        """Schedule a callback; those of one instant run in the order they were scheduled."""
         self._count += 1
-        heapq.heappush(self._events, (when, self._count, then, told))
+        heapq.heappush(self._events, (when, self._count, then, args))
 
     def run(self) -> None:
-        """Until nothing is left to do."""
+        """Run events until none is left."""
         while self._events:
-            self.now, _, then, told = heapq.heappop(self._events)
-            then(*told)
+            self.now, _, then, args = heapq.heappop(self._events)
+            then(*args)
 
-    def handle(self, rank: int, then: Hook, *told: Any) -> None:
-        """What takes the rank's processor the time of a message."""
+    def handle(self, rank: int, then: Hook, *args: Any) -> None:
+        """Occupy the rank's processor for one message, then call back."""
         mine = rank % len(self._free)
         self._free[mine] = max(self.now, self._free[mine]) + self.message
-        self.at(self._free[mine], then, *told)
+        self.at(self._free[mine], then, *args)
 
-    def send(self, to: int, size: Bytes, then: Hook, *told: Any) -> None:
-        """One burst of frames through the port of its receiver."""
+    def send(self, to: int, size: Bytes, then: Hook, *args: Any) -> None:
+        """Send one burst of frames through the port of its receiver."""
         wire = size + AROUND * max(1, ceil(size / PAYLOAD))
         self._sent[to] = max(self._sent[to], self.now + self.delay) + wire / self.rate
-        self.at(self._sent[to], then, *told)
+        self.at(self._sent[to], then, *args)
 
-    def stream(self, source: int, to: int, size: Bytes, then: Hook, *told: Any) -> None:
-        """Bursts, each acknowledged; the last one is handled where it arrives."""
+    def stream(self, source: int, to: int, size: Bytes, then: Hook, *args: Any) -> None:
+        """Send bursts, each acknowledged; the last one is handled on arrival."""
         for left in range(int(size), 0, -BURST):
             last = left <= BURST
-            self.send(to, min(left, BURST), self._arrived, source, to, last, then, told)
+            self.send(to, min(left, BURST), self._arrived, source, to, last, then, args)
 
-    def _arrived(self, source: int, to: int, last: bool, then: Hook, told: tuple[Any, ...]) -> None:
+    def _arrived(self, source: int, to: int, last: bool, then: Hook, args: tuple[Any, ...]) -> None:
         self.send(source, 0, _nothing)
         if last:
-            self.handle(to, then, *told)
+            self.handle(to, then, *args)
 
 
 def _nothing() -> None:
-    """An acknowledgement: it only takes its port's time."""
+    """Handler of an acknowledgement: it only takes its port's time."""
 
 
 class Ring:
-    """One all-reduce: every rank gets from the next one and sends to the one before.
+    """One all-reduce: every rank receives from the next and sends to the previous one.
 
     Parameters
     ----------
@@ -121,12 +121,12 @@ class Ring:
         self.ready = [0] * n  # words of the one before that it waits for a segment
 
     def _needed(self, k: int) -> int:
-        """Segments got and sent before the k-th is asked for; between the laps all of them."""
+        """Segments received and sent before the k-th is requested; all of them between the laps."""
         lap, at = divmod(k, self.lap)
         return k - FLIGHT + 1 if at >= FLIGHT else lap * self.lap
 
     def go_on(self, rank: int) -> None:
-        """Ask for segments as far as what came and left allows."""
+        """Request segments as far as those received and sent allow."""
         while min(self.got[rank], self.sent[rank]) >= self._needed(self.posted[rank]):
             if self.posted[rank] == 2 * self.lap:
                 self.ended(rank)
@@ -137,7 +137,7 @@ class Ring:
             self._push(rank)
 
     def _notify(self, rank: int, way: int, then: Hook | None) -> None:
-        """Tell the next one that a segment can come, or the one before that there is one."""
+        """Send a neighbour (``way`` +1 or -1) a preamble; ``then`` handles it where it arrives."""
         to = (rank + way) % self.lan.ranks
         if then is None:
             self.lan.send(to, PREAMBLE, _nothing)
@@ -150,7 +150,7 @@ class Ring:
             self.go_on(rank)
 
     def _push(self, rank: int) -> bool:
-        """Send the next segment where it was asked for and is there."""
+        """Send the next segment if it was requested and is there."""
         if not (self.ready[rank] and self.sent[rank] < self.posted[rank]):
             return False
         self.ready[rank] -= 1
@@ -165,7 +165,7 @@ class Ring:
 
 
 class Calls:
-    """All-reduces that ranks call one after the other; the threads of a rank do them.
+    """All-reduces that ranks call one after the other, by their threads.
 
     Parameters
     ----------
@@ -203,7 +203,7 @@ class Calls:
 
 
 def all_reduces(lan: Lan, size: Bytes, came: Sequence[Sequence[Seconds]]) -> list[list[Seconds]]:
-    """When each rank has the result of each of its calls.
+    """(calls, ranks) seconds at which each rank has each result.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""gloo as what joins ranks: its all-reduce message by message, the rest as a fabric has it."""
+"""The fabric ``gloo``: all-reduce message by message, all else as ``fabric`` does it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OTHERS = "ring, pairwise, chain, linear, dissemination"
 
 @backend("gloo")
 class Gloo(Fabric):
-    """Ranks, each behind a port of its own, that reduce with gloo.
+    """A fabric of ranks behind a port each, whose all-reduce is gloo's.
 
     An all-reduce takes what its messages take alone when all ranks call it at once, and keeps its
     links for that time: two at once share them.  Ports carry frames, so their rates are those of
@@ -78,18 +78,18 @@ class Gloo(Fabric):
         self._played: dict[tuple[Members, Bytes], Seconds] = {}
 
     def open(self, system: System) -> None:
-        """Forget what was played on another system."""
+        """Bind to a system; what is known of another one is dropped."""
         super().open(system)
         self._played = {}
 
     def keeps(self, name: str) -> bool:
-        """An all-reduce keeps its links."""
+        """Whether a collective keeps its links: an all-reduce does."""
         return name == "all-reduce"
 
     def alone(
         self, name: str, way: CollectivePlan, members: Members, size: Floats, system: System
     ) -> Floats:
-        """Seconds of collectives of those sizes when nothing else runs."""
+        """Seconds of collectives of given sizes when nothing else runs."""
         if name != "all-reduce":
             return super().alone(name, way, members, size, system)
         return np.array([self._all_reduce(members, s, system) for s in size.tolist()])

@@ -1,4 +1,4 @@
-"""Leaf switches with NICs on them, and a spine above where one leaf is not enough."""
+"""Leaf-spine topologies: leaf switches with NICs, and spines where one leaf is not enough."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .wiring import Adapter, Path, Topology, topology
 
 @topology("fat-tree")
 class FatTree(Topology):
-    """All NICs of a machine on one leaf switch.
+    """Leaf-spine network with all NICs of a machine on one leaf.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class FatTree(Topology):
         self.leaf: dict[Adapter, int] = {}
 
     def components(self, adapters: Sequence[Adapter], switch: Switch | None) -> Iterable[Component]:
-        """Of each leaf its ports to NICs, and, where there are several, its way up and down."""
+        """Ports of each leaf to NICs, and its up- and downlinks where there are several leaves."""
         self.switch, self.leaf = switch, {}
         if switch is None:
             return  # back to back, as if by a switch that costs nothing
@@ -74,7 +74,7 @@ class FatTree(Topology):
         return found
 
     def wanted(self, adapters: Sequence[Adapter]) -> int:
-        """Ports that one leaf would need to join all."""
+        """Ports that a single leaf would need."""
         return len(adapters)
 
     def facing_machines(self, adapters: Sequence[Adapter], ports: int) -> int:
@@ -84,7 +84,7 @@ class FatTree(Topology):
         return int(ports * self.oversubscription / (1 + self.oversubscription))
 
     def routes(self, a: Adapter, b: Adapter) -> Sequence[Path]:
-        """One way: the port of the receiver, over the spine where the leaves differ."""
+        """The one route: the receiver's port, over the spine where the leaves differ."""
         if self.switch is None:
             return (Path(),)
         last = f"leaf{self.leaf[b]}.{b.name}"
@@ -93,7 +93,7 @@ class FatTree(Topology):
         return (Path((f"leaf{self.leaf[a]}.up", f"leaf{self.leaf[b]}.down", last)),)
 
     def switches(self) -> int:
-        """The leaves, and the spines that their uplinks fill.
+        """Number of switches: leaves, and the spines that their uplinks fill.
 
         Raises
         ------
@@ -116,7 +116,7 @@ class FatTree(Topology):
 
 @topology("rail")
 class Rail(FatTree):
-    """NIC k of every machine on a leaf of rail k.
+    """Rail-optimized network: NIC k of every machine on a leaf of rail k.
 
     Parameters
     ----------
@@ -145,17 +145,17 @@ class Rail(FatTree):
         return found
 
     def wanted(self, adapters: Sequence[Adapter]) -> int:
-        """Machines: a rail has one NIC of each."""
+        """Ports that a single leaf would need."""
         return len({a.node for a in adapters})
 
 
 def by_node(adapters: Sequence[Adapter]) -> list[list[Adapter]]:
-    """NICs of each machine.
+    """NICs by machine.
 
     >>> by_node([Adapter(0, 0), Adapter(0, 1), Adapter(1, 0)])[1]
     [Adapter(node=1, rail=0)]
     """
-    found: dict[int, list[Adapter]] = {}
+    nics: dict[int, list[Adapter]] = {}
     for adapter in adapters:
-        found.setdefault(adapter.node, []).append(adapter)
-    return list(found.values())
+        nics.setdefault(adapter.node, []).append(adapter)
+    return list(nics.values())

@@ -58,7 +58,7 @@ class Link(Backend):
 
     @property
     def rate(self) -> ByteRate:
-        """Bytes of payload a second.
+        """Payload bytes per second.
 
         >>> Link(bandwidth=1e9, latency=0, efficiency=0.9).rate
         900000000.0
@@ -66,7 +66,7 @@ class Link(Backend):
         return self.bandwidth * self.efficiency
 
     def component(self, name: str, part: str = "") -> Component:
-        """The link as a part of a system.
+        """The link as a component of a system.
 
         >>> Link(bandwidth=1e9, latency=1e-6).component("wire").rate
         1000000000.0

@@ -1,4 +1,4 @@
-"""What an algorithm asks of a machine: the latencies it adds up, and the load on every link."""
+"""Load of an algorithm on a machine: added latency, and bytes on every link."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Members = tuple[int, ...]  # GPUs, as component numbers, in group order
 
 @dataclass(frozen=True)
 class Load:
-    """One algorithm among certain GPUs.
+    """The load of one algorithm among certain GPUs.
 
     Parameters
     ----------
@@ -38,12 +38,12 @@ class Load:
     most: dict[int, float] = field(default_factory=dict)
 
     def limit(self, system: System) -> float:
-        """Bytes of S a second that the bounds of single senders allow; infinite for none."""
+        """Bytes of S per second that bounds of single senders allow; infinite for none."""
         bounds = [system.components[c].limit / share for c, share in self.most.items()]
         return min(bounds, default=np.inf)
 
     def per_byte(self, system: System, stretch: NDArray[np.float64] | None = None) -> float:
-        """Seconds a byte of S, set by the busiest component.
+        """Seconds per byte of S, set by the busiest component.
 
         Parameters
         ----------
@@ -59,16 +59,16 @@ class Load:
         >>> load(ALGORITHMS["all-reduce"]["ring"], (0, 1, 2, 3), system).per_byte(system)
         1.5e-09
         """
-        found = 0.0
+        slowest = 0.0
         for c, weight in self.uses.items():
             rate = system.components[c].rate or 0.0
             weight *= 1.0 if stretch is None else float(stretch[c])
-            found = max(found, weight / rate if rate else np.inf)
-        return max(found, 1 / self.limit(system))
+            slowest = max(slowest, weight / rate if rate else np.inf)
+        return max(slowest, 1 / self.limit(system))
 
 
 def load(algorithm: Algorithm, members: Members, system: System) -> Load:
-    """Lay an algorithm on a machine.
+    """Compute the load of an algorithm on a machine.
 
     Where the members fill several nodes evenly, it runs on as many channels as a node has members,
     each with the order within the nodes rotated, so that the traffic between nodes is spread
@@ -105,7 +105,7 @@ def load(algorithm: Algorithm, members: Members, system: System) -> Load:
 
 
 def hop(a: int, b: int, system: System) -> Seconds:
-    """Latency of one message of no bytes: every crossing, and what it costs to enter.
+    """Latency in s of one message without bytes: every crossing, and the cost to enter.
 
     Of several routes, the longest: the message is there when all of it is.
     """
@@ -114,28 +114,28 @@ def hop(a: int, b: int, system: System) -> Seconds:
 
 
 def posting(members: Members, system: System) -> Seconds:
-    """What it costs to post one more message while others are on their way."""
+    """Cost in s of posting one more message while others are on their way."""
     crossed = system.shares(members[0], members[-1])
     return max((system.components[c].overhead for c in crossed), default=0.0)
 
 
 def routes(a: int, b: int, system: System) -> tuple[Route, ...]:
-    """The ways between two GPUs.
+    """Routes between two GPUs.
 
     Raises
     ------
     BackendError
         There are none: the two are not joined.
     """
-    found = system.routes(a, b)
-    if not found[0].components and a != b:
+    ways = system.routes(a, b)
+    if not ways[0].components and a != b:
         names = system.components[a].name, system.components[b].name
         raise BackendError(f"{names[0]}: no route to {names[1]}; give the cluster a link or fabric")
-    return found
+    return ways
 
 
 def wires(system: System) -> NDArray[np.bool_]:
-    """Which components are between machines, NICs included.
+    """Mask of components between machines, NICs included.
 
     >>> from .nic import Nic
     >>> from .topology import NodeSpec, cluster
@@ -160,7 +160,7 @@ def even(members: Members, system: System) -> bool:
 
 
 def channels(members: Members, system: System) -> list[Members]:
-    """The orders in which channels visit the members.
+    """Order of the members in each channel; channel k enters every node at its k-th member.
 
     >>> from ...sim.system import Component
     >>> gpus = [Component(f"node{i}.gpu{j}", "gpu", slots=1, node=f"node{i}")

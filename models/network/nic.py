@@ -15,7 +15,7 @@ gap 8 + 14 + 4 + 12 (IEEE 802.3), IPv4 20, UDP 8, base transport header 12 and i
 
 @backend("nic")
 class Nic(Link):
-    """One port; each direction has the line rate, less the headers.
+    """One port of a network adapter; each direction has the line rate less the headers.
 
     Parameters
     ----------
@@ -54,6 +54,6 @@ class Nic(Link):
         )
 
     def ports(self, name: str, part: str = "") -> tuple[Component, Component]:
-        """Its two directions.  Posting is paid where a message leaves."""
+        """Components of its two directions.  Posting is paid where a message leaves."""
         into = Component(f"{name}.rx", self.kind, rate=self.rate, latency=self.latency, part=part)
         return self.component(f"{name}.tx", part), into

@@ -1,4 +1,4 @@
-"""Trees that collectives climb: two over the same members, inner nodes of one leaves of the other.
+"""Double binary trees: inner nodes of one tree are leaves of the other.
 
 Sanders, Speck, Träff 2009, doi:10.1016/j.parco.2009.09.001.
 """
@@ -12,7 +12,7 @@ from .steps import Step
 
 
 def depth(n: int) -> int:
-    """Least k with 2^k >= n.
+    """Depth of a binary tree of n nodes: least k with 2^k >= n.
 
     >>> [depth(n) for n in (1, 2, 3, 8, 9)]
     [0, 1, 2, 3, 4]
@@ -43,7 +43,7 @@ def parent(i: int, n: int) -> int:
 
 
 def twin(member: NDArray[np.int64], n: int) -> NDArray[np.int64]:
-    """Who has a member's place in the other tree: its mirror (n even) or the next one (n odd).
+    """A member's place in the other tree: its mirror (n even) or the next one (n odd).
 
     >>> twin(np.arange(4), 4).tolist(), twin(np.arange(3), 3).tolist()
     ([3, 2, 1, 0], [1, 2, 0])
@@ -52,7 +52,7 @@ def twin(member: NDArray[np.int64], n: int) -> NDArray[np.int64]:
 
 
 def roots(n: int) -> NDArray[np.int64]:
-    """Members at the top of the two trees.
+    """Root members of the two trees.
 
     >>> roots(4).tolist()
     [3, 0]
@@ -62,7 +62,7 @@ def roots(n: int) -> NDArray[np.int64]:
 
 
 def climbs(n: int) -> list[Step]:
-    """Half of S up each of the two trees, level by level, member 0's leaf first.
+    """Steps that send half of S up each of the two trees, level by level, member 0's leaf first.
 
     >>> [(step.source.tolist(), step.target.tolist()) for step in climbs(4)]
     [([0, 2, 3, 1], [1, 1, 2, 2]), ([1, 2], [3, 0])]
@@ -70,26 +70,26 @@ def climbs(n: int) -> list[Step]:
     levels: dict[int, list[int]] = {}
     for i in range(1, n + 1):
         levels.setdefault(_level(i, n), []).append(i)
-    found = []
+    steps = []
     for level in sorted(levels, reverse=True)[:-1]:
         low = np.array(levels[level])
         high = np.array([parent(i, n) for i in levels[level]])
         low, high = low - 1, high - 1
         source, target = ([a, twin(a, n)] for a in (low, high))
-        found.append(Step(np.concatenate(source), np.concatenate(target), 1, 2))
-    return found
+        steps.append(Step(np.concatenate(source), np.concatenate(target), 1, 2))
+    return steps
 
 
 def _level(i: int, n: int) -> int:
-    """How many edges are above a node."""
-    found = 0
+    """Number of edges above a node."""
+    level = 0
     while (i := parent(i, n)) != 0:
-        found += 1
-    return found
+        level += 1
+    return level
 
 
 def back(steps: list[Step]) -> list[Step]:
-    """The same messages in the other direction, last step first.
+    """Steps in reverse: the same messages in the other direction, last step first.
 
     >>> [(step.source.tolist(), step.target.tolist()) for step in back(climbs(3))]
     [([1, 1, 2, 2], [0, 2, 1, 0])]

@@ -1,4 +1,4 @@
-"""A collective algorithm: its steps, each of them who sends how much to whom.
+"""The description of a collective algorithm: steps of who sends how much to whom.
 
 Everything else follows from them: the latencies that add up, the load on every link, the bytes of
 the busiest member, and the sends that the collective can be written out as.
@@ -26,7 +26,7 @@ TO_FIRST = ("reduce", "gather")
 
 
 class Step(NamedTuple):
-    """Messages that leave together; who sends in the next step waits for what it gets in this one.
+    """Messages sent together; a member's next step waits for what it receives in this one.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class Step(NamedTuple):
     times: int = 1
 
 
-class Flows(NamedTuple):
+class MemberFlows(NamedTuple):
     """Bytes between members over all steps: each pair once, with its share of S."""
 
     source: Members
@@ -58,7 +58,7 @@ Steps = Callable[..., Iterable[Step]]
 
 @dataclass(frozen=True)
 class Algorithm:
-    """One way to do one collective of ``S`` bytes with ``n`` members.
+    """An algorithm for one collective of ``S`` bytes among ``n`` members.
 
     Parameters
     ----------
@@ -91,11 +91,11 @@ class Algorithm:
     passes_on: bool = False
 
     def steps(self, *n: int) -> tuple[Step, ...]:
-        """Its steps for n members (and, nested, for so many in a node)."""
+        """Steps for n members (and, nested, for so many in a node)."""
         return _steps(self.make, n)
 
     def path(self, *n: int) -> list[tuple[int, int]]:
-        """The pairs whose latencies add up from the first byte to the last arrival.
+        """Pairs of members whose latencies add up from the first byte to the last arrival.
 
         A message through the switch goes from the first member to the last.
         """
@@ -104,11 +104,11 @@ class Algorithm:
         return [hop for step in self.steps(*n) for hop in _hops(step)]
 
     def latencies(self, *n: int) -> int:
-        """How many latencies add up."""
+        """Number of latencies that add up."""
         return sum(step.times for step in self.steps(*n))
 
     def posts(self, *n: int) -> int:
-        """Messages that a member posts one after the other in a step.
+        """Number of messages that a member posts one after the other in a step.
 
         Segments that follow each other are posted while others are on their way.
         """
@@ -117,22 +117,22 @@ class Algorithm:
         senders = (step.source[step.source != SWITCH] for step in self.steps(*n))
         return max(int(np.bincount(s).max(initial=1)) for s in senders)
 
-    def flows(self, *n: int) -> Flows:
-        """Who sends how much to whom in all, in the order in which they first do.
+    def flows(self, *n: int) -> MemberFlows:
+        """Flows between members in total, in the order in which pairs first send.
 
         Sums are of whole parts, hence exact.
         """
         return _flows(self.make, n)
 
     def volume(self, *n: int) -> float:
-        """What the busiest member sends or receives, as a multiple of S."""
+        """Bytes that the busiest member sends or receives, as a multiple of S."""
         source, target, share = self.flows(*n)
         out = np.bincount(source[source != SWITCH], share[source != SWITCH], n[0])
         into = np.bincount(target[target != SWITCH], share[target != SWITCH], n[0])
         return float(max(out.max(), into.max()))
 
     def received(self, *n: int) -> float:
-        """Share of S that a member takes in without sending meanwhile: that of the last step."""
+        """Share of S that a member receives in the last step, without sending meanwhile."""
         if not self.passes_on:
             return 0.0
         last = self.steps(*n)[-1]
@@ -140,7 +140,7 @@ class Algorithm:
         return float(np.bincount(last.target, parts).max() / last.of)
 
     def symmetric(self, *n: int) -> bool:
-        """Whether the order of the members changes nothing: each sends each other as much."""
+        """Whether each member sends each other as much, so that their order does not matter."""
         if self.nested:
             return False
         share = self.flows(*n).share
@@ -153,7 +153,7 @@ def _steps(make: Steps, n: tuple[int, ...]) -> tuple[Step, ...]:
 
 
 @lru_cache(maxsize=8)
-def _flows(make: Steps, n: tuple[int, ...]) -> Flows:
+def _flows(make: Steps, n: tuple[int, ...]) -> MemberFlows:
     steps = _steps(make, n)
     whole = lcm(*(step.of for step in steps))
     source = np.concatenate([step.source for step in steps])
@@ -166,11 +166,11 @@ def _flows(make: Steps, n: tuple[int, ...]) -> Flows:
     total = np.zeros(len(first), np.int64)
     np.add.at(total, pair, parts)
     order = np.argsort(first)
-    return Flows(source[first[order]], target[first[order]], total[order] / whole)
+    return MemberFlows(source[first[order]], target[first[order]], total[order] / whole)
 
 
 def _hops(step: Step) -> Iterable[tuple[int, int]]:
-    """The messages of a step, and of its repetitions, whose latencies add up."""
+    """Messages of a step, and of its repetitions, whose latencies add up."""
     at = 0
     for _ in range(step.times):
         here, there = int(step.source[at]), int(step.target[at])
@@ -220,7 +220,7 @@ def algorithm(
 
 
 def shift(n: int, by: int, parts: int = 1, of: int = 1, times: int = 1) -> Step:
-    """Every member sends to the one so many places further on.
+    """A step in which every member sends to the one so many places further on.
 
     >>> shift(4, 1).target.tolist()
     [1, 2, 3, 0]
@@ -230,7 +230,7 @@ def shift(n: int, by: int, parts: int = 1, of: int = 1, times: int = 1) -> Step:
 
 
 def check_algorithm(one: Algorithm, sizes: Iterable[int] = range(2, 10)) -> None:
-    """Refuse steps that cannot be taken, or that leave somebody without what is theirs.
+    """Refuse steps that are impossible, or that leave a member without what it is owed.
 
     Parameters
     ----------
@@ -249,16 +249,16 @@ def check_algorithm(one: Algorithm, sizes: Iterable[int] = range(2, 10)) -> None
     """
     for n in sizes:
         if one.usable(n):
-            told = f"{one.collective} {one.name}, {n} members"
-            _check(one, (2 * n, n) if one.nested else (n,), told)
+            where = f"{one.collective} {one.name}, {n} members"
+            _check(one, (2 * n, n) if one.nested else (n,), where)
 
 
-def _check(one: Algorithm, n: tuple[int, ...], told: str) -> None:
+def _check(one: Algorithm, n: tuple[int, ...], where: str) -> None:
     known = np.eye(n[0] + 1, dtype=bool)  # who has heard of whom; the last one is the switch
     if not one.steps(*n):
-        raise ValueError(f"{told}: there are no steps; yield a Step")
+        raise ValueError(f"{where}: there are no steps; yield a Step")
     for number, step in enumerate(one.steps(*n)):
-        _check_step(step, n[0], SWITCH if one.in_switch else 0, f"{told}, step {number}")
+        _check_step(step, n[0], SWITCH if one.in_switch else 0, f"{where}, step {number}")
         for _ in range(step.times):
             before = known.copy()
             np.logical_or.at(known, step.target, before[step.source])
@@ -268,17 +268,17 @@ def _check(one: Algorithm, n: tuple[int, ...], told: str) -> None:
     lost = np.argwhere(~known[np.ix_(hears, speaks)])
     if len(lost):
         member, other = lost[0].tolist()
-        raise ValueError(f"{told}: member {member} never hears of member {other}; add steps")
+        raise ValueError(f"{where}: member {member} never hears of member {other}; add steps")
 
 
-def _check_step(step: Step, n: int, least: int, told: str) -> None:
-    """Refuse messages of strangers, to oneself, or of less than nothing."""
+def _check_step(step: Step, n: int, least: int, where: str) -> None:
+    """Refuse messages of unknown members, to oneself, or of negative size."""
     if step.times < 1 or step.of < 1 or np.any(np.less(step.parts, 0)):
-        raise ValueError(f"{told}: parts, of and times must be counts; of and times at least 1")
+        raise ValueError(f"{where}: parts, of and times must be counts; of and times at least 1")
     for end in (step.source, step.target):
         if not len(end) or end.min() < least or end.max() >= n:
             raise ValueError(
-                f"{told}: members are {least} to {n - 1}, a message has {end.tolist()}"
+                f"{where}: members are {least} to {n - 1}, a message has {end.tolist()}"
             )
     if np.any(step.source == step.target):
-        raise ValueError(f"{told}: a member sends to itself; leave that message out")
+        raise ValueError(f"{where}: a member sends to itself; leave that message out")

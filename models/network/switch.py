@@ -41,7 +41,7 @@ class Switch(Link):
         self.ports = ports
 
     def port(self, name: str, number: int, part: str = "") -> Component:
-        """One output port.
+        """Component of one output port.
 
         Raises
         ------
@@ -57,7 +57,7 @@ class Switch(Link):
 
 
 def star(n: int, link: Link, switch: Switch, *, slots: int = 1, part: str = "") -> System:
-    """One node of ``n`` GPUs, each joined to one switch by a link: what an HGX board looks like.
+    """A node of ``n`` GPUs, each joined to one switch by a link, as on an HGX board.
 
     Data go out on the sender's link and into the receiver on its port of the switch.
 

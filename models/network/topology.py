@@ -1,4 +1,4 @@
-"""Machines joined to a system: what every node has, what joins them, and the routes that follow.
+"""System builder: parts of every machine, the fabric between them, and the routes.
 
 Every direction of a link is a component of its own, named where it begins: ``node0.gpu0.tx``
 carries what GPU 0 sends, ``node0.nic0.rx`` what NIC 0 hears.
@@ -23,7 +23,7 @@ from .wiring import TOPOLOGIES, Adapter, Path, Topology
 
 @dataclass(frozen=True)
 class NodeSpec:
-    """What every machine has.
+    """Parts of one kind of machine.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class NodeSpec:
 
 @dataclass(frozen=True)
 class FabricSpec:
-    """What joins the machines.
+    """Links, switches and topology between the machines.
 
     Parameters
     ----------
@@ -82,8 +82,8 @@ class FabricSpec:
     oversubscription: float | None = None
     part: str = ""
 
-    def made(self) -> Topology:
-        """The topology.
+    def build_topology(self) -> Topology:
+        """The topology, made from its name and settings.
 
         Raises
         ------
@@ -103,7 +103,7 @@ class FabricSpec:
 
 
 def cluster(nodes: int, node: NodeSpec, fabric: FabricSpec | None = None) -> System:
-    """Join ``nodes`` machines that are all alike.
+    """A system of ``nodes`` identical machines.
 
     Raises
     ------
@@ -123,7 +123,7 @@ def cluster(nodes: int, node: NodeSpec, fabric: FabricSpec | None = None) -> Sys
 
 
 def join(kinds: Mapping[str, tuple[int, NodeSpec]], fabric: FabricSpec | None = None) -> System:
-    """Join machines of several kinds; their numbers run through, kind after kind.
+    """A system of machines of several kinds; their numbers run through, kind after kind.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ def join(kinds: Mapping[str, tuple[int, NodeSpec]], fabric: FabricSpec | None = 
 
 
 def switches(nics: Sequence[int], fabric: FabricSpec) -> int:
-    """How many switches join the machines.
+    """Number of switches between the machines.
 
     Parameters
     ----------
@@ -165,10 +165,10 @@ def switches(nics: Sequence[int], fabric: FabricSpec) -> int:
     """
     if len(nics) < 2:
         return 0
-    made = fabric.made()
-    for _ in made.components(_adapters(nics), fabric.switch):
+    topology = fabric.build_topology()
+    for _ in topology.components(_adapters(nics), fabric.switch):
         pass
-    return made.switches()
+    return topology.switches()
 
 
 def _adapters(nics: Sequence[int]) -> list[Adapter]:
@@ -176,7 +176,7 @@ def _adapters(nics: Sequence[int]) -> list[Adapter]:
 
 
 def _require_nics(kinds: Mapping[str, tuple[int, NodeSpec]]) -> None:
-    """Refuse machines that nobody can reach."""
+    """Refuse machines without a NIC, where there are several machines."""
     machines = sum(count for count, _ in kinds.values())
     for pool, (count, node) in kinds.items():
         if machines > 1 and (node.nic is None or not node.nics):
@@ -188,7 +188,7 @@ def _require_nics(kinds: Mapping[str, tuple[int, NodeSpec]]) -> None:
 
 
 class _End(NamedTuple):
-    """A NIC, and what data cross on their way out by it, and in."""
+    """A NIC, and the components that data cross between a GPU and it, out and in."""
 
     adapter: Adapter
     out: tuple[int, ...]
@@ -196,12 +196,12 @@ class _End(NamedTuple):
 
 
 class _Joined:
-    """Names and numbers of everything, and who is joined to whom."""
+    """The system under construction: names, numbers, and who is joined to whom."""
 
     def __init__(self, kinds: Mapping[str, tuple[int, NodeSpec]], fabric: FabricSpec):
         self.machines = [node for count, node in kinds.values() for _ in range(count)]
         self.pools = [pool for pool, (count, _) in kinds.items() for _ in range(count)]
-        self.fabric, self.topology = fabric, fabric.made()
+        self.fabric, self.topology = fabric, fabric.build_topology()
         _require_nics(kinds)
         self.components: list[Component] = []
         self.number: dict[str, int] = {}
@@ -226,7 +226,7 @@ class _Joined:
         )
 
     def _add(self, component: Component, machine: int = -1, **facts: Any) -> None:
-        """One more component, with what is known of it; -1 for between machines."""
+        """Add a component with its facts; node -1 is between machines."""
         if machine >= 0:
             facts |= {"node": f"node{machine}", "pool": self.pools[machine]}
         self.number[component.name] = len(self.components)
@@ -240,8 +240,8 @@ class _Joined:
         self._add(host, i, role="host")
         for kind, memory in (("dram", node.dram), ("cxl", node.cxl)):
             if memory is not None:
-                made = memory.component(f"{machine}.{kind}", part.get(kind, ""))
-                self._add(made, i, role=kind)
+                component = memory.component(f"{machine}.{kind}", part.get(kind, ""))
+                self._add(component, i, role=kind)
         for j in range(node.gpus):
             self._gpu(i, j)
         for k in range(node.nics if node.nic is not None else 0):
@@ -285,7 +285,7 @@ class _Joined:
         self.parts[gpu] = roles
 
     def _other(self, i: int, kind: str, place: tuple[int, int], one: NodePart) -> None:
-        """A part of a kind of its own, the k-th of so many; GPUs share them evenly."""
+        """Add the k-th part of a registered kind; GPUs share such parts evenly."""
         node, (k, count) = self.machines[i], place
         for component in one.components(f"node{i}.{kind}{k}"):
             role, told = component.role or kind, component.part or node.parts.get(kind, "")
@@ -297,7 +297,7 @@ class _Joined:
     # Routes.
 
     def _routes(self, a: int, b: int) -> Sequence[Route]:
-        """From one GPU, or host, to another."""
+        """Routes from one GPU or host to another."""
         here, there = self.machines[self.machine_of[a]], self.machines[self.machine_of[b]]
         if self.machine_of[a] == self.machine_of[b]:
             if here.gpu_link is not None and not self._missing((a, "tx"), (b, "rx")):
@@ -315,7 +315,7 @@ class _Joined:
         ]
 
     def _end(self, component: int) -> _End:
-        """How a GPU, or a host, is joined to the NIC that it uses."""
+        """NIC of a GPU or host, and the path to it."""
         if component not in self.ends:
             rail = max(self.components[component].rail, 0)
             nic = Adapter(self.machine_of[component], rail)
@@ -325,7 +325,7 @@ class _Joined:
         return self.ends[component]
 
     def _named(self, name: str) -> int:
-        """A component that the topology names."""
+        """Index of a component that the topology names."""
         if name not in self.number:
             raise GraphError(
                 "cluster",
@@ -335,7 +335,7 @@ class _Joined:
         return self.number[name]
 
     def _ways(self, *ends: tuple[int, str]) -> tuple[int, ...]:
-        """The links that these components have in those roles."""
+        """Links of these components in the given roles."""
         roles = [(self.parts.get(self.components[end].name, {}), role) for end, role in ends]
         return tuple(self.number[own[role]] for own, role in roles if role in own)
 

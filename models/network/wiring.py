@@ -1,4 +1,4 @@
-"""Topologies: what joins the NICs of machines, one class each, registered by name."""
+"""Topologies: the network between the NICs of machines, one class each, registered by name."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Adapter(NamedTuple):
 
     @property
     def name(self) -> str:
-        """As components are named.
+        """Name of the adapter's component.
 
         >>> Adapter(3, 0).name
         'node3.nic0'
@@ -32,7 +32,7 @@ class Adapter(NamedTuple):
 
 
 class Path(NamedTuple):
-    """One way from a NIC to another.
+    """One route from a NIC to another.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class Path(NamedTuple):
 
 
 class Topology:
-    """What joins the NICs of machines.  Subclass, and write ``components`` and ``routes``.
+    """Base class of the network between NICs.  Subclasses write ``components`` and ``routes``.
 
     The constructor is the schema: its keyword names are the keys that ``cluster.fabric.topology``
     takes beside ``use``, their annotations say which unit each value must carry.  ``components``
@@ -70,11 +70,11 @@ class Topology:
         raise TypeError(f"{type(self).__name__} joins nothing: write components()")
 
     def routes(self, a: Adapter, b: Adapter) -> Sequence[Path]:
-        """The ways from one NIC to another; data are spread over them by weight."""
+        """Routes from one NIC to another; data are spread over them by weight."""
         raise TypeError(f"{type(self).__name__} has no ways: write routes()")
 
     def switches(self) -> int:
-        """How many switches there are, to price them.
+        """Number of switches, for prices.
 
         Raises
         ------
@@ -89,7 +89,7 @@ T = TypeVar("T", bound=type[Topology])
 
 
 def topology(name: str) -> Callable[[T], T]:
-    """Register a topology under the name that scenarios use.
+    """Register a topology class under the name that scenarios use.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What to do after a check: from what failed, what could not be told, and what was left out."""
+"""Advice after an accuracy check: next steps from what failed, is unresolved or was left out."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DRIVERS = "foretrace drivers"
 
 
 def next_steps(checked: Checked, command: str) -> list[Step]:
-    """The most telling steps first.
+    """Next steps as (sentence, command), the most important first.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def next_steps(checked: Checked, command: str) -> list[Step]:
 
 
 def _failed(checked: Checked) -> Iterator[Step]:
-    """A model that is wrong one way is fitted anew; one that scatters lacks a term."""
+    """Steps for components that failed: fit again where biased, add a term where errors scatter."""
     names = dict.fromkeys(e["component"] for e in checked["expect"] if e["outcome"] == "fail")
     for name in names:
         one = checked["components"].get(name)
@@ -56,7 +56,7 @@ def _size(share: float) -> str:
 
 
 def _flips(checked: Checked) -> Iterator[Step]:
-    """An answer that flips within the error that was measured should not be given by the model."""
+    """A warning where the measured error is large enough to change the answer."""
     for b in checked["break_even"]:
         one = checked["components"].get(b["component"], {})
         errors = one.get("errors")
@@ -69,7 +69,7 @@ def _flips(checked: Checked) -> Iterator[Step]:
 
 
 def _unresolved(checked: Checked, command: str) -> Iterator[Step]:
-    """More process starts, where an interval straddles the bar."""
+    """The step "measure more process starts", where an interval straddles the bar."""
     if any(e["outcome"] == "unresolved" for e in checked["expect"]):
         starts = min((c["starts"] for c in checked["components"].values()), default=1)
         yield (
@@ -79,7 +79,7 @@ def _unresolved(checked: Checked, command: str) -> Iterator[Step]:
 
 
 def _left_out(checked: Checked) -> Iterator[Step]:
-    """What nobody measured."""
+    """Steps to measure what the check left out."""
     for name, one in checked["components"].items():
         if one["left_out"]["ops"]:
             some = one["left_out"]["some"][0]
@@ -87,7 +87,7 @@ def _left_out(checked: Checked) -> Iterator[Step]:
 
 
 def _passed(checked: Checked) -> Iterator[Step]:
-    """Where the rest of the error is, once all is well."""
+    """The step after a check that passed: where most of the remaining error is."""
     expect, whole = checked["expect"], checked["whole"]
     if not expect or any(e["outcome"] != "pass" for e in expect):
         return
@@ -99,7 +99,7 @@ def _passed(checked: Checked) -> Iterator[Step]:
 
 
 def most_wrong(checked: Checked) -> list[str]:
-    """Which op has most of the error, in seconds of a run."""
+    """The op with most of the error, in seconds of a run."""
     wrong = {
         (name, o["signature"]): abs(o["predicted"] - o["measured"]) * o["calls"]
         for name, one in checked["components"].items()

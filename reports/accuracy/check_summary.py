@@ -15,7 +15,7 @@ from .verdict import OUTCOMES, Checked, sentences
 
 @dataclass(frozen=True)
 class CheckShown:
-    """A check as its page is given it.
+    """An accuracy check, as its page is given it.
 
     Parameters
     ----------
@@ -29,14 +29,14 @@ class CheckShown:
 
 @section("answer", page="accuracy", order=0)
 def answer(check: CheckShown) -> Iterable[Block]:
-    """What a reader should know first."""
+    """The first screen of an accuracy page."""
     checked = check.checked
-    said = sentences(checked)
+    verdict = sentences(checked)
     yield FirstScreen(
-        lead=said[:2],
+        lead=verdict[:2],
         table=_expected(checked),
-        found=[
-            ("what limits it", [(text, "") for text in (*most_wrong(checked), *said[2:])]),
+        findings=[
+            ("what limits it", [(text, "") for text in (*most_wrong(checked), *verdict[2:])]),
             ("what to do next", next_steps(checked, check.command)),
         ],
         trust=_trust(checked),

@@ -1,4 +1,4 @@
-"""What the seconds of each clock mean, and what they do not: an emulator's are not a device's."""
+"""Meaning of each clock's seconds; those of an emulator are not those of a device."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ UNKNOWN = ("seconds of a clock that this version does not know", "")
 
 
 def meanings(clocks: Iterable[str]) -> list[tuple[str, str]]:
-    """Each clock with what its times are and are not.
+    """Each clock with what its times mean, and what they do not.
 
     >>> for clock, text in meanings(["cpu"]):
     ...     print(clock, text)

@@ -32,7 +32,7 @@ STATISTICS = (("p50", "p50"), ("p95", "p95"), ("mean", "MAPE"), ("bias", "bias")
 
 
 def _known(checked: Checked) -> dict[str, Mapping[str, Any]]:
-    """Components of which something was measured."""
+    """Components that have measurements."""
     return {n: c for n, c in checked["components"].items() if c["ops"]}
 
 
@@ -56,7 +56,7 @@ def components(check: CheckShown) -> Iterable[Block]:
 
 
 def _rows(name: str, one: Mapping[str, Any]) -> Iterable[list[Line | Span]]:
-    """A component, and which of its ops is most wrong."""
+    """Table rows of one component: its errors, and the op with most of them."""
     if not one["ops"]:
         why: list[Inline] = [
             Tag("n/a (emulated)", "cannot-tell"),
@@ -92,7 +92,7 @@ def _left_out(name: str, one: Mapping[str, Any]) -> tuple[str, str]:
 
 @section("beside", page="accuracy", title="This catalog beside the other", order=30)
 def beside(check: CheckShown) -> Iterable[Block]:
-    """The same ops and measurements with another catalog."""
+    """Errors of the same ops and measurements under another catalog."""
     known = {n: c for n, c in _known(check.checked).items() if c["beside"]}
     if not known:
         return
@@ -112,7 +112,7 @@ def beside(check: CheckShown) -> Iterable[Block]:
 
 @section("error_by_size", page="accuracy", title="Predicted and measured", order=40)
 def error_by_size(check: CheckShown) -> Iterable[Block]:
-    """Predicted against measured, how errors are spread, and errors by size."""
+    """Figures: predicted against measured, distribution of errors, errors by size."""
     if not (known := _known(check.checked)):
         return
     yield Beside([figures.scatter(known), figures.spread_of_errors(known)])
@@ -123,7 +123,7 @@ def error_by_size(check: CheckShown) -> Iterable[Block]:
 
 @section("drift", page="accuracy", title="Drift", order=70)
 def drift(check: CheckShown) -> Iterable[Block]:
-    """What changed since an older recording."""
+    """Changes since an older recording."""
     if known := _known(check.checked):
         yield Terms([_drift(n, c) for n, c in known.items()])
 
@@ -143,7 +143,7 @@ def _drift(name: str, one: Mapping[str, Any]) -> tuple[str, str]:
 
 @section("reproduce", page="accuracy", title="Where the numbers are from", order=95)
 def reproduce(check: CheckShown) -> Iterable[Block]:
-    """Devices, versions, and the command."""
+    """Devices, versions and the command that repeats the check."""
     columns = [
         Column("component", header=True), Column("answered by"), Column("metric"),
         Column("sharing"),

@@ -18,7 +18,7 @@ Components = Mapping[str, Mapping[str, Any]]
 
 
 def scatter(components: Components) -> Plot:
-    """Every different op: measured across, predicted up; a line where they are equal, +-10 %."""
+    """Predicted over measured seconds, one point per distinct op; lines at equal and +-10 %."""
     every = [o for c in components.values() for o in c["ops"]]
     scale, unit = scale_of(max(o["measured"] for o in every))
     low = min(min(o["measured"], o["predicted"]) for o in every) / scale * 0.7
@@ -37,7 +37,7 @@ def scatter(components: Components) -> Plot:
 
 
 def spread_of_errors(components: Components) -> Plot:
-    """Share of the calls whose error is at most so large."""
+    """Cumulative distribution of errors: share of calls whose error is at most x."""
     series = []
     for i, (name, one) in enumerate(components.items()):
         error = np.array([abs(o["predicted"] / o["measured"] - 1) for o in one["ops"]])
@@ -53,7 +53,7 @@ def spread_of_errors(components: Components) -> Plot:
 
 
 def error_by_size(components: Components) -> Plot | None:
-    """Median error and worst, for each factor of four in bytes; None where no op has bytes."""
+    """Median and worst error for each factor of four in bytes; None where no op has bytes."""
     known = {n: c["by_size"] for n, c in components.items() if c["by_size"]}
     if not known:
         return None
@@ -71,13 +71,13 @@ def error_by_size(components: Components) -> Plot | None:
 
 
 def _sizes(sizes: Sequence[float]) -> list[tuple[float, str]]:
-    """Sizes as people write them."""
+    """Tick labels of sizes in bytes."""
     step = max(1, len(sizes) // 10)
     return [(s, bytes_of(s)) for s in sizes[::step]]
 
 
 def bytes_of(size: float) -> str:
-    """A size in powers of two.
+    """A size in bytes as text, with a binary prefix.
 
     >>> bytes_of(4096), bytes_of(4.0), bytes_of(4194304)
     ('4 KiB', '4 B', '4 MiB')

@@ -1,4 +1,4 @@
-"""Errors, intervals and differences as an accuracy page says them."""
+"""Texts of errors, intervals and differences on an accuracy page."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ LEAST = 1e-4  # below which digits tell nothing
 
 
 def error(value: float) -> str:
-    """With its sign, to a tenth of a per cent.
+    """A relative error with its sign, to a tenth of a per cent.
 
     >>> error(-0.0123), error(-0.0001)
     ('-1.2 %', '0.0 %')
@@ -19,7 +19,7 @@ def error(value: float) -> str:
 
 
 def within(bounds: Any) -> str:
-    """An interval of signed errors, in brackets; which there is none of a single start."""
+    """An interval of signed errors in brackets; "(one start: no interval)" without one."""
     return f" ({error(bounds[0])} to {error(bounds[1])})" if bounds else " (one start: no interval)"
 
 
@@ -33,7 +33,7 @@ def format_signed(seconds: float) -> str:
 
 
 def percent(value: float | None) -> str:
-    """An error, in per cent.
+    """An error in per cent; "unknown" for None or NaN.
 
     >>> percent(0.1234), percent(None), percent(2.6e-7), percent(0.0)
     ('12.3 %', 'unknown', 'below 0.01 %', '0 %')
@@ -46,5 +46,5 @@ def percent(value: float | None) -> str:
 
 
 def interval(bounds: Any) -> str:
-    """An interval of sizes."""
+    """An interval of errors in per cent; "one start" without one."""
     return f"{percent(bounds[0])} to {percent(bounds[1])}" if bounds else "one start"

@@ -13,44 +13,44 @@ Checked = Mapping[str, Any]
 
 
 def sentences(checked: Checked) -> list[str]:
-    """The answer: what passed, how wrong the whole run is, and who causes it.
+    """Sentences of the verdict: what passed, the error of the whole run, and who causes it.
 
     Examples
     --------
     >>> sentences({"expect": [], "components": {}, "whole": None, "mixed_clocks": True})[-1]
     'Clocks are mixed: this is a demonstration, and no accuracy of the whole is told.'
     """
-    found = [_verdict(checked["expect"])]
+    lines = [_verdict(checked["expect"])]
     whole = checked["whole"]
     if whole is None:
         return [
-            *found,
+            *lines,
             "Clocks are mixed: this is a demonstration, and no accuracy of the whole is told.",
         ]
     size = f"{error(whole['error'])}{within(whole['signed'])}"
-    found.append(
+    lines.append(
         f"With models alone an iteration takes {format_quantity(whole['predicted'], 's')}, with "
         f"{_names(checked)} real {format_quantity(whole['measured'], 's')}: model error {size}."
     )
     if whole["real"]:
         real = whole["real"]
-        found.append(
+        lines.append(
             f"The real job took {format_quantity(real['iteration_time'], 's')}: composition error "
             f"{error(real['composition'])}, model against job {error(real['all'])}."
         )
     if len(whole["shares"]) > 1:
         most = max(whole["shares"], key=lambda s: abs(s["swap_in"]))
-        found.append(
+        lines.append(
             f"Most of it is {most['component']}: it alone real changes an iteration by "
             f"{format_signed(most['swap_in'])}."
         )
     if whole.get("coupled"):
-        found.append(
+        lines.append(
             f"With {_names(checked)} driving simulated time it takes "
             f"{format_quantity(whole['coupled']['iteration_time'], 's')}: model error "
             f"{error(whole['coupled']['error'])}."
         )
-    return found
+    return lines
 
 
 def _names(checked: Checked) -> str:

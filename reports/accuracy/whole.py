@@ -1,4 +1,4 @@
-"""The whole run: its error, what each component does to it, and how wrong each may be."""
+"""Error of the whole run, and the part that each component has in it."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Iterable
 from ..blocks import Block, Column, Heading, Paragraph, Table, Terms
 from ..section import section
 from .check_summary import CheckShown
-from .whole_run import break_even as told_break_even
+from .whole_run import break_even as break_even_row
 from .whole_run import errors, shares
 
 
 @section("whole", page="accuracy", title="The whole run", order=50)
 def whole(check: CheckShown) -> Iterable[Block]:
-    """Errors of the run, and the share of each component."""
+    """Errors of the whole run, and the share of each component."""
     run = check.checked["whole"]
-    if found := errors(run):
-        yield Table([Column(header=True), Column(number=True), Column()], found)
+    if rows := errors(run):
+        yield Table([Column(header=True), Column(number=True), Column()], rows)
     if parts := shares(run):
         yield Heading("What each component does to an iteration")
         yield Paragraph(
@@ -34,6 +34,6 @@ def whole(check: CheckShown) -> Iterable[Block]:
 
 @section("break_even", page="accuracy", title="How wrong a component may be", order=60)
 def break_even(check: CheckShown) -> Iterable[Block]:
-    """The error of each component at which the answer would flip."""
-    if found := [told_break_even(b) for b in check.checked["break_even"]]:
-        yield Terms(found)
+    """Break-even error of each component: the one at which the answer would flip."""
+    if rows := [break_even_row(b) for b in check.checked["break_even"]]:
+        yield Terms(rows)

@@ -1,4 +1,4 @@
-"""The whole run on an accuracy page: whose error it is, and what would have to be wrong."""
+"""Errors of the whole run as rows and sentences, for an accuracy page."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def errors(whole: Any) -> list[Row]:
 
 
 def _driven(whole: Any) -> list[Row]:
-    """A coupled run beside the ops that were measured one by one."""
+    """The coupled run beside the ops that were measured one by one."""
     one = whole.get("coupled")
     if one is None:
         return []
@@ -54,7 +54,7 @@ def _driven(whole: Any) -> list[Row]:
 
 
 def shares(whole: Any) -> list[dict[str, str]]:
-    """What each component does to an iteration, and what they do not add up to; of several."""
+    """Rows of each component's share in the run's error, and of their interaction."""
     if whole is None or len(whole["shares"]) < 2:
         return []
     rows = [
@@ -72,7 +72,7 @@ def shares(whole: Any) -> list[dict[str, str]]:
 
 
 def break_even(b: Mapping[str, Any]) -> tuple[str, str]:
-    """How wrong a component may be before the answer is another one."""
+    """The error of a component at which the answer changes, as a sentence."""
     if not b["answer"]:
         return b["component"], "nothing could flip: no variant, and nothing expected of its time"
     if b["error"] is None:

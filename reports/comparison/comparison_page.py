@@ -1,4 +1,4 @@
-"""The report of a comparison: what was told differently, what came out differently, and why."""
+"""The page of a comparison: settings that differ, metrics that differ, and why."""
 
 from __future__ import annotations
 
@@ -36,45 +36,45 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class ComparisonShown:
-    """A comparison as its page is given it.
+    """A comparison of runs, as its page is given it.
 
     Parameters
     ----------
     rows : of each run, the first the base: ``name``, ``values`` and ``changes`` (by metric),
         ``interval`` (of the headline's change), ``settings``, ``activity``, ``why``,
         ``limit``, and ``see``, a command that shows it
-    told : ``title``, ``command``, ``no_effect``, ``units`` by metric, and ``answer``, the
+    facts : ``title``, ``command``, ``no_effect``, ``units`` by metric, and ``answer``, the
         number that decides
     """
 
     rows: Sequence[Row]
-    told: Mapping[str, Any]
+    facts: Mapping[str, Any]
 
     @property
     def answer(self) -> Answer:
-        """The number that decides."""
-        found: Answer = self.told["answer"]
-        return found
+        """The deciding metric."""
+        metric: Answer = self.facts["answer"]
+        return metric
 
 
-def write_compare(path: Path, rows: Sequence[Row], told: Mapping[str, Any]) -> None:
+def write_compare(path: Path, rows: Sequence[Row], facts: Mapping[str, Any]) -> None:
     """Write the report of a comparison; see :class:`ComparisonShown`."""
-    path.write_text(page(rows, told), encoding="utf-8")
+    path.write_text(page(rows, facts), encoding="utf-8")
 
 
-def page(rows: Sequence[Row], told: Mapping[str, Any]) -> str:
-    """The report as text."""
+def page(rows: Sequence[Row], facts: Mapping[str, Any]) -> str:
+    """HTML of the report."""
     return html(
-        shown("comparison", ComparisonShown(rows, told)),
-        {"rows": rows, "no_effect": told["no_effect"]},
-        title=told["title"],
+        shown("comparison", ComparisonShown(rows, facts)),
+        {"rows": rows, "no_effect": facts["no_effect"]},
+        title=facts["title"],
         question="What differs, by how much, and why?",
     )
 
 
 @section("answer", page="comparison", order=0)
 def answer(of: ComparisonShown) -> Iterable[Block]:
-    """What a reader should know first."""
+    """The first screen of a comparison."""
     rows, decides = of.rows, of.answer
     boxes = {r["name"]: {"activity": {b: {"mean": t} for b, t in r["activity"].items()}}
              for r in rows}  # fmt: skip
@@ -86,7 +86,7 @@ def answer(of: ComparisonShown) -> Iterable[Block]:
     yield FirstScreen(
         lead=[_lead(r, rows[0], decides) for r in rows[1 : LEAD + 1]],
         table=Table(columns, [_row(r, r is rows[0], decides) for r in rows]),
-        found=[
+        findings=[
             ("why", [(f"{r['name']}: {r['why']}.", "") for r in rows[1:] if r["why"]]),
             ("what limits it", [(f"{r['name']}: {r['limit']}.", "") for r in rows if r["limit"]]),
             ("what to do next", _next(rows, decides)),
@@ -98,7 +98,7 @@ def answer(of: ComparisonShown) -> Iterable[Block]:
 
 @section("compare", page="comparison", title="What they were told differently", order=10)
 def compare(of: ComparisonShown) -> Iterable[Block]:
-    """Settings that differ, and those that change nothing."""
+    """Settings that differ between the runs, and those without effect."""
     found: list[list[Line]] = [
         [r["name"], Code(path), a or "unsaid", b or "unsaid"]
         for r in of.rows[1:]
@@ -109,20 +109,20 @@ def compare(of: ComparisonShown) -> Iterable[Block]:
         yield Table([Column("run", header=True), Column("setting"), base, Column("here")], found)
     else:
         yield Paragraph("Nothing.")
-    if idle := of.told["no_effect"]:
+    if idle := of.facts["no_effect"]:
         yield Paragraph(["No effect: ", *listed(idle), "."])
 
 
 @section("metrics", page="comparison", title="What came out differently", order=20)
 def metrics(of: ComparisonShown) -> Iterable[Block]:
-    """Metrics that differ, and how many are the same."""
+    """Metrics that differ between the runs, and how many are equal."""
     rows = of.rows
     names = _differing(rows, of.answer)
     columns = [
         Column("metric", header=True),
         *(Column(r["name"], number=True) for r in rows),
     ]
-    yield Table(columns, [_metric(m, rows, of.told["units"]) for m in names])
+    yield Table(columns, [_metric(m, rows, of.facts["units"]) for m in names])
     same = len({m for r in rows for m in r["values"] if is_overall(m)}) - len(names)
     if same:
         yield Paragraph(f"{same} other metrics are the same.")
@@ -130,12 +130,12 @@ def metrics(of: ComparisonShown) -> Iterable[Block]:
 
 @section("reproduce", page="comparison", title="Reproduce", order=95)
 def reproduce(of: ComparisonShown) -> Iterable[Block]:
-    """The command."""
-    yield Listing(of.told["command"])
+    """The command that repeats the comparison."""
+    yield Listing(of.facts["command"])
 
 
 def _differing(rows: Sequence[Row], answer: Answer) -> list[str]:
-    """Metrics that differ in some run, those of kinds and of the whole first."""
+    """Metrics that differ in some run; metrics of kinds and of the whole run come first."""
     every = dict.fromkeys(m for r in rows[1:] for m in r["changes"] if is_overall(m))
     moved = [m for m in every if any(abs(r["changes"].get(m, 0.0)) >= LEAST for r in rows[1:])]
     return sorted(moved, key=lambda m: (m != answer["metric"], m.count("."), m))
@@ -164,7 +164,7 @@ def _lead(row: Row, base: Row, answer: Answer) -> str:
 
 
 def _next(rows: Sequence[Row], answer: Answer) -> list[tuple[str, str]]:
-    """How to be surer of a difference, and what to decide by."""
+    """Next steps: how to resolve a difference, and what to decide by."""
     steps = []
     if any(r["interval"] is None for r in rows[1:]):
         steps.append(

@@ -1,4 +1,4 @@
-"""A run as Chrome trace JSON, for chrome://tracing and speedscope, out of its ``ops.parquet``.
+"""Chrome trace JSON of a run, for chrome://tracing and speedscope, out of its ``ops.parquet``.
 
 Ranks are processes, streams are threads.  Times are microseconds with all their digits.
 """
@@ -15,7 +15,7 @@ PICOSECONDS = 10**6  # of a microsecond
 
 
 def write_chrome(ops: Path, path: Path, tick: Seconds = PICOSECOND) -> int:
-    """Write the ops that ended; returns how many.
+    """Write the ops that ended as Chrome trace events; returns how many.
 
     Parameters
     ----------
@@ -53,15 +53,15 @@ def _event(row: tuple[object, ...], scale: int) -> str:
     rank, stream, name, kind, start, duration, component, period = row
     assert isinstance(start, int)  # noqa: S101
     assert isinstance(duration, int)  # noqa: S101
-    said = {"component": component, **({} if period == -1 else {"period": period})}
+    args = {"component": component, **({} if period == -1 else {"period": period})}
     return (
         f'{{"ph": "X", "pid": {rank}, "tid": {stream}, "cat": {json.dumps(kind)}, '
         f'"name": {json.dumps(name)}, "ts": {micros(start, scale)}, '
-        f'"dur": {micros(duration, scale)}, "args": {json.dumps(said)}}}'
+        f'"dur": {micros(duration, scale)}, "args": {json.dumps(args)}}}'
     )
 
 
 def micros(ticks: int, scale: int) -> str:
-    """Ticks of ``scale`` picoseconds as microseconds, exactly: a float would lose digits."""
+    """Microseconds of ticks of ``scale`` picoseconds, as exact text: a float would lose digits."""
     whole, rest = divmod(ticks * scale, PICOSECONDS)
     return f"{whole}.{rest:06d}".rstrip("0").rstrip(".")

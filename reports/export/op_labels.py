@@ -1,4 +1,4 @@
-"""What ops are called: the labels of all graphs of a run in one list."""
+"""Names of ops: the labels of all graphs of a run in one list."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from ...sim.result import Result
 
 
 def labels(result: Result) -> tuple[list[str], NDArray[np.int64]]:
-    """All names, and of each op the number of its own; -1 for an op without one."""
+    """All labels of a run, and (ops,) the index of each op's own; -1 for an op without one."""
     texts: list[str] = []
-    found = []
+    numbers = []
     for run in result.runs:
         own = run.graph.ops.label.astype(np.int64)
-        found.append(np.where(own >= 0, own + len(texts), -1))
+        numbers.append(np.where(own >= 0, own + len(texts), -1))
         texts += [label.name for label in run.graph.labels]
-    return texts, np.concatenate(found)
+    return texts, np.concatenate(numbers)

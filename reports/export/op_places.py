@@ -1,4 +1,4 @@
-"""Where each op was: a collective has a place on every member, any other op one."""
+"""Places of ops: a collective has one on every member, any other op has one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...sim.result import Result
 
 
 class OpPlaces(NamedTuple):
-    """(n,) A place each: the op's id, the rank and the stream that it took there."""
+    """(n,) columns, one row per place: the op's id, and the rank and stream where it ran."""
 
     op: NDArray[np.int64]
     rank: NDArray[np.int32]
@@ -19,7 +19,7 @@ class OpPlaces(NamedTuple):
 
 
 def placed(result: Result) -> OpPlaces:
-    """Every place of every op of a run; ranks of several jobs are in one list, job after job."""
+    """Every place of every op of a run; ranks of several jobs are numbered job after job."""
     blocks = [(r.first, r.graph.explicit) for r in result.runs]
     return OpPlaces(
         np.concatenate([first + b.op_of_place for first, b in blocks]),

@@ -1,4 +1,4 @@
-"""A page on paper, by WeasyPrint where it is installed."""
+"""PDF of a page, by WeasyPrint where it is installed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CURE = "pip install 'foretrace[report]', or print the page from a browser"
 
 
 def write_pdf(html: str, path: Path) -> None:
-    """Print a page.
+    """Write a page as PDF.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""A timeline that opens in ui.perfetto.dev: a process for each rank, a track for each stream.
+"""Perfetto timeline (ui.perfetto.dev): one process per rank, one track per stream.
 
 Numbers of fields and flags are those of Perfetto's ``protos/perfetto/trace/perfetto_trace.proto``.
 """
@@ -31,7 +31,7 @@ PID, PROCESS_NAME = 1, 6  # of a process
 
 
 def write_timeline(path: Path, results: Mapping[str, Result]) -> int:
-    """Write the runs of all variants side by side; returns how many slices were left out."""
+    """Write the runs of all variants side by side; returns the number of slices left out."""
     share = MOST_SLICES // max(len(results), 1)
     names: dict[str, int] = {}
     parts: list[Bytes] = []
@@ -47,7 +47,7 @@ def write_timeline(path: Path, results: Mapping[str, Result]) -> int:
 
 
 class _Timeline:
-    """The first slices of one run, and the tracks that they are on.
+    """The first slices of one run, and the tracks they are on.
 
     A rank has the number of its place in ``ranks``; the tracks of streams come after all ranks.
     """
@@ -65,7 +65,7 @@ class _Timeline:
         self.size = len(self.ranks) + len(self.streams)
 
     def tracks(self, variant: str, uuid: int) -> Iterator[Bytes]:
-        """A process for each rank, a track within it for each stream."""
+        """Track descriptors: one process per rank, one track in it per stream."""
         for process, rank in enumerate(self.ranks.tolist(), uuid):
             name = nested(PROCESS_NAME, text(f"{variant}: rank {rank}"))
             whole = nested(PROCESS, number(PID, [process]), name)
@@ -78,7 +78,7 @@ class _Timeline:
             yield _packet(nested(TRACK, number(UUID, [track]), parent, name))
 
     def slices(self, uuid: int, names: dict[str, int]) -> Bytes:
-        """The beginning and the end of each op on its track; ``names`` learns what they are called.
+        """Begin and end packets of each op on its track; adds the ops' names to ``names``.
 
         An end comes before the beginnings that follow it at the same time.
         """
@@ -105,16 +105,16 @@ def _at(time: NDArray[np.int64], event: Bytes) -> Bytes:
 
 
 def _interned(names: Mapping[str, int]) -> Bytes:
-    """What slices are called, by number: told once, before all slices."""
-    told = [nested(EVENT_NAME, number(ID, [i]), nested(NAME, text(n))) for n, i in names.items()]
+    """Packet of interned slice names by number; it comes before all slices."""
+    entries = [nested(EVENT_NAME, number(ID, [i]), nested(NAME, text(n))) for n, i in names.items()]
     flags = number(FLAGS, [CLEARED])
-    return _packet(number(SEQUENCE, [1]), flags, nested(INTERNED, *told) if told else flags)
+    return _packet(number(SEQUENCE, [1]), flags, nested(INTERNED, *entries) if entries else flags)
 
 
 def _names(result: Result, rows: NDArray[np.int64]) -> list[str]:
-    """What some ops are called; their kind where they have no name."""
+    """Names of some ops; their kind where they have no label."""
     texts, every = labels(result)
     label = every[rows]
     kinds = KIND_NAMES[result.ops.kind[rows]]
-    found: list[str] = np.where(label >= 0, np.array([*texts, ""], object)[label], kinds).tolist()
-    return found
+    chosen: list[str] = np.where(label >= 0, np.array([*texts, ""], object)[label], kinds).tolist()
+    return chosen

@@ -1,4 +1,4 @@
-"""Protobuf's wire format for many messages of one form at once: a row of bytes a message.
+"""Protobuf encoding of many messages of one form at once: one row of bytes per message.
 
 A number may be written with more bytes than it needs (a varint whose last groups are zero), so
 that a column of numbers is as wide as its largest one and NumPy writes all messages together.
@@ -15,7 +15,7 @@ VARINT, LENGTH = 0, 2
 
 
 def number(field: int, values: ArrayLike) -> Bytes:
-    """A field with a number of its own in each message; none is negative.
+    """A varint field with one value per message; none is negative.
 
     >>> number(1, [5, 300]).tolist()
     [[8, 133, 0], [8, 172, 2]]
@@ -24,7 +24,7 @@ def number(field: int, values: ArrayLike) -> Bytes:
 
 
 def nested(field: int, *parts: Bytes) -> Bytes:
-    """A field that holds a message, or text.
+    """A length-delimited field: a message or a text.
 
     >>> nested(3, number(1, [5])).tolist()
     [[26, 2, 8, 5]]
@@ -34,7 +34,7 @@ def nested(field: int, *parts: Bytes) -> Bytes:
 
 
 def text(value: str) -> Bytes:
-    """The bytes of a text.
+    """UTF-8 bytes of a text.
 
     >>> text("hi").tolist()
     [[104, 105]]
@@ -43,7 +43,7 @@ def text(value: str) -> Bytes:
 
 
 def joined(*parts: Bytes) -> Bytes:
-    """One part after the other, in every message."""
+    """Concatenation of fields, message by message."""
     n = max(len(p) for p in parts)
     return np.hstack([np.broadcast_to(p, (n, p.shape[1])) for p in parts])
 

@@ -1,4 +1,4 @@
-"""Rectangles over one axis of numbers, as HTML around inline SVG.
+"""Bar charts over one numeric axis, as HTML around inline SVG.
 
 Only rectangles are drawn, and only they stretch with the page: names, ticks and legend are text
 of the page, in its ink, on any width.  What a plotting library needs to be imported and to measure
@@ -22,7 +22,7 @@ MOST_TICKS = 8
 
 
 def chart(of: BarChart) -> str:
-    """A chart as HTML.
+    """HTML of a bar chart.
 
     Examples
     --------
@@ -54,7 +54,7 @@ def _legend(colours: Mapping[str, str]) -> str:
 
 
 def _path(bars: Bars, span: float) -> str:
-    """All rectangles as one shape; each is at least one unit wide."""
+    """SVG path of all rectangles; each is at least one unit wide."""
     start, length = np.atleast_1d(bars.start), np.atleast_1d(bars.length)
     x = _units(start, span)
     width = np.maximum(_units(start + length, span) - x, 1)
@@ -72,7 +72,7 @@ def _units(at: ArrayLike, span: float) -> np.ndarray[tuple[int, ...], np.dtype[n
 
 
 def nice(span: float) -> list[float]:
-    """Round numbers from 0 to at most ``span``, a few of them.
+    """Round tick values from 0 to at most ``span``, a few of them.
 
     >>> nice(1.7), nice(30.0)
     ([0.0, 0.5, 1.0, 1.5], [0.0, 5.0, 10.0, 15.0, 20.0, 25.0, 30.0])

@@ -1,4 +1,4 @@
-"""Plots of points and curves: matplotlib without its window system, as inline SVG.
+"""Plots of points and curves as inline SVG, by matplotlib without a window system.
 
 Ink and paper are the reader's: what is drawn in :data:`INK` takes the colour of the text around
 it, so a plot is readable on light, dark and paper.  Bars need none of this: see ``chart``.
@@ -20,7 +20,7 @@ FEW = 2  # decades of an axis that has numbers between them, too
 
 
 def plot(of: Plot) -> str:
-    """A plot as inline SVG."""
+    """Inline SVG of a plot."""
     figure = _canvas(of.width, of.height)
     for row, one in enumerate(of.axes, 1):
         axes = _axes_of(figure, len(of.axes), row)
@@ -63,7 +63,7 @@ def _series(axes: Any, of: Series) -> None:
 
 
 def _scale(set_scale: Any, set_limits: Any, axis: Any, of: Axis) -> None:
-    """Scale, ends and ticks of one axis; numbers as people write them."""
+    """Set scale, limits and ticks of one axis, with readable numbers."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     if of.log:
@@ -78,7 +78,7 @@ def _scale(set_scale: Any, set_limits: Any, axis: Any, of: Axis) -> None:
 
 
 def _canvas(width: float, height: float) -> Any:
-    """A figure without axes, clear as glass; width and height in inches."""
+    """An empty, transparent figure; width and height in inches."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -100,7 +100,7 @@ def _canvas(width: float, height: float) -> Any:
 
 
 def _axes_of(figure: Any, rows: int = 1, row: int = 1) -> Any:
-    """Axes in one of several rows of a figure."""
+    """Matplotlib axes in one of several rows of a figure."""
     axes = figure.add_subplot(rows, 1, row)
     axes.patch.set_alpha(0)
     axes.spines[["top", "right"]].set_visible(False)
@@ -108,7 +108,7 @@ def _axes_of(figure: Any, rows: int = 1, row: int = 1) -> Any:
 
 
 def _svg(figure: Any) -> str:
-    """A figure as inline SVG, its ink that of the page."""
+    """Inline SVG of a figure, in the text colour of the page."""
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     text = buffer.getvalue()
@@ -117,7 +117,7 @@ def _svg(figure: Any) -> str:
 
 
 def _legend(axes: Any) -> None:
-    """Above the plot, where nothing is drawn."""
+    """Add the legend above the plot, where nothing is drawn."""
     axes.legend(
         ncols=7, loc="lower left", bbox_to_anchor=(0, 1), frameon=False, fontsize=8,
         columnspacing=1.2, handlelength=1.2,

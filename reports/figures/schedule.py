@@ -1,4 +1,4 @@
-"""Figures of a run: results in, marks out.
+"""Figures of a run's schedule: results in, marks out.
 
 Colours are those of Okabe and Ito (2008), told apart without colour vision, on light and dark.
 """
@@ -42,7 +42,7 @@ Point = Mapping[str, Any]
 
 
 def boxes(points: Mapping[str, Point], of: str) -> BarChart:
-    """Mean rank's time by what it does, a bar for each variant.
+    """Time breakdown of the mean rank, one bar per variant.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def boxes(points: Mapping[str, Point], of: str) -> BarChart:
 
 
 def blame(points: Mapping[str, Point], most: int = 8) -> BarChart:
-    """Critical path by who is charged, for each variant."""
+    """Critical path by the component charged, one bar per variant."""
     totals: dict[str, float] = {}
     for p in points.values():
         for who, t in p["blame"].items():
@@ -93,7 +93,7 @@ def blame(points: Mapping[str, Point], most: int = 8) -> BarChart:
 
 
 def scale_of(largest: float) -> tuple[float, str]:
-    """The unit that seconds of this size are told in.
+    """Factor and name of the unit in which seconds of this size are shown.
 
     >>> scale_of(0.02)
     (0.001, 'ms')
@@ -105,7 +105,7 @@ def scale_of(largest: float) -> tuple[float, str]:
 
 
 def heat(shares: Mapping[str, Sequence[float]], makespan: float) -> BarChart:
-    """Utilization over time: a row for each of the busiest components, the colour of paper idle."""
+    """Utilization over time, one row for each of the busiest components; idle is blank."""
     names = sorted(shares, key=lambda n: -float(np.mean(shares[n])))[:MOST_ROWS]
     scale, unit = scale_of(makespan)
     shade = np.ceil(np.clip([shares[n] for n in names], 0, 1) * SHADES).astype(int)
@@ -130,7 +130,7 @@ def heat(shares: Mapping[str, Sequence[float]], makespan: float) -> BarChart:
 def timeline(
     result: Result, ranks: Sequence[int], window: tuple[int, int]
 ) -> tuple[BarChart, float]:
-    """Ops of some ranks between two ticks; and the gap in s below which bars are joined."""
+    """Bars of some ranks' ops between two ticks; and the gap in s below which they merge."""
     first, last = window
     where, columns = placed(result), result.columns
     start, end = columns.start[where.op], columns.end[where.op]
@@ -164,7 +164,7 @@ def _lanes(rank: Any, stream: Any) -> dict[tuple[int, int], int]:
 
 
 def joined(start: Any, end: Any, least: int) -> Any:
-    """(n, 2) Starts and lengths of bars; what is less than ``least`` apart is one bar.
+    """(n, 2) starts and lengths of bars; bars less than ``least`` apart are merged.
 
     >>> joined(np.array([0, 10, 50]), np.array([8, 20, 51]), 5).tolist()
     [[0, 20], [50, 5]]

@@ -1,4 +1,4 @@
-"""What to do next: from what the run found, with a command to type."""
+"""Advice after a run: next steps from what it found, each with a command to type."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ UNSURE = ("assumed", "datasheet", "fitted")  # the least certain first
 
 
 def next_steps(summary: Mapping[str, Any], command: str) -> list[Step]:
-    """The most telling steps first.
+    """Next steps as (sentence, command), the most important first.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def next_steps(summary: Mapping[str, Any], command: str) -> list[Step]:
 
 
 def _unsure(points: Mapping[str, Point], command: str, answer: Answer) -> Iterator[Step]:
-    """An interval where there is none; what two runs differ in, where they cannot be told apart."""
+    """A step towards an interval where there is none, or where two runs cannot be told apart."""
     held = {s for p in points.values() for s in value_of(p, answer)["interval_of"]}
     if "jitter" not in held:
         yield (
@@ -51,7 +51,7 @@ def _unsure(points: Mapping[str, Point], command: str, answer: Answer) -> Iterat
 
 
 def _missed(base: Point) -> Iterator[Step]:
-    """Which kind of part could meet what is not met."""
+    """A step towards an expectation that is not met: the kind of part that could meet it."""
     for e in base["expect"]:
         if e["met"] or e.get("short") is None:
             continue
@@ -61,18 +61,18 @@ def _missed(base: Point) -> Iterator[Step]:
 
 
 def _faster(base: Point, command: str, better: int) -> Iterator[Step]:
-    """The kind of part that gains most, beside the next."""
+    """The step "look at this kind of part first": the one that gains most, beside the next."""
     best, *others = [*sorted(base["faster"], key=lambda c: better * c["gain"]), None]
     if best is None or better * best["gain"] > -SMALL:
         return
     beside = f"; the next, {others[0]['group']}, {change(others[0]['gain'])}" if others[0] else ""
     glob = named(best["group"], base["blame"])
-    told = f"Look at {best['group']} first: 10 % faster is {change(best['gain'])}{beside}."
-    yield (f"{told} Try it:", _quicker(command, glob)) if glob else (told, "")
+    sentence = f"Look at {best['group']} first: 10 % faster is {change(best['gain'])}{beside}."
+    yield (f"{sentence} Try it:", _quicker(command, glob)) if glob else (sentence, "")
 
 
 def _quicker(command: str, glob: str) -> str:
-    """The same with these parts a fifth quicker than it has them already."""
+    """The command with these parts a fifth faster than it has them now."""
     path = f"cluster.override.{glob}.slowdown"
     try:
         was = float(given(command, path) or 1.0)
@@ -82,7 +82,7 @@ def _quicker(command: str, glob: str) -> str:
 
 
 def named(kind: str, names: Any) -> str:
-    """A glob that means all components of a kind, from names of some; "" where none is of it.
+    """A glob that matches all components of a kind, from the names of some; "" if there is none.
 
     >>> named("nic", ["fabric", "node0.nic0.tx"]), named("gpu", ["fabric"])
     ('node*.nic*', '')
@@ -97,7 +97,7 @@ def named(kind: str, names: Any) -> str:
 
 
 def _unmeasured(summary: Mapping[str, Any], command: str) -> Iterator[Step]:
-    """The weakest value by its effect; else how to learn it."""
+    """A step about the unmeasured value with the largest effect; else how to learn it."""
     provenance, what = summary["provenance"], subject(summary["answer"])
     unsure = [v for v in provenance["values"] if v["kind"] in UNSURE]
     tried = [v for v in unsure if v.get("effect")]

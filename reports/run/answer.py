@@ -1,4 +1,4 @@
-"""The answer in sentences: better, worse, or cannot tell; how sure; what limits it; what next."""
+"""Sentences of the answer: better, worse or cannot tell; how sure; what limits it; what next."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DRIVEN = "driven by"  # how the provenance of a run with devices in it begins
 
 
 def sentences(summary: Mapping[str, Any]) -> list[str]:
-    """What a reader should know first, a sentence each."""
+    """Sentences of the first screen, the answer first."""
     return [
         *lead(summary),
         limit(summary),
@@ -32,7 +32,7 @@ def sentences(summary: Mapping[str, Any]) -> list[str]:
 
 
 def lead(summary: Mapping[str, Any]) -> list[str]:
-    """The answer: the scenario as described, and what each variant makes of it."""
+    """The answer: value of the base scenario, and the change that each variant makes."""
     base, *variants = summary["points"].items()
     answer: Answer = summary["answer"]
     others = (_variant(name, point, base[1], answer) for name, point in variants)
@@ -40,14 +40,14 @@ def lead(summary: Mapping[str, Any]) -> list[str]:
 
 
 def limit(summary: Mapping[str, Any]) -> str:
-    """What limits the scenario as described."""
+    """What limits the base scenario, as a sentence."""
     base = next(iter(summary["points"].values()))
     driven = summary["provenance"]["calibration"].startswith(DRIVEN)
     return _limit(base, driven, summary["answer"])
 
 
 def doubts(summary: Mapping[str, Any]) -> list[str]:
-    """What speaks against it."""
+    """Sentences on variants that were not finished, and on an unreliable interval."""
     checked, left = summary["provenance"]["jitter"], summary.get("unfinished", ())
     unsure = [f"The interval is {jitter(checked)}."] if checked["state"] == "unresolved" else []
     return [*([f"Not finished in time: {', '.join(left)}."] if left else []), *unsure]
@@ -67,13 +67,13 @@ def _base(point: Point, answer: Answer) -> str:
 
 
 def _idle(point: Point) -> str:
-    """GPUs that no rank runs on, which are paid for all the same."""
+    """GPUs without a rank, which are paid for all the same."""
     gpus, ranks = point["facts"].get("gpus", 0), point["facts"]["ranks"]
     return f"; {gpus - ranks} of {gpus} GPUs stand idle" if ranks < gpus else ""
 
 
 def _cost(point: Point) -> str:
-    """What the work costs, where that is known."""
+    """Cost of the work, where prices are known."""
     value = point["metrics"].get(TOKENS)
     if value is None:
         return ""
@@ -83,7 +83,7 @@ def _cost(point: Point) -> str:
 
 
 def price(metrics: Mapping[str, Any]) -> str:
-    """What a million tokens cost, in USD; "" where nobody says.
+    """Cost of a million tokens in USD; "" where there are no prices or tokens.
 
     >>> price({TOKENS: {"value": 0.0405}}), price({})
     ('0.0405', '')
@@ -96,7 +96,7 @@ def price(metrics: Mapping[str, Any]) -> str:
 
 
 def outcome(point: Point, answer: Answer) -> str:
-    """``better``, ``worse``, ``same`` or ``cannot tell``.
+    """Verdict on a variant: ``better``, ``worse``, ``same`` or ``cannot tell``.
 
     >>> outcome({"change": {"value": -0.1, "interval": None}}, {"better": "lower"})
     'better'
@@ -133,7 +133,7 @@ def _variant(name: str, point: Point, base: Point, answer: Answer) -> str:
 
 
 def _trains(point: Point, work: float, answer: Answer) -> str:
-    """How fast another amount of work is done: a longer period tells nothing of that."""
+    """Throughput beside the base, where a variant does another amount of work per period."""
     of = point["change"]
     rate = digits(work / (1 + of["value"]))
     low, high = (digits(work / (1 + b)) for b in reversed(of["interval"] or (0.0, 0.0)))
@@ -145,7 +145,7 @@ def _trains(point: Point, work: float, answer: Answer) -> str:
 
 
 def _price(point: Point, base: Point, what: str = "a million tokens") -> str:
-    """What it does to the cost of the work, where that is known."""
+    """Change of the cost of the work, where it is known."""
     was, is_ = (p["metrics"].get(TOKENS, {}).get("value") for p in (base, point))
     if not was or is_ is None or abs(is_ / was - 1) < SMALL:
         return ""
@@ -155,7 +155,7 @@ def _price(point: Point, base: Point, what: str = "a million tokens") -> str:
 
 
 def _limit(point: Point, driven: bool, answer: Answer) -> str:
-    """Who is on the critical path most, and what making it instant would gain at most.
+    """The component with most of the critical path, and the largest gain from making it instant.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ def _limit(point: Point, driven: bool, answer: Answer) -> str:
 
 
 def _when(point: Point) -> str:
-    """The window that is looked at, where it is not the whole run."""
+    """The window that blame is of, where it is not the whole run."""
     window = point.get("window")
     if window is None:
         return ""
@@ -188,7 +188,7 @@ def _when(point: Point) -> str:
 
 
 def expected(summary: Mapping[str, Any]) -> list[str]:
-    """What is not met, and by which variant."""
+    """Sentences on the expectations that are not met, and by which variant."""
     points: Mapping[str, Point] = summary["points"]
     missed = [(name, e) for name, p in points.items() for e in p["expect"] if not e["met"]]
     if not missed:
@@ -201,14 +201,14 @@ def expected(summary: Mapping[str, Any]) -> list[str]:
 
 
 def _amount(e: Mapping[str, Any]) -> str:
-    """The value that a condition is about, with its unit where that is known."""
+    """The threshold of an expectation, with its unit where that is known."""
     return (
         format_quantity(e["value"], e["unit"]) if e.get("unit") is not None else f"{e['value']:.4g}"
     )
 
 
 def jitter(checked: Mapping[str, Any]) -> str:
-    """Whether an interval of the jitter can be relied on.
+    """Whether the interval from jitter can be relied on, as a sentence.
 
     >>> jitter({"state": "unchecked", "starts": 1})
     'of one process start; others differ by more than its steps do (workload.starts)'
@@ -222,23 +222,23 @@ def jitter(checked: Mapping[str, Any]) -> str:
         many = "one process start" if starts == 1 else f"{starts} process starts"
         return f"of {many}; others differ by more than its steps do (workload.starts)"
     held = f"90 % intervals held {100 * checked['held']:.0f} % of {checked['steps']} held-out steps"
-    told_ = f"from {starts} process starts; {held}"
+    basis = f"from {starts} process starts; {held}"
     if checked["state"] == "held":
-        return told_
+        return basis
     low, high = (100 * share for share in checked["bar"])
-    return f"unresolved: {told_}, and {low:.0f} to {high:.0f} % should be held"
+    return f"unresolved: {basis}, and {low:.0f} to {high:.0f} % should be held"
 
 
 def trust(summary: Mapping[str, Any]) -> str:
-    """How far to trust it, in a sentence."""
-    told_ = summary["provenance"]
-    inputs = told_["inputs"]
+    """How far to trust the answer, in a sentence."""
+    provenance = summary["provenance"]
+    inputs = provenance["inputs"]
     listed = ", ".join(f"{n} {kind}" for kind, n in sorted(inputs.items()))
     how = (
         "This is a blind prediction: no measurement of what it predicts went into it"
-        if told_["calibration"].startswith(BLIND)
-        else f"Calibrated: {told_['calibration']}"
-        if not told_["calibration"].startswith(DRIVEN)
-        else f"This run was {told_['calibration']}"
+        if provenance["calibration"].startswith(BLIND)
+        else f"Calibrated: {provenance['calibration']}"
+        if not provenance["calibration"].startswith(DRIVEN)
+        else f"This run was {provenance['calibration']}"
     )
     return f"{how}; its inputs are {listed or 'the trace alone'}."

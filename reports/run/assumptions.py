@@ -1,4 +1,4 @@
-"""What an answer rests on: where op times come from, and every value of the machine."""
+"""Assumptions of an answer: sources of op times, and every value of the machine."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ORDER = ("assumed", "datasheet", "fitted", "measured")
 
 @section("assumptions", title="What this rests on", order=60)
 def assumptions(study: StudyShown) -> Iterable[Block]:
-    """Sources of op times, facts of the run, and the values with the least certain first."""
+    """Sources of op times, facts of the run, and the machine's values, least certain first."""
     yield Heading("Where op times come from")
     yield _sources(study.base)
     if facts := study.base["facts"]:
@@ -65,7 +65,7 @@ def _fact(name: str, value: Any) -> str:
 
 
 def _values(values: Sequence[Mapping[str, Any]], tried: bool) -> Table:
-    """Those that change the answer most first; without trials, the least certain first."""
+    """Values of the machine by effect on the answer; without trials, the least certain first."""
     ordered = sorted(
         values, key=lambda v: (-abs(v.get("effect") or 0.0), ORDER.index(v["kind"]), v["path"])
     )
@@ -88,6 +88,6 @@ def _row(value: Mapping[str, Any], tried: bool) -> list[Line]:
 
 
 def _effect(value: Mapping[str, Any]) -> str:
-    """What it does if it is 10 % off; "" where that was not tried."""
+    """Change of the answer if a value is 10 % off; "" where that was not tried."""
     effect = value.get("effect")
     return "" if effect is None else change(effect)

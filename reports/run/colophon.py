@@ -1,4 +1,4 @@
-"""The end of the page: what its words mean, and how to run it again."""
+"""The end of the page: a glossary, and how to run it again."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from .study import StudyShown
 
 @section("words", title="Words", order=90)
 def words(study: StudyShown) -> Iterable[Block]:
-    """The words that an answer is told with."""
+    """Glossary of the words in the answer."""
     yield Terms(list(words_of(study.answer.get("period", "")).items()))
 
 
 @section("reproduce", title="Reproduce", order=95)
 def reproduce(study: StudyShown) -> Iterable[Block]:
-    """The command, and the scenario with every value."""
+    """The command, and the scenario with every value resolved."""
     run = study.run
     yield Paragraph(
         ["Run ", Code("foretrace run resolved.yaml"), " in the run's folder (run ",

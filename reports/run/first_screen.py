@@ -1,4 +1,4 @@
-"""The first screen: the answer, its variants, what limits it, what next, how far to trust it."""
+"""The first screen of a run: answer, variants, what limits it, next steps, trust."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ LEAD = 4  # sentences above the table: those of more variants are its rows
 
 @section("answer", order=0)
 def answer(study: StudyShown) -> Iterable[Block]:
-    """What a reader should know first."""
+    """The first screen of a run's page."""
     yield FirstScreen(
         lead=lead(study.summary)[:LEAD],
         table=_variants(study.points, study.answer),
-        found=[
+        findings=[
             ("what limits it", [(limit(study.summary), "")]),
             ("what is expected", [(text, "") for text in expected(study.summary)]),
             ("what to do next", next_steps(study.summary, study.run["command"])),
@@ -71,13 +71,13 @@ def _variant(name: str, point: Point, base: Point, priced: bool, of: Answer) -> 
 
 
 def _outcome(point: Point, base: Point, of: Answer) -> str:
-    """A longer period that does more work is no worse, so that it is not called so."""
+    """Verdict tag of a variant; a longer period that does more work is not called worse."""
     work = times_the_work(point, base, of)
     return outcome(point, of) if work == 1.0 else f"{digits(work)}x work"
 
 
 def _between(bounds: Sequence[float]) -> str:
-    """The two ends of a change, where they read differently.
+    """Both ends of the interval of a change, where they read differently.
 
     >>> _between((-0.02, 0.01)), _between((0.0, 1e-9))
     ('-2.0 % to +1.0 %', '')
@@ -87,7 +87,7 @@ def _between(bounds: Sequence[float]) -> str:
 
 
 def _trust(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What the answer rests on, as far as it is known."""
+    """Facts of how far to trust the answer: sources, calibration, intervals."""
     provenance = summary["provenance"]
     point = next(iter(summary["points"].values()))
     value = value_of(point, summary["answer"])
@@ -113,14 +113,14 @@ def _trust(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _calibration(text: str) -> str:
-    """``blind`` in plain words."""
+    """The state of calibration in plain words (``blind`` and others)."""
     if not text.startswith(BLIND):
         return text
     return f"{BLIND}: never compared with a measurement of it{text.removeprefix(BLIND)}"
 
 
 def _shares(sources: Mapping[str, float]) -> str:
-    """How much of the time of ops is from where: the first word of each source."""
+    """Share of op time by kind of source (the first word of each source)."""
     whole = sum(sources.values()) or 1.0
     kinds: dict[str, float] = {}
     for text, seconds in sources.items():

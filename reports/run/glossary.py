@@ -1,4 +1,4 @@
-"""The words that an answer is told with, each in a sentence for who never met it."""
+"""Glossary of the words in an answer, one sentence each."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WORDS = {
 
 
 def words(period: str) -> dict[str, str]:
-    """Those that an answer is told with, of a workload that calls its periods so.
+    """The words in an answer, with the workload's own word for its periods.
 
     >>> list(words("iteration"))[0], list(words(""))[0]
     ('iteration', 'rank')
@@ -36,7 +36,7 @@ def words(period: str) -> dict[str, str]:
 
 
 def glossary(word: str) -> str:
-    """What a word means; "" where it is none of these.
+    """Definition of a word; "" for a word that is not in the glossary.
 
     >>> glossary("p95")
     'The median; what 95 of 100 stay below.'

@@ -1,4 +1,4 @@
-"""A timeline to zoom and point at, drawn by Bokeh within a page that needs nothing else."""
+"""A timeline that zooms and shows tooltips, by Bokeh, in a self-contained page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ END = '<script type="application/json"'  # where a page's sections end
 
 
 def with_timeline(html: str, ops: Path, tick: Seconds = PICOSECOND) -> str:
-    """A page with the timeline of a run after its sections.
+    """HTML of a page with the interactive timeline of a run after its sections.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def with_timeline(html: str, ops: Path, tick: Seconds = PICOSECOND) -> str:
 
 
 def _rows(ops: Path, tick: Seconds) -> tuple[dict[str, Any], int]:
-    """Ops by their start, in ms; and how many are too many."""
+    """Ops by start in ms, up to a limit; and the number beyond it."""
     import duckdb
 
     quoted = str(ops).replace("'", "''")

@@ -1,4 +1,4 @@
-"""What ``--defend`` found: which values matter, and how wrong a part may be."""
+"""Results of ``--defend`` in words: values that matter, and break-even errors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..numbers import NONE, change, digits
 
 
 def defended(summary: Mapping[str, Any]) -> list[str]:
-    """What ``--defend`` found: which unmeasured value matters most, how wrong a part may be."""
+    """Sentences of ``--defend``: the unmeasured value of most effect, and break-even errors."""
     provenance = summary["provenance"]
     if "break_even" not in provenance:
         return []
@@ -18,18 +18,18 @@ def defended(summary: Mapping[str, Any]) -> list[str]:
     tried = [v for v in provenance["values"] if v.get("effect") is not None]
     worst = max(tried, key=lambda v: abs(v["effect"]), default=None)
     if worst is None or change(worst["effect"]) == NONE:
-        told_ = f"None of {len(tried)} unmeasured values tried changes {what} if it is 10 % off"
+        sentence = f"None of {len(tried)} unmeasured values tried changes {what} if it is 10 % off"
     else:
-        told_ = (
+        sentence = (
             f"Of {len(tried)} unmeasured values tried, {worst['path']} matters most: 10 % off, "
             f"{what} changes by {change(worst['effect'])}"
         )
     flips = break_even(provenance["break_even"])
-    return [f"{told_}.", *([f"The answer {flips}."] if flips else [])]
+    return [f"{sentence}.", *([f"The answer {flips}."] if flips else [])]
 
 
-def break_even(found: Sequence[Mapping[str, Any]]) -> str:
-    """How wrong a kind of part may be before the answer is another one; "" where nobody asked.
+def break_even(errors: Sequence[Mapping[str, Any]]) -> str:
+    """Error of a kind of part at which the answer changes; "" where ``--defend`` was not used.
 
     >>> break_even([{"component": "nic", "answer": True, "error": None},
     ...             {"component": "gpu", "answer": True, "error": -0.2}])
@@ -37,14 +37,14 @@ def break_even(found: Sequence[Mapping[str, Any]]) -> str:
     >>> break_even([{"component": "nic", "answer": False, "error": None}])
     'cannot flip: there is no variant to choose, and no time is expected'
     """
-    if not found:
+    if not errors:
         return ""
-    if not all(e["answer"] for e in found):
+    if not all(e["answer"] for e in errors):
         return "cannot flip: there is no variant to choose, and no time is expected"
-    firm = [e["component"] for e in found if e["error"] is None]
-    told_ = [f"holds with {', '.join(firm)} half or twice as quick"] if firm else []
-    for e in found:
+    firm = [e["component"] for e in errors if e["error"] is None]
+    clauses = [f"holds with {', '.join(firm)} half or twice as quick"] if firm else []
+    for e in errors:
         if e["error"] is not None:
             way, size = "less" if e["error"] < 0 else "more", digits(100 * abs(e["error"]))
-            told_.append(f"flips where {e['component']} ops take {size} % {way} than predicted")
-    return "; ".join(told_)
+            clauses.append(f"flips where {e['component']} ops take {size} % {way} than predicted")
+    return "; ".join(clauses)

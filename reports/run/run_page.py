@@ -35,7 +35,7 @@ def page(
     run: Mapping[str, str],
     sections: Sequence[str] = (),
 ) -> str:
-    """The report as text."""
+    """HTML of the report."""
     return html(
         shown("run", StudyShown(summary, results, run), sections),
         summary,

@@ -1,4 +1,4 @@
-"""What the page of a run is about."""
+"""The input of a run's page: summary and results of all variants."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Point = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class StudyShown:
-    """A study as its page is given it.
+    """A study, as its page is given it.
 
     Parameters
     ----------
@@ -30,22 +30,22 @@ class StudyShown:
 
     @property
     def points(self) -> Mapping[str, Point]:
-        """By variant, the scenario as described first."""
+        """Summaries by variant, the base scenario first."""
         found: Mapping[str, Point] = self.summary["points"]
         return found
 
     @property
     def answer(self) -> Answer:
-        """The number that decides."""
+        """The deciding metric."""
         found: Answer = self.summary["answer"]
         return found
 
     @property
     def base(self) -> Point:
-        """The scenario as described."""
+        """Summary of the base scenario."""
         return next(iter(self.points.values()))
 
     @property
     def base_result(self) -> Result:
-        """The run of it."""
+        """Result of the base scenario."""
         return self.results[next(iter(self.points))]

@@ -19,7 +19,7 @@ TWO_STEPS = 2
 
 @section("timeline", title="Timeline", order=50)
 def timeline(study: StudyShown) -> Iterable[Block]:
-    """What two ranks of the scenario as described do, and where the rest can be seen."""
+    """Figure of two ranks of the base scenario, and where the full timeline is."""
     chart, note = _timeline(study.base_result, study.base.get("window"))
     text: list[Inline] = [
         f"{note} All variants are in ",
@@ -37,8 +37,8 @@ def timeline(study: StudyShown) -> Iterable[Block]:
 
 
 def _timeline(result: Result, window: Mapping[str, float] | None) -> tuple[BarChart, str]:
-    """The slowest and the median rank over the first two steps, or over a window."""
-    result = result.detail  # a timeline needs a row an op
+    """Bars of the slowest and the median rank over the first two steps, or over a window."""
+    result = result.detail  # a timeline needs one row per op
     span, text = _span(result, window)
     ended = result.columns.end >= 0
     rank = np.concatenate([result.rank(run)[: len(run.lowered)] for run in result.runs])
@@ -56,7 +56,7 @@ def _timeline(result: Result, window: Mapping[str, float] | None) -> tuple[BarCh
 
 
 def _span(result: Result, window: Mapping[str, float] | None) -> tuple[tuple[int, int], str]:
-    """What the timeline shows: ticks, and in words."""
+    """The span shown: first and last tick, and its description."""
     if window is not None:
         first, last = (round(window[end] / result.tick) for end in ("first", "last"))
         length = format_quantity(window["last"] - window["first"], "s")

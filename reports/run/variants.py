@@ -1,4 +1,4 @@
-"""Variants side by side: what they were told differently, and every metric of each."""
+"""Variants side by side: the settings that differ, and every metric of each."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .study import Point, StudyShown
 
 @section("compare", title="What differs", order=10)
 def compare(study: StudyShown) -> Iterable[Block]:
-    """Settings that differ, and those that change nothing."""
+    """Settings that differ between variants, and those without effect."""
     columns = [
         Column("variant", header=True),
         Column("setting"),
@@ -32,7 +32,7 @@ def compare(study: StudyShown) -> Iterable[Block]:
 
 
 def _idle(points: Mapping[str, Point]) -> list[str]:
-    """Settings of variants that change no metric at all, unless another variant's does."""
+    """Settings that change no metric at all, unless another variant's does."""
     base, *others = points.values()
     values = [{m: v["value"] for m, v in p["metrics"].items()} for p in (base, *others)]
     same = [p for p, own in zip(others, values[1:], strict=True) if own == values[0]]
@@ -42,7 +42,7 @@ def _idle(points: Mapping[str, Point]) -> list[str]:
 
 @section("metrics", title="Metrics", order=70)
 def metrics(study: StudyShown) -> Iterable[Block]:
-    """Every metric of the run and of kinds of parts, for each variant."""
+    """Table of every metric of the run and of kinds of parts, one column per variant."""
     points = study.points
     names = dict.fromkeys(m for p in points.values() for m in p["metrics"] if is_overall(m))
     columns = [

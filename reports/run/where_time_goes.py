@@ -1,4 +1,4 @@
-"""Where the time of a rank goes, what the critical path waits for, and what a faster part gains."""
+"""Time breakdown of ranks, blame of the critical path, and gains from faster parts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .study import StudyShown
 
 @section("where_time_goes", title="Where time goes", order=20)
 def where_time_goes(study: StudyShown) -> Iterable[Block]:
-    """Seconds of the mean rank, and of the worst, by what they are spent on."""
+    """Time breakdown of the mean and of the worst rank, in seconds."""
     period = study.answer.get("period")
     whole = f"the mean {period}" if period else "the whole run"
     yield Paragraph(
@@ -43,7 +43,7 @@ def where_time_goes(study: StudyShown) -> Iterable[Block]:
 def _pairs(
     name: str, study: StudyShown, first: str, second: str
 ) -> tuple[list[Column], list[Column]]:
-    """Columns with two numbers for each variant, and the heads above them."""
+    """Headers and columns with two numbers per variant."""
     columns = [Column(header=True)]
     over = [Column(name)]
     for variant in study.points:
@@ -54,7 +54,7 @@ def _pairs(
 
 @section("blame", title="Blame: what the critical path waits for", order=30)
 def blame(study: StudyShown) -> Iterable[Block]:
-    """The critical path by who is charged."""
+    """The critical path by the component charged."""
     window = window_said(study.base, study.answer)
     what, total = ("the window", "its length") if window else ("the run", "the makespan")
     yield Paragraph(
@@ -69,7 +69,7 @@ def blame(study: StudyShown) -> Iterable[Block]:
 
 
 def _slowed(study: StudyShown) -> Iterable[list[Line]]:
-    """Which job waited for which, of the scenario as described."""
+    """Jobs that waited for other jobs, in the base scenario."""
     for job, found in study.base.get("jobs", {}).items():
         for other, time in found["slowed_by"].items():
             yield [job, other, format_quantity(time, "s")]
@@ -77,7 +77,7 @@ def _slowed(study: StudyShown) -> Iterable[list[Line]]:
 
 @section("bottlenecks", title="If a part were faster", order=40)
 def bottlenecks(study: StudyShown) -> Iterable[Block]:
-    """What each kind of part would gain, and how busy the busiest are over time."""
+    """Gain from each kind of part 10 % faster or instant, and utilization over time."""
     yield Paragraph(
         "Each row is a run of its own: that kind of part 10 % faster, and instant (infinitely "
         "fast). No purchase of it alone can gain more than the latter."

@@ -1,4 +1,4 @@
-"""How much work a period of a job does: a larger one takes longer, and is no worse for that."""
+"""Amount of work per period, beside the base: a period with more work may take longer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SAME = 0.01  # a difference below it is of rounding: a median of rates is not th
 
 
 def times_the_work(point: Point, base: Point, answer: Mapping[str, str]) -> float:
-    """The tokens of a period over those of the base; 1 where nobody counts tokens.
+    """Tokens per period as a multiple of the base's; 1 where tokens are unknown.
 
     Parameters
     ----------

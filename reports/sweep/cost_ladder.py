@@ -1,4 +1,4 @@
-"""What money buys: the cheapest point that meets what is expected, and what each dollar more gains.
+"""Value for money in a sweep: the cheapest point that meets expectations, and what more buys.
 
 Prices are exact; what is gained has an interval.  Where those of two neighbours overlap, nobody can
 tell that the dearer one is better, and it is not said.
@@ -24,7 +24,7 @@ CANNOT_TELL, BETTER, UNKNOWN = "cannot tell", "better", "no interval"
 
 
 class Rung(NamedTuple):
-    """A point that is better than every cheaper one.
+    """A point of a sweep that is better than every cheaper one.
 
     Parameters
     ----------
@@ -39,22 +39,22 @@ class Rung(NamedTuple):
 
     @property
     def price(self) -> float:
-        """USD an hour."""
+        """Cost of a point in USD per hour."""
         return float(self.point["values"][HOURLY])
 
 
 def wanted(summary: Summary) -> tuple[str, str, str]:
-    """What money is to buy: direction, metric and unit of the first goal that is no price."""
-    found = next((m for m in metrics(summary) if not m[1].startswith("cost_per_")), None)
-    if found is not None:
-        return found
+    """Direction, metric and unit of the first goal that is not a cost."""
+    goal = next((m for m in metrics(summary) if not m[1].startswith("cost_per_")), None)
+    if goal is not None:
+        return goal
     answer = summary["answer"]
     way = "maximize" if answer["better"] == "higher" else "minimize"
     return way, answer["metric"], answer["unit"]
 
 
 def ladder(summary: Summary) -> list[Rung]:
-    """The points that meet what is expected and that no cheaper one equals, the cheapest first."""
+    """Points that meet expectations and beat every cheaper one, the cheapest first."""
     way, metric, _ = wanted(summary)
     sign = 1 if way == "minimize" else -1
     fit = [p for p in summary["points"] if {HOURLY, metric} <= p.get("values", {}).keys()]
@@ -75,7 +75,7 @@ def _next(below: Found, point: Found, metric: str) -> Rung:
 
 
 def distinguishable(one: Found, other: Found, metric: str) -> str:
-    """``better`` where the intervals of two points lie apart, else what keeps one from saying so.
+    """``better`` where the intervals of two points lie apart, else the reason for not saying so.
 
     >>> a = {"intervals": {"makespan": [1.0, 2.0]}}
     >>> distinguishable(a, {"intervals": {"makespan": [1.9, 3.0]}}, "makespan")
@@ -89,7 +89,7 @@ def distinguishable(one: Found, other: Found, metric: str) -> str:
 
 
 def capacity(summary: Summary) -> list[str]:
-    """What a planner should know of money, a sentence each; nothing where nothing has a price."""
+    """Sentences about cost for a planner; none where nothing has a price."""
     rungs = ladder(summary)
     if not rungs:
         return []
@@ -97,20 +97,20 @@ def capacity(summary: Summary) -> list[str]:
 
 
 def _cheapest(summary: Summary, rungs: Sequence[Rung]) -> list[str]:
-    """The least that has to be paid an hour; and the least that surely does, if that is more."""
+    """The lowest cost per hour that meets expectations, and the lowest that surely does."""
     first = rungs[0]
     if not summary["expect"]:
-        said = "The cheapest point (nothing is expected of it: write expect)"
+        subject = "The cheapest point (nothing is expected of it: write expect)"
     else:
-        said = "The cheapest point that meets what is expected"
-    found = [f"{said} is {_priced(first.point, summary)}."]
+        subject = "The cheapest point that meets what is expected"
+    lines = [f"{subject} is {_priced(first.point, summary)}."]
     if unsure := first.point.get("unsure"):
         sure = next((r for r in rungs if not r.point.get("unsure")), None)
         rest = f"; the cheapest that surely does is {_priced(sure.point, summary)}" if sure else ""
-        found.append(
+        lines.append(
             f"Cannot tell whether it does: {'; '.join(unsure)} lies within its interval{rest}."
         )
-    return found
+    return lines
 
 
 def _priced(point: Found, summary: Summary) -> str:
@@ -118,7 +118,7 @@ def _priced(point: Found, summary: Summary) -> str:
 
 
 def hourly(price: float) -> str:
-    """USD an hour as people say it.
+    """USD per hour as text.
 
     >>> hourly(276.48)
     '276.48 USD/hour'
@@ -127,7 +127,7 @@ def hourly(price: float) -> str:
 
 
 def _per_token(summary: Summary) -> list[str]:
-    """The least for the same work, and who cannot be told from it."""
+    """The lowest cost per token, and the points that cannot be told from it."""
     fit = [p for p in summary["points"] if TOKENS in p.get("values", {}) and not p["missed"]]
     if not fit:
         return []
@@ -146,13 +146,13 @@ def _per_token(summary: Summary) -> list[str]:
 
 
 def _next_dollar(summary: Summary, rungs: Sequence[Rung]) -> str:
-    """What paying more than the least buys first."""
+    """What the first step above the lowest cost buys."""
     _, metric, _ = wanted(summary)
     if len(rungs) < 2:
         return f"More money buys nothing here: no dearer point has a better {plainly(metric)}."
     first, second = rungs[:2]
-    told_ = settings(second.point, summary, beside=first.point)
-    text = f"{hourly(second.price - first.price)} more, for {told_},"
+    difference = settings(second.point, summary, beside=first.point)
+    text = f"{hourly(second.price - first.price)} more, for {difference},"
     if second.outcome == CANNOT_TELL:
         return f"{text} may buy nothing: cannot tell, the intervals of the two overlap."
     tail = "" if second.outcome == BETTER else "; how sure that is takes ten replicas"
@@ -161,7 +161,7 @@ def _next_dollar(summary: Summary, rungs: Sequence[Rung]) -> str:
 
 
 def buys(below: Rung, rung: Rung, summary: Summary) -> str:
-    """What the next dollar an hour buys on the way from one rung to the next."""
+    """Gain per further dollar an hour between one rung and the next."""
     _, metric, unit = wanted(summary)
     gained = rung.point["values"][metric] - below.point["values"][metric]
     paid = rung.price - below.price
@@ -172,13 +172,13 @@ def buys(below: Rung, rung: Rung, summary: Summary) -> str:
 
 
 def beside(summary: Summary) -> list[tuple[str, str, str]]:
-    """What else is known of the points of the ladder: name, metric and unit."""
+    """Further metrics of the ladder's points: name, metric and unit."""
     rungs = ladder(summary)
     return [b for b in BESIDE if rungs and all(b[1] in r.point["values"] for r in rungs)]
 
 
 def rows(summary: Summary) -> list[dict[str, Any]]:
-    """The ladder as a table has it."""
+    """Table rows of the ladder."""
     rungs = ladder(summary)
     return [_row(a, b, summary) for a, b in zip((None, *rungs), rungs, strict=False)]
 
@@ -200,7 +200,7 @@ def _row(below: Rung | None, rung: Rung, summary: Summary) -> dict[str, Any]:
 
 
 def _amount(value: float, unit: str) -> str:
-    """As planners count: the time of GPUs in hours.
+    """A value with its unit; GPU time in hours.
 
     >>> _amount(42120.0, "s"), _amount(5600.0, "W")
     ('11.7 h', '5.6 kW')

@@ -1,4 +1,4 @@
-"""How far one setting can go: the most load, the slowest part, that still meets expectations.
+"""Feasible range of one setting: the values that meet expectations, and the next that do not.
 
 Said where a sweep varies one setting that has an order, and something is expected.
 """
@@ -13,7 +13,7 @@ from .sweep_results import Found, Summary, first_of, short
 
 
 class FeasibleRange(NamedTuple):
-    """Values that meet what is expected, those next to them that do not, in their order.
+    """Values that meet expectations in order, with their neighbours that do not.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ class FeasibleRange(NamedTuple):
 
 
 def feasible_range(summary: Summary) -> FeasibleRange | None:
-    """The values of the only setting that is varied, where those that meet it are neighbours."""
+    """Range of the only varied setting, if the values that meet expectations are neighbours."""
     if len(summary["vary"]) != 1 or not summary["expect"]:
         return None
     (paths,) = summary["vary"]
@@ -44,16 +44,16 @@ def feasible_range(summary: Summary) -> FeasibleRange | None:
 
 
 def _in_order(points: Sequence[Found], paths: str, summary: Summary) -> list[Found]:
-    """Points from the smallest value to the largest; none where the values have no order."""
+    """Points from the smallest value to the largest; none where values have no order."""
     values = [first_of(p["set"][paths], summary["vary"][paths]) for p in points]
-    sizes = next((found for unit in UNITS if (found := _sizes(values, unit))), None)
+    sizes = next((converted for unit in UNITS if (converted := _sizes(values, unit))), None)
     if sizes is None or len(set(sizes)) < len(sizes):
         return []
     return [p for _, p in sorted(zip(sizes, points, strict=True), key=lambda one: one[0])]
 
 
 def _sizes(values: Sequence[object], unit: str) -> list[float] | None:
-    """All of them in one unit; None where one is no such quantity.
+    """Values converted to one unit; None where one is not a quantity of it.
 
     >>> _sizes(["800 MB/s", "1.6 GB/s"], "B/s"), _sizes([2, 4], ""), _sizes(["gloo"], "s")
     ([800000000.0, 1600000000.0], [2.0, 4.0], None)
@@ -65,28 +65,30 @@ def _sizes(values: Sequence[object], unit: str) -> list[float] | None:
 
 
 def bounds(summary: Summary) -> list[str]:
-    """How far the setting can go, in words; nothing where that cannot be said."""
-    found = feasible_range(summary)
-    if found is None:
+    """The feasible range in words; nothing where there is none."""
+    feasible = feasible_range(summary)
+    if feasible is None:
         return []
     (paths,) = summary["vary"]
 
     def at(point: Found) -> str:
         return str(first_of(point["set"][paths], summary["vary"][paths]))
 
-    low, high = at(found.low), at(found.high)
+    low, high = at(feasible.low), at(feasible.high)
     span = low if low == high else f"{low} to {high}"
-    if found.below is None and found.above is None:
-        said = f"{found.name} can be anything that was tried, {span}: all meet what is expected"
-    elif found.below is None:
-        said = f"{found.name} can be {high} at most"
-    elif found.above is None:
-        said = f"{found.name} has to be {low} at least"
+    if feasible.below is None and feasible.above is None:
+        sentence = (
+            f"{feasible.name} can be anything that was tried, {span}: all meet what is expected"
+        )
+    elif feasible.below is None:
+        sentence = f"{feasible.name} can be {high} at most"
+    elif feasible.above is None:
+        sentence = f"{feasible.name} has to be {low} at least"
     else:
-        said = f"{found.name} can be {span}"
-    missed = [f"{at(p)} {_why_not(p)}" for p in (found.below, found.above) if p is not None]
-    sentences = [f"{said}: {', '.join(missed)}." if missed else f"{said}."]
-    edges = dict.fromkeys(at(p) for p in found[1:] if p is not None and p.get("unsure"))
+        sentence = f"{feasible.name} can be {span}"
+    missed = [f"{at(p)} {_why_not(p)}" for p in (feasible.below, feasible.above) if p is not None]
+    sentences = [f"{sentence}: {', '.join(missed)}." if missed else f"{sentence}."]
+    edges = dict.fromkeys(at(p) for p in feasible[1:] if p is not None and p.get("unsure"))
     if edges:
         many = "their intervals hold" if len(edges) > 1 else "its interval holds"
         sentences.append(f"Cannot tell at {' and '.join(edges)}: {many} the limit.")

@@ -1,4 +1,4 @@
-"""Figures of a sweep: every point between two goals, and what each setting does."""
+"""Figures of a sweep: points over two goals, and effects of settings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_SETTINGS = 8
 
 
 def scatter(points: Sequence[Point], axes_of: Sequence[tuple[str, str]], base: Point) -> Plot:
-    """A dot for each point between two metrics; the front in another colour and shape.
+    """Scatter plot of all points over two metrics, the Pareto front highlighted.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def ladder(
     axes_of: Sequence[tuple[str, str]],
     limits: Sequence[float] = (),
 ) -> Plot:
-    """A metric over what it costs: every point a dot, those worth their price joined by steps.
+    """A metric over its cost: all points, those worth their price joined by steps.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def ladder(
         return Series([p["values"][x] for p in chosen], heights, label=label, **how)
 
     missed, met = ([p for p in whole if bool(p["missed"]) is m] for m in (True, False))
-    found = [
+    axes = [
         series(_some(missed), "misses what is expected", mark="x", colour=MISS),
         series(_some(met), "meets it", colour=OK),
         series(rungs, "worth its price", mark="D", line="steps", colour=BEST),
@@ -79,17 +79,17 @@ def ladder(
     ]
     down = Axis(f"{y.replace('_', ' ')}, {name}", rule=[limit / scale for limit in limits])
     across = Axis(f"{x.replace('_', ' ')}, {x_unit}")
-    return Plot([Axes(across, down, [s for s in found if len(s.x)])], height=3.0)  # type: ignore[arg-type]
+    return Plot([Axes(across, down, [s for s in axes if len(s.x)])], height=3.0)  # type: ignore[arg-type]
 
 
 def _stalks(rungs: Sequence[Point], x: str, y: str, scale: float) -> Series:
-    """Where the metric of each lies nine times in ten."""
+    """Error bars: the 90 % interval of the metric at each point."""
     low, high = ([r["intervals"][y][k] / scale for r in rungs] for k in (0, 1))
     return Series([r["values"][x] for r in rungs], low, "", "stalks", BEST, low=low, high=high)
 
 
 def effects(points: Sequence[Point], settings: Sequence[str], metric: str, unit: str) -> Plot:
-    """A metric over each setting: every point a dot.
+    """A metric over each setting, one dot per point.
 
     Parameters
     ----------
@@ -118,12 +118,12 @@ def effects(points: Sequence[Point], settings: Sequence[str], metric: str, unit:
 
 
 def _some(points: Sequence[Point]) -> Sequence[Point]:
-    """As many as can be told apart."""
+    """Every k-th point, so that no more than can be told apart are drawn."""
     return points[:: len(points) // MOST_DOTS + 1]
 
 
 def _in_order(values: Sequence[Any]) -> list[str]:
-    """The different values as texts, numbers by size."""
+    """Distinct values as texts, numbers in order of size."""
     texts = list(dict.fromkeys(map(str, values)))
     try:
         return sorted(texts, key=lambda t: float(t.partition(" ")[0]))
@@ -132,7 +132,7 @@ def _in_order(values: Sequence[Any]) -> list[str]:
 
 
 def _scale(largest: float, unit: str) -> tuple[float, str]:
-    """What to divide by, and the unit that is left.
+    """Factor and name of a readable unit for values up to ``largest``.
 
     >>> _scale(0.02, "s"), _scale(0.5, "")
     ((0.001, 'ms'), (0.01, '%'))

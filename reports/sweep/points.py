@@ -1,4 +1,4 @@
-"""The points of a sweep: the best on the first screen, all of them, and what failed."""
+"""Tables of a sweep's points: the best on the first screen, all of them, and the failed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BEST_ROWS = 8
 
 @dataclass(frozen=True)
 class SweepShown:
-    """A sweep as its page is given it.
+    """A sweep, as its page is given it.
 
     Parameters
     ----------
@@ -46,12 +46,12 @@ class SweepShown:
 
 @section("answer", page="sweep", order=0)
 def answer(sweep: SweepShown) -> Iterable[Block]:
-    """What a reader should know first."""
+    """The first screen of a sweep."""
     summary = sweep.summary
     yield FirstScreen(
         lead=lead(summary),
         table=_best(summary),
-        found=[
+        findings=[
             ("what limits it", [(text, "") for text in (*limit(summary), *idle(summary))]),
             ("what it costs", [(text, "") for text in capacity(summary)]),
             ("what is expected", [(text, "") for text in judged(summary)]),
@@ -62,7 +62,7 @@ def answer(sweep: SweepShown) -> Iterable[Block]:
 
 
 def _best(summary: Summary) -> Table:
-    """The scenario as described, and the best points."""
+    """Table of the base scenario and the best points."""
     columns = [
         Column(header=True),
         *(Column(short(paths, summary["vary"])) for paths in summary["vary"]),
@@ -83,7 +83,7 @@ def _best(summary: Summary) -> Table:
 
 
 def _cells(summary: Summary, point: Mapping[str, Any], within: bool = True) -> list[Line]:
-    """Settings, values, and where the first of them lies."""
+    """Cells of a point: settings, metrics, and the interval of the first metric."""
     values = point.get("values", {})
     cells: list[Line] = [str(point["set"].get(paths, "")) for paths in summary["vary"]]
     cells += [format_quantity(values.get(m), u) if values else "" for _, m, u in metrics(summary)]
@@ -99,7 +99,7 @@ def _change(summary: Summary, point: Mapping[str, Any]) -> str:
 
 
 def bounds_of(summary: Summary, point: Mapping[str, Any]) -> str:
-    """Where the first metric of a point lies nine times in ten."""
+    """The 90 % interval of a point's first metric."""
     _, metric, unit = metrics(summary)[0]
     bounds = point.get("intervals", {}).get(metric)
     return " to ".join(format_quantity(b, unit) for b in bounds) if bounds else "unknown"
@@ -118,7 +118,7 @@ def _trust(summary: Summary) -> list[tuple[str, str]]:
 
 
 def _sure(summary: Summary) -> str:
-    """What is known of the error of the best point."""
+    """The interval of the best point, and what it holds."""
     front = best(summary)
     bounds = bounds_of(summary, front[0]) if front else "unknown"
     if bounds == "unknown":
@@ -128,7 +128,7 @@ def _sure(summary: Summary) -> str:
 
 @section("points", page="sweep", title="Points", order=50)
 def points(sweep: SweepShown) -> Iterable[Block]:
-    """The front first, then the others, best first; those that failed last."""
+    """Table of all points: the front, then the others from best to worst, then failed ones."""
     summary = sweep.summary
     rows = _ordered(summary)
     if more := len(summary["points"]) - len(rows):
@@ -165,14 +165,14 @@ def _row(summary: Summary, point: Mapping[str, Any]) -> list[Line]:
 
 @section("failures", page="sweep", title="What failed", order=60)
 def failed(sweep: SweepShown) -> Iterable[Block]:
-    """What went wrong, and how often."""
-    if found := failures(sweep.summary):
-        yield Items([f"{n} point{'s' * (n != 1)}: {message}" for message, n in found.items()])
+    """Reasons of failed points, and how often each came up."""
+    if reasons := failures(sweep.summary):
+        yield Items([f"{n} point{'s' * (n != 1)}: {message}" for message, n in reasons.items()])
 
 
 @section("reproduce", page="sweep", title="Reproduce", order=95)
 def reproduce(sweep: SweepShown) -> Iterable[Block]:
-    """The command, and the scenario with every value."""
+    """The command, and the scenario with every value resolved."""
     run = sweep.run
     yield Paragraph(
         ["Run ", Code("foretrace sweep resolved.yaml"), " in the sweep's folder (",

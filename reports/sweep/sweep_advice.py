@@ -1,4 +1,4 @@
-"""What to do with a sweep: from the best point, and from what the others could not tell."""
+"""Advice after a sweep: next steps from the best point, and from what is unresolved."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LEAST = 5e-4  # a relative change below it is none
 
 
 def next_steps(summary: Summary, run: Mapping[str, str]) -> list[tuple[str, str]]:
-    """What to do with it, each with a command to type.
+    """Next steps as (sentence, command).
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def next_steps(summary: Summary, run: Mapping[str, str]) -> list[tuple[str, str]
 
 
 def _at_the_end(point: Found, summary: Summary) -> list[str]:
-    """Settings whose best value is the last that was tried, and alone the best."""
+    """Settings whose best value is at the end of the range that was tried."""
     found = []
     for paths, tried in summary["vary"].items():
         value = point["set"].get(paths)
@@ -46,7 +46,7 @@ def _at_the_end(point: Found, summary: Summary) -> list[str]:
 
 
 def _alone(point: Found, paths: str, summary: Summary) -> bool:
-    """Is any other value of a setting worse, all else the same."""
+    """Whether every other value of a setting is worse, all else equal."""
     _, metric, _ = metrics(summary)[0]
     own = point["values"][metric]
     same = [p for p in summary["points"] if others(p, paths) == others(point, paths)]

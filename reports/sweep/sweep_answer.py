@@ -1,4 +1,4 @@
-"""The answer of a sweep in sentences: the best point, what it costs, what made no difference."""
+"""Sentences of a sweep's answer: the best point, its cost, settings without effect."""
 
 from __future__ import annotations
 
@@ -13,52 +13,52 @@ from .sweep_results import Summary, best, metrics, others, settings, short
 
 
 def sentences(summary: Summary) -> list[str]:
-    """What a reader should know first, a sentence each."""
+    """Sentences of the first screen, the answer first."""
     return [*lead(summary), *capacity(summary), *judged(summary), *idle(summary)]
 
 
 def lead(summary: Summary) -> list[str]:
-    """The answer: the best point, how far its setting can go, how many others nothing beats."""
+    """The answer: the best point, the range of its setting, the size of the Pareto front."""
     counts, front = summary["counts"], best(summary)
-    found = [_first(summary, front), *bounds(summary)]
+    lines = [_first(summary, front), *bounds(summary)]
     if len(metrics(summary)) > 1 and len(front) > 1:
         names = " against ".join(plainly(m) for _, m, _ in metrics(summary))
-        found.append(f"{len(front)} of {counts['points']} points are on the front of {names}.")
-    return found
+        lines.append(f"{len(front)} of {counts['points']} points are on the front of {names}.")
+    return lines
 
 
 def judged(summary: Summary) -> list[str]:
-    """How many points do not count."""
-    counts, found = summary["counts"], []
+    """Counts of points that failed or miss expectations, in words."""
+    counts, lines = summary["counts"], []
     if summary["expect"]:
-        found.append(
+        lines.append(
             f"{counts['missed']} of {_many(counts['points'])} "
             f"miss{'es' * (counts['points'] == 1)} what is expected."
         )
     if counts["failed"]:
-        found.append(f"{_many(counts['failed'])} failed, of which nothing is known.")
-    return found
+        lines.append(f"{_many(counts['failed'])} failed, of which nothing is known.")
+    return lines
 
 
 def idle(summary: Summary) -> list[str]:
-    """Settings that made no difference."""
+    """Settings without effect."""
     return [f"No effect: {', '.join(summary['no_effect'])}."] if summary["no_effect"] else []
 
 
 def limit(summary: Summary) -> list[str]:
-    """What moves the first metric most, where only it differs; what moves it least."""
+    """The settings that change the first metric most and least, all else equal."""
     _, metric, _ = metrics(summary)[0]
     moved = sorted(moves(summary, metric).items(), key=lambda item: -item[1])
-    told_ = [f"{short(k, summary['vary'])} by up to {digits(100 * m)} %" for k, m in moved]
-    return [f"What moves {plainly(metric)}: {', '.join(told_)}."] if told_ else []
+    effects = [f"{short(k, summary['vary'])} by up to {digits(100 * m)} %" for k, m in moved]
+    return [f"What moves {plainly(metric)}: {', '.join(effects)}."] if effects else []
 
 
 def moves(summary: Summary, metric: str) -> dict[str, float]:
-    """Largest relative spread of a metric among points that differ in one setting only.
+    """By setting, the largest relative change of a metric among points that differ in it alone.
 
     A setting that never differs alone, as in a search, is left out.
     """
-    found: dict[str, float] = {}
+    largest: dict[str, float] = {}
     for setting in summary["vary"]:
         alike: dict[str, list[float]] = {}
         for p in summary["points"]:
@@ -66,12 +66,12 @@ def moves(summary: Summary, metric: str) -> dict[str, float]:
                 alike.setdefault(others(p, setting), []).append(p["values"][metric])
         spread = [max(g) / min(g) - 1 for g in alike.values() if len(g) > 1 and min(g) > 0]
         if spread:
-            found[setting] = max(spread)
-    return found
+            largest[setting] = max(spread)
+    return largest
 
 
 def _many(count: int) -> str:
-    """Points, counted.
+    """A count of points in words.
 
     >>> _many(1), _many(12)
     ('1 point', '12 points')
@@ -98,16 +98,16 @@ def _first(summary: Summary, front: list[Mapping[str, Any]]) -> str:
 
 
 def _described(summary: Summary, was: float, by: float, unit: str) -> str:
-    """What it is without any of it; no yardstick where that misses what is expected."""
+    """Value of the base scenario, and the change to it or the expectations it misses."""
     if missed := summary["base"]["missed"]:
         return f"as described it is {format_quantity(was, unit)}, but misses {'; '.join(missed)}"
     return f"as described it is {format_quantity(was, unit)} ({change(by)})"
 
 
 def failures(summary: Summary) -> dict[str, int]:
-    """What went wrong, and how often."""
-    found: dict[str, int] = {}
+    """Reasons of failed points, and how often each came up."""
+    counts: dict[str, int] = {}
     for p in summary["points"]:
         if "error" in p:
-            found[p["error"]["message"]] = found.get(p["error"]["message"], 0) + 1
-    return found
+            counts[p["error"]["message"]] = counts.get(p["error"]["message"], 0) + 1
+    return counts

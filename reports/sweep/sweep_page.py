@@ -1,4 +1,4 @@
-"""The report of a sweep: the front, what was tried, and what made no difference."""
+"""The page of a sweep."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def write_sweep(
 
 
 def page(summary: Summary, run: Mapping[str, str], sections: Sequence[str] = ()) -> str:
-    """The report as text; the points, and what failed, are in any."""
+    """HTML of the report; all points, and what failed, are always in it."""
     wanted = of_page("sweep", [*sections, *(s for s in ALWAYS if sections and s not in sections)])
     return html(
         shown("sweep", SweepShown(summary, run), wanted),

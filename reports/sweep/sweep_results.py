@@ -1,4 +1,4 @@
-"""What the summary of a sweep holds: what is wanted, which points nothing beats, what they set."""
+"""Access to a sweep's summary: goals, Pareto front, settings of points."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ Found = Mapping[str, Any]  # a point
 
 
 def metrics(summary: Summary) -> list[tuple[str, str, str]]:
-    """What is wanted: direction, metric, unit."""
+    """Goals of the sweep: direction, metric, unit."""
     return [(way, o[way], o["unit"]) for o in summary["optimize"] for way in o if way != "unit"]
 
 
 def best(summary: Summary) -> list[Found]:
-    """The points that no other beats, the best in the first metric first."""
+    """Points of the Pareto front, the best in the first metric first."""
     way, metric, _ = metrics(summary)[0]
-    found = [p for p in summary["points"] if p.get("front")]
-    return sorted(found, key=lambda p: p["values"][metric] * (1 if way == "minimize" else -1))
+    front = [p for p in summary["points"] if p.get("front")]
+    return sorted(front, key=lambda p: p["values"][metric] * (1 if way == "minimize" else -1))
 
 
 def settings(point: Found, summary: Summary, beside: Found | None = None) -> str:
-    """What a point sets, in words; what other settings take beside the first in parentheses.
+    """Settings of a point in words; those varied together with the first are in parentheses.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def settings(point: Found, summary: Summary, beside: Found | None = None) -> str
 
 
 def _shown(value: Any, tried: Any) -> str:
-    """One value, or several that settings take together.
+    """Text of one value, or of several that are varied together.
 
     >>> _shown("1 Gb/s, 2 USD/hour", [["1 Gb/s", "2 USD/hour"]])
     '1 Gb/s (2 USD/hour)'
@@ -47,7 +47,7 @@ def _shown(value: Any, tried: Any) -> str:
 
 
 def first_of(value: Any, tried: Any) -> Any:
-    """What the first of the settings that one key names takes.
+    """Value of the first of the settings that one key names.
 
     >>> first_of("1 Gb/s, 2 USD/hour", [["1 Gb/s", "2 USD/hour"]]), first_of(8, [4, 8])
     ('1 Gb/s', 8)
@@ -56,7 +56,7 @@ def first_of(value: Any, tried: Any) -> Any:
 
 
 def short(paths: str, others: Any) -> str:
-    """The last words of a setting that tell it from the others.
+    """The shortest end of a setting's path that tells it from the others.
 
     >>> short("cluster.node.nic.bandwidth", ["cluster.node.nic.bandwidth", "cluster.nodes"])
     'bandwidth'
@@ -70,7 +70,7 @@ def short(paths: str, others: Any) -> str:
 
 
 def others(point: Found, setting: str) -> str:
-    """All that a point sets beside one setting."""
+    """A point's settings but one, as a key."""
     return repr([(k, v) for k, v in point["set"].items() if k != setting])
 
 
@@ -85,7 +85,7 @@ def sets(settings: Mapping[str, Any], vary: Mapping[str, Any]) -> list[str]:
 
 
 def _each(shown: Any, tried: Any) -> list[Any] | None:
-    """What each of several settings took, of a text that has them all; None for one value.
+    """Value of each of several settings varied together, from their text; None for a single value.
 
     >>> _each("1 Gb/s, 2 USD/hour", [["1 Gb/s", "2 USD/hour"], ["3 Gb/s", "4 USD/hour"]])
     ['1 Gb/s', '2 USD/hour']

@@ -1,4 +1,4 @@
-"""What money buys, the front between goals, and what each setting does."""
+"""Trade-offs of a sweep: value for money, the Pareto front, effects of settings."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from .sweep_results import Summary, metrics
 
 @section("capacity", page="sweep", title="What money buys", order=20)
 def capacity(sweep: SweepShown) -> Iterable[Block]:
-    """The points that are worth their price."""
+    """Points that are worth their price, as table and figure."""
     summary = sweep.summary
-    if not (found := rows(summary)):
+    if not (rungs := rows(summary)):
         return
     yield Paragraph(
         "Points that meet what is expected, each better than every cheaper one. Prices are those "
@@ -35,7 +35,7 @@ def capacity(sweep: SweepShown) -> Iterable[Block]:
         Column("the next dollar buys", number=True, wraps=True),
         *(Column(name, number=True) for name, _, _ in beside(summary)),
     ]
-    yield Table(columns, [_row(r) for r in found], stacked=True)
+    yield Table(columns, [_row(r) for r in rungs], stacked=True)
     if (drawn := _ladder(summary)) is not None:
         yield drawn
 
@@ -64,7 +64,7 @@ def _ladder(summary: Summary) -> Plot | None:
 
 @section("pareto", page="sweep", title="The front", order=30)
 def pareto(sweep: SweepShown) -> Iterable[Block]:
-    """Points that no other beats, between the first two goals."""
+    """The Pareto front between the first two goals."""
     summary = sweep.summary
     goals = [(m, u) for _, m, u in metrics(summary)]
     if len(goals) < 2:

@@ -7,7 +7,7 @@ import pkgutil
 import numpy as np
 import pytest
 from foretrace import models
-from foretrace.models.compute.families import Families, Line
+from foretrace.models.compute.families import Families, FittedLine
 from foretrace.models.compute.table import MeasuredTable
 from foretrace.models.memory.memory import Memory
 from foretrace.models.network.link import Link
@@ -82,7 +82,7 @@ def test_a_registered_backend_keeps_its_contract(name):
         check_backend(lambda: MeasuredTable.of(TEXTS, [1e-6, 2e-6, 3e-6]), GPU)
         return
     if name == "families":
-        line = Line(
+        line = FittedLine(
             1e-6, flop_rate=1e12, ragged_rate=1e11, byte_rate=1e10, rate_beyond=1e10, cache=64.0,
             factors={"aten::mm": 1.5}, launches={"aten::mm": 2e-6}, wrong=0.2,
         )  # fmt: skip

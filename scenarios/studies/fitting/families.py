@@ -16,7 +16,7 @@ from ....models.calibration.identifiability import Model, Parameter
 from ....models.calibration.model_selection import GROUPS_A_PARAMETER, select_parameters
 from ....models.calibration.parameter_search import fit
 from ....models.compute.demand import demand, family, op_name
-from ....models.compute.families import Line
+from ....models.compute.families import FittedLine
 from ....sim.ops import Ops
 from .rows import MeasuredRows
 
@@ -153,7 +153,7 @@ def _able(many: Mapping[str, int], spare: int) -> dict[str, int]:
 
 
 def _own(
-    busy: NDArray[np.float64], seconds: NDArray[np.float64], line: Line, numbers: int
+    busy: NDArray[np.float64], seconds: NDArray[np.float64], line: FittedLine, numbers: int
 ) -> tuple[float, float]:
     """Factor and start of one op, given what its family's line says of the rest.
 
@@ -176,7 +176,7 @@ def _own(
 AROUND = 2.0 ** np.arange(-2, 4.25, 0.25)  # of a family's start: an op's own
 
 
-def _line(near: Rows, chosen: Sequence[Parameter], own: Own) -> Line:
+def _line(near: Rows, chosen: Sequence[Parameter], own: Own) -> FittedLine:
     """The line of a family whose ops have this of their own."""
     free, model = [p.name for p in chosen], family_model(own)
 
@@ -184,7 +184,7 @@ def _line(near: Rows, chosen: Sequence[Parameter], own: Own) -> Line:
         return model(dict(zip(free, values.tolist(), strict=True)), near.ops)
 
     found = fit(predict, [p.start for p in chosen], near.seconds)
-    return Line.of(dict(zip(free, found.tolist(), strict=True)))
+    return FittedLine.of(dict(zip(free, found.tolist(), strict=True)))
 
 
 @lru_cache(maxsize=8)
@@ -206,7 +206,7 @@ def family_model(own: Own) -> Model:
 
     def seconds(p: dict[str, float], ops: Ops) -> NDArray[np.float64]:
         factor, start = (x[ops.signature] for x in each(ops.signatures))
-        line = Line.of(p)
+        line = FittedLine.of(p)
         begin = np.where(np.isnan(start), line.launch, start)
         asked = demands(ops.signatures)[ops.signature]
         return np.maximum(line.seconds(asked, factor, begin), 1e-12)

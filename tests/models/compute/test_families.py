@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from foretrace.models.compute.families import FORM, Families, Line
+from foretrace.models.compute.families import FORM, Families, FittedLine
 from foretrace.sim.errors import BackendError
 from foretrace.sim.ops import Ops
 
@@ -45,7 +45,10 @@ def test_what_is_damaged_is_refused(tmp_path, text):
 
 
 def test_what_is_interpolated_poorly_is_said_with_its_share():
-    lines = {"memory": Line(byte_rate=2e9, wrong=0.05), "sum": Line(byte_rate=1e9, wrong=0.4)}
+    lines = {
+        "memory": FittedLine(byte_rate=2e9, wrong=0.05),
+        "sum": FittedLine(byte_rate=1e9, wrong=0.4),
+    }
     cpu = Families.of(lines)
     texts = ("copy:h2h uint8[1000]", "compute:aten::sum fp32[250]")
     sure = cpu.timing(Ops.of(signature=[0], signatures=texts))

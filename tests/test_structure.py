@@ -1,0 +1,176 @@
+"""Is every folder free of circles, and does every name stand for one thing?"""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+import foretrace
+import pytest
+
+ROOT = Path(foretrace.__file__).resolve().parent
+FOLDERS = ("sim", "models", "hil", "traces", "scenarios", "reports")
+TWINS = ("sim/reference/", "sim/core/")  # one meaning, two engines: their names agree on purpose
+BY_USE = ("scenarios/cli/", "scenarios/config/sections/")  # named as commands and sections are
+OF_PYTHON = {"__init__", "__main__"}
+
+KNOWN_CIRCLES: set[frozenset[str]] = {
+    frozenset({"sim/graph.py", "sim/place.py"}),
+    frozenset(
+        {
+            "sim/result.py",
+            "sim/analysis/activity.py",
+            "sim/analysis/blame.py",
+            "sim/analysis/flow_history.py",
+            "sim/analysis/folded_aggregates.py",
+            "sim/analysis/frames.py",
+            "sim/analysis/metrics.py",
+        }
+    ),
+    frozenset({"hil/lab/build.py", "hil/lab/tools.py"}),
+    frozenset(
+        {
+            "scenarios/config/part_specs.py",
+            "scenarios/config/plugin_loading.py",
+            "scenarios/config/schema.py",
+            "scenarios/config/settings.py",
+        }
+    ),
+    frozenset(
+        {
+            "scenarios/config/loader.py",
+            "scenarios/config/scenario.py",
+            "scenarios/config/reading/references.py",
+            "scenarios/config/reading/resolution.py",
+        }
+    ),
+    frozenset(f"scenarios/studies/workers/{name}.py" for name in ("dask", "pool", "workers")),
+    frozenset(f"scenarios/studies/sweep/{name}.py" for name in ("method", "search")),
+    frozenset(f"scenarios/studies/sweep/{name}.py" for name in ("sweep_summary", "sweeping")),
+}
+"""Circles that are still to be ended; the list may only become shorter."""
+
+KNOWN_CLASSES = {
+    "Answer",
+    "Block",
+    "Checked",
+    "Held",
+    "Kind",
+    "Line",
+    "Prepared",
+    "Recorded",
+    "Share",
+    "Variant",
+}
+"""Names of classes that still stand twice; the list may only become shorter."""
+
+KNOWN_MODULES = {("sim", "capacity"), ("sim", "medium")}
+"""Names of modules that still stand twice in a folder; the list may only become shorter."""
+
+Imports = Mapping[str, Iterable[str]]
+
+
+@cache
+def sources() -> dict[str, ast.Module]:
+    """Syntax tree of every module of the product, by its path from the root."""
+    files = (file for folder in FOLDERS for file in sorted((ROOT / folder).rglob("*.py")))
+    return {str(f.relative_to(ROOT)): ast.parse(f.read_text()) for f in files}
+
+
+def statements(tree: ast.AST) -> Iterator[ast.AST]:
+    """Nodes of a tree but those under ``if TYPE_CHECKING``; bodies of functions are among them."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            continue
+        yield node
+        yield from statements(node)
+
+
+def imported(module: str, tree: ast.Module, known: Iterable[str]) -> set[str]:
+    """Modules among ``known`` that one imports relatively, by their paths."""
+    known, names = set(known), set()
+    for node in statements(tree):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            base = Path(module).parents[node.level - 1]
+            below = base.joinpath(*(node.module or "").split("."))
+            names |= {f"{below}.py", *(f"{below / alias.name}.py" for alias in node.names)}
+    return names & known - {module}
+
+
+def circles(imports: Imports) -> set[frozenset[str]]:
+    """Largest sets of modules in which each imports, over others or not, each other."""
+    reach: dict[str, set[str]] = {}
+    for start in imports:
+        seen, todo = set(), list(imports[start])
+        while todo:
+            if (module := todo.pop()) not in seen:
+                seen.add(module)
+                todo += imports.get(module, ())
+        reach[start] = seen
+    inside = (start for start in reach if start in reach[start])
+    return {frozenset(m for m in reach[s] if s in reach.get(m, ())) for s in inside}
+
+
+def class_names() -> dict[str, set[str]]:
+    """Modules that define a public class of each name; twins count as one module."""
+    places = defaultdict(set)
+    for module, tree in sources().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places[node.name].add("twins" if module.startswith(TWINS) else module)
+    return places
+
+
+def module_names() -> dict[tuple[str, str], set[str]]:
+    """Places of a module of each name within a top folder; twins count as one place."""
+    places = defaultdict(set)
+    for module in sources():
+        name = Path(module).stem
+        if name not in OF_PYTHON and not module.startswith(BY_USE):
+            twin = module.startswith(TWINS)
+            places[module.split("/")[0], name].add("twins" if twin else module)
+    return places
+
+
+def twice(places: Mapping[object, set[str]]) -> set[object]:
+    return {name for name, where in places.items() if len(where) > 1}
+
+
+@pytest.fixture(scope="module")
+def all_circles() -> set[frozenset[str]]:
+    return circles({m: imported(m, tree, sources()) for m, tree in sources().items()})
+
+
+def test_no_imports_go_in_a_circle(all_circles):
+    assert [sorted(c) for c in all_circles - KNOWN_CIRCLES] == []
+
+
+def test_no_class_name_stands_twice_but_in_twins():
+    places = class_names()
+    assert {n: sorted(places[n]) for n in twice(places) - KNOWN_CLASSES} == {}
+
+
+def test_no_module_name_stands_twice_within_a_folder():
+    places = module_names()
+    assert {n: sorted(places[n]) for n in twice(places) - KNOWN_MODULES} == {}
+
+
+def test_the_lists_of_what_is_known_hold_nothing_that_was_mended(all_circles):
+    assert [sorted(c) for c in KNOWN_CIRCLES - all_circles] == []
+    assert sorted(KNOWN_CLASSES - twice(class_names())) == []
+    assert sorted(KNOWN_MODULES - twice(module_names())) == []
+
+
+def test_an_import_inside_a_function_counts_and_one_for_types_does_not():
+    tree = ast.parse(
+        "if TYPE_CHECKING:\n    from .types import T\ndef f():\n    from ..b import c, d\n"
+    )
+    known = ["x/a/m.py", "x/a/types.py", "x/b.py", "x/b/c.py"]
+    assert imported("x/a/m.py", tree, known) == {"x/b.py", "x/b/c.py"}
+
+
+def test_a_circle_over_a_third_module_is_noticed():
+    assert circles({"a": ["b"], "b": ["c"], "c": ["a"], "d": ["a"]}) == {frozenset("abc")}
