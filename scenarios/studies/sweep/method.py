@@ -13,13 +13,13 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ...config.parameters import Values, Vary
-from ...config.reading.tree import Plain
-from .task import Outcome
+from ..workers.crew import Outcome
+from .search import SweepSearch
+from .task import Settings
 
 if TYPE_CHECKING:
     from ...config.sections.sweep import Sweep
 
-Settings = dict[str, Plain]
 BATCH = 1024  # points that are asked for at once where nothing is learnt from them
 
 
@@ -114,6 +114,4 @@ def method(sweep: Sweep, seed: int, limits: Sequence[Any] = ()) -> Method:
         return Listed("random (numpy PCG64)", random(sweep.vary, sweep.wanted, seed))
     if sweep.method == "sobol":
         return Listed("sobol (scipy, scrambled)", sobol(sweep.vary, sweep.wanted, seed))
-    from .search import SweepSearch
-
     return SweepSearch(sweep, seed, limits)

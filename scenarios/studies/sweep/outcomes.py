@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import IO, Any, Self
 
 from ....sim.errors import ScenarioError
-from .task import Outcome
+from ..workers.crew import Outcome
 
 SCHEMA = 1
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from ....sim.errors import ScenarioError
 from ...config.condition import Condition
 from ...config.parameters import Values, Vary
-from .method import Settings
-from .task import Outcome
+from ..workers.crew import Outcome
+from .task import Settings
 
 if TYPE_CHECKING:
     from ...config.sections.sweep import Sweep

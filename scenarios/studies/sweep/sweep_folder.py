@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from ...config.scenario import Scenario
-from ..run_folder import KEY, described, versions, write_json, written
+from ..output_folder import KEY, versions, whole_folder, write_json, write_scenario
 from .outcomes import OutcomeStore
-from .sweep_summary import sweep_summary
-from .sweeping import Swept
+from .sweep_summary import Swept, sweep_summary
 from .task import base
 
 SCHEMA = 1
@@ -57,7 +56,7 @@ def save(
         The folder cannot be written.
     """
     target = out / swept.scenario.name / name(swept.scenario)
-    with written(target) as whole:
+    with whole_folder(target) as whole:
         _fill(whole, swept, kept, {**facts, "wall_seconds": time.monotonic() - started})
     return target
 
@@ -67,7 +66,7 @@ def _fill(folder: Path, swept: Swept, kept: OutcomeStore, facts: Mapping[str, An
 
     scenario = swept.scenario
     summary = sweep_summary(swept)
-    resolved = described(folder, scenario)
+    resolved = write_scenario(folder, scenario)
     write_json(folder / "summary.json", summary)
     write_table(folder / "points.parquet", swept, kept)
     run = {

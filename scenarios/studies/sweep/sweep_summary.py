@@ -1,4 +1,4 @@
-"""What a sweep says, as plain data: ``summary.json``, ``--json``, and what its report shows.
+"""Summary of a sweep, as plain data: ``summary.json``, ``--json``, and what its report shows.
 
 The same points give the same bytes, whoever ran them, and however often they were interrupted.
 """
@@ -6,15 +6,62 @@ The same points give the same bytes, whoever ran them, and however often they we
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ...config.condition import Condition
+from ...config.scenario import Scenario
 from ...config.sections.sweep import Objective, Sweep
 from ..answers import Answer, answer_of
 from .pareto import pareto_front
-from .sweeping import Swept, Trial
+from .trial import Trial
 
 SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Swept:
+    """All that a sweep tried.
+
+    Parameters
+    ----------
+    scenario : Scenario
+    sampler : who chose the points, in full
+    base : the scenario as it stands
+    trials : each point once, in the order in which it was asked for
+    asked : how many were, some of them more than once
+    """
+
+    scenario: Scenario
+    sampler: str
+    base: Trial
+    trials: tuple[Trial, ...]
+    asked: int
+
+    def summary(self) -> dict[str, Any]:
+        """As plain data: what ``foretrace sweep --json`` prints."""
+        return sweep_summary(self)
+
+    def frame(self) -> Any:
+        """A pandas data frame, one row per point, settings and metrics (SI) as columns."""
+        import pandas as pd
+
+        rows = [{**t.settings, **t.values} for t in self.trials]
+        return pd.DataFrame(rows)
+
+    def _repr_html_(self) -> str:
+        """As a notebook shows it."""
+        from html import escape
+
+        from ....reports.sweep.sweep_answer import sentences
+
+        paragraphs = "".join(f"<p>{escape(text)}</p>" for text in sentences(self.summary()))
+        return paragraphs + str(self.frame().to_html(max_rows=20))
+
+    @property
+    def failed(self) -> tuple[Trial, ...]:
+        """Points that did not finish."""
+        return tuple(t for t in self.trials if t.error is not None)
 
 
 def sweep_summary(swept: Swept) -> dict[str, Any]:

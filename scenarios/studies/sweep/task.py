@@ -13,12 +13,12 @@ from ....sim.errors import ForetraceError, ScenarioError
 from ...config.reading.files import bare, content, contents, is_file
 from ...config.reading.tree import Plain
 from ...config.scenario import Scenario
+from ..workers.crew import RETRIES, Outcome, Task
 
 if TYPE_CHECKING:
     from ..variants import Built
 
-Task = dict[str, Any]
-Outcome = dict[str, Any]
+Settings = dict[str, Plain]
 APART = ("question", "report", "sweep", "what_if", "expect")  # of no number of one point
 UNHEARD = ("workers", "time_limit", "memory")  # of ``run``: where, not what
 
@@ -32,7 +32,7 @@ def base(scenario: Scenario) -> Task:
     """
     from importlib.metadata import version
 
-    from ..run_folder import code_digest, trace_digest
+    from ..digests import code_digest, trace_digest
 
     told = {k: v for k, v in scenario.resolved().items() if k not in APART}
     told["run"] = {k: v for k, v in told.get("run", {}).items() if k not in UNHEARD}
@@ -94,6 +94,17 @@ def evaluate(point: Task) -> Outcome:
     except Exception as error:
         told["error"] = _wrong(error)
     return {**told, "seconds": round(time.perf_counter() - began, 6)}
+
+
+def poisonous(point: Task) -> Outcome:
+    """The outcome of a point that killed every worker that it was given to.
+
+    >>> poisonous({"set": {"a": 1}})["error"]["kind"]
+    'Poisonous'
+    """
+    message = f"killed the {RETRIES + 1} workers that it was given to; out of memory, or a crash"
+    error = {"kind": "Poisonous", "message": message, "traceback": ""}
+    return {"key": key(point), "set": point["set"], "error": error, "seconds": 0.0}
 
 
 def _wrong(error: Exception) -> dict[str, str]:
