@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING
+
+from .map_function import MapFunction
 
 if TYPE_CHECKING:
-    from .variants import Variant
+    from .variant import Variant
 
-A = TypeVar("A")
-B = TypeVar("B")
 AT_ONCE = 20_000_000  # ops of all runs under way: some 4 GB
-
-
-class MapFunction(Protocol):
-    """Calls something for each of many, and gives the answers in their order, as ``map`` does."""
-
-    def __call__(self, do: Callable[[A], B], items: Iterable[A], /) -> Iterable[B]:
-        """The answer for each item."""
-
-
 Executor = Callable[["Variant"], MapFunction]
 
 

@@ -20,7 +20,7 @@ from ..config.reading.unsupported import spot_of
 from .building.jobs import first_of, pools_of
 
 if TYPE_CHECKING:
-    from .variants import Variant
+    from .variant import Variant
 
 SHOWN = 4  # ops of one problem
 

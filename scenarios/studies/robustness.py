@@ -13,12 +13,13 @@ from ...sim.errors import ForetraceError
 from .accuracy.break_even import break_even
 from .samples import headline
 from .uncertainty import kind_of, predicted
-from .variants import Built, Variant, point
+from .variant import Built, Variant
+from .variants import point
 
 if TYPE_CHECKING:
     from ...sim.system import System
     from ..config.scenario import Scenario
-    from .executor import MapFunction
+    from .map_function import MapFunction
 
 UNSURE = ("assumed", "datasheet", "fitted")
 OFF = (1.1, 1 / 1.1)  # the second where the first is no value, as of an efficiency of 1

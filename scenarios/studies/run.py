@@ -22,13 +22,15 @@ from ..config.condition import Condition
 from ..config.hil_settings import coupled
 from ..config.scenario import BASE, Scenario
 from .answers import Answer, answer_of
-from .executor import MapFunction, executor
+from .executor import executor
 from .limits import TimeOver, time_limit
+from .map_function import MapFunction
 from .provenance import provenance
 from .samples import headline
 from .summary import Summary, Value, checked, values
 from .uncertainty import COST, Tried, change, groups, model_errors, with_errors
-from .variants import Variant, VariantResults, measured, variants
+from .variant import Variant
+from .variants import VariantResults, measured, variants
 from .window import window_of
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from .building.jobs import pools_of
 from .building.price import cost_per_million_tokens
 
 if TYPE_CHECKING:
-    from .variants import Variant
+    from .variant import Variant
 
 HOUR = 3600.0  # s
 WHOLE = ("makespan", "utilization")  # last words of what is told of all jobs together, too

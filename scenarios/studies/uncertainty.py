@@ -20,10 +20,11 @@ from ...sim.simulation import Simulation
 from ..config.scenario import Scenario
 from .samples import headline
 from .summary import FEWEST, Value, interval
-from .variants import Variant, VariantResults
+from .variant import Variant
+from .variants import VariantResults
 
 if TYPE_CHECKING:
-    from .executor import MapFunction
+    from .map_function import MapFunction
 
 COST = "cost_per_million_tokens"
 Bounds = tuple[float, float]

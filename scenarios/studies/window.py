@@ -14,7 +14,7 @@ import numpy as np
 from ...sim.analysis.blame import Blame
 from ...sim.result import Result
 from ...sim.units import Seconds, seconds
-from .variants import Variant
+from .variant import Variant
 
 SLOWEST = 1.0  # per cent of the samples of the answer
 

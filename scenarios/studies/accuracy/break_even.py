@@ -13,7 +13,7 @@ from ....sim.workload import Samples
 from ...config.condition import Condition
 from ..samples import decisive
 from ..statistics import statistic_of
-from ..variants import Variant
+from ..variant import Variant
 
 TRIED = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 1.0)  # errors of a time, either way
 HALVINGS = 5

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from ....hil.coupling.coupled import Coupling, couple
+from ....hil.coupling.coupled import couple
 from ....hil.coupling.coverage import SampleCoverage, Subtraction, cover
 from ....hil.coupling.device_adapter import MOST, Swap
-from ....hil.coupling.journal import JournalEntry, JournalReader, JournalWriter, Questioned, read
+from ....hil.coupling.journal import JournalReader, JournalWriter, Questioned, read
 from ....hil.coupling.live_driver import LiveDriver
 from ....hil.driver_registry import known
 from ....sim.backend import Backend
@@ -18,28 +17,10 @@ from ....sim.errors import ScenarioError
 from ....sim.system import System
 from ...config.sections.hil import Hil
 from ...config.sections.hil import SwapSection as Said
+from ..coupled_machine import CoupledDevices
 from .open_devices import OpenDevice, driver_class, spec
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class CoupledDevices:
-    """A machine with devices in it, and what they answer.
-
-    Parameters
-    ----------
-    coupling : the machine
-    writers : by component, with the journal of the last run
-    """
-
-    coupling: Coupling
-    writers: Mapping[str, JournalWriter]
-
-    @property
-    def journal(self) -> list[JournalEntry]:
-        """Every answer since it was made, component by component."""
-        return [e for w in self.writers.values() for e in w.entries]
 
 
 def covered(said: Said, system: System, more: Sequence[str] = ()) -> SampleCoverage:

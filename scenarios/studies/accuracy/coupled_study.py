@@ -16,7 +16,7 @@ from ....sim.place import place
 from ....sim.units import Seconds
 from ...config.hil_settings import journal_name, section
 from ...config.scenario import BASE, Scenario
-from ..variants import Variant
+from ..variant import Variant
 from .coupled_devices import in_place
 from .open_devices import OpenDevice, one_clock, opened
 

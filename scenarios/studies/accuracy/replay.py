@@ -20,7 +20,7 @@ from ....hil.sample import Request
 from ....sim.errors import DriverFault, HardwareUnavailable, RecordingError, ScenarioError
 from ....sim.signature import parse
 from ...config.sections.hil import Hil, SwapSection
-from ..variants import Variant
+from ..variant import Variant
 from .coupled_devices import in_place
 from .open_devices import RECORDED, OpenDevice, driver_class, remembered, spec
 

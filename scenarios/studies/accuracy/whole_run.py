@@ -10,7 +10,7 @@ import numpy as np
 
 from ...config.sections.hil import Hil
 from ..samples import headline
-from ..variants import Variant
+from ..variant import Variant
 from .coupled_study import driven, with_devices
 from .error_shares import shares
 from .replay import Replayed, of_starts

@@ -16,7 +16,7 @@ from ...config.scenario import Scenario
 from ..workers.crew import RETRIES, Outcome, Task
 
 if TYPE_CHECKING:
-    from ..variants import Built
+    from ..variant import Built
 
 Settings = dict[str, Plain]
 APART = ("question", "report", "sweep", "what_if", "expect")  # of no number of one point
@@ -170,7 +170,7 @@ def work(scenario: Scenario, files: Mapping[str, str]) -> Built:
         The files are not those that the point was made of.
     """
     from ..building.jobs import files_of
-    from ..variants import Built
+    from ..variant import Built
 
     named = {path: files.get(path, "") for path, _ in files_of(scenario)}
     jobs = [(name, job.workload, job.on) for name, job in scenario.jobs.items()]
