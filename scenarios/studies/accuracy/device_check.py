@@ -80,6 +80,7 @@ def check(scenario: Scenario, tell: Tell = log.info, beside: Scenario | None = N
         "question": scenario.question,
         "title": scenario.report.title,
         "seed": scenario.run.seed,
+        "answer": point.answer.to_dict(),
         "mode": hil.mode,
         "calibration": of_models(scenario),
         "mixed_clocks": mixed,
@@ -89,7 +90,7 @@ def check(scenario: Scenario, tell: Tell = log.info, beside: Scenario | None = N
     ports = coupling_of(point, hil).ports
     inside = {p.name: partial(_inside, sorted(p.swap.covers.devices)) for p in ports}
     told["break_even"] = [] if mixed else break_even(every, inside)
-    told["expect"] = expected(scenario, told)
+    told["expect"] = expected(scenario, point.answer, told)
     return Checked(told, {one.name: one.recording for one in found})
 
 
