@@ -1,4 +1,4 @@
-"""Runs side by side: kernels and NumPy leave the interpreter to others while they work."""
+"""Threads for runs side by side: kernels and NumPy release the interpreter while they work."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Executor = Callable[["Variant"], MapFunction]
 
 @contextmanager
 def executor(threads: int | None = None) -> Iterator[Executor]:
-    """Who goes over the runs of a point: a pool where they may go on at the same time.
+    """Context with the map function of a point: a thread pool's where its runs are independent.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def executor(threads: int | None = None) -> Iterator[Executor]:
 
 @contextmanager
 def engine_beside(engine: str) -> Iterator[None]:
-    """Meanwhile bring the compiled engine into memory, which takes as long as reading a trace."""
+    """Context that loads the compiled engine meanwhile, which takes as long as reading a trace."""
     with ThreadPoolExecutor(1) as pool:
         if engine == "core":
             pool.submit(_run_once)
@@ -58,7 +58,7 @@ def _run_once() -> None:
 
 
 def apart(point: Variant, threads: int) -> bool:
-    """May runs of a point go on at once: nobody is asked meanwhile, and there is room for them."""
+    """True where runs of a point may go on at once: none asks a device, and memory suffices."""
     answered = point.coupled is None and not any(
         b.online for b in point.simulation.backends.values()
     )

@@ -1,4 +1,4 @@
-"""Whoever goes over many runs: ``map``, or a pool of threads."""
+"""Protocol of ``map``: the builtin, or that of a pool of threads."""
 
 from __future__ import annotations
 

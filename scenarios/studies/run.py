@@ -1,4 +1,4 @@
-"""A study: every variant of a scenario run, measured, explained, and compared with the first."""
+"""Study: every variant of a scenario run, measured, explained, compared with the first."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, repr=False)
 class Study:
-    """All that was run, and what it says."""
+    """Results and summary of a scenario."""
 
     scenario: Scenario
     measured: tuple[VariantResults, ...]
     summary: Summary
 
     def __repr__(self) -> str:
-        """As a session shows it: the answer."""
+        """The answer as text, as a session shows it."""
         from ...reports.run.answer import sentences
 
         return "\n".join(sentences(self.summary.to_dict()))
@@ -77,7 +77,7 @@ class Study:
 
     @property
     def journals(self) -> dict[str, list[JournalEntry]]:
-        """What devices answered, by variant; empty where none drove a run."""
+        """Answers of devices, by variant; empty where none drove a run."""
         return {m.name: m.point.coupled.journal for m in self.measured if m.point.coupled}
 
     @property
@@ -91,7 +91,7 @@ def study(
     progress: Progress = lambda _: None,
     threads: int | None = None,
 ) -> Study:
-    """Run everything that a scenario asks.
+    """Run every variant of a scenario and summarize them.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ def study(
 
 @dataclass
 class _Doing:
-    """What is done of a study: a variant counts once it is measured and explained."""
+    """Study under way: a variant counts once it is measured and explained."""
 
     made: list[VariantResults] = field(default_factory=list)
     told: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -146,14 +146,14 @@ class _Doing:
         self.told[one.name] = _told(tried, self.base, each)
 
     def left(self, scenario: Scenario, where: Mapping[str, Any]) -> tuple[str, ...]:
-        """What was not finished in time."""
+        """Names of variants that were not finished in time."""
         names = [v.variant for v in scenario.variants() if v.variant not in self.told]
         asked = scenario.run.defend and not any(m.point.coupled for m in self.made)
         return (*names, *(("--defend",) if asked and "break_even" not in where else ()))
 
 
 def _driven(scenario: Scenario) -> AbstractContextManager[Callable[[Variant], Variant]]:
-    """What puts devices into points; what talks to them is imported only where there are any."""
+    """Context of devices in points; what talks to them is imported only where there are any."""
     if not coupled(scenario):
         return nullcontext(lambda point: point)
     from .accuracy.coupled_study import driven
@@ -195,7 +195,7 @@ def _told(tried: Tried, base: Tried, each: MapFunction) -> dict[str, Any]:
 
 
 def _size(one: Variant) -> str:
-    """What a point has to do, as far as it is known."""
+    """Size of a point as text, as far as it is known."""
     if one.graph is None:
         return f"{len(one.workloads)} job{'s' * (len(one.workloads) != 1)}"
     ranks = f"{one.graph.ranks} rank{'s' * (one.graph.ranks != 1)}"
@@ -203,12 +203,12 @@ def _size(one: Variant) -> str:
 
 
 def _facts(point: Variant) -> Mapping[str, object]:
-    """What is known of its workload."""
+    """Facts of its workload."""
     return {} if point.graph is None else point.graph.facts
 
 
 def per_period(of: VariantResults) -> dict[str, NDArray[np.float64]]:
-    """Seconds of each rank in each box: of the mean period that counts, or of the whole run."""
+    """Seconds of each rank by activity: of the mean period that counts, or of the whole run."""
     result = of.result if of.result.keep != "none" else of.result.detail
     (only, *others) = of.point.workloads.values()
     if others or not isinstance(only, Periodic):
@@ -218,7 +218,7 @@ def per_period(of: VariantResults) -> dict[str, NDArray[np.float64]]:
 
 
 def by_job(of: VariantResults) -> dict[str, Any]:
-    """Who is charged for the time of each of several jobs, and which others slowed it down."""
+    """Blame of each of several jobs, and which others slowed it down."""
     if len(of.result.jobs) < 2:
         return {}
     found = {}
@@ -232,7 +232,7 @@ def by_job(of: VariantResults) -> dict[str, Any]:
 
 
 def left_out(result: Result) -> dict[str, str]:
-    """Why there is no table of ops, if there is none."""
+    """Reason for a missing table of ops."""
     if result.keep == "ops":
         return {}
     return {"table_of_ops": f"left out: the run kept {result.keep}; --keep ops writes it"}

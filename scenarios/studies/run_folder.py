@@ -32,7 +32,7 @@ SCHEMA = 1
 
 
 def key(scenario: Scenario) -> str:
-    """Names a run by all that can change its answer: scenario, catalog, trace, version, seed."""
+    """Key of a run: a hash of all that can change its answer: scenario, trace, version, code."""
     told = {
         "scenario": scenario.digest(),
         "trace": trace_digest(scenario),
@@ -85,7 +85,7 @@ def _fill(folder: Path, study: Study, name: str, started: float, command: str) -
 
 
 def _journals(folder: Path, study: Study) -> None:
-    """What devices answered, where they drove the run."""
+    """Write what devices answered, where they drove the run."""
     for variant, entries in study.journals.items():
         from ...hil.coupling.journal import write
 
@@ -93,7 +93,7 @@ def _journals(folder: Path, study: Study) -> None:
 
 
 def _tables(folder: Path, study: Study) -> list[str]:
-    """``ops.parquet`` of every variant; returns which were too large."""
+    """Write ``ops.parquet`` of every variant; returns which were too large."""
     left_out = []
     for variant, result in study.results.items():
         if result.keep != "ops":
@@ -106,7 +106,7 @@ def _tables(folder: Path, study: Study) -> list[str]:
 def manifest(
     study: Study, name: str, started: float, command: str, left_out: list[str]
 ) -> dict[str, Any]:
-    """What the bytes of the rest must not depend on, and what made them."""
+    """Manifest: what the other files must not depend on (time, host), and what made them."""
     scenario = study.scenario
     return {
         "schema": SCHEMA,
@@ -126,7 +126,7 @@ def manifest(
 
 
 def with_answer(told: dict[str, Any]) -> dict[str, Any]:
-    """A summary with what decides; where it does not say it, there was one kind of workload."""
+    """Summary with its answer; earlier versions knew only that of a trace."""
     return {"answer": usual().to_dict(), **told}
 
 

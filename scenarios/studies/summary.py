@@ -1,4 +1,4 @@
-"""What a run says, as plain data: ``summary.json``, ``--json``, and all that a report shows.
+"""Summary of a run, as plain data: ``summary.json``, ``--json``, and all that a report shows.
 
 Nothing in it depends on the clock, the host or the date: the same seed and inputs give the
 same bytes.
@@ -74,7 +74,7 @@ def _statistics(metric: Metric, name: str) -> tuple[str, ...]:
 
 
 def _statistic_of_each(replicas: Sequence[Samples], statistic: str) -> list[float]:
-    """The same of every replica; together where they have as many samples."""
+    """Statistic of every replica; computed together where they have as many samples."""
     if len({len(samples) for samples in replicas}) != 1:
         return [statistic_of(samples, statistic) for samples in replicas]
     found: list[float] = along(np.stack(replicas), statistic).tolist()
@@ -82,7 +82,7 @@ def _statistic_of_each(replicas: Sequence[Samples], statistic: str) -> list[floa
 
 
 def interval(drawn: Sequence[float]) -> tuple[float, float] | None:
-    """Where 90 % of the replicas lie; None for too few of them.
+    """Bounds that hold 90 % of the replicas; None for too few of them.
 
     Of n replicas the k-th smallest stands for the quantile (k - 1/2) / n (Hazen's rule).
 
@@ -96,7 +96,7 @@ def interval(drawn: Sequence[float]) -> tuple[float, float] | None:
 
 
 def checked(found: Mapping[str, Value], conditions: Sequence[Condition]) -> dict[str, Value]:
-    """The values with all that is expected of them."""
+    """Values with the conditions on them."""
     out = dict(found)
     for condition in conditions:
         value = out.get(condition.name)
@@ -113,7 +113,7 @@ def checked(found: Mapping[str, Value], conditions: Sequence[Condition]) -> dict
 
 @dataclass(frozen=True)
 class Summary:
-    """All that a run says.
+    """Summary of a run.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ class Summary:
     unfinished: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """Plain data, as in ``summary.json``."""
         told = {"schema": SCHEMA, **asdict(self)}
         if self.answer is not None:
             told["answer"] = self.answer.to_dict()

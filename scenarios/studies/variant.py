@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class StepVariation:
-    """How the ops of a recording vary from step to step; variants share it.
+    """Variation of recorded ops from step to step; variants share it.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class StepVariation:
 
     @classmethod
     def of(cls, section: WorkloadSection, graph: Graph) -> StepVariation:
-        """That of a workload and the starts that it names."""
+        """Variation of a workload's graph and the process starts that it names."""
         starts = open_starts(getattr(section, "starts", None))
         return cls(graph.ops, tuple(starts.steps) if starts else ())
 
@@ -73,7 +73,7 @@ class StepVariation:
 
     @cached_property
     def spread(self) -> Spread | None:
-        """Factors around that."""
+        """Factors around the typical durations."""
         return spread(self.ops, self.starts)
 
 
@@ -92,7 +92,7 @@ class Built:
 
     @classmethod
     def of(cls, scenario: Scenario, on: System | None = None) -> Built:
-        """Those of a scenario."""
+        """Graphs of a scenario."""
         graphs = graphs_of(scenario, on)
         sections = {name: job.workload for name, job in scenario.jobs.items()}
         return cls(graphs, {n: StepVariation.of(sections[n], g) for n, g in graphs.items() if g})
@@ -131,12 +131,12 @@ class Variant:
 
     @cached_property
     def workloads(self) -> dict[str, Workload]:
-        """What each job runs."""
+        """Workload of each job."""
         return workloads_of(self.scenario)
 
     @property
     def processes(self) -> tuple[Process, ...]:
-        """What steers the run: parts that are down from the start, devices, and who is named."""
+        """Processes of the run: parts that are down from the start, devices, and those named."""
         down = failures(self.scenario, self.simulation.system)
         devices = self.coupled.coupling.processes if self.coupled else ()
         named = (
@@ -152,7 +152,7 @@ class Variant:
 
     @property
     def known_graph(self) -> Graph:
-        """Its graph.
+        """Graph of the only job.
 
         Raises
         ------
@@ -188,7 +188,7 @@ class Variant:
         return simulation.run(jobs, *self.processes, *more, replica=replica, keep=keep)
 
     def _jobs(self, typical: bool) -> tuple[list[Job], list[Process]]:
-        """What a run is given: jobs, and who starts those that wait for components."""
+        """Jobs of a run, and the process that starts those that wait for components."""
         system, jobs, waiting = self.simulation.system, [], []
         pools = pools_of(self.scenario, system)
         for name, section in self.scenario.jobs.items():
@@ -208,7 +208,7 @@ class Variant:
 
     @cached_property
     def draw(self) -> Callable[[int], Result]:
-        """What runs one seeded draw; only devices are asked again for each of them."""
+        """Function that runs one seeded draw; only devices are asked again for each of them."""
         keep, graph = self.scenario.run.keep, self._typical
         varied = replace(self.simulation, backends=self._varying)
         draws: Callable[[int], Result] = (
@@ -225,7 +225,7 @@ class Variant:
 
     @cached_property
     def _typical(self) -> Graph | None:
-        """Every op as long as it typically is."""
+        """Graph with every op as long as it typically is."""
         if self.graph is None:
             return None
         (only,) = self.built.variations.values()
@@ -239,7 +239,7 @@ class Variant:
 
     @property
     def _spread(self) -> Spread | None:
-        """How recorded durations vary: of all jobs alike.
+        """Variation of recorded durations, of all jobs alike.
 
         Raises
         ------
@@ -279,7 +279,7 @@ class Down:
 
     @property
     def touches(self) -> tuple[str, ...]:
-        """What it alters."""
+        """Components that it alters."""
         return self.names
 
     def __call__(self, sim: Running) -> Steps:

@@ -94,7 +94,7 @@ def variants(scenario: Scenario) -> list[Variant]:
 
 @dataclass(frozen=True)
 class VariantResults:
-    """What came of one point.
+    """Results of one variant: its run, its replicas, and their samples.
 
     Parameters
     ----------

@@ -86,7 +86,7 @@ class TraceWorkload(Periodic):
 
     @property
     def needs(self) -> Needs:
-        """GPUs, and what was recorded."""
+        """GPUs, and the recorded files."""
         return Needs(files=tuple(name for name in (self.trace, self.starts) if name))
 
     def size(self) -> Size:
@@ -123,7 +123,7 @@ class TraceWorkload(Periodic):
 
     @property
     def _growth(self) -> float:
-        """How many times as many data-parallel replicas as were recorded."""
+        """Factor of data-parallel replicas over those recorded."""
         if self.scale_to is None:
             return 1.0
         recorded = self.recorded_on.parallel if self.recorded_on else None
@@ -137,7 +137,7 @@ _sizes: dict[Key, Size] = {}
 
 
 def _recorded_size(said: TraceWorkload) -> Size:
-    """That of the graph before it is resized, which is kept for the one who starts it next."""
+    """Size of the graph before it is resized; the graph is kept for the next start."""
     key = _key(said)
     if key not in _sizes:
         _ahead.clear()
@@ -148,7 +148,7 @@ def _recorded_size(said: TraceWorkload) -> Size:
 
 
 def _key(said: TraceWorkload) -> Key:
-    """What a graph depends on, and when its files were last written."""
+    """Key of a graph: its settings, and when its files were last written."""
     name = said.trace
     files = [bundled(name)] if name.startswith("foretrace:") else sorted(map(Path, glob(name)))
     written = tuple((str(f), f.stat().st_mtime_ns) for f in files)
@@ -163,7 +163,7 @@ def _opened(said: TraceWorkload) -> Opened:
 
 
 def _chakra(said: TraceWorkload) -> Graph:
-    """Chakra files say what waits for what, and have a file of every rank."""
+    """Graph of Chakra files, which hold every rank and its dependencies."""
     from ...traces.formats import chakra
 
     for setting, value in (("missing_ranks", "refuse"), ("serialise", False)):
@@ -211,7 +211,7 @@ def _resized(
 
 
 def _copy_rate(gpu: Mapping[str, Any]) -> ByteRate:
-    """At which a GPU of the cluster copies gradients, each byte read and written.
+    """Rate at which a GPU of the cluster copies gradients, each byte read and written.
 
     Raises
     ------

@@ -45,7 +45,7 @@ def open_trace(name: str, form: str | None = None) -> Trace:
 
 
 def form_of(name: str, form: str | None = None) -> str:
-    """Which format files have: the one that is said, or what they look like.
+    """Format of files: the one that is named, or the one that they look like.
 
     >>> form_of("runs/step.*.et"), form_of("x", "chakra"), form_of("rank*.json.gz")
     ('chakra', 'chakra', 'kineto')
@@ -84,7 +84,7 @@ def open_starts(name: str | None) -> StepTimes | None:
 
 
 def paths(name: str) -> list[Path]:
-    """What a name or glob in a scenario means: a bundled trace, or files and folders."""
+    """Paths that a name or glob in a scenario means: a bundled trace, or files and folders."""
     return [bundled(name)] if name.startswith("foretrace:") else sorted(map(Path, glob(name)))
 
 

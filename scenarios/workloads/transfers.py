@@ -120,7 +120,7 @@ def _line(
 
 
 def _refuse_alone(line: Transfer) -> None:
-    """A collective has several members, and no end."""
+    """Refuse a collective of one member, or one with a receiver."""
     if line.to is not None or len(set(line.from_)) < max(2, len(line.from_)):
         raise ScenarioError(
             f"workload.ops: {line.op} among {list(line.from_)} to {line.to}; name two or more "

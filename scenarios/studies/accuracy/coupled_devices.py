@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 def covered(said: Said, system: System, more: Sequence[str] = ()) -> SampleCoverage:
-    """What a sample of a swap contains."""
+    """Components that a sample of a swap covers."""
     off = {c: Subtraction(o.time, o.error) for c, o in said.subtract.items()}
     return cover(system, said.component, (*said.covers, *more), off)
 
@@ -84,7 +84,7 @@ def _swap(device: OpenDevice, asked: Questioned, system: System) -> Swap:
 
 
 def _more(device: OpenDevice, system: System) -> Sequence[str]:
-    """What the driver says is in a sample of it."""
+    """Further components in a sample, as the driver declares them."""
     kept = device.recording
     if kept is None:
         name, told = device.swap.driver, spec(device.swap)
@@ -98,5 +98,5 @@ def _more(device: OpenDevice, system: System) -> Sequence[str]:
 
 
 def mode(hil: Hil | None) -> str:
-    """``coupled``, ``replay`` or "" for none."""
+    """Mode of the devices: ``coupled``, ``replay`` or "" for none."""
     return "" if hil is None else hil.mode

@@ -25,7 +25,7 @@ Drive = Callable[[Variant], Variant]
 
 @contextmanager
 def driven(scenario: Scenario) -> Iterator[Drive]:
-    """What puts the devices of a scenario into its points; nothing where it has none.
+    """A function that puts the devices of a scenario into a point; the identity without devices.
 
     Raises
     ------

@@ -32,7 +32,7 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Checked:
-    """What a check found.
+    """Result of a check.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class Checked:
 
 
 def check(scenario: Scenario, tell: Tell = log.info, beside: Scenario | None = None) -> Checked:
-    """Do the ops of a scenario on its devices and compare.
+    """Run the ops of a scenario on its devices and compare them with the models.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def _finest(scenario: Scenario) -> float:
 
 
 def _clocks(found: Sequence[Replayed], hil: Hil) -> bool:
-    """Whether clocks are mixed, which only a demonstration may.
+    """True where devices count by different clocks, which only a demonstration may.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What the jobs of a scenario start: a graph, or a process that submits graphs."""
+"""Graphs and processes that the jobs of a scenario start."""
 
 from __future__ import annotations
 
@@ -72,14 +72,14 @@ def graph_of(scenario: Scenario) -> Graph:
 
 @dataclass(frozen=True)
 class _Before:
-    """The little of a job under way that there is before the run: its seed."""
+    """Stand-in for a job before the run: only its seed is known."""
 
     seed: tuple[int, int]
     parent: Job | None = None
 
 
 def started(job: Job, scenario: Scenario, on: System) -> Graph | Process:
-    """What a job of a scenario starts, before any run.
+    """Graph or process that a job starts, before any run.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ def _named(path: str, globs: Iterable[str], kind: str, on: System) -> tuple[str,
 
 
 def first_of(pools: Pools, needs: Needs, on: System) -> dict[str, tuple[str, ...]]:
-    """Components that a job could have: of a count the first ones of its kind."""
+    """Components by pool that a job could have: of a count the first ones of its kind."""
     return {
         pool: on.select(kind=needs.pools[pool].kind)[:value] if isinstance(value, int) else value
         for pool, value in pools.items()

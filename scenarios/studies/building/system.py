@@ -1,4 +1,4 @@
-"""From ``cluster`` to a system, and from ``backends`` to who answers for its components."""
+"""System of ``cluster``, and the backends of its components of ``backends``."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def system(scenario: Scenario) -> System:
 
 
 def _refuse_too_many(kinds: Iterable[tuple[int, NodeSpec]], allowed: Bytes | None) -> None:
-    """Before anything is built: a few zeros too many would fill the memory."""
+    """Refuse a system that would fill the memory, before anything is built."""
     nodes, count = 0, 0  # of components, at most
     for many, node in kinds:
         others = sum(n for _, n, _ in node.others)
@@ -69,7 +69,7 @@ def _refuse_too_many(kinds: Iterable[tuple[int, NodeSpec]], allowed: Bytes | Non
 
 
 def kinds_of(described: ClusterSection) -> dict[str, tuple[int, NodeSpec]]:
-    """How many machines there are of each kind, and what is in one of them.
+    """Number of machines of each kind, with the parts of one of them.
 
     Raises
     ------
@@ -130,7 +130,7 @@ def _cores(host: Part | None, path: str) -> int:
 
 
 def _made(cls: Callable[..., T], settings: Mapping[str, Any], path: str) -> T:
-    """What a part is, from its settings."""
+    """Instance of a part's class, from its settings."""
     try:
         return cls(**settings)
     except TypeError as error:
@@ -143,7 +143,7 @@ def _made(cls: Callable[..., T], settings: Mapping[str, Any], path: str) -> T:
 
 
 def _memory(part: Part | None, path: str) -> Memory | None:
-    """A memory, unless it is not fitted."""
+    """Component of a memory; none where it is not fitted."""
     if part is None or part.settings.get("size") == 0:
         return None
     return _made(Memory, part.of("memory"), path)
@@ -157,7 +157,7 @@ def _link(node: Described, a: str, b: str, path: str) -> Link | None:
 
 
 def fabric_of(described: ClusterSection) -> FabricSpec:
-    """What joins the machines, but for the library that uses it.
+    """Fabric that joins the machines, without the library that uses it.
 
     Raises
     ------
@@ -171,7 +171,7 @@ def fabric_of(described: ClusterSection) -> FabricSpec:
 
 
 def _topology(fabric: FabricSection) -> Topology:
-    """How switches are joined; ``oversubscription`` is the fabric's, where a topology has it."""
+    """Topology of the switches, with the fabric's ``oversubscription`` where it takes one."""
     told = fabric.topology if isinstance(fabric.topology, Joining) else Joining(fabric.topology)
     cls, settings = known_topologies()[told.use], dict(told.settings)
     if "oversubscription" in schema_of(cls).model_fields:
@@ -206,7 +206,7 @@ def _slower(part: Component, factor: float) -> Component:
 
 
 def backends(scenario: Scenario, made: System) -> dict[str, Backend]:
-    """Who answers for each component, by exact name.
+    """Backend of each component, by exact name.
 
     What the scenario does not bind is bound by what is known: a GPU of the kind that the trace was
     recorded on and the host answer with recorded durations, the fabric with a model.
@@ -263,7 +263,7 @@ def _answerer(binding: Binding, scenario: Scenario, part: Component) -> Backend:
 
 
 def _library(part: Part | None, fidelity: str) -> Collectives:
-    """What does sends and collectives: gloo where it is known what a message of its takes."""
+    """Communication library: gloo where the cost of its messages is known."""
     known = part.of("gloo") if part is not None else {}
     if "message" in known:
         return Gloo(**{**known, "fidelity": fidelity})
@@ -271,7 +271,7 @@ def _library(part: Part | None, fidelity: str) -> Collectives:
 
 
 class _Defaults:
-    """What answers where the scenario says nothing."""
+    """Backends of components for which the scenario names none."""
 
     def __init__(self, scenario: Scenario):
         self.scenario = scenario
@@ -307,7 +307,7 @@ class _Defaults:
         return next((d for d in found if d != self._model(part)), found[0] if found else None)
 
     def _model(self, part: Component) -> str:
-        """Of the GPU in the machine of a component."""
+        """Model of the GPU in the machine of a component."""
         gpu = self.scenario.cluster.of(part.pool).part("gpu")
         return gpu.model if gpu is not None else ""
 

@@ -1,4 +1,4 @@
-"""Which points to try: every combination, drawn, evenly spread, or searched for.
+"""Methods of a sweep: every combination, random, Sobol, or a search.
 
 A method is asked for a batch, and told what came of it in the order in which it asked; so the
 points are the same for any number of workers, and asking again from the start is how a sweep
@@ -24,7 +24,7 @@ BATCH = 1024  # points that are asked for at once where nothing is learnt from t
 
 
 class Method(Protocol):
-    """Chooses points."""
+    """A method that chooses points."""
 
     name: str
     """Of the sampler and the library it is from, in full."""
@@ -34,7 +34,7 @@ class Method(Protocol):
         ...
 
     def tell(self, outcomes: Sequence[Outcome]) -> None:
-        """What came of them, in that order."""
+        """Take the outcomes of the last points, in their order."""
         ...
 
 

@@ -21,7 +21,7 @@ SCHEMA = 1
 
 @dataclass(frozen=True)
 class Swept:
-    """All that a sweep tried.
+    """Trials of a sweep.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class Swept:
 
 
 def sweep_summary(swept: Swept) -> dict[str, Any]:
-    """Everything, in the order in which points were asked for."""
+    """Summary as plain data, points in the order in which they were asked for."""
     scenario = swept.scenario
     section: Sweep = scenario.section("sweep")
     answer = answer_of(scenario)
@@ -100,7 +100,7 @@ def sweep_summary(swept: Swept) -> dict[str, Any]:
 
 
 def objective(answer: Answer) -> Objective:
-    """What is wanted where nobody says it: the answer."""
+    """Objective where the sweep names none: the answer."""
     return Objective(answer.metric, answer.unit, answer.sign)
 
 
@@ -125,7 +125,7 @@ NAN = float("nan")
 
 
 def _straddled(that: Condition, trial: Trial) -> bool:
-    """Does the limit of a condition lie within the interval of what it is about."""
+    """True where the limit of a condition lies within the interval of its metric."""
     bounds = trial.intervals.get(that.name)
     return bounds is not None and that.holds(bounds[0]) != that.holds(bounds[1])
 
@@ -133,7 +133,7 @@ def _straddled(that: Condition, trial: Trial) -> bool:
 def _best(
     trials: Sequence[Trial], rows: Sequence[dict[str, Any]], wanted: Sequence[Objective]
 ) -> list[int]:
-    """The front among the points that meet all that they must."""
+    """Rows of the Pareto front among the points that meet all conditions."""
     fit = [
         i
         for i, (t, r) in enumerate(zip(trials, rows, strict=True))
@@ -147,7 +147,7 @@ LEAST = 5e-4  # a change below it is none
 
 
 def no_effect(trials: Sequence[Trial], wanted: Sequence[Objective]) -> list[str]:
-    """Settings that changed nothing that is wanted, wherever only they differed.
+    """Settings that changed no objective, wherever only they differed.
 
     A setting that never differed alone, as in a search, is not judged.
 

@@ -79,7 +79,7 @@ class Sweeping:
 
     @property
     def limits(self) -> tuple[Condition, ...]:
-        """What a point must meet."""
+        """Conditions that a point must meet."""
         return tuple(e.that for e in self.scenario.expect)
 
     def all(self) -> Swept:
@@ -151,7 +151,7 @@ class Sweeping:
 
 
 def _shown(settings: Settings) -> Settings:
-    """As tables show them: values that settings take together as one text."""
+    """Settings as tables show them: values that settings take together are one text."""
     return {
         paths: ", ".join(map(str, v)) if isinstance(v, list | tuple) else v
         for paths, v in settings.items()

@@ -24,7 +24,7 @@ UNHEARD = ("workers", "time_limit", "memory")  # of ``run``: where, not what
 
 
 def base(scenario: Scenario) -> Task:
-    """What all points of a scenario share: all that can change their answer.
+    """Shared part of all points of a scenario: all that can change their answer.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def base(scenario: Scenario) -> Task:
 
 
 def task(shared: Task, settings: Mapping[str, Plain], wanted: tuple[str, ...] = ()) -> Task:
-    """One point: what it shares with the others, and what it sets.
+    """Task of one point: the shared part, and its settings.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def task(shared: Task, settings: Mapping[str, Plain], wanted: tuple[str, ...] = 
 
 
 def key(point: Task) -> str:
-    """Names a point by all that can change its answer.
+    """Key of a point: a hash of all that can change its answer.
 
     >>> key({"set": {"a": 1, "b": 2}}) == key({"set": {"b": 2, "a": 1}})
     True
@@ -135,7 +135,7 @@ def _measured(point: Task) -> Outcome:
 
 
 def _narrowed(done: Any, wanted: tuple[str, ...]) -> Any:
-    """Without the metrics of single components, unless they are asked for."""
+    """Results without the metrics of single components, unless they are asked for."""
     from dataclasses import replace
 
     parts = {c.name for c in done.point.simulation.system.components}

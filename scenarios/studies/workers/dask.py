@@ -70,7 +70,7 @@ class DaskCluster:
         return self._client.submit(work, task, pure=False)
 
     def _outcome(self, future: Any) -> Outcome | None:
-        """Dask tries a task again whose worker died, and gives it up after a few."""
+        """Outcome of a task; None after its workers died as often as Dask tries."""
         try:
             outcome: Outcome = future.result()
         except self._killed:

@@ -1,4 +1,4 @@
-"""Processes of this machine: one executor for each, so that a death is laid to the right task."""
+"""Processes of this machine: one executor for each, so that a death is known by its task."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .crew import RETRIES, Outcome, Task, Work
 
 
 class Pool:
-    """As many processes as asked for, each forked from a server that has imported us.
+    """A number of processes, each forked from a server that has imported us.
 
     Parameters
     ----------
@@ -90,13 +90,13 @@ def _processes(executor: ProcessPoolExecutor) -> list[Any]:
 
 
 def _begin() -> None:
-    """In a new worker: an interrupt is the parent's matter, and its end is ours."""
+    """Set up a new worker: it ignores interrupts, which are the parent's, and ends with it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
 def _end_with_parent() -> None:
-    """A worker whose parent was killed would wait for ever."""
+    """End this worker with its parent; it would wait for ever."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         multiprocessing.connection.wait([parent.sentinel])
