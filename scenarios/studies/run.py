@@ -72,8 +72,8 @@ class Study:
              "" if name == BASE else change(p["change"]["value"]))
             for name, p in plain["points"].items()
         ]  # fmt: skip
-        said = "".join(f"<p>{escape(text)}</p>" for text in sentences(plain))
-        return said + table(self.scenario.name, rows, ("variant", column(asked), "change"))
+        paragraphs = "".join(f"<p>{escape(text)}</p>" for text in sentences(plain))
+        return paragraphs + table(self.scenario.name, rows, ("variant", column(asked), "change"))
 
     @property
     def journals(self) -> dict[str, list[JournalEntry]]:
@@ -105,33 +105,33 @@ def study(
         scenario = load(scenario)
     errors = model_errors(scenario.variants())
     where = provenance(scenario)
-    doing = _Doing()
+    under_way = _UnderWay()
     try:
         with executor(threads) as given, time_limit(scenario.run.time_limit):
             with _driven(scenario) as drive:
                 for one in map(drive, variants(scenario)):
-                    doing.add(one, errors, given(one), progress)
-            if scenario.run.defend and not any(m.point.coupled for m in doing.made):
+                    under_way.add(one, errors, given(one), progress)
+            if scenario.run.defend and not any(m.point.coupled for m in under_way.results):
                 from .robustness import defended
 
                 progress("defending: each unmeasured value 10 % off, each kind of part wrong")
-                every = [m.point for m in doing.made]
+                every = [m.point for m in under_way.results]
                 where |= defended(every, where["values"], given(every[0]))
     except TimeOver:
-        if not doing.told:
+        if not under_way.points:
             raise
-    left = doing.left(scenario, where)
+    left = under_way.left(scenario, where)
     answer = answer_of(scenario)
-    summary = Summary(scenario.name, scenario.question, doing.told, where, answer, left)
-    return Study(scenario, tuple(doing.made[: len(doing.told)]), summary)
+    summary = Summary(scenario.name, scenario.question, under_way.points, where, answer, left)
+    return Study(scenario, tuple(under_way.results[: len(under_way.points)]), summary)
 
 
 @dataclass
-class _Doing:
+class _UnderWay:
     """Study under way: a variant counts once it is measured and explained."""
 
-    made: list[VariantResults] = field(default_factory=list)
-    told: dict[str, dict[str, Any]] = field(default_factory=dict)
+    results: list[VariantResults] = field(default_factory=list)
+    points: dict[str, dict[str, Any]] = field(default_factory=dict)
     base: Tried | None = None
 
     def add(
@@ -139,16 +139,16 @@ class _Doing:
     ) -> None:
         """Run one variant, and say why it takes what it takes."""
         progress(f"running {one.name}: {_size(one)}")
-        self.made.append(measured(one, each))
+        self.results.append(measured(one, each))
         progress(f"explaining {one.name}: blame, and what a faster part would change")
-        tried = with_errors(self.made[-1], errors, each)
+        tried = with_errors(self.results[-1], errors, each)
         self.base = self.base or tried
-        self.told[one.name] = _told(tried, self.base, each)
+        self.points[one.name] = _explained(tried, self.base, each)
 
     def left(self, scenario: Scenario, where: Mapping[str, Any]) -> tuple[str, ...]:
         """Names of variants that were not finished in time."""
-        names = [v.variant for v in scenario.variants() if v.variant not in self.told]
-        asked = scenario.run.defend and not any(m.point.coupled for m in self.made)
+        names = [v.variant for v in scenario.variants() if v.variant not in self.points]
+        asked = scenario.run.defend and not any(m.point.coupled for m in self.results)
         return (*names, *(("--defend",) if asked and "break_even" not in where else ()))
 
 
@@ -161,20 +161,20 @@ def _driven(scenario: Scenario) -> AbstractContextManager[Callable[[Variant], Va
     return driven(scenario)
 
 
-def _told(tried: Tried, base: Tried, each: MapFunction) -> dict[str, Any]:
+def _explained(tried: Tried, base: Tried, each: MapFunction) -> dict[str, Any]:
     """What one point says."""
     of = tried.of
     changes = what_if_faster(of, each=each)
-    found = checked(values(of), [e.that for e in of.point.scenario.expect])
+    metrics = checked(values(of), [e.that for e in of.point.scenario.expect])
     answer = of.point.answer
-    if answer.metric in found:
-        found[answer.metric] = tried.widened(found[answer.metric])
-    if COST in found and answer.period:
-        found[COST] = tried.widened(found[COST], grows=True)
+    if answer.metric in metrics:
+        metrics[answer.metric] = tried.widened(metrics[answer.metric])
+    if COST in metrics and answer.period:
+        metrics[COST] = tried.widened(metrics[COST], grows=True)
     window = window_of(of.point, of.result)
     return {
-        "metrics": {k: asdict(v) for k, v in found.items()},
-        "expect": _expectations(of, found),
+        "metrics": {k: asdict(v) for k, v in metrics.items()},
+        "expect": _expectations(of, metrics),
         "blame": window.blame(of.result.blame()) if window else of.result.blame().seconds,
         **({"window": window.plain(of.result.tick)} if window else {}),
         **by_job(of),
@@ -221,14 +221,14 @@ def by_job(of: VariantResults) -> dict[str, Any]:
     """Blame of each of several jobs, and which others slowed it down."""
     if len(of.result.jobs) < 2:
         return {}
-    found = {}
+    jobs = {}
     for name in of.result.jobs:
         own = of.result.of(name)
         if own.count:
             blame = own.blame()
             slowed = {job: float(seconds(t, own.tick)) for job, t in blame.slowed_by.items()}
-            found[name] = {"blame": blame.seconds, "slowed_by": slowed}
-    return {"jobs": found}
+            jobs[name] = {"blame": blame.seconds, "slowed_by": slowed}
+    return {"jobs": jobs}
 
 
 def left_out(result: Result) -> dict[str, str]:
@@ -242,27 +242,27 @@ def _plain(value: object) -> bool:
     return isinstance(value, str | int | float | bool)
 
 
-def _expectations(of: VariantResults, found: Mapping[str, Value]) -> list[dict[str, Any]]:
+def _expectations(of: VariantResults, metrics: Mapping[str, Value]) -> list[dict[str, Any]]:
     """Each condition with the value it is about; a metric that the run lacks is not met."""
     return [
         {
             "that": e.that.text,
             "otherwise": e.otherwise,
             "unit": e.that.unit,
-            "value": found[e.that.name].value if e.that.name in found else None,
-            "met": e.that.name in found and bool(e.that.holds(found[e.that.name].value)),
-            "short": _short(e.that, found, of.point.answer),
+            "value": metrics[e.that.name].value if e.that.name in metrics else None,
+            "met": e.that.name in metrics and bool(e.that.holds(metrics[e.that.name].value)),
+            "short": _short(e.that, metrics, of.point.answer),
         }
         for e in of.point.scenario.expect
         if not e.that.metric.startswith(CHECKED)
     ]
 
 
-def _short(that: Condition, found: Mapping[str, Value], answer: Answer) -> float | None:
+def _short(that: Condition, metrics: Mapping[str, Value], answer: Answer) -> float | None:
     """The relative change of the answer that would meet a bar of it; None of another number."""
-    if that.metric != answer.sample or that.name not in found or not that.op.startswith("<"):
+    if that.metric != answer.sample or that.name not in metrics or not that.op.startswith("<"):
         return None
-    return that.limit / found[that.name].value - 1
+    return that.limit / metrics[that.name].value - 1
 
 
 def what_if_faster(

@@ -51,7 +51,7 @@ def samples_of(point: Variant, result: Result) -> dict[str, Samples]:
     ScenarioError
         No period is left to count.
     """
-    found: dict[str, Samples] = {}
+    samples: dict[str, Samples] = {}
     several = len(point.workloads) > 1
     for name, workload in point.workloads.items():
         if several:
@@ -59,20 +59,20 @@ def samples_of(point: Variant, result: Result) -> dict[str, Samples]:
             own = _common(workload, mine) | _own(workload, mine)
             own = {m: s for m, s in own.items() if not m.endswith(".utilization")}
             own["completion_time"] = _completion(point, name, mine)
-            found |= _named(own | _priced(point, name, own), name)
+            samples |= _named(own | _priced(point, name, own), name)
         else:
-            found |= _common(workload, result) | _own(workload, _of(result, name))
+            samples |= _common(workload, result) | _own(workload, _of(result, name))
     if several:
-        found |= {m: s for m, s in common(result).items() if m.rpartition(".")[2] in WHOLE}
+        samples |= {m: s for m, s in common(result).items() if m.rpartition(".")[2] in WHOLE}
     for name in result.jobs:
         if name not in (*point.workloads, MAIN):  # who starts others is none of them
-            found |= _named(_launched(result.of(name)), name)
-    return found | _of_machine(point, found)
+            samples |= _named(_launched(result.of(name)), name)
+    return samples | _of_machine(point, samples)
 
 
 def metrics_of(point: Variant, result: Result, samples: Mapping[str, Samples]) -> dict[str, Metric]:
     """Declaration of each metric; of an undeclared one, the unit with which it was emitted."""
-    found = {}
+    metrics = {}
     for name in samples:
         job, _, own = name.partition(".")
         job, own = (job, own) if job in result.jobs else (next(iter(point.workloads)), name)
@@ -80,8 +80,8 @@ def metrics_of(point: Variant, result: Result, samples: Mapping[str, Samples]) -
         declared = (*(workload.metrics if workload else ()), *METRICS.values())
         known = (m for m in declared if m.fits(own) or m.fits(own.rpartition(".")[0]))
         unit = _of(result, job).emitted.units.get((0, own), "")
-        found[name] = next(known, Metric(own, unit, "Emitted by a process."))
-    return found
+        metrics[name] = next(known, Metric(own, unit, "Emitted by a process."))
+    return metrics
 
 
 def _of(result: Result, job: str) -> Result:
@@ -159,13 +159,13 @@ def _by_token(
             yield "cost_per_million_tokens", np.array([cost_per_million_tokens(rate, each)])
 
 
-def _of_machine(point: Variant, found: Mapping[str, Samples]) -> dict[str, Samples]:
+def _of_machine(point: Variant, samples: Mapping[str, Samples]) -> dict[str, Samples]:
     """Samples of the machine: prices, power and memory."""
     gpus, rate = len(point.simulation.system.gpus), point.price
     more: dict[str, Samples] = {}
     if rate is not None:
         more["cost_per_hour"] = np.array([rate * HOUR])
-    more |= _by_token(found, gpus, rate)
+    more |= _by_token(samples, gpus, rate)
     if (watts := _watts(point.scenario)) is not None:
         more["gpu.power.bound"] = np.array([watts])
     return more
@@ -174,5 +174,5 @@ def _of_machine(point: Variant, found: Mapping[str, Samples]) -> dict[str, Sampl
 def _watts(scenario: Scenario) -> Watts | None:
     """Power of all GPUs at full load, W; None where it is unknown of one of them."""
     cards = [(m.count, p) for m in scenario.cluster.machines() if (p := m.node.part("gpu"))]
-    told = [p.settings["power"] * (n * p.count) for n, p in cards if "power" in p.settings]
-    return sum(told) if told and len(told) == len(cards) else None
+    watts = [p.settings["power"] * (n * p.count) for n, p in cards if "power" in p.settings]
+    return sum(watts) if watts and len(watts) == len(cards) else None

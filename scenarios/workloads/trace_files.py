@@ -31,17 +31,17 @@ def open_trace(name: str, form: str | None = None) -> Trace:
             f"workload.trace: no file fits '{name}'; correct the path, or take a bundled trace: "
             f"{', '.join(bundled_traces())}"
         )
-    found = _recognised(files[0])
-    if found == "chakra":
+    recognised = _recognised(files[0])
+    if recognised == "chakra":
         raise ScenarioError(
             f"'{name}' is a Chakra trace: a graph, without recorded events; run it, or bring the "
             "Kineto trace that it was made from"
         )
-    if form not in (None, found):
+    if form not in (None, recognised):
         raise ScenarioError(
-            f"workload.format: '{name}' is {found}, not {form}; leave the format out"
+            f"workload.format: '{name}' is {recognised}, not {form}; leave the format out"
         )
-    return native.read(files[0]) if found == "native" else kineto.read(files)
+    return native.read(files[0]) if recognised == "native" else kineto.read(files)
 
 
 def form_of(name: str, form: str | None = None) -> str:

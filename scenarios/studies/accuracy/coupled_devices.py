@@ -15,18 +15,17 @@ from ....hil.driver_registry import known
 from ....sim.backend import Backend
 from ....sim.errors import ScenarioError
 from ....sim.system import System
-from ...config.sections.hil import Hil
-from ...config.sections.hil import SwapSection as Said
+from ...config.sections.hil import Hil, SwapSection
 from ..coupled_machine import CoupledDevices
 from .open_devices import OpenDevice, driver_class, spec
 
 log = logging.getLogger(__name__)
 
 
-def covered(said: Said, system: System, more: Sequence[str] = ()) -> SampleCoverage:
+def covered(swap: SwapSection, system: System, more: Sequence[str] = ()) -> SampleCoverage:
     """Components that a sample of a swap covers."""
-    off = {c: Subtraction(o.time, o.error) for c, o in said.subtract.items()}
-    return cover(system, said.component, (*said.covers, *more), off)
+    off = {c: Subtraction(o.time, o.error) for c, o in swap.subtract.items()}
+    return cover(system, swap.component, (*swap.covers, *more), off)
 
 
 def in_place(
@@ -68,17 +67,17 @@ def _may_drive(device: OpenDevice) -> None:
 
 
 def _swap(device: OpenDevice, asked: Questioned, system: System) -> Swap:
-    said = device.swap
+    swap = device.swap
     return Swap(
-        said.component,
+        swap.component,
         asked,
         device.driver.sharing,
-        covered(said, system, _more(device, system)),
-        most=said.max_in_flight or MOST,
-        context=said.context,
-        preceding=said.preceding,
+        covered(swap, system, _more(device, system)),
+        most=swap.max_in_flight or MOST,
+        context=swap.context,
+        preceding=swap.preceding,
         answers=device.driver.answers,
-        others=said.others,
+        others=swap.others,
         recorded=device.recording is not None,
     )
 
@@ -87,14 +86,16 @@ def _more(device: OpenDevice, system: System) -> Sequence[str]:
     """Further components in a sample, as the driver declares them."""
     kept = device.recording
     if kept is None:
-        name, told = device.swap.driver, spec(device.swap)
+        name, options = device.swap.driver, spec(device.swap)
     else:
-        name, told = kept.driver, dict(kept.spec)
+        name, options = kept.driver, dict(kept.spec)
     if kept is not None and name not in known():
         if not device.swap.covers:
             log.warning("%s: nothing here knows what a sample of '%s' covers", device.name, name)
         return ()
-    return driver_class(name, device.swap.agent).covers({**told, "component": device.name}, system)
+    return driver_class(name, device.swap.agent).covers(
+        {**options, "component": device.name}, system
+    )
 
 
 def mode(hil: Hil | None) -> str:

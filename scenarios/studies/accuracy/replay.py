@@ -193,10 +193,10 @@ def remembering(swap: SwapSection, recording: Recording) -> OpenDevice:
 
 
 def sizes(recording: Recording) -> tuple[int, ...]:
-    """Sizes of a sweep in bytes, ascending: recorded ones of ops with one operand, and usual ones."""
+    """Sizes of a sweep, B, ascending: those of recorded ops of one operand, and the usual ones."""
     parts = [parse(s.signature) for s in recording.samples]
-    found = {int(p.operands[0].bytes) for p in parts if len(p.operands) == 1}
-    return tuple(sorted(found | set(SWEEP)))
+    recorded = {int(p.operands[0].bytes) for p in parts if len(p.operands) == 1}
+    return tuple(sorted(recorded | set(SWEEP)))
 
 
 def of_starts(one: Replayed, starts: Sequence[int]) -> Replayed:
