@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .scenarios.studies.run import Study
     from .scenarios.studies.run import study as run
     from .scenarios.studies.sweep.sweep import sweep
-    from .scenarios.studies.sweep.sweeping import Swept
+    from .scenarios.studies.sweep.sweep_summary import Swept
     from .sim.allocator import Allocator
     from .sim.backend import Backend, Holds, Spread, Timing, Usage, backend
     from .sim.errors import (
@@ -137,7 +137,7 @@ _HOME = {
     "SimulationError": "sim.errors",
     "Spread": "sim.backend",
     "Study": "scenarios.studies.run",
-    "Swept": "scenarios.studies.sweep.sweeping",
+    "Swept": "scenarios.studies.sweep.sweep_summary",
     "System": "sim.system",
     "Timing": "sim.backend",
     "Trace": "traces.trace",

@@ -73,8 +73,16 @@ def amounts(answer: Answer, value: float) -> str:
     >>> amounts({"metric": "ttft.p99", "unit": "s"}, 0.25)
     'ttft p99 is 250 ms'
     """
-    verb = "takes" if answer.get("period") else "is"
-    return f"{subject(answer)} {verb} {format_quantity(value, answer['unit'])}"
+    return f"{subject(answer)} {verb(answer)} {format_quantity(value, answer['unit'])}"
+
+
+def verb(answer: Answer) -> str:
+    """The verb between the answer and its value.
+
+    >>> verb({"metric": "iteration_time.p50", "period": "iteration"}), verb({"metric": "ttft.p99"})
+    ('takes', 'is')
+    """
+    return "takes" if answer.get("period") else "is"
 
 
 def changed(answer: Answer, name: str, ratio: float) -> str:

@@ -1,5 +1,6 @@
 """Did the design drift?  Layers, folders, public names and what an import costs."""
 
+import ast
 import configparser
 import importlib
 import json
@@ -7,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import foretrace
@@ -138,3 +140,42 @@ def test_an_unknown_public_name_is_an_attribute_error():
 
 def test_importing_a_submodule_does_not_need_the_root_names():
     assert importlib.import_module("foretrace.sim.ops").__name__ == "foretrace.sim.ops"
+
+
+# Who may know the word: what counts periods for training, workloads, and the form of files.
+OF_TRAINING = ("sim/periodic.py", "scenarios/workloads/", "scenarios/config/sections/")
+PRODUCT = ("sim", "models", "hil", "traces", "scenarios", "reports")
+
+
+def identifiers(text: str) -> Iterator[str]:
+    """Every identifier of a program, those inside formatted strings and names of modules too."""
+    for node in ast.walk(ast.parse(text)):
+        if not isinstance(node, ast.Constant):
+            for _, value in ast.iter_fields(node):
+                values = value if isinstance(value, list) else [value]
+                yield from (v for v in values if isinstance(v, str))
+
+
+def test_identifiers_are_found_wherever_they_stand():
+    program = """
+from .iteration_a import b as iteration_b
+def iteration_c(iteration_d, **more): global iteration_e; f(iteration_f=x.iteration_g)
+text = f"iteration {iteration_h}"
+"""
+    found = {n for name in identifiers(program) for n in name.split(".") if "iteration" in n}
+    assert found == {f"iteration_{letter}" for letter in "abcdefgh"}
+
+
+def test_no_identifier_names_an_iteration_outside_training():
+    """What answers is declared by the workload; nothing above it knows what an iteration is."""
+    files = [f for top in PRODUCT for f in sorted((ROOT / top).rglob("*.py"))]
+    found = {
+        (file.relative_to(ROOT).as_posix(), name)
+        for file in [ROOT / "__init__.py", ROOT / "__main__.py", *files]
+        for name in identifiers(file.read_text())
+        if "iteration" in name.lower()
+    }
+    assert sorted(f for f in found if not f[0].startswith(OF_TRAINING)) == []
+    assert {allowed for f, _ in found for allowed in OF_TRAINING if f.startswith(allowed)} == {
+        *OF_TRAINING
+    }

@@ -30,7 +30,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Line:
+class FittedLine:
     """Linear model of the time of ops of one family.
 
     Parameters
@@ -61,10 +61,10 @@ class Line:
     wrong: float = np.nan
 
     @classmethod
-    def of(cls, data: Mapping[str, Any]) -> Line:
+    def of(cls, data: Mapping[str, Any]) -> FittedLine:
         """From parameters by name; an absent or zero rate or cache is infinite.
 
-        >>> Line.of({"launch": 1e-6, "byte_rate": 1e9, "flop_rate": None}).flop_rate
+        >>> FittedLine.of({"launch": 1e-6, "byte_rate": 1e9, "flop_rate": None}).flop_rate
         inf
         """
         known: dict[str, Any] = {n: float(data.get(n) or np.inf) for n in RATES}
@@ -83,7 +83,7 @@ class Line:
 
         Examples
         --------
-        >>> line = Line(1e-6, byte_rate=1e9, rate_beyond=1e9, cache=1e3)
+        >>> line = FittedLine(1e-6, byte_rate=1e9, rate_beyond=1e9, cache=1e3)
         >>> demands = np.array([[0, 1e3, 1e3, 0, 0, 0], [0, 3e3, 3e3, 0, 0, 0]])
         >>> line.seconds(demands).round(9).tolist()
         [2e-06, 6e-06]
@@ -127,15 +127,15 @@ class Families(Backend):
         self.file, self.others, self.caches = file, others, caches
         self._costs: Caches | None = None
         self.source = "fitted: families of ops"
-        self._lines: dict[str, Line] = {}
+        self._lines: dict[str, FittedLine] = {}
         self._known: dict[tuple[str, float], float] = {}
         self._factors: dict[str, float] = {}
 
     @classmethod
-    def of(cls, lines: Mapping[str, Line]) -> Families:
+    def of(cls, lines: Mapping[str, FittedLine]) -> Families:
         """Backend from lines in memory.
 
-        >>> cpu = Families.of({"memory": Line(byte_rate=2e9)})
+        >>> cpu = Families.of({"memory": FittedLine(byte_rate=2e9)})
         >>> cpu.timing(Ops.of(signature=0, signatures=("copy:h2h uint8[1000]",))).fixed.tolist()
         [1e-06]
         """
@@ -152,7 +152,7 @@ class Families(Backend):
                 data: dict[str, Any] = json.load(lines)
             if data["form"] != FORM:
                 raise ValueError(f"its form is {data['form']!r}")
-            self._lines = {name: Line.of(one) for name, one in data["families"].items()}
+            self._lines = {name: FittedLine.of(one) for name, one in data["families"].items()}
             self.source = f"fitted: {data['source']}"
             self._costs = Caches.of(data["caches"]) if data.get("caches") else None
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -171,7 +171,7 @@ class Families(Backend):
         Errors within a family are fully correlated: the variants scale it by its held-out
         error.  For ``caches`` the variants are the modes ``step`` and ``alone``.
 
-        >>> cpu = Families.of({"memory": Line(byte_rate=2e9, wrong=0.1)})
+        >>> cpu = Families.of({"memory": FittedLine(byte_rate=2e9, wrong=0.1)})
         >>> ops = Ops.of(signature=0, signatures=("copy:h2h uint8[1000]",))
         >>> slower, quicker = cpu.doubts()["memory"]
         >>> slower.timing(ops).fixed.tolist(), cpu.timing(ops).fixed.tolist()

@@ -23,13 +23,13 @@ def within(bounds: Any) -> str:
     return f" ({error(bounds[0])} to {error(bounds[1])})" if bounds else " (one start: no interval)"
 
 
-def format_signed(seconds: float) -> str:
-    """A difference in seconds with its sign.
+def format_signed(value: float, unit: str = "s") -> str:
+    """A difference with its sign.
 
     >>> format_signed(-0.0012), format_signed(0.5)
     ('-1.2 ms', '+500 ms')
     """
-    return f"{'-' if seconds < 0 else '+'}{format_quantity(abs(seconds), 's')}"
+    return f"{'-' if value < 0 else '+'}{format_quantity(abs(value), unit)}"
 
 
 def percent(value: float | None) -> str:

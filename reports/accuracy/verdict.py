@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..headline import amounts, subject, verb
 from ..numbers import format_quantity
 from .error_texts import error, format_signed, within
 
@@ -27,27 +28,29 @@ def sentences(checked: Checked) -> list[str]:
             *lines,
             "Clocks are mixed: this is a demonstration, and no accuracy of the whole is told.",
         ]
+    answer = checked["answer"]
+    unit = answer["unit"]
     size = f"{error(whole['error'])}{within(whole['signed'])}"
     lines.append(
-        f"With models alone an iteration takes {format_quantity(whole['predicted'], 's')}, with "
-        f"{_names(checked)} real {format_quantity(whole['measured'], 's')}: model error {size}."
+        f"With models alone {amounts(answer, whole['predicted'])}, with {_names(checked)} real "
+        f"{format_quantity(whole['measured'], unit)}: model error {size}."
     )
     if whole["real"]:
         real = whole["real"]
         lines.append(
-            f"The real job took {format_quantity(real['iteration_time'], 's')}: composition error "
+            f"The real job took {format_quantity(real['value'], unit)}: composition error "
             f"{error(real['composition'])}, model against job {error(real['all'])}."
         )
     if len(whole["shares"]) > 1:
         most = max(whole["shares"], key=lambda s: abs(s["swap_in"]))
         lines.append(
-            f"Most of it is {most['component']}: it alone real changes an iteration by "
-            f"{format_signed(most['swap_in'])}."
+            f"Most of it is {most['component']}: it alone real changes {subject(answer)} by "
+            f"{format_signed(most['swap_in'], unit)}."
         )
     if whole.get("coupled"):
         lines.append(
-            f"With {_names(checked)} driving simulated time it takes "
-            f"{format_quantity(whole['coupled']['iteration_time'], 's')}: model error "
+            f"With {_names(checked)} driving simulated time it {verb(answer)} "
+            f"{format_quantity(whole['coupled']['value'], unit)}: model error "
             f"{error(whole['coupled']['error'])}."
         )
     return lines

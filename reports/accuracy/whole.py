@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..blocks import Block, Column, Heading, Paragraph, Table, Terms
+from ..headline import subject
 from ..section import section
 from .check_summary import CheckShown
 from .whole_run import break_even as break_even_row
@@ -15,10 +16,11 @@ from .whole_run import errors, shares
 def whole(check: CheckShown) -> Iterable[Block]:
     """Errors of the whole run, and the share of each component."""
     run = check.checked["whole"]
-    if rows := errors(run):
-        yield Table([Column(header=True), Column(number=True), Column()], rows)
-    if parts := shares(run):
-        yield Heading("What each component does to an iteration")
+    answer = check.checked["answer"]
+    if found := errors(run, answer["unit"]):
+        yield Table([Column(header=True), Column(number=True), Column()], found)
+    if parts := shares(run, answer["unit"]):
+        yield Heading(f"What each component does to {subject(answer)}")
         yield Paragraph(
             "Swap-in: it alone real, against no device. Leave-one-out: all real, against all but "
             "it. Shapley: its mean over all orders."

@@ -11,7 +11,7 @@ from .error_texts import error, format_signed, percent
 Row = tuple[str, str, str]  # name, value, note
 
 
-def errors(whole: Any) -> list[Row]:
+def errors(whole: Any, unit: str) -> list[Row]:
     """Model error, composition error and A/A, each with what it compares."""
     if whole is None:
         return []
@@ -23,7 +23,7 @@ def errors(whole: Any) -> list[Row]:
             "all devices, from one half of the starts and the other",
         ),
     ]
-    rows += _driven(whole)
+    rows += _driven(whole, unit)
     real = whole["real"]
     if real is None:
         return [*rows, ("composition error", "unknown", "the real job was not measured: hil.real")]
@@ -37,36 +37,36 @@ def errors(whole: Any) -> list[Row]:
     ]
 
 
-def _driven(whole: Any) -> list[Row]:
-    """The coupled run beside the ops that were measured one by one."""
+def _driven(whole: Any, unit: str) -> list[Row]:
+    """A coupled run beside the ops that were measured one by one."""
     one = whole.get("coupled")
     if one is None:
         return []
-    time, sets = format_quantity(one["iteration_time"], "s"), ", ".join(one["sets"])
+    value, sets = format_quantity(one["value"], unit), ", ".join(one["sets"])
     alone = (
         "ops measured alone and shared evenly, against sets of them in flight that were measured"
     )
     sharing = ("sharing error", error(one["sharing"]), f"{alone} ({sets})")
     if not sets:
         sharing = ("sharing error", "unknown", "no set in flight was measured: sharing is modelled")
-    text = f"all models against devices that drove simulated time: {time}"
+    text = f"all models against devices that drove simulated time: {value}"
     return [("model error, coupled", error(one["error"]), text), sharing]
 
 
-def shares(whole: Any) -> list[dict[str, str]]:
-    """Rows of each component's share in the run's error, and of their interaction."""
+def shares(whole: Any, unit: str) -> list[dict[str, str]]:
+    """Effect of each of several components on the answer, and what they do not add up to."""
     if whole is None or len(whole["shares"]) < 2:
         return []
     rows = [
         {
             "name": s["component"],
-            "swap_in": format_signed(s["swap_in"]),
-            "leave_out": format_signed(s["leave_out"]),
-            "shapley": "beyond five" if s["shapley"] is None else format_signed(s["shapley"]),
+            "swap_in": format_signed(s["swap_in"], unit),
+            "leave_out": format_signed(s["leave_out"], unit),
+            "shapley": "beyond five" if s["shapley"] is None else format_signed(s["shapley"], unit),
         }
         for s in whole["shares"]
     ]
-    left = {"name": "interaction", "swap_in": format_signed(whole["interaction"]),
+    left = {"name": "interaction", "swap_in": format_signed(whole["interaction"], unit),
             "leave_out": "", "shapley": ""}  # fmt: skip
     return [*rows, left]
 

@@ -32,7 +32,7 @@ Out = Annotated[Path, typer.Option("--out", help="Where run folders are kept.")]
 
 def print_json(value: Any) -> None:
     """One object on stdout."""
-    from ..studies.run_folder import finite
+    from ..studies.output_folder import finite
 
     typer.echo(json.dumps(finite(value), indent=1))
 

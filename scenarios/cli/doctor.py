@@ -201,6 +201,8 @@ def _workers(text: str) -> dict[str, str]:
         (answer,) = [found for _, found in crew.run(ping, [{"set": {}}])]
     finally:
         crew.close()
+    if answer is None:
+        return _row("workers", None, f"{crew.name}: die as soon as they are given work")
     return _row("workers", True, f"{crew.name}, python {answer['python']} there")
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 import typer
 
 if TYPE_CHECKING:
-    from ..studies.sweep.sweeping import Trial
+    from ..studies.sweep.trial import Trial
 
 
 class Counter:

@@ -44,9 +44,10 @@ def run(
     from ..config.loader import load
     from ..studies.executor import engine_beside
     from ..studies.limits import TimeOver
+    from ..studies.output_folder import require_writable
     from ..studies.plan import guard, ops_of
     from ..studies.run import study
-    from ..studies.run_folder import existing, load_summary, require_writable, save
+    from ..studies.run_folder import existing, load_summary, save
     from .show import answer
 
     settings = [*set, *swap_setting(swap), *(["hil.mode=coupled"] if swap else [])]

@@ -38,7 +38,7 @@ def ls(
 @app.command()
 def show(run: Run, out: Out = Path("runs"), json: Json = False, quiet: Quiet = False) -> None:
     """Print the answer of a saved run again."""
-    from ..studies.run_folder import ACCURACY
+    from ..studies.output_folder import ACCURACY
     from ..studies.saved_runs import located
 
     folder = located(run, out)
@@ -62,10 +62,11 @@ def show(run: Run, out: Out = Path("runs"), json: Json = False, quiet: Quiet = F
 
 def _check(folder: Path, as_json: bool, quiet: bool) -> None:
     """A check of hardware, as it was told."""
-    from ..studies.run_folder import ACCURACY
+    from ..studies.accuracy.saved_check import of_this_version
+    from ..studies.output_folder import ACCURACY
     from .hil_check import show as told_of
 
-    told = _read(folder, ACCURACY)
+    told = of_this_version(_read(folder, ACCURACY))
     if as_json:
         print_json({**told, "folder": str(folder)})
     else:

@@ -16,7 +16,8 @@ from .app import MISSED, UNFINISHED, app
 from .common import Catalogs, File, Json, Out, Quiet, Set, print_json, teller
 
 if TYPE_CHECKING:
-    from ..studies.sweep.sweeping import Shard, Swept
+    from ..studies.sweep.sweep_summary import Swept
+    from ..studies.sweep.sweeping import Shard
 
 
 @app.command()

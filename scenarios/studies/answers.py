@@ -41,7 +41,7 @@ class Answer:
     period: str = ""
 
     def to_dict(self) -> dict[str, str]:
-        """As a summary has it."""
+        """Plain data, as in ``summary.json``."""
         return {k: v for k, v in asdict(self).items() if v or k != "period"}
 
     @property
@@ -51,7 +51,7 @@ class Answer:
 
     @property
     def sample(self) -> str:
-        """The name of its samples."""
+        """Name of the samples that it is a statistic of."""
         return self.metric.removesuffix(f".{self.statistic}")
 
     @property
@@ -60,7 +60,7 @@ class Answer:
         return statistic_in(self.metric)
 
     def of(self, samples: Mapping[str, Samples]) -> float:
-        """Its value.
+        """Value in a run.
 
         Raises
         ------
@@ -90,7 +90,7 @@ def statistic_in(metric: str) -> str:
 
 
 def answer_of(scenario: Scenario) -> Answer:
-    """What ``answer`` says, else the headline of the first job.
+    """Number that ``answer`` names, else the headline of the first job.
 
     Raises
     ------
@@ -107,7 +107,7 @@ def answer_of(scenario: Scenario) -> Answer:
 
 
 def usual() -> Answer:
-    """That of a trace.
+    """Answer of a trace.
 
     >>> usual().metric
     'iteration_time.p50'

@@ -1,4 +1,4 @@
-"""Runs side by side: what they were told differently, what came out differently, and why."""
+"""Comparison of runs: differing settings, differing numbers, and causes."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Comparison:
         return tuple(dict.fromkeys(p for r in same for p in r.settings if p not in moved))
 
     def missed(self, conditions: Iterable[Condition]) -> list[str]:
-        """Which run meets a condition that none should meet.
+        """Conditions of failure that a run meets.
 
         Raises
         ------
@@ -104,7 +104,7 @@ class Comparison:
         return found
 
     def why(self, row: ComparisonRow) -> str:
-        """What a rank does longer or shorter than in the first run, the largest first.
+        """Differences to the first run in the time of each activity of a rank, the largest first.
 
         Examples
         --------
@@ -127,7 +127,7 @@ class Comparison:
         )
 
     def limit(self, row: ComparisonRow) -> str:
-        """Who is on the critical path of a run most.
+        """Component with most of the critical path of a run.
 
         Examples
         --------
@@ -142,7 +142,7 @@ class Comparison:
         return f"the critical path is {who} for {100 * row.blame[who] / whole:.0f} % of its time"
 
     def frame(self) -> Any:
-        """A row a run, a column a metric (SI), as a pandas data frame."""
+        """A pandas data frame, one row per run, one column per metric (SI)."""
         import pandas as pd
 
         return pd.DataFrame({r.name: dict(r.values) for r in self.rows}).T
@@ -194,7 +194,7 @@ class _Run:
 
 
 def _names(runs: Sequence[_Run]) -> list[str]:
-    """What to call runs: those of one scenario by their folders, too."""
+    """Names of runs; those of one scenario have their folders added."""
     told = [one.name for one in runs]
     return [
         f"{one.name}/{one.folder}" if one.folder and told.count(one.name) > 1 else one.name
@@ -203,7 +203,7 @@ def _names(runs: Sequence[_Run]) -> list[str]:
 
 
 def _read(run: Any, out: str) -> _Run:
-    """The summary of a run, and what it was told."""
+    """Summary and settings of a run."""
     from ..config.scenario import Scenario
     from .run import Study, study
 
@@ -268,7 +268,7 @@ def _flat(told: dict[str, Any]) -> dict[str, str]:
 
 
 def _differing(base: Mapping[str, str], of: Mapping[str, str]) -> Told:
-    """What two runs were told differently; "" where one was told nothing.
+    """Settings in which two runs differ; "" where one has none.
 
     >>> _differing({"a": "1", "b": "2"}, {"a": "1", "b": "3", "c": "4"})
     {'b': ('2', '3'), 'c': ('', '4')}

@@ -1,4 +1,4 @@
-"""Why a run cannot go on, in the words of its scenario: which setting, where it stands, a cure.
+"""Errors of a run in terms of its scenario: the setting, its place, a cure.
 
 The engines speak to whoever wrote a process: restore it, resume it.  Who wrote a scenario has
 settings instead.
@@ -22,7 +22,7 @@ SPARE = "hot-spare"
 
 @contextmanager
 def in_its_words(scenario: Scenario, gpus: Sequence[str]) -> Iterator[None]:
-    """Say of a run that got stuck inside which settings it is stuck on."""
+    """Context in which a stuck run's error names the settings that it is stuck on."""
     try:
         yield
     except SimulationError as error:
@@ -62,7 +62,7 @@ def reworded(error: SimulationError, scenario: Scenario, gpus: Sequence[str]) ->
 
 
 def _busiest(submitted: Mapping[str, tuple[int, int]]) -> str:
-    """Who submitted most, and how much.
+    """Process that submitted most ops, and their number.
 
     >>> _busiest({"Policy": (300, 3), "Other": (20, 20)})
     'Policy submitted 300 ops in 3 graphs so far'
@@ -101,7 +101,7 @@ def _cure(use: str, scenario: Scenario, gpu: bool) -> str:
 
 
 def _replaced(scenario: Scenario, gpu: bool) -> str:
-    """How somebody takes over, if anybody can."""
+    """Cure by another component that takes over, if one can."""
     if not gpu:
         return "leave it out, or slow it down instead"
     if any(s.use == SPARE for s in scenario.processes):

@@ -1,34 +1,25 @@
-"""Runs side by side: kernels and NumPy leave the interpreter to others while they work."""
+"""Threads for runs side by side: kernels and NumPy release the interpreter while they work."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING
+
+from .map_function import MapFunction
 
 if TYPE_CHECKING:
-    from .variants import Variant
+    from .variant import Variant
 
-A = TypeVar("A")
-B = TypeVar("B")
 AT_ONCE = 20_000_000  # ops of all runs under way: some 4 GB
-
-
-class MapFunction(Protocol):
-    """Calls something for each of many, and gives the answers in their order, as ``map`` does."""
-
-    def __call__(self, do: Callable[[A], B], items: Iterable[A], /) -> Iterable[B]:
-        """The answer for each item."""
-
-
 Executor = Callable[["Variant"], MapFunction]
 
 
 @contextmanager
 def executor(threads: int | None = None) -> Iterator[Executor]:
-    """Who goes over the runs of a point: a pool where they may go on at the same time.
+    """Context with the map function of a point: a thread pool's where its runs are independent.
 
     Parameters
     ----------
@@ -50,7 +41,7 @@ def executor(threads: int | None = None) -> Iterator[Executor]:
 
 @contextmanager
 def engine_beside(engine: str) -> Iterator[None]:
-    """Meanwhile bring the compiled engine into memory, which takes as long as reading a trace."""
+    """Context that loads the compiled engine meanwhile, which takes as long as reading a trace."""
     with ThreadPoolExecutor(1) as pool:
         if engine == "core":
             pool.submit(_run_once)
@@ -67,7 +58,7 @@ def _run_once() -> None:
 
 
 def apart(point: Variant, threads: int) -> bool:
-    """May runs of a point go on at once: nobody is asked meanwhile, and there is room for them."""
+    """True where runs of a point may go on at once: none asks a device, and memory suffices."""
     answered = point.coupled is None and not any(
         b.online for b in point.simulation.backends.values()
     )

@@ -40,7 +40,7 @@ def _graph(source: str) -> tuple[str, Graph]:
 
 
 def _prefix(source: str) -> str:
-    """What the names of the files begin with that a glob or a prefix means."""
+    """Common prefix of the names of files that a glob or a prefix means."""
     files = sorted(glob(source)) or [source]
     return Path(files[0]).name.split(".")[0]
 

@@ -61,7 +61,7 @@ def time_limit(seconds: Seconds | None) -> Iterator[None]:
 
 
 def memory(ops: int) -> Bytes:
-    """About what one process needs to simulate so many ops."""
+    """Memory that one process needs to simulate so many ops, about, B."""
     return BYTES_PER_PROCESS + BYTES_PER_OP * ops
 
 
@@ -102,7 +102,7 @@ def require_memory(needed: Bytes, processes: int, allowed: Bytes | None, what: s
 
 
 def usable(allowed: Bytes | None) -> Bytes | None:
-    """What may be planned with: what is allowed, else most of what is free; None if unknown."""
+    """Memory to plan with: the allowed amount, else most of the free one; None if unknown."""
     if allowed is not None:
         return allowed
     free = free_memory()
@@ -128,7 +128,7 @@ def _available() -> float | None:
 
 
 def _of_container() -> float | None:
-    """What the control group leaves (version 2)."""
+    """Memory that the control group leaves (version 2), B."""
     try:
         with open("/sys/fs/cgroup/memory.max", encoding="ascii") as file:
             most = file.read().strip()

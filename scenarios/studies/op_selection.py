@@ -1,4 +1,4 @@
-"""Which ops of a scenario a driver could be asked: for a work list."""
+"""Distinct ops of a scenario that a driver could be asked: for a work list."""
 
 from __future__ import annotations
 

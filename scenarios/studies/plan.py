@@ -1,4 +1,4 @@
-"""What a run would do: points, simulations, ops, memory, minutes, devices, assumptions.
+"""Plan of a run: points, simulations, ops, memory, minutes, devices, assumptions.
 
 Reads what the workload needs; runs nothing, opens no device.
 """
@@ -24,7 +24,7 @@ SENSITIVITY = 2  # simulations for each kind of part: 10 % faster, and free
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run or sweep would do.
+    """Work that a run or sweep would do.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def plan(scenario: Scenario) -> Plan:
 
 
 def _timed(made: Plan, scenario: Scenario, ops: dict[str, int], each: dict[str, int]) -> Plan:
-    """With what it would take, which follows from how many ops there are."""
+    """Plan with time and memory, which follow from the number of ops."""
     replicas = scenario.run.replicas
     drawn = 1 + (replicas if replicas > 1 else 0)
     work = made.points * drawn * ops[BASE] if made.points else sum(ops[n] * each[n] for n in ops)
@@ -106,7 +106,7 @@ def _timed(made: Plan, scenario: Scenario, ops: dict[str, int], each: dict[str, 
 
 
 def size(scenario: Scenario) -> Size | None:
-    """How large what it runs is; None with a process, whose ops are known only while it runs."""
+    """Size of a scenario's jobs; None with a process, whose ops are known only while it runs."""
     known = [workload.size() for workload in workloads_of(scenario).values()]
     if None in known:
         known = [_size(graph) for graph in graphs_of(scenario).values()]
@@ -124,13 +124,13 @@ def _size(graph: Graph | None) -> Size | None:
 
 
 def ops_of(scenario: Scenario) -> int:
-    """Its ops as far as they are known before it runs."""
+    """Number of ops as far as they are known before the run."""
     found = size(scenario)
     return found.ops if found else 0
 
 
 def _simulations(scenario: Scenario) -> int:
-    """Of one variant: as recorded, its replicas, and those that explain it."""
+    """Simulations of one variant: as recorded, its replicas, and those that explain it."""
     replicas = scenario.run.replicas
     kinds = len(scenario.cluster.parts()) + 2  # with what joins them and copies
     return 1 + (replicas if replicas > 1 else 0) + SENSITIVITY * kinds

@@ -1,4 +1,4 @@
-"""What a model would refuse of the ops of a run: all of it, before anything is simulated.
+"""Preflight: ops that a model would refuse, all of them, before anything is simulated.
 
 An op without flop cannot be answered by a roofline; which ops a trace has, and what is known of
 each, is only seen when it is read.
@@ -20,7 +20,7 @@ from ..config.reading.unsupported import spot_of
 from .building.jobs import first_of, pools_of
 
 if TYPE_CHECKING:
-    from .variants import Variant
+    from .variant import Variant
 
 SHOWN = 4  # ops of one problem
 
@@ -82,7 +82,7 @@ def _apart(why: str) -> tuple[str, str]:
 
 
 def _listed(ops: list[str]) -> str:
-    """The first few, and how many more."""
+    """Text with the first few ops, and the number of the others."""
     rest = len(ops) - SHOWN
     more = f" and {rest} more that look unlike them" if rest > 0 else ""
     return ", ".join(ops[:SHOWN]) + more

@@ -1,4 +1,4 @@
-"""Where the numbers of a run come from."""
+"""Provenance: sources of the numbers of a run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .start_variation import jitter
 
 
 def provenance(scenario: Scenario) -> dict[str, Any]:
-    """Where the numbers come from."""
+    """Sources of the numbers of a scenario, as plain data."""
     kinds: dict[str, int] = {}
     listed = []
     for path, origin in scenario.origins.items():
@@ -53,7 +53,7 @@ def calibration(scenario: Scenario) -> str:
 
 
 def of_models(scenario: Scenario) -> str:
-    """What the models of a scenario were made from, whoever answers in their place."""
+    """Calibration of the models of a scenario, whatever answers in their place."""
     fitted = [
         o for p, o in scenario.origins.items()
         if p.startswith("cluster") and o.source and o.source.kind == "fitted"

@@ -1,4 +1,4 @@
-"""What it takes to defend an answer: which values matter, and how wrong a part may be.
+"""Robustness of an answer: effects of values, and break-even errors of parts.
 
 Both by running again, which is why it is done only where ``run.defend`` asks for it.
 """
@@ -13,12 +13,13 @@ from ...sim.errors import ForetraceError
 from .accuracy.break_even import break_even
 from .samples import headline
 from .uncertainty import kind_of, predicted
-from .variants import Built, Variant, point
+from .variant import Built, Variant
+from .variants import point
 
 if TYPE_CHECKING:
     from ...sim.system import System
     from ..config.scenario import Scenario
-    from .executor import MapFunction
+    from .map_function import MapFunction
 
 UNSURE = ("assumed", "datasheet", "fitted")
 OFF = (1.1, 1 / 1.1)  # the second where the first is no value, as of an efficiency of 1
@@ -58,7 +59,7 @@ def _of_kind(kind: str) -> Any:
 
 
 def _effect(scenario: Scenario, built: Built, value: dict[str, Any], was: float) -> float | None:
-    """What 10 % of a value does to the answer."""
+    """Effect of 10 % of a value on the answer."""
     from ..config.loader import with_overrides
 
     path = value["path"]
@@ -73,7 +74,7 @@ def _effect(scenario: Scenario, built: Built, value: dict[str, Any], was: float)
 
 
 def off(text: str) -> Iterator[str]:
-    """A value 10 % off, as written; nothing for words and for zero.
+    """Texts of a value 10 % off; none for words and for zero.
 
     >>> list(off("20 GB/s")), list(off("ring")), list(off("0 s"))
     (['22 GB/s', '18.1818181818 GB/s'], [], [])

@@ -1,4 +1,4 @@
-"""A study: every variant of a scenario run, measured, explained, and compared with the first."""
+"""Study: every variant of a scenario run, measured, explained, compared with the first."""
 
 from __future__ import annotations
 
@@ -22,13 +22,15 @@ from ..config.condition import Condition
 from ..config.hil_settings import coupled
 from ..config.scenario import BASE, Scenario
 from .answers import Answer, answer_of
-from .executor import MapFunction, executor
+from .executor import executor
 from .limits import TimeOver, time_limit
+from .map_function import MapFunction
 from .provenance import provenance
 from .samples import headline
 from .summary import Summary, Value, checked, values
 from .uncertainty import COST, Tried, change, groups, model_errors, with_errors
-from .variants import Variant, VariantResults, measured, variants
+from .variant import Variant
+from .variants import VariantResults, measured, variants
 from .window import window_of
 
 if TYPE_CHECKING:
@@ -42,14 +44,14 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, repr=False)
 class Study:
-    """All that was run, and what it says."""
+    """Results and summary of a scenario."""
 
     scenario: Scenario
     measured: tuple[VariantResults, ...]
     summary: Summary
 
     def __repr__(self) -> str:
-        """As a session shows it: the answer."""
+        """The answer as text, as a session shows it."""
         from ...reports.run.answer import sentences
 
         return "\n".join(sentences(self.summary.to_dict()))
@@ -70,12 +72,12 @@ class Study:
              "" if name == BASE else change(p["change"]["value"]))
             for name, p in plain["points"].items()
         ]  # fmt: skip
-        said = "".join(f"<p>{escape(text)}</p>" for text in sentences(plain))
-        return said + table(self.scenario.name, rows, ("variant", column(asked), "change"))
+        paragraphs = "".join(f"<p>{escape(text)}</p>" for text in sentences(plain))
+        return paragraphs + table(self.scenario.name, rows, ("variant", column(asked), "change"))
 
     @property
     def journals(self) -> dict[str, list[JournalEntry]]:
-        """What devices answered, by variant; empty where none drove a run."""
+        """Answers of devices, by variant; empty where none drove a run."""
         return {m.name: m.point.coupled.journal for m in self.measured if m.point.coupled}
 
     @property
@@ -89,7 +91,7 @@ def study(
     progress: Progress = lambda _: None,
     threads: int | None = None,
 ) -> Study:
-    """Run everything that a scenario asks.
+    """Run every variant of a scenario and summarize them.
 
     Parameters
     ----------
@@ -103,33 +105,33 @@ def study(
         scenario = load(scenario)
     errors = model_errors(scenario.variants())
     where = provenance(scenario)
-    doing = _Doing()
+    under_way = _UnderWay()
     try:
         with executor(threads) as given, time_limit(scenario.run.time_limit):
             with _driven(scenario) as drive:
                 for one in map(drive, variants(scenario)):
-                    doing.add(one, errors, given(one), progress)
-            if scenario.run.defend and not any(m.point.coupled for m in doing.made):
+                    under_way.add(one, errors, given(one), progress)
+            if scenario.run.defend and not any(m.point.coupled for m in under_way.results):
                 from .robustness import defended
 
                 progress("defending: each unmeasured value 10 % off, each kind of part wrong")
-                every = [m.point for m in doing.made]
+                every = [m.point for m in under_way.results]
                 where |= defended(every, where["values"], given(every[0]))
     except TimeOver:
-        if not doing.told:
+        if not under_way.points:
             raise
-    left = doing.left(scenario, where)
+    left = under_way.left(scenario, where)
     answer = answer_of(scenario)
-    summary = Summary(scenario.name, scenario.question, doing.told, where, answer, left)
-    return Study(scenario, tuple(doing.made[: len(doing.told)]), summary)
+    summary = Summary(scenario.name, scenario.question, under_way.points, where, answer, left)
+    return Study(scenario, tuple(under_way.results[: len(under_way.points)]), summary)
 
 
 @dataclass
-class _Doing:
-    """What is done of a study: a variant counts once it is measured and explained."""
+class _UnderWay:
+    """Study under way: a variant counts once it is measured and explained."""
 
-    made: list[VariantResults] = field(default_factory=list)
-    told: dict[str, dict[str, Any]] = field(default_factory=dict)
+    results: list[VariantResults] = field(default_factory=list)
+    points: dict[str, dict[str, Any]] = field(default_factory=dict)
     base: Tried | None = None
 
     def add(
@@ -137,21 +139,21 @@ class _Doing:
     ) -> None:
         """Run one variant, and say why it takes what it takes."""
         progress(f"running {one.name}: {_size(one)}")
-        self.made.append(measured(one, each))
+        self.results.append(measured(one, each))
         progress(f"explaining {one.name}: blame, and what a faster part would change")
-        tried = with_errors(self.made[-1], errors, each)
+        tried = with_errors(self.results[-1], errors, each)
         self.base = self.base or tried
-        self.told[one.name] = _told(tried, self.base, each)
+        self.points[one.name] = _explained(tried, self.base, each)
 
     def left(self, scenario: Scenario, where: Mapping[str, Any]) -> tuple[str, ...]:
-        """What was not finished in time."""
-        names = [v.variant for v in scenario.variants() if v.variant not in self.told]
-        asked = scenario.run.defend and not any(m.point.coupled for m in self.made)
+        """Names of variants that were not finished in time."""
+        names = [v.variant for v in scenario.variants() if v.variant not in self.points]
+        asked = scenario.run.defend and not any(m.point.coupled for m in self.results)
         return (*names, *(("--defend",) if asked and "break_even" not in where else ()))
 
 
 def _driven(scenario: Scenario) -> AbstractContextManager[Callable[[Variant], Variant]]:
-    """What puts devices into points; what talks to them is imported only where there are any."""
+    """Context of devices in points; what talks to them is imported only where there are any."""
     if not coupled(scenario):
         return nullcontext(lambda point: point)
     from .accuracy.coupled_study import driven
@@ -159,20 +161,20 @@ def _driven(scenario: Scenario) -> AbstractContextManager[Callable[[Variant], Va
     return driven(scenario)
 
 
-def _told(tried: Tried, base: Tried, each: MapFunction) -> dict[str, Any]:
+def _explained(tried: Tried, base: Tried, each: MapFunction) -> dict[str, Any]:
     """What one point says."""
     of = tried.of
     changes = what_if_faster(of, each=each)
-    found = checked(values(of), [e.that for e in of.point.scenario.expect])
+    metrics = checked(values(of), [e.that for e in of.point.scenario.expect])
     answer = of.point.answer
-    if answer.metric in found:
-        found[answer.metric] = tried.widened(found[answer.metric])
-    if COST in found and answer.period:
-        found[COST] = tried.widened(found[COST], grows=True)
+    if answer.metric in metrics:
+        metrics[answer.metric] = tried.widened(metrics[answer.metric])
+    if COST in metrics and answer.period:
+        metrics[COST] = tried.widened(metrics[COST], grows=True)
     window = window_of(of.point, of.result)
     return {
-        "metrics": {k: asdict(v) for k, v in found.items()},
-        "expect": _expectations(of, found),
+        "metrics": {k: asdict(v) for k, v in metrics.items()},
+        "expect": _expectations(of, metrics),
         "blame": window.blame(of.result.blame()) if window else of.result.blame().seconds,
         **({"window": window.plain(of.result.tick)} if window else {}),
         **by_job(of),
@@ -193,7 +195,7 @@ def _told(tried: Tried, base: Tried, each: MapFunction) -> dict[str, Any]:
 
 
 def _size(one: Variant) -> str:
-    """What a point has to do, as far as it is known."""
+    """Size of a point as text, as far as it is known."""
     if one.graph is None:
         return f"{len(one.workloads)} job{'s' * (len(one.workloads) != 1)}"
     ranks = f"{one.graph.ranks} rank{'s' * (one.graph.ranks != 1)}"
@@ -201,12 +203,12 @@ def _size(one: Variant) -> str:
 
 
 def _facts(point: Variant) -> Mapping[str, object]:
-    """What is known of its workload."""
+    """Facts of its workload."""
     return {} if point.graph is None else point.graph.facts
 
 
 def per_period(of: VariantResults) -> dict[str, NDArray[np.float64]]:
-    """Seconds of each rank in each box: of the mean period that counts, or of the whole run."""
+    """Seconds of each rank by activity: of the mean period that counts, or of the whole run."""
     result = of.result if of.result.keep != "none" else of.result.detail
     (only, *others) = of.point.workloads.values()
     if others or not isinstance(only, Periodic):
@@ -216,21 +218,21 @@ def per_period(of: VariantResults) -> dict[str, NDArray[np.float64]]:
 
 
 def by_job(of: VariantResults) -> dict[str, Any]:
-    """Who is charged for the time of each of several jobs, and which others slowed it down."""
+    """Blame of each of several jobs, and which others slowed it down."""
     if len(of.result.jobs) < 2:
         return {}
-    found = {}
+    jobs = {}
     for name in of.result.jobs:
         own = of.result.of(name)
         if own.count:
             blame = own.blame()
             slowed = {job: float(seconds(t, own.tick)) for job, t in blame.slowed_by.items()}
-            found[name] = {"blame": blame.seconds, "slowed_by": slowed}
-    return {"jobs": found}
+            jobs[name] = {"blame": blame.seconds, "slowed_by": slowed}
+    return {"jobs": jobs}
 
 
 def left_out(result: Result) -> dict[str, str]:
-    """Why there is no table of ops, if there is none."""
+    """Reason for a missing table of ops."""
     if result.keep == "ops":
         return {}
     return {"table_of_ops": f"left out: the run kept {result.keep}; --keep ops writes it"}
@@ -240,27 +242,27 @@ def _plain(value: object) -> bool:
     return isinstance(value, str | int | float | bool)
 
 
-def _expectations(of: VariantResults, found: Mapping[str, Value]) -> list[dict[str, Any]]:
+def _expectations(of: VariantResults, metrics: Mapping[str, Value]) -> list[dict[str, Any]]:
     """Each condition with the value it is about; a metric that the run lacks is not met."""
     return [
         {
             "that": e.that.text,
             "otherwise": e.otherwise,
             "unit": e.that.unit,
-            "value": found[e.that.name].value if e.that.name in found else None,
-            "met": e.that.name in found and bool(e.that.holds(found[e.that.name].value)),
-            "short": _short(e.that, found, of.point.answer),
+            "value": metrics[e.that.name].value if e.that.name in metrics else None,
+            "met": e.that.name in metrics and bool(e.that.holds(metrics[e.that.name].value)),
+            "short": _short(e.that, metrics, of.point.answer),
         }
         for e in of.point.scenario.expect
         if not e.that.metric.startswith(CHECKED)
     ]
 
 
-def _short(that: Condition, found: Mapping[str, Value], answer: Answer) -> float | None:
+def _short(that: Condition, metrics: Mapping[str, Value], answer: Answer) -> float | None:
     """The relative change of the answer that would meet a bar of it; None of another number."""
-    if that.metric != answer.sample or that.name not in found or not that.op.startswith("<"):
+    if that.metric != answer.sample or that.name not in metrics or not that.op.startswith("<"):
         return None
-    return that.limit / found[that.name].value - 1
+    return that.limit / metrics[that.name].value - 1
 
 
 def what_if_faster(

@@ -1,4 +1,4 @@
-"""A run folder: everything a run leaves, written beside its place and renamed when it is whole.
+"""Run folder: everything that a run leaves, saved and loaded.
 
 Only ``manifest.json`` knows wall time, host and date; all else is the same bytes for the same
 seed and inputs.
@@ -9,13 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-import shutil
-import sys
-import tempfile
 import time
-from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -24,22 +19,20 @@ from typing import Any
 from ...reports.export.perfetto import write_timeline
 from ...reports.export.tables import write_ops
 from ...reports.run.run_page import write_report
-from ...sim.atomic_folder import staged
 from ...sim.errors import ScenarioError
 from ...sim.lowering import scales
 from ..config.hil_settings import journal_name
-from ..config.reading.files import content
-from ..config.reading.resolution import resolved_yaml
 from ..config.scenario import Scenario
+from .answers import usual
+from .digests import code_digest, trace_digest
+from .output_folder import ACCURACY, KEY, versions, whole_folder, write_json, write_scenario
 from .run import Study
 
 SCHEMA = 1
-ACCURACY = "accuracy.json"  # what a check of hardware leaves in the place of a summary
-KEY = 12  # hexadecimal digits of the name of a run
 
 
 def key(scenario: Scenario) -> str:
-    """Names a run by all that can change its answer: scenario, catalog, trace, version, seed."""
+    """Key of a run: a hash of all that can change its answer: scenario, trace, version, code."""
     told = {
         "scenario": scenario.digest(),
         "trace": trace_digest(scenario),
@@ -47,26 +40,6 @@ def key(scenario: Scenario) -> str:
         "code": code_digest(),
     }
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:KEY]
-
-
-def trace_digest(scenario: Scenario) -> str:
-    """SHA-256 of the files that the workload reads; "" where there are none."""
-    from ..workloads.trace_files import paths
-    from .building.jobs import workloads_of
-
-    names = [f for work in workloads_of(scenario).values() for f in work.needs.files]
-    found = [content(str(path)) for name in names for path in paths(name)]
-    return hashlib.sha256("".join(found).encode()).hexdigest() if names else ""
-
-
-def code_digest() -> str:
-    """SHA-256 of our own sources: another version of the models is another answer."""
-    root = Path(__file__).parents[2]
-    digest = hashlib.sha256()
-    for folder in ("sim", "models", "traces", "scenarios", "reports", "hil"):
-        for file in sorted((root / folder).rglob("*.py")):
-            digest.update(file.relative_to(root).as_posix().encode() + file.read_bytes())
-    return digest.hexdigest()
 
 
 def existing(out: Path, scenario: Scenario) -> Path | None:
@@ -87,61 +60,15 @@ def save(study: Study, out: Path, started: float, command: str) -> Path:
     """
     name = key(study.scenario)
     target = out / study.scenario.name / name
-    with written(target) as whole:
+    with whole_folder(target) as whole:
         _fill(whole, study, name, started, command)
     return target
-
-
-def require_writable(out: Path, scenario: Scenario) -> None:
-    """Refuse a folder in which nothing can be kept, before hours of work are lost by it.
-
-    Raises
-    ------
-    ScenarioError
-        It cannot be made, or not be written.
-    """
-    folder = out / scenario.name
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=folder).close()
-    except OSError as error:
-        raise ScenarioError(
-            f"{folder}: cannot be written ({error.strerror}); choose another --out"
-        ) from error
-
-
-@contextmanager
-def written(target: Path) -> Iterator[Path]:
-    """A new folder to fill, which takes the place of ``target`` once it is whole.
-
-    Raises
-    ------
-    ScenarioError
-        It cannot be written.
-    """
-    try:
-        with staged(target) as whole:
-            yield whole
-    except OSError as error:
-        raise ScenarioError(
-            f"{target.parent}: cannot be written ({error}); choose another --out"
-        ) from error
-
-
-def described(folder: Path, scenario: Scenario) -> str:
-    """Keep a scenario as given and as resolved; returns the latter's text."""
-    resolved = resolved_yaml(scenario.resolved(), scenario.origins)
-    source = Path(scenario.file)
-    if source.is_file():
-        shutil.copyfile(source, folder / "scenario.yaml")
-    (folder / "resolved.yaml").write_text(resolved)
-    return resolved
 
 
 def _fill(folder: Path, study: Study, name: str, started: float, command: str) -> None:
     scenario = study.scenario
     summary = study.summary.to_dict()
-    resolved = described(folder, scenario)
+    resolved = write_scenario(folder, scenario)
     write_json(folder / "summary.json", summary)
     with ThreadPoolExecutor(1) as beside:  # DuckDB works while Python does
         tables = beside.submit(_tables, folder, study)
@@ -158,7 +85,7 @@ def _fill(folder: Path, study: Study, name: str, started: float, command: str) -
 
 
 def _journals(folder: Path, study: Study) -> None:
-    """What devices answered, where they drove the run."""
+    """Write what devices answered, where they drove the run."""
     for variant, entries in study.journals.items():
         from ...hil.coupling.journal import write
 
@@ -166,7 +93,7 @@ def _journals(folder: Path, study: Study) -> None:
 
 
 def _tables(folder: Path, study: Study) -> list[str]:
-    """``ops.parquet`` of every variant; returns which were too large."""
+    """Write ``ops.parquet`` of every variant; returns which were too large."""
     left_out = []
     for variant, result in study.results.items():
         if result.keep != "ops":
@@ -179,7 +106,7 @@ def _tables(folder: Path, study: Study) -> list[str]:
 def manifest(
     study: Study, name: str, started: float, command: str, left_out: list[str]
 ) -> dict[str, Any]:
-    """What the bytes of the rest must not depend on, and what made them."""
+    """Manifest: what the other files must not depend on (time, host), and what made them."""
     scenario = study.scenario
     return {
         "schema": SCHEMA,
@@ -198,32 +125,8 @@ def manifest(
     }
 
 
-def versions() -> dict[str, str]:
-    """Of ourselves, Python, and the packages whose version can change a number."""
-    names = ("foretrace", "numpy", "scipy", "numba", "simpy", "pandas", "duckdb")
-    return {"python": sys.version.split()[0], **{n: version(n) for n in names}}
-
-
-def write_json(path: Path, value: Mapping[str, Any]) -> None:
-    """Keys in a fixed order, floats as their shortest text; not a number becomes null."""
-    path.write_text(json.dumps(finite(value), indent=1, sort_keys=False) + "\n")
-
-
-def finite(value: Any) -> Any:
-    """The same with null for what is not a finite number."""
-    if isinstance(value, Mapping):
-        return {str(k): finite(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(v) for v in value]
-    if isinstance(value, float) and not abs(value) < float("inf"):
-        return None
-    return value
-
-
 def with_answer(told: dict[str, Any]) -> dict[str, Any]:
-    """A summary with what decides; where it does not say it, there was one kind of workload."""
-    from .answers import usual
-
+    """Summary with its answer; earlier versions knew only that of a trace."""
     return {"answer": usual().to_dict(), **told}
 
 

@@ -21,7 +21,7 @@ from .building.jobs import pools_of
 from .building.price import cost_per_million_tokens
 
 if TYPE_CHECKING:
-    from .variants import Variant
+    from .variant import Variant
 
 HOUR = 3600.0  # s
 WHOLE = ("makespan", "utilization")  # last words of what is told of all jobs together, too
@@ -51,7 +51,7 @@ def samples_of(point: Variant, result: Result) -> dict[str, Samples]:
     ScenarioError
         No period is left to count.
     """
-    found: dict[str, Samples] = {}
+    samples: dict[str, Samples] = {}
     several = len(point.workloads) > 1
     for name, workload in point.workloads.items():
         if several:
@@ -59,20 +59,20 @@ def samples_of(point: Variant, result: Result) -> dict[str, Samples]:
             own = _common(workload, mine) | _own(workload, mine)
             own = {m: s for m, s in own.items() if not m.endswith(".utilization")}
             own["completion_time"] = _completion(point, name, mine)
-            found |= _named(own | _priced(point, name, own), name)
+            samples |= _named(own | _priced(point, name, own), name)
         else:
-            found |= _common(workload, result) | _own(workload, _of(result, name))
+            samples |= _common(workload, result) | _own(workload, _of(result, name))
     if several:
-        found |= {m: s for m, s in common(result).items() if m.rpartition(".")[2] in WHOLE}
+        samples |= {m: s for m, s in common(result).items() if m.rpartition(".")[2] in WHOLE}
     for name in result.jobs:
         if name not in (*point.workloads, MAIN):  # who starts others is none of them
-            found |= _named(_launched(result.of(name)), name)
-    return found | _of_machine(point, found)
+            samples |= _named(_launched(result.of(name)), name)
+    return samples | _of_machine(point, samples)
 
 
 def metrics_of(point: Variant, result: Result, samples: Mapping[str, Samples]) -> dict[str, Metric]:
-    """What each of the samples is; of what nobody declared, what was said when it was emitted."""
-    found = {}
+    """Declaration of each metric; of an undeclared one, the unit with which it was emitted."""
+    metrics = {}
     for name in samples:
         job, _, own = name.partition(".")
         job, own = (job, own) if job in result.jobs else (next(iter(point.workloads)), name)
@@ -80,8 +80,8 @@ def metrics_of(point: Variant, result: Result, samples: Mapping[str, Samples]) -
         declared = (*(workload.metrics if workload else ()), *METRICS.values())
         known = (m for m in declared if m.fits(own) or m.fits(own.rpartition(".")[0]))
         unit = _of(result, job).emitted.units.get((0, own), "")
-        found[name] = next(known, Metric(own, unit, "Emitted by a process."))
-    return found
+        metrics[name] = next(known, Metric(own, unit, "Emitted by a process."))
+    return metrics
 
 
 def _of(result: Result, job: str) -> Result:
@@ -94,7 +94,7 @@ def _named(samples: Mapping[str, Samples], job: str) -> dict[str, Samples]:
 
 
 def _common(workload: Workload, result: Result) -> dict[str, Samples]:
-    """What every run has, over the periods that count where there are any."""
+    """Samples that every run has, over the periods that count where there are any."""
     if not isinstance(workload, Periodic):
         return common(result)
     try:
@@ -104,7 +104,7 @@ def _common(workload: Workload, result: Result) -> dict[str, Samples]:
 
 
 def _own(workload: Workload, result: Result) -> dict[str, Samples]:
-    """What the workload measures of its job."""
+    """Samples that the workload measures of its job."""
     try:
         return dict(workload.measure(result))
     except ValueError as error:
@@ -114,7 +114,7 @@ def _own(workload: Workload, result: Result) -> dict[str, Samples]:
 
 
 def _launched(result: Result) -> dict[str, Samples]:
-    """Of a job that a process launched."""
+    """Samples of a job that a process launched."""
     return {"makespan": np.array([result.makespan]), **result.emitted.samples}
 
 
@@ -124,7 +124,7 @@ def _completion(point: Variant, job: str, result: Result) -> Samples:
 
 
 def _share(point: Variant, job: str) -> float:
-    """Its share of the GPUs."""
+    """Share of the GPUs that a job has."""
     system = point.simulation.system
     needs, pools = point.workloads[job].needs.pools, pools_of(point.scenario, system)[job]
     every = len(system.gpus)
@@ -138,7 +138,7 @@ def _share(point: Variant, job: str) -> float:
 
 
 def _priced(point: Variant, job: str, own: Mapping[str, Samples]) -> dict[str, Samples]:
-    """What one of several jobs costs: its share of the machine for as long as it goes on."""
+    """Cost of one of several jobs: its share of the machine for as long as it goes on."""
     if point.price is None:
         return {}
     rate = point.price * _share(point, job)
@@ -151,7 +151,7 @@ def _priced(point: Variant, job: str, own: Mapping[str, Samples]) -> dict[str, S
 def _by_token(
     own: Mapping[str, Samples], gpus: float, rate: MoneyRate | None
 ) -> Iterator[tuple[str, Samples]]:
-    """What a million tokens take, where anybody counts tokens."""
+    """GPU time and cost of a million tokens, where tokens are counted."""
     if "tokens_per_second" in own:
         each = float((1 / own["tokens_per_second"]).mean())
         yield "gpu_time_per_million_tokens", np.array([gpus * each * 1e6])
@@ -159,20 +159,20 @@ def _by_token(
             yield "cost_per_million_tokens", np.array([cost_per_million_tokens(rate, each)])
 
 
-def _of_machine(point: Variant, found: Mapping[str, Samples]) -> dict[str, Samples]:
-    """What needs more than the run: the machine's prices, power and memory."""
+def _of_machine(point: Variant, samples: Mapping[str, Samples]) -> dict[str, Samples]:
+    """Samples of the machine: prices, power and memory."""
     gpus, rate = len(point.simulation.system.gpus), point.price
     more: dict[str, Samples] = {}
     if rate is not None:
         more["cost_per_hour"] = np.array([rate * HOUR])
-    more |= _by_token(found, gpus, rate)
+    more |= _by_token(samples, gpus, rate)
     if (watts := _watts(point.scenario)) is not None:
         more["gpu.power.bound"] = np.array([watts])
     return more
 
 
 def _watts(scenario: Scenario) -> Watts | None:
-    """Of all GPUs at full load; None where nobody says it of one of them."""
+    """Power of all GPUs at full load, W; None where it is unknown of one of them."""
     cards = [(m.count, p) for m in scenario.cluster.machines() if (p := m.node.part("gpu"))]
-    told = [p.settings["power"] * (n * p.count) for n, p in cards if "power" in p.settings]
-    return sum(told) if told and len(told) == len(cards) else None
+    watts = [p.settings["power"] * (n * p.count) for n, p in cards if "power" in p.settings]
+    return sum(watts) if watts and len(watts) == len(cards) else None

@@ -1,4 +1,4 @@
-"""What is known of how process starts differ, and whether intervals made of it hold."""
+"""Variation between process starts, and whether intervals made of it hold."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .summary import FEWEST
 
 
 def jitter(scenario: Scenario) -> dict[str, Any]:
-    """How the jitter's interval was checked.
+    """Check of the jitter's interval, as plain data.
 
     ``state`` is ``held`` or ``unresolved`` where several starts were recorded, by whether
     intervals made of the other starts hold about as much of each as they say; else ``unchecked``,

@@ -1,4 +1,4 @@
-"""One number of many samples: percentile, mean, least, most."""
+"""Statistics of samples: percentile, mean, min, max."""
 
 from __future__ import annotations
 

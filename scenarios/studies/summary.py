@@ -1,4 +1,4 @@
-"""What a run says, as plain data: ``summary.json``, ``--json``, and all that a report shows.
+"""Summary of a run, as plain data: ``summary.json``, ``--json``, and all that a report shows.
 
 Nothing in it depends on the clock, the host or the date: the same seed and inputs give the
 same bytes.
@@ -50,7 +50,7 @@ def values(measured: VariantResults) -> dict[str, Value]:
     With enough replicas a value is their median, so that it lies within its interval; else it is
     that of the run with durations as recorded.
     """
-    found: dict[str, Value] = {}
+    by_name: dict[str, Value] = {}
     for name, samples in measured.samples.items():
         metric = measured.metrics[name]
         replicas = [r[name] for r in measured.replicas if name in r]
@@ -58,13 +58,13 @@ def values(measured: VariantResults) -> dict[str, Value]:
             key = f"{name}.{statistic}".rstrip(".")
             drawn = _statistic_of_each(replicas, statistic)
             known = len(drawn) >= FEWEST
-            found[key] = Value(
+            by_name[key] = Value(
                 float(np.median(drawn)) if known else statistic_of(samples, statistic),
                 metric.unit,
                 interval(drawn),
                 ("jitter",) if known else (),
             )
-    return found
+    return by_name
 
 
 def _statistics(metric: Metric, name: str) -> tuple[str, ...]:
@@ -74,15 +74,15 @@ def _statistics(metric: Metric, name: str) -> tuple[str, ...]:
 
 
 def _statistic_of_each(replicas: Sequence[Samples], statistic: str) -> list[float]:
-    """The same of every replica; together where they have as many samples."""
+    """Statistic of every replica; computed together where they have as many samples."""
     if len({len(samples) for samples in replicas}) != 1:
         return [statistic_of(samples, statistic) for samples in replicas]
-    found: list[float] = along(np.stack(replicas), statistic).tolist()
-    return found
+    numbers: list[float] = along(np.stack(replicas), statistic).tolist()
+    return numbers
 
 
 def interval(drawn: Sequence[float]) -> tuple[float, float] | None:
-    """Where 90 % of the replicas lie; None for too few of them.
+    """Bounds that hold 90 % of the replicas; None for too few of them.
 
     Of n replicas the k-th smallest stands for the quantile (k - 1/2) / n (Hazen's rule).
 
@@ -95,17 +95,17 @@ def interval(drawn: Sequence[float]) -> tuple[float, float] | None:
     return float(low), float(high)
 
 
-def checked(found: Mapping[str, Value], conditions: Sequence[Condition]) -> dict[str, Value]:
-    """The values with all that is expected of them."""
-    out = dict(found)
+def checked(known: Mapping[str, Value], conditions: Sequence[Condition]) -> dict[str, Value]:
+    """Values with the conditions on them."""
+    out = dict(known)
     for condition in conditions:
         value = out.get(condition.name)
         if value is not None:
-            told = f"{condition.op} {condition.text.split(condition.op, 1)[1].strip()}"
+            limit = f"{condition.op} {condition.text.split(condition.op, 1)[1].strip()}"
             holds = bool(condition.holds(value.value))
             out[condition.name] = replace(
                 value,
-                expected=told if value.expected is None else f"{value.expected}; {told}",
+                expected=limit if value.expected is None else f"{value.expected}; {limit}",
                 met=holds and value.met is not False,
             )
     return out
@@ -113,7 +113,7 @@ def checked(found: Mapping[str, Value], conditions: Sequence[Condition]) -> dict
 
 @dataclass(frozen=True)
 class Summary:
-    """All that a run says.
+    """Summary of a run.
 
     Parameters
     ----------
@@ -132,11 +132,11 @@ class Summary:
     unfinished: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
-        told = {"schema": SCHEMA, **asdict(self)}
+        """Plain data, as in ``summary.json``."""
+        plain = {"schema": SCHEMA, **asdict(self)}
         if self.answer is not None:
-            told["answer"] = self.answer.to_dict()
-        return told if self.unfinished else {k: v for k, v in told.items() if k != "unfinished"}
+            plain["answer"] = self.answer.to_dict()
+        return plain if self.unfinished else {k: v for k, v in plain.items() if k != "unfinished"}
 
     def value(self, variant: str, metric: str) -> Value:
         """One number of one variant.
@@ -146,6 +146,6 @@ class Summary:
         KeyError
             No such variant or metric.
         """
-        told = self.points[variant]["metrics"][metric]
-        bounds = told["interval"]
-        return Value(**{**told, "interval": tuple(bounds) if bounds else None})
+        entry = self.points[variant]["metrics"][metric]
+        bounds = entry["interval"]
+        return Value(**{**entry, "interval": tuple(bounds) if bounds else None})

@@ -1,4 +1,4 @@
-"""How sure a run is: what the errors of its parts do to it, and to what it changes.
+"""Uncertainty of a run: effects of the errors of its parts on its answer and its changes.
 
 The errors of one kind of part are the same in every variant, so that a change is varied as a pair:
 a network that is predicted 10 % too quick is so with and without the other GPUs.
@@ -20,10 +20,11 @@ from ...sim.simulation import Simulation
 from ..config.scenario import Scenario
 from .samples import headline
 from .summary import FEWEST, Value, interval
-from .variants import Variant, VariantResults
+from .variant import Variant
+from .variants import VariantResults
 
 if TYPE_CHECKING:
-    from .executor import MapFunction
+    from .map_function import MapFunction
 
 COST = "cost_per_million_tokens"
 Bounds = tuple[float, float]
@@ -31,7 +32,7 @@ Bounds = tuple[float, float]
 
 @dataclass(frozen=True)
 class Tried:
-    """A point, and its answer were its parts predicted wrong.
+    """A point, and its answers if its parts were predicted wrong.
 
     Parameters
     ----------
@@ -117,7 +118,7 @@ def _answer(point: Variant) -> float:
 
 
 def _fitted(simulation: Simulation) -> dict[str, tuple[Simulation, Simulation]]:
-    """The same slower and quicker, for whatever may be wrong of fitted families of ops."""
+    """Simulations, slower and quicker, for each uncertain part of fitted families of ops."""
     found: dict[int, dict[str, tuple[Families, Families]]] = {}
     for one in simulation.backends.values():
         if isinstance(one, Families):
@@ -136,7 +137,7 @@ def _fitted(simulation: Simulation) -> dict[str, tuple[Simulation, Simulation]]:
 
 
 def change(base: Tried, of: Tried) -> dict[str, Any]:
-    """How a point differs from the base: the change, and its interval.
+    """Change of a point against the base, with its interval.
 
     It holds jitter, over paired replicas, and the errors of the parts, the same in both.
     """
@@ -160,7 +161,7 @@ def change(base: Tried, of: Tried) -> dict[str, Any]:
 
 
 def _moved(base: Tried, of: Tried) -> list[Bounds]:
-    """What the error of each kind of part adds to the change, one way and the other."""
+    """Deviations of the change by the error of each kind of part, one way and the other."""
     was, is_ = base.answer, of.answer
     pairs = [
         (base.times.get(kind, (was, was)), of.times.get(kind, (is_, is_)))

@@ -1,300 +1,33 @@
-"""A point is one variant with all its settings: built, run, measured."""
+"""Variants of a scenario: built from it, checked, run and measured."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
-from copy import copy
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
-from ...models.compute.jitter import spread, typical
-from ...models.compute.recorded import Recorded
-from ...sim.analysis.sensitivity import Altered
-from ...sim.backend import Backend, Spread
-from ...sim.errors import ScenarioError
-from ...sim.graph import Graph
-from ...sim.job import Job
 from ...sim.metric import Metric
-from ...sim.ops import Ops
 from ...sim.place import place
-from ...sim.process import Process, Running, Steps
 from ...sim.result import Result
 from ...sim.simulation import Simulation
-from ...sim.system import System
-from ...sim.units import Bytes, MoneyRate
-from ...sim.workload import Samples, Workload
+from ...sim.units import Bytes
+from ...sim.workload import Samples
 from ..config.problems import InvalidScenarioError
 from ..config.reading.unsupported import unsupported
 from ..config.scenario import Scenario
-from ..workloads.trace_files import open_starts
-from .answers import Answer, answer_of
-from .building.jobs import graphs_of, pools_of, workloads_of
+from .answers import answer_of
 from .building.price import price
-from .building.system import backends, failures, system
-from .error_context import in_its_words
+from .building.system import backends, system
 from .limits import memory, usable
 from .preflight import require_answers
 from .samples import metrics_of, samples_of
-from .work import Dispatcher, Prepared, Waiting
+from .variant import Built, Variant
 
 if TYPE_CHECKING:
-    from ..config.sections.workload import WorkloadSection
-    from .accuracy.coupled_devices import CoupledDevices
-    from .executor import MapFunction
+    from .map_function import MapFunction
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class StepVariation:
-    """How the ops of a recording vary from step to step; variants share it.
-
-    Parameters
-    ----------
-    ops : with the durations of the recording
-    starts : of each process start that was recorded beside it, (n,) s of its steps
-    """
-
-    ops: Ops
-    starts: tuple[NDArray[np.float64], ...] = ()
-
-    @classmethod
-    def of(cls, section: WorkloadSection, graph: Graph) -> StepVariation:
-        """That of a workload and the starts that it names."""
-        starts = open_starts(getattr(section, "starts", None))
-        return cls(graph.ops, tuple(starts.steps) if starts else ())
-
-    def varied(self, graph: Graph) -> Graph:
-        """The graph with every op as long as it typically is."""
-        return graph.with_ops(graph.ops.replace(duration=self.typical))
-
-    @cached_property
-    def typical(self) -> NDArray[np.float64]:
-        """(n,) s: how long each op typically is."""
-        return typical(self.ops)
-
-    @cached_property
-    def spread(self) -> Spread | None:
-        """Factors around that."""
-        return spread(self.ops, self.starts)
-
-
-@dataclass(frozen=True)
-class Built:
-    """The graphs of a variant, as far as they are known before it runs, by job.
-
-    Parameters
-    ----------
-    graphs : None of a process
-    variations : of those that are known
-    """
-
-    graphs: Mapping[str, Graph | None]
-    variations: Mapping[str, StepVariation]
-
-    @classmethod
-    def of(cls, scenario: Scenario, on: System | None = None) -> Built:
-        """Those of a scenario."""
-        graphs = graphs_of(scenario, on)
-        sections = {name: job.workload for name, job in scenario.jobs.items()}
-        return cls(graphs, {n: StepVariation.of(sections[n], g) for n, g in graphs.items() if g})
-
-
-@dataclass(frozen=True)
-class Variant:
-    """One variant, ready to run.
-
-    Parameters
-    ----------
-    scenario : Scenario
-    graph : Graph or None
-        Of the only job, with the durations of the recording, placed on the machine; None where it
-        is a process, or there are several.
-    simulation : Simulation
-    built : Built
-        Graphs of all jobs.
-    answer : Answer
-        The number that decides.
-    coupled : Coupled or None
-        The devices that drive it, if any do.
-    """
-
-    scenario: Scenario
-    graph: Graph | None
-    simulation: Simulation
-    built: Built
-    answer: Answer
-    coupled: CoupledDevices | None = None
-
-    @property
-    def name(self) -> str:
-        """``base`` or the name of the variant."""
-        return self.scenario.variant
-
-    @cached_property
-    def workloads(self) -> dict[str, Workload]:
-        """What each job runs."""
-        return workloads_of(self.scenario)
-
-    @property
-    def processes(self) -> tuple[Process, ...]:
-        """What steers the run: parts that are down from the start, devices, and who is named."""
-        down = failures(self.scenario, self.simulation.system)
-        devices = self.coupled.coupling.processes if self.coupled else ()
-        named = (
-            steering.make(self.graph)
-            for steering in (self.scenario.processes if self.graph is not None else ())
-        )
-        return (*((Down(down),) if down else ()), *devices, *named)
-
-    @cached_property
-    def price(self) -> MoneyRate | None:
-        """USD a second for all machines; None where nothing says what things cost."""
-        return price(self.scenario)
-
-    @property
-    def known_graph(self) -> Graph:
-        """Its graph.
-
-        Raises
-        ------
-        ScenarioError
-            There is none before it runs.
-        """
-        if self.graph is None:
-            raise ScenarioError(
-                f"{self.name}: devices are asked about the ops of one workload, known before it "
-                "runs; name a trace, and take 'hil' out for a process or several jobs"
-            )
-        return self.graph
-
-    def on(self, simulation: Simulation) -> Variant:
-        """The same on a machine of the same components, otherwise altered."""
-        graph = self.graph and replace(self.graph, system=simulation.system)
-        return replace(self, graph=graph, simulation=simulation)
-
-    def run(self, replica: int | None = None) -> Result:
-        """Run once: as recorded, or one seeded draw around typical durations."""
-        if replica is not None:
-            return self.draw(replica)
-        with in_its_words(self.scenario, self.simulation.system.gpus):
-            return self._run(self.simulation, self.graph)
-
-    def _run(
-        self, simulation: Simulation, graph: Graph | None, replica: int | None = None
-    ) -> Result:
-        keep = self.scenario.run.keep
-        if graph is not None:
-            return simulation.run(graph, *self.processes, replica=replica, keep=keep)
-        jobs, more = self._jobs(typical=replica is not None)
-        return simulation.run(jobs, *self.processes, *more, replica=replica, keep=keep)
-
-    def _jobs(self, typical: bool) -> tuple[list[Job], list[Process]]:
-        """What a run is given: jobs, and who starts those that wait for components."""
-        system, jobs, waiting = self.simulation.system, [], []
-        pools = pools_of(self.scenario, system)
-        for name, section in self.scenario.jobs.items():
-            graph, ranks = self.built.graphs[name], section.placement.ranks
-            if graph is not None and typical:
-                graph = self.built.variations[name].varied(graph)
-            if graph is not None and ranks is not None:
-                graph = place(graph, system, ranks)
-            work = Prepared(self.workloads[name], graph, section.processes)
-            if any(isinstance(value, int) for value in pools[name].values()):
-                waiting.append(Waiting(Job(name, work, None, section.arrives), pools[name]))
-            else:
-                on: Any = pools[name]
-                jobs.append(Job(name, work, on or None, section.arrives))
-        taken = frozenset(c for job in jobs for names in job.on.values() for c in names)
-        return jobs, [Dispatcher(waiting, taken)] if waiting else []
-
-    @cached_property
-    def draw(self) -> Callable[[int], Result]:
-        """What runs one seeded draw; only devices are asked again for each of them."""
-        keep, graph = self.scenario.run.keep, self._typical
-        varied = replace(self.simulation, backends=self._varying)
-        draws: Callable[[int], Result] = (
-            varied.draws(graph, *self.processes, keep=keep)
-            if self.coupled is None and graph is not None
-            else lambda k: self._run(varied, graph, k)
-        )
-
-        def drawn(replica: int) -> Result:
-            with in_its_words(self.scenario, self.simulation.system.gpus):
-                return draws(replica)
-
-        return drawn
-
-    @cached_property
-    def _typical(self) -> Graph | None:
-        """Every op as long as it typically is."""
-        if self.graph is None:
-            return None
-        (only,) = self.built.variations.values()
-        return only.varied(self.graph)
-
-    @cached_property
-    def _varying(self) -> dict[str, Backend]:
-        """Recorded durations that vary as the recordings do."""
-        made = {id(b): _varied(b, self._spread) for b in self.simulation.backends.values()}
-        return {n: made[id(b)] for n, b in self.simulation.backends.items()}
-
-    @property
-    def _spread(self) -> Spread | None:
-        """How recorded durations vary: of all jobs alike.
-
-        Raises
-        ------
-        ScenarioError
-            Two jobs are of different recordings.
-        """
-        jobs = self.scenario.jobs
-        read = {name: self.workloads[name].needs.files for name in self.built.variations}
-        told = {files: name for name, files in read.items() if files}
-        if len(told) > 1:
-            one, other, *_ = told.values()
-            raise ScenarioError(
-                f"run.replicas: jobs {one} and {other} are of different recordings, and durations "
-                "can vary as those of one do; take one recording, or replicas: 1"
-            )
-        varying = [name for name in jobs if read.get(name)] or list(self.built.variations)
-        return self.built.variations[varying[0]].spread if varying else None
-
-
-def _varied(backend: Backend, varies: Spread | None) -> Backend:
-    """Recorded durations with their variation, also where a part is slower than recorded."""
-    made = copy(backend)
-    if isinstance(made, Recorded):
-        made.spread = varies
-    elif isinstance(made, Altered):
-        made.inner = _varied(made.inner, varies)
-    else:
-        return backend
-    return made
-
-
-@dataclass(frozen=True)
-class Down:
-    """Components that are out of order from the start."""
-
-    names: tuple[str, ...]
-
-    @property
-    def touches(self) -> tuple[str, ...]:
-        """What it alters."""
-        return self.names
-
-    def __call__(self, sim: Running) -> Steps:
-        """Fail them before anything begins."""
-        for name in self.names:
-            sim.fail(name)
-        return
-        yield
 
 
 def point(scenario: Scenario, built: Built | None = None) -> Variant:
@@ -361,7 +94,7 @@ def variants(scenario: Scenario) -> list[Variant]:
 
 @dataclass(frozen=True)
 class VariantResults:
-    """What came of one point.
+    """Results of one variant: its run, its replicas, and their samples.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ import numpy as np
 from ...sim.analysis.blame import Blame
 from ...sim.result import Result
 from ...sim.units import Seconds, seconds
-from .variants import Variant
+from .variant import Variant
 
 SLOWEST = 1.0  # per cent of the samples of the answer
 
@@ -45,7 +45,7 @@ class Window:
         return {who: float(seconds(ticks, whole.tick)) for who, ticks in ordered}
 
     def plain(self, tick: Seconds) -> dict[str, Any]:
-        """As a summary has it, in s."""
+        """Plain data, as in ``summary.json``, s."""
         first, last = (float(seconds(t, tick)) for t in self.spans[self.worst])
         total = float(seconds(sum(b - a for a, b in self.spans), tick))
         return {"first": first, "last": last, "samples": self.samples, "length": total}

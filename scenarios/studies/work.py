@@ -1,4 +1,4 @@
-"""Jobs of a scenario as a run takes them: made, steered, and waiting for what they asked for."""
+"""Jobs of a scenario as a run takes them: prepared, steered, waiting for components."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Prepared(Workload):
 
     @property
     def needs(self) -> Needs:
-        """Those of the workload."""
+        """Needs of the workload."""
         return self.of.needs
 
     def start(self, job: Job) -> Graph | Process:
@@ -60,7 +60,7 @@ class Prepared(Workload):
         return steered
 
     def measure(self, result: Result) -> Mapping[str, Samples]:
-        """As the workload does."""
+        """Samples by metric, as the workload measures them."""
         return self.of.measure(result)
 
 

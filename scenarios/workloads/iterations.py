@@ -1,4 +1,4 @@
-"""How often a periodic workload repeats, and which of its iterations count."""
+"""Iterations of a periodic workload: their number, and which of them count."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Positive = Annotated[int, Field(ge=1)]
 
 
 class Iterations(Section):
-    """Which iterations count."""
+    """Iterations that count."""
 
     warm_up: Annotated[int, Field(ge=0)] = 0
     """Left out at the start."""

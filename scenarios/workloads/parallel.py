@@ -1,4 +1,4 @@
-"""How the ranks of a training job share its model: as recorded, and as wanted."""
+"""Parallelism of a training job: as recorded, and as wanted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .iterations import Positive
 
 
 class Parallel(Section):
-    """How the ranks share a model."""
+    """Degrees of parallelism of a model."""
 
     tensor: Positive = 1
     """Ranks that share each layer."""
@@ -30,7 +30,7 @@ class Parallel(Section):
 
 
 class Recorded(Section):
-    """Where a trace was recorded."""
+    """Machine and parallelism on which a trace was recorded."""
 
     device: str | None = None
     """Catalog name of the GPU or host that ran it."""
@@ -41,7 +41,7 @@ class Recorded(Section):
 
 
 class Scale(Section):
-    """What the trace is resized to."""
+    """Parallelism that the trace is resized to."""
 
     parallel: Parallel
     """Groups of the size wanted; collectives are re-sized to them."""

@@ -86,7 +86,7 @@ class TraceWorkload(Periodic):
 
     @property
     def needs(self) -> Needs:
-        """GPUs, and what was recorded."""
+        """GPUs, and the recorded files."""
         return Needs(files=tuple(name for name in (self.trace, self.starts) if name))
 
     def size(self) -> Size:
@@ -116,14 +116,14 @@ class TraceWorkload(Periodic):
 
     def measure(self, result: Result) -> Mapping[str, Samples]:
         """The time of each iteration that counts, and its tokens a second where they are known."""
-        found = dict(super().measure(result))
+        samples = dict(super().measure(result))
         if self.tokens is not None:
-            found["tokens_per_second"] = self.tokens * self._growth / found["iteration_time"]
-        return found
+            samples["tokens_per_second"] = self.tokens * self._growth / samples["iteration_time"]
+        return samples
 
     @property
     def _growth(self) -> float:
-        """How many times as many data-parallel replicas as were recorded."""
+        """Factor of data-parallel replicas over those recorded."""
         if self.scale_to is None:
             return 1.0
         recorded = self.recorded_on.parallel if self.recorded_on else None
@@ -136,52 +136,56 @@ _ahead: dict[Key, Opened] = {}
 _sizes: dict[Key, Size] = {}
 
 
-def _recorded_size(said: TraceWorkload) -> Size:
-    """That of the graph before it is resized, which is kept for the one who starts it next."""
-    key = _key(said)
+def _recorded_size(workload: TraceWorkload) -> Size:
+    """Size of the graph before it is resized; the graph is kept for the next start."""
+    key = _key(workload)
     if key not in _sizes:
         _ahead.clear()
-        _, graph = _ahead[key] = _opened(said)
+        _, graph = _ahead[key] = _opened(workload)
         last = int(graph.ops.period.max(initial=0)) + 1
         _sizes[key] = Size(graph.ranks, len(graph), last)
     return _sizes[key]
 
 
-def _key(said: TraceWorkload) -> Key:
-    """What a graph depends on, and when its files were last written."""
-    name = said.trace
+def _key(workload: TraceWorkload) -> Key:
+    """Key of a graph: its settings, and when its files were last written."""
+    name = workload.trace
     files = [bundled(name)] if name.startswith("foretrace:") else sorted(map(Path, glob(name)))
     written = tuple((str(f), f.stat().st_mtime_ns) for f in files)
-    return (name, said.format, said.missing_ranks, said.serialise, written)
+    return (name, workload.format, workload.missing_ranks, workload.serialise, written)
 
 
-def _opened(said: TraceWorkload) -> Opened:
-    if form_of(said.trace, said.format) == "chakra":
-        return None, _chakra(said)
-    trace = open_trace(said.trace, said.format)
-    return trace, trace.graph(missing_ranks=said.missing_ranks, serialise=said.serialise)
+def _opened(workload: TraceWorkload) -> Opened:
+    if form_of(workload.trace, workload.format) == "chakra":
+        return None, _chakra(workload)
+    trace = open_trace(workload.trace, workload.format)
+    return trace, trace.graph(missing_ranks=workload.missing_ranks, serialise=workload.serialise)
 
 
-def _chakra(said: TraceWorkload) -> Graph:
-    """Chakra files say what waits for what, and have a file of every rank."""
+def _chakra(workload: TraceWorkload) -> Graph:
+    """Graph of Chakra files, which hold every rank and its dependencies."""
     from ...traces.formats import chakra
 
     for setting, value in (("missing_ranks", "refuse"), ("serialise", False)):
-        if getattr(said, setting) != value:
+        if getattr(workload, setting) != value:
             raise ScenarioError(
                 f"workload.{setting}: a Chakra trace has every rank and its dependencies; leave it "
                 "out"
             )
-    return chakra.read(said.trace)
+    return chakra.read(workload.trace)
 
 
 def _resized(
-    trace: Trace | None, graph: Graph, said: TraceWorkload, to: Scale, stretch: float
+    trace: Trace | None, graph: Graph, workload: TraceWorkload, to: Scale, stretch: float
 ) -> Graph:
     from ...traces.transform.scale import Layout, scale
 
-    told = said.recorded_on.parallel if said.recorded_on else None
-    was = Layout(told.tensor, told.data, told.pipeline) if told else Layout(data=graph.ranks)
+    recorded = workload.recorded_on.parallel if workload.recorded_on else None
+    was = (
+        Layout(recorded.tensor, recorded.data, recorded.pipeline)
+        if recorded
+        else Layout(data=graph.ranks)
+    )
     wanted = to.parallel
     if (wanted.tensor, wanted.pipeline) != (was.tensor, was.pipeline):
         raise ScenarioError(
@@ -200,10 +204,10 @@ def _resized(
         graph = data_parallel(
             trace,
             graph,
-            copy_rate=_copy_rate(said.gpu),
+            copy_rate=_copy_rate(workload.gpu),
             in_flight=2 if gloo else 1,
             bucket=to.bucket,
-            threads=said.gpu.get("core", False),
+            threads=workload.gpu.get("core", False),
             stretch=stretch,
         )
         was = Layout(data=1)
@@ -211,7 +215,7 @@ def _resized(
 
 
 def _copy_rate(gpu: Mapping[str, Any]) -> ByteRate:
-    """At which a GPU of the cluster copies gradients, each byte read and written.
+    """Rate at which a GPU of the cluster copies gradients, each byte read and written.
 
     Raises
     ------

@@ -31,21 +31,21 @@ def open_trace(name: str, form: str | None = None) -> Trace:
             f"workload.trace: no file fits '{name}'; correct the path, or take a bundled trace: "
             f"{', '.join(bundled_traces())}"
         )
-    found = _recognised(files[0])
-    if found == "chakra":
+    recognised = _recognised(files[0])
+    if recognised == "chakra":
         raise ScenarioError(
             f"'{name}' is a Chakra trace: a graph, without recorded events; run it, or bring the "
             "Kineto trace that it was made from"
         )
-    if form not in (None, found):
+    if form not in (None, recognised):
         raise ScenarioError(
-            f"workload.format: '{name}' is {found}, not {form}; leave the format out"
+            f"workload.format: '{name}' is {recognised}, not {form}; leave the format out"
         )
-    return native.read(files[0]) if found == "native" else kineto.read(files)
+    return native.read(files[0]) if recognised == "native" else kineto.read(files)
 
 
 def form_of(name: str, form: str | None = None) -> str:
-    """Which format files have: the one that is said, or what they look like.
+    """Format of files: the one that is named, or the one that they look like.
 
     >>> form_of("runs/step.*.et"), form_of("x", "chakra"), form_of("rank*.json.gz")
     ('chakra', 'chakra', 'kineto')
@@ -84,7 +84,7 @@ def open_starts(name: str | None) -> StepTimes | None:
 
 
 def paths(name: str) -> list[Path]:
-    """What a name or glob in a scenario means: a bundled trace, or files and folders."""
+    """Paths that a name or glob in a scenario means: a bundled trace, or files and folders."""
     return [bundled(name)] if name.startswith("foretrace:") else sorted(map(Path, glob(name)))
 
 

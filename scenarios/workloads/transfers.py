@@ -87,12 +87,12 @@ class TransferWorkload(Periodic):
         ScenarioError
             A send without an end, or to itself; a collective of one.
         """
-        made = Builder("transfers")
+        builder = Builder("transfers")
         last: tuple[int, ...] = ()
         for iteration in range(self.times):
             for line in self.ops:
-                last = _line(made, line, iteration, last)
-        return made.graph()
+                last = _line(builder, line, iteration, last)
+        return builder.graph()
 
 
 def _starters(line: Transfer) -> tuple[int, ...]:
@@ -101,7 +101,7 @@ def _starters(line: Transfer) -> tuple[int, ...]:
 
 
 def _line(
-    made: Builder, line: Transfer, iteration: int, before: tuple[int, ...]
+    builder: Builder, line: Transfer, iteration: int, before: tuple[int, ...]
 ) -> tuple[int, ...]:
     """The ops of one line; returns the last of each chain."""
     ends: list[int] = []
@@ -114,13 +114,13 @@ def _line(
         chains: list[tuple[int, ...]] = [before] * width
         for k in range(line.count):
             after = chains[k % width]
-            chains[k % width] = (_op(made, line, rank, iteration, after),)
+            chains[k % width] = (_op(builder, line, rank, iteration, after),)
         ends += [row for chain in chains for row in chain if chain != before]
     return tuple(ends)
 
 
 def _refuse_alone(line: Transfer) -> None:
-    """A collective has several members, and no end."""
+    """Refuse a collective of one member, or one with a receiver."""
     if line.to is not None or len(set(line.from_)) < max(2, len(line.from_)):
         raise ScenarioError(
             f"workload.ops: {line.op} among {list(line.from_)} to {line.to}; name two or more "
@@ -128,18 +128,18 @@ def _refuse_alone(line: Transfer) -> None:
         )
 
 
-def _op(made: Builder, line: Transfer, rank: int, iteration: int, after: tuple[int, ...]) -> int:
+def _op(builder: Builder, line: Transfer, rank: int, iteration: int, after: tuple[int, ...]) -> int:
     kind, _, name = line.op.partition(":")
     size = int(line.bytes)
     if kind == "collective":
-        return made.collective(
+        return builder.collective(
             [Member(r, 1, after) for r in line.from_],
             bytes=size,
             period=iteration,
             signature=str(Signature(kind, name, (Operand("uint8", (size,)),))),
             name=line.op,
         )
-    return made.op(
+    return builder.op(
         Kind[kind.upper()],
         rank=rank,
         peer=-1 if line.to is None or kind != "send" else line.to,

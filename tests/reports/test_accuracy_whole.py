@@ -7,11 +7,11 @@ from foretrace.reports.accuracy.whole_run import errors, shares
 WHOLE = {"error": -0.021, "spread": 0.004, "real": None, "coupled": None,
          "shares": [{"component": "nic", "swap_in": 1e-3, "leave_out": 1e-3, "shapley": 1e-3}],
          "interaction": 0.0}  # fmt: skip
-DRIVEN = {"iteration_time": 2e-3, "error": -0.03, "sharing": -0.01}
+DRIVEN = {"value": 2e-3, "error": -0.03, "sharing": -0.01}
 
 
 def rows(**more):
-    return {name: (value, note) for name, value, note in errors({**WHOLE, **more})}
+    return {name: (value, note) for name, value, note in errors({**WHOLE, **more}, "s")}
 
 
 def test_model_and_composition_error_are_apart_and_beside_the_spread():
@@ -39,9 +39,9 @@ def test_a_coupled_run_tells_what_sharing_costs_where_sets_in_flight_were_measur
 
 
 def test_one_component_alone_has_all_of_it_and_no_table():
-    assert shares(WHOLE) == []
+    assert shares(WHOLE, "s") == []
     two = {**WHOLE, "shares": WHOLE["shares"] * 2}
-    assert [row["name"] for row in shares(two)] == ["nic", "nic", "interaction"]
+    assert [row["name"] for row in shares(two, "s")] == ["nic", "nic", "interaction"]
 
 
 def test_every_clock_says_what_its_seconds_are_and_emulated_ones_what_they_are_not():

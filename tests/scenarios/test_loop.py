@@ -9,6 +9,7 @@ import pytest
 from foretrace.hil.recording import Recording, read
 from foretrace.hil.sample import Sample
 from foretrace.reports.accuracy.accuracy_page import accuracy_page
+from foretrace.reports.accuracy.verdict import sentences
 from foretrace.scenarios.cli.app import app
 from foretrace.scenarios.config.hil_settings import swap_setting
 from foretrace.scenarios.config.loader import loads
@@ -322,3 +323,31 @@ def test_the_real_job_tells_model_error_from_composition_error(nic):
     assert real["composition"] == pytest.approx(whole["measured"] / 3e-3 - 1)
     assert real["all"] == pytest.approx(whole["predicted"] / 3e-3 - 1)
     assert real["spread"] == pytest.approx(3.1 / 2.9 - 1)
+
+
+def test_the_error_of_the_whole_is_that_of_the_answer(nic):
+    expect = "expect: [{that: hil.makespan.error.p50 <= 20 %}]\nanswer: {minimize: makespan}"
+    told = check(scenario(nic, expect=expect)).told
+    assert told["answer"]["metric"] == "makespan"
+    assert [e["component"] for e in told["expect"]] == ["makespan"]
+    assert told["expect"][0]["value"] == pytest.approx(abs(told["whole"]["error"]))
+    assert told["expect"][0]["outcome"] == "pass"
+    lead = " ".join(sentences(told))
+    assert "With models alone makespan is " in lead
+    assert "iteration" not in lead
+    other = expect.replace("hil.makespan", "hil.iteration_time")
+    with pytest.raises(ScenarioError, match=r"'hil.iteration_time.error' .* hil.makespan.error"):
+        check(scenario(nic, expect=other))
+
+
+def test_a_check_that_an_earlier_version_saved_is_shown_as_it_was(nic, tmp_path):
+    more = "  real: {iteration_time: 3 ms, low: 2.9 ms, high: 3.1 ms, source: a test}"
+    one = scenario(nic, more=more)
+    folder = save(one, check(one), tmp_path / "runs", "a test")
+    now = CliRunner().invoke(app, ["show", str(folder)]).output
+    assert "The real job took 3 ms" in now
+    saved = json.loads((folder / "accuracy.json").read_text())
+    del saved["answer"]
+    saved["whole"]["real"]["iteration_time"] = saved["whole"]["real"].pop("value")
+    (folder / "accuracy.json").write_text(json.dumps(saved))
+    assert CliRunner().invoke(app, ["show", str(folder)]).output == now

@@ -18,7 +18,7 @@ from foretrace.scenarios.studies.sweep.outcomes import OutcomeStore
 from foretrace.scenarios.studies.sweep.sweep_folder import save, store
 from foretrace.scenarios.studies.sweep.sweep_summary import sweep_summary
 from foretrace.scenarios.studies.sweep.sweeping import Shard, Sweeping
-from foretrace.scenarios.studies.sweep.task import base, evaluate, key, task
+from foretrace.scenarios.studies.sweep.task import base, evaluate, key, poisonous, task
 from foretrace.scenarios.studies.workers.pool import Pool
 from foretrace.scenarios.studies.workers.workers import chosen, workers
 from foretrace.sim.errors import ScenarioError
@@ -291,7 +291,7 @@ def in_process(scenario, work, count=2):
     shared = base(scenario())
     tasks = [task(shared, {SLOWDOWN: x}) for x in (1, 1.5, 2, 3)]
     try:
-        found = {key(t): outcome for t, outcome in pool.run(work, tasks)}
+        found = {key(t): outcome or poisonous(t) for t, outcome in pool.run(work, tasks)}
     finally:
         pool.close()
     return [found[key(t)] for t in tasks]
@@ -303,6 +303,18 @@ def test_a_point_whose_worker_is_killed_is_tried_again_and_a_poisonous_one_is_to
     assert found[2]["error"]["kind"] == "Poisonous"
     expected = evaluate(task(base(scenario()), {SLOWDOWN: 1.5}))
     assert found[1]["values"] == expected["values"]
+
+
+def test_a_point_that_killed_its_workers_is_a_trial_with_an_error(scenario):
+    class Deadly(Here):
+        def run(self, work, tasks):
+            for one in tasks:
+                yield one, None if one["set"] else work(one)
+
+    found = swept(scenario(), Deadly())
+    assert found.base.error is None
+    assert {t.error["kind"] for t in found.trials} == {"Poisonous"}
+    assert all("killed the 3 workers" in t.error["message"] for t in found.failed)
 
 
 def test_processes_say_what_one_process_says(scenario):

@@ -89,6 +89,11 @@ class Real(Section):
     source: str = ""
     """Where and when."""
 
+    @property
+    def value(self) -> float:
+        """What is compared with the answer of the run, SI."""
+        return self.iteration_time
+
 
 class Hil(Section):
     """Hardware in the loop."""

@@ -13,7 +13,7 @@ from ....sim.workload import Samples
 from ...config.condition import Condition
 from ..samples import decisive
 from ..statistics import statistic_of
-from ..variants import Variant
+from ..variant import Variant
 
 TRIED = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 1.0)  # errors of a time, either way
 HALVINGS = 5
@@ -77,7 +77,7 @@ def _narrowed(
 
 
 def _answer(points: Sequence[Variant], chosen: Chosen, error: float) -> tuple[Any, ...]:
-    """What is said if the component's times were wrong by this much."""
+    """The answer if the component's times were wrong by this much: best variant, bars that hold."""
     found = [_samples(p, chosen, error) for p in points]
     answer = points[0].answer
     best = int(np.argmin([answer.sign * answer.of(samples) for samples in found]))
@@ -87,7 +87,7 @@ def _answer(points: Sequence[Variant], chosen: Chosen, error: float) -> tuple[An
 
 
 def _conditions(point: Variant) -> list[Condition]:
-    """What is expected of the number that decides."""
+    """Conditions on the number that decides."""
     return [e.that for e in point.scenario.expect if e.that.metric == point.answer.sample]
 
 

@@ -1,4 +1,4 @@
-"""What a check leaves: a page, the numbers, the recordings, and what made them."""
+"""Folder of a check: its page, numbers, recordings, and a manifest of what made them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,15 @@ from typing import Any
 from ....hil.recording import SUFFIX
 from ....reports.accuracy.accuracy_page import write_accuracy
 from ...config.scenario import Scenario
-from ..run_folder import KEY, described, finite, versions, write_json, written
+from ..output_folder import (
+    ACCURACY,
+    KEY,
+    finite,
+    versions,
+    whole_folder,
+    write_json,
+    write_scenario,
+)
 from .device_check import Checked
 
 
@@ -27,10 +35,10 @@ def save(scenario: Scenario, found: Checked, out: Path, command: str) -> Path:
     text = json.dumps({"scenario": scenario.digest(), "told": told}, sort_keys=True)
     key = hashlib.sha256(text.encode()).hexdigest()[:KEY]
     folder = out / scenario.name / f"check-{key}"
-    with written(folder) as whole:
-        write_json(whole / "accuracy.json", told)
+    with whole_folder(folder) as whole:
+        write_json(whole / ACCURACY, told)
         write_accuracy(whole / "accuracy.html", told, command, scenario.report.sections)
-        described(whole, scenario)
+        write_scenario(whole, scenario)
         for name, recording in found.recordings.items():
             recording.write(whole / f"{name}{SUFFIX}")
         write_json(whole / "manifest.json", _manifest(scenario, command))

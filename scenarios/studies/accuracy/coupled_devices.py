@@ -4,48 +4,28 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from ....hil.coupling.coupled import Coupling, couple
+from ....hil.coupling.coupled import couple
 from ....hil.coupling.coverage import SampleCoverage, Subtraction, cover
 from ....hil.coupling.device_adapter import MOST, Swap
-from ....hil.coupling.journal import JournalEntry, JournalReader, JournalWriter, Questioned, read
+from ....hil.coupling.journal import JournalReader, JournalWriter, Questioned, read
 from ....hil.coupling.live_driver import LiveDriver
 from ....hil.driver_registry import known
 from ....sim.backend import Backend
 from ....sim.errors import ScenarioError
 from ....sim.system import System
-from ...config.sections.hil import Hil
-from ...config.sections.hil import SwapSection as Said
+from ...config.sections.hil import Hil, SwapSection
+from ..coupled_machine import CoupledDevices
 from .open_devices import OpenDevice, driver_class, spec
 
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class CoupledDevices:
-    """A machine with devices in it, and what they answer.
-
-    Parameters
-    ----------
-    coupling : the machine
-    writers : by component, with the journal of the last run
-    """
-
-    coupling: Coupling
-    writers: Mapping[str, JournalWriter]
-
-    @property
-    def journal(self) -> list[JournalEntry]:
-        """Every answer since it was made, component by component."""
-        return [e for w in self.writers.values() for e in w.entries]
-
-
-def covered(said: Said, system: System, more: Sequence[str] = ()) -> SampleCoverage:
-    """What a sample of a swap contains."""
-    off = {c: Subtraction(o.time, o.error) for c, o in said.subtract.items()}
-    return cover(system, said.component, (*said.covers, *more), off)
+def covered(swap: SwapSection, system: System, more: Sequence[str] = ()) -> SampleCoverage:
+    """Components that a sample of a swap covers."""
+    off = {c: Subtraction(o.time, o.error) for c, o in swap.subtract.items()}
+    return cover(system, swap.component, (*swap.covers, *more), off)
 
 
 def in_place(
@@ -87,35 +67,37 @@ def _may_drive(device: OpenDevice) -> None:
 
 
 def _swap(device: OpenDevice, asked: Questioned, system: System) -> Swap:
-    said = device.swap
+    swap = device.swap
     return Swap(
-        said.component,
+        swap.component,
         asked,
         device.driver.sharing,
-        covered(said, system, _more(device, system)),
-        most=said.max_in_flight or MOST,
-        context=said.context,
-        preceding=said.preceding,
+        covered(swap, system, _more(device, system)),
+        most=swap.max_in_flight or MOST,
+        context=swap.context,
+        preceding=swap.preceding,
         answers=device.driver.answers,
-        others=said.others,
+        others=swap.others,
         recorded=device.recording is not None,
     )
 
 
 def _more(device: OpenDevice, system: System) -> Sequence[str]:
-    """What the driver says is in a sample of it."""
+    """Further components in a sample, as the driver declares them."""
     kept = device.recording
     if kept is None:
-        name, told = device.swap.driver, spec(device.swap)
+        name, options = device.swap.driver, spec(device.swap)
     else:
-        name, told = kept.driver, dict(kept.spec)
+        name, options = kept.driver, dict(kept.spec)
     if kept is not None and name not in known():
         if not device.swap.covers:
             log.warning("%s: nothing here knows what a sample of '%s' covers", device.name, name)
         return ()
-    return driver_class(name, device.swap.agent).covers({**told, "component": device.name}, system)
+    return driver_class(name, device.swap.agent).covers(
+        {**options, "component": device.name}, system
+    )
 
 
 def mode(hil: Hil | None) -> str:
-    """``coupled``, ``replay`` or "" for none."""
+    """Mode of the devices: ``coupled``, ``replay`` or "" for none."""
     return "" if hil is None else hil.mode

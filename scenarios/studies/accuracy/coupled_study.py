@@ -16,7 +16,7 @@ from ....sim.place import place
 from ....sim.units import Seconds
 from ...config.hil_settings import journal_name, section
 from ...config.scenario import BASE, Scenario
-from ..variants import Variant
+from ..variant import Variant
 from .coupled_devices import in_place
 from .open_devices import OpenDevice, one_clock, opened
 
@@ -25,7 +25,7 @@ Drive = Callable[[Variant], Variant]
 
 @contextmanager
 def driven(scenario: Scenario) -> Iterator[Drive]:
-    """What puts the devices of a scenario into its points; nothing where it has none.
+    """A function that puts the devices of a scenario into a point; the identity without devices.
 
     Raises
     ------

@@ -32,7 +32,7 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Checked:
-    """What a check found.
+    """Result of a check.
 
     Parameters
     ----------
@@ -46,12 +46,12 @@ class Checked:
     @property
     def outcome(self) -> str:
         """``fail`` before ``unresolved`` before ``pass``; ``pass`` where nothing was expected."""
-        found = {e["outcome"] for e in self.told["expect"] if e["otherwise"] == "fail"}
-        return next((o for o in ("fail", "unresolved") if o in found), "pass")
+        outcomes = {e["outcome"] for e in self.told["expect"] if e["otherwise"] == "fail"}
+        return next((o for o in ("fail", "unresolved") if o in outcomes), "pass")
 
 
 def check(scenario: Scenario, tell: Tell = log.info, beside: Scenario | None = None) -> Checked:
-    """Do the ops of a scenario on its devices and compare.
+    """Run the ops of a scenario on its devices and compare them with the models.
 
     Parameters
     ----------
@@ -70,8 +70,8 @@ def check(scenario: Scenario, tell: Tell = log.info, beside: Scenario | None = N
     every = variants(scenario)
     point = every[0]
     asked = asked_of(point, hil)
-    found = replayed(hil, asked, _finest(scenario), tell)
-    mixed = _clocks(found, hil)
+    replays = replayed(hil, asked, _finest(scenario), tell)
+    mixed = _clocks(replays, hil)
     other = None if beside is None else asked_of(variants(beside)[0], hil)
     tell("comparing: the run with and without each device")
     told: dict[str, Any] = {
@@ -80,17 +80,18 @@ def check(scenario: Scenario, tell: Tell = log.info, beside: Scenario | None = N
         "question": scenario.question,
         "title": scenario.report.title,
         "seed": scenario.run.seed,
+        "answer": point.answer.to_dict(),
         "mode": hil.mode,
         "calibration": of_models(scenario),
         "mixed_clocks": mixed,
-        "components": {one.name: component(one, other) for one in found},
-        "whole": None if mixed else whole(point, found, hil),
+        "components": {one.name: component(one, other) for one in replays},
+        "whole": None if mixed else whole(point, replays, hil),
     }
     ports = coupling_of(point, hil).ports
     inside = {p.name: partial(_inside, sorted(p.swap.covers.devices)) for p in ports}
     told["break_even"] = [] if mixed else break_even(every, inside)
-    told["expect"] = expected(scenario, told)
-    return Checked(told, {one.name: one.recording for one in found})
+    told["expect"] = expected(scenario, point.answer, told)
+    return Checked(told, {one.name: one.recording for one in replays})
 
 
 def _inside(devices: Sequence[str], system: System) -> list[int]:
@@ -104,15 +105,15 @@ def _finest(scenario: Scenario) -> float:
     return min([b for b in bars if b > 0], default=FINE)
 
 
-def _clocks(found: Sequence[Replayed], hil: Hil) -> bool:
-    """Whether clocks are mixed, which only a demonstration may.
+def _clocks(replays: Sequence[Replayed], hil: Hil) -> bool:
+    """True where devices count by different clocks, which only a demonstration may.
 
     Raises
     ------
     ScenarioError
         One component with several clocks or metrics, or components of different clocks.
     """
-    for one in found:
+    for one in replays:
         for what in ("clock", "metric"):
             kinds = sorted({getattr(s, what) for s in one.recording.samples})
             if len(kinds) > 1:
@@ -120,13 +121,13 @@ def _clocks(found: Sequence[Replayed], hil: Hil) -> bool:
                     f"hil.swap {one.name}: its recording mixes {what}s ({', '.join(kinds)}); one "
                     "accuracy figure has one: record them apart"
                 )
-    clocks = {one.name: one.device.driver.clock for one in found}
+    clocks = {one.name: one.device.driver.clock for one in replays}
     if len({CLASSES.get(c, c) for c in clocks.values()}) <= 1:
         return False
     if hil.mixed_clocks is None:
-        told = ", ".join(f"{n} counts by {c}" for n, c in clocks.items())
+        by = ", ".join(f"{n} counts by {c}" for n, c in clocks.items())
         raise ScenarioError(
-            f"hil.swap: {told}; check them apart, or set mixed_clocks: demonstration, which tells "
+            f"hil.swap: {by}; check them apart, or set mixed_clocks: demonstration, which tells "
             "no accuracy of the whole"
         )
     return True

@@ -1,4 +1,4 @@
-"""How much of an error each component causes: one at a time, all but one, and fairly shared."""
+"""Shares of components in an error: one at a time, all but one, and Shapley values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Time = Callable[[frozenset[str]], float]
 
 @dataclass(frozen=True)
 class Share:
-    """What one component does to the time of the run.
+    """Effect of one component on the time of the run.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ class Share:
 
 
 def shares(names: Sequence[str], time: Time) -> tuple[list[Share], float]:
-    """The share of each component, and what is left to their interaction.
+    """Share of each component, and the rest, which is their interaction.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def shares(names: Sequence[str], time: Time) -> tuple[list[Share], float]:
 
 
 def _shapley(name: str, every: frozenset[str], of: Time) -> float:
-    """Shapley 1953, doi:10.1515/9781400881970-018."""
+    """Shapley value of one component (Shapley 1953, doi:10.1515/9781400881970-018)."""
     others, n, total = sorted(every - {name}), len(every), 0.0
     for size in range(n):
         weight = factorial(size) * factorial(n - size - 1) / factorial(n)

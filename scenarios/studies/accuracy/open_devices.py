@@ -1,4 +1,4 @@
-"""From ``hil.swap`` to devices that are open, or to what answers in their place, by name."""
+"""Open devices of ``hil.swap``, by component, or the recordings that answer in their place."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RECORDED = "recorded"
 
 @dataclass(frozen=True)
 class OpenDevice:
-    """A swap, and who answers for it.
+    """A swap with its open driver or recording.
 
     Parameters
     ----------
@@ -51,14 +51,14 @@ class OpenDevice:
 
     @property
     def kept(self) -> Recording:
-        """What it answers from."""
+        """Recording that it answers from."""
         if self.recording is None:
             raise ValueError(f"{self.name}: a device, and no recording")
         return self.recording
 
     @property
     def source(self) -> str:
-        """One line: what answered."""
+        """Name of what answered, on one line."""
         if self.recording is not None:
             r = self.recording
             what = f"{r.driver} {r.device} on {r.host}"
@@ -106,7 +106,7 @@ def _opened(hil: Hil, swap: SwapSection, seed: int, stack: ExitStack) -> OpenDev
 
 
 def _told(swap: SwapSection, error: HardwareUnavailable) -> HardwareUnavailable:
-    """The same fault, with the component and what can be bound instead."""
+    """The same fault, naming the component and what can be bound instead."""
     kind = error.kind if isinstance(error, DriverFault) else "broken"
     text = error.message if isinstance(error, DriverFault) else str(error)
     return DriverFault(
@@ -122,7 +122,7 @@ def _live(swap: SwapSection, stack: ExitStack, limit: float) -> OpenDevice:
 
 
 def spec(swap: SwapSection) -> dict[str, Any]:
-    """What a driver is opened with: options, and the device and peer that are named."""
+    """Options that a driver is opened with, the named device and peer among them."""
     told = dict(swap.options)
     if swap.device:
         told["device"] = swap.device

@@ -1,4 +1,4 @@
-"""Replay: the ops that a run would do, on the devices; what was measured is a recording."""
+"""Replay: the ops of a run measured on the devices, and kept as recordings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ....hil.sample import Request
 from ....sim.errors import DriverFault, HardwareUnavailable, RecordingError, ScenarioError
 from ....sim.signature import parse
 from ...config.sections.hil import Hil, SwapSection
-from ..variants import Variant
+from ..variant import Variant
 from .coupled_devices import in_place
 from .open_devices import RECORDED, OpenDevice, driver_class, remembered, spec
 
@@ -35,7 +35,7 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Replayed:
-    """One component and what was measured in its place.
+    """One component with its device's recording.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class Replayed:
 
     @property
     def recording(self) -> Recording:
-        """What was measured."""
+        """Measured samples."""
         return self.device.kept
 
 
@@ -66,7 +66,7 @@ def coupling_of(point: Variant, hil: Hil) -> Coupling:
 
 
 def asked_of(point: Variant, hil: Hil) -> dict[str, list[ReplayOp]]:
-    """What the run of a point would ask each component that is swapped."""
+    """Ops that the run of a point would ask of each component that is swapped."""
     found: dict[str, list[ReplayOp]] = {swap.component: [] for swap in hil.swap}
     for one in replay_ops(coupling_of(point, hil), point.known_graph):
         found[one.component].append(one)
@@ -193,14 +193,14 @@ def remembering(swap: SwapSection, recording: Recording) -> OpenDevice:
 
 
 def sizes(recording: Recording) -> tuple[int, ...]:
-    """Bytes of the ops of one operand that a recording has seen: a sweep, as it comes."""
+    """Sizes of a sweep, B, ascending: those of recorded ops of one operand, and the usual ones."""
     parts = [parse(s.signature) for s in recording.samples]
-    found = {int(p.operands[0].bytes) for p in parts if len(p.operands) == 1}
-    return tuple(sorted(found | set(SWEEP)))
+    recorded = {int(p.operands[0].bytes) for p in parts if len(p.operands) == 1}
+    return tuple(sorted(recorded | set(SWEEP)))
 
 
 def of_starts(one: Replayed, starts: Sequence[int]) -> Replayed:
-    """The same from some of the process starts, each as often as it is named."""
+    """The replay with samples of these process starts only, each as often as it is named."""
     samples = tuple(s for n in starts for s in one.recording.samples if s.start == n)
     recording = replace(one.recording, samples=samples)
     return replace(one, device=remembering(one.device.swap, recording))

@@ -1,4 +1,4 @@
-"""Errors with their intervals, and what may be said of a bar: pass, fail, or unresolved."""
+"""Errors with their intervals, and verdicts against a bar: pass, fail or unresolved."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ AA = 1.5  # a bar below this many times the A/A spread cannot be judged
 
 @dataclass(frozen=True)
 class ScoredOps:
-    """The different ops of one component, each with what was measured in each start.
+    """Distinct ops of one component with their measured times in each process start.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class ScoredOps:
 
 
 def weighted(values: Floats, calls: NDArray[np.int64], q: float) -> float:
-    """A quantile of values that count several times.
+    """Quantile of weighted values.
 
     >>> weighted(np.array([1.0, 5.0]), np.array([3, 1]), 0.5)
     1.0
@@ -93,7 +93,7 @@ class Score:
 
 
 def scores(ops: ScoredOps, seed: int = 0, draws: int = DRAWS) -> dict[str, Score]:
-    """Every statistic of a component's error over the calls of the run.
+    """Statistics of a component's error over the calls of the run, by name.
 
     Intervals are of redrawn process starts: what is different from one to the next.
 
@@ -122,7 +122,7 @@ def scores(ops: ScoredOps, seed: int = 0, draws: int = DRAWS) -> dict[str, Score
 
 
 def bounds(values: Sequence[float]) -> tuple[float, float] | None:
-    """Where 90 % of values lie; None for none."""
+    """Bounds that hold 90 % of values; None for none."""
     if not len(values):
         return None
     low, high = np.quantile(values, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
@@ -130,7 +130,7 @@ def bounds(values: Sequence[float]) -> tuple[float, float] | None:
 
 
 def verdict(score: Score, stated: float, spread: float) -> tuple[str, float]:
-    """``pass``, ``fail`` or ``unresolved``, and the bar that it was held against.
+    """Verdict (``pass``, ``fail`` or ``unresolved``) and the bar that was applied.
 
     The bar is the stated one, or 1.5 times the A/A spread where that is more.  An error whose
     interval straddles it is neither.
@@ -152,7 +152,7 @@ def verdict(score: Score, stated: float, spread: float) -> tuple[str, float]:
 
 
 def by_size(ops: ScoredOps) -> list[dict[str, float]]:
-    """Errors by size: a row for each factor of four of bytes, the largest last."""
+    """Errors by size: one row per factor of four of bytes, the largest last."""
     known = np.isfinite(ops.bytes) & (ops.bytes > 0)
     if not known.any():
         return []

@@ -1,4 +1,4 @@
-"""What was expected of an error: which number a condition means, and what may be said of it."""
+"""Verdicts on expected errors: which error a condition names, and whether it holds."""
 
 from __future__ import annotations
 
@@ -6,19 +6,26 @@ from collections.abc import Mapping
 from typing import Any
 
 from ....sim.errors import ScenarioError
+from ...config.condition import Condition
 from ...config.scenario import Scenario
+from ..answers import Answer
 from .score import Score, verdict
-from .whole_run import WHOLE
 
 
-def expected(scenario: Scenario, told: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Each condition on an error, with its outcome."""
-    found = []
+def expected(scenario: Scenario, answer: Answer, errors: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Each condition on an error, with its outcome.
+
+    Parameters
+    ----------
+    answer : whose error is that of the whole run, as ``hil.iteration_time.error`` of a trace
+    errors : of ``components`` and of the ``whole``, as in ``accuracy.json``
+    """
+    rows = []
     for e in scenario.expect:
         if not e.that.metric.startswith("hil."):
             continue
-        name, outcome, bar, score = _judged(e.that.metric, e.that.statistic, e.that.limit, told)
-        found.append(
+        name, outcome, bar, score = _judged(e.that, answer, errors)
+        rows.append(
             {
                 "that": e.that.text,
                 "otherwise": e.otherwise,
@@ -29,31 +36,32 @@ def expected(scenario: Scenario, told: Mapping[str, Any]) -> list[dict[str, Any]
                 "interval": score.interval if score else None,
             }
         )
-    return found
+    return rows
 
 
 def _judged(
-    metric: str, statistic: str, limit: float, told: Mapping[str, Any]
+    that: Condition, answer: Answer, errors: Mapping[str, Any]
 ) -> tuple[str, str, float, Score | None]:
-    """Which number a condition means, and what may be said of it."""
-    what = metric.removeprefix("hil.").removesuffix(".error")
-    if what == WHOLE:
-        whole = told["whole"]
+    """Name of what a condition is about, its outcome, bar and score."""
+    what = that.metric.removeprefix("hil.").removesuffix(".error")
+    if what == answer.sample:
+        whole = errors["whole"]
         if whole is None:
-            return what, "unresolved", limit, None
+            return what, "unresolved", that.limit, None
         score = Score(abs(whole["error"]), whole["interval"])
-        return what, *verdict(score, limit, whole["spread"]), score
-    name, table_of = _meant(what, told["components"])
-    one = told["components"][name]
-    errors = one["errors"] if table_of != "bandwidth" else one["bandwidth"]
-    if one["emulated"] or not errors:
-        return name, "unresolved", limit, None
-    score = Score(**errors[statistic])
-    return name, *verdict(score, limit, one["spread"]), score
+        return what, *verdict(score, that.limit, whole["spread"]), score
+    components = errors["components"]
+    name, quantity = _component(what, components, answer)
+    one = components[name]
+    by_statistic = one["errors"] if quantity != "bandwidth" else one["bandwidth"]
+    if one["emulated"] or not by_statistic:
+        return name, "unresolved", that.limit, None
+    score = Score(**by_statistic[that.statistic])
+    return name, *verdict(score, that.limit, one["spread"]), score
 
 
-def _meant(what: str, components: Mapping[str, Any]) -> tuple[str, str]:
-    """A component by its name or kind, and which of its numbers.
+def _component(what: str, components: Mapping[str, Any], answer: Answer) -> tuple[str, str]:
+    """A component by its name or kind, and its quantity: ``time`` or ``bandwidth``.
 
     Raises
     ------
@@ -62,8 +70,9 @@ def _meant(what: str, components: Mapping[str, Any]) -> tuple[str, str]:
 
     Examples
     --------
-    >>> _meant("nic.transfer_time", {"node0.nic0": None}), _meant("node0.nic0", {"node0.nic0": 1})
-    (('node0.nic0', 'time'), ('node0.nic0', 'time'))
+    >>> from ..answers import usual
+    >>> _component("nic.transfer_time", {"node0.nic0": None}, usual())
+    ('node0.nic0', 'time')
     """
     for metric in ("bandwidth", "transfer_time", "op_time", "time", ""):
         stem = what.removesuffix(f".{metric}") if metric else what
@@ -75,5 +84,5 @@ def _meant(what: str, components: Mapping[str, Any]) -> tuple[str, str]:
                 return name, "bandwidth" if metric == "bandwidth" else "time"
     raise ScenarioError(
         f"expect: 'hil.{what}.error' means no component that is swapped; there is "
-        f"{', '.join(components)}, with .time and .bandwidth, and hil.iteration_time.error"
+        f"{', '.join(components)}, with .time and .bandwidth, and hil.{answer.sample}.error"
     )

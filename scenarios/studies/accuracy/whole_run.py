@@ -1,4 +1,4 @@
-"""The whole run: with no device, with all of them, and with each; the real job beside it."""
+"""Answer of the whole run: with no device, with all, and with each; the real job beside it."""
 
 from __future__ import annotations
 
@@ -10,29 +10,28 @@ import numpy as np
 
 from ...config.sections.hil import Hil
 from ..samples import headline
-from ..variants import Variant
+from ..variant import Variant
 from .coupled_study import driven, with_devices
 from .error_shares import shares
 from .replay import Replayed, of_starts
 from .score import bounds
 
 REDRAWS = 20  # runs with redrawn starts, for the interval of the whole
-WHOLE = "iteration_time"
 
 
-def whole(point: Variant, found: Sequence[Replayed], hil: Hil) -> dict[str, Any]:
-    """The run with no device, with all, and with each; the real job beside it."""
-    devices = {one.name: one for one in found}
+def whole(point: Variant, replays: Sequence[Replayed], hil: Hil) -> dict[str, Any]:
+    """The answer with no device, with all, and with each; that of the real job beside it."""
+    devices = {one.name: one for one in replays}
 
-    def time(real: frozenset[str], among: Mapping[str, Replayed] = devices) -> float:
+    def answer(real: frozenset[str], among: Mapping[str, Replayed] = devices) -> float:
         chosen = [one.device for name, one in among.items() if name in real]
-        return _time(with_devices(point, chosen, ahead=True) if chosen else point)
+        return _answer(with_devices(point, chosen, ahead=True) if chosen else point)
 
     every = frozenset(devices)
-    predicted, measured = time(frozenset()), time(every)
-    redrawn = [time(every, drawn) for drawn in _redrawn(devices)]
-    parts, left = shares(list(devices), time)
-    halves = [time(every, drawn) for drawn in _halves(devices)]
+    predicted, measured = answer(frozenset()), answer(every)
+    redrawn = [answer(every, drawn) for drawn in _redrawn(devices)]
+    parts, left = shares(list(devices), answer)
+    halves = [answer(every, drawn) for drawn in _halves(devices)]
     return {
         "predicted": predicted,
         "measured": measured,
@@ -48,22 +47,23 @@ def whole(point: Variant, found: Sequence[Replayed], hil: Hil) -> dict[str, Any]
 
 
 def _coupled(point: Variant, hil: Hil, predicted: float, measured: float) -> dict[str, Any] | None:
-    """Once more with the devices driving simulated time, where the scenario is coupled."""
+    """The answer with devices driving simulated time; None unless the scenario is coupled."""
     if hil.mode != "coupled":
         return None
     with driven(point.scenario) as drive:
-        made = drive(point)
-        time = _time(made)
-    ports = made.coupled.coupling.ports if made.coupled else ()
+        driven_point = drive(point)
+        value = _answer(driven_point)
+    ports = driven_point.coupled.coupling.ports if driven_point.coupled else ()
     return {
-        "iteration_time": time,
-        "error": predicted / time - 1,
-        "sharing": measured / time - 1,
+        "value": value,
+        "error": predicted / value - 1,
+        "sharing": measured / value - 1,
         "sets": [p.name for p in ports if p.swap.sharing == "concurrent"],
     }
 
 
-def _time(point: Variant) -> float:
+def _answer(point: Variant) -> float:
+    """The number that decides, in the unit of its metric."""
     return headline(point, point.run())
 
 
@@ -72,7 +72,7 @@ def _starts(devices: Mapping[str, Replayed]) -> dict[str, list[int]]:
 
 
 def _redrawn(devices: Mapping[str, Replayed]) -> list[dict[str, Replayed]]:
-    """Every device from starts that were drawn again; none where one has a single start."""
+    """Devices with redrawn starts, one set for each redraw; none where one has a single start."""
     starts = _starts(devices)
     if any(len(s) < 2 for s in starts.values()):
         return []
@@ -87,7 +87,7 @@ def _redrawn(devices: Mapping[str, Replayed]) -> list[dict[str, Replayed]]:
 
 
 def _halves(devices: Mapping[str, Replayed]) -> list[dict[str, Replayed]]:
-    """Every device from every other start, and from the rest; none for a single start."""
+    """Devices with every other start, and with the rest; none for a single start."""
     starts = _starts(devices)
     if any(len(s) < 2 for s in starts.values()):
         return []
@@ -95,16 +95,16 @@ def _halves(devices: Mapping[str, Replayed]) -> list[dict[str, Replayed]]:
 
 
 def _real(hil: Hil, predicted: float, measured: float) -> dict[str, Any] | None:
-    """The real job: composition error of the all-device run, and the error of the model at all."""
+    """Errors against the real job, of the all-device run (composition) and of the model."""
     real = hil.real
     if real is None:
         return None
     ends = [t for t in (real.low, real.high) if t is not None]
     return {
-        "iteration_time": real.iteration_time,
+        "value": real.value,
         "spread": max(ends) / min(ends) - 1 if len(ends) == 2 else None,
         "source": real.source,
-        "composition": measured / real.iteration_time - 1,
+        "composition": measured / real.value - 1,
         "composition_interval": sorted(measured / t - 1 for t in ends) or None,
-        "all": predicted / real.iteration_time - 1,
+        "all": predicted / real.value - 1,
     }

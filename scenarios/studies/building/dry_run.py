@@ -1,4 +1,4 @@
-"""The last check before a run: can the machines be built, and does every name mean something.
+"""Dry run: machines are built and names resolved, before any trace is read.
 
 Reads no trace and opens no device.
 """
@@ -15,7 +15,7 @@ from .system import backends, system
 
 
 def unbuildable(scenario: Scenario) -> Iterator[Problem]:
-    """What a run of the scenario or of a variant would stumble over before it reads the trace."""
+    """Problems that a run of the scenario or of a variant would meet before it reads the trace."""
     said = set()
     for one in scenario.variants():
         for message in _stumbles(one):

@@ -1,4 +1,4 @@
-"""What the jobs of a scenario start: a graph, or a process that submits graphs."""
+"""Graphs and processes that the jobs of a scenario start."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def graphs_of(scenario: Scenario, on: System | None = None) -> dict[str, Graph |
     on : its machine, where it was built before
     """
     machine = system(scenario) if on is None else on
-    pools, found = pools_of(scenario, machine), {}
+    pools, graphs = pools_of(scenario, machine), {}
     for name, workload in workloads_of(scenario).items():
         there = first_of(pools[name], workload.needs, machine)
-        made = started(Job(name, workload, there), scenario, machine)
-        found[name] = made if isinstance(made, Graph) else None
-    return found
+        start = started(Job(name, workload, there), scenario, machine)
+        graphs[name] = start if isinstance(start, Graph) else None
+    return graphs
 
 
 def graph_of(scenario: Scenario) -> Graph:
@@ -62,24 +62,24 @@ def graph_of(scenario: Scenario) -> Graph:
     ScenarioError
         There are several; it is a process, whose graphs are known only while it runs.
     """
-    found = graphs_of(scenario)
-    (first, *others) = found.values()
+    graphs = graphs_of(scenario)
+    (first, *others) = graphs.values()
     if first is None or others:
-        what = f"there are {len(found)} jobs" if others else "it is a process, known when it runs"
+        what = f"there are {len(graphs)} jobs" if others else "it is a process, known when it runs"
         raise ScenarioError(f"workload: one graph is needed, and {what}; name a trace")
     return first
 
 
 @dataclass(frozen=True)
 class _Before:
-    """The little of a job under way that there is before the run: its seed."""
+    """Stand-in for a job before the run: only its seed is known."""
 
     seed: tuple[int, int]
     parent: Job | None = None
 
 
 def started(job: Job, scenario: Scenario, on: System) -> Graph | Process:
-    """What a job of a scenario starts, before any run.
+    """Graph or process that a job starts, before any run.
 
     Parameters
     ----------
@@ -96,15 +96,15 @@ def started(job: Job, scenario: Scenario, on: System) -> Graph | Process:
     if size is not None:
         require_memory(memory(size.ops), 1, scenario.run.memory, f"{size.ops:,} ops")
     life: Any = _Before((scenario.run.seed, 0))
-    found = job.workload.start(job.begun(life, on))
+    start = job.workload.start(job.begun(life, on))
     try:
-        found = check_started(found, f"workload {job.workload.registered_name!r}")
+        start = check_started(start, f"workload {job.workload.registered_name!r}")
     except TypeError as error:
         raise ScenarioError(str(error)) from error
     written_out = scenario.cluster.fabric.expand
-    if written_out is not None and isinstance(found, Graph):
-        return expand(found, written_out)
-    return found
+    if written_out is not None and isinstance(start, Graph):
+        return expand(start, written_out)
+    return start
 
 
 def pools_of(scenario: Scenario, on: System) -> dict[str, Pools]:
@@ -115,27 +115,27 @@ def pools_of(scenario: Scenario, on: System) -> dict[str, Pools]:
     ScenarioError
         Nothing has such a name.
     """
-    made = workloads_of(scenario)
-    return {name: _pools(f"jobs.{name}.on", job.on, made[name].needs, on)
+    workloads = workloads_of(scenario)
+    return {name: _pools(f"jobs.{name}.on", job.on, workloads[name].needs, on)
             for name, job in scenario.jobs.items()}  # fmt: skip
 
 
-def _pools(path: str, said: Mapping[str, Any], needs: Needs, on: System) -> Pools:
-    found: dict[str, int | tuple[str, ...]] = {}
-    for pool, value in said.items():
+def _pools(path: str, named: Mapping[str, Any], needs: Needs, on: System) -> Pools:
+    pools: dict[str, int | tuple[str, ...]] = {}
+    for pool, value in named.items():
         if pool not in needs.pools:
             raise ScenarioError(
                 f"{path}: its workload has no pool {pool!r}{nearest(pool, list(needs.pools))}"
             )
         kind = needs.pools[pool].kind
         globs = (value,) if isinstance(value, str) else value
-        found[pool] = value if isinstance(value, int) else _named(f"{path}.{pool}", globs, kind, on)
+        pools[pool] = value if isinstance(value, int) else _named(f"{path}.{pool}", globs, kind, on)
         if isinstance(value, int) and value > len(on.select(kind=kind)):
             raise ScenarioError(
                 f"{path}.{pool}: {value} {kind} are asked for, the machine has "
                 f"{len(on.select(kind=kind))}; ask for fewer, or add nodes"
             )
-    return found
+    return pools
 
 
 def _named(path: str, globs: Iterable[str], kind: str, on: System) -> tuple[str, ...]:
@@ -151,7 +151,7 @@ def _named(path: str, globs: Iterable[str], kind: str, on: System) -> tuple[str,
 
 
 def first_of(pools: Pools, needs: Needs, on: System) -> dict[str, tuple[str, ...]]:
-    """Components that a job could have: of a count the first ones of its kind."""
+    """Components by pool that a job could have: of a count the first ones of its kind."""
     return {
         pool: on.select(kind=needs.pools[pool].kind)[:value] if isinstance(value, int) else value
         for pool, value in pools.items()

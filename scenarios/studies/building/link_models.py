@@ -1,4 +1,4 @@
-"""Parts that data cross: the kinds of link that ``backends`` binds to them say how quick they are.
+"""Parts of routes (NICs, PCIe, links) with the kind of link that ``backends`` binds to them.
 
 What has a rate is never asked how long an op takes: whoever sends reads its rate, latency,
 overhead and limit.  So a link model of one's own has its say before the run, and a backend that
@@ -21,7 +21,7 @@ Answerer = Callable[[Binding, Scenario, Component], Backend]
 
 
 def link_models(made: System, scenario: Scenario, answerer: Answerer) -> System:
-    """The machine with what is bound to parts of its routes built into them.
+    """System whose parts of routes have the rates and latencies of the bound kinds of link.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def link_models(made: System, scenario: Scenario, answerer: Answerer) -> System:
 
 
 def _crossed(backend: Backend) -> bool:
-    """Is all that it says a rate, a latency, an overhead and a bound of each sender."""
+    """True where it says only a rate, a latency, an overhead and a limit of each sender."""
     return isinstance(backend, Link) and type(backend).timing is Link.timing
 
 
@@ -66,7 +66,7 @@ def _refuse_unheard(backend: Backend, scenario: Scenario, glob: str) -> None:
 
 
 def _like(backend: Backend, part: Component) -> Component:
-    """The part as a kind of link makes it; as it was where the backend is none."""
+    """Component with the numbers of its kind of link; unchanged where the backend is none."""
     if not isinstance(backend, Link) or not _crossed(backend):
         return part
     told = backend.component(part.name, part.part)

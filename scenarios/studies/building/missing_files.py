@@ -44,7 +44,7 @@ def _of_others(one: Scenario, told: set[str]) -> Iterator[Problem]:
 
 
 def _missing(key: str, name: str) -> str:
-    """What is wrong with a name; "" for nothing."""
+    """Message on a name that no file fits; "" where one does."""
     try:
         return "" if paths(name) else f"no file fits '{name}'; correct the path"
     except ScenarioError as error:

@@ -1,4 +1,4 @@
-"""What the machines of a scenario cost: the items of ``cost``, each times how many there are."""
+"""Price of the machines of a scenario: items of ``cost``, each times their number."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def cost_per_million_tokens(rate: MoneyRate, each: Seconds) -> float:
 
 
 def _switches(scenario: Scenario) -> int:
-    """Switches; their ports and their number follow from ``cluster.fabric``."""
+    """Number of switches; it follows from ``cluster.fabric``."""
     from .system import fabric_of
 
     described = scenario.cluster
@@ -57,7 +57,7 @@ def _switches(scenario: Scenario) -> int:
 
 
 def _count(item: Item, scenario: Scenario) -> float:
-    """How many times the item is paid for."""
+    """Number of times the item is paid for."""
     if item.what == "switch":
         return _switches(scenario)
     what, pool = item.what, ""
@@ -70,7 +70,7 @@ def _count(item: Item, scenario: Scenario) -> float:
 
 
 def _of_part(what: str, item: Item, machines: Machines) -> float:
-    """How many times the item is paid for in machines that are alike."""
+    """Number of times the item is paid for in machines that are alike."""
     part = machines.node.part(what)
     if part is None:
         return 0

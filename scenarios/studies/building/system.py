@@ -1,4 +1,4 @@
-"""From ``cluster`` to a system, and from ``backends`` to who answers for its components."""
+"""System of ``cluster``, and the backends of its components of ``backends``."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ def system(scenario: Scenario) -> System:
     described = scenario.cluster
     kinds = kinds_of(described)
     _refuse_too_many(kinds.values(), scenario.run.memory)
-    made = join(kinds, fabric_of(described))
-    return _overridden(link_models(made, scenario, _answerer), scenario)
+    joined = join(kinds, fabric_of(described))
+    return _overridden(link_models(joined, scenario, _answerer), scenario)
 
 
 def _refuse_too_many(kinds: Iterable[tuple[int, NodeSpec]], allowed: Bytes | None) -> None:
-    """Before anything is built: a few zeros too many would fill the memory."""
+    """Refuse a system that would fill the memory, before anything is built."""
     nodes, count = 0, 0  # of components, at most
     for many, node in kinds:
         others = sum(n for _, n, _ in node.others)
@@ -69,7 +69,7 @@ def _refuse_too_many(kinds: Iterable[tuple[int, NodeSpec]], allowed: Bytes | Non
 
 
 def kinds_of(described: ClusterSection) -> dict[str, tuple[int, NodeSpec]]:
-    """How many machines there are of each kind, and what is in one of them.
+    """Number of machines of each kind, with the parts of one of them.
 
     Raises
     ------
@@ -130,7 +130,7 @@ def _cores(host: Part | None, path: str) -> int:
 
 
 def _made(cls: Callable[..., T], settings: Mapping[str, Any], path: str) -> T:
-    """What a part is, from its settings."""
+    """Instance of a part's class, from its settings."""
     try:
         return cls(**settings)
     except TypeError as error:
@@ -143,7 +143,7 @@ def _made(cls: Callable[..., T], settings: Mapping[str, Any], path: str) -> T:
 
 
 def _memory(part: Part | None, path: str) -> Memory | None:
-    """A memory, unless it is not fitted."""
+    """Component of a memory; none where it is not fitted."""
     if part is None or part.settings.get("size") == 0:
         return None
     return _made(Memory, part.of("memory"), path)
@@ -157,7 +157,7 @@ def _link(node: Described, a: str, b: str, path: str) -> Link | None:
 
 
 def fabric_of(described: ClusterSection) -> FabricSpec:
-    """What joins the machines, but for the library that uses it.
+    """Fabric that joins the machines, without the library that uses it.
 
     Raises
     ------
@@ -166,29 +166,29 @@ def fabric_of(described: ClusterSection) -> FabricSpec:
     """
     fabric = described.fabric
     switch = fabric.switch
-    made = _made(Switch, switch.of("switch"), "cluster.fabric.switch") if switch else None
-    return FabricSpec(made, _topology(fabric), part=switch.model if switch else "")
+    switches = _made(Switch, switch.of("switch"), "cluster.fabric.switch") if switch else None
+    return FabricSpec(switches, _topology(fabric), part=switch.model if switch else "")
 
 
 def _topology(fabric: FabricSection) -> Topology:
-    """How switches are joined; ``oversubscription`` is the fabric's, where a topology has it."""
-    told = fabric.topology if isinstance(fabric.topology, Joining) else Joining(fabric.topology)
-    cls, settings = known_topologies()[told.use], dict(told.settings)
+    """Topology of the switches, with the fabric's ``oversubscription`` where it takes one."""
+    joining = fabric.topology if isinstance(fabric.topology, Joining) else Joining(fabric.topology)
+    cls, settings = known_topologies()[joining.use], dict(joining.settings)
     if "oversubscription" in schema_of(cls).model_fields:
         settings.setdefault("oversubscription", fabric.oversubscription)
     elif fabric.oversubscription != 1:
         raise ScenarioError(
             f"cluster.fabric.oversubscription: is {fabric.oversubscription:g}, and topology "
-            f"'{told.use}' has no such setting; take it out"
+            f"'{joining.use}' has no such setting; take it out"
         )
     return _made(cls, settings, "cluster.fabric.topology")
 
 
-def _overridden(made: System, scenario: Scenario) -> System:
+def _overridden(machine: System, scenario: Scenario) -> System:
     """Slower rates and links that are down; slower slots are their backends' matter."""
     components = []
-    for part in made.components:
-        override = meant(scenario.cluster.override, part, made.index)
+    for part in machine.components:
+        override = meant(scenario.cluster.override, part, machine.index)
         if override is not None and part.rate is not None:
             part = _slower(part, 0.0 if override.down else 1 / override.slowdown)
         elif override is not None and override.down and part.slots is None:
@@ -197,7 +197,7 @@ def _overridden(made: System, scenario: Scenario) -> System:
                 "and nothing crosses it, so it cannot be down; take down its NICs, links or ports"
             )
         components.append(part)
-    return replace(made, components=tuple(components))
+    return replace(machine, components=tuple(components))
 
 
 def _slower(part: Component, factor: float) -> Component:
@@ -205,8 +205,8 @@ def _slower(part: Component, factor: float) -> Component:
     return replace(part, rate=rate, max_rate=max(part.top, rate))
 
 
-def backends(scenario: Scenario, made: System) -> dict[str, Backend]:
-    """Who answers for each component, by exact name.
+def backends(scenario: Scenario, machine: System) -> dict[str, Backend]:
+    """Backend of each component, by exact name.
 
     What the scenario does not bind is bound by what is known: a GPU of the kind that the trace was
     recorded on and the host answer with recorded durations, the fabric with a model.
@@ -217,28 +217,28 @@ def backends(scenario: Scenario, made: System) -> dict[str, Backend]:
         The GPU is not the one of the recording, and nobody says how to predict it; a name that
         means nothing.
     """
-    _all_meant(scenario, made)
+    _all_meant(scenario, machine)
     bound: dict[str, Backend] = {}
     shared: dict[int, Backend] = {}
-    names = made.index
+    names = machine.index
     defaults = _Defaults(scenario)
-    for part in made.components:
+    for part in machine.components:
         binding = meant(scenario.backends, part, names)
         if binding is not None:
             bound[part.name] = shared.setdefault(id(binding), _answerer(binding, scenario, part))
         elif (known := defaults.of(part)) is not None:
             bound[part.name] = known
-    return _slowed(bound, scenario.cluster, made)
+    return _slowed(bound, scenario.cluster, machine)
 
 
-def _all_meant(scenario: Scenario, made: System) -> None:
+def _all_meant(scenario: Scenario, machine: System) -> None:
     """Refuse a name or glob that means no component."""
     tables = {"backends": scenario.backends, "cluster.override": scenario.cluster.override}
     for path, table in tables.items():
         for glob in table:
-            if not made.match(glob):
-                pools = dict.fromkeys(f"{SELECTED}{c.pool}" for c in made.components if c.pool)
-                names = [*pools, *(c.name for c in made.components)]
+            if not machine.match(glob):
+                pools = dict.fromkeys(f"{SELECTED}{c.pool}" for c in machine.components if c.pool)
+                names = [*pools, *(c.name for c in machine.components)]
                 where = scenario.place(f"{path}.{glob}")
                 raise ScenarioError(
                     f"{where}{path}: no component is named '{glob}'{nearest(glob, names)}"
@@ -263,7 +263,7 @@ def _answerer(binding: Binding, scenario: Scenario, part: Component) -> Backend:
 
 
 def _library(part: Part | None, fidelity: str) -> Collectives:
-    """What does sends and collectives: gloo where it is known what a message of its takes."""
+    """Communication library: gloo where the cost of its messages is known."""
     known = part.of("gloo") if part is not None else {}
     if "message" in known:
         return Gloo(**{**known, "fidelity": fidelity})
@@ -271,7 +271,7 @@ def _library(part: Part | None, fidelity: str) -> Collectives:
 
 
 class _Defaults:
-    """What answers where the scenario says nothing."""
+    """Backends of components for which the scenario names none."""
 
     def __init__(self, scenario: Scenario):
         self.scenario = scenario
@@ -307,7 +307,7 @@ class _Defaults:
         return next((d for d in found if d != self._model(part)), found[0] if found else None)
 
     def _model(self, part: Component) -> str:
-        """Of the GPU in the machine of a component."""
+        """Model of the GPU in the machine of a component."""
         gpu = self.scenario.cluster.of(part.pool).part("gpu")
         return gpu.model if gpu is not None else ""
 
@@ -329,23 +329,23 @@ class _Defaults:
 
 
 def _slowed(
-    bound: dict[str, Backend], described: ClusterSection, made: System
+    bound: dict[str, Backend], described: ClusterSection, machine: System
 ) -> dict[str, Backend]:
     """Slots that ``override`` slows down, by backends whose answers take longer there."""
-    for part in made.components:
-        override = meant(described.override, part, made.index)
+    for part in machine.components:
+        override = meant(described.override, part, machine.index)
         if override is None or part.name not in bound or override.slowdown == 1:
             continue
-        number = made.number(part.name)
+        number = machine.number(part.name)
         bound[part.name] = Altered(bound[part.name], [number], 1 / override.slowdown)
     return bound
 
 
-def failures(scenario: Scenario, made: System) -> tuple[str, ...]:
+def failures(scenario: Scenario, machine: System) -> tuple[str, ...]:
     """Components with slots that ``override`` says are down."""
-    found = []
-    for part in made.components:
-        override = meant(scenario.cluster.override, part, made.index)
+    names = []
+    for part in machine.components:
+        override = meant(scenario.cluster.override, part, machine.index)
         if override is not None and override.down and part.slots is not None:
-            found.append(part.name)
-    return tuple(found)
+            names.append(part.name)
+    return tuple(names)

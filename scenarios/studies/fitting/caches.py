@@ -1,4 +1,4 @@
-"""What caches cost, from recordings: dependent loads by size, and ops with caches emptied."""
+"""Costs of caches fitted to recordings: dependent loads by size, ops with emptied caches."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SMALL, FEW = 4e6, 3  # B up to which beginning is not drowned by operands; ops o
 
 
 def caches(files: Sequence[str]) -> Caches:
-    """From recordings that hold ``host:chase`` and ``host:read`` by size, and cold ops.
+    """Cache model fitted to recordings of ``host:chase`` and ``host:read`` by size, and cold ops.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a fit leaves: a catalog entry whose source says it all, and the same for people."""
+"""Catalog entry of a fit, with its source, and the same as text."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .rows import MeasuredRows
 
 @dataclass(frozen=True)
 class Before:
-    """What was known of a part before the fit.
+    """Settings of a part before the fit.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class Before:
 
 
 def known(kind: str, start: str, given: Sequence[str], catalogs: Sequence[Path]) -> Before:
-    """The settings of a catalog entry, with those that the user gives laid over them.
+    """Settings of a catalog entry, overridden by those that the user gives.
 
     Raises
     ------
@@ -109,7 +109,7 @@ BAR = 0.15  # of other parts and families
 
 
 def verdict_text(judged: Judged, bar: float) -> str:
-    """What may be said of the median error: its interval, the bar, and which side it is on.
+    """Verdict on the median error as text: its interval, the bar, and the side that it is on.
 
     >>> close = Judged(np.array([0.08, 0.1, 0.09]), ("a", "b", "c"), 0.02)
     >>> verdict_text(close, 0.15)
@@ -284,7 +284,7 @@ def families_file(
     bar: float | None = None,
     caches: Caches | None = None,
 ) -> dict[str, Any]:
-    """What the backend ``families`` reads."""
+    """File that the backend ``families`` reads."""
     return {
         "form": FORM,
         "source": f"{data.where}; foretrace fit ops --holdout {holdout}, {date}",

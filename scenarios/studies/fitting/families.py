@@ -1,4 +1,4 @@
-"""Families of ops fitted to recordings: the costs of each, and what some ops have of their own."""
+"""Families of ops fitted to recordings: costs of each, and corrections of single ops."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .rows import MeasuredRows
 
 @dataclass(frozen=True)
 class Own:
-    """What single ops of a family have of their own.
+    """Corrections of single ops of a family: a factor and a start.
 
     Parameters
     ----------
@@ -189,7 +189,7 @@ def _line(near: Rows, chosen: Sequence[Parameter], own: Own) -> FittedLine:
 
 @lru_cache(maxsize=8)
 def demands(signatures: tuple[str, ...]) -> NDArray[np.float64]:
-    """(n, 6) what each op asks for."""
+    """(n, 6) demands of each op."""
     return np.array([demand(s) for s in signatures])
 
 

@@ -27,7 +27,7 @@ DEPTH = re.compile(r"\bqd=(\d+)\b")
 
 @dataclass(frozen=True)
 class MeasuredRows:
-    """What recordings hold, one row for each op and start of the process.
+    """Measured times of recordings, one row per op and process start.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ def _rows(recording: Recording, number: int, only: str) -> list[tuple[str, float
 
 
 def with_stride(signature: str, stride: int) -> str:
-    """A signature that tells the stride of its convolution.
+    """Signature with the stride of its convolution.
 
     >>> with_stride("compute:aten::convolution fp32[1x1x2x2] fp32[1x1x1x1]", 2)
     'compute:aten::convolution stride=2 fp32[1x1x2x2] fp32[1x1x1x1]'
@@ -143,7 +143,7 @@ def with_stride(signature: str, stride: int) -> str:
 
 @dataclass(frozen=True)
 class ModelForm:
-    """How the parameters of a part predict an op alone.
+    """Model of a part to fit: its parameters, and the time that they predict of an op alone.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Which points to try: every combination, drawn, evenly spread, or searched for.
+"""Methods of a sweep: every combination, random, Sobol, or a search.
 
 A method is asked for a batch, and told what came of it in the order in which it asked; so the
 points are the same for any number of workers, and asking again from the start is how a sweep
@@ -13,18 +13,18 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ...config.parameters import Values, Vary
-from ...config.reading.tree import Plain
-from .task import Outcome
+from ..workers.crew import Outcome
+from .search import SweepSearch
+from .task import Settings
 
 if TYPE_CHECKING:
     from ...config.sections.sweep import Sweep
 
-Settings = dict[str, Plain]
 BATCH = 1024  # points that are asked for at once where nothing is learnt from them
 
 
 class Method(Protocol):
-    """Chooses points."""
+    """A method that chooses points."""
 
     name: str
     """Of the sampler and the library it is from, in full."""
@@ -34,7 +34,7 @@ class Method(Protocol):
         ...
 
     def tell(self, outcomes: Sequence[Outcome]) -> None:
-        """What came of them, in that order."""
+        """Take the outcomes of the last points, in their order."""
         ...
 
 
@@ -114,6 +114,4 @@ def method(sweep: Sweep, seed: int, limits: Sequence[Any] = ()) -> Method:
         return Listed("random (numpy PCG64)", random(sweep.vary, sweep.wanted, seed))
     if sweep.method == "sobol":
         return Listed("sobol (scipy, scrambled)", sobol(sweep.vary, sweep.wanted, seed))
-    from .search import SweepSearch
-
     return SweepSearch(sweep, seed, limits)

@@ -1,4 +1,4 @@
-"""Outcomes of points on disk, a line each, as they come: what was reported is never lost.
+"""Outcomes of points on disk, one line each, appended as they come.
 
 Every process that writes has a file of its own, so nothing is locked and a torn line can only be
 the last of a file.
@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import IO, Any, Self
 
 from ....sim.errors import ScenarioError
-from .task import Outcome
+from ..workers.crew import Outcome
 
 SCHEMA = 1
 
@@ -42,7 +42,7 @@ class OutcomeStore:
                         yield found
 
     def finished(self) -> dict[str, Outcome]:
-        """Those of points that did not fail, by key."""
+        """Outcomes of points that did not fail, by key."""
         return {found["key"]: found for found in self.outcomes() if "error" not in found}
 
     def write(self, outcome: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""The front: points that no other point beats in everything that is wanted."""
+"""Pareto front: points that no other point beats in every objective."""
 
 from __future__ import annotations
 

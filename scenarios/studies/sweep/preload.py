@@ -1,4 +1,4 @@
-"""What a new worker has imported already: all that running a point needs."""
+"""Modules that a new worker has imported already: all that running a point needs."""
 
 from __future__ import annotations
 

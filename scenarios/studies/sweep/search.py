@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from ....sim.errors import ScenarioError
 from ...config.condition import Condition
 from ...config.parameters import Values, Vary
-from .method import Settings
-from .task import Outcome
+from ..workers.crew import Outcome
+from .task import Settings
 
 if TYPE_CHECKING:
     from ...config.sections.sweep import Sweep
@@ -22,7 +22,7 @@ MISSED = "missed"  # where a trial keeps by how much it misses each condition
 
 
 class SweepSearch:
-    """Asks Optuna.
+    """A search by Optuna.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class SweepSearch:
 
 
 def miss(condition: Condition, value: float | None) -> float:
-    """By how much a value misses a condition, relative to its limit; 0 or below: not at all.
+    """Miss of a condition, relative to its limit; 0 where it holds.
 
     >>> from foretrace.scenarios.config.condition import condition
     >>> round(miss(condition("makespan <= 10 s"), 12.0), 3), miss(condition("makespan > 1 s"), 2.0)
@@ -114,7 +114,7 @@ def _sampler(optuna: Any, method: str, seed: int, population: int, constrained: 
 
 
 def _population(points: int) -> int:
-    """Of a generation: an eighth of all, so that there are some generations."""
+    """Size of a generation: an eighth of all, so that there are some generations."""
     return max(2, min(100, max(POPULATION, points // 8), points))
 
 
@@ -133,7 +133,7 @@ def _value(trial: Any, path: str, vary: Vary) -> Any:
 
 @contextmanager
 def _calm() -> Iterator[None]:
-    """Without Optuna's warnings that an interface may change; the sampler is in the manifest."""
+    """Context without Optuna's warnings of experimental interfaces."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield

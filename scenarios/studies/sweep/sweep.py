@@ -11,7 +11,8 @@ from ..limits import time_limit
 from ..workers.workers import chosen
 from ..workers.workers import workers as hired
 from .sweep_folder import store
-from .sweeping import Progress, Sweeping, Swept
+from .sweep_summary import Swept
+from .sweeping import Progress, Sweeping
 
 
 def sweep(

@@ -1,4 +1,4 @@
-"""What a sweep leaves: manifest, resolved scenario, summary, a table of all points, a report."""
+"""Folder of a sweep: manifest, resolved scenario, summary, a table of all points, a report."""
 
 from __future__ import annotations
 
@@ -12,22 +12,21 @@ from pathlib import Path
 from typing import Any
 
 from ...config.scenario import Scenario
-from ..run_folder import KEY, described, versions, write_json, written
+from ..output_folder import KEY, versions, whole_folder, write_json, write_scenario
 from .outcomes import OutcomeStore
-from .sweep_summary import sweep_summary
-from .sweeping import Swept
+from .sweep_summary import Swept, sweep_summary
 from .task import base
 
 SCHEMA = 1
 
 
 def store(out: Path, scenario: Scenario) -> OutcomeStore:
-    """Where the outcomes of a scenario's points are kept, for all its sweeps."""
+    """Store of the outcomes of a scenario's points, for all its sweeps."""
     return OutcomeStore(out / scenario.name / ".points" / _digest(base(scenario)))
 
 
 def name(scenario: Scenario) -> str:
-    """Names a sweep by all that can change what it says."""
+    """Name of a sweep: a hash of all that can change its summary."""
     kept = {k: v for k, v in scenario.resolved().items() if k not in ("question", "report")}
     kept["run"] = {"seed": scenario.run.seed, "replicas": scenario.run.replicas}
     return f"sweep-{_digest({**base(scenario), 'whole': kept})}"
@@ -57,7 +56,7 @@ def save(
         The folder cannot be written.
     """
     target = out / swept.scenario.name / name(swept.scenario)
-    with written(target) as whole:
+    with whole_folder(target) as whole:
         _fill(whole, swept, kept, {**facts, "wall_seconds": time.monotonic() - started})
     return target
 
@@ -67,7 +66,7 @@ def _fill(folder: Path, swept: Swept, kept: OutcomeStore, facts: Mapping[str, An
 
     scenario = swept.scenario
     summary = sweep_summary(swept)
-    resolved = described(folder, scenario)
+    resolved = write_scenario(folder, scenario)
     write_json(folder / "summary.json", summary)
     write_table(folder / "points.parquet", swept, kept)
     run = {
@@ -101,7 +100,7 @@ def _manifest(swept: Swept, facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def write_table(path: Path, swept: Swept, kept: OutcomeStore) -> None:
-    """A row a point, in the order of the summary: settings as text, then every metric (SI).
+    """Write one row per point, in the order of the summary: settings as text, every metric (SI).
 
     Points that failed have no metrics and their ``error``.
     """

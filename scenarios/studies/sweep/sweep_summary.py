@@ -1,4 +1,4 @@
-"""What a sweep says, as plain data: ``summary.json``, ``--json``, and what its report shows.
+"""Summary of a sweep, as plain data: ``summary.json``, ``--json``, and what its report shows.
 
 The same points give the same bytes, whoever ran them, and however often they were interrupted.
 """
@@ -6,19 +6,66 @@ The same points give the same bytes, whoever ran them, and however often they we
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ...config.condition import Condition
+from ...config.scenario import Scenario
 from ...config.sections.sweep import Objective, Sweep
 from ..answers import Answer, answer_of
 from .pareto import pareto_front
-from .sweeping import Swept, Trial
+from .trial import Trial
 
 SCHEMA = 1
 
 
+@dataclass(frozen=True)
+class Swept:
+    """Trials of a sweep.
+
+    Parameters
+    ----------
+    scenario : Scenario
+    sampler : who chose the points, in full
+    base : the scenario as it stands
+    trials : each point once, in the order in which it was asked for
+    asked : how many were, some of them more than once
+    """
+
+    scenario: Scenario
+    sampler: str
+    base: Trial
+    trials: tuple[Trial, ...]
+    asked: int
+
+    def summary(self) -> dict[str, Any]:
+        """As plain data: what ``foretrace sweep --json`` prints."""
+        return sweep_summary(self)
+
+    def frame(self) -> Any:
+        """A pandas data frame, one row per point, settings and metrics (SI) as columns."""
+        import pandas as pd
+
+        rows = [{**t.settings, **t.values} for t in self.trials]
+        return pd.DataFrame(rows)
+
+    def _repr_html_(self) -> str:
+        """As a notebook shows it."""
+        from html import escape
+
+        from ....reports.sweep.sweep_answer import sentences
+
+        paragraphs = "".join(f"<p>{escape(text)}</p>" for text in sentences(self.summary()))
+        return paragraphs + str(self.frame().to_html(max_rows=20))
+
+    @property
+    def failed(self) -> tuple[Trial, ...]:
+        """Points that did not finish."""
+        return tuple(t for t in self.trials if t.error is not None)
+
+
 def sweep_summary(swept: Swept) -> dict[str, Any]:
-    """Everything, in the order in which points were asked for."""
+    """Summary as plain data, points in the order in which they were asked for."""
     scenario = swept.scenario
     section: Sweep = scenario.section("sweep")
     answer = answer_of(scenario)
@@ -53,7 +100,7 @@ def sweep_summary(swept: Swept) -> dict[str, Any]:
 
 
 def objective(answer: Answer) -> Objective:
-    """What is wanted where nobody says it: the answer."""
+    """Objective where the sweep names none: the answer."""
     return Objective(answer.metric, answer.unit, answer.sign)
 
 
@@ -78,7 +125,7 @@ NAN = float("nan")
 
 
 def _straddled(that: Condition, trial: Trial) -> bool:
-    """Does the limit of a condition lie within the interval of what it is about."""
+    """True where the limit of a condition lies within the interval of its metric."""
     bounds = trial.intervals.get(that.name)
     return bounds is not None and that.holds(bounds[0]) != that.holds(bounds[1])
 
@@ -86,7 +133,7 @@ def _straddled(that: Condition, trial: Trial) -> bool:
 def _best(
     trials: Sequence[Trial], rows: Sequence[dict[str, Any]], wanted: Sequence[Objective]
 ) -> list[int]:
-    """The front among the points that meet all that they must."""
+    """Rows of the Pareto front among the points that meet all conditions."""
     fit = [
         i
         for i, (t, r) in enumerate(zip(trials, rows, strict=True))
@@ -100,7 +147,7 @@ LEAST = 5e-4  # a change below it is none
 
 
 def no_effect(trials: Sequence[Trial], wanted: Sequence[Objective]) -> list[str]:
-    """Settings that changed nothing that is wanted, wherever only they differed.
+    """Settings that changed no objective, wherever only they differed.
 
     A setting that never differed alone, as in a search, is not judged.
 

@@ -1,21 +1,22 @@
-"""A sweep under way: points are asked for, run where they are not known yet, kept, and told."""
+"""Sweep under way: points are asked for, run where they are not known yet, kept and reported."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from ...config.condition import Condition
 from ...config.reading.tree import Plain
 from ...config.scenario import Scenario
 from ...config.sections.sweep import Objective, Sweep, each
 from ..answers import answer_of
-from ..workers.workers import Workers
-from .method import Settings, method
+from ..workers.crew import Outcome, Task, Workers
+from .method import method
 from .outcomes import OutcomeStore
-from .task import Outcome, Task, base, evaluate, key, task
+from .sweep_summary import Swept
+from .task import Settings, base, evaluate, key, poisonous, task
+from .trial import Trial
 
 SHOWN = (  # of every point, beside what is wanted and expected of it
     "exposed_communication.mean",
@@ -29,77 +30,8 @@ SHOWN = (  # of every point, beside what is wanted and expected of it
 
 
 @dataclass(frozen=True)
-class Trial:
-    """One point that was tried, with as much of its outcome as is shown.
-
-    Parameters
-    ----------
-    settings : by key of ``vary``; empty for the scenario as it stands
-    key : of the point
-    values : SI, by metric and statistic
-    intervals : of those that have one
-    error : kind and message; None for a point that finished
-    cached : was it known before
-    """
-
-    settings: Settings
-    key: str
-    values: Mapping[str, float] = field(default_factory=dict)
-    intervals: Mapping[str, Any] = field(default_factory=dict)
-    error: Mapping[str, str] | None = None
-    cached: bool = False
-
-
-@dataclass(frozen=True)
-class Swept:
-    """All that a sweep tried.
-
-    Parameters
-    ----------
-    scenario : Scenario
-    sampler : who chose the points, in full
-    base : the scenario as it stands
-    trials : each point once, in the order in which it was asked for
-    asked : how many were, some of them more than once
-    """
-
-    scenario: Scenario
-    sampler: str
-    base: Trial
-    trials: tuple[Trial, ...]
-    asked: int
-
-    def summary(self) -> dict[str, Any]:
-        """As plain data: what ``foretrace sweep --json`` prints."""
-        from .sweep_summary import sweep_summary
-
-        return sweep_summary(self)
-
-    def frame(self) -> Any:
-        """A row a point, settings and metrics (SI) as columns, as a pandas data frame."""
-        import pandas as pd
-
-        rows = [{**t.settings, **t.values} for t in self.trials]
-        return pd.DataFrame(rows)
-
-    def _repr_html_(self) -> str:
-        """As a notebook shows it."""
-        from html import escape
-
-        from ....reports.sweep.sweep_answer import sentences
-
-        said = "".join(f"<p>{escape(text)}</p>" for text in sentences(self.summary()))
-        return said + str(self.frame().to_html(max_rows=20))
-
-    @property
-    def failed(self) -> tuple[Trial, ...]:
-        """Points that did not finish."""
-        return tuple(t for t in self.trials if t.error is not None)
-
-
-@dataclass(frozen=True)
 class Shard:
-    """Every ``count``-th point, from the ``number``-th on; 1 of 1 is all."""
+    """Part of a sweep: every ``count``-th point, from the ``number``-th on; 1 of 1 is all."""
 
     number: int = 1
     count: int = 1
@@ -111,7 +43,7 @@ ALL = Shard()
 
 @dataclass
 class Sweeping:
-    """What all batches of a sweep share.
+    """A sweep under way: what all its batches share.
 
     Parameters
     ----------
@@ -147,7 +79,7 @@ class Sweeping:
 
     @property
     def limits(self) -> tuple[Condition, ...]:
-        """What a point must meet."""
+        """Conditions that a point must meet."""
         return tuple(e.that for e in self.scenario.expect)
 
     def all(self) -> Swept:
@@ -167,7 +99,7 @@ class Sweeping:
         return Swept(self.scenario, chooser.name, start, tuple(tried.values()), asked)
 
     def batch(self, points: Iterable[Settings]) -> list[Trial]:
-        """Some points, in their order; those that are not known are run."""
+        """Trials of some points, in their order; those that are not known are run."""
         tasks = [(_shown(settings), self._task(settings)) for settings in points]
         keys = [key(t) for _, t in tasks]
         first = dict(zip(reversed(keys), reversed(tasks), strict=True))  # each once
@@ -183,13 +115,14 @@ class Sweeping:
         return [found[k] for k in keys if k in found]
 
     def _dealt(self, keys: list[str]) -> list[str]:
-        """Those of our shard; points are dealt out like cards."""
+        """Keys of the points of our shard; points are dealt out like cards."""
         first, self.asked = self.asked, self.asked + len(keys)
         count, number = self.shard.count, self.shard.number
         return [k for i, k in enumerate(keys, first) if i % count + 1 == number]
 
     def _run(self, todo: dict[str, tuple[Settings, Task]]) -> Iterator[Trial]:
-        for sent, outcome in self.workers.run(evaluate, (t for _, t in todo.values())):
+        for sent, done in self.workers.run(evaluate, (t for _, t in todo.values())):
+            outcome = poisonous(sent) if done is None else done
             self.store.write(outcome)
             trial = self._trial(todo[key(sent)][0], outcome)
             if trial.error is None:
@@ -204,21 +137,21 @@ class Sweeping:
         return task(self.shared, set_, self.wanted)
 
     def _trial(self, settings: Settings, outcome: Outcome) -> Trial:
-        """What is remembered of an outcome; the rest is in the store."""
+        """The part of an outcome that is shown; the rest is in the store."""
         wanted = dict.fromkeys([*self.shown, *self.wanted])
         names = [n for n in wanted if n in outcome.get("values", {})]
-        told = outcome.get("error")
+        error = outcome.get("error")
         return Trial(
             settings,
             outcome["key"],
             {n: outcome["values"][n] for n in names},
             {n: i for n in names if (i := outcome["intervals"].get(n))},
-            {k: told[k] for k in ("kind", "message")} if told else None,
+            {k: error[k] for k in ("kind", "message")} if error else None,
         )
 
 
 def _shown(settings: Settings) -> Settings:
-    """As tables show them: values that settings take together as one text."""
+    """Settings as tables show them: values that settings take together are one text."""
     return {
         paths: ", ".join(map(str, v)) if isinstance(v, list | tuple) else v
         for paths, v in settings.items()

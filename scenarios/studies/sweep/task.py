@@ -13,18 +13,18 @@ from ....sim.errors import ForetraceError, ScenarioError
 from ...config.reading.files import bare, content, contents, is_file
 from ...config.reading.tree import Plain
 from ...config.scenario import Scenario
+from ..workers.crew import RETRIES, Outcome, Task
 
 if TYPE_CHECKING:
-    from ..variants import Built
+    from ..variant import Built
 
-Task = dict[str, Any]
-Outcome = dict[str, Any]
+Settings = dict[str, Plain]
 APART = ("question", "report", "sweep", "what_if", "expect")  # of no number of one point
 UNHEARD = ("workers", "time_limit", "memory")  # of ``run``: where, not what
 
 
 def base(scenario: Scenario) -> Task:
-    """What all points of a scenario share: all that can change their answer.
+    """Shared part of all points of a scenario: all that can change their answer.
 
     Parameters
     ----------
@@ -32,14 +32,14 @@ def base(scenario: Scenario) -> Task:
     """
     from importlib.metadata import version
 
-    from ..run_folder import code_digest, trace_digest
+    from ..digests import code_digest, trace_digest
 
-    told = {k: v for k, v in scenario.resolved().items() if k not in APART}
-    told["run"] = {k: v for k, v in told.get("run", {}).items() if k not in UNHEARD}
+    described = {k: v for k, v in scenario.resolved().items() if k not in APART}
+    described["run"] = {k: v for k, v in described.get("run", {}).items() if k not in UNHEARD}
     return {
-        "scenario": told,
-        "digest": _digest(bare(told)),  # where files lie is no matter, but what is in them
-        "files": contents(told),
+        "scenario": described,
+        "digest": _digest(bare(described)),  # where files lie is no matter, but what is in them
+        "files": contents(described),
         "trace": trace_digest(scenario),
         "code": code_digest(),
         "version": version("foretrace"),
@@ -47,7 +47,7 @@ def base(scenario: Scenario) -> Task:
 
 
 def task(shared: Task, settings: Mapping[str, Plain], wanted: tuple[str, ...] = ()) -> Task:
-    """One point: what it shares with the others, and what it sets.
+    """Task of one point: the shared part, and its settings.
 
     Parameters
     ----------
@@ -61,17 +61,17 @@ def task(shared: Task, settings: Mapping[str, Plain], wanted: tuple[str, ...] = 
 
 
 def key(point: Task) -> str:
-    """Names a point by all that can change its answer.
+    """Key of a point: a hash of all that can change its answer.
 
     >>> key({"set": {"a": 1, "b": 2}}) == key({"set": {"b": 2, "a": 1}})
     True
     """
-    told = {k: v for k, v in point.items() if k != "scenario"}  # it has a digest, made once
-    return _digest(told)
+    shared = {k: v for k, v in point.items() if k != "scenario"}  # it has a digest, made once
+    return _digest(shared)
 
 
-def _digest(told: Plain) -> str:
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+def _digest(value: Plain) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def evaluate(point: Task) -> Outcome:
@@ -88,12 +88,23 @@ def evaluate(point: Task) -> Outcome:
         ``error`` with its kind, message and traceback.  ``seconds`` is wall time.
     """
     began = time.perf_counter()
-    told: Outcome = {"key": key(point), "set": point["set"]}
+    outcome: Outcome = {"key": key(point), "set": point["set"]}
     try:
-        told |= _measured(point)
+        outcome |= _measured(point)
     except Exception as error:
-        told["error"] = _wrong(error)
-    return {**told, "seconds": round(time.perf_counter() - began, 6)}
+        outcome["error"] = _wrong(error)
+    return {**outcome, "seconds": round(time.perf_counter() - began, 6)}
+
+
+def poisonous(point: Task) -> Outcome:
+    """The outcome of a point that killed every worker that it was given to.
+
+    >>> poisonous({"set": {"a": 1}})["error"]["kind"]
+    'Poisonous'
+    """
+    message = f"killed the {RETRIES + 1} workers that it was given to; out of memory, or a crash"
+    error = {"kind": "Poisonous", "message": message, "traceback": ""}
+    return {"key": key(point), "set": point["set"], "error": error, "seconds": 0.0}
 
 
 def _wrong(error: Exception) -> dict[str, str]:
@@ -113,18 +124,18 @@ def _measured(point: Task) -> Outcome:
 
     scenario = with_overrides(point["scenario"], point["set"])
     graphs = work(scenario, point["files"])
-    done = measured(built(scenario, graphs))
-    found = values(_narrowed(done, tuple(point["wanted"])))
+    results = measured(built(scenario, graphs))
+    metrics = values(_narrowed(results, tuple(point["wanted"])))
     return {
-        "ops": done.result.count,
-        "ranks": done.result.ranks,
-        "values": {name: v.value for name, v in found.items()},
-        "intervals": {name: v.interval for name, v in found.items() if v.interval},
+        "ops": results.result.count,
+        "ranks": results.result.ranks,
+        "values": {name: v.value for name, v in metrics.items()},
+        "intervals": {name: v.interval for name, v in metrics.items() if v.interval},
     }
 
 
 def _narrowed(done: Any, wanted: tuple[str, ...]) -> Any:
-    """Without the metrics of single components, unless they are asked for."""
+    """Results without the metrics of single components, unless they are asked for."""
     from dataclasses import replace
 
     parts = {c.name for c in done.point.simulation.system.components}
@@ -159,14 +170,14 @@ def work(scenario: Scenario, files: Mapping[str, str]) -> Built:
         The files are not those that the point was made of.
     """
     from ..building.jobs import files_of
-    from ..variants import Built
+    from ..variant import Built
 
     named = {path: files.get(path, "") for path, _ in files_of(scenario)}
     jobs = [(name, job.workload, job.on) for name, job in scenario.jobs.items()]
     beside = scenario.cluster.gpu(), scenario.cluster.fabric.expand  # a quick GPU copies quicker
-    told = repr((jobs, beside, named))
-    if told in _works:
-        return _works[told]
+    description = repr((jobs, beside, named))
+    if description in _works:
+        return _works[description]
     for path, name in files_of(scenario):
         if content(name) != named[path]:
             raise ScenarioError(
@@ -175,4 +186,4 @@ def work(scenario: Scenario, files: Mapping[str, str]) -> Built:
             )
     while len(_works) >= WORKS:
         del _works[next(iter(_works))]
-    return _works.setdefault(told, Built.of(scenario))
+    return _works.setdefault(description, Built.of(scenario))

@@ -10,7 +10,7 @@ from importlib.metadata import version
 from typing import Any
 
 from ....sim.errors import ScenarioError
-from .workers import RETRIES, Task, Work, poisonous
+from .crew import RETRIES, Outcome, Task, Work
 
 AHEAD = 2  # tasks in flight for each thread of the cluster
 PATIENCE = 20  # s to reach a scheduler
@@ -53,8 +53,8 @@ class DaskCluster:
         self._killed = distributed.KilledWorker
         self._completed = distributed.as_completed
 
-    def run(self, work: Work, tasks: Iterable[Task]) -> Iterator[tuple[Task, dict[str, Any]]]:
-        """Every task with what came of it, as they come."""
+    def run(self, work: Work, tasks: Iterable[Task]) -> Iterator[tuple[Task, Outcome | None]]:
+        """Each task with its outcome, in the order in which they end; None if it is poisonous."""
         todo = iter(tasks)
         given = {self._give(work, t): t for t in itertools.islice(todo, self._ahead)}
         coming = self._completed(list(given), loop=self._client.loop)
@@ -64,17 +64,17 @@ class DaskCluster:
                 new = self._give(work, more)
                 given[new] = more
                 coming.add(new)
-            yield task, self._outcome(future, task)
+            yield task, self._outcome(future)
 
     def _give(self, work: Work, task: Task) -> Any:
         return self._client.submit(work, task, pure=False)
 
-    def _outcome(self, future: Any, task: Task) -> dict[str, Any]:
-        """Dask tries a task again whose worker died, and gives it up after a few."""
+    def _outcome(self, future: Any) -> Outcome | None:
+        """Outcome of a task; None after its workers died as often as Dask tries."""
         try:
-            outcome: dict[str, Any] = future.result()
+            outcome: Outcome = future.result()
         except self._killed:
-            return poisonous(task)
+            return None
         return outcome
 
     def close(self, *, kill: bool = False) -> None:
@@ -109,12 +109,12 @@ def _client(distributed: Any, where: Any) -> Any:
 
 
 def identity() -> dict[str, str]:
-    """What must be the same on every worker."""
-    from ..run_folder import code_digest
+    """Versions that must be the same on every worker."""
+    from ..digests import code_digest
 
     names = ("foretrace", "numpy", "numba", "simpy")
-    told = {name: version(name) for name in names}
-    return {**told, "code": code_digest()[:12], "python": platform.python_version()}
+    versions = {name: version(name) for name in names}
+    return {**versions, "code": code_digest()[:12], "python": platform.python_version()}
 
 
 def _same_everywhere(client: Any, address: str) -> None:

@@ -1,4 +1,4 @@
-"""Processes of this machine: one executor for each, so that a death is laid to the right task."""
+"""Processes of this machine: one executor for each, so that a death is known by its task."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
-from .workers import RETRIES, Task, Work, poisonous
+from .crew import RETRIES, Outcome, Task, Work
 
 
 class Pool:
-    """As many processes as asked for, each forked from a server that has imported us.
+    """A number of processes, each forked from a server that has imported us.
 
     Parameters
     ----------
@@ -35,10 +35,10 @@ class Pool:
         self.name = f"{count} process{'es' * (count != 1)}"
         self._free: list[ProcessPoolExecutor] = []
         self._count, self._made = count, 0
-        self._busy: dict[Future[dict[str, Any]], tuple[ProcessPoolExecutor, Task, int]] = {}
+        self._busy: dict[Future[Outcome], tuple[ProcessPoolExecutor, Task, int]] = {}
 
-    def run(self, work: Work, tasks: Iterable[Task]) -> Iterator[tuple[Task, dict[str, Any]]]:
-        """Every task with what came of it, as they come."""
+    def run(self, work: Work, tasks: Iterable[Task]) -> Iterator[tuple[Task, Outcome | None]]:
+        """Each task with its outcome, in the order in which they end; None if it is poisonous."""
         waiting = ((task, RETRIES) for task in tasks)
         while True:
             for task, left in itertools.islice(waiting, self._count - len(self._busy)):
@@ -48,6 +48,7 @@ class Pool:
             done, _ = wait(self._busy, return_when=FIRST_COMPLETED)
             for future in done:
                 executor, task, left = self._busy.pop(future)
+                outcome: Outcome | None = None
                 try:
                     outcome = future.result()
                 except BrokenProcessPool:
@@ -55,7 +56,6 @@ class Pool:
                     if left:
                         self._give(work, task, left - 1)
                         continue
-                    outcome = poisonous(task)
                 else:
                     self._free.append(executor)
                 yield task, outcome
@@ -90,13 +90,13 @@ def _processes(executor: ProcessPoolExecutor) -> list[Any]:
 
 
 def _begin() -> None:
-    """In a new worker: an interrupt is the parent's matter, and its end is ours."""
+    """Set up a new worker: it ignores interrupts, which are the parent's, and ends with it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
 def _end_with_parent() -> None:
-    """A worker whose parent was killed would wait for ever."""
+    """End this worker with its parent; it would wait for ever."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         multiprocessing.connection.wait([parent.sentinel])

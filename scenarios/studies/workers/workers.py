@@ -1,51 +1,18 @@
-"""The one verb of workers: run tasks, give outcomes as they come."""
+"""Workers by their description: which is meant, and how many processes it makes."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Protocol
 
 from ....sim.errors import ScenarioError
 from ...config.sections.run import FORM, checked
+from .crew import Workers
 
 VARIABLE = "FORETRACE_WORKERS"
-RETRIES = 2  # of a task whose worker died; then it is poisonous
-
-Task = dict[str, Any]
-Work = Callable[[Task], dict[str, Any]]
-
-
-class Workers(Protocol):
-    """Runs tasks, in any order, each until it is done."""
-
-    name: str
-    """For people."""
-
-    def run(self, work: Work, tasks: Iterable[Task]) -> Iterator[tuple[Task, dict[str, Any]]]:
-        """Every task with what came of it, as they come.
-
-        A task whose worker dies is tried again; one that kills worker after worker comes back
-        as ``poisonous``.
-        """
-        ...
-
-    def close(self, *, kill: bool = False) -> None:
-        """Let the workers go; at once if ``kill``, whatever they do."""
-        ...
-
-
-def poisonous(task: Task) -> dict[str, Any]:
-    """The outcome of a task that killed every worker that it was given to."""
-    from ..sweep.task import key
-
-    message = f"killed the {RETRIES + 1} workers that it was given to; out of memory, or a crash"
-    error = {"kind": "Poisonous", "message": message, "traceback": ""}
-    return {"key": key(task), "set": task["set"], "error": error, "seconds": 0.0}
 
 
 def chosen(option: str | None, scenario: str) -> str:
-    """Who is asked: the option, else ``FORETRACE_WORKERS``, else the scenario.
+    """Description of the workers: the option, else ``FORETRACE_WORKERS``, else the scenario.
 
     Raises
     ------
@@ -68,14 +35,14 @@ def workers(text: str) -> Workers:
     ScenarioError
         They need an extra, cannot be reached, or run another version.
     """
-    found = FORM.fullmatch(text)
     if not text.startswith("dask://"):
         from .pool import Pool
 
         return Pool(count(text))
     from .dask import DaskCluster
 
-    if found and found[2].startswith("local"):
+    form = FORM.fullmatch(text)
+    if form and form[2].startswith("local"):
         return DaskCluster(None, count(text))
     return DaskCluster(text.removeprefix("dask://"), 0)
 
@@ -86,8 +53,8 @@ def count(text: str) -> int:
     >>> count("local:3"), count("dask://local:2")
     (3, 2)
     """
-    found = FORM.fullmatch(text)
-    return int(next((g for g in (found and (found[1], found[3])) or () if g), 0)) or cores()
+    form = FORM.fullmatch(text)
+    return int(next((g for g in (form and (form[1], form[3])) or () if g), 0)) or cores()
 
 
 def cores() -> int:

@@ -1,0 +1,31 @@
+"""One point that was tried."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from .task import Settings
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One point that was tried, with as much of its outcome as is shown.
+
+    Parameters
+    ----------
+    settings : by key of ``vary``; empty for the scenario as it stands
+    key : of the point
+    values : SI, by metric and statistic
+    intervals : of those that have one
+    error : kind and message; None for a point that finished
+    cached : was it known before
+    """
+
+    settings: Settings
+    key: str
+    values: Mapping[str, float] = field(default_factory=dict)
+    intervals: Mapping[str, Any] = field(default_factory=dict)
+    error: Mapping[str, str] | None = None
+    cached: bool = False

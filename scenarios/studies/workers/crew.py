@@ -1,0 +1,31 @@
+"""The protocol of workers: run tasks, yield their outcomes as they come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol
+
+RETRIES = 2  # of a task whose worker died; then it is poisonous
+
+Task = dict[str, Any]
+Outcome = dict[str, Any]
+Work = Callable[[Task], Outcome]
+
+
+class Workers(Protocol):
+    """Processes that run tasks, in any order, each until it is done."""
+
+    name: str
+    """For people."""
+
+    def run(self, work: Work, tasks: Iterable[Task]) -> Iterator[tuple[Task, Outcome | None]]:
+        """Each task with its outcome, in the order in which they end.
+
+        A task whose worker dies is tried again; one that kills worker after worker is poisonous
+        and has no outcome: None.
+        """
+        ...
+
+    def close(self, *, kill: bool = False) -> None:
+        """Let the workers go; at once if ``kill``, whatever they do."""
+        ...
