@@ -112,7 +112,7 @@ def main() -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except Exception as error:  # whoever's fault it is: all there is to mend or report it
-        from ..config.plugin_loading import blamed, inside
+        from ..config.plugin_errors import blamed, inside
 
         if told := _of_a_file(error):
             typer.echo(told, err=True)

@@ -179,7 +179,7 @@ def _disk(out: Path) -> dict[str, str]:
 
 def _plugins() -> list[dict[str, str]]:
     """What installed packages add, by entry point."""
-    from ..config.plugin_loading import GROUPS, installed
+    from ..config.installed_plugins import GROUPS, installed
 
     rows = []
     for group in GROUPS:

@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path as File
 
+from .installed_plugins import load_installed
 from .part_specs import KINDS
-from .plugin_loading import load_installed
 from .problems import InvalidScenarioError, Problem, Spot, nearest
 from .reading.document import parse, text_of
 from .reading.tree import TreeNode, find, leaves, relabel

@@ -6,11 +6,13 @@ checked by one schema, whose errors lead back to the line that is at fault.
 
 from __future__ import annotations
 
+import copyreg
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path as File
+from typing import Any
 
 from .catalog import Catalog, faults, installed
 from .plugin_loading import load_file
@@ -80,6 +82,16 @@ def loads(
     """
     tree = _extended(parse(text, file), file, ())
     return _checked(tree, file, set, installed(map(str, catalogs)))
+
+
+def _reduced(scenario: Scenario) -> Any:
+    """A scenario pickled as what it was read from: its models are made, and not importable."""
+    s = scenario
+    known = (s.plain, dict(s.origins), s.variant, s.others, s.warnings, s.file)
+    return from_pickle, known
+
+
+copyreg.pickle(Scenario, _reduced)
 
 
 def from_pickle(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ...sim.errors import ScenarioError
 from ...sim.sampling import MAIN
 from .problems import Problem, Spot, nearest
+from .reading.files import bare, contents
 from .reading.tree import Plain, Source, from_value, merge, to_dict
 
 if TYPE_CHECKING:
@@ -75,13 +76,6 @@ class Scenario:
     def __repr__(self) -> str:
         beside = ", ".join(s.variant for s in self.others)
         return f"<Scenario {self.name!r} of {self.file}{f', beside it {beside}' * bool(beside)}>"
-
-    def __reduce__(self) -> Any:
-        """Pickled as what it was read from: models are made from signatures, not imported."""
-        from .loader import from_pickle
-
-        told = (self.plain, dict(self.origins), self.variant, self.others, self.warnings, self.file)
-        return from_pickle, told
 
     def section(self, key: str) -> Any:
         """What stands under a key at the top, checked; None where it is absent."""
@@ -200,8 +194,6 @@ class Scenario:
 
     def digest(self) -> str:
         """SHA-256 of everything that can change the answer; files count by what is in them."""
-        from .reading.files import bare, contents
-
         told = self.resolved()
         for key in ("question", "report", "sweep"):
             told.pop(key, None)

@@ -29,6 +29,8 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from .installed_plugins import load_installed
+
 if TYPE_CHECKING:
     from .problems import Problem
     from .reading.tree import TreeNode
@@ -206,9 +208,7 @@ def root() -> type[Section]:
 @cache
 def _import_sections() -> None:
     """Run every registration, ours and those of installed packages."""
-    from . import sections
-    from .plugin_loading import load_installed
-
+    sections = importlib.import_module(".sections", __package__)  # which import this file
     for module in pkgutil.iter_modules(sections.__path__):
         importlib.import_module(f"{sections.__name__}.{module.name}")
     load_installed("foretrace.sections")

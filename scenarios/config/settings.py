@@ -19,7 +19,7 @@ from ...sim.process import PROCESSES
 from ...sim.units import Unit
 from ...sim.workload import WORKLOADS, Workload
 from .given import GIVEN
-from .plugin_loading import load_installed
+from .installed_plugins import load_installed
 from .schema import NAMES_FILE, REQUIRED, Section
 
 HOME = "models"
