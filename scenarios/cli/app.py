@@ -112,7 +112,7 @@ def main() -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except Exception as error:  # whoever's fault it is: all there is to mend or report it
-        from ..config.plugin_loading import blamed, inside
+        from ..config.plugin_errors import blamed, inside
 
         if told := _of_a_file(error):
             typer.echo(told, err=True)
@@ -128,7 +128,7 @@ def main() -> NoReturn:
 
 
 def _of_a_file(error: Exception) -> str:
-    """What is said of a path that cannot be read or written, or a full disk; "" of all else."""
+    """The message for a path that cannot be read or written, or a full disk; "" for others."""
     if not isinstance(error, OSError) or (error.filename is None and error.errno not in FULL):
         return ""
     return f"error {error.filename or 'disk'}: {error.strerror}; take another path, or mend it"

@@ -178,8 +178,8 @@ def _disk(out: Path) -> dict[str, str]:
 
 
 def _plugins() -> list[dict[str, str]]:
-    """What installed packages add, by entry point."""
-    from ..config.plugin_loading import GROUPS, installed
+    """Plug-ins of installed packages, by entry point."""
+    from ..config.installed_plugins import GROUPS, installed
 
     rows = []
     for group in GROUPS:
@@ -207,7 +207,7 @@ def _workers(text: str) -> dict[str, str]:
 
 
 def ping(task: dict[str, Any]) -> dict[str, Any]:
-    """What a worker says when it is asked how it is."""
+    """The state that a worker reports."""
     return {**task, "python": sys.version.split()[0]}
 
 

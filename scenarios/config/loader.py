@@ -6,22 +6,28 @@ checked by one schema, whose errors lead back to the line that is at fault.
 
 from __future__ import annotations
 
+import copyreg
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path as File
+from typing import Any
 
-from .catalog import Catalog, faults, installed
+from .catalog import Catalog, installed
+from .draft import Draft, VariantDraft
 from .plugin_loading import load_file
-from .problems import InvalidScenarioError, Problem, Spot, in_order, nearest
-from .reading import lint, references, spine
+from .problems import InvalidScenarioError, Problem, Spot, nearest
 from .reading.catalog_values import Used, expanded, filled
 from .reading.document import parse, read
 from .reading.files import BUNDLED
+from .reading.lint import lint, warnings_of
 from .reading.migrations import migrated
-from .reading.overrides import apply_override, apply_settings, apply_variant
+from .reading.overrides import apply_override, apply_settings
+from .reading.references import references
 from .reading.resolution import origins, resolved, with_defaults, with_files
+from .reading.schema_check import schema
 from .reading.tree import Plain, TreeNode, find, from_value, merge, relabel, without
 from .reading.type_check import check
 from .scenario import BASE, Origin, Scenario
@@ -63,7 +69,7 @@ def loads(
     set: Iterable[str] = (),
     catalogs: Iterable[str | os.PathLike[str]] = (),
 ) -> Scenario:
-    """The same from text; relative paths start at the current folder.
+    """Read and check a scenario from text; relative paths start at the current folder.
 
     Parameters
     ----------
@@ -80,6 +86,16 @@ def loads(
     """
     tree = _extended(parse(text, file), file, ())
     return _checked(tree, file, set, installed(map(str, catalogs)))
+
+
+def _reduced(scenario: Scenario) -> Any:
+    """A scenario pickled as what it was read from: its models are made, and not importable."""
+    s = scenario
+    known = (s.plain, dict(s.origins), s.variant, s.others, s.warnings, s.file)
+    return from_pickle, known
+
+
+copyreg.pickle(Scenario, _reduced)
 
 
 def from_pickle(
@@ -183,25 +199,42 @@ def _extended(tree: TreeNode, shown: str, above: tuple[str, ...]) -> TreeNode:
     return merge(below, tree)
 
 
+READING: dict[str, Callable[[Draft], Iterable[Problem]]] = {
+    "schema": schema,
+    "references": references,
+    "lint": lint,
+}
+"""The checks that reading a scenario is, in order; those of a run follow them in ``cli.checks``."""
+
+
 def _checked(tree: TreeNode, shown: str, settings: Iterable[str], catalog: Catalog) -> Scenario:
     root()
     tree = with_files(apply_settings(tree, settings))
     _plug_in(tree)
-    problems: list[Problem] = []
     if own := find(tree, ("catalog",)):
-        problems += faults(own)
         catalog = catalog.beside(own)
-    base, used, found = _one(tree, catalog, BASE, shown)
-    problems += found
-    problems += references.broken(tree, catalog)
-    others, more_used, found = _variants(tree, catalog, shown)
-    problems += found  # those of the base come again, and are shown once
-    problems += _of_sections(tree, catalog)
-    if problems or base is None:
-        raise InvalidScenarioError(problems)
-    plain = resolved(with_defaults(tree, base.model), {**used, **more_used})
-    raised = [*base.warnings, *lint.idle(tree), *(w for o in others for w in o.warnings)]
-    return Scenario(base.model, plain, base.origins, BASE, others, in_order(raised), shown)
+    draft = Draft(tree, catalog, shown)
+    problems = [problem for check in READING.values() for problem in check(draft)]
+    if errors := [p for p in problems if p.severity == "error"]:
+        raise InvalidScenarioError(errors)
+    return _scenario(draft, tuple(problems))
+
+
+def _scenario(draft: Draft, warnings: tuple[Problem, ...]) -> Scenario:
+    """The scenario of a draft in which no error was found."""
+    used = {key: entry for variant in draft.variants for key, entry in variant.used.items()}
+    others = tuple(_one(v, draft.file, tuple(warnings_of(v)), v.used) for v in draft.others)
+    return replace(_one(draft.base, draft.file, warnings, used), others=others)
+
+
+def _one(draft: VariantDraft, shown: str, warnings: tuple[Problem, ...], used: Used) -> Scenario:
+    """The scenario of the base or of one variant, which keeps no ``what_if`` of its own."""
+    if draft.model is None:
+        raise InvalidScenarioError(draft.problems)
+    model, name = draft.model, draft.name
+    bare = without(with_defaults(draft.tree, model), () if name == BASE else ("what_if",))
+    decided = origins(with_defaults(draft.full, model))
+    return Scenario(model, resolved(bare, used), decided, name, (), warnings, shown)
 
 
 def _plug_in(tree: TreeNode) -> None:
@@ -210,53 +243,3 @@ def _plug_in(tree: TreeNode) -> None:
     for node in named.items if named else ():
         if node.word:
             load_file(File(node.word), node.spot)
-
-
-def _of_sections(tree: TreeNode, catalog: Catalog) -> Iterator[Problem]:
-    """What the sections themselves find wrong once the whole tree is there."""
-
-    def attempt(changed: TreeNode) -> list[Problem]:
-        full, _, problems = filled(expanded(changed), catalog)
-        return [*problems, *check(full)[1], *references.broken(changed, catalog)]
-
-    for key in tree.mapping:
-        if key in SECTIONS:
-            yield from SECTIONS[key].broken(tree, attempt)
-
-
-def _one(
-    tree: TreeNode, catalog: Catalog, variant: str, shown: str
-) -> tuple[Scenario | None, Used, list[Problem]]:
-    """The scenario of one tree, or its problems."""
-    full, used, problems = filled(tree, catalog)
-    model, found = check(full)
-    if model is None or problems:
-        return None, used, problems + found
-    whole = with_defaults(full, model)
-    bare = without(with_defaults(tree, model), () if variant == BASE else ("what_if",))
-    warnings = (*lint.warnings_of(tree), *spine.absent(model.cluster, tree))  # type: ignore[attr-defined]
-    scenario = Scenario(model, resolved(bare, used), origins(whole), variant, (), warnings, shown)
-    return scenario, used, []
-
-
-def _variants(
-    tree: TreeNode, catalog: Catalog, shown: str
-) -> tuple[tuple[Scenario, ...], Used, list[Problem]]:
-    """The scenario of each entry of ``what_if``, and what is wrong in those entries."""
-    made: list[Scenario] = []
-    all_used: Used = {}
-    problems: list[Problem] = []
-    entries = find(tree, ("what_if",))
-    for number, entry in enumerate(entries.items if entries else ()):
-        if not entry.has("name") or not entry["name"].word:
-            continue
-        try:
-            changed = with_files(apply_variant(tree, number))
-        except InvalidScenarioError as error:
-            problems += error.problems
-            continue
-        scenario, used, found = _one(changed, catalog, entry["name"].word, shown)
-        all_used |= used
-        problems += [*found, *references.broken(changed, catalog)]
-        made += [scenario] if scenario else []
-    return tuple(made), all_used, problems

@@ -1,4 +1,4 @@
-"""What others add: files that a scenario names, and packages that are installed.
+"""Plug-ins that a scenario names as files: run once, checked, and taken back when edited.
 
 ``plugins: [file.py]`` in a scenario runs a file, relative to the scenario, which registers backends
 (``@backend``), processes, workloads, kinds of part, topologies, collective algorithms or sections
@@ -11,11 +11,8 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import inspect
-import re
 import sys
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from ...models.network import leaf_spine as leaf_spine  # ours first: their names are taken
@@ -27,12 +24,11 @@ from ...reports.section import SECTIONS
 from ...sim.backend import BACKENDS, Backend
 from ...sim.process import PROCESSES
 from ...sim.workload import WORKLOADS, Workload
+from .part_specs import OURS, entry_model, join_model, part_model
+from .plugin_errors import PREFIX
 from .problems import InvalidScenarioError, Problem, Spot
-
-PREFIX = "foretrace_plugin_"  # of the modules that files become
-GROUPS = tuple(
-    f"foretrace.{kind}" for kind in ("backends", "sections", "workloads", "catalogs", "commands")
-)
+from .schema import root
+from .settings import schema_of, settings_of
 
 
 def load_file(file: Path, spot: Spot) -> None:
@@ -100,9 +96,6 @@ def _take_back(file: Path) -> None:
 
 def _check(file: Path, spot: Spot) -> None:
     """Refuse what a scenario could not use: constructors that are no schema, missing methods."""
-    from .part_specs import OURS
-    from .settings import schema_of
-
     for table, name in sorted(_registered[file]):
         made = tables()[table][name]
         if table == "section":
@@ -158,41 +151,6 @@ def _has(table: str, cls: Any, wanted: str) -> None:
         raise TypeError(f"{verb}{told} never yields; write 'yield sim.wait(seconds)' to wait")
 
 
-def _yielded(error: BaseException) -> str:
-    """Which plug-in yielded what nobody can wait for; SimPy tells the place as text."""
-    said = re.search(r'File "(.+)", line (\d+)(?:.|\n)*Invalid yield value "(.*)"', str(error))
-    files = {getattr(m, "__file__", "") for n, m in sys.modules.items() if n.startswith(PREFIX)}
-    if said is None or said[1] not in files:
-        return ""
-    return (
-        f"plug-in '{Path(said[1]).name}' fails in line {said[2]}: it yields {said[3]!r}; "
-        "yield sim.wait(seconds) or another thing to wait for"
-    )
-
-
-def blamed(error: BaseException) -> str:
-    """Which plug-in an unexpected error came from, and where in it; "" for none of them."""
-    told, step = _yielded(error), error.__traceback__
-    if error.__cause__ is not None:  # SimPy raises the error of a process again
-        told = told or blamed(error.__cause__)
-    while step is not None and not told:
-        name = step.tb_frame.f_globals.get("__name__", "")
-        if name.startswith(PREFIX):
-            file = Path(step.tb_frame.f_code.co_filename).name
-            where = f"plug-in '{file}' fails in line {step.tb_lineno}"
-            told = f"{where}: {type(error).__name__}: {error}; mend it or take it out"
-        step = step.tb_next
-    return told
-
-
-def inside(error: BaseException) -> TracebackType | None:
-    """The steps of an error from where it entered a plug-in; None where it did not."""
-    step = error.__traceback__
-    while step is not None and not step.tb_frame.f_globals.get("__name__", "").startswith(PREFIX):
-        step = step.tb_next
-    return step or (inside(error.__cause__) if error.__cause__ is not None else None)
-
-
 UNWRITTEN = (
     Backend.timing,
     NodePart.components,
@@ -203,7 +161,7 @@ UNWRITTEN = (
 
 
 def tables() -> dict[str, dict[str, Any]]:
-    """What files may add to, by what it holds."""
+    """Tables that plug-ins may add to, by the kind of thing they hold."""
     algorithms = {f"algorithm of {name}": table for name, table in ALGORITHMS.items()}
     return {
         "backend": BACKENDS,
@@ -217,7 +175,7 @@ def tables() -> dict[str, dict[str, Any]]:
 
 
 _registered: dict[Path, set[tuple[str, str]]] = {}
-"""What files registered: the table, and the name in it."""
+"""Registrations of each file: the table, and the name in it."""
 
 
 def _names() -> set[tuple[str, str]]:
@@ -235,47 +193,6 @@ def _failed(name: str, error: BaseException) -> str:
 
 
 def _forget() -> None:
-    """What was derived from the names that were known before."""
-    from . import part_specs, schema, settings
-
-    settings.settings_of.cache_clear()
-    part_specs.entry_model.cache_clear()
-    part_specs.part_model.cache_clear()
-    part_specs.join_model.cache_clear()
-    schema.root.cache_clear()
-
-
-def load_installed(group: str) -> list[object]:
-    """What installed packages bring for one purpose.
-
-    Raises
-    ------
-    InvalidScenarioError
-        One of them fails; it is named with its package.
-    """
-    return [_loaded(point) for point in entry_points(group=group)]
-
-
-def _loaded(point: EntryPoint) -> object:
-    try:
-        return point.load()
-    except Exception as error:
-        package = point.dist.name if point.dist else "an installed package"
-        message = (
-            f"plug-in '{point.name}' of {package} fails: {type(error).__name__}: {error}; mend it, "
-            f"or pip uninstall {package}"
-        )
-        raise InvalidScenarioError([Problem("plug-in", message, Spot(point.value))]) from error
-
-
-def installed(group: str) -> dict[str, str]:
-    """Plug-ins of a group by name, each with what is wrong with it; "" for nothing."""
-    found = {}
-    for point in entry_points(group=group):
-        try:
-            _loaded(point)
-        except InvalidScenarioError as error:
-            found[point.name] = error.problems[0].message
-        else:
-            found[point.name] = ""
-    return found
+    """Forget the models derived from names that were known before."""
+    for derived in (settings_of, entry_model, part_model, join_model, root):
+        derived.cache_clear()

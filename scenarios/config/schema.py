@@ -1,4 +1,4 @@
-"""Which sections a scenario has: each is a model that registers itself under its key.
+"""Sections of a scenario: each is a model that registers itself under its key.
 
 A section that nobody registered is an unknown key, so later work adds one without editing the
 loader: a module in ``sections/``, or one that an installed package names as its entry point
@@ -28,6 +28,8 @@ from pydantic import (
     model_validator,
 )
 from pydantic_core import PydanticCustomError
+
+from .installed_plugins import load_installed
 
 if TYPE_CHECKING:
     from .problems import Problem
@@ -99,7 +101,7 @@ class Section(BaseModel):
 
 
 def refusal(kind: str, message: str, key: str = "", value: Any = None) -> ValidationError:
-    """What a validator raises to say what is wrong with one key below its value.
+    """The error that a validator raises about one key below its value.
 
     Parameters
     ----------
@@ -206,16 +208,14 @@ def root() -> type[Section]:
 @cache
 def _import_sections() -> None:
     """Run every registration, ours and those of installed packages."""
-    from . import sections
-    from .plugin_loading import load_installed
-
+    sections = importlib.import_module(".sections", __package__)  # which import this file
     for module in pkgutil.iter_modules(sections.__path__):
         importlib.import_module(f"{sections.__name__}.{module.name}")
     load_installed("foretrace.sections")
 
 
 def json_schema() -> dict[str, Any]:
-    """What editors check and complete with, installed sections and backends included.
+    """The JSON schema by which editors check and complete, with installed sections and backends.
 
     Examples
     --------
@@ -227,7 +227,7 @@ def json_schema() -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def _json_schema(model: type[Section]) -> dict[str, Any]:
-    """Of the sections that are known by now; making it takes a while."""
+    """The JSON schema of a model; it takes a while."""
     schema = model.model_json_schema()
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     schema["title"] = "foretrace scenario"

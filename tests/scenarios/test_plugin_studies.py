@@ -8,7 +8,7 @@ from pathlib import Path
 import foretrace
 import pytest
 from foretrace.scenarios.config.loader import load
-from foretrace.scenarios.config.plugin_loading import PREFIX
+from foretrace.scenarios.config.plugin_errors import PREFIX
 from foretrace.scenarios.config.schema import root
 from foretrace.scenarios.config.settings import known_backends, known_workloads
 from foretrace.scenarios.studies.samples import headline, samples_of

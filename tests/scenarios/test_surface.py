@@ -12,7 +12,7 @@ from pathlib import Path
 import foretrace
 import pytest
 from foretrace.scenarios.cli.init import templates
-from foretrace.scenarios.config import plugin_loading
+from foretrace.scenarios.config import installed_plugins
 from foretrace.scenarios.config.loader import load
 from foretrace.scenarios.studies.limits import free_memory, require_memory, time_limit
 from foretrace.sim.backend import BACKENDS
@@ -431,10 +431,10 @@ def test_a_plug_in_that_fails_is_a_named_error_with_its_place(cli, here, text, s
 
 def test_an_installed_plug_in_that_fails_is_named_with_its_cure(monkeypatch):
     broken = EntryPoint("broken", "nothing_of_that_name:x", "foretrace.backends")
-    monkeypatch.setattr(plugin_loading, "entry_points", lambda group: [broken])
+    monkeypatch.setattr(installed_plugins, "entry_points", lambda group: [broken])
     with pytest.raises(ScenarioError, match="plug-in 'broken' of an installed package fails: Mod"):
-        plugin_loading.load_installed("foretrace.backends")
-    assert "ModuleNotFoundError" in plugin_loading.installed("foretrace.backends")["broken"]
+        installed_plugins.load_installed("foretrace.backends")
+    assert "ModuleNotFoundError" in installed_plugins.installed("foretrace.backends")["broken"]
 
 
 # The terminal

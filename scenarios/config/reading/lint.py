@@ -1,4 +1,4 @@
-"""What is legal and probably wrong: warnings, with what may have been meant."""
+"""The third check: values that are legal and probably wrong, with what may have been meant."""
 
 from __future__ import annotations
 
@@ -7,17 +7,34 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ....sim.units import quantity
+from ..draft import Draft, VariantDraft
 from ..part_specs import node_parts
-from ..problems import Problem
+from ..problems import Problem, in_order
 from .machines import machines
+from .overrides import path_of
+from .spine import absent
 from .tree import TreeNode, find, leaves
 
 SLOW_NIC = 10e9 / 8  # B/s
 LONG = 1e-3  # s, of a latency
 
 
-def warnings_of(tree: TreeNode) -> Iterator[Problem]:
-    """Every doubt about what the user wrote; the catalog is above it."""
+def lint(draft: Draft) -> Iterator[Problem]:
+    """Warnings of a scenario and of its variants, each once, in the order of the file."""
+    every = (warning for variant in draft.variants for warning in warnings_of(variant))
+    return iter(in_order([*every, *_idle(draft.tree)]))
+
+
+def warnings_of(variant: VariantDraft) -> Iterator[Problem]:
+    """Warnings of the base or of one variant; none where the schema is not met."""
+    if variant.model is None:
+        return
+    yield from _doubts(variant.tree)
+    yield from absent(variant.model.cluster, variant.tree)  # type: ignore[attr-defined]
+
+
+def _doubts(tree: TreeNode) -> Iterator[Problem]:
+    """Doubts about values that the user wrote, not those of the catalog."""
     yield from _bits(tree)
     yield from _unused_prices(tree)
     described = [path for path, _ in machines(tree)]
@@ -30,8 +47,8 @@ def warnings_of(tree: TreeNode) -> Iterator[Problem]:
             yield from _nic(leaf)
 
 
-def idle(tree: TreeNode) -> Iterator[Problem]:
-    """Every setting of ``what_if`` that says what the scenario says already."""
+def _idle(tree: TreeNode) -> Iterator[Problem]:
+    """Settings of ``what_if`` that are what the scenario is already."""
     for number, variant in enumerate(_what_if(tree)):
         yield from _no_change(tree, variant, number)
 
@@ -89,8 +106,6 @@ def _what_if(tree: TreeNode) -> tuple[TreeNode, ...]:
 
 def _no_change(tree: TreeNode, variant: TreeNode, number: int) -> Iterator[Problem]:
     """A setting that says what the scenario says already."""
-    from .overrides import path_of
-
     for name, leaf in variant["set"].mapping.items() if variant.has("set") else ():
         now = find(tree, path_of(tree, name))
         if now and now.text and now.text == leaf.text:

@@ -1,4 +1,7 @@
-"""The second pass: names that must exist elsewhere in the scenario.  Runs on whatever parsed."""
+"""The second check: names that must exist elsewhere in the scenario.
+
+It goes over trees, so that it also finds something where the schema is not met.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,37 @@ from collections.abc import Iterator, Mapping
 
 from ....sim.system import SELECTED
 from ..catalog import Catalog
+from ..draft import Draft, VariantDraft
 from ..part_specs import node_parts
 from ..problems import Problem, nearest
 from ..scenario import BASE
+from ..schema import SECTIONS
+from .catalog_values import expanded
 from .machines import machines
 from .tree import TreeNode, find
 
 
-def broken(tree: TreeNode, catalog: Catalog) -> Iterator[Problem]:
-    """Every reference that leads nowhere."""
+def references(draft: Draft) -> Iterator[Problem]:
+    """Names of parts, variants, prices, metrics and memories that nothing has."""
+    for variant in draft.variants:
+        yield from _broken(variant.tree, draft.catalog)
+    yield from _of_sections(draft)
+
+
+def _of_sections(draft: Draft) -> Iterator[Problem]:
+    """Problems that the sections themselves find in the whole tree."""
+
+    def attempt(changed: TreeNode) -> list[Problem]:
+        one = VariantDraft.of(BASE, expanded(changed), draft.catalog)
+        return [*one.problems, *_broken(changed, draft.catalog)]
+
+    for key in draft.tree.mapping:
+        if key in SECTIONS:
+            yield from SECTIONS[key].broken(draft.tree, attempt)
+
+
+def _broken(tree: TreeNode, catalog: Catalog) -> Iterator[Problem]:
+    """Every reference of one tree that leads nowhere."""
     yield from _link_ends(tree)
     yield from _variants(tree)
     yield from _priced(tree)

@@ -1,0 +1,100 @@
+"""A scenario while it is read: a tree for each variant, not yet known to be right."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from .catalog import Catalog
+from .problems import InvalidScenarioError, Problem
+from .reading.catalog_values import Used, filled
+from .reading.overrides import apply_variant
+from .reading.resolution import with_files
+from .reading.tree import TreeNode, find
+from .reading.type_check import check
+from .scenario import BASE
+from .schema import Section
+
+
+@dataclass(frozen=True)
+class VariantDraft:
+    """The base or one variant, against the schema.
+
+    Parameters
+    ----------
+    name : ``base``, or a name of ``what_if``
+    tree : as written
+    full : with the values of the catalog beneath it
+    used : catalog entries that it names
+    model : the checked sections; None where ``problems`` are in the way
+    problems : names that the catalog lacks, mismatches with the schema
+    """
+
+    name: str
+    tree: TreeNode
+    full: TreeNode
+    used: Used
+    model: Section | None
+    problems: tuple[Problem, ...]
+
+    @classmethod
+    def of(cls, name: str, tree: TreeNode, catalog: Catalog) -> VariantDraft:
+        """The draft of one tree."""
+        full, used, unknown = filled(tree, catalog)
+        model, mismatches = check(full)
+        problems = (*unknown, *mismatches)
+        return cls(name, tree, full, used, None if problems else model, problems)
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A scenario with all its variants, as far as it can be read.
+
+    Parameters
+    ----------
+    tree : of the file with all that it extends and ``--set``
+    catalog : that it names parts of
+    file : as the user named it
+    """
+
+    tree: TreeNode
+    catalog: Catalog
+    file: str = ""
+
+    @cached_property
+    def base(self) -> VariantDraft:
+        """The scenario itself."""
+        return VariantDraft.of(BASE, self.tree, self.catalog)
+
+    @cached_property
+    def others(self) -> tuple[VariantDraft, ...]:
+        """Named entries of ``what_if`` that can be laid over the scenario, in order."""
+        return tuple(d for d in self._entries if isinstance(d, VariantDraft))
+
+    @property
+    def refused(self) -> tuple[Problem, ...]:
+        """Problems of the entries that cannot."""
+        errors = (e for e in self._entries if isinstance(e, InvalidScenarioError))
+        return tuple(problem for error in errors for problem in error.problems)
+
+    @cached_property
+    def _entries(self) -> tuple[VariantDraft | InvalidScenarioError, ...]:
+        entries = find(self.tree, ("what_if",))
+        named = [
+            (number, entry["name"].word)
+            for number, entry in enumerate(entries.items if entries else ())
+            if entry.has("name") and entry["name"].word
+        ]
+        return tuple(self._entry(number, name) for number, name in named)
+
+    def _entry(self, number: int, name: str) -> VariantDraft | InvalidScenarioError:
+        try:
+            tree = with_files(apply_variant(self.tree, number))
+        except InvalidScenarioError as error:
+            return error
+        return VariantDraft.of(name, tree, self.catalog)
+
+    @property
+    def variants(self) -> tuple[VariantDraft, ...]:
+        """The base, then the others."""
+        return (self.base, *self.others)

@@ -1,0 +1,48 @@
+"""Plug-ins of installed packages, found by their entry points."""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint, entry_points
+
+from .problems import InvalidScenarioError, Problem, Spot
+
+GROUPS = tuple(
+    f"foretrace.{kind}" for kind in ("backends", "sections", "workloads", "catalogs", "commands")
+)
+"""Groups of entry points: one of ``foretrace.backends`` registers backends, and so on."""
+
+
+def load_installed(group: str) -> list[object]:
+    """Objects that installed packages name as entry points of one group.
+
+    Raises
+    ------
+    InvalidScenarioError
+        One of them fails; it is named with its package.
+    """
+    return [_loaded(point) for point in entry_points(group=group)]
+
+
+def _loaded(point: EntryPoint) -> object:
+    try:
+        return point.load()
+    except Exception as error:
+        package = point.dist.name if point.dist else "an installed package"
+        message = (
+            f"plug-in '{point.name}' of {package} fails: {type(error).__name__}: {error}; mend it, "
+            f"or pip uninstall {package}"
+        )
+        raise InvalidScenarioError([Problem("plug-in", message, Spot(point.value))]) from error
+
+
+def installed(group: str) -> dict[str, str]:
+    """Plug-ins of a group by name, each with what is wrong with it; "" for nothing."""
+    found = {}
+    for point in entry_points(group=group):
+        try:
+            _loaded(point)
+        except InvalidScenarioError as error:
+            found[point.name] = error.problems[0].message
+        else:
+            found[point.name] = ""
+    return found

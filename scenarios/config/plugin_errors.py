@@ -1,0 +1,48 @@
+"""Errors that come out of a plug-in while it runs: whose they are, and in which line."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from types import TracebackType
+
+PREFIX = "foretrace_plugin_"  # of the modules that files become
+
+
+def _yielded(error: BaseException) -> str:
+    """A message for a plug-in that yielded something that is no event; "" for none.
+
+    SimPy gives the place only as text.
+    """
+    said = re.search(r'File "(.+)", line (\d+)(?:.|\n)*Invalid yield value "(.*)"', str(error))
+    files = {getattr(m, "__file__", "") for n, m in sys.modules.items() if n.startswith(PREFIX)}
+    if said is None or said[1] not in files:
+        return ""
+    return (
+        f"plug-in '{Path(said[1]).name}' fails in line {said[2]}: it yields {said[3]!r}; "
+        "yield sim.wait(seconds) or another thing to wait for"
+    )
+
+
+def blamed(error: BaseException) -> str:
+    """A message that names the plug-in and line an unexpected error came from; "" for none."""
+    told, step = _yielded(error), error.__traceback__
+    if error.__cause__ is not None:  # SimPy raises the error of a process again
+        told = told or blamed(error.__cause__)
+    while step is not None and not told:
+        name = step.tb_frame.f_globals.get("__name__", "")
+        if name.startswith(PREFIX):
+            file = Path(step.tb_frame.f_code.co_filename).name
+            where = f"plug-in '{file}' fails in line {step.tb_lineno}"
+            told = f"{where}: {type(error).__name__}: {error}; mend it or take it out"
+        step = step.tb_next
+    return told
+
+
+def inside(error: BaseException) -> TracebackType | None:
+    """The steps of an error from where it entered a plug-in; None where it did not."""
+    step = error.__traceback__
+    while step is not None and not step.tb_frame.f_globals.get("__name__", "").startswith(PREFIX):
+        step = step.tb_next
+    return step or (inside(error.__cause__) if error.__cause__ is not None else None)
