@@ -14,7 +14,8 @@ from .csr import Csr
 from .errors import BackendError, GraphError
 from .graph import Graph
 from .ops import Kind, Ops
-from .place import NETWORK, asked
+from .place import asked
+from .roles import NETWORK
 from .system import System
 
 AS_RECORDED = "recorded: delay or gap of the trace"

@@ -20,13 +20,11 @@ from .csr import Csr
 from .errors import GraphError
 from .flat_graph import FlatGraph, Participants, join
 from .ops import DTYPES, Kind, Ops
+from .roles import Stream, stream_role, with_slots
 
 if TYPE_CHECKING:
     from .spmd.spmd_graph import SpmdGraph
     from .system import System
-
-
-STREAM_ROLE = {"compute": "", "host": "host", "copy": "dma"}  # of a communication op's stream
 
 
 class Label(NamedTuple):
@@ -37,7 +35,6 @@ class Label(NamedTuple):
     source: str = ""
 
 
-Stream = tuple[int, int]  # (rank, stream)
 LAST_PERIOD = int(np.iinfo(DTYPES["period"][0]).max)
 
 
@@ -102,10 +99,11 @@ class Graph:
         return join([b if isinstance(b, FlatGraph) else self._written(b) for b in self.blocks])
 
     def _written(self, block: SpmdGraph) -> FlatGraph:
-        """A template written out, with its places where there is a machine."""
-        from .place import with_slots
-
-        return block.expand() if self.system is None else with_slots(block.expand(), self)
+        """Template written out, with the slot of each place where there is a machine."""
+        flat = block.expand()
+        if self.system is None or self.gpus is None:
+            return flat
+        return with_slots(flat, self.system, self.gpus, self.streams)
 
     @property
     def template(self) -> SpmdGraph | None:
@@ -118,7 +116,7 @@ class Graph:
 
         A kernel on the GPU (``""``), a thread of the ``host``, or the ``dma`` engines.
         """
-        return STREAM_ROLE.get(self.streams.get((rank, stream), "network"))
+        return stream_role(self.streams, (rank, stream))
 
     @property
     def ops(self) -> Ops:

@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from ..engine_api import MAX_TICK, NEVER
 from ..errors import NotKeptError
 from ..ops import Kind
-from ..place import NETWORK
 from ..result import Result
+from ..roles import NETWORK
 from ..units import seconds
 from .aggregates import BOXES
 from .holdings import holders

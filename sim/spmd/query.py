@@ -14,7 +14,7 @@ from ..csr import Csr
 from ..graph import Graph
 from ..lowering import ticks_of
 from ..ops import Ops
-from ..place import roles
+from ..roles import roles
 from ..units import Seconds
 from .spmd_graph import SpmdGraph
 

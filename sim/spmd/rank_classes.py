@@ -21,7 +21,7 @@ from ..csr import Csr
 from ..engine_api import ComponentTable
 from ..graph import Graph
 from ..ops import Kind
-from ..place import NETWORK, ROLE
+from ..roles import NETWORK, ROLE
 from .query import PLAYED, NotUniform, Query, RankAnswers, unlike
 from .spmd_graph import RankProgram, SpmdGraph
 
