@@ -12,7 +12,7 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-from .analysis.aggregates import MOST_OPS
+from .aggregates import MOST_OPS
 from .analysis.streaming_sums import StreamingSums, together
 from .backend import check_timing
 from .binding import Answers, ask, ask_all, endpoints

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from .analysis.aggregates import KEEP
+from .aggregates import KEEP
 from .backend import Backend
 from .binding import bind
 from .engine_api import ComponentTable

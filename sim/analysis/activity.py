@@ -21,14 +21,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..aggregates import BOXES
 from ..engine_api import MAX_TICK, NEVER
 from ..errors import NotKeptError
 from ..ops import Kind
-from ..result import Result
 from ..roles import NETWORK
+from ..run_record import RunRecord
 from ..units import seconds
-from .aggregates import BOXES
 from .holdings import holders
+from .periods import step_edges
 
 LAYERS = ("compute", "network", "copy", "waiting", "host")
 MOST = 2**62  # ticks of a line with several ranks; one rank has a line in any case
@@ -78,7 +79,7 @@ class ActiveSpans(NamedTuple):
 
 
 def activity(
-    result: Result, window: tuple[int, int] | None = None
+    result: RunRecord, window: tuple[int, int] | None = None
 ) -> dict[str, NDArray[np.float64]]:
     """Seconds of each rank in each box; they sum to the window (default: the makespan).
 
@@ -98,14 +99,14 @@ def activity(
     return {box: total[0] for box, total in activities(result, edges).items()}
 
 
-def exposed(result: Result) -> NDArray[np.float64]:
+def exposed(result: RunRecord) -> NDArray[np.float64]:
     """(k, ranks) s of exposed communication in each period, or in the only window: kept always."""
     if result.summary is not None and result.summary.exposed is not None:
         return seconds(result.summary.exposed, result.tick)
-    return activities(result, result.kept.edges)["exposed_communication"]
+    return activities(result, step_edges(result))["exposed_communication"]
 
 
-def activities(result: Result, edges: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
+def activities(result: RunRecord, edges: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
     """The same in consecutive windows.
 
     Parameters
@@ -123,7 +124,7 @@ def activities(result: Result, edges: NDArray[np.int64]) -> dict[str, NDArray[np
     return dict(zip(BOXES, boxes, strict=True))
 
 
-def ticks(result: Result, edges: NDArray[np.int64]) -> NDArray[np.int64]:
+def ticks(result: RunRecord, edges: NDArray[np.int64]) -> NDArray[np.int64]:
     """(7, k, ranks) The same in ticks, of a result with a row an op."""
     return boxes_of(busy(result), edges, result.ranks, compiled=False)
 
@@ -152,9 +153,9 @@ def boxes_of(
     return found
 
 
-def _kept(result: Result, edges: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
+def _kept(result: RunRecord, edges: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
     """Consecutive steps, as they were kept."""
-    kept = result.kept
+    kept = result.aggregates
     at = int(np.searchsorted(kept.edges, edges[0]))
     same = np.array_equal(kept.edges[at : at + len(edges)], edges)
     if kept.boxes is None or not same:
@@ -166,7 +167,7 @@ def _kept(result: Result, edges: NDArray[np.int64]) -> dict[str, NDArray[np.floa
     return dict(zip(BOXES, boxes, strict=True))
 
 
-def busy(result: Result) -> Busy:
+def busy(result: RunRecord) -> Busy:
     """Every place of every op that ended."""
     found = []
     columns = result.columns
@@ -189,7 +190,7 @@ def busy(result: Result) -> Busy:
     return found[0] if len(found) == 1 else Busy.of(found)
 
 
-def _waits(result: Result) -> list[Busy]:
+def _waits(result: RunRecord) -> list[Busy]:
     """The same of places whose op waited for a capacity: empty network that arrived early."""
     columns = result.columns
     waited = np.flatnonzero(columns.asked < columns.granted)

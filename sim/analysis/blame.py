@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from ..csr import Csr
 from ..engine_api import NEVER
 from ..ops import Kind
-from ..result import Result
+from ..run_record import RunRecord
 from ..schedule import SubmittedRun
 from ..units import Seconds, seconds
 from .flow_history import Bound, FlowHistory
@@ -80,7 +80,7 @@ class Blame:
         return {who: float(seconds(t, self.tick)) for who, t in self.ticks.items()}
 
 
-def blame(result: Result) -> Blame:
+def blame(result: RunRecord) -> Blame:
     """Charge every tick of the makespan; see :meth:`Result.blame`."""
     walk = _Walk(result)
     return Blame(tuple(walk.path()), result.tick, walk.others.ticks)
@@ -108,7 +108,7 @@ class _Ends:
 class _Others:
     """What ops of other jobs took of the path of one; of nothing where a result is of the whole."""
 
-    def __init__(self, result: Result):
+    def __init__(self, result: RunRecord):
         self.whole = result.whole or result
         self.job = -1 if result.whole is None else self.whole.jobs.index(result.jobs[0])
         self.ticks: dict[str, int] = {}
@@ -146,7 +146,7 @@ class _Walk:
     Ops have the numbers that they have in the whole run.
     """
 
-    def __init__(self, result: Result):
+    def __init__(self, result: RunRecord):
         whole = result.whole or result
         self.result, self.columns = result, whole.columns
         self.first = result.first_release
@@ -287,7 +287,7 @@ class _Links(NamedTuple):
 class _History:
     """What the run was made of, looked up op by op."""
 
-    def __init__(self, result: Result, others: _Others):
+    def __init__(self, result: RunRecord, others: _Others):
         self.result, self.others = result, others
         self.firsts = [r.first for r in result.runs]
         self.flights = FlowHistory(result)

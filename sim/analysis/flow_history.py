@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..engine_api import NEVER, ONE
-from ..result import Result
+from ..run_record import RunRecord
 
 
 class Bound(NamedTuple):
@@ -32,7 +32,7 @@ class Bound(NamedTuple):
 class FlowHistory:
     """The work phases of a run."""
 
-    def __init__(self, result: Result):
+    def __init__(self, result: RunRecord):
         self.result = result
 
     @cached_property

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..engine_api import NEVER
+from ..run_record import RunRecord
 from ..units import seconds
-
-if TYPE_CHECKING:
-    from ..result import Result
 
 Numbers = NDArray[np.int64]
 
@@ -33,14 +31,14 @@ class Wait(NamedTuple):
     granted: int
 
 
-def holders(result: Result) -> Numbers:
+def holders(result: RunRecord) -> Numbers:
     """(claims,) The op of each claim on a capacity, by id."""
     return np.concatenate(
         [np.empty(0, np.int64), *(r.first + r.lowered.claims.op for r in result.runs)]
     )
 
 
-def by_ops(result: Result) -> Held:
+def by_ops(result: RunRecord) -> Held:
     """What ops held, a row a claim; what was never given back to the end of the run."""
     claims = [r.lowered.claims for r in result.runs]
     none = np.empty(0, np.int64)
@@ -53,14 +51,14 @@ def by_ops(result: Result) -> Held:
     return Held(component, start, end, amount / _whole(result, component))
 
 
-def by_processes(result: Result) -> Held:
+def by_processes(result: RunRecord) -> Held:
     """What processes held: each change lasts to the end of the run."""
     tick, component, change = result.acquired.changes.T
     last = np.full(len(tick), _last(result))
     return Held(component, np.minimum(tick, last), last, change / _whole(result, component))
 
 
-def held_by_processes(result: Result) -> NDArray[np.float64]:
+def held_by_processes(result: RunRecord) -> NDArray[np.float64]:
     """(components,) s in which processes held all of a capacity, or as much in all."""
     held = by_processes(result)
     took = held.share * seconds(held.end - held.start, result.tick)
@@ -69,9 +67,9 @@ def held_by_processes(result: Result) -> NDArray[np.float64]:
     return found
 
 
-def _last(result: Result) -> int:
+def _last(result: RunRecord) -> int:
     return result.first_release + result.makespan_ticks
 
 
-def _whole(result: Result, component: Numbers) -> Numbers:
+def _whole(result: RunRecord, component: Numbers) -> Numbers:
     return result.parts.capacity[component] if len(component) else np.empty(0, np.int64)

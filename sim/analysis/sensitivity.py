@@ -9,15 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..backend import Backend, Timing, Usage
 from ..ops import Ops
-from ..result import Result
 from ..simulation import Simulation
 from ..system import Component, System
+
+if TYPE_CHECKING:
+    from ..result import Result
 
 MOST = 2**63 - 1  # of a capacity without end
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..aggregates import BOXES, EXPOSED, RunAggregates, add_ticks
 from ..engine_api import MAX_TICK, NEVER, ComponentTable, Held, State
 from ..ops import Kind
 from ..prepared import Repeat
@@ -21,7 +22,6 @@ from ..schedule import SubmittedRun, ranks_of
 from ..system import System
 from ..units import Seconds, seconds
 from .activity import LAYER_OF, LAYERS, Busy, boxes_of
-from .aggregates import BOXES, EXPOSED, RunAggregates, add_ticks
 
 LATE = np.iinfo(np.int64).max
 NETWORK, IDLE = LAYERS.index("network"), BOXES.index("idle")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..analysis.aggregates import BOXES, EXPOSED, MOST_OPS, RunAggregates, add_ticks
+from ..aggregates import BOXES, EXPOSED, MOST_OPS, RunAggregates, add_ticks
 from ..backend import Spread, Timing
 from ..binding import Answers
 from ..core.program_executor import ProgramTimes, TimedPrograms, run
