@@ -1,4 +1,7 @@
-"""What every result keeps: when each rank began and ended its steps, and where its time went.
+"""Aggregates of a run: first starts, last ends, busy times and time by box, of each rank.
+
+They are kept of every run, and are some hundred bytes per rank; one row per op is kept where asked
+for.
 
 A row an op is kept where asked for; this is kept always, and is some hundred bytes a rank.
 """
@@ -80,11 +83,11 @@ class RunAggregates:
 
     @cached_property
     def marks(self) -> NDArray[np.int64]:
-        """(k + 2,) The same after the first release: ends of the windows that boxes are kept of."""
+        """(k + 2,) ticks: the first release, then the edges; time by box is kept between them."""
         return np.concatenate([[min(self.first, self.edges[0])], self.edges])
 
     def boxed(self, boxes: NDArray[np.int64], keep: str) -> RunAggregates:
-        """With the boxes between the marks, as far as ``keep`` keeps them."""
+        """Aggregates with time by box between the marks, as far as ``keep`` keeps it."""
         found = replace(self, exposed=boxes[EXPOSED, 1:].copy())
         return replace(found, boxes=boxes) if keep == "ranks" else found
 
@@ -92,7 +95,7 @@ class RunAggregates:
 def add_ticks(
     into: NDArray[Any], at: tuple[NDArray[Any], ...], ticks: NDArray[np.int64]
 ) -> NDArray[Any]:
-    """A table with ticks added to its cells: of Python integers where int64 would not hold them.
+    """Table with ticks added to its cells; of Python integers where int64 would overflow.
 
     Times of all ranks add up beyond the range of one: 16,384 of them in ten minutes.
 
@@ -114,7 +117,7 @@ def add_ticks(
 
 
 def heads(*columns: NDArray[Any]) -> NDArray[np.int64]:
-    """Where rows begin that differ from the one before: what is alike is mostly side by side.
+    """First rows of runs of equal rows.
 
     >>> heads(np.array([5, 5, 5, 7]), np.array([1, 1, 0, 0])).tolist()
     [0, 2, 3]

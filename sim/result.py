@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 
 class Difference(NamedTuple):
-    """One number of two results: this one's, the other's, and other / this - 1."""
+    """Number in two results: this one's, the other's, and other / this - 1."""
 
     this: float
     other: float
@@ -49,7 +49,7 @@ class Result(RunRecord):
         return f"<Result {self.count} ops, makespan {self.makespan:.6g} s, {self.engine}>"
 
     def _repr_html_(self) -> str:
-        """As a notebook shows it: the numbers first asked for, and who bounds the run."""
+        """HTML table for notebooks: first numbers, and the largest charges of the critical path."""
         # Looking at a result repeats no run: who is charged is shown where it is known.
         blamed = {} if self.written is None else self.blame().seconds
         charged = sorted(blamed.items(), key=lambda c: -c[1])[:5]
@@ -63,7 +63,8 @@ class Result(RunRecord):
         return table(repr(self), rows)
 
     def without_rows(self, keep: str, again: Callable[[], Result] | str) -> Result:
-        """What ``keep`` keeps of it, job by job.
+        """Result with aggregates in place of one row per op, job by job.
+
 
         Parameters
         ----------
@@ -76,7 +77,7 @@ class Result(RunRecord):
 
     @cached_property
     def detail(self) -> Result:
-        """The same with a row an op; the run is repeated where none was kept, and it is said.
+        """Result with one row per op; the run is repeated, with a log line, where none were kept.
 
         Identical ranks of a template stay folded: there is one of each, under its own number.
 
@@ -94,17 +95,17 @@ class Result(RunRecord):
 
     @cached_property
     def kept(self) -> RunAggregates:
-        """Times by rank, period, component and kind: kept always."""
+        """Aggregates by rank, period, component and kind of op, whatever was kept."""
         return aggregates_of(self)
 
     @property
     def metrics(self) -> tuple[tuple[str, float, float], ...]:
-        """What processes emitted: (name, time in s, value), in order."""
+        """Emitted values of processes: (name, time in s, value), in order."""
         return tuple(self.emitted)
 
     @cached_property
     def periods(self) -> NDArray[np.float64]:
-        """(k,) s: wall time of each period, in order; (0,) without any.
+        """(k,) s, wall time of each period, in order; (0,) without any.
 
         A period lasts from the end of the one before it (the first: from its own first start) to
         the last end of its ops on any rank.
@@ -149,7 +150,7 @@ class Result(RunRecord):
         }
 
     def compare(self, other: Result) -> dict[str, Difference]:
-        """What differs: times of the run, and busy time by component; equal numbers are left out.
+        """Differences to another result, in makespan, period time and busy times; equal ones left out.
 
         Works whatever either result kept.
         """
@@ -162,14 +163,14 @@ class Result(RunRecord):
         return found
 
     def _numbers(self) -> dict[str, float]:
-        """Seconds by name."""
+        """Makespan, period time and busy times in seconds, by name."""
         found = {"makespan": self.makespan}
         if len(self.periods):
             found["period_time"] = self.period_time
         return found | {f"{name}.busy": t for name, t in sorted(self.busy.items())}
 
     def blame(self) -> Blame:
-        """Every tick of the critical path, charged; see :mod:`~foretrace.sim.analysis.blame`."""
+        """Critical path, with every tick charged; see :mod:`~foretrace.sim.analysis.blame`."""
         return blame(self.detail)
 
     def critical_path(self) -> list[Charge]:

@@ -80,7 +80,7 @@ class RunRecord:
         return self._rows.rows(job)
 
     def of(self, job: str) -> Self:
-        """The result of one job: its own ops, ranks and metrics, from its arrival to its last end.
+        """Record of one job: its own ops, ranks and metrics, from its arrival to its last end.
 
         Whatever is asked of it is answered from these; blame walks its ops, and sees those of
         others where they took what it waited for.
@@ -110,7 +110,7 @@ class RunRecord:
 
     @property
     def keep(self) -> str:
-        """What was kept: ``ops`` (a row an op), ``ranks`` (every box of every rank), ``none``."""
+        """Detail kept: ``ops`` (one row per op), ``ranks`` (time by box of every rank), or ``none``."""
         if self.written is not None:
             return "ops"
         return "ranks" if self.aggregates.boxes is not None else "none"
@@ -123,7 +123,7 @@ class RunRecord:
 
     @property
     def aggregates(self) -> RunAggregates:
-        """Aggregates that were kept instead of rows.
+        """Aggregates that were kept in place of rows.
 
         Raises
         ------
@@ -142,7 +142,7 @@ class RunRecord:
 
     @property
     def runs(self) -> tuple[SubmittedRun, ...]:
-        """Every graph that was submitted, in order."""
+        """Submitted graphs, in order."""
         return self._rows.runs
 
     @property
@@ -152,7 +152,7 @@ class RunRecord:
 
     @property
     def moves(self) -> Mapping[int, tuple[int, ...]]:
-        """Ops that a process resumed elsewhere: the component of each place."""
+        """Components of each place of the ops that a process resumed elsewhere, by op."""
         return self._rows.moves
 
     @property
@@ -167,25 +167,25 @@ class RunRecord:
 
     @property
     def ops(self) -> Ops:
-        """Every op, in the order of ids."""
+        """Table of all ops, in the order of ids."""
         return self._rows.ops
 
     @property
     def job(self) -> NDArray[np.int32]:
-        """(n,) The number of the job of each op."""
+        """(n,) number of the job of each op."""
         return self._rows.job
 
     @property
     def component(self) -> NDArray[np.int32]:
-        """(n,) The component that was asked about each op; -1 for nobody."""
+        """(n,) component that was asked about each op; -1 for none."""
         return self._rows.component
 
     def rank(self, run: SubmittedRun) -> NDArray[np.int32]:
-        """(n + e,) The rank of every place of a graph; those of several jobs are in one list."""
+        """(n + e,) rank of every place of a graph; ranks of several jobs are in one list."""
         return self._rows.rank(run)
 
     def slots(self, run: SubmittedRun) -> NDArray[np.int32]:
-        """(n + e,) The component whose slot each place of a graph had last, -1 for none."""
+        """(n + e,) component of the last slot of each place of a graph; -1 for none."""
         return self._rows.slots(run)
 
     def _time(self, column: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -195,17 +195,17 @@ class RunRecord:
 
     @property
     def ready(self) -> NDArray[np.float64]:
-        """(n,) s when each op could have started; NaN if never."""
+        """(n,) s at which each op could have started; NaN if never."""
         return self._time(self.columns.ready)
 
     @property
     def start(self) -> NDArray[np.float64]:
-        """(n,) s of each op's last start; NaN if never."""
+        """(n,) s of each op's last start; NaN if it did not start."""
         return self._time(self.columns.start)
 
     @property
     def end(self) -> NDArray[np.float64]:
-        """(n,) s of each op's end; NaN if it did not."""
+        """(n,) s of each op's end; NaN if it did not end."""
         return self._time(self.columns.end)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Where a rank's time goes: every instant of the run in exactly one of seven boxes.
+"""Time breakdown of each rank: every instant of the run is in exactly one of seven boxes.
 
 ==========================  ====================================================================
 ``compute``                 compute runs, no communication in flight
@@ -38,7 +38,9 @@ LAYER_OF = np.array([_LAYER.get(kind, -1) for kind in Kind], np.int8)  # by kind
 
 
 class Busy(NamedTuple):
-    """Places of ops that ended: what each keeps busy, and when it arrived, started, ended (ticks).
+    """Places of ops that ended, with their rank, layer, arrival, start and end (ticks).
+
+    ``layer`` is an index into :data:`LAYERS`, -1 for an op that keeps nothing busy.
 
     ``layer`` is an index into :data:`LAYERS`, -1 for what keeps nothing busy.
     """
@@ -51,14 +53,14 @@ class Busy(NamedTuple):
 
     @classmethod
     def of(cls, several: Sequence[Busy]) -> Busy:
-        """The places of several tables, one after the other."""
+        """Concatenation of several tables."""
         none = [np.empty(0, np.int64)] * 5
         columns = (np.concatenate(c) for c in zip(none, *several, strict=True))
         rank, layer, arrived, start, end = columns
         return cls(rank.astype(np.int32), layer.astype(np.int8), arrived, start, end)
 
     def after(self, tick: int) -> Busy:
-        """Those that end after a tick."""
+        """Places that end after a tick."""
         late = self.end > tick
         rank, layer, arrived, start, end = self
         return Busy(rank[late], layer[late], arrived[late], start[late], end[late])
@@ -73,7 +75,7 @@ class ActiveSpans(NamedTuple):
     end: NDArray[np.int64]
 
     def of(self, ranks: range) -> ActiveSpans:
-        """The spans of some ranks."""
+        """Spans of some ranks."""
         own = (self.rank >= ranks.start) & (self.rank < ranks.stop)
         return ActiveSpans(self.rank[own], self.layer[own], self.start[own], self.end[own])
 
@@ -100,14 +102,14 @@ def activity(
 
 
 def exposed(result: RunRecord) -> NDArray[np.float64]:
-    """(k, ranks) s of exposed communication in each period, or in the only window: kept always."""
+    """(k, ranks) s of exposed communication in each period, or in the whole run without any."""
     if result.summary is not None and result.summary.exposed is not None:
         return seconds(result.summary.exposed, result.tick)
     return activities(result, step_edges(result))["exposed_communication"]
 
 
 def activities(result: RunRecord, edges: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
-    """The same in consecutive windows.
+    """Seconds of each rank in each box, in consecutive windows.
 
     Parameters
     ----------
@@ -125,14 +127,14 @@ def activities(result: RunRecord, edges: NDArray[np.int64]) -> dict[str, NDArray
 
 
 def ticks(result: RunRecord, edges: NDArray[np.int64]) -> NDArray[np.int64]:
-    """(7, k, ranks) The same in ticks, of a result with a row an op."""
+    """(7, k, ranks) ticks in each box between the edges, of a result with one row per op."""
     return boxes_of(busy(result), edges, result.ranks, compiled=False)
 
 
 def boxes_of(
     places: Busy, edges: NDArray[np.int64], ranks: int, *, compiled: bool
 ) -> NDArray[np.int64]:
-    """(7, k, ranks) ticks in each box between the edges, of places that are known.
+    """(7, k, ranks) ticks in each box between the edges, from a table of places.
 
     Parameters
     ----------
@@ -154,7 +156,7 @@ def boxes_of(
 
 
 def _kept(result: RunRecord, edges: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
-    """Consecutive steps, as they were kept."""
+    """Seconds by box in consecutive steps, from the aggregates that were kept."""
     kept = result.aggregates
     at = int(np.searchsorted(kept.edges, edges[0]))
     same = np.array_equal(kept.edges[at : at + len(edges)], edges)
@@ -168,7 +170,7 @@ def _kept(result: RunRecord, edges: NDArray[np.int64]) -> dict[str, NDArray[np.f
 
 
 def busy(result: RunRecord) -> Busy:
-    """Every place of every op that ended."""
+    """Table of the places of all ops that ended."""
     found = []
     columns = result.columns
     base = len(columns.end)
@@ -191,7 +193,7 @@ def busy(result: RunRecord) -> Busy:
 
 
 def _waits(result: RunRecord) -> list[Busy]:
-    """The same of places whose op waited for a capacity: empty network that arrived early."""
+    """Tables of waits for capacities, as network places of no length that arrived early."""
     columns = result.columns
     waited = np.flatnonzero(columns.asked < columns.granted)
     if not len(waited):
@@ -213,7 +215,7 @@ def _waits(result: RunRecord) -> list[Busy]:
 
 
 def _spans(of: Busy, edges: NDArray[np.int64]) -> ActiveSpans:
-    """What keeps each rank busy within the windows, waiting for others among it."""
+    """Spans in which each layer of each rank is in use within the windows, waiting among them."""
     network = of.layer == LAYERS.index("network")
     wait = np.flatnonzero(network & (of.arrived < of.start))
     rank = np.concatenate([of.rank, of.rank[wait]])
@@ -254,7 +256,7 @@ def _on_line(spans: ActiveSpans, ranks: range, edges: NDArray[np.int64]) -> NDAr
 def _covered(
     start: NDArray[np.int64], end: NDArray[np.int64], marks: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """How much intervals, ordered by their start, cover between marks, overlaps counted once.
+    """Length of the union of intervals, sorted by start, between each two marks.
 
     >>> _covered(np.array([0, 1, 6]), np.array([4, 3, 9]), np.array([0, 2, 7, 10]))
     array([2, 3, 2])

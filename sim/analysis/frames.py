@@ -1,4 +1,4 @@
-"""Results as tables of pandas: one row per op, or one for each period of each rank."""
+"""Results as pandas tables: one row per op, or one for each period of each rank."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def of_ops(result: RunRecord) -> pd.DataFrame:
-    """A row an op, of a result that has them; see :meth:`Result.frame`."""
+    """Table with one row per op, of a result that has rows; see :meth:`Result.frame`."""
     import pandas as pd
 
     names = np.array([*result.parts.names, ""], object)
@@ -43,7 +43,7 @@ def of_ops(result: RunRecord) -> pd.DataFrame:
 
 
 def of_ranks(result: RunRecord) -> pd.DataFrame:
-    """A row for each period of each rank; see :meth:`Result.rank_frame`."""
+    """Table with one row for each period of each rank; see :meth:`Result.rank_frame`."""
     import pandas as pd
 
     if len(result.jobs) > 1:
@@ -63,7 +63,7 @@ def of_ranks(result: RunRecord) -> pd.DataFrame:
 
 
 def microseconds(result: RunRecord, at: NDArray[np.int64]) -> NDArray[np.float64]:
-    """(n,) ticks as microseconds; NaN for what did not come."""
+    """(n,) µs from ticks; NaN where nothing happened."""
     found = seconds(at.ravel(), result.tick)
     found[at.ravel() == NEVER] = np.nan
     return found * 1e6

@@ -1,4 +1,4 @@
-"""How much of each capacity was held, and when: by ops, and by processes."""
+"""Amounts of capacities held over time, by ops and by processes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Numbers = NDArray[np.int64]
 
 
 class Held(NamedTuple):
-    """Stretches (ticks) in which a share of a component is held; a share < 0 takes from others."""
+    """Intervals (ticks) in which a share of a component is held; a negative share gives back."""
 
     component: Numbers
     start: Numbers
@@ -24,7 +24,7 @@ class Held(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """A component that was waited for, and from when to when (ticks)."""
+    """Component that was waited for, and the ticks at which it was asked and granted."""
 
     component: int
     asked: int
@@ -32,14 +32,14 @@ class Wait(NamedTuple):
 
 
 def holders(result: RunRecord) -> Numbers:
-    """(claims,) The op of each claim on a capacity, by id."""
+    """(claims,) id of the op of each claim on a capacity."""
     return np.concatenate(
         [np.empty(0, np.int64), *(r.first + r.lowered.claims.op for r in result.runs)]
     )
 
 
 def by_ops(result: RunRecord) -> Held:
-    """What ops held, a row a claim; what was never given back to the end of the run."""
+    """Amounts that ops held, one row per claim; to the end of the run where never given back."""
     claims = [r.lowered.claims for r in result.runs]
     none = np.empty(0, np.int64)
     component = np.concatenate([none, *(c.component for c in claims)])
@@ -52,14 +52,14 @@ def by_ops(result: RunRecord) -> Held:
 
 
 def by_processes(result: RunRecord) -> Held:
-    """What processes held: each change lasts to the end of the run."""
+    """Changes of what processes held, each lasting to the end of the run."""
     tick, component, change = result.acquired.changes.T
     last = np.full(len(tick), _last(result))
     return Held(component, np.minimum(tick, last), last, change / _whole(result, component))
 
 
 def held_by_processes(result: RunRecord) -> NDArray[np.float64]:
-    """(components,) s in which processes held all of a capacity, or as much in all."""
+    """(components,) s of holding the whole capacity that processes' holds add up to."""
     held = by_processes(result)
     took = held.share * seconds(held.end - held.start, result.tick)
     found = np.zeros(len(result.parts))

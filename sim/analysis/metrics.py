@@ -1,4 +1,7 @@
-"""The numbers people ask of a run, each as its samples (``docs/definitions.md`` defines them).
+"""Metrics of a run, each as its samples (``docs/definitions.md`` defines them).
+
+A metric of periods has one sample for each that counts; a utilization has 100, one for each equal
+window of the run; others have one.
 
 A metric that varies over iterations has a sample for each that counts; a utilization has 100,
 one for each equal window of the run; others have one.
@@ -62,7 +65,7 @@ def common(result: RunRecord, warm_up: int = 0, count: int | None = None) -> dic
 
 
 def _by_box(result: RunRecord, edges: NDArray[np.int64], warm_up: int) -> dict[str, Samples]:
-    """Means over ranks of each step, as far as they were kept."""
+    """Means over ranks of communication and waiting in each step, as far as they were kept."""
     if result.keep == "none":
         steps = exposed(result)[warm_up : warm_up + len(edges) - 1]
         return {"exposed_communication": steps.mean(axis=1)}
@@ -75,7 +78,11 @@ def _by_box(result: RunRecord, edges: NDArray[np.int64], warm_up: int) -> dict[s
 
 
 def utilization(result: RunRecord) -> dict[str, Samples]:
-    """Share of each component in use in :data:`WINDOWS` equal windows of the run.
+    """Samples of the share of each component in use, in :data:`WINDOWS` equal windows of the run.
+
+    Of a kind (``gpu``, ``nic``, …): its busiest component's. Components that did nothing are left
+    out; what a flow moves is spread evenly over its work phase. Empty where neither the windows nor
+    one row per op were kept.
 
     Of a kind (``gpu``, ``nic``, …): its busiest component's.  Components that did nothing are
     left out; what a flow moves is spread evenly over its work phase.  Empty where neither the
@@ -96,7 +103,7 @@ def utilization(result: RunRecord) -> dict[str, Samples]:
 
 
 def shares(result: RunRecord) -> NDArray[np.float64]:
-    """(components, windows) The same as a table, of a result with a row an op."""
+    """(components, windows) share in use, of a result with one row per op."""
     edges = result.first_release + np.linspace(0, result.makespan_ticks, WINDOWS + 1)
     busy = np.zeros((len(result.parts), WINDOWS))
     for run in result.runs:
@@ -145,7 +152,7 @@ def _spread(
     edges: NDArray[np.float64],
     busy: NDArray[np.float64],
 ) -> None:
-    """Add to ``busy`` how much of each window the intervals of each component cover."""
+    """Add to ``busy`` what intervals of each component cover of each window."""
     busy += np.diff(_covered(component, start, share, edges, len(busy)))
     busy -= np.diff(_covered(component, end, share, edges, len(busy)))
 
@@ -157,7 +164,7 @@ def _covered(
     edges: NDArray[np.float64],
     components: int,
 ) -> NDArray[np.float64]:
-    """(components, edges) Sum over marks of what lies after each and before an edge.
+    """(components, edges) integral up to each edge of the shares that began before it.
 
     Marks are counted into windows rather than sorted: a run has many more than windows.
     """

@@ -21,7 +21,7 @@ CHUNK = 1 << 16  # places that are summed at once; they fit into a cache
 
 
 def _chunks(block: FlatGraph) -> Iterator[tuple[slice, NDArray[np.int64]]]:
-    """Places, some at once, and the op of each."""
+    """Slices of the places of a block, small enough for a cache, with the op of each place."""
     n, of = len(block), block.places.op
     for a in range(0, n, CHUNK):
         yield slice(a, min(a + CHUNK, n)), np.arange(a, min(a + CHUNK, n))
@@ -36,7 +36,7 @@ def aggregates_of(result: RunRecord) -> RunAggregates:
 
 
 class _Sums:
-    """Sums over the rows of a result."""
+    """Sums over all ops of a run."""
 
     def __init__(self, result: RunRecord):
         self.result, self.columns = result, result.columns
@@ -44,7 +44,7 @@ class _Sums:
         self.given = None if result.written is None else result.written.given
 
     def _steps(self) -> NDArray[np.int64]:
-        """(k,) Periods that there are: of the only job, and of ops that ended."""
+        """(k,) periods with an op that ended, of a run of one job."""
         if len(self.result.jobs) > 1:
             return np.empty(0, np.int64)
         own = self.ended[: self.given]
@@ -92,7 +92,7 @@ class _Sums:
         return start, end
 
     def _took(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Ticks of ops from start to end; 0 of those that did not end."""
+        """Ticks from start to end of ops; 0 of those that did not end."""
         took = self.columns.end[ids] - self.columns.start[ids]
         took[~self.ended[ids]] = 0
         return took

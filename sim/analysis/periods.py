@@ -28,7 +28,7 @@ def counted(result: RunRecord, warm_up: int = 0, count: int | None = None) -> ND
 
 
 def step_edges(result: RunRecord) -> NDArray[np.int64]:
-    """(k + 1,) ticks at which the first step begins and each step ends on its last rank.
+    """(k + 1,) ticks at which the first period begins and each period ends on its last rank.
 
     Without periods: (2,) when the run begins and ends.
     """
@@ -39,7 +39,7 @@ def step_edges(result: RunRecord) -> NDArray[np.int64]:
 
 
 def period_edges(result: RunRecord) -> NDArray[np.int64] | None:
-    """(k + 1,) The same of periods; None without any, and for several jobs together.
+    """(k + 1,) ticks as of :func:`step_edges`; None without periods, and for several jobs together.
 
     They are those of the graph that the run was given, if it was given one.
     """
