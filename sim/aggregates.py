@@ -2,8 +2,6 @@
 
 They are kept of every run, and are some hundred bytes per rank; one row per op is kept where asked
 for.
-
-A row an op is kept where asked for; this is kept always, and is some hundred bytes a rank.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ class Periodic(Workload):
     counted: int | None = None
 
     def measure(self, result: Result) -> Mapping[str, Samples]:
-        """Times of the iterations that count, and what was emitted.
+        """Samples of the iterations that count, and of emitted metrics.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""From ranks and streams to components: which slots each op queues for, and who is asked.
+"""Placement: the component that each op queues for, and the one whose backend is asked.
 
 Program order stays a dependency, so slots bind only where they are exceeded.
 """
@@ -19,7 +19,7 @@ from .system import System
 
 
 def place(graph: Graph, system: System, placement: Sequence[str] | None = None) -> Graph:
-    """Give every op the component that it needs.
+    """Graph placed on a system: with the component of each rank and of each op's slot.
 
     A compute op queues for its rank's GPU, a host op for the host, a copy for the DMA engines;
     a send or collective for what its stream is (a kernel on the GPU, a thread of the host), or
@@ -76,7 +76,7 @@ def place(graph: Graph, system: System, placement: Sequence[str] | None = None) 
 
 
 def asked(graph: Graph) -> NDArray[np.int32]:
-    """(n,) The component whose backend answers for each op; -1 where none is asked.
+    """(n,) component whose backend answers for each op; -1 where none is asked.
 
     Sends and collectives are the fabric's, delays and gaps nobody's: they last as recorded.
     """

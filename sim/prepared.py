@@ -1,4 +1,4 @@
-"""A graph that is submitted often: looked at once, then handed in with other numbers.
+"""Prepared graph: checked, placed and timed once, then submitted often with other numbers.
 
 Its shape, places and dependencies are fixed.  A submission may give rows other flop and bytes;
 backends are asked once for each row that they have not seen, and what they said is remembered.
@@ -32,7 +32,7 @@ MOST_WAYS = 256  # variants of shape that it remembers
 
 
 class Way(NamedTuple):
-    """How an op is done, whatever its numbers are.
+    """Everything about how a backend times an op but its numbers: usage, source, holds, spread.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class Way(NamedTuple):
 
 
 class Told(NamedTuple):
-    """What a backend said of one row: in SI units, and as integers."""
+    """Answer of a backend for one row, in SI units and as integers."""
 
     fixed: float
     work: float
@@ -65,7 +65,7 @@ class Told(NamedTuple):
 
 
 class Asking(NamedTuple):
-    """What a run does for the graphs that it prepared.
+    """Functions of a run that a prepared graph calls.
 
     Parameters
     ----------
@@ -81,14 +81,14 @@ class Asking(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Variant:
-    """A prepared graph whose ops are done in one way each.
+    """Prepared graph for one combination of its ops' ways.
 
     Parameters
     ----------
     graph : placed
     answers : of every backend
     lowered : with the numbers that were asked about first
-    ranks : as its job counts them, see :class:`~.written.Run`
+    ranks : as its job counts them, see :class:`~.schedule.SubmittedRun`
     shape : of the engine
     draw : the numbers of a submission by its key; None where nothing is drawn
     """
@@ -102,7 +102,7 @@ class Variant:
 
     @cached_property
     def numbers(self) -> Numbers:
-        """Those that were asked about first."""
+        """Numbers of the first question."""
         return Numbers.of(self.lowered).copy()
 
     @cached_property
@@ -121,12 +121,12 @@ class Variant:
 
     @cached_property
     def run(self) -> SubmittedRun:
-        """It as a graph of a run."""
+        """Variant as a graph of a run."""
         return SubmittedRun(self.graph, self.answers, self.lowered, 0, self.ranks)
 
 
 class Prepared:
-    """A graph that a run has looked at once; see :meth:`~.process.Running.prepare`.
+    """Prepared graph of a run; see :meth:`~.process.Running.prepare`.
 
     Parameters
     ----------
@@ -151,11 +151,11 @@ class Prepared:
 
     @property
     def graph(self) -> Graph:
-        """As it was placed."""
+        """Graph as it was placed."""
         return self.variant.graph
 
     def submission(self, flop: Values | None, bytes: Values | None) -> Submission:
-        """The graph with other numbers.
+        """Submission of the graph with other numbers.
 
         Raises
         ------
@@ -195,7 +195,7 @@ class Prepared:
 
     @cached_property
     def _class(self) -> list[int]:
-        """(n,) rows of one number differ in nothing but flop and bytes."""
+        """(n,) class of each row; rows of one differ in nothing but flop and bytes."""
         graph, found = self.graph, {}  # type: Graph, dict[tuple[object, ...], int]
         ops, block = graph.ops, graph.explicit
         columns = (ops.kind, ops.rank, ops.stream, ops.period, ops.signature, ops.label)
@@ -206,7 +206,7 @@ class Prepared:
 
     @cached_property
     def _ways(self) -> list[Way]:
-        """How each row is done as it was prepared."""
+        """Way of each row as it was prepared."""
         return ways(self.variant.answers)
 
     def _changed(self, flop: Values | None, bytes: Values | None) -> dict[int, Pair]:
@@ -222,7 +222,7 @@ class Prepared:
         return dict(sorted(changed.items())) if len(changed) > 1 else changed
 
     def _items(self, values: Values) -> list[tuple[int, float]]:
-        """Rows and their numbers, checked."""
+        """Rows and their checked new numbers."""
         n = len(self)
         if isinstance(values, Mapping):
             items = [(int(row), float(value)) for row, value in values.items()]
@@ -240,7 +240,7 @@ class Prepared:
         return items
 
     def _ask(self, changed: Mapping[int, Pair]) -> dict[int, Told]:
-        """What is said of rows; backends are asked about those that they have not seen."""
+        """Answers for rows; backends are asked about combinations that are new."""
         if self._tied:
             return self._ask_whole(changed)
         told, classes, seen = self._told, self._class, {}
@@ -266,7 +266,7 @@ class Prepared:
         return {row: told[key] for row, key in seen.items()}
 
     def _ask_whole(self, changed: Mapping[int, Pair]) -> dict[int, Told]:
-        """What is said of rows where some hold until others end: of all, in one table."""
+        """Answers for rows where some hold until others end: all are asked in one table."""
         key = tuple((row, str(pair)) for row, pair in changed.items())
         if key not in self._whole:
             if len(self._whole) * len(self) >= MOST_TOLD:
@@ -286,11 +286,11 @@ class Prepared:
 
     @cached_property
     def _first_told(self) -> list[Told]:
-        """What was said of each row as it was prepared."""
+        """Answer for each row as it was prepared."""
         return said_of(self.variant.answers, self.variant.lowered)
 
     def _variant(self, other: tuple[tuple[int, Way], ...], told: Mapping[int, Told]) -> Variant:
-        """The variant in which some rows are done in other ways; made once."""
+        """Variant in which some rows have other ways, made once."""
         if other not in self._variants:
             if len(self._variants) >= MOST_WAYS:
                 self._variants.clear()
@@ -319,7 +319,7 @@ class Submission(NamedTuple):
 
     @property
     def graph(self) -> Graph:
-        """With its own flop and bytes."""
+        """Graph with the submission's flop and bytes."""
         if not self.changed:
             return self.variant.graph
         ops = self.variant.graph.ops
@@ -330,7 +330,7 @@ class Submission(NamedTuple):
 
     @property
     def answers(self) -> Answers:
-        """With its own times."""
+        """Answers with the submission's times."""
         answers = self.variant.answers
         if not self.told:
             return answers
@@ -347,7 +347,7 @@ class Submission(NamedTuple):
 
 
 class Repeat(SubmittedRun):
-    """A submission of a prepared graph; its tables are made when somebody asks for them."""
+    """Submission of a prepared graph, with tables made on demand."""
 
     def __init__(self, submission: Submission, first: int, job: int = 0, at: int = 0, by: str = ""):
         ranks = submission.variant.ranks
@@ -356,27 +356,27 @@ class Repeat(SubmittedRun):
     submission: Submission
 
     def alone(self, first: int) -> Repeat:
-        """The same in the result of its job alone, where its row 0 has another id."""
+        """Submission as in the result of its job alone, where its row 0 has another id."""
         return Repeat(self.submission, first, 0, self.at, self.by)
 
     @cached_property
     def graph(self) -> Graph:
-        """As placed."""
+        """Graph as placed."""
         return self.submission.graph
 
     @cached_property
     def answers(self) -> Answers:
-        """As timed."""
+        """Answers of backends."""
         return self.submission.answers
 
     @cached_property
     def lowered(self) -> EngineGraph:
-        """As lowered and drawn."""
+        """Engine graph, with its draws."""
         return self.submission.numbers.put_into(self.submission.variant.lowered)
 
 
 def ways(answers: Answers) -> list[Way]:
-    """How each row is done."""
+    """Way of each row."""
     timing, n = answers.timing, len(answers.source)
     usage = timing.usage or Usage.same([], n)
     pairs = list(zip(usage.component.tolist(), usage.weight.tolist(), strict=True))
@@ -401,7 +401,7 @@ def ways(answers: Answers) -> list[Way]:
 
 
 def holds_of(timing: Timing, n: int) -> list[list[tuple[int, int, int]]]:
-    """(component, amount, row until whose end or -1) of all that each row holds."""
+    """(component, amount, row until whose end or -1) of each hold of each row."""
     holds = timing.holds
     if holds is None:
         return [[] for _ in range(n)]
@@ -411,7 +411,7 @@ def holds_of(timing: Timing, n: int) -> list[list[tuple[int, int, int]]]:
 
 
 def _first(keys: Mapping[int, T]) -> dict[T, int]:
-    """The first row of each key, ascending."""
+    """First row of each key, ascending."""
     found: dict[T, int] = {}
     for row, key in keys.items():
         found.setdefault(key, row)
@@ -419,7 +419,7 @@ def _first(keys: Mapping[int, T]) -> dict[T, int]:
 
 
 def said_of(answers: Answers, lowered: EngineGraph) -> list[Told]:
-    """What was said of each row of a table."""
+    """Answer for each row of a table."""
     timing, flows, n = answers.timing, lowered.flows, len(answers.source)
     work = np.zeros(n) if timing.work is None else timing.work
     limit = np.full(n, np.inf) if timing.limit is None else timing.limit
@@ -433,7 +433,7 @@ def said_of(answers: Answers, lowered: EngineGraph) -> list[Told]:
 
 
 def merged(answers: Answers, base: Sequence[Way], told: Mapping[int, Told]) -> Answers:
-    """The answers with some rows' answers in the place of what was said of them before."""
+    """Answers with those of some rows replaced."""
     n, timing = len(base), answers.timing
     row_ways = [told[i].way if i in told else way for i, way in enumerate(base)]
     fixed = timing.fixed.copy()

@@ -65,10 +65,9 @@ class Result(RunRecord):
     def without_rows(self, keep: str, again: Callable[[], Result] | str) -> Result:
         """Result with aggregates in place of one row per op, job by job.
 
-
         Parameters
         ----------
-        again : the same run with a row an op, or why there is none
+        again : runs the same with one row per op, or why nothing does
         """
         several = self.jobs if len(self.jobs) > 1 else ()
         by_job = tuple(self.of(name).without_rows(keep, again) for name in several)
@@ -90,7 +89,7 @@ class Result(RunRecord):
             return self
         if isinstance(self.again, str):
             raise self._lacks(f"the run cannot be repeated: {self.again}")
-        log.info("a row an op was not kept (keep=%r): running again for it", self.keep)
+        log.info("rows of ops were not kept (keep=%r): running again for them", self.keep)
         return self.again()
 
     @cached_property
@@ -150,7 +149,7 @@ class Result(RunRecord):
         }
 
     def compare(self, other: Result) -> dict[str, Difference]:
-        """Differences to another result, in makespan, period time and busy times; equal ones left out.
+        """Differences in makespan, period time and busy times; equal numbers are left out.
 
         Works whatever either result kept.
         """

@@ -110,14 +110,14 @@ class RunRecord:
 
     @property
     def keep(self) -> str:
-        """Detail kept: ``ops`` (one row per op), ``ranks`` (time by box of every rank), or ``none``."""
+        """Detail kept: ``ops`` (one row per op), ``ranks`` (time by box per rank) or ``none``."""
         if self.written is not None:
             return "ops"
         return "ranks" if self.aggregates.boxes is not None else "none"
 
     def _lacks(self, why: str) -> NotKeptError:
         return NotKeptError(
-            f"result: of {self.count:,} ops no row an op was kept (keep={self.keep!r}), and {why}; "
+            f"result: of {self.count:,} ops no rows were kept (keep={self.keep!r}), and {why}; "
             "run it with keep='ops'"
         )
 
@@ -137,7 +137,7 @@ class RunRecord:
     @property
     def _rows(self) -> Schedule:
         if self.written is None:
-            raise self._lacks("this needs one")
+            raise self._lacks("this needs them")
         return self.written
 
     @property

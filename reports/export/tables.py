@@ -13,7 +13,7 @@ from .op_labels import labels
 
 
 def write_ops(path: Path, result: Result) -> None:
-    """A row an op: what it was, where it ran, when.  Times are ticks: exact.
+    """One row per op: what it was, where it ran, when.  Times are ticks: exact.
 
     Columns: ``op, graph, row, kind, rank, stream, period, component, name, ready, start, end,
     state, attempts``; -1 for a time that did not come, null for a name that there is not.  There is

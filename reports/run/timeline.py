@@ -38,7 +38,7 @@ def timeline(study: StudyShown) -> Iterable[Block]:
 
 def _timeline(result: Result, window: Mapping[str, float] | None) -> tuple[BarChart, str]:
     """The slowest and the median rank over the first two steps, or over a window."""
-    result = result.detail  # a timeline needs a row an op
+    result = result.detail  # a timeline needs one row per op
     span, text = _span(result, window)
     ended = result.columns.end >= 0
     rank = np.concatenate([result.rank(run)[: len(run.lowered)] for run in result.runs])

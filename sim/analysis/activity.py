@@ -41,8 +41,6 @@ class Busy(NamedTuple):
     """Places of ops that ended, with their rank, layer, arrival, start and end (ticks).
 
     ``layer`` is an index into :data:`LAYERS`, -1 for an op that keeps nothing busy.
-
-    ``layer`` is an index into :data:`LAYERS`, -1 for what keeps nothing busy.
     """
 
     rank: NDArray[np.int32]
@@ -162,7 +160,7 @@ def _kept(result: RunRecord, edges: NDArray[np.int64]) -> dict[str, NDArray[np.f
     same = np.array_equal(kept.edges[at : at + len(edges)], edges)
     if kept.boxes is None or not same:
         raise NotKeptError(
-            f"activity: of {result.count:,} ops no row an op was kept (keep={result.keep!r}); "
+            f"activity: of {result.count:,} ops no rows were kept (keep={result.keep!r}); "
             "ask for whole steps of a run with keep='ranks', or run it with keep='ops'"
         )
     boxes = seconds(kept.boxes[:, at + 1 : at + len(edges)], result.tick)

@@ -277,9 +277,6 @@ class _Links(NamedTuple):
 
     ``reason`` is the last row that it waited for and that ended when it became ready and started;
     -1 where there is none, and where more than one component may be charged for the op.
-
-    ``reason`` is the last row that it waited for and that ended when it became ready and started;
-    -1 where there is none, and where more than one component may be charged for the op.
     """
 
     start: NDArray[np.int64]

@@ -82,8 +82,6 @@ def full_component(
 
     None where the flow's own limit bounds it.
 
-    None: it is the flow's own limit.
-
     Parameters
     ----------
     capacity : rate units by component

@@ -2,9 +2,6 @@
 
 A metric of periods has one sample for each that counts; a utilization has 100, one for each equal
 window of the run; others have one.
-
-A metric that varies over iterations has a sample for each that counts; a utilization has 100,
-one for each equal window of the run; others have one.
 """
 
 from __future__ import annotations
@@ -83,10 +80,6 @@ def utilization(result: RunRecord) -> dict[str, Samples]:
     Of a kind (``gpu``, ``nic``, …): its busiest component's. Components that did nothing are left
     out; what a flow moves is spread evenly over its work phase. Empty where neither the windows nor
     one row per op were kept.
-
-    Of a kind (``gpu``, ``nic``, …): its busiest component's.  Components that did nothing are
-    left out; what a flow moves is spread evenly over its work phase.  Empty where neither the
-    windows nor a row an op were kept.
     """
     share = result.aggregates.windows if result.written is None else shares(result)
     found: dict[str, Samples] = {}

@@ -3,10 +3,6 @@
 They are those of :mod:`.op_sums`, without one row per op. Time by box needs the ops of a rank side
 by side, so ops stay until none that may yet end can reach back to where they are. What is held of a
 capacity is counted once the graph is over: then it was given back.
-
-The sums are those of :mod:`.kept`, over more and more ops.  Boxes of activity need the ops of a
-rank side by side, so ops stay until none that may yet end can reach back to where they are.
-What is held of a capacity is counted once the graph is over: then it was given back.
 """
 
 from __future__ import annotations
@@ -169,7 +165,7 @@ class StreamingSums:
             np.add.at(self.moved, (usage.component, block.ops.kind[row]), work)
 
     def _move(self, group: Alike, moves: MutableMapping[int, tuple[int, ...]]) -> None:
-        """Move the busy time of ops that were resumed elsewhere to the slots where they ran last."""
+        """Move the busy time of ops resumed elsewhere to the slots where they ran last."""
         if not moves:
             return
         run, n = group.run, len(group.run.graph)
@@ -198,7 +194,7 @@ class StreamingSums:
         return found
 
     def used(self, last: int) -> NDArray[np.float64]:
-        """(components, kinds) s of work at full rate and of holding, up to the last end of the run."""
+        """(components, kinds) s of work at full rate and of holding, up to the run's last end."""
         found = self.moved.copy()
         for group in self.held_yet:
             kept = np.where(
@@ -309,7 +305,7 @@ class Spans:
             self._start, self._end = start, end
 
     def table(self, ranks: int) -> tuple[Ticks, Ticks, Ticks]:
-        """Periods, ascending, and (periods, ranks) first start and last end; -1 where there is none."""
+        """Periods, ascending; (periods, ranks) first start and last end, -1 where there is none."""
         self._grow(1, ranks)
         steps = self._periods
         rows = [self._row[p] for p in steps] or [self._row.setdefault(-1, 0)]
@@ -328,7 +324,7 @@ class Spans:
 
     @property
     def first(self) -> tuple[int, int]:
-        """First period so far and the tick at which it began; the latest possible where none did."""
+        """First period so far and the tick at which it began; the latest possible without any."""
         if not self._periods:
             return LATE, LATE
         period = self._periods[0]

@@ -58,8 +58,8 @@ class Block:
 
     Parameters
     ----------
-    parts : Parts
-    lowered : Lowered
+    parts : ComponentTable
+    lowered : EngineGraph
         The graph, checked.
     """
 

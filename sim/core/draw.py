@@ -100,8 +100,6 @@ def draw(
     """Multiply durations in place by the factors of rank and period and of the op; whether all fit.
 
     A result beyond the range of ticks does not fit.
-
-    Whether all of them fit.
     """
     spread, flow, at, table = tables
     hi, lo = work

@@ -29,7 +29,7 @@ class CoreEngine(SimpyLoop):
 
     Parameters
     ----------
-    parts : Parts
+    parts : ComponentTable
     env : simpy.Environment or None
     per_second : int
         Ticks in a second; for messages.

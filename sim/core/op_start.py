@@ -46,8 +46,6 @@ def hold(rows: Rows, times: Array, world: Array, s: State, c: Int) -> None:
     """Mark a place as held; with its last place the op starts.
 
     Where backends may be asked during the run, ops that start in a round are first put in order.
-
-    Where backends may be asked the ops that start in a round are put in order first.
     """
     rows[c]["at"] = HELD
     op = rows[c]["link"] if rows[c]["flags"] & FURTHER else c

@@ -1,6 +1,6 @@
 """Exact quotient of a written-out graph: ops that do the same at the same ticks run once.
 
-Ops of one colour (:mod:`.colours`) do the same at the same ticks, so one of each is enough: what
+Ops of one colour (:mod:`.symmetry`) do the same at the same ticks, so one of each is enough: what
 the others take of a shared component is added to its weight.  What the check of colours does not
 pass, a quotient that would order a queue otherwise, what holds amounts of a capacity, and what a
 driver answers during the run, are not folded.

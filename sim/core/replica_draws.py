@@ -64,7 +64,7 @@ def _draw(prefix: Any, key: Any) -> Any:
 
 @jit
 def _factor(table: Array, first: Any, q: Any, random: Any) -> Any:
-    """`draws.factor` of one number, from ``q`` quantiles."""
+    """`sampling.factor` of one number, from ``q`` quantiles."""
     if q == 1:
         return table[first]
     at = np.int64(random >> np.uint64(32)) * q - (1 << 31)

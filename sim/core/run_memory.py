@@ -105,7 +105,7 @@ class RunMemory:
 
     Parameters
     ----------
-    parts : Parts
+    parts : ComponentTable
     """
 
     def __init__(self, parts: ComponentTable):

@@ -37,7 +37,7 @@ class StateView(EngineControl):
 
     Parameters
     ----------
-    parts : Parts
+    parts : ComponentTable
     env : simpy.Environment or None
     per_second : int
         Ticks in a second; for messages.

@@ -43,7 +43,7 @@ class RankAnswers(NamedTuple):
 
         Raises
         ------
-        Unlike
+        NotUniform
             Ops that share rates, hold of a capacity or are asked during the run.
         """
         if said.drivers:

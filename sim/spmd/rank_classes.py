@@ -2,10 +2,6 @@
 
 An op of a class is asked about once, on one of its GPUs; a collective once a group, a message once
 a sender, since their members differ.
-
-An op of a class is asked about once, on one of its GPUs; a collective once a group, a message
-once a sender, since their members differ.  Ranks that were told the same about the same program
-are a class: a program with its answers.
 """
 
 from __future__ import annotations
@@ -63,7 +59,7 @@ def classify(simulation: Simulation, graph: Graph, template: SpmdGraph) -> RankC
 
     Raises
     ------
-    Unlike
+    NotUniform
         The answers do not say when each op ends, or not for all of its class at once.
     GraphError, BackendError
         What cannot be scheduled or timed.

@@ -107,7 +107,7 @@ class SpmdGraph:
 
     Parameters
     ----------
-    programs : tuple of Program
+    programs : tuple of RankProgram
     program : (ranks,) which program each rank runs
     groups : (families, ranks) int32
         Number of the group that a rank belongs to, by family; ranks of one number are a group.

@@ -65,7 +65,7 @@ class SpmdRun:
 
         Raises
         ------
-        Unlike
+        NotUniform
             It has to be written out.
         GraphError, BackendError
             What cannot be scheduled or timed.

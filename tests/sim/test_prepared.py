@@ -490,7 +490,7 @@ def outcome(seed, engine, keep, given=None, tied=None):
 
 
 def differing(seeds, engine, keep, monkeypatch, tied=None):
-    """Seeds whose sums differ from those over a row an op; how many runs came to their end."""
+    """Seeds whose sums differ from those over rows of ops; how many runs came to their end."""
     wrong, gave = [], 0
     for seed in seeds:
         given = one(random.Random(-seed), 9) if seed % 2 else None

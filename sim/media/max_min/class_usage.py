@@ -3,10 +3,6 @@
 Stakes lie in the use rows of one member of the class, its leader. Members use the same shared
 components, and uses are in the order of components, so that the shared uses of any member and those
 of the leader come in pairs.
-
-Stakes lie in the use rows of one member of the bundle, its leader.  Members use the same shared
-components, and uses are in the order of components, so that the shared uses of any member and
-those of the leader come in pairs.
 """
 
 from __future__ import annotations

@@ -5,12 +5,6 @@ common with others is the set of *shared* components it uses, and flows with equ
 limits run at one rate, whatever their weights and works. Levels are computed over classes
 (:mod:`.max_min_levels`), each has one *stake* in a shared component (:mod:`.class_usage`) and one
 clock (:mod:`.work_clock`).
-
-A component that one flow uses alone is nothing but a limit of that flow.  So what a flow has in
-common with others is the set of *shared* components it uses, and flows with equal sets and equal
-limits run at one rate, whatever their weights and works.  Such flows are a *bundle*: levels are
-computed over bundles (:mod:`.levels`), each takes one *stake* in a shared component
-(:mod:`.stakes`) and has one clock (:mod:`.clock`).
 """
 
 from __future__ import annotations

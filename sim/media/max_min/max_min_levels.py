@@ -195,7 +195,7 @@ def _spread(s: State, c: Int, old: Int, new: Int) -> None:
 
 @lean
 def _fills(parts: Array, c: Int, weight: Int, old: Int, new: Int) -> bool:
-    """Update the load of a component that is not full for a class's new rate; whether it may be full.
+    """Update the load of a component that is not full; whether it may have become full.
 
     Surely not while every flow on it could still be given one unit more.
     """

@@ -4,11 +4,6 @@ An op in its work phase is a *flow*. A turn lets flows ``join`` and ``leave`` an
 their rate, then ``settle`` computes rates, once. Nothing but what these changes reach is looked at
 (:mod:`.max_min_levels`), and flows that always run at one rate are one class
 (:mod:`.flow_classes`). Kernels take the ``state`` of a :class:`~.medium_memory.MaxMinMemory`.
-
-An op in its work phase is a *flow*.  A turn lets flows ``join`` and ``leave`` and components
-change their rate, then ``settle`` computes rates, once.  Nothing but what these changes reach is
-looked at (:mod:`.levels`), and flows that always run at one rate are looked at as one
-(:mod:`.bundles`).  Kernels take the ``state`` of a :class:`~.store.Sharing`.
 """
 
 from __future__ import annotations

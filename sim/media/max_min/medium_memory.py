@@ -56,7 +56,7 @@ class MaxMinMemory:
 
     Parameters
     ----------
-    parts : Parts
+    parts : ComponentTable
         Components; those without a rate cannot be used.
 
     Examples
