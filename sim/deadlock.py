@@ -41,7 +41,7 @@ class Line(NamedTuple):
     holding: Sequence[Share]
     failed: bool = False
 
-    def told(self, name: str) -> str:
+    def describe(self, name: str) -> str:
         """Sentence that names who waits and who holds."""
         held = sum(share.amount for share in self.holding)
         holders = ", ".join(f"{s.who} {s.amount}" for s in self.holding[:SHOWN])
@@ -118,7 +118,7 @@ def diagnose(stuck: Stuck) -> SimulationError:
     if not ring and not stuck.lines:
         raise AssertionError(f"ops {every[:SHOWN]} are open without a reason")
     why = [" waits for ".join(f"op {i}" for i in (*ring, ring[0]))] if ring else []
-    why += [line.told(stuck.names[c]) for c, line in sorted(stuck.lines.items())]
+    why += [line.describe(stuck.names[c]) for c, line in sorted(stuck.lines.items())]
     cure = "give the same order to all members, or another slot"
     if stuck.lines:
         cure = "release what is held, or give it a larger capacity"

@@ -27,7 +27,7 @@ T = TypeVar("T")
 Pair = tuple[float, float]  # flop and bytes
 Draw = Callable[[Numbers, tuple[int, ...]], Numbers]
 
-MOST_TOLD = 65_536  # rows whose answers one prepared graph remembers; then it begins anew
+MOST_KNOWN = 65_536  # rows whose answers one prepared graph remembers; then it begins anew
 MOST_WAYS = 256  # variants of shape that it remembers
 
 
@@ -50,7 +50,7 @@ class Way(NamedTuple):
     spread: tuple[bytes, ...] = ()
 
 
-class Told(NamedTuple):
+class RowAnswer(NamedTuple):
     """Answer of a backend for one row, in SI units and as integers."""
 
     fixed: float
@@ -137,9 +137,9 @@ class Prepared:
 
     def __init__(self, run: object, variant: Variant, asking: Asking):
         self.run, self.variant, self._asking = run, variant, asking
-        self._told: dict[tuple[int, float | None, float | None], Told] = {}
+        self._known: dict[tuple[int, float | None, float | None], RowAnswer] = {}
         self._variants: dict[tuple[tuple[int, Way], ...], Variant] = {}
-        self._whole: dict[tuple[tuple[int, str], ...], dict[int, Told]] = {}
+        self._whole: dict[tuple[tuple[int, str], ...], dict[int, RowAnswer]] = {}
         holds = variant.answers.timing.holds
         self._tied = holds is not None and bool(np.any(holds.until >= 0))
 
@@ -167,19 +167,19 @@ class Prepared:
         changed = self._changed(flop, bytes)
         if not changed:
             return Submission(self.variant, self.variant.numbers, {}, {})
-        told = self._ask({row: pair for row, pair in changed.items() if not self._online(row)})
-        other = tuple((r, t.way) for r, t in told.items() if t.way != self._ways[r])
-        variant = self._variant(other, told) if other else self.variant
+        by_row = self._ask({row: pair for row, pair in changed.items() if not self._online(row)})
+        other = tuple((r, t.way) for r, t in by_row.items() if t.way != self._ways[r])
+        variant = self._variant(other, by_row) if other else self.variant
         numbers = variant.numbers.copy()
-        for row, said in told.items():
-            numbers.fixed[row] = said.ticks
-            for j, amount in enumerate(said.amounts, variant.claim[row]):
+        for row, answer in by_row.items():
+            numbers.fixed[row] = answer.ticks
+            for j, amount in enumerate(answer.amounts, variant.claim[row]):
                 numbers.amount[j] = amount
             k = variant.flow[row]
             if k >= 0:
-                numbers.work_hi[k], numbers.work_lo[k] = said.work_hi, said.work_lo
-                numbers.limit[k] = said.rate_limit
-        made = Submission(variant, numbers, changed, told)
+                numbers.work_hi[k], numbers.work_lo[k] = answer.work_hi, answer.work_lo
+                numbers.limit[k] = answer.rate_limit
+        made = Submission(variant, numbers, changed, by_row)
         if any(self._online(row) for row in changed):
             online = self._asking.lower(made.graph, variant.answers)
             return made._replace(numbers=numbers._replace(backends=online.backends))
@@ -239,63 +239,65 @@ class Prepared:
                 raise GraphError("numbers", f"{self!r}: op {row}: {value}; give a number >= 0")
         return items
 
-    def _ask(self, changed: Mapping[int, Pair]) -> dict[int, Told]:
+    def _ask(self, changed: Mapping[int, Pair]) -> dict[int, RowAnswer]:
         """Answers for rows; backends are asked about combinations that are new."""
         if self._tied:
             return self._ask_whole(changed)
-        told, classes, seen = self._told, self._class, {}
+        known, classes, seen = self._known, self._class, {}
         for row, (flop, moved) in changed.items():
             seen[row] = (
                 classes[row], flop if flop == flop else None, moved if moved == moved else None
             )  # fmt: skip
-        new = _first({row: key for row, key in seen.items() if key not in told})
+        new = _first({row: key for row, key in seen.items() if key not in known})
         if new:
-            if len(told) + len(new) > MOST_TOLD:
-                told.clear()
+            if len(known) + len(new) > MOST_KNOWN:
+                known.clear()
                 new = _first(seen)
             rows = np.array(list(new.values()), np.int64)
             ops = self.graph.ops.take(rows).replace(
                 flop=[changed[r][0] for r in rows.tolist()],
                 bytes=[changed[r][1] for r in rows.tolist()],
             )
-            said = said_of(*self._asking.rows(rows, ops))
-            if any(end >= 0 for one in said for _, end in one.way.holds):
+            answers = row_answers(*self._asking.rows(rows, ops))
+            if any(end >= 0 for one in answers for _, end in one.way.holds):
                 self._tied = True
                 return self._ask_whole(changed)
-            told.update(zip(new, said, strict=True))
-        return {row: told[key] for row, key in seen.items()}
+            known.update(zip(new, answers, strict=True))
+        return {row: known[key] for row, key in seen.items()}
 
-    def _ask_whole(self, changed: Mapping[int, Pair]) -> dict[int, Told]:
+    def _ask_whole(self, changed: Mapping[int, Pair]) -> dict[int, RowAnswer]:
         """Answers for rows where some hold until others end: all are asked in one table."""
         key = tuple((row, str(pair)) for row, pair in changed.items())
         if key not in self._whole:
-            if len(self._whole) * len(self) >= MOST_TOLD:
+            if len(self._whole) * len(self) >= MOST_KNOWN:
                 self._whole.clear()
             ops = self.graph.ops
             flop, moved = ops.flop.copy(), ops.bytes.copy()
             for row, pair in changed.items():
                 flop[row], moved[row] = pair
             every = np.arange(len(self), dtype=np.int64)
-            said = said_of(*self._asking.rows(every, ops.replace(flop=flop, bytes=moved)))
+            answers = row_answers(*self._asking.rows(every, ops.replace(flop=flop, bytes=moved)))
             self._whole[key] = {
                 row: one
-                for row, (one, was) in enumerate(zip(said, self._first_told, strict=True))
+                for row, (one, was) in enumerate(zip(answers, self._first_answers, strict=True))
                 if one != was and not self._online(row)
             }
         return self._whole[key]
 
     @cached_property
-    def _first_told(self) -> list[Told]:
+    def _first_answers(self) -> list[RowAnswer]:
         """Answer for each row as it was prepared."""
-        return said_of(self.variant.answers, self.variant.lowered)
+        return row_answers(self.variant.answers, self.variant.lowered)
 
-    def _variant(self, other: tuple[tuple[int, Way], ...], told: Mapping[int, Told]) -> Variant:
+    def _variant(
+        self, other: tuple[tuple[int, Way], ...], by_row: Mapping[int, RowAnswer]
+    ) -> Variant:
         """Variant in which some rows have other ways, made once."""
         if other not in self._variants:
             if len(self._variants) >= MOST_WAYS:
                 self._variants.clear()
             graph = self.variant.graph
-            answers = merged(self.variant.answers, self._ways, {r: told[r] for r, _ in other})
+            answers = merged(self.variant.answers, self._ways, {r: by_row[r] for r, _ in other})
             lowered = self._asking.lower(graph, answers)
             self._variants[other] = self._asking.variant(graph, answers, lowered)
         return self._variants[other]
@@ -309,13 +311,13 @@ class Submission(NamedTuple):
     variant : Variant
     numbers : typical, or as they were drawn
     changed : flop and bytes of rows that have others
-    told : what was said of them
+    by_row : answers for them
     """
 
     variant: Variant
     numbers: Numbers
     changed: Mapping[int, Pair]
-    told: Mapping[int, Told]
+    by_row: Mapping[int, RowAnswer]
 
     @property
     def graph(self) -> Graph:
@@ -332,14 +334,14 @@ class Submission(NamedTuple):
     def answers(self) -> Answers:
         """Answers with the submission's times."""
         answers = self.variant.answers
-        if not self.told:
+        if not self.by_row:
             return answers
         timing = answers.timing
         fixed, work = timing.fixed.copy(), None if timing.work is None else timing.work.copy()
-        for row, said in self.told.items():
-            fixed[row] = said.fixed
+        for row, answer in self.by_row.items():
+            fixed[row] = answer.fixed
             if work is not None:
-                work[row] = said.work
+                work[row] = answer.work
         holds = timing.holds
         if holds is not None:
             holds = replace(holds, amount=self.numbers.amount)
@@ -418,7 +420,7 @@ def _first(keys: Mapping[int, T]) -> dict[T, int]:
     return found
 
 
-def said_of(answers: Answers, lowered: EngineGraph) -> list[Told]:
+def row_answers(answers: Answers, lowered: EngineGraph) -> list[RowAnswer]:
     """Answer for each row of a table."""
     timing, flows, n = answers.timing, lowered.flows, len(answers.source)
     work = np.zeros(n) if timing.work is None else timing.work
@@ -429,18 +431,20 @@ def said_of(answers: Answers, lowered: EngineGraph) -> list[Told]:
         most[row] = int(flows.limit[k])
     amounts = [tuple(amount for _, amount, _ in held) for held in holds_of(timing, n)]
     columns = timing.fixed.tolist(), work.tolist(), limit.tolist(), amounts, ways(answers)
-    return [Told(*row) for row in zip(*columns, lowered.fixed.tolist(), hi, lo, most, strict=True)]
+    return [
+        RowAnswer(*row) for row in zip(*columns, lowered.fixed.tolist(), hi, lo, most, strict=True)
+    ]
 
 
-def merged(answers: Answers, base: Sequence[Way], told: Mapping[int, Told]) -> Answers:
+def merged(answers: Answers, base: Sequence[Way], by_row: Mapping[int, RowAnswer]) -> Answers:
     """Answers with those of some rows replaced."""
     n, timing = len(base), answers.timing
-    row_ways = [told[i].way if i in told else way for i, way in enumerate(base)]
+    row_ways = [by_row[i].way if i in by_row else way for i, way in enumerate(base)]
     fixed = timing.fixed.copy()
     work = np.zeros(n) if timing.work is None else timing.work.copy()
     limit = np.full(n, np.inf) if timing.limit is None else timing.limit.copy()
-    for row, said in told.items():
-        fixed[row], work[row], limit[row] = said.fixed, said.work, said.limit
+    for row, answer in by_row.items():
+        fixed[row], work[row], limit[row] = answer.fixed, answer.work, answer.limit
     sources = list(dict.fromkeys(way.source for way in row_ways))
     spreads: dict[tuple[bytes, ...], list[int]] = {}
     for row, way in enumerate(row_ways):
@@ -453,8 +457,8 @@ def merged(answers: Answers, base: Sequence[Way], told: Mapping[int, Told]) -> A
         np.array([w for _, w in uses], np.float64),
     )
     held = holds_of(timing, n)
-    for row, said in told.items():
-        of = zip(said.way.holds, said.amounts, strict=True)
+    for row, answer in by_row.items():
+        of = zip(answer.way.holds, answer.amounts, strict=True)
         held[row] = [(component, amount, until) for (component, until), amount in of]
     holds = Holds.of(held) if any(held) else None
     return replace(

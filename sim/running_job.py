@@ -185,9 +185,9 @@ class RunningJob:
         """Fire the event of losses with all so far."""
         if self._lost is not None and not self._lost.triggered:
             self._lost.succeed(self._untold)
-            cast(list[Any], self._lost.callbacks).append(self._told)
+            cast(list[Any], self._lost.callbacks).append(self._mark_reported)
 
-    def _told(self, _: simpy.Event) -> None:
+    def _mark_reported(self, _: simpy.Event) -> None:
         self._untold = []
 
     def _ended(self, index: int) -> None:

@@ -63,8 +63,8 @@ class Blame:
 
     def __repr__(self) -> str:
         """Largest charges in short; the path itself may be as long as the run."""
-        told = ", ".join(f"{who} {t:.6g} s" for who, t in list(self.seconds.items())[:5])
-        return f"Blame({told}{', ...' * (len(self.ticks) > 5)})"
+        largest = ", ".join(f"{who} {t:.6g} s" for who, t in list(self.seconds.items())[:5])
+        return f"Blame({largest}{', ...' * (len(self.ticks) > 5)})"
 
     @cached_property
     def ticks(self) -> dict[str, int]:

@@ -482,9 +482,9 @@ def _work(
         return None
     found: NDArray[np.float64] = work * fresh[:, : len(work)].sum(axis=0)
     for k, run in enumerate(runs):
-        for row, said in run.submission.told.items() if isinstance(run, Repeat) else ():
+        for row, answer in run.submission.by_row.items() if isinstance(run, Repeat) else ():
             if fresh[k, row]:
-                found[row] += said.work - work[row]
+                found[row] += answer.work - work[row]
     return found
 
 

@@ -183,7 +183,7 @@ class SpmdRun:
         assert self.folded is not None  # noqa: S101  see why_not_written
         made = Expansion(self.template)
         block = made.block()
-        ticks, answers = self._told(made, len(block))
+        ticks, answers = self._answers_of(made, len(block))
         block = replace(block, slot=np.full(len(block) + len(block.places), -1, np.int32))
         simulation = self.simulation
         low = lower(
@@ -193,7 +193,7 @@ class SpmdRun:
         block = _numbered(block, self.folded.first)
         return replace(self.graph, blocks=(block,)), answers, replace(low, fixed=ticks)
 
-    def _told(self, made: Expansion, n: int) -> tuple[Numbers, Answers]:
+    def _answers_of(self, made: Expansion, n: int) -> tuple[Numbers, Answers]:
         """Ticks and answers of each op that was written out."""
         classes, template = self.classes, self.template
         assert self.folded is not None  # noqa: S101
