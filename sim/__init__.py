@@ -1,1 +1,1 @@
-"""What must be done, on what, and when: graphs, systems, the two engines, results."""
+"""Simulation: graphs of ops, systems of components, two engines, results."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Allocator:
-    """Hands out components of a pool.
+    """Components of a pool, given to processes first come, first served.
 
     Parameters
     ----------
@@ -47,13 +47,13 @@ class Allocator:
 
     @property
     def free(self) -> tuple[str, ...]:
-        """Components that could be handed out, in the order of the pool."""
+        """Components free to be handed out, in the order of the pool."""
         return tuple(
             name for name in self.pool if name not in self._taken and not self._sim.failed(name)
         )
 
     def request(self, count: int) -> simpy.Event:
-        """Fires with the names of so many components.
+        """Event that fires with the names of ``count`` components.
 
         Raises
         ------
@@ -72,7 +72,7 @@ class Allocator:
         return event
 
     def drop(self, request: simpy.Event) -> None:
-        """Ask no more; what it was given meanwhile is put back."""
+        """Withdraw a request; components that it was given meanwhile are put back."""
         if request.triggered:
             self.put(request.value)  # type: ignore[arg-type]
         self._waiting = [(event, count) for event, count in self._waiting if event is not request]
@@ -93,7 +93,7 @@ class Allocator:
         self.serve()
 
     def check(self) -> None:
-        """Refuse that the run ends while somebody waits.
+        """Raise an error if the run ends while a request waits.
 
         Raises
         ------

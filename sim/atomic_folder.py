@@ -1,4 +1,4 @@
-"""A folder that is whole or not there, whoever is killed when.
+"""Folder that appears as a whole or not at all, whichever process is killed when.
 
 It is written beside its place and put there in one step.  What a killed writer leaves begins with a
 dot, and the next writer there takes it away.
@@ -19,7 +19,7 @@ PART = ".part"
 
 @contextmanager
 def staged(target: Path) -> Iterator[Path]:
-    """A new folder to fill, which takes the place of ``target`` unless filling it fails.
+    """New folder to fill, which replaces ``target`` unless filling it fails.
 
     Raises
     ------
@@ -50,7 +50,7 @@ def staged(target: Path) -> Iterator[Path]:
 
 
 def _part(target: Path) -> tuple[Path, int]:
-    """A folder of our own beside the target, locked for as long as we live."""
+    """New locked folder of this process beside the target."""
     while True:
         part = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=PART, dir=target.parent))
         held = os.open(part, os.O_RDONLY)
@@ -61,7 +61,7 @@ def _part(target: Path) -> tuple[Path, int]:
 
 
 def clean(parent: Path) -> None:
-    """Take away what writers that are dead have left in a folder."""
+    """Remove unfinished folders that dead processes left."""
     for part in parent.glob(f".*{PART}"):
         with suppress(OSError):  # another cleaner was quicker, or it is not ours to take away
             held = os.open(part, os.O_RDONLY | os.O_DIRECTORY)
@@ -84,7 +84,7 @@ def _lock(held: int, *, wait: bool) -> bool:
 
 
 def _put(new: Path, target: Path) -> None:
-    """Into its place; who looks meanwhile sees the old folder or the new one."""
+    """Move a folder to its place; readers see either the old one or the new one."""
     try:
         os.rename(new, target)
     except OSError:  # there is one, with something in it
@@ -94,7 +94,7 @@ def _put(new: Path, target: Path) -> None:
 
 
 def _exchanged(new: Path, target: Path) -> bool:
-    """Let two folders change places at once; False where the system cannot."""
+    """Whether two folders changed places atomically; False where the system cannot."""
     import ctypes
 
     rename = getattr(ctypes.CDLL(None), "renameat2", None)

@@ -1,4 +1,4 @@
-"""The seam: a component's backend says how long an op takes when nothing else runs.
+"""Backend: the time that a component takes for an op when nothing else runs.
 
 A model predicts it, a recording remembers it, a driver measures it; the simulation cannot
 tell them apart.  A table of ops goes in, a table of times comes out, both in SI units.
@@ -21,7 +21,7 @@ from .system import System
 
 @dataclass(frozen=True)
 class Usage:
-    """Which rate components an op shares with others, and how much of each: rows of both.
+    """Rate components that each op uses, and how much of each.
 
     An op that runs at rate x takes ``weight * x`` of a component.
 
@@ -43,7 +43,7 @@ class Usage:
 
     @classmethod
     def of(cls, rows: list[dict[int, float]]) -> Usage:
-        """From one ``{component: weight}`` for each op."""
+        """Usage from one ``{component: weight}`` for each op."""
         indptr = np.zeros(len(rows) + 1, np.int64)
         np.cumsum([len(r) for r in rows], out=indptr[1:])
         return cls(
@@ -54,7 +54,7 @@ class Usage:
 
     @classmethod
     def same(cls, components: ArrayLike, n: int, weight: float = 1.0) -> Usage:
-        """The same components for each of ``n`` ops."""
+        """Usage of the same components by each of ``n`` ops."""
         one = np.atleast_1d(np.asarray(components, np.int32))
         indptr = np.arange(n + 1, dtype=np.int64) * len(one)
         return cls(indptr, np.tile(one, n), np.full(n * len(one), weight))
@@ -65,7 +65,7 @@ class Usage:
 
 @dataclass(frozen=True)
 class Holds:
-    """What ops hold of capacities, from before their start to their end: rows of amounts.
+    """Amounts of capacities that ops hold, from before their start to their end.
 
     An op that is ready asks for all of it, and queues for its slots when it has it.
 
@@ -90,7 +90,7 @@ class Holds:
 
     @classmethod
     def of(cls, rows: Sequence[Sequence[tuple[int, ...]]]) -> Holds:
-        """From a list of ``(component, amount)`` or ``(component, amount, until)`` for each op."""
+        """Holds from a list of ``(component, amount[, until])`` for each op."""
         indptr = np.zeros(len(rows) + 1, np.int64)
         np.cumsum([len(row) for row in rows], out=indptr[1:])
         whole = [(*hold, -1)[:3] for row in rows for hold in row]
@@ -176,7 +176,7 @@ class Timing:
         source: str = "",
         holds: Holds | None = None,
     ) -> Timing:
-        """From anything that NumPy takes."""
+        """Timing with columns from anything that NumPy takes."""
 
         def column(values: ArrayLike | None) -> NDArray[np.float64] | None:
             return None if values is None else np.atleast_1d(np.asarray(values, np.float64))
@@ -195,7 +195,7 @@ class Timing:
         return len(self.fixed)
 
     def written(self, component: NDArray[np.int32]) -> Timing:
-        """The same with its usage written out, given who was asked about each op."""
+        """Timing with all usage explicit, given the component that was asked about each op."""
         if self.work is None or self.usage is not None:
             return self
         n = len(self)
@@ -204,7 +204,7 @@ class Timing:
 
 
 class Backend:
-    """Who answers for a component.  Subclass, and write ``timing``.
+    """Base class of what times the ops of a component. Subclass, and write ``timing``.
 
     The constructor is the schema: its keyword names are the allowed keys of a scenario, their
     annotations say which unit each value must carry, the docstring what it means.  Building a
@@ -228,17 +228,17 @@ class Backend:
     uniform: bool = False
 
     def open(self, system: System) -> None:
-        """Get ready for this system; called once before the first question."""
+        """Prepare for this system; called once before the first question."""
 
     def alike(self, system: System) -> NDArray[np.int64] | None:
-        """(components,) A number for each: where two have the same, equal ops get equal answers.
+        """(components,) number of each; where two have the same, equal ops take equal times.
 
         ``uniform`` but for the component.  None promises nothing.
         """
         return np.zeros(len(system.components), np.int64) if self.uniform else None
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
-        """How long each op takes alone.
+        """Time that each op takes alone.
 
         Parameters
         ----------
@@ -250,7 +250,7 @@ class Backend:
         raise TypeError(f"{type(self).__name__} does not say how long an op takes: write timing()")
 
     def close(self) -> None:
-        """Give back what ``open`` took."""
+        """Release what ``open`` took."""
 
 
 BACKENDS: dict[str, type[Backend]] = {}
@@ -270,7 +270,7 @@ def backend(name: str) -> Callable[[B], B]:
 
 
 def check_timing(timing: Timing, ops: Ops, who: str, rows: NDArray[np.int64] | None = None) -> None:
-    """Refuse an impossible answer: of wrong length, NaN, negative, infinite, of what is not there.
+    """Raise an error for an impossible answer: wrong length, NaN, negative, infinite, unknown.
 
     Parameters
     ----------
@@ -345,7 +345,7 @@ def _check_spread(spread: Spread, who: str) -> None:
 
 
 def _check_holds(holds: Holds, n: int, who: str) -> None:
-    """Refuse holds of other rows than were asked about; what is there is known later."""
+    """Raise an error for holds with a row that is not in the table."""
     if len(holds) != n:
         raise BackendError(
             f"{who}: answered {len(holds)} holds for {n} ops; answer one for each op"

@@ -1,4 +1,4 @@
-"""Who answers for which component, and asking them all."""
+"""Binding of backends to components, and one question to each."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from .csr import Csr
 from .errors import BackendError, GraphError
 from .graph import Graph
 from .ops import Kind, Ops
-from .place import NETWORK, asked
+from .place import asked
+from .roles import NETWORK
 from .system import System
 
 AS_RECORDED = "recorded: delay or gap of the trace"
 
 
 def bind(system: System, backends: Mapping[str, Backend]) -> list[Backend | None]:
-    """The backend of each component: the exact name over a glob, a longer glob over a shorter.
+    """Backend of each component: the exact name over a glob, a longer glob over a shorter.
 
     Raises
     ------
@@ -45,12 +46,12 @@ def bind(system: System, backends: Mapping[str, Backend]) -> list[Backend | None
 
 @dataclass(frozen=True)
 class Answers:
-    """What all backends said of a graph.
+    """Answers of all backends to a graph.
 
     Parameters
     ----------
     timing : Timing
-        A row an op; every usage written out.
+        One row per op; every usage written out.
     component : (n,) who was asked, -1 for nobody
     source : (n,) index into ``sources``
     sources : texts
@@ -69,7 +70,7 @@ class Answers:
 
 
 def ask(graph: Graph, bound: Sequence[Backend | None]) -> Answers:
-    """Ask each backend once, about all its ops in one table.
+    """Answers to a graph, from one question to each backend about all its ops.
 
     Raises
     ------
@@ -92,7 +93,7 @@ def ask_all(
     bound: Sequence[Backend | None],
     called: NDArray[np.int64] | None = None,
 ) -> Answers:
-    """Ask each backend once about a table of ops; see :func:`ask`.
+    """Answers to a table of ops, from one question to each backend; see :func:`ask`.
 
     Parameters
     ----------
@@ -126,7 +127,7 @@ def ask_all(
 def refusals(
     graph: Graph, bound: Sequence[Backend | None]
 ) -> Iterator[tuple[int, NDArray[np.int32], str]]:
-    """What backends would refuse of a placed graph: ``(row, components asked, why)``.
+    """Refusals of backends to time ops of a placed graph: ``(row, components asked, why)``.
 
     Each is asked about one op of those that look alike: their kind, their signature, and which
     of their numbers are known.  Those that are asked only when ops start are left alone.
@@ -173,7 +174,7 @@ def endpoints(graph: Graph) -> Csr:
 
 
 def _nobody(ops: Ops, component: NDArray[np.int32], merge: _Merge) -> None:
-    """Delays and gaps last as recorded; a recv ends with its send."""
+    """Timing of ops that no backend is asked about: as recorded; a recv ends with its send."""
     rows = np.flatnonzero(component < 0)
     strange = rows[~np.isin(ops.kind[rows], (Kind.DELAY, Kind.GAP))]
     if len(strange):
@@ -193,7 +194,7 @@ def _nobody(ops: Ops, component: NDArray[np.int32], merge: _Merge) -> None:
 def _groups(
     component: NDArray[np.int32], bound: Sequence[Backend | None], system: System, ops: Ops
 ) -> list[tuple[Backend, NDArray[np.int64]]]:
-    """Rows by backend, in the order of their first row."""
+    """Rows of each backend, in the order of their first row."""
     rows = np.flatnonzero(component >= 0)
     first = np.full(len(bound), -1, np.int64)  # of each component that is asked, for its backend
     number: dict[int, int] = {}
@@ -216,7 +217,7 @@ def _groups(
 
 
 class _Merge:
-    """Puts the answers for groups of rows together into one table."""
+    """Table of answers, filled group of rows by group."""
 
     def __init__(self, n: int):
         self.fixed = np.zeros(n)
@@ -264,7 +265,7 @@ class _Merge:
         return Timing(self.fixed, self.work, usage, self.limit, holds=self._held())
 
     def _held(self) -> Holds | None:
-        """What all of them hold, by row of the graph."""
+        """Holds of all groups, by row of the graph."""
         if not self._holds:
             return None
         row = np.concatenate([np.repeat(rows, np.diff(h.indptr)) for rows, h in self._holds])

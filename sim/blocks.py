@@ -1,10 +1,10 @@
-"""Rows of a table, taken and given back in blocks."""
+"""Allocation of consecutive rows of a growing table."""
 
 from __future__ import annotations
 
 
 class Blocks:
-    """Which rows of a growing table are free, by the size of the block that was given back.
+    """Free rows of a growing table, by the size of the block that was given back.
 
     Examples
     --------
@@ -21,7 +21,7 @@ class Blocks:
         self._free: dict[int, list[int]] = {}
 
     def take(self, count: int) -> int:
-        """The first of so many rows."""
+        """First of ``count`` consecutive rows, free from now on for the caller's use."""
         free = self._free.get(count)
         if free:
             return free.pop()
@@ -30,6 +30,6 @@ class Blocks:
         return first
 
     def give(self, first: int, count: int) -> None:
-        """Rows that were taken together, or nothing."""
+        """Free rows that were taken together; none where the count is 0."""
         if count:
             self._free.setdefault(count, []).append(first)

@@ -1,4 +1,4 @@
-"""What processes hold of capacities, and what they wait for: the same in both engines.
+"""Holds of capacities by processes, and their requests for more: common to both engines.
 
 The count itself and the lines are each engine's own (``reference/capacity.py``,
 ``core/capacity.py``); ``docs/semantics.md``, sections 3 and 5, says what they mean.
@@ -17,21 +17,21 @@ from numpy.typing import NDArray
 
 
 class _Callbacks(list[Callable[[simpy.Event], None]]):
-    """Who waits for a grant; says when nobody does any more."""
+    """Callbacks of a grant's event; reports when the last one is removed."""
 
     def __init__(self, forgotten: Callable[[], None]):
         super().__init__()
         self.forgotten = forgotten
 
     def remove(self, value: Any, /) -> None:
-        """Take one out: its process was interrupted, or went on for another reason."""
+        """Remove one callback: its process was interrupted, or went on for another reason."""
         super().remove(value)
         if not self:
             self.forgotten()
 
 
 class Grant(simpy.Event):
-    """An amount of a capacity that a process asked for; fires when it is granted.
+    """Amount of a capacity that a process asked for: an event that fires when it is granted.
 
     ``with sim.acquire(...) as grant: yield grant`` gives it back at the end of the block, as a
     request of SimPy does.  Once nobody waits for it any more it leaves the line by itself.
@@ -69,7 +69,7 @@ class Grant(simpy.Event):
 
     @property
     def forsaken(self) -> bool:
-        """Whether nobody waits for it, and nobody was told that it was granted."""
+        """Whether no process waits for it, and none learnt that it was granted."""
         return self.callbacks is not None and not self.callbacks
 
     @property
@@ -78,7 +78,7 @@ class Grant(simpy.Event):
         return self.component, self.amount, self.owner, self.who
 
     def release(self) -> None:
-        """Give the amount back at the next turn, or leave the line; the second time: nothing."""
+        """Give the amount back at the next turn, or leave the queue; a second call does nothing."""
         if not self.over:
             self._leave(self)
 
@@ -91,7 +91,7 @@ class Grant(simpy.Event):
 
 @dataclass(frozen=True)
 class Acquired:
-    """What processes held of capacities in a run, and how long they waited for it.
+    """Changes of the amounts that processes held in a run, and their waits.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ class Acquired:
 
 
 class Ledger:
-    """What processes hold of each capacity, by owner and process, and what they wait for.
+    """Amounts that processes hold of each capacity, by owner and process, and their waits.
 
     Examples
     --------
@@ -127,40 +127,40 @@ class Ledger:
 
     @property
     def acquired(self) -> Acquired:
-        """All of it so far."""
+        """Changes and waits so far."""
         changes = np.array(self._changes, np.int64).reshape(-1, 3)
         waits = np.array(self._waits, np.int64).reshape(-1, 4)
         return Acquired(changes, waits, tuple(self.names))
 
     def of(self, component: int, owner: int) -> int:
-        """How much an owner holds."""
+        """Amount that an owner holds."""
         return sum(n for (o, _), n in self.held.get(component, {}).items() if o == owner)
 
     def of_owner(self, owner: int) -> Iterator[tuple[int, int]]:
-        """(component, amount) of all that an owner holds."""
+        """(component, amount) of each hold of an owner."""
         for component in sorted(self.held):
             amount = self.of(component, owner)
             if amount:
                 yield component, amount
 
     def ask(self, grant: Grant) -> None:
-        """Somebody waits."""
+        """Note a request."""
         self.asked += 1
         self.waiting.setdefault(grant.component, {})[grant] = None
 
     def leave(self, grant: Grant) -> None:
-        """Nobody waits for it any more."""
+        """Drop a request."""
         line = self.waiting[grant.component]
         del line[grant]
         if not line:
             del self.waiting[grant.component]
 
     def is_waiting(self, grant: Grant) -> bool:
-        """Whether it was not granted yet."""
+        """Whether a request has not been granted yet."""
         return grant in self.waiting.get(grant.component, {})
 
     def granted(self, tick: int, grants: Iterable[Grant]) -> list[Grant]:
-        """They were granted in one turn, and fire after it in the order they were asked for."""
+        """Note grants of one turn; they fire after it in the order of their requests."""
         found = sorted(grants, key=lambda grant: grant.number)
         for grant in found:
             self.leave(grant)
@@ -171,13 +171,13 @@ class Ledger:
         return found
 
     def add(self, tick: int, component: int, amount: int, owner: int, who: str) -> None:
-        """Somebody holds more."""
+        """Add a hold."""
         line = self.held.setdefault(component, {})
         line[owner, who] = line.get((owner, who), 0) + amount
         self._note(tick, component, amount)
 
     def give_back(self, tick: int, component: int, amount: int, owner: int, who: str) -> None:
-        """An owner holds less: first what the process itself got, then the oldest."""
+        """Take an amount from an owner's holds: the process's own first, then the oldest."""
         line = self.held[component]
         self._note(tick, component, -amount)
         mine = [key for key in line if key[0] == owner]

@@ -30,7 +30,7 @@ class Csr:
 
     @classmethod
     def of(cls, rows: Iterable[Sequence[int]]) -> Csr:
-        """Build from Python lists."""
+        """Rows from Python lists."""
         rows = list(rows)
         indptr = np.zeros(len(rows) + 1, np.int64)
         np.cumsum([len(r) for r in rows], out=indptr[1:])
@@ -44,7 +44,7 @@ class Csr:
 
     @classmethod
     def from_pairs(cls, row: ArrayLike, value: ArrayLike, n: int) -> Csr:
-        """Group ``value`` by ``row``; the order within a row is kept, duplicates too.
+        """Rows that group ``value`` by ``row``; order and duplicates within a row are kept.
 
         >>> Csr.from_pairs([2, 0, 2], [5, 6, 7], 3)[2].tolist()
         [5, 7]
@@ -72,7 +72,7 @@ class Csr:
         return np.repeat(np.arange(len(self)), self.counts)
 
     def take(self, rows: ArrayLike) -> Csr:
-        """Those rows, in that order.
+        """Chosen rows, in that order.
 
         >>> Csr.of([[1], [2, 3], []]).take([1, 0]).values.tolist()
         [2, 3, 1]

@@ -1,4 +1,4 @@
-"""Why nothing goes on: which ops are at the root, and a shortest cycle of waits.
+"""Diagnosis of a run that cannot go on: the ops at its root, a shortest cycle of waits.
 
 A function over plain dicts and lists, so that both engines tell the same story of their last
 state.
@@ -18,7 +18,7 @@ MOST_STEPS = 1 << 21  # of the search for the shortest cycle; then the shortest 
 
 
 class Share(NamedTuple):
-    """An amount of a capacity, and who waits for it or holds it: an op, or -1 for a process."""
+    """Amount of a capacity that an op, or a process (-1), waits for or holds."""
 
     op: int
     who: str
@@ -26,7 +26,7 @@ class Share(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A capacity that somebody waits for.
+    """Queue of a capacity: who waits, who holds.
 
     Parameters
     ----------
@@ -41,8 +41,8 @@ class Line(NamedTuple):
     holding: Sequence[Share]
     failed: bool = False
 
-    def told(self, name: str) -> str:
-        """Who waits and who holds."""
+    def describe(self, name: str) -> str:
+        """Sentence that names who waits and who holds."""
         held = sum(share.amount for share in self.holding)
         holders = ", ".join(f"{s.who} {s.amount}" for s in self.holding[:SHOWN])
         waits = ", ".join(f"{s.who} for {s.amount}" for s in self.waiting[:SHOWN])
@@ -59,7 +59,7 @@ def _more(count: int) -> str:
 
 @dataclass(frozen=True)
 class Stuck:
-    """The last state of a run in which ops are open, or somebody waits, and no event is left.
+    """Last state of a run in which ops are open, or somebody waits, and no event is left.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ class Stuck:
 
 
 def diagnose(stuck: Stuck) -> SimulationError:
-    """The error that says why: lost, time overflow, starvation or deadlock, the first that applies.
+    """Error that says why: lost, time overflow, starvation or deadlock, the first that applies.
 
     Examples
     --------
@@ -118,7 +118,7 @@ def diagnose(stuck: Stuck) -> SimulationError:
     if not ring and not stuck.lines:
         raise AssertionError(f"ops {every[:SHOWN]} are open without a reason")
     why = [" waits for ".join(f"op {i}" for i in (*ring, ring[0]))] if ring else []
-    why += [line.told(stuck.names[c]) for c, line in sorted(stuck.lines.items())]
+    why += [line.describe(stuck.names[c]) for c, line in sorted(stuck.lines.items())]
     cure = "give the same order to all members, or another slot"
     if stuck.lines:
         cure = "release what is held, or give it a larger capacity"
@@ -127,7 +127,7 @@ def diagnose(stuck: Stuck) -> SimulationError:
 
 
 def _ops(shares: Iterable[Share]) -> list[int]:
-    """The ops among them."""
+    """Ops among owners, processes left out."""
     return [share.op for share in shares if share.op >= 0]
 
 
@@ -172,7 +172,7 @@ def shortest_cycle(
 
 
 class _Waits:
-    """Who waits for whom; what is on no cycle is removed."""
+    """Wait-for graph, from which nodes on no cycle are removed."""
 
     def __init__(
         self,
@@ -200,7 +200,7 @@ class _Waits:
         return {i for some in named for i in some}
 
     def _count(self) -> dict[int, int]:
-        """How many reasons there are to wait for each."""
+        """Number of waits for each node."""
         wanted: dict[int, int] = {}
         for reasons in (*self.waits.values(), *self.holders.values()):
             for i in reasons:
@@ -211,7 +211,7 @@ class _Waits:
         return wanted
 
     def _tied(self) -> set[int]:
-        """Those on a cycle: one of several that reach each other, or waiting for itself.
+        """Nodes on a cycle: in a strongly connected component, or waiting for themselves.
 
         Who stands in a line reaches all before it through the one right before it.
         """
@@ -230,11 +230,11 @@ class _Waits:
         return {ops[n] for knot in knots for n in knot} | {i for i, j in edges if i == j}
 
     def nodes(self) -> Iterable[int]:
-        """Those that are left, ascending, while others are removed."""
+        """Remaining nodes, ascending; some may be removed meanwhile."""
         return (i for i in sorted(self._all()) if i not in self.gone)
 
     def remove(self, ops: Iterable[int]) -> None:
-        """Take ops out, and whom nobody waits for then."""
+        """Remove nodes, and those that no remaining node waits for."""
         todo = list(ops)
         while todo:
             op = todo.pop()
@@ -247,7 +247,7 @@ class _Waits:
                     todo.append(freed)
 
     def _freed_by(self, op: int) -> Iterable[int]:
-        """Those whom one reason less to wait for is left, now that ``op`` is gone."""
+        """Nodes with one wait less, now that ``op`` is removed."""
         yield from self.waits.get(op, ())
         for c in self.last.get(op, ()):
             queue = self.queues[c]
@@ -259,7 +259,7 @@ class _Waits:
                     yield from self.holders[c]
 
     def cycle(self, start: int, longest: int | None) -> list[int]:
-        """The first of the shortest cycles through ``start``, if not above ``longest``."""
+        """First of the shortest cycles through ``start`` of at most ``longest`` nodes."""
         back: dict[int, int | None] = {start: None}
         depth = {start: 1}
         seen = dict.fromkeys(self.queues, 0)  # positions of queues that were looked at
@@ -289,7 +289,7 @@ class _Waits:
         )
 
     def _new(self, op: int, seen: dict[int, int]) -> set[int]:
-        """Whom ``op`` waits for and nobody before it did."""
+        """Nodes that ``op`` waits for and none before it in the search did."""
         found = set(self.waits.get(op, ()))
         for c, at in self.last.get(op, {}).items():
             found.update(self.queues[c][seen[c] : at])

@@ -1,4 +1,4 @@
-"""Values of metrics that processes emit, in columns: 28 bytes each, however many there are."""
+"""Values of metrics that processes emit, in columns of 28 bytes a value."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Value = tuple[str, float, float]  # metric, time in s, value
 
 @dataclass(frozen=True, repr=False)
 class Emitted:
-    """What processes emitted, in order.
+    """Values that processes emitted, in order.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class Emitted:
         return zip(names, self.time.tolist(), self.value.tolist(), strict=True)
 
     def of(self, job: int) -> Emitted:
-        """What the processes of one job emitted; it is job 0 there."""
+        """Values emitted by one job; it is job 0 there."""
         own = np.flatnonzero(self.job == job)
         used, name = np.unique(self.name[own], return_inverse=True)
         names = tuple(self.names[i] for i in used.tolist())
@@ -68,7 +68,7 @@ class Emitted:
 
 
 class Emissions:
-    """The same while it grows."""
+    """Values emitted so far, in columns that grow."""
 
     def __init__(self) -> None:
         self._names: dict[str, int] = {}
@@ -77,7 +77,7 @@ class Emissions:
         self._time, self._value = array("d"), array("d")
 
     def declare(self, job: int, metric: str, unit: str) -> None:
-        """Say the unit of a metric of a job.
+        """Set the unit of a metric of a job.
 
         Raises
         ------
@@ -92,7 +92,7 @@ class Emissions:
             )
 
     def add(self, job: int, metric: str, time: float, value: float, unit: str = "") -> None:
-        """Note a value at a time, in s."""
+        """Append a value at a time, in s."""
         if unit:
             self.declare(job, metric, unit)
         self._value.append(value)
@@ -101,7 +101,7 @@ class Emissions:
         self._name.append(self._names.setdefault(metric, len(self._names)))
 
     def emitted(self) -> Emitted:
-        """All of it so far."""
+        """Values so far."""
         return Emitted(
             tuple(self._names),
             np.array(self._name, np.int32),

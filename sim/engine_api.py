@@ -1,4 +1,4 @@
-"""What both engines are given and what both give back: integers only.
+"""Interface of both engines: their input and output, in integers only.
 
 ``docs/semantics.md`` says what a run means; this page says in which form an engine reads it.
 The reference (``sim/reference/engine.py``) and the compiled core (``sim/core/``) take the same
@@ -36,7 +36,7 @@ FIRST, LATER = -1, 2  # SimPy priorities: a tick's first turn and all wake-ups; 
 
 
 class State(IntEnum):
-    """Of an op, at the end of the run or when observed."""
+    """State of an op, at the end of the run or when observed."""
 
     PENDING = 0  # submitted; waiting, queued or holding places
     RUNNING = 1
@@ -67,20 +67,20 @@ class ComponentTable:
     capacity: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
 
     def units(self, components: Iterable[int]) -> set[str]:
-        """What the rates of some components count."""
+        """Units that the rates of some components count."""
         return {self.unit[c] if self.unit else "" for c in components}
 
     def __len__(self) -> int:
         return len(self.names)
 
     def whole(self, component: int) -> int:
-        """The whole of a capacity; -1 for a component that has none."""
+        """Whole amount of a capacity; -1 for a component that has none."""
         return int(self.capacity[component]) if len(self.capacity) else -1
 
 
 @dataclass(frozen=True)
 class Flows:
-    """Ops that use rate components or have a limit; a row each, ascending by op.
+    """Work of ops that use rate components or have a limit; one row each, ascending by op.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ class Flows:
 
     @classmethod
     def none(cls) -> Flows:
-        """Of ops that share nothing."""
+        """Flows of a graph whose ops share nothing."""
         none, rows = np.empty(0, np.int64), np.empty(0, np.int32)
         return cls(rows, none, none.astype(np.uint64), none, np.zeros(1, np.int64), rows, none)
 
@@ -122,7 +122,7 @@ class Flows:
 
 @dataclass(frozen=True)
 class Claims:
-    """Amounts of capacities that ops hold; a row each, ascending by op.
+    """Amounts of capacities that ops hold; one row each, ascending by op.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ NO_CLAIMS = Claims(_ROWS, _ROWS, np.empty(0, np.int64), _ROWS)  # of ops that ho
 
 
 class Answer(NamedTuple):
-    """What an online backend says of one op; ``usage`` and ``limit`` replace the op's."""
+    """Answer of an online backend for one op; ``usage`` and ``limit`` replace the op's."""
 
     fixed: int
     work: int
@@ -196,7 +196,7 @@ class EngineGraph:
     def loose(
         cls, name: str, fixed: NDArray[np.int64], flows: Flows, claims: Claims = NO_CLAIMS
     ) -> EngineGraph:
-        """Ops that wait for nothing and queue for nothing."""
+        """Graph of unconnected ops that queue for nothing."""
         none, n = np.empty(0, np.int32), len(fixed)
         slot, indptr, release = np.full(n, -1, np.int32), np.zeros(n + 1, np.int64), fixed[:0]
         online = none.astype(np.int16)
@@ -219,7 +219,7 @@ class EngineGraph:
 
 
 class Numbers(NamedTuple):
-    """The times of one submission of a prepared graph; its shape, places and usage stay.
+    """Times and amounts of one submission of a prepared graph; its shape and usage stay.
 
     Parameters
     ----------
@@ -239,25 +239,25 @@ class Numbers(NamedTuple):
 
     @classmethod
     def of(cls, graph: EngineGraph) -> Numbers:
-        """Those that a graph has itself."""
+        """Numbers that a graph has itself."""
         flows = graph.flows
         amount = graph.claims.amount
         return cls(graph.fixed, flows.work_hi, flows.work_lo, flows.limit, amount, graph.backends)
 
     def copy(self) -> Numbers:
-        """The same in arrays of their own."""
+        """Numbers in arrays of their own."""
         hi, lo, limit = self.work_hi.copy(), self.work_lo.copy(), self.limit.copy()
         return Numbers(self.fixed.copy(), hi, lo, limit, self.amount.copy(), self.backends)
 
     def put_into(self, graph: EngineGraph) -> EngineGraph:
-        """The graph with these numbers in the place of its own."""
+        """Graph with these numbers in place of its own."""
         flows = replace(graph.flows, work_hi=self.work_hi, work_lo=self.work_lo, limit=self.limit)
         claims = replace(graph.claims, amount=self.amount)
         return replace(graph, fixed=self.fixed, flows=flows, backends=self.backends, claims=claims)
 
 
 class Loss(NamedTuple):
-    """One op that a failure stopped."""
+    """Op that a failure stopped."""
 
     op: int
     fixed: int  # ticks left
@@ -266,7 +266,7 @@ class Loss(NamedTuple):
 
 
 class Submitted(Protocol):
-    """A graph that was handed in."""
+    """Graph that was handed in."""
 
     index: int  # how many were handed in before
     first: int  # id of its row 0; row r has the id first + r
@@ -276,7 +276,7 @@ class Submitted(Protocol):
 
 @dataclass(frozen=True)
 class EngineColumns:
-    """What happened, a row an op, in the order of ids; -1 where it did not happen.
+    """Times and states of all ops, one row per op in the order of ids; -1 where never reached.
 
     Parameters
     ----------
@@ -303,16 +303,16 @@ class EngineColumns:
 
 
 class Shape(Protocol):
-    """A graph that an engine has looked at once and takes in often."""
+    """Prepared graph, as an engine keeps it."""
 
     @property
     def lowered(self) -> EngineGraph:
-        """As it was looked at."""
+        """Graph as it was prepared."""
 
 
 @dataclass(frozen=True)
 class Held:
-    """Every place of the graphs that an engine holds, graph after graph as they were handed in.
+    """Times of every place of the graphs in memory, graph after graph as they were handed in.
 
     Parameters
     ----------
@@ -356,17 +356,17 @@ class Engine(Protocol):
         """Hand in a graph; it joins at the next turn."""
 
     def prepare(self, graph: EngineGraph) -> Shape:
-        """Look at a graph that will be handed in often: its checks are made here, once."""
+        """Prepare a graph that will be handed in often: checks are made here, once."""
 
     def repeat(self, shape: Shape, numbers: Numbers) -> Submitted:
         """Hand in a prepared graph with these numbers; it joins at the next turn."""
 
     @property
     def held_graphs(self) -> int:
-        """Graphs that are held: handed in, and not given back."""
+        """Graphs in memory: handed in, and not given back."""
 
     def give_back(self) -> Held:
-        """Say what is held, and forget graphs that are over: their ops keep nothing but a state.
+        """Times of all graphs in memory; graphs that are over are then dropped but for the state.
 
         To be called between turns.  A graph that lost ops of which nobody was told is kept.
         """
@@ -375,10 +375,10 @@ class Engine(Protocol):
         """Change a rate; flows keep their progress."""
 
     def fail(self, component: int) -> None:
-        """Stop what runs on it, uses it, or holds a place on it."""
+        """Fail a component: stop ops that run on it, use it, or hold a slot of it."""
 
     def restore(self, component: int) -> None:
-        """Let its queue move again; resumes nothing."""
+        """Restore a failed component: its queue moves again; stopped ops stay stopped."""
 
     def stop(self, op: int) -> None:
         """Take an op out of its queue, place and components."""
@@ -396,63 +396,63 @@ class Engine(Protocol):
         """Remove ops and all that depends on them."""
 
     def acquire(self, component: int, amount: int, owner: int = 0) -> Grant:
-        """Join the line of a capacity; fires after the turn that grants the amount."""
+        """Event of a request for an amount: it fires after the turn that grants it."""
 
     def take(self, component: int, amount: int, owner: int = 0) -> bool:
-        """Hold an amount of a capacity at once, or not at all."""
+        """Whether an amount of a capacity was free, and is held from now on."""
 
     def release(self, component: int, amount: int, owner: int = 0) -> None:
         """Give an amount of a capacity back."""
 
     def release_all(self, owner: int) -> None:
-        """Give back all that an owner's processes hold, and leave all lines."""
+        """Give back all amounts that an owner holds, and withdraw its requests."""
 
     def ended(self, op: int) -> simpy.Event:
-        """Fires with ``"ended"`` or ``"cancelled"``."""
+        """Event that fires with ``"ended"`` or ``"cancelled"`` when an op is over."""
 
     def lost(self, graph: Submitted) -> simpy.Event:
-        """Fires with the losses (list of :class:`Loss`) nobody was told of."""
+        """Event that fires with the losses (list of :class:`Loss`) not yet reported."""
 
     def settled(self) -> simpy.Event:
-        """Fires after the next turn."""
+        """Event that fires after the next turn."""
 
     def reaches(
         self, what: str, component: int, at_least: int | None = None, at_most: int | None = None
     ) -> simpy.Event:
-        """Fires when a turn settles with a quantity of a component within the bound.
+        """Event that fires when a turn leaves a quantity of a component within the bound.
 
         ``what`` is its ``queue`` length, ``held`` slots or amount, or ``flows`` in flight.
         """
 
     def queue(self, component: int) -> list[tuple[int, int]]:
-        """(op, number of the place) that wait there, first in line first."""
+        """(op, number of the place) of each place in a component's queue, first in line first."""
 
     def waiting(self, component: int) -> list[tuple[int, int]]:
-        """(op, amount) in the line of a capacity, first in line first; -1 for a process."""
+        """(op, amount) in the queue of a capacity, first in line first; -1 for a process."""
 
     def held(self, component: int) -> int:
-        """Slots or amount taken; of a rate component, sum of weight x rate, rounded down."""
+        """Slots or amount in use; of a rate component, sum of weight x rate, rounded down."""
 
     def rates(self) -> dict[int, int]:
         """Rate of every op in its work phase."""
 
     def capacity(self, component: int) -> int:
-        """Its rate, as the last turn left it; of a capacity, the whole."""
+        """Rate of a component as the last turn left it; of a capacity, the whole amount."""
 
     def failed(self, component: int) -> bool:
-        """Whether it is out of order, as the last turn left it."""
+        """Whether a component has failed, as the last turn left it."""
 
     def any_open(self) -> bool:
         """Whether an op has neither ended nor been cancelled."""
 
     def state(self, op: int) -> State:
-        """Of one op, as the last turn left it."""
+        """State of one op, as the last turn left it."""
 
     def usage(self, op: int) -> dict[int, int]:
         """``{component: weight}`` that one op uses, as the last turn left it."""
 
     def run(self, until: int | None = None) -> None:
-        """Go on until nothing is open, or to a tick: the machine's first turn there, no process."""
+        """Run until nothing is open, or to a tick: the engine's first turn there, no process."""
 
     def columns(self) -> EngineColumns:
-        """What has happened so far."""
+        """Times and states of all ops so far."""

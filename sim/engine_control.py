@@ -1,4 +1,4 @@
-"""What a process may do to either engine, and wait for: checked and noted here, once.
+"""Commands and observations of processes, checked and queued alike for both engines.
 
 How an engine applies what was noted is its own: ``reference/engine.py`` says it plainly,
 ``core/actions.py`` does it to the state of the kernels.
@@ -31,11 +31,11 @@ from .validation import (
 
 
 class EngineControl(SimpyAdapter):
-    """An engine that takes orders.
+    """Base of both engines: takes commands of processes and applies them in the next turn.
 
     Parameters
     ----------
-    parts : Parts
+    parts : ComponentTable
     env : simpy.Environment or None
     per_second : int
         Ticks in a second; for messages.
@@ -59,12 +59,12 @@ class EngineControl(SimpyAdapter):
         self._note(lambda: self._set_rate(component, rate))
 
     def fail(self, component: int) -> None:
-        """Stop what runs on it, uses it, or holds a place on it."""
+        """Fail a component: stop ops that run on it, use it, or hold a slot of it."""
         check_component(self.parts, component)
         self._note(lambda: self._fail(component))
 
     def restore(self, component: int) -> None:
-        """Let its queue move again; resumes nothing."""
+        """Restore a failed component: its queue moves again; stopped ops stay stopped."""
         check_component(self.parts, component)
         self._note(lambda: self._restore(component))
 
@@ -95,7 +95,7 @@ class EngineControl(SimpyAdapter):
         self._note(lambda: self._cancel(ops))
 
     def acquire(self, component: int, amount: int, owner: int = 0) -> Grant:
-        """Join the line of a capacity; fires after the turn that grants the amount."""
+        """Event of a request for an amount: it fires after the turn that grants it."""
         check_amount(self.parts, component, amount)
         grant = Grant(
             self.env, self.ledger.asked, component, amount, owner, self._who(), self._let_go,
@@ -106,7 +106,7 @@ class EngineControl(SimpyAdapter):
         return grant
 
     def take(self, component: int, amount: int, owner: int = 0) -> bool:
-        """Hold an amount of a capacity at once, or not at all."""
+        """Whether an amount of a capacity was free, and is held from now on."""
         check_amount(self.parts, component, amount)
         book = self.ledger
         free = self.parts.whole(component) - self.held(component) - book.taken.get(component, 0)
@@ -125,7 +125,7 @@ class EngineControl(SimpyAdapter):
         self._give_back(component, amount, owner, self._who())
 
     def release_all(self, owner: int) -> None:
-        """Give back all that an owner's processes hold, and leave all lines."""
+        """Give back all amounts that an owner holds, and withdraw its requests."""
         for line in list(self.ledger.waiting.values()):
             for grant in [grant for grant in line if grant.owner == owner]:
                 grant.release()
@@ -133,7 +133,7 @@ class EngineControl(SimpyAdapter):
             self._give_back(component, amount, owner, self._who())
 
     def _let_go(self, grant: Grant) -> None:
-        """A grant is given back, or leaves the line."""
+        """Give a grant back, or withdraw its request."""
         if self.ledger.is_waiting(grant):
             self.ledger.leave(grant)
             self._note(lambda: self._leave_line(grant))
@@ -144,7 +144,7 @@ class EngineControl(SimpyAdapter):
         grant.over = True
 
     def _forgotten(self, grant: Grant) -> None:
-        """Nobody waits for a grant any more; it goes, unless somebody does at the next turn."""
+        """Withdraw a grant unless a process waits for it again by the next turn."""
         self._note(lambda: self._drop(grant))
 
     def _drop(self, grant: Grant) -> None:
@@ -169,7 +169,7 @@ class EngineControl(SimpyAdapter):
     # Waited for.
 
     def lost(self, graph: Submitted) -> simpy.Event:
-        """Fires with the losses (list of :class:`Loss`) nobody was told of."""
+        """Event that fires with the losses (list of :class:`Loss`) not yet reported."""
         mine = cast(Handed, graph)
         if mine.lost is None or mine.lost.triggered:
             mine.lost = self.env.event()
@@ -178,20 +178,20 @@ class EngineControl(SimpyAdapter):
         return mine.lost
 
     def settled(self) -> simpy.Event:
-        """Fires after the next turn."""
+        """Event that fires after the next turn."""
         self._note(lambda: None)
         return self.thresholds.settled()
 
     def reaches(
         self, what: str, component: int, at_least: int | None = None, at_most: int | None = None
     ) -> simpy.Event:
-        """Fires when a turn settles with ``what`` of a component within the bound."""
+        """Event that fires when a turn leaves ``what`` of a component within the bound."""
         event = self.thresholds.add(what, component, at_least, at_most)
         self._note(lambda: None)
         return event
 
     def amount(self, what: str, component: int) -> int:
-        """A quantity that thresholds are about, as the last turn left it."""
+        """Quantity that a threshold compares, as the last turn left it."""
         if what == "flows":
             return self.users(component)
         if what == "held":
@@ -202,7 +202,7 @@ class EngineControl(SimpyAdapter):
     # The run as a whole.
 
     def run(self, until: int | None = None) -> None:
-        """Go on until nothing is open, or to a tick: its first turn included, no process.
+        """Run until nothing is open, or to a tick: its first turn included, no process.
 
         Raises
         ------
@@ -215,7 +215,7 @@ class EngineControl(SimpyAdapter):
             raise diagnose(self._stuck())
 
     def jammed(self, held: Mapping[int, Sequence[tuple[int, int]]]) -> dict[int, Line]:
-        """Who waits for each capacity, and who holds of it.
+        """Queues of capacities at the end, with who waits and who holds.
 
         Parameters
         ----------
@@ -240,19 +240,19 @@ class EngineControl(SimpyAdapter):
 
     @abstractmethod
     def queue(self, component: int) -> list[tuple[int, int]]:
-        """(op, number of the place) that wait there, first in line first."""
+        """(op, number of the place) of each place in a component's queue, first in line first."""
 
     @abstractmethod
     def waiting(self, component: int) -> list[tuple[int, int]]:
-        """(op, amount) in the line of a capacity, first in line first; -1 for a process."""
+        """(op, amount) in the queue of a capacity, first in line first; -1 for a process."""
 
     @abstractmethod
     def held(self, component: int) -> int:
-        """Slots or amount taken; of a rate component, sum of weight x rate, rounded down."""
+        """Slots or amount in use; of a rate component, sum of weight x rate, rounded down."""
 
     @abstractmethod
     def failed(self, component: int) -> bool:
-        """Whether it is out of order, as the last turn left it."""
+        """Whether a component has failed, as the last turn left it."""
 
     @abstractmethod
     def users(self, component: int) -> int:
@@ -260,11 +260,11 @@ class EngineControl(SimpyAdapter):
 
     @abstractmethod
     def _places(self, op: int) -> int | None:
-        """How many an op has; None where it was given back."""
+        """Number of places of an op; None where it was given back."""
 
     @abstractmethod
     def _stuck(self) -> Stuck:
-        """The last state, as a diagnosis reads it."""
+        """Last state, as input of the deadlock diagnosis."""
 
     @abstractmethod
     def _set_rate(self, component: int, rate: int) -> None: ...
@@ -288,21 +288,21 @@ class EngineControl(SimpyAdapter):
 
     @abstractmethod
     def _ask_for(self, grant: Grant) -> None:
-        """A process joins the line of a capacity."""
+        """Append a process's request to the queue of a capacity."""
 
     @abstractmethod
     def _leave_line(self, grant: Grant) -> None:
-        """A process leaves it."""
+        """Withdraw a process's request."""
 
     @abstractmethod
     def _hold(self, component: int, amount: int) -> None:
-        """A process holds more of a capacity."""
+        """Add to the amount that processes hold."""
 
     @abstractmethod
     def _return(self, component: int, amount: int) -> None:
-        """A process holds less of it."""
+        """Subtract from the amount that processes hold."""
 
 
 def _called(op: int) -> str:
-    """An op in a message; "" for a process."""
+    """Name of an op in a message; "" for a process."""
     return f"op {op}" if op >= 0 else ""

@@ -1,4 +1,4 @@
-"""What can go wrong, as one tree; every message is ``<place>: <what is wrong>; <what to do>``.
+"""Tree of errors; every message is ``<place>: <what is wrong>; <what to do>``.
 
 ::
 
@@ -21,7 +21,7 @@ from collections.abc import Sequence
 
 
 class ForetraceError(Exception):
-    """Anything that a user can cause and cure."""
+    """Base of all errors that a user can cause and cure."""
 
 
 class ScenarioError(ForetraceError):
@@ -110,4 +110,4 @@ class RangeError(ForetraceError, OverflowError):
 
 
 class NotKeptError(ForetraceError):
-    """A result was asked for a row an op, which was not kept of its run."""
+    """Result that was asked for one row per op, which was not kept of its run."""

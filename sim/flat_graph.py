@@ -1,4 +1,4 @@
-"""A block of a graph in which every op is written out, with what waits for it.
+"""Block of a graph in which every op is written out, with its dependents.
 
 A **collective** is one op with a *place* on every member.  Place numbers extend row numbers:
 place ``r < n`` is the first place of op ``r``; places ``n``, ``n + 1``, … are the further
@@ -21,7 +21,7 @@ from .ops import Ops
 
 @dataclass(frozen=True)
 class Participants:
-    """The further places of collectives, one row each.
+    """Further places of collectives, one row each.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class Participants:
 
     @classmethod
     def none(cls) -> Participants:
-        """No collective has a second member."""
+        """Places of a graph whose collectives have no second member."""
         empty = np.empty(0, np.int32)
         return cls(empty, empty, empty)
 
@@ -52,7 +52,7 @@ class FlatGraph:
     ops : Ops
     successors : Csr
         Row ``i``: the *places* that wait for the end of op ``i``.
-    places : Places
+    places : Participants
     release : (n,) s
         Not before this time after the submission.
     peer : (n,) rank
@@ -101,7 +101,7 @@ class FlatGraph:
 
 
 def join(blocks: Sequence[FlatGraph]) -> FlatGraph:
-    """Blocks one after the other, as one block."""
+    """Blocks concatenated into one."""
     if len(blocks) == 1:
         return blocks[0]
     n = sum(len(b) for b in blocks)

@@ -1,8 +1,8 @@
-"""*What* must be done, with no machine in it: ops, dependencies, release times, labels.
+"""Graph of work without a machine: ops, dependencies, release times, labels.
 
-A graph is a list of blocks with one space of row numbers.  An :class:`~.explicit.Explicit` block
-holds every op; a :class:`~.template.Template` holds one program per class of ranks and means what
-its ``expand()`` says.  Blocks meet in nothing: to chain graphs, a process awaits one and submits
+A graph is a list of blocks with one space of row numbers. A :class:`~.flat_graph.FlatGraph` holds
+every op; a :class:`~.spmd.spmd_graph.SpmdGraph` holds one program per class of ranks and means what
+its ``expand()`` says. Blocks share no dependency: to chain graphs, a process awaits one and submits
 the next.
 """
 
@@ -20,24 +20,21 @@ from .csr import Csr
 from .errors import GraphError
 from .flat_graph import FlatGraph, Participants, join
 from .ops import DTYPES, Kind, Ops
+from .roles import Stream, stream_role, with_slots
 
 if TYPE_CHECKING:
     from .spmd.spmd_graph import SpmdGraph
     from .system import System
 
 
-STREAM_ROLE = {"compute": "", "host": "host", "copy": "dma"}  # of a communication op's stream
-
-
 class Label(NamedTuple):
-    """What a person calls an op: its name, and where it comes from if known."""
+    """Name of an op, and where it comes from if known."""
 
     name: str
     module: str = ""
     source: str = ""
 
 
-Stream = tuple[int, int]  # (rank, stream)
 LAST_PERIOD = int(np.iinfo(DTYPES["period"][0]).max)
 
 
@@ -88,7 +85,7 @@ class Graph:
 
     @property
     def placed(self) -> bool:
-        """Whether every op knows which component it needs."""
+        """Whether the graph has been placed on a system."""
         return self.system is not None
 
     @cached_property
@@ -98,46 +95,47 @@ class Graph:
 
     @cached_property
     def explicit(self) -> FlatGraph:
-        """All blocks written out as one."""
+        """Block with all blocks written out."""
         return join([b if isinstance(b, FlatGraph) else self._written(b) for b in self.blocks])
 
     def _written(self, block: SpmdGraph) -> FlatGraph:
-        """A template written out, with its places where there is a machine."""
-        from .place import with_slots
-
-        return block.expand() if self.system is None else with_slots(block.expand(), self)
+        """Template written out, with the slot of each place where there is a machine."""
+        flat = block.expand()
+        if self.system is None or self.gpus is None:
+            return flat
+        return with_slots(flat, self.system, self.gpus, self.streams)
 
     @property
     def template(self) -> SpmdGraph | None:
-        """The only block, where that is a template."""
+        """SPMD graph, where that is the only block; else None."""
         only = self.blocks[0] if len(self.blocks) == 1 else None
         return None if isinstance(only, FlatGraph) else only
 
     def role(self, rank: int, stream: int) -> str | None:
-        """Who holds the communication of a stream, as a role of the rank's GPU; None for nobody.
+        """Role of the rank's GPU that a stream's communication occupies; None for none.
 
         A kernel on the GPU (``""``), a thread of the ``host``, or the ``dma`` engines.
         """
-        return STREAM_ROLE.get(self.streams.get((rank, stream), "network"))
+        return stream_role(self.streams, (rank, stream))
 
     @property
     def ops(self) -> Ops:
-        """Every op of the graph, written out."""
+        """Table of all ops, written out."""
         return self.explicit.ops
 
     def label(self, row: int) -> Label:
-        """The label of one op; its kind where it has none."""
+        """Label of one op; its kind where it has none."""
         ops = self.ops
         i = int(ops.label[row])
         return self.labels[i] if i >= 0 else Label(Kind(ops.kind[row]).name.lower())
 
     def with_ops(self, ops: Ops) -> Graph:
-        """The same graph with other columns, e.g. durations."""
+        """Graph with other columns of ops, e.g. durations."""
         return replace(self, blocks=(replace(self.explicit, ops=ops),))
 
 
 class Member(NamedTuple):
-    """One member of a collective: where it takes part and what it waits for."""
+    """Member of a collective: its rank and stream, and what it waits for."""
 
     rank: int
     stream: int = 0
@@ -145,7 +143,7 @@ class Member(NamedTuple):
 
 
 class Builder:
-    """Make an explicit graph op by op.
+    """Builder of a graph, op by op.
 
     Program order is not implied: name every dependency in ``after``.
 
@@ -264,11 +262,11 @@ class Builder:
         return row
 
     def describe(self, rank: int, stream: int, kind: str) -> None:
-        """Say what a stream is: ``host``, ``compute``, ``copy`` or ``network``."""
+        """Set the kind of a stream: ``host``, ``compute``, ``copy`` or ``network``."""
         self._streams[rank, stream] = kind
 
     def graph(self, **facts: object) -> Graph:
-        """All that was added.
+        """Graph of all ops added so far.
 
         Raises
         ------

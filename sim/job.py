@@ -1,4 +1,4 @@
-"""A workload under way: which one, where, since when.
+"""Job: a workload with a name, components and an arrival time.
 
 The same :class:`Job` describes what is to run and, in a run, is what its processes hold of it.
 """
@@ -63,7 +63,7 @@ class Job:
         return f"<Job {self.name!r} {type(self.workload).__name__} on {on or 'what it needs'}>"
 
     def begun(self, life: RunningJob, system: System) -> Job:
-        """The same under way, its pools resolved.
+        """Job under way, with its pools resolved.
 
         Raises
         ------
@@ -80,17 +80,17 @@ class Job:
 
     @property
     def parent(self) -> Job | None:
-        """The job that launched it; None for one that the run was given."""
+        """Job that launched it; None for one that the run was given."""
         return self._under_way.parent
 
     @property
     def done(self) -> simpy.Event:
-        """Fires when its process has returned and every graph that it handed in has ended."""
+        """Event that fires when its process has returned and all its graphs have ended."""
         return self._under_way.done
 
     @property
     def lost(self) -> simpy.Event:
-        """Fires with a list of :class:`~.process.Lost`: its ops that a failure stopped."""
+        """Event that fires with a list of :class:`~.process.Lost`: ops that a failure stopped."""
         return self._under_way.lost
 
     def stop(self) -> None:
@@ -101,7 +101,7 @@ class Job:
         self._under_way.stop()
 
     def random(self, name: str) -> np.random.Generator:
-        """Random numbers of this job for one purpose, by seed, replica, job and that name."""
+        """Random generator of this job for one purpose, by seed, replica, job and that name."""
         seed, replica = self._under_way.seed
         key = zlib.crc32(self.name.encode()), zlib.crc32(name.encode())
         return np.random.default_rng([seed, replica, *key])
@@ -117,7 +117,7 @@ class Job:
 
 
 def _pools(job: Job, system: System) -> dict[str, tuple[str, ...]]:
-    """Every pool that the workload needs: as given, or all components of its kind."""
+    """Components of every pool that the workload needs: as given, or all of its kind."""
     needs = job.workload.needs.pools
     unknown = [pool for pool in job.on if pool not in needs]
     if unknown:

@@ -1,4 +1,4 @@
-"""From a placed graph and the answers of its backends to integers: the only rounding there is.
+"""Lowering of placed and timed graphs to integers: the only rounding there is.
 
 Rates are integers in units of 2^-K work units a second.  K is chosen once for a run and unit:
 the largest for which no component's ``max_rate`` reaches 2^58, at most 48: an engine's rates lie
@@ -39,7 +39,7 @@ ROOM = 2.0**58  # rate units that no component's `max_rate` reaches
 
 
 def scales(system: System) -> dict[str, int]:
-    """K of each unit: rates of that unit are in 2^-K.
+    """Scale K of each unit: rates of that unit are in 2^-K.
 
     Raises
     ------
@@ -70,7 +70,7 @@ def scales(system: System) -> dict[str, int]:
 
 
 def parts(system: System, scale: Mapping[str, int]) -> ComponentTable:
-    """The components as an engine reads them."""
+    """Component table of a system, in integers."""
     rates = [-1 if c.rate is None else rate_units(c.rate, scale[c.unit]) for c in system.components]
     tops = [-1 if c.rate is None else rate_units(c.top, scale[c.unit]) for c in system.components]
     return ComponentTable(
@@ -84,13 +84,13 @@ def parts(system: System, scale: Mapping[str, int]) -> ComponentTable:
 
 
 def _capacities(system: System) -> NDArray[np.int64]:
-    """The whole of each capacity, -1 for none; empty where no component has one."""
+    """(c,) whole of each capacity, -1 for none; empty where no component has one."""
     found = [-1 if c.capacity is None else c.capacity for c in system.components]
     return np.array(found if any(n >= 0 for n in found) else [], np.int64)
 
 
 def rate_units(rate: float, k: int) -> int:
-    """A rate in units of 2^-k, half to even.
+    """Rate in units of 2^-k, rounded half to even.
 
     >>> rate_units(3.0, 2)
     12
@@ -129,7 +129,7 @@ def work_units(
 
 
 def _above(limb: NDArray[np.uint64], shift: int) -> NDArray[np.int64]:
-    """The part of ``limb << shift`` above 64 bits."""
+    """Bits of ``limb << shift`` above the low 64."""
     if shift == 0:
         return np.zeros(len(limb), np.int64)
     moved = limb >> np.uint64(64 - shift) if shift < 64 else limb << np.uint64(shift - 64)
@@ -146,12 +146,12 @@ def lower(
     online: NDArray[np.int16] | None = None,
     backends: tuple[Online, ...] = (),
 ) -> EngineGraph:
-    """One block and the times of its ops as integers.
+    """Engine graph of one block and the times of its ops.
 
     Parameters
     ----------
     timing : Timing
-        A row an op, its usage written out (not None where there is work).
+        One row per op, its usage written out (not None where there is work).
 
     Raises
     ------
@@ -183,7 +183,7 @@ def lower(
 def ticks_of(
     times: NDArray[np.float64], tick: Seconds, rows: NDArray[np.int64] | None = None
 ) -> NDArray[np.int64]:
-    """Times of ops in ticks.
+    """Ticks from times of ops in s.
 
     Raises
     ------
@@ -198,7 +198,7 @@ def ticks_of(
 
 
 def claims(timing: Timing) -> Claims:
-    """What ops hold of capacities, a row each."""
+    """Claims of ops on capacities, one row each."""
     holds = timing.holds
     if holds is None:
         return NO_CLAIMS
@@ -207,7 +207,7 @@ def claims(timing: Timing) -> Claims:
 
 
 def _warn_of_weights(name: str, usage: Usage, system: System) -> None:
-    """Say where the shares of a component cannot be exact to what its lightest use would need."""
+    """Log a warning where a component's rate is too coarse for its lightest use."""
     least = np.full(len(system.components), np.inf)
     most = np.zeros(len(system.components))
     np.minimum.at(least, usage.component, usage.weight)
@@ -228,7 +228,7 @@ def flows(
     online: NDArray[np.int16] | None = None,
     rows: NDArray[np.int64] | None = None,
 ) -> Flows:
-    """The ops that share something, a row each; errors call op ``i`` by ``rows[i]``."""
+    """Flows of the ops that share something, one row each; errors call op ``i`` by ``rows[i]``."""
     n = len(timing)
     called = np.arange(n) if rows is None else rows
     if timing.work is None and timing.usage is None and timing.limit is None:
@@ -261,7 +261,7 @@ def flows(
 
 
 def added_up(usage: Usage, system: System) -> Usage:
-    """The same with each component once an op: where it is named twice, its weights add up.
+    """Usage with each component once per op: weights of one named twice are added.
 
     >>> from foretrace.sim.system import Component
     >>> wire = System((Component("wire", "link", rate=1e9),))
@@ -282,7 +282,7 @@ def added_up(usage: Usage, system: System) -> Usage:
 
 
 def weight_units(weight: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Weights in 2^-40, half to even; 0 for one that cannot be.
+    """Weights in 2^-40, rounded half to even; 0 for one that cannot be.
 
     >>> weight_units(np.array([1.0, 2.0**22, 1e-13, np.nan])).tolist()
     [1099511627776, 0, 0, 0]
@@ -292,7 +292,7 @@ def weight_units(weight: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def wrong_weight(name: str, weight: float) -> str:
-    """Why a component cannot be used with a weight."""
+    """Reason why a component cannot be used with a weight; "" for none."""
     return (
         f"a weight of {weight:g} on {name}; weights are from 2^-40 to below 2^22: give {name} and "
         "the work another unit, or leave it out"
@@ -300,7 +300,7 @@ def wrong_weight(name: str, weight: float) -> str:
 
 
 def _limits(limit: NDArray[np.float64], k: NDArray[np.int64]) -> NDArray[np.int64]:
-    """In rate units; no flow is as fast as 2^62."""
+    """Limits in rate units, capped below 2^62."""
     finite = np.isfinite(limit)
     units = np.full(len(limit), NO_LIMIT, np.int64)
     exact = np.rint(np.ldexp(limit[finite], k[finite]))
@@ -309,7 +309,7 @@ def _limits(limit: NDArray[np.float64], k: NDArray[np.int64]) -> NDArray[np.int6
 
 
 def scale_of_limit(limit: NDArray[np.float64]) -> NDArray[np.int64]:
-    """K of flows that use nothing and are bound by their limit alone.
+    """Scale K of flows that use nothing and are bound by their limit alone.
 
     >>> scale_of_limit(np.array([0.5, 1e9, 1e15])).tolist()
     [48, 28, 8]
@@ -325,7 +325,7 @@ def _scale_of(
     scale: Mapping[str, int],
     called: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """K of each flow; a flow's components must have one unit."""
+    """Scale K of each flow; a flow's components must have one unit."""
     unit = [c.unit if c.rate is not None else "" for c in system.components]
     names = {u: i for i, u in enumerate(dict.fromkeys(unit))}
     number = np.array([names[u] for u in unit], np.int64)[usage.component]
@@ -357,7 +357,7 @@ def answers(
     tick: Seconds,
     rows: NDArray[np.int64] | None = None,
 ) -> list[Answer]:
-    """What an online backend said of each op, which errors call by ``rows``.
+    """Answers of an online backend for each op, which errors call by ``rows``.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What a number is: its unit, its statistics, which direction is better, what it means.
+"""Declaration of a metric: unit, statistics, better direction, definition.
 
 A workload declares its own metrics before any file is read, so that ``ttft.p99`` can be asked of a
 plug-in; :data:`COMMON` are those that every run has.
@@ -19,7 +19,7 @@ BETTER = ("", "lower", "higher")
 
 @dataclass(frozen=True)
 class Metric:
-    """One number that a run has.
+    """Declaration of one number that a run has.
 
     Parameters
     ----------
@@ -47,19 +47,19 @@ class Metric:
             raise ValueError(f"{self.name}: better is {self.better!r}; it is one of {BETTER}")
 
     def fits(self, name: str) -> bool:
-        """Is this the metric meant."""
+        """Whether a name is of this metric."""
         pattern = re.escape(self.name).replace(r"\*", r"[A-Za-z][\w*.-]*?")
         return re.fullmatch(pattern, name) is not None
 
     def has(self, statistic: str) -> bool:
-        """Does it have this statistic; percentiles come all or none."""
+        """Whether it has this statistic; any percentile where it has one."""
         return statistic in self.statistics or (
             "p50" in self.statistics and PERCENTILE.fullmatch(statistic) is not None
         )
 
 
 def named(text: str, metrics: Collection[Metric]) -> tuple[Metric, str, str]:
-    """A metric of a collection, its name as written, and the statistic.
+    """Metric of a collection, its name as written, and the statistic.
 
     Raises
     ------
@@ -93,7 +93,7 @@ def named(text: str, metrics: Collection[Metric]) -> tuple[Metric, str, str]:
 
 
 def _examples(statistic: str, metrics: Collection[Metric]) -> Iterator[str]:
-    """Full names to compare a mistyped one with."""
+    """Full names to suggest for a mistyped one."""
     for m in metrics:
         kinds = ("gpu", "nic", "link", "switch", "host") if "*" in m.name else ("",)
         for kind in kinds:

@@ -1,4 +1,4 @@
-"""The table of ops: a row is an op, one NumPy column a field, 45 bytes a row.
+"""Table of ops: one row per op, one NumPy column per field, 45 bytes a row.
 
 An op says *what* must be done.  Which component does it is placement's answer, how long it
 takes its backend's, and when it happens the simulation's.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Kind(IntEnum):
-    """What an op is; the text form is the lower-case name."""
+    """Kind of an op; the text form is the lower-case name."""
 
     COMPUTE = 0
     HOST = 1
@@ -50,7 +50,7 @@ DTYPES: dict[str, tuple[type[Any], Any]] = {
 
 @dataclass(frozen=True)
 class OpPlacement:
-    """Where the ops of a table run: what a backend may know beyond the ops themselves.
+    """Component and endpoints of the ops of a table, for backends.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ class Ops:
 
     @classmethod
     def of(cls, *, signatures: tuple[str, ...] = (), **columns: ArrayLike) -> Ops:
-        """Build from columns; scalars are repeated, absent columns are unknown.
+        """Table from columns; scalars are repeated, absent columns are unknown.
 
         Raises
         ------
@@ -124,7 +124,7 @@ class Ops:
         return len(self.kind)
 
     def take(self, rows: ArrayLike) -> Ops:
-        """Those rows, in that order; where they run is dropped.
+        """Chosen rows, in that order; where they run is dropped.
 
         >>> Ops.of(flop=[1, 2, 3]).take([2, 0]).flop.tolist()
         [3.0, 1.0]
@@ -134,7 +134,7 @@ class Ops:
         return replace(self, **taken, at=None)
 
     def replace(self, **columns: ArrayLike) -> Ops:
-        """A copy with other columns (scalars are repeated).
+        """Copy with other columns (scalars are repeated).
 
         >>> Ops.of(flop=[1, 2]).replace(rank=3).rank.tolist()
         [3, 3]
@@ -146,7 +146,7 @@ class Ops:
         return replace(self, **made)
 
     def asked(self, system: System, component: ArrayLike, members: Csr | None = None) -> Ops:
-        """A copy that says where its ops run."""
+        """Copy with the placement of its ops."""
         where = np.broadcast_to(np.asarray(component, np.int32), len(self))
         return replace(self, at=OpPlacement(system, where, members or Csr.empty(len(self))))
 
@@ -167,7 +167,7 @@ class Ops:
 
     @staticmethod
     def concat(tables: list[Ops]) -> Ops:
-        """All rows one after the other; texts of signatures are merged.
+        """Concatenation of tables; texts of signatures are merged.
 
         >>> tables = [Ops.of(signature=[0], signatures=(text,)) for text in "xy"]
         >>> Ops.concat(tables).signatures
@@ -185,7 +185,7 @@ class Ops:
 
 
 def require(ops: Ops, *columns: str) -> None:
-    """Refuse ops whose columns are unknown (NaN), naming the first.
+    """Raise an error for ops whose columns are unknown (NaN), naming the first.
 
     Raises
     ------

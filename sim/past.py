@@ -1,4 +1,4 @@
-"""What an engine still knows of ops that it gave back: that they are over, and how."""
+"""Final states of ops that an engine gave back."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Past:
         return len(self._first)
 
     def cancelled(self, op: int) -> None:
-        """Remember that an op was cancelled."""
+        """Add an op that was cancelled."""
         k = bisect_right(self._first, op)
         if k and self._end[k - 1] == op:
             self._end[k - 1] = op + 1
@@ -36,6 +36,6 @@ class Past:
             self._end.insert(k, op + 1)
 
     def state(self, op: int) -> State:
-        """How an op that was given back ended."""
+        """Final state of an op that was given back."""
         k = bisect_right(self._first, op)
         return State.CANCELLED if k and op < self._end[k - 1] else State.ENDED

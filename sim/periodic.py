@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .analysis.periods import counted
 from .metric import Metric
 from .units import seconds
 from .workload import Samples, Workload
@@ -49,15 +50,13 @@ class Periodic(Workload):
     counted: int | None = None
 
     def measure(self, result: Result) -> Mapping[str, Samples]:
-        """Times of the iterations that count, and what was emitted.
+        """Samples of the iterations that count, and of emitted metrics.
 
         Raises
         ------
         ValueError
             No iteration is left to count.
         """
-        from .analysis.metrics import counted
-
         edges = counted(result, self.warm_up, self.counted)
         time = seconds(np.diff(edges), result.tick)
         return {ITERATION_TIME.name: time, **super().measure(result)}

@@ -1,4 +1,4 @@
-"""From ranks and streams to components: which slots each op queues for, and who is asked.
+"""Placement: the component that each op queues for, and the one whose backend is asked.
 
 Program order stays a dependency, so slots bind only where they are exceeded.
 """
@@ -14,19 +14,12 @@ from numpy.typing import NDArray
 from .errors import GraphError
 from .flat_graph import FlatGraph
 from .graph import Graph
-from .ops import Kind
+from .roles import NETWORK, ROLE, roles, with_slots
 from .system import System
-
-ROLE = {  # who runs an op of each kind, as a role of the rank's GPU; "" is the GPU itself
-    Kind.COMPUTE: "",
-    Kind.HOST: "host",
-    Kind.COPY: "dma",
-}
-NETWORK = (Kind.SEND, Kind.RECV, Kind.COLLECTIVE)
 
 
 def place(graph: Graph, system: System, placement: Sequence[str] | None = None) -> Graph:
-    """Give every op the component that it needs.
+    """Graph placed on a system: with the component of each rank and of each op's slot.
 
     A compute op queues for its rank's GPU, a host op for the host, a copy for the DMA engines;
     a send or collective for what its stream is (a kernel on the GPU, a thread of the host), or
@@ -69,18 +62,21 @@ def place(graph: Graph, system: System, placement: Sequence[str] | None = None) 
             f"them on; add machines, or scale the workload to {len(names)} ranks",
         )
     count = graph.ranks
-    gpus = system.numbers[:count] if placement is None else map(system.number, names[:count])
-    placed = replace(graph, system=system, gpus=np.array(list(gpus), np.int32))
+    chosen = system.numbers[:count] if placement is None else map(system.number, names[:count])
+    gpus = np.array(list(chosen), np.int32)
     blocks = graph.blocks
     if all(isinstance(block, FlatGraph) for block in blocks):
         blocks = (graph.explicit,)
     # The places of a template are written out together with its ops.
-    made = (with_slots(b, placed) if isinstance(b, FlatGraph) else b for b in blocks)
-    return replace(placed, blocks=tuple(made))
+    placed = (
+        with_slots(block, system, gpus, graph.streams) if isinstance(block, FlatGraph) else block
+        for block in blocks
+    )
+    return replace(graph, system=system, gpus=gpus, blocks=tuple(placed))
 
 
 def asked(graph: Graph) -> NDArray[np.int32]:
-    """(n,) The component whose backend answers for each op; -1 where none is asked.
+    """(n,) component whose backend answers for each op; -1 where none is asked.
 
     Sends and collectives are the fabric's, delays and gaps nobody's: they last as recorded.
     """
@@ -100,31 +96,3 @@ def _machine(graph: Graph) -> tuple[System, NDArray[np.int32]]:
     if graph.system is None or graph.gpus is None:
         raise GraphError("unplaced", f"graph {graph.name!r} has no machine; call place() first")
     return graph.system, graph.gpus
-
-
-def roles(system: System, gpus: NDArray[np.int32]) -> dict[str, NDArray[np.int32]]:
-    """Component by role and rank; a GPU without a part of that role plays it itself."""
-    own = {"": gpus}
-    for role in ("host", "dma"):
-        part = system.played(role)[gpus]
-        own[role] = np.where(part >= 0, part, gpus).astype(np.int32)
-    return own
-
-
-def with_slots(block: FlatGraph, graph: Graph) -> FlatGraph:
-    """A block of a graph that has a machine: with the component each place queues for."""
-    system, gpus = _machine(graph)
-    played = roles(system, gpus)
-    kind = block.ops.kind[block.op_of_place]
-    slot = np.full(len(kind), -1, np.int32)
-    for k, role in ROLE.items():
-        rows = np.flatnonzero(kind == k)
-        slot[rows] = played[role][block.rank[rows]]
-    network = np.flatnonzero(np.isin(kind, NETWORK)) if graph.streams else ()
-    for p in np.asarray(network, np.int64).tolist():
-        role_of = graph.role(int(block.rank[p]), int(block.stream[p]))
-        if role_of is not None:
-            slot[p] = played[role_of][block.rank[p]]
-    has = np.array([c.slots is not None for c in system.components], bool)
-    slot[(slot >= 0) & ~has[slot]] = -1
-    return replace(block, slot=slot)

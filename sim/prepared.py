@@ -1,4 +1,4 @@
-"""A graph that is submitted often: looked at once, then handed in with other numbers.
+"""Prepared graph: checked, placed and timed once, then submitted often with other numbers.
 
 Its shape, places and dependencies are fixed.  A submission may give rows other flop and bytes;
 backends are asked once for each row that they have not seen, and what they said is remembered.
@@ -27,12 +27,12 @@ T = TypeVar("T")
 Pair = tuple[float, float]  # flop and bytes
 Draw = Callable[[Numbers, tuple[int, ...]], Numbers]
 
-MOST_TOLD = 65_536  # rows whose answers one prepared graph remembers; then it begins anew
+MOST_KNOWN = 65_536  # rows whose answers one prepared graph remembers; then it begins anew
 MOST_WAYS = 256  # variants of shape that it remembers
 
 
 class Way(NamedTuple):
-    """How an op is done, whatever its numbers are.
+    """Everything about how a backend times an op but its numbers: usage, source, holds, spread.
 
     Parameters
     ----------
@@ -50,8 +50,8 @@ class Way(NamedTuple):
     spread: tuple[bytes, ...] = ()
 
 
-class Told(NamedTuple):
-    """What a backend said of one row: in SI units, and as integers."""
+class RowAnswer(NamedTuple):
+    """Answer of a backend for one row, in SI units and as integers."""
 
     fixed: float
     work: float
@@ -65,7 +65,7 @@ class Told(NamedTuple):
 
 
 class Asking(NamedTuple):
-    """What a run does for the graphs that it prepared.
+    """Functions of a run that a prepared graph calls.
 
     Parameters
     ----------
@@ -81,14 +81,14 @@ class Asking(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Variant:
-    """A prepared graph whose ops are done in one way each.
+    """Prepared graph for one combination of its ops' ways.
 
     Parameters
     ----------
     graph : placed
     answers : of every backend
     lowered : with the numbers that were asked about first
-    ranks : as its job counts them, see :class:`~.written.Run`
+    ranks : as its job counts them, see :class:`~.schedule.SubmittedRun`
     shape : of the engine
     draw : the numbers of a submission by its key; None where nothing is drawn
     """
@@ -102,7 +102,7 @@ class Variant:
 
     @cached_property
     def numbers(self) -> Numbers:
-        """Those that were asked about first."""
+        """Numbers of the first question."""
         return Numbers.of(self.lowered).copy()
 
     @cached_property
@@ -121,12 +121,12 @@ class Variant:
 
     @cached_property
     def run(self) -> SubmittedRun:
-        """It as a graph of a run."""
+        """Variant as a graph of a run."""
         return SubmittedRun(self.graph, self.answers, self.lowered, 0, self.ranks)
 
 
 class Prepared:
-    """A graph that a run has looked at once; see :meth:`~.process.Running.prepare`.
+    """Prepared graph of a run; see :meth:`~.process.Running.prepare`.
 
     Parameters
     ----------
@@ -137,9 +137,9 @@ class Prepared:
 
     def __init__(self, run: object, variant: Variant, asking: Asking):
         self.run, self.variant, self._asking = run, variant, asking
-        self._told: dict[tuple[int, float | None, float | None], Told] = {}
+        self._known: dict[tuple[int, float | None, float | None], RowAnswer] = {}
         self._variants: dict[tuple[tuple[int, Way], ...], Variant] = {}
-        self._whole: dict[tuple[tuple[int, str], ...], dict[int, Told]] = {}
+        self._whole: dict[tuple[tuple[int, str], ...], dict[int, RowAnswer]] = {}
         holds = variant.answers.timing.holds
         self._tied = holds is not None and bool(np.any(holds.until >= 0))
 
@@ -151,11 +151,11 @@ class Prepared:
 
     @property
     def graph(self) -> Graph:
-        """As it was placed."""
+        """Graph as it was placed."""
         return self.variant.graph
 
     def submission(self, flop: Values | None, bytes: Values | None) -> Submission:
-        """The graph with other numbers.
+        """Submission of the graph with other numbers.
 
         Raises
         ------
@@ -167,19 +167,19 @@ class Prepared:
         changed = self._changed(flop, bytes)
         if not changed:
             return Submission(self.variant, self.variant.numbers, {}, {})
-        told = self._ask({row: pair for row, pair in changed.items() if not self._online(row)})
-        other = tuple((r, t.way) for r, t in told.items() if t.way != self._ways[r])
-        variant = self._variant(other, told) if other else self.variant
+        by_row = self._ask({row: pair for row, pair in changed.items() if not self._online(row)})
+        other = tuple((r, t.way) for r, t in by_row.items() if t.way != self._ways[r])
+        variant = self._variant(other, by_row) if other else self.variant
         numbers = variant.numbers.copy()
-        for row, said in told.items():
-            numbers.fixed[row] = said.ticks
-            for j, amount in enumerate(said.amounts, variant.claim[row]):
+        for row, answer in by_row.items():
+            numbers.fixed[row] = answer.ticks
+            for j, amount in enumerate(answer.amounts, variant.claim[row]):
                 numbers.amount[j] = amount
             k = variant.flow[row]
             if k >= 0:
-                numbers.work_hi[k], numbers.work_lo[k] = said.work_hi, said.work_lo
-                numbers.limit[k] = said.rate_limit
-        made = Submission(variant, numbers, changed, told)
+                numbers.work_hi[k], numbers.work_lo[k] = answer.work_hi, answer.work_lo
+                numbers.limit[k] = answer.rate_limit
+        made = Submission(variant, numbers, changed, by_row)
         if any(self._online(row) for row in changed):
             online = self._asking.lower(made.graph, variant.answers)
             return made._replace(numbers=numbers._replace(backends=online.backends))
@@ -195,7 +195,7 @@ class Prepared:
 
     @cached_property
     def _class(self) -> list[int]:
-        """(n,) rows of one number differ in nothing but flop and bytes."""
+        """(n,) class of each row; rows of one differ in nothing but flop and bytes."""
         graph, found = self.graph, {}  # type: Graph, dict[tuple[object, ...], int]
         ops, block = graph.ops, graph.explicit
         columns = (ops.kind, ops.rank, ops.stream, ops.period, ops.signature, ops.label)
@@ -206,7 +206,7 @@ class Prepared:
 
     @cached_property
     def _ways(self) -> list[Way]:
-        """How each row is done as it was prepared."""
+        """Way of each row as it was prepared."""
         return ways(self.variant.answers)
 
     def _changed(self, flop: Values | None, bytes: Values | None) -> dict[int, Pair]:
@@ -222,7 +222,7 @@ class Prepared:
         return dict(sorted(changed.items())) if len(changed) > 1 else changed
 
     def _items(self, values: Values) -> list[tuple[int, float]]:
-        """Rows and their numbers, checked."""
+        """Rows and their checked new numbers."""
         n = len(self)
         if isinstance(values, Mapping):
             items = [(int(row), float(value)) for row, value in values.items()]
@@ -239,63 +239,65 @@ class Prepared:
                 raise GraphError("numbers", f"{self!r}: op {row}: {value}; give a number >= 0")
         return items
 
-    def _ask(self, changed: Mapping[int, Pair]) -> dict[int, Told]:
-        """What is said of rows; backends are asked about those that they have not seen."""
+    def _ask(self, changed: Mapping[int, Pair]) -> dict[int, RowAnswer]:
+        """Answers for rows; backends are asked about combinations that are new."""
         if self._tied:
             return self._ask_whole(changed)
-        told, classes, seen = self._told, self._class, {}
+        known, classes, seen = self._known, self._class, {}
         for row, (flop, moved) in changed.items():
             seen[row] = (
                 classes[row], flop if flop == flop else None, moved if moved == moved else None
             )  # fmt: skip
-        new = _first({row: key for row, key in seen.items() if key not in told})
+        new = _first({row: key for row, key in seen.items() if key not in known})
         if new:
-            if len(told) + len(new) > MOST_TOLD:
-                told.clear()
+            if len(known) + len(new) > MOST_KNOWN:
+                known.clear()
                 new = _first(seen)
             rows = np.array(list(new.values()), np.int64)
             ops = self.graph.ops.take(rows).replace(
                 flop=[changed[r][0] for r in rows.tolist()],
                 bytes=[changed[r][1] for r in rows.tolist()],
             )
-            said = said_of(*self._asking.rows(rows, ops))
-            if any(end >= 0 for one in said for _, end in one.way.holds):
+            answers = row_answers(*self._asking.rows(rows, ops))
+            if any(end >= 0 for one in answers for _, end in one.way.holds):
                 self._tied = True
                 return self._ask_whole(changed)
-            told.update(zip(new, said, strict=True))
-        return {row: told[key] for row, key in seen.items()}
+            known.update(zip(new, answers, strict=True))
+        return {row: known[key] for row, key in seen.items()}
 
-    def _ask_whole(self, changed: Mapping[int, Pair]) -> dict[int, Told]:
-        """What is said of rows where some hold until others end: of all, in one table."""
+    def _ask_whole(self, changed: Mapping[int, Pair]) -> dict[int, RowAnswer]:
+        """Answers for rows where some hold until others end: all are asked in one table."""
         key = tuple((row, str(pair)) for row, pair in changed.items())
         if key not in self._whole:
-            if len(self._whole) * len(self) >= MOST_TOLD:
+            if len(self._whole) * len(self) >= MOST_KNOWN:
                 self._whole.clear()
             ops = self.graph.ops
             flop, moved = ops.flop.copy(), ops.bytes.copy()
             for row, pair in changed.items():
                 flop[row], moved[row] = pair
             every = np.arange(len(self), dtype=np.int64)
-            said = said_of(*self._asking.rows(every, ops.replace(flop=flop, bytes=moved)))
+            answers = row_answers(*self._asking.rows(every, ops.replace(flop=flop, bytes=moved)))
             self._whole[key] = {
                 row: one
-                for row, (one, was) in enumerate(zip(said, self._first_told, strict=True))
+                for row, (one, was) in enumerate(zip(answers, self._first_answers, strict=True))
                 if one != was and not self._online(row)
             }
         return self._whole[key]
 
     @cached_property
-    def _first_told(self) -> list[Told]:
-        """What was said of each row as it was prepared."""
-        return said_of(self.variant.answers, self.variant.lowered)
+    def _first_answers(self) -> list[RowAnswer]:
+        """Answer for each row as it was prepared."""
+        return row_answers(self.variant.answers, self.variant.lowered)
 
-    def _variant(self, other: tuple[tuple[int, Way], ...], told: Mapping[int, Told]) -> Variant:
-        """The variant in which some rows are done in other ways; made once."""
+    def _variant(
+        self, other: tuple[tuple[int, Way], ...], by_row: Mapping[int, RowAnswer]
+    ) -> Variant:
+        """Variant in which some rows have other ways, made once."""
         if other not in self._variants:
             if len(self._variants) >= MOST_WAYS:
                 self._variants.clear()
             graph = self.variant.graph
-            answers = merged(self.variant.answers, self._ways, {r: told[r] for r, _ in other})
+            answers = merged(self.variant.answers, self._ways, {r: by_row[r] for r, _ in other})
             lowered = self._asking.lower(graph, answers)
             self._variants[other] = self._asking.variant(graph, answers, lowered)
         return self._variants[other]
@@ -309,17 +311,17 @@ class Submission(NamedTuple):
     variant : Variant
     numbers : typical, or as they were drawn
     changed : flop and bytes of rows that have others
-    told : what was said of them
+    by_row : answers for them
     """
 
     variant: Variant
     numbers: Numbers
     changed: Mapping[int, Pair]
-    told: Mapping[int, Told]
+    by_row: Mapping[int, RowAnswer]
 
     @property
     def graph(self) -> Graph:
-        """With its own flop and bytes."""
+        """Graph with the submission's flop and bytes."""
         if not self.changed:
             return self.variant.graph
         ops = self.variant.graph.ops
@@ -330,16 +332,16 @@ class Submission(NamedTuple):
 
     @property
     def answers(self) -> Answers:
-        """With its own times."""
+        """Answers with the submission's times."""
         answers = self.variant.answers
-        if not self.told:
+        if not self.by_row:
             return answers
         timing = answers.timing
         fixed, work = timing.fixed.copy(), None if timing.work is None else timing.work.copy()
-        for row, said in self.told.items():
-            fixed[row] = said.fixed
+        for row, answer in self.by_row.items():
+            fixed[row] = answer.fixed
             if work is not None:
-                work[row] = said.work
+                work[row] = answer.work
         holds = timing.holds
         if holds is not None:
             holds = replace(holds, amount=self.numbers.amount)
@@ -347,7 +349,7 @@ class Submission(NamedTuple):
 
 
 class Repeat(SubmittedRun):
-    """A submission of a prepared graph; its tables are made when somebody asks for them."""
+    """Submission of a prepared graph, with tables made on demand."""
 
     def __init__(self, submission: Submission, first: int, job: int = 0, at: int = 0, by: str = ""):
         ranks = submission.variant.ranks
@@ -356,27 +358,27 @@ class Repeat(SubmittedRun):
     submission: Submission
 
     def alone(self, first: int) -> Repeat:
-        """The same in the result of its job alone, where its row 0 has another id."""
+        """Submission as in the result of its job alone, where its row 0 has another id."""
         return Repeat(self.submission, first, 0, self.at, self.by)
 
     @cached_property
     def graph(self) -> Graph:
-        """As placed."""
+        """Graph as placed."""
         return self.submission.graph
 
     @cached_property
     def answers(self) -> Answers:
-        """As timed."""
+        """Answers of backends."""
         return self.submission.answers
 
     @cached_property
     def lowered(self) -> EngineGraph:
-        """As lowered and drawn."""
+        """Engine graph, with its draws."""
         return self.submission.numbers.put_into(self.submission.variant.lowered)
 
 
 def ways(answers: Answers) -> list[Way]:
-    """How each row is done."""
+    """Way of each row."""
     timing, n = answers.timing, len(answers.source)
     usage = timing.usage or Usage.same([], n)
     pairs = list(zip(usage.component.tolist(), usage.weight.tolist(), strict=True))
@@ -401,7 +403,7 @@ def ways(answers: Answers) -> list[Way]:
 
 
 def holds_of(timing: Timing, n: int) -> list[list[tuple[int, int, int]]]:
-    """(component, amount, row until whose end or -1) of all that each row holds."""
+    """(component, amount, row until whose end or -1) of each hold of each row."""
     holds = timing.holds
     if holds is None:
         return [[] for _ in range(n)]
@@ -411,15 +413,15 @@ def holds_of(timing: Timing, n: int) -> list[list[tuple[int, int, int]]]:
 
 
 def _first(keys: Mapping[int, T]) -> dict[T, int]:
-    """The first row of each key, ascending."""
+    """First row of each key, ascending."""
     found: dict[T, int] = {}
     for row, key in keys.items():
         found.setdefault(key, row)
     return found
 
 
-def said_of(answers: Answers, lowered: EngineGraph) -> list[Told]:
-    """What was said of each row of a table."""
+def row_answers(answers: Answers, lowered: EngineGraph) -> list[RowAnswer]:
+    """Answer for each row of a table."""
     timing, flows, n = answers.timing, lowered.flows, len(answers.source)
     work = np.zeros(n) if timing.work is None else timing.work
     limit = np.full(n, np.inf) if timing.limit is None else timing.limit
@@ -429,18 +431,20 @@ def said_of(answers: Answers, lowered: EngineGraph) -> list[Told]:
         most[row] = int(flows.limit[k])
     amounts = [tuple(amount for _, amount, _ in held) for held in holds_of(timing, n)]
     columns = timing.fixed.tolist(), work.tolist(), limit.tolist(), amounts, ways(answers)
-    return [Told(*row) for row in zip(*columns, lowered.fixed.tolist(), hi, lo, most, strict=True)]
+    return [
+        RowAnswer(*row) for row in zip(*columns, lowered.fixed.tolist(), hi, lo, most, strict=True)
+    ]
 
 
-def merged(answers: Answers, base: Sequence[Way], told: Mapping[int, Told]) -> Answers:
-    """The answers with some rows' answers in the place of what was said of them before."""
+def merged(answers: Answers, base: Sequence[Way], by_row: Mapping[int, RowAnswer]) -> Answers:
+    """Answers with those of some rows replaced."""
     n, timing = len(base), answers.timing
-    row_ways = [told[i].way if i in told else way for i, way in enumerate(base)]
+    row_ways = [by_row[i].way if i in by_row else way for i, way in enumerate(base)]
     fixed = timing.fixed.copy()
     work = np.zeros(n) if timing.work is None else timing.work.copy()
     limit = np.full(n, np.inf) if timing.limit is None else timing.limit.copy()
-    for row, said in told.items():
-        fixed[row], work[row], limit[row] = said.fixed, said.work, said.limit
+    for row, answer in by_row.items():
+        fixed[row], work[row], limit[row] = answer.fixed, answer.work, answer.limit
     sources = list(dict.fromkeys(way.source for way in row_ways))
     spreads: dict[tuple[bytes, ...], list[int]] = {}
     for row, way in enumerate(row_ways):
@@ -453,8 +457,8 @@ def merged(answers: Answers, base: Sequence[Way], told: Mapping[int, Told]) -> A
         np.array([w for _, w in uses], np.float64),
     )
     held = holds_of(timing, n)
-    for row, said in told.items():
-        of = zip(said.way.holds, said.amounts, strict=True)
+    for row, answer in by_row.items():
+        of = zip(answer.way.holds, answer.amounts, strict=True)
         held[row] = [(component, amount, until) for (component, until), amount in of]
     holds = Holds.of(held) if any(held) else None
     return replace(

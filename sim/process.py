@@ -1,4 +1,4 @@
-"""The face that a process sees of a running simulation: names and SI units over any engine.
+"""Interface of a process to a running simulation, in names and SI units.
 
 A process is a SimPy generator that is given a :class:`Running`.  It may wait, observe and act;
 what it does is applied in the machine's next turn (``docs/semantics.md``, section 5).
@@ -45,7 +45,7 @@ Steps = Generator[simpy.Event, Any, Any]
 
 @runtime_checkable
 class Process(Protocol):
-    """What steers a run: a policy, a fault, a controller, a workload that submits graphs.
+    """Generator function that steers a run: a policy, a fault, a controller, a workload.
 
     A plain generator function is one.  Where it has an attribute ``touches`` (globs of
     component names), it may alter nothing else; ``touches = ()`` is a monitor, which only
@@ -62,7 +62,7 @@ class Process(Protocol):
     """
 
     def __call__(self, sim: Running) -> Steps:
-        """The generator; it yields what it waits for."""
+        """Generator of the process; it yields the events that it waits for."""
 
 
 PROCESSES: dict[str, type] = {}
@@ -100,7 +100,7 @@ class Lost(NamedTuple):
 
 
 class Stage(Protocol):
-    """What :class:`Running` needs of the run under way."""
+    """Interface of a run that :class:`Running` needs."""
 
     system: System
     tick: Seconds
@@ -112,11 +112,11 @@ class Stage(Protocol):
 
     @property
     def machine(self) -> Engine:
-        """The engine."""
+        """Engine of the run."""
 
     @property
     def scale(self) -> Mapping[str, int]:
-        """K of each unit: rates of that unit are in 2^-K."""
+        """Scale K of each unit: rates of that unit are in 2^-K."""
 
     def prepare(
         self,
@@ -145,11 +145,11 @@ class Stage(Protocol):
 
 
 def lost(stage: Stage, graph: Submitted) -> simpy.Event:
-    """Fires with a list of :class:`Lost`, in names and SI units."""
+    """Event that fires with a list of :class:`Lost`, in names and SI units."""
     event = stage.machine.lost(graph)
 
     def translate(event: simpy.Event) -> None:
-        """In place, once."""
+        """Replace engine losses by named ones, once."""
         losses: list[Any] = event.value  # type: ignore[assignment]
         losses[:] = [x if isinstance(x, Lost) else _loss(stage, *x) for x in losses]
 
@@ -168,7 +168,7 @@ def _loss(stage: Stage, op: int, fixed: int, work: int, component: int) -> Lost:
 
 
 class Running:
-    """A simulation under way, as one process sees it.
+    """Running simulation, as one process sees it.
 
     Ops are numbered over all graphs: row ``r`` of a submitted graph is ``graph.first + r``.
 
@@ -217,19 +217,19 @@ class Running:
         self._per_second = ticks_per_second(stage.tick)
 
     def start(self, processes: Sequence[Process]) -> list[simpy.Process]:
-        """Begin further processes of this job, each with a face of its own."""
+        """Start further processes of this job."""
         return self._job.start(processes)
 
     @property
     def job(self) -> Job:
-        """The job whose process this is."""
+        """Job whose process this is."""
         return self._job.job
 
     # Waiting
 
     @property
     def env(self) -> simpy.Environment:
-        """The SimPy environment; its time is in ticks."""
+        """SimPy environment of the run; its time is in ticks."""
         return self._machine.env
 
     @property
@@ -238,23 +238,23 @@ class Running:
         return float(self.env.now) / self._per_second  # as `units.seconds`, of one number
 
     def wait(self, time: Seconds) -> simpy.Event:
-        """Fires after that time."""
+        """Event that fires after a time in s."""
         if time < 0:
             raise SimulationError("action", f"{self._who}: waits {time:g} s; wait for 0 or more")
         return self.env.timeout(ticks(time, self._stage.tick))
 
     def ended(self, op: int) -> simpy.Event:
-        """Fires with ``"ended"`` or ``"cancelled"``."""
+        """Event that fires with ``"ended"`` or ``"cancelled"`` when an op is over."""
         return self._machine.ended(op)
 
     def settled(self) -> simpy.Event:
-        """Fires after the turn that applies what was done so far."""
+        """Event that fires after the turn that applies all commands so far."""
         return self._machine.settled()
 
     def reaches(
         self, what: str, name: str, at_least: int | None = None, at_most: int | None = None
     ) -> simpy.Event:
-        """Fires when a turn settles with a quantity of a component within the bound.
+        """Event that fires when a turn leaves a quantity of a component within the bound.
 
         Parameters
         ----------
@@ -263,11 +263,11 @@ class Running:
         return self._machine.reaches(what, self._system.number(name), at_least, at_most)
 
     def lost(self, graph: Submitted) -> simpy.Event:
-        """Fires with a list of :class:`Lost`: what failures stopped and nobody was told of."""
+        """Event that fires with a list of :class:`Lost` not yet reported: ops that failed."""
         return lost(self._stage, graph)
 
     def acquire(self, name: str, amount: int, owner: int | None = None) -> Grant:
-        """Ask for an amount of a capacity; the event fires when it is granted.
+        """Request for an amount of a capacity: an event that fires when it is granted.
 
         ``with sim.acquire("node0.kv", 8) as grant: yield grant`` gives it back at the end of the
         block, ``grant.release()`` at any other time.  A grant that nobody waits for any more (its
@@ -284,7 +284,7 @@ class Running:
         )
 
     def take(self, name: str, amount: int, owner: int | None = None) -> bool:
-        """Hold an amount of a capacity at once, or not at all: false while anybody waits for it."""
+        """Whether an amount was free, and nobody waiting: then it is held from now on."""
         return self._machine.take(
             self._may_touch(name), _whole(name, amount), self._job.owner if owner is None else owner
         )
@@ -293,11 +293,11 @@ class Running:
 
     @property
     def system(self) -> System:
-        """The machine: its components, by name."""
+        """Machine of the run: its components, by name."""
         return self._system
 
     def queue(self, name: str) -> list[int]:
-        """Ops in line for the slots or the capacity of a component, first first."""
+        """Ops in the queue of a component's slots or capacity, first in line first."""
         c = self._system.number(name)
         line = (
             self._machine.queue
@@ -307,19 +307,19 @@ class Running:
         return [op for op, _ in line(c) if op >= 0]
 
     def capacity(self, name: str) -> int:
-        """The whole of a capacity, in its unit."""
+        """Whole amount of a capacity, in its unit."""
         return self._machine.capacity(self._store(name))
 
     def held(self, name: str) -> int:
-        """How much of a capacity is held, by ops and by processes."""
+        """Amount of a capacity that ops and processes hold."""
         return self._machine.held(self._store(name))
 
     def free(self, name: str) -> int:
-        """How much of a capacity nobody holds."""
+        """Amount of a capacity that nobody holds."""
         return self.capacity(name) - self.held(name)
 
     def waiting(self, name: str) -> list[int]:
-        """The amounts of a capacity that are waited for, first in line first."""
+        """Amounts in the queue of a capacity, first in line first."""
         return [amount for _, amount in self._machine.waiting(self._store(name))]
 
     def _store(self, name: str) -> int:
@@ -329,7 +329,7 @@ class Running:
         return c
 
     def utilisation(self, name: str) -> float:
-        """Share of its slots, of its rate or of its capacity that is taken."""
+        """Share in use of a component's slots, rate or capacity."""
         c = self._system.number(name)
         whole = self._system.components[c].slots
         if whole is None:  # a rate or a capacity
@@ -337,13 +337,13 @@ class Running:
         return self._machine.held(c) / whole if whole else 0.0
 
     def rate(self, name: str) -> float:
-        """The rate of a component, in its unit a second."""
+        """Rate of a component, in its unit a second."""
         c = self._system.number(name)
         unit = self._stage.scale[self._system.components[c].unit]
         return self._machine.capacity(c) / (1 << unit)
 
     def failed(self, name: str) -> bool:
-        """Whether a component is out of order."""
+        """Whether a component has failed."""
         return self._machine.failed(self._system.number(name))
 
     def open(self) -> bool:
@@ -354,7 +354,7 @@ class Running:
         return self._machine.any_open() if len(self._stage.jobs) == 1 else self._job.open()
 
     def state(self, op: int) -> State:
-        """Where one op stands, as the last turn left it."""
+        """State of one op, as the last turn left it."""
         return self._machine.state(op)
 
     def flows(self) -> list[int]:
@@ -366,7 +366,7 @@ class Running:
     def prepare(
         self, graph: Graph, gpus: Sequence[str] | None = None, rank: int | None = None
     ) -> Prepared:
-        """Look at a graph that is submitted often: its shape and places are fixed from then on.
+        """Prepare a graph that is submitted often: its shape and places are fixed from then on.
 
         Parameters
         ----------
@@ -408,7 +408,7 @@ class Running:
         flop: Values | None = None,
         bytes: Values | None = None,
     ) -> Submitted:
-        """Hand in a graph; wait for its ``done``.
+        """Submit a graph; wait for its ``done``.
 
         Parameters
         ----------
@@ -466,7 +466,7 @@ class Running:
         self._stage.rate_log.append((int(self.env.now), c, units))
 
     def fail(self, name: str) -> None:
-        """Stop what runs on a component, uses it, or holds a place on it; see ``lost``.
+        """Fail a component: ops that run on it, use it, or hold a slot of it stop; see ``lost``.
 
         Of a node (``node1``): on every component of it.
         """
@@ -474,18 +474,18 @@ class Running:
             self._machine.fail(c)
 
     def restore(self, name: str) -> None:
-        """Let the queue of a component, or of all of a node, move again; resumes nothing."""
+        """Restore a component, or all of a node: queues move again; stopped ops stay stopped."""
         for c in self._components(name):
             self._machine.restore(c)
         for allocator in self._stage.allocators:
             cast(list[Any], self.settled().callbacks).append(allocator.serve)
 
     def enrol(self, allocator: Allocator) -> None:
-        """Have an allocator look again whenever components are restored."""
+        """Register an allocator that looks again whenever components are restored."""
         self._stage.allocators.append(allocator)
 
     def _components(self, name: str) -> list[int]:
-        """A component, or all of a node."""
+        """Components of a name: itself, or all of a node."""
         nodes = {c.node for c in self._system.components if c.node}
         is_node = name in nodes and name not in self._system.index
         names = self._system.select(node=name) if is_node else (name,)
@@ -534,12 +534,12 @@ class Running:
         )
 
     def release_all(self, owner: int) -> None:
-        """Give back all that an owner acquired and took, and leave all lines."""
+        """Give back all that an owner acquired and took, and withdraw its requests."""
         self._may_act("release what an owner holds")
         self._machine.release_all(owner)
 
     def emit(self, metric: str, value: float, unit: str = "") -> None:
-        """Note a value of a metric of this job at this time; the result holds all of them.
+        """Record a value of a metric of this job at this time.
 
         Parameters
         ----------
@@ -568,7 +568,7 @@ class Running:
 
 
 def _weight(name: str, weight: float) -> int:
-    """The weight of a use in 2^-40."""
+    """Weight of a use in 2^-40."""
     units = int(weight_units(np.array(weight)))
     if not units:
         raise SimulationError("action", wrong_weight(name, weight))
@@ -576,7 +576,7 @@ def _weight(name: str, weight: float) -> int:
 
 
 def _whole(name: str, amount: int) -> int:
-    """An amount as an integer.
+    """Amount as an integer.
 
     Raises
     ------

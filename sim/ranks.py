@@ -30,7 +30,7 @@ class Ranks:
     def number(
         self, gpus: NDArray[np.integer], first: int | None = None
     ) -> NDArray[np.int32] | None:
-        """(ranks,) The job's number of each rank of a graph; None where they are the graph's own.
+        """(ranks,) job's number of each rank of a graph; None where they are the graph's own.
 
         Parameters
         ----------
@@ -58,7 +58,7 @@ class Ranks:
 
 
 def _places(gpus: NDArray[np.integer]) -> list[Place]:
-    """Each rank's component, and how many ranks before it are there."""
+    """Component of each rank, and how many ranks before it are there."""
     there: dict[int, int] = {}
     found = []
     for gpu in gpus.tolist():

@@ -1,4 +1,4 @@
-"""Tables of classes by the names that scenarios use."""
+"""Registration of classes by the names that scenarios use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ C = TypeVar("C", bound=type)
 def register(
     table: dict[str, Any], plural: str, name: str, attribute: str = ""
 ) -> Callable[[C], C]:
-    """What puts a class into a table; the same class may come twice, as when its file is reloaded.
+    """Decorator that puts a class into a table; a reloaded class replaces its older self.
 
     Parameters
     ----------

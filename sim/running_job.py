@@ -27,7 +27,7 @@ STOPPED = "its job was stopped"
 
 
 class RunningJob:
-    """One job of a run.
+    """Job of a run: its number, its ranks, its open graphs and processes.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class RunningJob:
 
     @property
     def name(self) -> str:
-        """Of the job."""
+        """Name of the job."""
         return self.job.name
 
     @property
@@ -76,11 +76,11 @@ class RunningJob:
 
     @cached_property
     def what(self) -> Graph | Process:
-        """What its workload starts in this run."""
+        """Graph or process that its workload starts in this run."""
         return check_started(self.job.workload.start(self.job), f"job {self.name}")
 
     def begin(self, processes: Sequence[Process] = ()) -> None:
-        """It arrives: its graph is handed in, or its process begins, then those beside it."""
+        """Submit its graph or start its process, then those beside it: the job arrives."""
         self.arrived = int(self.session.machine.env.now)
         if isinstance(self.what, Graph):
             self.given = len(self.what)
@@ -95,7 +95,7 @@ class RunningJob:
             cast(list[Any], self._timer.callbacks).append(lambda _: self.stop())
 
     def start(self, processes: Sequence[Process]) -> list[simpy.Process]:
-        """Begin processes of this job, each with a face of its own."""
+        """Start processes of this job."""
         from .process import Running
 
         found = []
@@ -118,13 +118,13 @@ class RunningJob:
         return own if self.name == MAIN else f"{self.name}: {own}"
 
     def number_of(self, name: str, key: int | None = None) -> int:
-        """How many graphs of a name came before, one more from now on; or the key instead."""
+        """Number of earlier graphs of a name in this job (one more from now on), or the key."""
         number = self.times.get(name, 0)
         self.times[name] = number + 1
         return number if key is None else key
 
     def handed_in(self, graph: Submitted) -> None:
-        """Note a graph of this job."""
+        """Count a graph of this job as open."""
         self.count += graph.count
         self._graphs[graph.index] = graph
         cast(list[Any], graph.done.callbacks).append(lambda _: self._ended(graph.index))
@@ -137,7 +137,7 @@ class RunningJob:
 
     @property
     def done(self) -> simpy.Event:
-        """Fires when nothing of it goes on."""
+        """Event that fires when all its processes and graphs are over."""
         if self._done is None:
             self._done = simpy.Event(self.session.machine.env)
             self._look()
@@ -145,7 +145,7 @@ class RunningJob:
 
     @property
     def lost(self) -> simpy.Event:
-        """Fires with what failures stopped and nobody was told of."""
+        """Event that fires with the losses not yet reported."""
         if self._lost is None or self._lost.triggered:
             self._lost = simpy.Event(self.session.machine.env)
             if self._untold:
@@ -182,12 +182,12 @@ class RunningJob:
         self._tell()
 
     def _tell(self) -> None:
-        """Fire with all that was lost up to then."""
+        """Fire the event of losses with all so far."""
         if self._lost is not None and not self._lost.triggered:
             self._lost.succeed(self._untold)
-            cast(list[Any], self._lost.callbacks).append(self._told)
+            cast(list[Any], self._lost.callbacks).append(self._mark_reported)
 
-    def _told(self, _: simpy.Event) -> None:
+    def _mark_reported(self, _: simpy.Event) -> None:
         self._untold = []
 
     def _ended(self, index: int) -> None:
@@ -200,7 +200,7 @@ class RunningJob:
         self._look()
 
     def _look(self) -> None:
-        """Is it over: say so, and keep the clock from going on for it."""
+        """Fire ``done`` if the job is over, and stop keeping the run alive for it."""
         if self._going or self._graphs:
             return
         if self._done is not None and not self._done.triggered:
@@ -215,13 +215,13 @@ class RunningJob:
         return -1 - self.number
 
     def _give_back(self) -> None:
-        """What it holds of capacities; it leaves their lines."""
+        """Give back its amounts of capacities, and withdraw its requests."""
         if len(self.session.parts.capacity):
             self.session.machine.release_all(self.owner)
 
 
 def _end(process: simpy.Process) -> None:
-    """End a process where it waits: its ``finally`` runs, and whoever awaits it goes on."""
+    """End a waiting process: its ``finally`` runs, and whoever awaits it goes on."""
     if process.target.callbacks is not None:
         process.target.callbacks.remove(process._resume)
     process._generator.close()

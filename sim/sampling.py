@@ -23,7 +23,7 @@ GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """A bijection of 64 bits in which every input bit reaches every output bit.
+    """Bijection of 64-bit integers in which every input bit affects every output bit.
 
     The finaliser of SplitMix64 (Steele, Lea, Flood 2014, doi:10.1145/2660193.2660195).
     """
@@ -63,7 +63,7 @@ def units(quantiles: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def between(table: NDArray[np.int64], random: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """As ``factor``, of a table in 2^-20."""
+    """Factors interpolated as in :func:`factor`, from a table in 2^-20."""
     if len(table) == 1:
         return np.full(random.shape, table[0])
     last = len(table) - 1
@@ -86,7 +86,7 @@ def scaled(duration: NDArray[np.int64], by: NDArray[np.int64]) -> NDArray[np.int
 
 
 def overflow(of: NDArray[np.int64], by: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Where ``of * by / 2^20`` does not fit into 63 bits; a hair below them already.
+    """Whether ``of * by / 2^20`` exceeds 63 bits, or is too close to tell.
 
     >>> overflow(np.array([2**62, 2**62]), np.array([3 << 20, 1 << 20])).tolist()
     [True, False]
@@ -97,7 +97,7 @@ def overflow(of: NDArray[np.int64], by: NDArray[np.int64]) -> NDArray[np.bool_]:
 def widely(
     hi: NDArray[np.int64], lo: NDArray[np.uint64], by: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-    """The same of numbers of 128 bits, (high, low).
+    """Products ``number * by / 2^20`` of 128-bit numbers (high, low), downwards.
 
     >>> [int(x[0]) for x in widely(np.array([5]), np.array([3], np.uint64), np.array([3 << 19]))]
     [7, 9223372036854775812]
@@ -149,7 +149,7 @@ def factors(
     replica: int,
     which: tuple[int, ...] = (),
 ) -> Iterator[NDArray[np.int64]]:
-    """By what the durations of rows are multiplied, one after the other: start x step, then op.
+    """Factors of the durations of rows, to apply one after the other: start x step, then op.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ def factors(
 
 
 def submission(job: str, number: int) -> tuple[int, ...]:
-    """Key of one submission of a graph by a job: what :func:`factors` is given as ``which``.
+    """Key of one submission of a graph by a job, as ``which`` of :func:`factors`.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""A row an op: every graph of a run as it was placed, timed and lowered, and what happened when."""
+"""Schedule of a run: its graphs as placed, timed and lowered, and the times of every op."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .sampling import MAIN
 
 
 class JobRecord(NamedTuple):
-    """One job of a run.
+    """Job of a run, with its arrival.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class JobRecord(NamedTuple):
 
 @dataclass(frozen=True)
 class SubmittedRun:
-    """One graph of a run: as placed, as timed, as lowered; its row r has the id ``first + r``.
+    """Graph of a run, as placed, timed and lowered; its row r has the id ``first + r``.
 
     ``ranks`` numbers its ranks as its job does; None where those are the graph's own numbers.
     ``job`` is the number of its job, ``at`` the tick at which it was handed in, ``by`` the process
@@ -54,31 +54,31 @@ class SubmittedRun:
         return len(self.lowered)
 
     def alone(self, first: int) -> SubmittedRun:
-        """The same in the result of its job alone, where its row 0 has another id."""
+        """Graph as in the result of its job alone, where its row 0 has another id."""
         return replace(self, first=first, job=0)
 
     @property
     def rank(self) -> NDArray[np.int32]:
-        """(n + e,) The rank of every place, as the job counts them."""
+        """(n + e,) rank of every place, as the job counts them."""
         own = self.graph.explicit.rank
         return own if self.ranks is None else self.ranks[own]
 
     @property
     def ops(self) -> Ops:
-        """Its ops, with ranks as the job counts them."""
+        """Table of its ops, with ranks as the job counts them."""
         ops = self.graph.ops
         return ops if self.ranks is None else replace(ops, rank=self.ranks[ops.rank])
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """A row an op.
+    """Graphs of a run and the times of their ops, one row per op.
 
     Parameters
     ----------
-    runs : tuple of Run
+    runs : tuple of SubmittedRun
         Every graph that was submitted, in order.
-    columns : Columns
+    columns : EngineColumns
         Ready, start, end, state and attempts of every op, in ticks.
     moves : mapping
         Ops that a process resumed elsewhere: the component of each place.
@@ -98,15 +98,15 @@ class Schedule:
 
     @property
     def given(self) -> int | None:
-        """Rows of the graph that the only job was given: periods are its own.
+        """Number of rows of the only job's own graph, whose periods count; None for all graphs.
 
-        What processes submit beside it is in none of them.  None: those of every graph.
+        What processes submit beside it is in no period.
         """
         return self.jobs[0].given if len(self.jobs) == 1 else None
 
     @cached_property
     def bases(self) -> NDArray[np.int64]:
-        """(jobs + 1,) Where the ranks of each job begin, where those of all are listed."""
+        """(jobs + 1,) first rank of each job in the list of all ranks, and their number."""
         counts = np.zeros(len(self.jobs) + 1, np.int64)
         for run in self.runs:
             counts[run.job + 1] = max(counts[run.job + 1], ranks_of(run))
@@ -118,13 +118,13 @@ class Schedule:
         return int(self.bases[-1])
 
     def rank(self, run: SubmittedRun) -> NDArray[np.int32]:
-        """(n + e,) The rank of every place of a graph, those of all jobs in one list."""
+        """(n + e,) rank of every place of a graph, in the list of all jobs' ranks."""
         base = self.bases[run.job]
         return run.rank if not base else (run.rank + base).astype(np.int32)
 
     @cached_property
     def job(self) -> NDArray[np.int32]:
-        """(n,) The number of the job of each op."""
+        """(n,) number of the job of each op."""
         sizes = [len(run) for run in self.runs]
         return np.repeat(np.array([run.job for run in self.runs], np.int32), sizes)
 
@@ -133,7 +133,7 @@ class Schedule:
         return np.flatnonzero(self.job == job)
 
     def of(self, job: int) -> Schedule:
-        """The rows of one job alone, numbered from 0."""
+        """Schedule of one job alone, with ops numbered from 0."""
         own, rows = [], self.rows(job)
         first = 0
         for run in self.runs:
@@ -162,17 +162,17 @@ class Schedule:
 
     @cached_property
     def ops(self) -> Ops:
-        """Every op, in the order of ids."""
+        """Table of all ops, in the order of ids."""
         tables = [r.ops for r in self.runs]
         return Ops.concat(tables) if len(tables) != 1 else tables[0]
 
     @cached_property
     def component(self) -> NDArray[np.int32]:
-        """(n,) The component that was asked about each op; -1 for nobody."""
+        """(n,) component that was asked about each op; -1 for none."""
         return np.concatenate([np.empty(0, np.int32), *(r.answers.component for r in self.runs)])
 
     def slots(self, run: SubmittedRun) -> NDArray[np.int32]:
-        """(n + e,) The component whose slot each place of a graph had last, -1 for none."""
+        """(n + e,) component of the last slot of each place of a graph; -1 for none."""
         lowered, found = run.lowered, run.lowered.slot
         for op, to in self.moves.items():
             row = op - run.first

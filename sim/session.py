@@ -1,4 +1,4 @@
-"""One run under way: from a graph and its backends to what an engine takes, and back."""
+"""Session: one run, from graphs and backends to an engine and back to a result."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-from .analysis.aggregates import MOST_OPS
+from .aggregates import MOST_OPS
 from .analysis.streaming_sums import StreamingSums, together
 from .backend import check_timing
 from .binding import Answers, ask, ask_all, endpoints
@@ -63,7 +63,7 @@ AT_ONCE = 1 << 15  # ops, and graphs as ops, that are held before those that end
 
 @dataclass(frozen=True)
 class TimedGraph:
-    """A graph on its machine, and what every backend said of it: all that replicas share."""
+    """Placed graph with the answers of all backends, common to all replicas."""
 
     graph: Graph
     answers: Answers
@@ -71,7 +71,7 @@ class TimedGraph:
 
 
 class Session:
-    """One run under way: what was submitted, and the machine that works on it."""
+    """One run under way: its jobs, its submitted graphs and its engine."""
 
     def __init__(self, simulation: Simulation, replica: int | None, keep: str | None = "ops"):
         self.simulation, self.replica = simulation, replica
@@ -94,18 +94,18 @@ class Session:
 
     @cached_property
     def machine(self) -> Engine:
-        """The engine, at tick 0."""
+        """Engine of the run, at tick 0."""
         return self._machine(self.parts)
 
     def _machine(self, of: ComponentTable) -> Engine:
         return _machine(self.simulation.engine, of, ticks_per_second(self.tick))
 
     def ticks(self, at: Seconds) -> int:
-        """Seconds as ticks."""
+        """Ticks of a time in s."""
         return round(at * ticks_per_second(self.tick))
 
     def enter(self, job: Job, parent: Job | None = None) -> RunningJob:
-        """One more job of the run.
+        """Add a job to the run.
 
         Raises
         ------
@@ -123,19 +123,19 @@ class Session:
         return entered
 
     def launch(self, job: Job, parent: Job, processes: Sequence[Process] = ()) -> Job:
-        """Start a job that a process launches."""
+        """Start a job on behalf of a process."""
         entered = self.enter(job, parent)
         entered.begin(processes)
         return entered.job
 
     @property
     def main(self) -> RunningJob:
-        """The job of what belongs to no other."""
+        """Job of processes and graphs that belong to no other."""
         found = next((job for job in self.jobs if job.name == MAIN), None)
         return found or self.enter(Job(MAIN, Given()))
 
     def place(self, graph: Graph, job: RunningJob | None = None) -> Graph:
-        """The graph on this system: where it was placed, else on the components of its job."""
+        """Graph placed on this system: as it was, else on the components of its job."""
         if graph.system is None:
             graph = place(graph, self.system, None if job is None else job.placement)
         if graph.system is not self.system:
@@ -145,7 +145,7 @@ class Session:
         return graph
 
     def only_graph(self) -> Graph | None:
-        """The graph that is all of this run; None where there is more to it."""
+        """Graph that is all of this run; None where there is more to it."""
         if len(self.jobs) != 1:
             return None
         only = self.jobs[0]
@@ -154,7 +154,7 @@ class Session:
         return only.what if isinstance(only.what, Graph) else None
 
     def alone(self, graph: Graph, keep: str | None, again: Callable[[], Result]) -> Result:
-        """Run one graph that nobody steers, as a template where that is the same."""
+        """Result of one graph without processes; run as an SPMD graph where possible."""
         if runs_as_template(graph, keep):
             assert graph.template is not None  # noqa: S101
             found = self.as_template(graph, graph.template, kept_by_size(keep, graph))
@@ -166,7 +166,7 @@ class Session:
     def steered(
         self, processes: Sequence[Process], until: Seconds | None, keep: str | None
     ) -> Result:
-        """Run all jobs, as they arrive, with processes that belong to ``main``.
+        """Result of all jobs, run as they arrive, with processes of ``main``.
 
         Raises
         ------
@@ -188,7 +188,7 @@ class Session:
         return self.result(keep, "it was stopped" if until is not None else "a process steered it")
 
     def as_template(self, graph: Graph, template: SpmdGraph, keep: str) -> Result | None:
-        """Run a template without writing it out; None, and a word in the log, where it must be."""
+        """Result of an SPMD graph run as such; None, with a log line, if it must be written out."""
         from .spmd.query import NotUniform
         from .spmd.spmd_run import SpmdRun
 
@@ -217,7 +217,7 @@ class Session:
         return replace(found, again=written or (lambda: self._written(spmd)))
 
     def _written(self, spmd: SpmdRun) -> Result:
-        """A row an op of one rank of each class."""
+        """Result with one row per op of one rank of each class."""
         session = Session(self.simulation, self.replica)
         session.enter(self.jobs[0].job)
         graph, said, lowered = spmd.written()
@@ -232,7 +232,7 @@ class Session:
         self.run_lowered(run.lowered)
 
     def run_lowered(self, lowered: EngineGraph) -> None:
-        """The same of what an engine takes; identical ops once, where they share rates."""
+        """Run an engine graph; identical ops once, where they share rates."""
         folded = self._fold(lowered)
         if folded is not None:
             machine = self._machine(folded.parts)
@@ -248,7 +248,7 @@ class Session:
         self.machine.run()
 
     def _fold(self, lowered: EngineGraph) -> Quotient | None:
-        """The quotient, where it is smaller and finding it is likely to pay."""
+        """Quotient of a graph, where it is smaller and finding it is likely to pay; else None."""
         works = np.count_nonzero(lowered.flows.work_hi | lowered.flows.work_lo.astype(np.int64))
         if self.simulation.engine != "core" or SHARING * works < len(lowered):
             return None
@@ -260,7 +260,7 @@ class Session:
         return found
 
     def ask(self, graph: Graph, job: RunningJob | None = None) -> TimedGraph:
-        """Place, ask and round one graph."""
+        """Graph placed, timed by its backends and rounded."""
         graph = self.place(graph, job)
         if job is not None and not job.job.workload.periodic:
             graph = _without_periods(graph)
@@ -288,7 +288,7 @@ class Session:
         gpus: Sequence[str] | None = None,
         rank: int | None = None,
     ) -> Prepared:
-        """Look at a graph that will be submitted often.
+        """Prepare a graph that will be submitted often.
 
         Parameters
         ----------
@@ -328,7 +328,7 @@ class Session:
         flop: Values | None = None,
         bytes: Values | None = None,
     ) -> Submitted:
-        """Hand a graph to the machine and remember it for the result.
+        """Hand a graph to the engine and record it for the result.
 
         Parameters
         ----------
@@ -369,7 +369,7 @@ class Session:
 
     @property
     def _actor(self) -> str:
-        """The process that acts now; "" for none."""
+        """Name of the process that acts now; "" for none."""
         acts = self.machine.env.active_process
         return "" if acts is None else str(acts.name)
 
@@ -399,7 +399,7 @@ class Session:
     def _run(
         self, asked: TimedGraph, job: RunningJob, rank: int | None = None, key: int | None = None
     ) -> SubmittedRun:
-        """A graph of a job: its ranks numbered, its durations drawn."""
+        """Graph of a job with its ranks numbered and its durations drawn."""
         graph = asked.graph
         ranks = None if graph.gpus is None else job.ranks.number(graph.gpus, rank)
         run = SubmittedRun(graph, asked.answers, asked.lowered, 0, ranks, job.number)
@@ -407,7 +407,7 @@ class Session:
         return replace(run, lowered=self._drawn(run, which))
 
     def _make_room(self, who: str, count: int) -> None:
-        """Note what is submitted; give back what ended, and refuse what fits no more even then."""
+        """Account for a submission; free what ended, and refuse what does not fit even then."""
         held, most = self._held, self.simulation.memory
         if held >= self.fold_at and self._folds(held):
             self.fold()
@@ -423,11 +423,11 @@ class Session:
 
     @property
     def _held(self) -> int:
-        """What is held, as ops."""
+        """Number of ops in memory."""
         return self.machine.held_ops + GRAPH_AS_OPS * self.machine.held_graphs
 
     def _bytes(self, more: int) -> float:
-        """What processes fill, with a graph of so many ops more; the given graph is not theirs."""
+        """Bytes of what processes submitted, with a graph of so many ops more."""
         given = sum(ops + GRAPH_AS_OPS for ops in self.given.values())
         return BYTES_PER_OP * (self._held - given + more + GRAPH_AS_OPS)
 
@@ -443,11 +443,11 @@ class Session:
         )
 
     def _folds(self, held: int) -> bool:
-        """Whether rows that ended are not kept; where size decides, once there are too many."""
+        """Whether rows of ended ops are dropped; decided by size where ``keep`` leaves it open."""
         return self.keep in ("none", "ranks") or (self.keep is None and held > MOST_OPS)
 
     def fold(self) -> int:
-        """Add up what has ended and give it back; what is held then, as ops."""
+        """Sum up and free what has ended; the number of ops still in memory."""
         machine = self.machine
         self.keep = self.keep or "ranks"
         held = machine.give_back()
@@ -464,7 +464,7 @@ class Session:
         return left
 
     def _sums(self, job: RunningJob) -> StreamingSums:
-        """What is kept of the ops of a job that were given back."""
+        """Aggregates of a job's ops that were given back."""
         if job.number not in self.sums:
             self.sums[job.number] = StreamingSums(
                 self.system,
@@ -478,7 +478,7 @@ class Session:
         return self.sums[job.number]
 
     def _arrive(self, job: RunningJob) -> None:
-        """Begin a job: now, or when it arrives."""
+        """Begin a job at its arrival time."""
         if not job.job.arrives:
             job.begin()
             return
@@ -486,7 +486,7 @@ class Session:
         cast(list[Any], event.callbacks).append(lambda _: job.begin())
 
     def _draw(self, run: SubmittedRun) -> Draw | None:
-        """How the durations of a prepared graph are drawn for each submission; None if not."""
+        """Function that draws durations for submissions of a prepared graph; None for none."""
         if self.replica is None or not run.answers.spreads:
             return None
 
@@ -511,7 +511,7 @@ class Session:
         return plainly
 
     def _drawn(self, run: SubmittedRun, which: tuple[int, ...]) -> EngineGraph:
-        """With the durations of this replica."""
+        """Graph with the durations of this replica."""
         lowered, spreads = run.lowered, run.answers.spreads
         if self.replica is None or not spreads:
             return lowered
@@ -540,7 +540,7 @@ class Session:
         return replace(lowered, fixed=fixed, flows=replace(flows, work_hi=hi, work_lo=lo))
 
     def _asks(self, graph: Graph, said: Answers, k: int) -> Online:
-        """The question to online backend ``k``, from integers to SI units and back."""
+        """Function that asks online backend ``k``, from integers to SI units and back."""
         backend, ops, members = said.drivers[k], graph.ops, endpoints(graph)
 
         def timing(rows: Sequence[int], now: int) -> list[Answer]:
@@ -555,12 +555,12 @@ class Session:
         return timing
 
     def result(self, keep: str | None, again: Callable[[], Result] | str) -> Result:
-        """What happened; rows an op are dropped where they are not to be kept.
+        """Result of the run, with or without one row per op.
 
         Parameters
         ----------
         keep : None decides by size
-        again : the same run with a row an op, or why there is none
+        again : runs the same with one row per op, or why nothing does
         """
         if self.sums:
             return self._summed(again)
@@ -577,7 +577,7 @@ class Session:
         return found.without_rows(keep, again)
 
     def _summed(self, again: Callable[[], Result] | str) -> Result:
-        """What happened, where some of it was given back."""
+        """Result of a run of which graphs were given back."""
         self.fold()
         found = replace(self._result(), again=again)
         self.__dict__.pop("machine", None)
@@ -608,17 +608,17 @@ class Session:
 
 
 def runs_as_template(graph: Graph, keep: str | None) -> bool:
-    """Whether a graph is a template, of which no row an op is to be kept."""
+    """Whether a graph is an SPMD graph of which one row per op is not to be kept."""
     return graph.template is not None and kept_by_size(keep, graph) != "ops"
 
 
 def kept_by_size(keep: str | None, graph: Graph) -> str:
-    """What is kept of the run of a graph where that is left open."""
+    """Detail to keep of a graph's run: as asked, else by the number of its ops."""
     return keep or ("ops" if len(graph) <= MOST_OPS else "ranks")
 
 
 def _without_periods(graph: Graph) -> Graph:
-    """A graph whose ops are in no period."""
+    """Graph whose ops are in no period."""
     ops = graph.ops
     return graph if np.all(ops.period < 0) else graph.with_ops(ops.replace(period=-1))
 
@@ -626,7 +626,7 @@ def _without_periods(graph: Graph) -> Graph:
 def _fits(
     name: str, rows: NDArray[np.int64], beyond: NDArray[np.bool_], what: str, cure: str
 ) -> None:
-    """Refuse a draw beyond the range."""
+    """Raise an error for a draw beyond the range."""
     for row in rows[beyond][:1].tolist():
         raise GraphError(
             "overflow", f"graph {name!r} op {row}: drew a {what} beyond the range; {cure}", (row,)

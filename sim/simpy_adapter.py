@@ -1,4 +1,4 @@
-"""What both engines are to SimPy: one citizen, whose turns are events like any other.
+"""Adapter that makes either engine a participant in a SimPy simulation.
 
 What a process does is noted and applied, in order, at the start of the machine's next turn; so
 whatever it observes is the machine as its last turn left it.  How a turn goes is each engine's
@@ -19,7 +19,7 @@ from .simpy_clock import Turn, zero_time_loop
 
 
 class Handed:
-    """A graph that was handed in.
+    """Graph that was handed in, with the events of its end and its losses.
 
     Parameters
     ----------
@@ -36,17 +36,17 @@ class Handed:
         self.untold: list[Loss] = []
 
     def tell(self) -> list[Loss]:
-        """Losses that nobody was told of; now somebody is."""
+        """Losses not yet reported; they count as reported now."""
         told, self.untold = self.untold, []
         return told
 
 
 class SimpyAdapter(ABC):
-    """An engine among the events of SimPy.
+    """Engine whose turns are SimPy events.
 
     Parameters
     ----------
-    parts : Parts
+    parts : ComponentTable
     env : simpy.Environment or None
     per_second : int
         Ticks in a second.
@@ -69,7 +69,7 @@ class SimpyAdapter(ABC):
         self._plan(self._now, FIRST)
 
     def due(self) -> tuple[int, int] | None:
-        """Tick and priority of the turn that is planned."""
+        """Tick and priority of the next planned turn."""
         return self.planned
 
     @property
@@ -87,7 +87,7 @@ class SimpyAdapter(ABC):
             self._plan(self._now, LATER)
 
     def _plan(self, tick: int, priority: int) -> None:
-        """The next turn; whatever was planned before is void."""
+        """Schedule the next turn, in place of one planned before."""
         if self.next_turn is not None:
             self.next_turn.cancel()
         self.planned = tick, priority
@@ -103,7 +103,7 @@ class SimpyAdapter(ABC):
         self._take_turn(now)
 
     def _losses(self) -> list[tuple[simpy.Event, object]]:
-        """What was lost since somebody was told last, by graph."""
+        """Losses by graph since the last report."""
         told: list[tuple[simpy.Event, object]] = [
             (graph.lost, graph.tell())
             for graph in sorted(self.losing, key=lambda graph: graph.index)
@@ -116,7 +116,7 @@ class SimpyAdapter(ABC):
 
     @abstractmethod
     def _take_turn(self, now: int) -> None:
-        """What was noted happens, then the instant, and whoever waits is woken."""
+        """Apply commands, run the instant, wake those that wait."""
 
     @abstractmethod
     def any_open(self) -> bool:

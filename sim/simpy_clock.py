@@ -1,4 +1,4 @@
-"""How an engine shares SimPy's clock: its turns are events there, among those of processes."""
+"""Clock shared by an engine and SimPy: turns are events among those of processes."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ LOOK = 2**16  # events between two looks whether anything is open
 
 
 class Turn(simpy.Event):
-    """A turn of the machine."""
+    """Turn of the engine, as a SimPy event."""
 
     def __init__(self, env: simpy.Environment, take: Callable[[simpy.Event], None]):
         self.env, self._ok, self._value = env, True, None
         self.callbacks = [take]
 
     def cancel(self) -> None:
-        """Another one was planned: nothing happens."""
+        """Void the turn: another one was planned."""
         self.callbacks = []
 
 
 class Clocked(Protocol):
-    """What :func:`drive` needs of an engine."""
+    """Interface of an engine that :func:`drive` needs."""
 
     env: simpy.Environment
     watchers: set[simpy.Process]
 
     def due(self) -> tuple[int, int] | None:
-        """Tick and priority of the turn that is planned."""
+        """Tick and priority of the next planned turn."""
 
     @property
     def submissions(self) -> int:
-        """How many graphs were ever handed in, also those that were given back."""
+        """Number of graphs ever handed in, those given back included."""
 
     def any_open(self) -> bool:
         """Whether an op has neither ended nor been cancelled."""
@@ -80,7 +80,7 @@ def drive(engine: Clocked, until: int | None = None) -> None:
 
 
 class _Steps:
-    """Steps SimPy and counts the events of a tick."""
+    """Loop over SimPy events that counts those of one tick."""
 
     def __init__(self, engine: Clocked):
         self.engine, self.env = engine, engine.env
@@ -103,7 +103,7 @@ class _Steps:
         env.step()
 
     def _look(self) -> None:
-        """Raise if this leads nowhere any more."""
+        """Raise an error if the run can no longer end."""
         engine = self.engine
         if engine.any_open() or engine.submissions != self.submissions:
             self.idle, self.submissions = 0, engine.submissions
@@ -118,13 +118,13 @@ class _Steps:
 
 
 def zero_time_loop(engine: Clocked, what: str, who: str) -> SimulationError:
-    """The error of a process that goes on for ever at one tick."""
+    """Error for a process that loops without time passing."""
     message = f"{who}: {what} at tick {engine.env.now}; let some time pass between its actions"
     return SimulationError("zero-time loop", message, (), engine.open_ops())
 
 
 def endless(engine: Clocked, idle: int) -> SimulationError:
-    """The error of a process that still goes on when there has been no op for long."""
+    """Error for a process that still runs long after the last op."""
     who = ", ".join(sorted({_names(event) for *_, event in engine.env._queue} - {""}))
     said = (
         f"{who or 'a process'}: goes on for {idle:,} events though every op is over and none was "
@@ -149,11 +149,11 @@ def _may_act(event: simpy.Event, watchers: set[simpy.Process]) -> bool:
 
 
 def _who(env: simpy.Environment) -> str:
-    """The process that the next event wakes."""
+    """Name of the process that the next event wakes."""
     return _names(env._queue[0][3]) or "a process"
 
 
 def _names(event: simpy.Event) -> str:
-    """The first process that an event wakes; "" for none."""
+    """Name of the first process that an event wakes; "" for none."""
     owners = (getattr(callback, "__self__", None) for callback in event.callbacks or ())
     return next((str(who.name) for who in owners if isinstance(who, simpy.Process)), "")

@@ -1,4 +1,4 @@
-"""Bind, ask, run: a graph, a system and its backends in, a result out."""
+"""Simulation: a system with backends, which runs graphs and workloads to results."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from .analysis.aggregates import KEEP
+from .aggregates import KEEP
 from .backend import Backend
 from .binding import bind
 from .engine_api import ComponentTable
@@ -35,7 +35,7 @@ Work = Graph | Workload | Sequence[Job] | None
 
 @dataclass(frozen=True)
 class Simulation:
-    """A machine whose components are bound to those who answer for them.
+    """Machine whose components are bound to backends.
 
     Parameters
     ----------
@@ -84,17 +84,17 @@ class Simulation:
 
     @cached_property
     def bound(self) -> list[Backend | None]:
-        """The backend of each component."""
+        """Backend of each component."""
         return bind(self.system, self.backends)
 
     @cached_property
     def answerers(self) -> tuple[Backend, ...]:
-        """The backends, each once."""
+        """Backends, each once."""
         return tuple({id(b): b for b in self.bound if b is not None}.values())
 
     @cached_property
     def alike(self) -> NDArray[np.int64]:
-        """(components,) One number for those that one backend answers alike for, or -1."""
+        """(components,) common number of components that one backend answers alike for, or -1."""
         from .spmd.query import alike
 
         return alike(self)
@@ -131,7 +131,7 @@ class Simulation:
         until : Seconds or None
             Stop there, whatever is open.
         keep : str or None
-            ``ops`` keeps a row an op, ``ranks`` what each rank did in each period, ``none``
+            ``ops`` keeps one row per op, ``ranks`` what each rank did in each period, ``none``
             less.  None: ``ops`` up to 5 million ops, ``ranks`` beyond (where processes steer, a
             graph that is held counts as 30 more).  A template runs as one only where no row an
             op is kept.

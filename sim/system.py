@@ -244,9 +244,9 @@ class System:
                 continue
             there = dict.fromkeys(getattr(c, fact) for c in self.components if getattr(c, fact))
             if value not in there:
-                told = ", ".join(list(there)[:12]) or "none"
+                known = ", ".join(list(there)[:12]) or "none"
                 raise GraphError(
-                    "unknown component", f"no component has {fact} {value!r}; there is {told}"
+                    "unknown component", f"no component has {fact} {value!r}; there is {known}"
                 )
             found = tuple(c for c in found if getattr(c, fact) == value)
         return tuple(c.name for c in found)
@@ -371,13 +371,13 @@ class System:
         return min((rate / shares[c] for c, rate in rates.items()), default=float("inf"))
 
 
-def _whole(told: Sequence[int] | Sequence[Route]) -> tuple[Route, ...]:
+def _whole(ways: Sequence[int] | Sequence[Route]) -> tuple[Route, ...]:
     """What a router says, as routes whose weights add up to 1."""
-    routes = [r for r in told if isinstance(r, Route)]
+    routes = [r for r in ways if isinstance(r, Route)]
     if not routes:
-        return (Route(tuple(c for c in told if not isinstance(c, Route))),)
-    if len(routes) < len(told):
-        raise GraphError("routes", f"a router says numbers or routes, and not both: {told}")
+        return (Route(tuple(c for c in ways if not isinstance(c, Route))),)
+    if len(routes) < len(ways):
+        raise GraphError("routes", f"a router says numbers or routes, and not both: {ways}")
     if len(routes) == 1:
         return (routes[0]._replace(weight=1.0) if routes[0].weight != 1 else routes[0],)
     if not all(r.weight > 0 for r in routes):

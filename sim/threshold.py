@@ -1,4 +1,4 @@
-"""Who waits for a turn to settle, and with what."""
+"""Thresholds on quantities of components, and events that fire when they are reached."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from .validation import check_reaches
 
 
 class Measurable(Protocol):
-    """What thresholds need of an engine."""
+    """Interface of an engine that thresholds need."""
 
     env: simpy.Environment
     parts: ComponentTable
 
     def amount(self, what: str, component: int) -> int:
-        """A quantity of a component, as the last turn left it."""
+        """Quantity of a component, as the last turn left it."""
 
 
 class Threshold(NamedTuple):
-    """A bound on a quantity of a component, and the event that fires within it."""
+    """Bound on a quantity of a component, and the event that fires within it."""
 
     what: str
     component: int
@@ -39,7 +39,7 @@ class Threshold(NamedTuple):
 
 
 class Thresholds:
-    """The thresholds of a run, in the order they were asked for."""
+    """Thresholds of a run, in the order in which they were asked for."""
 
     def __init__(self, engine: Measurable):
         # They belong to the engine: were each to hold the other, the state of a run would stay
@@ -51,19 +51,19 @@ class Thresholds:
     def add(
         self, what: str, component: int, at_least: int | None, at_most: int | None
     ) -> simpy.Event:
-        """An event that fires when a turn settles within the bound."""
+        """Event that fires when a turn settles within the bound."""
         check_reaches(self.engine.parts, what, component, at_least, at_most)
         event = self.engine.env.event()
         self.waiting.append(Threshold(what, component, at_least, at_most, event))
         return event
 
     def settled(self) -> simpy.Event:
-        """An event that fires after the next turn."""
+        """Event that fires after the next turn."""
         self.next_turn.append(self.engine.env.event())
         return self.next_turn[-1]
 
     def reached(self) -> Iterator[simpy.Event]:
-        """What fires after this turn, thresholds first."""
+        """Events to fire after this turn, thresholds first."""
         waiting, self.waiting = self.waiting, []
         for one in waiting:
             if one.holds(self.engine.amount(one.what, one.component)):

@@ -83,7 +83,7 @@ MAX_TICK = 2**63 - 1
 
 
 def ticks_per_second(tick: Seconds = PICOSECOND) -> int:
-    """How many ticks make a second.
+    """Number of ticks in a second.
 
     Raises
     ------
@@ -108,7 +108,7 @@ def ticks(seconds: float, tick: Seconds = ...) -> int: ...
 @overload
 def ticks(seconds: NDArray[np.float64], tick: Seconds = ...) -> NDArray[np.int64]: ...
 def ticks(seconds: ArrayLike, tick: Seconds = PICOSECOND) -> int | NDArray[np.int64]:
-    """Round seconds to whole ticks, half to even; the only place where time is rounded.
+    """Whole ticks of times in s, rounded half to even; the only place where time is rounded.
 
     Whole nanoseconds that went through float seconds come back exactly up to 1,000 s.
 
@@ -189,7 +189,7 @@ COMMON = {  # what a mistyped unit is compared with
 
 
 def quantity(written: object, unit: Unit | str) -> float:
-    """Read text with a unit as an SI float, rounded once.
+    """SI float of a text with a unit, rounded once.
 
     Prefixes are SI (``GB`` = 1e9 B) or IEC (``GiB`` = 2**30 B), ``b`` is a bit, ``B`` a byte.
     Only 0 and ratios may be bare numbers.
@@ -231,7 +231,7 @@ def quantity(written: object, unit: Unit | str) -> float:
 
 
 def _split(written: object, wanted: Unit) -> tuple[Fraction, str]:
-    """The number, exactly, and the name of the unit."""
+    """Exact number and unit name of a text."""
     found = NUMBER.fullmatch(str(written))
     if not found or not isinstance(written, int | float | str) or isinstance(written, bool):
         raise _wrong(written, wanted)
@@ -248,7 +248,7 @@ def _wrong(written: object, wanted: Unit) -> ValueError:
 
 @cache
 def _registry() -> Any:
-    """Our own units only: in pint's default ones, Gb is a gigagilbert."""
+    """Registry of our own units only: in pint's default ones, Gb is a gigagilbert."""
     import pint
 
     registry: Any = pint.UnitRegistry(None, non_int_type=Fraction, cache_folder=None)
@@ -258,7 +258,7 @@ def _registry() -> Any:
 
 @cache
 def _factor(name: str, wanted: str) -> Fraction | None:
-    """What one ``name`` is in SI; None where it measures something else, KeyError for no unit."""
+    """Value of one ``name`` in SI; None where it measures something else, KeyError for no unit."""
     from pint.errors import DimensionalityError, UndefinedUnitError
 
     try:

@@ -1,4 +1,4 @@
-"""What both engines refuse at the call: graphs that cannot be scheduled, impossible verbs."""
+"""Checks common to both engines: of graphs, and of the commands of processes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FASTEST = 1 << 62  # rate units that nothing may reach
 
 
 def check_graph(parts: ComponentTable, graph: EngineGraph) -> None:
-    """Refuse a graph that names what is not there or asks for the impossible; cycles apart.
+    """Raise an error for a graph that no engine can run; cycles are not looked for.
 
     Raises
     ------
@@ -67,7 +67,7 @@ def check_graph(parts: ComponentTable, graph: EngineGraph) -> None:
 
 
 def _is_plain(parts: ComponentTable, graph: EngineGraph) -> bool:
-    """Whether there is nothing to refuse, found without a table as long as the graph."""
+    """Whether a graph needs no further checks, decided without a table of its size."""
     slot, after, times = graph.slot, graph.successors, (graph.fixed, graph.release)
     places = len(graph) + len(graph.further)
     if len(graph.flows) or slot.min(initial=-1) < -1 or slot.max(initial=-1) >= len(parts):
@@ -115,7 +115,7 @@ def too_heavy(
     usage: Mapping[int, Mapping[int, int]],
     open_ops: Callable[[], Sequence[int]],
 ) -> SimulationError | None:
-    """The error of flows that together weigh too much; None where they do not.
+    """Error for flows whose weights add up to too much; None where they do not.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ def too_heavy(
 
 
 def _check_claims(parts: ComponentTable, graph: EngineGraph) -> None:
-    """Refuse what no op can ever hold."""
+    """Raise an error for claims that can never be granted."""
     claims, n = graph.claims, len(graph)
     op, c, until = claims.op, claims.component, claims.until
     missing = (c < 0) | (c >= len(parts))
@@ -178,7 +178,7 @@ def _refuse(
     value: NDArray[np.int32] | None = None,
     count: int | None = None,
 ) -> None:
-    """Raise for the lowest op that is bad."""
+    """Raise an error for the first op that is marked bad."""
     at = np.flatnonzero(bad)
     if not len(at):
         return
@@ -190,7 +190,7 @@ def _refuse(
 
 
 def too_fast(parts: ComponentTable, flows: Flows) -> NDArray[np.bool_]:
-    """Whether each flow may reach a rate that 63 bits do not hold."""
+    """Whether each flow may reach a rate beyond 63 bits."""
     bound = np.where(flows.limit == NO_LIMIT, np.inf, flows.limit.astype(np.float64))
     owner = np.repeat(np.arange(len(flows)), np.diff(flows.indptr))
     np.minimum.at(bound, owner, parts.top[flows.component] * (ONE / flows.weight))
@@ -201,7 +201,7 @@ def too_fast(parts: ComponentTable, flows: Flows) -> NDArray[np.bool_]:
 
 
 def fastest(parts: ComponentTable, usage: Mapping[int, int], limit: int = NO_LIMIT) -> int:
-    """The highest rate that a flow may ever have; 0 where nothing bounds it.
+    """Highest rate that a flow may ever have; 0 where nothing bounds it.
 
     Examples
     --------
@@ -214,7 +214,7 @@ def fastest(parts: ComponentTable, usage: Mapping[int, int], limit: int = NO_LIM
 
 
 def check_rate(parts: ComponentTable, component: int, rate: int) -> None:
-    """Refuse a rate that a component cannot have.
+    """Raise an error for a rate that a component cannot have.
 
     Raises
     ------
@@ -233,7 +233,7 @@ def check_rate(parts: ComponentTable, component: int, rate: int) -> None:
 
 
 def check_component(parts: ComponentTable, component: int) -> None:
-    """Refuse a component that is not there.
+    """Raise an error for an unknown component.
 
     Raises
     ------
@@ -250,7 +250,7 @@ def _name(parts: ComponentTable, component: int) -> str:
 
 
 def check_op(op: int, count: int) -> None:
-    """Refuse an op that is none of those handed in.
+    """Raise an error for an op that was never handed in.
 
     Raises
     ------
@@ -268,7 +268,7 @@ def check_resume(
     slots: Sequence[int] | None,
     usage: Mapping[int, int] | None,
 ) -> None:
-    """Refuse places and usage that an op cannot have.
+    """Raise an error for places or usage that an op cannot have.
 
     Raises
     ------
@@ -286,7 +286,7 @@ def check_resume(
 
 
 def _wrong_usage(parts: ComponentTable, usage: Mapping[int, int], limit: int) -> str:
-    """Why an op cannot use that; "" where it can."""
+    """Reason why an op cannot have a usage; "" where it can."""
     for c, weight in usage.items():
         if not (0 <= c < len(parts) and parts.rate[c] >= 0) or not 1 <= weight < MOST_WEIGHT:
             return f"usage of component {c} with weight {weight}"
@@ -297,7 +297,7 @@ def _wrong_usage(parts: ComponentTable, usage: Mapping[int, int], limit: int) ->
 
 
 def wrong_move(parts: ComponentTable, before: Mapping[int, int], after: Mapping[int, int]) -> str:
-    """Why work left over from one usage cannot go on with another; "" where it can.
+    """Reason why work left over from one usage cannot go on with another; "" where it can.
 
     What is left is counted in the unit of what was used; of an op that used nothing, in one of
     its limit alone.
@@ -313,7 +313,7 @@ def _names(parts: ComponentTable, usage: Mapping[int, int]) -> str:
 
 
 def check_amount(parts: ComponentTable, component: int, amount: int) -> None:
-    """Refuse an amount that a capacity cannot have.
+    """Raise an error for an amount that a capacity cannot have.
 
     Raises
     ------
@@ -330,7 +330,7 @@ def check_amount(parts: ComponentTable, component: int, amount: int) -> None:
 
 
 def check_release(parts: ComponentTable, component: int, amount: int, held: int) -> None:
-    """Refuse to give back more than an owner holds.
+    """Raise an error for giving back more than an owner holds.
 
     Raises
     ------
@@ -348,7 +348,7 @@ def check_release(parts: ComponentTable, component: int, amount: int, held: int)
 def check_reaches(
     parts: ComponentTable, what: str, component: int, at_least: int | None, at_most: int | None
 ) -> None:
-    """Refuse a threshold that means nothing.
+    """Raise an error for an invalid threshold.
 
     Raises
     ------
@@ -366,7 +366,7 @@ def check_reaches(
 
 
 def check_answer(parts: ComponentTable, op: int, answer: Answer) -> None:
-    """Refuse an impossible answer of an online backend.
+    """Raise an error for an impossible answer of an online backend.
 
     Raises
     ------

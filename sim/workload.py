@@ -1,4 +1,4 @@
-"""What must be done, and which number is the answer.
+"""Workload: what a job does, what it needs, and which metrics it measures.
 
 A :class:`Workload` is a class registered by name whose constructor is its schema, as a backend's
 is.  It says before any file is read what it measures and needs; :meth:`Workload.start` says what is
@@ -29,7 +29,7 @@ Samples = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Need:
-    """Components of one pool: of which kind, and how many; None for all there are."""
+    """Components of one pool: their kind, and how many; None for all there are."""
 
     kind: str = "gpu"
     count: int | None = None
@@ -37,7 +37,7 @@ class Need:
 
 @dataclass(frozen=True)
 class Needs:
-    """What a workload needs before it can start.
+    """Pools of components and files that a workload needs before it can start.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class Needs:
 
 
 class Size(NamedTuple):
-    """How large a workload is."""
+    """Size of a workload, for a plan."""
 
     ranks: int
     ops: int
@@ -58,7 +58,7 @@ class Size(NamedTuple):
 
 
 class Workload:
-    """What must be done, as a class whose constructor is its schema.  Write ``start``.
+    """Base class of what a job does; its constructor is the schema. Write ``start``.
 
     Building one reads and runs nothing.  It is shared by all runs of it, so it changes nothing of
     itself: what a run remembers lives in what ``start`` returns.
@@ -110,20 +110,20 @@ class Workload:
         return Needs()
 
     def size(self) -> Size | None:
-        """How large it is, for a plan; it may read files.  None: only starting it tells."""
+        """Size for a plan; it may read files. None where only starting it tells."""
         return None
 
     def start(self, job: Job) -> Graph | Process:
-        """What this job does: a graph, or a process that submits graphs."""
+        """Graph of this job, or a process that submits graphs."""
         raise TypeError(f"{type(self).__name__} does not say what must be done: write start()")
 
     def measure(self, result: Result) -> Mapping[str, Samples]:
-        """Samples of each metric of the result of one job: the values that it emitted."""
+        """Samples of each metric, from the result of one job: the values that it emitted."""
         return result.emitted.samples
 
 
 class Given(Workload):
-    """A graph as it is; None for the processes of a run that belong to no other job."""
+    """Workload of one given graph; of None for processes that belong to no other job."""
 
     periodic = True
 
@@ -136,7 +136,7 @@ class Given(Workload):
         return Needs({})
 
     def start(self, job: Job) -> Graph | Process:
-        """The graph."""
+        """Graph as given."""
         assert self.graph is not None  # noqa: S101  what only has processes is not started
         return self.graph
 
@@ -157,7 +157,7 @@ def workload(name: str) -> Callable[[W], W]:
 
 
 def check_started(found: Any, who: str) -> Graph | Process:
-    """Refuse what ``start`` cannot return.
+    """Raise an error for what ``start`` cannot return.
 
     Raises
     ------

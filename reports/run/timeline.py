@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from ...sim.analysis.metrics import period_edges, step_edges
+from ...sim.analysis.periods import period_edges, step_edges
 from ...sim.result import Result
 from ..blocks import BarChart, Block, Code, Inline, Paragraph
 from ..figures import schedule

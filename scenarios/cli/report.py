@@ -62,7 +62,7 @@ def _interactive(html: str, folder: Path) -> str:
     ops = folder / "ops.base.parquet"
     if not ops.is_file():
         raise ScenarioError(
-            f"{folder}: kept no row an op, so there is nothing to zoom into; run it with --keep ops"
+            f"{folder}: kept no rows of ops, so nothing can be zoomed into; run it with --keep ops"
         )
     try:
         return with_timeline(html, ops)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.analysis.activity import activities, activity
-from ...sim.analysis.metrics import counted
+from ...sim.analysis.periods import counted
 from ...sim.analysis.sensitivity import Change, faster
 from ...sim.periodic import Periodic
 from ...sim.result import Result

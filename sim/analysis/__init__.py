@@ -1,1 +1,1 @@
-"""What people ask of a run: where time went, who is to blame, what would change it."""
+"""Analyses of a run: where time went, the critical path, what faster components would change."""

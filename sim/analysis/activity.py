@@ -1,4 +1,4 @@
-"""Where a rank's time goes: every instant of the run in exactly one of seven boxes.
+"""Time breakdown of each rank: every instant of the run is in exactly one of seven boxes.
 
 ==========================  ====================================================================
 ``compute``                 compute runs, no communication in flight
@@ -21,14 +21,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..aggregates import BOXES
 from ..engine_api import MAX_TICK, NEVER
 from ..errors import NotKeptError
 from ..ops import Kind
-from ..place import NETWORK
-from ..result import Result
+from ..roles import NETWORK
+from ..run_record import RunRecord
 from ..units import seconds
-from .aggregates import BOXES
 from .holdings import holders
+from .periods import step_edges
 
 LAYERS = ("compute", "network", "copy", "waiting", "host")
 MOST = 2**62  # ticks of a line with several ranks; one rank has a line in any case
@@ -37,9 +38,9 @@ LAYER_OF = np.array([_LAYER.get(kind, -1) for kind in Kind], np.int8)  # by kind
 
 
 class Busy(NamedTuple):
-    """Places of ops that ended: what each keeps busy, and when it arrived, started, ended (ticks).
+    """Places of ops that ended, with their rank, layer, arrival, start and end (ticks).
 
-    ``layer`` is an index into :data:`LAYERS`, -1 for what keeps nothing busy.
+    ``layer`` is an index into :data:`LAYERS`, -1 for an op that keeps nothing busy.
     """
 
     rank: NDArray[np.int32]
@@ -50,14 +51,14 @@ class Busy(NamedTuple):
 
     @classmethod
     def of(cls, several: Sequence[Busy]) -> Busy:
-        """The places of several tables, one after the other."""
+        """Concatenation of several tables."""
         none = [np.empty(0, np.int64)] * 5
         columns = (np.concatenate(c) for c in zip(none, *several, strict=True))
         rank, layer, arrived, start, end = columns
         return cls(rank.astype(np.int32), layer.astype(np.int8), arrived, start, end)
 
     def after(self, tick: int) -> Busy:
-        """Those that end after a tick."""
+        """Places that end after a tick."""
         late = self.end > tick
         rank, layer, arrived, start, end = self
         return Busy(rank[late], layer[late], arrived[late], start[late], end[late])
@@ -72,13 +73,13 @@ class ActiveSpans(NamedTuple):
     end: NDArray[np.int64]
 
     def of(self, ranks: range) -> ActiveSpans:
-        """The spans of some ranks."""
+        """Spans of some ranks."""
         own = (self.rank >= ranks.start) & (self.rank < ranks.stop)
         return ActiveSpans(self.rank[own], self.layer[own], self.start[own], self.end[own])
 
 
 def activity(
-    result: Result, window: tuple[int, int] | None = None
+    result: RunRecord, window: tuple[int, int] | None = None
 ) -> dict[str, NDArray[np.float64]]:
     """Seconds of each rank in each box; they sum to the window (default: the makespan).
 
@@ -98,15 +99,15 @@ def activity(
     return {box: total[0] for box, total in activities(result, edges).items()}
 
 
-def exposed(result: Result) -> NDArray[np.float64]:
-    """(k, ranks) s of exposed communication in each period, or in the only window: kept always."""
+def exposed(result: RunRecord) -> NDArray[np.float64]:
+    """(k, ranks) s of exposed communication in each period, or in the whole run without any."""
     if result.summary is not None and result.summary.exposed is not None:
         return seconds(result.summary.exposed, result.tick)
-    return activities(result, result.kept.edges)["exposed_communication"]
+    return activities(result, step_edges(result))["exposed_communication"]
 
 
-def activities(result: Result, edges: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
-    """The same in consecutive windows.
+def activities(result: RunRecord, edges: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
+    """Seconds of each rank in each box, in consecutive windows.
 
     Parameters
     ----------
@@ -123,15 +124,15 @@ def activities(result: Result, edges: NDArray[np.int64]) -> dict[str, NDArray[np
     return dict(zip(BOXES, boxes, strict=True))
 
 
-def ticks(result: Result, edges: NDArray[np.int64]) -> NDArray[np.int64]:
-    """(7, k, ranks) The same in ticks, of a result with a row an op."""
+def ticks(result: RunRecord, edges: NDArray[np.int64]) -> NDArray[np.int64]:
+    """(7, k, ranks) ticks in each box between the edges, of a result with one row per op."""
     return boxes_of(busy(result), edges, result.ranks, compiled=False)
 
 
 def boxes_of(
     places: Busy, edges: NDArray[np.int64], ranks: int, *, compiled: bool
 ) -> NDArray[np.int64]:
-    """(7, k, ranks) ticks in each box between the edges, of places that are known.
+    """(7, k, ranks) ticks in each box between the edges, from a table of places.
 
     Parameters
     ----------
@@ -152,22 +153,22 @@ def boxes_of(
     return found
 
 
-def _kept(result: Result, edges: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
-    """Consecutive steps, as they were kept."""
-    kept = result.kept
+def _kept(result: RunRecord, edges: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
+    """Seconds by box in consecutive steps, from the aggregates that were kept."""
+    kept = result.aggregates
     at = int(np.searchsorted(kept.edges, edges[0]))
     same = np.array_equal(kept.edges[at : at + len(edges)], edges)
     if kept.boxes is None or not same:
         raise NotKeptError(
-            f"activity: of {result.count:,} ops no row an op was kept (keep={result.keep!r}); "
+            f"activity: of {result.count:,} ops no rows were kept (keep={result.keep!r}); "
             "ask for whole steps of a run with keep='ranks', or run it with keep='ops'"
         )
     boxes = seconds(kept.boxes[:, at + 1 : at + len(edges)], result.tick)
     return dict(zip(BOXES, boxes, strict=True))
 
 
-def busy(result: Result) -> Busy:
-    """Every place of every op that ended."""
+def busy(result: RunRecord) -> Busy:
+    """Table of the places of all ops that ended."""
     found = []
     columns = result.columns
     base = len(columns.end)
@@ -189,8 +190,8 @@ def busy(result: Result) -> Busy:
     return found[0] if len(found) == 1 else Busy.of(found)
 
 
-def _waits(result: Result) -> list[Busy]:
-    """The same of places whose op waited for a capacity: empty network that arrived early."""
+def _waits(result: RunRecord) -> list[Busy]:
+    """Tables of waits for capacities, as network places of no length that arrived early."""
     columns = result.columns
     waited = np.flatnonzero(columns.asked < columns.granted)
     if not len(waited):
@@ -212,7 +213,7 @@ def _waits(result: Result) -> list[Busy]:
 
 
 def _spans(of: Busy, edges: NDArray[np.int64]) -> ActiveSpans:
-    """What keeps each rank busy within the windows, waiting for others among it."""
+    """Spans in which each layer of each rank is in use within the windows, waiting among them."""
     network = of.layer == LAYERS.index("network")
     wait = np.flatnonzero(network & (of.arrived < of.start))
     rank = np.concatenate([of.rank, of.rank[wait]])
@@ -253,7 +254,7 @@ def _on_line(spans: ActiveSpans, ranks: range, edges: NDArray[np.int64]) -> NDAr
 def _covered(
     start: NDArray[np.int64], end: NDArray[np.int64], marks: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """How much intervals, ordered by their start, cover between marks, overlaps counted once.
+    """Length of the union of intervals, sorted by start, between each two marks.
 
     >>> _covered(np.array([0, 1, 6]), np.array([4, 3, 9]), np.array([0, 2, 7, 10]))
     array([2, 3, 2])

@@ -1,4 +1,4 @@
-"""Who is to blame for the makespan: every tick of the critical path charged to somebody.
+"""Critical path of a run, with every tick of it charged to a component or a reason.
 
 The walk goes backwards from the last end.  While an op runs, the component that bounds it is
 charged: its own component while ``fixed`` passes, the fullest component it shares while it
@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from ..csr import Csr
 from ..engine_api import NEVER
 from ..ops import Kind
-from ..result import Result
+from ..run_record import RunRecord
 from ..schedule import SubmittedRun
 from ..units import Seconds, seconds
 from .flow_history import Bound, FlowHistory
@@ -62,9 +62,9 @@ class Blame:
     slowed_by: Mapping[str, int] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        """Who is charged most; the path itself may be as long as the run."""
-        told = ", ".join(f"{who} {t:.6g} s" for who, t in list(self.seconds.items())[:5])
-        return f"Blame({told}{', ...' * (len(self.ticks) > 5)})"
+        """Largest charges in short; the path itself may be as long as the run."""
+        largest = ", ".join(f"{who} {t:.6g} s" for who, t in list(self.seconds.items())[:5])
+        return f"Blame({largest}{', ...' * (len(self.ticks) > 5)})"
 
     @cached_property
     def ticks(self) -> dict[str, int]:
@@ -76,12 +76,12 @@ class Blame:
 
     @property
     def seconds(self) -> dict[str, float]:
-        """The same in seconds."""
+        """Seconds by who is charged, largest first."""
         return {who: float(seconds(t, self.tick)) for who, t in self.ticks.items()}
 
 
-def blame(result: Result) -> Blame:
-    """Charge every tick of the makespan; see :meth:`Result.blame`."""
+def blame(result: RunRecord) -> Blame:
+    """Critical path of a run with every tick charged; see :meth:`Result.blame`."""
     walk = _Walk(result)
     return Blame(tuple(walk.path()), result.tick, walk.others.ticks)
 
@@ -94,40 +94,40 @@ class _Ends:
         self._ends = end[self._ops]
 
     def at(self, tick: int) -> list[int]:
-        """Those that ended at a tick, last id first."""
+        """Ops that ended at a tick, last id first."""
         a, b = np.searchsorted(self._ends, [tick, tick + 1])
         found: list[int] = self._ops[a:b][::-1].tolist()
         return found
 
     def last_before(self, tick: int, first: int) -> int:
-        """The last tick before one at which an op ended; ``first`` without any."""
+        """Last tick before one at which an op ended; ``first`` without any."""
         i = int(np.searchsorted(self._ends, tick))
         return int(self._ends[i - 1]) if i else first
 
 
 class _Others:
-    """What ops of other jobs took of the path of one; of nothing where a result is of the whole."""
+    """Ticks of a job's critical path that ops of other jobs took; none for the whole run."""
 
-    def __init__(self, result: Result):
+    def __init__(self, result: RunRecord):
         self.whole = result.whole or result
         self.job = -1 if result.whole is None else self.whole.jobs.index(result.jobs[0])
         self.ticks: dict[str, int] = {}
 
     def are_of(self, op: int) -> bool:
-        """Whether an op is of another job, and took its time."""
+        """Whether an op is of another job and took time."""
         if self.job < 0 or self.whole.job.item(op) == self.job:
             return False
         columns = self.whole.columns
         return bool(columns.start[op] < columns.end[op])
 
     def took(self, op: int, ticks: int) -> None:
-        """Note ticks that one took."""
+        """Add ticks to what the job of an op took."""
         if ticks:
             who = self.whole.jobs[self.whole.job.item(op)]
             self.ticks[who] = self.ticks.get(who, 0) + ticks
 
     def shared(self, bound: Bound) -> None:
-        """Note what they had of a full component: of its ticks, as much as of its rate."""
+        """Add the share that other jobs had of the rate of a full component."""
         if self.job < 0:
             return
         whole = sum(bound.taken.values())
@@ -146,7 +146,7 @@ class _Walk:
     Ops have the numbers that they have in the whole run.
     """
 
-    def __init__(self, result: Result):
+    def __init__(self, result: RunRecord):
         whole = result.whole or result
         self.result, self.columns = result, whole.columns
         self.first = result.first_release
@@ -189,7 +189,7 @@ class _Walk:
         return [c for c in reversed(found) if c.end > c.start]
 
     def _chain(self, op: int, now: int, found: list[Charge]) -> tuple[int, int]:
-        """Go on as long as one component bounds each op and a dependency's end began it.
+        """Walk along ops with one charge each, each begun by a dependency's end: the common case.
 
         Nearly every op of a trace is so; what is looked at here was found for all of them at once.
         """
@@ -207,7 +207,7 @@ class _Walk:
         return now, first + row
 
     def _idle(self, now: int, found: list[Charge]) -> int:
-        """A process waited for a capacity, or for what it alone knows; when that began."""
+        """Charge a time without ops to a process, or the capacity it waited for; tick it began."""
         earlier = max(self.own.last_before(now, self.first), self.first)
         wait = self.history.wait_of(self.by, now)
         if wait is None or wait.granted < earlier:
@@ -217,7 +217,7 @@ class _Walk:
         return self._waited(wait, found)
 
     def _waited(self, wait: Wait, found: list[Charge]) -> int:
-        """Charge a wait to its capacity; when it began."""
+        """Charge a wait to its capacity; the tick at which it began."""
         asked = max(wait.asked, self.first)
         found.append(Charge(asked, wait.granted, -1, self.result.parts.names[wait.component]))
         return asked
@@ -260,20 +260,20 @@ class _Walk:
         return self._unseen(self.own.at(tick))
 
     def _dependencies(self, run: SubmittedRun, row: int, tick: int) -> list[int]:
-        """Ops that this one waited for and that ended at the tick, last id first."""
+        """Dependencies of an op that ended at the tick, last id first."""
         end, first = self.columns.end, run.first
         found = [first + r for r in self.history.predecessors(run, row) if end[first + r] == tick]
         return sorted(found, reverse=True)
 
     def _ended_with_slot(self, run: SubmittedRun, row: int, tick: int) -> list[int]:
-        """Ops that gave back a slot that this one took, at the tick."""
+        """Ops that freed, at the tick, a slot that this op took."""
         wanted = self.history.slots(run, row)
         found = self.all.at(tick)
         return [i for i in found if wanted & self.history.slots(*self.history.where(i))]
 
 
 class _Links(NamedTuple):
-    """Of each op of a graph: its start, what is behind it in the plain case, and who bounds it.
+    """Start, critical predecessor and charged component of each op of a graph, where there is one.
 
     ``reason`` is the last row that it waited for and that ended when it became ready and started;
     -1 where there is none, and where more than one component may be charged for the op.
@@ -285,9 +285,9 @@ class _Links(NamedTuple):
 
 
 class _History:
-    """What the run was made of, looked up op by op."""
+    """Lookups of single ops in a run: graph, dependencies, slots, waits and charges."""
 
-    def __init__(self, result: Result, others: _Others):
+    def __init__(self, result: RunRecord, others: _Others):
         self.result, self.others = result, others
         self.firsts = [r.first for r in result.runs]
         self.flights = FlowHistory(result)
@@ -296,18 +296,18 @@ class _History:
         self._slots: dict[int, NDArray[np.int32]] = {}
 
     def where(self, op: int) -> tuple[SubmittedRun, int]:
-        """The graph of an op, and its row there."""
+        """Graph of an op, and its row there."""
         run = self.result.runs[bisect_right(self.firsts, op) - 1]
         return run, op - run.first
 
     @cached_property
     def _claims(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """The op and the component of each claim on a capacity, ascending by op."""
+        """Op and component of each claim on a capacity, ascending by op."""
         component = [run.lowered.claims.component for run in self.result.runs]
         return holders(self.result), np.concatenate([np.empty(0, np.int32), *component])
 
     def wait(self, op: int) -> Wait | None:
-        """What an op waited for last, of the capacities that it holds; None where for none."""
+        """Last wait of an op for a capacity, None without one."""
         ops, component = self._claims
         a, b = np.searchsorted(ops, [op, op + 1])
         if a == b:
@@ -318,7 +318,7 @@ class _History:
 
     @cached_property
     def _waits(self) -> dict[str, list[Wait]]:
-        """How long processes waited for capacities, by their end."""
+        """Waits of each process for capacities, by their end."""
         found: dict[str, list[Wait]] = {}
         names, waits = self.result.acquired.names, self.result.acquired.waits
         for component, asked, granted, who in waits.tolist():
@@ -326,7 +326,7 @@ class _History:
         return found
 
     def wait_of(self, process: str, now: int) -> Wait | None:
-        """The last wait of a process that had ended by then; None for none."""
+        """Last wait of a process that had ended by then, None without one."""
         waits = self._waits.get(process, [])
         at = bisect_right(waits, now, key=lambda wait: wait.granted)
         return waits[at - 1] if at else None
@@ -336,7 +336,7 @@ class _History:
         return int(release[row]) if len(release) else 0
 
     def links(self, run: SubmittedRun) -> _Links:
-        """What began each op of a graph and who bounds it: found once, for all of them."""
+        """Start, predecessor and charge of each op of a graph, computed once."""
         if run.first not in self._links:
             self._links[run.first] = self._linked(run)
         return self._links[run.first]
@@ -358,7 +358,7 @@ class _History:
         return _Links(start, np.where(plain, reason, -1), who)
 
     def predecessors(self, run: SubmittedRun, row: int) -> list[int]:
-        """Rows that a row waits for, on any of its places."""
+        """Rows that any place of a row waits for."""
         if run.first not in self._incoming:
             block = run.graph.explicit
             target = block.op_of_place[block.successors.values]
@@ -367,7 +367,7 @@ class _History:
         return found
 
     def slots(self, run: SubmittedRun, row: int) -> set[int]:
-        """Slot components of all places of a row, where they were last."""
+        """Components of the last slots of all places of a row."""
         if run.first not in self._slots:
             self._slots[run.first] = self.result.slots(run)
         slot, lowered = self._slots[run.first], run.lowered
@@ -376,12 +376,12 @@ class _History:
         return {s for s in slot[places].tolist() if s >= 0}
 
     def common_slot(self, op: int, other: int) -> str:
-        """The component of which both had a slot."""
+        """Component of which both ops had a slot."""
         both = self.slots(*self.where(op)) & self.slots(*self.where(other))
         return self.result.parts.names[min(both)]
 
     def charges(self, op: int, start: int, end: int) -> list[Charge]:
-        """Who bounds an op from its start to its end, first to last."""
+        """Charges of an op from its start to its end, first to last."""
         run, row = self.where(op)
         who = self._own(run, row)
         flow = int(np.searchsorted(run.lowered.flows.op, row))
@@ -394,14 +394,14 @@ class _History:
         return [Charge(start, middle, op, who), *self._shared(op, middle, end)]
 
     def _own(self, run: SubmittedRun, row: int) -> str:
-        """The component that was asked, or that it was moved to; ``gap`` for delays and gaps."""
+        """Component that was asked about an op, or it was moved to; ``gap`` for delays and gaps."""
         moved = self.result.moves.get(run.first + row)
         if moved:
             return self.result.parts.names[moved[0]]
         return str(self.links(run).who[row])
 
     def _shared(self, op: int, start: int, end: int) -> list[Charge]:
-        """The work phase of an op, split where who bounds it changed."""
+        """Charges of the work phase of an op, split where the bounding component changed."""
         run, row = self.where(op)
         found: list[Charge] = []
         for bound in self.flights.bounds(op, start, end):

@@ -1,4 +1,4 @@
-"""Ops that shared components: when each was in its work phase, and who bounded it then."""
+"""Work phases of ops that shared components, and the component that bounded each."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..engine_api import NEVER, ONE
-from ..result import Result
+from ..run_record import RunRecord
 
 
 class Bound(NamedTuple):
-    """What bounds a flow from a tick to another.
+    """Component that bounds a flow between two ticks.
 
     Parameters
     ----------
@@ -30,9 +30,9 @@ class Bound(NamedTuple):
 
 
 class FlowHistory:
-    """The work phases of a run."""
+    """Work phases of all ops of a run."""
 
-    def __init__(self, result: Result):
+    def __init__(self, result: RunRecord):
         self.result = result
 
     @cached_property
@@ -50,7 +50,7 @@ class FlowHistory:
         return np.concatenate(found, axis=1)
 
     def bounds(self, op: int, start: int, end: int) -> Iterator[Bound]:
-        """Stretches between two ticks of the work phase of an op, and what bounds it there."""
+        """Bounds of an op between two ticks of its work phase, in order."""
         _, begin, last, *_ = self._table
         there = (begin < end) & (last > start)
         cuts = {start, end}
@@ -62,7 +62,7 @@ class FlowHistory:
             yield Bound(a, b, *full_component(self._capacity(a), self._flows(flying), op))
 
     def _flows(self, rows: NDArray[np.int64]) -> dict[int, tuple[dict[int, int], int]]:
-        """What those in flight use, and their limits, by id."""
+        """Usage and limit of flows, by id."""
         found = {}
         for op, _, _, k, row in self._table[:, rows].T.tolist():
             flows = self.result.runs[k].lowered.flows
@@ -70,7 +70,7 @@ class FlowHistory:
         return found
 
     def _capacity(self, tick: int) -> dict[int, int]:
-        """Rates at a tick: as built, then as processes set them."""
+        """Rate of each component at a tick, after all changes by processes."""
         rates = {c: r for c, r in enumerate(self.result.parts.rate.tolist()) if r >= 0}
         return rates | {c: rate for at, c, rate in self.result.rate_log if at <= tick}
 
@@ -78,9 +78,9 @@ class FlowHistory:
 def full_component(
     capacity: dict[int, int], flows: dict[int, tuple[dict[int, int], int]], wanted: int
 ) -> tuple[int | None, dict[int, int]]:
-    """The component that bounds one flow under max-min fairness, and what each takes of it.
+    """Component that bounds one flow under max-min fairness, and what each flow takes of it.
 
-    None: it is the flow's own limit.
+    None where the flow's own limit bounds it.
 
     Parameters
     ----------

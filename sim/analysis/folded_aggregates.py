@@ -1,25 +1,23 @@
-"""From a row an op to what is kept without: the rows can go then."""
+"""Aggregates to keep of a run whose rows are about to be dropped."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-from numpy.typing import NDArray
-
-from ..result import Result
+from ..aggregates import RunAggregates
+from ..run_record import RunRecord
 from .activity import boxes_of, busy
-from .aggregates import RunAggregates
 from .metrics import shares
+from .op_sums import aggregates_of
 
 
-def summarised(result: Result, keep: str) -> RunAggregates:
-    """What ``keep`` keeps of a result with a row an op: ``ranks`` or ``none``."""
-    kept = result.kept.boxed(_boxes(result), keep)
+def summarised(result: RunRecord, keep: str) -> RunAggregates:
+    """Aggregates that ``keep`` (``ranks`` or ``none``) keeps of a run with one row per op.
+
+    Times by box come from compiled kernels, but of a run of the reference engine.
+    """
+    sums = aggregates_of(result)
+    compiled, ranks = result.engine != "reference", sums.start.shape[1]
+    boxes = boxes_of(busy(result), sums.marks, ranks, compiled=compiled)
+    kept = sums.boxed(boxes, keep)
     return replace(kept, windows=shares(result)) if keep == "ranks" else kept
-
-
-def _boxes(result: Result) -> NDArray[np.int64]:
-    """(7, 1 + k, ranks) ticks in each box and window: compiled, except for the reference."""
-    compiled, ranks = result.engine != "reference", result.kept.start.shape[1]
-    return boxes_of(busy(result), result.kept.marks, ranks, compiled=compiled)

@@ -1,4 +1,4 @@
-"""Results as tables of pandas: one row per op, or one for each period of each rank."""
+"""Results as pandas tables: one row per op, or one for each period of each rank."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..engine_api import NEVER, State
-from ..result import Result
+from ..run_record import RunRecord
 from ..units import seconds
 from .activity import exposed
+from .op_sums import aggregates_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-def of_ops(result: Result) -> pd.DataFrame:
-    """A row an op, of a result that has them; see :meth:`Result.frame`."""
+def of_ops(result: RunRecord) -> pd.DataFrame:
+    """Table with one row per op, of a result that has rows; see :meth:`Result.frame`."""
     import pandas as pd
 
     names = np.array([*result.parts.names, ""], object)
@@ -41,14 +42,14 @@ def of_ops(result: Result) -> pd.DataFrame:
     )
 
 
-def of_ranks(result: Result) -> pd.DataFrame:
-    """A row for each period of each rank; see :meth:`Result.rank_frame`."""
+def of_ranks(result: RunRecord) -> pd.DataFrame:
+    """Table with one row for each period of each rank; see :meth:`Result.rank_frame`."""
     import pandas as pd
 
     if len(result.jobs) > 1:
         frames = {job: of_ranks(result.of(job)) for job in result.jobs}
         return pd.concat(frames, names=["job"]).reset_index("job").reset_index(drop=True)
-    kept = result.kept
+    kept = aggregates_of(result)
     step, rank = (a.ravel() for a in np.indices(kept.start.shape))
     return pd.DataFrame(
         {
@@ -61,8 +62,8 @@ def of_ranks(result: Result) -> pd.DataFrame:
     )
 
 
-def microseconds(result: Result, at: NDArray[np.int64]) -> NDArray[np.float64]:
-    """(n,) ticks as microseconds; NaN for what did not come."""
+def microseconds(result: RunRecord, at: NDArray[np.int64]) -> NDArray[np.float64]:
+    """(n,) µs from ticks; NaN where nothing happened."""
     found = seconds(at.ravel(), result.tick)
     found[at.ravel() == NEVER] = np.nan
     return found * 1e6

@@ -1,23 +1,21 @@
-"""How much of each capacity was held, and when: by ops, and by processes."""
+"""Amounts of capacities held over time, by ops and by processes."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..engine_api import NEVER
+from ..run_record import RunRecord
 from ..units import seconds
-
-if TYPE_CHECKING:
-    from ..result import Result
 
 Numbers = NDArray[np.int64]
 
 
 class Held(NamedTuple):
-    """Stretches (ticks) in which a share of a component is held; a share < 0 takes from others."""
+    """Intervals (ticks) in which a share of a component is held; a negative share gives back."""
 
     component: Numbers
     start: Numbers
@@ -26,22 +24,22 @@ class Held(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """A component that was waited for, and from when to when (ticks)."""
+    """Component that was waited for, and the ticks at which it was asked and granted."""
 
     component: int
     asked: int
     granted: int
 
 
-def holders(result: Result) -> Numbers:
-    """(claims,) The op of each claim on a capacity, by id."""
+def holders(result: RunRecord) -> Numbers:
+    """(claims,) id of the op of each claim on a capacity."""
     return np.concatenate(
         [np.empty(0, np.int64), *(r.first + r.lowered.claims.op for r in result.runs)]
     )
 
 
-def by_ops(result: Result) -> Held:
-    """What ops held, a row a claim; what was never given back to the end of the run."""
+def by_ops(result: RunRecord) -> Held:
+    """Amounts that ops held, one row per claim; to the end of the run where never given back."""
     claims = [r.lowered.claims for r in result.runs]
     none = np.empty(0, np.int64)
     component = np.concatenate([none, *(c.component for c in claims)])
@@ -53,15 +51,15 @@ def by_ops(result: Result) -> Held:
     return Held(component, start, end, amount / _whole(result, component))
 
 
-def by_processes(result: Result) -> Held:
-    """What processes held: each change lasts to the end of the run."""
+def by_processes(result: RunRecord) -> Held:
+    """Changes of what processes held, each lasting to the end of the run."""
     tick, component, change = result.acquired.changes.T
     last = np.full(len(tick), _last(result))
     return Held(component, np.minimum(tick, last), last, change / _whole(result, component))
 
 
-def held_by_processes(result: Result) -> NDArray[np.float64]:
-    """(components,) s in which processes held all of a capacity, or as much in all."""
+def held_by_processes(result: RunRecord) -> NDArray[np.float64]:
+    """(components,) s of holding the whole capacity that processes' holds add up to."""
     held = by_processes(result)
     took = held.share * seconds(held.end - held.start, result.tick)
     found = np.zeros(len(result.parts))
@@ -69,9 +67,9 @@ def held_by_processes(result: Result) -> NDArray[np.float64]:
     return found
 
 
-def _last(result: Result) -> int:
+def _last(result: RunRecord) -> int:
     return result.first_release + result.makespan_ticks
 
 
-def _whole(result: Result, component: Numbers) -> Numbers:
+def _whole(result: RunRecord, component: Numbers) -> Numbers:
     return result.parts.capacity[component] if len(component) else np.empty(0, np.int64)

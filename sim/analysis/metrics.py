@@ -1,7 +1,7 @@
-"""The numbers people ask of a run, each as its samples (``docs/definitions.md`` defines them).
+"""Metrics of a run, each as its samples (``docs/definitions.md`` defines them).
 
-A metric that varies over iterations has a sample for each that counts; a utilization has 100,
-one for each equal window of the run; others have one.
+A metric of periods has one sample for each that counts; a utilization has 100, one for each equal
+window of the run; others have one.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..engine_api import NEVER
-from ..result import Result
+from ..run_record import RunRecord
 from ..schedule import SubmittedRun
 from ..units import seconds
 from .activity import activities, exposed
 from .holdings import by_ops, by_processes
+from .periods import counted, period_edges, step_edges
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +27,7 @@ LEAST = 1e-9
 Samples = NDArray[np.float64]
 
 
-def measure(result: Result, warm_up: int = 0, count: int | None = None) -> dict[str, Samples]:
+def measure(result: RunRecord, warm_up: int = 0, count: int | None = None) -> dict[str, Samples]:
     """Samples of every metric that each run has, and of those that its processes emitted.
 
     Times are of each period that counts; without periods there is one sample, of the whole run.
@@ -49,7 +50,7 @@ def measure(result: Result, warm_up: int = 0, count: int | None = None) -> dict[
     return found | result.emitted.samples
 
 
-def common(result: Result, warm_up: int = 0, count: int | None = None) -> dict[str, Samples]:
+def common(result: RunRecord, warm_up: int = 0, count: int | None = None) -> dict[str, Samples]:
     """Samples of every metric that each run has; arguments and errors are those of `measure`."""
     found: dict[str, Samples] = {"makespan": np.array([result.makespan])}
     whole = period_edges(result) is None and not warm_up
@@ -60,26 +61,8 @@ def common(result: Result, warm_up: int = 0, count: int | None = None) -> dict[s
     return found
 
 
-def counted(result: Result, warm_up: int = 0, count: int | None = None) -> NDArray[np.int64]:
-    """(k + 1,) ticks between which the periods that count lie.
-
-    Raises
-    ------
-    ValueError
-        None is left to count.
-    """
-    edges = period_edges(result)
-    number = 0 if edges is None else len(edges) - 1
-    kept = step_edges(result)[warm_up : None if count is None else warm_up + count + 1]
-    if edges is None or len(kept) < 2:
-        raise ValueError(
-            f"the run has {number} iterations, none is left after {warm_up} of warm-up"
-        )
-    return kept
-
-
-def _by_box(result: Result, edges: NDArray[np.int64], warm_up: int) -> dict[str, Samples]:
-    """Means over ranks of each step, as far as they were kept."""
+def _by_box(result: RunRecord, edges: NDArray[np.int64], warm_up: int) -> dict[str, Samples]:
+    """Means over ranks of communication and waiting in each step, as far as they were kept."""
     if result.keep == "none":
         steps = exposed(result)[warm_up : warm_up + len(edges) - 1]
         return {"exposed_communication": steps.mean(axis=1)}
@@ -91,50 +74,14 @@ def _by_box(result: Result, edges: NDArray[np.int64], warm_up: int) -> dict[str,
     }
 
 
-def step_edges(result: Result) -> NDArray[np.int64]:
-    """(k + 1,) ticks at which the first step begins and each step ends on its last rank.
+def utilization(result: RunRecord) -> dict[str, Samples]:
+    """Samples of the share of each component in use, in :data:`WINDOWS` equal windows of the run.
 
-    Without periods: (2,) when the run begins and ends.
+    Of a kind (``gpu``, ``nic``, …): its busiest component's. Components that did nothing are left
+    out; what a flow moves is spread evenly over its work phase. Empty where neither the windows nor
+    one row per op were kept.
     """
-    found = period_edges(result)
-    if found is None:
-        found = result.first_release + np.array([0, result.makespan_ticks])
-    return found
-
-
-def period_edges(result: Result) -> NDArray[np.int64] | None:
-    """(k + 1,) The same of periods; None without any, and for several jobs together.
-
-    They are those of the graph that the run was given, if it was given one.
-    """
-    if result.written is None:
-        return result.kept.edges if len(result.kept.steps) else None
-    if len(result.jobs) > 1:
-        return None
-    given = result.written.given
-    start, end = result.columns.start[:given], result.columns.end[:given]
-    step = result.ops.period[:given]
-    if not np.all(counts := (end != NEVER) & (step >= 0)):
-        start, end, step = start[counts], end[counts], step[counts]
-    if not len(step):
-        return None
-    # Ops of one step are mostly listed one after the other: first each such stretch, then steps.
-    heads = np.flatnonzero(np.append(True, step[1:] != step[:-1]))
-    steps, of = np.unique(step[heads], return_inverse=True)
-    last = np.full(len(steps), NEVER, np.int64)
-    np.maximum.at(last, of, np.maximum.reduceat(end, heads))
-    first = np.minimum.reduceat(start, heads)[of == 0].min()
-    return np.concatenate([[first], np.maximum.accumulate(last)])
-
-
-def utilization(result: Result) -> dict[str, Samples]:
-    """Share of each component in use in :data:`WINDOWS` equal windows of the run.
-
-    Of a kind (``gpu``, ``nic``, …): its busiest component's.  Components that did nothing are
-    left out; what a flow moves is spread evenly over its work phase.  Empty where neither the
-    windows nor a row an op were kept.
-    """
-    share = result.kept.windows if result.written is None else shares(result)
+    share = result.aggregates.windows if result.written is None else shares(result)
     found: dict[str, Samples] = {}
     if share is None:
         log.info("utilization over time is left out: of this run only its mean was kept")
@@ -148,8 +95,8 @@ def utilization(result: Result) -> dict[str, Samples]:
     return found
 
 
-def shares(result: Result) -> NDArray[np.float64]:
-    """(components, windows) The same as a table, of a result with a row an op."""
+def shares(result: RunRecord) -> NDArray[np.float64]:
+    """(components, windows) share in use, of a result with one row per op."""
     edges = result.first_release + np.linspace(0, result.makespan_ticks, WINDOWS + 1)
     busy = np.zeros((len(result.parts), WINDOWS))
     for run in result.runs:
@@ -164,7 +111,7 @@ def shares(result: Result) -> NDArray[np.float64]:
 
 
 def _slots(
-    result: Result, run: SubmittedRun, edges: NDArray[np.float64], busy: NDArray[np.float64]
+    result: RunRecord, run: SubmittedRun, edges: NDArray[np.float64], busy: NDArray[np.float64]
 ) -> None:
     slot = result.slots(run)
     op = run.first + run.graph.explicit.op_of_place
@@ -174,7 +121,7 @@ def _slots(
 
 
 def _rates(
-    result: Result, run: SubmittedRun, edges: NDArray[np.float64], busy: NDArray[np.float64]
+    result: RunRecord, run: SubmittedRun, edges: NDArray[np.float64], busy: NDArray[np.float64]
 ) -> None:
     usage, work = run.answers.timing.usage, run.answers.timing.work
     if usage is None or work is None or not len(usage.component):
@@ -198,7 +145,7 @@ def _spread(
     edges: NDArray[np.float64],
     busy: NDArray[np.float64],
 ) -> None:
-    """Add to ``busy`` how much of each window the intervals of each component cover."""
+    """Add to ``busy`` what intervals of each component cover of each window."""
     busy += np.diff(_covered(component, start, share, edges, len(busy)))
     busy -= np.diff(_covered(component, end, share, edges, len(busy)))
 
@@ -210,7 +157,7 @@ def _covered(
     edges: NDArray[np.float64],
     components: int,
 ) -> NDArray[np.float64]:
-    """(components, edges) Sum over marks of what lies after each and before an edge.
+    """(components, edges) integral up to each edge of the shares that began before it.
 
     Marks are counted into windows rather than sorted: a run has many more than windows.
     """

@@ -1,4 +1,4 @@
-"""Facts as a small HTML table, for notebooks; no script, no style but the reader's."""
+"""HTML table for notebooks, without script or style."""
 
 from __future__ import annotations
 

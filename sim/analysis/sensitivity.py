@@ -1,4 +1,4 @@
-"""What a faster or a free component would change: by running again, never by a derivative.
+"""Effect of faster or free components on a run, found by running again.
 
 With mass ties, the normal case, the derivative of a makespan does not exist; a re-run always
 has an answer, and it is cheap.
@@ -9,22 +9,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..backend import Backend, Timing, Usage
 from ..ops import Ops
-from ..result import Result
 from ..simulation import Simulation
 from ..system import Component, System
+
+if TYPE_CHECKING:
+    from ..result import Result
 
 MOST = 2**63 - 1  # of a capacity without end
 
 
 @dataclass(frozen=True)
 class Change:
-    """What became of the run when some components were made faster.
+    """Number of a run as it is, with some components faster, and with them free.
 
     Parameters
     ----------
@@ -52,7 +55,7 @@ class Change:
 
 
 class Altered(Backend):
-    """A backend on a machine where some components take ``1 / factor`` of the time.
+    """Backend of a machine on which some components take ``1 / factor`` of the time.
 
     With an infinite factor their ops take no time and nobody has to share them.
 
@@ -66,21 +69,21 @@ class Altered(Backend):
         self.online, self.source = inner.online, inner.source
 
     def __copy__(self) -> Altered:
-        """With a copy of the other backend too."""
+        """Copy, with a copy of the altered backend."""
         return Altered(self.inner, self.chosen, self.factor)
 
     def open(self, system: System) -> None:
-        """Open the backend that it alters."""
+        """Open the altered backend."""
         self.inner.open(system)
 
     def alike(self, system: System) -> NDArray[np.int64] | None:
-        """As the other says, but for what was altered."""
+        """Groups of components that are answered alike for, split by whether they are altered."""
         inner = self.inner.alike(system)
         own = np.isin(np.arange(len(system.components)), self.chosen)
         return None if inner is None else 2 * inner + own
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
-        """What the other backend says, quicker."""
+        """Answer of the altered backend, with times of the chosen components divided."""
         said = self.inner.timing(ops, now)
         assert ops.at is not None  # noqa: S101  the simulation always says where ops run
         own = np.isin(ops.at.component, self.chosen)
@@ -103,7 +106,7 @@ class Altered(Backend):
 
 
 def _alone(component: NDArray[np.int32]) -> Usage:
-    """Each op uses the component that was asked."""
+    """Usage in which each op takes only the component that was asked."""
     n = len(component)
     return Usage(np.arange(n + 1, dtype=np.int64), component, np.ones(n))
 
@@ -157,7 +160,7 @@ def faster(
 
 
 def altered(simulation: Simulation, chosen: Sequence[int], factor: float) -> Simulation:
-    """The same simulation with some components ``factor`` times as fast; infinite is free."""
+    """Simulation with some components ``factor`` times as fast; infinite is free."""
     components = list(simulation.system.components)
     for i in chosen:
         components[i] = _quicker(components[i], factor)

@@ -1,8 +1,8 @@
-"""What is kept of ops that were given back: added up as they end, so that no row per op is needed.
+"""Aggregates of a run, added up while it runs from graphs that are given back.
 
-The sums are those of :mod:`.kept`, over more and more ops.  Boxes of activity need the ops of a
-rank side by side, so ops stay until none that may yet end can reach back to where they are.
-What is held of a capacity is counted once the graph is over: then it was given back.
+They are those of :mod:`.op_sums`, without one row per op. Time by box needs the ops of a rank side
+by side, so ops stay until none that may yet end can reach back to where they are. What is held of a
+capacity is counted once the graph is over: then it was given back.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..aggregates import BOXES, EXPOSED, RunAggregates, add_ticks
 from ..engine_api import MAX_TICK, NEVER, ComponentTable, Held, State
 from ..ops import Kind
 from ..prepared import Repeat
@@ -21,7 +22,6 @@ from ..schedule import SubmittedRun, ranks_of
 from ..system import System
 from ..units import Seconds, seconds
 from .activity import LAYER_OF, LAYERS, Busy, boxes_of
-from .aggregates import BOXES, EXPOSED, RunAggregates, add_ticks
 
 LATE = np.iinfo(np.int64).max
 NETWORK, IDLE = LAYERS.index("network"), BOXES.index("idle")
@@ -30,7 +30,7 @@ Ticks = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Alike:
-    """Graphs of one shape: a row each of what became of their places.
+    """Graphs of one shape, with the times of their places, one row per graph.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class Alike:
 
 
 class StreamingSums:
-    """Sums over ops that ended.
+    """Aggregates of a job, updated with each group of ops that ended.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ class StreamingSums:
         moves: MutableMapping[int, tuple[int, ...]],
         now: int,
     ) -> None:
-        """Add what ended since the last time.
+        """Add ops that ended since the last call.
 
         Parameters
         ----------
@@ -165,7 +165,7 @@ class StreamingSums:
             np.add.at(self.moved, (usage.component, block.ops.kind[row]), work)
 
     def _move(self, group: Alike, moves: MutableMapping[int, tuple[int, ...]]) -> None:
-        """Charge ops that were resumed elsewhere to where they ran last."""
+        """Move the busy time of ops resumed elsewhere to the slots where they ran last."""
         if not moves:
             return
         run, n = group.run, len(group.run.graph)
@@ -185,7 +185,7 @@ class StreamingSums:
                         self.busy[slot, kind] += took
 
     def _held(self, group: Alike, end: Ticks, where: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """(components, kinds) s of holding the whole of each capacity."""
+        """(components, kinds) s of holding, with the whole capacity held counted as 1."""
         claims, found = group.run.lowered.claims, np.zeros_like(self.moved)
         took = np.where(where & (group.granted != NEVER), end - group.granted, 0)
         share = group.amount / self.whole[claims.component]
@@ -194,7 +194,7 @@ class StreamingSums:
         return found
 
     def used(self, last: int) -> NDArray[np.float64]:
-        """(components, kinds) s of work and of holding, given the last end of the run."""
+        """(components, kinds) s of work at full rate and of holding, up to the run's last end."""
         found = self.moved.copy()
         for group in self.held_yet:
             kept = np.where(
@@ -204,7 +204,7 @@ class StreamingSums:
         return found
 
     def kept(self, ops: int) -> RunAggregates:
-        """All of it.
+        """Aggregates of the job at the end of the run.
 
         Parameters
         ----------
@@ -224,7 +224,7 @@ class StreamingSums:
 
 
 class Waits(NamedTuple):
-    """How long ops of graphs of one shape waited for capacities; (k, m), of ops that hold.
+    """Waits for capacities of ops of graphs of one shape, as (k, m) tables over ops that hold.
 
     Parameters
     ----------
@@ -244,7 +244,7 @@ class Waits(NamedTuple):
 
     @classmethod
     def of(cls, group: Alike) -> Waits:
-        """Those of one shape."""
+        """Waits of graphs of one shape."""
         op, heads = np.unique(group.run.lowered.claims.op, return_index=True)
         waited = group.asked < group.granted
         asked = np.minimum.reduceat(np.where(waited, group.asked, MAX_TICK), heads, axis=1)
@@ -260,7 +260,7 @@ class Waits(NamedTuple):
         return cls(op.astype(np.int64), asked, granted, settled, ever & unsettled, reached)
 
     def busy(self, group: Alike, which: NDArray[np.bool_]) -> Busy:
-        """Places of some of them: an empty network that arrived early."""
+        """Places of chosen waits: network places of no length that arrived early."""
         of = group.run.graph.explicit.op_of_place
         place = np.flatnonzero(np.isin(of, self.op))
         at = np.searchsorted(self.op, of[place])
@@ -285,7 +285,7 @@ class Spans:
         self._end = np.full((4, 1), NEVER, np.int64)
 
     def add(self, run: SubmittedRun, start: Ticks, end: Ticks) -> None:
-        """Ops of a graph: (n,) first start and last end of each row; NEVER where none ended."""
+        """Add (n,) first start and last end of each row of a graph; NEVER where none ended."""
         block, rank = run.graph.explicit, run.rank
         there = np.flatnonzero(end[block.op_of_place] != NEVER)
         op = block.op_of_place[there]
@@ -324,7 +324,7 @@ class Spans:
 
     @property
     def first(self) -> tuple[int, int]:
-        """The first period so far, and the tick at which it began; the latest where none did."""
+        """First period so far and the tick at which it began; the latest possible without any."""
         if not self._periods:
             return LATE, LATE
         period = self._periods[0]
@@ -339,7 +339,7 @@ class Spans:
 
 
 class Line:
-    """Ticks in each box between marks, as far as they are certain.
+    """Ticks by box between marks, for the part of the run in which no op can end any more.
 
     A mark that is none any more was none of those that the run ends with: what began a period
     first stays, and its end only moves beyond what is certain.
@@ -359,7 +359,7 @@ class Line:
         self.rows = Busy.of([])  # that reach beyond
 
     def add(self, rows: Sequence[Busy], marks: Ticks, until: int, ranks: int) -> None:
-        """Places of ops that ended, and up to where no other can come."""
+        """Add places of ops that ended, and the tick before which no further place can come."""
         self.rows = Busy.of([self.rows, *rows])
         self._divide(marks, ranks)
         if until <= self.until:
@@ -372,14 +372,14 @@ class Line:
         self.rows, self.until = self.rows.after(until), until
 
     def _divide(self, marks: Ticks, ranks: int) -> None:
-        """Pieces between these marks instead; the last piece may be cut, behind what is certain."""
+        """Divide the sums at new marks; only the last piece, not yet certain, may be cut."""
         old, boxes = self.marks, np.zeros((len(self.which), len(marks), ranks), np.int64)
         piece = np.searchsorted(marks, old, side="right") - 1
         _add_at(boxes[:, :, : self.boxes.shape[2]], piece, self.boxes)
         self.marks, self.boxes = marks, boxes
 
     def between(self, marks: Ticks, ranks: int) -> NDArray[np.int64]:
-        """(b, windows, ranks) ticks in each box between the marks that the run ended with."""
+        """(b, windows, ranks) ticks in each box between the marks with which the run ended."""
         self.add([], np.unique(marks), int(marks[-1]), ranks)
         sums = np.zeros((len(self.which), len(self.marks) + 1, ranks), np.int64)
         np.cumsum(self.boxes, axis=1, out=sums[:, 1:])
@@ -389,7 +389,7 @@ class Line:
         return found
 
     def whole(self, first: int, last: int, ranks: int) -> NDArray[np.int64]:
-        """(b, ranks) ticks in each box of a window that holds all of it."""
+        """(b, ranks) ticks in each box of one window around the whole run."""
         self.add([], self.marks, last, ranks)
         found: NDArray[np.int64] = self.boxes.sum(axis=1)
         if IDLE in self.which:
@@ -398,7 +398,7 @@ class Line:
 
 
 def together(sums: Sequence[StreamingSums], kept: Sequence[RunAggregates]) -> RunAggregates:
-    """Several jobs as one: one window, in which their ranks are listed job after job.
+    """Aggregates of several jobs as one window, with their ranks listed job after job.
 
     Parameters
     ----------
@@ -438,7 +438,7 @@ def _add_at(pieces: NDArray[np.int64], at: NDArray[Any], more: NDArray[np.int64]
 def alike(
     held: Held, own: Sequence[int], runs: Sequence[SubmittedRun], given: int | None
 ) -> Iterator[Alike]:
-    """Some of the graphs that are held, those of one shape together."""
+    """Groups of graphs of one shape, among those in memory."""
     groups: dict[int, list[int]] = {}
     for k in own:
         groups.setdefault(id(_shape(runs[k])), []).append(k)
@@ -458,7 +458,7 @@ def alike(
 def _claims(
     held: Held, members: Sequence[int], shape: SubmittedRun, runs: Sequence[SubmittedRun]
 ) -> tuple[Ticks, Ticks, Ticks, Ticks]:
-    """Amount of each claim, and when it was asked for, granted and returned."""
+    """Amount, and ticks asked, granted and returned, of each claim of each graph."""
     at = held.claim[members][:, None] + np.arange(len(shape.lowered.claims))
     amount = np.array([_amount(runs[k]) for k in members], np.int64).reshape(at.shape)
     return amount, held.asked[at], held.granted[at], held.returned[at]
@@ -469,27 +469,27 @@ def _amount(run: SubmittedRun) -> Ticks:
 
 
 def _shape(run: SubmittedRun) -> SubmittedRun:
-    """What a graph has in common with others that were prepared as it was."""
+    """Run that stands for all graphs prepared as this one was; the run itself otherwise."""
     return run.submission.variant.run if isinstance(run, Repeat) else run
 
 
 def _work(
     shape: SubmittedRun, runs: Sequence[SubmittedRun], fresh: NDArray[np.bool_]
 ) -> NDArray[np.float64] | None:
-    """(n,) Sum of the work of ops that ended."""
+    """(n,) work of ops that ended, summed over graphs; None for a graph without work."""
     work = shape.answers.timing.work
     if work is None:
         return None
     found: NDArray[np.float64] = work * fresh[:, : len(work)].sum(axis=0)
     for k, run in enumerate(runs):
-        for row, said in run.submission.told.items() if isinstance(run, Repeat) else ():
+        for row, answer in run.submission.by_row.items() if isinstance(run, Repeat) else ():
             if fresh[k, row]:
-                found[row] += said.work - work[row]
+                found[row] += answer.work - work[row]
     return found
 
 
 def _reached(group: Alike, spans: Spans) -> int:
-    """The earliest tick from which an op that is open may yet count."""
+    """Earliest tick that an op which has not ended may yet count from."""
     block = group.run.graph.explicit
     op, (period, began) = block.op_of_place, spans.first
     layer, state, start = LAYER_OF[block.ops.kind[op]], group.state[:, op], group.start[:, op]
@@ -503,7 +503,7 @@ def _reached(group: Alike, spans: Spans) -> int:
 
 
 def _busy(group: Alike) -> Busy:
-    """Places of ops that ended, as far as they keep something busy."""
+    """Places of ops that ended and keep something busy."""
     block = group.run.graph.explicit
     op = block.op_of_place
     layer = LAYER_OF[block.ops.kind[op]]

@@ -1,4 +1,4 @@
-"""What processes do, as it is applied at the start of a turn."""
+"""What processes ask of the engine, applied to its state at the start of a turn."""
 
 from __future__ import annotations
 
@@ -43,9 +43,10 @@ from .submitted_graph import SubmittedGraph
 
 
 class Actions(StateView):
-    """Verbs, applied to the state at once."""
+    """Commands of processes, each applied to the state of the run when its turn comes."""
 
     def _join(self, graph: SubmittedGraph) -> None:
+        """Add a graph that was handed in to the memory of the run."""
         graph.ahead = None
         graph.join(self.store)
         self.to_join.remove(graph)  # as a rule the first
@@ -62,24 +63,25 @@ class Actions(StateView):
             self.news.append((graph.done, None))
 
     def _watch(self, c: int) -> None:
+        """Mark an op whose end somebody waits for."""
         self.store.flags[c] = self.store.flags.item(c) | WATCHED
         if not self.store.world.item(WATCHING):
             self.store.world[WATCHING] = 1
 
     def _unwatch(self, c: int) -> simpy.Event:
-        """What fires, now that an op is over for which somebody waits."""
+        """Event that fires at the end of an op; the op is marked no more."""
         self.store.flags[c] = self.store.flags.item(c) & ~WATCHED
         return self.ends.pop(self.id(c))
 
     def _bar(self, c: int) -> None:
-        """Note whether an op uses a failed component."""
+        """Mark an op that uses a failed component, so that it does not start; unmark any other."""
         failed, row = self.store.failed, self.store.rows[c]
         row["flags"] &= ~BARRED
         if any(failed[k] for k in self._usage(c)):
             row["flags"] |= BARRED
 
     def _users(self, component: int) -> Iterable[int]:
-        """Ops that use a component, whatever their state."""
+        """First cells of the ops with a flow over a component that have not ended."""
         owners, rows = self.store.owners, self.store.rows
         for flow in self.store.sharing.users(component):
             c = int(owners[flow])
@@ -87,7 +89,7 @@ class Actions(StateView):
                 yield c
 
     def _use(self, c: int, work: int, usage: dict[int, int], limit: int) -> None:
-        """Give an op a flow, or another one in its place."""
+        """Give an op a flow with this work, usage and limit, in place of one that it had."""
         sharing, flow = self.store.sharing, self.store.flow(c)
         if not usage and limit == NO_LIMIT:
             self.store.drop_flow(c)
@@ -208,7 +210,7 @@ class Actions(StateView):
         self.roots += [(p, p + 1) for p in places]
 
     def _start_over(self, c: int) -> None:
-        """All the work is to be done again; an online backend is asked again."""
+        """Reset the work of an op to all of it, and ask an online backend again."""
         graph = self._graph(c)
         row, lowered = c - graph.base, graph.lowered
         cell, flow = self.store.rows[c], self.store.flow(c)

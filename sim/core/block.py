@@ -1,4 +1,4 @@
-"""A graph that is handed in often: its cells as they will lie, copied and moved to their place."""
+"""Copy of a prepared graph as it lies in memory, ready to be pasted into a run."""
 
 from __future__ import annotations
 
@@ -51,15 +51,15 @@ if TYPE_CHECKING:
 
 
 class Block:
-    """What a store holds after it took in one graph alone, at tick 0.
+    """Memory of a run that holds one graph alone at tick 0: a template to copy from.
 
     All that names a place there counts from 0: cells, links, collectives, flows, uses, holders,
     claims.
 
     Parameters
     ----------
-    parts : Parts
-    lowered : Lowered
+    parts : ComponentTable
+    lowered : EngineGraph
         The graph, checked.
     """
 
@@ -82,7 +82,7 @@ class Block:
         self._put: Callable[..., None] | None = None
 
     def put(self, store: RunMemory, numbers: Numbers, at: tuple[int, ...]) -> None:
-        """Copy it into a store that has room, with these numbers."""
+        """Copy the block into a memory that has room, with these numbers."""
         _, flows, uses, _ = store.sharing.state
         what = (
             (store.rows, store.times, store.links, store.world, flows, uses),
@@ -115,7 +115,7 @@ def put(
     numbers: tuple[Array, ...],
     at: tuple[Int, ...],
 ) -> None:
-    """Copy a block behind what a store holds.
+    """Copy a block behind the last row that a memory holds.
 
     Parameters
     ----------
@@ -188,7 +188,7 @@ def put(
 def put_claims(
     world: Array, holding: tuple[Array, Array], amount: Array, base: Int, holder: Int, claim: Int
 ) -> None:
-    """Copy what its ops hold of capacities."""
+    """Copy the rows of holders and claims of a block."""
     holders, claims = holding
     for i in range(len(holders)):
         row = world[HOLDERS] + (holder + i) * HOLDER

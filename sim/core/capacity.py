@@ -1,4 +1,4 @@
-"""Capacities: who holds how much, and the lines of those who wait for an amount.
+"""Amounts of capacities: who holds them, and the queues of who waits for one.
 
 A *claim* is an amount that an op (or a process) asks for and then holds: a row of the table of
 claims, whose lines link claims as the lines for slots link cells.  An op with claims is kept like
@@ -68,14 +68,14 @@ SEVERAL = 2  # places that join queues, so that they are put in order first
 
 @lean
 def holder(rows: Rows, world: Array, c: Int) -> Int:
-    """Where the row of an op begins that holds, or that others wait for until they give back."""
+    """Offset of the holder record of an op: one that holds, or at whose end others give back."""
     row = world[COLLECTIVES] + rows[c]["link"] * COLLECTIVE
     return world[HOLDERS] + world[row + HOLDING] * HOLDER
 
 
 @lean
 def grant_amounts(rows: Rows, times: Array, world: Array) -> None:
-    """Before places join their queues: those of ops that hold ask first, and lines move.
+    """Let ops that became ready ask for their amounts, then grant from the queues.
 
     What is left to arrive in this round are places of ops that hold nothing, and of ops that have
     got the last of what they hold.
@@ -98,7 +98,7 @@ def grant_amounts(rows: Rows, times: Array, world: Array) -> None:
 
 @lean
 def ready(rows: Rows, world: Array, c: Int) -> None:
-    """A place is ready; with its last one an op joins the lines of all that it is to hold."""
+    """Count one more ready place of an op; with the last one the op asks for its amounts."""
     rows[c]["at"] = READY
     op = rows[c]["link"] if rows[c]["flags"] & FURTHER else c
     of = holder(rows, world, op)
@@ -112,7 +112,7 @@ def ready(rows: Rows, world: Array, c: Int) -> None:
 
 @lean
 def ask(world: Array, number: Int) -> None:
-    """A claim joins its line."""
+    """Append a claim to the queue of its component."""
     claim = world[CLAIMS] + number * CLAIM
     world[claim + STANDS] = IN_LINE
     world[claim + ASKED_AT] = world[NOW]
@@ -130,7 +130,7 @@ def ask(world: Array, number: Int) -> None:
 
 @lean
 def line_moves(world: Array, part: Int) -> None:
-    """A line has to be looked at in this round."""
+    """Note that the queue of a component has to be looked at in this round."""
     if world[part + MOVES] == UNMOVED:
         world[part + MOVES] = world[LINES]
         world[LINES] = part
@@ -138,7 +138,7 @@ def line_moves(world: Array, part: Int) -> None:
 
 @lean
 def move_lines(rows: Rows, world: Array) -> None:
-    """Grant what there is room for: the first in line first, and nobody before it."""
+    """Grant amounts while there is room, in the order of each queue."""
     part = world[LINES]
     world[LINES] = NONE
     while part != NONE:
@@ -159,7 +159,7 @@ def move_lines(rows: Rows, world: Array) -> None:
 
 @lean
 def give(rows: Rows, world: Array, number: Int) -> None:
-    """A claim was granted: a process is told, an op goes on to its queues with its last one."""
+    """Grant a claim: wake its process, or let its op go on to its slots after the last one."""
     claim = world[CLAIMS] + number * CLAIM
     c = world[claim + HELD_BY]
     if c == NONE:
@@ -180,7 +180,7 @@ def give(rows: Rows, world: Array, number: Int) -> None:
 
 @lean
 def leave_line(world: Array, number: Int) -> None:
-    """A claim leaves its line, or gives back what is held."""
+    """Take a claim out of its queue, or give back the amount that it holds."""
     claim = world[CLAIMS] + number * CLAIM
     if world[claim + STANDS] == OUT:
         return
@@ -205,7 +205,7 @@ def leave_line(world: Array, number: Int) -> None:
 
 @lean
 def leave_lines(rows: Rows, world: Array, c: Int) -> None:
-    """An op that does not go on gives back all that it has; its places will have to come again."""
+    """Give back or withdraw all claims of an op that stops; its places have to arrive again."""
     of = holder(rows, world, c)
     world[of + UNREADY] = world[world[COLLECTIVES] + rows[c]["link"] * COLLECTIVE + MISSING]
     for i in range(world[of + CLAIM_COUNT]):
@@ -214,7 +214,7 @@ def leave_lines(rows: Rows, world: Array, c: Int) -> None:
 
 @lean
 def let_go(rows: Rows, world: Array, c: Int) -> None:
-    """An op is over: what it held, and what was held until then, is given back."""
+    """Give back what an op held that is over, and what was held until its end."""
     of = holder(rows, world, c)
     for i in range(world[of + CLAIM_COUNT]):
         give_back_over(rows, world, world[of + FIRST_CLAIM] + i)
@@ -226,7 +226,7 @@ def let_go(rows: Rows, world: Array, c: Int) -> None:
 
 @lean
 def give_back_over(rows: Rows, world: Array, number: Int) -> None:
-    """Give a claim back if its op is over, and the op until whose end it is held."""
+    """Give back a claim whose op is over, if the op until whose end it lasts is over too."""
     claim = world[CLAIMS] + number * CLAIM
     until = world[claim + UNTIL]
     if is_over(rows, world[claim + HELD_BY]) and (until == NONE or is_over(rows, until)):

@@ -1,4 +1,4 @@
-"""How many ops of one rank can run at once, at most: chains of ops that wait for each other."""
+"""Upper bound of the ops of one rank that run at once: chains of ops that wait for each other."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROLES = 4
 
 
 def chains(program: RankProgram, role: NDArray[np.int64]) -> NDArray[np.int64]:
-    """(4,) Of a cover of the program by chains, how many hold an op of each role.
+    """(4,) number of chains that hold an op of each role, in a cover of the program by chains.
 
     Ops of one chain never run together, so no more than that many ops of a role do.
 

@@ -1,4 +1,4 @@
-"""The tables of what ops hold of capacities, as a graph joins: made here, kept by the store."""
+"""Tables of holders and claims of one graph, built when it joins a run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Ops = NDArray[np.int32]
 
 
 def holders(claims: Claims) -> Ops:
-    """Rows of the ops that hold, or until whose end others do, ascending.
+    """Rows of ops that hold amounts, or until whose end others hold them, ascending.
 
     >>> row = np.array([1, 1, 4], np.int32)
     >>> holders(Claims(row, row, row, np.array([-1, 2, 1], np.int32))).tolist()
@@ -38,7 +38,7 @@ def holders(claims: Claims) -> Ops:
 
 
 def with_holders(wide: Ops, at: Array, places: Array, ops: Ops) -> tuple[Ops, Array, Array]:
-    """Collectives and holders: row, first further place, and how many of those.
+    """Collectives and holders together: row, first further place, and number of those.
 
     A holder without further places has itself in the place of the first.
     """
@@ -50,7 +50,7 @@ def with_holders(wide: Ops, at: Array, places: Array, ops: Ops) -> tuple[Ops, Ar
 
 
 def tables(claims: Claims, ops: Ops, places: Array, base: int, first: int) -> tuple[Array, Array]:
-    """A row a holder, and a row a claim.
+    """Tables of holders and claims: one row per holder, and one row per claim.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Giving back what ended: what is left moves up, in its order, and every number that names it."""
+"""Compaction of the memory of a run: graphs that are over go, the others move up in order."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from .state_layout import (
 
 @lean
 def report(rows: Rows, fresh: NDArray[np.uint8]) -> None:
-    """Mark ops that ended since the last report, and note that they are reported now."""
+    """Mark ops that ended since the last report."""
     for c in range(len(fresh)):
         flags = rows[c]["flags"]
         if rows[c]["state"] == ENDED and not flags & (COUNTED | FURTHER):
@@ -44,7 +44,7 @@ def report(rows: Rows, fresh: NDArray[np.uint8]) -> None:
 def compact(
     rows: Rows, times: Array, links: Links, world: Array, graphs: Array, lines: Array, to: Links
 ) -> None:
-    """Move the cells, links and collectives of graphs that stay to the beginning.
+    """Move the cells, links and collectives of graphs that stay to the beginning of memory.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ def compact(
 
 @lean
 def move(world: Array, at: Int, to: Links) -> None:
-    """A number of the world that names a cell names it where it is now."""
+    """Replace a cell number stored in the world by the number that the cell has after the move."""
     c = world[at]
     if c != NONE:
         world[at] = to[c] if c < len(to) else NONE
@@ -108,7 +108,7 @@ def move(world: Array, at: Int, to: Links) -> None:
 
 @lean
 def line(rows: Rows, c: Int, to: Links) -> None:
-    """Cells of a list name the one before them where it will be."""
+    """Renumber the back links of a list of cells."""
     before: Int = NONE
     while c != NONE:
         rows[c]["unmet"] = before
@@ -118,7 +118,7 @@ def line(rows: Rows, c: Int, to: Links) -> None:
 
 @lean
 def hold(world: Array, claims: Int, count: Int, to: Links) -> None:
-    """Ops that hold amounts, and until whose end they do, where they are now."""
+    """Renumber the ops of claims: those that hold, and those until whose end they do."""
     for claim in range(claims, claims + count * CLAIM, CLAIM):
         move(world, claim + HELD_BY, to)
         move(world, claim + UNTIL, to)
@@ -126,6 +126,6 @@ def hold(world: Array, claims: Int, count: Int, to: Links) -> None:
 
 @lean
 def own(world: Array, owners: Int, count: Int, to: Links) -> None:
-    """The owner of each flow, where it is now; NONE where it went."""
+    """Renumber the owner of each flow; NONE where its op is gone."""
     for f in range(owners, owners + count):
         move(world, f, to)

@@ -1,4 +1,4 @@
-"""Whether the ops of a graph can follow each other at all."""
+"""Check that the dependencies of a graph have no cycle."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .state_layout import NONE, Array, Links
 
 
 def refuse_cycle(graph: EngineGraph) -> None:
-    """Refuse a graph whose ops wait for each other.
+    """Raise an error for a graph whose dependencies form a cycle.
 
     Raises
     ------
@@ -41,7 +41,7 @@ def refuse_cycle(graph: EngineGraph) -> None:
 
 @lean
 def follow(indptr: Array, links: Links, further: Links, unmet: Links) -> Int:
-    """How many ops come after nothing but others that do; ``unmet`` counts what the rest wait for.
+    """Number of ops that a topological sort reaches; ``unmet`` counts what the others wait for.
 
     An op that waits for nothing is on a stack, which is linked through its count.
     """

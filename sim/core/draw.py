@@ -1,4 +1,4 @@
-"""The random factors of a prepared graph, compiled: the same numbers as of ``sampling.py``."""
+"""Compiled random factors of a prepared graph: the same numbers as of ``sampling.py``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _HALF, _DOWN, _UP = np.uint64(32), np.uint64(FRACTION), np.uint64(32 - FRACTION)
 
 
 class Draws:
-    """What multiplies the durations of one graph in one replica.
+    """Random factors for the durations of one prepared graph in one replica.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class Draws:
         self._kernel: Callable[..., Any] | None = None
 
     def of(self, numbers: Numbers, which: tuple[int, ...]) -> Numbers | None:
-        """The numbers of one submission, drawn by its key; see :func:`~..sampling.submission`.
+        """Durations and work of one submission, drawn by its key; see ``sampling.submission``.
 
         None where one of them is beyond the range.
         """
@@ -97,9 +97,9 @@ class Draws:
 def draw(
     tables: tuple[Array, ...], prefix: Array, keys: Array, fixed: Array, work: tuple[Array, Array]
 ) -> Any:
-    """Multiply the durations in place: by the factor of rank and period, then by the op's own.
+    """Multiply durations in place by the factors of rank and period and of the op; whether all fit.
 
-    Whether all of them fit.
+    A result beyond the range of ticks does not fit.
     """
     spread, flow, at, table = tables
     hi, lo = work

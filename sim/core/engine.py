@@ -1,4 +1,4 @@
-"""The compiled engine: graphs come in, columns go out.
+"""Compiled engine: graphs are handed in, columns of times are read out.
 
 The kernels run every instant up to the tick of the next SimPy event, the machine first, and
 come back where a process has to be woken or an online backend asked.
@@ -25,11 +25,11 @@ from .submitted_graph import SubmittedGraph
 
 
 class CoreEngine(SimpyLoop):
-    """The compiled engine.
+    """Compiled engine of a run; gives the same ticks as the reference engine.
 
     Parameters
     ----------
-    parts : Parts
+    parts : ComponentTable
     env : simpy.Environment or None
     per_second : int
         Ticks in a second; for messages.
@@ -57,7 +57,7 @@ class CoreEngine(SimpyLoop):
         )
 
     def prepare(self, graph: EngineGraph) -> Block:
-        """Look at a graph that will be handed in often: its checks are made here, once."""
+        """Prepare a graph that will be handed in often: checks are made once, here."""
         check_graph(self.parts, graph)
         refuse_cycle(graph)
         made = Block(self.parts, graph)
@@ -73,6 +73,7 @@ class CoreEngine(SimpyLoop):
         return self._hand_in(made)
 
     def _hand_in(self, made: SubmittedGraph) -> SubmittedGraph:
+        """Register a graph that joins at the next turn."""
         self.graphs.append(made)
         self.firsts.append(self.count)
         self.to_join.append(made)
@@ -83,11 +84,11 @@ class CoreEngine(SimpyLoop):
         return made
 
     def give_back(self) -> Held:
-        """Say what is held, and forget graphs that are over."""
+        """Times of all graphs in memory; graphs that are over are then dropped from it."""
         return give_back(self)
 
     def ended(self, op: int) -> simpy.Event:
-        """Fires with ``"ended"`` or ``"cancelled"``."""
+        """Event that fires with ``"ended"`` or ``"cancelled"``."""
         if self._is_over(op):
             return simpy.Event(self.env).succeed(self.state(op).name.lower())
         event = self.ends.get(op)
@@ -101,14 +102,14 @@ class CoreEngine(SimpyLoop):
         return event
 
     def run(self, until: int | None = None) -> None:
-        """Go on until nothing is open, or to a tick: see :meth:`~.verbs.Verbs.run`."""
+        """Run until nothing is open, or to a tick; see ``EngineControl.run``."""
         self.until = MAX_TICK if until is None else until
         if until is None and self._may_run_ahead():
             self._run_ahead()
         super().run(until)
 
     def columns(self) -> EngineColumns:
-        """What has happened so far."""
+        """Times and states of all ops so far."""
         return columns(self)
 
     def _places(self, op: int) -> int | None:

@@ -1,4 +1,4 @@
-"""The turn and round loop: what happens within one instant, and from one instant to the next.
+"""Main loop of the compiled engine: rounds within an instant, and instants in order.
 
 ``advance`` runs instants until somebody has to be asked or told, or nothing is due.  A round:
 what ends now ends; amounts of capacities are granted; places join their lines; slots are granted;
@@ -102,7 +102,7 @@ def advance(
 
 @lean
 def next_tick(rows: Rows, times: Array, world: Array, s: State) -> Int:
-    """The next tick at which something happens by itself, NONE for none."""
+    """Tick of the next event, NONE for none."""
     tick = soonest(rows, times, world)
     if world[FLOWS]:
         flow = due(s)
@@ -113,7 +113,7 @@ def next_tick(rows: Rows, times: Array, world: Array, s: State) -> Int:
 
 @lean
 def begin(rows: Rows, times: Array, world: Array, s: State) -> None:
-    """What is due at this tick: releases, ends of fixed times, flows whose work is done."""
+    """Start an instant: releases, ends of fixed times and flows due at this tick."""
     now = world[NOW]
     c = world[BARRIER]
     world[BARRIER] = NONE
@@ -148,7 +148,7 @@ def begin(rows: Rows, times: Array, world: Array, s: State) -> None:
 
 @lean
 def take_round(rows: Rows, times: Array, links: Links, world: Array, s: State) -> None:
-    """One round: ops end, amounts are granted, places arrive, slots are granted, ops start."""
+    """Run one round: ops end, amounts are granted, places arrive, slots are granted, ops start."""
     c = world[ENDING]
     world[ENDING] = NONE
     if world[WATCHING] or world[GRAPH_COUNT] > 1:

@@ -1,4 +1,4 @@
-"""Numbering what is equal, without sorting: tables of open addresses."""
+"""Numbering of equal keys by hash tables with open addressing, without sorting."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Numbers = NDArray[np.int64]
 
 
 def number(keys: NDArray[Any]) -> tuple[Numbers, Numbers]:
-    """(n,) a number for each key, by first appearance; and (numbers,) where each appears first.
+    """(n,) a number for each key, by first appearance; and (numbers,) its first position.
 
     >>> numbers, first = number(np.array([7, 3, 7]))
     >>> numbers.tolist(), first.tolist()
@@ -28,7 +28,7 @@ def number(keys: NDArray[Any]) -> tuple[Numbers, Numbers]:
 
 
 def number_rows(table: NDArray[np.int64]) -> tuple[Numbers, Numbers]:
-    """The same of the rows of a table.
+    """(n,) numbers and first positions as of :func:`number`, with rows of a table as keys.
 
     >>> numbers, first = number_rows(np.array([[1, 2], [1, 3], [1, 2]]))
     >>> numbers.tolist(), first.tolist()
@@ -41,7 +41,7 @@ def number_rows(table: NDArray[np.int64]) -> tuple[Numbers, Numbers]:
 
 
 def number_pairs(a: NDArray[Any], b: NDArray[Any]) -> tuple[Numbers, Numbers]:
-    """The same of pairs of two columns, of which the first holds numbers from 0.
+    """Numbers and first positions of pairs of columns; the first column counts from 0.
 
     >>> number_pairs(np.array([0, 0, 1]), np.array([-5, -5, -5]))[0].tolist()
     [0, 0, 1]
@@ -57,7 +57,7 @@ def number_pairs(a: NDArray[Any], b: NDArray[Any]) -> tuple[Numbers, Numbers]:
 
 
 def same_bags(order: Numbers, begins: Numbers, of: Numbers, alike: Numbers, like: Numbers) -> bool:
-    """Whether every bag holds the same numbers, each as often, as the bag it is said to be like.
+    """Whether each multiset of numbers equals the one that it is compared with.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Writing the cells of a graph in one pass."""
+"""Initialisation of the cells of a graph in one pass."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .state_layout import ARRIVED, END, FURTHER, NONE, START, Array, Links, Rows
 
 @lean
 def fill(rows: Rows, times: Array, links: Links, fixed: Array, base: Int, edges: Int) -> None:
-    """The first places of a graph's ops, and its further places as far as they are alike.
+    """Write the first places of a graph's ops, and the common fields of its further places.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Giving back what is over: said once what became of it, then forgotten."""
+"""Release of graphs that are over: their times are read out, then their memory is freed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NOTHING = np.empty(0, np.int64)
 
 
 def give_back(engine: StateView) -> Held:
-    """Say what is held, and forget graphs that are over; see ``Engine.give_back``.
+    """Times of all graphs in memory; those that are over are freed. See ``Engine.give_back``.
 
     A graph that ran ahead of the clock stays as it is; nobody steers such a run.
     """
@@ -61,7 +61,7 @@ def _held(engine: StateView) -> tuple[Held, list[SubmittedGraph]]:
 def _claims(
     engine: StateView, graphs: Sequence[SubmittedGraph]
 ) -> tuple[Ticks, Ticks, Ticks, Ticks]:
-    """The first claim of each graph, and when each was asked for, granted and returned."""
+    """First claim of each graph, and ticks at which claims were asked, granted and returned."""
     ends = np.cumsum([0, *(len(graph.shape.claims) for graph in graphs)])
     times = [of_claims(engine, g) for g in graphs if len(g.shape.claims)]
     asked, granted, returned = (

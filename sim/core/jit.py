@@ -1,4 +1,4 @@
-"""How kernels are compiled: linked and cached; by plain ``njit``; or not at all, without numba.
+"""Compilation of kernels: linked and cached; by plain ``njit``; or none, without numba.
 
 ``link`` and ``prefetch`` build on numba's private API and are used with the versions whose API is
 known.  Another version compiles with ``njit`` alone: the same answers, but anew in every process.
@@ -29,7 +29,7 @@ else:
 
 
 def _linked() -> bool:
-    """Whether numba's private API may be used."""
+    """Whether the installed numba has the private API that linked kernels need."""
     if INTERPRETED or os.environ.get("FORETRACE_PLAIN_NJIT") == "1":
         return False
     known: bool = OLDEST <= numba.version_info.short < AFTER
@@ -48,7 +48,7 @@ LINKED = _linked()
 if not LINKED:
 
     def jit(kernel: Kernel) -> Kernel:
-        """The kernel, compiled at its first call in this process, or as it is."""
+        """Kernel compiled at its first call in this process; the function itself without numba."""
         return kernel if INTERPRETED else cast(Kernel, numba.njit(nogil=True)(kernel))
 
     lean = jit
@@ -70,7 +70,7 @@ else:
     _STAMP = (max(s.st_mtime for s in _STATS), sum(s.st_size for s in _STATS))
 
     def _compile(kernel: Kernel, **options: Any) -> Kernel:
-        """A compiled kernel whose cached code is of no use once any of the sources has changed.
+        """Compiled kernel whose cache is dropped once any of the sources has changed.
 
         Left alone, numba looks at the kernel's own file only, and code of the kernels that it
         calls stays in it as it was.
@@ -85,14 +85,14 @@ else:
         return _compile(kernel)
 
     def lean(kernel: Kernel) -> Kernel:
-        """The same for a kernel that makes no array: references to arrays are not counted.
+        """Compile a kernel that creates no array, without reference counts of arrays.
 
         A small kernel spends a quarter of its time on that count.
         """
         return _compile(kernel, _nrt=False)
 
     class _Announce(event.Listener):
-        """Says once that kernels are being compiled, because it takes a while."""
+        """Log line, written once, that kernels are being compiled and that it takes a while."""
 
         said = False
 
@@ -109,7 +109,7 @@ else:
 
 
 def ready(kernel: Kernel, *arguments: object) -> Kernel:
-    """A kernel for arguments of exactly these types, which nobody looks at again in a call.
+    """Compiled kernel for these exact argument types, called without checking them.
 
     Looking costs more than a short kernel takes.
     """

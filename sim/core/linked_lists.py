@@ -1,4 +1,4 @@
-"""Lists through the cells: adding, removing, putting in order.
+"""Linked lists through the cells: insertion, removal, sorting.
 
 Cells that may leave before it is their turn (events, lines for slots, who is barred) know what is
 before them: a cell there waits for nothing, so that ``unmet`` is free for it.
@@ -25,7 +25,7 @@ def append(rows: Rows, world: Array, head: Int, c: Int) -> None:
 
 @lean
 def line_up(rows: Rows, world: Array, head: Int, c: Int) -> None:
-    """The same for a list out of which any cell may be taken."""
+    """Append to a doubly linked list: one from which any cell may be taken out."""
     before = world[head + 1] if world[head] != NONE else NONE
     append(rows, world, head, c)
     rows[c]["unmet"] = before
@@ -33,7 +33,7 @@ def line_up(rows: Rows, world: Array, head: Int, c: Int) -> None:
 
 @lean
 def prepend(rows: Rows, world: Array, head: Int, c: Int) -> None:
-    """Put a cell at the front of a list out of which any cell may be taken."""
+    """Put a cell at the front of a doubly linked list."""
     after = world[head]
     rows[c]["next"] = after
     rows[c]["unmet"] = NONE
@@ -44,7 +44,7 @@ def prepend(rows: Rows, world: Array, head: Int, c: Int) -> None:
 
 @lean
 def unlink(rows: Rows, world: Array, head: Int, c: Int) -> Int:
-    """Take a cell out of such a list that begins at ``world[head]``; the cell before it."""
+    """Take a cell out of the doubly linked list at ``world[head]``; returns the cell before it."""
     before, after = np.int64(rows[c]["unmet"]), np.int64(rows[c]["next"])
     if before == NONE:
         world[head] = after
@@ -58,7 +58,7 @@ def unlink(rows: Rows, world: Array, head: Int, c: Int) -> Int:
 
 @lean
 def is_before(rows: Rows, a: Int, b: Int) -> bool:
-    """The order of places within a round: by op, then by place."""
+    """Order of places within a round: by op, then by place."""
     op_a = rows[a]["link"] if rows[a]["flags"] & FURTHER else a
     op_b = rows[b]["link"] if rows[b]["flags"] & FURTHER else b
     return bool(op_a < op_b or (op_a == op_b and a < b))
@@ -66,7 +66,7 @@ def is_before(rows: Rows, a: Int, b: Int) -> bool:
 
 @lean
 def merge(rows: Rows, a: Int, b: Int) -> Int:
-    """Two sorted lists as one."""
+    """Merge two sorted lists."""
     if is_before(rows, b, a):
         a, b = b, a
     head = a
@@ -81,7 +81,7 @@ def merge(rows: Rows, a: Int, b: Int) -> Int:
 
 @lean
 def sort(rows: Rows, world: Array, head: Int) -> Int:
-    """A list in the order of op and place."""
+    """Merge sort of a list, by op and place."""
     if head == NONE or rows[head]["next"] == NONE:
         return head
     for b in range(BINS, BINS + 32):

@@ -1,4 +1,4 @@
-"""Kernels that call kernels, optimised once: where they are called from Python.
+"""Kernels that call kernels, optimised once per entry point that Python calls.
 
 Left alone, numba optimises every kernel and makes machine code of it together with all that it
 calls, so that a kernel ten calls deep goes through LLVM ten times.  Here a kernel that another
@@ -23,7 +23,7 @@ WRAPPERS = ("no_cpython_wrapper", "no_cfunc_wrapper")
 
 
 class Linked(CPUDispatcher):
-    """Called from Python a whole, called from another kernel a part of that one.
+    """Kernel that is compiled whole when Python calls it, and linked as a part into its callers.
 
     Parameters
     ----------
@@ -40,12 +40,12 @@ class Linked(CPUDispatcher):
 
     @property
     def _numba_type_(self) -> types.Dispatcher:
-        """What other kernels call."""
+        """Numba type by which other kernels call this one."""
         return types.Dispatcher(self.part)
 
 
 class _PartLibrary(JITCodeLibrary):
-    """Code as it was translated: not optimised, not machine code."""
+    """Code as translated to LLVM: neither optimised nor compiled to machine code."""
 
     def _optimize_functions(self, module: Any) -> None:
         module.data_layout = self._codegen._data_layout
@@ -56,7 +56,7 @@ class _PartLibrary(JITCodeLibrary):
 
 
 class _WholeLibrary(JITCodeLibrary):
-    """Code with all its parts, those of parts too."""
+    """Code together with all its parts, and with theirs."""
 
     def add_linking_library(self, library: JITCodeLibrary) -> None:
         if library not in self._linking_libraries:
@@ -99,7 +99,7 @@ class _LowerWhole(NativeLowering):
 
 
 class _Compiler(CompilerBase):
-    """The passes of numba, with another one for the translation to LLVM."""
+    """Compiler pipeline of numba with its translation to LLVM replaced."""
 
     lowering: type[NativeLowering]
 

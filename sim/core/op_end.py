@@ -1,4 +1,4 @@
-"""Ops end or leave: slots are free again, dependents come nearer, somebody may have to know."""
+"""End of an op, and its withdrawal: slots are freed, dependents are counted down."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ from .state_layout import (
 
 @lean
 def end(rows: Rows, times: Array, links: Links, world: Array, c: Int) -> None:
-    """An op ends: its slots are free, its dependents come nearer."""
+    """End an op: free its slots, count down its dependents, note who waits for it."""
     rows[c]["state"] = ENDED
     times[c, END] = world[NOW]
     give_back(rows, world, c)
@@ -75,7 +75,7 @@ def end(rows: Rows, times: Array, links: Links, world: Array, c: Int) -> None:
 
 @lean
 def give_back(rows: Rows, world: Array, c: Int) -> None:
-    """An op gives back all slots that it holds."""
+    """Free all slots that an op holds."""
     free(rows, world, c)
     if rows[c]["flags"] & WIDE:
         p = world[world[COLLECTIVES] + rows[c]["link"] * COLLECTIVE + FURTHER_CELL]
@@ -86,7 +86,7 @@ def give_back(rows: Rows, world: Array, c: Int) -> None:
 
 @lean
 def free(rows: Rows, world: Array, p: Int) -> None:
-    """One place gives its slot back."""
+    """Free the slot of one place."""
     if rows[p]["at"] == HELD and rows[p]["slot"] >= 0:
         part = world[PARTS] + rows[p]["slot"] * PART
         world[part + TAKEN] -= 1
@@ -96,7 +96,7 @@ def free(rows: Rows, world: Array, p: Int) -> None:
 
 @lean
 def close(rows: Rows, world: Array, c: Int) -> None:
-    """One op less is open; note whom this concerns."""
+    """Count one open op less, and note its end where somebody waits for it or for its graph."""
     world[OPEN] -= 1
     low, high = 0, world[GRAPH_COUNT]  # its graph is between
     while high - low > 1:
@@ -115,7 +115,7 @@ def close(rows: Rows, world: Array, c: Int) -> None:
 
 @lean
 def leave_all(rows: Rows, times: Array, world: Array, s: State, c: Int) -> None:
-    """An op leaves its lines, places and components; what is left of it is kept."""
+    """Withdraw an op from queues, slots and flows; what is left of its work is kept."""
     flags = rows[c]["flags"]
     if flags & TIMED:
         if flags & BEYOND:
@@ -145,7 +145,7 @@ def leave_all(rows: Rows, times: Array, world: Array, s: State, c: Int) -> None:
 
 @lean
 def is_granted(rows: Rows, world: Array, c: Int) -> bool:
-    """Whether an op holds all its places."""
+    """Whether an op has every slot that it needs."""
     if rows[c]["flags"] & WIDE:
         return bool(world[world[COLLECTIVES] + rows[c]["link"] * COLLECTIVE + MISSING] == 0)
     return bool(rows[c]["at"] == HELD)
@@ -153,7 +153,7 @@ def is_granted(rows: Rows, world: Array, c: Int) -> bool:
 
 @lean
 def leave_place(rows: Rows, times: Array, world: Array, p: Int) -> None:
-    """One place is given up, wherever it stands."""
+    """Withdraw one place from the event queue, its line, or its slot."""
     if rows[p]["at"] == COMING:
         forget(rows, times, world, p)
     elif rows[p]["at"] == QUEUED:

@@ -1,4 +1,4 @@
-"""From the last place that an op gets to its fixed time and its work."""
+"""Start of an op: from the last slot that it gets to its fixed time and its work."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ from .state_layout import (
 
 @lean
 def hold(rows: Rows, times: Array, world: Array, s: State, c: Int) -> None:
-    """A place is held; with its last place an op starts, or waits until all that start are known.
+    """Mark a place as held; with its last place the op starts.
 
-    Where backends may be asked the ops that start in a round are put in order first.
+    Where backends may be asked during the run, ops that start in a round are first put in order.
     """
     rows[c]["at"] = HELD
     op = rows[c]["link"] if rows[c]["flags"] & FURTHER else c
@@ -62,7 +62,7 @@ def hold(rows: Rows, times: Array, world: Array, s: State, c: Int) -> None:
 
 @lean
 def start(rows: Rows, times: Array, world: Array, s: State, c: Int) -> None:
-    """An op that holds all its places starts, unless a component it uses has failed."""
+    """Start an op that has all its slots, unless a component that it uses has failed."""
     flags = rows[c]["flags"]
     if flags & BARRED:
         prepend(rows, world, BARRIER, c)
@@ -80,7 +80,7 @@ def start(rows: Rows, times: Array, world: Array, s: State, c: Int) -> None:
 
 @lean
 def start_in_order(rows: Rows, times: Array, world: Array, s: State) -> None:
-    """Ops that hold all their places start, by row; those that ask nobody wait for the rest."""
+    """Start ops that have all their slots in row order; backends are asked before they go on."""
     c = sort(rows, world, world[GRANTED])
     world[GRANTED] = NONE
     while c != NONE:
@@ -93,7 +93,7 @@ def start_in_order(rows: Rows, times: Array, world: Array, s: State) -> None:
 
 @lean
 def answered(rows: Rows, times: Array, world: Array, s: State) -> None:
-    """Ops of a round in which backends could be asked go on, now that they have been."""
+    """Continue the ops of a round after their backends were asked."""
     c = world[ASKED]
     world[ASKED] = NONE
     while c != NONE:
@@ -104,7 +104,7 @@ def answered(rows: Rows, times: Array, world: Array, s: State) -> None:
 
 @lean
 def go_on(rows: Rows, times: Array, world: Array, s: State, c: Int) -> None:
-    """An op that started begins with its fixed time, or with its work."""
+    """Begin the fixed time of a started op; its work if that is 0."""
     fixed = rows[c]["left"]
     if fixed == 0:
         work(rows, world, s, c)
@@ -121,7 +121,7 @@ def go_on(rows: Rows, times: Array, world: Array, s: State, c: Int) -> None:
 
 @lean
 def work(rows: Rows, world: Array, s: State, c: Int) -> None:
-    """After its fixed time an op works, or ends."""
+    """Begin the work phase of an op as a flow; end it where nothing is left to do."""
     flow = flow_of(rows, world, c)
     if flow != NONE:
         hi, lo = left(s, flow)
@@ -136,7 +136,7 @@ def work(rows: Rows, world: Array, s: State, c: Int) -> None:
 
 @lean
 def flow_of(rows: Rows, world: Array, c: Int) -> Int:
-    """The flow of an op, NONE for none."""
+    """Flow of an op, NONE for none."""
     if rows[c]["flags"] & WIDE:
         return world[world[COLLECTIVES] + rows[c]["link"] * COLLECTIVE + WIDE_FLOW]
     return rows[c]["link"]
@@ -144,6 +144,6 @@ def flow_of(rows: Rows, world: Array, c: Int) -> Int:
 
 @lean
 def end_soon(rows: Rows, world: Array, c: Int) -> None:
-    """An op ends in the round that comes."""
+    """Let an op end in the next round."""
     rows[c]["next"] = world[ENDING]
     world[ENDING] = c

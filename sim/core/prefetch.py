@@ -1,4 +1,4 @@
-"""A hint to the processor that a row of a table will be read soon.
+"""Prefetch hint to the processor for a row of a table that will be read soon.
 
 A thousand streams that each go through their own rows are too many for the processor to foresee:
 half of the time of an op was waiting for memory.  When an op starts, the next row of its graph,
@@ -15,7 +15,7 @@ if not LINKED:
 
     @jit
     def prefetch(table: Any, row: Any) -> None:
-        """Nothing: a hint is no part of the answer."""
+        """Do nothing: without a compiler there is no hint to give."""
 
 else:
     from llvmlite import ir

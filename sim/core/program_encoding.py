@@ -1,4 +1,4 @@
-"""A program as 32-bit words, 8 to 12 bytes an op: what it is, what it asks, what it waits for.
+"""Encoding of a rank program as 32-bit words, 8 to 12 bytes per op: kind, question, dependencies.
 
 Ends that somebody still waits for are kept in registers (at most 65,536 a rank).  An op names its
 *question*, one of those that differ; who runs the program decides what the answer is.
@@ -36,7 +36,7 @@ _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 @dataclass(frozen=True)
 class ProgramWords:
-    """One program, encoded.
+    """Encoded program of a rank.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class ProgramWords:
 
 
 def encode(program: RankProgram) -> ProgramWords:
-    """The words of a program.
+    """Encode a program as words.
 
     Raises
     ------
@@ -78,7 +78,7 @@ def encode(program: RankProgram) -> ProgramWords:
 
 
 def distinct(ops: Ops, family: NDArray[np.int16]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """(n,) number of each row's question, and (q,) its first row: rows alike but for their rank.
+    """(n,) question of each row, and (q,) its first row; equal rows but for rank share one.
 
     >>> ops = Ops.of(flop=[1, 2, 1], rank=[0, 1, 2])
     >>> question, first = distinct(ops, np.full(3, -1, np.int16))
@@ -106,7 +106,7 @@ def _equal(a: Array, b: Array) -> bool:
 
 @lean
 def kind(words: Array, w: Int) -> Int:
-    """What the op at a word is: ``LOCAL``, ``COLLECTIVE``, ``SEND`` or ``RECV``."""
+    """Kind of the op at a word: ``LOCAL``, ``COLLECTIVE``, ``SEND`` or ``RECV``."""
     return np.int64(words[w]) & 3
 
 
@@ -118,13 +118,13 @@ def family(words: Array, w: Int) -> Int:
 
 @lean
 def kept_in(words: Array, w: Int) -> Int:
-    """The register in which the end of the op at a word is kept."""
+    """Register that keeps the end of the op at a word."""
     return np.int64(words[w + 2]) & 0xFFFF
 
 
 @lean
 def ready(words: Array, w: Int, register: Array, r: Int) -> Int:
-    """The latest end that the op at a word waits for, of those in row ``r`` of the registers."""
+    """Latest end that the op at a word waits for, from row ``r`` of the registers."""
     latest: Int = np.int64(0)
     for k in range(1, (np.int64(words[w]) >> READS) + 1):
         pair = np.int64(words[w + 2 + (k >> 1)])
@@ -134,7 +134,7 @@ def ready(words: Array, w: Int, register: Array, r: Int) -> Int:
 
 @lean
 def following(words: Array, w: Int) -> Int:
-    """Where the words of the next op begin."""
+    """Position of the words of the next op."""
     return w + 2 + (((np.int64(words[w]) >> READS) + 2) >> 1)
 
 

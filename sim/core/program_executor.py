@@ -1,4 +1,4 @@
-"""Templates run without being written out: a program once a class, a rank is a cursor in it.
+"""Execution of an SPMD graph without writing it out: a rank is a cursor in its program.
 
 No queue is needed: where nothing is contended, the end of an op is the latest end of what it
 waits for plus its own ticks, in whatever order that is computed.  A rank runs ahead until it
@@ -38,7 +38,7 @@ PAUSE = 1 << 22  # ops
 
 @dataclass(frozen=True)
 class TimedPrograms:
-    """A template whose questions are answered, as the kernels read it.
+    """Programs of an SPMD graph with ticks for each op, in the form that kernels read.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class TimedPrograms:
 
     @classmethod
     def of(cls, template: SpmdGraph, answers: Sequence[NDArray[np.int64]]) -> TimedPrograms:
-        """Programs with the answers to their questions; a program that comes twice is kept once.
+        """Programs with the answers to their questions; equal programs are stored once.
 
         Parameters
         ----------
@@ -87,7 +87,7 @@ class TimedPrograms:
 
     @property
     def programs(self) -> Arrays:
-        """What every kernel reads of the programs."""
+        """Arrays of the programs, as all kernels take them."""
         return self.words, self.begin, self.length, self.answer, self.answer_at
 
 
@@ -97,7 +97,7 @@ def _starts(sizes: list[int]) -> list[int]:
 
 @dataclass(frozen=True)
 class ProgramTimes:
-    """What came of a template, in ticks.
+    """Ticks of all ranks after a run of an SPMD graph.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def run(
     chances: ReplicaDraws,
     keep_met: bool = False,
 ) -> ProgramTimes:
-    """Run every rank of a template.
+    """Run every rank of an SPMD graph.
 
     Raises
     ------
@@ -168,7 +168,7 @@ def run(
 
 
 def _begin(template: SpmdGraph, answered: TimedPrograms, meet: Rendezvous) -> Arrays:
-    """The state of a run that begins.
+    """Arrays that hold the state of a run before its first op.
 
     Registers; cursors (op, word, own op); where ranks are parked (1 at a collective, 2 + family at
     a mailbox); arrivals; the stack of ranks that go on; meetings; messages sent and heard.
@@ -199,7 +199,7 @@ def _run(
     state: Arrays,
     counts: Array,
 ) -> None:
-    """Run ranks, as far as they go or for some millions of ops, so that Python can be interrupted.
+    """Run ranks until all are done or blocked, or for some millions of ops, then let Python look.
 
     Counted are the ranks on the stack, the ops that ran, and those beyond the range.
     """
@@ -287,7 +287,7 @@ def _meet(
     w: Int,
     top: Int,
 ) -> Int:
-    """The last member of a group came: its collective runs, the others go on; the stack's top."""
+    """Run a collective whose last member arrived and wake the others; new height of the stack."""
     words, _, _, answer, answer_at = programs
     program, _, _, bases = ranks_
     _, member_at, member, _, group_row = groups
@@ -318,7 +318,7 @@ def _meet(
 
 @lean
 def _note(first: Array, last: Array, r: Int, step: Int, begin: Int, finish: Int) -> None:
-    """A step of a rank reaches from its first begin to its last end."""
+    """Extend the first start and last end of a step of a rank by one op."""
     if first[r, step] < 0 or begin < first[r, step]:
         first[r, step] = begin
     last[r, step] = max(last[r, step], finish)

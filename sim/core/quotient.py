@@ -1,6 +1,6 @@
-"""A graph that is written out, with identical ops folded into one: a quotient that is exact.
+"""Exact quotient of a written-out graph: ops that do the same at the same ticks run once.
 
-Ops of one colour (:mod:`.colours`) do the same at the same ticks, so one of each is enough: what
+Ops of one colour (:mod:`.symmetry`) do the same at the same ticks, so one of each is enough: what
 the others take of a shared component is added to its weight.  What the check of colours does not
 pass, a quotient that would order a queue otherwise, what holds amounts of a capacity, and what a
 driver answers during the run, are not folded.
@@ -21,7 +21,7 @@ WORTH = 0.75  # of the ops: with more classes it takes longer to fold a graph th
 
 @dataclass(frozen=True)
 class Quotient:
-    """One op of each class on one component of each class.
+    """Graph with one op of each class on one component of each class.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class Quotient:
     component: Numbers
 
     def expand(self, columns: EngineColumns) -> EngineColumns:
-        """What happened to every op, from what happened to one of each class."""
+        """Times of every op from the times of one op of each class."""
         return EngineColumns(
             columns.ready[self.op],
             columns.start[self.op],
@@ -50,7 +50,7 @@ class Quotient:
 
 
 def fold(parts: ComponentTable, graph: EngineGraph) -> Quotient | None:
-    """The quotient of a graph that runs alone, without processes; None where none is much smaller.
+    """Quotient of a graph that runs alone, without processes; None where it is not much smaller.
 
     Examples
     --------
@@ -78,7 +78,7 @@ def fold(parts: ComponentTable, graph: EngineGraph) -> Quotient | None:
 
 
 def _quotient(of: SymmetryTables, colours: Symmetry) -> Quotient | None:
-    """One of each class, ascending by its first member."""
+    """Quotient of classes, whose members are in ascending order of their first."""
     graph, parts = of.graph, of.parts
     ops, components = firsts(colours.op), firsts(colours.component)
     mine = np.concatenate([ops, len(graph) + np.flatnonzero(np.isin(graph.further, ops))])
@@ -116,7 +116,7 @@ def _quotient(of: SymmetryTables, colours: Symmetry) -> Quotient | None:
 def _keeps_queues(
     of: SymmetryTables, colours: Symmetry, components: Numbers, place: Numbers
 ) -> bool:
-    """Whether ids and place numbers of the quotient order every queue as those of the graph do."""
+    """Whether queues of the quotient serve classes in the order in which the graph serves ops."""
     mine = np.flatnonzero(of.graph.slot >= 0)
     mine = mine[np.isin(of.graph.slot[mine], components)]
     mine = mine[np.lexsort((of.position[mine], of.graph.slot[mine]))]
@@ -126,7 +126,7 @@ def _keeps_queues(
 
 
 def _flows(flows: Flows, colours: Symmetry, ops: Numbers, components: Numbers) -> Flows | None:
-    """The flows of first members, with what their classes take of a component of each class.
+    """Flows of first members, weighted by what their whole class takes of each component class.
 
     None where a class weighs more than there are bits for.
     """

@@ -1,4 +1,4 @@
-"""The event queue: a radix heap of ticks whose buckets are lists through the cells.
+"""Event queue: a radix heap of ticks, with buckets linked through the cells.
 
 Ticks only grow, so a tick goes to the bucket of the highest bit in which it differs from a base
 that is never behind the earliest.  When the lowest bucket that is not empty has to be opened,
@@ -19,7 +19,7 @@ ONE = np.int64(1)
 
 @lean
 def bucket(tick: Int, base: Int) -> Int:
-    """Number of the highest bit that differs, from 1; 0 for none.
+    """Number of the highest bit in which two ticks differ, from 1; 0 for equal ticks.
 
     >>> x = [np.int64(i) for i in (7, 8, 12, 13, 2**62)]
     >>> int(bucket(x[2], x[2])), int(bucket(x[3], x[2])), int(bucket(x[1], x[0]))
@@ -36,7 +36,7 @@ def bucket(tick: Int, base: Int) -> Int:
 
 @lean
 def tick_of(rows: Rows, times: Array, c: Int) -> Int:
-    """When a cell in the queue is due: the end of a fixed time, or a release."""
+    """Due tick of a cell in the event queue: the end of a fixed time, or a release."""
     if rows[c]["at"] == COMING:
         return -1 - times[c, ARRIVED]
     return rows[c]["left"]
@@ -54,14 +54,14 @@ def lowest(bits: Int) -> Int:
 
 @lean
 def put(rows: Rows, world: Array, c: Int, b: Int) -> None:
-    """A cell enters a bucket."""
+    """Put a cell into a bucket."""
     prepend(rows, world, BUCKETS + b, c)
     world[OCCUPIED] |= ONE << b
 
 
 @lean
 def push(rows: Rows, world: Array, c: Int, tick: Int) -> None:
-    """Let something happen to a cell at a tick, not before the last that was taken."""
+    """Schedule a cell at a tick, not before the last tick that was taken."""
     put(rows, world, c, bucket(tick, world[BASE]))
     if tick < world[SOONEST]:  # NONE is below all ticks
         world[SOONEST] = tick
@@ -69,7 +69,7 @@ def push(rows: Rows, world: Array, c: Int, tick: Int) -> None:
 
 @lean
 def soonest(rows: Rows, times: Array, world: Array) -> Int:
-    """The earliest tick, NONE when nothing is due."""
+    """Earliest tick in the queue, NONE for an empty one."""
     tick = world[SOONEST]
     if tick == NONE and world[OCCUPIED] != 0:
         c = world[BUCKETS + lowest(world[OCCUPIED])]
@@ -84,7 +84,7 @@ def soonest(rows: Rows, times: Array, world: Array) -> Int:
 
 @lean
 def take(rows: Rows, times: Array, world: Array, tick: Int) -> Int:
-    """The list of all cells that are due at the earliest tick; they leave the queue."""
+    """List of all cells that are due at the earliest tick; they are removed."""
     b = lowest(world[OCCUPIED])
     c = world[BUCKETS + b]
     world[BUCKETS + b] = NONE
@@ -108,7 +108,7 @@ def take(rows: Rows, times: Array, world: Array, tick: Int) -> Int:
 
 @lean
 def forget(rows: Rows, times: Array, world: Array, c: Int) -> None:
-    """Take one cell out of the queue, whatever its tick."""
+    """Remove one cell from the queue, whatever its tick."""
     tick = tick_of(rows, times, c)
     b = bucket(tick, world[BASE])
     unlink(rows, world, BUCKETS + b, c)

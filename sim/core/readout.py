@@ -1,4 +1,4 @@
-"""What is left when nothing goes on: the columns, and the state that a diagnosis needs."""
+"""Readout of a run: columns of times, and the state that a diagnosis of deadlock needs."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ CLAIM_TIMES = {"asked": ASKED_AT, "granted": GRANTED_AT, "returned": RETURNED_AT
 
 
 def columns(engine: StateView) -> EngineColumns:
-    """What has happened so far to the ops that are held."""
+    """Times and states so far of all ops in memory."""
     made = [_of_graph(engine, graph) for graph in engine.graphs]
     names = ("ready", "start", "end", "state", "attempts", "asked", "granted", "returned")
     found = {n: _join([m[n] for m in made]) for n in names}
@@ -67,7 +67,7 @@ def columns(engine: StateView) -> EngineColumns:
 
 
 def _join(columns: list[NDArray[Any]]) -> NDArray[Any]:
-    """One after the other; a single one as it is."""
+    """Concatenation of arrays; a single one without a copy."""
     filled = [c for c in columns if len(c)] or columns[:1]
     return filled[0] if len(filled) == 1 else np.concatenate(filled) if filled else np.empty(0, int)
 
@@ -115,7 +115,7 @@ def _of_graph(engine: StateView, graph: SubmittedGraph) -> dict[str, NDArray[Any
 
 
 def of_claims(engine: StateView, graph: SubmittedGraph) -> dict[str, NDArray[Any]]:
-    """When each claim of a graph was asked for, granted and returned."""
+    """Ticks at which each claim of a graph was asked, granted and returned."""
     n = len(graph.shape.claims)
     if graph.lies is None or not n:
         never = np.full(n, NEVER, np.int64) if n else _NOTHING
@@ -125,7 +125,7 @@ def of_claims(engine: StateView, graph: SubmittedGraph) -> dict[str, NDArray[Any
 
 
 def _ready(arrived: Ticks, further: NDArray[np.int32], n: int) -> Ticks:
-    """The last arrival of each op, -1 where one is missing."""
+    """Tick of the last arrival among the places of each op, -1 where one is missing."""
     ready = arrived[:n].copy()
     if len(further):
         np.maximum.at(ready, further, arrived[n:])
@@ -135,7 +135,7 @@ def _ready(arrived: Ticks, further: NDArray[np.int32], n: int) -> Ticks:
 
 
 def stuck(engine: StateView) -> Stuck:
-    """The last state, as the diagnosis reads it."""
+    """State of a run that cannot go on, as input of the deadlock diagnosis."""
     open_ops = engine.open_ops()
     rows = engine.store.rows
     cells = {op: engine.cell(op) for op in open_ops}
@@ -160,7 +160,7 @@ def stuck(engine: StateView) -> Stuck:
 
 
 def _held(engine: StateView) -> dict[int, list[tuple[int, int]]]:
-    """What ops hold of each capacity, and the op whose end gives it back."""
+    """Amounts that ops hold of each capacity, and the op whose end gives each back."""
     held: dict[int, list[tuple[int, int]]] = {}
     table = engine.store.claim_table
     table = table[(table[:, STANDS] == IS_HELD) & (table[:, HELD_BY] != NONE)]
@@ -172,7 +172,7 @@ def _held(engine: StateView) -> dict[int, list[tuple[int, int]]]:
 
 
 def _unmet(engine: StateView, cells: dict[int, int]) -> dict[int, list[int]]:
-    """Open ops that the waiting places of each open op wait for."""
+    """Open ops that each open op waits for."""
     rows, links = engine.store.rows, engine.store.links
     found: dict[int, list[int]] = {op: [] for op in cells}
     for op, c in cells.items():

@@ -1,4 +1,4 @@
-"""Who meets whom in a template: groups of collectives, and mailboxes of messages."""
+"""Partners of an SPMD graph: groups of collectives, and mailboxes of messages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..spmd.spmd_graph import SpmdGraph
 
 @dataclass(frozen=True)
 class Rendezvous:
-    """Groups and mailboxes, numbered over families.
+    """Groups and mailboxes of an SPMD graph, numbered over all families.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class Rendezvous:
 
     @classmethod
     def of(cls, template: SpmdGraph) -> Rendezvous:
-        """Number the groups and lay out the mailboxes of a template."""
+        """Groups and mailboxes of an SPMD graph."""
         ranks = template.ranks
         group = np.zeros((len(template.groups), ranks), np.int64)
         counts, members, rows = [np.zeros(1, np.int64)], [], []
@@ -59,7 +59,7 @@ class Rendezvous:
 
 
 def _boxes(template: SpmdGraph) -> NDArray[np.int64]:
-    """Room for what each rank hears, by family."""
+    """Start of each rank's mailbox, family by family, and the end of the last."""
     found = [np.zeros(1, np.int64)]
     for f, sender in enumerate(template.senders):
         sends = template.sends[f][template.program]

@@ -1,4 +1,4 @@
-"""Random factors of one replica, drawn where they are needed: the numbers of ``sampling.py``."""
+"""Random factors of one replica, drawn inside kernels: the numbers of ``sampling.py``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Arrays = tuple[Array, ...]
 
 @dataclass(frozen=True)
 class ReplicaDraws:
-    """Spreads as tables of integers; none draws nothing.
+    """Spreads of durations as integer tables for the kernels.
 
     Parameters
     ----------
@@ -44,13 +44,13 @@ class ReplicaDraws:
 
     @classmethod
     def none(cls) -> ReplicaDraws:
-        """No factors: every op takes its typical duration."""
+        """Tables without spreads: every op takes its typical duration."""
         empty = np.empty(0, np.int64)
         return cls(np.zeros(2, np.uint64), np.zeros(1, np.int64), empty)
 
     @property
     def tables(self) -> Arrays:
-        """What the kernels read."""
+        """Arrays of the draws, as kernels take them."""
         return self.prefix, self.at, self.quantiles
 
 
@@ -64,7 +64,7 @@ def _draw(prefix: Any, key: Any) -> Any:
 
 @jit
 def _factor(table: Array, first: Any, q: Any, random: Any) -> Any:
-    """`draws.factor` of one number, from ``q`` quantiles."""
+    """`sampling.factor` of one number, from ``q`` quantiles."""
     if q == 1:
         return table[first]
     at = np.int64(random >> np.uint64(32)) * q - (1 << 31)
@@ -77,7 +77,7 @@ def _factor(table: Array, first: Any, q: Any, random: Any) -> Any:
 
 @jit
 def ticks_of(base: Any, spread: Any, row: Any, rank: Any, step: Any, chances: Arrays) -> Any:
-    """Ticks of one op in this replica; spread 0 is none."""
+    """Duration of one op in this replica, in ticks; spread 0 is none."""
     prefix, at, table = chances
     if spread:
         k = 2 * spread - 2

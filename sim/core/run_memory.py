@@ -1,4 +1,4 @@
-"""The memory of a run: who makes and grows the arrays that the kernels work on."""
+"""Memory of a run: the arrays that kernels work on, allocated and grown."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ _LISTS = (
 
 
 class Lies(NamedTuple):
-    """Where a graph lies in the memory of a run."""
+    """Offsets of a graph in the memory of a run."""
 
     cell: int
     cells: int
@@ -101,11 +101,11 @@ class Lies(NamedTuple):
 
 
 class RunMemory:
-    """Rows, times, links and world of one run.
+    """Arrays of one run: rows, times, links, and the world that holds all other numbers.
 
     Parameters
     ----------
-    parts : Parts
+    parts : ComponentTable
     """
 
     def __init__(self, parts: ComponentTable):
@@ -123,12 +123,12 @@ class RunMemory:
         self._lay_out()
 
     def _show(self) -> None:
-        """Fields of the rows as columns: numbers are read and written faster there."""
+        """Views of single fields of the rows, which are faster to read and write."""
         self.next, self.flags = self.rows["next"], self.rows["flags"]
         self.state, self.left, self.link = (self.rows[n] for n in ("state", "left", "link"))
 
     def _lay_out(self) -> None:
-        """A world with room for what there is now."""
+        """Allocate the world with room for all tables."""
         sizes = {
             PARTS: len(self.parts) * PART,
             GRAPHS: self.room[GRAPHS] * GRAPH,
@@ -173,29 +173,29 @@ class RunMemory:
 
     @property
     def part_table(self) -> Array:
-        """A row a component."""
+        """(components, fields) view of the world."""
         at = int(self.world[PARTS])
         return self.world[at : at + len(self.parts) * PART].reshape(-1, PART)
 
     @property
     def graph_table(self) -> Array:
-        """A row a graph."""
+        """(graphs, fields) view of the world."""
         at = int(self.world[GRAPHS])
         return self.world[at : at + self.graphs * GRAPH].reshape(-1, GRAPH)
 
     @property
     def owners(self) -> Array:
-        """The cell of each flow."""
+        """(flows,) first cell of the op of each flow."""
         at = int(self.world[OWNERS])
         return self.world[at : at + int(self.world[FLOW_COUNT])]
 
     def collective(self, c: int) -> Array:
-        """The row of the collective ``c``."""
+        """Row of the collective with first cell ``c``."""
         at = int(self.world[COLLECTIVES]) + int(self.rows[c]["link"]) * COLLECTIVE
         return self.world[at : at + COLLECTIVE]
 
     def _make_room(self, **more: int) -> None:
-        """Room for more graphs, collectives, flows, holders and claims."""
+        """Grow the world for more graphs, collectives, flows, holders and claims."""
         have = {
             GRAPHS: self.graphs,
             COLLECTIVES: self.collectives,
@@ -220,7 +220,7 @@ class RunMemory:
             self._lay_out()
 
     def add_flow(self, c: int, flow: int) -> None:
-        """Say that a flow that was just made belongs to an op."""
+        """Note the op of a new flow."""
         self._own_flows()
         self.owners[flow] = c
         if self.rows[c]["flags"] & WIDE:
@@ -229,27 +229,27 @@ class RunMemory:
             self.rows[c]["link"] = flow
 
     def _own_flows(self) -> None:
-        """An owner for each row of flows that there is."""
+        """Grow the owners of flows to the number of flows."""
         have, need = self.world.item(FLOW_COUNT), len(self.sharing)
         if need > have:
             self._make_room(flows=need - have)
             self.world[FLOW_COUNT] = need
 
     def drop_flow(self, c: int) -> None:
-        """An op has no work any more."""
+        """Take the flow from an op."""
         if self.rows[c]["flags"] & WIDE:
             self.collective(c)[WIDE_FLOW] = NONE
         else:
             self.rows[c]["link"] = NONE
 
     def flow(self, c: int) -> int:
-        """The flow of an op, -1 for none."""
+        """Flow of an op, -1 for none."""
         if self.flags.item(c) & WIDE:
             return int(self.collective(c)[WIDE_FLOW])
         return int(self.link.item(c))
 
     def places(self, c: int) -> list[int]:
-        """The cells of an op."""
+        """Cells of an op."""
         if not self.rows[c]["flags"] & WIDE:
             return [c]
         first = last = int(self.collective(c)[FURTHER_CELL])
@@ -258,7 +258,7 @@ class RunMemory:
         return [c, *range(first, last)]
 
     def add(self, graph: EngineGraph, now: int) -> Lies:
-        """Take in a graph."""
+        """Add a graph."""
         n, e, base = len(graph), len(graph.further), self.cells
         wide, at, places = np.unique(graph.further, return_index=True, return_counts=True)
         at, ops = at + n, graph.claims.op
@@ -292,7 +292,7 @@ class RunMemory:
         )  # fmt: skip
 
     def add_block(self, block: Block, numbers: Numbers, now: int) -> Lies:
-        """Take in a prepared graph with these numbers."""
+        """Add a prepared graph with these numbers."""
         if self.graphs >= self.room[GRAPHS] or (
             self.collectives + len(block.collectives) > self.room[COLLECTIVES]
         ):
@@ -318,13 +318,13 @@ class RunMemory:
         )  # fmt: skip
 
     def report(self) -> NDArray[np.uint8]:
-        """(cells,) 1 for ops that ended since this was asked last."""
+        """(cells,) 1 for ops that ended since the last call."""
         fresh: NDArray[np.uint8] = np.zeros(self.cells, np.uint8)
         report(self.rows, fresh)
         return fresh
 
     def keep(self, graphs: Sequence[int], stay: Sequence[Lies]) -> list[Lies]:
-        """Forget all graphs but those, and say where they lie then; their order stays.
+        """Drop all graphs but some, compact memory, and return where those lie then.
 
         Parameters
         ----------
@@ -368,7 +368,7 @@ class RunMemory:
             self._show()
 
     def _add_links(self, successors: Links) -> int:
-        """Where the links of a new graph begin; a single graph's are used as they are."""
+        """Offset of the links of a new graph; a single graph's array is used without a copy."""
         first, more = self.edges, len(successors)
         if self.graphs == 0 and self.cells == 0 and not len(self.links):
             self.links, self.edges = np.require(successors, np.int32, ["C", "W"]), more
@@ -408,7 +408,7 @@ class RunMemory:
         self.collectives += len(wide)
 
     def _take(self, holders: int, claims: int) -> tuple[int, int]:
-        """Rows for so many holders and claims; the first of each."""
+        """First of newly taken rows for holders, and for claims."""
         holder, claim = self.holder_rows.take(holders), self.claim_rows.take(claims)
         more = self.holder_rows.top - self.holders, self.claim_rows.top - self.claims
         if any(more):
@@ -417,7 +417,7 @@ class RunMemory:
         return holder, claim
 
     def _add_claims(self, graph: EngineGraph, base: int, ops: NDArray[np.int32]) -> tuple[int, int]:
-        """What ops hold of capacities, and whose end gives it back; the first row of each."""
+        """First rows of holders and claims, added for the ops of a graph."""
         if not len(ops):
             return 0, 0
         claims, n = graph.claims, len(graph)
@@ -435,31 +435,31 @@ class RunMemory:
 
     @property
     def holder_table(self) -> Array:
-        """A row a holder."""
+        """(holders, fields) view of the world."""
         at = int(self.world[HOLDERS])
         return self.world[at : at + self.holders * HOLDER].reshape(-1, HOLDER)
 
     @property
     def claim_table(self) -> Array:
-        """A row a claim."""
+        """(claims, fields) view of the world."""
         at = int(self.world[CLAIMS])
         return self.world[at : at + self.claims * CLAIM].reshape(-1, CLAIM)
 
     def claims_of(self, c: int) -> Array:
-        """The claims of an op that holds."""
+        """Claims of an op that holds amounts."""
         of = int(self.world[HOLDERS]) + int(self.collective(c)[HOLDING]) * HOLDER
         first, count = self.world[of + FIRST_CLAIM], self.world[of + CLAIM_COUNT]
         return self.claim_table[first : first + count]
 
     def add_claim(self, component: int, amount: int) -> int:
-        """The number of a claim of a process."""
+        """Number of a new claim, of a process."""
         _, number = self._take(0, 1)
         claim = self.claim_table[number]
         claim[[OF, AMOUNT]], claim[[HELD_BY, UNTIL, ALSO]] = (component, amount), NONE
         return number
 
     def _add_flows(self, graph: EngineGraph, base: int) -> tuple[int, int]:
-        """The rows of its flows and of their uses: the first of each."""
+        """First rows of flows and of uses, added for a graph."""
         op = graph.flows.op
         if not len(op):
             return 0, 0
@@ -488,6 +488,6 @@ class RunMemory:
 
     @property
     def failed(self) -> NDArray[np.bool_]:
-        """(c,) whether each component is out of order."""
+        """(c,) whether each component has failed."""
         found: NDArray[np.bool_] = self.part_table[:, FAILED] != 0
         return found

@@ -1,4 +1,4 @@
-"""The core among the events of SimPy: turns, who is asked, who is woken."""
+"""Turns of the compiled engine as SimPy events: commands, questions to backends, wake-ups."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from .submitted_graph import SubmittedGraph
 
 
 class SimpyLoop(Actions):
-    """Turns are events of SimPy; between them the kernels run alone."""
+    """Turns of the engine as SimPy events; between two of them only kernels run."""
 
     def _take_turn(self, now: int) -> None:
         self.store.world[NOW] = now
@@ -51,7 +51,7 @@ class SimpyLoop(Actions):
             self._go(now)
 
     def _act(self) -> None:
-        """What was noted happens, in order; then a turn begins."""
+        """Apply the commands that processes gave, in order, and begin a round."""
         if self.todo:
             todo, self.todo = self.todo, []
             for action in todo:
@@ -62,7 +62,7 @@ class SimpyLoop(Actions):
         self.store.world[PHASE] = BEGIN
 
     def _go(self, began: int) -> None:
-        """Instants, until somebody is woken or the next SimPy event is due."""
+        """Run instants until a process has to be woken or the next SimPy event is due."""
         store, code = self.store, TELLS
         world, medium = store.world, store.sharing.state
         limit = int(min(self.env.peek(), self.until))
@@ -91,12 +91,12 @@ class SimpyLoop(Actions):
             self._catch_up(now)
 
     def _is_awaited(self) -> int:
-        """Whether the end of an instant matters to somebody, whatever happens in it: 1 or 0."""
+        """1 where a process waits for the end of the instant whatever happens in it, else 0."""
         waits = self.thresholds
         return int(bool(self.news or self.losing or waits.waiting or waits.next_turn))
 
     def _catch_up(self, tick: int) -> None:
-        """Let SimPy's clock come to where the machine already is."""
+        """Advance SimPy's clock to the tick of the engine."""
         self.catching_up = tick, FIRST
         event = Turn(self.env, self._caught_up)
         self.env.schedule(event, FIRST, tick - self._now)  # type: ignore[arg-type]
@@ -105,7 +105,7 @@ class SimpyLoop(Actions):
         self.catching_up = None
 
     def _tell(self, tick: int, began: int) -> bool:
-        """Wake who waits: ends as they happened, losses by graph, grants, thresholds, settled."""
+        """Wake waiting processes: ends, losses, grants, thresholds, settled instants, in order."""
         told = self._ends()
         if self.news:
             told, self.news = self.news + told, []
@@ -120,7 +120,7 @@ class SimpyLoop(Actions):
         return bool(told)
 
     def _granted(self, tick: int) -> list[tuple[simpy.Event, object]]:
-        """Grants of this instant to processes, in the order they were asked for."""
+        """Grants of this instant to processes, in the order of their requests."""
         store = self.store
         number, store.world[GRANTS] = store.world.item(GRANTS), NONE
         found = []
@@ -131,7 +131,7 @@ class SimpyLoop(Actions):
         return [(grant, None) for grant in self.ledger.granted(tick, found)]
 
     def _ends(self) -> list[tuple[simpy.Event, object]]:
-        """Ends of this instant that somebody waits for; a graph's right after its last op."""
+        """Ends of this instant that somebody waits for; a graph's follows its last op's."""
         store = self.store
         c = store.world.item(NEWS)
         told: list[tuple[simpy.Event, object]] = []
@@ -148,7 +148,7 @@ class SimpyLoop(Actions):
         return told
 
     def _ask(self) -> None:
-        """Ask the backends of ops that started in this round, one call each."""
+        """Ask the backends of ops that started in this round, one call per backend."""
         store, world = self.store, self.store.world
         asked: dict[tuple[int, int], list[int]] = {}
         c = world.item(ASKED)
@@ -167,7 +167,7 @@ class SimpyLoop(Actions):
         store.world[ASKING] = 0
 
     def _answer(self, c: int, answer: Answer) -> None:
-        """What a backend said; mostly a time and no more."""
+        """Store the answer of an online backend for its ops."""
         store, (fixed, work, usage, limit) = self.store, answer
         plain = not work and not usage and limit == NO_LIMIT
         if not plain or not 0 <= fixed <= MAX_TICK:
@@ -182,7 +182,7 @@ class SimpyLoop(Actions):
         self.env.schedule(event, FIRST, ticks)  # type: ignore[arg-type]
 
     def _may_run_ahead(self) -> bool:
-        """Whether all that is open follows its schedule: nobody can see or alter it on the way."""
+        """Whether all open graphs keep to their static schedules, unseen by any process."""
         fresh = self._fresh()
         lonely = all(isinstance(event, Turn) for *_, event in self.env._queue)
         if not (self.runs_ahead and fresh and lonely and len(self.todo) == len(fresh)):
@@ -197,7 +197,7 @@ class SimpyLoop(Actions):
         return bool(np.all((wanted <= self.parts.slots) | (self.parts.slots < 0)))
 
     def _run_ahead(self) -> None:
-        """All ops end as scheduled; SimPy's clock follows."""
+        """Advance to the end of all static schedules, and SimPy's clock with it."""
         self.todo, self.planned = [], None
         if self.next_turn is not None:
             self.next_turn.cancel()
@@ -211,9 +211,9 @@ class SimpyLoop(Actions):
             self._catch_up(last)
 
     def _fresh(self) -> list[SubmittedGraph]:
-        """Graphs that did not join."""
+        """Graphs that were handed in and have not joined."""
         return self.to_join
 
     def due(self) -> tuple[int, int] | None:
-        """Tick and priority of the turn that is planned."""
+        """Tick and priority of the next planned turn."""
         return self.planned or self.catching_up

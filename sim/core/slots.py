@@ -1,4 +1,4 @@
-"""Places on their way: who may join a line, the lines for slots, and who gets a slot."""
+"""Queues for slots: arrival of places, first come first served granting."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from .state_layout import (
 
 @lean
 def await_release(rows: Rows, times: Array, world: Array, c: Int) -> None:
-    """A place whose dependencies ended comes in this round, or at its release."""
+    """Let a place whose dependencies ended arrive in this round, or at its release time."""
     op = rows[c]["link"] if rows[c]["flags"] & FURTHER else c
     if rows[op]["state"] != PENDING or rows[c]["at"] != WAITING or rows[op]["flags"] & NEVER:
         return
@@ -51,7 +51,7 @@ def await_release(rows: Rows, times: Array, world: Array, c: Int) -> None:
 
 @lean
 def await_all(rows: Rows, times: Array, world: Array, first: Int, last: Int) -> None:
-    """The same for all cells of a range that wait for nothing else."""
+    """Let all cells of a range without unmet dependencies arrive, as `await_release` does."""
     for c in range(first, last):
         if rows[c]["unmet"] == 0:
             await_release(rows, times, world, c)
@@ -59,7 +59,7 @@ def await_all(rows: Rows, times: Array, world: Array, first: Int, last: Int) -> 
 
 @lean
 def come(rows: Rows, world: Array, c: Int) -> None:
-    """A place arrives in this round."""
+    """Note that a place arrives in this round."""
     append(rows, world, ARRIVING, c)
     if rows[c]["slot"] >= 0:
         world[JOINING] += 1
@@ -69,7 +69,7 @@ def come(rows: Rows, world: Array, c: Int) -> None:
 
 @lean
 def arrive(rows: Rows, times: Array, world: Array, s: State) -> None:
-    """Places of this round become ready, by op and place, and take a free slot or join the line."""
+    """Make arriving places ready, by op and place; each takes a free slot or joins the queue."""
     c = world[ARRIVING]
     if world[JOINING] > 1:
         c = sort(rows, world, c)
@@ -94,13 +94,13 @@ def arrive(rows: Rows, times: Array, world: Array, s: State) -> None:
 
 @lean
 def has_slot(world: Array, part: Int) -> bool:
-    """Whether a component has a free slot to give."""
+    """Whether a component has a free slot and has not failed."""
     return bool(world[part + TAKEN] < world[part + SLOTS] and not world[part + FAILED])
 
 
 @lean
 def grant(rows: Rows, times: Array, world: Array, s: State) -> None:
-    """Slots that were given back go to those in line, first come first served."""
+    """Give freed slots to queued places, first come first served."""
     part = world[MOVING]
     world[MOVING] = NONE
     while part != NONE:
@@ -116,7 +116,7 @@ def grant(rows: Rows, times: Array, world: Array, s: State) -> None:
 
 @lean
 def moves(world: Array, part: Int) -> None:
-    """A line has to be looked at in this round, if there is one."""
+    """Note that the queue of a component has to be looked at in this round, unless it is empty."""
     if world[part + HEAD] != NONE and world[part + MOVES] == UNMOVED:
         world[part + MOVES] = world[MOVING]
         world[MOVING] = part

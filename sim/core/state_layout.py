@@ -1,4 +1,4 @@
-"""How the core lays out its state: a record a place, and one array of numbers for all the rest.
+"""Layout of the engine's state: one record per place, and one array of numbers for all else.
 
 A *cell* is a place of an op.  The first place of an op stands for the op too: cell ``c`` with
 ``link`` as its flow or, for a collective, its row in the table of collectives.  The cells of a

@@ -1,4 +1,4 @@
-"""The core as a process sees it: how its last turn left it."""
+"""State of the engine as processes see it: as its last turn left it."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from .submitted_graph import SubmittedGraph
 
 
 class StateView(EngineControl):
-    """State of a run, and what can be seen of it.
+    """State of a run, with read access for processes.
 
     Parameters
     ----------
-    parts : Parts
+    parts : ComponentTable
     env : simpy.Environment or None
     per_second : int
         Ticks in a second; for messages.
@@ -69,7 +69,7 @@ class StateView(EngineControl):
         return int(users(self.store.sharing.state, component))
 
     def queue(self, component: int) -> list[tuple[int, int]]:
-        """(op, number of the place) that wait there, first in line first."""
+        """(op, number of the place) of each place in a component's queue, first in line first."""
         rows, found = self.store.rows, []
         if self.parts.whole(component) >= 0:
             return []
@@ -81,7 +81,7 @@ class StateView(EngineControl):
         return found
 
     def waiting(self, component: int) -> list[tuple[int, int]]:
-        """(op, amount) in the line of a capacity, first in line first; -1 for a process."""
+        """(op, amount) in the queue of a capacity, first in line first; -1 for a process."""
         found: list[tuple[int, int]] = []
         if self.parts.whole(component) < 0:
             return found
@@ -94,7 +94,7 @@ class StateView(EngineControl):
         return found
 
     def held(self, component: int) -> int:
-        """Slots or amount taken; of a rate component, sum of weight x rate, rounded down."""
+        """Slots or amount in use; of a rate component, sum of weight x rate, rounded down."""
         if self.rate[component] < 0:
             return int(self.store.part_table[component, TAKEN])
         s = self.store.sharing.state
@@ -113,16 +113,16 @@ class StateView(EngineControl):
         }
 
     def capacity(self, component: int) -> int:
-        """Its rate, as the last turn left it; of a capacity, the whole."""
+        """Rate of a component as the last turn left it; of a capacity, the whole amount."""
         whole = self.parts.whole(component)
         return self.rate[component] if whole < 0 else whole
 
     def failed(self, component: int) -> bool:
-        """Whether it is out of order, as the last turn left it."""
+        """Whether a component has failed, as the last turn left it."""
         return bool(self.store.part_table[component, FAILED])
 
     def state(self, op: int) -> State:
-        """Of one op, as the last turn left it."""
+        """State of one op, as the last turn left it."""
         graph = self._held(op)
         if graph is None:
             return self.past.state(op)
@@ -145,7 +145,7 @@ class StateView(EngineControl):
         return self.state(op) in (State.ENDED, State.CANCELLED)
 
     def _held(self, op: int) -> SubmittedGraph | None:
-        """The graph of an op; None where it was given back."""
+        """Graph of an op; None where it was given back."""
         check_op(op, self.count)
         k = bisect_right(self.firsts, op) - 1
         graph = self.graphs[k] if k >= 0 else None
@@ -157,7 +157,7 @@ class StateView(EngineControl):
         return graph.base + op - graph.first
 
     def id(self, c: int) -> int:
-        """Number of the op whose first place a cell is."""
+        """Id of the op whose first place a cell is."""
         graph = self._graph(c)
         return graph.first + c - graph.base
 
@@ -165,7 +165,7 @@ class StateView(EngineControl):
         return self.joined[bisect_right(self.bases, c) - 1]
 
     def op_cell(self, c: int) -> int:
-        """First place of the op of a place."""
+        """First place of the op that a place belongs to."""
         row = self.store.rows[c]
         return int(row["link"]) if row["flags"] & FURTHER else c
 
@@ -180,7 +180,7 @@ class StateView(EngineControl):
 
     @property
     def held_graphs(self) -> int:
-        """Graphs that are held: handed in, and not given back."""
+        """Graphs in memory: handed in, and not given back."""
         return len(self.graphs)
 
     def any_open(self) -> bool:

@@ -1,4 +1,4 @@
-"""Running ahead of the clock: the schedule of a graph in which nobody ever waits for a slot.
+"""Static schedule of a graph in which no op ever waits for a slot.
 
 Where no slot can be wanted by more ops than there are, the end of an op is the latest end of
 what it waits for plus its own ticks, in whatever order that is computed: no queue, no rounds.
@@ -33,7 +33,7 @@ LINKED = 1 << 40  # beside the slot of a place that follows another in a chain
 
 @dataclass
 class StaticSchedule:
-    """A graph's schedule, if no other wants its slots.
+    """Times of a graph that hold as long as no other graph wants its slots.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class StaticSchedule:
 
 
 def run_ahead(graph: EngineGraph, slots: Links, now: int) -> StaticSchedule | None:
-    """The schedule of a graph that is handed in at ``now``; None where it would not hold.
+    """Static schedule of a graph handed in at ``now``; None where ops may wait for slots.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def _works(graph: EngineGraph) -> bool:
 
 @lean
 def count(indptr: Array, links: Links, places: Places, pools: Array) -> None:
-    """Count what each place waits for, and the chains of each slot pool."""
+    """Number of dependencies of each place, and of chains in each slot pool."""
     n = len(indptr) - 1
     last = n  # the further places of the ops so far end here
     for i in range(n):
@@ -133,7 +133,7 @@ def count(indptr: Array, links: Links, places: Places, pools: Array) -> None:
 
 @lean
 def sweep(indptr: Array, links: Links, places: Places, spans: Array) -> Int:
-    """Op after op, each when all its places are ready; how many end within the range of ticks."""
+    """Compute the end of each op once all its places are ready; number of ends within range."""
     n = spans.shape[1]
     top, done = np.int64(-1), 0
     for p in range(len(places)):
@@ -160,7 +160,7 @@ def sweep(indptr: Array, links: Links, places: Places, spans: Array) -> Int:
 
 @lean
 def ready(places: Places, spans: Array, n: Int, p: Int, top: Int) -> Int:
-    """A place waits no more; with its last place an op goes on the stack, whose top comes back."""
+    """Count down what a place's op waits for; push the op when that is 0. New top of the stack."""
     i = p if p < n else places[p]["op"]
     if spans[BEGIN, i] < places[p]["ready"]:
         spans[BEGIN, i] = places[p]["ready"]

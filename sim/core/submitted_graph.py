@@ -1,4 +1,4 @@
-"""A graph that was handed in: its schedule, until it joins, and then where its cells begin."""
+"""Graph that was handed in: its static schedule until it joins, then the offset of its cells."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Rows = tuple[int, int]  # first, count
 
 
 class SubmittedGraph(Handed):
-    """A graph that was handed in.
+    """Graph that was handed in to the compiled engine.
 
     Parameters
     ----------
@@ -53,11 +53,11 @@ class SubmittedGraph(Handed):
 
     @property
     def backends(self) -> tuple[Online, ...]:
-        """Who is asked about its online ops."""
+        """Backends of its online ops."""
         return self.shape.backends if self.numbers is None else self.numbers.backends
 
     def join(self, store: RunMemory) -> None:
-        """Take a place in the memory of the run."""
+        """Add the graph to the memory of the run."""
         if self.block is None or self.numbers is None:
             self.lies = store.add(self.shape, self.at)
         else:
@@ -65,7 +65,7 @@ class SubmittedGraph(Handed):
         self.base = self.lies.cell
 
     def give_rows(self, store: RunMemory) -> None:
-        """Give back what it has of the tables of flows, holders and claims."""
+        """Free its rows in the tables of flows, holders and claims."""
         flows = self.shape.flows
         if self.lies is not None and len(flows):
             uses = len(flows.component)
@@ -77,9 +77,9 @@ class SubmittedGraph(Handed):
             store.sharing.give(more_flows, more_uses)
 
     def move(self, to: Lies) -> None:
-        """It lies elsewhere now."""
+        """Note the new offsets of its cells after a compaction."""
         self.lies, self.base = to, to.cell
 
     def ends_ahead(self) -> int:
-        """Tick of the last end by the schedule."""
+        """Tick of the last end in its static schedule."""
         return self.at if self.ahead is None else int(self.ahead.finish.max(initial=self.at))

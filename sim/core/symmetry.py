@@ -1,4 +1,4 @@
-"""Which ops, places and components of a written-out graph do the same: colour refinement.
+"""Equivalence classes of ops, places and components of a graph, by colour refinement.
 
 An op is coloured by its times, its uses and its places; a place by its slots, its position among
 all places there, and what it waits for; a component by its facts and by who uses it.  One pass in
@@ -31,7 +31,7 @@ _mix = jit(mix)
 
 @dataclass(frozen=True)
 class Symmetry:
-    """A number for the class of each, in the order in which classes first appear."""
+    """Class numbers of ops, places and components, by first appearance."""
 
     op: Numbers
     place: Numbers
@@ -40,7 +40,7 @@ class Symmetry:
 
 @dataclass(frozen=True)
 class SymmetryTables:
-    """The graph from the side of those who wait."""
+    """Dependencies and uses of a graph, indexed by who waits."""
 
     parts: ComponentTable
     graph: EngineGraph
@@ -54,7 +54,7 @@ class SymmetryTables:
 
     @classmethod
     def of(cls, parts: ComponentTable, graph: EngineGraph) -> SymmetryTables:
-        """Of a graph; ``order`` is shorter than the graph where ops wait for each other."""
+        """Tables of a graph; ``order`` is shorter than the graph where it has a cycle."""
         n = len(graph)
         op_of = np.concatenate([np.arange(n), graph.further]).astype(np.int64)
         places = Csr.from_pairs(op_of, np.arange(len(op_of)), n)
@@ -74,7 +74,7 @@ class SymmetryTables:
         return cls(parts, graph, op_of, number, places, waits, position, order, user)
 
     def refine(self) -> Symmetry:
-        """Colour until no component's colour splits."""
+        """Class numbers once no component's class splits any more."""
         parts, flows = self.parts, self.graph.flows
         static = _static(self.graph)
         component = _numbers(bits(parts.slots, parts.rate, parts.top))
@@ -93,7 +93,7 @@ class SymmetryTables:
         return np.asarray(self.graph.slot >= 0)
 
     def _forward(self, own: Hashes, component: Numbers) -> tuple[Hashes, Hashes]:
-        """Hashes of ops and places, in the order of dependencies."""
+        """Hashes of ops and places, computed in topological order."""
         slot = np.where(self._slotted, component[self.graph.slot], -1)
         place = bits(slot, self.position)
         op = own.copy()
@@ -110,7 +110,7 @@ class SymmetryTables:
         return op, place
 
     def is_exact(self, of: Symmetry) -> bool:
-        """Whether members of a class agree in everything that decides what they do."""
+        """Whether members of a class agree in every fact that decides their times."""
         graph, flows, parts = self.graph, self.graph.flows, self.parts
         slot = np.where(self._slotted, of.component[graph.slot], -1)
         rows = np.flatnonzero(self._slotted)
@@ -134,7 +134,7 @@ class SymmetryTables:
 
 
 def _facts(graph: EngineGraph) -> tuple[NDArray[Any], ...]:
-    """What an op has of its own, as columns of equal length."""
+    """Facts of each op by itself, as columns of equal length."""
     n, flows = len(graph), graph.flows
     release = graph.release if len(graph.release) else np.zeros(n, np.int64)
     hi, lo = np.zeros(n, np.int64), np.zeros(n, np.uint64)
@@ -149,14 +149,14 @@ def _static(graph: EngineGraph) -> Hashes:
 
 
 def _sum(hashes: Hashes, row: NDArray[Any], n: int) -> Hashes:
-    """The hashes of each row, added: the same in any order."""
+    """Sum of hashes in each row: the same in any order."""
     total = np.zeros(n, np.uint64)
     np.add.at(total, row, hashes[: len(row)])
     return total
 
 
 def _numbers(hashes: NDArray[Any]) -> Numbers:
-    """The same classes, numbered by first appearance."""
+    """Class numbers by first appearance."""
     _, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
     rank = np.empty(len(first), np.int64)
     rank[np.argsort(first)] = np.arange(len(first))
@@ -164,7 +164,7 @@ def _numbers(hashes: NDArray[Any]) -> Numbers:
 
 
 def firsts(numbers: Numbers) -> Numbers:
-    """The first member of each class; ascending, because of how classes are numbered.
+    """First member of each class, ascending.
 
     >>> firsts(np.array([0, 1, 0, 2])).tolist()
     [0, 1, 3]
@@ -173,13 +173,13 @@ def firsts(numbers: Numbers) -> Numbers:
 
 
 def _agree(classes: Numbers, *facts: NDArray[Any]) -> bool:
-    """Whether every member has the facts of the first of its class."""
+    """Whether every member has the facts of its class's first member."""
     first = firsts(classes)[classes]
     return all(np.array_equal(fact, fact[first]) for fact in facts)
 
 
 def _same_rows(classes: Numbers, table: Csr) -> bool:
-    """Whether every member's row holds what the row of the first of its class holds."""
+    """Whether every member's row equals, as a set, that of its class's first member."""
     first = firsts(classes)[classes]
     if not np.array_equal(table.counts, table.counts[first]):
         return False
@@ -189,7 +189,7 @@ def _same_rows(classes: Numbers, table: Csr) -> bool:
 
 @jit
 def _order(op_of: Any, indptr: Any, successors: Any, waits: Any) -> Any:
-    """Ops, each after those that it waits for; fewer than all if there is a cycle."""
+    """Topological order of ops; shorter than the graph where it has a cycle."""
     open_waits = np.zeros(len(indptr) - 1, np.int64)
     for place in range(len(op_of)):
         open_waits[op_of[place]] += waits[place]
@@ -215,7 +215,7 @@ def _order(op_of: Any, indptr: Any, successors: Any, waits: Any) -> Any:
 def _colour(
     order: Any, places_at: Any, places: Any, waits_at: Any, waits: Any, op: Any, place: Any
 ) -> None:
-    """Hash what each place waits for into it, and an op's places into it, in order."""
+    """Hash into each place what it waits for, and into each op its places, in order."""
     for i in order:
         total = op[i]
         for at in range(places_at[i], places_at[i + 1]):

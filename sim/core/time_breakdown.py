@@ -1,4 +1,4 @@
-"""Where each rank's time goes, rank by rank: the seven boxes of ``activity.py``, compiled.
+"""Compiled time breakdown: ticks of each rank in each of the seven boxes of ``activity.py``.
 
 Of a template that ran, each rank's program is followed once more, since by now it is known when
 everybody met; of a graph that was written out, its places are taken rank by rank.  Either way
@@ -30,7 +30,7 @@ LAYER = np.array([0, 4, 2, 1, 1, 1, -1, -1] + [1] * 24, np.int64)
 
 
 def _box(busy: int) -> int:
-    """The box of a stretch by which layers are busy in it, one bit each."""
+    """Box of a stretch, from one bit per layer that is busy in it."""
     compute, network, copy, waiting, host = ((busy >> i) & 1 for i in range(LAYERS))
     if compute:
         return 1 if network else 0
@@ -48,7 +48,7 @@ def breakdown_of_ranks(
     ran: ProgramTimes,
     edges: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """(7, windows, ranks) ticks of each rank of a template that ran, between the edges."""
+    """(7, windows, ranks) ticks in each box of an SPMD graph that ran, between the edges."""
     out = np.zeros((BOXES, len(edges) - 1, template.ranks), np.int64)
     with np.errstate(over="ignore"):
         _follow(
@@ -72,7 +72,7 @@ def breakdown_of_places(
     edges: NDArray[np.int64],
     ranks: int,
 ) -> NDArray[np.int64]:
-    """(7, windows, ranks) ticks of places that were written out.
+    """(7, windows, ranks) ticks in each box, from the places of a written-out graph.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def _follow(
     tables: Arrays,
     registers: int,
 ) -> None:
-    """Each rank's program once more, alone."""
+    """Replay the program of each rank alone, with the known times of its collectives."""
     words, begin, length, answer, answer_at = programs
     program, steps, step_at, bases = ranks_
     group_of, group_row, met = groups
@@ -202,7 +202,7 @@ def sweep(
 
 @jit
 def _stretches(spans: Array, layers: Array, n: Any, layer: Any, busy: Array) -> Any:
-    """When a layer is busy, ascending and apart, into ``busy``; how many stretches that is.
+    """Number of disjoint ascending intervals, written to ``busy``, in which a layer is busy.
 
     A rank waits in the network from the arrival of a place to its start.
     """

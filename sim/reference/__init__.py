@@ -1,1 +1,1 @@
-"""The engine, written plainly in SimPy: what a run means."""
+"""Reference engine, written plainly in SimPy: it defines what a run means."""

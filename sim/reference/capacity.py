@@ -1,4 +1,4 @@
-"""Capacities in the reference engine: who holds how much, and the lines of those who wait."""
+"""Capacities in the reference engine: who holds how much, and queues of requests."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ OUT, ASKED, HELD = "out", "asked", "held"  # where a claim stands
 
 
 class Holder(Protocol):
-    """An op."""
+    """Interface of an op that holds amounts."""
 
     id: int
 
     @property
     def live(self) -> bool:
-        """Whether it may still end."""
+        """Whether the op may still end."""
 
 
 class Claim:
-    """An amount of a capacity that an op or a process asks for, and then holds.
+    """Amount of a capacity that an op or a process asks for, and then holds.
 
     Parameters
     ----------
@@ -50,12 +50,12 @@ class Claim:
 
     @property
     def over(self) -> bool:
-        """Whether nothing is left to hold it for."""
+        """Whether the op or process is over for which it is held."""
         return not any(row is not None and row.live for row in (self.row, self.until))
 
 
 class Store(Protocol):
-    """A component with a capacity."""
+    """Component with a capacity, and its queue."""
 
     whole: int
     held: int
@@ -64,7 +64,7 @@ class Store(Protocol):
 
 
 class Lines:
-    """The lines of all capacities, first come, first served: the head blocks the rest.
+    """Queues of all capacities, first come, first served: the head blocks the rest.
 
     Parameters
     ----------
@@ -77,13 +77,13 @@ class Lines:
         self.moving: set[int] = set()  # components whose line may move
 
     def ask(self, claim: Claim, tick: int) -> None:
-        """Join the line."""
+        """Append a claim to its queue."""
         claim.state, claim.asked, claim.granted, claim.returned = ASKED, tick, NEVER, NEVER
         self.at[claim.component].line.append(claim)
         self.moving.add(claim.component)
 
     def leave(self, claim: Claim, tick: int) -> None:
-        """Leave the line, or give back what is held."""
+        """Take a claim out of its queue, or give back what it holds."""
         if claim.state == ASKED:
             self.at[claim.component].line.remove(claim)
             self.moving.add(claim.component)
@@ -93,12 +93,12 @@ class Lines:
         claim.state = OUT
 
     def hold(self, component: int, amount: int) -> None:
-        """More of a capacity is held, or less."""
+        """Change the amount held of a capacity."""
         self.at[component].held += amount
         self.moving.add(component)
 
     def move(self, tick: int) -> list[Claim]:
-        """Grant what there is room for; what was granted."""
+        """Claims that are granted now, since there is room for them."""
         granted = []
         for part in [self.at[c] for c in sorted(self.moving)]:
             while part.line and not part.failed and part.held + part.line[0].amount <= part.whole:

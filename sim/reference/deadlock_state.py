@@ -1,4 +1,4 @@
-"""The last state of the reference engine, when nothing goes on."""
+"""State of the reference engine for the deadlock diagnosis."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .op_state import HELD, QUEUED, WAITING, OpState
 
 
 def stuck(engine: EventLoop) -> Stuck:
-    """What :func:`~.deadlock.diagnose` needs to say why."""
+    """State as input of :func:`~..deadlock.diagnose`."""
     live = [row for row in engine.rows.values() if row.live]
     lines = {c: [s[3] for s in part.queue] for c, part in enumerate(engine.at) if part.queue}
     return Stuck(
@@ -28,7 +28,7 @@ def stuck(engine: EventLoop) -> Stuck:
 
 
 def _unmet(live: list[OpState]) -> dict[int, list[int]]:
-    """Ops that the waiting places of each op wait for."""
+    """Open ops that each op waits for."""
     unmet: dict[int, list[int]] = {row.id: [] for row in live}
     for row in live:
         for dependent, k in row.dependents:
@@ -48,7 +48,7 @@ def _holders(live: list[OpState]) -> dict[int, list[int]]:
 
 
 def _held(engine: EventLoop) -> dict[int, list[tuple[int, int]]]:
-    """What ops hold of each capacity, and the op whose end gives it back."""
+    """Amounts that ops hold of each capacity, and the op whose end gives each back."""
     held: dict[int, list[tuple[int, int]]] = {}
     for row in engine.rows.values():
         for claim in row.claims:
@@ -59,7 +59,7 @@ def _held(engine: EventLoop) -> dict[int, list[tuple[int, int]]]:
 
 
 def _beyond(engine: EventLoop, row: OpState) -> bool:
-    """Whether its release or its end lies beyond the range of ticks."""
+    """Whether the release or the end of an op lies beyond the range of ticks."""
     if row.state != State.RUNNING:
         return row.release > MAX_TICK
     return row.until is not None or engine.medium.rate.get(row.id, 0) > 0

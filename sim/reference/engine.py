@@ -1,4 +1,4 @@
-"""The engine, written plainly in SimPy: what a run means (``docs/semantics.md`` as a program).
+"""Reference engine, written plainly in SimPy: ``docs/semantics.md`` as a program.
 
 What a process does (``sim/engine_control.py``) is noted and applied, in order, at the start of the
 machine's next turn; so whatever a process observes is the machine as its last turn left it.  All
@@ -22,11 +22,11 @@ from .op_state import HELD, Checked, OpState, SubmittedGraph, columns, held, row
 
 
 class ReferenceEngine(EventLoop):
-    """The reference engine.
+    """Engine that defines the ticks of a run.
 
     Parameters
     ----------
-    parts : Parts
+    parts : ComponentTable
     env : simpy.Environment or None
     per_second : int
         Ticks in a second; for messages.
@@ -47,7 +47,7 @@ class ReferenceEngine(EventLoop):
         return self._hand_in(graph)
 
     def prepare(self, graph: EngineGraph) -> Checked:
-        """Look at a graph that will be handed in often: its checks are made here, once."""
+        """Prepare a graph that will be handed in often: checks are made here, once."""
         check_graph(self.parts, graph)
         rows_of(graph, SubmittedGraph(self.env, 0, 0, len(graph), graph.backends), 0)
         return Checked(graph)
@@ -68,7 +68,7 @@ class ReferenceEngine(EventLoop):
         return batch
 
     def give_back(self) -> Held:
-        """Say what is held, and forget graphs that are over."""
+        """Times of all graphs in memory; graphs that are over are then dropped."""
         rows = [self._rows(batch) for batch in self.batches]
         found = held(self.batches, rows)
         for batch, own, over in zip(self.batches, rows, found.over.tolist(), strict=True):
@@ -87,7 +87,7 @@ class ReferenceEngine(EventLoop):
     # What a process may wait for.
 
     def ended(self, op: int) -> simpy.Event:
-        """Fires with ``"ended"`` or ``"cancelled"``."""
+        """Event that fires with ``"ended"`` or ``"cancelled"`` when an op is over."""
         state = self.state(op)
         if state in (State.ENDED, State.CANCELLED):
             return self.env.event().succeed(state.name.lower())
@@ -99,16 +99,16 @@ class ReferenceEngine(EventLoop):
     # What a process may see: the machine as its last turn left it.
 
     def queue(self, component: int) -> list[tuple[int, int]]:
-        """(op, number of the place) that wait there, first in line first."""
+        """(op, number of the place) of each place in a queue, first in line first."""
         return [stamp[3:] for stamp in self.at[component].queue]
 
     def waiting(self, component: int) -> list[tuple[int, int]]:
-        """(op, amount) in the line of a capacity, first in line first; -1 for a process."""
+        """(op, amount) in a capacity's queue, first in line first; -1 for a process."""
         line = self.at[component].line
         return [(-1 if c.row is None else c.row.id, c.amount) for c in line]
 
     def held(self, component: int) -> int:
-        """Slots or amount taken; of a rate component, sum of weight x rate, rounded down."""
+        """Slots or amount in use; of a rate component, sum of weight x rate, rounded down."""
         part = self.at[component]
         return part.held if part.rate < 0 else self.medium.taken(component)
 
@@ -121,16 +121,16 @@ class ReferenceEngine(EventLoop):
         return self.medium.rates()
 
     def capacity(self, component: int) -> int:
-        """Its rate, as the last turn left it; of a capacity, the whole."""
+        """Rate of a component as the last turn left it; of a capacity, the whole."""
         part = self.at[component]
         return part.rate if part.whole < 0 else part.whole
 
     def failed(self, component: int) -> bool:
-        """Whether it is out of order, as the last turn left it."""
+        """Whether a component has failed, as the last turn left it."""
         return self.at[component].failed
 
     def state(self, op: int) -> State:
-        """Of one op, as the last turn left it."""
+        """State of one op, as the last turn left it."""
         row = self._row(op)
         return self.past.state(op) if row is None else row.state
 
@@ -234,11 +234,11 @@ class ReferenceEngine(EventLoop):
     # The run as a whole.
 
     def columns(self) -> EngineColumns:
-        """What has happened so far."""
+        """Times and states of all ops so far."""
         return columns(list(self.rows.values()))
 
     def _row(self, op: int) -> OpState | None:
-        """An op; None where it was given back."""
+        """State of an op; None where it was given back."""
         check_op(op, self.count)
         return self.rows.get(op)
 

@@ -1,4 +1,4 @@
-"""How the reference engine goes through one instant: turns, and rounds within a turn.
+"""Event loop of the reference engine: turns, and rounds within a turn.
 
 The order of everything that happens at one tick is on this page (``docs/semantics.md``,
 section 4).
@@ -24,11 +24,11 @@ from .op_state import HELD, QUEUED, READY, WAITING, ComponentState, OpState, Sub
 
 
 class EventLoop(EngineControl):
-    """The state of a run, and how it settles.
+    """State of a run, and the turns that change it.
 
     Parameters
     ----------
-    parts : Parts
+    parts : ComponentTable
     env : simpy.Environment or None
     per_second : int
         Ticks in a second.
@@ -59,7 +59,7 @@ class EventLoop(EngineControl):
 
     @property
     def held_graphs(self) -> int:
-        """Graphs that are held: handed in, and not given back."""
+        """Graphs in memory: handed in, and not given back."""
         return len(self.batches)
 
     def any_open(self) -> bool:
@@ -88,7 +88,7 @@ class EventLoop(EngineControl):
             self._plan(soonest, FIRST)
 
     def _advance(self) -> None:
-        """Let time pass: work goes on at the rates of the last turn, fixed times run out."""
+        """Advance to a tick: work goes on at the rates of the last turn, fixed times run out."""
         for op in self.medium.advance(self.tick):
             row = self.rows[op]
             row.flowing, row.work_left = False, 0
@@ -101,7 +101,7 @@ class EventLoop(EngineControl):
                 self._work(row)
 
     def _take_round(self) -> bool:
-        """What ends now ends; places join queues; amounts and slots are granted; ops start.
+        """Run one round: ops end; places arrive; amounts and slots are granted; ops start.
 
         True if anything changed.
         """
@@ -145,7 +145,7 @@ class EventLoop(EngineControl):
                 self.lines.ask(claim, self.tick)
 
     def _give(self, claim: Claim) -> None:
-        """An amount was granted; with its last one an op goes on to its queues."""
+        """Grant an amount to an op or a process; with its last one an op goes on to its queues."""
         if claim.grant is not None:
             self.fired.append(claim.grant)
         if claim.row is not None:
@@ -178,7 +178,7 @@ class EventLoop(EngineControl):
             self.granted.add(row.id)
 
     def _barred(self, row: OpState) -> bool:
-        """Whether it uses a failed component."""
+        """Whether an op uses a failed component."""
         return any(self.at[c].failed for c in row.usage)
 
     def _start(self, rows: list[OpState]) -> None:
@@ -218,7 +218,7 @@ class EventLoop(EngineControl):
             self.over.add(row)
 
     def _soonest(self) -> int:
-        """The next tick at which something happens by itself."""
+        """Tick of the next event; beyond the range for none."""
         while self.timers and not self._ticking(*self.timers[0]):
             heapq.heappop(self.timers)
         while self.releases and not self._unreleased(*self.releases[0]):
@@ -236,7 +236,7 @@ class EventLoop(EngineControl):
         return row is not None and row.state == State.PENDING and row.at[place] == WAITING
 
     def _wake(self) -> None:
-        """Tell who waits: ends as they happened, losses by graph, grants, thresholds, settled."""
+        """Wake processes: ends as they happened, losses by graph, grants, thresholds, settled."""
         for event, value in self.news:
             wake(self.env, event, value)
         self.news = []
@@ -283,13 +283,13 @@ class EventLoop(EngineControl):
             self.news.append((row.batch.done, None))
 
     def _leave(self, row: OpState) -> None:
-        """Give everything back; what is left of it is kept."""
+        """Withdraw an op from slots, queues and flows; its work left is kept."""
         for claim in row.claims:
             self.lines.leave(claim, self.tick)
         self._step_out(row)
 
     def _step_out(self, row: OpState) -> None:
-        """Give slots back, leave queues, free what it uses."""
+        """Give an op's slots back, leave queues, free what it uses."""
         self.granted.discard(row.id)
         self.over.discard(row)
         if row.until is not None:

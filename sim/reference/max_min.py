@@ -17,7 +17,7 @@ F = TypeVar("F", bound=Hashable)
 
 
 def fill(capacity: Mapping[C, int], flows: Mapping[F, Mapping[C, int]]) -> dict[F, int]:
-    """The rate of every flow.
+    """Max-min fair rate of every flow.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def fill(capacity: Mapping[C, int], flows: Mapping[F, Mapping[C, int]]) -> dict[
 def _asked(
     capacity: Mapping[C, int], flows: Mapping[F, Mapping[C, int]]
 ) -> tuple[dict[C, int], dict[C, int]]:
-    """Room and weight of every component that is used."""
+    """Room, and weight of all flows, of every component that is used."""
     room: dict[C, int] = {}
     weight: dict[C, int] = {}
     for uses in flows.values():

@@ -1,4 +1,4 @@
-"""Who shares what is in flight: flows go in, their ends come out.
+"""Max-min medium of the reference engine: flows go in, their ends come out.
 
 Why it is so: ``docs/decisions/0003-a-medium-decides-how-ops-in-flight-share.md``.
 """
@@ -13,7 +13,7 @@ from .max_min import fill
 
 
 class Flow(NamedTuple):
-    """An op in its work phase.
+    """Work phase of an op.
 
     Parameters
     ----------
@@ -49,14 +49,14 @@ class MaxMin:
         self.rate: dict[int, int] = {}
 
     def start(self, flows: Iterable[Flow]) -> None:
-        """Let flows in at the tick of the last ``advance``."""
+        """Add flows at the tick of the last ``advance``."""
         for flow in flows:
             self.flows[flow.op], self.left[flow.op] = flow, flow.work
             self.rate[flow.op] = 0
             self.stale = True
 
     def stop(self, op: int) -> int:
-        """Take a flow out; the work that is left of it."""
+        """Work left of a flow, which is removed."""
         del self.flows[op], self.rate[op]
         self.stale = True
         return self.left.pop(op)
@@ -67,7 +67,7 @@ class MaxMin:
         self.stale = True
 
     def next(self) -> int | None:
-        """The tick of the next end at the rates that hold from here; None for none in sight."""
+        """Tick of the next end at the present rates; None where none is in sight."""
         if self.stale:
             self._share()
         ends = (-(-self.left[op] // rate) for op, rate in self.rate.items() if rate)
@@ -75,7 +75,7 @@ class MaxMin:
         return None if soonest is None else self.now + soonest
 
     def advance(self, to: int) -> list[int]:
-        """Go on to a tick, not beyond ``next``; the ops whose work is done, taken out."""
+        """Ops whose work is done at a tick, not beyond ``next``; they are removed."""
         for op, rate in self.rate.items():
             self.left[op] -= rate * (to - self.now)
         self.now = to
@@ -94,7 +94,7 @@ class MaxMin:
         return sum(used) // ONE
 
     def uses(self) -> dict[int, Mapping[int, int]]:
-        """What every flow uses."""
+        """Usage of every flow."""
         return {op: flow.usage for op, flow in self.flows.items()}
 
     def users(self, component: int) -> int:
@@ -102,7 +102,7 @@ class MaxMin:
         return sum(component in f.usage for f in self.flows.values())
 
     def _share(self) -> None:
-        """Rates anew; a limit is a component of its own."""
+        """Compute all rates; a limit counts as a component of its own."""
         capacity, uses = dict(self.capacity), {}
         for op, flow in self.flows.items():
             uses[op] = dict(flow.usage)

@@ -1,4 +1,4 @@
-"""The life of one op in the reference engine, and what surrounds it: its graph, its components."""
+"""State of one op in the reference engine, of its graph, and of its components."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WAITING, READY, QUEUED, HELD = "waiting", "ready", "queued", "held"
 
 @dataclass
 class ComponentState:
-    """A component: who queues for its slots, how many are held, or its rate, or its capacity."""
+    """State of a component: its queue and slots, its rate, or its capacity."""
 
     slots: int
     rate: int
@@ -33,7 +33,7 @@ class ComponentState:
 
 
 class SubmittedGraph(Handed):
-    """A graph that was handed in, and how many of its ops are open."""
+    """Graph that was handed in, and how many of its ops are open."""
 
     def __init__(
         self,
@@ -49,13 +49,13 @@ class SubmittedGraph(Handed):
 
 @dataclass(frozen=True)
 class Checked:
-    """A graph that was looked at once."""
+    """Graph that was prepared: checked once."""
 
     lowered: EngineGraph
 
 
 class OpState:
-    """One op: pending, then running, then ended; or stopped, or cancelled."""
+    """State of one op: pending, then running, then ended; or stopped, or cancelled."""
 
     def __init__(self, id: int, batch: SubmittedGraph, fixed: int, release: int, online: int):
         self.id, self.batch = id, batch
@@ -86,7 +86,7 @@ class OpState:
         return self.state not in (State.ENDED, State.CANCELLED)
 
     def add_place(self, slot: int) -> None:
-        """One more place to hold before it can start."""
+        """Add one more place that the op has to hold before it can start."""
         self.slots.append(slot)
         self.unmet.append(0)
         self.at.append(WAITING)
@@ -94,7 +94,7 @@ class OpState:
 
 
 def rows_of(graph: EngineGraph, batch: SubmittedGraph, now: int) -> list[OpState]:
-    """The ops of a graph.
+    """State of each op of a new graph.
 
     Raises
     ------
@@ -134,7 +134,7 @@ def rows_of(graph: EngineGraph, batch: SubmittedGraph, now: int) -> list[OpState
 
 
 def columns(rows: list[OpState]) -> EngineColumns:
-    """What happened to ops, ascending by id."""
+    """Times and states of ops, ascending by id."""
     arrived = [r.arrived[0] for r in rows] + [a for r in rows for a in r.arrived[1:]]
     return EngineColumns(
         np.array([r.ready for r in rows], np.int64),
@@ -154,7 +154,7 @@ def claim_times(rows: list[OpState]) -> NDArray[np.int64]:
 
 
 def held(batches: Sequence[SubmittedGraph], rows: Sequence[Sequence[OpState]]) -> Held:
-    """Every place of graphs, with what ended since this was asked last."""
+    """Times of every place of graphs, and which ops ended since the last call."""
     places = [
         [*((row, a, True) for row in own for a in row.arrived[:1]),
          *((row, a, False) for row in own for a in row.arrived[1:])]
@@ -195,7 +195,7 @@ def _after(row: OpState) -> list[int]:
 
 
 def cycle_error(name: str, dependents: dict[int, list[int]]) -> GraphError:
-    """The error of a graph whose ops wait for each other; names a shortest cycle.
+    """Error for a graph whose dependencies form a cycle; names a shortest one.
 
     Examples
     --------

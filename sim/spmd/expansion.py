@@ -1,4 +1,4 @@
-"""A template written out: every op of every rank, which is what the template means."""
+"""Expansion of an SPMD graph: every op of every rank, written out."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Rows = NDArray[np.int64]
 
 
 class Expansion:
-    """Each rank's own ops in order, then the collectives by family and group.
+    """Written-out graph: each rank's own ops in order, then collectives by family and group.
 
     Raises
     ------
@@ -54,7 +54,7 @@ class Expansion:
         )
 
     def _rows(self, r: int) -> Rows:
-        """The row of the graph of each row of rank ``r``'s program."""
+        """(n,) row of the graph of each row of rank ``r``'s program."""
         program = self.t.programs[self.t.program[r]]
         rows = np.zeros(len(program), np.int64)
         rows[program.own] = self.t.bases[r] + np.arange(int(program.own.sum()))
@@ -65,7 +65,7 @@ class Expansion:
         return rows
 
     def _sources(self, base: Rows) -> tuple[Rows, NDArray[np.int32]]:
-        """Of each row, its row among all programs, and its first rank."""
+        """Row among all programs, and first rank, of each row of the graph."""
         source = np.zeros(len(self.t), np.int64)
         rank = np.zeros(len(self.t), np.int32)
         for r in reversed(range(self.t.ranks)):  # the first member has the last word
@@ -75,7 +75,7 @@ class Expansion:
         return source, rank
 
     def _places(self, first: NDArray[np.int32]) -> tuple[Participants, list[Rows]]:
-        """Further places of collectives; and of each rank, the place of each of its rows."""
+        """Further places of collectives, and the place of each row of each rank's program."""
         at = [rows.copy() for rows in self.rows]
         joint = [np.flatnonzero(~self.t.programs[p].own) for p in self.t.program]
         ops = [rows[j] for rows, j in zip(self.rows, joint, strict=True)]
@@ -95,7 +95,7 @@ class Expansion:
         ), at
 
     def _inside(self, at: list[Rows]) -> list[Rows]:
-        """Dependencies within each rank: ops, and the places that wait for them."""
+        """Dependencies within each rank, as pairs of op and waiting place."""
         found = [np.empty((0, 2), np.int64)]
         for rows, places, p in zip(self.rows, at, self.t.program, strict=True):
             after = self.t.programs[p].successors
@@ -103,7 +103,7 @@ class Expansion:
         return found
 
     def _messages(self) -> list[Rows]:
-        """A recv waits for the send of the other end."""
+        """Dependencies of each recv on its send, as pairs of op and waiting place."""
         found = [np.empty((0, 2), np.int64)]
         for f, senders in enumerate(self.t.senders):
             for r, other in enumerate(senders.tolist()):

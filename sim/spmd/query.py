@@ -1,4 +1,4 @@
-"""The questions of a template: put together, asked at once, and the answers told apart."""
+"""Questions of an SPMD graph to backends: collected, asked in one call each, and answered."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..csr import Csr
 from ..graph import Graph
 from ..lowering import ticks_of
 from ..ops import Ops
-from ..place import roles
+from ..roles import roles
 from ..units import Seconds
 from .spmd_graph import SpmdGraph
 
@@ -26,11 +26,11 @@ PLAYED = ("", "host", "dma")  # roles by number; 3 is nobody's
 
 
 class NotUniform(Exception):  # noqa: N818  says why, it is no error
-    """Why a template has to be written out."""
+    """Reason why an SPMD graph cannot be run without writing it out."""
 
 
 class RankAnswers(NamedTuple):
-    """Of every question: its answer, and a number for those that are the same."""
+    """Answer of every question, and a number for equal answers."""
 
     ticks: Numbers
     spread: Numbers
@@ -39,11 +39,11 @@ class RankAnswers(NamedTuple):
 
     @classmethod
     def of(cls, said: Answers, tick: Seconds) -> RankAnswers:
-        """Refuse what does not say when each op ends.
+        """Answers to all questions, refused where they do not say when each op ends.
 
         Raises
         ------
-        Unlike
+        NotUniform
             Ops that share rates, hold of a capacity or are asked during the run.
         """
         if said.drivers:
@@ -64,7 +64,7 @@ class RankAnswers(NamedTuple):
 
 
 class Query:
-    """The table of questions of a whole template, under way."""
+    """Table of questions of a whole SPMD graph, filled before it is asked."""
 
     def __init__(self, simulation: Simulation, graph: Graph, template: SpmdGraph):
         assert graph.gpus is not None  # noqa: S101  it was placed
@@ -90,7 +90,7 @@ class Query:
         component: NDArray[np.int32],
         members: Csr | None = None,
     ) -> Numbers:
-        """(ranks, questions) numbers of all these questions, asked for each of these ranks.
+        """(ranks, questions) row in the table of each question, added for each of these ranks.
 
         Parameters
         ----------
@@ -107,7 +107,7 @@ class Query:
         return self._n - n * m + np.arange(n * m).reshape(m, n)
 
     def ask(self) -> Answers:
-        """Ask every backend, once, about all that was put together."""
+        """Answers of every backend to all questions of the table, in one call each."""
         ops = Ops.concat(self._tables)
         counts = np.concatenate([m.counts for m in self._members])
         members = Csr(
@@ -118,7 +118,7 @@ class Query:
 
 
 def alike(simulation: Simulation) -> Numbers:
-    """(components,) One number for those that one backend says to answer alike for; or -1."""
+    """(components,) common number of components that one backend answers alike for; or -1."""
     bound = simulation.bound
     owner = np.array([0 if b is None else id(b) for b in bound], np.int64)
     found = np.full(len(bound), -1, np.int64)
@@ -135,7 +135,7 @@ def alike(simulation: Simulation) -> Numbers:
 
 
 def unlike(backend: Backend | None) -> str:
-    """Why a backend has to be asked about every op."""
+    """Reason why a backend has to be asked about every op; "" for none."""
     who = type(backend).__name__
     if backend is not None and backend.online:
         return f"{who} is asked during the run"

@@ -1,8 +1,7 @@
-"""The ranks of a template by what they run and what they were told: one question for all alike.
+"""Classes of ranks with the same program and the same answers: one question for all of a class.
 
-An op of a class is asked about once, on one of its GPUs; a collective once a group, a message
-once a sender, since their members differ.  Ranks that were told the same about the same program
-are a class: a program with its answers.
+An op of a class is asked about once, on one of its GPUs; a collective once a group, a message once
+a sender, since their members differ.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from ..csr import Csr
 from ..engine_api import ComponentTable
 from ..graph import Graph
 from ..ops import Kind
-from ..place import NETWORK, ROLE
+from ..roles import NETWORK, ROLE
 from .query import PLAYED, NotUniform, Query, RankAnswers, unlike
 from .spmd_graph import RankProgram, SpmdGraph
 
@@ -35,7 +34,7 @@ WHAT = {Kind.COLLECTIVE: 1, Kind.SEND: 2, Kind.RECV: 3}
 
 @dataclass(frozen=True)
 class RankClasses:
-    """Ranks told apart.
+    """Partition of the ranks of an SPMD graph by program and answers.
 
     Parameters
     ----------
@@ -56,11 +55,11 @@ class RankClasses:
 
 
 def classify(simulation: Simulation, graph: Graph, template: SpmdGraph) -> RankClasses:
-    """Ask about a template's ops, and tell its ranks apart by the answers.
+    """Classes of the ranks of an SPMD graph, after asking backends about its ops.
 
     Raises
     ------
-    Unlike
+    NotUniform
         The answers do not say when each op ends, or not for all of its class at once.
     GraphError, BackendError
         What cannot be scheduled or timed.
@@ -93,7 +92,7 @@ def classify(simulation: Simulation, graph: Graph, template: SpmdGraph) -> RankC
 
 
 class _Aspect(NamedTuple):
-    """Some questions of a program, for some of its ranks.
+    """Questions of one program that are asked for some of its ranks.
 
     Parameters
     ----------
@@ -108,7 +107,7 @@ class _Aspect(NamedTuple):
 
 
 class _ProgramClasses:
-    """The ranks of one program."""
+    """Classes of the ranks of one program."""
 
     def __init__(self, asking: Query, p: int):
         self.asking, self.template = asking, asking.template
@@ -146,7 +145,7 @@ class _ProgramClasses:
         return np.array(which, np.int64), found
 
     def _own(self) -> list[_Aspect]:
-        """Ops that one component of the rank does."""
+        """Questions about ops that a component of the rank itself runs."""
         found = []
         for kind, role in ROLE.items():
             of = np.flatnonzero(self.kind == kind)
@@ -164,7 +163,7 @@ class _ProgramClasses:
         return found
 
     def _nobodys(self) -> list[_Aspect]:
-        """Delays and gaps: nobody is asked, they last as recorded."""
+        """Delays and gaps, which last as recorded."""
         of = np.flatnonzero(np.isin(self.kind, (Kind.DELAY, Kind.GAP)))
         if not len(of) or not len(self.ranks):
             return []
@@ -172,7 +171,7 @@ class _ProgramClasses:
         return [_Aspect(of, rows, np.zeros(len(self.ranks), np.int64))]
 
     def _joint(self) -> list[_Aspect]:
-        """Collectives, each as the first member of its group has them."""
+        """Questions about collectives, each as the first member of its group has them."""
         found = []
         for f, (groups, leads) in enumerate(
             zip(self.template.groups, self.template.leads, strict=True)
@@ -191,7 +190,7 @@ class _ProgramClasses:
         return found
 
     def _messages(self) -> list[_Aspect]:
-        """Sends, between two GPUs, and recvs, which the fabric answers for on one."""
+        """Questions about sends, by pair of GPUs, and recvs, by one."""
         found, every = [], np.arange(len(self.ranks))
         for f, to in enumerate(self.template.peers):
             for kind in (Kind.SEND, Kind.RECV):
@@ -214,7 +213,7 @@ class _ProgramClasses:
         return _Aspect(of, self.asking.add(self.ops.take(of), ranks, fabric, members), who)
 
     def classes(self, told: RankAnswers) -> tuple[Numbers, list[Numbers], list[Numbers]]:
-        """Class of each rank; of each class its answers, and its sources by column."""
+        """Class of each rank; answers, and sources by column, of each class."""
         labels = [self.streams]
         for a in self.aspects:
             label, _ = number_rows(told.same[a.rows])
@@ -224,7 +223,7 @@ class _ProgramClasses:
         return which, [m[0] for m in made], [m[1] for m in made]
 
     def _class(self, told: RankAnswers, i: int) -> tuple[Numbers, Numbers]:
-        """The answers of the ``i``-th rank, and its sources."""
+        """Answers and sources of the ``i``-th rank."""
         answers = np.zeros((len(self.kind), 2), np.int64)
         holder = self.holder[self.streams[i]]
         what = np.array([WHAT.get(k, 0) for k in Kind], np.int64)[self.kind]
@@ -254,7 +253,7 @@ def _check_slots(
     component: NDArray[np.int32],
     parts: ComponentTable,
 ) -> None:
-    """Refuse ranks that may want more slots at once than there are."""
+    """Refuse ranks whose ops may need more slots at once than there are."""
     slots = parts.slots
     if not np.any(slots[component[:3]] >= 0):
         return

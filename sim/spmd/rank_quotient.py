@@ -1,4 +1,4 @@
-"""Identical ranks folded into one: colour refinement, and a quotient that is exact.
+"""Exact quotient of an SPMD graph: of ranks that do the same at the same ticks, one is kept.
 
 Ranks are coloured by their program; a colour splits while two of its ranks meet different
 colours in a group, send to different colours, or hear from different ones.  When nothing
@@ -23,7 +23,7 @@ Numbers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class RankQuotient:
-    """One rank of each colour.
+    """SPMD graph with one rank of each colour.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class RankQuotient:
 
 
 def fold(template: SpmdGraph) -> RankQuotient:
-    """Keep one rank of each class of identical ranks.
+    """Quotient with one rank of each class of identical ranks.
 
     Programs say how long everything takes: ranks of one program are asked nothing more.  Groups
     keep their numbers of members in the durations of their collectives.
@@ -70,7 +70,7 @@ def fold(template: SpmdGraph) -> RankQuotient:
 
 
 def _refine(template: SpmdGraph) -> tuple[Numbers, Numbers]:
-    """The coarsest colouring in which ranks of one colour meet the same colours; one of each."""
+    """Coarsest colouring whose ranks of one colour meet equal colours, and one rank of each."""
     colour, first = number(template.program)
     families = [
         _Family.of(of, lead) for of, lead in zip(template.groups, template.leads, strict=True)
@@ -88,7 +88,7 @@ def _refine(template: SpmdGraph) -> tuple[Numbers, Numbers]:
 
 @dataclass(frozen=True)
 class _Family:
-    """The groups of one family, one after the other."""
+    """Groups of one family, with their members in order."""
 
     group: Numbers
     lead: Numbers
@@ -106,7 +106,7 @@ class _Family:
         )
 
     def kinds(self, colour: Numbers) -> Numbers:
-        """(ranks,) what group each is in: the colours of its members, counted, and of its lead."""
+        """(ranks,) class of each rank's group, by the colours of its members and of its lead."""
         hashes = np.add.reduceat(bits(colour)[self.order], self.begins[self.filled])
         kind, first = number_pairs(number(hashes)[0], colour[self.lead[self.filled]])
         like = self.filled[first[kind]]
@@ -120,7 +120,7 @@ class _Family:
 def _groups(
     template: SpmdGraph, colour: Numbers, first: Numbers
 ) -> tuple[NDArray[np.int32], tuple[NDArray[np.int32], ...]]:
-    """Groups of the quotient, one for each class of groups; and their leads."""
+    """Groups of the quotient, one for each class of groups, and their leads."""
     groups = np.empty((len(template.groups), len(first)), np.int32)
     leads = []
     for f, (of, lead) in enumerate(zip(template.groups, template.leads, strict=True)):

@@ -1,4 +1,4 @@
-"""A program stored once for each class of ranks; a rank is a place in it.
+"""SPMD graph: a program stored once for all ranks that run it.
 
 What a template means is its :meth:`SpmdGraph.expand`: every op of every rank, written out.  The
 compiled core runs it without ever writing it out (``sim/core/program_executor.py``), and identical
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RankProgram:
-    """What one rank does, in an order in which every op comes after those it waits for.
+    """Program of one rank: ops in an order in which each comes after those it waits for.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class RankProgram:
 
     @classmethod
     def chain(cls, ops: Ops, family: Sequence[int] | None = None) -> RankProgram:
-        """Each op waits for the one before it.
+        """Program in which each op waits for the one before it.
 
         >>> RankProgram.chain(Ops.of(duration=[1.0, 2.0])).successors.values.tolist()
         [1]
@@ -81,7 +81,7 @@ class RankProgram:
 
     @cached_property
     def encoded(self) -> ProgramWords:
-        """The program as the core reads it, made once.
+        """Program as 32-bit words for the compiled core, encoded once.
 
         Raises
         ------
@@ -93,7 +93,7 @@ class RankProgram:
         return encode(self)
 
     def calls(self, kind: Kind, families: int) -> NDArray[np.int64]:
-        """(families,) ops of a kind, by family."""
+        """(families,) number of ops of a kind, by family."""
         family = self.family[(self.ops.kind == kind) & (self.family >= 0)]
         return np.bincount(family, minlength=families)[:families]
 
@@ -107,7 +107,7 @@ class SpmdGraph:
 
     Parameters
     ----------
-    programs : tuple of Program
+    programs : tuple of RankProgram
     program : (ranks,) which program each rank runs
     groups : (families, ranks) int32
         Number of the group that a rank belongs to, by family; ranks of one number are a group.
@@ -138,7 +138,7 @@ class SpmdGraph:
 
     @property
     def rank(self) -> NDArray[np.int32]:
-        """Ranks, as a block's column of places would list them."""
+        """(ranks,) rank of each place, as of a block."""
         return np.arange(self.ranks, dtype=np.int32)
 
     def __len__(self) -> int:
@@ -146,22 +146,22 @@ class SpmdGraph:
 
     @cached_property
     def own(self) -> NDArray[np.int64]:
-        """(programs,) rows of a rank that are its own."""
+        """(programs,) number of rows that each rank has for itself."""
         return np.array([int(p.own.sum()) for p in self.programs], np.int64)
 
     @cached_property
     def calls(self) -> NDArray[np.int64]:
-        """(families, programs) collectives of each family in each program."""
+        """(families, programs) number of collectives of each family in each program."""
         return self._counts(Kind.COLLECTIVE, len(self.groups))
 
     @cached_property
     def sends(self) -> NDArray[np.int64]:
-        """(families, programs) sends over each family of peers in each program."""
+        """(families, programs) number of sends over each family of peers in each program."""
         return self._counts(Kind.SEND, len(self.peers))
 
     @cached_property
     def recvs(self) -> NDArray[np.int64]:
-        """(families, programs) the same of recvs."""
+        """(families, programs) number of recvs over each family of peers in each program."""
         return self._counts(Kind.RECV, len(self.peers))
 
     def _counts(self, kind: Kind, families: int) -> NDArray[np.int64]:
@@ -171,7 +171,7 @@ class SpmdGraph:
 
     @cached_property
     def leads(self) -> tuple[NDArray[np.int32], ...]:
-        """Of each family, (groups,) the member that says how long its collectives take."""
+        """(groups,) rank that says how long a group's collectives take, for each family."""
         if self.lead is not None:
             return self.lead
         found = []
@@ -190,7 +190,7 @@ class SpmdGraph:
 
     @cached_property
     def senders(self) -> NDArray[np.int32]:
-        """(families, ranks) The rank that a rank hears from, by family; -1 for none.
+        """(families, ranks) rank that sends to each rank over each family; -1 for none.
 
         Raises
         ------
@@ -230,7 +230,7 @@ class SpmdGraph:
                 )
 
     def first_calls(self, family: int) -> NDArray[np.int64]:
-        """(groups + 1,) Number of the first collective of each group of a family, from 0.
+        """(groups + 1,) number of the first collective of each group of a family, from 0.
 
         Raises
         ------
@@ -252,7 +252,7 @@ class SpmdGraph:
         return np.concatenate([[0], np.cumsum(count)])
 
     def expand(self) -> FlatGraph:
-        """Every op written out: each rank's own ops in order, then collectives by family and group.
+        """Block with every op: each rank's own ops in order, then collectives by family and group.
 
         Raises
         ------

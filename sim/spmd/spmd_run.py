@@ -1,4 +1,4 @@
-"""A template run as a template: asked by class, folded, never written out.
+"""Run of an SPMD graph without writing it out: asked and run by class of ranks.
 
 That is right where nothing is contended: no op waits for a slot, shares a rate or is asked during
 the run, and no process looks on.  Everything else is written out, and the log says why.
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..analysis.aggregates import BOXES, EXPOSED, MOST_OPS, RunAggregates, add_ticks
+from ..aggregates import BOXES, EXPOSED, MOST_OPS, RunAggregates, add_ticks
 from ..backend import Spread, Timing
 from ..binding import Answers
 from ..core.program_executor import ProgramTimes, TimedPrograms, run
@@ -42,7 +42,7 @@ HOLDER = np.array([0, 1, 2, 3, 3, 3, 3, 3, *[0, 1, 2, 3, 3, 3, 3, 3] * 3])  # ro
 
 @dataclass(frozen=True)
 class SpmdRun:
-    """A template with its answers, ready to run.
+    """SPMD graph with its answers, ready to run.
 
     Parameters
     ----------
@@ -61,11 +61,11 @@ class SpmdRun:
     def of(
         cls, simulation: Simulation, graph: Graph, template: SpmdGraph, replica: int | None
     ) -> SpmdRun:
-        """Ask, and fold what is the same.
+        """Ask backends about a graph, and fold identical ranks.
 
         Raises
         ------
-        Unlike
+        NotUniform
             It has to be written out.
         GraphError, BackendError
             What cannot be scheduled or timed.
@@ -76,11 +76,11 @@ class SpmdRun:
 
     @property
     def template(self) -> SpmdGraph:
-        """What is run: all ranks, or one of each class."""
+        """SPMD graph that is run: all ranks, or one of each class."""
         return self.classes.template if self.folded is None else self.folded.template
 
     def kept(self, keep: str) -> RunAggregates:
-        """Run the template, and keep of it what ``keep`` says.
+        """Aggregates of a run of the graph, as far as ``keep`` keeps them.
 
         Raises
         ------
@@ -104,7 +104,7 @@ class SpmdRun:
         return kept.boxed(self._all(boxes), keep)
 
     def _refuse_wide(self) -> None:
-        """Leave to a run with every op what the sums and draws of a template could not hold."""
+        """Refuse times whose sums, or draws, could exceed the range of ticks."""
         most = 1.0
         if self.replica is not None:
             most = max((_highest(s) for s in self.classes.spreads), default=1.0)
@@ -115,11 +115,11 @@ class SpmdRun:
                 raise NotUniform("times of its ops may add up to more than the range of ticks")
 
     def _all(self, of_classes: Numbers) -> Numbers:
-        """From a column a class to a column a rank."""
+        """Table with one column per rank, from one with one column per class."""
         return of_classes if self.folded is None else of_classes[..., self.folded.colour]
 
     def _summed(self, ran: ProgramTimes) -> RunAggregates:
-        """Sums by component, kind and source."""
+        """Aggregates by component, kind and source, from the times of ranks."""
         tally = self._all(ran.tally.T)
         parts = self.simulation.parts
         busy: NDArray[Any] = np.zeros((len(parts), len(Kind)), np.int64)
@@ -171,7 +171,7 @@ class SpmdRun:
         return found
 
     def why_not_written(self) -> str:
-        """Why one rank of each class is not the run, or not to be written out; "" if it is."""
+        """Reason why one rank of each class cannot be written out; "" where it can."""
         if self.folded is None:
             return "every rank drew durations of its own"
         if len(self.template) > MOST_OPS:
@@ -179,11 +179,11 @@ class SpmdRun:
         return ""
 
     def written(self) -> tuple[Graph, Answers, EngineGraph]:
-        """One rank of each class written out, under its own number."""
+        """Graph with one rank of each class written out, under its own number."""
         assert self.folded is not None  # noqa: S101  see why_not_written
         made = Expansion(self.template)
         block = made.block()
-        ticks, answers = self._told(made, len(block))
+        ticks, answers = self._answers_of(made, len(block))
         block = replace(block, slot=np.full(len(block) + len(block.places), -1, np.int32))
         simulation = self.simulation
         low = lower(
@@ -193,8 +193,8 @@ class SpmdRun:
         block = _numbered(block, self.folded.first)
         return replace(self.graph, blocks=(block,)), answers, replace(low, fixed=ticks)
 
-    def _told(self, made: Expansion, n: int) -> tuple[Numbers, Answers]:
-        """What was said of each op that was written out, in ticks and as it was said."""
+    def _answers_of(self, made: Expansion, n: int) -> tuple[Numbers, Answers]:
+        """Ticks and answers of each op that was written out."""
         classes, template = self.classes, self.template
         assert self.folded is not None  # noqa: S101
         ticks, component, source = np.zeros(n, np.int64), np.full(n, -1), np.full(n, -1)
@@ -218,13 +218,13 @@ class SpmdRun:
 
 
 def _highest(spread: Spread) -> float:
-    """The highest factor that may be drawn."""
+    """Highest factor that may be drawn."""
     each = (spread.step, spread.op, spread.start)
     return float(np.prod([max(factors.max(), 1.0) for factors in each if len(factors)]))
 
 
 def _numbered(block: FlatGraph, number: NDArray[np.int32]) -> FlatGraph:
-    """The same with other numbers for its ranks."""
+    """Block with other numbers for its ranks."""
     ops, places, peer = block.ops, block.places, block.peer
     return replace(
         block,

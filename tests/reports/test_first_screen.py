@@ -7,7 +7,7 @@ import pytest
 from foretrace.reports.comparison.comparison_page import page as compare_page
 from foretrace.reports.run.run_page import page
 from foretrace.reports.sweep.sweep_page import page as sweep_page
-from foretrace.sim.analysis.aggregates import BOXES
+from foretrace.sim.aggregates import BOXES
 
 RUN = {"resolved": "", "command": "foretrace run s.yaml", "run": "0" * 12, "title": "",
        "timeline_cut": ""}  # fmt: skip

@@ -301,7 +301,7 @@ def test_a_graph_that_is_not_kept_op_by_op_keeps_the_same_numbers(keep, engine, 
     assert found.rank_frame().equals(written.rank_frame())
     assert found.compare(written) == {}
     assert "48" in found._repr_html_()  # without running again
-    with pytest.raises(NotKeptError, match="of 48 ops no row an op was kept"):
+    with pytest.raises(NotKeptError, match="of 48 ops no rows were kept"):
         _ = found.ready
     with caplog.at_level(logging.INFO, "foretrace.sim.result"):
         assert found.blame() == written.blame()

@@ -43,7 +43,7 @@ class RunSection(Section):
     replicas: Annotated[int, Field(ge=1, le=10_000)] = 1
     """Seeded runs that the jitter interval comes from."""
     keep: Literal["none", "ranks", "ops"] | None = None
-    """What stays of a run: a row an op (up to 5 million unless said), what ranks did, or less."""
+    """What stays of a run: a row per op (up to 5 million unless said), what ranks did, or less."""
     defend: bool = False
     """Also try which unmeasured values matter, and how wrong a part may be: many more runs."""
     engine: Literal["core", "reference"] = "core"

@@ -1,1 +1,1 @@
-"""The shared-rate medium, compiled: weighted max-min over everything an op uses at once."""
+"""Compiled max-min medium: weighted fair rates over all components that an op uses at once."""

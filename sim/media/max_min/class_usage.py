@@ -1,8 +1,8 @@
-"""What bundles take of shared components: a bundle's *stake* in each.
+"""Usage of shared components by flow classes (*bundles*): a class has one *stake* in each.
 
-Stakes lie in the use rows of one member of the bundle, its leader.  Members use the same shared
-components, and uses are in the order of components, so that the shared uses of any member and
-those of the leader come in pairs.
+Stakes lie in the use rows of one member of the class, its leader. Members use the same shared
+components, and uses are in the order of components, so that the shared uses of any member and those
+of the leader come in pairs.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from .usage_lists import link, replace, unlink
 
 @lean
 def shared(s: State, u: Int, end: Int) -> Int:
-    """The first use from ``u`` on whose component is shared, or the end."""
+    """First use from ``u`` on whose component is shared, or ``end``."""
     while u < end and not s[0][s[2][u, COMPONENT], SHARED]:
         u += 1
     return u
@@ -60,7 +60,7 @@ def alike(s: State, f: Int, g: Int) -> bool:
 
 @lean
 def stake_out(s: State, b: Int) -> None:
-    """A new bundle takes what its leader does."""
+    """Add the stakes of a new flow class: what its leader uses."""
     parts, flows, uses, bundles = s
     f = bundles[b, LEADER]
     for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
@@ -74,7 +74,7 @@ def stake_out(s: State, b: Int) -> None:
 
 @lean
 def raise_stakes(s: State, f: Int, b: Int) -> None:
-    """A bundle takes what one more flow does."""
+    """Add the weights of one more flow to the stakes of its class."""
     parts, flows, uses, bundles = s
     v, end_v = flows[bundles[b, LEADER], START], np.int64(OPEN)
     for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
@@ -89,7 +89,7 @@ def raise_stakes(s: State, f: Int, b: Int) -> None:
 
 @lean
 def lower_stakes(s: State, f: Int, b: Int) -> None:
-    """A bundle takes what one flow does less; a component that is full gets queued."""
+    """Subtract a leaving flow's weights from the stakes of its class; queue full components."""
     parts, flows, uses, bundles = s
     v, end_v = flows[bundles[b, LEADER], START], np.int64(OPEN)
     for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
@@ -109,7 +109,7 @@ def lower_stakes(s: State, f: Int, b: Int) -> None:
 
 @lean
 def hand_over(s: State, b: Int, g: Int) -> None:
-    """Another member leads: stakes move into its use rows."""
+    """Make another flow the leader of its class: stakes move into its use rows."""
     parts, flows, uses, bundles = s
     f = bundles[b, LEADER]
     bundles[b, LEADER] = g
@@ -124,7 +124,7 @@ def hand_over(s: State, b: Int, g: Int) -> None:
 
 @lean
 def give_up(s: State, b: Int) -> None:
-    """A bundle without flows takes nothing more."""
+    """Remove the stakes of an empty flow class."""
     parts, flows, uses, bundles = s
     f = bundles[b, LEADER]
     for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):

@@ -1,10 +1,10 @@
-"""Flows that always run at one rate, as one: a bundle, with one clock for all of them.
+"""Flow classes (*bundles*): flows that always run at one rate, with one clock for all of them.
 
-A component that one flow uses alone is nothing but a limit of that flow.  So what a flow has in
+A component that one flow uses alone is nothing but a limit of that flow. So what a flow has in
 common with others is the set of *shared* components it uses, and flows with equal sets and equal
-limits run at one rate, whatever their weights and works.  Such flows are a *bundle*: levels are
-computed over bundles (:mod:`.levels`), each takes one *stake* in a shared component
-(:mod:`.stakes`) and has one clock (:mod:`.clock`).
+limits run at one rate, whatever their weights and works. Levels are computed over classes
+(:mod:`.max_min_levels`), each has one *stake* in a shared component (:mod:`.class_usage`) and one
+clock (:mod:`.work_clock`).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _BITS = (1 << 40) - 1
 
 @lean
 def attach(s: State, f: Int, now: Int) -> None:
-    """The flow gets a bundle: the one of its kind, or a new one."""
+    """Put a flow into the class of its kind, which is made where there is none."""
     parts, flows, uses, bundles = s
     ceiling, fence, key = _kind(parts, flows, uses, f)
     b = _find(s, f, ceiling, fence, key)
@@ -79,7 +79,7 @@ def attach(s: State, f: Int, now: Int) -> None:
 
 @lean
 def detach(s: State, f: Int, now: Int) -> None:
-    """The flow leaves its bundle with its work left booked."""
+    """Take a flow out of its class, with its work left stored."""
     flows, bundles = s[1], s[3]
     b = flows[f, BUNDLE]
     advance(bundles, b, now)
@@ -97,7 +97,7 @@ def detach(s: State, f: Int, now: Int) -> None:
 
 @lean
 def _kind(parts: Array, flows: Array, uses: Array, f: Int) -> tuple[Int, Int, Int]:
-    """What limits and unshared components allow, the lowest fence, a hash of all and the shared."""
+    """Ceiling of a flow's rate, its lowest fence, and a hash of both and its shared components."""
     ceiling, fence = flows[f, LIMIT], np.int64(OPEN)
     key = np.int64(0)
     for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
@@ -118,7 +118,7 @@ def _kind(parts: Array, flows: Array, uses: Array, f: Int) -> tuple[Int, Int, In
 
 @lean
 def _find(s: State, f: Int, ceiling: Int, fence: Int, key: Int) -> Int:
-    """The bundle of this kind, 0 when there is none."""
+    """Flow class with these limits and the shared components of the flow, 0 for none."""
     bundles = s[3]
     b = bundles[key & bundles[0, MASK], BUCKET]
     while b:
@@ -135,7 +135,7 @@ def _find(s: State, f: Int, ceiling: Int, fence: Int, key: Int) -> Int:
 
 @lean
 def _new(s: State, f: Int, ceiling: Int, fence: Int, key: Int, now: Int) -> Int:
-    """A new bundle, led by the flow."""
+    """New flow class, led by the flow."""
     bundles = s[3]
     b = bundles[0, FIRST_FREE]
     if b:
@@ -158,7 +158,7 @@ def _new(s: State, f: Int, ceiling: Int, fence: Int, key: Int, now: Int) -> Int:
 
 @lean
 def _dissolve(s: State, b: Int) -> None:
-    """A bundle without flows gives its row back."""
+    """Free the row of an empty flow class."""
     bundles = s[3]
     give_up(s, b)
     at = bundles[b, HASH] & bundles[0, MASK]

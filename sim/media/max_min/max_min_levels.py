@@ -1,4 +1,4 @@
-"""Levels of shared components: which are full, and at which rate.
+"""Max-min levels of shared components: the rate at which each full one holds back its flows.
 
 ``docs/semantics.md`` section 2 defines a level by what strictly slower flows take.  It can be
 checked on one component, given the levels of the others, so a change spreads only as far as
@@ -51,7 +51,7 @@ _SHIFT = 40  # ONE is 2^40
 
 @lean
 def queue(s: State, c: Int) -> None:
-    """Have the level of a component computed, after those that may lie lower."""
+    """Queue a component for a new level; components that may have lower levels come first."""
     parts, _, _, bundles = s
     if parts[c, BEFORE] == ABSENT:
         key = parts[c, LEVEL]
@@ -63,7 +63,7 @@ def queue(s: State, c: Int) -> None:
 
 @lean
 def settle_levels(s: State) -> None:
-    """Solve queued components until none is left."""
+    """Compute levels of queued components until the queue is empty."""
     parts, _, _, bundles = s
     while bundles[0, FIRST_QUEUED] != NONE:
         c = bundles[0, FIRST_QUEUED]
@@ -86,13 +86,13 @@ def settle_levels(s: State) -> None:
 
 @lean
 def bundle_rate(s: State, b: Int) -> Int:
-    """The lowest of the bundle's ceiling and the levels of its shared components."""
+    """Rate of a flow class: the least of its ceiling and the levels of its shared components."""
     return _lowest(s, b, np.int64(NONE))
 
 
 @lean
 def _lowest(s: State, b: Int, but: Int) -> Int:
-    """The rate that everything except one component allows a bundle."""
+    """Rate of a flow class if one component held nobody back."""
     parts, flows, uses, bundles = s
     f = bundles[b, LEADER]
     lowest = bundles[b, CEILING]
@@ -105,7 +105,7 @@ def _lowest(s: State, b: Int, but: Int) -> Int:
 
 @lean
 def _look_elsewhere(s: State, c: Int) -> Int:
-    """Note in each stake the rate that the bundle's other components allow; the highest."""
+    """Highest rate that other components allow a class on this one; each is noted in its stake."""
     uses = s[2]
     fastest = np.int64(0)
     u = s[0][c, HEAD]
@@ -118,7 +118,7 @@ def _look_elsewhere(s: State, c: Int) -> Int:
 
 @lean
 def _level(parts: Array, uses: Array, c: Int) -> Int:
-    """The level of a component whose weights are whole, from below.
+    """Level of a component with integer weights, found by iteration from below; OPEN if not full.
 
     From any v up to the level, what the flows slower than v leave, shared by the rest, is not
     above the level; so the first v that this does not raise is the level.
@@ -145,7 +145,7 @@ def _level(parts: Array, uses: Array, c: Int) -> Int:
 
 @lean
 def _fine_level(parts: Array, uses: Array, c: Int) -> Int:
-    """The same for weights with fractions, in 128 bits."""
+    """Level of a component with fractional weights, by the same iteration in 128 bits."""
     cap_hi, cap_lo = mul(parts[c, CAP], np.int64(ONE))
     v = div(cap_hi, cap_lo, parts[c, TOTAL])
     while True:
@@ -174,7 +174,7 @@ def _fine_level(parts: Array, uses: Array, c: Int) -> Int:
 
 @lean
 def _spread(s: State, c: Int, old: Int, new: Int) -> None:
-    """A level moved: tell the other components of the bundles that it holds or held back."""
+    """Queue other components of the flow classes whose rate a changed level may have changed."""
     parts, flows, uses, bundles = s
     u = parts[c, HEAD]
     while u != NONE:
@@ -195,7 +195,7 @@ def _spread(s: State, c: Int, old: Int, new: Int) -> None:
 
 @lean
 def _fills(parts: Array, c: Int, weight: Int, old: Int, new: Int) -> bool:
-    """Book another rate on a component that is not full; whether it may have become full.
+    """Update the load of a component that is not full; whether it may have become full.
 
     Surely not while every flow on it could still be given one unit more.
     """

@@ -1,9 +1,9 @@
-"""What the rounds and turns of a run do to the medium, and ask of it.
+"""Kernels by which a run changes and reads the max-min medium.
 
-An op in its work phase is a *flow*.  A turn lets flows ``join`` and ``leave`` and components
-change their rate, then ``settle`` computes rates, once.  Nothing but what these changes reach is
-looked at (:mod:`.levels`), and flows that always run at one rate are looked at as one
-(:mod:`.bundles`).  Kernels take the ``state`` of a :class:`~.store.Sharing`.
+An op in its work phase is a *flow*. A turn lets flows ``join`` and ``leave`` and components change
+their rate, then ``settle`` computes rates, once. Nothing but what these changes reach is looked at
+(:mod:`.max_min_levels`), and flows that always run at one rate are one class
+(:mod:`.flow_classes`). Kernels take the ``state`` of a :class:`~.medium_memory.MaxMinMemory`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from .work_clock import advance, schedule, touch
 
 @lean
 def join(s: State, f: Int, now: Int) -> None:
-    """The flow enters its work phase with its stored work left; it has a rate from `settle` on."""
+    """Start a flow with its stored work left; it has a rate from the next `settle` on."""
     parts, flows, uses, _ = s
     flows[f, IN_FLIGHT] = 1
     loosen(s, f)
@@ -68,7 +68,7 @@ def join(s: State, f: Int, now: Int) -> None:
 
 @lean
 def leave(s: State, f: Int, now: Int) -> None:
-    """Progress is booked and the work left is stored."""
+    """Stop a flow and store its work left."""
     parts, flows, uses, _ = s
     flows[f, IN_FLIGHT] = 0
     if flows[f, BUNDLE]:
@@ -96,7 +96,7 @@ def set_rate(s: State, c: Int, rate: Int) -> None:
 
 @lean
 def settle(s: State, now: Int) -> None:
-    """Once a turn, after its last round: rates are computed, flows keep their progress."""
+    """Compute rates once per turn, after its last round."""
     _regroup(s, now)
     settle_levels(s)
     while _reaches_fence(s, now):
@@ -115,14 +115,14 @@ def settle(s: State, now: Int) -> None:
 
 @lean
 def due(s: State) -> Int:
-    """The tick of the earliest completion, NONE when there is none within the range of ticks."""
+    """Tick of the earliest completion, NONE where none is within the range of ticks."""
     b = s[3][0, FIRST_DUE]
     return NONE if b == NONE else s[3][b, DUE]
 
 
 @lean
 def take_due(s: State, now: Int, out: Array) -> Int:
-    """Flows whose work is done at ``now`` leave; their numbers, ascending; how many."""
+    """Number of flows whose work is done at ``now``; they leave, listed in ``out``, ascending."""
     bundles = s[3]
     n = np.int64(0)
     while NONE < due(s) <= now:
@@ -145,13 +145,13 @@ def rate(s: State, f: Int) -> Int:
 
 @lean
 def users(s: State, c: Int) -> Int:
-    """Flows in flight that use a component."""
+    """Number of flows in flight that use a component."""
     return s[0][c, FLOWS]
 
 
 @lean
 def _regroup(s: State, now: Int) -> None:
-    """Loose flows leave their bundles, then what is shared changes, then they find new ones."""
+    """Put flows that were marked loose into new classes, after marking what is shared."""
     flows, bundles = s[1], s[3]
     first = bundles[0, FIRST_LOOSE]
     bundles[0, FIRST_LOOSE] = NONE
@@ -174,7 +174,7 @@ def _regroup(s: State, now: Int) -> None:
 
 @lean
 def _reaches_fence(s: State, now: Int) -> bool:
-    """Give touched bundles their rates; whether one had to be broken up."""
+    """Update the rates of touched classes; whether one reached its fence and was broken up."""
     bundles = s[3]
     b = bundles[0, FIRST_TOUCHED]
     while b:
@@ -194,7 +194,7 @@ def _reaches_fence(s: State, now: Int) -> bool:
 
 @lean
 def _mark_shared(s: State, f: Int) -> None:
-    """Note which of the flow's components two or more use.
+    """Mark which of a flow's components are used by two or more flows.
 
     Whoever uses one for which this changes is loose, so no bundle has a cell there.
     """
@@ -210,7 +210,7 @@ def _mark_shared(s: State, f: Int) -> None:
 
 @lean
 def _collect(s: State, b: Int, out: Array, n: Int) -> Int:
-    """Append the flows of a bundle whose tags its clock has reached: the top of their heap."""
+    """Append finished flows of a class to ``out``, from the top of its heap; their number."""
     _, flows, _, bundles = s
     i = n
     if _is_done(s, b, bundles[b, ROOT]):
@@ -236,7 +236,7 @@ def _is_done(s: State, b: Int, f: Int) -> bool:
 
 @lean
 def _sort(out: Array, n: Int) -> None:
-    """Ascending, in place (Shell 1959, doi:10.1145/368370.368387; gaps of Knuth)."""
+    """Sort ascending, in place (Shell 1959, doi:10.1145/368370.368387; gaps of Knuth)."""
     gap = 1
     while gap < n // 3:
         gap = 3 * gap + 1

@@ -1,4 +1,4 @@
-"""The memory of the medium: who makes and grows its tables, and what can be read off them."""
+"""Memory of the max-min medium: its tables, allocated, grown and read."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class MaxMinMemory:
 
     Parameters
     ----------
-    parts : Parts
+    parts : ComponentTable
         Components; those without a rate cannot be used.
 
     Examples
@@ -94,7 +94,7 @@ class MaxMinMemory:
 
     @property
     def state(self) -> State:
-        """What the kernels take."""
+        """Tables, as the kernels take them."""
         return self._parts, self._flows, self._uses, self._bundles
 
     def add(self, flows: Flows) -> int:
@@ -127,7 +127,7 @@ class MaxMinMemory:
         return first
 
     def take(self, flows: int, uses: int) -> tuple[int, int]:
-        """Rows for so many flows and uses, one after the other; the first of each."""
+        """First of newly taken consecutive rows of flows, and of uses."""
         first, first_use = self._flow_rows.take(flows), self._use_rows.take(uses)
         if self._flow_rows.top > len(self._flows):
             self._flows = _room(self._flows, self._flow_rows.top)
@@ -137,17 +137,17 @@ class MaxMinMemory:
         return first, first_use
 
     def give(self, flows: tuple[int, int], uses: tuple[int, int]) -> None:
-        """Take rows back, (first, count) of each; the flows are not in flight and never will be."""
+        """Free rows of flows and of uses, (first, count) each; the flows never run again."""
         self._flows[flows[0] : flows[0] + flows[1], COUNT] = 0
         self._flow_rows.give(*flows)
         self._use_rows.give(*uses)
 
     def uses_of(self, flow: int) -> tuple[int, int]:
-        """The rows of what a flow uses: (first, count)."""
+        """Rows of a flow's uses: (first, count)."""
         return int(self._flows[flow, START]), int(self._flows[flow, COUNT])
 
     def note_fine(self, uses: Array) -> None:
-        """Note the components of which a flow takes a fraction of its rate."""
+        """Mark components of which a flow takes a fraction of its rate."""
         self._parts[uses[uses[:, WEIGHT] % ONE != 0, COMPONENT], FINE] = 1
 
     def rows(self, flows: int, uses: int) -> tuple[Array, Array]:
@@ -155,7 +155,7 @@ class MaxMinMemory:
         return self._flows[:flows].copy(), self._uses[:uses].copy()
 
     def append(self, work: int, usage: Mapping[int, int], limit: int = NO_LIMIT) -> int:
-        """Append one flow; returns its number."""
+        """Number of a newly appended flow."""
         return self.add(one(work, usage, limit))
 
     def set_usage(self, flow: int, usage: Mapping[int, int], limit: int = NO_LIMIT) -> None:
@@ -178,7 +178,7 @@ class MaxMinMemory:
         return (int(hi) << 64) + int(lo) % 2**64
 
     def _grow_bundles(self, rows: int) -> None:
-        """A bundle for every flow, beside row 0; buckets are found again by their new mask."""
+        """Grow the table of flow classes to one for every flow, and rebuild its hash index."""
         if rows <= len(self._bundles):
             return
         old = len(self._bundles)
@@ -213,7 +213,7 @@ class MaxMinMemory:
         return found
 
     def _check(self, flows: Flows) -> None:
-        """Refuse what the kernels cannot hold."""
+        """Refuse flows with numbers beyond the range of the kernels."""
         for row in np.flatnonzero(too_fast(self._of, flows)):
             raise BackendError(
                 f"op {flows.op[row]}: may run at 2^62 rate units or more; "
@@ -223,7 +223,7 @@ class MaxMinMemory:
 
 @jit
 def _rehash(bundles: Array) -> None:
-    """Every living bundle into the bucket of its hash."""
+    """Insert every flow class in use into the hash index."""
     bundles[:, BUCKET] = 0
     for b in range(1, len(bundles)):
         if bundles[b, SIZE]:
@@ -233,7 +233,7 @@ def _rehash(bundles: Array) -> None:
 
 
 def _room(table: Array, rows: int) -> Array:
-    """The table with space for that many rows, twice as many when it has to grow."""
+    """Table with space for that many rows, doubled when it has to grow."""
     if rows <= len(table):
         return table
     more = np.zeros((max(rows, 2 * len(table)) - len(table), table.shape[1]), np.int64)
@@ -241,7 +241,7 @@ def _room(table: Array, rows: int) -> Array:
 
 
 def one(work: int, usage: Mapping[int, int], limit: int = NO_LIMIT) -> Flows:
-    """The table of one flow.
+    """Table of a single flow.
 
     >>> one(2**64 + 5, {3: ONE}).work(0) == 2**64 + 5
     True

@@ -1,4 +1,4 @@
-"""Pairing heaps inside the rows of a table: no memory of their own, any row can be taken out.
+"""Pairing heaps stored in the rows of a table; any row can be removed.
 
 A row that may be in a heap begins with five columns for it: the key (two words of a 128-bit
 integer), its first child, its next sibling, and what is before it (the parent of a first child,
@@ -24,7 +24,7 @@ Table = NDArray[np.int64]
 
 @lean
 def insert(t: Table, heap: Int, i: Int) -> Int:
-    """Row ``i``, whose key is set, enters; returns the heap.
+    """Insert row ``i``, whose key is set; returns the new top.
 
     >>> t = np.array([[0, key, NONE, NONE, ABSENT] for key in (30, 10, 20)])
     >>> heap = NONE
@@ -41,7 +41,7 @@ def insert(t: Table, heap: Int, i: Int) -> Int:
 
 @lean
 def remove(t: Table, heap: Int, i: Int) -> Int:
-    """Row ``i`` goes; returns the heap."""
+    """Remove row ``i``; returns the new top."""
     below = _pair(t, t[i, CHILD])
     before, after = t[i, BEFORE], t[i, NEXT]
     t[i, BEFORE] = ABSENT
@@ -58,7 +58,7 @@ def remove(t: Table, heap: Int, i: Int) -> Int:
 
 @lean
 def _meld(t: Table, a: Int, b: Int) -> Int:
-    """One heap of two."""
+    """Meld two heaps into one."""
     if a == NONE or b == NONE:
         return max(a, b)
     if less(t[b, KEY_HI], t[b, KEY_LO], t[a, KEY_HI], t[a, KEY_LO]):
@@ -74,7 +74,7 @@ def _meld(t: Table, a: Int, b: Int) -> Int:
 
 @lean
 def _pair(t: Table, i: Int) -> Int:
-    """One heap of a row and its next siblings: melded two by two, then all, from the last."""
+    """Meld a row and its next siblings into one heap: two by two, then all from the last."""
     done = NONE  # pairs, linked backwards
     while i != NONE:
         j = t[i, NEXT]

@@ -1,4 +1,4 @@
-"""Components that several flows use and that cannot be full: left out of what is shared.
+"""Components with slack: used by several flows, but too fast to be full, and left out of sharing.
 
 A component whose flows all run below its fair share (its rate over the weight of all of them)
 is not full, and does not matter.  Where flows stay far below, it gets a *fence*, a rate between
@@ -50,7 +50,7 @@ from .usage_lists import link, unlink
 
 @lean
 def loosen(s: State, f: Int) -> None:
-    """Have the flow find a bundle when the turn settles."""
+    """Mark a flow for a new class when the turn settles."""
     flows, bundles = s[1], s[3]
     if not flows[f, LOOSE]:
         flows[f, LOOSE] = 1
@@ -60,7 +60,7 @@ def loosen(s: State, f: Int) -> None:
 
 @lean
 def enlist(s: State, u: Int) -> None:
-    """A use begins."""
+    """Add a use to the total weight and the list of users of its component."""
     parts, _, uses, bundles = s
     c = uses[u, COMPONENT]
     parts[c, MASS] += uses[u, WEIGHT]
@@ -73,7 +73,7 @@ def enlist(s: State, u: Int) -> None:
 
 @lean
 def discharge(s: State, u: Int) -> None:
-    """A use ends."""
+    """Subtract a use from the total weight and the list of users of its component."""
     parts, _, uses, bundles = s
     c = uses[u, COMPONENT]
     parts[c, MASS] -= uses[u, WEIGHT]
@@ -85,7 +85,7 @@ def discharge(s: State, u: Int) -> None:
 
 @lean
 def check_fence(s: State, c: Int) -> None:
-    """Share a component again whose fair share fell below its fence."""
+    """Share a component again if its fair share fell below its fence."""
     parts = s[0]
     if parts[c, FENCE]:
         hi, lo = mul(parts[c, CAP], np.int64(ONE))
@@ -95,7 +95,7 @@ def check_fence(s: State, c: Int) -> None:
 
 @lean
 def break_out(s: State, b: Int, now: Int) -> None:
-    """The bundle reached its fence: what holds it there is shared again."""
+    """Dissolve a class that reached its fence, and share the components that fenced it."""
     parts, flows, uses, bundles = s
     rate = bundles[b, RATE]
     while bundles[b, SIZE]:
@@ -110,7 +110,7 @@ def break_out(s: State, b: Int, now: Int) -> None:
 
 @lean
 def fence_roomy(s: State) -> None:
-    """Fence off what turned out to have much room, from the next turn on."""
+    """Set a fence on components that had much room left in this turn."""
     parts, _, uses, bundles = s
     c = bundles[0, FIRST_ROOMY]
     bundles[0, FIRST_ROOMY] = NONE
@@ -134,7 +134,7 @@ def fence_roomy(s: State) -> None:
 
 @lean
 def _set_fence(s: State, c: Int, fence: Int) -> None:
-    """Whoever uses the component becomes another kind of flow."""
+    """Set the fence of a component and mark its flows for new classes."""
     parts, _, uses, _ = s
     parts[c, FENCE] = fence
     u = parts[c, CROWD]

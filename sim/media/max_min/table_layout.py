@@ -1,7 +1,7 @@
-"""The four tables behind the medium, column by column.
+"""Layout of the four tables of the max-min medium, column by column.
 
 All int64.  Rows of *parts* are components, of *flows* flows, of *uses* what a flow takes of a
-component; a row of *bundles* is a set of flows that run at one rate (:mod:`.bundles`), and its
+component; a row of *bundles* is a set of flows that run at one rate (:mod:`.flow_classes`), and its
 row 0 is no bundle but holds where the lists begin.
 """
 

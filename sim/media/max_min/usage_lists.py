@@ -1,4 +1,4 @@
-"""Lists of uses of one component, linked both ways through the rows of uses.
+"""Doubly linked lists of the uses of each component, through the rows of uses.
 
 A list is told by the column of parts that holds its first use and the column of uses that holds
 what comes next; what comes before stands in the column behind that.
@@ -13,7 +13,7 @@ from .table_layout import COMPONENT, State
 
 @lean
 def link(s: State, u: Int, head: Int, after: Int) -> None:
-    """A use becomes the first of a list of its component."""
+    """Put a use at the front of a list of its component."""
     parts, _, uses, _ = s
     c = uses[u, COMPONENT]
     first = parts[c, head]
@@ -25,14 +25,14 @@ def link(s: State, u: Int, head: Int, after: Int) -> None:
 
 @lean
 def unlink(s: State, u: Int, head: Int, after: Int) -> None:
-    """A use leaves its list."""
+    """Take a use out of its list."""
     _, _, uses, _ = s
     _join(s, uses[u, COMPONENT], uses[u, after + 1], uses[u, after], head, after)
 
 
 @lean
 def replace(s: State, u: Int, v: Int, head: Int, after: Int) -> None:
-    """Another use of the same component takes the place of one."""
+    """Put a use of the same component in the place of another."""
     _, _, uses, _ = s
     behind, before = uses[u, after], uses[u, after + 1]
     _join(s, uses[u, COMPONENT], before, v, head, after)
@@ -41,7 +41,7 @@ def replace(s: State, u: Int, v: Int, head: Int, after: Int) -> None:
 
 @lean
 def _join(s: State, c: Int, u: Int, v: Int, head: Int, after: Int) -> None:
-    """Use ``v`` comes right after ``u``; either may be NONE, an end of the list."""
+    """Link use ``v`` right after ``u``; either may be NONE, an end of the list."""
     parts, _, uses, _ = s
     if u == NONE:
         parts[c, head] = v

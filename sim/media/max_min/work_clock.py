@@ -1,4 +1,4 @@
-"""The clock of a bundle: the exact integral of its rate, and when it reaches its first flow's tag.
+"""Clock of a flow class: the exact integral of its rate, from which completions follow.
 
 A flow that enters a bundle gets the tag ``clock + work left`` and is done when the clock reaches
 it, so a change of rate costs the same for one flow as for ten thousand.
@@ -33,7 +33,7 @@ from .table_layout import (
 
 @lean
 def advance(bundles: Array, b: Int, now: Int) -> None:
-    """Let the clock of a bundle reach now."""
+    """Advance the clock of a flow class to now."""
     if now != bundles[b, SINCE]:
         hi, lo = mul(bundles[b, RATE], now - bundles[b, SINCE])
         hi, lo = add(bundles[b, CLOCK_HI], bundles[b, CLOCK_LO], hi, lo)
@@ -43,7 +43,7 @@ def advance(bundles: Array, b: Int, now: Int) -> None:
 
 @lean
 def left(s: State, f: Int) -> tuple[Int, Int]:
-    """Work left of a flow when its bundle's clock was last read."""
+    """Work left of a flow at the last reading of its class's clock."""
     _, flows, _, bundles = s
     hi, lo = flows[f, TAG_HI], flows[f, TAG_LO]
     b = flows[f, BUNDLE]
@@ -56,7 +56,7 @@ def left(s: State, f: Int) -> tuple[Int, Int]:
 
 @lean
 def touch(bundles: Array, b: Int) -> None:
-    """Have its rate and the end of its first flow computed when the turn settles."""
+    """Mark a flow class, to compute its rate and next completion at the end of the turn."""
     if not bundles[b, TOUCHED]:
         bundles[b, TOUCHED] = 1
         bundles[b, NEXT_TOUCHED] = bundles[0, FIRST_TOUCHED]
@@ -65,7 +65,7 @@ def touch(bundles: Array, b: Int) -> None:
 
 @lean
 def schedule(s: State, b: Int, now: Int) -> None:
-    """Put the bundle where the end of its first flow belongs among what is due."""
+    """Update the next completion of a flow class in the heap of completions."""
     _, _, _, bundles = s
     tick = _end(s, b, now)
     if bundles[b, BEFORE] != ABSENT:
@@ -79,7 +79,7 @@ def schedule(s: State, b: Int, now: Int) -> None:
 
 @lean
 def _end(s: State, b: Int, now: Int) -> Int:
-    """First tick at which work of the bundle is done, NONE if there is none within the range."""
+    """First tick at which a flow of the class is done, NONE if that is not within the range."""
     bundles = s[3]
     advance(bundles, b, now)
     hi, lo = left(s, bundles[b, ROOT])

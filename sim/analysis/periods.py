@@ -1,0 +1,63 @@
+"""Ticks at which the periods of a run begin and end."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..engine_api import NEVER
+from ..run_record import RunRecord
+
+
+def counted(result: RunRecord, warm_up: int = 0, count: int | None = None) -> NDArray[np.int64]:
+    """(k + 1,) ticks between which the periods that count lie.
+
+    Raises
+    ------
+    ValueError
+        None is left to count.
+    """
+    edges = period_edges(result)
+    number = 0 if edges is None else len(edges) - 1
+    kept = step_edges(result)[warm_up : None if count is None else warm_up + count + 1]
+    if edges is None or len(kept) < 2:
+        raise ValueError(
+            f"the run has {number} iterations, none is left after {warm_up} of warm-up"
+        )
+    return kept
+
+
+def step_edges(result: RunRecord) -> NDArray[np.int64]:
+    """(k + 1,) ticks at which the first period begins and each period ends on its last rank.
+
+    Without periods: (2,) when the run begins and ends.
+    """
+    found = period_edges(result)
+    if found is None:
+        found = result.first_release + np.array([0, result.makespan_ticks])
+    return found
+
+
+def period_edges(result: RunRecord) -> NDArray[np.int64] | None:
+    """(k + 1,) ticks as of :func:`step_edges`; None without periods, and for several jobs together.
+
+    They are those of the graph that the run was given, if it was given one.
+    """
+    if result.written is None:
+        return result.aggregates.edges if len(result.aggregates.steps) else None
+    if len(result.jobs) > 1:
+        return None
+    given = result.written.given
+    start, end = result.columns.start[:given], result.columns.end[:given]
+    step = result.ops.period[:given]
+    if not np.all(counts := (end != NEVER) & (step >= 0)):
+        start, end, step = start[counts], end[counts], step[counts]
+    if not len(step):
+        return None
+    # Ops of one step are mostly listed one after the other: first each such stretch, then steps.
+    heads = np.flatnonzero(np.append(True, step[1:] != step[:-1]))
+    steps, of = np.unique(step[heads], return_inverse=True)
+    last = np.full(len(steps), NEVER, np.int64)
+    np.maximum.at(last, of, np.maximum.reduceat(end, heads))
+    first = np.minimum.reduceat(start, heads)[of == 0].min()
+    return np.concatenate([[first], np.maximum.accumulate(last)])
