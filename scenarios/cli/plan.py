@@ -25,18 +25,20 @@ def plan(
     """Say what a run would do, and what it would take."""
     from ..config.loader import load
     from ..studies.plan import plan as planned
+    from .checks import require
 
     scenario = load(file, set=set, catalogs=catalog)
+    warnings = require(scenario, "files")  # a plan builds no machine, and says what is too much
     made = planned(scenario)
     if json:
-        warnings = [w.facts() for w in scenario.warnings]
-        print_json({"name": scenario.name, **asdict(made), "warnings": warnings})
+        facts = [w.facts() for w in warnings]
+        print_json({"name": scenario.name, **asdict(made), "warnings": facts})
         return
     lines = list(_lines(made))
     width = max(len(name) for name, _ in lines) + 2
     for name, text in lines:
         typer.echo(f"{name:<{width}}{text}".rstrip())
-    for warning in scenario.warnings:
+    for warning in warnings:
         typer.echo(str(warning), err=True)
 
 

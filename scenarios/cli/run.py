@@ -5,13 +5,17 @@ from __future__ import annotations
 import shlex
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from .app import MISSED, UNFINISHED, app
 from .common import Catalogs, File, Json, Out, Quiet, Set, Swap, print_json, teller
+
+if TYPE_CHECKING:
+    from ..config.problems import Problem
 
 
 @app.command()
@@ -44,9 +48,9 @@ def run(
     from ..config.loader import load
     from ..studies.executor import engine_beside
     from ..studies.limits import TimeOver
-    from ..studies.plan import guard, ops_of
     from ..studies.run import study
     from ..studies.run_folder import existing, load_summary, require_writable, save
+    from .checks import require
     from .show import answer
 
     settings = [*set, *swap_setting(swap), *(["hil.mode=coupled"] if swap else [])]
@@ -57,17 +61,16 @@ def run(
     scenario = load(file, set=settings, catalogs=catalog)
     if variant is not None:
         scenario = scenario.only(variant)
-    for warning in scenario.warnings:
-        typer.echo(str(warning), err=True)
     folder = None if no_cache or live(scenario) else existing(out, scenario)
     if folder is None:
         require_writable(out, scenario)
         with engine_beside(scenario.run.engine):
-            guard(scenario, 1, max(ops_of(v) for v in scenario.variants()))
+            _say(require(scenario))
             done = study(scenario, teller(quiet or json))
         folder = save(done, out, started, shlex.join(["foretrace", *sys.argv[1:]]))
         saved = "saved"
     else:
+        _say(scenario.warnings)
         saved = "found"
     summary = load_summary(folder)
     if json:
@@ -85,6 +88,11 @@ def run(
         raise typer.Exit(UNFINISHED)
     if missed(summary):
         raise typer.Exit(MISSED)
+
+
+def _say(warnings: Iterable[Problem]) -> None:
+    for warning in warnings:
+        typer.echo(str(warning), err=True)
 
 
 def missed(summary: dict[str, Any]) -> bool:

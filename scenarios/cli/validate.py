@@ -1,8 +1,7 @@
-"""``foretrace validate``: syntax, units, names and references; reads no trace, opens no device."""
+"""``foretrace validate``: the checks up to the dry run; reads no trace, opens no device."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -30,13 +29,10 @@ def validate(
     catalog: Catalogs = [],  # noqa: B006
 ) -> None:
     """Check scenarios without running them."""
-    from ..config.hil_settings import unheard
     from ..config.loader import load
     from ..config.problems import InvalidScenarioError, rendered
     from ..config.reading.resolution import resolved_yaml
-    from ..config.reading.unsupported import unsupported
-    from ..studies.building.dry_run import unbuildable
-    from ..studies.building.missing_files import missing_files
+    from .checks import problems as problems_of
 
     problems: list[Problem] = []
     for file in files:
@@ -45,13 +41,7 @@ def validate(
         except InvalidScenarioError as error:
             problems += error.problems
             continue
-        found = [
-            *scenario.warnings,
-            *(replace(p, severity="warning") for p in unsupported(scenario)),
-            *missing_files(scenario),
-            *unbuildable(scenario),
-            *unheard(scenario),
-        ]
+        found = list(problems_of(scenario, "limits" if ops else "dry run"))
         if ops and not any(p.severity == "error" for p in found):
             found += _of_ops(scenario)
         problems += found
@@ -68,7 +58,7 @@ def validate(
 
 
 def _of_ops(scenario: Scenario) -> tuple[Problem, ...]:
-    """What a model cannot answer; found by making the run ready."""
+    """Ops that a model cannot answer; building every variant finds them."""
     from ..config.problems import InvalidScenarioError
     from ..studies.variants import variants
 

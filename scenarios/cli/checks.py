@@ -1,0 +1,61 @@
+"""The checks of a scenario, in order: what a command asks for is a beginning of the list."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+
+from ..config.loader import READING
+from ..config.problems import InvalidScenarioError, Problem
+from ..config.scenario import Scenario
+from ..studies.building.missing_files import missing_files
+from .dry_run_check import dry_run
+from .limits_check import limits
+
+Check = Callable[[Scenario], Iterable[Problem]]
+
+BUILDING: dict[str, Check] = {"files": missing_files, "dry run": dry_run, "limits": limits}
+"""The checks of a scenario that is read; each later one needs more of the machine and the trace."""
+
+ORDER = (*READING, *BUILDING)
+"""Every check by name; ``load`` makes those of ``READING`` and raises their errors.
+
+>>> ORDER
+('schema', 'references', 'lint', 'files', 'dry run', 'limits')
+"""
+
+
+def problems(scenario: Scenario, last: str = "limits") -> Iterator[Problem]:
+    """Problems of a scenario that was read, its warnings first.
+
+    A check is made only if those before it found no error, so that a cause is told once.
+
+    Parameters
+    ----------
+    last : name of the last check that is made
+    """
+    yield from scenario.warnings
+    wanted = ORDER.index(last) + 1 - len(READING)
+    for check in islice(BUILDING.values(), wanted):
+        found = list(check(scenario))
+        yield from found
+        if any(p.severity == "error" for p in found):
+            return
+
+
+def require(scenario: Scenario, last: str = "limits") -> tuple[Problem, ...]:
+    """Warnings of a scenario that passes.
+
+    Parameters
+    ----------
+    last : name of the last check that is made
+
+    Raises
+    ------
+    InvalidScenarioError
+        A check found an error; its warnings are told with it.
+    """
+    found = tuple(problems(scenario, last))
+    if any(p.severity == "error" for p in found):
+        raise InvalidScenarioError(found)
+    return found
