@@ -1,4 +1,4 @@
-"""What commands share: options, and printing for people or for programs."""
+"""Options that commands share, and printing for people or for programs."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ def _text(found: Comparison) -> str:
 
 
 def _notes(found: Comparison) -> list[str]:
-    """What each run was told, why it differs, and what made no difference."""
+    """Settings of each run, reasons for the difference, and settings without effect."""
     lines = []
     for row in found.rows[1:]:
         for path, (was, is_) in row.settings.items():

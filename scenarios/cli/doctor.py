@@ -178,7 +178,7 @@ def _disk(out: Path) -> dict[str, str]:
 
 
 def _plugins() -> list[dict[str, str]]:
-    """What installed packages add, by entry point."""
+    """Plug-ins of installed packages, by entry point."""
     from ..config.installed_plugins import GROUPS, installed
 
     rows = []
@@ -205,7 +205,7 @@ def _workers(text: str) -> dict[str, str]:
 
 
 def ping(task: dict[str, Any]) -> dict[str, Any]:
-    """What a worker says when it is asked how it is."""
+    """The state that a worker reports."""
     return {**task, "python": sys.version.split()[0]}
 
 

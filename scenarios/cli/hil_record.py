@@ -56,7 +56,7 @@ def _measured(work: Path, out: Path, agent: str, busy: float) -> Path:
 
 
 def _shortfall(path: str, ended: str, new: bool) -> RecordingError | DriverFault | SimulationError:
-    """What the exit code of a partial recording is: 2 of an old one; of a new one whose fault."""
+    """The exit code of a partial recording: 2 of an old one; of a new one whose fault."""
     why = f"{ended}; what was measured before is in {path}"
     if not new:
         return RecordingError(f"{path}: is partial: {ended}; record the rest again")

@@ -1,4 +1,4 @@
-"""How far a sweep is: a bar with the time left in a terminal, a line where there is none."""
+"""Progress of a sweep: a bar with the time left in a terminal, a line where there is none."""
 
 from __future__ import annotations
 

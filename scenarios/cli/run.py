@@ -96,6 +96,6 @@ def _say(warnings: Iterable[Problem]) -> None:
 
 
 def missed(summary: dict[str, Any]) -> bool:
-    """Did an expectation fail, of whichever variant, that was not to warn only."""
+    """Whether an expectation of any variant failed that does not only warn."""
     expected = [e for point in summary["points"].values() for e in point["expect"]]
     return any(not e["met"] and e["otherwise"] == "fail" for e in expected)

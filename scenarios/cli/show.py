@@ -39,7 +39,7 @@ def answer(summary: dict[str, Any], quiet: bool) -> None:
 
 
 def shares(activity: dict[str, dict[str, float]]) -> str:
-    """Where the time of the mean rank goes, largest first."""
+    """Shares of the time of the mean rank, largest first."""
     means = {box.replace("_", " "): t["mean"] for box, t in activity.items()}
     return shares_of(means)
 

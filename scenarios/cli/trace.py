@@ -90,7 +90,7 @@ def info(files: Files, json: Json = False) -> None:
 
 
 class ExportFormat(StrEnum):
-    """What can be written."""
+    """Formats that can be written."""
 
     chakra = "chakra"
     chrome = "chrome"

@@ -124,7 +124,7 @@ def inside(glob: str, component: Component, components: Container[str]) -> bool:
 
 
 def meant(table: Mapping[str, T], component: Component, components: Container[str]) -> T | None:
-    """What a table says of a component of a machine: the exact name, else the last glob.
+    """The entry of a table for a component of a machine: the exact name, else the last glob.
 
     A glob means no part of what it names.
 

@@ -85,13 +85,13 @@ class Catalog:
         return tuple(sorted(found))
 
     def entry(self, kind: str, name: str) -> TreeNode | None:
-        """What is known of a part; None for an unknown one."""
+        """The entry of a part; None for an unknown one."""
         found = find(self.own, (kind, name)) if self.own else None
         likely = (s.tree for s in reversed(self.sheets) if name in s.text)
         return found or next((n for t in likely if (n := find(t, (kind, name)))), None)
 
     def beside(self, own: TreeNode) -> Catalog:
-        """The same with the parts that a scenario has of its own."""
+        """The catalog with the parts that a scenario defines itself."""
         return replace(self, own=relabel(own, "catalog"))
 
 

@@ -56,7 +56,7 @@ class Condition:
         return f"{self.metric}.{self.statistic}".rstrip(".")
 
     def holds(self, value: float) -> bool:
-        """Is it met by a value (SI); NaN meets nothing."""
+        """Whether a value (SI) meets the condition; NaN meets none."""
         return COMPARE[self.op](value, self.limit)
 
 

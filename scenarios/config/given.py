@@ -1,4 +1,4 @@
-"""What a run gives to a constructor that takes it, and no file can."""
+"""Arguments of constructors that a run gives and no file can."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a scenario and a command line say of devices; none is opened or imported here."""
+"""Devices as a scenario and a command line name them; none is opened or imported here."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .sections.hil import Hil
 
 
 def section(scenario: Scenario) -> Hil | None:
-    """What a scenario says of hardware in the loop; None for nothing."""
+    """The section ``hil`` of a scenario; None where nothing is swapped."""
     said: Hil | None = scenario.section("hil")
     return said if said is not None and said.swap else None
 

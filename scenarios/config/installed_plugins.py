@@ -9,11 +9,11 @@ from .problems import InvalidScenarioError, Problem, Spot
 GROUPS = tuple(
     f"foretrace.{kind}" for kind in ("backends", "sections", "workloads", "catalogs", "commands")
 )
-"""What packages can bring: an entry point ``foretrace.backends`` registers backends, and so on."""
+"""Groups of entry points: one of ``foretrace.backends`` registers backends, and so on."""
 
 
 def load_installed(group: str) -> list[object]:
-    """What installed packages bring for one purpose.
+    """Objects that installed packages name as entry points of one group.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What a scenario cannot ask for yet, with the release that it comes with."""
+"""Values that no scenario can ask for yet, each with the release that brings it."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def loads(
     set: Iterable[str] = (),
     catalogs: Iterable[str | os.PathLike[str]] = (),
 ) -> Scenario:
-    """The same from text; relative paths start at the current folder.
+    """Read and check a scenario from text; relative paths start at the current folder.
 
     Parameters
     ----------

@@ -37,7 +37,7 @@ def metric(
 
 
 def known_metrics() -> dict[str, Metric]:
-    """Those of scenarios, and those that the known workloads declare, by name.
+    """Metrics by name: those of every scenario, and those that the known workloads declare.
 
     >>> known_metrics()["iteration_time"].unit
     's'

@@ -11,7 +11,10 @@ PREFIX = "foretrace_plugin_"  # of the modules that files become
 
 
 def _yielded(error: BaseException) -> str:
-    """Which plug-in yielded what nobody can wait for; SimPy tells the place as text."""
+    """A message for a plug-in that yielded something that is no event; "" for none.
+
+    SimPy gives the place only as text.
+    """
     said = re.search(r'File "(.+)", line (\d+)(?:.|\n)*Invalid yield value "(.*)"', str(error))
     files = {getattr(m, "__file__", "") for n, m in sys.modules.items() if n.startswith(PREFIX)}
     if said is None or said[1] not in files:
@@ -23,7 +26,7 @@ def _yielded(error: BaseException) -> str:
 
 
 def blamed(error: BaseException) -> str:
-    """Which plug-in an unexpected error came from, and where in it; "" for none of them."""
+    """A message that names the plug-in and line an unexpected error came from; "" for none."""
     told, step = _yielded(error), error.__traceback__
     if error.__cause__ is not None:  # SimPy raises the error of a process again
         told = told or blamed(error.__cause__)

@@ -1,4 +1,4 @@
-"""What others add: files that a scenario names, and packages that are installed.
+"""Plug-ins that a scenario names as files: run once, checked, and taken back when edited.
 
 ``plugins: [file.py]`` in a scenario runs a file, relative to the scenario, which registers backends
 (``@backend``), processes, workloads, kinds of part, topologies, collective algorithms or sections
@@ -161,7 +161,7 @@ UNWRITTEN = (
 
 
 def tables() -> dict[str, dict[str, Any]]:
-    """What files may add to, by what it holds."""
+    """Tables that plug-ins may add to, by the kind of thing they hold."""
     algorithms = {f"algorithm of {name}": table for name, table in ALGORITHMS.items()}
     return {
         "backend": BACKENDS,
@@ -175,7 +175,7 @@ def tables() -> dict[str, dict[str, Any]]:
 
 
 _registered: dict[Path, set[tuple[str, str]]] = {}
-"""What files registered: the table, and the name in it."""
+"""Registrations of each file: the table, and the name in it."""
 
 
 def _names() -> set[tuple[str, str]]:
@@ -193,6 +193,6 @@ def _failed(name: str, error: BaseException) -> str:
 
 
 def _forget() -> None:
-    """What was derived from the names that were known before."""
+    """Forget the models derived from names that were known before."""
     for derived in (settings_of, entry_model, part_model, join_model, root):
         derived.cache_clear()

@@ -1,4 +1,4 @@
-"""What is wrong with a scenario, and where: all of it at once, with the line and the cure."""
+"""Problems of a scenario: all at once, each with its line and its cure."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Problem:
         return "\n".join(head + _excerpt(self.spot))
 
     def facts(self) -> dict[str, str | int]:
-        """The same for ``--json``, editors and annotations."""
+        """The problem as plain values, for ``--json`` and editors."""
         spot = self.spot
         return {
             "file": spot.file,

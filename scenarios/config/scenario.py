@@ -34,7 +34,7 @@ BASE = "base"
 
 @dataclass(frozen=True)
 class Origin:
-    """Who decided a value.
+    """The origin of a value: the layer and the place that decided it.
 
     Parameters
     ----------
@@ -78,22 +78,22 @@ class Scenario:
         return f"<Scenario {self.name!r} of {self.file}{f', beside it {beside}' * bool(beside)}>"
 
     def section(self, key: str) -> Any:
-        """What stands under a key at the top, checked; None where it is absent."""
+        """The checked value of a key at the top; None where it is absent."""
         return getattr(self.model, key)
 
     @property
     def name(self) -> str:
-        """Names the folder of its runs."""
+        """The name of the scenario, and of the folder of its runs."""
         return str(self.section("name"))
 
     @property
     def question(self) -> str:
-        """What the answer is for; "" for none."""
+        """The question that the run answers; "" for none."""
         return str(self.section("question")).strip()
 
     @property
     def jobs(self) -> Mapping[str, JobSection]:
-        """What is run, by name: ``jobs``, or the one that ``workload`` is short for."""
+        """Jobs by name: those of ``jobs``, or the one that ``workload`` is short for."""
         from .sections.jobs import only
 
         several: Mapping[str, JobSection] = self.section("jobs")
@@ -102,7 +102,7 @@ class Scenario:
 
     @property
     def workload(self) -> WorkloadSection:
-        """What the first job runs."""
+        """The workload of the first job."""
         return next(iter(self.jobs.values())).workload
 
     @property
@@ -113,19 +113,19 @@ class Scenario:
 
     @property
     def backends(self) -> Mapping[str, Binding]:
-        """Who answers for which components, by name or glob; see ``binding.meant``."""
+        """Backends by component name or glob; see ``binding.meant``."""
         backends: Mapping[str, Binding] = self.section("backends")
         return backends
 
     @property
     def processes(self) -> tuple[Steering, ...]:
-        """What steers a run while it goes on."""
+        """Processes that change the machine or the work during a run."""
         processes: tuple[Steering, ...] = self.section("processes")
         return processes
 
     @property
     def placement(self) -> Placement:
-        """What is kept where."""
+        """The placement of ranks and of their state."""
         placement: Placement = self.section("placement")
         return placement
 
@@ -137,25 +137,25 @@ class Scenario:
 
     @property
     def expect(self) -> tuple[Expectation, ...]:
-        """What must hold."""
+        """Conditions on the results, which decide the exit code."""
         expect: tuple[Expectation, ...] = self.section("expect")
         return expect
 
     @property
     def cost(self) -> Cost | None:
-        """What things cost, if that is said."""
+        """Prices; None where the file has none."""
         cost: Cost | None = self.section("cost")
         return cost
 
     @property
     def run(self) -> RunSection:
-        """How it is run."""
+        """Settings of the run: seed, replicas, engine, limits."""
         run: RunSection = self.section("run")
         return run
 
     @property
     def report(self) -> ReportSection:
-        """What the report shows."""
+        """Settings of the report."""
         report: ReportSection = self.section("report")
         return report
 
@@ -164,7 +164,7 @@ class Scenario:
         return (self, *self.others)
 
     def only(self, variant: str) -> Scenario:
-        """The same with one variant of ``what_if``.
+        """The scenario with one variant of ``what_if`` only.
 
         Raises
         ------
@@ -180,7 +180,7 @@ class Scenario:
         return replace(self, plain=told, others=kept)
 
     def place(self, path: str) -> str:
-        """Where something is said, as the beginning of a message; "" for nowhere."""
+        """The place of a setting, as the beginning of a message; "" for none."""
         places = (o.where for p, o in self.origins.items() if p.startswith(path) and o.where)
         return "".join(f"{where}: " for where in islice(places, 1))
 

@@ -1,4 +1,4 @@
-"""Which sections a scenario has: each is a model that registers itself under its key.
+"""Sections of a scenario: each is a model that registers itself under its key.
 
 A section that nobody registered is an unknown key, so later work adds one without editing the
 loader: a module in ``sections/``, or one that an installed package names as its entry point
@@ -101,7 +101,7 @@ class Section(BaseModel):
 
 
 def refusal(kind: str, message: str, key: str = "", value: Any = None) -> ValidationError:
-    """What a validator raises to say what is wrong with one key below its value.
+    """The error that a validator raises about one key below its value.
 
     Parameters
     ----------
@@ -215,7 +215,7 @@ def _import_sections() -> None:
 
 
 def json_schema() -> dict[str, Any]:
-    """What editors check and complete with, installed sections and backends included.
+    """The JSON schema by which editors check and complete, with installed sections and backends.
 
     Examples
     --------
@@ -227,7 +227,7 @@ def json_schema() -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def _json_schema(model: type[Section]) -> dict[str, Any]:
-    """Of the sections that are known by now; making it takes a while."""
+    """The JSON schema of a model; it takes a while."""
     schema = model.model_json_schema()
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     schema["title"] = "foretrace scenario"

@@ -85,7 +85,7 @@ def _files(cls: type) -> list[str]:
 
 
 def _marked(hint: Any) -> bool:
-    """Is it, or one of its alternatives, the name of a file."""
+    """Whether an annotation, or one of its alternatives, marks the name of a file."""
     return NAMES_FILE in getattr(hint, "__metadata__", ()) or any(map(_marked, get_args(hint)))
 
 

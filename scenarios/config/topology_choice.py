@@ -65,7 +65,7 @@ def read_topology(data: Any, info: ValidationInfo) -> str | Joining:
 
 
 def topology_forms() -> Any:
-    """What a file may say, for editors."""
+    """The forms of ``topology`` in a file, for editors."""
     known = known_topologies()
     return Union[(Literal[tuple(known)], *(_form(name, cls) for name, cls in known.items()))]
 

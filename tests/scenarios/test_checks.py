@@ -24,7 +24,7 @@ def test_a_check_is_made_only_when_those_before_it_found_no_error():
 
 
 def test_what_passes_gives_its_warnings():
-    slow = load("first", set=["cluster.node.nic={model: connectx7-400, bandwidth: 1 Gb/s}"])
+    slow = load("first", set=["cluster.node.nic={model: connectx-7, bandwidth: 1 Gb/s}"])
     assert "slow for a NIC" in require(slow, "files")[0].message
 
 

@@ -1,4 +1,4 @@
-"""What a scenario leaves to the catalog: ``model: NAME`` brings every value it does not say."""
+"""Values from the catalog: ``model: NAME`` brings every value that the file leaves out."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def parse(text: str, file: str = "<text>", layer: str = "scenario") -> TreeNode:
 
 
 def _beside(file: File) -> str:
-    """What may have been meant: a scenario in that folder, or a name much like it."""
+    """The cure for a path that does not exist: the nearest name of a scenario in that folder."""
     folder = file if file.is_dir() else file.parent
     try:
         there = sorted(f.name for f in folder.iterdir() if f.suffix in (".yaml", ".yml"))
@@ -234,7 +234,7 @@ class _Reader:
 
 
 def _integer(text: str) -> int:
-    """As YAML 1.2 reads it: 010 is ten."""
+    """An integer as YAML 1.2 reads it: 010 is ten."""
     digits = text.replace("_", "").lower()
     for prefix, base in (("0x", 16), ("0o", 8), ("0b", 2)):
         if digits.lstrip("+-").startswith(prefix):

@@ -50,7 +50,7 @@ def named(told: Plain) -> Iterator[tuple[Path, str]]:
 
 
 def is_file(setting: str) -> bool:
-    """Does a setting name a file.
+    """Whether a setting names a file.
 
     >>> is_file("workload.trace"), is_file("backends.node*.gpu*.file"), is_file("cluster.nodes")
     (True, True, False)
@@ -65,7 +65,7 @@ def is_file(setting: str) -> bool:
 
 
 def _fits(words: list[str], pattern: list[str]) -> bool:
-    """Is it a path that a pattern means, ``*`` being any one word."""
+    """Whether a path fits a pattern, in which ``*`` is any one word."""
     same = (p in ("*", w) for w, p in zip(words, pattern, strict=False))
     return len(words) == len(pattern) and all(same)
 
@@ -91,7 +91,7 @@ def _items(told: Plain) -> Iterable[Any]:
 
 
 def _of_variant(variant: Plain, at: Path) -> Iterator[tuple[Path, str]]:
-    """What a variant binds, and what it sets by dotted paths."""
+    """Files that a variant names, in its bindings and in its ``set``."""
     if not isinstance(variant, Mapping):
         return
     for path, value in _leaves(variant, ("backends", "*", SETTING)):
@@ -120,7 +120,7 @@ def _varied(sweep: Plain) -> Iterator[tuple[Path, str]]:
 
 
 def bare(told: Plain) -> Plain:
-    """The same with the last word of each path: where a file lies is no matter.
+    """A scenario with the bare name of each file: its folder changes no answer.
 
     >>> bare({"workload": {"trace": "/some/where/r.json"}})
     {'workload': {'trace': 'r.json'}}
@@ -163,7 +163,7 @@ def _below(path: File) -> list[File]:
 
 
 def _stamp(file: File) -> tuple[int, int]:
-    """What differs when a file was written anew."""
+    """The time of the last change and the size of a file, which tell a new version."""
     stat = file.stat()
     return stat.st_mtime_ns, stat.st_size
 
@@ -178,7 +178,7 @@ def _content(file: str, _written: int, _size: int) -> str:
 
 
 def _code(told: Plain) -> dict[str, str]:
-    """Of the files in which others' backends, processes and workloads are written."""
+    """SHA-256 of the source files of plug-in backends, processes and workloads, by name."""
     from ..settings import known_backends, known_processes, known_workloads
 
     jobs = told.get("jobs") or {}

@@ -1,4 +1,4 @@
-"""Where a tree describes its machines: ``cluster.node``, or each of ``cluster.kinds``."""
+"""Descriptions of machines in a tree: ``cluster.node``, or each of ``cluster.kinds``."""
 
 from __future__ import annotations
 

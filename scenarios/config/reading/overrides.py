@@ -35,7 +35,7 @@ def path_of(tree: TreeNode, text: str) -> Path:
 
 
 def _longest(node: TreeNode | None, words: list[str]) -> int:
-    """How many words make the longest key that is there."""
+    """The number of words of the longest key that exists."""
     known = node.mapping if node else {}
     fitting = (n for n in range(len(words), 0, -1) if ".".join(words[:n]) in known)
     return next(fitting, 0)

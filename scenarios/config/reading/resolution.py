@@ -35,7 +35,7 @@ def with_defaults(tree: TreeNode, model: BaseModel) -> TreeNode:
 
 
 def _defaults(model: BaseModel) -> Iterator[tuple[str, Plain]]:
-    """What the file left out, as a file would say it."""
+    """Defaults of the keys that the file leaves out, as a file would write them."""
     for name, field in type(model).model_fields.items():
         value, key = getattr(model, name), field.alias or name
         inner = dict(_defaults(value)) if isinstance(value, BaseModel) else {}
@@ -57,7 +57,7 @@ def to_dict_with_sources(node: TreeNode) -> Plain:
 
 
 def resolved(tree: TreeNode, used: Used) -> Plain:
-    """What a resolved file says: the tree and the catalog entries that it rests on."""
+    """The resolved scenario as plain values, with the catalog entries that it uses."""
     told = to_dict_with_sources(tree)
     told.pop("extends", None)
     told.pop("catalog", None)
@@ -67,7 +67,7 @@ def resolved(tree: TreeNode, used: Used) -> Plain:
 
 
 def origins(tree: TreeNode) -> dict[str, Origin]:
-    """Who decided each value, by dotted path."""
+    """The origin of each value, by dotted path."""
     return {dotted(path): _origin(node) for path, node in leaves(tree) if path[0] != "catalog"}
 
 

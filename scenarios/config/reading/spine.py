@@ -42,7 +42,7 @@ def absent(cluster: ClusterSection, tree: TreeNode) -> Iterator[Problem]:
 
 
 def _on_one_leaf(cluster: ClusterSection, topology: FatTree, ports: int) -> int:
-    """How many NICs one leaf joins; -1 where there are several leaves."""
+    """The number of NICs on the only leaf switch; -1 where there are several."""
     nics = [(m.count, m.node.part("nic")) for m in cluster.machines()]
     each = [part.count if part else 0 for count, part in nics for _ in range(count)]
     adapters = [Adapter(i, k) for i, count in enumerate(each) for k in range(count)]

@@ -22,7 +22,7 @@ KINDS = ("measured", "fitted", "datasheet", "assumed")
 
 @dataclass(frozen=True)
 class Source:
-    """Where a number comes from.
+    """The source of a number.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class Source:
         return float(told[1]) / 100 if told else None
 
     def facts(self) -> dict[str, str]:
-        """What is known of it, as the catalog writes it."""
+        """The source as the catalog writes it: its keys with their text."""
         return {k: v for k, v in vars(self).items() if v}
 
 
@@ -92,7 +92,7 @@ class TreeNode:
 
     @property
     def label(self) -> Spot:
-        """Where to point when the key is at fault."""
+        """The place of the key, or of the value where there is no key."""
         return self.key or self.spot
 
     def __getitem__(self, part: str | int) -> TreeNode:
@@ -101,7 +101,7 @@ class TreeNode:
         return self.mapping[part]
 
     def has(self, part: str | int) -> bool:
-        """Is there such a key or item."""
+        """Whether there is such a key or item."""
         return 0 <= part < len(self.items) if isinstance(part, int) else part in self.mapping
 
 
@@ -124,7 +124,7 @@ def find(node: TreeNode, path: Path) -> TreeNode | None:
 
 
 def deepest(node: TreeNode, path: Path) -> tuple[TreeNode, Path]:
-    """As far down a path as the tree goes, and what is left of it."""
+    """The deepest node on a path, and the rest of the path below it."""
     for depth, part in enumerate(path):
         if not node.has(part):
             return node, path[depth:]
@@ -194,7 +194,7 @@ def without(root: TreeNode, keys: tuple[str, ...]) -> TreeNode:
 
 
 def relabel(node: TreeNode, layer: str) -> TreeNode:
-    """The same tree as the work of another layer."""
+    """The tree with every value ascribed to another layer."""
     if isinstance(node.value, Mapping):
         value: Value = {k: relabel(n, layer) for k, n in node.value.items()}
     elif isinstance(node.value, tuple):

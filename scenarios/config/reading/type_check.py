@@ -178,7 +178,7 @@ def _shape(node: TreeNode) -> str:
 
 
 def _as_number(value: object) -> str:
-    """How to write what was meant as a number."""
+    """The cure for a number that was written as text or with a point; "" for none."""
     if isinstance(value, str) and re.fullmatch(r"[+-]?\d+(\.\d*)?", value):
         return "take the quotes away"
     whole = isinstance(value, float) and value.is_integer()

@@ -1,4 +1,4 @@
-"""What a scenario may say and nothing here simulates yet: refused by name, never ignored.
+"""Settings that the schema knows and nothing simulates yet: refused by name, never ignored.
 
 Later work takes its line out of the table below.
 """
@@ -41,14 +41,14 @@ def _refused(scenario: Scenario) -> Iterator[Problem]:
 
 
 def _value(model: Any, path: str) -> Any:
-    """What stands at a path; None where there is nothing."""
+    """The value at a path; None where there is none."""
     for word in path.split("."):
         model = getattr(model, word, None)
     return model
 
 
 def spot_of(scenario: Scenario, path: str) -> Spot:
-    """Where a setting was written, as well as is remembered."""
+    """The place of a setting; the file alone where no value of it was written."""
     where = next((o.where for p, o in scenario.origins.items() if p.startswith(path)), "")
     parts = where.rsplit(":", 2)
     if len(parts) < 3:
