@@ -128,7 +128,7 @@ def main() -> NoReturn:
 
 
 def _of_a_file(error: Exception) -> str:
-    """The message for a path that cannot be read or written, or a full disk; "" for other errors."""
+    """The message for a path that cannot be read or written, or a full disk; "" for others."""
     if not isinstance(error, OSError) or (error.filename is None and error.errno not in FULL):
         return ""
     return f"error {error.filename or 'disk'}: {error.strerror}; take another path, or mend it"
