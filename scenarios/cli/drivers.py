@@ -32,8 +32,8 @@ def drivers(
 
 
 def _row(name: str, agent: str) -> dict[str, Any]:
-    """The description that a driver gives of itself, or why it cannot be asked."""
-    from ...hil.agent.address import connect
+    """What one driver says of itself, or why it cannot be asked."""
+    from ...hil.connection import connect
     from ...hil.driver import Missing
     from ...sim.errors import DriverFault
 
