@@ -38,6 +38,7 @@ def place(graph: Graph, system: System, placement: Sequence[str] | None = None) 
     Examples
     --------
     >>> from foretrace.sim.graph import Builder
+    >>> from foretrace.sim.ops import Kind
     >>> from foretrace.sim.system import Component
     >>> build = Builder("one")
     >>> _ = build.op(Kind.COMPUTE, duration=1.0)

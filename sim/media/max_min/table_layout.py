@@ -15,7 +15,7 @@ from .pairing_heap import KEY_HI, KEY_LO, NODE
 Array = NDArray[np.int64]
 State = tuple[Array, Array, Array, Array]
 
-# A row that may be in a heap begins with its node (KEY_HI to BEFORE, see :mod:`.heap`).
+# A row that may be in a heap begins with its node (KEY_HI to BEFORE, see :mod:`.pairing_heap`).
 
 # parts: node of the queue of those to be solved; rate; flows in flight and the exclusive-or of
 # their numbers (the flow, when it is alone); whether two or more share it; level (OPEN: not
