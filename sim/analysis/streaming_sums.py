@@ -1,4 +1,4 @@
-"""What is kept of ops that were given back: added up as they end, so that no row an op is needed.
+"""What is kept of ops that were given back: added up as they end, so that no row per op is needed.
 
 The sums are those of :mod:`.kept`, over more and more ops.  Boxes of activity need the ops of a
 rank side by side, so ops stay until none that may yet end can reach back to where they are.
