@@ -30,7 +30,6 @@ KNOWN_CIRCLES: set[frozenset[str]] = {
             "sim/analysis/metrics.py",
         }
     ),
-    frozenset({"hil/lab/build.py", "hil/lab/tools.py"}),
     frozenset(
         {
             "scenarios/config/part_specs.py",
