@@ -21,7 +21,7 @@ import simpy
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from .capacity import Grant, Ledger
+    from .capacity_ledger import Grant, Ledger
 
 ONE = 1 << 40  # the weight 1
 MOST_WEIGHT = 1 << 62  # weights of what is in flight on one component sum to less: 2^22

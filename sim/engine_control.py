@@ -12,7 +12,7 @@ from typing import cast
 
 import simpy
 
-from .capacity import Grant, Ledger
+from .capacity_ledger import Grant, Ledger
 from .deadlock import Line, Share, Stuck, diagnose
 from .engine_api import ComponentTable, Submitted
 from .errors import SimulationError

@@ -76,11 +76,11 @@ class Asking(NamedTuple):
 
     rows: Callable[[NDArray[np.int64], Ops], tuple[Answers, EngineGraph]]
     lower: Callable[[Graph, Answers], EngineGraph]
-    variant: Callable[[Graph, Answers, EngineGraph], Variant]
+    variant: Callable[[Graph, Answers, EngineGraph], NumberSet]
 
 
 @dataclass(frozen=True, eq=False)
-class Variant:
+class NumberSet:
     """Prepared graph for one combination of its ops' ways.
 
     Parameters
@@ -135,10 +135,10 @@ class Prepared:
         With the flop and bytes of the graph.
     """
 
-    def __init__(self, run: object, variant: Variant, asking: Asking):
+    def __init__(self, run: object, variant: NumberSet, asking: Asking):
         self.run, self.variant, self._asking = run, variant, asking
         self._known: dict[tuple[int, float | None, float | None], RowAnswer] = {}
-        self._variants: dict[tuple[tuple[int, Way], ...], Variant] = {}
+        self._variants: dict[tuple[tuple[int, Way], ...], NumberSet] = {}
         self._whole: dict[tuple[tuple[int, str], ...], dict[int, RowAnswer]] = {}
         holds = variant.answers.timing.holds
         self._tied = holds is not None and bool(np.any(holds.until >= 0))
@@ -291,7 +291,7 @@ class Prepared:
 
     def _variant(
         self, other: tuple[tuple[int, Way], ...], by_row: Mapping[int, RowAnswer]
-    ) -> Variant:
+    ) -> NumberSet:
         """Variant in which some rows have other ways, made once."""
         if other not in self._variants:
             if len(self._variants) >= MOST_WAYS:
@@ -314,7 +314,7 @@ class Submission(NamedTuple):
     by_row : answers for them
     """
 
-    variant: Variant
+    variant: NumberSet
     numbers: Numbers
     changed: Mapping[int, Pair]
     by_row: Mapping[int, RowAnswer]

@@ -23,7 +23,7 @@ from typing import (
 import numpy as np
 import simpy
 
-from .capacity import Grant
+from .capacity_ledger import Grant
 from .engine_api import Engine, State, Submitted
 from .errors import SimulationError
 from .job import Job

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .aggregates import RunAggregates
-from .capacity import Acquired
+from .capacity_ledger import Acquired
 from .emitted import Emitted
 from .engine_api import NEVER, ComponentTable, EngineColumns
 from .errors import NotKeptError

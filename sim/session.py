@@ -16,7 +16,7 @@ from .aggregates import MOST_OPS
 from .analysis.streaming_sums import StreamingSums, together
 from .backend import check_timing
 from .binding import Answers, ask, ask_all, endpoints
-from .capacity import Acquired
+from .capacity_ledger import Acquired
 from .emitted import Emissions
 from .engine_api import (
     Answer,
@@ -34,7 +34,7 @@ from .job import Job
 from .lowering import answers, claims, flows, lower, ticks_of
 from .ops import Ops
 from .place import place
-from .prepared import Asking, Draw, Prepared, Repeat, Values, Variant
+from .prepared import Asking, Draw, NumberSet, Prepared, Repeat, Values
 from .result import Result
 from .running_job import RunningJob
 from .sampling import MAIN, factors, overflow, scaled, submission, widely
@@ -310,9 +310,9 @@ class Session:
             check_graph(self.parts, found.among(len(graph), at))
             return said, found
 
-        def variant(graph: Graph, said: Answers, lowered: EngineGraph) -> Variant:
+        def variant(graph: Graph, said: Answers, lowered: EngineGraph) -> NumberSet:
             draw = self._draw(SubmittedRun(graph, said, lowered, 0, ranks))
-            return Variant(graph, said, lowered, ranks, self.machine.prepare(lowered), draw)
+            return NumberSet(graph, said, lowered, ranks, self.machine.prepare(lowered), draw)
 
         made = variant(graph, asked.answers, asked.lowered)
         return Prepared(job, made, Asking(rows, self._lower, variant))

@@ -13,61 +13,9 @@ import pytest
 
 ROOT = Path(foretrace.__file__).resolve().parent
 FOLDERS = ("sim", "models", "hil", "traces", "scenarios", "reports")
-TWINS = ("sim/reference/", "sim/core/")  # one meaning, two engines: their names agree on purpose
+TWINS = ("sim/reference/", "sim/core/", "sim/media/")  # one meaning, two engines: names agree
 BY_USE = ("scenarios/cli/", "scenarios/config/sections/")  # named as commands and sections are
 OF_PYTHON = {"__init__", "__main__"}
-
-KNOWN_CIRCLES: set[frozenset[str]] = {
-    frozenset({"sim/graph.py", "sim/place.py"}),
-    frozenset(
-        {
-            "sim/result.py",
-            "sim/analysis/activity.py",
-            "sim/analysis/blame.py",
-            "sim/analysis/flow_history.py",
-            "sim/analysis/folded_aggregates.py",
-            "sim/analysis/frames.py",
-            "sim/analysis/metrics.py",
-        }
-    ),
-    frozenset(
-        {
-            "scenarios/config/part_specs.py",
-            "scenarios/config/plugin_loading.py",
-            "scenarios/config/schema.py",
-            "scenarios/config/settings.py",
-        }
-    ),
-    frozenset(
-        {
-            "scenarios/config/loader.py",
-            "scenarios/config/scenario.py",
-            "scenarios/config/reading/references.py",
-            "scenarios/config/reading/resolution.py",
-        }
-    ),
-    frozenset(f"scenarios/studies/workers/{name}.py" for name in ("dask", "pool", "workers")),
-    frozenset(f"scenarios/studies/sweep/{name}.py" for name in ("method", "search")),
-    frozenset(f"scenarios/studies/sweep/{name}.py" for name in ("sweep_summary", "sweeping")),
-}
-"""Circles that are still to be ended; the list may only become shorter."""
-
-KNOWN_CLASSES = {
-    "Answer",
-    "Block",
-    "Checked",
-    "Held",
-    "Kind",
-    "Line",
-    "Prepared",
-    "Recorded",
-    "Share",
-    "Variant",
-}
-"""Names of classes that still stand twice; the list may only become shorter."""
-
-KNOWN_MODULES = {("sim", "capacity"), ("sim", "medium")}
-"""Names of modules that still stand twice in a folder; the list may only become shorter."""
 
 Imports = Mapping[str, Iterable[str]]
 
@@ -144,23 +92,17 @@ def all_circles() -> set[frozenset[str]]:
 
 
 def test_no_imports_go_in_a_circle(all_circles):
-    assert [sorted(c) for c in all_circles - KNOWN_CIRCLES] == []
+    assert [sorted(c) for c in all_circles] == []
 
 
 def test_no_class_name_stands_twice_but_in_twins():
     places = class_names()
-    assert {n: sorted(places[n]) for n in twice(places) - KNOWN_CLASSES} == {}
+    assert {n: sorted(places[n]) for n in twice(places)} == {}
 
 
 def test_no_module_name_stands_twice_within_a_folder():
     places = module_names()
-    assert {n: sorted(places[n]) for n in twice(places) - KNOWN_MODULES} == {}
-
-
-def test_the_lists_of_what_is_known_hold_nothing_that_was_mended(all_circles):
-    assert [sorted(c) for c in KNOWN_CIRCLES - all_circles] == []
-    assert sorted(KNOWN_CLASSES - twice(class_names())) == []
-    assert sorted(KNOWN_MODULES - twice(module_names())) == []
+    assert {n: sorted(places[n]) for n in twice(places)} == {}
 
 
 def test_an_import_inside_a_function_counts_and_one_for_types_does_not():

@@ -58,7 +58,7 @@ class OtherFacts(Section):
 
 
 @dataclass(frozen=True)
-class Kind:
+class PartKind:
     """A kind of part: what a file may say of it, and where.
 
     Parameters
@@ -78,28 +78,28 @@ class Kind:
 
 
 OURS = {
-    "gpu": Kind(GpuFacts, ("roofline",), help="Its GPUs.", priced_by="memory"),
-    "nic": Kind(OtherFacts, ("nic",), help="Its network adapters; GPUs share them evenly."),
-    "cxl": Kind(
+    "gpu": PartKind(GpuFacts, ("roofline",), help="Its GPUs.", priced_by="memory"),
+    "nic": PartKind(OtherFacts, ("nic",), help="Its network adapters; GPUs share them evenly."),
+    "cxl": PartKind(
         MemoryFacts,
         ("cxl", "memory"),
         help="CXL memory; ``size: 0 GB`` is not fitted.",
         priced_by="size",
     ),
-    "host": Kind(
+    "host": PartKind(
         HostFacts, ("host",), help="Processors and what runs on them.", priced_by="memory"
     ),
-    "memory": Kind(MemoryFacts, ("memory",), help="DRAM of the host.", priced_by="size"),
-    "switch": Kind(OtherFacts, ("switch",), place="fabric"),
-    "link": Kind(OtherFacts, ("link",), place="link"),
-    "library": Kind(OtherFacts, ("fabric", "gloo"), place="fabric"),
+    "memory": PartKind(MemoryFacts, ("memory",), help="DRAM of the host.", priced_by="size"),
+    "switch": PartKind(OtherFacts, ("switch",), place="fabric"),
+    "link": PartKind(OtherFacts, ("link",), place="link"),
+    "library": PartKind(OtherFacts, ("fabric", "gloo"), place="fabric"),
 }
 
 
-class _Kinds(Mapping[str, Kind]):
+class _Kinds(Mapping[str, PartKind]):
     """Ours, and those that plug-ins registered by now."""
 
-    def __getitem__(self, name: str) -> Kind:
+    def __getitem__(self, name: str) -> PartKind:
         return OURS[name] if name in OURS else _registered(name)
 
     def __iter__(self) -> Iterator[str]:
@@ -109,13 +109,13 @@ class _Kinds(Mapping[str, Kind]):
         return len(list(iter(self)))
 
 
-def _registered(name: str) -> Kind:
+def _registered(name: str) -> PartKind:
     made = PARTS[name]
     told = (made.__doc__ or "").strip().partition("\n")[0]
-    return Kind(schema_of(made, optional=True), help=told, priced_by=made.priced_by)
+    return PartKind(schema_of(made, optional=True), help=told, priced_by=made.priced_by)
 
 
-KINDS: Mapping[str, Kind] = _Kinds()
+KINDS: Mapping[str, PartKind] = _Kinds()
 """Every kind of part by name: the one list of them."""
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Answer:
+class StudyAnswer:
     """The number that decides.
 
     Parameters
@@ -89,7 +89,7 @@ def statistic_in(metric: str) -> str:
     return last if last in (*SPREAD, "peak", "bound") or PERCENTILE.fullmatch(last) else ""
 
 
-def answer_of(scenario: Scenario) -> Answer:
+def answer_of(scenario: Scenario) -> StudyAnswer:
     """Number that ``answer`` names, else the headline of the first job.
 
     Raises
@@ -106,7 +106,7 @@ def answer_of(scenario: Scenario) -> Answer:
     return _answer(works, said.metric, "lower" if said.sign > 0 else "higher")
 
 
-def usual() -> Answer:
+def usual() -> StudyAnswer:
     """Answer of a trace.
 
     >>> usual().metric
@@ -116,10 +116,10 @@ def usual() -> Answer:
 
     headline = TraceWorkload.headline
     metric = next(m for m in TraceWorkload.metrics if m.fits(headline.rpartition(".")[0]))
-    return Answer(MAIN, headline, metric.unit, metric.better, TraceWorkload.period)
+    return StudyAnswer(MAIN, headline, metric.unit, metric.better, TraceWorkload.period)
 
 
-def _answer(works: Mapping[str, Workload], metric: str, better: str) -> Answer:
+def _answer(works: Mapping[str, Workload], metric: str, better: str) -> StudyAnswer:
     several = len(works) > 1
     head, _, rest = metric.partition(".")
     job = head if several and head in works else "" if several else next(iter(works))
@@ -137,7 +137,7 @@ def _answer(works: Mapping[str, Workload], metric: str, better: str) -> Answer:
             f"{{minimize: {metric}}} or {{maximize: {metric}}}"
         )
     period = workload.period if workload and metric.endswith(workload.headline) else ""
-    return Answer(job, metric, found.unit, better, period)
+    return StudyAnswer(job, metric, found.unit, better, period)
 
 
 def _whose(works: Mapping[str, Workload], metric: str) -> str:

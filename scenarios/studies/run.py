@@ -21,7 +21,7 @@ from ...sim.units import seconds
 from ..config.condition import Condition
 from ..config.hil_settings import coupled
 from ..config.scenario import BASE, Scenario
-from .answers import Answer, answer_of
+from .answers import StudyAnswer, answer_of
 from .executor import executor
 from .limits import TimeOver, time_limit
 from .map_function import MapFunction
@@ -258,7 +258,7 @@ def _expectations(of: VariantResults, metrics: Mapping[str, Value]) -> list[dict
     ]
 
 
-def _short(that: Condition, metrics: Mapping[str, Value], answer: Answer) -> float | None:
+def _short(that: Condition, metrics: Mapping[str, Value], answer: StudyAnswer) -> float | None:
     """The relative change of the answer that would meet a bar of it; None of another number."""
     if that.metric != answer.sample or that.name not in metrics or not that.op.startswith("<"):
         return None

@@ -15,7 +15,7 @@ import numpy as np
 from ...sim.analysis.metrics import Samples
 from ..config.condition import Condition
 from ..config.metrics import Metric
-from .answers import Answer
+from .answers import StudyAnswer
 from .statistics import along, statistic_of
 from .variants import VariantResults
 
@@ -128,7 +128,7 @@ class Summary:
     question: str
     points: dict[str, dict[str, Any]] = field(default_factory=dict)
     provenance: dict[str, Any] = field(default_factory=dict)
-    answer: Answer | None = None
+    answer: StudyAnswer | None = None
     unfinished: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:

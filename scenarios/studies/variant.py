@@ -29,12 +29,12 @@ from ...sim.units import MoneyRate
 from ...sim.workload import Workload
 from ..config.scenario import Scenario
 from ..workloads.trace_files import open_starts
-from .answers import Answer
+from .answers import StudyAnswer
 from .building.jobs import graphs_of, pools_of, workloads_of
 from .building.price import price
 from .building.system import failures
 from .error_context import in_its_words
-from .work import Dispatcher, Prepared, Waiting
+from .work import Dispatcher, PreparedWorkload, Waiting
 
 if TYPE_CHECKING:
     from ..config.sections.workload import WorkloadSection
@@ -121,7 +121,7 @@ class Variant:
     graph: Graph | None
     simulation: Simulation
     built: Built
-    answer: Answer
+    answer: StudyAnswer
     coupled: CoupledDevices | None = None
 
     @property
@@ -197,7 +197,7 @@ class Variant:
                 graph = self.built.variations[name].varied(graph)
             if graph is not None and ranks is not None:
                 graph = place(graph, system, ranks)
-            work = Prepared(self.workloads[name], graph, section.processes)
+            work = PreparedWorkload(self.workloads[name], graph, section.processes)
             if any(isinstance(value, int) for value in pools[name].values()):
                 waiting.append(Waiting(Job(name, work, None, section.arrives), pools[name]))
             else:

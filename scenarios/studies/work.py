@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ...sim.system import System
 
 
-class Prepared(Workload):
+class PreparedWorkload(Workload):
     """A workload of a scenario: its graph, where it is known, is made once; others steer it.
 
     Parameters

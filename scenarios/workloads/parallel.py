@@ -29,7 +29,7 @@ class Parallel(Section):
         return self.tensor * self.pipeline * self.data
 
 
-class Recorded(Section):
+class RecordedOn(Section):
     """Machine and parallelism on which a trace was recorded."""
 
     device: str | None = None

@@ -16,7 +16,7 @@ from ...sim.workload import Needs, Samples, Size, workload
 from ..config.given import GpuSettings
 from ..config.schema import FileName
 from .iterations import ALL, Iterations, Positive
-from .parallel import Recorded, Scale
+from .parallel import RecordedOn, Scale
 from .trace_files import bundled, form_of, open_starts, open_trace
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class TraceWorkload(Periodic):
         *,
         trace: FileName,
         format: Literal["native", "kineto", "chakra"] | None = None,
-        recorded_on: Recorded | None = None,
+        recorded_on: RecordedOn | None = None,
         starts: FileName | None = None,
         scale_to: Scale | None = None,
         iterations: Iterations = ALL,

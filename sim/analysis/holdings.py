@@ -14,7 +14,7 @@ from ..units import seconds
 Numbers = NDArray[np.int64]
 
 
-class Held(NamedTuple):
+class HeldAmounts(NamedTuple):
     """Intervals (ticks) in which a share of a component is held; a negative share gives back."""
 
     component: Numbers
@@ -38,7 +38,7 @@ def holders(result: RunRecord) -> Numbers:
     )
 
 
-def by_ops(result: RunRecord) -> Held:
+def by_ops(result: RunRecord) -> HeldAmounts:
     """Amounts that ops held, one row per claim; to the end of the run where never given back."""
     claims = [r.lowered.claims for r in result.runs]
     none = np.empty(0, np.int64)
@@ -48,14 +48,14 @@ def by_ops(result: RunRecord) -> Held:
     last = np.maximum(_last(result), granted)
     end = np.where(returned == NEVER, last, returned)
     start = np.where(granted == NEVER, end, granted)
-    return Held(component, start, end, amount / _whole(result, component))
+    return HeldAmounts(component, start, end, amount / _whole(result, component))
 
 
-def by_processes(result: RunRecord) -> Held:
+def by_processes(result: RunRecord) -> HeldAmounts:
     """Changes of what processes held, each lasting to the end of the run."""
     tick, component, change = result.acquired.changes.T
     last = np.full(len(tick), _last(result))
-    return Held(component, np.minimum(tick, last), last, change / _whole(result, component))
+    return HeldAmounts(component, np.minimum(tick, last), last, change / _whole(result, component))
 
 
 def held_by_processes(result: RunRecord) -> NDArray[np.float64]:

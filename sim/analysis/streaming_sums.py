@@ -93,7 +93,7 @@ class StreamingSums:
         self.sources: dict[str, int] = {}
         self.spans = Spans(first)
         boxes = list(range(len(BOXES))) if keep == "ranks" else [EXPOSED]
-        self.line = Line(boxes, first, compiled)
+        self.line = RankLane(boxes, first, compiled)
         self.ranks, self.beside = 0, NEVER
         self.held_yet: list[Alike] = []  # with graphs that are not over and hold
         self.waited_yet: list[Busy] = []  # waits for capacities that may be counted or not
@@ -338,7 +338,7 @@ class Spans:
         return np.unique(np.append(self._end[rows].max(axis=1), [self.origin, self.first[1]]))
 
 
-class Line:
+class RankLane:
     """Ticks by box between marks, for the part of the run in which no op can end any more.
 
     A mark that is none any more was none of those that the run ends with: what began a period

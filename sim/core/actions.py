@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import simpy
 
-from ..capacity import Grant
+from ..capacity_ledger import Grant
 from ..engine_api import NO_LIMIT, Loss, State
 from ..media.max_min.medium import set_rate
 from ..validation import wrong_move

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from .run_memory import RunMemory
 
 
-class Block:
+class GraphBlock:
     """Memory of a run that holds one graph alone at tick 0: a template to copy from.
 
     All that names a place there counts from 0: cells, links, collectives, flows, uses, holders,

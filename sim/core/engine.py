@@ -14,7 +14,7 @@ import simpy
 from ..deadlock import Stuck
 from ..engine_api import MAX_TICK, EngineColumns, EngineGraph, Held, Numbers, Shape
 from ..validation import check_graph
-from .block import Block
+from .block import GraphBlock
 from .cycles import refuse_cycle
 from .giving import give_back
 from .readout import columns, stuck
@@ -56,17 +56,17 @@ class CoreEngine(SimpyLoop):
             SubmittedGraph(self.env, self.submissions, self.count, graph, self._now, ahead)
         )
 
-    def prepare(self, graph: EngineGraph) -> Block:
+    def prepare(self, graph: EngineGraph) -> GraphBlock:
         """Prepare a graph that will be handed in often: checks are made once, here."""
         check_graph(self.parts, graph)
         refuse_cycle(graph)
-        made = Block(self.parts, graph)
+        made = GraphBlock(self.parts, graph)
         self.store.sharing.note_fine(made.uses)
         return made
 
     def repeat(self, shape: Shape, numbers: Numbers) -> SubmittedGraph:
         """Hand in a prepared graph with these numbers; it joins at the next turn."""
-        block = cast(Block, shape)
+        block = cast(GraphBlock, shape)
         made = SubmittedGraph(
             self.env, self.submissions, self.count, block, self._now, None, numbers
         )

@@ -78,7 +78,7 @@ from .state_layout import (
 )
 
 if TYPE_CHECKING:
-    from .block import Block
+    from .block import GraphBlock
 
 _LISTS = (
     ENDING, ARRIVING, MOVING, GRANTED, ASKED, BARRIER, NEWS, SOONEST, DUE, LINES, GRANTS
@@ -291,7 +291,7 @@ class RunMemory:
             len(graph.claims),
         )  # fmt: skip
 
-    def add_block(self, block: Block, numbers: Numbers, now: int) -> Lies:
+    def add_block(self, block: GraphBlock, numbers: Numbers, now: int) -> Lies:
         """Add a prepared graph with these numbers."""
         if self.graphs >= self.room[GRAPHS] or (
             self.collectives + len(block.collectives) > self.room[COLLECTIVES]

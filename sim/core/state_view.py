@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import simpy
 
-from ..capacity import Grant
+from ..capacity_ledger import Grant
 from ..engine_api import MAX_TICK, ONE, ComponentTable, State
 from ..engine_control import EngineControl
 from ..media.max_min.medium import rate as rate_of

@@ -6,7 +6,7 @@ import simpy
 
 from ..engine_api import EngineGraph, Numbers, Online
 from ..simpy_adapter import Handed
-from .block import Block
+from .block import GraphBlock
 from .run_memory import Lies, RunMemory
 from .state_layout import NONE
 from .static_schedule import StaticSchedule
@@ -30,14 +30,14 @@ class SubmittedGraph(Handed):
         env: simpy.Environment,
         index: int,
         first: int,
-        graph: EngineGraph | Block,
+        graph: EngineGraph | GraphBlock,
         at: int,
         ahead: StaticSchedule | None = None,
         numbers: Numbers | None = None,
     ):
-        self.shape = graph.lowered if isinstance(graph, Block) else graph
+        self.shape = graph.lowered if isinstance(graph, GraphBlock) else graph
         super().__init__(env, index, first, len(self.shape))
-        self.block = graph if isinstance(graph, Block) else None
+        self.block = graph if isinstance(graph, GraphBlock) else None
         self.numbers, self.at = numbers, at
         self.ahead = ahead  # its schedule, until it joins or for good
         self.base = NONE  # its first cell, once it joined

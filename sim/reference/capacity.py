@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from ..capacity import Grant
+from ..capacity_ledger import Grant
 from ..engine_api import NEVER
 
 OUT, ASKED, HELD = "out", "asked", "held"  # where a claim stands

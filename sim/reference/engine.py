@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import simpy
 
-from ..capacity import Grant
+from ..capacity_ledger import Grant
 from ..deadlock import Stuck
 from ..engine_api import EngineColumns, EngineGraph, Held, Loss, Numbers, Shape, State
 from ..validation import check_graph, check_op, wrong_move

@@ -12,7 +12,7 @@ from bisect import insort
 import simpy
 
 from .. import engine_api
-from ..capacity import Grant
+from ..capacity_ledger import Grant
 from ..engine_api import FIRST, MAX_TICK, ComponentTable, State
 from ..engine_control import EngineControl
 from ..simpy_clock import wake

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import simpy
 
-from ..capacity import Grant
+from ..capacity_ledger import Grant
 from ..engine_api import NO_LIMIT, Answer, ComponentTable, Engine, Numbers, Shape, State, Submitted
 from ..errors import BackendError, GraphError, SimulationError
 from .script import Case, Script, Step, lowered

@@ -20,10 +20,10 @@ from ..output_folder import (
     write_json,
     write_scenario,
 )
-from .device_check import Checked
+from .device_check import DeviceCheck
 
 
-def save(scenario: Scenario, found: Checked, out: Path, command: str) -> Path:
+def save(scenario: Scenario, found: DeviceCheck, out: Path, command: str) -> Path:
     """Write a check under ``OUT/NAME/check-KEY``; returns its folder.
 
     Raises

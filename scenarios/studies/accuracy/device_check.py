@@ -31,7 +31,7 @@ Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Checked:
+class DeviceCheck:
     """Result of a check.
 
     Parameters
@@ -50,7 +50,7 @@ class Checked:
         return next((o for o in ("fail", "unresolved") if o in outcomes), "pass")
 
 
-def check(scenario: Scenario, tell: Tell = log.info, beside: Scenario | None = None) -> Checked:
+def check(scenario: Scenario, tell: Tell = log.info, beside: Scenario | None = None) -> DeviceCheck:
     """Run the ops of a scenario on its devices and compare them with the models.
 
     Parameters
@@ -91,7 +91,7 @@ def check(scenario: Scenario, tell: Tell = log.info, beside: Scenario | None = N
     inside = {p.name: partial(_inside, sorted(p.swap.covers.devices)) for p in ports}
     told["break_even"] = [] if mixed else break_even(every, inside)
     told["expect"] = expected(scenario, point.answer, told)
-    return Checked(told, {one.name: one.recording for one in replays})
+    return DeviceCheck(told, {one.name: one.recording for one in replays})
 
 
 def _inside(devices: Sequence[str], system: System) -> list[int]:

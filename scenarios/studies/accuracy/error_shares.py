@@ -12,7 +12,7 @@ Time = Callable[[frozenset[str]], float]
 
 
 @dataclass(frozen=True)
-class Share:
+class ErrorShare:
     """Effect of one component on the time of the run.
 
     Parameters
@@ -29,7 +29,7 @@ class Share:
     shapley: float | None
 
 
-def shares(names: Sequence[str], time: Time) -> tuple[list[Share], float]:
+def shares(names: Sequence[str], time: Time) -> tuple[list[ErrorShare], float]:
     """Share of each component, and the rest, which is their interaction.
 
     Parameters
@@ -52,7 +52,7 @@ def shares(names: Sequence[str], time: Time) -> tuple[list[Share], float]:
         return known[real]
 
     found = [
-        Share(
+        ErrorShare(
             name,
             of(frozenset({name})) - of(frozenset()),
             of(every) - of(every - {name}),

@@ -8,11 +8,13 @@ from typing import Any
 from ....sim.errors import ScenarioError
 from ...config.condition import Condition
 from ...config.scenario import Scenario
-from ..answers import Answer
+from ..answers import StudyAnswer
 from .score import Score, verdict
 
 
-def expected(scenario: Scenario, answer: Answer, errors: Mapping[str, Any]) -> list[dict[str, Any]]:
+def expected(
+    scenario: Scenario, answer: StudyAnswer, errors: Mapping[str, Any]
+) -> list[dict[str, Any]]:
     """Each condition on an error, with its outcome.
 
     Parameters
@@ -40,7 +42,7 @@ def expected(scenario: Scenario, answer: Answer, errors: Mapping[str, Any]) -> l
 
 
 def _judged(
-    that: Condition, answer: Answer, errors: Mapping[str, Any]
+    that: Condition, answer: StudyAnswer, errors: Mapping[str, Any]
 ) -> tuple[str, str, float, Score | None]:
     """Name of what a condition is about, its outcome, bar and score."""
     what = that.metric.removeprefix("hil.").removesuffix(".error")
@@ -60,7 +62,7 @@ def _judged(
     return name, *verdict(score, that.limit, one["spread"]), score
 
 
-def _component(what: str, components: Mapping[str, Any], answer: Answer) -> tuple[str, str]:
+def _component(what: str, components: Mapping[str, Any], answer: StudyAnswer) -> tuple[str, str]:
     """A component by its name or kind, and its quantity: ``time`` or ``bandwidth``.
 
     Raises

@@ -12,7 +12,7 @@ from typing import Any
 from ...config.condition import Condition
 from ...config.scenario import Scenario
 from ...config.sections.sweep import Objective, Sweep
-from ..answers import Answer, answer_of
+from ..answers import StudyAnswer, answer_of
 from .pareto import pareto_front
 from .trial import Trial
 
@@ -99,7 +99,7 @@ def sweep_summary(swept: Swept) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def objective(answer: Answer) -> Objective:
+def objective(answer: StudyAnswer) -> Objective:
     """Objective where the sweep names none: the answer."""
     return Objective(answer.metric, answer.unit, answer.sign)
 
