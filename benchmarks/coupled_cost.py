@@ -9,7 +9,7 @@ same through an agent: one round trip of the protocol for each op.
 import time
 
 import numpy as np
-from foretrace.hil.agent.address import connect
+from foretrace.hil.connection import connect
 from foretrace.hil.coupling.coupled import couple
 from foretrace.hil.coupling.coverage import cover
 from foretrace.hil.coupling.device_adapter import Swap

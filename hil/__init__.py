@@ -1,1 +1,1 @@
-"""Hardware in the loop: drivers that measure, recordings that remember."""
+"""Hardware in the loop: drivers that time ops on devices, and recordings of those times."""

@@ -13,12 +13,12 @@ PREFIX = "foretrace:"
 
 
 def names() -> list[str]:
-    """Names of all of them, sorted."""
+    """Names of the bundled recordings, sorted."""
     return sorted(p.name.removesuffix(SUFFIX) for p in HOME.glob(f"*{SUFFIX}"))
 
 
 def located(name: str) -> Path:
-    """The file of a bundled recording, or of one's own.
+    """Path of a recording: a bundled one for ``foretrace:NAME``, else the path as given.
 
     >>> located("mine.rec.gz").name
     'mine.rec.gz'

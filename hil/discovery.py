@@ -1,7 +1,7 @@
-"""What this machine has: GPUs and NICs with their PCIe links and NUMA nodes, and NVLinks.
+"""Inventory of this machine: GPUs and NICs with PCIe links and NUMA nodes, and NVLinks.
 
-Read from sysfs, and from the NVIDIA management library where there is one.  What is known by its
-PCI number is named as the catalog names it; what is not is told, never guessed.
+Read from sysfs, and from NVML where it is installed.  A device whose PCI id the catalog knows gets
+the catalog's name; any other is reported with its PCI id.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ LANE = {"2.5": 1, "5.0": 2, "8.0": 3, "16.0": 4, "32.0": 5, "64.0": 6}  # GT/s: 
 
 @dataclass(frozen=True)
 class PciDevice:
-    """One PCI device.
+    """PCI device that matters to a scenario: a GPU, a NIC or CXL memory.
 
     Parameters
     ----------
     address : ``0000:17:00.0``
     kind : ``gpu``, ``nic`` or ``cxl``
     ids : ``vendor:device``
-    numa : node, -1 for none told
-    link : ``pcie5-x16``; "" where it is not told
-    name : of the interface of a NIC
+    numa : NUMA node; -1 for unknown
+    link : negotiated PCIe link, ``pcie5-x16``; "" for unknown
+    name : network interface of a NIC
     """
 
     address: str
@@ -48,20 +48,20 @@ class PciDevice:
 
     @property
     def part(self) -> str:
-        """Its name in the catalog; "" for none."""
+        """Name of the device in the catalog; "" where the catalog lacks it."""
         return CATALOG.get(self.ids, "")
 
 
 @dataclass(frozen=True)
 class MachineFacts:
-    """One machine.
+    """Inventory of one machine.
 
     Parameters
     ----------
-    host : its name
+    host : host name
     devices : GPUs, NICs and CXL memory
-    nodes : of NUMA: processors and bytes
-    nvlinks : how many join two GPUs, by their addresses
+    nodes : by NUMA node, its CPU list and bytes of memory
+    nvlinks : number of NVLinks, by the PCI addresses of the two GPUs
     """
 
     host: str
@@ -70,11 +70,11 @@ class MachineFacts:
     nvlinks: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
     def of(self, kind: str) -> tuple[PciDevice, ...]:
-        """Devices of one kind, by address."""
+        """Devices of one kind (``gpu``, ``nic``, ``cxl``), in order of address."""
         return tuple(d for d in self.devices if d.kind == kind)
 
     def yaml(self) -> str:
-        """As ``cluster:`` of a scenario; what a scenario cannot hold is said in comments.
+        """YAML for ``cluster:`` of a scenario; facts without a place in it become comments.
 
         >>> gpu = PciDevice("0000:17:00.0", "gpu", "0x10de:0x2335", 0, "pcie5-x16")
         >>> print(MachineFacts("box", (gpu,), {0: ("0-7", 2**34)}).yaml())
@@ -110,16 +110,18 @@ class MachineFacts:
             yield "    gpu:  # none found; name the part that plays the accelerator"
 
     def _affinity(self) -> list[str]:
-        """Which NICs are nearest to each GPU: those of its NUMA node."""
-        told = []
+        """Lines that name, for each GPU, the NICs of its NUMA node."""
+        lines = []
         for gpu in self.of("gpu"):
             near = [n.name or n.address for n in self.of("nic") if n.numa == gpu.numa >= 0]
-            told.append(f"gpu {gpu.address} is nearest to {', '.join(near) or 'no nic that tells'}")
-        return told if self.of("nic") else []
+            lines.append(
+                f"gpu {gpu.address} is nearest to {', '.join(near) or 'no nic that tells'}"
+            )
+        return lines if self.of("nic") else []
 
 
 def discover(host: str, root: Path = SYSFS) -> MachineFacts:
-    """Look around.
+    """Inventory of this machine, read from sysfs and NVML.
 
     Parameters
     ----------
@@ -156,7 +158,7 @@ def _device(folder: Path) -> PciDevice | None:
 
 
 def _link(folder: Path) -> str:
-    """What the slot and the device agreed on."""
+    """Negotiated PCIe generation and width, ``pcie5-x16``; "" for unknown."""
     speed = text_of(folder / "current_link_speed").partition(" ")[0]
     width = text_of(folder / "current_link_width")
     return f"pcie{LANE[speed]}-x{width}" if speed in LANE and width.isdigit() else ""
@@ -172,7 +174,7 @@ def _nodes(root: Path) -> dict[int, tuple[str, int]]:
 
 
 def nvlinks() -> dict[tuple[str, str], int]:
-    """How many NVLinks join two GPUs; empty without NVIDIA's library, or without links."""
+    """Number of active NVLinks by pair of GPUs; empty without NVML or without links."""
     try:
         import pynvml as nvml
     except ImportError:
@@ -196,6 +198,6 @@ def nvlinks() -> dict[tuple[str, str], int]:
 
 
 def _comment(device: PciDevice) -> str:
-    told = [f"numa {device.numa}" if device.numa >= 0 else "", device.link, device.name]
-    rest = ", ".join(t for t in told if t)
+    lines = [f"numa {device.numa}" if device.numa >= 0 else "", device.link, device.name]
+    rest = ", ".join(t for t in lines if t)
     return f"# {device.kind} {device.address} {device.ids} {rest}".rstrip()

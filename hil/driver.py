@@ -1,6 +1,6 @@
-"""The seam to hardware: a driver is asked how long ops take, and finds out by doing them.
+"""Interface of a driver: it times ops by executing them on a device.
 
-Subclass ``Driver``, name the ops you can do, write ``probe``, ``describe``, ``open``, ``timing``
+Subclass ``Driver``, list the supported ops, write ``probe``, ``describe``, ``open``, ``timing``
 and ``close``, and register it under the name that scenarios use.  Importing the file of a driver
 must need NumPy only: what else it needs is imported in ``probe`` and ``open``.
 """
@@ -60,21 +60,21 @@ class Missing:
     cure: str
 
     def fault(self) -> DriverFault:
-        """The error of somebody who needed it."""
+        """The same as an exception to raise."""
         return DriverFault(self.kind, f"{self.reason}; {self.cure}")
 
 
 class Driver:
-    """Something that measures.  The constructor takes nothing and touches nothing.
+    """Base class of drivers.  The constructor takes no argument and touches no device.
 
     Attributes
     ----------
     name : str
-        As scenarios say it.
+        Registered name, as in scenarios.
     ops : tuple of str
-        ``kind:name`` of every op that it may be asked: the allow-list.
+        Allow-list: ``kind:name`` of every op that it can time.
     clock, metric : str
-        What its samples are: ``wall cpu icount timetravel device`` and ``completion half_rtt
+        Of its samples: ``wall cpu icount timetravel device`` and ``completion half_rtt
         message_rate bandwidth``.  A driver that chooses when opened sets them on itself.
     sharing : str
         What a coupled run may assume: ``exclusive`` (one op at a time), ``solo`` (an op alone,
@@ -95,15 +95,15 @@ class Driver:
         raise TypeError(f"{type(self).__name__} does not say whether it works: write probe()")
 
     def describe(self) -> dict[str, str]:
-        """Device, and the versions of all that stands between it and us: the provenance."""
+        """Provenance: device, and versions of the software between it and this process."""
         return {}
 
     def open(self, spec: Spec) -> None:
-        """Take the device.  An unknown key of ``spec`` is refused: see ``checked``."""
+        """Acquire the device with settings ``spec``; unknown keys are refused (``checked``)."""
         checked(spec, {})
 
     def timing(self, requests: Sequence[Request]) -> list[Sample]:
-        """Do each op ``n`` times, one request after the other; one sample for each request.
+        """Samples of each op executed ``n`` times alone, one sample per request, in order.
 
         Each repeat starts from its context.  An op that changes the device is set up and undone
         here, outside the timed part.
@@ -111,17 +111,17 @@ class Driver:
         raise TypeError(f"{type(self).__name__} does not time ops: write timing()")
 
     def together(self, requests: Sequence[Request]) -> list[Sample]:
-        """Do all ops at once, ``n`` rounds of them; for ``sharing = "concurrent"``."""
+        """Samples of all ops in flight at once, ``n`` rounds; for ``sharing = "concurrent"``."""
         raise DriverFault(
             "unsupported", f"{self.name}: does one op at a time; declare sharing 'solo' instead"
         )
 
     def close(self) -> None:
-        """Give back what ``open`` took; called once, also after a fault."""
+        """Release what ``open`` acquired; called once, also after a fault."""
 
     @classmethod
     def covers(cls, spec: Spec, system: System) -> tuple[str, ...]:
-        """Components whose time is inside a sample besides the one that it is bound to."""
+        """Components whose time a sample includes, besides the one the driver is bound to."""
         return ()
 
     def answers(self, signature: str) -> bool:
@@ -146,7 +146,7 @@ def head(signature: str) -> str:
 
 
 def within(signature: str, cap: int) -> Signature:
-    """The parts of an op whose operands take at most ``cap`` B.
+    """Parsed signature of an op; DriverFault where its operands exceed ``cap`` bytes.
 
     >>> within("copy:h2h uint8[64]", cap=32)
     Traceback (most recent call last):
@@ -159,7 +159,7 @@ def within(signature: str, cap: int) -> Signature:
 
 
 def checked(spec: Spec, defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of ``spec`` over their defaults; refuses a key or a type that is not there.
+    """Settings: defaults overridden by ``spec``; an unknown key or a wrong type is refused.
 
     >>> checked({"core": 1}, {"core": 0, "pin": True})
     {'core': 1, 'pin': True}

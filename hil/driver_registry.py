@@ -1,4 +1,4 @@
-"""Which drivers there are: ours by name, and those that installed packages bring."""
+"""Registry of drivers: built-in ones by name, and entry points of installed packages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GROUP = "foretrace.drivers"  # entry points: NAME = package.module of a file tha
 
 
 def known() -> tuple[str, ...]:
-    """Names of all drivers, ours first.
+    """Names of all drivers, built-in ones first.
 
     >>> "recorded" in known()
     True
@@ -32,12 +32,12 @@ def known() -> tuple[str, ...]:
 
 
 def make(name: str) -> Driver:
-    """A new driver, by its name.
+    """New instance of the driver of that name; its module is imported now.
 
     Raises
     ------
     DriverFault
-        There is none of that name, or its file cannot be loaded.
+        No driver has that name, or its file cannot be loaded.
     """
     if name not in DRIVERS:
         _load(name)

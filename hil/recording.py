@@ -1,8 +1,7 @@
-"""What was measured, kept in a file: gzip of JSON lines, the first a header, then one per sample.
+"""Recordings: samples in a file, gzip of JSON lines, one header line, then one line per sample.
 
-The header says what was measured (driver, device, host, date, versions, clock, metric), whether
-it is whole, and a checksum of the lines below it.  Small, readable with zcat, and the same bytes
-for the same samples.
+The header names driver, device, host, date, versions, whether the recording is complete, and a
+checksum of the lines below it.  Equal samples give equal bytes.
 """
 
 from __future__ import annotations
@@ -35,11 +34,11 @@ class Recording:
     ----------
     driver, device, host : what was measured, where
     date : ISO 8601, UTC
-    versions : of all between the device and us
+    versions : software between the device and this process
     samples : in the order they were taken
-    ended : why it is not whole; "" for a whole one
-    note : what a reader should know
-    spec : what the driver was opened with
+    ended : why the measurement stopped early; "" for a complete recording
+    note : free text for the reader
+    spec : settings that the driver was opened with
 
     Examples
     --------
@@ -63,7 +62,7 @@ class Recording:
 
     @property
     def source(self) -> str:
-        """One line of provenance, shown beside every answer."""
+        """Provenance in one line: driver, device, host, date, clocks."""
         clocks = "+".join(sorted({s.clock for s in self.samples})) or "no"
         part = "" if not self.ended else f", partial: {self.ended}"
         return (
@@ -72,17 +71,17 @@ class Recording:
         )
 
     def write(self, path: Path) -> None:
-        """Write it, or leave what was there: the file appears whole."""
-        body = b"".join(_line(_told(s)) for s in self.samples)
+        """Write the file atomically: it is replaced by rename once complete."""
+        body = b"".join(_json_line(_sample_to_json(s)) for s in self.samples)
         head: dict[str, Any] = {"form": FORM, "schema": SCHEMA}
         head |= {k: v for k, v in vars(self).items() if k != "samples"}
         head |= {"count": len(self.samples), "sha256": hashlib.sha256(body).hexdigest()}
-        fresh = path.with_name(path.name + ".part")
-        fresh.write_bytes(gzip.compress(_line(head) + body, 9, mtime=0))
-        fresh.replace(path)
+        partial = path.with_name(path.name + ".part")
+        partial.write_bytes(gzip.compress(_json_line(head) + body, 9, mtime=0))
+        partial.replace(path)
 
     def keep(self, folder: Path) -> Path:
-        """Write it under a name of its own: driver and time."""
+        """Write into ``folder`` as ``DRIVER-DATE.rec.gz``; returns the path."""
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{self.driver}-{self.date.replace(':', '')}{SUFFIX}"
         self.write(path)
@@ -90,19 +89,19 @@ class Recording:
 
 
 def read(path: Path) -> Recording:
-    """Read a recording, and check that it is one, whole, and unchanged.
+    """Recording read from a file, its checksum and schema verified.
 
     Raises
     ------
     RecordingError
         Truncated, changed, of another form or a newer schema.
     """
-    first, _, body = _unpacked(path).partition(b"\n")
-    head = _header(path, first)
+    first, _, body = _decompress(path).partition(b"\n")
+    head = _parse_header(path, first)
     if hashlib.sha256(body).hexdigest() != head.pop("sha256", ""):
         raise RecordingError(f"{path}: its checksum does not fit its lines; copy it again")
     try:
-        samples = tuple(_sample(json.loads(line)) for line in body.splitlines())
+        samples = tuple(_sample_from_json(json.loads(line)) for line in body.splitlines())
         if len(samples) != head.pop("count"):
             raise ValueError("a line is missing")
         return Recording(samples=samples, **head)
@@ -111,7 +110,7 @@ def read(path: Path) -> Recording:
 
 
 def merge(recordings: Sequence[Recording]) -> Recording:
-    """Several recordings of one driver and device as one, starts numbered anew.
+    """One recording of the samples of several, of one driver and device; starts renumbered.
 
     Raises
     ------
@@ -131,7 +130,7 @@ def merge(recordings: Sequence[Recording]) -> Recording:
     return Recording(**{**vars(first), "samples": tuple(samples)})
 
 
-def _unpacked(path: Path) -> bytes:
+def _decompress(path: Path) -> bytes:
     try:
         with gzip.open(path) as file:
             data = file.read(LARGEST + 1)
@@ -145,7 +144,7 @@ def _unpacked(path: Path) -> bytes:
     return data
 
 
-def _header(path: Path, line: bytes) -> dict[str, Any]:
+def _parse_header(path: Path, line: bytes) -> dict[str, Any]:
     try:
         head = json.loads(line)
     except ValueError as error:
@@ -158,17 +157,17 @@ def _header(path: Path, line: bytes) -> dict[str, Any]:
     return head
 
 
-def _told(sample: Sample) -> dict[str, Any]:
-    """A sample as JSON; what is as usual is left out."""
-    told = asdict(sample) | {"ns": [round(float(x), 2) for x in sample.ns]}
+def _sample_to_json(sample: Sample) -> dict[str, Any]:
+    """Fields of a sample for JSON; those equal to their default are omitted."""
+    fields = asdict(sample) | {"ns": [round(float(x), 2) for x in sample.ns]}
     usual = {"metric": "completion", "context": "warm", "start": 0, "flags": (), "facts": {}}
-    return {k: v for k, v in told.items() if k not in usual or v != usual[k]}
+    return {k: v for k, v in fields.items() if k not in usual or v != usual[k]}
 
 
-def _sample(told: dict[str, Any]) -> Sample:
-    told["ns"] = np.asarray(told["ns"], np.float64)
-    told["flags"] = tuple(told.get("flags", ()))
-    sample = Sample(**told)
+def _sample_from_json(fields: dict[str, Any]) -> Sample:
+    fields["ns"] = np.asarray(fields["ns"], np.float64)
+    fields["flags"] = tuple(fields.get("flags", ()))
+    sample = Sample(**fields)
     if sample.clock not in CLOCKS or sample.metric not in METRICS or not len(sample.ns):
         raise ValueError(
             f"clock {sample.clock!r}, metric {sample.metric!r}, {len(sample.ns)} times"
@@ -178,5 +177,5 @@ def _sample(told: dict[str, Any]) -> Sample:
     return sample
 
 
-def _line(value: Any) -> bytes:
+def _json_line(value: Any) -> bytes:
     return json.dumps(value, separators=(",", ":"), sort_keys=True).encode() + b"\n"

@@ -1,4 +1,4 @@
-"""A recording as the backend of a component: answers before the run, no device and no clock."""
+"""Backend that times the ops of a component from a recording, without a device."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..sim.backend import Backend, Timing, backend
 from ..sim.ops import Ops
 from ..sim.system import System
 from .bundled_recordings import located
-from .coupling.op_path import question
+from .coupling.op_path import op_signature
 from .drivers.recording_driver import ANSWERS, MEDIAN, RecordingDriver
 from .recording import read
 from .sample import Request
@@ -20,7 +20,7 @@ NANOSECOND = 1e-9
 
 @backend("recording")
 class RecordingBackend(Backend):
-    """What a device answered earlier, op by op; what it has not seen is refused.
+    """Recorded times of a device, looked up by op; an op that was not recorded is refused.
 
     Parameters
     ----------
@@ -33,20 +33,20 @@ class RecordingBackend(Backend):
     def __init__(self, *, file: str, answer: str = MEDIAN):
         if answer not in ANSWERS:
             raise ValueError(f"answer is {answer!r}; it is one of {', '.join(ANSWERS)}")
-        self.file, self.how = file, answer
+        self.file, self.mode = file, answer
         self.source = f"recording:{Path(file).name}"
         self._driver: RecordingDriver | None = None
 
     def open(self, system: System) -> None:
-        """Read the recording, and begin at its first sample."""
+        """Read the recording and start at its first sample."""
         kept = read(located(self.file))
         self.source = f"recorded on {kept.date[:10]}: {kept.driver} {kept.device} on {kept.host}"
-        self._driver = RecordingDriver.of(kept, self.how)
+        self._driver = RecordingDriver.of(kept, self.mode)
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
-        """From memory; no two ops are merged."""
+        """Recorded seconds of each op; equal ops are looked up separately."""
         if self._driver is None:
             raise ValueError(f"{self.source}: asked before it was opened")
-        requests = [Request(question(ops, i)) for i in range(len(ops))]
-        found = self._driver.timing(requests)
-        return Timing.of(np.array([s.ns[-1] for s in found]) * NANOSECOND)
+        requests = [Request(op_signature(ops, i)) for i in range(len(ops))]
+        samples = self._driver.timing(requests)
+        return Timing.of(np.array([s.ns[-1] for s in samples]) * NANOSECOND)

@@ -1,4 +1,4 @@
-"""What a driver measured: nanoseconds, the clock that counted them, and under which conditions.
+"""Samples: measured nanoseconds with their clock, metric and conditions.
 
 A sample is one batch: repeats of one op, in one process, one after the other.  Two samples are
 of one thing only when signature, clock, metric and context are equal.
@@ -24,7 +24,7 @@ EMULATED = "emulated"  # flag of times that an emulator made up
 
 @dataclass(frozen=True)
 class Request:
-    """One op to be timed.
+    """Op to be timed, with repeats and context.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class Request:
 
     @property
     def key(self) -> tuple[str, str]:
-        """What makes two requests the same question: the op, and what came before it."""
+        """Signature and context: requests with equal keys ask for the same measurement."""
         return self.signature, " ; ".join((self.context, *self.preceding))
 
 
@@ -70,18 +70,18 @@ class Sample:
     ----------
     signature : str
     ns : (n,) ns
-        Of each repeat, in the order they were taken.
+        Time of each repeat, in the order they were taken.
     clock : str
-        What counted: ``wall cpu icount timetravel device``.
+        Clock that was read: ``wall cpu icount timetravel device``.
     metric : str
-        What was counted: ``completion half_rtt message_rate bandwidth``.  Times in ns for the
+        What the times mean: ``completion half_rtt message_rate bandwidth``.  Times in ns for the
         first two; a message rate or a bandwidth is told as ns per message or per op as well.
     context : str
         As ``Request.key`` writes it.
     start : int
-        Which start of the process.
+        Number of the start of the driver's process.
     flags : tuple of str
-        Why not to fit it: ``throttled``, ``noisy``, ``clock-jump``.  Empty for a good one.
+        Reasons not to fit it: ``throttled``, ``noisy``, ``clock-jump``, ``emulated``; or none.
     facts : mapping
         Of this batch: load, clocks, temperature, power, ``memory_peak`` (B), counters.
 
@@ -103,15 +103,15 @@ class Sample:
 
     @property
     def key(self) -> tuple[str, str]:
-        """The question that it answers: see ``Request.key``."""
+        """Signature and context, as in ``Request.key``."""
         return self.signature, self.context
 
     @property
     def median(self) -> float:
-        """Nanoseconds."""
+        """Median of ``ns``."""
         return float(np.median(self.ns))
 
     @property
     def good(self) -> bool:
-        """Whether it may be fitted: it has no flag."""
+        """Whether it may be fitted: no flag is set."""
         return not self.flags

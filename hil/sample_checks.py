@@ -1,4 +1,4 @@
-"""Is an answer possible?  What a driver says is checked before anybody uses it."""
+"""Plausibility checks of samples, made before anything uses what a driver returned."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LONGEST = 3.6e12  # ns: no single op takes an hour
 def check(
     requests: Sequence[Request], samples: Sequence[Sample], who: str, clock: str = ""
 ) -> None:
-    """Refuse samples that were not asked for, or cannot be true.
+    """Refuse samples that do not match their requests or hold impossible times.
 
     Parameters
     ----------
@@ -43,16 +43,16 @@ def check(
             f"{who}: {len(samples)} answers to {len(requests)} questions; mend the driver",
         )
     for request, sample in zip(requests, samples, strict=True):
-        _same(request, sample, who)
-        _possible(sample, who)
+        _check_request(request, sample, who)
+        _check_times(sample, who)
         if sample.clock not in CLOCKS or (clock and sample.clock != clock):
             raise DriverFault(
                 "clock", f"{who}: answered by clock {sample.clock!r}, declared {clock!r}"
             )
 
 
-def _same(request: Request, sample: Sample, who: str) -> None:
-    """The answer is to this question, and no longer than asked."""
+def _check_request(request: Request, sample: Sample, who: str) -> None:
+    """Check that a sample matches its request: key, metric and number of repeats."""
     if sample.key != request.key:
         raise DriverFault(
             "unrequested", f"{who}: asked for {request.key}, answered {sample.key}; mend the driver"
@@ -66,20 +66,20 @@ def _same(request: Request, sample: Sample, who: str) -> None:
         )
 
 
-def _possible(sample: Sample, who: str) -> None:
-    """Every time is a number, not negative, and shorter than an hour."""
+def _check_times(sample: Sample, who: str) -> None:
+    """Check that every time is finite, positive (0 only in time travel) and below an hour."""
     for kind, bad, why in (
         ("not-a-number", ~np.isfinite(sample.ns), "no number"),
         ("negative", sample.ns < 0, "no time runs backwards"),
         ("absurd", sample.ns > LONGEST, "longer than an hour"),
-        ("absurd", _stood(sample), "the clock did not move: repeat the op within one reading"),
+        ("absurd", _zero_times(sample), "the clock did not move: repeat the op within one reading"),
     ):
         if bad.any():
             value = sample.ns[bad][0]
             raise DriverFault(kind, f"{who}: {sample.signature} took {value:g} ns; {why}")
 
 
-def _stood(sample: Sample) -> NDArray[np.bool_]:
-    """Repeats that took no time; in time-travel arithmetic is free, so there they may."""
+def _zero_times(sample: Sample) -> NDArray[np.bool_]:
+    """(n,) repeats of 0 ns; none in time travel, where computing takes no time."""
     free = sample.clock == "timetravel"
     return np.zeros(len(sample.ns), np.bool_) if free else sample.ns == 0

@@ -1,4 +1,4 @@
-"""Facts that the kernel tells in files."""
+"""Reading files of ``/sys`` and ``/proc``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def text_of(path: Path) -> str:
-    """What a file of ``/sys`` or ``/proc`` says; "" where it is absent or cannot be read.
+    """Stripped text of a file of ``/sys`` or ``/proc``; "" where it cannot be read.
 
     >>> text_of(Path("/proc/no such file"))
     ''

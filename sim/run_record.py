@@ -208,14 +208,17 @@ class RunRecord:
         """(n,) s of each op's end; NaN if it did not end."""
         return self._time(self.columns.end)
 
-    @cached_property
+    # Neither is cached: until Python 3.12 a cached property locks its class while it computes, so
+    # that two threads, each with a result of its own, could wait for each other.
+
+    @property
     def makespan_ticks(self) -> int:
         """Last end minus first release, in ticks."""
         if self.written is None:
             return self.aggregates.last - self.aggregates.first
         return max(int(self.columns.end.max(initial=0)) - self.first_release, 0)
 
-    @cached_property
+    @property
     def first_release(self) -> int:
         """Tick at which the first graph may begin."""
         return self.aggregates.first if self.written is None else self.written.first_release

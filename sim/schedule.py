@@ -146,17 +146,19 @@ class Schedule:
 
     def _columns(self, job: int, rows: NDArray[np.int64]) -> EngineColumns:
         """Times of the ops of one job."""
-        c, places = self.columns, [rows]
-        at = len(c.end)
+        c, places, claims = self.columns, [rows], [rows[:0]]
+        at, claim = len(c.end), 0
         for run in self.runs:
-            further = len(run.lowered.further)
+            further, held = len(run.lowered.further), len(run.lowered.claims)
             if run.job == job:
                 places.append(np.arange(at, at + further))
-            at += further
-        arrived = c.arrived[np.concatenate(places)]
+                claims.append(np.arange(claim, claim + held))
+            at, claim = at + further, claim + held
+        place, own = np.concatenate(places), np.concatenate(claims)
         return EngineColumns(
-            c.ready[rows], c.start[rows], c.end[rows], c.state[rows], c.attempts[rows], arrived
-        )
+            c.ready[rows], c.start[rows], c.end[rows], c.state[rows], c.attempts[rows],
+            c.arrived[place], c.asked[own], c.granted[own], c.returned[own],
+        )  # fmt: skip
 
     @cached_property
     def ops(self) -> Ops:

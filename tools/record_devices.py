@@ -22,7 +22,7 @@ import numpy as np
 from _shapes import alike, families, host, images, rare, shapes, sizes
 from foretrace.hil.agent.address import Address
 from foretrace.hil.agent.client import Remote
-from foretrace.hil.agent.local_agent import own
+from foretrace.hil.agent.local_agent import agent_command
 from foretrace.hil.agent.transport import child
 from foretrace.hil.measuring import conditions
 from foretrace.hil.measuring.measurement import measure
@@ -125,7 +125,7 @@ def main() -> None:
         load = (str(STEPS),)
         address = Address("torch", python=args.python, load=load, environment=preload)
         if args.python:  # that Python has the whole package, which the steps need
-            command = [args.python, *own()[1:], "--stdio", "--load", str(STEPS)]
+            command = [args.python, *agent_command()[1:], "--stdio", "--load", str(STEPS)]
             return Remote(child(command, {**threads(), **preload}), asked.driver)
         return Remote(address.open(), asked.driver)
 

@@ -1,1 +1,1 @@
-"""The other side of a driver: the process it works in, and what is spoken with it."""
+"""Agents: processes that run drivers, and the protocol spoken with them."""

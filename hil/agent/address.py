@@ -1,4 +1,4 @@
-"""Where agents are: the user's own list, never a scenario's.
+"""Addresses of agents, from the user's own list, never from a scenario.
 
 ``~/.config/foretrace/agents.yaml`` (``$XDG_CONFIG_HOME`` is honoured)::
 
@@ -8,7 +8,8 @@
       virtual: {lab: uml ends=5}                                 # a machine of the lab
       shared: {socket: /run/user/1000/ft.sock, token_file: ~/.config/foretrace/token}
 
-``load: [FILE]`` names drivers of one's own, ``environment: {KEY: VALUE}`` what the agent sees.
+``load: [FILE]`` names files with the user's drivers, ``environment: {KEY: VALUE}`` variables of the
+agent's process.
 """
 
 from __future__ import annotations
@@ -23,29 +24,28 @@ from pathlib import Path
 from typing import Any
 
 from ...sim.errors import DriverFault, ScenarioError
-from .bundle import kept
-from .client import Remote
-from .local_agent import ONE_THREAD, own
-from .server import secret
-from .transport import LIMIT, Channel, child, unix
+from ..private_file import read_token
+from .bundle import cached_bundle
+from .local_agent import ONE_THREAD, agent_command
+from .transport import Channel, child, unix
 
 PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@:%-]*")
 
 
 @dataclass(frozen=True)
 class Address:
-    """One agent.
+    """How to start or reach one agent.
 
     Parameters
     ----------
-    name : as scenarios say it
+    name : as in scenarios
     ssh : user and host; "" for this machine
-    python : the one that has the driver's libraries; "" for ours
+    python : interpreter that has the driver's libraries; "" for the current one
     agent : file on the other machine; only with ``ssh``
-    lab : a machine of the lab, with its settings
-    socket, token_file : of an agent that listens here
+    lab : machine of the lab, with its settings
+    socket, token_file : of an agent that listens on this machine
     load : files that register drivers
-    environment : variables that the agent gets besides ours
+    environment : variables added to the current environment
 
     Examples
     --------
@@ -80,7 +80,7 @@ class Address:
             )
 
     def command(self) -> list[str]:
-        """What starts it.  What ssh hands to the shell over there is quoted word by word."""
+        """Command line that starts the agent; for ssh, the remote command is shell-quoted."""
         loads = [word for file in self.load for word in ("--load", os.path.expanduser(file))]
         if self.ssh:
             words = ["env", *(f"{k}={v}" for k, v in self.environment.items())]
@@ -88,39 +88,21 @@ class Address:
             line = shlex.join([*there, "--stdio", *loads])
             return ["ssh", "-T", "-o", "BatchMode=yes", "--", self.ssh, line]
         if self.python:
-            return [os.path.expanduser(self.python), str(kept()), "--stdio", *loads]
-        return [*own(), "--stdio", *loads]
+            return [os.path.expanduser(self.python), str(cached_bundle()), "--stdio", *loads]
+        return [*agent_command(), "--stdio", *loads]
 
     def open(self) -> Channel:
-        """Start it, or connect to it."""
+        """Channel to the agent, which is started or connected to."""
         if self.socket:
-            token = secret(Path(self.token_file).expanduser())
+            token = read_token(Path(self.token_file).expanduser())
             return unix(Path(self.socket).expanduser(), token)
         if self.ssh:
             return child(self.command(), mortal=False)
         return child(self.command(), {**ONE_THREAD, **self.environment})
 
 
-def connect(driver: str, agent: str = "", limit: float = LIMIT) -> Remote:
-    """A driver in an agent.
-
-    Parameters
-    ----------
-    driver : its name
-    agent : a name from the user's list; "" for this machine and this Python
-    limit : s for one question
-    """
-    address = addresses()[agent] if agent else Address()
-    if address.lab:
-        from ..lab.booted_agent import booted
-
-        machine, *words = address.lab.split()
-        return booted(machine, driver, dict(word.split("=", 1) for word in words), limit)
-    return Remote(address.open(), driver, limit)
-
-
 class Book(dict[str, Address]):
-    """Agents by name; says which there are when asked for one that is not."""
+    """Agents by name; an unknown name is a DriverFault with the nearest known one."""
 
     def __missing__(self, name: str) -> Address:
         near = get_close_matches(name, self, 1)
@@ -129,35 +111,37 @@ class Book(dict[str, Address]):
 
 
 def path() -> Path:
-    """The user's list."""
+    """Path of the user's list of agents."""
     home = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
     return Path(home) / "foretrace" / "agents.yaml"
 
 
 def addresses() -> Book:
-    """All agents of the user's list; none where there is no list."""
+    """All agents of the user's list; empty where the file does not exist."""
     if not path().exists():
         return Book()
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
     try:
-        told = YAML(typ="safe").load(path()) or {}
+        entries = YAML(typ="safe").load(path()) or {}
     except YAMLError as error:
         raise ScenarioError(f"{path()}: is no YAML ({error})") from error
-    agents = told.get("agents") if isinstance(told, dict) and set(told) <= {"agents"} else None
+    agents = (
+        entries.get("agents") if isinstance(entries, dict) and set(entries) <= {"agents"} else None
+    )
     if not isinstance(agents, dict):
         raise ScenarioError(f"{path()}: write 'agents:' and a mapping of names below it")
     return Book({str(name): _address(str(name), what) for name, what in agents.items()})
 
 
-def _address(name: str, told: Any) -> Address:
+def _address(name: str, entries: Any) -> Address:
     fields = [f for f in Address.__dataclass_fields__ if f != "name"]
-    if not isinstance(told, dict) or not set(told) <= set(fields):
-        raise ScenarioError(f"{path()}: agent {name} takes {', '.join(fields)}; has {told!r}")
-    lists: Sequence[str] = told.get("load", ())
-    if not isinstance(lists, list | tuple) or not isinstance(told.get("environment", {}), dict):
+    if not isinstance(entries, dict) or not set(entries) <= set(fields):
+        raise ScenarioError(f"{path()}: agent {name} takes {', '.join(fields)}; has {entries!r}")
+    lists: Sequence[str] = entries.get("load", ())
+    if not isinstance(lists, list | tuple) or not isinstance(entries.get("environment", {}), dict):
         raise ScenarioError(f"{path()}: agent {name}: 'load' is a list, 'environment' a mapping")
-    words = {k: str(v) for k, v in told.items() if k not in ("load", "environment")}
-    given = {str(k): str(v) for k, v in told.get("environment", {}).items()}
+    words = {k: str(v) for k, v in entries.items() if k not in ("load", "environment")}
+    given = {str(k): str(v) for k, v in entries.get("environment", {}).items()}
     return Address(name, **words, load=tuple(map(str, lists)), environment=given)

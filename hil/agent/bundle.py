@@ -1,7 +1,6 @@
-"""The agent as one file that any Python >= 3.11 with NumPy runs: ``python foretrace-agent.pyz``.
+"""Bundle of the agent in one zip file that any Python >= 3.11 with NumPy runs.
 
-A zip of the files of this package that an agent needs, as they are; no installation, nothing from
-elsewhere.  Where a folder suits better (a virtual machine), unpack it there.
+``python foretrace-agent.pyz`` needs no installation.  It can also be unpacked into a folder.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the same bytes on every day
 
 
 def files() -> dict[str, Path]:
-    """What goes in, by its name there.
+    """Files of the bundle: path on disk by name in the archive.
 
     >>> "foretrace/hil/agent/command.py" in files()
     True
@@ -36,11 +35,11 @@ def files() -> dict[str, Path]:
 
 
 def bundle(extra: dict[str, bytes] | None = None) -> bytes:
-    """The file itself.
+    """Bytes of the bundle; equal code gives equal bytes.
 
     Parameters
     ----------
-    extra : files to carry along, such as a work list
+    extra : content of further files by name, such as a work list
     """
     content = {name: file.read_bytes() for name, file in files().items()}
     content |= {"foretrace/__init__.py": b"", "__main__.py": START, **(extra or {})}
@@ -53,19 +52,19 @@ def bundle(extra: dict[str, bytes] | None = None) -> bytes:
 
 
 def write(path: Path, extra: dict[str, bytes] | None = None) -> None:
-    """Write it where it can be carried away from."""
+    """Write the bundle to a file and make it executable."""
     path.write_bytes(bundle(extra))
     path.chmod(0o755)
 
 
-def kept() -> Path:
-    """The file in the user's cache, made when the code has changed."""
+def cached_bundle() -> Path:
+    """Path of the bundle in the user's cache; written if this version of the code is not there."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "foretrace"
     content = bundle()
     path = cache / f"agent-{hashlib.sha256(content).hexdigest()[:12]}.pyz"
     if not path.exists():
         cache.mkdir(parents=True, exist_ok=True, mode=0o700)
-        fresh = path.with_suffix(f".{os.getpid()}")
-        fresh.write_bytes(content)
-        fresh.replace(path)
+        partial = path.with_suffix(f".{os.getpid()}")
+        partial.write_bytes(content)
+        partial.replace(path)
     return path

@@ -1,4 +1,4 @@
-"""Our side of an agent: a driver like any other, whose work is done in another process."""
+"""Client of an agent: a driver whose ops are executed in another process."""
 
 from __future__ import annotations
 
@@ -17,48 +17,48 @@ CLOSING = 20.0  # s to give a device back
 
 
 class Remote(Driver):
-    """A driver in an agent.
+    """Driver that forwards every call to an agent.
 
     Parameters
     ----------
     channel : Channel
-        To an agent that has not said anything yet.
+        To an agent whose hello has not been read yet.
     driver : str
-        Its name there.
+        Name of the driver in the agent.
     limit : s
-        For one question.
+        Time limit of one request.
     """
 
     patience = HELLO
 
     def __init__(self, channel: Channel, driver: str, limit: float = LIMIT):
         self.channel, self.remote, self.limit = channel, driver, limit
-        self.hello = self._greeted()
+        self.hello = self._read_hello()
 
     def probe(self) -> Ready | Missing:
-        """Ask the driver to do one op there."""
-        told = self._ask("probe", driver=self.remote)[0]
-        self._become(told["what"])
-        return decode_state(told["state"])
+        """Probe result of the driver in the agent."""
+        reply = self._ask("probe", driver=self.remote)[0]
+        self._copy_traits(reply["what"])
+        return decode_state(reply["state"])
 
     def open(self, spec: Spec) -> None:
-        """Take the device there."""
-        self._become(self._ask("open", driver=self.remote, spec=dict(spec))[0]["what"])
+        """Open the driver in the agent."""
+        self._copy_traits(self._ask("open", driver=self.remote, spec=dict(spec))[0]["what"])
 
     def describe(self) -> dict[str, str]:
-        """Of the driver, and of the Python that runs it."""
-        told = self._ask("describe")[0]["describe"]
-        return {str(k): str(v) for k, v in told.items()} | {
+        """Provenance of the driver, and Python version and host of the agent."""
+        reply = self._ask("describe")[0]["describe"]
+        return {str(k): str(v) for k, v in reply.items()} | {
             "python": str(self.hello["python"]),
-            "host": str(told.get("host", self.hello["host"])),
+            "host": str(reply.get("host", self.hello["host"])),
         }
 
     def timing(self, requests: Sequence[Request]) -> list[Sample]:
-        """Have each op done there; the answers are checked on this side too."""
+        """Samples of ops timed one by one in the agent, checked again on this side."""
         return self._timed(requests, together=False)
 
     def together(self, requests: Sequence[Request]) -> list[Sample]:
-        """Have all ops done at once there."""
+        """Samples of ops timed all at once in the agent."""
         return self._timed(requests, together=True)
 
     def close(self) -> None:
@@ -71,10 +71,10 @@ class Remote(Driver):
             self.channel.close()
 
     def answers(self, signature: str) -> bool:
-        """What the agent said it does; it enforces that itself."""
+        """Whether the op is on the agent's allow-list; true while the list is unknown."""
         return not self.ops or super().answers(signature)
 
-    def _greeted(self) -> Message:
+    def _read_hello(self) -> Message:
         hello, _ = self.channel.receive(self.patience)
         if "fault" in hello:
             raise decode_error(hello)
@@ -94,13 +94,13 @@ class Remote(Driver):
         return message, arrays
 
     def _timed(self, requests: Sequence[Request], together: bool) -> list[Sample]:
-        told, arrays = self._ask("timing", requests=encode_requests(requests), together=together)
-        samples = decode_samples(told["samples"], arrays)
+        reply, arrays = self._ask("timing", requests=encode_requests(requests), together=together)
+        samples = decode_samples(reply["samples"], arrays)
         sample_checks.check(requests, samples, self.remote, self.clock)
         return samples
 
-    def _become(self, what: Message) -> None:
-        """Take on what the driver there is."""
+    def _copy_traits(self, what: Message) -> None:
+        """Copy clock, metric, sharing and allow-list of the agent's driver."""
         try:
             self.clock, self.metric = str(what["clock"]), str(what["metric"])
             self.sharing, self.realtime = what["sharing"], bool(what["realtime"])

@@ -1,4 +1,4 @@
-"""The driver's side: a process that serves drivers, or does a work list where nobody can reach it.
+"""Command line of the agent: serves drivers to a client, or runs a work list offline.
 
 Needs the standard library and NumPy only, so that it runs under the Python that has the driver's
 libraries, in a virtual machine, or on the machine with the devices: ``python -m
@@ -17,8 +17,9 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 from ...sim.errors import DriverFault, RecordingError
+from ..private_file import read_token
 from .dispatcher import Agent
-from .server import listen, secret, serve, stdio
+from .server import listen, serve, stdio
 
 
 def die_with_parent() -> None:
@@ -57,29 +58,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--allow", action="append", default=[], metavar="DRIVER")
     parser.add_argument("--load", action="append", default=[], type=Path, metavar="FILE")
     parser.add_argument("--die-with-parent", action="store_true")
-    told = parser.parse_args(arguments)
-    if told.die_with_parent:
+    options = parser.parse_args(arguments)
+    if options.die_with_parent:
         die_with_parent()
     try:
-        for path in told.load:
+        for path in options.load:
             load(path)
-        return _run(told)
+        return _run(options)
     except (DriverFault, RecordingError) as error:
         sys.stderr.write(f"error {error}\n")
         return 4 if isinstance(error, DriverFault) else 2
 
 
-def _run(told: argparse.Namespace) -> int:
-    if told.stdio:
+def _run(options: argparse.Namespace) -> int:
+    if options.stdio:
         source, sink = stdio()
-        serve(Agent(told.allow), source, sink)
-    elif told.listen is not None:
-        if told.token_file is None:
+        serve(Agent(options.allow), source, sink)
+    elif options.listen is not None:
+        if options.token_file is None:
             raise DriverFault("denied", "to listen needs --token-file; write one with mode 0600")
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # so that the socket is taken away
-        listen(told.listen, secret(told.token_file), told.allow)
+        listen(options.listen, read_token(options.token_file), options.allow)
     else:
         from .offline import record
 
-        record(told.record, told.out, told.allow)
+        record(options.record, options.out, options.allow)
     return 0

@@ -1,4 +1,4 @@
-"""Drivers that only an agent knows: found by reading the files it loads, not by running them."""
+"""Drivers that only an agent has, found by parsing the files it loads without running them."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def registered(text: str) -> list[str]:
 def _names(node: ast.ClassDef) -> Iterator[str]:
     for call in node.decorator_list:
         if isinstance(call, ast.Call) and ast.unparse(call.func).rpartition(".")[2] == "driver":
-            said = [a.value for a in call.args if isinstance(a, ast.Constant)]
-            yield from (name for name in said if isinstance(name, str))
+            arguments = [a.value for a in call.args if isinstance(a, ast.Constant)]
+            yield from (name for name in arguments if isinstance(name, str))
 
 
 def knows(driver: str, agent: str) -> bool | None:
-    """Whether an agent has a driver, as far as its files and ours tell; None: opening it tells.
+    """Whether an agent has a driver; None where only connecting to the agent could tell.
 
     Raises
     ------
@@ -51,36 +51,36 @@ def knows(driver: str, agent: str) -> bool | None:
 
 
 def names(agent: str) -> list[str]:
-    """Of all drivers that are known for an agent without opening it, ours first."""
+    """Names of all drivers known for an agent without connecting to it, built-in ones first."""
     address = addresses().get(agent)
     return [*known(), *(_loaded(address) if address else ())]
 
 
 def _loaded(address: Address) -> list[str]:
-    return [name for file in _files(address) for name in registered(_text(address, file))]
+    return [name for file in _files(address) for name in registered(_read_text(address, file))]
 
 
 def _files(address: Address) -> list[Path]:
-    """Files that it loads, as this side has them; of one elsewhere those with a copy here.
+    """Driver files of an agent; for a remote one, only those that also exist here.
 
-    Where a path does not say, an agent elsewhere starts in its home, so the copy is in ours.
+    A remote agent resolves relative paths from its home folder, so copies are looked up in ours.
     """
-    found = [Path(file).expanduser() for file in address.load]
-    return [f for f in (Path.home() / f for f in found) if f.is_file()] if address.ssh else found
+    paths = [Path(file).expanduser() for file in address.load]
+    return [f for f in (Path.home() / f for f in paths) if f.is_file()] if address.ssh else paths
 
 
 def bring(driver: str, agent: str) -> None:
-    """Load a driver of a local agent here too, for what a sample of it covers; opens nothing.
+    """Import the file of an agent's driver here too, because its ``covers`` runs on this side.
 
     Raises
     ------
     DriverFault
-        It is known elsewhere only, or cannot be loaded by this Python.
+        No file here registers it, or this Python cannot import the file.
     """
     address = addresses().get(agent) or Address()
     for file in _files(address):
-        if driver in registered(_text(address, file)):
-            _run(file)
+        if driver in registered(_read_text(address, file)):
+            _load(file)
             return
     raise DriverFault(
         "missing",
@@ -90,7 +90,7 @@ def bring(driver: str, agent: str) -> None:
 
 
 def cure(agent: str) -> str:
-    """How this side comes to know a driver of one's own that an agent has."""
+    """Advice for an error message: how to make an agent's driver known on this side."""
     address = addresses().get(agent)
     listed = f"list its file under load: of '{agent}' in {path()}"
     if address is None or not address.ssh:
@@ -98,7 +98,7 @@ def cure(agent: str) -> str:
     return f"{listed} and keep a copy here, at the same path: that agent is on another machine"
 
 
-def _run(file: Path) -> None:
+def _load(file: Path) -> None:
     try:
         load(file)
     except ImportError as error:
@@ -109,7 +109,7 @@ def _run(file: Path) -> None:
         ) from error
 
 
-def _text(address: Address, file: Path) -> str:
+def _read_text(address: Address, file: Path) -> str:
     try:
         return file.read_text()
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What an agent does when it is asked: the verbs of the protocol, for drivers that are allowed."""
+"""Dispatcher of the agent: the protocol's verbs, for allowed drivers."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Frame = tuple[protocol.Message, list[protocol.Vector]]
 
 
 class Agent:
-    """Answers the verbs of the protocol for the drivers that are allowed.
+    """Dispatcher of requests to one open driver.
 
     Parameters
     ----------
-    allow : names
+    allow : names of drivers
         Empty for all.
 
     Examples
@@ -43,13 +43,13 @@ class Agent:
         }
 
     def hello(self) -> protocol.Message:
-        """Said first, so that two versions part before they misunderstand each other."""
+        """First message to a client: protocol version, drivers, Python version and host."""
         names = [n for n in driver_registry.known() if not self.allow or n in self.allow]
         facts = {"python": platform.python_version(), "host": platform.node()}
         return {"protocol": protocol.VERSION, "drivers": names, **facts}
 
     def reply(self, message: protocol.Message) -> Frame:
-        """Do what a message asks; any error becomes a reply."""
+        """Reply to a request; any exception becomes an error reply."""
         try:
             verb = self.verbs.get(str(message.get("verb")))
             if verb is None:
@@ -62,55 +62,57 @@ class Agent:
             return protocol.encode_error(error), []
 
     def end(self) -> None:
-        """Close what is open; a driver that fails at it has the last word in the log."""
+        """Close the open driver, if any."""
         driver, self.driver = self.driver, None
         if driver is not None:
             driver.close()
 
-    def _made(self, name: str) -> Driver:
+    def _make_driver(self, name: str) -> Driver:
         if self.allow and name not in self.allow:
             raise DriverFault("denied", f"this agent serves {', '.join(self.allow)}, not {name!r}")
         return driver_registry.make(name)
 
-    def _opened(self) -> Driver:
+    def _open_driver(self) -> Driver:
         if self.driver is None:
             raise DriverFault("protocol", "no driver is open; say open first")
         return self.driver
 
     def _probe(self, message: protocol.Message) -> Frame:
-        made = self._made(message["driver"])
-        return {"state": protocol.encode_state(made.probe()), "what": _traits(made)}, []
+        driver = self._make_driver(message["driver"])
+        return {"state": protocol.encode_state(driver.probe()), "what": _traits(driver)}, []
 
     def _open(self, message: protocol.Message) -> Frame:
         if self.driver is not None:
             raise DriverFault("busy", f"this agent has {self.driver.name} open; close it first")
-        made = self._made(message["driver"])
-        made.open(message["spec"])
-        self.driver = made
-        return {"what": _traits(made)}, []
+        driver = self._make_driver(message["driver"])
+        driver.open(message["spec"])
+        self.driver = driver
+        return {"what": _traits(driver)}, []
 
     def _describe(self, message: protocol.Message) -> Frame:
-        return {"describe": self._opened().describe()}, []
+        return {"describe": self._open_driver().describe()}, []
 
     def _timing(self, message: protocol.Message) -> Frame:
-        driver = self._opened()
+        driver = self._open_driver()
         requests = protocol.decode_requests(message["requests"])
         for request in requests:
-            _allowed(driver, request.signature, *request.preceding)
+            _check_allowed(driver, request.signature, *request.preceding)
         ask = driver.together if message.get("together") else driver.timing
-        with conditions.watched() as facts:
+        with conditions.record_conditions() as facts:
             samples = ask(requests)
         sample_checks.check(requests, samples, driver.name, driver.clock)
-        told, arrays = protocol.encode_samples([conditions.noted(s, facts) for s in samples])
-        return {"samples": told}, arrays
+        fields, arrays = protocol.encode_samples(
+            [conditions.with_conditions(s, facts) for s in samples]
+        )
+        return {"samples": fields}, arrays
 
     def _close(self, message: protocol.Message) -> Frame:
         self.end()
         return {}, []
 
 
-def _allowed(driver: Driver, *signatures: str) -> None:
-    """The allow-list, enforced for every driver alike."""
+def _check_allowed(driver: Driver, *signatures: str) -> None:
+    """Refuse signatures that are not on the driver's allow-list."""
     for signature in signatures:
         try:
             known = driver.answers(signature)

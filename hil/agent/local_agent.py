@@ -1,4 +1,4 @@
-"""Starting an agent on this machine, under our own Python."""
+"""Starting an agent on this machine with the current Python."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ ONE_THREAD = dict.fromkeys(
 )
 
 
-def own() -> list[str]:
-    """The command of an agent like us: of this package, or of the one file that we came in."""
+def agent_command() -> list[str]:
+    """Command that starts an agent of this very code: the package, or the bundle it runs from."""
     if ROOT.parent.is_file():
         return [sys.executable, str(ROOT.parent)]
     return [sys.executable, "-P", "-m", "foretrace.hil.agent"]
 
 
 def started(driver: str) -> Remote:
-    """A driver in a process of its own."""
-    return Remote(child([*own(), "--stdio"], ONE_THREAD), driver)
+    """Driver in a new agent process on this machine."""
+    return Remote(child([*agent_command(), "--stdio"], ONE_THREAD), driver)

@@ -1,4 +1,4 @@
-"""A work list done where nobody can reach us: the agent measures by itself and leaves a file."""
+"""Offline measuring: a work list read from a file, its recording written to a file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .local_agent import started
 
 
 def record(path: Path, out: Path, allow: Sequence[str] = ()) -> Path:
-    """Do the work list in a file, each start in a process of its own; returns the recording.
+    """Run a work list, each start in a new process; returns the path of the recording.
 
     Raises
     ------

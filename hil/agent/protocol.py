@@ -1,4 +1,4 @@
-"""What goes between us and an agent: frames of a JSON message and plain float64 arrays.
+"""Wire protocol between client and agent: frames of a JSON message and float64 arrays.
 
 ::
 
@@ -34,44 +34,44 @@ Vector = NDArray[np.float64]
 
 
 def pack(message: Mapping[str, Any], arrays: Sequence[Vector] = ()) -> bytes:
-    """One frame.
+    """Bytes of one frame.
 
     >>> frame = pack({"verb": "probe"})
     >>> unpack(io.BytesIO(frame).read)
     ({'verb': 'probe'}, [])
     """
-    blobs = [_npy(a) for a in arrays]
+    blobs = [_encode_array(a) for a in arrays]
     text = json.dumps({**message, "arrays": [len(b) for b in blobs]}).encode()
     size = sum(map(len, blobs))
-    _fits(len(text), size)
+    _check_size(len(text), size)
     return b"".join((HEAD.pack(MAGIC, len(text), size), text, *blobs))
 
 
 def unpack(read: Callable[[int], bytes]) -> tuple[Message, list[Vector]]:
-    """One frame; ``read(n)`` gives n bytes, fewer only at the end.
+    """Message and arrays of the next frame; ``read(n)`` gives n bytes, fewer only at the end.
 
     Raises
     ------
     EOFError
-        The other side is gone.
+        The stream ended.
     DriverFault
         ``oversized`` or ``protocol``.
     """
-    magic, text, size = HEAD.unpack(_exactly(read, HEAD.size))
+    magic, text, size = HEAD.unpack(_read_exactly(read, HEAD.size))
     if magic != MAGIC:
         raise DriverFault("protocol", f"a frame begins with {magic!r}; the other side is no agent")
-    _fits(text, size)
+    _check_size(text, size)
     try:
-        message = json.loads(_exactly(read, text))
+        message = json.loads(_read_exactly(read, text))
         lengths = [int(n) for n in message.pop("arrays")]
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise DriverFault("protocol", f"a message is malformed ({error})") from error
     if min(lengths, default=0) < 0 or sum(lengths) != size:
         raise DriverFault("protocol", f"arrays of {lengths} B in a frame that has {size} B of them")
-    return message, [_vector(_exactly(read, n)) for n in lengths]
+    return message, [_decode_array(_read_exactly(read, n)) for n in lengths]
 
 
-def _fits(text: int, size: int) -> None:
+def _check_size(text: int, size: int) -> None:
     if text > MESSAGE or size > ARRAYS:
         raise DriverFault(
             "oversized",
@@ -79,21 +79,21 @@ def _fits(text: int, size: int) -> None:
         )
 
 
-def _exactly(read: Callable[[int], bytes], n: int) -> bytes:
+def _read_exactly(read: Callable[[int], bytes], n: int) -> bytes:
     data = read(n) if n else b""
     if len(data) < n:
         raise EOFError(f"the stream ended {n - len(data)} B early")
     return data
 
 
-def _npy(array: Vector) -> bytes:
+def _encode_array(array: Vector) -> bytes:
     out = io.BytesIO()
     np.lib.format.write_array(out, np.ascontiguousarray(array, "<f8"), (1, 0), allow_pickle=False)
     return out.getvalue()
 
 
-def _vector(data: bytes) -> Vector:
-    """The header is believed only where it says what we would have written."""
+def _decode_array(data: bytes) -> Vector:
+    """Array from .npy bytes; any header but 1-D little-endian float64 is refused."""
     stream = io.BytesIO(data)
     try:
         version = np.lib.format.read_magic(stream)
@@ -109,34 +109,34 @@ def _vector(data: bytes) -> Vector:
 
 
 def encode_requests(requests: Sequence[Request]) -> list[Message]:
-    """Requests as a message."""
+    """Requests as JSON values."""
     return [asdict(r) for r in requests]
 
 
-def decode_requests(told: Sequence[Message]) -> list[Request]:
-    """Requests from a message; TypeError or ValueError where they are none."""
-    return [Request(**{**t, "preceding": tuple(t["preceding"])}) for t in told]
+def decode_requests(fields: Sequence[Message]) -> list[Request]:
+    """Requests from JSON values; TypeError or ValueError where malformed."""
+    return [Request(**{**t, "preceding": tuple(t["preceding"])}) for t in fields]
 
 
 def encode_samples(samples: Sequence[Sample]) -> tuple[list[Message], list[Vector]]:
-    """Samples as a message, their times as arrays."""
-    told = [{k: v for k, v in vars(s).items() if k != "ns"} for s in samples]
-    return told, [np.asarray(s.ns, np.float64) for s in samples]
+    """Samples as JSON values and, apart, their times as arrays."""
+    fields = [{k: v for k, v in vars(s).items() if k != "ns"} for s in samples]
+    return fields, [np.asarray(s.ns, np.float64) for s in samples]
 
 
-def decode_samples(told: Sequence[Message], arrays: Sequence[Vector]) -> list[Sample]:
-    """Samples from a message."""
+def decode_samples(fields: Sequence[Message], arrays: Sequence[Vector]) -> list[Sample]:
+    """Samples from JSON values and arrays; DriverFault where malformed."""
     try:
         return [
             Sample(**{**t, "flags": tuple(t["flags"]), "ns": ns})
-            for t, ns in zip(told, arrays, strict=True)
+            for t, ns in zip(fields, arrays, strict=True)
         ]
     except (TypeError, ValueError, KeyError) as error:
         raise DriverFault("protocol", f"an answer is malformed ({error})") from error
 
 
 def encode_state(state: Ready | Missing) -> Message:
-    """What ``probe`` found, as a message.
+    """Result of ``probe`` as a JSON value.
 
     >>> decode_state(encode_state(Ready(("cpu0",), {"numpy": "2"})))
     Ready(devices=('cpu0',), facts={'numpy': '2'})
@@ -144,10 +144,10 @@ def encode_state(state: Ready | Missing) -> Message:
     return {"ready": isinstance(state, Ready), **asdict(state)}
 
 
-def decode_state(told: Message) -> Ready | Missing:
-    """What ``probe`` found, from a message."""
+def decode_state(fields: Message) -> Ready | Missing:
+    """Result of ``probe`` from a JSON value; DriverFault where malformed."""
     try:
-        rest = dict(told)
+        rest = dict(fields)
         if rest.pop("ready"):
             return Ready(tuple(rest.pop("devices")), **rest)
         return Missing(**rest)
@@ -156,7 +156,7 @@ def decode_state(told: Message) -> Ready | Missing:
 
 
 def encode_error(error: Exception) -> Message:
-    """An error as a message; what nobody foresaw is a driver that is broken."""
+    """Error reply; an exception of an unexpected type becomes kind ``broken``."""
     if isinstance(error, DriverFault):
         return {"fault": error.kind, "text": error.message}
     if isinstance(error, RecordingError):
@@ -164,7 +164,7 @@ def encode_error(error: Exception) -> Message:
     return {"fault": "broken", "text": f"{type(error).__name__}: {error}"}
 
 
-def decode_error(told: Message) -> DriverFault | RecordingError:
-    """The error that a message tells."""
-    kind, text = str(told.get("fault")), str(told.get("text", ""))[:2000]
+def decode_error(fields: Message) -> DriverFault | RecordingError:
+    """Exception from an error reply."""
+    kind, text = str(fields.get("fault")), str(fields.get("text", ""))[:2000]
     return RecordingError(text) if kind == "recording" else DriverFault(kind, text)

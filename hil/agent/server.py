@@ -1,7 +1,7 @@
-"""How an agent is reached: over its stdin and stdout, or a Unix socket of its user.
+"""Server loop of an agent, over stdin and stdout or a Unix socket of its user.
 
-When the other side is gone the process ends, also in the middle of an op: nobody is left behind
-on a device.
+When the client is gone the process ends, even in the middle of an op, so that no orphan keeps a
+device.
 """
 
 from __future__ import annotations
@@ -25,13 +25,12 @@ GRACE = 5.0  # s that a driver has to close once nobody listens
 
 
 def serve(agent: Agent, source: BinaryIO, sink: BinaryIO) -> None:
-    """Answer until the input ends.
+    """Reply to requests until the input ends.
 
-    Reading is a thread of its own: when the other side is gone while a driver works, the process
-    is ended, for there is nobody to answer.
+    A thread reads the frames: if the client disappears while a driver works, the process is ended.
     """
     frames: queue.Queue[Frame | Exception] = queue.Queue()
-    threading.Thread(target=_listen, args=(source, frames), daemon=True).start()
+    threading.Thread(target=_read_frames, args=(source, frames), daemon=True).start()
     _send(sink, agent.hello())
     while True:
         frame = frames.get()
@@ -44,8 +43,8 @@ def serve(agent: Agent, source: BinaryIO, sink: BinaryIO) -> None:
     agent.end()
 
 
-def _listen(source: BinaryIO, frames: queue.Queue[Frame | Exception]) -> None:
-    """Frames as they come; at the end a clock starts that ends the process."""
+def _read_frames(source: BinaryIO, frames: queue.Queue[Frame | Exception]) -> None:
+    """Put frames into the queue as they arrive; after the last, end the process in 5 s."""
     try:
         while True:
             frames.put(protocol.unpack(source.read))
@@ -64,7 +63,7 @@ def _send(
 
 
 def stdio() -> tuple[BinaryIO, BinaryIO]:
-    """Pipes to speak over; what a library prints goes to stderr, not between our frames."""
+    """Copies of stdin and stdout for frames; what libraries print goes to stderr from now on."""
     source, sink = os.dup(0), os.dup(1)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
@@ -72,21 +71,21 @@ def stdio() -> tuple[BinaryIO, BinaryIO]:
 
 
 def listen(path: Path, token: str, allow: Sequence[str]) -> None:
-    """Serve one client after the other on a socket that only this user can open.
+    """Serve clients, one at a time, on a Unix socket that only this user can open.
 
     Raises
     ------
     DriverFault
         There is a file of that name already.
     """
-    path = ranked(path)
-    _cleared(path)
+    path = fill_rank(path)
+    _remove_stale_socket(path)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as server:
         try:
             _bind(server, path)
             server.listen(1)
             while True:
-                _guest(server.accept()[0], token, allow)
+                _serve_client(server.accept()[0], token, allow)
         finally:  # also where a signal comes right after the name is there; never another's socket
             if server.getsockname():
                 path.unlink(missing_ok=True)
@@ -100,8 +99,8 @@ def _bind(server: socket.socket, path: Path) -> None:
         os.umask(mask)
 
 
-def _cleared(path: Path) -> None:
-    """Take away a socket that nobody listens on any more; refuse to take anything else."""
+def _remove_stale_socket(path: Path) -> None:
+    """Remove a socket file that nobody listens on; DriverFault for any other existing file."""
     if not path.exists():
         return
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
@@ -116,20 +115,20 @@ def _cleared(path: Path) -> None:
     raise DriverFault("busy", f"{path}: is there already; another agent listens, or rm it")
 
 
-def _guest(connection: socket.socket, token: str, allow: Sequence[str]) -> None:
-    """One client, if it is the same user and knows the token, in a process of its own."""
+def _serve_client(connection: socket.socket, token: str, allow: Sequence[str]) -> None:
+    """Serve one client in a forked process, if it is the same user and has the token."""
     with connection:
         if os.fork() == 0:
             code = 1
             try:
-                _welcome(connection, token, allow)
+                _authenticate(connection, token, allow)
                 code = 0
             finally:
                 os._exit(code)
         os.wait()
 
 
-def _welcome(connection: socket.socket, token: str, allow: Sequence[str]) -> None:
+def _authenticate(connection: socket.socket, token: str, allow: Sequence[str]) -> None:
     connection.settimeout(GRACE)
     with connection.makefile("rb") as source, connection.makefile("wb") as sink:
         uid = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[
@@ -148,8 +147,8 @@ def _welcome(connection: socket.socket, token: str, allow: Sequence[str]) -> Non
         serve(Agent(allow), source, sink)
 
 
-def ranked(path: Path) -> Path:
-    """The path with ``{rank}`` filled in: torchrun and srun start one process for each rank.
+def fill_rank(path: Path) -> Path:
+    """Path with ``{rank}`` replaced by the rank that torchrun or srun set in the environment.
 
     Raises
     ------
@@ -158,7 +157,7 @@ def ranked(path: Path) -> Path:
 
     Examples
     --------
-    >>> ranked(Path("/run/agent.sock"))
+    >>> fill_rank(Path("/run/agent.sock"))
     PosixPath('/run/agent.sock')
     """
     if "{rank}" not in str(path):
@@ -167,34 +166,3 @@ def ranked(path: Path) -> Path:
     if not rank.isdigit():
         raise DriverFault("unsupported", f"{path}: no launcher set {' or '.join(RANKS)}")
     return Path(str(path).replace("{rank}", rank))
-
-
-def secret(path: Path) -> str:
-    """A token from a file that nobody else can read.
-
-    Raises
-    ------
-    DriverFault
-        Not there, others may read it, or it is short.
-    """
-    token = private(path)
-    if len(token) < 16:
-        raise DriverFault("denied", f"{path}: a token has at least 16 characters")
-    return token
-
-
-def private(path: Path) -> str:
-    """What a file says that nobody else can read.
-
-    Raises
-    ------
-    DriverFault
-        Not there, or others may read it.
-    """
-    try:
-        found = path.stat()
-    except OSError as error:
-        raise DriverFault("denied", f"{path}: {error.strerror}; write it there") from error
-    if found.st_mode & 0o077 or found.st_uid != os.getuid():
-        raise DriverFault("denied", f"{path}: others may read it; chmod 600 it")
-    return path.read_text().strip()

@@ -1,4 +1,4 @@
-"""How we reach an agent: a child of ours, one behind ssh, or a Unix socket; with time limits."""
+"""Transport to an agent: child process, ssh or Unix socket, with time limits."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from .protocol import Message, Vector, pack, unpack
 
 log = logging.getLogger(__name__)
 LIMIT = 600.0  # s for one question unless said
-SAID = 400  # characters of what a dead agent said last
+STDERR_TAIL = 400  # characters of what a dead agent said last
 
 
 class Channel:
-    """Frames to and from one agent, over two file descriptors.
+    """Frames to and from one agent over two file descriptors.
 
     Parameters
     ----------
     source, sink : file descriptors
-    child : the process, where it is ours to end
-    heard : file that holds what it says on stderr
+    child : process to end on close; None where it is not a child
+    stderr_file : file that its stderr is written to
     """
 
     def __init__(
@@ -38,29 +38,29 @@ class Channel:
         source: int,
         sink: int,
         child: subprocess.Popen[bytes] | None = None,
-        heard: Path | None = None,
+        stderr_file: Path | None = None,
     ):
-        self.source, self.sink, self.child, self.heard = source, sink, child, heard
+        self.source, self.sink, self.child, self.stderr_file = source, sink, child, stderr_file
         self.broken = self.closed = False
 
     def ask(self, message: Mapping[str, object], limit: float) -> tuple[Message, list[Vector]]:
-        """Send one frame and wait for its answer.
+        """Reply to one message, waited for at most ``limit`` seconds.
 
         Raises
         ------
         DriverFault
-            ``hung`` or ``died``; the agent is ended, for nobody knows what it does.
+            ``hung`` or ``died``; the agent is killed.
         """
         if self.broken:
             raise DriverFault("died", "this agent is gone; open the driver again")
-        return self._guarded(pack(message), limit)
+        return self._exchange(pack(message), limit)
 
     def receive(self, limit: float) -> tuple[Message, list[Vector]]:
-        """The next frame, unasked: the hello."""
-        return self._guarded(b"", limit)
+        """Next frame, without a request: the hello."""
+        return self._exchange(b"", limit)
 
     def close(self) -> None:
-        """End the agent: its input ends, and so does it; killed where it does not."""
+        """Close the pipes, which ends the agent; it is killed if it still runs after 2 s."""
         self.broken = self.closed = True
         for descriptor in {self.source, self.sink}:
             os.close(descriptor)
@@ -70,10 +70,10 @@ class Channel:
             except subprocess.TimeoutExpired:
                 self.child.kill()
                 self.child.wait()
-        if self.heard is not None:
-            self.heard.unlink(missing_ok=True)
+        if self.stderr_file is not None:
+            self.stderr_file.unlink(missing_ok=True)
 
-    def _guarded(self, frame: bytes, limit: float) -> tuple[Message, list[Vector]]:
+    def _exchange(self, frame: bytes, limit: float) -> tuple[Message, list[Vector]]:
         end = time.monotonic() + limit
         try:
             self._write(frame, end)
@@ -85,7 +85,7 @@ class Channel:
                 "or allow it more time"
             ) from error  # fmt: skip
         except (EOFError, BrokenPipeError, ConnectionError) as error:
-            raise DriverFault("died", f"the agent ended{self._last_words()}") from error
+            raise DriverFault("died", f"the agent ended{self._exit_message()}") from error
         except DriverFault:
             self._kill()  # after a frame that cannot be read nothing is where it should be
             raise
@@ -118,24 +118,26 @@ class Channel:
             self.child.kill()
             self.child.wait()
 
-    def _last_words(self) -> str:
+    def _exit_message(self) -> str:
         self.broken = True
         if self.child is None:
             return "; start it again"
         code = self.child.wait(5.0)
-        said = self.heard.read_text(errors="replace").strip() if self.heard else ""
-        return f" (code {code}): {said[-SAID:]}" if said else f" (code {code}) without a word"
+        text = self.stderr_file.read_text(errors="replace").strip() if self.stderr_file else ""
+        return (
+            f" (code {code}): {text[-STDERR_TAIL:]}" if text else f" (code {code}) without a word"
+        )
 
 
 def child(
     command: Sequence[str], environment: Mapping[str, str] | None = None, mortal: bool = True
 ) -> Channel:
-    """Start an agent as a child of ours: never through a shell.
+    """Channel to an agent started as a child process, never through a shell.
 
     Parameters
     ----------
     command : program and arguments
-    environment : besides ours
+    environment : variables added to the current ones
     mortal : it understands ``--die-with-parent``
 
     Raises
@@ -146,7 +148,7 @@ def child(
     descriptor, name = tempfile.mkstemp(prefix="foretrace-agent-", suffix=".err")
     try:
         process = subprocess.Popen(
-            [*command, *(_mortal() if mortal else ())],
+            [*command, *(_die_with_parent_option() if mortal else ())],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=descriptor,
@@ -159,33 +161,36 @@ def child(
         raise DriverFault("missing", why) from error
     finally:
         os.close(descriptor)
-    return Channel(_own(process.stdout), _own(process.stdin), process, Path(name))
+    return Channel(
+        _take_descriptor(process.stdout), _take_descriptor(process.stdin), process, Path(name)
+    )
 
 
-def _own(pipe: IO[bytes] | None) -> int:
-    """The descriptor of a pipe, ours from now on."""
+def _take_descriptor(pipe: IO[bytes] | None) -> int:
+    """Duplicate of a pipe's descriptor; the pipe object is closed."""
     if pipe is None:
         raise TypeError("the child was started without this pipe")
     with pipe:
         return os.dup(pipe.fileno())
 
 
-def _mortal() -> list[str]:
-    """What makes a child die with us; the end of its input does in any case, only later.
+def _die_with_parent_option() -> list[str]:
+    """Option that makes the kernel kill the agent when this process ends.
 
-    The kernel looks at the thread that started it, so only the main thread may ask.
+    The kernel watches the parent *thread*, so only the main thread may give this option.  The end
+    of its input ends an agent anyway, only later.
     """
     main = threading.current_thread() is threading.main_thread()
     return ["--die-with-parent"] if main and sys.platform == "linux" else []
 
 
 def unix(path: Path, token: str) -> Channel:
-    """Connect to an agent that listens on a socket of this user.
+    """Channel to an agent that listens on a Unix socket of this user.
 
     Raises
     ------
     DriverFault
-        Nobody listens there, or it is not ours.
+        Nobody listens there, or the socket belongs to another user.
     """
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:

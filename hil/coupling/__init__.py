@@ -1,1 +1,1 @@
-"""A device in the place of a component while simulated time goes on."""
+"""Coupled runs: a device in place of a component while simulated time goes on."""

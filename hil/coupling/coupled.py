@@ -1,8 +1,8 @@
-"""Coupled mode: devices answer during the run, each op when its turn comes.
+"""Coupled mode: devices are asked during the run, each op when it starts.
 
-``couple`` takes a machine and who answers for it, puts devices in the place of components, and
-gives back a machine, who answers, and what steers the run.  The simulation sees online backends,
-components and processes like any others.
+``couple`` takes a system and its backends, puts devices in place of components, and returns the
+changed system, backends and the processes that set shared rates.  The simulation sees online
+backends, components and processes like any others.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ...sim.process import Process
 from ...sim.system import System
 from .coverage import device
 from .device_adapter import DeviceAdapter, DeviceAnswer, ResidualPath, Swap
-from .op_path import OpPath, each, question, where
+from .op_path import OpPath, op_paths, op_signature, placement
 
 JOINS = ("nic", "switch", "link")  # what only the fabric is asked about
 WORKERS = ("gpu", "host", "dma")  # who is asked about copies, which use memories
@@ -29,13 +29,13 @@ WORKERS = ("gpu", "host", "dma")  # who is asked about copies, which use memorie
 
 @dataclass(frozen=True)
 class Coupling:
-    """A machine with devices in it.
+    """System with devices in place of components, and what the simulation needs to run it.
 
     Parameters
     ----------
     system : with a component for each lane
-    backends : by exact name
-    processes : that set the rates of lanes
+    backends : by component name
+    processes : they set the rates of lanes
     ports : one for each swap
     """
 
@@ -51,7 +51,7 @@ def couple(
     swaps: Sequence[Swap],
     ahead: bool = False,
 ) -> Coupling:
-    """Put devices in the place of components.
+    """Coupling of a system with devices in place of components.
 
     Parameters
     ----------
@@ -61,20 +61,22 @@ def couple(
     Raises
     ------
     ScenarioError
-        Nobody would ever ask one of them.
+        No op would ever use one of the devices.
     """
     ports = tuple(_port(system, swap) for swap in swaps)
     answer = dict(zip((c.name for c in system.components), bind(system, backends), strict=True))
     asked: dict[str, list[DeviceAdapter]] = {}
     for port in ports:
-        for name in _asked_for(system, port.swap, answer):
+        for name in _queried_components(system, port.swap, answer):
             asked.setdefault(name, []).append(port)
-    made: dict[tuple[int, ...], Backend] = {}
+    coupled_by_key: dict[tuple[int, ...], Backend] = {}
     bound: dict[str, Backend] = {n: b for n, b in answer.items() if b is not None}
     for name, here in asked.items():
         key = (id(answer[name]), *map(id, here))
         early = ahead and all(p.lanes is None for p in here)
-        bound[name] = made.setdefault(key, Coupled(bound.get(name), tuple(here), not early))
+        bound[name] = coupled_by_key.setdefault(
+            key, Coupled(bound.get(name), tuple(here), not early)
+        )
     return Coupling(
         _with_lanes(system, ports),
         bound,
@@ -84,30 +86,34 @@ def couple(
 
 
 def _port(system: System, swap: Swap) -> DeviceAdapter:
-    own = system.components[system.number(swap.component)] if _is_one(system, swap) else None
+    own = system.components[system.number(swap.component)] if _is_component(system, swap) else None
     slots = None if own is None else own.slots
     return DeviceAdapter(swap, slots, bytes=slots is None)
 
 
-def _is_one(system: System, swap: Swap) -> bool:
+def _is_component(system: System, swap: Swap) -> bool:
     return swap.component in system.index
 
 
-def _asked_for(system: System, swap: Swap, answer: Mapping[str, Backend | None]) -> tuple[str, ...]:
-    """Components whose backends are asked about ops that the device may do."""
+def _queried_components(
+    system: System, swap: Swap, answer: Mapping[str, Backend | None]
+) -> tuple[str, ...]:
+    """Components whose backends time the ops that the device may execute."""
     parts = [c for c in system.components if device(c.name) in swap.covers.devices]
-    if _is_one(system, swap) and (system[swap.component].slots or swap.component == system.fabric):
+    if _is_component(system, swap) and (
+        system[swap.component].slots or swap.component == system.fabric
+    ):
         return (swap.component,)
-    found: list[str] = []
+    matches: list[str] = []
     if any(c.kind in JOINS for c in parts) and system.fabric:
-        found.append(system.fabric)
+        matches.append(system.fabric)
     if any(c.kind in ("memory", "link") for c in parts):
-        found += [c.name for c in system.components if c.kind in WORKERS and answer[c.name]]
-    if not found:
+        matches += [c.name for c in system.components if c.kind in WORKERS and answer[c.name]]
+    if not matches:
         raise ScenarioError(
             f"hil.swap {swap.component}: no op of this machine would use it; swap what ops run on"
         )
-    return tuple(found)
+    return tuple(matches)
 
 
 def _with_lanes(system: System, ports: Sequence[DeviceAdapter]) -> System:
@@ -118,59 +124,59 @@ def _with_lanes(system: System, ports: Sequence[DeviceAdapter]) -> System:
 
 
 class Coupled(Backend):
-    """Devices for what they cover, a model for the rest.
+    """Backend that asks devices about the ops they cover, and a model about the rest.
 
     Parameters
     ----------
     model : Backend or None
-        None: the devices answer for everything.
-    ports : of the devices
-    online : asked when an op starts, and not before the run
+        None where devices cover every op.
+    ports : adapters of the devices
+    online : asked when an op starts, not before the run
     """
 
     def __init__(
         self, model: Backend | None, ports: tuple[DeviceAdapter, ...], online: bool = True
     ):
         self.model, self.ports, self.online = model, ports, online
-        told = [f"{p.name}: {p.swap.asked.source}" + _label(p) for p in ports]
-        self.source = "; ".join([*told, *([f"else {model.source}"] if model else [])])
+        sources = [f"{p.name}: {p.swap.asked.source}" + _label(p) for p in ports]
+        self.source = "; ".join([*sources, *([f"else {model.source}"] if model else [])])
 
     def open(self, system: System) -> None:
-        """Begin a run."""
+        """Open the model and reset the devices for a new run."""
         if self.model is not None:
             self.model.open(system)
         for port in self.ports:
             port.reset()
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
-        """One answer a row; no two rows are merged."""
-        said = self.modelled(ops, now)
-        rows = [self._answer(op, said) for op in each(ops, said)]
-        number = where(ops).system.number
+        """One answer per op; equal ops are asked separately."""
+        modelled_timing = self.modelled(ops, now)
+        rows = [self._answer(op, modelled_timing) for op in op_paths(ops, modelled_timing)]
+        number = placement(ops).system.number
         return Timing.of(
             [r.fixed for r in rows],
             [r.work for r in rows],
             Usage.of([{number(c): w for c, w in r.usage.items()} for r in rows]),
-            self._limits(rows, said),
-            holds=None if said is None else said.holds,
+            self._limits(rows, modelled_timing),
+            holds=None if modelled_timing is None else modelled_timing.holds,
         )
 
     def _limits(
-        self, rows: Sequence[DeviceAnswer], said: Timing | None
+        self, rows: Sequence[DeviceAnswer], modelled_timing: Timing | None
     ) -> NDArray[np.float64] | None:
-        if said is None or said.limit is None:
+        if modelled_timing is None or modelled_timing.limit is None:
             return None
-        return np.where([r.modelled for r in rows], said.limit, np.inf)
+        return np.where([r.modelled for r in rows], modelled_timing.limit, np.inf)
 
     def modelled(self, ops: Ops, now: float) -> Timing | None:
-        """What the model says, where any op may need it: of the way, or of the whole op."""
-        whole = all(_whole(p, ops) and _able(p, ops) for p in self.ports)
-        return None if whole or self.model is None else self.model.timing(ops, now)
+        """Timing by the model; None where no op needs it, not even for its residual path."""
+        covered = all(_covers_all(p, ops) and _supports_all(p, ops) for p in self.ports)
+        return None if covered or self.model is None else self.model.timing(ops, now)
 
-    def _answer(self, op: OpPath, said: Timing | None) -> DeviceAnswer:
+    def _answer(self, op: OpPath, modelled_timing: Timing | None) -> DeviceAnswer:
         port = self.port(op)
         if port is None:
-            return _as_modelled(op, said)
+            return _as_modelled(op, modelled_timing)
         if op.collective and op.system.fabric not in port.swap.covers.devices:
             raise ScenarioError(
                 f"hil.swap {port.name}: op {op.row} ({op.text}) is a collective across it, of "
@@ -179,35 +185,35 @@ class Coupled(Backend):
         if not port.swap.can(op.text):
             if port.swap.others == "model":
                 port.others += 1
-                return _as_modelled(op, said)
-            raise _unable(port, op.text)
-        return port.answer(op.text, op.bytes, way(op, port))
+                return _as_modelled(op, modelled_timing)
+            raise _unsupported_error(port, op.text)
+        return port.answer(op.text, op.bytes, residual_path(op, port))
 
     def port(self, op: OpPath) -> DeviceAdapter | None:
-        """Who answers for an op; None for the model."""
+        """Adapter of the device that covers an op; None where the model times it."""
         crossed = op.devices
-        found = [p for p in self.ports if p.swap.covers.holds(crossed, op.system.fabric)]
-        if len(found) > 1:
-            names = " and ".join(p.name for p in found)
+        matches = [p for p in self.ports if p.swap.covers.answers_for(crossed, op.system.fabric)]
+        if len(matches) > 1:
+            names = " and ".join(p.name for p in matches)
             raise ScenarioError(
                 f"hil.swap: an op across {', '.join(sorted(crossed))} is in the samples of both "
                 f"{names}, and would be counted twice; swap one of them"
             )
-        return found[0] if found else None
+        return matches[0] if matches else None
 
 
-def way(op: OpPath, port: DeviceAdapter) -> ResidualPath:
-    """What stays modelled of an op that the device does."""
-    held = port.swap.covers.devices
-    if device(op.asked) in held:
+def residual_path(op: OpPath, port: DeviceAdapter) -> ResidualPath:
+    """Path of an op outside the device that executes it, which stays modelled."""
+    devices = port.swap.covers.devices
+    if device(op.asked) in devices:
         return ResidualPath()  # who does an op does all of it
-    beside = [op.system[c] for c in sorted(op.crossed) if device(c) not in held]
-    latency = sum(c.latency for c in beside) - port.swap.covers.off(op.devices).time
-    return ResidualPath(latency, {c: w for c, w in op.used.items() if device(c) not in held})
+    remaining = [op.system[c] for c in sorted(op.crossed) if device(c) not in devices]
+    latency = sum(c.latency for c in remaining) - port.swap.covers.subtraction(op.devices).time
+    return ResidualPath(latency, {c: w for c, w in op.used.items() if device(c) not in devices})
 
 
-def _unable(port: DeviceAdapter, text: str) -> DriverFault | RecordingError:
-    """What is said of an op that nobody but the model could answer for."""
+def _unsupported_error(port: DeviceAdapter, text: str) -> DriverFault | RecordingError:
+    """Error for an op that the device cannot execute where ``others`` is ``fail``."""
     if port.swap.recorded:
         return RecordingError(
             f"hil.swap {port.name}: its recording has not seen {text!r}; record it, or set others: "
@@ -221,29 +227,29 @@ def _unable(port: DeviceAdapter, text: str) -> DriverFault | RecordingError:
 
 
 def _label(port: DeviceAdapter) -> str:
-    """What a source says beside it: that contention is modelled, where it is."""
+    """Suffix of the source where contention is modelled."""
     return " (contention modelled)" if port.swap.sharing == "solo" else ""
 
 
-def _whole(port: DeviceAdapter, ops: Ops) -> bool:
-    """Whether a port answers for every op of a table, with nothing beside it."""
-    at = where(ops)
+def _covers_all(port: DeviceAdapter, ops: Ops) -> bool:
+    """Whether every op of a table runs on the device's component."""
+    at = placement(ops)
     names = {at.system.components[c].name for c in np.unique(at.component).tolist()}
     return names == {port.name}
 
 
-def _able(port: DeviceAdapter, ops: Ops) -> bool:
-    """Whether nobody else will be asked about these ops."""
+def _supports_all(port: DeviceAdapter, ops: Ops) -> bool:
+    """Whether no op of a table is left to the model."""
     if port.swap.others == "fail":
         return True
-    return all(port.swap.can(question(ops, i)) for i in range(len(ops)))
+    return all(port.swap.can(op_signature(ops, i)) for i in range(len(ops)))
 
 
-def _as_modelled(op: OpPath, said: Timing | None) -> DeviceAnswer:
-    if said is None:
+def _as_modelled(op: OpPath, modelled_timing: Timing | None) -> DeviceAnswer:
+    if modelled_timing is None:
         raise ScenarioError(
             f"coupled: nobody answers for op {op.row} ({op.ops.kind_names[op.row]}); bind a model "
             "beside"
         )
-    work = 0.0 if said.work is None else float(said.work[op.row])
-    return DeviceAnswer(float(said.fixed[op.row]), work, dict(op.used), True)
+    work = 0.0 if modelled_timing.work is None else float(modelled_timing.work[op.row])
+    return DeviceAnswer(float(modelled_timing.fixed[op.row]), work, dict(op.used), True)

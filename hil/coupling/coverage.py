@@ -1,4 +1,4 @@
-"""What a sample contains: one device, or all that lies between two of them.
+"""Coverage of a sample: the devices whose time it includes.
 
 A write of a NIC that is timed from its post to its completion crosses that NIC, the link, the
 switch and the other NIC.  Whoever uses such a sample must not add a model of any of them, and
@@ -21,12 +21,12 @@ PORT = re.compile(r"^(leaf\d+)\..*$")
 
 @dataclass(frozen=True)
 class Subtraction:
-    """A part of a sample that an op does not cross, and how long that part takes.
+    """Time of a device inside a sample, taken off for ops that do not cross that device.
 
     Parameters
     ----------
     time : taken off each sample
-    error : of that time, either way
+    error : of that time, plus or minus
     """
 
     time: Seconds
@@ -35,67 +35,69 @@ class Subtraction:
 
 @dataclass(frozen=True)
 class SampleCoverage:
-    """The devices inside a sample.
+    """Devices whose time a sample includes.
 
     Parameters
     ----------
-    component : as it was swapped
-    devices : all of them; with the fabric among them, the whole network
-    subtract : by device, what may be taken off
+    component : name under ``hil.swap``
+    devices : their names; the fabric stands for the whole network
+    subtract : time that may be taken off, by device
     """
 
     component: str
     devices: frozenset[str]
     subtract: Mapping[str, Subtraction] = field(default_factory=dict)
 
-    def holds(self, crossed: Iterable[str], fabric: str = "") -> bool:
+    def answers_for(self, crossed: Iterable[str], fabric: str = "") -> bool:
         """Whether a sample answers for an op that crosses these devices.
 
         Raises
         ------
         ScenarioError
-            Only some of what is in a sample is on the way, and nobody says what to subtract.
+            The path crosses only some of the devices, and no subtraction is given for the others.
 
         Examples
         --------
         >>> pair = SampleCoverage("node0.nic0", frozenset({"node0.nic0", "leaf0", "node1.nic0"}))
-        >>> pair.holds(["node0.nic0", "leaf0", "node1.nic0"]), pair.holds(["node2.nic0"])
-        (True, False)
-        >>> pair.holds(["node0.nic0", "leaf0", "node2.nic0"])
+        >>> pair.answers_for(["node0.nic0", "leaf0", "node1.nic0"])
+        True
+        >>> pair.answers_for(["node2.nic0"])
+        False
+        >>> pair.answers_for(["node0.nic0", "leaf0", "node2.nic0"])
         Traceback (most recent call last):
         foretrace.sim.errors.ScenarioError: hil.swap node0.nic0: a sample contains node1.nic0, ...
         """
-        way = set(crossed)
-        if fabric and fabric in self.devices and fabric in way:
+        path = set(crossed)
+        if fabric and fabric in self.devices and fabric in path:
             return True
-        if not self.devices & way:
+        if not self.devices & path:
             return False
-        missing = sorted(self.devices - way - set(self.subtract))
+        missing = sorted(self.devices - path - set(self.subtract))
         if missing:
             raise ScenarioError(
                 f"hil.swap {self.component}: a sample contains {', '.join(missing)}, which an op "
-                f"across {', '.join(sorted(way))} does not cross; swap with a device that measures "
-                "this way, or say under subtract how long that part takes, with its error"
+                f"across {', '.join(sorted(path))} does not cross; swap with a device that "
+                "measures this way, or say under subtract how long that part takes, with its error"
             )
         return True
 
-    def off(self, crossed: Iterable[str]) -> Subtraction:
-        """What is taken off a sample for an op that crosses these devices.
+    def subtraction(self, crossed: Iterable[str]) -> Subtraction:
+        """Time to take off a sample for an op that crosses these devices; errors add in squares.
 
-        >>> off = {"node1.nic0": Subtraction(1e-6, 1e-7)}
-        >>> pair = SampleCoverage("node0.nic0", frozenset({"node0.nic0", "node1.nic0"}), off)
-        >>> pair.off(["node0.nic0"])
+        >>> parts = {"node1.nic0": Subtraction(1e-6, 1e-7)}
+        >>> pair = SampleCoverage("node0.nic0", frozenset({"node0.nic0", "node1.nic0"}), parts)
+        >>> pair.subtraction(["node0.nic0"])
         Subtraction(time=1e-06, error=1e-07)
         """
-        way = set(crossed)
-        parts = [s for device, s in self.subtract.items() if device not in way]
+        path = set(crossed)
+        parts = [s for device, s in self.subtract.items() if device not in path]
         return Subtraction(
             sum(s.time for s in parts), sum(s.error**2 for s in parts) ** 0.5 if parts else 0.0
         )
 
 
 def device(component: str) -> str:
-    """The device that a component is a direction or a port of.
+    """Name of the device that a component is a direction or a port of.
 
     >>> [device(c) for c in ("node0.nic0.tx", "leaf0.node1.nic0", "node0.gpu0")]
     ['node0.nic0', 'leaf0', 'node0.gpu0']
@@ -104,12 +106,12 @@ def device(component: str) -> str:
 
 
 def numbers(system: System, name: str) -> tuple[int, ...]:
-    """The components that a name means: itself, or the directions and ports of a device.
+    """Numbers of the components that a name means: the component, or all parts of a device.
 
     Raises
     ------
     ScenarioError
-        It means none.
+        No component has that name.
     """
     if name in system.index:
         return (system.number(name),)
@@ -128,20 +130,20 @@ def cover(
     more: Iterable[str] = (),
     subtract: Mapping[str, Subtraction] | None = None,
 ) -> SampleCoverage:
-    """What a sample of a component contains, with what its driver says is in it as well.
+    """Coverage of a sample of ``component``, with the further components its driver ``covers``.
 
     Raises
     ------
     ScenarioError
         A name that is no component, or a subtraction of what is not in a sample.
     """
-    held = {
+    devices = {
         device(system.components[i].name) for n in (component, *more) for i in numbers(system, n)
     }
-    strange = sorted(set(subtract or {}) - held)
-    if strange:
+    unknown = sorted(set(subtract or {}) - devices)
+    if unknown:
         raise ScenarioError(
-            f"hil.swap {component}: subtracts {', '.join(strange)}, which is in no sample; a "
-            f"sample contains {', '.join(sorted(held))}"
+            f"hil.swap {component}: subtracts {', '.join(unknown)}, which is in no sample; a "
+            f"sample contains {', '.join(sorted(devices))}"
         )
-    return SampleCoverage(component, frozenset(held), dict(subtract or {}))
+    return SampleCoverage(component, frozenset(devices), dict(subtract or {}))

@@ -1,8 +1,8 @@
-"""A device in the place of a component: what its answer is to the simulation.
+"""Adapter of a device in place of a component: turns samples into timings.
 
-Three ways, by what the driver declared.  ``exclusive``: one op at a time, the others queue.
-``solo``: an op was measured alone; how those in flight share is modelled, evenly.  ``concurrent``:
-the device is asked about every set in flight.
+By the sharing that the driver declares.  ``exclusive``: one op at a time, others queue.  ``solo``:
+an op is measured alone, and ops in flight share the device evenly by model.  ``concurrent``: every
+set of ops in flight is measured.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ QUEUE = 256  # ops that may wait for a device besides
 
 @dataclass(frozen=True)
 class DeviceAnswer:
-    """What one op costs, as a row of ``Timing``, its usage by component name; who says so."""
+    """Timing of one op: a row of ``Timing`` with usage by component name, and whether modelled."""
 
     fixed: Seconds
     work: float = 0.0
@@ -42,7 +42,7 @@ class DeviceAnswer:
 
 @dataclass(frozen=True)
 class ResidualPath:
-    """What an op crosses besides the device.
+    """Part of an op's path outside the device, which stays modelled.
 
     Parameters
     ----------
@@ -56,21 +56,21 @@ class ResidualPath:
 
 @dataclass(frozen=True)
 class Swap:
-    """A component and the device in its place.
+    """Component and the device in its place.
 
     Parameters
     ----------
-    component : as the scenario names it
+    component : name in the scenario
     asked : the device, or its journal
     sharing : ``exclusive``, ``solo`` or ``concurrent``
-    covers : what a sample contains
+    covers : components inside a sample
     most : ops in flight that a concurrent device takes
     context : ``warm``, ``cold``, or ``after``: the last ``preceding`` ops of the device
-    preceding : how many
+    preceding : number of preceding ops of context ``after``
     answers : signatures that the device can do, as a predicate
-    others : ``fail``, or ``model``: who answers for what it cannot do
-    sizes : B, of the sweep that tells what does not grow with size
-    recorded : it answers from a recording
+    others : what happens to ops it cannot execute: ``fail``, or ``model``
+    sizes : B, of the sweep that separates latency from bandwidth
+    recorded : whether it answers from a recording
     """
 
     component: str
@@ -86,20 +86,20 @@ class Swap:
     recorded: bool = False
 
     def can(self, signature: str) -> bool:
-        """Whether the device does such ops."""
+        """Whether the device can execute such ops."""
         return not callable(self.answers) or bool(self.answers(signature))
 
 
 class DeviceAdapter:
-    """Where ops meet the device.
+    """Adapter between the simulation's ops and one device.
 
     Parameters
     ----------
     swap : Swap
     slots : int or None
-        Of the component whose ops the device does; None where they queue for nothing.
+        Of the component whose ops the device executes; None where it has none.
     bytes : bool
-        Whether ops are bytes on the way; else they are ops.
+        Whether work is counted in bytes; else in ops.
     """
 
     def __init__(self, swap: Swap, slots: int | None, bytes: bool):
@@ -118,13 +118,13 @@ class DeviceAdapter:
 
     @property
     def at_once(self) -> int | None:
-        """Slots that the component is given; None for those that it has."""
+        """Slots that the component shall have; None to leave them unchanged."""
         if self.slots is None or self.swap.sharing == "solo":
             return None
         return 1 if self.swap.sharing == "exclusive" else self.swap.most
 
     def components(self) -> tuple[Component, ...]:
-        """What the device adds to the machine."""
+        """Components that are added to the system for the device."""
         if self.lanes is not None:
             return self.lanes.components()
         if self.swap.sharing == "solo":
@@ -133,50 +133,50 @@ class DeviceAdapter:
         return ()
 
     def reset(self) -> None:
-        """Begin a run."""
+        """Forget earlier ops; called at the start of a run."""
         self.answered, self.others = 0, 0
         self.before: deque[str] = deque(maxlen=self.swap.preceding)
-        self._still: dict[str, tuple[float, ByteRate]] = {}
+        self._fits: dict[str, tuple[float, ByteRate]] = {}
         if self.lanes is not None:
             self.lanes.reset(self.swap.asked)
 
-    def answer(self, signature: str, bytes: float, way: ResidualPath) -> DeviceAnswer:
-        """What an op costs that starts now."""
+    def answer(self, signature: str, bytes: float, residual: ResidualPath) -> DeviceAnswer:
+        """Timing of an op that starts now."""
         self.answered += 1
         request = self._request(signature)
         if self.lanes is not None:
             work = max(bytes, 1.0) if self.unit == "B" else 1.0
-            lane = self.lanes.give(Flight(request, work, way.latency))
-            return DeviceAnswer(0.0, work, {self.lanes.names[lane]: 1.0, **way.usage})
-        spent = self.swap.asked.alone(request) * NANOSECOND + way.latency
+            lane = self.lanes.take_lane(Flight(request, work, residual.latency))
+            return DeviceAnswer(0.0, work, {self.lanes.names[lane]: 1.0, **residual.usage})
+        seconds = self.swap.asked.alone(request) * NANOSECOND + residual.latency
         if self.swap.sharing == "exclusive":
-            return DeviceAnswer(max(spent, 0.0))
-        return self._split(signature, bytes, max(spent, 0.0), way)
+            return DeviceAnswer(max(seconds, 0.0))
+        return self._shared_answer(signature, bytes, max(seconds, 0.0), residual)
 
-    def _split(
-        self, signature: str, bytes: float, spent: Seconds, way: ResidualPath
+    def _shared_answer(
+        self, signature: str, bytes: float, seconds: Seconds, residual: ResidualPath
     ) -> DeviceAnswer:
-        """What does not grow with size first, the rest as work that is shared evenly."""
-        fixed = min(self._fixed(signature) + max(way.latency, 0.0), spent)
-        rest = spent - fixed
+        """Timing of an op with its latency as fixed time and the rest as evenly shared work."""
+        fixed = min(self._fixed(signature) + max(residual.latency, 0.0), seconds)
+        rest = seconds - fixed
         if rest == 0 or (self.unit == "B" and not bytes > 0):
-            return DeviceAnswer(spent)
+            return DeviceAnswer(seconds)
         if self.unit == "1":
             return DeviceAnswer(fixed, rest, {self.shared: 1.0})
         if bytes < SLOWEST * rest:  # too slow for anything beside it to matter
             return DeviceAnswer(fixed, SLOWEST * rest, {self.shared: SHARED / SLOWEST})
         weight = SHARED * rest / bytes  # alone it takes `rest` seconds
-        return DeviceAnswer(fixed, bytes, {self.shared: weight, **way.usage})
+        return DeviceAnswer(fixed, bytes, {self.shared: weight, **residual.usage})
 
     def _fixed(self, signature: str) -> Seconds:
-        """The part of such an op that does not grow with its size: from a sweep, measured once."""
+        """Latency of an op of this kind and name, fitted once to a sweep over sizes."""
         parts = parse(signature)
         if self.unit != "B" or len(parts.operands) != 1:
             return 0.0
         name = f"{parts.kind}:{parts.name}"
-        if name not in self._still:
-            self._still[name] = sweep(self.swap, parts)
-        return self._still[name][0]
+        if name not in self._fits:
+            self._fits[name] = fit_sweep(self.swap, parts)
+        return self._fits[name][0]
 
     def _request(self, signature: str) -> Request:
         before = tuple(self.before)
@@ -186,11 +186,11 @@ class DeviceAdapter:
         return Request(signature, 1, AFTER if before else WARM, before)
 
 
-def sweep(swap: Swap, parts: Signature) -> tuple[Seconds, ByteRate]:
-    """Seconds that do not grow with size, and bytes a second of the rest.
+def fit_sweep(swap: Swap, parts: Signature) -> tuple[Seconds, ByteRate]:
+    """Latency and bandwidth of an op's kind and name, fitted to a sweep over sizes.
 
-    A line through what ops of 64 B to 4 MiB take alone, each counting by its relative error.
-    Sizes that the device does not answer (a recording that has not seen them) are left out.
+    Ops of 64 B to 4 MiB are measured alone; relative errors are minimised.  Sizes that the device
+    cannot answer (absent from a recording) are left out; fewer than two give (0, inf).
     """
     rows = []
     for size in swap.sizes:
@@ -200,13 +200,15 @@ def sweep(swap: Swap, parts: Signature) -> tuple[Seconds, ByteRate]:
             rows.append((size, swap.asked.alone(Request(text, 1, WARM)) * NANOSECOND))
     if len(rows) < 2:
         return 0.0, float("inf")
-    return line(*zip(*rows, strict=True))
+    return fit_latency_bandwidth(*zip(*rows, strict=True))
 
 
-def line(sizes: Sequence[float], seconds: Sequence[float]) -> tuple[Seconds, ByteRate]:
-    """Latency and bandwidth of the line with the least relative squares, latency not below 0.
+def fit_latency_bandwidth(
+    sizes: Sequence[float], seconds: Sequence[float]
+) -> tuple[Seconds, ByteRate]:
+    """Latency and bandwidth of the line of least squared relative errors, latency not below 0.
 
-    >>> latency, bandwidth = line([100, 1000, 10000], [1.1e-6, 2e-6, 11e-6])
+    >>> latency, bandwidth = fit_latency_bandwidth([100, 1000, 10000], [1.1e-6, 2e-6, 11e-6])
     >>> round(latency, 9), round(bandwidth)
     (1e-06, 1000000000)
     """

@@ -1,7 +1,7 @@
-"""Every answer of a coupled run, in the order of the questions: the run again, without a device.
+"""Journal of a coupled run: every measured answer in order, to repeat the run without a device.
 
-One line a question: component, number of the question, what was asked, its context, what came
-back in nanoseconds, and the clock.  Floats are written so that they read back as the same bits.
+One JSON line per request: component, number, ops with contexts, nanoseconds, clock.  Floats read
+back bit by bit.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ SCHEMA = 1
 
 
 class Questioned(Protocol):
-    """Who is asked how long ops take: a device, or the journal of one."""
+    """Interface of what times ops in a coupled run: a device, or the journal of one."""
 
     clock: str
     source: str
 
     def alone(self, request: Request) -> float:
-        """Nanoseconds of one op with nothing else in flight."""
+        """Nanoseconds of one op alone."""
 
     def together(self, requests: Sequence[Request]) -> list[float]:
         """Nanoseconds of each op while all of them are in flight."""
@@ -33,13 +33,13 @@ class Questioned(Protocol):
 
 @dataclass(frozen=True)
 class JournalEntry:
-    """One question and its answer.
+    """Request to a device and its answer.
 
     Parameters
     ----------
-    component : as it was swapped
-    sequence : number of the question to this component, from 0
-    asked : ``[signature, context]`` of each op; several ops were in flight together
+    component : name under ``hil.swap``
+    sequence : number of the request to this component, from 0
+    asked : ``(signature, context)`` of each op; several ops were in flight together
     ns : of each op
     clock : that counted them
     """
@@ -52,7 +52,7 @@ class JournalEntry:
 
 
 class JournalWriter:
-    """Asks somebody, and keeps what was answered.
+    """Timer that forwards requests to another and records the answers.
 
     Examples
     --------
@@ -72,15 +72,15 @@ class JournalWriter:
 
     def alone(self, request: Request) -> float:
         """Nanoseconds of one op."""
-        found = self._asked.alone(request)
-        self._keep([request], [found])
-        return found
+        ns = self._asked.alone(request)
+        self._keep([request], [ns])
+        return ns
 
     def together(self, requests: Sequence[Request]) -> list[float]:
         """Nanoseconds of each op of a set."""
-        found = self._asked.together(requests)
-        self._keep(requests, found)
-        return found
+        ns = self._asked.together(requests)
+        self._keep(requests, ns)
+        return ns
 
     def _keep(self, requests: Sequence[Request], ns: Sequence[float]) -> None:
         asked = tuple(r.key for r in requests)
@@ -91,7 +91,7 @@ class JournalWriter:
 
 
 class JournalReader:
-    """Answers with what was answered before, to the same questions in the same order."""
+    """Timer that replays a journal: same requests in the same order, else RecordingError."""
 
     def __init__(self, component: str, entries: Iterable[JournalEntry], source: str):
         self.component = component
@@ -129,14 +129,14 @@ class JournalReader:
 
 
 def write(path: Path, entries: Iterable[JournalEntry]) -> None:
-    """A file of one line for each question, after one that says what it is."""
+    """Write a journal: a header line, then one line per entry."""
     head = {"foretrace": "journal", "schema": SCHEMA}
     lines = [json.dumps(head), *(json.dumps(asdict(e)) for e in entries)]
     path.write_text("\n".join(lines) + "\n")
 
 
 def read(path: Path) -> list[JournalEntry]:
-    """All questions of a journal.
+    """Entries of a journal file.
 
     Raises
     ------

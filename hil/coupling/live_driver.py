@@ -1,7 +1,6 @@
-"""A driver as a coupled run asks it: one op when its turn comes, every answer checked.
+"""Live driver in a coupled run: each op executed when it starts, every sample checked.
 
-Equal ops are never merged: each is done again.  Only sets of ops in flight together are measured
-once and remembered, since a set is asked again whenever another op joins or leaves.
+Equal ops are executed again each time.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ ROUNDS = 3  # of a set in flight; the median counts
 
 
 class LiveDriver:
-    """Asks a driver that is open.
+    """Timer that executes ops on an open driver.
 
     Parameters
     ----------
     driver : Driver
-    source : what it is, for results
+    source : label for results
 
     Examples
     --------
@@ -40,13 +39,13 @@ class LiveDriver:
 
     def alone(self, request: Request) -> float:
         """Nanoseconds of one op, done once."""
-        found = self.driver.timing([request])
-        check([request], found, self.source, self.clock)
-        return float(found[0].ns[-1])
+        samples = self.driver.timing([request])
+        check([request], samples, self.source, self.clock)
+        return float(samples[0].ns[-1])
 
     def together(self, requests: Sequence[Request]) -> list[float]:
         """Nanoseconds of each op while all of them are in flight: the median of three rounds."""
-        often = [Request(r.signature, ROUNDS, r.context, r.preceding) for r in requests]
-        found: list[Sample] = self.driver.together(often)
-        check(often, found, self.source, self.clock)
-        return [float(np.median(s.ns)) for s in found]
+        repeated = [Request(r.signature, ROUNDS, r.context, r.preceding) for r in requests]
+        samples: list[Sample] = self.driver.together(repeated)
+        check(repeated, samples, self.source, self.clock)
+        return [float(np.median(s.ns)) for s in samples]

@@ -1,4 +1,4 @@
-"""One op of a table that backends are asked about: where it runs, what it crosses, what it uses."""
+"""Path of one op of a table: where it runs, which components it crosses and uses."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from .coverage import device
 
 @dataclass(frozen=True)
 class OpPath:
-    """One op where it runs.
+    """Op with the component it runs on and the path it takes.
 
     Parameters
     ----------
-    ops, at, row : its table, where the ops of it run, its row
-    used : shared components that the model would use for it, with weights
+    ops, at, row : its table, placement of the table, its row
+    used : weights by shared component, as the model would use them
     """
 
     ops: Ops
@@ -31,84 +31,86 @@ class OpPath:
 
     @property
     def system(self) -> System:
-        """The machine."""
+        """System that the op runs on."""
         return self.at.system
 
     @property
     def text(self) -> str:
-        """What a driver is asked for it."""
-        return question(self.ops, self.row)
+        """Signature sent to a driver: see ``op_signature``."""
+        return op_signature(self.ops, self.row)
 
     @property
     def bytes(self) -> float:
-        """B of it; NaN for unknown."""
+        """Bytes of the op; NaN for unknown."""
         return float(self.ops.bytes[self.row])
 
     @property
     def collective(self) -> bool:
-        """Whether it is one."""
+        """Whether the op is a collective."""
         return bool(self.ops.kind[self.row] == Kind.COLLECTIVE)
 
     @property
     def asked(self) -> str:
-        """The component whose backend is asked."""
+        """Name of the component whose backend times the op."""
         return self.system.components[int(self.at.component[self.row])].name
 
     @cached_property
     def crossed(self) -> set[str]:
-        """Names of all that it is asked at or crosses on its way, or would use by the model."""
-        route, found = self.system.route, {int(self.at.component[self.row])}
+        """Names of its component, of those on its route, and of those the model would use."""
+        route, crossed_numbers = self.system.route, {int(self.at.component[self.row])}
         members = self.at.members[self.row].tolist()
         if self.collective:
-            found |= {c for a in members for b in members if a != b for c in route(a, b)}
+            crossed_numbers |= {c for a in members for b in members if a != b for c in route(a, b)}
         elif len(members) > 1:
-            found |= set(route(members[0], members[-1]))
-        return {self.system.components[c].name for c in found} | set(self.used)
+            crossed_numbers |= set(route(members[0], members[-1]))
+        return {self.system.components[c].name for c in crossed_numbers} | set(self.used)
 
     @property
     def devices(self) -> set[str]:
-        """The devices that those belong to."""
+        """Names of the devices that the crossed components belong to."""
         return {device(c) for c in self.crossed}
 
 
-def where(ops: Ops) -> OpPlacement:
-    """Where the ops of a table run.
+def placement(ops: Ops) -> OpPlacement:
+    """Placement of the ops of a table.
 
     Raises
     ------
     ScenarioError
-        Nobody placed them.
+        The graph was not placed.
     """
     if ops.at is None:
         raise ScenarioError("coupled: asked without a machine; place the graph first")
     return ops.at
 
 
-def each(ops: Ops, said: Timing | None) -> list[OpPath]:
-    """The ops of a table, one by one.
+def op_paths(ops: Ops, timing: Timing | None) -> list[OpPath]:
+    """Path of each op of a table.
 
     Parameters
     ----------
-    said : by the model; None where nobody asked it
+    timing : by the model; None where it was not asked
     """
-    at = where(ops)
-    return [OpPath(ops, at, row, _used(at, row, said)) for row in range(len(ops))]
+    at = placement(ops)
+    return [OpPath(ops, at, row, _used(at, row, timing)) for row in range(len(ops))]
 
 
-def _used(at: OpPlacement, row: int, said: Timing | None) -> dict[str, float]:
-    if said is None:
+def _used(at: OpPlacement, row: int, timing: Timing | None) -> dict[str, float]:
+    if timing is None:
         return {}
     parts = at.system.components
-    if said.usage is None:
-        has = said.work is not None and said.work[row] > 0
+    if timing.usage is None:
+        has = timing.work is not None and timing.work[row] > 0
         return {parts[at.component[row]].name: 1.0} if has else {}
-    here = slice(int(said.usage.indptr[row]), int(said.usage.indptr[row + 1]))
-    both = zip(said.usage.component[here].tolist(), said.usage.weight[here].tolist(), strict=True)
+    here = slice(int(timing.usage.indptr[row]), int(timing.usage.indptr[row + 1]))
+    both = zip(
+        timing.usage.component[here].tolist(), timing.usage.weight[here].tolist(), strict=True
+    )
     return {parts[c].name: w for c, w in both}
 
 
-def question(ops: Ops, row: int) -> str:
-    """What a driver is asked for an op: its signature, or its kind and bytes.
+def op_signature(ops: Ops, row: int) -> str:
+    """Signature sent to a driver for an op: its own, or one made of its kind and bytes.
 
     Raises
     ------
@@ -117,7 +119,7 @@ def question(ops: Ops, row: int) -> str:
 
     Examples
     --------
-    >>> question(Ops.of(kind=3, bytes=[4096.0]), 0)
+    >>> op_signature(Ops.of(kind=3, bytes=[4096.0]), 0)
     'send:send uint8[4096]'
     """
     text = ops.signature_text(row)

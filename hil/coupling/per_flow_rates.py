@@ -1,4 +1,4 @@
-"""Ops in flight on a device that says how fast each of them goes.
+"""Rates of ops in flight on a device that measures sets of concurrent ops.
 
 Every op in flight has a lane, a component of its own whose rate is what the device measured for
 it.  Whenever an op enters or leaves, the device is asked about the set that is now in flight and
@@ -28,13 +28,13 @@ NANOSECOND = 1e-9
 
 @dataclass(frozen=True)
 class Flight:
-    """An op that a device works on.
+    """Op in flight on a device.
 
     Parameters
     ----------
     request : Request
     work : B, or 1 for ops without bytes
-    extra : s that its path costs beside the device; taken off where negative
+    extra : s of its path outside the device; negative to take time off
     """
 
     request: Request
@@ -43,7 +43,7 @@ class Flight:
 
 
 class PerFlowRates:
-    """The lanes of one device, and the process that sets their rates.
+    """Lanes of one device (one component per op in flight), and the process that sets their rates.
 
     Parameters
     ----------
@@ -69,98 +69,98 @@ class PerFlowRates:
         self.__name__ = f"{name} in flight"
 
     def components(self) -> tuple[Component, ...]:
-        """They stand still until the device was asked."""
+        """One component per lane, at rate 0 until an op starts."""
         top = TOP[self.unit]
         return tuple(
             Component(n, "lane", rate=0.0, unit=self.unit, max_rate=top) for n in self.names
         )
 
     def reset(self, asked: Questioned) -> None:
-        """Begin a run."""
+        """Free all lanes; called at the start of a run."""
         self.asked = asked
         self.free = list(range(self.count))
-        self.taken: dict[int, Flight] = {}
-        self.flying: list[int] = []  # lanes in the order in which their ops came
-        self.known: dict[tuple[tuple[str, str], ...], list[float]] = {}
-        self._turn: tuple[Flight, float] | None = None
+        self.flights: dict[int, Flight] = {}
+        self.in_flight: list[int] = []  # lanes in the order in which their ops came
+        self.measured_sets: dict[tuple[tuple[str, str], ...], list[float]] = {}
+        self._current_turn: tuple[Flight, float] | None = None
 
-    def give(self, flight: Flight) -> int:
-        """A lane for an op that starts now."""
+    def take_lane(self, flight: Flight) -> int:
+        """Number of a free lane, taken for an op that starts now."""
         if not self.free:
             raise SimulationError(
                 "lanes", f"{self.name}: more than {self.count // 2} ops at once; swap less of it"
             )
         lane = heapq.heappop(self.free)
-        self.taken[lane] = flight
+        self.flights[lane] = flight
         return lane
 
     def __call__(self, sim: Running) -> Steps:
-        """Ask the device whenever the set in flight changes."""
+        """Process: set the lanes' rates whenever the set of ops in flight changes."""
         self._changed: simpy.Event = sim.env.event()
         for lane in range(self.count):
             sim.env.process(self._watch(sim, lane))
         while True:
             yield self._changed
             self._changed = sim.env.event()
-            self._share(sim)
+            self._set_rates(sim)
 
     def _watch(self, sim: Running, lane: int) -> Steps:
-        """See the ops of one lane come and go."""
+        """Process: track start and end of the ops of one lane."""
         name = self.names[lane]
         while True:
             yield sim.reaches("flows", name, at_least=1)
-            if lane not in self.taken:
+            if lane not in self.flights:
                 raise SimulationError(
                     "lanes",
                     f"{self.name}: a stopped op goes on, but the device has forgotten it; "
                     "resume it with keep=False, or do not stop ops of a coupled device",
                 )
-            self.flying.append(lane)
-            self._tell()
+            self.in_flight.append(lane)
+            self._signal_change()
             yield sim.reaches("flows", name, at_most=0)
-            self.flying.remove(lane)
-            del self.taken[lane]
+            self.in_flight.remove(lane)
+            del self.flights[lane]
             heapq.heappush(self.free, lane)
             sim.set_rate(name, 0.0)
-            self._tell()
+            self._signal_change()
 
-    def _tell(self) -> None:
+    def _signal_change(self) -> None:
         if not self._changed.triggered:
             self._changed.succeed()
 
-    def _share(self, sim: Running) -> None:
-        """The rate of every lane, for the set that is in flight now."""
-        now, waiting = self.flying[: self.most], self.flying[self.most :]
+    def _set_rates(self, sim: Running) -> None:
+        """Set the rate of every lane for the ops now in flight."""
+        now, waiting = self.in_flight[: self.most], self.in_flight[self.most :]
         for lane, rate in zip(now, self._rates(now), strict=True):
             sim.set_rate(self.names[lane], rate)
         for lane in waiting:
             sim.set_rate(self.names[lane], 0.0)
 
     def _rates(self, lanes: Sequence[int]) -> list[float]:
-        flights = [self.taken[lane] for lane in lanes]
+        flights = [self.flights[lane] for lane in lanes]
         if not flights:
             return []
         if self.most == 1:
-            spent = [self._once(lanes[0])]
+            times_ns = [self._turn_time(lanes[0])]
         else:
-            spent = self._paces([f.request for f in flights])
+            times_ns = self._steady_times([f.request for f in flights])
         return [
             f.work / max(t * NANOSECOND + f.extra, NANOSECOND)
-            for f, t in zip(flights, spent, strict=True)
+            for f, t in zip(flights, times_ns, strict=True)
         ]
 
-    def _once(self, lane: int) -> float:
-        """An op has its turn once, however often other ops come to wait meanwhile."""
-        flight = self.taken[lane]
-        if self._turn is None or self._turn[0] is not flight:
-            self._turn = (flight, self.asked.alone(flight.request))
-        return self._turn[1]
+    def _turn_time(self, lane: int) -> float:
+        """Nanoseconds of the op on the device, measured once although the waiting set changes."""
+        flight = self.flights[lane]
+        if self._current_turn is None or self._current_turn[0] is not flight:
+            self._current_turn = (flight, self.asked.alone(flight.request))
+        return self._current_turn[1]
 
-    def _paces(self, requests: Sequence[Request]) -> list[float]:
-        """How long each op would take if all of them stayed in flight, ns.
+    def _steady_times(self, requests: Sequence[Request]) -> list[float]:
+        """Nanoseconds that each op would take if all of them stayed in flight.
 
-        A set is measured until its last op is done, so what took longest ran on with fewer beside
-        it.  What it did in that time, at the pace of those that were left, is not this set's.
+        In a measured set the longer ops run on with fewer ops in flight.  The work done after
+        the first completion, at the rate of the remaining set, is subtracted.
         """
         ns = self._together(requests)
         first = min(ns)
@@ -172,12 +172,12 @@ class PerFlowRates:
         return ns
 
     def _together(self, requests: Sequence[Request]) -> list[float]:
-        """Of each op, in the order asked; a set that was measured is not measured again."""
+        """Nanoseconds of each op of a set in flight, in order; each set is measured once."""
         order = sorted(range(len(requests)), key=lambda i: requests[i].key)
         key = tuple(requests[i].key for i in order)
-        if key not in self.known:
-            self.known[key] = self.asked.together([requests[i] for i in order])
-        found = [0.0] * len(requests)
-        for i, ns in zip(order, self.known[key], strict=True):
-            found[i] = ns
-        return found
+        if key not in self.measured_sets:
+            self.measured_sets[key] = self.asked.together([requests[i] for i in order])
+        times = [0.0] * len(requests)
+        for i, ns in zip(order, self.measured_sets[key], strict=True):
+            times[i] = ns
+        return times

@@ -1,4 +1,4 @@
-"""What a run would ask its devices, and what the models say of the same ops: for replay."""
+"""Replay: the ops of a graph that devices would execute, and the models' predictions of them."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from ...sim.ops import Ops
 from ...sim.place import asked, place
 from ...sim.system import System
 from ...sim.units import Bytes, Seconds
-from .coupled import Coupled, Coupling, way
+from .coupled import Coupled, Coupling, residual_path
 from .device_adapter import ResidualPath
-from .op_path import each, where
+from .op_path import op_paths, placement
 
 
 @dataclass(frozen=True)
 class ReplayOp:
-    """One op that a device would do.
+    """Op of a graph that a device covers.
 
     Parameters
     ----------
     row : of the graph
-    component : as it was swapped
-    signature : what the driver is asked
+    component : name under ``hil.swap``
+    signature : sent to the driver
     bytes : of the op; NaN for unknown
-    predicted : s, by the model, alone; NaN where no model is bound
-    way : what stays modelled of it
-    slowest : B/s that what stays modelled allows; infinite for no bound
-    possible : whether the driver can do it
+    predicted : s by the model, without contention; NaN where no model is bound
+    residual_path : part that stays modelled
+    rate_bound : B/s that the residual path allows; infinite for no bound
+    supported : whether the driver can execute it
     """
 
     row: int
@@ -40,30 +40,31 @@ class ReplayOp:
     signature: str
     bytes: Bytes
     predicted: Seconds
-    way: ResidualPath
-    slowest: float
-    possible: bool
+    residual_path: ResidualPath
+    rate_bound: float
+    supported: bool
 
-    def whole(self, sample: Seconds) -> Seconds:
-        """Seconds of the op alone, given the device's part of it.
+    def total_seconds(self, sample: Seconds) -> Seconds:
+        """Seconds of the op without contention, given the device's sample.
 
-        >>> ReplayOp(0, "nic", "send:send", 1e6, 0.0, ResidualPath(1e-6), 1e9, True).whole(5e-4)
+        >>> op = ReplayOp(0, "nic", "send:send", 1e6, 0.0, ResidualPath(1e-6), 1e9, True)
+        >>> op.total_seconds(5e-4)
         0.001
         """
-        bound = self.bytes / self.slowest if np.isfinite(self.slowest) else 0.0
-        return max(sample + self.way.latency, bound)
+        bound = self.bytes / self.rate_bound if np.isfinite(self.rate_bound) else 0.0
+        return max(sample + self.residual_path.latency, bound)
 
 
 def replay_ops(coupling: Coupling, graph: Graph, predict: bool = True) -> list[ReplayOp]:
-    """Every op of a graph that a device covers, in the order of the rows.
+    """Ops of a graph that devices cover, in order of rows.
 
     Parameters
     ----------
-    predict : ask models also about ops of which devices do all; they may not know them
+    predict : ask models also about ops that devices cover completely
     """
     if graph.system is not coupling.system:
         graph = place(graph, coupling.system)
-    component, members, found = asked(graph), endpoints(graph), []
+    component, members, replay = asked(graph), endpoints(graph), []
     for backend in {id(b): b for b in coupling.backends.values()}.values():
         if not isinstance(backend, Coupled):
             continue
@@ -71,46 +72,57 @@ def replay_ops(coupling: Coupling, graph: Graph, predict: bool = True) -> list[R
         rows = np.flatnonzero(np.isin(component, names))
         if len(rows):
             table = graph.ops.take(rows).asked(coupling.system, component[rows], members.take(rows))
-            found += _of(backend, table, rows, predict)
-    return sorted(found, key=lambda q: q.row)
+            replay += _ops_of_backend(backend, table, rows, predict)
+    return sorted(replay, key=lambda q: q.row)
 
 
-def _of(backend: Coupled, ops: Ops, rows: NDArray[np.int64], predict: bool) -> list[ReplayOp]:
-    system = where(ops).system
+def _ops_of_backend(
+    backend: Coupled, ops: Ops, rows: NDArray[np.int64], predict: bool
+) -> list[ReplayOp]:
+    system = placement(ops).system
     backend.open(system)
     model = backend.model if predict else None
-    said = backend.modelled(ops, 0.0) if model is None else model.timing(ops)
-    times, found = np.full(len(ops), np.nan) if said is None else alone(said, ops), []
-    for op, row, predicted in zip(each(ops, said), rows.tolist(), times.tolist(), strict=True):
+    timing = backend.modelled(ops, 0.0) if model is None else model.timing(ops)
+    times, replay = (
+        np.full(len(ops), np.nan) if timing is None else uncontended_seconds(timing, ops),
+        [],
+    )
+    for op, row, predicted in zip(
+        op_paths(ops, timing), rows.tolist(), times.tolist(), strict=True
+    ):
         port = backend.port(op)
         if port is None:
             continue
-        text, beside = op.text, way(op, port)
-        slowest = min((rate_of(system, c) / w for c, w in beside.usage.items()), default=np.inf)
-        possible = port.swap.can(text)
-        found.append(ReplayOp(row, port.name, text, op.bytes, predicted, beside, slowest, possible))
-    return found
+        text, residual = op.text, residual_path(op, port)
+        rate_bound = min(
+            (rate_of(system, c) / w for c, w in residual.usage.items()), default=np.inf
+        )
+        supported = port.swap.can(text)
+        replay.append(
+            ReplayOp(row, port.name, text, op.bytes, predicted, residual, rate_bound, supported)
+        )
+    return replay
 
 
 def rate_of(system: System, component: str) -> float:
-    """Of a component; infinite for one that has none."""
+    """Rate of a component; infinite for one without."""
     rate = system[component].rate
     return float("inf") if rate is None else rate
 
 
-def alone(said: Timing, ops: Ops) -> NDArray[np.float64]:
-    """(n,) s of each op with nothing else in flight."""
-    if said.work is None:
-        return said.fixed
-    at, n = where(ops), len(ops)
-    rate = np.full(n, np.inf) if said.limit is None else said.limit.copy()
+def uncontended_seconds(timing: Timing, ops: Ops) -> NDArray[np.float64]:
+    """(n,) s of each op without contention."""
+    if timing.work is None:
+        return timing.fixed
+    at, n = placement(ops), len(ops)
+    rate = np.full(n, np.inf) if timing.limit is None else timing.limit.copy()
     parts = at.system.components
-    if said.usage is None:
+    if timing.usage is None:
         row, component, weight = np.arange(n), at.component, np.ones(n)
     else:
-        row = np.repeat(np.arange(n), np.diff(said.usage.indptr))
-        component, weight = said.usage.component, said.usage.weight
-    each = np.array([np.inf if (r := parts[c].rate) is None else r for c in component.tolist()])
-    np.minimum.at(rate, row, each / weight)
-    busy = np.divide(said.work, rate, out=np.zeros(n), where=said.work > 0)
-    return np.asarray(said.fixed + busy)
+        row = np.repeat(np.arange(n), np.diff(timing.usage.indptr))
+        component, weight = timing.usage.component, timing.usage.weight
+    op_paths = np.array([np.inf if (r := parts[c].rate) is None else r for c in component.tolist()])
+    np.minimum.at(rate, row, op_paths / weight)
+    busy = np.divide(timing.work, rate, out=np.zeros(n), where=timing.work > 0)
+    return np.asarray(timing.fixed + busy)

@@ -1,1 +1,1 @@
-"""What is asked: a device each, found out by doing."""
+"""Drivers: each executes ops on one kind of device and times them."""

@@ -1,4 +1,4 @@
-"""Which clock counts here: an emulated machine says it on the command line of its kernel.
+"""Clock of this machine; an emulated machine names it on its kernel command line.
 
 ``icount``: a nanosecond is a guest instruction.  ``timetravel``: the processor costs nothing, and
 only timers let time pass.  Anywhere else the clock is the wall's.
@@ -15,12 +15,12 @@ KEY = "foretrace.clock="
 
 
 def here(cmdline: str | None = None) -> str:
-    """The clock of this machine.
+    """Name of the clock of this machine: ``wall``, ``icount`` or ``timetravel``.
 
     Parameters
     ----------
     cmdline : str or None
-        What the kernel was started with; None reads it.
+        Kernel command line; None reads ``/proc/cmdline``.
 
     Examples
     --------
@@ -51,7 +51,7 @@ def _words(cmdline: str | None) -> list[str]:
 
 
 def needs_time(what: str, clock: str) -> None:
-    """Refuse what takes no time where the processor costs nothing.
+    """Refuse to time pure computing under ``timetravel``, where it takes no time.
 
     Raises
     ------

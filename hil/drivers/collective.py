@@ -1,4 +1,4 @@
-"""The driver ``collective``: gloo of torch between ranks, one network namespace each.
+"""Driver ``collective``: torch's gloo between ranks, each in its own network namespace.
 
 The hosts hang on one bridge, whose ports are given a rate and a delay.  In virtual time any
 number of ranks runs on one core: sleeping is free and exact, so what is measured is the library,
@@ -18,7 +18,7 @@ from ...sim.signature import parse
 from ..driver import Driver, Missing, Ready, Spec, checked, driver
 from ..sample import Request, Sample
 from . import clock_source, netns, switch
-from .rank_processes import MAKE, RankProcesses
+from .rank_processes import OP_BUILDERS, RankProcesses
 
 if TYPE_CHECKING:
     from ...sim.system import System
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 SETTINGS = {"ranks": 2, "rate": "", "delay_us": 0.0, "loss": 0.0, "queue": "netem",
             "limit": 10000, "mtu": 1500}  # fmt: skip
 STEP = ("buckets", "forward_us", "backward_us", "update_us")
-BUS: dict[str, Callable[[int], float]] = {
+BUS_FACTORS: dict[str, Callable[[int], float]] = {
     "all-reduce": lambda n: 2 * (n - 1) / n,
     "all-gather": lambda n: (n - 1) / n,
     "all-to-all": lambda n: (n - 1) / n,
@@ -38,7 +38,7 @@ CURE = "pip install torch, or run it in the lab: foretrace lab up"
 
 @driver("collective")
 class CollectiveDriver(Driver):
-    """Times collectives between ``ranks`` processes, from the last arrival to the last end.
+    """Driver that times collectives between processes, from the last rank's start to the last end.
 
     Ops are ``collective:all-reduce fp32[1048576]`` and the like (``all-gather``, ``all-to-all``,
     ``broadcast``, ``barrier``), and ``collective:step buckets=4 forward_us=30000
@@ -50,11 +50,11 @@ class CollectiveDriver(Driver):
     ``limit``; ``mtu``.
     """
 
-    ops = tuple(f"collective:{name}" for name in MAKE)
+    ops = tuple(f"collective:{name}" for name in OP_BUILDERS)
 
     def __init__(self) -> None:
         self.clock = clock_source.here()
-        self.told: dict[str, Any] = dict(SETTINGS)
+        self.settings: dict[str, Any] = dict(SETTINGS)
         self.star: netns.Star | None = None
         self.ranks: RankProcesses | None = None
 
@@ -66,7 +66,7 @@ class CollectiveDriver(Driver):
         except ImportError as error:
             return Missing("missing", f"torch: {error}", CURE)
         except DriverFault as fault:
-            return netns.lacking(fault)
+            return netns.missing_from(fault)
         except Exception as error:  # of torch
             return Missing("broken", f"an all-reduce of 64 B: {error}", "look at what torch says")
         finally:
@@ -74,37 +74,37 @@ class CollectiveDriver(Driver):
         return Ready(("gloo",), {"all_reduce_64B_us": f"{sample.median / 1e3:.1f}"})
 
     def open(self, spec: Spec) -> None:
-        """Make the hosts, shape the ports, start the ranks."""
-        self.told = checked(spec, SETTINGS)
+        """Create the namespaces, set the ports' rate and delay, start the ranks."""
+        self.settings = checked(spec, SETTINGS)
         self.realtime = self.clock == clock_source.WALL
-        count = self.told["ranks"]
+        count = self.settings["ranks"]
         if not 2 <= count <= 64:
             raise DriverFault("unsupported", f"{count} ranks; 2 to 64")
         import torch.distributed as group
 
         if not group.is_available() or not group.is_gloo_available():
             raise DriverFault("unsupported", f"this torch has no gloo; {CURE}")
-        self.star = netns.Star(count, f"fc{os.getpid()}", self.told["mtu"])
+        self.star = netns.Star(count, f"fc{os.getpid()}", self.settings["mtu"])
         self.star.build()
-        netns.shape(self.star.switch, self.star.ports, switch.words(self.told))
+        netns.shape(self.star.switch, self.star.ports, switch.queue_words(self.settings))
         self.ranks = RankProcesses(self.star, count)
 
     def describe(self) -> dict[str, str]:
-        """Library, ranks, ports."""
+        """Provenance: library, number of ranks, queues of the ports."""
         import torch
 
-        queue = " ".join(switch.words(self.told))
-        return {"device": "gloo", "torch": torch.__version__, "ranks": str(self.told["ranks"]),
+        queue = " ".join(switch.queue_words(self.settings))
+        return {"device": "gloo", "torch": torch.__version__, "ranks": str(self.settings["ranks"]),
                 "queue": queue, "kernel": os.uname().release}  # fmt: skip
 
     def timing(self, requests: Sequence[Request]) -> list[Sample]:
-        """Each collective alone, once before it counts."""
+        """Samples of each collective alone, after one warm-up call."""
         if self.ranks is None:
             raise DriverFault("protocol", "no ranks; open the driver first")
         return [self._one(self.ranks, request) for request in requests]
 
     def close(self) -> None:
-        """End the ranks, remove the hosts."""
+        """End the ranks and remove the namespaces."""
         if self.ranks is not None:
             self.ranks.close()
         if self.star is not None:
@@ -113,41 +113,45 @@ class CollectiveDriver(Driver):
 
     @classmethod
     def covers(cls, spec: Spec, system: System) -> tuple[str, ...]:
-        """All of the network is inside a collective."""
+        """All NICs, links and switches: a collective crosses the whole network."""
         return tuple(c.name for c in system.components if c.kind in {"nic", "link", "switch"})
 
     def _one(self, ranks: RankProcesses, request: Request) -> Sample:
-        what = asked(request.signature)
-        ranks.do(what)
-        taken, came = zip(*(ranks.do(what) for _ in range(request.n)), strict=True)
-        ns = np.array(taken)
-        facts = {**self._bandwidth(what, float(np.median(ns))), "came_ns": list(came)}
+        call = parse_collective(request.signature)
+        ranks.do(call)
+        times, arrivals = zip(*(ranks.do(call) for _ in range(request.n)), strict=True)
+        ns = np.array(times)
+        facts = {**self._bandwidth(call, float(np.median(ns))), "came_ns": list(arrivals)}
         return Sample(request.signature, ns, self.clock, "completion", request.key[1], facts=facts)
 
-    def _bandwidth(self, what: list[Any], ns: float) -> dict[str, float]:
-        """Of the algorithm and of the bus, in B/s; of a step how much of it is not computing."""
-        name, size, *rest = what
+    def _bandwidth(self, call: list[Any], ns: float) -> dict[str, float]:
+        """Algorithm and bus bandwidth in B/s; of a step, the exposed communication in ns."""
+        name, size, *rest = call
         if name == "step":
             buckets, forward, backward, update = rest
             return {"exposed_ns": ns - 1e9 * (forward + buckets * backward + update)}
-        if name not in BUS:
+        if name not in BUS_FACTORS:
             return {}
-        return {"algbw": size / ns * 1e9, "busbw": BUS[name](self.told["ranks"]) * size / ns * 1e9}
+        return {
+            "algbw": size / ns * 1e9,
+            "busbw": BUS_FACTORS[name](self.settings["ranks"]) * size / ns * 1e9,
+        }
 
 
-def asked(signature: str) -> list[Any]:
-    """Name, bytes and, of a step, its parts in seconds.
+def parse_collective(signature: str) -> list[Any]:
+    """Name and bytes of a collective's signature; of a step also buckets and durations in s.
 
-    >>> asked("collective:all-reduce fp32[16]")
+    >>> parse_collective("collective:all-reduce fp32[16]")
     ['all-reduce', 64]
-    >>> asked("collective:step buckets=4 forward_us=30 backward_us=15 update_us=10 fp32[16]")
+    >>> times = "forward_us=30 backward_us=15 update_us=10"
+    >>> parse_collective(f"collective:step buckets=4 {times} fp32[16]")
     ['step', 64, 4.0, 3e-05, 1.5e-05, 1e-05]
     """
     parts = parse(signature)
-    told = parts.attributes
-    if tuple(told) != (STEP if parts.op == "step" else ()):
+    settings = parts.attributes
+    if tuple(settings) != (STEP if parts.op == "step" else ()):
         raise DriverFault("unsupported", f"{signature}: a step says {', '.join(STEP)}")
     if any(o.dtype != "fp32" for o in parts.operands):
         raise DriverFault("unsupported", f"{signature}: of fp32 only")
-    seconds = [round(float(v) / 1e6, 12) for k, v in told.items() if k != "buckets"]
-    return [parts.op, parts.bytes, *([float(told["buckets"])] if told else []), *seconds]
+    seconds = [round(float(v) / 1e6, 12) for k, v in settings.items() if k != "buckets"]
+    return [parts.op, parts.bytes, *([float(settings["buckets"])] if settings else []), *seconds]

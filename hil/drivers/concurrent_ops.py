@@ -1,4 +1,4 @@
-"""Several ops of one core in flight: a thread each, one core for all, told by when each is done."""
+"""Concurrent ops on one core: one thread per op, and the time at which each completes."""
 
 from __future__ import annotations
 
@@ -8,35 +8,35 @@ from threading import Barrier, Thread
 from .timer import Call
 
 
-def finished(calls: Sequence[Call], read: Callable[[], int]) -> list[int]:
-    """Do all calls at once; what the clock says has passed when each is done, ns.
+def completion_times(calls: Sequence[Call], read: Callable[[], int]) -> list[int]:
+    """Nanoseconds from the common start until each of several concurrent calls is done.
 
     The CPU clock of a process counts what all its threads do.  On one core it moves as a wall
     would if nobody else ran there, so the load of others is not in these times.
 
     Parameters
     ----------
-    calls : that release the interpreter's lock while they work
-    read : the clock
+    calls : they should release the interpreter's lock while they work
+    read : reads the clock, ns
 
     Examples
     --------
     >>> ticks = iter((100, 350))
-    >>> finished([lambda: None], lambda: next(ticks))
+    >>> completion_times([lambda: None], lambda: next(ticks))
     [250]
     """
-    found = [0] * len(calls)
+    ends = [0] * len(calls)
     began: list[int] = []
     ready = Barrier(len(calls), action=lambda: began.append(read()))  # by the last who comes
 
     def work(i: int) -> None:
         ready.wait()
         calls[i]()
-        found[i] = read()
+        ends[i] = read()
 
     threads = [Thread(target=work, args=(i,)) for i in range(len(calls))]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    return [end - began[0] for end in found]
+    return [end - began[0] for end in ends]

@@ -1,4 +1,4 @@
-"""The driver ``cxl``: memory of another node, or of a DAX device, as the kernel offers it.
+"""Driver ``cxl``: memory of another NUMA node or of a DAX device.
 
 Placing, moving between tiers, dependent loads, streams, and loads while others stream.  Where
 the memory is emulated its access times say nothing of silicon, so they are flagged and never
@@ -38,7 +38,7 @@ TIERS = ("near", "far")
 
 @driver("cxl")
 class Cxl(Driver):
-    """Times memory of a near and a far tier.
+    """Driver that times page placement, migration and access on a near and a far memory tier.
 
     ================================== ===========================================================
     host:memory-place tier=far         pages bound there and touched; facts say where they are
@@ -59,15 +59,15 @@ class Cxl(Driver):
 
     def __init__(self) -> None:
         self.clock = clock_source.here()
-        self.told: dict[str, Any] = dict(SETTINGS)
-        self.how: dict[str, Callable[[Request, dict[str, str], int], Sample]] = {
-            "host:memory-place": self._place,
-            "copy:h2c": partial(self._moved, ("near", "far")),
-            "copy:c2h": partial(self._moved, ("far", "near")),
-            "host:memory-chase": self._chased,
-            "host:memory-loaded": self._loaded,
-            "host:memory-read": partial(self._passed, "read"),
-            "host:memory-write": partial(self._passed, "write"),
+        self.settings: dict[str, Any] = dict(SETTINGS)
+        self.methods: dict[str, Callable[[Request, dict[str, str], int], Sample]] = {
+            "host:memory-place": self._time_placement,
+            "copy:h2c": partial(self._time_migration, ("near", "far")),
+            "copy:c2h": partial(self._time_migration, ("far", "near")),
+            "host:memory-chase": self._time_chase,
+            "host:memory-loaded": self._time_loaded_chase,
+            "host:memory-read": partial(self._time_pass, "read"),
+            "host:memory-write": partial(self._time_pass, "write"),
         }
 
     def probe(self) -> Ready | Missing:
@@ -76,65 +76,68 @@ class Cxl(Driver):
             self.open({})
             sample = self.timing([Request("copy:h2c uint8[4096]")])[0]
         except DriverFault as fault:
-            from .netns import lacking
+            from .netns import missing_from
 
-            return lacking(fault)
+            return missing_from(fault)
         except OSError as error:
             return Missing("broken", f"moving a page: {error}", CURE)
         finally:
             self.close()
-        told = self.told
+        settings = self.settings
         facts = {"h2c_us": f"{sample.median / 1e3:.1f}", "clock": self.clock}
-        return Ready((f"node{told['far']}",), facts)
+        return Ready((f"node{settings['far']}",), facts)
 
     def open(self, spec: Spec) -> None:
-        """Find the tiers."""
-        told = checked(spec, SETTINGS)
+        """Find the NUMA nodes or the DAX device of the two tiers."""
+        settings = checked(spec, SETTINGS)
         found = nodes()
-        if not told["dax"]:
+        if not settings["dax"]:
             bare = [n for n, (_, processors) in found.items() if not processors]
-            told["far"] = told["far"] if told["far"] >= 0 else (bare[0] if bare else -1)
-            if told["far"] not in found:
+            settings["far"] = settings["far"] if settings["far"] >= 0 else (bare[0] if bare else -1)
+            if settings["far"] not in found:
                 raise DriverFault(
                     "missing", f"no node of memory without processors (nodes {list(found)}); {CURE}"
                 )
-        elif not os.access(told["dax"], os.R_OK | os.W_OK):
-            kind = "denied" if os.path.exists(told["dax"]) else "missing"
-            raise DriverFault(kind, f"{told['dax']} cannot be read and written; {CURE}")
-        self.told, self.chase = told, pointer_chase.loop()
+        elif not os.access(settings["dax"], os.R_OK | os.W_OK):
+            kind = "denied" if os.path.exists(settings["dax"]) else "missing"
+            raise DriverFault(kind, f"{settings['dax']} cannot be read and written; {CURE}")
+        self.settings, self.chase = settings, pointer_chase.loop()
 
     def describe(self) -> dict[str, str]:
-        """Nodes, kernel, and whether the memory is emulated."""
-        far = self.told["dax"] or f"node{self.told['far']}"
+        """Provenance: NUMA nodes, kernel, whether the memory is emulated."""
+        far = self.settings["dax"] or f"node{self.settings['far']}"
         sizes = " ".join(f"node{n}={size >> 20}MiB" for n, (size, _) in nodes().items())
         return {
-            "device": f"node{self.told['near']}-{far}",
+            "device": f"node{self.settings['near']}-{far}",
             "nodes": sizes,
             "kernel": os.uname().release,
             "memory": EMULATED if clock_source.emulated() else "real",
         }
 
     def timing(self, requests: Sequence[Request]) -> list[Sample]:
-        """Each op; memory is given back after it."""
+        """Samples of each op; its memory is freed after it."""
         return [self._one(request) for request in requests]
 
     @classmethod
     def covers(cls, spec: Spec, system: System) -> tuple[str, ...]:
-        """The memory that it is bound to, and nothing else."""
+        """Nothing beyond the memory that it is bound to."""
         return ()
 
     def _one(self, request: Request) -> Sample:
         parts = parse(request.signature)
-        told = parts.attributes
+        settings = parts.attributes
         size = -(-parts.bytes // PAGE) * PAGE
-        if not 0 < size <= self.told["cap"]:
-            raise DriverFault("unsupported", f"{size} B; 1 to {self.told['cap']} B are allowed")
+        if not 0 < size <= self.settings["cap"]:
+            raise DriverFault("unsupported", f"{size} B; 1 to {self.settings['cap']} B are allowed")
         if request.context != WARM:
             raise DriverFault("unsupported", f"context {request.context}; pages are fresh or warm")
         moves = request.signature.startswith("copy:")
-        if set(told) != (set() if moves else {"tier"}) or told.get("tier", "far") not in TIERS:
+        if (
+            set(settings) != (set() if moves else {"tier"})
+            or settings.get("tier", "far") not in TIERS
+        ):
             raise DriverFault("unsupported", f"{request.signature}: give tier=near or tier=far")
-        return self.how[head(request.signature)](request, told, size)
+        return self.methods[head(request.signature)](request, settings, size)
 
     def _sample(self, request: Request, ns: Sequence[float], access: bool = False,
                 facts: dict[str, Any] | None = None) -> Sample:  # fmt: skip
@@ -142,60 +145,66 @@ class Cxl(Driver):
         return Sample(request.signature, np.asarray(ns, np.float64), self.clock, self.metric,
                       request.key[1], flags=flags, facts=facts or {})  # fmt: skip
 
-    def _place(self, request: Request, told: dict[str, str], size: int) -> Sample:
-        """Bound and touched; ``placed`` is the share of pages that are where they were put."""
-        node, ns, right = self._node(told["tier"]), [], []
+    def _time_placement(self, request: Request, settings: dict[str, str], size: int) -> Sample:
+        """Sample of allocating bound pages; ``placed`` is the share of pages on the right node."""
+        node, ns, placed = self._node(settings["tier"]), [], []
         for _ in range(request.n):
             since = time.perf_counter_ns()
             block = PageBlock(size, node)
             ns.append(time.perf_counter_ns() - since)
-            right.append(float((block.where() == node).mean()))
-        return self._sample(request, ns, facts={"placed": min(right)})
+            placed.append(float((block.where() == node).mean()))
+        return self._sample(request, ns, facts={"placed": min(placed)})
 
-    def _moved(
-        self, way: tuple[str, str], request: Request, _: dict[str, str], size: int
+    def _time_migration(
+        self, tiers: tuple[str, str], request: Request, _: dict[str, str], size: int
     ) -> Sample:
-        """Fresh pages on one tier, then the move, timed, then a look at where they are."""
-        source, target = map(self._node, way)
-        ns, again, right = [], 0, []
+        """Sample of migrating fresh pages between tiers, with the share that arrived."""
+        source, target = map(self._node, tiers)
+        ns, retries, placed = [], 0, []
         for k in range(request.n + 1):  # the first warms up
             block = PageBlock(size, source)
             taken, busy = block.move(target)
-            again += busy if k else 0
+            retries += busy if k else 0
             ns.append(taken)
-            right.append(float((block.where() == target).mean()))
-        return self._sample(request, ns[1:], facts={"placed": min(right), "asked_again": again})
+            placed.append(float((block.where() == target).mean()))
+        return self._sample(request, ns[1:], facts={"placed": min(placed), "asked_again": retries})
 
-    def _chased(self, request: Request, told: dict[str, str], size: int) -> Sample:
-        return self._sample(request, self._walks(request.n, told["tier"], size), access=True)
+    def _time_chase(self, request: Request, settings: dict[str, str], size: int) -> Sample:
+        return self._sample(
+            request, self._load_times(request.n, settings["tier"], size), access=True
+        )
 
-    def _loaded(self, request: Request, told: dict[str, str], size: int) -> Sample:
-        """Another thread reads the same tier meanwhile; memchr runs without Python's lock."""
-        other, stop = self._memory(told["tier"], size), threading.Event()
+    def _time_loaded_chase(self, request: Request, settings: dict[str, str], size: int) -> Sample:
+        """Sample of dependent loads while another thread streams from the same tier."""
+        other, stop = self._memory(settings["tier"], size), threading.Event()
 
         def stream() -> None:
             while not stop.is_set():
-                _pass("read", other)
+                _stream("read", other)
 
         thread = threading.Thread(target=stream, daemon=True)
         thread.start()
         try:
-            return self._sample(request, self._walks(request.n, told["tier"], size), access=True)
+            return self._sample(
+                request, self._load_times(request.n, settings["tier"], size), access=True
+            )
         finally:
             stop.set()
             thread.join()
 
-    def _passed(self, how: str, request: Request, told: dict[str, str], size: int) -> Sample:
-        memory, ns = self._memory(told["tier"], size), []
-        _pass(how, memory)
+    def _time_pass(
+        self, methods: str, request: Request, settings: dict[str, str], size: int
+    ) -> Sample:
+        memory, ns = self._memory(settings["tier"], size), []
+        _stream(methods, memory)
         for _ in range(request.n):
             since = time.perf_counter_ns()
-            _pass(how, memory)
+            _stream(methods, memory)
             ns.append(time.perf_counter_ns() - since)
         return self._sample(request, ns, access=True)
 
-    def _walks(self, n: int, tier: str, size: int) -> list[float]:
-        """Time of one dependent load, ns, n times."""
+    def _load_times(self, n: int, tier: str, size: int) -> list[float]:
+        """(n,) ns per dependent load, each averaged over one walk."""
         ring, ns = pointer_chase.ring(size, 7, at=self._memory(tier, size)), []
         at, steps = ring.ctypes.data, min(STEPS, size // pointer_chase.LINE)
         for _ in range(n):
@@ -205,9 +214,9 @@ class Cxl(Driver):
         return ns
 
     def _memory(self, tier: str, size: int) -> Any:
-        if tier == "near" or not self.told["dax"]:
+        if tier == "near" or not self.settings["dax"]:
             return PageBlock(size, self._node(tier)).bytes
-        device = os.open(self.told["dax"], os.O_RDWR)
+        device = os.open(self.settings["dax"], os.O_RDWR)
         try:
             mapped = mmap.mmap(device, -(-size // ALIGNED) * ALIGNED, flags=mmap.MAP_SHARED)
         finally:
@@ -215,15 +224,15 @@ class Cxl(Driver):
         return np.frombuffer(mapped, np.uint8)[:size]
 
     def _node(self, tier: str) -> int:
-        if tier == "far" and self.told["dax"]:
+        if tier == "far" and self.settings["dax"]:
             raise DriverFault("unsupported", "pages of a DAX device stay where they are; give far")
-        return int(self.told[tier])
+        return int(self.settings[tier])
 
 
-def _pass(how: str, memory: Any) -> None:
-    """Over all bytes: looks for a byte that is not there, or writes them."""
+def _stream(methods: str, memory: Any) -> None:
+    """Read (memchr of an absent byte) or write (memset) all bytes of a buffer."""
     at, n = ctypes.c_void_p(memory.ctypes.data), ctypes.c_size_t(len(memory))
-    if how == "read":
+    if methods == "read":
         memory[0] = memory[0] or 1
         LIBC.memchr(at, 255, n)
     else:

@@ -1,4 +1,4 @@
-"""Open vSwitch's datapath of the kernel in the place of a bridge: ports and flows, no daemon."""
+"""Kernel datapath of Open vSwitch in place of a bridge: ports and flows, no daemon."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ from .netns import call
 NAME = "foretrace"
 
 
-def put(where: str, behind: Mapping[str, str]) -> None:
-    """Join ports of a namespace by a datapath that forwards by address.
+def attach(where: str, mac_by_port: Mapping[str, str]) -> None:
+    """Move ports of a namespace from their bridge to a datapath that forwards by MAC address.
 
     Parameters
     ----------
     where : the namespace
-    behind : by port, the hardware address that is reached there
+    mac_by_port : MAC address reached at each port
 
     Raises
     ------
     DriverFault
         No ovs-dpctl, or a kernel without this datapath.
     """
-    _tell(where, "add-dp", NAME)
-    for port in behind:
+    _dpctl(where, "add-dp", NAME)
+    for port in mac_by_port:
         call("ip", "-n", where, "link", "set", port, "nomaster")
-        _tell(where, "add-if", NAME, port)
-    number = numbers(_tell(where, "show", NAME))
-    for target, address in behind.items():
-        for source in behind:
+        _dpctl(where, "add-if", NAME, port)
+    number = numbers(_dpctl(where, "show", NAME))
+    for target, address in mac_by_port.items():
+        for source in mac_by_port:
             if source != target:
                 flow = f"in_port({number[source]}),eth(dst={address}),eth_type(0x0800),ipv4()"
-                _tell(where, "add-flow", NAME, flow, str(number[target]))
+                _dpctl(where, "add-flow", NAME, flow, str(number[target]))
 
 
 def numbers(shown: str) -> dict[str, int]:
-    r"""Ports of a datapath by name.
+    r"""Port numbers of a datapath by port name, from ``ovs-dpctl show``.
 
     >>> numbers("system@foretrace:\n  port 0: foretrace (internal)\n  port 1: port1\n")
     {'foretrace': 0, 'port1': 1}
@@ -45,17 +45,17 @@ def numbers(shown: str) -> dict[str, int]:
 
 
 def remove(where: str) -> None:
-    """Take it away; its ports stay, joined by nothing."""
-    _tell(where, "del-dp", NAME)
+    """Delete the datapath; its ports stay, unconnected."""
+    _dpctl(where, "del-dp", NAME)
 
 
-def back(where: str, behind: Mapping[str, str], bridge: str) -> None:
-    """Remove it, and join the ports by their bridge again."""
+def restore_bridge(where: str, mac_by_port: Mapping[str, str], bridge: str) -> None:
+    """Delete the datapath and attach its ports to their bridge again."""
     remove(where)
-    for port, address in behind.items():
+    for port, address in mac_by_port.items():
         call("ip", "-n", where, "link", "set", port, "master", bridge)
         call("bridge", "-n", where, "fdb", "replace", address, "dev", port, "master", "static")
 
 
-def _tell(where: str, *words: str) -> str:
+def _dpctl(where: str, *words: str) -> str:
     return call("ip", "netns", "exec", where, "ovs-dpctl", *words)

@@ -1,4 +1,4 @@
-"""The host: memory and arithmetic of one core of this machine, by doing them.
+"""Driver ``host``: memory and arithmetic ops on one core of this machine.
 
 Works on any Linux with NumPy, so that hardware in the loop is part of every test.
 """
@@ -18,11 +18,11 @@ from ...sim.errors import DriverFault
 from ...sim.signature import WIDTH, Signature
 from ..driver import Driver, Missing, Ready, Sharing, Spec, checked, driver, head, within
 from ..measuring import conditions
-from ..measuring.device_lock import held
+from ..measuring.device_lock import lock_device
 from ..sample import WARM, Request, Sample
 from . import pointer_chase
-from .concurrent_ops import finished
-from .timer import READERS, Call, restorer, timed
+from .concurrent_ops import completion_times
+from .timer import READERS, Call, context_restorer, time_call
 
 DTYPES: dict[str, type[np.float32] | type[np.float64]] = {"fp32": np.float32, "fp64": np.float64}
 FLUSH = 64 << 20  # bytes written to empty the caches; more than the last level of most machines
@@ -39,7 +39,7 @@ SET.argtypes = FIND.argtypes = (ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t)
 
 @driver("host")
 class HostDriver(Driver):
-    """One core and its memory.
+    """Driver that times memory and arithmetic ops on one core.
 
     Opened with ``core`` (-1: the last one that we may use), ``clock`` (``cpu``, as none of these
     ops waits, or ``wall``), ``cap`` (B that one op may touch), ``seed``, ``sharing`` (``solo``;
@@ -76,7 +76,7 @@ class HostDriver(Driver):
     sharing = "solo"
 
     def __init__(self) -> None:
-        self.make: dict[str, Callable[[Signature], tuple[Call, int]]] = {
+        self.builders: dict[str, Callable[[Signature], tuple[Call, int]]] = {
             "copy:h2h": self._copy,
             "host:read": self._read,
             "host:fill": self._fill,
@@ -86,10 +86,10 @@ class HostDriver(Driver):
         }
         self.calls: dict[str, tuple[Call, int]] = {}
         self.settings: dict[str, int | str] = {}
-        self.before: set[int] = set()
+        self.affinity: set[int] = set()
 
     def probe(self) -> Ready | Missing:
-        """Copy a page and chase a pointer."""
+        """Copy a page and walk a pointer chain."""
         try:
             page = np.zeros(4096, np.uint8)
             MOVE(page.ctypes.data, page.ctypes.data, 4096)
@@ -107,30 +107,30 @@ class HostDriver(Driver):
         return Ready(cores, {"numpy": np.__version__, **conditions.machine()})
 
     def open(self, spec: Spec) -> None:
-        """Pin this process to one core."""
-        told = checked(spec, SETTINGS)
-        if told["clock"] not in ("cpu", "wall"):
-            raise DriverFault("unsupported", f"clock is {told['clock']!r}; it is cpu or wall")
-        if told["sharing"] not in get_args(Sharing):
+        """Lock a core and pin this process to it."""
+        settings = checked(spec, SETTINGS)
+        if settings["clock"] not in ("cpu", "wall"):
+            raise DriverFault("unsupported", f"clock is {settings['clock']!r}; it is cpu or wall")
+        if settings["sharing"] not in get_args(Sharing):
             ways = ", ".join(get_args(Sharing))
-            raise DriverFault("unsupported", f"sharing is {told['sharing']!r}; one of {ways}")
-        self.before = os.sched_getaffinity(0)
-        core = max(self.before) if told["core"] < 0 else told["core"]
-        if core not in self.before:
+            raise DriverFault("unsupported", f"sharing is {settings['sharing']!r}; one of {ways}")
+        self.affinity = os.sched_getaffinity(0)
+        core = max(self.affinity) if settings["core"] < 0 else settings["core"]
+        if core not in self.affinity:
             raise DriverFault(
-                "missing", f"core {core} is not ours; take one of {sorted(self.before)}"
+                "missing", f"core {core} is not ours; take one of {sorted(self.affinity)}"
             )
-        self.held = held(f"core{core}")
-        self.held.__enter__()
+        self.lock_device = lock_device(f"core{core}")
+        self.lock_device.__enter__()
         os.sched_setaffinity(0, {core})
-        self.settings, self.clock = {**told, "core": core}, told["clock"]
-        self.sharing = told["sharing"]
-        self.random = np.random.default_rng(told["seed"])
+        self.settings, self.clock = {**settings, "core": core}, settings["clock"]
+        self.sharing = settings["sharing"]
+        self.random = np.random.default_rng(settings["seed"])
         self.chase = pointer_chase.loop()
         self.scratch = np.zeros(FLUSH, np.uint8)
 
     def describe(self) -> dict[str, str]:
-        """The core, the machine, NumPy and its library of linear algebra."""
+        """Provenance: core, machine, NumPy and its BLAS."""
         device = f"{conditions.machine().get('cpu', 'cpu')} core{self.settings['core']}"
         return {
             "device": device,
@@ -141,36 +141,38 @@ class HostDriver(Driver):
         }
 
     def timing(self, requests: Sequence[Request]) -> list[Sample]:
-        """Do each op; the memory of one is given back before the next."""
+        """Samples of each op alone; its memory is freed before the next."""
         return [self._time(r) for r in requests]
 
     def together(self, requests: Sequence[Request]) -> list[Sample]:
-        """All ops at once, each with memory of its own, until each is done."""
+        """Samples of all ops at once on one core, each op with its own buffers."""
         if any(r.key[1] != WARM for r in requests):
             raise DriverFault("unsupported", "ops in flight together are warm; say context: warm")
-        made = [self._made(r.signature) for r in requests]
-        calls, per = [call for call, _ in made], [n for _, n in made]
+        built = [self._build(r.signature) for r in requests]
+        calls, per = [call for call, _ in built], [n for _, n in built]
         for call in calls:
             call()
         rounds = min(r.n for r in requests)
-        ns = np.array([finished(calls, READERS[self.clock]) for _ in range(rounds)], float)
+        ns = np.array([completion_times(calls, READERS[self.clock]) for _ in range(rounds)], float)
         return [
             Sample(r.signature, ns[:, i] / per[i], self.clock, self.metric, WARM)
             for i, r in enumerate(requests)
         ]
 
     def close(self) -> None:
-        """Let this process run on every core again, and others have this one."""
-        if self.before:
-            os.sched_setaffinity(0, self.before)
-            self.held.__exit__(None, None, None)
-            self.before = set()
+        """Restore the process's CPU affinity and release the core's lock."""
+        if self.affinity:
+            os.sched_setaffinity(0, self.affinity)
+            self.lock_device.__exit__(None, None, None)
+            self.affinity = set()
 
     def _time(self, request: Request) -> Sample:
         call, per = self._call(request.signature)
         preceding = [self._call(s)[0] for s in request.preceding]
         call()
-        ns, facts = timed(call, request, self.clock, restorer(request, self._flush, preceding))
+        ns, facts = time_call(
+            call, request, self.clock, context_restorer(request, self._flush, preceding)
+        )
         self.calls.clear()
         facts["inner"] *= per
         return Sample(
@@ -178,35 +180,35 @@ class HostDriver(Driver):
         )
 
     def _call(self, signature: str) -> tuple[Call, int]:
-        """What does the op, and how often it does it in one call."""
+        """Callable of an op, and how many times one call executes it."""
         if signature not in self.calls:
-            self.calls[signature] = self._made(signature)
+            self.calls[signature] = self._build(signature)
         return self.calls[signature]
 
-    def _made(self, signature: str) -> tuple[Call, int]:
-        return self.make[head(signature)](within(signature, int(self.settings["cap"])))
+    def _build(self, signature: str) -> tuple[Call, int]:
+        return self.builders[head(signature)](within(signature, int(self.settings["cap"])))
 
     def _flush(self) -> None:
         self.scratch += 1
 
     def _buffer(self, n: int) -> Buffer:
-        """Pages that are there: touched before anything is timed."""
+        """Buffer whose pages are already allocated."""
         return np.ones(n, np.uint8)
 
     def _copy(self, parts: Signature) -> tuple[Call, int]:
         n = _bytes(parts)
         a, b = self._buffer(n), self._buffer(n)
-        return _keeping(partial(MOVE, a.ctypes.data, b.ctypes.data, n), a, b), 1
+        return _keep_alive(partial(MOVE, a.ctypes.data, b.ctypes.data, n), a, b), 1
 
     def _read(self, parts: Signature) -> tuple[Call, int]:
         n = _bytes(parts)
         a = self._buffer(n)  # looks for a byte that is not there
-        return _keeping(partial(FIND, a.ctypes.data, 0, n), a), 1
+        return _keep_alive(partial(FIND, a.ctypes.data, 0, n), a), 1
 
     def _fill(self, parts: Signature) -> tuple[Call, int]:
         n = _bytes(parts)
         a = self._buffer(n)
-        return _keeping(partial(SET, a.ctypes.data, 1, n), a), 1
+        return _keep_alive(partial(SET, a.ctypes.data, 1, n), a), 1
 
     def _chase(self, parts: Signature) -> tuple[Call, int]:
         n = _bytes(parts)
@@ -222,7 +224,7 @@ class HostDriver(Driver):
             1 + n // pointer_chase.LINE // STEPS
         ):  # once around, so that warm means warm
             walk()
-        return _keeping(walk, words), STEPS
+        return _keep_alive(walk, words), STEPS
 
     def _product(self, parts: Signature) -> tuple[Call, int]:
         if len(parts.operands) != 2 or any(len(o.shape) != 2 for o in parts.operands):
@@ -248,8 +250,8 @@ def _bytes(parts: Signature) -> int:
     return int(parts.operands[0].bytes)
 
 
-def _keeping(call: Call, *kept: object) -> Call:
-    """A call that holds the memory whose addresses it has."""
+def _keep_alive(call: Call, *kept: object) -> Call:
+    """Callable that keeps the buffers alive whose addresses it uses."""
 
     def kept_call(_kept: tuple[object, ...] = kept) -> object:
         return call()
@@ -258,10 +260,10 @@ def _keeping(call: Call, *kept: object) -> Call:
 
 
 def _blas() -> dict[str, str]:
-    """NumPy's library of linear algebra; before 1.25 NumPy only prints it."""
+    """Name and version of NumPy's BLAS; empty before NumPy 1.25, which only prints it."""
     try:
-        told = np.show_config(mode="dicts") or {}
+        settings = np.show_config(mode="dicts") or {}
     except TypeError:
         return {}
-    found = told.get("Build Dependencies", {}).get("blas", {})
+    found = settings.get("Build Dependencies", {}).get("blas", {})
     return {"blas": f"{found.get('name', '?')} {found.get('version', '')}".strip()}

@@ -1,4 +1,4 @@
-"""Hosts under two leaves that are joined by several spines: routes of equal cost, in namespaces.
+"""Leaf-spine network in namespaces: two leaves, several spines, equal-cost routes.
 
 The receiver is under the first leaf, the senders under the second.  A leaf hashes addresses and
 ports of a connection to choose its spine, as Linux does (``fib_multipath_hash_policy`` 1).
@@ -15,7 +15,7 @@ FORWARDS, BY_PORTS = "ip_forward", "fib_multipath_hash_policy"
 
 
 class LeafSpine(Star):
-    """Two leaves and ``spines`` between them; what is shaped and counted are the senders' uplinks.
+    """Two leaves joined by ``spines`` spines; ``ports`` are the uplinks of the senders' leaf.
 
     Examples
     --------
@@ -35,7 +35,7 @@ class LeafSpine(Star):
         return f"10.9.{number}.2"
 
     def leaf(self, number: int) -> str:
-        """Namespace of the leaf of a host: the receiver's, or that of all senders."""
+        """Namespace of a host's leaf: 1 for host 1 (the receiver), 2 for the senders."""
         return f"{self.prefix}-leaf{1 if number == 1 else 2}"
 
     def spine(self, number: int) -> str:
@@ -44,7 +44,7 @@ class LeafSpine(Star):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Every namespace that it makes."""
+        """Names of all namespaces of this network."""
         hosts = map(self.host, range(1, self.hosts + 1))
         return (self.leaf(1), self.leaf(2), *map(self.spine, self.spines), *hosts)
 
@@ -56,15 +56,15 @@ class LeafSpine(Star):
                 (NET / FORWARDS).write_text("1")
                 (NET / BY_PORTS).write_text("1")
         for number in range(1, self.hosts + 1):
-            self._under(number)
+            self._attach_to_leaf(number)
         for k in self.spines:
             for side in (1, 2):
-                self._between(side, k)
+                self._link_leaf_to_spine(side, k)
         for number in range(1, self.hosts + 1):
-            self._across(number)
+            self._route_to(number)
 
-    def _under(self, number: int) -> None:
-        """Join a host to its leaf, and send through it whatever goes elsewhere."""
+    def _attach_to_leaf(self, number: int) -> None:
+        """Connect a host to its leaf and make the leaf its default route."""
         leaf, host, mtu = self.leaf(number), self.host(number), str(self.mtu)
         call("ip", "link", "add", "nic0", "mtu", mtu, "netns", host, "type", "veth",
              "peer", "name", f"down{number}", "mtu", mtu, "netns", leaf)  # fmt: skip
@@ -72,19 +72,21 @@ class LeafSpine(Star):
         _up(host, "nic0", f"{self.address(number)}/24")
         call("ip", "-n", host, "route", "add", "default", "via", f"10.9.{number}.1")
 
-    def _between(self, side: int, k: int) -> None:
-        """A cable from a leaf to a spine."""
+    def _link_leaf_to_spine(self, side: int, k: int) -> None:
+        """Connect a leaf to a spine."""
         leaf, spine, mtu = f"{self.prefix}-leaf{side}", self.spine(k), str(self.mtu)
         call("ip", "link", "add", f"up{k}", "mtu", mtu, "netns", leaf, "type", "veth",
              "peer", "name", f"leaf{side}", "mtu", mtu, "netns", spine)  # fmt: skip
         _up(leaf, f"up{k}", f"10.10.{16 * side + k}.1/24")
         _up(spine, f"leaf{side}", f"10.10.{16 * side + k}.2/24")
 
-    def _across(self, number: int) -> None:
-        """The way to a host: from the other leaf over every spine, from a spine to its leaf."""
+    def _route_to(self, number: int) -> None:
+        """Add routes to a host: equal-cost over all spines, and from each spine to its leaf."""
         network, side = f"10.9.{number}.0/24", 1 if number == 1 else 2
-        ways = [("nexthop", "via", f"10.10.{16 * (3 - side) + k}.2") for k in self.spines]
-        call("ip", "-n", f"{self.prefix}-leaf{3 - side}", "route", "add", network, *sum(ways, ()))
+        nexthops = [("nexthop", "via", f"10.10.{16 * (3 - side) + k}.2") for k in self.spines]
+        call(
+            "ip", "-n", f"{self.prefix}-leaf{3 - side}", "route", "add", network, *sum(nexthops, ())
+        )
         for k in self.spines:
             call("ip", "-n", self.spine(k), "route", "add", network,
                  "via", f"10.10.{16 * side + k}.1")  # fmt: skip

@@ -1,4 +1,4 @@
-"""Network namespaces, bridges and queues of Linux, through ip and tc: only what is ours is touched.
+"""Network namespaces, bridges and queueing disciplines of Linux, through ip and tc.
 
 Every name made here begins with the prefix of one driver and process, so two runs cannot meet,
 and ``clear`` removes all of it.  pyroute2 (0.9.7) would do without the commands, but tells the
@@ -39,7 +39,7 @@ CURES = {
 
 
 def call(*words: str) -> str:
-    """What one command printed.
+    """Standard output of a command.
 
     Raises
     ------
@@ -53,16 +53,16 @@ def call(*words: str) -> str:
     except subprocess.TimeoutExpired as error:
         raise DriverFault("broken", f"{words[0]} took longer than {WAIT:g} s") from error
     if done.returncode:
-        said = " ".join(done.stderr.split()) or f"code {done.returncode}"
-        kind = next((k for text, k in KINDS if text in said), "broken")
-        raise DriverFault(kind, f"{' '.join(words)}: {said}; {CURES[kind]}")
+        message = " ".join(done.stderr.split()) or f"code {done.returncode}"
+        kind = next((k for text, k in KINDS if text in message), "broken")
+        raise DriverFault(kind, f"{' '.join(words)}: {message}; {CURES[kind]}")
     return done.stdout
 
 
-def lacking(fault: DriverFault) -> Missing:
-    """What a probe says of a fault.
+def missing_from(fault: DriverFault) -> Missing:
+    """Result of a probe that failed with this fault.
 
-    >>> lacking(DriverFault("denied", "ip netns add x: Operation not permitted; be root")).cure
+    >>> missing_from(DriverFault("denied", "ip netns add x: Operation not permitted; be root")).cure
     'be root'
     """
     reason, _, cure = fault.message.rpartition("; ")
@@ -77,7 +77,7 @@ def exists(name: str) -> bool:
 
 @contextmanager
 def inside(name: str) -> Iterator[None]:
-    """Put this thread into a namespace; sockets opened there stay there.
+    """Context manager: this thread is inside a namespace; sockets opened there stay in it.
 
     Raises
     ------
@@ -102,11 +102,11 @@ def inside(name: str) -> Iterator[None]:
 
 
 class Star:
-    """Hosts in namespaces of their own, joined by a bridge in another.
+    """Star network: hosts in namespaces, joined by a bridge in another namespace.
 
     Parameters
     ----------
-    hosts : how many
+    hosts : number of hosts
     prefix : of every name
     mtu : B
 
@@ -131,7 +131,7 @@ class Star:
         return f"10.9.0.{number}"
 
     def build(self) -> None:
-        """Make it; what was made is removed where a step fails."""
+        """Create the network; on a failure everything created is removed."""
         try:
             self._make()
         except (DriverFault, OSError):
@@ -139,19 +139,19 @@ class Star:
             raise
 
     def clear(self) -> None:
-        """Remove its namespaces, and with them all that is in them."""
+        """Delete all its namespaces."""
         for name in self.names:
             if exists(name):
                 call("ip", "netns", "del", name)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Every namespace that it makes."""
+        """Names of all namespaces of this network."""
         return (*map(self.host, range(1, self.hosts + 1)), self.switch)
 
     @property
-    def behind(self) -> dict[str, str]:
-        """The hardware address that is reached at each port."""
+    def mac_by_port(self) -> dict[str, str]:
+        """MAC address reached at each port."""
         return {port: _mac(number) for number, port in enumerate(self.ports, 1)}
 
     def _make(self) -> None:
@@ -160,11 +160,11 @@ class Star:
              "bridge", "ageing_time", "1000000")  # fmt: skip
         call("ip", "-n", self.switch, "link", "set", "bridge", "up")
         for number in range(1, self.hosts + 1):
-            self._join(number)
-        self._introduce()
-        self._settle()
+            self._attach_host(number)
+        self._fix_neighbours()
+        self._wait_until_forwarding()
 
-    def _settle(self) -> None:
+    def _wait_until_forwarding(self) -> None:
         """Wait until every port forwards: the kernel notices a cable a little later."""
         for _ in range(SETTLE):
             rows = json.loads(call("bridge", "-n", self.switch, "-j", "link", "show"))
@@ -174,7 +174,7 @@ class Star:
         raise DriverFault("broken", f"{self.switch}: a port of its bridge does not forward; "
                           "look at bridge link")  # fmt: skip
 
-    def _join(self, number: int) -> None:
+    def _attach_host(self, number: int) -> None:
         host, port, mtu = self.host(number), f"port{number}", str(self.mtu)
         call("ip", "netns", "add", host)
         call("ip", "-n", host, "link", "set", "lo", "up")
@@ -184,8 +184,8 @@ class Star:
         call("ip", "-n", host, "addr", "add", f"{self.address(number)}/24", "dev", "nic0")
         call("ip", "-n", host, "link", "set", "nic0", "up")
 
-    def _introduce(self) -> None:
-        """Neighbours are fixed, so that no address is looked up inside a sample."""
+    def _fix_neighbours(self) -> None:
+        """Add permanent neighbour entries, so that no ARP runs inside a sample."""
         for one in range(1, self.hosts + 1):
             for other in range(1, self.hosts + 1):
                 if one != other:
@@ -200,11 +200,11 @@ def _mac(number: int) -> str:
 def shape(
     switch: str, ports: Sequence[str], queue: Sequence[str], inner: Sequence[str] = ()
 ) -> None:
-    """Give ports of a switch a queue, as tc says it; none for the kernel's own.
+    """Set the queueing discipline of ports, in tc's words; none for the kernel's default.
 
     Parameters
     ----------
-    inner : a queue inside it, from which it takes what it sends
+    inner : words of a child discipline
     """
     for port in ports:
         at = ("tc", "-n", switch, "qdisc", "replace", "dev", port)
@@ -214,19 +214,19 @@ def shape(
 
 
 def counters(switch: str, ports: Sequence[str]) -> dict[str, int]:
-    """Bytes and packets sent, packets dropped, by port, since its queue was made."""
-    told: dict[str, int] = {}
+    """Bytes and packets sent and packets dropped, as ``port.counter``, since the queue was set."""
+    counts: dict[str, int] = {}
     for row in json.loads(call("tc", "-n", switch, "-s", "-j", "qdisc", "show")):
         if row.get("dev") in ports and row.get("root"):
             for ours, theirs in (("bytes", "bytes"), ("packets", "packets"), ("drops", "drops")):
-                told[f"{row['dev']}.{ours}"] = int(row.get(theirs, 0))
-    return told
+                counts[f"{row['dev']}.{ours}"] = int(row.get(theirs, 0))
+    return counts
 
 
-def passed(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, Any]:
-    """What counters grew by, where they did.
+def counter_growth(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, Any]:
+    """Increase of each counter, where it is not 0.
 
-    >>> passed({"port1.bytes": 10, "port2.bytes": 5}, {"port1.bytes": 30, "port2.bytes": 5})
+    >>> counter_growth({"port1.bytes": 10, "port2.bytes": 5}, {"port1.bytes": 30, "port2.bytes": 5})
     {'port1.bytes': 20}
     """
     grown = {key: after[key] - before.get(key, 0) for key in after}

@@ -1,4 +1,4 @@
-"""Memory by node: where pages are put, where they are, and moving them (mbind, move_pages)."""
+"""Pages by NUMA node: placing, locating and migrating them (mbind, move_pages)."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ Bytes = NDArray[np.uint8]
 
 
 def nodes() -> dict[int, tuple[int, bool]]:
-    """Nodes that have memory: bytes, and whether processors are there.
+    """NUMA nodes with memory: by node, bytes and whether it has processors.
 
     >>> all(size > 0 for size, _ in nodes().values())
     True
     """
-    found = {}
+    nodes_found = {}
     for path in sorted(NODES.glob("node[0-9]*")):
         size = int((path / "meminfo").read_text().split("MemTotal:")[1].split()[0]) << 10
         if size:
-            found[int(path.name[4:])] = (size, bool((path / "cpulist").read_text().strip()))
-    return found
+            nodes_found[int(path.name[4:])] = (size, bool((path / "cpulist").read_text().strip()))
+    return nodes_found
 
 
 class PageBlock:
-    """Anonymous pages bound to a node, there from the start.
+    """Anonymous pages bound to a NUMA node and touched.
 
     Parameters
     ----------
     size : B
-    node : where; None for wherever the kernel likes
+    node : NUMA node; None for no binding
     """
 
     def __init__(self, size: int, node: int | None):
@@ -68,11 +68,11 @@ class PageBlock:
         return len(self.bytes) // PAGE
 
     def where(self) -> NDArray[np.int32]:
-        """Node of each page."""
-        return self._asked(None)
+        """(pages,) NUMA node of each page."""
+        return self._move_pages(None)
 
     def move(self, node: int) -> tuple[int, int]:
-        """Move all pages to a node: ns that it took, and how many pages were asked for again.
+        """Migrate all pages to a node: nanoseconds, and number of pages that were retried.
 
         Raises
         ------
@@ -81,13 +81,13 @@ class PageBlock:
         """
         again, since = 0, time.perf_counter_ns()
         for _ in range(TRIES):
-            stay = int((self._asked(node) == -errno.EBUSY).sum())
+            stay = int((self._move_pages(node) == -errno.EBUSY).sum())
             if not stay:
                 return time.perf_counter_ns() - since, again
             again += stay
         raise DriverFault("broken", f"{stay} pages stay busy after {TRIES} tries; try fewer")
 
-    def _asked(self, node: int | None) -> NDArray[np.int32]:
+    def _move_pages(self, node: int | None) -> NDArray[np.int32]:
         n = self.pages
         at = self.address + PAGE * np.arange(n, dtype=np.uint64)
         status = np.full(n, -1, np.int32)

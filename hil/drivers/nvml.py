@@ -1,4 +1,4 @@
-"""What NVIDIA's management library says of a GPU: clock, power, heat, what slows it, who is on it.
+"""State of an NVIDIA GPU from NVML: clocks, power, temperature, throttling, processes.
 
 What a GPU does not tell is left out.  Not verified on a GPU; tested against a stand-in.
 """
@@ -18,21 +18,21 @@ SLOWED = 0x8 | 0x20 | 0x40 | 0x80
 
 
 class Gpu:
-    """One GPU, seen from outside; says nothing where the library is not there.
+    """GPU queried through NVML; every answer is empty where NVML is not installed.
 
     Parameters
     ----------
     uuid : str
-        As the library names it; "" for none.
+        UUID in NVML; "" for no GPU.
     """
 
     def __init__(self, uuid: str = ""):
-        found = _opened(uuid) if uuid else (None, None)
-        self.library: Any = found[0]
-        self.handle: Any = found[1]
+        values = _open(uuid) if uuid else (None, None)
+        self.library: Any = values[0]
+        self.handle: Any = values[1]
 
     def facts(self) -> dict[str, Any]:
-        """Of this moment; ``throttled`` is 1 where it is slowed by heat or hardware.
+        """Current clocks, power, temperature; ``throttled`` is 1 where heat or hardware slows it.
 
         >>> Gpu().facts()
         {}
@@ -40,27 +40,27 @@ class Gpu:
         if self.library is None:
             return {}
         n, gpu = self.library, self.handle
-        found = self._answered({
+        values = self._query({
             "gpu_mhz": lambda: n.nvmlDeviceGetClockInfo(gpu, n.NVML_CLOCK_SM),
             "gpu_memory_mhz": lambda: n.nvmlDeviceGetClockInfo(gpu, n.NVML_CLOCK_MEM),
             "gpu_watts": lambda: n.nvmlDeviceGetPowerUsage(gpu) / 1000,
             "gpu_celsius": lambda: n.nvmlDeviceGetTemperature(gpu, n.NVML_TEMPERATURE_GPU),
             "gpu_reasons": lambda: n.nvmlDeviceGetCurrentClocksThrottleReasons(gpu),
         })  # fmt: skip
-        if "gpu_reasons" in found:
-            found["throttled"] = int(bool(found["gpu_reasons"] & SLOWED))
-        return found
+        if "gpu_reasons" in values:
+            values["throttled"] = int(bool(values["gpu_reasons"] & SLOWED))
+        return values
 
-    def to_dict(self) -> dict[str, str]:
-        """What does not change while we measure: driver, memory, limits of clock and power.
+    def static_facts(self) -> dict[str, str]:
+        """Constant facts: driver version, memory, PCIe link, limits of clock and power.
 
-        >>> Gpu().to_dict()
+        >>> Gpu().static_facts()
         {}
         """
         if self.library is None:
             return {}
         n, gpu = self.library, self.handle
-        found = self._answered({
+        values = self._query({
             "gpu_driver": lambda: _text(n.nvmlSystemGetDriverVersion()),
             "gpu_memory": lambda: n.nvmlDeviceGetMemoryInfo(gpu).total,
             "gpu_most_mhz": lambda: n.nvmlDeviceGetMaxClockInfo(gpu, n.NVML_CLOCK_SM),
@@ -68,22 +68,22 @@ class Gpu:
             "gpu_pcie": lambda: (f"{n.nvmlDeviceGetMaxPcieLinkGeneration(gpu)}"
                                  f"-x{n.nvmlDeviceGetMaxPcieLinkWidth(gpu)}"),
         })  # fmt: skip
-        return {name: str(value) for name, value in found.items()}
+        return {name: str(value) for name, value in values.items()}
 
-    def _answered(self, asked: Mapping[str, Callable[[], Any]]) -> dict[str, Any]:
-        """Answers by name, without those that this GPU does not give (virtual ones give few)."""
-        found = {}
-        for name, ask in asked.items():
+    def _query(self, queries: Mapping[str, Callable[[], Any]]) -> dict[str, Any]:
+        """Results of queries by name, without those that this GPU does not support."""
+        values = {}
+        for name, ask in queries.items():
             try:
-                found[name] = ask()
+                values[name] = ask()
             except self.library.NVMLError:
                 continue
-        return found
+        return values
 
-    def refuse_company(self) -> None:
-        """Refuse a GPU on which others compute; to be asked once we do ourselves.
+    def require_exclusive(self) -> None:
+        """Refuse a GPU that other processes compute on; call it once this process uses the GPU.
 
-        In a container the library tells numbers of processes that mean nothing there, ours too.
+        In a container NVML reports the host's process ids, so one unknown id is taken as ours.
 
         Raises
         ------
@@ -93,21 +93,21 @@ class Gpu:
         if self.library is None:
             return
         running = self.library.nvmlDeviceGetComputeRunningProcesses(self.handle)
-        seen = [p.pid for p in running]
-        if os.getpid() in seen:
-            seen.remove(os.getpid())
-        elif strange := [pid for pid in seen if not Path(f"/proc/{pid}").exists()]:
-            seen.remove(strange[0])  # one of them is us
-        if others := sorted(seen):
+        pids = [p.pid for p in running]
+        if os.getpid() in pids:
+            pids.remove(os.getpid())
+        elif strange := [pid for pid in pids if not Path(f"/proc/{pid}").exists()]:
+            pids.remove(strange[0])  # one of them is us
+        if others := sorted(pids):
             raise DriverFault("busy", f"the GPU is used by processes {others}; wait for them")
 
 
 def _text(value: str | bytes) -> str:
-    """Older bindings tell bytes."""
+    """Text; older bindings return bytes."""
     return value.decode() if isinstance(value, bytes) else value
 
 
-def _opened(uuid: str) -> tuple[Any, Any]:
+def _open(uuid: str) -> tuple[Any, Any]:
     try:
         import pynvml
     except ImportError:

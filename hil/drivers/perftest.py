@@ -1,7 +1,7 @@
-"""The driver ``perftest``: the programs of the package of that name, beside pyverbs.
+"""Driver ``perftest``: RDMA timed by the programs of the package perftest.
 
-They time in C, with the processor's own counter, so they say how much of an answer of ``verbs``
-is Python.  Their latency of a send or write is half of there and back; of a read it is the
+They time in C with the processor's cycle counter, which shows how much of a ``verbs`` time is
+Python.  Their latency of a send or write is half of there and back; of a read it is the
 completion.  Only answers of the same metric are compared.
 """
 
@@ -23,7 +23,7 @@ from ...sim.errors import DriverFault
 from ..driver import Driver, Missing, Ready, Spec, checked, driver
 from ..sample import WARM, Request, Sample
 from . import clock_source
-from .rdma import POLL, SLEEP, VerbsDriver, parts_of
+from .rdma import POLL, SLEEP, VerbsDriver, parse_op
 
 if TYPE_CHECKING:
     from ...sim.system import System
@@ -46,7 +46,7 @@ CURE = "apt install perftest, and load an RDMA driver (rdma link add); or run it
 
 
 def latencies(text: str) -> list[float]:
-    r"""Microseconds of each exchange, in order.
+    r"""Microseconds of each exchange, parsed from a program's output, in order.
 
     >>> latencies("#, usec\n1, 8.25\n2, 7.75\n #bytes #iterations t_min[usec]\n 64 3 7.75")
     [8.25, 7.75]
@@ -55,7 +55,7 @@ def latencies(text: str) -> list[float]:
 
 
 def rates(text: str) -> tuple[float, float]:
-    r"""MiB/s and million messages a second, both averages.
+    r"""Average MiB/s and million messages per second, parsed from a program's output.
 
     >>> rates("#bytes  #iterations  BW peak[MiB/sec]\n 65536  32  0.00  34.31 \t 0.000549\n-----\n")
     (34.31, 0.000549)
@@ -68,7 +68,7 @@ def rates(text: str) -> tuple[float, float]:
 
 @driver("perftest")
 class Perftest(Driver):
-    """Times RDMA ops with ``ib_send_lat``, ``ib_write_bw`` and their kin.
+    """Driver that times RDMA ops with ``ib_send_lat``, ``ib_write_bw`` and the like.
 
     Settings: ``device`` and ``peer`` (names; the first two by default), ``transport`` (``rc uc
     ud``), ``metric`` (``half_rtt`` of sends and writes, ``completion`` of reads; ``message_rate``
@@ -82,7 +82,7 @@ class Perftest(Driver):
 
     def __init__(self) -> None:
         self.clock = clock_source.here()
-        self.told: dict[str, Any] = dict(SETTINGS)
+        self.settings: dict[str, Any] = dict(SETTINGS)
 
     def probe(self) -> Ready | Missing:
         """Send 64 bytes there and back."""
@@ -100,40 +100,41 @@ class Perftest(Driver):
         return Ready(names, facts)
 
     def open(self, spec: Spec) -> None:
-        """Choose devices; programs are started for each op."""
-        told = checked(spec, SETTINGS)
+        """Choose devices and check settings; programs are started per op."""
+        settings = checked(spec, SETTINGS)
         if self.clock == clock_source.TIMETRAVEL:
             raise DriverFault("unsupported", "perftest reads the processor's counter, which is not "
                               "of virtual time; take verbs, or the machine qemu")  # fmt: skip
         for key, allowed in (("metric", METRICS), ("completions", ("", SLEEP, POLL))):
-            if told[key] not in allowed:
-                raise DriverFault("unsupported", f"{key} {told[key]!r}; one of {allowed}")
+            if settings[key] not in allowed:
+                raise DriverFault("unsupported", f"{key} {settings[key]!r}; one of {allowed}")
         names = _devices()
-        told["device"] = told["device"] or (names[0] if names else "")
-        told["peer"] = told["peer"] or (names[1] if len(names) > 1 else told["device"])
-        if lost := [n for n in (told["device"], told["peer"]) if n not in names]:
+        settings["device"] = settings["device"] or (names[0] if names else "")
+        settings["peer"] = settings["peer"] or (names[1] if len(names) > 1 else settings["device"])
+        if lost := [n for n in (settings["device"], settings["peer"]) if n not in names]:
             raise DriverFault("missing", f"no RDMA device {lost[0]!r}; there are: {names}")
         counted = self.clock == clock_source.ICOUNT
-        told["completions"] = told["completions"] or (SLEEP if counted else POLL)
-        self.told, self.metric = told, told["metric"]
+        settings["completions"] = settings["completions"] or (SLEEP if counted else POLL)
+        self.settings, self.metric = settings, settings["metric"]
 
     def describe(self) -> dict[str, str]:
-        """Devices, transport, kernel."""
-        told = self.told
-        return {"device": f"{told['device']}-{told['peer']}", "transport": told["transport"],
-                "completions": told["completions"], "kernel": os.uname().release}  # fmt: skip
+        """Provenance: devices, transport, kernel."""
+        settings = self.settings
+        devices = f"{settings['device']}-{settings['peer']}"
+        return {"device": devices, "transport": settings["transport"],
+                "completions": settings["completions"], "kernel": os.uname().release}  # fmt: skip
 
     def timing(self, requests: Sequence[Request]) -> list[Sample]:
-        """Each op alone, by a pair of processes of its own."""
+        """Samples of each op alone, by a new pair of processes."""
         return [self._one(request) for request in requests]
 
     @classmethod
     def covers(cls, spec: Spec, system: System) -> tuple[str, ...]:
-        """NIC, link, switch and peer NIC, as of ``verbs``."""
+        """NIC, link, switch and peer NIC, as for ``verbs``."""
         return VerbsDriver.covers(spec, system)
 
     def _one(self, request: Request) -> Sample:
-        name, facts, size = parts_of(request.signature)
+        name, facts, size = parse_op(request.signature)
         if request.context != WARM:
             raise DriverFault("unsupported", f"context {request.context}; its ops are warm")
         if self.metric in ("message_rate", "bandwidth"):
@@ -148,37 +149,46 @@ class Perftest(Driver):
         if program is None:
             raise DriverFault("unsupported", f"{self.metric} of {name}: perftest tells half_rtt of "
                               "rdma-send and rdma-write, completion of rdma-read")  # fmt: skip
-        asleep = self.told["completions"] == SLEEP
+        asleep = self.settings["completions"] == SLEEP
         if asleep and program == "ib_write_lat":
             raise DriverFault("unsupported", "ib_write_lat polls memory and cannot sleep; take "
                               "rdma-send, or completions: poll with two processors")  # fmt: skip
         count = max(LEAST, n + WARMING + 1)
-        text = self._both([program, "-n", str(count), "-U", *(["-e"] if asleep else [])], size)
-        found = latencies(text)[WARMING:]
-        if len(found) < n:
-            raise DriverFault("broken", f"{program} told {len(found)} of {n} times")
-        return [us * 1e3 for us in found[:n]]
+        text = self._run_pair([program, "-n", str(count), "-U", *(["-e"] if asleep else [])], size)
+        times = latencies(text)[WARMING:]
+        if len(times) < n:
+            raise DriverFault("broken", f"{program} told {len(times)} of {n} times")
+        return [us * 1e3 for us in times[:n]]
 
     def _rate(self, name: str, facts: dict[str, int], size: int) -> float:
-        """Nanoseconds a message, from whichever average the metric means."""
+        """Nanoseconds per message, from bandwidth or message rate as the metric says."""
         depth, qps = facts.get("depth", 16), facts.get("qps", 1)
         words = [RATE[name], "-n", str(max(BATCH, 2 * depth)), "-t", str(depth), "-q", str(qps),
                  "--noPeak"]  # fmt: skip
-        mebibytes, messages = rates(self._both(words, size))
+        mebibytes, messages = rates(self._run_pair(words, size))
         if self.metric == "bandwidth":
             return size / (mebibytes * 2**20) * 1e9
         return 1e3 / messages
 
-    def _both(self, words: Sequence[str], size: int) -> str:
-        """What the client printed; the server is ended whatever happens."""
-        port, told = _free(), self.told
-        words = [*words, "-s", str(size), "-F", "-p", str(port), "-c", told["transport"].upper()]
-        server = _end(words, told["peer"])
+    def _run_pair(self, words: Sequence[str], size: int) -> str:
+        """Output of the client of a server-client pair of programs."""
+        port, settings = _free_port(), self.settings
+        words = [
+            *words,
+            "-s",
+            str(size),
+            "-F",
+            "-p",
+            str(port),
+            "-c",
+            settings["transport"].upper(),
+        ]
+        server = _start(words, settings["peer"])
         try:
-            _listening(port, server, words[0])
-            client = _end([*words, "127.0.0.1"], told["device"])
+            _wait_until_listening(port, server, words[0])
+            client = _start([*words, "127.0.0.1"], settings["device"])
             try:
-                said, wrong = client.communicate(timeout=WAIT)
+                output, errors = client.communicate(timeout=WAIT)
             except subprocess.TimeoutExpired as error:
                 client.kill()
                 raise DriverFault("hung", f"{words[0]} took longer than {WAIT:g} s") from error
@@ -186,8 +196,8 @@ class Perftest(Driver):
             server.kill()
             server.communicate()
         if client.returncode:
-            raise DriverFault("broken", f"{words[0]}: {(wrong or said).strip()[-200:]}")
-        return said
+            raise DriverFault("broken", f"{words[0]}: {(errors or output).strip()[-200:]}")
+        return output
 
 
 def _devices() -> tuple[str, ...]:
@@ -195,27 +205,27 @@ def _devices() -> tuple[str, ...]:
 
 
 def _address(device: str) -> str:
-    """Number of the address that RoCEv2 uses over IPv4; 0 where there is none."""
+    """GID index of RoCEv2 over IPv4; 0 where there is none."""
     for file in sorted((DEVICES / device / "ports/1/gids").iterdir(), key=lambda f: int(f.name)):
         if file.read_text().startswith(MAPPED):
             return file.name
     return "0"
 
 
-def _end(words: Sequence[str], device: str) -> subprocess.Popen[str]:
+def _start(words: Sequence[str], device: str) -> subprocess.Popen[str]:
     line = [words[0], "-d", device, "-x", _address(device), *words[1:]]
     return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def _free() -> int:
-    """A port that nobody listens on now."""
+def _free_port() -> int:
+    """Free TCP port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
-def _listening(port: int, server: subprocess.Popen[str], name: str) -> None:
-    """Wait until the server takes connections; looks, and does not connect."""
+def _wait_until_listening(port: int, server: subprocess.Popen[str], name: str) -> None:
+    """Wait until the server listens, by reading ``/proc/net/tcp``."""
     mark, until = f":{port:04X} ", time.monotonic() + WAIT
     while time.monotonic() < until and server.poll() is None:
         for table in ("/proc/net/tcp", "/proc/net/tcp6"):
@@ -223,5 +233,5 @@ def _listening(port: int, server: subprocess.Popen[str], name: str) -> None:
             if any(mark in row.split(" 0A ")[0] and " 0A " in row for row in rows):
                 return
         time.sleep(0.05)
-    said = server.communicate()[1].strip()[-200:] if server.poll() is not None else "no answer"
-    raise DriverFault("broken", f"{name} does not listen: {said}")
+    output = server.communicate()[1].strip()[-200:] if server.poll() is not None else "no answer"
+    raise DriverFault("broken", f"{name} does not listen: {output}")

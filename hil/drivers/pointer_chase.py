@@ -1,4 +1,4 @@
-"""Dependent loads: each address comes from the load before it, so only latency counts.
+"""Pointer chasing: each load's address comes from the one before, so only latency counts.
 
 The loop is twelve to sixteen bytes of machine code, since an interpreter takes longer than the
 memory and a compiler may not be at hand.  Per step: one load, one decrement, one branch.
@@ -27,7 +27,7 @@ Chase = Callable[[int, int], int]
 
 
 def loop() -> Chase:
-    """The loop, ready to be called with an address and a number of steps.
+    """Machine-code loop, called with an address and a number of steps; returns the last address.
 
     Raises
     ------
@@ -64,13 +64,13 @@ def loop() -> Chase:
 
 
 def ring(size: int, seed: int, at: NDArray[np.uint8] | None = None) -> NDArray[np.int64]:
-    """Memory in which each cache line names the next, one random cycle through all of them.
+    """Buffer in which each cache line points to the next, one random cycle through all lines.
 
     Parameters
     ----------
     size : B, a multiple of 64
     seed : of the order
-    at : memory to lay it out in; fresh one by default
+    at : buffer to fill; a new one by default
     """
     words = np.zeros(size // 8, np.int64) if at is None else at[:size].view(np.int64)
     order = np.random.default_rng(seed).permutation(size // LINE)

@@ -1,6 +1,6 @@
-"""The ranks of a collective: processes forked from one that has torch loaded.
+"""Ranks of a collective: forked processes that run gloo.
 
-Each lives in its own network namespace and is told over a pipe what to do and when to begin.
+Each lives in its own network namespace and receives over a pipe what to run and when to start.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ PORT = 29600
 AHEAD = 2_000_000  # ns between telling the ranks and the instant at which all begin
 WAIT = 300.0  # s for an answer of a rank
 Op = Callable[[], list[int]]
-"""What a rank does once; it tells, in ns, when what it reduces meanwhile was there."""
+"""Op of a rank; returns the times, in ns, at which its gradient buckets were ready."""
 
 
 class RankProcesses:
-    """Processes that do collectives together.
+    """Rank processes that execute collectives together.
 
     Parameters
     ----------
-    star : the hosts they live on, one each
-    count : of ranks
+    star : network of hosts, one per rank
+    count : number of ranks
     """
 
     def __init__(self, star: Star, count: int):
@@ -46,17 +46,17 @@ class RankProcesses:
             raise
 
     def do(self, what: Sequence[Any]) -> tuple[float, list[list[float]]]:
-        """One collective: ns from the last rank's arrival to the last rank's end; when each came.
+        """Run a collective: ns from the last rank's start to the last end, and each rank's start.
 
-        That is ns after the first; of a step also when each bucket was there.
+        Starts are in ns after the first rank's; of a step the times of ready buckets follow.
         """
         begin = time.monotonic_ns() + AHEAD
         for pipe in self.pipes:
-            _say(pipe, {"what": list(what), "at": begin})
-        told = self._answers()
-        begins = [t["begin"] for t in told]
-        came = [[float(at - min(begins)) for at in t["came"]] for t in told]
-        return float(max(t["end"] for t in told) - max(begins)), came
+            _send(pipe, {"what": list(what), "at": begin})
+        replies = self._answers()
+        begins = [t["begin"] for t in replies]
+        arrivals = [[float(at - min(begins)) for at in t["came"]] for t in replies]
+        return float(max(t["end"] for t in replies) - max(begins)), arrivals
 
     def close(self) -> None:
         """End all ranks."""
@@ -72,36 +72,36 @@ class RankProcesses:
         child = os.fork()
         if child == 0:
             ours.close()
-            _live(theirs, self.star, rank, count)
+            _rank_main(theirs, self.star, rank, count)
         theirs.close()
         ours.settimeout(WAIT)
         self.pipes.append(ours)
         self.children.append(child)
 
     def _answers(self) -> list[dict[str, Any]]:
-        told = [_hear(pipe) for pipe in self.pipes]
-        for rank, each in enumerate(told):
+        replies = [_receive(pipe) for pipe in self.pipes]
+        for rank, each in enumerate(replies):
             if "error" in each:
                 raise DriverFault("broken", f"rank {rank}: {each['error']}")
-        return told
+        return replies
 
 
-def _live(pipe: socket.socket, star: Star, rank: int, count: int) -> NoReturn:
-    """A rank: join the others, then do what the pipe says until it ends."""
+def _rank_main(pipe: socket.socket, star: Star, rank: int, count: int) -> NoReturn:
+    """Main function of a rank: join the group, then run the ops received until the pipe closes."""
     try:
         ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # die with who forked us
         with inside(star.host(rank + 1)):
-            works = _joined(star, rank, count)
-            _say(pipe, {})
-            while told := _hear(pipe):
-                _say(pipe, _done(works, told))
+            work = _init_gloo(star, rank, count)
+            _send(pipe, {})
+            while replies := _receive(pipe):
+                _send(pipe, _run_op(work, replies))
     except Exception as error:  # whatever torch raises is told to who asked
-        _say(pipe, {"error": f"{type(error).__name__}: {error}"})
+        _send(pipe, {"error": f"{type(error).__name__}: {error}"})
     finally:
         os._exit(0)
 
 
-def _joined(star: Star, rank: int, count: int) -> RankWork:
+def _init_gloo(star: Star, rank: int, count: int) -> RankWork:
     import torch
     import torch.distributed as group
 
@@ -112,9 +112,9 @@ def _joined(star: Star, rank: int, count: int) -> RankWork:
     return RankWork(count)
 
 
-def _done(works: RankWork, told: dict[str, Any]) -> dict[str, Any]:
-    op = works.ready(*told["what"])
-    time.sleep(max(0, told["at"] - time.monotonic_ns()) / 1e9)
+def _run_op(work: RankWork, replies: dict[str, Any]) -> dict[str, Any]:
+    op = work.ready(*replies["what"])
+    time.sleep(max(0, replies["at"] - time.monotonic_ns()) / 1e9)
     begin = time.monotonic_ns()
     buckets = op()
     end = time.monotonic_ns()
@@ -122,17 +122,17 @@ def _done(works: RankWork, told: dict[str, Any]) -> dict[str, Any]:
 
 
 class RankWork:
-    """What a rank can do, buffers kept from one time to the next."""
+    """Ops of a rank, with buffers reused between calls."""
 
     def __init__(self, count: int):
         self.count = count
         self.kept: dict[tuple[Any, ...], Op] = {}
 
     def ready(self, name: str, size: int, *rest: float) -> Op:
-        """A collective with its buffers."""
+        """Op of that name and size, built once."""
         key = (name, size, *rest)
         if key not in self.kept:
-            self.kept[key] = MAKE[name](self.count, size, *rest)
+            self.kept[key] = OP_BUILDERS[name](self.count, size, *rest)
         return self.kept[key]
 
 
@@ -142,8 +142,8 @@ def _buffer(size: int) -> Any:
     return torch.zeros(max(1, size // 4))
 
 
-def _plain(collective: Callable[[], Any]) -> Op:
-    """One that has nothing to tell of what happens in it."""
+def _without_timestamps(collective: Callable[[], Any]) -> Op:
+    """Op that runs a collective and returns no timestamps."""
 
     def run() -> list[int]:
         collective()
@@ -156,7 +156,7 @@ def _all_reduce(count: int, size: int) -> Op:
     from torch import distributed as group
 
     data = _buffer(size)
-    return _plain(lambda: group.all_reduce(data))
+    return _without_timestamps(lambda: group.all_reduce(data))
 
 
 def _all_gather(count: int, size: int) -> Op:
@@ -164,34 +164,34 @@ def _all_gather(count: int, size: int) -> Op:
 
     data = _buffer(size // count)
     parts = [_buffer(size // count) for _ in range(count)]
-    return _plain(lambda: group.all_gather(parts, data))
+    return _without_timestamps(lambda: group.all_gather(parts, data))
 
 
 def _all_to_all(count: int, size: int) -> Op:
     from torch import distributed as group
 
     into, data = _buffer(size), _buffer(size)
-    return _plain(lambda: group.all_to_all_single(into, data))
+    return _without_timestamps(lambda: group.all_to_all_single(into, data))
 
 
 def _broadcast(count: int, size: int) -> Op:
     from torch import distributed as group
 
     data = _buffer(size)
-    return _plain(lambda: group.broadcast(data, 0))
+    return _without_timestamps(lambda: group.broadcast(data, 0))
 
 
 def _barrier(count: int, size: int) -> Op:
     from torch import distributed as group
 
-    return _plain(group.barrier)
+    return _without_timestamps(group.barrier)
 
 
 def _step(count: int, size: int, buckets: float, forward: float, backward: float,
           update: float) -> Op:  # fmt: skip
-    """A training step whose computing is slept: each bucket is reduced while the next is computed.
+    """Training step with slept computing: each bucket is reduced while the next is computed.
 
-    It tells when each bucket was there.
+    It returns when each bucket was ready.
 
     Parameters
     ----------
@@ -204,20 +204,20 @@ def _step(count: int, size: int, buckets: float, forward: float, backward: float
 
     def run() -> list[int]:
         time.sleep(forward)
-        under_way, came = [], []
+        under_way, arrivals = [], []
         for bucket in data:
             time.sleep(backward)
-            came.append(time.monotonic_ns())
+            arrivals.append(time.monotonic_ns())
             under_way.append(group.all_reduce(bucket, async_op=True))
         for each in under_way:
             each.wait()
         time.sleep(update)
-        return came
+        return arrivals
 
     return run
 
 
-MAKE: dict[str, Callable[..., Op]] = {
+OP_BUILDERS: dict[str, Callable[..., Op]] = {
     "all-reduce": _all_reduce,
     "all-gather": _all_gather,
     "all-to-all": _all_to_all,
@@ -227,12 +227,12 @@ MAKE: dict[str, Callable[..., Op]] = {
 }
 
 
-def _say(pipe: socket.socket, message: dict[str, Any]) -> None:
+def _send(pipe: socket.socket, message: dict[str, Any]) -> None:
     pipe.sendall(json.dumps(message).encode() + b"\n")
 
 
-def _hear(pipe: socket.socket) -> dict[str, Any]:
-    """One message; an empty one where the other side is gone."""
+def _receive(pipe: socket.socket) -> dict[str, Any]:
+    """Next message; in a rank, an empty one where the pipe is closed."""
     data = b""
     while not data.endswith(b"\n"):
         try:

@@ -1,8 +1,7 @@
-"""The driver ``verbs``: RDMA through pyverbs, on any device that libibverbs knows.
+"""Driver ``verbs``: RDMA through pyverbs, on any device that libibverbs supports.
 
-Both ends are devices of this machine, in this process, so that no second clock is needed; the
-way between them is whatever joins them.  Where time is virtual completions are slept on: with a
-processor that costs nothing, polling would never let time pass.
+Both ends are devices of this machine in this process, so that one clock suffices.  In virtual time
+completions are waited for by sleeping: polling would never let time pass.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from ...sim.signature import parse
 from ..driver import Driver, Missing, Ready, Spec, checked, driver
 from ..sample import COLD, WARM, Request, Sample
 from . import clock_source, rdma_control
-from .rdma_ops import Ends, completed, stream, there_and_back
+from .rdma_ops import Ends, round_trip, stream, time_op
 
 if TYPE_CHECKING:
     from ...sim.system import System
@@ -40,7 +39,7 @@ CURE = "apt install python3-pyverbs ibverbs-providers, and run the agent with De
 
 
 def devices() -> tuple[str, ...]:
-    """Names of the RDMA devices that are here."""
+    """Names of the RDMA devices of this machine."""
     import pyverbs.device
 
     return tuple(sorted(found.name.decode() for found in pyverbs.device.get_device_list()))
@@ -48,7 +47,7 @@ def devices() -> tuple[str, ...]:
 
 @driver("verbs")
 class VerbsDriver(Driver):
-    """Times RDMA ops and, one by one, the calls that set them up.
+    """Driver that times RDMA ops and, one by one, the calls of the control path.
 
     Ops are ``send:rdma-write uint8[4096]`` (also ``rdma-read``, ``rdma-send``) with attributes
     ``depth=`` outstanding and ``qps=`` queue pairs for rates, and ``flows=`` that start at once
@@ -66,7 +65,7 @@ class VerbsDriver(Driver):
 
     def __init__(self) -> None:
         self.clock = clock_source.here()
-        self.told: dict[str, Any] = dict(SETTINGS)
+        self.settings: dict[str, Any] = dict(SETTINGS)
         self.pairs: dict[tuple[str, int, int, int], Ends] = {}
 
     def probe(self) -> Ready | Missing:
@@ -95,47 +94,49 @@ class VerbsDriver(Driver):
         return Ready(names, {"write_64B_us": f"{sample.median / 1e3:.1f}", "clock": self.clock})
 
     def open(self, spec: Spec) -> None:
-        """Choose devices; queue pairs are made when an op needs them."""
-        told = checked(spec, SETTINGS)
+        """Choose devices and check settings; queue pairs are created when an op needs them."""
+        settings = checked(spec, SETTINGS)
         names = devices()
-        told["device"] = told["device"] or (names[0] if names else "")
-        told["peer"] = told["peer"] or (names[1] if len(names) > 1 else told["device"])
-        told["senders"] = [s for s in told["senders"].split(",") if s] or [told["device"]]
-        told["completions"] = told["completions"] or (
+        settings["device"] = settings["device"] or (names[0] if names else "")
+        settings["peer"] = settings["peer"] or (names[1] if len(names) > 1 else settings["device"])
+        settings["senders"] = [s for s in settings["senders"].split(",") if s] or [
+            settings["device"]
+        ]
+        settings["completions"] = settings["completions"] or (
             SLEEP if self.clock == clock_source.TIMETRAVEL else POLL
         )
-        for name in (told["device"], told["peer"], *told["senders"]):
+        for name in (settings["device"], settings["peer"], *settings["senders"]):
             if name not in names:
                 raise DriverFault("missing", f"no RDMA device {name!r}; there are: {names}")
-        _sensible(told, self.clock)
-        self.told, self.metric = told, told["metric"]
+        _check_settings(settings, self.clock)
+        self.settings, self.metric = settings, settings["metric"]
 
     def describe(self) -> dict[str, str]:
-        """Devices, transport, kernel."""
+        """Provenance: devices, transport, kernel."""
         kernel = os.uname()
         return {
-            "device": f"{self.told['device']}-{self.told['peer']}",
-            "transport": self.told["transport"],
-            "completions": self.told["completions"],
+            "device": f"{self.settings['device']}-{self.settings['peer']}",
+            "transport": self.settings["transport"],
+            "completions": self.settings["completions"],
             "kernel": f"{kernel.sysname} {kernel.release} {kernel.machine}",
         }
 
     def timing(self, requests: Sequence[Request]) -> list[Sample]:
-        """Each op alone."""
+        """Samples of each op alone."""
         return [self._one(request) for request in requests]
 
     def together(self, requests: Sequence[Request]) -> list[Sample]:
-        """All ops at once, one device a sender in turn; ns until each is complete."""
-        from .rdma_end import first_of
+        """Samples of all ops at once, sending devices in turn; ns until each op completes."""
+        from .rdma_end import completion_times
 
         rounds = min(request.n for request in requests)
-        ends, plans = self._crowd(requests)
+        ends, plans = self._ends_of_senders(requests)
         taken = np.zeros((rounds, len(requests)))
         for k in range(rounds + 1):  # the first round warms up
             since = time.perf_counter_ns()
             for end, (name, size) in zip(ends, plans, strict=True):
                 end.post(name, size)
-            taken[k - 1 if k else 0] = first_of(ends, [1] * len(ends), since)
+            taken[k - 1 if k else 0] = completion_times(ends, [1] * len(ends), since)
         return [
             Sample(r.signature, taken[:, i], self.clock, "completion", r.key[1],
                    facts={"partial": "rounds in common"} if r.n > rounds else {})
@@ -155,83 +156,87 @@ class VerbsDriver(Driver):
         return tuple(c.name for c in system.components if c.kind in {"nic", "link", "switch"})
 
     def _one(self, request: Request) -> Sample:
-        name, facts, size = parts_of(request.signature)
+        name, facts, size = parse_op(request.signature)
         if request.signature.startswith("host:"):
             clock_source.needs_time(name, self.clock)
-            took = rdma_control.times(name, self.told["device"], self.told["peer"], size, request.n)
+            took = rdma_control.call_times(
+                name, self.settings["device"], self.settings["peer"], size, request.n
+            )
             return Sample(request.signature, took, self.clock, "completion", request.key[1])
-        if name not in SENDS[self.told["transport"]]:
-            raise DriverFault("unsupported", f"{name} over {self.told['transport']}; take rc")
+        if name not in SENDS[self.settings["transport"]]:
+            raise DriverFault("unsupported", f"{name} over {self.settings['transport']}; take rc")
         if request.context not in (WARM, COLD):
             raise DriverFault("unsupported", f"context {request.context}; it restores warm or cold")
-        ns = HOW[self.metric](self, request, name, size, facts)
+        ns = METHODS[self.metric](self, request, name, size, facts)
         return Sample(request.signature, np.asarray(ns, np.float64), self.clock, self.metric,
                       request.key[1])  # fmt: skip
 
     def _completion(
         self, request: Request, name: str, size: int, facts: dict[str, int]
     ) -> list[float]:
-        """From posting one op to having its completion; of several flows, the last one's."""
+        """(n,) ns from posting an op to its completion; of several flows, to the last one."""
         if flows := facts.get("flows", 0):
             each = self.together([Request(f"send:{name} uint8[{size}]", request.n)] * flows)
             return [float(ns) for ns in np.max([s.ns for s in each], axis=0)]
         if request.context == COLD:
-            return [self._first(name, size) for _ in range(request.n)]
+            return [self._first_use(name, size) for _ in range(request.n)]
         pair = self._pair(name, size, 1, 1)
-        return [completed(pair, name, size) for _ in range(request.n)]
+        return [time_op(pair, name, size) for _ in range(request.n)]
 
     def _half_rtt(self, request: Request, name: str, size: int, _: dict[str, int]) -> list[float]:
-        """Half of there and back, as perftest tells latency."""
+        """(n,) ns of half a round trip of a message, as perftest defines latency."""
         if name != "rdma-send":
             raise DriverFault("unsupported", f"half_rtt of {name}; take rdma-send, or perftest")
         pair = self._pair(name, size, 1, 2)
-        return [there_and_back(pair, size) / 2 for _ in range(request.n)]
+        return [round_trip(pair, size) / 2 for _ in range(request.n)]
 
     def _rate(self, request: Request, name: str, size: int, facts: dict[str, int]) -> list[float]:
-        """Time a message where ``depth`` are under way on each of ``qps`` queue pairs."""
+        """(n,) ns per message with ``depth`` outstanding on each of ``qps`` queue pairs."""
         qps, depth = facts.get("qps", 1), facts.get("depth", 16)
         pair = self._pair(name, size, qps, depth)
         count = max(BATCH, 2 * depth) * qps
         return [stream(pair, name, size, depth, count) / count for _ in range(request.n)]
 
-    def _first(self, name: str, size: int) -> int:
-        """The first op of a new pair."""
-        pair = self._new(self.told["device"], size, 1, 1)
+    def _first_use(self, name: str, size: int) -> int:
+        """Nanoseconds of the first op of a new pair of ends."""
+        pair = self._new(self.settings["device"], size, 1, 1)
         try:
-            return completed(pair, name, size)
+            return time_op(pair, name, size)
         finally:
             for end in pair:
                 end.close()
 
     def _pair(self, name: str, size: int, qps: int, depth: int) -> Ends:
-        """Two connected ends that did this op before."""
+        """Two connected, warmed-up ends for an op; created once."""
         key = (name, size, qps, depth)
         if key not in self.pairs:
-            self.pairs[key] = self._new(self.told["device"], size, qps, depth)
+            self.pairs[key] = self._new(self.settings["device"], size, qps, depth)
             for _ in range(2):
-                completed(self.pairs[key], name, size)
+                time_op(self.pairs[key], name, size)
         return self.pairs[key]
 
     def _new(self, device: str, size: int, qps: int, depth: int) -> Ends:
-        from .rdma_end import joined
+        from .rdma_end import connected_pair
 
         if not 0 < size <= LARGEST:
             raise DriverFault("unsupported", f"an op of {size} B; 1 to {LARGEST} B")
-        told = self.told
-        pair = joined((device, told["peer"]), told["transport"], size, qps, depth,
-                      told["completions"] == SLEEP)  # fmt: skip
-        if told["transport"] == "ud" and size > pair[0].largest:
+        settings = self.settings
+        pair = connected_pair((device, settings["peer"]), settings["transport"], size, qps, depth,
+                      settings["completions"] == SLEEP)  # fmt: skip
+        if settings["transport"] == "ud" and size > pair[0].largest:
             raise DriverFault("unsupported", f"a datagram of {size} B; at most {pair[0].largest}")
         return pair
 
-    def _crowd(self, requests: Sequence[Request]) -> tuple[list[End], list[tuple[str, int]]]:
-        """One end for each op, the senders in turn."""
-        ends, plans, seen = [], [], dict.fromkeys(self.told["senders"], 0)
+    def _ends_of_senders(
+        self, requests: Sequence[Request]
+    ) -> tuple[list[End], list[tuple[str, int]]]:
+        """Sending end of each op, the senders in turn, and the (name, bytes) of each op."""
+        ends, plans, seen = [], [], dict.fromkeys(self.settings["senders"], 0)
         for number, request in enumerate(requests):
-            name, _, size = parts_of(request.signature)
+            name, _, size = parse_op(request.signature)
             if name not in ("rdma-write", "rdma-read"):
                 raise DriverFault("unsupported", f"{name} at once; take rdma-write or rdma-read")
-            sender = self.told["senders"][number % len(seen)]
+            sender = self.settings["senders"][number % len(seen)]
             seen[sender] += 1
             key = (f"{sender}#{seen[sender]}", size, 1, 1)
             if key not in self.pairs:
@@ -241,7 +246,7 @@ class VerbsDriver(Driver):
         return ends, plans
 
 
-HOW: dict[str, Callable[[VerbsDriver, Request, str, int, dict[str, int]], list[Any]]] = {
+METHODS: dict[str, Callable[[VerbsDriver, Request, str, int, dict[str, int]], list[Any]]] = {
     "completion": VerbsDriver._completion,
     "half_rtt": VerbsDriver._half_rtt,
     "message_rate": VerbsDriver._rate,
@@ -249,25 +254,27 @@ HOW: dict[str, Callable[[VerbsDriver, Request, str, int, dict[str, int]], list[A
 }
 
 
-def _sensible(told: dict[str, Any], counted: str) -> None:
-    for key, allowed in (("transport", SENDS), ("metric", HOW), ("completions", (SLEEP, POLL))):
-        if told[key] not in allowed:
-            raise DriverFault("unsupported", f"{key} {told[key]!r}; one of {', '.join(allowed)}")
-    if told["completions"] == POLL and counted == clock_source.TIMETRAVEL:
+def _check_settings(settings: dict[str, Any], counted: str) -> None:
+    for key, allowed in (("transport", SENDS), ("metric", METHODS), ("completions", (SLEEP, POLL))):
+        if settings[key] not in allowed:
+            raise DriverFault(
+                "unsupported", f"{key} {settings[key]!r}; one of {', '.join(allowed)}"
+            )
+    if settings["completions"] == POLL and counted == clock_source.TIMETRAVEL:
         raise DriverFault("unsupported", "polling where the processor costs nothing never ends; "
                           "set completions to sleep")  # fmt: skip
 
 
-def parts_of(signature: str) -> tuple[str, dict[str, int], int]:
-    """Name, attributes and bytes of an op.
+def parse_op(signature: str) -> tuple[str, dict[str, int], int]:
+    """Name, attributes and bytes of an RDMA signature.
 
-    >>> parts_of("send:rdma-write depth=16 qps=2 uint8[64]")
+    >>> parse_op("send:rdma-write depth=16 qps=2 uint8[64]")
     ('rdma-write', {'depth': 16, 'qps': 2}, 64)
     """
     parts = parse(signature)
-    told = parts.attributes
-    if lost := [key for key in told if key not in ATTRIBUTES or not told[key].isdigit()]:
+    settings = parts.attributes
+    if lost := [key for key in settings if key not in ATTRIBUTES or not settings[key].isdigit()]:
         raise DriverFault(
             "unsupported", f"{signature}: attribute {lost[0]!r}; it takes {', '.join(ATTRIBUTES)}"
         )
-    return parts.op, {key: int(value) for key, value in told.items()}, parts.bytes
+    return parts.op, {key: int(value) for key, value in settings.items()}, parts.bytes

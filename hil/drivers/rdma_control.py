@@ -1,4 +1,4 @@
-"""The calls that set RDMA up, each timed on its own: set up before and undone after, untimed."""
+"""Timing of RDMA's control path: each call on its own, setup and cleanup untimed."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ OPS = tuple(f"host:verbs-{call}" for call in CALLS)
 DEPTH, SMALL = 64, 64
 
 
-def times(name: str, device: str, peer: str, size: int, n: int) -> NDArray[np.float64]:
-    """How long each of n calls took, ns.
+def call_times(name: str, device: str, peer: str, size: int, n: int) -> NDArray[np.float64]:
+    """(n,) ns that each of n executions of a call took.
 
     Parameters
     ----------
@@ -28,8 +28,8 @@ def times(name: str, device: str, peer: str, size: int, n: int) -> NDArray[np.fl
     size : B, of ``reg-mr``
     """
     call = name.removeprefix("verbs-")
-    how = _moved if call.startswith("modify") else _made
-    return np.array([how(call, device, peer, size) for _ in range(n)], np.float64)
+    measure = _transition_time if call.startswith("modify") else _creation_time
+    return np.array([measure(call, device, peer, size) for _ in range(n)], np.float64)
 
 
 def _timed(call: Callable[[], Any]) -> tuple[int, Any]:
@@ -38,14 +38,14 @@ def _timed(call: Callable[[], Any]) -> tuple[int, Any]:
     return time.perf_counter_ns() - since, result
 
 
-def _made(call: str, device: str, peer: str, size: int) -> int:
-    """One object, with all that it needs made before and closed after it."""
+def _creation_time(call: str, device: str, peer: str, size: int) -> int:
+    """Nanoseconds of creating one object; what it needs is created before and closed after."""
     from pyverbs.cq import CQ
     from pyverbs.mr import MR
     from pyverbs.pd import PD
     from pyverbs.qp import QP, QPCap, QPInitAttr
 
-    from .rdma_end import RIGHTS, TRANSPORTS, opened
+    from .rdma_end import RIGHTS, TRANSPORTS, open_device
 
     with ExitStack() as stack:
 
@@ -54,47 +54,49 @@ def _made(call: str, device: str, peer: str, size: int) -> int:
             return thing
 
         if call == "open":
-            taken, made = _timed(lambda: opened(device))
-            kept(made)
-            return taken
-        context = kept(opened(device))
+            elapsed, thing = _timed(lambda: open_device(device))
+            kept(thing)
+            return elapsed
+        context = kept(open_device(device))
         if call in ("alloc-pd", "create-cq"):
-            taken, made = _timed(lambda: PD(context) if call == "alloc-pd" else CQ(context, DEPTH))
-            kept(made)
-            return taken
+            elapsed, thing = _timed(
+                lambda: PD(context) if call == "alloc-pd" else CQ(context, DEPTH)
+            )
+            kept(thing)
+            return elapsed
         domain = kept(PD(context))
         if call == "reg-mr":
-            taken, made = _timed(lambda: MR(domain, size, RIGHTS))
-            kept(made)
-            return taken
+            elapsed, thing = _timed(lambda: MR(domain, size, RIGHTS))
+            kept(thing)
+            return elapsed
         queue = kept(CQ(context, DEPTH))
         cap = QPCap(max_send_wr=DEPTH, max_recv_wr=DEPTH, max_send_sge=1, max_recv_sge=1)
         init = QPInitAttr(qp_type=TRANSPORTS["rc"], scq=queue, rcq=queue, cap=cap)
-        taken, made = _timed(lambda: QP(domain, init))
-        kept(made)
-        return taken
+        elapsed, thing = _timed(lambda: QP(domain, init))
+        kept(thing)
+        return elapsed
 
 
-def _moved(call: str, device: str, peer: str, size: int) -> int:
-    """One step of a queue pair towards sending, the steps before it untimed."""
+def _transition_time(call: str, device: str, peer: str, size: int) -> int:
+    """Nanoseconds of one state transition of a queue pair (init, rtr, rts)."""
     from .rdma_end import End
 
     ends = [End(name, "rc", SMALL, 1, 1, sleep=False) for name in (device, peer)]
     try:
-        return _steps(*ends)[call]
+        return _transition_times(*ends)[call]
     finally:
         for end in ends:
             end.close()
 
 
-def _steps(one: End, other: End) -> dict[str, int]:
+def _transition_times(one: End, other: End) -> dict[str, int]:
     from pyverbs.addr import GID, AHAttr, GlobalRoute
 
     from .rdma_end import PORT
 
-    told = other.to_dict()
-    route = GlobalRoute(dgid=GID(told["gid"]), sgid_index=one.gidx, hop_limit=64)
-    attr = one.attributes(AHAttr(gr=route, is_global=1, port_num=PORT), told["qpns"][0])
+    info = other.connection_info()
+    route = GlobalRoute(dgid=GID(info["gid"]), sgid_index=one.gidx, hop_limit=64)
+    attr = one.attributes(AHAttr(gr=route, is_global=1, port_num=PORT), info["qpns"][0])
     qp = one.qps[0]
     return {
         "modify-init": _timed(lambda: qp.to_init(attr))[0],

@@ -1,4 +1,4 @@
-"""One end of RDMA, through pyverbs: a device opened, memory registered, queue pairs connected.
+"""RDMA endpoint through pyverbs: open device, registered memory, connected queue pairs.
 
 Imported only where pyverbs is: it must fit the rdma-core of the system, so it comes from the
 distribution, never from PyPI.
@@ -35,13 +35,13 @@ OPERATIONS = {
 EVENTS = "infinibandevent"
 
 
-def opened(name: str) -> Context:
-    """A device by its name."""
+def open_device(name: str) -> Context:
+    """Context of the device of that name."""
     return Context(name=name)
 
 
 def gid_index(context: Context) -> int:
-    """Of the address that RoCEv2 uses over IPv4; 0 where there is none, as on InfiniBand."""
+    """GID index of RoCEv2 over IPv4; 0 where there is none, as on InfiniBand."""
     for index in range(context.query_port(PORT).gid_tbl_len):
         try:
             gid = str(context.query_gid(PORT, index).gid)
@@ -53,7 +53,7 @@ def gid_index(context: Context) -> int:
 
 
 class Completions:
-    """A completion queue: slept on, or polled where nobody may sleep."""
+    """Completion queue, waited for by events or by polling."""
 
     def __init__(self, context: Context, depth: int, sleep: bool):
         before = _descriptors()
@@ -64,7 +64,7 @@ class Completions:
             self.queue.req_notify()
 
     def wait(self, n: int) -> None:
-        """Until n ops completed; one that never does is ended by whoever asked this agent.
+        """Wait until n ops completed; without a time limit of its own (the client has one).
 
         Raises
         ------
@@ -75,7 +75,7 @@ class Completions:
             n -= self.poll(n) or self._sleep(n)
 
     def poll(self, n: int) -> int:
-        """At most n completions that are there."""
+        """Number of completions taken from the queue now, at most n."""
         count, done = self.queue.poll(n)
         for each in done:
             if each.status != e.IBV_WC_SUCCESS:
@@ -83,8 +83,8 @@ class Completions:
                                   "the way to it failed")  # fmt: skip
         return int(count)
 
-    def armed(self) -> None:
-        """Take the event that was announced, and ask for the next one."""
+    def rearm(self) -> None:
+        """Acknowledge the pending event and request the next notification."""
         assert self.channel is not None  # noqa: S101  a queue that is slept on
         self.channel.get_cq_event(self.queue)
         self.queue.ack_events(1)
@@ -94,12 +94,12 @@ class Completions:
         if self.channel is None:
             os.sched_yield()
         else:
-            self.armed()
+            self.rearm()
         return self.poll(n)
 
 
 def _descriptors() -> set[int]:
-    """Of the event channels that this process has open."""
+    """File descriptors of the event channels that this process has open."""
     found = set()
     for entry in os.scandir("/proc/self/fd"):
         with suppress(FileNotFoundError):  # of the scan itself
@@ -108,12 +108,12 @@ def _descriptors() -> set[int]:
 
 
 class End:
-    """A device with registered memory, and any number of queue pairs."""
+    """Endpoint: a device with registered memory and queue pairs."""
 
     def __init__(self, name: str, transport: str, size: int, qps: int, depth: int, sleep: bool):
         self.transport = transport
         self.handle: AH | None = None
-        self.context = opened(name)
+        self.context = open_device(name)
         self.pd = PD(self.context)
         self.done = Completions(self.context, 2 * qps * depth + 2, sleep)
         self.memory = MR(self.pd, size + GRH, RIGHTS)
@@ -126,17 +126,17 @@ class End:
 
     @property
     def largest(self) -> int:
-        """Bytes of the largest datagram."""
+        """Largest datagram, B."""
         return 128 << int(self.mtu)
 
-    def to_dict(self) -> dict[str, Any]:
-        """What the other end must know."""
+    def connection_info(self) -> dict[str, Any]:
+        """Queue pair numbers, GID, address and key that the peer needs to connect."""
         gid = str(self.context.query_gid(PORT, self.gidx).gid)
         numbers = [qp.qp_num for qp in self.qps]
         return {"qpns": numbers, "gid": gid, "addr": self.memory.buf, "rkey": self.memory.rkey}
 
     def connect(self, peer: dict[str, Any]) -> None:
-        """Each queue pair to the peer's of the same number."""
+        """Connect each queue pair to the peer's of the same index."""
         self.peer = peer
         route = GlobalRoute(dgid=GID(peer["gid"]), sgid_index=self.gidx, hop_limit=64)
         way = AHAttr(gr=route, is_global=1, port_num=PORT)
@@ -145,7 +145,7 @@ class End:
             qp.to_rts(self.attributes(way, number))
 
     def attributes(self, way: AHAttr, number: int) -> QPAttr:
-        """How a queue pair reaches the peer's queue pair ``number``."""
+        """Attributes to connect a queue pair to the peer's queue pair ``number``."""
         attr = QPAttr(port_num=PORT)
         if self.transport == "ud":
             attr.qkey = QKEY
@@ -159,8 +159,8 @@ class End:
         return attr
 
     def post(self, operation: str, size: int, qp: int = 0) -> None:
-        """One op, its completion signalled."""
-        work = SendWR(num_sge=1, sg=[self._piece(size, GRH)], opcode=OPERATIONS[operation],
+        """Post one op with a signalled completion."""
+        work = SendWR(num_sge=1, sg=[self._scatter_entry(size, GRH)], opcode=OPERATIONS[operation],
                       send_flags=e.IBV_SEND_SIGNALED)  # fmt: skip
         if operation != "rdma-send":
             work.set_wr_rdma(self.peer["rkey"], self.peer["addr"] + GRH)
@@ -169,13 +169,13 @@ class End:
         self.qps[qp].post_send(work)
 
     def expect(self, size: int) -> None:
-        """Memory for one message to come; a datagram brings 40 bytes of header."""
+        """Post a receive buffer for one message; a datagram needs 40 more bytes for its header."""
         extra = GRH if self.transport == "ud" else 0
-        piece = self._piece(size + extra, GRH - extra)
+        piece = self._scatter_entry(size + extra, GRH - extra)
         self.qps[0].post_recv(RecvWR(num_sge=1, sg=[piece]))
 
     def close(self) -> None:
-        """Give everything back, the youngest first."""
+        """Destroy everything in reverse order of creation."""
         for qp in self.qps:
             qp.close()
         for each in (
@@ -189,51 +189,51 @@ class End:
             if each is not None:
                 each.close()
 
-    def _piece(self, size: int, at: int) -> SGE:
+    def _scatter_entry(self, size: int, at: int) -> SGE:
         return SGE(self.memory.buf + at, size, self.memory.lkey)
 
 
-def joined(devices: Sequence[str], transport: str, size: int, qps: int, depth: int,
+def connected_pair(devices: Sequence[str], transport: str, size: int, qps: int, depth: int,
            sleep: bool) -> tuple[End, End]:  # fmt: skip
-    """Two ends, each connected to the other."""
+    """Two endpoints connected to each other."""
     a, b = (End(name, transport, size, qps, depth, sleep) for name in devices)
-    a.connect(b.to_dict())
-    b.connect(a.to_dict())
+    a.connect(b.connection_info())
+    b.connect(a.connection_info())
     return a, b
 
 
-def first_of(ends: Sequence[End], counts: Sequence[int], since: int) -> list[int]:
-    """When each of several ends had completed its share: ns after ``since``."""
-    seen = _announced if ends[0].done.channel else _polled
-    left, at = list(counts), [0] * len(ends)
-    for number in seen(ends, left):
+def completion_times(ends: Sequence[End], counts: Sequence[int], since: int) -> list[int]:
+    """Nanoseconds after ``since`` at which each end had its number of completions."""
+    order = _in_event_order if ends[0].done.channel else _in_polling_order
+    pending, at = list(counts), [0] * len(ends)
+    for number in order(ends, pending):
         at[number] = time.perf_counter_ns() - since
     return at
 
 
-def _polled(ends: Sequence[End], left: list[int]) -> Iterator[int]:
-    """Ends as they complete, looking at each in turn."""
-    while any(left):
+def _in_polling_order(ends: Sequence[End], pending: list[int]) -> Iterator[int]:
+    """Indices of ends as they complete, by polling each in turn."""
+    while any(pending):
         for number, end in enumerate(ends):
-            if left[number] and (got := end.done.poll(left[number])):
-                left[number] -= got
-                if not left[number]:
+            if pending[number] and (got := end.done.poll(pending[number])):
+                pending[number] -= got
+                if not pending[number]:
                     yield number
         os.sched_yield()
 
 
-def _announced(ends: Sequence[End], left: list[int]) -> Iterator[int]:
-    """Ends as they complete, sleeping until one tells."""
+def _in_event_order(ends: Sequence[End], pending: list[int]) -> Iterator[int]:
+    """Indices of ends as they complete, by sleeping until an event."""
     poller = select.poll()
     by_fd = {end.done.fd: number for number, end in enumerate(ends)}
     for fd in by_fd:
         poller.register(fd, select.POLLIN)
-    while any(left):
+    while any(pending):
         for fd, _ in poller.poll():
             number = by_fd[fd]
-            ends[number].done.armed()
-            before = left[number]
-            while left[number] and (got := ends[number].done.poll(left[number])):
-                left[number] -= got
-            if before and not left[number]:
+            ends[number].done.rearm()
+            before = pending[number]
+            while pending[number] and (got := ends[number].done.poll(pending[number])):
+                pending[number] -= got
+            if before and not pending[number]:
                 yield number

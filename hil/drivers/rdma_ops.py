@@ -1,4 +1,4 @@
-"""What is timed between two ends of RDMA: one op, there and back, a stream of ops."""
+"""Timed RDMA exchanges between two endpoints: one op, a round trip, a stream of ops."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ if TYPE_CHECKING:
 Ends = tuple["End", "End"]
 
 
-def completed(pair: Ends, name: str, size: int) -> int:
-    """One op: ns from posting to completion; memory for a message is given before."""
+def time_op(pair: Ends, name: str, size: int) -> int:
+    """Nanoseconds from posting one op to its completion; a send's receive is posted before."""
     one, other = pair
     if name == "rdma-send":
         other.expect(size)
     since = time.perf_counter_ns()
     one.post(name, size)
     one.done.wait(1)
-    taken = time.perf_counter_ns() - since
+    elapsed = time.perf_counter_ns() - since
     if name == "rdma-send":
         other.done.wait(1)
-    return taken
+    return elapsed
 
 
-def there_and_back(pair: Ends, size: int) -> int:
-    """A message, and one back when it came: ns in all; each completes twice, sent and received."""
+def round_trip(pair: Ends, size: int) -> int:
+    """Nanoseconds of a message and its reply."""
     one, other = pair
     one.expect(size)
     other.expect(size)
@@ -37,13 +37,13 @@ def there_and_back(pair: Ends, size: int) -> int:
     other.done.wait(1)
     other.post("rdma-send", size)
     one.done.wait(2)
-    taken = time.perf_counter_ns() - since
+    elapsed = time.perf_counter_ns() - since
     other.done.wait(1)
-    return taken
+    return elapsed
 
 
 def stream(pair: Ends, name: str, size: int, depth: int, count: int) -> int:
-    """``count`` messages, ``depth`` under way on each queue pair: ns in all."""
+    """Nanoseconds of ``count`` messages, ``depth`` outstanding on each queue pair."""
     one, _ = pair
     lanes = len(one.qps)
     if name == "rdma-send":

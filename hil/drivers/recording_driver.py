@@ -1,4 +1,4 @@
-"""A driver that remembers: answers from a recording, and refuses what it has not seen."""
+"""Driver ``recorded``: replays the samples of a recording."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SETTINGS = {"file": "", "answer": MEDIAN, "seed": 0, "driver": "", "device": ""}
 
 @driver("recorded")
 class RecordingDriver(Driver):
-    """Answers that were measured earlier.
+    """Driver that answers from a recording; an op that was not recorded is a RecordingError.
 
     Opened with ``file`` (a path, or ``foretrace:NAME`` of a bundled one), ``answer`` (``median``;
     ``sequence``: the repeats in the order they were taken, refused once they are used up; ``draw``:
@@ -48,80 +48,80 @@ uint8[65]' (warm); record it, or bind a model
 
     @classmethod
     def of(cls, recording: Recording, answer: str = MEDIAN, seed: int = 0) -> RecordingDriver:
-        """From a recording that is at hand already."""
+        """Driver on a recording already in memory."""
         self = cls()
-        self._take(recording, answer, seed)
+        self._use(recording, answer, seed)
         return self
 
     def probe(self) -> Ready | Missing:
-        """Reading needs nothing but the file, which ``open`` names."""
+        """Always ready: only the file is needed, which ``open`` names."""
         return Ready()
 
     def open(self, spec: Spec) -> None:
-        """Read the recording, and check that it is of what was asked for."""
-        told = checked(spec, SETTINGS)
-        recording = read(located(told["file"]))
+        """Read the recording and check its driver and device against the settings."""
+        settings = checked(spec, SETTINGS)
+        recording = read(located(settings["file"]))
         for name in ("driver", "device"):
-            if told[name] not in ("", getattr(recording, name)):
+            if settings[name] not in ("", getattr(recording, name)):
                 raise RecordingError(
-                    f"{told['file']}: is of {name} {getattr(recording, name)!r}, asked for "
-                    f"{told[name]!r}; give a recording of that one"
+                    f"{settings['file']}: is of {name} {getattr(recording, name)!r}, asked for "
+                    f"{settings[name]!r}; give a recording of that one"
                 )
-        self._take(recording, told["answer"], told["seed"])
+        self._use(recording, settings["answer"], settings["seed"])
 
     def describe(self) -> dict[str, str]:
-        """What the recording says of its driver, device, host and versions."""
+        """Provenance of the recording: driver, device, host, date, versions."""
         r = self.recording
         head = {"driver": r.driver, "device": r.device, "host": r.host, "date": r.date}
         return {**head, **r.versions, "source": r.source}
 
     def answers(self, signature: str) -> bool:
-        """Whether the recording has seen this op."""
-        return any(signature == seen for seen, _ in self._seen)
+        """Whether the recording holds this op."""
+        return any(signature == known for known, _ in self._samples)
 
     def timing(self, requests: Sequence[Request]) -> list[Sample]:
-        """From memory."""
+        """Recorded samples of each op."""
         return [self._answer(r) for r in requests]
 
-    def _take(self, recording: Recording, answer: str, seed: int) -> None:
+    def _use(self, recording: Recording, answer: str, seed: int) -> None:
         if answer not in ANSWERS:
             raise RecordingError(f"answer is {answer!r}; it is one of {', '.join(ANSWERS)}")
-        self.recording, self._how = recording, answer
+        self.recording, self._mode = recording, answer
         self._random = np.random.default_rng(seed)
         self._used: dict[tuple[str, str], int] = {}
-        self._seen: dict[tuple[str, str], list[Sample]] = {}
+        self._samples: dict[tuple[str, str], list[Sample]] = {}
         for sample in recording.samples:
-            self._seen.setdefault(sample.key, []).append(sample)
+            self._samples.setdefault(sample.key, []).append(sample)
         first = recording.samples[0] if recording.samples else None
         self.clock = first.clock if first else "wall"
         self.metric = first.metric if first else "completion"
 
     def _answer(self, request: Request) -> Sample:
-        batches = self._seen.get(request.key)
+        batches = self._samples.get(request.key)
         if not batches:
             raise RecordingError(
-                f"{self._who}: has not seen {request.signature!r} ({request.key[1]}); "
+                f"{self._name}: has not seen {request.signature!r} ({request.key[1]}); "
                 "record it, or bind a model"
             )
         batches = [b for b in batches if b.good] or batches
-        ns = self._chosen(np.concatenate([b.ns for b in batches]), request)
+        ns = self._select(np.concatenate([b.ns for b in batches]), request)
         return replace(batches[0], ns=ns, facts={"repeats": sum(len(b.ns) for b in batches)})
 
-    def _chosen(self, ns: NDArray[np.float64], request: Request) -> NDArray[np.float64]:
-        if self._how == MEDIAN:
+    def _select(self, ns: NDArray[np.float64], request: Request) -> NDArray[np.float64]:
+        if self._mode == MEDIAN:
             return np.full(request.n, np.median(ns))
-        if self._how == DRAW:
+        if self._mode == DRAW:
             return self._random.choice(ns, request.n)
         begin = self._used.get(request.key, 0)
         if begin + request.n > len(ns):
             raise RecordingError(
-                f"{self._who}: {request.signature!r} was recorded {len(ns)} times, asked for once "
+                f"{self._name}: {request.signature!r} was recorded {len(ns)} times, asked for once "
                 "more; record more, or answer 'draw' or 'median'"
             )
         self._used[request.key] = begin + request.n
         return ns[begin : begin + request.n]
 
     @property
-    def _who(self) -> str:
+    def _name(self) -> str:
         r = self.recording
         return f"{r.driver} {r.device} on {r.host}, {r.date[:10]}"

@@ -1,4 +1,4 @@
-"""Endpoints that need no device: TCP and UDP sockets in the namespaces of a star, one process.
+"""TCP and UDP endpoints in the namespaces of a star network, in one process.
 
 Host 1 receives; the others send, in turn.
 """
@@ -20,7 +20,7 @@ Pair = tuple[socket.socket, socket.socket]
 
 
 class Sockets:
-    """Connections between the hosts of a star, opened when they are first used."""
+    """Connections between the hosts of a star network, opened on first use."""
 
     def __init__(self, star: Star):
         self.star = star
@@ -28,32 +28,32 @@ class Sockets:
         self.datagrams: Pair | None = None
 
     def stream(self, sizes: Sequence[int]) -> list[int]:
-        """Bytes over TCP from one sender each, all at once: ns until each has arrived."""
+        """Nanoseconds until each of several concurrent TCP transfers to host 1 has arrived."""
         while len(self.streams) < len(sizes):
-            self.streams.append(self._connected(2 + len(self.streams) % (self.star.hosts - 1)))
-        return _moved(self.streams[: len(sizes)], sizes)
+            self.streams.append(self._connect_stream(2 + len(self.streams) % (self.star.hosts - 1)))
+        return _transfer_times(self.streams[: len(sizes)], sizes)
 
     def half_rtt(self, size: int) -> float:
-        """Half of a datagram there and back, ns."""
+        """Nanoseconds of half a round trip of a UDP datagram between hosts 2 and 1."""
         if self.datagrams is None:
-            self.datagrams = (self._bound(2), self._bound(1))
+            self.datagrams = (self._datagram_socket(2), self._datagram_socket(1))
         one, other = self.datagrams
         data = bytes(size)
         since = time.perf_counter_ns()
         one.send(data)
-        _arrived(other, size)
+        _receive(other, size)
         other.send(data)
-        _arrived(one, size)
+        _receive(one, size)
         return (time.perf_counter_ns() - since) / 2
 
     def close(self) -> None:
-        """Close all."""
+        """Close all sockets."""
         for pair in (*self.streams, *([self.datagrams] if self.datagrams else [])):
             for each in pair:
                 each.close()
         self.streams, self.datagrams = [], None
 
-    def _connected(self, sender: int) -> Pair:
+    def _connect_stream(self, sender: int) -> Pair:
         with inside(self.star.host(1)):
             server = socket.create_server((self.star.address(1), PORT), reuse_port=True)
         with server, inside(self.star.host(sender)):
@@ -64,7 +64,7 @@ class Sockets:
             each.setblocking(False)
         return one, other
 
-    def _bound(self, host: int) -> socket.socket:
+    def _datagram_socket(self, host: int) -> socket.socket:
         with inside(self.star.host(host)):
             made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         made.bind((self.star.address(host), PORT))
@@ -73,7 +73,7 @@ class Sockets:
         return made
 
 
-def _arrived(end: socket.socket, size: int) -> None:
+def _receive(end: socket.socket, size: int) -> None:
     try:
         got = len(end.recv(size))
     except TimeoutError as error:
@@ -83,8 +83,8 @@ def _arrived(end: socket.socket, size: int) -> None:
         raise DriverFault("broken", f"a datagram of {size} B arrived as {got} B")
 
 
-def _moved(pairs: Sequence[Pair], sizes: Sequence[int]) -> list[int]:
-    """Send and receive whatever can be, until all has arrived."""
+def _transfer_times(pairs: Sequence[Pair], sizes: Sequence[int]) -> list[int]:
+    """Nanoseconds until each transfer has arrived, sending and receiving by poll."""
     poller = select.poll()
     sending = {one.fileno(): i for i, (one, _) in enumerate(pairs)}
     taking = {other.fileno(): i for i, (_, other) in enumerate(pairs)}
@@ -92,7 +92,7 @@ def _moved(pairs: Sequence[Pair], sizes: Sequence[int]) -> list[int]:
         poller.register(fd, select.POLLOUT)
     for fd in taking:
         poller.register(fd, select.POLLIN)
-    to_send, to_take, at = list(sizes), list(sizes), [0] * len(sizes)
+    to_send, to_take, arrived = list(sizes), list(sizes), [0] * len(sizes)
     data, since = memoryview(bytes(PIECE)), time.perf_counter_ns()
     while taking:
         ready = poller.poll(PATIENCE)
@@ -109,7 +109,7 @@ def _moved(pairs: Sequence[Pair], sizes: Sequence[int]) -> list[int]:
                 i = taking[fd]
                 to_take[i] -= len(pairs[i][1].recv(PIECE))
                 if not to_take[i]:
-                    at[i] = time.perf_counter_ns() - since
+                    arrived[i] = time.perf_counter_ns() - since
                     poller.unregister(fd)
                     del taking[fd]
-    return at
+    return arrived

@@ -1,4 +1,4 @@
-"""Timing a call: which clock, and how often to repeat it within one reading."""
+"""Timing a call: clocks, their overhead, and repeats within one reading."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Call = Callable[[], object]
 
 
 def repeats(call: Call, read: Callable[[], int]) -> int:
-    """How often to repeat a call so that one reading of the clock sees ``LEAST`` ns.
+    """Number of calls within one reading of the clock so that it spans ``LEAST`` ns.
 
     >>> ticks = iter(range(0, 10**9, 1000))
     >>> repeats(lambda: None, lambda: next(ticks))  # a call that seems to take 1000 ns
@@ -35,7 +35,7 @@ def repeats(call: Call, read: Callable[[], int]) -> int:
 
 @cache
 def cost(read: Callable[[], int]) -> float:
-    """What one reading of the clock takes, ns: the median of many, taken once a process.
+    """Overhead of one clock reading, ns: median of 1000, measured once per process.
 
     >>> ticks = iter(range(0, 10**9, 40))
     >>> cost(lambda: next(ticks))
@@ -45,21 +45,20 @@ def cost(read: Callable[[], int]) -> float:
     return float(np.median(np.diff(stamps)))
 
 
-def timed(
+def time_call(
     call: Call, request: Request, clock: str, restore: Call | None = None
 ) -> tuple[NDArray[np.float64], dict[str, float]]:
-    """Nanoseconds of each repeat without what reading the clock takes; and what was done for it.
+    """(n,) ns per call of each repeat, less the clock's overhead, and facts of the timing.
 
-    A warm op is repeated within a reading where it is short; one that needs its context restored
-    is not, since only the first would have it.  Facts: ``inner`` calls in one reading, and
-    ``clock_ns`` that were taken off each reading.
+    A short warm op is called several times within a reading; one with a restored context once.
+    Facts: ``inner``, calls within one reading, and ``clock_ns``, subtracted from each reading.
 
     Parameters
     ----------
-    call : does the op
+    call : executes the op
     request : how often, from which context
     clock : ``wall`` or ``cpu``
-    restore : brings the context about, outside of what is timed; None for a warm op
+    restore : restores the context before each repeat, untimed; None for a warm op
     """
     read = READERS[clock]
     own = cost(read)
@@ -71,7 +70,7 @@ def timed(
 def _readings(
     call: Call, read: Callable[[], int], n: int, inner: int, restore: Call | None
 ) -> NDArray[np.float64]:
-    """What the clock moved by around ``inner`` calls."""
+    """(n,) ns that each reading of ``inner`` calls took, overhead included."""
     ns = np.empty(n)
     turns = range(inner)
     for i in range(n):
@@ -84,14 +83,14 @@ def _readings(
     return ns
 
 
-def restorer(request: Request, flush: Call, calls: list[Call]) -> Call | None:
-    """What brings a request's context about.
+def context_restorer(request: Request, flush: Call, calls: list[Call]) -> Call | None:
+    """Callable that restores a request's context; None for a warm op.
 
     Parameters
     ----------
-    request : whose context
+    request : names the context
     flush : empties the caches
-    calls : the preceding ops
+    calls : execute the preceding ops
     """
     if request.context == COLD:
         return flush

@@ -1,6 +1,6 @@
-"""A device of torch: each op done on it and timed by the clock that suits it.
+"""Driver ``torch``: ops of torch, timed on a CPU or GPU.
 
-On a CPU that is the CPU clock, since none of these ops waits; on an accelerator, pairs of events.
+The clock is the CPU clock of the process, or on a GPU pairs of events.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from ...sim.errors import DriverFault
 from ...sim.signature import parse
 from ..driver import Driver, Missing, Ready, Spec, checked, driver, head, within
 from ..measuring import conditions
-from ..measuring.device_lock import held
+from ..measuring.device_lock import lock_device
 from ..sample import Request, Sample
 from .nvml import Gpu
-from .timer import Call, restorer, timed
-from .torch_asked import TorchOp
+from .timer import Call, context_restorer, time_call
 from .torch_events import Events
 from .torch_ops import BUILDERS
+from .torch_tensors import TorchOp
 
 CURE = "pip install 'foretrace[torch]', or name a Python that has it in agents.yaml"
 FLUSH = 256 << 20  # bytes written to empty the caches
@@ -40,7 +40,7 @@ SETTINGS: dict[str, Any] = {
 
 @driver("torch")
 class Torch(Driver):
-    """One device of torch, one thread.
+    """Driver that times torch ops on one device, with one host thread.
 
     Opened with ``device`` (``cpu`` or ``cuda:0``), ``core`` (to pin to; -1: the last we may use),
     ``cap`` (B of operands of one op), ``strides`` (of convolutions by signature, where the
@@ -82,7 +82,7 @@ class Torch(Driver):
         return Ready(tuple(names), {"torch": torch.__version__, **conditions.machine()})
 
     def open(self, spec: Spec) -> None:
-        """Take the device, and choose its clock."""
+        """Lock the device and choose its clock."""
         self.settings = checked(spec, SETTINGS)
         try:
             import torch
@@ -102,33 +102,33 @@ class Torch(Driver):
             torch.cuda.set_device(self.device)  # events are of the current device
         self._pin()
         self.gpu = Gpu(self._uuid())
-        self.gpu.refuse_company()
+        self.gpu.require_exclusive()
         if self.clock == "device":
             self._in_tf32(False)
             self.events = Events(torch, self.device)
         self.scratch = torch.zeros(FLUSH, dtype=torch.uint8, device=self.device)
 
     def describe(self) -> dict[str, str]:
-        """The device, torch and what it stands on."""
+        """Provenance: device, torch, allocator, CUDA."""
         torch = self.torch
-        told = {"torch": torch.__version__, **conditions.machine()}
-        told["allocator"] = os.path.basename(os.environ.get("LD_PRELOAD", "")) or "libc"
+        facts = {"torch": torch.__version__, **conditions.machine()}
+        facts["allocator"] = os.path.basename(os.environ.get("LD_PRELOAD", "")) or "libc"
         if self.clock == "cpu":
-            told["device"] = f"{told.get('cpu', 'cpu')} core{self.core}"
+            facts["device"] = f"{facts.get('cpu', 'cpu')} core{self.core}"
         else:
-            told["device"] = torch.cuda.get_device_name(self.device)
-            told["cuda"] = str(torch.version.cuda)
-            told["cudnn"] = str(torch.backends.cudnn.version())
-            told["event_pair_ns"] = f"{self.events.pair:.0f}"
-            told |= self.gpu.to_dict()
-        return told
+            facts["device"] = torch.cuda.get_device_name(self.device)
+            facts["cuda"] = str(torch.version.cuda)
+            facts["cudnn"] = str(torch.backends.cudnn.version())
+            facts["event_pair_ns"] = f"{self.events.pair:.0f}"
+            facts |= self.gpu.static_facts()
+        return facts
 
     def timing(self, requests: Sequence[Request]) -> list[Sample]:
-        """Do each op; its tensors are made before, and kept until the driver is closed."""
+        """Samples of each op; its tensors are created once and kept until the driver is closed."""
         return [self._time(r) for r in requests]
 
     def close(self) -> None:
-        """Give the core and the memory back."""
+        """Release the core, the lock and the memory."""
         self.calls.clear()
         self.stack.close()
 
@@ -136,7 +136,7 @@ class Torch(Driver):
         return ["cpu", *(f"cuda:{i}" for i in range(self.torch.cuda.device_count()))]
 
     def _uuid(self) -> str:
-        """Of the GPU, as the management library names it; "" for a CPU."""
+        """UUID of the GPU in NVML; "" for a CPU."""
         if self.clock == "cpu":
             return ""
         return f"GPU-{self.torch.cuda.get_device_properties(self.device).uuid}"
@@ -146,13 +146,13 @@ class Torch(Driver):
         self.core = max(allowed) if self.settings["core"] < 0 else int(self.settings["core"])
         if self.core not in allowed:
             raise DriverFault("missing", f"core {self.core} is not ours; take one of {allowed}")
-        self.stack.enter_context(held(self._uuid() or f"core{self.core}"))
+        self.stack.enter_context(lock_device(self._uuid() or f"core{self.core}"))
         os.sched_setaffinity(0, {self.core})
         self.stack.callback(os.sched_setaffinity, 0, allowed)
 
     def _time(self, request: Request) -> Sample:
         call = self._call(request.signature)
-        restore = restorer(request, self._flush, [self._call(s) for s in request.preceding])
+        restore = context_restorer(request, self._flush, [self._call(s) for s in request.preceding])
         ns, facts = self._timed(call, request, restore)
         facts |= self.gpu.facts()
         flags = ("throttled",) if facts.get("throttled") else ()
@@ -166,7 +166,7 @@ class Torch(Driver):
         self, call: Call, request: Request, restore: Call | None
     ) -> tuple[NDArray[np.float64], dict[str, float]]:
         if self.clock == "cpu":
-            return timed(call, request, "cpu", restore)
+            return time_call(call, request, "cpu", restore)
         return self.events.timed(call, request.n, restore, request.key)
 
     def _flush(self) -> None:
@@ -174,10 +174,10 @@ class Torch(Driver):
 
     def _call(self, signature: str) -> Call:
         if signature not in self.calls:
-            self.calls[signature] = self._made(signature)
+            self.calls[signature] = self._build(signature)
         return self.calls[signature]
 
-    def _made(self, signature: str) -> Call:
+    def _build(self, signature: str) -> Call:
         if head(signature) == GRAPH:
             return self._graph(signature)
         parts = within(signature, self.settings["cap"])
@@ -191,7 +191,7 @@ class Torch(Driver):
         return call
 
     def _with_tf32(self, call: Call) -> Call:
-        """The same while tensor cores may round its fp32 operands, and not before or after it."""
+        """Call with TF32 enabled during it only."""
 
         def rounded() -> None:
             self._in_tf32(True)
@@ -203,12 +203,12 @@ class Torch(Driver):
         return rounded
 
     def _in_tf32(self, allowed: bool) -> None:
-        """Whether products and convolutions of fp32 may be of tf32; torch's own choice is mixed."""
+        """Enable or disable TF32 for fp32 products and convolutions (torch's default is mixed)."""
         self.torch.set_float32_matmul_precision("high" if allowed else "highest")
         self.torch.backends.cudnn.allow_tf32 = allowed
 
     def _graph(self, signature: str) -> Call:
-        """All ops of a graph, in order, with nothing between them."""
+        """Callable that executes all ops of a named graph in order."""
         name = parse(signature).name.partition(" ")[2]
         listed = self.settings["graphs"].get(name)
         if not listed:
@@ -223,7 +223,7 @@ class Torch(Driver):
         return whole
 
     def _peak(self, signature: str) -> float:
-        """Bytes that the op holds at most beyond what was there before it."""
+        """Peak bytes that the op allocates, measured once."""
         if signature not in self.peaks:
             self.peaks[signature] = self._measured_peak(self.calls[signature])
         return self.peaks[signature]
@@ -239,7 +239,7 @@ class Torch(Driver):
 
 
 def _cpu_peak(torch: Any, call: Call) -> float:
-    """From the profiler's record of what was allocated and freed."""
+    """Peak bytes that a call allocates on a CPU, from torch's profiler."""
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU],
                                 profile_memory=True) as seen:  # fmt: skip
         call()

@@ -1,4 +1,4 @@
-"""Timing on a GPU of torch: a pair of events around each repeat, queued ahead of the device.
+"""GPU timing with torch: a pair of events around each repeat, queued ahead of the device.
 
 A host takes longer to launch a small kernel than the GPU to do it.  Events that the GPU reaches as
 soon as they are recorded would then time the host, so the GPU is held until all is queued.
@@ -20,7 +20,7 @@ EMPTY = 200  # pairs around nothing
 
 
 class Events:
-    """Pairs of events on the current stream of one device.
+    """Timer that uses pairs of events on the current stream of one device.
 
     Parameters
     ----------
@@ -37,10 +37,10 @@ class Events:
     def timed(
         self, call: Call, n: int, restore: Call | None = None, key: object = ""
     ) -> tuple[NDArray[np.float64], dict[str, float]]:
-        """(n,) ns of each repeat; ``ahead`` is 0 where the host could not queue all in time.
+        """(n,) ns of each repeat, and facts: ``ahead`` is 0 where the host queued too slowly.
 
-        Such are ops that wait for the device, or launch more than its queue holds: their times
-        have the host's in them.
+        Such ops wait for the device or launch more than its queue holds: their times include the
+        host's.
 
         Parameters
         ----------
@@ -60,7 +60,7 @@ class Events:
     def _batch(
         self, call: Call, n: int, restore: Call | None, hold: int
     ) -> tuple[NDArray[np.float64], bool]:
-        """Times, and whether the device had yet to begin when the last repeat was queued."""
+        """(n,) ns, and whether the device had not begun when the last repeat was queued."""
         if restore is None:
             call()  # so that the first repeat is warm too
         pairs = [[self.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(n)]

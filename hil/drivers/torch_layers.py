@@ -1,20 +1,20 @@
-"""Layers as torch does them: attention, convolution, normalisation, pooling, and gradients."""
+"""Builders of layer ops: attention, convolution, normalisation, pooling, and gradients."""
 
 from __future__ import annotations
 
-from .torch_asked import Call, TorchOp
+from .torch_tensors import Call, TorchOp
 
 
 def attention(a: TorchOp) -> Call:
     """Causal attention of query, key and value."""
-    q, k, v = a.need(3)[:3]
+    q, k, v = a.operands(3)[:3]
     does = a.torch.nn.functional.scaled_dot_product_attention
     return lambda: does(q, k, v, is_causal=True)
 
 
 def attention_backward(a: TorchOp) -> Call:
-    """Its gradients, as the CPU's kernel has them."""
-    gradient, q, k, v = a.need(4)[:4]
+    """Gradients of attention by the CPU's flash kernel."""
+    gradient, q, k, v = a.operands(4)[:4]
     aten = a.torch.ops.aten
     forward, backward = (
         aten._scaled_dot_product_flash_attention_for_cpu,
@@ -25,15 +25,15 @@ def attention_backward(a: TorchOp) -> Call:
 
 
 def flash_attention(a: TorchOp) -> Call:
-    """Causal, by the kernel of GPUs that never writes the matrix of scores."""
-    q, k, v = a.need(3)[:3]
+    """Causal flash attention on a GPU."""
+    q, k, v = a.operands(3)[:3]
     does = a.torch.ops.aten._scaled_dot_product_flash_attention
     return lambda: does(q, k, v, 0.0, True)
 
 
 def flash_attention_backward(a: TorchOp) -> Call:
-    """Its gradients; the forward pass tells what they are made from."""
-    gradient, q, k, v = a.need(4)[:4]
+    """Gradients of flash attention on a GPU; the forward pass is run once while building."""
+    gradient, q, k, v = a.operands(4)[:4]
     aten = a.torch.ops.aten
     out, sums, *lengths, seed, offset, _ = aten._scaled_dot_product_flash_attention(
         q, k, v, 0.0, True
@@ -43,8 +43,8 @@ def flash_attention_backward(a: TorchOp) -> Call:
 
 
 def convolution(a: TorchOp) -> Call:
-    """With padding of half a kernel."""
-    x, weight, *rest = a.need(2)
+    """Convolution with padding of half a kernel."""
+    x, weight, *rest = a.operands(2)
     stride, padding = _stride(a), [s // 2 for s in weight.shape[2:]]
     bias = rest[0] if rest else None
     steps, ones, zeros = [stride] * len(padding), [1] * len(padding), [0] * len(padding)
@@ -54,8 +54,8 @@ def convolution(a: TorchOp) -> Call:
 
 
 def convolution_backward(a: TorchOp) -> Call:
-    """Gradients of input and weight; the shapes tell the stride."""
-    gradient, x, weight = a.need(3)[:3]
+    """Gradients of a convolution's input and weight; the stride is inferred from the shapes."""
+    gradient, x, weight = a.operands(3)[:3]
     padding = [s // 2 for s in weight.shape[2:]]
     stride = strides_between(x.shape, weight.shape, gradient.shape)
     if not stride:
@@ -72,7 +72,7 @@ def _stride(a: TorchOp) -> int:
 
 
 def strides_between(x: tuple[int, ...], weight: tuple[int, ...], out: tuple[int, ...]) -> int:
-    """The stride that leads from one shape to another with padding of half a kernel; 0 for none.
+    """Stride of a convolution with padding of half a kernel, inferred from shapes; 0 for none.
 
     >>> strides_between((8, 3, 64, 64), (64, 3, 7, 7), (8, 64, 32, 32))
     2
@@ -87,15 +87,15 @@ def strides_between(x: tuple[int, ...], weight: tuple[int, ...], out: tuple[int,
 
 
 def batch_norm(a: TorchOp) -> Call:
-    """As in training: statistics of the batch."""
-    x, weight, bias, mean, variance = a.need(5)[:5]
+    """Batch norm in training mode."""
+    x, weight, bias, mean, variance = a.operands(5)[:5]
     does = a.torch.native_batch_norm
     return lambda: does(x, weight, bias, mean, variance, True, 0.1, 1e-5)
 
 
 def batch_norm_backward(a: TorchOp) -> Call:
-    """Gradients of input, weight and bias."""
-    gradient, x, weight, *rest = a.need(5)
+    """Gradients of batch norm's input, weight and bias."""
+    gradient, x, weight, *rest = a.operands(5)
     mean, variance = rest[:2]
     saved = rest[2:4] or rest[:2]
     does = a.torch.ops.aten.native_batch_norm_backward
@@ -104,14 +104,14 @@ def batch_norm_backward(a: TorchOp) -> Call:
 
 
 def layer_norm(a: TorchOp) -> Call:
-    """Over the last dimension."""
-    x, weight, bias = a.need(3)[:3]
+    """Layer norm over the last dimension."""
+    x, weight, bias = a.operands(3)[:3]
     return lambda: a.torch.native_layer_norm(x, weight.shape, weight, bias, 1e-5)
 
 
 def layer_norm_backward(a: TorchOp) -> Call:
-    """Its gradients."""
-    gradient, x, *_ = a.need(2)
+    """Gradients of layer norm."""
+    gradient, x, *_ = a.operands(2)
     width = [x.shape[-1]]
     weight, bias = (a.torch.ones(width, dtype=x.dtype, device=x.device) for _ in range(2))
     _, mean, scale = a.torch.native_layer_norm(x, width, weight, bias, 1e-5)
@@ -120,15 +120,15 @@ def layer_norm_backward(a: TorchOp) -> Call:
 
 
 def pool(a: TorchOp) -> Call:
-    """The largest of 3 x 3, every other one."""
-    (x,) = a.need(1)[:1]
+    """Max pooling of 3 x 3 with stride 2."""
+    (x,) = a.operands(1)[:1]
     does = a.torch.ops.aten.max_pool2d_with_indices
     return lambda: does(x, [3, 3], [2, 2], [1, 1])
 
 
 def pool_backward(a: TorchOp) -> Call:
-    """Its gradient."""
-    gradient, x = a.need(2)[:2]
+    """Gradient of max pooling of 3 x 3 with stride 2."""
+    gradient, x = a.operands(2)[:2]
     _, at = a.torch.ops.aten.max_pool2d_with_indices(x, [3, 3], [2, 2], [1, 1])
     does = a.torch.ops.aten.max_pool2d_with_indices_backward
     return lambda: does(gradient, x, [3, 3], [2, 2], [1, 1], [1, 1], False, at)

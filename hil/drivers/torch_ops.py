@@ -1,6 +1,6 @@
-"""What torch can be asked to do: one builder for each op of the allow-list.
+"""Allow-list of the torch driver: one builder for each op.
 
-A builder is given what is asked and returns a call without arguments.
+A builder takes a ``TorchOp`` and returns a callable without arguments.
 """
 
 from __future__ import annotations
@@ -9,24 +9,24 @@ from collections.abc import Callable
 from typing import Any
 
 from . import torch_layers as layers
-from .torch_asked import Builder, Call, TorchOp
+from .torch_tensors import Builder, Call, TorchOp
 
 
 def _plain(function: Callable[[Any], Callable[..., object]], count: int) -> Builder:
-    """An op that takes its tensors and nothing else."""
+    """Builder of an op that takes ``count`` tensors."""
 
     def build(a: TorchOp) -> Call:
-        tensors, does = a.need(count)[:count], function(a.torch)
+        tensors, does = a.operands(count)[:count], function(a.torch)
         return lambda: does(*tensors)
 
     return build
 
 
 def _with_number(function: Callable[[Any], Callable[..., object]], number: float) -> Builder:
-    """An elementwise op of two tensors, or of one and a number."""
+    """Builder of an elementwise op of two tensors, or of one tensor and a number."""
 
     def build(a: TorchOp) -> Call:
-        first, *rest = a.need(1)
+        first, *rest = a.operands(1)
         does = function(a.torch)
         other = rest[0].fill_(number) if rest else number
         return lambda: does(first, other)
@@ -35,38 +35,38 @@ def _with_number(function: Callable[[Any], Callable[..., object]], number: float
 
 
 def _lerp(a: TorchOp) -> Call:
-    x, y = a.need(2)[:2]
+    x, y = a.operands(2)[:2]
     return lambda: x.lerp_(y, 0.1)
 
 
 def _addcdiv(a: TorchOp) -> Call:
-    x, y, z = a.need(3)[:3]
+    x, y, z = a.operands(3)[:3]
     return lambda: x.addcdiv_(y, z, value=0.0)
 
 
 def _addcmul(a: TorchOp) -> Call:
-    x, y, z = a.need(3)[:3]
+    x, y, z = a.operands(3)[:3]
     return lambda: x.addcmul_(y, z, value=0.0)
 
 
 def _threshold_backward(a: TorchOp) -> Call:
-    x, y = a.need(2)[:2]
+    x, y = a.operands(2)[:2]
     return lambda: a.torch.ops.aten.threshold_backward(x, y, 0)
 
 
 def _cat(a: TorchOp) -> Call:
-    tensors = a.need(1)
+    tensors = a.operands(1)
     return lambda: a.torch.cat(tensors)
 
 
 def _sum(a: TorchOp) -> Call:
-    (x,) = a.need(1)[:1]
+    (x,) = a.operands(1)[:1]
     return lambda: x.sum(0, keepdim=True) if x.dim() > 1 else x.sum()
 
 
 def _softmax(name: str) -> Builder:
     def build(a: TorchOp) -> Call:
-        (x,) = a.need(1)[:1]
+        (x,) = a.operands(1)[:1]
         aten = a.torch.ops.aten
         does = aten._log_softmax if name == "log" else aten._softmax
         return lambda: does(x, -1, False)
@@ -75,55 +75,55 @@ def _softmax(name: str) -> Builder:
 
 
 def _log_softmax_backward(a: TorchOp) -> Call:
-    x, y = a.need(2)[:2]
+    x, y = a.operands(2)[:2]
     return lambda: a.torch.ops.aten._log_softmax_backward_data(x, y, -1, x.dtype)
 
 
 def _nll_loss(a: TorchOp) -> Call:
-    x, target = a.need(2)[:2]
+    x, target = a.operands(2)[:2]
     return lambda: a.torch.ops.aten.nll_loss_forward(x, target, None, 1, -100)
 
 
 def _addmm(a: TorchOp) -> Call:
-    bias, x, y = a.need(3)[:3]
+    bias, x, y = a.operands(3)[:3]
     return lambda: a.torch.addmm(bias, x, y)
 
 
 def _scaled_mm(a: TorchOp) -> Call:
-    """Of fp8 with one scale each; the second operand by columns, as the tensor cores take it."""
-    x, y = a.need(2)[:2]
+    """Scaled fp8 product, one scale per operand, the second operand column-major."""
+    x, y = a.operands(2)[:2]
     columns, one = y.t().contiguous().t(), a.torch.ones((), device=a.device)
     does, result = a.torch._scaled_mm, a.torch.bfloat16
     return lambda: does(x, columns, scale_a=one, scale_b=one, out_dtype=result)
 
 
 def _index_select(a: TorchOp) -> Call:
-    table, at = a.need(2)[:2]
+    table, at = a.operands(2)[:2]
     _spread_indices(a, at, table.shape[0])
     return lambda: table.index_select(0, at)
 
 
 def _embedding(a: TorchOp) -> Call:
-    table, at = a.need(2)[:2]
+    table, at = a.operands(2)[:2]
     _spread_indices(a, at, table.shape[0])
     return lambda: a.torch.nn.functional.embedding(at, table)
 
 
 def _embedding_backward(a: TorchOp) -> Call:
-    gradient, at = a.need(2)[:2]
+    gradient, at = a.operands(2)[:2]
     rows = int(at.numel())
     _spread_indices(a, at, rows)
     return lambda: a.torch.ops.aten.embedding_dense_backward(gradient, at, rows, -1, False)
 
 
 def _spread_indices(a: TorchOp, at: Any, rows: int) -> None:
-    """Rows all over the table, the same on every run."""
+    """Fill an index tensor with rows spread over the table, the same on every run."""
     order = a.torch.arange(at.numel(), device=at.device) * 7919 % max(1, rows)
     at.copy_(order.reshape(at.shape))
 
 
 def _copied(source: str, target: str) -> Builder:
-    """A copy between a host (``h``) and the device (``d``)."""
+    """Builder of a copy between host (``h``) and device (``d``)."""
 
     def build(a: TorchOp) -> Call:
         (operand,) = a.parts.operands[:1] or (None,)

@@ -1,1 +1,1 @@
-"""A small virtual machine in which the real RDMA, CXL and switch drivers of Linux answer."""
+"""Lab: small virtual machines that run the real RDMA, CXL and switch drivers of Linux."""

@@ -1,6 +1,6 @@
-"""``python -m foretrace.hil.lab MACHINE [KEY=VALUE …]``: a machine as an agent on stdin and stdout.
+"""``python -m foretrace.hil.lab MACHINE [KEY=VALUE …]``: a machine's agent on stdin and stdout.
 
-This is the command that an agent's address names; the words that a parent adds are understood.
+``booted_agent`` runs this command; ``--die-with-parent`` is understood as by the agent.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ MACHINES = {"uml": uml.command, "qemu": qemu.command, "host": host_kernel.comman
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Start a machine and be its serial line."""
+    """Boot a machine and connect its serial line to stdin and stdout; returns the exit code."""
     words = list(arguments)
     if "--die-with-parent" in words:
         words.remove("--die-with-parent")

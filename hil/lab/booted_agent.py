@@ -1,4 +1,4 @@
-"""A driver inside a machine of the lab: the machine is the agent's process."""
+"""Drivers inside a machine of the lab: the machine is the agent's process."""
 
 from __future__ import annotations
 
@@ -9,32 +9,34 @@ from ..agent.client import Remote
 from ..agent.transport import LIMIT, child
 from .build_cache import versions
 
-MADE_OF = {"uml": ("uml", "root/"), "qemu": ("qemu", "disk/"), "host": ()}
-"""Whose versions matter, by how their names begin."""
+VERSION_PREFIXES = {"uml": ("uml", "root/"), "qemu": ("qemu", "disk/"), "host": ()}
+"""Prefixes of the names, in ``versions.json``, of what each machine was built from."""
 
 
 class Booted(Remote):
-    """A driver in a machine that was started for it; what the machine is made of is provenance."""
+    """Driver in a machine that was booted for it; the machine's packages are part of provenance."""
 
     machine = ""
     patience = 240.0  # s for a machine to start where every instruction is emulated
 
     def describe(self) -> dict[str, str]:
-        """Of the driver, and of every package that the machine was built from."""
-        parts = {k: v for k, v in versions().items() if k.startswith(MADE_OF[self.machine])}
+        """Provenance of the driver, and versions of what the machine was built from."""
+        parts = {
+            k: v for k, v in versions().items() if k.startswith(VERSION_PREFIXES[self.machine])
+        }
         return {**parts, **super().describe()}
 
 
 def booted(machine: str, driver: str, settings: Mapping[str, str] = {},
            limit: float = LIMIT) -> Booted:  # fmt: skip
-    """Start a machine, and open its agent.
+    """Driver in a newly booted machine of the lab.
 
     Parameters
     ----------
     machine : ``uml``, ``qemu``, or ``host`` for namespaces of the kernel that runs
-    driver : its name
-    settings : of the machine: ``ends``, ``mtu``
-    limit : s for one question
+    driver : registered name
+    settings : of the machine, such as ``ends`` and ``mtu``
+    limit : s that one request may take
 
     Raises
     ------
@@ -42,7 +44,7 @@ def booted(machine: str, driver: str, settings: Mapping[str, str] = {},
         The lab is not built.
     """
     words = [f"{key}={value}" for key, value in settings.items()]
-    line = [sys.executable, "-P", "-m", __package__, machine, *words]
-    made = Booted(child(line), driver, limit)
-    made.machine = machine
-    return made
+    command = [sys.executable, "-P", "-m", __package__, machine, *words]
+    agent = Booted(child(command), driver, limit)
+    agent.machine = machine
+    return agent

@@ -1,4 +1,4 @@
-"""Building the lab: what is not there yet, machine by machine, each booted before it counts."""
+"""Building the machines of the lab: steps that are missing or outdated, and a boot check."""
 
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ from .build_cache import (
     UML_KERNEL,
     home,
     recipes,
-    stamp,
+    record_recipe,
 )
 from .debian import Packages
 
 
 @dataclass(frozen=True)
 class BuildStep:
-    """One step of building a machine.
+    """Step of building a machine, with the files it leaves and what they depend on.
 
     Parameters
     ----------
-    what : is built
-    parts : what it leaves, its own one first
-    do : builds it
-    of : what we decide that it is made of; where that changes it is built anew
+    title : for progress messages
+    parts : files that it leaves; the first identifies the step
+    run : builds them
+    inputs : texts that determine the result; when they change the step is run again
     """
 
-    what: str
+    title: str
     parts: tuple[str, ...]
-    do: Callable[[Packages], object]
-    of: Callable[[], Sequence[str]]
+    run: Callable[[Packages], object]
+    inputs: Callable[[], Sequence[str]]
 
     @property
     def recipe(self) -> str:
-        """What it is made of, in few letters."""
-        return sha256("\0".join(self.of()).encode()).hexdigest()[:16]
+        """Hash of the inputs."""
+        return sha256("\0".join(self.inputs()).encode()).hexdigest()[:16]
 
     @property
-    def made(self) -> bool:
-        """Whether all of it is there, of what it should be; older ones do not say of what."""
+    def is_built(self) -> bool:
+        """Whether all parts exist and were built from these inputs (or from unrecorded ones)."""
         there = all((home() / part).exists() for part in self.parts)
         return there and recipes().get(self.parts[0], self.recipe) == self.recipe
 
@@ -58,7 +58,7 @@ STEPS: dict[str, tuple[BuildStep, ...]] = {
         BuildStep("the programs", (ROOT,), lambda p: initramfs.build(p, IN_UML),
                   lambda: (*IN_UML, initramfs.APPLETS)),
         BuildStep("the kernel, seven minutes of a core", (UML_KERNEL,),
-                  kernel.build, kernel.made_of),
+                  kernel.build, kernel.recipe_inputs),
     ),
     "qemu": (
         BuildStep("QEMU", (qemu.PROGRAM,), qemu.build, lambda: (qemu.PACKAGE,)),
@@ -74,7 +74,7 @@ CURES = {
 
 
 def build(machines: Sequence[str], again: bool, tell: Callable[[str], None]) -> list[str]:
-    """Build what is not there; returns the machines that are there now.
+    """Run the steps that are missing or outdated; returns the machines that are now built.
 
     Raises
     ------
@@ -84,25 +84,25 @@ def build(machines: Sequence[str], again: bool, tell: Callable[[str], None]) -> 
     wanted = list(machines) or list(STEPS)
     if unknown := [name for name in wanted if name not in STEPS]:
         raise DriverFault("missing", f"lab: no machine {unknown[0]!r}; one of {', '.join(STEPS)}")
-    steps = [(m, step) for m in wanted for step in STEPS[m] if again or not step.made]
+    steps = [(m, step) for m in wanted for step in STEPS[m] if again or not step.is_built]
     tools.require(list(dict.fromkeys(machine for machine, _ in steps)))
     packages = Packages(home() / "apt")
     if steps:
         packages.update()
     for machine, step in steps:
-        tell(f"{machine}: building {step.what}")
-        step.do(packages)
-        stamp(step.parts[0], step.recipe)
+        tell(f"{machine}: building {step.title}")
+        step.run(packages)
+        record_recipe(step.parts[0], step.recipe)
     return wanted
 
 
-def absent() -> list[str]:
-    """Machines of which a part is not built yet."""
-    return [name for name, steps in STEPS.items() if not all(step.made for step in steps)]
+def unbuilt() -> list[str]:
+    """Machines with a step that is missing or outdated."""
+    return [name for name, steps in STEPS.items() if not all(step.is_built for step in steps)]
 
 
 def check(machine: str) -> str:
-    """Boot it and have its RDMA driver do one write; what it said.
+    """Report of a boot test: the machine is booted and its RDMA driver probed.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Where the lab keeps what it built: outside the repository, in the user's cache."""
+"""Cache of what the lab built, with versions and recipes: outside the repository."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ UML_KERNEL, ROOT, GUEST_KERNEL, GUEST_INITRD, GUEST_DISK, VERSIONS, RECIPES = (
 
 
 def home() -> Path:
-    """The folder of the lab: ``$FORETRACE_LAB``, else in the user's cache.
+    """Folder of the lab: ``$FORETRACE_LAB``, else one in the user's cache.
 
-    Root's lab lies where an unprivileged user may read it, because that is who runs its kernels.
+    Root's lab lies where unprivileged users may read it, because they run its kernels.
     """
     if named := os.environ.get("FORETRACE_LAB"):
         return Path(named)
@@ -30,12 +30,12 @@ def home() -> Path:
 
 
 def part(name: str) -> Path:
-    """One part that was built.
+    """Path of a built part.
 
     Raises
     ------
     HardwareUnavailable
-        It was not.
+        It is not built.
     """
     found = home() / name
     if not found.exists():
@@ -44,13 +44,13 @@ def part(name: str) -> Path:
 
 
 @contextmanager
-def fresh(name: str) -> Iterator[Path]:
-    """A path to build a part at; when all of it is there it takes its name from the old one."""
-    made, place = home() / f"{name}.new", home() / name
-    _remove(made)
-    yield made
+def rebuild(name: str) -> Iterator[Path]:
+    """Temporary path to build a part at; it replaces the old part when the block succeeds."""
+    partial, place = home() / f"{name}.new", home() / name
+    _remove(partial)
+    yield partial
     _remove(place)
-    made.rename(place)
+    partial.rename(place)
 
 
 def _remove(path: Path) -> None:
@@ -61,30 +61,30 @@ def _remove(path: Path) -> None:
 
 
 def versions() -> dict[str, str]:
-    """Name and version of everything that the lab was built from; empty where it is not."""
-    return _read(VERSIONS)
+    """Versions by name of everything that the lab was built from; empty where it is not built."""
+    return _read_json(VERSIONS)
 
 
-def note(found: dict[str, str]) -> None:
-    """Add to the versions."""
-    _write(VERSIONS, {**versions(), **found})
+def add_versions(found: dict[str, str]) -> None:
+    """Record versions of what was just built."""
+    _write_json(VERSIONS, {**versions(), **found})
 
 
 def recipes() -> dict[str, str]:
-    """What each part was made of."""
-    return _read(RECIPES)
+    """Hash of the inputs that each part was built from."""
+    return _read_json(RECIPES)
 
 
-def stamp(name: str, recipe: str) -> None:
-    """Say what a part was made of."""
-    _write(RECIPES, {**recipes(), name: recipe})
+def record_recipe(name: str, recipe: str) -> None:
+    """Record the hash of the inputs that a part was built from."""
+    _write_json(RECIPES, {**recipes(), name: recipe})
 
 
-def _read(name: str) -> dict[str, str]:
+def _read_json(name: str) -> dict[str, str]:
     file = home() / name
     return dict(json.loads(file.read_text())) if file.exists() else {}
 
 
-def _write(name: str, told: dict[str, str]) -> None:
+def _write_json(name: str, fields: dict[str, str]) -> None:
     home().mkdir(parents=True, exist_ok=True)
-    (home() / name).write_text(json.dumps(told, indent=1, sort_keys=True) + "\n")
+    (home() / name).write_text(json.dumps(fields, indent=1, sort_keys=True) + "\n")

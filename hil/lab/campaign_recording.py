@@ -1,4 +1,4 @@
-"""Doing a work list of the lab: every start of the measurement is a boot of the machine."""
+"""Measuring campaigns of the lab: every process start is a boot of the machine."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ Key = tuple[str, str]
 log = logging.getLogger(__name__)
 
 
-def record(planned: Campaign, tell: Callable[[str], None] = log.info) -> Recording:
-    """Boot, measure, and say what it was measured on.
+def record(campaign: Campaign, tell: Callable[[str], None] = log.info) -> Recording:
+    """Recording of a campaign, measured now; each start boots the machine.
 
     Raises
     ------
     DriverFault
         The machine or its driver failed before anything was measured.
     """
-    work = planned.work
-    return measure(work, lambda: booted(planned.machine, work.driver, planned.settings), tell)
+    work = campaign.work
+    return measure(work, lambda: booted(campaign.machine, work.driver, campaign.settings), tell)
 
 
 def kept(name: str) -> Recording:
-    """What was recorded earlier and is part of foretrace.
+    """Recording of a campaign that is bundled with foretrace.
 
     >>> kept("timetravel-10gbit").driver
     'switch'
@@ -40,17 +40,17 @@ def kept(name: str) -> Recording:
 
 
 def medians(recording: Recording) -> dict[Key, float]:
-    """The median of each op over all starts, ns."""
-    found: dict[Key, list[float]] = {}
+    """Median of each op over all repeats of all starts, ns."""
+    times: dict[Key, list[float]] = {}
     for sample in recording.samples:
-        found.setdefault(sample.key, []).extend(sample.ns.tolist())
-    return {key: float(np.median(ns)) for key, ns in found.items()}
+        times.setdefault(sample.key, []).extend(sample.ns.tolist())
+    return {key: float(np.median(ns)) for key, ns in times.items()}
 
 
-def compared(name: str, recording: Recording) -> Iterator[str]:
-    """Each op in microseconds, beside what is kept under that name."""
+def comparison_lines(name: str, recording: Recording) -> Iterator[str]:
+    """Lines with the median of each op in us and its change from the bundled recording."""
     before = medians(kept(name)) if (KEPT / f"{name}{SUFFIX}").exists() else {}
     for (signature, context), ns in sorted(medians(recording).items()):
         then = before.get((signature, context))
-        beside = "new" if then is None else f"{ns / then - 1:+.1%} of {then / 1e3:.2f}"
-        yield f"{signature} {context}: {ns / 1e3:.2f} us, {beside}"
+        change = "new" if then is None else f"{ns / then - 1:+.1%} of {then / 1e3:.2f}"
+        yield f"{signature} {context}: {ns / 1e3:.2f} us, {change}"

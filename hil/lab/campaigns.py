@@ -1,4 +1,4 @@
-"""What the lab measures: work lists, each for one machine; their recordings are what CI scores."""
+"""Campaigns of the lab: work lists, each for one machine; their recordings are scored in CI."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ STEPS = (  # of four buckets: much computing beside each, little, almost none
     "buckets=4 forward_us=2000 backward_us=1000 update_us=500",
 )
 BUSY = 99.0  # cores that others may use: virtual clocks do not see them
-Asked = tuple[Request, ...]
+Requests = tuple[Request, ...]
 
 
 @dataclass(frozen=True)
 class Campaign:
-    """One work list and its machine."""
+    """Work list with the machine that it runs in and the machine's settings."""
 
     name: str
     machine: str
@@ -34,12 +34,12 @@ class Campaign:
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
-def _writes(sizes: tuple[int, ...], n: int, op: str = "rdma-write") -> Asked:
+def _writes(sizes: tuple[int, ...], n: int, op: str = "rdma-write") -> Requests:
     return tuple(Request(f"send:{op} uint8[{size}]", n) for size in sizes)
 
 
-def _across(rate: str) -> Campaign:
-    """Writes through a port of that rate, in virtual time."""
+def _writes_at_rate(rate: str) -> Campaign:
+    """RDMA writes through a bridge port of that rate, in virtual time."""
     spec = {"ends": "verbs", "rate": rate, "delay_us": 1.0}
     work = WorkList("switch", _writes(SIZES, 5), spec, starts=3, blocks=3, bar=0.03, busy=BUSY,
                 note="RC writes from rxe1 to rxe2 over a bridge whose ports have rate and delay; "
@@ -48,56 +48,58 @@ def _across(rate: str) -> Campaign:
 
 
 def _incast(rate: str) -> Campaign:
-    """Writes of several devices into one port, in virtual time."""
+    """RDMA writes of several devices into one port (incast), in virtual time."""
     spec = {"ends": "verbs", "rate": rate, "delay_us": 1.0, "senders": "rxe1,rxe3,rxe4,rxe5"}
-    asked = tuple(
+    requests = tuple(
         Request(f"send:rdma-write flows={flows} uint8[{size}]", 3)
         for flows in (1, 2, 4)
         for size in (65536, 1 << 20)
     )
-    work = WorkList("switch", asked, spec, starts=3, blocks=3, bar=0.03, busy=BUSY,
+    work = WorkList("switch", requests, spec, starts=3, blocks=3, bar=0.03, busy=BUSY,
                 note="writes into the port of rxe2, until the last is complete")  # fmt: skip
     return Campaign(f"incast-{rate}", "uml", work, {"ends": "5"})
 
 
 def _gloo(ranks: int, rate: str) -> Campaign:
-    """All-reduces alone, and in steps where they overlap with computing, in virtual time."""
+    """All-reduces of gloo alone, and overlapped with slept computing, in virtual time."""
     spec = {"ranks": ranks, "rate": rate, "delay_us": 5.0}
     few = ranks > 4  # many processes on one core: two sizes and one step
     sizes, steps = (REDUCED[1:3], STEPS[1:2]) if few else (REDUCED, STEPS)
     calls = 2 if ranks == 2 else 5  # more than two now and then lose a tick of the scheduler
     bare = tuple(Request(f"collective:all-reduce fp32[{n // 4}]", calls) for n in sizes)
-    asked = bare + tuple(Request(f"collective:step {step} fp32[1048576]", calls) for step in steps)
+    requests = bare + tuple(
+        Request(f"collective:step {step} fp32[1048576]", calls) for step in steps
+    )
     note = f"gloo between {ranks} ranks on one bridge; virtual time"
-    work = WorkList("collective", asked, spec, starts=5, most_starts=5, blocks=1, bar=0.1,
+    work = WorkList("collective", requests, spec, starts=5, most_starts=5, blocks=1, bar=0.1,
                 seconds=1800, busy=BUSY, note=note)  # fmt: skip
     return Campaign(f"gloo-{ranks}x{rate}", "uml", work)
 
 
 def _verbs() -> Campaign:
-    """Writes and reads through the whole path of the driver; first uses are ops of their own."""
+    """RDMA writes and reads between two devices, warm and on first use."""
     fresh = tuple(Request(f"send:rdma-write uint8[{n}]", 3, COLD) for n in (64, 4096, 65536))
-    asked = _writes(COUNTED, 5) + _writes(COUNTED, 5, "rdma-read") + fresh
-    work = WorkList("verbs", asked, starts=3, blocks=3, bar=0.05, seconds=900, busy=BUSY,
+    requests = _writes(COUNTED, 5) + _writes(COUNTED, 5, "rdma-read") + fresh
+    work = WorkList("verbs", requests, starts=3, blocks=3, bar=0.05, seconds=900, busy=BUSY,
                 note="RC between rxe1 and rxe2; a nanosecond is an instruction")  # fmt: skip
     return Campaign("icount-verbs", "qemu", work)
 
 
 def _control() -> Campaign:
-    """Each call that sets RDMA up, registering by size."""
+    """Calls of the RDMA control path one by one; memory registration at several sizes."""
     sizes = {"reg-mr": (4096, 65536, 1 << 20)}
-    asked = tuple(
+    requests = tuple(
         Request(f"host:verbs-{call} uint8[{size}]", 3)
         for call in CALLS
         for size in sizes.get(call, (64,))
     )
-    work = WorkList("verbs", asked, starts=3, blocks=3, bar=0.1, seconds=900, busy=BUSY,
+    work = WorkList("verbs", requests, starts=3, blocks=3, bar=0.1, seconds=900, busy=BUSY,
                 note="the calls that set RDMA up, one by one")  # fmt: skip
     return Campaign("icount-verbs-control", "qemu", work)
 
 
 def _cxl() -> Campaign:
-    """Where pages are put on an emulated expander, and what moving them costs the kernel."""
+    """Page placement and migration on an emulated CXL expander."""
     moves = tuple(
         Request(f"copy:{way} uint8[{pages * 4096}]", 2)
         for way in ("h2c", "c2h")
@@ -110,21 +112,21 @@ def _cxl() -> Campaign:
     return Campaign("icount-cxl", "qemu", work, {"cxl": "1"})
 
 
-PLANS = (
-    *map(_across, RATES),
+CAMPAIGNS = (
+    *map(_writes_at_rate, RATES),
     *map(_incast, ("10gbit", "1gbit")),
     *(_gloo(ranks, "10gbit") for ranks in (2, 4, 8)),
     _verbs(),
     _control(),
     _cxl(),
 )
-ALL: dict[str, Campaign] = {planned.name: planned for planned in PLANS}
+ALL: dict[str, Campaign] = {campaign.name: campaign for campaign in CAMPAIGNS}
 
 
-def chosen(names: Sequence[str]) -> list[Campaign]:
-    """Work lists by name; all where none is named.
+def select_campaigns(names: Sequence[str]) -> list[Campaign]:
+    """Campaigns of these names; all for no name.
 
-    >>> [planned.name for planned in chosen(["icount-cxl"])]
+    >>> [campaign.name for campaign in select_campaigns(["icount-cxl"])]
     ['icount-cxl']
     """
     for name in names:

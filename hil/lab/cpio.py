@@ -1,4 +1,4 @@
-"""An archive that a kernel unpacks as its first root: newc cpio, as the kernel's own pages tell.
+"""Initramfs archives in cpio's newc format.
 
 References
 ----------
@@ -15,7 +15,7 @@ FOLDER, CONSOLE = 0o040755, (5, 1)
 
 
 def archive(root: Path) -> bytes:
-    """A folder as an archive, with the console device that a first program needs.
+    """Archive of a folder, with the console device that init needs.
 
     >>> Path("first").mkdir(); _ = Path("first/init").write_text("#!/bin/sh")
     >>> data = archive(Path("first"))
@@ -45,8 +45,8 @@ def _row(number: int, name: str, mode: int, data: bytes, device: tuple[int, int]
     text = name.encode() + b"\0"
     fields = (number, mode, 0, 0, 1, 0, len(data), 0, 0, *device, len(text), 0)
     head = b"070701" + b"".join(b"%08X" % f for f in fields) + text
-    return _padded(head) + _padded(data)
+    return _pad(head) + _pad(data)
 
 
-def _padded(data: bytes) -> bytes:
+def _pad(data: bytes) -> bytes:
     return data + b"\0" * (-len(data) % 4)

@@ -1,4 +1,4 @@
-"""Debian packages, fetched and unpacked without being root and without touching this machine.
+"""Debian packages, fetched and unpacked without root and without changing this machine.
 
 A package list of its own, an empty list of installed packages, and the mirror, proxy and keys
 that apt uses here.  Packages are unpacked, never installed: no maintainer script runs.
@@ -19,12 +19,12 @@ KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
 def run(command: Sequence[str], *, env: dict[str, str] | None = None, cwd: Path | None = None,
         doing: str = "") -> str:  # fmt: skip
-    r"""Run one step of the build and return what it printed.
+    r"""Standard output of a command that is a step of the build.
 
     Raises
     ------
     HardwareUnavailable
-        The tool is not here, or failed; with the end of what it said.
+        The tool is missing or failed; with the last lines of its output.
 
     Examples
     --------
@@ -40,15 +40,15 @@ def run(command: Sequence[str], *, env: dict[str, str] | None = None, cwd: Path 
             f"lab: no {command[0]} here ({doing or 'a step of the build'}); install it with apt"
         ) from error
     if done.returncode:
-        said = (done.stderr or done.stdout).strip().splitlines()[-3:]
+        tail = (done.stderr or done.stdout).strip().splitlines()[-3:]
         raise HardwareUnavailable(
-            f"lab: {doing or command[0]} failed: {' | '.join(said)}; mend that, then lab up again"
+            f"lab: {doing or command[0]} failed: {' | '.join(tail)}; mend that, then lab up again"
         )
     return done.stdout
 
 
 def mirror() -> str:
-    """Address of the Debian mirror that apt uses on this machine, read when asked.
+    """URL of the Debian mirror that apt uses on this machine.
 
     Raises
     ------
@@ -73,7 +73,7 @@ def mirror() -> str:
 
 
 class Packages:
-    """Packages of Debian, kept in one folder.
+    """Downloader of Debian packages into one folder, with package lists of its own.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ class Packages:
         self.folder = folder.resolve()
 
     def update(self) -> None:
-        """Fetch the list of what there is."""
+        """Fetch the package lists."""
         for name in ("lists/partial", "cache/archives/partial", "state"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
         (self.folder / "state/status").touch()
@@ -95,7 +95,7 @@ class Packages:
         self._apt("update", doing="fetching the list of packages")
 
     def fetch(self, names: Sequence[str], depends: bool = True) -> list[Path]:
-        """Packages, and all they need, as files."""
+        """Files of packages and, unless ``depends`` is false, of all their dependencies."""
         if not depends:
             self._apt("download", *names, doing=f"fetching {names[0]}", cwd=self._archives)
             return [self._newest(name) for name in names]
@@ -114,8 +114,8 @@ class Packages:
         return self.folder / "cache/archives"
 
     def _newest(self, name: str) -> Path:
-        found = sorted(self._archives.glob(f"{name}_*.deb"), key=lambda f: f.stat().st_mtime)
-        return found[-1]
+        files = sorted(self._archives.glob(f"{name}_*.deb"), key=lambda f: f.stat().st_mtime)
+        return files[-1]
 
     def _apt(self, *words: str, doing: str, cwd: Path | None = None) -> str:
         env = {"APT_CONFIG": str(self.folder / "apt.conf"), "LC_ALL": "C"}
@@ -140,7 +140,7 @@ Debug::NoLocking "true";
 
 
 def unpack(packages: Sequence[Path], into: Path) -> None:
-    """Lay the files of packages into a folder, the one with the top-level links first."""
+    """Unpack packages into a folder, base-files first because it brings the top-level links."""
     into.mkdir(parents=True, exist_ok=True)
     for package in sorted(packages, key=lambda f: not f.name.startswith("base-files_")):
         run(["dpkg-deb", "-x", str(package), str(into)], doing=f"unpacking {package.name}")

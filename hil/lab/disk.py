@@ -1,4 +1,4 @@
-"""What QEMU boots: Debian's kernel, a first root with the modules for the disk, and the disk."""
+"""Boot files for QEMU: Debian's kernel, an initramfs with the disk's modules, and the disk."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ...sim.errors import HardwareUnavailable
 from . import initramfs
-from .build_cache import GUEST_DISK, GUEST_INITRD, GUEST_KERNEL, fresh, home, note
+from .build_cache import GUEST_DISK, GUEST_INITRD, GUEST_KERNEL, add_versions, home, rebuild
 from .cpio import archive
 from .debian import Packages, run, unpack, version
 
@@ -27,38 +27,38 @@ exec /bin/busybox switch_root /new /usr/sbin/lab-start
 
 
 def build(packages: Packages, names: tuple[str, ...]) -> None:
-    """Kernel, first root and disk, from packages; needs mke2fs (e2fsprogs), no root."""
+    """Build kernel, initramfs and disk image from packages; needs mke2fs, not root."""
     tree = initramfs.build(packages, names, "disk")
     image = _image(packages)
     unpack([image], tree)
     (kernel,) = sorted((tree / "boot").glob("vmlinuz-*"))[-1:]
     release = kernel.name.removeprefix("vmlinuz-")
     shutil.copyfile(kernel, home() / GUEST_KERNEL)
-    note({"qemu-kernel": version(image)})
+    add_versions({"qemu-kernel": version(image)})
     shutil.rmtree(tree / "boot")
-    _index(tree, release)
-    _first_root(tree, release)
+    _index_modules(tree, release)
+    _initrd(tree, release)
     _disk(tree)
 
 
 def _image(packages: Packages) -> Path:
-    """The kernel that the metapackage needs."""
+    """Package file of the kernel that linux-image-amd64 depends on."""
     for file in packages.fetch(["linux-image-amd64"]):
         if file.name.startswith("linux-image-6"):
             return file
     raise HardwareUnavailable("lab: linux-image-amd64 brings no kernel; adapt lab/disk.py")
 
 
-def _index(tree: Path, release: str) -> None:
-    """Which module needs which, worked out by the machine's own depmod."""
+def _index_modules(tree: Path, release: str) -> None:
+    """Write the dependencies of kernel modules with the unpacked depmod."""
     libraries = tree / "usr/lib/x86_64-linux-gnu"
     run([str(tree / "usr/lib64/ld-linux-x86-64.so.2"), "--library-path", str(libraries),
          "--argv0", "depmod", str(tree / "usr/bin/kmod"), "-b", str(tree), release],
         doing="indexing kernel modules")  # fmt: skip
 
 
-def _needed(modules: Path) -> list[str]:
-    """Files of the first modules, what they need before them."""
+def _module_files(modules: Path) -> list[str]:
+    """Module files that mounting the disk needs, dependencies first."""
     needs = {}
     for line in (modules / "modules.dep").read_text().splitlines():
         file, _, rest = line.partition(":")
@@ -66,22 +66,22 @@ def _needed(modules: Path) -> list[str]:
     built_in = (modules / "modules.builtin").read_text()
     ordered: list[str] = []
     for name in FIRST:
-        found = [f for f in needs if Path(f).name.split(".")[0] == name]
-        if not found and f"/{name}.ko" not in built_in:
+        matches = [f for f in needs if Path(f).name.split(".")[0] == name]
+        if not matches and f"/{name}.ko" not in built_in:
             raise HardwareUnavailable(f"lab: the kernel has no module {name}; adapt lab/disk.py")
-        for file in found:
+        for file in matches:
             ordered += [f for f in (*reversed(needs[file]), file) if f not in ordered]
     return ordered
 
 
-def _first_root(tree: Path, release: str) -> None:
+def _initrd(tree: Path, release: str) -> None:
     modules, first = tree / "usr/lib/modules" / release, home() / "first"
     shutil.rmtree(first, ignore_errors=True)
     for name in ("bin", "dev", "new"):
         (first / name).mkdir(parents=True)
     shutil.copy(tree / "usr/bin/busybox", first / "bin/busybox")
     names = []
-    for file in _needed(modules):
+    for file in _module_files(modules):
         name = Path(file).name.removesuffix(".xz")
         data = (modules / file).read_bytes()
         (first / name).write_bytes(lzma.decompress(data) if file.endswith(".xz") else data)
@@ -94,10 +94,10 @@ def _first_root(tree: Path, release: str) -> None:
 
 
 def _disk(tree: Path) -> None:
-    """The files as an ext4 image."""
+    """Write the folder as an ext4 image and remove it."""
     size = sum(f.lstat().st_size for f in tree.rglob("*") if not f.is_dir())
     blocks = size // 4096 * 13 // 10 + (SPARE << 8)
-    with fresh(GUEST_DISK) as image:
+    with rebuild(GUEST_DISK) as image:
         run(["mke2fs", "-q", "-t", "ext4", "-O", "^has_journal", "-m", "0", "-b", "4096",
              "-d", str(tree), str(image), str(blocks)], doing="writing the disk")  # fmt: skip
         os.chmod(image, 0o644)

@@ -1,6 +1,6 @@
-"""The kernel that runs already, in namespaces of ours: bridges and sockets without being root.
+"""Machine ``host``: an agent in namespaces of the running kernel, without root.
 
-No RDMA, no virtual time: the kernel is the one that runs already, and its clock is the wall's.
+Bridges and sockets only: no RDMA and no virtual time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ ROOTLESS = ["--user", "--map-root-user"]
 
 
 def command(settings: Mapping[str, str]) -> list[str]:
-    """An agent in a network and mount namespace of its own; ``settings`` has nothing to set."""
+    """Command of an agent in its own network and mount namespace; takes no settings."""
     if settings:
         raise ValueError(f"lab: host takes no settings, has {dict(settings)}")
     agent = shlex.join([sys.executable, "-P", "-m", "foretrace.hil.agent", "--stdio"])

@@ -1,4 +1,4 @@
-"""What runs in the lab's machines: a folder of unpacked Debian packages, and our first program."""
+"""Root file system of the lab's machines: unpacked Debian packages and an init script."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from importlib.resources import files
 from pathlib import Path
 
-from .build_cache import ROOT, fresh, home, note
+from .build_cache import ROOT, add_versions, home, rebuild
 from .debian import Packages, unpack, version
 
 RDMA = ("python3-pyverbs", "python3-numpy", "ibverbs-providers", "perftest", "iproute2",
@@ -21,17 +21,17 @@ FOLDERS = ("proc", "sys", "dev", "run", "tmp", "mnt", "root", "etc", "var/log")
 
 
 def build(packages: Packages, names: tuple[str, ...], name: str = ROOT) -> Path:
-    """Unpack packages and all they need into a folder that a kernel can start from."""
+    """Build a root folder from packages and their dependencies; returns its path."""
     fetched = packages.fetch(names)
-    with fresh(name) as into:
+    with rebuild(name) as into:
         unpack(fetched, into)
         _finish(into)
-    note({f"{name}/{n}": v for n, v in (version(f).split() for f in fetched) if n in names})
+    add_versions({f"{name}/{n}": v for n, v in (version(f).split() for f in fetched) if n in names})
     return home() / name
 
 
 def _finish(root: Path) -> None:
-    """What maintainer scripts would have done, as far as the lab needs it."""
+    """Create folders, links and files that maintainer scripts would have made."""
     for folder in FOLDERS:
         (root / folder).mkdir(parents=True, exist_ok=True)
     _top_links(root)
@@ -50,7 +50,7 @@ def _finish(root: Path) -> None:
 
 
 def _top_links(root: Path) -> None:
-    """``/bin`` and the like are links into ``/usr``; base-files makes them where it is there."""
+    """Link ``/bin`` and the like into ``/usr``, where base-files did not."""
     for name in ("bin", "sbin", "lib", "lib64"):
         if not (root / name).exists():
             (root / "usr" / name).mkdir(parents=True, exist_ok=True)

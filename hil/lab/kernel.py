@@ -1,4 +1,4 @@
-"""The User-Mode Linux kernel, built from Debian's kernel source; kept, never shipped."""
+"""User-Mode Linux kernel, built from Debian's kernel source."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from importlib.resources import as_file, files
 from pathlib import Path
 
 from ...sim.errors import HardwareUnavailable
-from .build_cache import UML_KERNEL, home, note
+from .build_cache import UML_KERNEL, add_versions, home
 from .debian import Packages, run, version
 
 SOURCE = "linux-source-6.12"
 XSTATE = "DEFINE_LONGS(HOST_FP_SIZE, 2696)", "DEFINE_LONGS(HOST_FP_SIZE, 12288)"
-"""Hosts with AMX keep more than 2,696 bytes of FP registers; without the room init is killed."""
+"""Patch: hosts with AMX save more than 2,696 bytes of FP registers, else init is killed."""
 WANTED = ("CONFIG_RDMA_RXE=y", "CONFIG_UML_TIME_TRAVEL_SUPPORT=y", "CONFIG_KERNEL_STACK_ORDER=4")
 
 
-def made_of() -> tuple[str, ...]:
-    """What we decide of it: the source, the change, the configuration."""
+def recipe_inputs() -> tuple[str, ...]:
+    """Texts that determine the kernel: source package, patch, configuration."""
     return (SOURCE, *XSTATE, (files(__package__) / "uml.config").read_text())
 
 
 def build(packages: Packages) -> Path:
-    """Build the kernel: about seven minutes of one core, once.
+    """Build the kernel (about seven minutes of one core); returns its path.
 
     Raises
     ------
@@ -43,7 +43,7 @@ def build(packages: Packages) -> Path:
         doing="building the kernel")  # fmt: skip
     built = home() / UML_KERNEL
     run(["strip", "-s", "-o", str(built), str(tree / "linux")], doing="stripping the kernel")
-    note({"uml": version(package)})
+    add_versions({"uml": version(package)})
     shutil.rmtree(work)
     return built
 
@@ -63,6 +63,6 @@ def _configure(tree: Path) -> None:
         run(["scripts/kconfig/merge_config.sh", "-m", "-O", ".", ".config", str(fragment)],
             cwd=tree, env=arch, doing="configuring the kernel")  # fmt: skip
     run(["make", "olddefconfig"], cwd=tree, env=arch, doing="configuring the kernel")
-    made = (tree / ".config").read_text().splitlines()
-    if lost := [line for line in WANTED if line not in made]:
+    configured = (tree / ".config").read_text().splitlines()
+    if lost := [line for line in WANTED if line not in configured]:
         raise HardwareUnavailable(f"lab: the kernel's configuration lost {' '.join(lost)}")

@@ -1,4 +1,4 @@
-"""QEMU from Debian's package, run where it was unpacked: a PC whose instructions are counted.
+"""QEMU from Debian's package, run where it was unpacked: a PC with instruction counting.
 
 With ``-icount shift=0`` a nanosecond is a guest instruction: a repeatable clock for the path
 through drivers, not for silicon.  A CXL type-3 expander sits behind a root port.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .build_cache import GUEST_DISK, GUEST_INITRD, GUEST_KERNEL, fresh, note, part
+from .build_cache import GUEST_DISK, GUEST_INITRD, GUEST_KERNEL, add_versions, part, rebuild
 from .debian import Packages, unpack, version
 from .staging import share
 
@@ -28,24 +28,24 @@ CXL = [
 def build(packages: Packages) -> None:
     """Unpack QEMU and the libraries that it was built with."""
     files = packages.fetch([PACKAGE])
-    with fresh(PROGRAM) as into:
+    with rebuild(PROGRAM) as into:
         unpack(files, into)
-    note({"qemu": next(version(f) for f in files if f.name.startswith(f"{PACKAGE}_"))})
+    add_versions({"qemu": next(version(f) for f in files if f.name.startswith(f"{PACKAGE}_"))})
 
 
 def command(settings: Mapping[str, str]) -> list[str]:
-    """How to start it.
+    """Command line of the machine.
 
     Parameters
     ----------
     settings : ``lab.*`` words of the kernel's command line; ``cxl=1`` brings the expander,
         ``clock=wall`` runs it uncounted
     """
-    told = dict(settings)
-    cxl, counted = told.get("cxl") == "1", told.pop("clock", "icount") == "icount"
+    words_by_key = dict(settings)
+    cxl, counted = words_by_key.get("cxl") == "1", words_by_key.pop("clock", "icount") == "icount"
     program = part(PROGRAM)
     clock = "icount" if counted else "wall"
-    words = " ".join(f"lab.{key}={value}" for key, value in told.items())
+    words = " ".join(f"lab.{key}={value}" for key, value in words_by_key.items())
     return [
         str(program / "usr/lib64/ld-linux-x86-64.so.2"),
         "--library-path", f"{program}/usr/lib/x86_64-linux-gnu",

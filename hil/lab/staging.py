@@ -1,4 +1,4 @@
-"""What a machine of the lab sees of ours: the code of the agent, copied, and nothing else."""
+"""Folder shared with a machine of the lab: a copy of the agent's code, nothing else."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KINDS = {".py", ".sh", ".config"}
 
 
 def share(extra: Sequence[Path] = ()) -> Path:
-    """A folder, readable by all, that holds the package as far as an agent needs it.
+    """World-readable folder with the files of the package that an agent needs.
 
     The same code gives the same folder, so that it is copied once.
 
@@ -24,14 +24,14 @@ def share(extra: Sequence[Path] = ()) -> Path:
     ----------
     extra : files of the user's own drivers, put beside the package
     """
-    wanted = {Path("foretrace") / f.relative_to(PACKAGE): f for f in _code()}
-    wanted |= {Path(f.name): f for f in extra}
+    files = {Path("foretrace") / f.relative_to(PACKAGE): f for f in _code()}
+    files |= {Path(f.name): f for f in extra}
     digest = hashlib.sha256()
-    for name, file in sorted(wanted.items()):
+    for name, file in sorted(files.items()):
         digest.update(f"{name}\0".encode() + file.read_bytes())
     folder = home() / "share" / digest.hexdigest()[:16]
     if not folder.exists():
-        _copy(wanted, folder)
+        _copy(files, folder)
     return folder
 
 
@@ -41,15 +41,15 @@ def _code() -> Iterator[Path]:
         yield from [at] if at.is_file() else (f for f in at.rglob("*") if f.suffix in KINDS)
 
 
-def _copy(wanted: dict[Path, Path], folder: Path) -> None:
-    """All files, then the name: another process sees all of it or nothing."""
-    fresh = folder.with_name(f"{folder.name}.{os.getpid()}")
-    for name, file in wanted.items():
-        (fresh / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(file, fresh / name)
-    for each in (fresh.parent, fresh, *fresh.rglob("*")):
+def _copy(files: dict[Path, Path], folder: Path) -> None:
+    """Copy files to a folder atomically: it is renamed into place once complete."""
+    partial = folder.with_name(f"{folder.name}.{os.getpid()}")
+    for name, file in files.items():
+        (partial / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, partial / name)
+    for each in (partial.parent, partial, *partial.rglob("*")):
         each.chmod(0o755 if each.is_dir() else 0o644)
     try:
-        fresh.rename(folder)
+        partial.rename(folder)
     except OSError:  # another process was first
-        shutil.rmtree(fresh)
+        shutil.rmtree(partial)

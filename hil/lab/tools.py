@@ -1,12 +1,8 @@
-"""What building needs from this machine: programs, headers and keys, each with its Debian package.
-
-``python -m foretrace.hil.lab.tools`` prints the packages that are lacking, on one line.
-"""
+"""Programs, headers and keys that building the lab needs, each with its Debian package."""
 
 from __future__ import annotations
 
 import shutil
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -23,10 +19,10 @@ NEEDED: dict[str, Mapping[str, str]] = {  # program or file: the package that br
 }  # fmt: skip
 
 
-def lacking(machines: Sequence[str]) -> list[str]:
+def missing_packages(machines: Sequence[str]) -> list[str]:
     """Debian packages that building these machines needs and that are not installed.
 
-    >>> lacking(["qemu"]) in ([], ["e2fsprogs"], ["dpkg", "debian-archive-keyring", "e2fsprogs"])
+    >>> set(missing_packages(["qemu"])) <= {"dpkg", "debian-archive-keyring", "e2fsprogs"}
     True
     """
     wanted = {**EVERY} if machines else {}
@@ -36,30 +32,24 @@ def lacking(machines: Sequence[str]) -> list[str]:
 
 
 def require(machines: Sequence[str]) -> None:
-    """Refuse to begin what cannot end.
+    """Check that every package that a build needs is installed.
 
     Raises
     ------
     HardwareUnavailable
-        Something is lacking; with the command that brings it.
+        A package is missing; with the command that brings it.
     """
     if machines and shutil.which("apt-get") is None:
         raise HardwareUnavailable(
             "lab: no apt-get here, and it is built from Debian packages; build it on Debian, or "
             "bind what was recorded in it: driver: recorded"
         )
-    if absent := lacking(machines):
+    if missing := missing_packages(machines):
         raise HardwareUnavailable(
             f"lab: building {' and '.join(machines)} needs packages that are not installed; as "
-            f"root: apt-get install {' '.join(absent)}"
+            f"root: apt-get install {' '.join(missing)}"
         )
 
 
 def _here(what: str) -> bool:
     return Path(what).exists() if what.startswith("/") else shutil.which(what) is not None
-
-
-if __name__ == "__main__":
-    from .build import absent
-
-    sys.stdout.write(" ".join(lacking(absent())) + "\n")

@@ -15,7 +15,7 @@ MEMORY = "3G"  # pages are taken when they are used
 
 
 def command(settings: Mapping[str, str]) -> list[str]:
-    """How to start it.
+    """Command line of the machine.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Starting a machine of the lab: unprivileged, mortal, its serial line on our stdin and stdout."""
+"""Running a machine of the lab unprivileged, its serial line on stdin and stdout."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .build_cache import home
 
 NOBODY = 65534
 SOURCE, SINK, CONSOLE = 3, 4, 5
-"""File descriptors in the machine's process: its serial line, and what its console says."""
+"""File descriptors in the emulator: serial line in, serial line out, console output."""
 FREE = 64
 MORTAL = 1  # PR_SET_PDEATHSIG, prctl(2)
 
@@ -28,7 +28,7 @@ def serve(command: Sequence[str], emulated: bool = True) -> int:
     Parameters
     ----------
     command : the emulator and its arguments; ``{home}`` in them is a scratch folder
-    emulated : a kernel of its own, which is given to a user who owns nothing, and no environment
+    emulated : true for an emulator, which runs as nobody with an empty environment
     """
     scratch = Path(tempfile.mkdtemp(prefix="foretrace-lab-"))
     if os.geteuid() == 0:
@@ -37,7 +37,7 @@ def serve(command: Sequence[str], emulated: bool = True) -> int:
         child = os.fork()
         if child == 0:
             words = [word.replace("{home}", str(scratch)) for word in command]
-            _become(words, scratch, _environment(scratch) if emulated else dict(os.environ))
+            _run_emulator(words, scratch, _environment(scratch) if emulated else dict(os.environ))
         for end in (0, 1):
             os.close(end)
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -45,10 +45,10 @@ def serve(command: Sequence[str], emulated: bool = True) -> int:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _become(command: list[str], scratch: Path, environment: dict[str, str]) -> NoReturn:
-    """Turn this process into the emulator."""
+def _run_emulator(command: list[str], scratch: Path, environment: dict[str, str]) -> NoReturn:
+    """Exec the emulator in this process, as nobody if it was root's."""
     try:
-        _wire()
+        _redirect_streams()
         if os.geteuid() == 0 and environment["HOME"] == str(scratch):
             os.setgroups([])
             os.setgid(NOBODY)
@@ -66,8 +66,8 @@ def _environment(scratch: Path) -> dict[str, str]:
             "QEMU_MODULE_DIR": str(modules)}  # fmt: skip
 
 
-def _wire() -> None:
-    """Our stdin and stdout become 3 and 4, stderr 5; what the emulator prints goes there too."""
+def _redirect_streams() -> None:
+    """Move stdin, stdout, stderr to descriptors 3, 4, 5; the emulator's own output goes to 5."""
     ends = [fcntl.fcntl(fd, fcntl.F_DUPFD, FREE) for fd in (0, 1, 2)]
     for fd, to in zip(ends, (SOURCE, SINK, CONSOLE), strict=True):
         os.dup2(fd, to)

@@ -1,1 +1,1 @@
-"""How often an op is done, under which conditions, and how sure that makes us."""
+"""Measuring: work lists, repeats, conditions of the machine, and spread of the results."""

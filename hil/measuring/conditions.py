@@ -1,6 +1,6 @@
-"""Under which conditions a batch was taken: load, clocks of the processor, heat, stolen time.
+"""Conditions under which a batch was measured: load, CPU frequency, temperature, steal time.
 
-Read before and after, outside of what is timed.  What a machine does not tell is left out.
+Read before and after, outside of what is timed.  What a machine does not report is left out.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ LEAST_JUMP = 1e-3  # s: what clocks may differ by before one of them is said to 
 
 
 @contextmanager
-def watched() -> Iterator[dict[str, Any]]:
-    """The facts of a batch, complete once the block is left.
+def record_conditions() -> Iterator[dict[str, Any]]:
+    """Context manager whose dict holds the conditions of a batch once the block is left.
 
-    >>> with watched() as facts:
+    >>> with record_conditions() as facts:
     ...     _ = sum(range(1000))
     >>> facts["elapsed"] > 0
     True
@@ -40,11 +40,11 @@ def watched() -> Iterator[dict[str, Any]]:
         facts["jump"] = round(jump(clocks, after), 6)
         facts["steal"] = _stolen() - stolen
         facts["throttled"] = _throttled() - throttled
-        facts |= _now()
+        facts |= _current_state()
 
 
 def jump(before: Mapping[str, float], after: Mapping[str, float]) -> float:
-    """How far the clocks came apart, s: one was set, or the machine slept; 0 within tolerance.
+    """Seconds by which clocks drifted apart (one was set, or the machine slept); 0 if tolerable.
 
     >>> jump({"monotonic": 0.0, "real": 5.0}, {"monotonic": 1.0, "real": 9.0})
     3.0
@@ -56,11 +56,12 @@ def jump(before: Mapping[str, float], after: Mapping[str, float]) -> float:
     return apart if apart > max(LEAST_JUMP, JUMP * max(passed)) else 0.0
 
 
-def noted(sample: Sample, facts: Mapping[str, Any]) -> Sample:
-    """The sample with the facts of its batch, and with flags where these forbid to fit it.
+def with_conditions(sample: Sample, facts: Mapping[str, Any]) -> Sample:
+    """Sample with the conditions of its batch as facts, and flags where they rule out fitting it.
 
     >>> import numpy as np
-    >>> noted(Sample("host:idle", np.ones(1), "wall"), {"throttled": 2, "jump": 0.0}).flags
+    >>> sample = Sample("host:idle", np.ones(1), "wall")
+    >>> with_conditions(sample, {"throttled": 2, "jump": 0.0}).flags
     ('throttled',)
     """
     flags = set(sample.flags)
@@ -71,7 +72,7 @@ def noted(sample: Sample, facts: Mapping[str, Any]) -> Sample:
 
 
 def used_by_others(seconds: float = 0.2) -> float:
-    """How many cores are busy while we sleep.
+    """Number of cores that other processes keep busy, measured while this one sleeps.
 
     >>> used_by_others(0.01) >= 0
     True
@@ -82,12 +83,12 @@ def used_by_others(seconds: float = 0.2) -> float:
 
 
 def machine() -> dict[str, str]:
-    """What does not change while we measure: processor, kernel, governor, NUMA nodes."""
-    told = {"kernel": os.uname().release, "cpu": _model(), "cores": str(os.cpu_count())}
-    told["governor"] = text_of(CPU / "cpu0/cpufreq/scaling_governor")
+    """Facts that stay constant while measuring: CPU, kernel, governor, NUMA nodes."""
+    facts = {"kernel": os.uname().release, "cpu": _model(), "cores": str(os.cpu_count())}
+    facts["governor"] = text_of(CPU / "cpu0/cpufreq/scaling_governor")
     nodes = sorted(p.name for p in Path("/sys/devices/system/node").glob("node[0-9]*"))
-    told["numa"] = " ".join(nodes)
-    return {k: v for k, v in told.items() if v}
+    facts["numa"] = " ".join(nodes)
+    return {k: v for k, v in facts.items() if v}
 
 
 def _model() -> str:
@@ -97,7 +98,7 @@ def _model() -> str:
     return os.uname().machine
 
 
-def _now() -> dict[str, Any]:
+def _current_state() -> dict[str, Any]:
     core = min(os.sched_getaffinity(0))
     return {
         "load": round(os.getloadavg()[0], 2),
@@ -107,7 +108,7 @@ def _now() -> dict[str, Any]:
 
 
 def _clocks() -> dict[str, float]:
-    """Three clocks that run alike unless one is set or the machine sleeps."""
+    """Readings of the monotonic, real-time and boot clocks, s."""
     read: dict[str, Callable[[], float]] = {
         "monotonic": time.monotonic,
         "real": time.time,
@@ -117,19 +118,19 @@ def _clocks() -> dict[str, float]:
 
 
 def _stolen() -> int:
-    """Clock ticks that the hypervisor gave to others, since boot, all cores."""
+    """Steal time since boot, clock ticks summed over all cores."""
     words = text_of(Path("/proc/stat")).partition("\n")[0].split()
     return int(words[8]) if len(words) > 8 else 0
 
 
 def _busy() -> int:
-    """Clock ticks spent in programs and the kernel, since boot, all cores."""
+    """User, nice and system time since boot, clock ticks summed over all cores."""
     words = text_of(Path("/proc/stat")).partition("\n")[0].split()
     return sum(int(words[i]) for i in (1, 2, 3) if i < len(words))
 
 
 def _throttled() -> int:
-    """How often the first core was slowed by heat since boot (Intel tells; others leave it 0)."""
+    """Thermal throttling events of core 0 since boot; 0 where the CPU does not report them."""
     return int(_number(CPU / "cpu0/thermal_throttle/core_throttle_count", 1.0))
 
 

@@ -1,4 +1,4 @@
-"""One run on one device: a lock that dies with who holds it, and a look at whether it is idle."""
+"""Exclusive lock of a device, released when its holder ends."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from ...sim.errors import DriverFault
 
 
 @contextmanager
-def held(device: str) -> Iterator[None]:
-    """Hold a device of this machine.
+def lock_device(device: str) -> Iterator[None]:
+    """Lock a device of this machine for this process while the block runs.
 
     Raises
     ------
     DriverFault
-        ``busy``: another process holds it; says which.
+        ``busy``: another process holds it; the message names its id.
 
     Examples
     --------
-    >>> with held("example"), held("example"):
+    >>> with lock_device("example"), lock_device("example"):
     ...     pass
     Traceback (most recent call last):
     foretrace.sim.errors.DriverFault: busy: example: measured by process ...
@@ -46,11 +46,11 @@ def held(device: str) -> Iterator[None]:
 
 
 def _folder() -> Path:
-    """A folder of this user alone."""
+    """Folder of lock files that only this user can enter."""
     base = Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir())
     folder = base / f"foretrace-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
-    found = folder.lstat()
-    if found.st_uid != os.getuid() or found.st_mode & 0o077:
+    status = folder.lstat()
+    if status.st_uid != os.getuid() or status.st_mode & 0o077:
         raise DriverFault("denied", f"{folder}: belongs to others; set XDG_RUNTIME_DIR")
     return folder

@@ -1,8 +1,8 @@
-"""Measuring: warm up, interleave, start anew, stop when the answer is known well enough.
+"""Measuring a work list: warm-up, interleaved batches, several process starts, adaptive stopping.
 
-Each start of the process has its own memory layout and clocks, so medians of starts, not repeats
-of one, say how sure a number is.  Within a start every op has one batch a block, in random order:
-what drifts hits all ops alike.
+Each start of the process has its own memory layout and clocks, so the spread between medians of
+starts is the uncertainty.  Within a start every op has one batch per block, in random order, so
+that drift affects all ops alike.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..recording import Recording
 from ..sample import Request, Sample
 from . import conditions
 from .spread import by_start, grouped, half_width, settled
-from .work_list import WorkList, touched
+from .work_list import WorkList, touched_bytes
 
 log = logging.getLogger(__name__)
 WARM_UP = 10  # batches at most
@@ -31,13 +31,13 @@ Tell = Callable[[str], None]
 
 @dataclass
 class Measurement:
-    """One work list being done.
+    """Execution of one work list.
 
     Parameters
     ----------
     work : Work
-    opener : starts a driver in a process of its own
-    tell : is told how far it is
+    opener : starts a driver, each time in a new process
+    tell : called with lines of progress
     now : clock of the time limit, s
     """
 
@@ -48,15 +48,15 @@ class Measurement:
     samples: list[Sample] = field(default_factory=list)
     facts: dict[str, str] = field(default_factory=dict)
     ended: str = ""
-    moved: int = 0
+    moved_bytes: int = 0
 
     def run(self) -> Recording:
-        """Do it; what was measured before a fault or the time limit is kept and says so."""
+        """Recording of all samples; partial after a fault or time-out, the reason in ``ended``."""
         self.begin = self.now()
         order = random.Random(self.work.seed)
         start = 0
         try:
-            while start < self.work.most_starts and self._wanted(start):
+            while start < self.work.most_starts and self._needs_start(start):
                 self._start(start, order)
                 start += 1
         except DriverFault as fault:
@@ -67,17 +67,17 @@ class Measurement:
             self.ended = f"time limit of {self.work.seconds:g} s"
         return self._recording()
 
-    def _wanted(self, start: int) -> bool:
-        """Another start: fewer than the least, or some op is not known well enough."""
-        return start < self.work.starts or bool(self._open_questions())
+    def _needs_start(self, start: int) -> bool:
+        """Whether to start once more: below the minimum, or an op's interval is too wide."""
+        return start < self.work.starts or bool(self._unresolved_ops())
 
-    def _open_questions(self) -> list[tuple[str, str]]:
-        fine = self.work.bar / 4
-        found = grouped(self.samples)
-        return [k for k, group in found.items() if half_width(by_start(group)) > fine]
+    def _unresolved_ops(self) -> list[tuple[str, str]]:
+        target = self.work.bar / 4
+        by_op = grouped(self.samples)
+        return [k for k, group in by_op.items() if half_width(by_start(group)) > target]
 
     def _start(self, start: int, order: random.Random) -> None:
-        with opened(self.opener, self.work) as driver:
+        with open_driver(self.opener, self.work) as driver:
             self.facts = self.facts or driver.describe()
             self.tell(f"start {start + 1}: warming up {len(self.work.requests)} ops")
             for request in self.work.requests:
@@ -86,37 +86,37 @@ class Measurement:
             self._blocks(driver, start, order)
 
     def _warm_up(self, driver: Driver, request: Request) -> None:
-        """Until three batch medians agree within 2 %, or ten batches were not enough."""
+        """Run batches until three medians agree within 2 %, at most ten."""
         medians: list[float] = []
         while len(medians) < WARM_UP and not settled(medians):
             medians.append(self._batch(driver, request).median)
 
     def _blocks(self, driver: Driver, start: int, order: random.Random) -> None:
-        left = list(self.work.requests)
+        unresolved = list(self.work.requests)
         medians: dict[tuple[str, str], list[float]] = {}
         for _ in range(self.work.blocks):
-            order.shuffle(left)
-            for request in left:
+            order.shuffle(unresolved)
+            for request in unresolved:
                 sample = self._batch(driver, request)
                 self.samples.append(replace(sample, start=start))
                 medians.setdefault(request.key, []).append(sample.median)
-            left = [r for r in left if not self._known(medians[r.key])]
+            unresolved = [r for r in unresolved if not self._resolved(medians[r.key])]
 
-    def _known(self, medians: Sequence[float]) -> bool:
+    def _resolved(self, medians: Sequence[float]) -> bool:
         return len(medians) >= 3 and half_width(medians) <= self.work.bar / 4
 
     def _batch(self, driver: Driver, request: Request) -> Sample:
         if self.now() - self.begin > self.work.seconds:
             raise TimeoutError
         (sample,) = driver.timing([request])
-        self.moved += touched(request) * int(sample.facts.get("inner", 1))
+        self.moved_bytes += touched_bytes(request) * int(sample.facts.get("inner", 1))
         self._pace()
         return sample
 
     def _pace(self) -> None:
-        """Wait until what was moved is within the rate that is allowed."""
+        """Sleep until the bytes moved so far are within the allowed average rate."""
         if self.work.rate:
-            time.sleep(max(0.0, self.moved / self.work.rate - (self.now() - self.begin)))
+            time.sleep(max(0.0, self.moved_bytes / self.work.rate - (self.now() - self.begin)))
 
     def _recording(self) -> Recording:
         facts = dict(self.facts)
@@ -134,7 +134,7 @@ class Measurement:
 
 
 def measure(work: WorkList, opener: Opener, tell: Tell = log.info) -> Recording:
-    """Do a work list.
+    """Recording of a work list, measured now.
 
     Raises
     ------
@@ -144,36 +144,37 @@ def measure(work: WorkList, opener: Opener, tell: Tell = log.info) -> Recording:
     Examples
     --------
     >>> from ..drivers.host import HostDriver
-    >>> asked = (Request("host:chase uint8[4096]", 3),)
-    >>> work = WorkList("host", asked, starts=2, most_starts=2, blocks=3, busy=99.0)
+    >>> requests = (Request("host:chase uint8[4096]", 3),)
+    >>> work = WorkList("host", requests, starts=2, most_starts=2, blocks=3, busy=99.0)
     >>> kept = measure(work, HostDriver)
     >>> sorted({s.start for s in kept.samples})
     [0, 1]
     """
     for request in work.requests:
-        if touched(request) > work.bytes:
+        if touched_bytes(request) > work.bytes:
             raise DriverFault(
                 "unsupported",
-                f"{request.signature}: a batch of {request.n} touches {touched(request):.3g} B, "
-                f"{work.bytes:.3g} B are allowed; ask for fewer repeats",
+                f"{request.signature}: a batch of {request.n} touches "
+                f"{touched_bytes(request):.3g} B, {work.bytes:.3g} B are allowed; "
+                "ask for fewer repeats",
             )
     return Measurement(work, opener, tell).run()
 
 
 @contextmanager
-def opened(opener: Opener, work: WorkList) -> Iterator[Driver]:
-    """A driver that works, on a device that is idle; closed whatever happens."""
+def open_driver(opener: Opener, work: WorkList) -> Iterator[Driver]:
+    """Driver opened after a successful probe on an idle machine; closed when the block is left."""
     driver = opener()
     try:
         state = driver.probe()
         if isinstance(state, Missing):
             raise state.fault()
-        used = conditions.used_by_others()
-        if used > work.busy:
+        busy_cores = conditions.used_by_others()
+        if busy_cores > work.busy:
             raise DriverFault(
                 "busy",
-                f"{work.driver}: others use {used:.1f} cores of this machine, {work.busy:g} are "
-                "allowed; wait until they end, or allow it ('--busy')",
+                f"{work.driver}: others use {busy_cores:.1f} cores of this machine, "
+                f"{work.busy:g} are allowed; wait until they end, or allow it ('--busy')",
             )
         driver.open(work.spec)
         yield driver

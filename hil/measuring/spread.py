@@ -1,4 +1,4 @@
-"""How sure a median is: its half-width, and what two measurements of the same thing differ by."""
+"""Uncertainty of medians: half-width of intervals, and A/A differences between starts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Key = tuple[str, str]
 
 
 def half_width(values: Sequence[float]) -> float:
-    """Half of the 95 % interval of the mean of values, relative to it; infinite for one value.
+    """Half-width of the 95 % confidence interval of the mean, relative to it; inf for one value.
 
     >>> round(half_width([99.0, 101.0, 100.0]), 4)
     0.0248
@@ -37,7 +37,7 @@ def settled(medians: Sequence[float]) -> bool:
 
 
 def grouped(samples: Iterable[Sample]) -> dict[Key, list[Sample]]:
-    """Samples by the question that they answer."""
+    """Samples by key (signature and context)."""
     found: dict[Key, list[Sample]] = {}
     for sample in samples:
         found.setdefault(sample.key, []).append(sample)
@@ -45,7 +45,7 @@ def grouped(samples: Iterable[Sample]) -> dict[Key, list[Sample]]:
 
 
 def by_start(samples: Iterable[Sample]) -> list[float]:
-    """The median of each start of the process, over its batches that may be fitted."""
+    """Median of each process start over its unflagged batches, ns."""
     found: dict[int, list[float]] = {}
     for sample in samples:
         if sample.good:
@@ -54,10 +54,9 @@ def by_start(samples: Iterable[Sample]) -> list[float]:
 
 
 def between_starts(samples: Iterable[Sample]) -> Mapping[Key, float]:
-    """A/A: by how much two halves of the starts differ in each op, relative; NaN for one start.
+    """A/A: relative difference between the medians of odd and even starts, by key; NaN for one start.
 
-    The floor of any accuracy: no model can be told from the truth more finely than the truth can
-    be told from itself.
+    A lower bound of any model's measurable error: the measurement differs from itself by as much.
 
     Examples
     --------

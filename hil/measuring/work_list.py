@@ -1,4 +1,4 @@
-"""A work list: which ops a driver shall time, how surely, and what it may take for that."""
+"""Work lists: ops for a driver to time, the precision wanted, and limits on time and bytes."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ FORM, SCHEMA = "foretrace-work", 1
 
 @dataclass(frozen=True)
 class WorkList:
-    """What is to be measured.
+    """Ops to be measured by one driver, with precision and limits.
 
     Parameters
     ----------
-    driver : its name
+    driver : registered name
     requests : each op with the repeats of one batch
     spec : what the driver is opened with
-    starts : of the process, at least
-    most_starts : of the process, where the bar needs more
-    blocks : of one start, at most; in each every op has one batch, in random order
-    bar : the accuracy that the numbers shall judge; a median counts as known at a quarter of it
-    seconds : for all of it
-    bytes : that one batch of one op may touch
-    rate : B/s that may be moved on average; 0 for no limit
-    busy : share of one core that others may use; a device with more is refused
-    seed : of the order
-    note : for the recording
+    starts : process starts, at least
+    most_starts : process starts, at most, where the bar needs more
+    blocks : blocks per start, at most; in each every op has one batch, in random order
+    bar : relative error that the data shall resolve; half-widths are brought below a quarter of it
+    seconds : time limit of the whole list
+    bytes : limit of bytes that one batch of one op touches
+    rate : limit of B/s moved on average; 0 for no limit
+    busy : cores that other processes may keep busy; a busier machine is refused
+    seed : of the order of ops
+    note : free text for the recording
 
     Examples
     --------
@@ -63,12 +63,12 @@ class WorkList:
             raise ValueError(f"a work list asks {sorted(twice) or 'nothing'}; ask each op once")
 
     def text(self) -> str:
-        """As a file."""
+        """JSON text of the list."""
         return json.dumps({"form": FORM, "schema": SCHEMA, **asdict(self)}, indent=1) + "\n"
 
     @classmethod
     def read_text(cls, text: str, place: str) -> WorkList:
-        """From a file's text.
+        """Work list from JSON text; ``place`` names it in errors.
 
         Raises
         ------
@@ -76,11 +76,11 @@ class WorkList:
             It is no work list of this version.
         """
         try:
-            told = json.loads(text)
-            if (told.pop("form"), told.pop("schema")) != (FORM, SCHEMA):
+            fields = json.loads(text)
+            if (fields.pop("form"), fields.pop("schema")) != (FORM, SCHEMA):
                 raise ValueError("of another form or schema")
-            asked = [{**r, "preceding": tuple(r["preceding"])} for r in told.pop("requests")]
-            return cls(requests=tuple(Request(**r) for r in asked), **told)
+            requests = [{**r, "preceding": tuple(r["preceding"])} for r in fields.pop("requests")]
+            return cls(requests=tuple(Request(**r) for r in requests), **fields)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise RecordingError(
                 f"{place}: is no work list ({error}); write one with 'foretrace hil plan'"
@@ -88,17 +88,17 @@ class WorkList:
 
     @classmethod
     def read(cls, path: Path) -> WorkList:
-        """From a file."""
+        """Work list from a file."""
         try:
             return cls.read_text(path.read_text(), str(path))
         except OSError as error:
             raise RecordingError(f"{path}: {error.strerror}; give a work list") from error
 
 
-def touched(request: Request) -> int:
-    """Bytes of the operands of one batch: a lower bound of what it moves.
+def touched_bytes(request: Request) -> int:
+    """Bytes of operands over all repeats of a batch: a lower bound of the bytes moved.
 
-    >>> touched(Request("copy:h2h uint8[4096]", 5))
+    >>> touched_bytes(Request("copy:h2h uint8[4096]", 5))
     20480
     """
     return request.n * parse(request.signature).bytes

@@ -1,1 +1,1 @@
-"""A model's parameters from measurements, with what there is to be said about them."""
+"""Calibration: model parameters fitted to measurements, with held-out errors and intervals."""

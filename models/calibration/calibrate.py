@@ -1,8 +1,8 @@
-"""A model's parameters from measurements, with what there is to be said about them.
+"""Calibration of a model: fitted parameters, their intervals, and held-out errors.
 
-Whole groups are held out, some to judge every attempt by, some to judge the last one, once.
-What the data cannot tell keeps the value that it had.  The fit stands beside what one has without
-a model: interpolation between the measured points, and the nearest of them.
+Whole groups are held out: a validation set for every attempt and a test set that is scored once.
+Parameters that the data do not identify keep their value.  Baselines are interpolation between
+measured points, and the nearest point.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import numpy as np
 from ...sim.errors import BackendError
 from .held_out_errors import Judged
 from .held_out_rows import Rows
-from .identifiability import Fitted, Model, Parameter, identified
+from .identifiability import Fitted, Model, Parameter, identify
 from .model_selection import GROUPS_A_PARAMETER
-from .nearest_rows import without_model
+from .nearest_rows import model_free_predictions
 from .parameter_search import SEED, SHARE, Errors
 
 TOLD = 3.0  # a parameter is known if the ends of its interval are within this factor
@@ -26,16 +26,16 @@ DRAWS = 60
 
 @dataclass(frozen=True)
 class Calibration:
-    """What came of a fit.
+    """Result of a fit.
 
     Parameters
     ----------
-    parameters : all of them, the kept ones too
-    groups : how many were fitted on, held out, and scored once
-    fitted : errors on the rows that were fitted
-    blind, held, interpolated, nearest : on those that were held out: before the fit, after it,
-        and of what needs no model
-    final : on those that were scored once; None for no such rows
+    parameters : all parameters, including those kept
+    groups : number of groups fitted, held out, and in the final test
+    fitted : errors on the fitted rows
+    blind, held, interpolated, nearest : errors on held-out rows: before the fit, after it, and of
+        the two baselines
+    final : errors on the final test rows; None for no such rows
     judged, once : errors of the held-out rows, and of those scored once, with their groups
     """
 
@@ -52,12 +52,12 @@ class Calibration:
 
     @property
     def kept(self) -> tuple[str, ...]:
-        """Names of the parameters that the data cannot tell."""
+        """Names of the parameters that the data do not identify."""
         return tuple(p.name for p in self.parameters if p.kept)
 
     @property
     def values(self) -> dict[str, float]:
-        """All parameters."""
+        """Values of all parameters by name."""
         return {p.name: p.value for p in self.parameters}
 
 
@@ -71,7 +71,7 @@ def calibrate(
     draws: int = DRAWS,
     told: float = TOLD,
 ) -> Calibration:
-    """Fit a model, and say how well.
+    """Fit a model's parameters and score it on held-out rows.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def calibrate(
     Raises
     ------
     BackendError
-        Fewer than five groups a parameter, or none to judge by.
+        Fewer than five groups per parameter, or no group is held out.
 
     Examples
     --------
@@ -102,39 +102,39 @@ def calibrate(
     >>> found.held.worst < 0.001 < found.blind.median
     True
     """
-    aside, final = rows.split(share, seed)
-    near = rows.take(np.flatnonzero(~aside & ~final))
-    judge, last = rows.take(np.flatnonzero(aside)), rows.take(np.flatnonzero(final))
-    counts = (len(set(near.groups)), len(set(judge.groups)), len(set(last.groups)))
-    _enough(parameters, counts)
-    values, intervals = identified(model, parameters, near, draws, seed, told)
+    held_mask, final = rows.split(share, seed)
+    fitted_rows = rows.take(np.flatnonzero(~held_mask & ~final))
+    held_rows, final_rows = rows.take(np.flatnonzero(held_mask)), rows.take(np.flatnonzero(final))
+    counts = (len(set(fitted_rows.groups)), len(set(held_rows.groups)), len(set(final_rows.groups)))
+    _check_groups(parameters, counts)
+    values, intervals = identify(model, parameters, fitted_rows, draws, seed, told)
     before = {p.name: p.value for p in parameters}
 
     def errors(of: dict[str, float], on: Rows) -> Errors:
         return Errors.of(model(of, on.ops), on.seconds)
 
-    between, closest = without_model(near, judge.ops)
+    between, closest = model_free_predictions(fitted_rows, held_rows.ops)
     return Calibration(
         tuple(Fitted(n, before[n], values[n], intervals.get(n)) for n in before),
         counts,
-        errors(values, near),
-        errors(before, judge),
-        errors(values, judge),
-        Errors.of(between, judge.seconds),
-        Errors.of(closest, judge.seconds),
-        errors(values, last) if len(last.groups) else None,
-        *(Judged.of(model(values, on.ops), on) for on in (judge, last)),
+        errors(values, fitted_rows),
+        errors(before, held_rows),
+        errors(values, held_rows),
+        Errors.of(between, held_rows.seconds),
+        Errors.of(closest, held_rows.seconds),
+        errors(values, final_rows) if len(final_rows.groups) else None,
+        *(Judged.of(model(values, on.ops), on) for on in (held_rows, final_rows)),
     )
 
 
-def _enough(parameters: Sequence[Parameter], counts: tuple[int, int, int]) -> None:
-    """Refuse to fit more than the data can carry."""
-    near, judge, _ = counts
+def _check_groups(parameters: Sequence[Parameter], counts: tuple[int, int, int]) -> None:
+    """Refuse fewer than five fitted groups per parameter, and no held-out group."""
+    fitted_rows, held_rows, _ = counts
     wanted = GROUPS_A_PARAMETER * len(parameters)
-    if near < wanted:
+    if fitted_rows < wanted:
         raise BackendError(
             f"fit: {len(parameters)} parameters need {wanted} groups to be fitted on, there are "
-            f"{near}; measure more of them, or fit fewer parameters"
+            f"{fitted_rows}; measure more of them, or fit fewer parameters"
         )
-    if not judge:
+    if not held_rows:
         raise BackendError("fit: no group is held out to judge by; measure more, or hold out more")

@@ -1,6 +1,6 @@
-"""Errors of what was held out, how sure their median is, and how far measurements agree.
+"""Errors of held-out rows, the interval of their median, and the A/A spread.
 
-Rows of one group are wrong together, so whole groups are drawn again, not rows.
+Errors within a group are correlated, so the bootstrap resamples whole groups.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Judged:
-    """Errors of rows that nothing was fitted to.
+    """Prediction errors of held-out rows.
 
     Parameters
     ----------
     errors : (n,) (predicted - measured) / measured
-    groups : (n,) names of what was held out together
-    spread : A/A: by how much two halves of the starts differ, the median op; NaN for one start
+    groups : (n,) name of each row's group
+    spread : A/A: relative difference of two halves of the starts, median over ops; NaN for one
     """
 
     errors: Floats
@@ -48,7 +48,7 @@ class Judged:
 
     @classmethod
     def together(cls, parts: Sequence[Judged]) -> Judged:
-        """All rows of several, groups of each apart; the A/A counts by rows."""
+        """Errors of several parts together, their groups kept apart; spread averaged by rows."""
         errors = np.concatenate([*(p.errors for p in parts), np.empty(0)])
         groups = tuple(f"{i}:{g}" for i, p in enumerate(parts) for g in p.groups)
         each = np.repeat([p.spread for p in parts], [len(p.errors) for p in parts])
@@ -57,12 +57,12 @@ class Judged:
 
     @property
     def median(self) -> float:
-        """Of the absolute errors."""
+        """Median absolute error."""
         return float(np.median(np.abs(self.errors)))
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """90 % of the medians of as many groups drawn with replacement; None for a single one.
+        """90 % bootstrap interval of the median, groups resampled; None for a single group.
 
         >>> sure = Judged(np.array([0.1, 0.1, 0.1]), ("a", "b", "c"))
         >>> sure.interval, Judged(np.array([0.1]), ("a",)).interval
@@ -82,17 +82,17 @@ class Judged:
 
 
 def spread(rows: Rows) -> float:
-    """A/A: odd starts of each op against even ones, the median op; NaN where none has two.
+    """A/A: relative difference of odd and even starts, median over ops; NaN for single starts.
 
     >>> from foretrace.sim.ops import Ops
     >>> ops = Ops.of(signature=[0, 0], signatures=("host:idle",))
     >>> round(spread(Rows(ops, np.array([1.0, 1.04]), ("a", "a"))), 3)
     0.04
     """
-    found = []
+    spreads = []
     for op in np.unique(rows.ops.signature):
         seconds = rows.seconds[rows.ops.signature == op]
         if len(seconds) > 1:
             halves = [float(np.median(seconds[k::2])) for k in (0, 1)]
-            found.append(max(halves) / min(halves) - 1)
-    return float(np.median(found)) if found else float("nan")
+            spreads.append(max(halves) / min(halves) - 1)
+    return float(np.median(spreads)) if spreads else float("nan")

@@ -1,4 +1,4 @@
-"""What was measured, and what of it nobody may look at: whole groups, chosen by a hash."""
+"""Measured rows, split into fitted, held-out and final groups by a hash."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Rows:
-    """What was measured.
+    """Measured rows with their groups.
 
     Parameters
     ----------
@@ -36,17 +36,17 @@ class Rows:
     size: Floats = field(default_factory=lambda: np.empty(0))
 
     def take(self, rows: NDArray[np.int64]) -> Rows:
-        """Those rows."""
+        """Rows of these indices."""
         groups = tuple(self.groups[i] for i in rows.tolist())
         return Rows(self.ops.take(rows), self.seconds[rows], groups)
 
     def fitted(self, share: float = SHARE, seed: str = SEED) -> Rows:
-        """Those that are neither held out nor scored once."""
+        """Rows to fit: neither held out nor in the final test."""
         aside, final = self.split(share, seed)
         return self.take(np.flatnonzero(~aside & ~final))
 
     def split(self, share: float = SHARE, seed: str = SEED) -> tuple[Bools, Bools]:
-        """Which rows are held out, and which are scored once, by hashes of their groups' names.
+        """Masks of held-out and of final test rows, by hashes of their groups' names.
 
         Examples
         --------

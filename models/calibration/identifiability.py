@@ -1,4 +1,4 @@
-"""Which parameters the data can tell, their values, and how sure those are."""
+"""Identifiable parameters: their fitted values and bootstrap intervals."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ Model = Callable[[dict[str, float], Ops], Floats]
 
 @dataclass(frozen=True)
 class Parameter:
-    """One number that a fit may change.
+    """Parameter that a fit may change.
 
     Parameters
     ----------
     name : as the catalog has it
-    value : before the fit; 0 for a cost that nobody stated
+    value : before the fit; 0 for unknown
     guess : where the search starts if the value is 0
     """
 
@@ -37,18 +37,18 @@ class Parameter:
 
     @property
     def start(self) -> float:
-        """Where the search starts."""
+        """Start of the search."""
         return self.value if self.value > 0 else self.guess
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """A parameter after the fit.
+    """Fitted parameter.
 
     Parameters
     ----------
     name : as the catalog has it
-    before, value : what it was, what it is
+    before, value : before and after the fit
     interval : 90 % of the refits on resampled groups lie in it; None where it was kept
     """
 
@@ -59,92 +59,99 @@ class Fitted:
 
     @property
     def kept(self) -> bool:
-        """Whether the data could not tell it."""
+        """Whether it kept its value because the data do not identify it."""
         return self.interval is None
 
 
-def identified(
+def identify(
     model: Model,
     parameters: Sequence[Parameter],
-    near: Rows,
+    rows_fitted: Rows,
     draws: int,
     seed: str,
     most: float,
 ) -> tuple[dict[str, float], dict[str, tuple[float, float]]]:
-    """Values of all parameters, and intervals of those that the data can tell.
+    """Values of all parameters, and intervals of those that the data identify.
 
-    The one that resampling scatters most goes first; the others are then fitted without it.
+    While any interval is wider than ``most`` (ratio of ends), the widest parameter is fixed at its
+    value before the fit and the others are fitted again.
     """
     free = list(parameters)
     while free:
         fixed = {p.name: p.value for p in parameters if p not in free}
-        values = values_of(model, free, fixed, near, [p.start for p in free])
-        intervals = _bootstrap(model, free, fixed, near, values, draws, seed)
+        values = best_values(model, free, fixed, rows_fitted, [p.start for p in free])
+        intervals = _bootstrap(model, free, fixed, rows_fitted, values, draws, seed)
         ratio = [high / low for low, high in intervals]
         worst = int(np.argmax(ratio))
         if ratio[worst] <= most:
-            told = dict(zip((p.name for p in free), intervals, strict=True))
-            return fixed | dict(zip(told, values, strict=True)), told
+            known = dict(zip((p.name for p in free), intervals, strict=True))
+            return fixed | dict(zip(known, values, strict=True)), known
         del free[worst]
     return {p.name: p.value for p in parameters}, {}
 
 
-def values_of(
+def best_values(
     model: Model,
     free: Sequence[Parameter],
     fixed: dict[str, float],
-    near: Rows,
+    rows_fitted: Rows,
     start: Sequence[float],
     search: ParameterSearch = FINE,
 ) -> list[float]:
-    """The free parameters that fit these rows best, the others as given."""
+    """Values of the free parameters that fit the rows best, the others fixed."""
     names = [p.name for p in free]
 
     def predict(values: Floats) -> Floats:
-        return model(fixed | dict(zip(names, values.tolist(), strict=True)), near.ops)
+        return model(fixed | dict(zip(names, values.tolist(), strict=True)), rows_fitted.ops)
 
-    return [float(v) for v in fit(predict, start, near.seconds, search)]
+    return [float(v) for v in fit(predict, start, rows_fitted.seconds, search)]
 
 
 def _refitted(
     model: Model,
     free: Sequence[Parameter],
     fixed: dict[str, float],
-    near: Rows,
+    rows_fitted: Rows,
     starts: Sequence[Sequence[float]],
 ) -> list[float]:
-    """The best of fits from several starts; the first of those that are as good."""
-    found = [values_of(model, free, fixed, near, start, CLOSE) for start in starts]
+    """Fit from several starts; the first whose loss is within 2 % of the best."""
+    candidates = [best_values(model, free, fixed, rows_fitted, start, CLOSE) for start in starts]
     names = [p.name for p in free]
     losses = [
-        Errors.of(model(fixed | dict(zip(names, values, strict=True)), near.ops), near.seconds).log
-        for values in found
+        Errors.of(
+            model(fixed | dict(zip(names, values, strict=True)), rows_fitted.ops),
+            rows_fitted.seconds,
+        ).log
+        for values in candidates
     ]
     good = min(losses) * (1 + AS_GOOD) + AS_GOOD / 100
-    return next(v for v, loss in zip(found, losses, strict=True) if loss <= good)
+    return next(v for v, loss in zip(candidates, losses, strict=True) if loss <= good)
 
 
 def _bootstrap(
     model: Model,
     free: Sequence[Parameter],
     fixed: dict[str, float],
-    near: Rows,
+    rows_fitted: Rows,
     values: Sequence[float],
     draws: int,
     seed: str,
 ) -> list[tuple[float, float]]:
-    """Where 90 % of the refits lie, each on as many groups drawn with replacement.
+    """90 % bootstrap intervals of the parameters, groups resampled.
 
-    Each starts elsewhere, too, and stays there where it is as good: what only a sum or product
-    of parameters shows then scatters, while a search that got stuck does not count.
+    Each refit also starts from a random point and keeps that result if it is as good: parameters
+    that only enter as a sum or product then scatter, while a search stuck in a
+    worse minimum is ignored.
     """
     random = np.random.default_rng([*seed.encode()])
-    names, group = np.unique(near.groups, return_inverse=True)
+    names, group = np.unique(rows_fitted.groups, return_inverse=True)
     members = [np.flatnonzero(group == g) for g in range(len(names))]
-    drawn = []
+    refits = []
     for _ in range(draws):
         rows = np.concatenate([members[g] for g in random.integers(0, len(names), len(names))])
         start = np.array(values) * np.exp(random.normal(0, ASIDE, len(values)))
-        drawn.append(_refitted(model, free, fixed, near.take(rows), [start.tolist(), values]))
-    low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
+        refits.append(
+            _refitted(model, free, fixed, rows_fitted.take(rows), [start.tolist(), values])
+        )
+    low, high = np.quantile(refits, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
     return list(zip(low.tolist(), high.tolist(), strict=True))

@@ -1,4 +1,4 @@
-"""Which parameters a model shall have: those that predict best what they were not fitted to."""
+"""Model selection: the list of parameters with the least cross-validated error."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .held_out_rows import Rows
-from .identifiability import Model, Parameter, values_of
+from .identifiability import Model, Parameter, best_values
 from .parameter_search import ROUGH, SEED, SHARE
 
 GROUPS_A_PARAMETER = 5
@@ -17,7 +17,7 @@ WORTH = 0.02  # relative, of an error: less is not worth a parameter
 FOLDS = 5
 
 
-def best(
+def select_parameters(
     model: Model,
     choices: Sequence[Sequence[Parameter]],
     rows: Rows,
@@ -25,11 +25,10 @@ def best(
     share: float = SHARE,
     seed: str = SEED,
 ) -> list[Parameter]:
-    """Of several lists of parameters, the smaller ones first, the one that predicts best.
+    """List of parameters with the least cross-validated error; later lists must be 2 % better.
 
-    Looks only at the rows that are fitted: the error on each fifth of their groups, of a fit to
-    the others; a list later in the order has to be better by 2 %.  A list may have one parameter
-    for five groups.
+    Uses fitted rows only, in five folds of groups.  A list may have one parameter per five groups;
+    others are skipped.
 
     Examples
     --------
@@ -40,47 +39,52 @@ def best(
     >>> def line(p, ops):
     ...     return 1e-12 + p.get("start", 0) + ops.bytes * p.get("cost", 0)
     >>> start, cost = Parameter("start", 0.0), Parameter("cost", 0.0, 3e-9)
-    >>> [p.name for p in best(line, [[start], [cost], [start, cost]], rows)]
+    >>> [p.name for p in select_parameters(line, [[start], [cost], [start, cost]], rows)]
     ['cost']
     """
-    near = rows.fitted(share, seed)
-    room = len(set(near.groups)) // GROUPS_A_PARAMETER
+    rows_fitted = rows.fitted(share, seed)
+    room = len(set(rows_fitted.groups)) // GROUPS_A_PARAMETER
     chosen: list[Parameter] = []
     least = np.inf
     for choice in choices:
         if len(choice) <= room:
-            error = across(model, choice, near, seed)
+            error = cross_validated_error(model, choice, rows_fitted, seed)
             if error < least * (1 - WORTH):
                 chosen, least = list(choice), error
     return chosen
 
 
-def across(model: Model, parameters: Sequence[Parameter], rows: Rows, seed: str = SEED) -> float:
-    """Mean error of logarithms on each fifth of the groups, of a fit to the others.
+def cross_validated_error(
+    model: Model, parameters: Sequence[Parameter], rows: Rows, seed: str = SEED
+) -> float:
+    """Mean absolute log error in five-fold cross-validation over groups.
 
     Examples
     --------
     >>> from foretrace.sim.ops import Ops
     >>> ops = Ops.of(bytes=2.0 ** np.arange(20))
     >>> rows = Rows(ops, ops.bytes / 1e9, tuple(map(str, range(20))))
-    >>> round(across(lambda p, ops: ops.bytes / p["rate"], [Parameter("rate", 3e9)], rows), 2)
+    >>> model = lambda p, ops: ops.bytes / p["rate"]
+    >>> round(cross_validated_error(model, [Parameter("rate", 3e9)], rows), 2)
     0.0
     """
-    fold = folds(rows.groups, seed)
+    fold = fold_numbers(rows.groups, seed)
     errors = np.empty(len(fold))
     for k in range(FOLDS):
-        near, judge = (rows.take(np.flatnonzero(x)) for x in (fold != k, fold == k))
-        if len(near.groups):
-            values = values_of(model, parameters, {}, near, [p.start for p in parameters], ROUGH)
-            told = dict(zip((p.name for p in parameters), values, strict=True))
-            errors[fold == k] = np.log(model(told, judge.ops) / judge.seconds)
+        rows_fitted, judge = (rows.take(np.flatnonzero(x)) for x in (fold != k, fold == k))
+        if len(rows_fitted.groups):
+            values = best_values(
+                model, parameters, {}, rows_fitted, [p.start for p in parameters], ROUGH
+            )
+            named = dict(zip((p.name for p in parameters), values, strict=True))
+            errors[fold == k] = np.log(model(named, judge.ops) / judge.seconds)
     return float(np.mean(np.abs(errors)))
 
 
-def folds(groups: Sequence[str], seed: str = SEED) -> NDArray[np.int64]:
-    """Which fifth of the groups each row is of, by the order of the hashes of their names.
+def fold_numbers(groups: Sequence[str], seed: str = SEED) -> NDArray[np.int64]:
+    """(n,) fold of each row, 0 to 4, by the order of the hashes of group names.
 
-    >>> folds(["a", "b", "a"]).tolist()
+    >>> fold_numbers(["a", "b", "a"]).tolist()
     [0, 1, 0]
     """
     order = sorted(set(groups), key=lambda g: sha256(f"{seed}:fold:{g}".encode()).digest())

@@ -1,4 +1,4 @@
-"""What one has without a model: measured rows around an op."""
+"""Baselines without a model: interpolation between measured rows, and the nearest row."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from .held_out_rows import Rows
 Floats = NDArray[np.float64]
 
 
-def without_model(near: Rows, ops: Ops) -> tuple[Floats, Floats]:
+def model_free_predictions(near: Rows, ops: Ops) -> tuple[Floats, Floats]:
     """Seconds of ops by interpolation between measured rows, and by the nearest of them.
 
-    What lies between no measured rows takes the nearest.  Near is by the logarithms of flop and
-    bytes, among ops of the same name if there are any.
+    Outside the measured sizes interpolation falls back to the nearest row.  Distance is in
+    logarithms of flop and bytes, among ops of the same name if there are any.
 
     Examples
     --------
@@ -25,7 +25,7 @@ def without_model(near: Rows, ops: Ops) -> tuple[Floats, Floats]:
     >>> ops = Ops.of(bytes=[10, 1000], signature=[0, 1], signatures=texts)
     >>> rows = Rows(ops, np.array([1.0, 100.0]), ("a", "b"))
     >>> asked = Ops.of(bytes=[90], signature=0, signatures=("copy:h2h uint8[90]",))
-    >>> [x.round(2).tolist() for x in without_model(rows, asked)]
+    >>> [x.round(2).tolist() for x in model_free_predictions(rows, asked)]
     [[9.0], [1.0]]
     """
     texts = [near.ops.signature_text(i) for i in range(len(near.ops))]

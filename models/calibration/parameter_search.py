@@ -1,4 +1,4 @@
-"""Fit model parameters to measurements, and say how well: held-out groups, robust errors.
+"""Search for model parameters: held-out groups, error statistics, Nelder-Mead on log errors.
 
 Whole groups (shapes, sizes, machines) are held out by a hash of their name and a committed
 seed, so that nobody can choose them after having seen a fit.
@@ -22,7 +22,7 @@ Predict = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
 
 def held_out(groups: Sequence[str], *, share: float = SHARE, seed: str = SEED) -> NDArray[np.bool_]:
-    """Which rows are kept from the fit: those whose group's hash falls below ``share``.
+    """(n,) mask of rows kept from the fit: those whose group's hash falls below ``share``.
 
     Examples
     --------
@@ -34,7 +34,7 @@ def held_out(groups: Sequence[str], *, share: float = SHARE, seed: str = SEED) -
 
 
 def _fraction(text: str) -> float:
-    """A text's hash as a number in [0, 1)."""
+    """Hash of a text as a number in [0, 1)."""
     return int.from_bytes(sha256(text.encode()).digest()[:8], "big") / 2.0**64
 
 
@@ -87,13 +87,13 @@ class Errors:
 
 @dataclass(frozen=True)
 class ParameterSearch:
-    """How long to look.
+    """Effort of a search.
 
     Parameters
     ----------
-    rounds : begun again where the last one ended, at most
-    near : of the logarithm of a parameter, and of the loss: what differs by less is the same
-    most : predictions a round
+    rounds : restarts from the last optimum, at most
+    near : tolerance of a parameter's logarithm, and of the loss
+    most : predictions per round
     """
 
     rounds: int
@@ -103,20 +103,19 @@ class ParameterSearch:
 
 FINE = ParameterSearch(20, (1e-5, 1e-7), 4000)
 CLOSE = ParameterSearch(3, (1e-3, 1e-5), 1000)
-"""To tell how far refits scatter."""
+"""For bootstrap refits."""
 ROUGH = ParameterSearch(2, (1e-2, 1e-4), 600)
-"""To tell which of several models is worth a fine one."""
+"""For cross-validation."""
 
 
 def fit(
     predict: Predict, start: Sequence[float], measured: ArrayLike, search: ParameterSearch = FINE
 ) -> NDArray[np.float64]:
-    """Positive parameters that make ``mean(abs(ln(predict(p) / measured)))`` least.
+    """Positive parameters that minimise ``mean(abs(ln(predict(p) / measured)))``.
 
-    Absolute errors of logarithms: a few strange rows do not pull the fit, and small ops count
-    as much as large ones.  The search (Nelder and Mead 1965, doi:10.1093/comjnl/7.4.308) runs
-    in the logarithm of the parameters from ``start``, and again from where it ended while that
-    gains anything.
+    Absolute log errors are robust against outliers and weigh small ops like large ones.  The
+    search (Nelder and Mead 1965, doi:10.1093/comjnl/7.4.308) runs in the logarithm of the
+    parameters from ``start``, and again from where it ended while that gains anything.
 
     Examples
     --------

@@ -1,1 +1,1 @@
-"""GPUs and hosts: recorded durations, measured tables, rooflines, dispatch costs."""
+"""Models of GPUs and hosts: recorded durations, measured tables, fitted families, rooflines."""

@@ -1,9 +1,8 @@
-"""What ops find in the caches when others ran between.
+"""Cache misses of ops because other ops ran in between.
 
-A line that was last used when ``d`` bytes ago is found as a load within a set of ``d`` bytes finds
-it, which a chase of dependent loads measures.  What an op needs to begin (its code and tables)
-and its operands are looked for so; from nowhere near, the beginning takes as long as it was
-measured to with caches emptied, and operands come at the rate of memory.
+A cache line with a reuse distance of ``d`` bytes costs what a dependent load within a set of ``d``
+bytes costs, which pointer chasing measures.  This applies to an op's start (code and tables) and to
+its operands.  A full miss costs the start measured with cold caches, and operands at memory rate.
 """
 
 from __future__ import annotations
@@ -28,14 +27,14 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Caches:
-    """What a processor's caches cost.
+    """Costs of a processor's cache misses.
 
     Parameters
     ----------
-    latency : (size in B, s of a load) ascending
-    begin : s on top for an op of a family with caches emptied, its operands aside
-    other : s, the same of other families
-    rate : B/s of memory, on top
+    latency : (working set in B, s per dependent load), ascending
+    begin : s added to the start of an op with cold caches, operands excluded, by family
+    other : s, the same for other families
+    rate : B/s of memory for operands that miss
     """
 
     latency: Sequence[tuple[float, float]]
@@ -44,17 +43,17 @@ class Caches:
     rate: float
 
     @classmethod
-    def of(cls, told: Mapping[str, Any]) -> Caches:
-        """From plain data."""
-        begin = {str(k): float(v) for k, v in told["begin"].items()}
-        latency = [(float(size), float(s)) for size, s in told["latency"]]
-        return cls(latency, begin, float(told["other"]), float(told["rate"]))
+    def of(cls, data: Mapping[str, Any]) -> Caches:
+        """From plain data, as ``foretrace fit --caches`` writes it."""
+        begin = {str(k): float(v) for k, v in data["begin"].items()}
+        latency = [(float(size), float(s)) for size, s in data["latency"]]
+        return cls(latency, begin, float(data["other"]), float(data["rate"]))
 
-    def missed(self, distance: float) -> float:
-        """How far a line that was used so many bytes ago is from the core: 0 near, 1 in memory.
+    def miss_fraction(self, distance: float) -> float:
+        """Fraction of lines that miss, by reuse distance in B: 0 in a core's caches, 1 in memory.
 
         >>> near = Caches([(2**18, 4e-9), (2**20, 4e-9), (2**22, 24e-9)], {}, 0.0, 1e9)
-        >>> [near.missed(d) for d in (2**10, 2**19, 2**21, 2**30)]
+        >>> [near.miss_fraction(d) for d in (2**10, 2**19, 2**21, 2**30)]
         [0.0, 0.0, 0.5, 1.0]
         """
         sizes, shares = self._curve
@@ -67,44 +66,46 @@ class Caches:
 
     @cached_property
     def _curve(self) -> tuple[list[float], list[float]]:
-        """Logarithms of sizes, and how far from the core what is found in each is."""
+        """Base-2 logarithms of working sets, and the miss fraction at each."""
         sizes, seconds = np.log2([s for s, _ in self.latency]), [t for _, t in self.latency]
         own = float(np.interp(np.log2(OWN), sizes, seconds))
         far = max(seconds[-1] - own, 1e-30)
         return sizes.tolist(), [max(0.0, (s - own) / far) for s in seconds]
 
     def extra(self, signatures: Sequence[str]) -> Floats:
-        """(n,) s on top of each op alone, done in this order again and again.
+        """(n,) s that misses add to each op if the sequence is repeated in this order.
 
-        Operands of the same type and shape count as the same ones.
+        Operands of equal type and shape count as the same memory.
 
         >>> cpu = Caches([(2**18, 0.0), (2**22, 1e-8)], {"memory": 5e-6}, 9e-6, 1e9)
         >>> small, large = "host:read uint8[1000]", "copy:h2h uint8[100000000]"
         >>> (1e6 * cpu.extra([small, small, large])).round(3).tolist()  # us
         [6.0, 0.0, 0.0]
         """
-        clock, begun, used = 0.0, dict[str, float](), dict[Operand, float]()
-        found = np.zeros(len(signatures))
-        known = {text: self._needs(text) for text in set(signatures)}
+        clock, last_begin, last_use = 0.0, dict[str, float](), dict[Operand, float]()
+        seconds_on_top = np.zeros(len(signatures))
+        known = {text: self._needs_of(text) for text in set(signatures)}
         for row, text in [*enumerate(signatures), *enumerate(signatures)]:
             op, start, touched, operands = known[text]
-            found[row] = start * self.missed(clock - begun.get(op, -LONG_AGO))
+            seconds_on_top[row] = start * self.miss_fraction(clock - last_begin.get(op, -LONG_AGO))
             for operand, seconds in operands.items():
-                found[row] += seconds * self.missed(clock - used.get(operand, -LONG_AGO))
+                seconds_on_top[row] += seconds * self.miss_fraction(
+                    clock - last_use.get(operand, -LONG_AGO)
+                )
             clock += touched
-            begun[op] = clock
-            used |= dict.fromkeys(operands, clock)
-        return found
+            last_begin[op] = clock
+            last_use |= dict.fromkeys(operands, clock)
+        return seconds_on_top
 
-    def _needs(self, text: str) -> tuple[str, float, float, dict[Operand, float]]:
-        """Name, s of its beginning, B that it touches, and s of each operand from memory."""
+    def _needs_of(self, text: str) -> tuple[str, float, float, dict[Operand, float]]:
+        """Name of an op, s of a cold start, B of footprint, and s of each operand from memory."""
         touched = demand(text).footprint
-        fits = min(1.0, self.last / max(touched, 1.0))  # the rest misses alone, too
+        fits = min(1.0, self.capacity / max(touched, 1.0))  # the rest misses alone, too
         operands = {o: o.bytes * fits / self.rate for o in parse(text).operands}
         return op_name(text), self.begin.get(family(text), self.other), touched, operands
 
     @property
-    def last(self) -> float:
-        """B that the caches hold: where half of the way to memory is."""
+    def capacity(self) -> float:
+        """Capacity of the caches in B: the working set at which half of the lines miss."""
         sizes = [size for size, _ in self.latency]
-        return next((s for s in sizes if self.missed(s) >= 0.5), sizes[-1])
+        return next((s for s in sizes if self.miss_fraction(s) >= 0.5), sizes[-1])

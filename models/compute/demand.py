@@ -1,6 +1,6 @@
-"""What an op asks of a processor, read from its signature: arithmetic and bytes.
+"""Demand of an op on a processor, derived from its signature: flop, bytes, footprint, loops.
 
-Also its family: ops that one fitted line may stand for.
+Also the family of an op: ops whose time one linear model fits.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "gelu": ("aten::gelu", "aten::gelu_backward"),
 }  # fmt: skip
 MEMORY = ("copy:h2h", "host:read", "host:fill")
-"""Ops of one core that do nothing but move bytes: one line fits all of them, a copy twice."""
+"""Ops of one core that only move bytes; a copy moves its operand twice."""
 _FAMILY = {name: family for family, names in FAMILIES.items() for name in names}
 BACKWARD = 2.5  # flop of attention's gradients over its own: five products against two
 PASSES = {"copy": 2.0}  # a copy reads and writes; other ops move their operands once
@@ -50,18 +50,18 @@ FEW, SMALL = 16, 20480  # images from which, and numbers beyond which, torch has
 
 
 class Demand(NamedTuple):
-    """What one op asks for.
+    """Demand of one op.
 
     Parameters
     ----------
-    flop : of multiply-adds two each; other arithmetic goes with the bytes
-    bytes : B that go through the core, as often as they do: what is written where nothing was read
-        counts twice, since its line comes first
+    flop : two per multiply-add; elementwise arithmetic is not counted
+    bytes : B loaded and stored by the core; a store to memory that was not read counts twice, since
+        its cache line is loaded first (write-allocate)
     footprint : B of distinct memory
-    pieces : inner loops: rows, channels of images, images that are done one by one; of elementwise
-        ops, operands that are one number, which has to be brought to the type of the others
-    ragged : of the flop, or of the numbers where none are counted, those that fill no vector
-    clash : numbers whose cache line is lost before its others are used
+    pieces : number of inner loops: rows, channels of images, or images; of elementwise ops the
+        number of scalar operands
+    ragged : flop (or elements, where flop is 0) in loop remainders that fill no vector
+    clash : elements that miss because of set conflicts
     """
 
     flop: float = 0.0
@@ -73,7 +73,7 @@ class Demand(NamedTuple):
 
 
 def family(signature: str) -> str:
-    """The family of an op; an op of no family named above is elementwise, or its own kind.
+    """Family of an op; an op outside ``FAMILIES`` is elementwise, or a family of its own.
 
     >>> family("compute:aten::addmm fp32[8] fp32[4x8] fp32[8x8]"), family("compute:aten::mul_")
     ('gemm', 'elementwise')
@@ -86,14 +86,14 @@ def family(signature: str) -> str:
         full = f"{parts.kind}:{name}"
         return "memory" if full in MEMORY else full
     found = _FAMILY.get(name, "elementwise")
-    return f"im2col {found}" if name in UNSAID and _im2col(parts) else found
+    return f"im2col {found}" if name in EITHER_WAY and _im2col(parts) else found
 
 
-UNSAID = ("aten::convolution", "aten::convolution_backward")  # how it is done, torch chooses
+EITHER_WAY = ("aten::convolution", "aten::convolution_backward")  # how it is done, torch chooses
 
 
 def _im2col(parts: Signature) -> bool:
-    """Whether torch, on one thread, multiplies matrices image by image.
+    """Whether torch, on one thread, runs a convolution as one matrix product per image (im2col).
 
     Few images, kernels of one point without stride; or one small image (``use_mkldnn`` of its
     ``Convolution.cpp``, 2.13).
@@ -108,7 +108,7 @@ def _im2col(parts: Signature) -> bool:
 
 
 def op_name(signature: str) -> str:
-    """The op without kind, attributes and operands.
+    """Name of an op without kind, attributes and operands.
 
     >>> op_name("compute:aten::convolution stride=2 fp32[1x3x8x8]")
     'aten::convolution'
@@ -118,7 +118,7 @@ def op_name(signature: str) -> str:
 
 @lru_cache(maxsize=1 << 16)
 def demand(signature: str) -> Demand:
-    """What an op asks for.
+    """Demand of an op.
 
     Examples
     --------
@@ -140,11 +140,11 @@ def demand(signature: str) -> Demand:
         return _indexed(parts)
     flop = _attention(parts) if "attention" in kind else 0.0
     pieces, each = _pieces(parts, kind)
-    return _streamed(parts)._replace(flop=flop, pieces=pieces, ragged=pieces * (each % LANES))
+    return _elementwise(parts)._replace(flop=flop, pieces=pieces, ragged=pieces * (each % LANES))
 
 
-def _streamed(parts: Signature) -> Demand:
-    """Operands, and a result as large as the largest of them, in its place or a new one."""
+def _elementwise(parts: Signature) -> Demand:
+    """Demand of an op that streams its operands and a result as large as the largest."""
     sizes = [float(o.bytes) for o in parts.operands]
     whole, largest = sum(sizes), max(sizes, default=0.0)
     if parts.op in ONCE:
@@ -158,7 +158,7 @@ ONCE = ("aten::sum", "aten::mean", "aten::fill_", "aten::zero_")  # only read, o
 
 
 def _pieces(parts: Signature, kind: str) -> tuple[float, int]:
-    """Inner loops of an op over its largest operand, and numbers of one."""
+    """Number of inner loops of an op over its largest operand, and elements of each."""
     shape = max((o.shape for o in parts.operands), key=math.prod, default=())
     if kind.startswith(("batch norm", "pool")):
         return float(math.prod(shape[:2])), math.prod(shape[2:])
@@ -171,7 +171,7 @@ def _pieces(parts: Signature, kind: str) -> tuple[float, int]:
 
 
 def _indexed(parts: Signature) -> Demand:
-    """A row for each index, read and written; of a table nothing else."""
+    """Demand of a gather or scatter: one row per index."""
     floats = [o for o in parts.operands if o.dtype.startswith(("fp", "bf"))]
     rows = float(max((math.prod(o.shape) for o in parts.operands if o not in floats), default=0))
     width = floats[0].shape[-1] if floats and floats[0].shape else 1
@@ -181,7 +181,7 @@ def _indexed(parts: Signature) -> Demand:
 
 
 def _product(parts: Signature) -> Demand:
-    """Of the last two operands; the result's width is the last size of the last one."""
+    """Demand of a matrix product of the last two operands."""
     sizes = [float(o.bytes) for o in parts.operands]
     a, b = parts.operands[-2:]
     if len(a.shape) < 2 or len(b.shape) < 2:
@@ -190,20 +190,20 @@ def _product(parts: Signature) -> Demand:
     result = rows * columns * sizes[-2] / max(math.prod(a.shape), 1)
     moved = sum(sizes) + result
     flop = 2.0 * rows * a.shape[-1] * columns
-    return Demand(flop, moved, moved, ragged=flop * _rest(columns))
+    return Demand(flop, moved, moved, ragged=flop * _remainder_share(columns))
 
 
-def _rest(numbers: float) -> float:
-    """The share of a loop that fills no vector.
+def _remainder_share(numbers: float) -> float:
+    """Share of a loop's elements in the remainder that fills no vector.
 
-    >>> _rest(20.0)
+    >>> _remainder_share(20.0)
     0.2
     """
     return numbers % LANES / numbers if numbers else 0.0
 
 
 def _convolution(parts: Signature, kind: str) -> Demand:
-    """Multiply-adds at every output point; gradients are of the input and of the weights."""
+    """Demand of a convolution, or of its gradients with respect to input and weights."""
     back = "backward" in parts.name
     four = [o for o in parts.operands if len(o.shape) == 4]
     if len(four) < (3 if back else 2):
@@ -219,24 +219,24 @@ def _convolution(parts: Signature, kind: str) -> Demand:
     images = x.shape[0]
     again = (3 if back else 1) * (images - 1) * weight.bytes
     columns = 2.0 * x.bytes * math.prod(weight.shape[2:]) if weight.shape[2:] != (1, 1) else 0.0
-    asked = Demand(flop, ends + again + columns, ends, float(images))
-    return asked._replace(**image_by_image(points / images, images, weight.shape, back))
+    needs = Demand(flop, ends + again + columns, ends, float(images))
+    return needs._replace(**small_product_remainders(points / images, images, weight.shape, back))
 
 
-def image_by_image(
+def small_product_remainders(
     points: float, images: int, weight: tuple[int, ...], back: bool
 ) -> dict[str, float]:
-    """What multiplying the weights by the few points of each image costs beside its flop.
+    """Loop remainders and conflict misses of an im2col convolution with few output points.
 
-    The loop runs over points.  What fills no half vector is done in pieces of four, two and one.
-    A product of fewer than ``THIN`` points packs nothing: each weight is loaded for itself, which
-    takes as long as ``SLOW`` such pieces.  A single point is a matrix times a vector, and waits
-    for the weights only.  The gradient of the input walks down the columns of the weights: see
-    ``clashing``.
+    The vector loop runs over output points; a remainder below half a vector is done in steps of
+    four, two and one.  Below ``THIN`` points the weights are not packed, which costs as much as
+    ``SLOW`` remainder steps.  One point is a matrix-vector product without remainder.  The gradient
+    of the input strides through columns of the weights: see
+    ``conflict_misses``.
 
-    >>> image_by_image(1, 8, (64, 32, 1, 1), False), image_by_image(16, 8, (64, 32, 1, 1), False)
-    ({'ragged': 0.0, 'clash': 0.0}, {'ragged': 0.0, 'clash': 0.0})
-    >>> image_by_image(14, 1, (1, 1, 1, 1), False)["ragged"]  # eight, four and two
+    >>> small_product_remainders(1, 8, (64, 32, 1, 1), False)
+    {'ragged': 0.0, 'clash': 0.0}
+    >>> small_product_remainders(14, 1, (1, 1, 1, 1), False)["ragged"]  # eight, four and two
     16.0
     """
     if points == 1:
@@ -244,7 +244,7 @@ def image_by_image(
     numbers = float(images * math.prod(weight))
     thin = points < THIN
     pieces = SLOW if thin else (int(points) % 8).bit_count()
-    lost = clashing(4 * math.prod(weight[1:])) if back else 0.0
+    lost = conflict_misses(4 * math.prod(weight[1:])) if back else 0.0
     return {"ragged": 8.0 * numbers * pieces, "clash": numbers * lost * (SLOW if thin else 1)}
 
 
@@ -256,12 +256,12 @@ WAY, WAYS, ROWS = (
 )  # B and ways of a first-level cache; rows that a product takes at once
 
 
-def clashing(stride: int) -> float:
-    """The share of a column's lines that are lost before their other numbers are used.
+def conflict_misses(stride: int) -> float:
+    """Share of a column's cache lines evicted by set conflicts before they are reused.
 
-    Rows that lie a multiple of a cache's way apart share its sets, of which each keeps a few.
+    Rows whose stride shares a factor with the way size map to the same few sets.
 
-    >>> clashing(4096), clashing(2048), clashing(1024), clashing(2560)
+    >>> conflict_misses(4096), conflict_misses(2048), conflict_misses(1024), conflict_misses(2560)
     (0.75, 0.5, 0.0, 0.0)
     """
     kept = WAYS * WAY / math.gcd(stride, WAY)
@@ -269,16 +269,16 @@ def clashing(stride: int) -> float:
 
 
 def _points(parts: Signature, four: Sequence[tuple[int, ...]]) -> float:
-    """Output points: those of the gradient, or of the input over the stride in its name."""
+    """Output points of a convolution over all images: the gradient's, or input over stride."""
     if "backward" in parts.name:
         return float(four[0][0] * math.prod(four[0][2:]))
-    told = parts.attributes.get("stride", "")
-    stride = int(told) if told.isdigit() else 1
+    stride_text = parts.attributes.get("stride", "")
+    stride = int(stride_text) if stride_text.isdigit() else 1
     return float(four[-2][0] * math.prod(-(-s // stride) for s in four[-2][2:]))
 
 
 def _attention(parts: Signature) -> float:
-    """Two products of queries and keys."""
+    """Flop of attention: two products per head, 2.5 times as much for gradients."""
     four = [o for o in parts.operands if len(o.shape) == 4]
     if not four:
         return 0.0

@@ -1,8 +1,7 @@
-"""A processor by families of ops: each has a start, and costs of what its ops ask for.
+"""Processor modelled by families of ops: per family a start-up time and linear costs of demand.
 
-The costs add up: an operand is packed before it is multiplied, a row begun before it is summed.
-Bytes that do not fit a cache cost more, by the share that does not fit: a line with a bend, so
-that there is no jump where an op just does not fit.
+Costs add up.  Bytes beyond the cache cost more in proportion to the share that does not fit, so
+that time is continuous in size.
 """
 
 from __future__ import annotations
@@ -26,26 +25,26 @@ FORM = "foretrace-families"
 RATES = ("flop_rate", "ragged_rate", "clash_rate", "byte_rate", "rate_beyond", "cache")
 COSTS = ("launch", "piece")
 BY_OP = ("factors", "launches")
-UNSURE = 0.15  # of the held-out median: what is told with its name
+UNCERTAIN = 0.15  # of the held-out median: what is told with its name
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Line:
-    """How long ops of one family take.
+    """Linear model of the time of ops of one family.
 
     Parameters
     ----------
-    launch : s
+    launch : s, start-up of any op
     piece : s of each inner loop
     flop_rate : flop/s; infinite for ops that only move bytes
-    ragged_rate : 1/s of the flop, or numbers, that fill no vector, on top
-    clash_rate : 1/s of numbers whose line of the cache is lost too early, on top
+    ragged_rate : 1/s of ``Demand.ragged``, added
+    clash_rate : 1/s of ``Demand.clash``, added
     byte_rate : B/s of all bytes
-    rate_beyond : B/s of the share that does not fit the cache, on top
+    rate_beyond : B/s of the share that does not fit the cache, added
     cache : B
-    factors : by op, how much longer all but its start takes than the family's line says
-    launches : by op, its start where it is not the family's, s
+    factors : by op name, factor on everything but start-up
+    launches : by op name, s of start-up where it differs from the family's
     wrong : relative error of the median op that was held out of the fit; NaN for unknown
     """
 
@@ -62,34 +61,34 @@ class Line:
     wrong: float = np.nan
 
     @classmethod
-    def of(cls, told: Mapping[str, Any]) -> Line:
-        """From parameters by name; a rate or cache that is absent or 0 bounds nothing.
+    def of(cls, data: Mapping[str, Any]) -> Line:
+        """From parameters by name; an absent or zero rate or cache is infinite.
 
         >>> Line.of({"launch": 1e-6, "byte_rate": 1e9, "flop_rate": None}).flop_rate
         inf
         """
-        known: dict[str, Any] = {n: float(told.get(n) or np.inf) for n in RATES}
-        known |= {n: float(told.get(n) or 0.0) for n in COSTS}
-        known |= {n: told.get(n) or {} for n in BY_OP}
-        return cls(**known, wrong=float(told.get("wrong", np.nan)))
+        known: dict[str, Any] = {n: float(data.get(n) or np.inf) for n in RATES}
+        known |= {n: float(data.get(n) or 0.0) for n in COSTS}
+        known |= {n: data.get(n) or {} for n in BY_OP}
+        return cls(**known, wrong=float(data.get("wrong", np.nan)))
 
-    def seconds(self, asked: Floats, factor: Floats | float = 1.0, launch: Any = None) -> Floats:
-        """(n,) s.
+    def seconds(self, demands: Floats, factor: Floats | float = 1.0, launch: Any = None) -> Floats:
+        """(n,) s of ops with these demands.
 
         Parameters
         ----------
-        asked : (n, 6) of each op, as ``Demand`` has it
+        demands : (n, 6) one ``Demand`` per row
         factor : of each op, as in ``factors``
         launch : of each op, s; the family's unless given
 
         Examples
         --------
         >>> line = Line(1e-6, byte_rate=1e9, rate_beyond=1e9, cache=1e3)
-        >>> asked = np.array([[0, 1e3, 1e3, 0, 0, 0], [0, 3e3, 3e3, 0, 0, 0]])
-        >>> line.seconds(asked).round(9).tolist()
+        >>> demands = np.array([[0, 1e3, 1e3, 0, 0, 0], [0, 3e3, 3e3, 0, 0, 0]])
+        >>> line.seconds(demands).round(9).tolist()
         [2e-06, 6e-06]
         """
-        flop, bytes, footprint, pieces, ragged, clash = asked.T
+        flop, bytes, footprint, pieces, ragged, clash = demands.T
         missed = np.maximum(1.0 - self.cache / np.maximum(footprint, 1.0), 0.0)
         moving = bytes / self.byte_rate + bytes * missed / self.rate_beyond
         working = flop / self.flop_rate + ragged / self.ragged_rate + pieces * self.piece
@@ -97,16 +96,16 @@ class Line:
         begin = self.launch if launch is None else launch
         return np.asarray(begin + factor * (moving + working))
 
-    def one(self, signature: str, asked: Demand) -> float:
-        """Seconds of one op."""
+    def op_seconds(self, signature: str, demands: Demand) -> float:
+        """Seconds of one op, with its own factor and start-up."""
         name = op_name(signature)
         begin = self.launches.get(name, self.launch)
-        return float(self.seconds(np.array([asked]), self.factors.get(name, 1.0), begin)[0])
+        return float(self.seconds(np.array([demands]), self.factors.get(name, 1.0), begin)[0])
 
 
 @backend("families")
 class Families(Backend):
-    """A processor, by fitted families of ops; ops are told by their signatures.
+    """Processor timed by fitted families of ops, recognised by signature.
 
     Parameters
     ----------
@@ -116,8 +115,8 @@ class Families(Backend):
         What to do with ops of other families: ``refuse``, or ``recorded``, which lets them last as
         the trace has them; the source then says what share of the time that is.
     caches : str
-        ``alone``: each op finds what it needs near the core.  ``step``: it finds what those before
-        it on its component left, in the order of the rows; the file has to say what caches cost.
+        ``alone``: warm caches for every op.  ``step``: cache contents depend on the ops before it
+        on its component, in order of rows; the file must hold cache costs.
     """
 
     def __init__(self, *, file: str, others: str = "refuse", caches: str = "alone"):
@@ -134,15 +133,15 @@ class Families(Backend):
 
     @classmethod
     def of(cls, lines: Mapping[str, Line]) -> Families:
-        """From lines at hand.
+        """Backend from lines in memory.
 
         >>> cpu = Families.of({"memory": Line(byte_rate=2e9)})
         >>> cpu.timing(Ops.of(signature=0, signatures=("copy:h2h uint8[1000]",))).fixed.tolist()
         [1e-06]
         """
-        made = cls(file="")
-        made._lines = dict(lines)
-        return made
+        other = cls(file="")
+        other._lines = dict(lines)
+        return other
 
     def open(self, system: System) -> None:
         """Read the file."""
@@ -150,12 +149,12 @@ class Families(Backend):
             return
         try:
             with open(self.file) as lines:
-                told: dict[str, Any] = json.load(lines)
-            if told["form"] != FORM:
-                raise ValueError(f"its form is {told['form']!r}")
-            self._lines = {name: Line.of(one) for name, one in told["families"].items()}
-            self.source = f"fitted: {told['source']}"
-            self._costs = Caches.of(told["caches"]) if told.get("caches") else None
+                data: dict[str, Any] = json.load(lines)
+            if data["form"] != FORM:
+                raise ValueError(f"its form is {data['form']!r}")
+            self._lines = {name: Line.of(one) for name, one in data["families"].items()}
+            self.source = f"fitted: {data['source']}"
+            self._costs = Caches.of(data["caches"]) if data.get("caches") else None
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise BackendError(
                 f"{self.file}: holds no families of ops ({error}); make it with 'foretrace fit'"
@@ -167,10 +166,10 @@ class Families(Backend):
             )
 
     def doubts(self) -> dict[str, tuple[Families, Families]]:
-        """What may be wrong: the same slower and quicker, for each family and for the caches.
+        """Sources of uncertainty by name: a slower and a faster variant of this backend for each.
 
-        Ops of one family are all wrong alike, by what the fit missed of what it had not seen.  What
-        is found in the caches lies between what an op alone finds and what those before it left.
+        Errors within a family are fully correlated: the variants scale it by its held-out
+        error.  For ``caches`` the variants are the modes ``step`` and ``alone``.
 
         >>> cpu = Families.of({"memory": Line(byte_rate=2e9, wrong=0.1)})
         >>> ops = Ops.of(signature=0, signatures=("copy:h2h uint8[1000]",))
@@ -178,79 +177,85 @@ class Families(Backend):
         >>> slower.timing(ops).fixed.tolist(), cpu.timing(ops).fixed.tolist()
         ([1.1e-06], [1e-06])
         """
-        found = {
-            name: (self._other(name, 1 + line.wrong), self._other(name, 1 / (1 + line.wrong)))
+        variants = {
+            name: (self._variant(name, 1 + line.wrong), self._variant(name, 1 / (1 + line.wrong)))
             for name, line in self._lines.items()
             if line.wrong > 0
         }
         if self._costs is not None:
-            found["caches"] = self._other(caches="step"), self._other(caches="alone")
-        return found
+            variants["caches"] = self._variant(caches="step"), self._variant(caches="alone")
+        return variants
 
-    def _other(self, name: str = "", factor: float = 1.0, caches: str = "") -> Families:
-        """The same where ops of one family take that many times as long, or find other caches."""
-        made = Families.of(self._lines)
-        made.others, made.source = self.others, self.source
-        made.caches, made._costs = caches or self.caches, self._costs
-        made._factors = {name: factor}
-        return made
+    def _variant(self, name: str = "", factor: float = 1.0, caches: str = "") -> Families:
+        """Copy with one family's times multiplied by ``factor``, or another cache mode."""
+        other = Families.of(self._lines)
+        other.others, other.source = self.others, self.source
+        other.caches, other._costs = caches or self.caches, self._costs
+        other._factors = {name: factor}
+        return other
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
-        """Each distinct op once; the source says what is recorded, and what is not well known."""
-        told = [
+        """Seconds of each op; the source names shares that are recorded or uncertain."""
+        data = [
             None if s < 0 else self._seconds(ops.signatures[s], flop)
             for s, flop in zip(ops.signature.tolist(), ops.flop.tolist(), strict=True)
         ]
-        mine = np.array([t is not None for t in told], bool)
-        if self.others == "refuse" and not mine.all():
-            row = int(np.argmin(mine))
+        fitted = np.array([t is not None for t in data], bool)
+        if self.others == "refuse" and not fitted.all():
+            row = int(np.argmin(fitted))
             what = ops.signature_text(row) or ops.kind_names[row]
             raise BackendError(
                 f"op {row} ({what}): of no family that was fitted ({', '.join(self._lines)}); "
                 "measure some and fit them, or set others: recorded"
             )
-        seconds = np.array([t or 0.0 for t in told])
+        seconds = np.array([t or 0.0 for t in data])
         if self._costs is not None and self.caches == "step":
             seconds = seconds + _in_order(self._costs, ops)
-        if not mine.all():
-            require(ops.take(np.flatnonzero(~mine)), "duration")
-            seconds = np.where(mine, seconds, ops.duration)
-        return Timing.of(seconds, source="; ".join([self.source, *self._said(ops, seconds, mine)]))
+        if not fitted.all():
+            require(ops.take(np.flatnonzero(~fitted)), "duration")
+            seconds = np.where(fitted, seconds, ops.duration)
+        return Timing.of(
+            seconds, source="; ".join([self.source, *self._source_notes(ops, seconds, fitted)])
+        )
 
-    def _said(self, ops: Ops, seconds: Floats, mine: NDArray[np.bool_]) -> list[str]:
-        """What share of the time is as recorded, and what of families that are not well known."""
+    def _source_notes(self, ops: Ops, seconds: Floats, fitted: NDArray[np.bool_]) -> list[str]:
+        """Notes for the source: shares of time that are recorded, or of uncertain families."""
         whole = max(float(seconds.sum()), 1e-30)
-        said = [] if mine.all() else [f"{seconds[~mine].sum() / whole:.1%} of the time as recorded"]
-        unsure = {n: line.wrong for n, line in self._lines.items() if line.wrong > UNSURE}
+        notes = (
+            []
+            if fitted.all()
+            else [f"{seconds[~fitted].sum() / whole:.1%} of the time as recorded"]
+        )
+        uncertain = {n: line.wrong for n, line in self._lines.items() if line.wrong > UNCERTAIN}
         kind = np.array([family(s) if s else "" for s in (*ops.signatures, "")])[ops.signature]
-        shares = {n: float(seconds[mine & (kind == n)].sum()) for n in unsure}
-        found = [f"{n} +-{unsure[n]:.0%}" for n, share in shares.items() if share]
-        if found:
-            said.append(f"{sum(shares.values()) / whole:.1%} interpolated: {', '.join(found)}")
-        return said
+        shares = {n: float(seconds[fitted & (kind == n)].sum()) for n in uncertain}
+        variants = [f"{n} +-{uncertain[n]:.0%}" for n, share in shares.items() if share]
+        if variants:
+            notes.append(f"{sum(shares.values()) / whole:.1%} interpolated: {', '.join(variants)}")
+        return notes
 
     def _seconds(self, signature: str, flop: float) -> float | None:
-        """Of one op; None for a family that was not fitted.
+        """Seconds of one op; None for a family that was not fitted.
 
-        A trace may know the flop of an op better than its signature does (strides).
+        A positive ``flop`` from the trace overrides the signature's (which may lack strides).
         """
         key = (signature, flop if flop > 0 else 0.0)
         if key not in self._known:
             line = self._lines.get(family(signature))
             if line is None:
                 return None
-            asked = demand(signature)
-            told = asked._replace(flop=flop) if flop > 0 else asked
+            demands = demand(signature)
+            data = demands._replace(flop=flop) if flop > 0 else demands
             factor = self._factors.get(family(signature), 1.0)
-            self._known[key] = factor * line.one(signature, told)
+            self._known[key] = factor * line.op_seconds(signature, data)
         return self._known[key]
 
 
 def _in_order(costs: Caches, ops: Ops) -> Floats:
-    """(n,) s that each op takes for what those before it on its component left in the caches."""
+    """(n,) s that cache misses add to each op, given the ops before it on its component."""
     where = np.zeros(len(ops)) if ops.at is None else np.asarray(ops.at.component)
-    found = np.zeros(len(ops))
+    variants = np.zeros(len(ops))
     for one in np.unique(where).tolist():
         rows = np.flatnonzero((where == one) & (ops.signature >= 0))
-        found[rows] = costs.extra([ops.signatures[s] for s in ops.signature[rows].tolist()])
-    return found
+        variants[rows] = costs.extra([ops.signatures[s] for s in ops.signature[rows].tolist()])
+    return variants

@@ -1,4 +1,4 @@
-"""Hosts: dispatching and launching, data loading, everything that Python does."""
+"""Hosts: CPU time of dispatching, launching and data loading."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...sim.units import Ratio, Seconds
 
 @backend("host")
 class Host(Backend):
-    """The cores of one machine: recorded durations on a host of another speed.
+    """CPU cores of one machine: recorded durations scaled by relative speed.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class Host(Backend):
         self.source = f"model:host speed={speed:g} {cost}"
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
-        """Recorded durations over the speed, the dispatch cost where none was recorded."""
+        """Recorded durations divided by speed; ``dispatch`` where none was recorded."""
         if self.dispatch is None:
             require(ops, "duration")
             return Timing.of(ops.duration / self.speed)

@@ -1,7 +1,7 @@
-"""Measured points and what lies between them: linear in the logarithms of all sizes and of time.
+"""Interpolation between measured points, linear in the logarithms of sizes and time.
 
-Where the corners of a box around the asked sizes were measured, between those (which is exact
-for a power law); else, on scattered points, over the simplex that holds it.
+Multilinear where all corners of a box around the sizes were measured (exact for a power law); else
+linear over the simplex of a Delaunay triangulation.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NEAR = 2  # measured values on either side of a size that may bound the box
 
 
 def logs(sizes: list[list[int]]) -> Matrix:
-    """Logarithms; an empty tensor counts as one of size one half.
+    """(n, sizes) natural logarithms; a size of 0 counts as 0.5.
 
     >>> logs([[1, 0]]).round(3).tolist()
     [[0.0, -0.693]]
@@ -29,7 +29,7 @@ def logs(sizes: list[list[int]]) -> Matrix:
 
 
 class MeasuredPoints:
-    """Points of ops that differ in sizes only.
+    """Measured times of ops that differ only in sizes.
 
     Examples
     --------
@@ -43,45 +43,45 @@ class MeasuredPoints:
         points = logs([sizes for sizes, _ in rows])
         self._points, self._seconds = points, np.log([s for _, s in rows])
         self._centre = points.mean(axis=0)
-        self._axes = _independent(points - self._centre)
+        self._axes = _independent_columns(points - self._centre)
         kept = points[:, self._axes]
-        self._follow = np.linalg.pinv(kept - self._centre[self._axes]) @ (points - self._centre)
-        self._at = dict(zip(map(tuple, kept.tolist()), self._seconds.tolist(), strict=True))
+        self._dependence = np.linalg.pinv(kept - self._centre[self._axes]) @ (points - self._centre)
+        self._seconds_at = dict(zip(map(tuple, kept.tolist()), self._seconds.tolist(), strict=True))
         self._values = [np.unique(column) for column in kept.T]
         self._simplices: object = None
 
     @property
     def range(self) -> str:
-        """The measured sizes, for messages."""
+        """Smallest and largest measured sizes, for messages."""
         low, high = self._raw.min(axis=0), self._raw.max(axis=0)
         return f"{low.astype(int).tolist()} to {high.astype(int).tolist()}"
 
     def inside(self, sizes: Matrix) -> NDArray[np.float64]:
-        """(n,) interpolated seconds; NaN outside the measured points."""
+        """(n,) interpolated seconds; NaN outside the convex hull of the measured points."""
         x = sizes[:, self._axes]
-        tied = self._centre + (x - self._centre[self._axes]) @ self._follow
+        tied = self._centre + (x - self._centre[self._axes]) @ self._dependence
         off = np.abs(tied - sizes).max(axis=1, initial=0.0)
-        found = np.array([self._in_box(row) for row in x.tolist()])
+        logs_of_seconds = np.array([self._in_box(row) for row in x.tolist()])
         low, high = (np.array([v[i] for v in self._values]) for i in (0, -1))
         within = ((x >= low - SLACK) & (x <= high + SLACK)).all(axis=1)
-        rest = np.flatnonzero(np.isnan(found) & (off <= SLACK) & within)
+        rest = np.flatnonzero(np.isnan(logs_of_seconds) & (off <= SLACK) & within)
         if len(rest) and len(self._axes) > 1 and len(self._seconds) > len(self._axes):
-            found[rest] = self._in_simplex(x[rest])
+            logs_of_seconds[rest] = self._in_simplex(x[rest])
         # a size that was the same, or tied to others, in all measurements must be so here
-        return np.where(off <= SLACK, np.exp(found), np.nan)
+        return np.where(off <= SLACK, np.exp(logs_of_seconds), np.nan)
 
     def nearest(self, sizes: Matrix) -> tuple[float, float]:
-        """Seconds from the nearest point, and how many times larger (or smaller) the op is."""
+        """Seconds extrapolated from the nearest point, and the largest ratio of sizes to it."""
         k = int(np.argmin(np.abs(self._points - sizes).sum(axis=1)))
         grown = float(np.max(np.abs(sizes - self._points[k]), initial=0.0))
         larger = float(np.maximum((sizes - self._points[k])[self._axes], 0).sum())
         return float(np.exp(self._seconds[k] + larger)), float(np.exp(grown))
 
     def _in_box(self, x: list[float]) -> float:
-        """From the smallest measured box around a point; NaN where there is none."""
-        sides = [list(_around(v, values)) for v, values in zip(x, self._values, strict=True)]
+        """Log seconds from the smallest measured box around a point; NaN where there is none."""
+        sides = [list(_bounds_around(v, values)) for v, values in zip(x, self._values, strict=True)]
         for box in sorted(product(*sides), key=lambda b: sum(high - low for low, high in b)):
-            corners = [self._at.get(corner) for corner in product(*map(_ends, box))]
+            corners = [self._seconds_at.get(corner) for corner in product(*map(_ends, box))]
             if None not in corners:
                 return _blend(x, box, [c for c in corners if c is not None])
         return float("nan")
@@ -94,8 +94,8 @@ class MeasuredPoints:
         return np.asarray(self._simplices(x))  # type: ignore[operator]
 
 
-def _around(x: float, values: Matrix) -> Iterator[Pair]:
-    """Measured values below and above, the value itself where it was measured."""
+def _bounds_around(x: float, values: Matrix) -> Iterator[Pair]:
+    """Candidate (low, high) bounds of a box along one axis, the tightest first."""
     first, last = np.searchsorted(values, [x - SLACK, x + SLACK])
     for v in values[first:last].tolist():
         yield v, v
@@ -108,7 +108,7 @@ def _ends(side: Pair) -> tuple[float, ...]:
 
 
 def _blend(x: list[float], box: tuple[Pair, ...], corners: list[float]) -> float:
-    """Multilinear, one axis after the other, the last one first."""
+    """Multilinear interpolation between the corners of a box."""
     for v, (low, high) in reversed(list(zip(x, box, strict=True))):
         if low < high:
             part = (v - low) / (high - low)
@@ -116,8 +116,8 @@ def _blend(x: list[float], box: tuple[Pair, ...], corners: list[float]) -> float
     return corners[0]
 
 
-def _independent(centred: Matrix) -> list[int]:
-    """Columns, the first that will do, on which all others depend linearly."""
+def _independent_columns(centred: Matrix) -> list[int]:
+    """Indices of the first linearly independent columns."""
     kept: list[int] = []
     for c in range(centred.shape[1]):
         if np.linalg.matrix_rank(centred[:, [*kept, c]], tol=1e-9) > len(kept):

@@ -1,11 +1,10 @@
-"""How much the durations of a recording vary from step to step, as factors.
+"""Variation of recorded durations between steps and between process starts, as factors.
 
 For replicas give the graph its typical durations and the backend the factors around them:
 ``graph.with_ops(ops.replace(duration=typical(ops)))`` and ``Recorded.varying(ops)``.
 
-Independent noise of single ops averages itself away over a step; what a rank does not shake off
-is a factor common to all its ops of one iteration, and what a whole run does not shake off is one
-common to a process start.  So the three are kept apart.  The third takes several starts to see.
+Three factors are kept apart: of single ops (which averages out over a step), common to all ops of a
+rank in one iteration, and common to a process start (which needs several starts to estimate).
 
 From n of them the next is predicted by Student's t with n - 1 degrees of freedom, in logarithms:
 the mean, and the standard deviation times sqrt(1 + 1/n), which is the prediction interval of one
@@ -33,7 +32,7 @@ OWN = (Kind.COMPUTE, Kind.HOST, Kind.COPY)  # others last as long as they wait f
 
 
 def typical(ops: Ops) -> NDArray[np.float64]:
-    """(n,) s: of each op the median duration over the iterations in which it occurs.
+    """(n,) s: median duration of each op over iterations, scaled so that sums are typical too.
 
     Medians do not add up to a median: of a rank's ops of one kind they are scaled alike, so that
     their sum is right in the median iteration.
@@ -48,20 +47,20 @@ def typical(ops: Ops) -> NDArray[np.float64]:
     >>> typical(ops).tolist()[:3]
     [2.0, 2.0, 2.0]
     """
-    usual = _medians(ops)
-    group = _pairs(ops.rank.astype(np.int64), ops.kind)
-    step = _pairs(group, ops.period)
-    sums = np.bincount(step, usual)
+    typical_seconds = _medians(ops)
+    group = _pair_numbers(ops.rank.astype(np.int64), ops.kind)
+    step = _pair_numbers(group, ops.period)
+    sums = np.bincount(step, typical_seconds)
     ratio = np.divide(np.bincount(step, ops.duration), sums, out=np.ones(len(sums)), where=sums > 0)
     of_group = np.zeros(len(sums), np.int64)
     of_group[step] = group
     scale = [np.median(ratio[of_group == g]) for g in range(int(group.max(initial=-1)) + 1)]
-    return np.asarray(usual * np.array(scale)[group])
+    return np.asarray(typical_seconds * np.array(scale)[group])
 
 
 def _medians(ops: Ops) -> NDArray[np.float64]:
-    """(n,) s: of each op the median duration over the iterations in which it occurs."""
-    same = _same(ops)
+    """(n,) s: median duration of each op over the iterations in which it occurs."""
+    same = _recurrence(ops)
     order = np.lexsort((ops.duration, same))
     starts = np.flatnonzero(np.diff(same[order], prepend=-1))
     counts = np.diff(np.append(starts, len(same)))
@@ -70,51 +69,51 @@ def _medians(ops: Ops) -> NDArray[np.float64]:
 
 
 def spread(ops: Ops, starts: Sequence[NDArray[np.float64]] = ()) -> Spread | None:
-    """Quantiles of the factors that a table of several iterations shows; None where there is one.
+    """Quantiles of the factors in a table of several iterations; None for a single iteration.
 
     Parameters
     ----------
     starts : of each process start, (n,) s of its steps
-        Where there are any, the factors of start and step are theirs, those of an op the table's.
+        If given, factors of start and step are estimated from these, only the op's from ``ops``.
 
     Examples
     --------
     >>> steady = Ops.of(iteration=[0, 0, 1, 1], label=[0, 1, 0, 1], duration=[1.0, 2, 1.1, 2.2])
-    >>> found = spread(steady)
-    >>> found.step[[0, -1]].round(3).tolist(), found.op.round(9).tolist()[:1]
+    >>> result = spread(steady)
+    >>> result.step[[0, -1]].round(3).tolist(), result.op.round(9).tolist()[:1]
     ([0.953, 1.047], [1.0])
     """
     rows = np.flatnonzero(np.isin(ops.kind, OWN) & (ops.duration > 0))
     if not len(rows) or len(np.unique(ops.period[rows])) < 2:
         return None
     own = ops.take(rows)
-    usual = typical(own)
-    _, step = np.unique(own.rank * 2**16 + own.period.astype(np.int64), return_inverse=True)
-    factor = np.bincount(step, own.duration) / np.bincount(step, usual)
-    op = _weighted(own.duration / (usual * factor[step]), usual)
+    typical_seconds = typical(own)
+    _, step = np.unique(own.rank.astype(np.int64) * 2**32 + own.period, return_inverse=True)
+    factor = np.bincount(step, own.duration) / np.bincount(step, typical_seconds)
+    op = _weighted(own.duration / (typical_seconds * factor[step]), typical_seconds)
     if not starts:
         return Spread(_quantiles(factor), op)
-    return Spread(within(starts), op, between(starts))
+    return Spread(step_factors(starts), op, start_factors(starts))
 
 
-def within(starts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """(q,) quantiles of a step over the median of its start.
+def step_factors(starts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """(q,) quantiles of step time divided by the median of its start.
 
-    >>> within([np.array([1.0, 2.0, 3.0]), np.array([4.0])])[[0, -1]].round(2).tolist()
+    >>> step_factors([np.array([1.0, 2.0, 3.0]), np.array([4.0])])[[0, -1]].round(2).tolist()
     [0.51, 1.49]
     """
     return _quantiles(np.concatenate([s / np.median(s) for s in starts]))
 
 
-def between(starts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """(q,) quantiles of the median step of the next start over the geometric mean of these.
+def start_factors(starts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """(q,) predictive quantiles of a new start's median step over the geometric mean of these.
 
-    Empty for a single start: nothing is known of others.
+    Empty for a single start.
 
     Examples
     --------
     >>> alike = [np.array([x]) for x in (0.99, 1.0, 1.01)]
-    >>> between(alike)[[0, 31, -1]].round(3).tolist(), len(between(alike[:1]))
+    >>> start_factors(alike)[[0, 31, -1]].round(3).tolist(), len(start_factors(alike[:1]))
     ([0.913, 1.0, 1.096], 0)
     """
     n = len(starts)
@@ -122,19 +121,19 @@ def between(starts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
         return np.empty(0)
     logs = np.log([np.median(s) for s in starts])
     wide = float(logs.std(ddof=1)) * (1 + 1 / n) ** 0.5
-    found: NDArray[np.float64] = np.exp(wide * quantile(n - 1, _places()))
-    return found
+    result: NDArray[np.float64] = np.exp(wide * quantile(n - 1, _quantile_levels()))
+    return result
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """How much of what was measured the intervals held that were made without it.
+    """Coverage of prediction intervals, by leaving one start out.
 
     Parameters
     ----------
     starts : process starts, each held out in turn
     steps : of all of them
-    held : share of the steps that lay within
+    held : share of the steps inside their interval
     """
 
     starts: int
@@ -143,14 +142,14 @@ class Coverage:
 
     @property
     def resolved(self) -> bool:
-        """Whether the intervals hold about as much as they say."""
+        """Whether the coverage is near the nominal 90 %: between 80 % and 97 %."""
         return BAR[0] <= self.held <= BAR[1]
 
 
 def coverage(starts: Sequence[NDArray[np.float64]]) -> Coverage | None:
-    """Hold out every start in turn, and predict its steps from the others; None below three.
+    """Leave-one-start-out coverage of the prediction intervals; None for fewer than three starts.
 
-    Nothing is chosen here: every step is judged once, by intervals that know nothing of its start.
+    Each step is compared once with an interval from the other starts.
 
     Examples
     --------
@@ -163,63 +162,65 @@ def coverage(starts: Sequence[NDArray[np.float64]]) -> Coverage | None:
     held = 0
     for k, steps in enumerate(starts):
         others = [s for i, s in enumerate(starts) if i != k]
-        low, high = predicted(others)
+        low, high = prediction_interval(others)
         held += int(np.count_nonzero((low <= steps) & (steps <= high)))
     n = sum(map(len, starts))
     return Coverage(len(starts), n, held / n)
 
 
-def predicted(starts: Sequence[NDArray[np.float64]]) -> tuple[float, float]:
-    """Where 90 % of the steps of another process start are expected, s."""
+def prediction_interval(starts: Sequence[NDArray[np.float64]]) -> tuple[float, float]:
+    """90 % prediction interval of the steps of a new process start, s."""
     typical = np.exp(np.mean([np.log(np.median(s)) for s in starts]))
-    drawn = typical * np.outer(between(starts), within(starts))
-    low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    products = typical * np.outer(start_factors(starts), step_factors(starts))
+    low, high = np.quantile(products, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return float(low), float(high)
 
 
-def _places() -> NDArray[np.float64]:
+def _quantile_levels() -> NDArray[np.float64]:
     return (np.arange(QUANTILES) + 0.5) / QUANTILES
 
 
 def _quantiles(factors: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.quantile(factors, _places())
+    return np.quantile(factors, _quantile_levels())
 
 
 def _weighted(factors: NDArray[np.float64], weight: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Quantiles over time, not over ops, so that drawing them leaves a step as long as it was."""
+    """Quantiles of factors weighted by time, normalised so that the mean factor is 1."""
     order = np.argsort(factors, kind="stable")
     passed = np.cumsum(weight[order])
-    found = np.interp(_places(), (passed - weight[order] / 2) / passed[-1], factors[order])
-    return np.asarray(found / found.mean())
+    result = np.interp(
+        _quantile_levels(), (passed - weight[order] / 2) / passed[-1], factors[order]
+    )
+    return np.asarray(result / result.mean())
 
 
-def _same(ops: Ops) -> NDArray[np.int64]:
-    """(n,) number of the op that recurs: same place, kind, name and turn within its iteration."""
-    group = _packed(ops.rank, ops.stream, ops.kind, ops.signature, ops.label)
-    once = _packed(group, ops.period)
+def _recurrence(ops: Ops) -> NDArray[np.int64]:
+    """(n,) number shared by recurrences of an op: same place, kind, name and turn per iteration."""
+    group = _combined(ops.rank, ops.stream, ops.kind, ops.signature, ops.label)
+    once = _combined(group, ops.period)
     order = np.argsort(once, kind="stable")
     starts = np.flatnonzero(np.diff(once[order], prepend=-1))
     turn = np.empty(len(once), np.int64)
     turn[order] = np.arange(len(once)) - np.repeat(starts, np.diff(np.append(starts, len(once))))
-    return _pairs(group, turn)
+    return _pair_numbers(group, turn)
 
 
-def _packed(*columns: NDArray[Any]) -> NDArray[np.int64]:
-    """(n,) one number for each combination of values, each at least -1; sorted only for room."""
-    found, width = np.zeros(len(columns[0]), np.int64), 1
+def _combined(*columns: NDArray[Any]) -> NDArray[np.int64]:
+    """(n,) one number per combination of column values, all >= -1; dense only on overflow."""
+    result, width = np.zeros(len(columns[0]), np.int64), 1
     for column in columns:
         values = int(column.max(initial=0)) + 2
         if width * values >= 2**62:
-            found, width = _numbered(found), len(found)
-        found, width = found * values + column.astype(np.int64) + 1, width * values
-    return found
+            result, width = _dense_numbers(result), len(result)
+        result, width = result * values + column.astype(np.int64) + 1, width * values
+    return result
 
 
-def _pairs(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.int64]:
-    """(n,) one small number for each pair of values."""
-    return _numbered(_packed(a, b))
+def _pair_numbers(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.int64]:
+    """(n,) dense number of each pair of values."""
+    return _dense_numbers(_combined(a, b))
 
 
-def _numbered(values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """(n,) small numbers, one for each value, in their order."""
+def _dense_numbers(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """(n,) dense number of each value, in ascending order."""
     return np.asarray(np.unique(values, return_inverse=True)[1].reshape(-1), np.int64)

@@ -1,4 +1,4 @@
-"""The matrix product that a signature names: how many, and m, n and k of each."""
+"""Matrix products named by a signature: batch, m, n and k."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Product(NamedTuple):
 
 
 def product(parts: Signature) -> Product | None:
-    """Of an op's name and operands; None for another op, or where shapes are not told.
+    """Matrix product of an op; None for other ops and for missing shapes.
 
     >>> from ...sim.signature import parse
     >>> product(parse("compute:aten::addmm bf16[32] bf16[4x8x16] bf16[16x32]"))
@@ -42,7 +42,7 @@ def product(parts: Signature) -> Product | None:
 
 
 def tiles_flop(p: Product, processors: int) -> float:
-    """Flop for which all processors are kept where each takes one tile after the other.
+    """Flop that tiled execution occupies: full waves of whole tiles on all processors.
 
     Tiles are 64 x 64 up to m = 64, 64 x 128 up to 128, then 128 x 128, and none is split: of vllm's
     fp8 kernels for compute capability 9.0 (csrc/quantization, scaled_mm, CUTLASS), which other

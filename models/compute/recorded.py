@@ -1,4 +1,4 @@
-"""Ops that last as long as they were recorded to."""
+"""Recorded durations as a model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .jitter import spread
 
 @backend("recorded")
 class Recorded(Backend):
-    """The durations in the graph, as the trace has them.
+    """Durations of the graph, as the trace recorded them.
 
     Parameters
     ----------
@@ -39,20 +39,20 @@ class Recorded(Backend):
     def __init__(self, *, scale: Ratio = 1.0, shared: bool = False, cache: Chunk = 0.0):
         self.scale, self.shared, self.cache = scale, shared, cache
         self.spread: Spread | None = None
-        told = "recorded: trace" if scale == 1 else f"recorded: trace x {scale:g}"
-        self.source = f"{told}, memory shared" if shared else told
+        label = "recorded: trace" if scale == 1 else f"recorded: trace x {scale:g}"
+        self.source = f"{label}, memory shared" if shared else label
         self._memory: dict[int, int] = {}
         self._core: dict[int, int] = {}
 
     def open(self, system: System) -> None:
-        """Find the memory of each GPU's machine, and which are cores whose time is shared."""
+        """Look up each GPU's host memory (``dram``) and shared core (``core``)."""
         for gpu in system.numbers:
             self._memory[gpu] = system.part(gpu, "dram")
             self._core[gpu] = system.part(gpu, "core")
 
     @classmethod
     def varying(cls, ops: Ops, *, scale: Ratio = 1.0) -> Recorded:
-        """Draws, in replicas, the variation that ``ops`` of several iterations show.
+        """Backend that draws, in replicas, the variation found in several iterations of ``ops``.
 
         >>> Recorded.varying(Ops.of(duration=[1.0, 2.0, 1.0], iteration=[0, 1, 2])).spread is None
         False
@@ -62,38 +62,38 @@ class Recorded(Backend):
         return made
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
-        """Refuses ops whose duration is unknown."""
+        """Recorded seconds, as work on shared memory or cores where there are any."""
         require(ops, "duration")
-        took = ops.duration * self.scale
-        busy = (ops.kind == Kind.COMPUTE) & (took > 0)
+        seconds = ops.duration * self.scale
+        busy = (ops.kind == Kind.COMPUTE) & (seconds > 0)
         moves = busy & (ops.bytes > self.cache) & self.shared
-        core = np.where(busy, _of(ops, self._core), -1)
-        memory = self._memories(ops, moves)
-        work = np.where(core >= 0, took * CORE, np.where(moves, ops.bytes, 0.0))
+        core = np.where(busy, _part_of_each(ops, self._core), -1)
+        memory = self._memory_of_each(ops, moves)
+        work = np.where(core >= 0, seconds * CORE, np.where(moves, ops.bytes, 0.0))
         if not work.any():
-            return Timing.of(took, spread=self.spread)
+            return Timing.of(seconds, spread=self.spread)
         flows = work > 0
-        each = np.divide(work, took, out=np.full(len(ops), np.inf), where=flows)
+        each = np.divide(work, seconds, out=np.full(len(ops), np.inf), where=flows)
         moved = np.divide(ops.bytes, work, out=np.ones(len(ops)), where=flows)
         used = [
             {c: w for c, w in ((core[i], 1.0), (memory[i], moved[i])) if c >= 0}
             for i in range(len(ops))
         ]
-        return Timing(np.where(flows, 0.0, took), work, Usage.of(used), each, self.spread)
+        return Timing(np.where(flows, 0.0, seconds), work, Usage.of(used), each, self.spread)
 
-    def _memories(self, ops: Ops, moves: NDArray[np.bool_]) -> NDArray[np.int32]:
-        """(n,) The memory of the machine of those that move much, -1 for others."""
-        found = _of(ops, self._memory)
-        if np.any(found[moves] < 0):
+    def _memory_of_each(self, ops: Ops, moves: NDArray[np.bool_]) -> NDArray[np.int32]:
+        """(n,) memory component of each op that uses it, -1 for others."""
+        memory = _part_of_each(ops, self._memory)
+        if np.any(memory[moves] < 0):
             raise BackendError(
                 "recorded: 'shared' needs machines with a memory; give the node one "
                 "(cluster.node.memory), or set shared: false"
             )
-        return np.where(moves, found, -1)
+        return np.where(moves, memory, -1)
 
 
-def _of(ops: Ops, parts: dict[int, int]) -> NDArray[np.int32]:
-    """(n,) That part of the component that is asked for each op, -1 for none."""
+def _part_of_each(ops: Ops, parts: dict[int, int]) -> NDArray[np.int32]:
+    """(n,) part that belongs to each op's component, -1 for none."""
     if ops.at is None:
         return np.full(len(ops), -1, np.int32)
     of = np.full(1 + max(parts, default=0), -1, np.int32)

@@ -23,7 +23,7 @@ from .matrix_product import product, tiles_flop
 
 SHORT = 32  # terms that a product sums without joining
 SCALING = 3  # B moved for each number that is scaled: bf16 in, fp8 out
-AS = {"fp8_e5m2": "fp8", "uint8": "int8", "complex64": "fp32", "complex128": "fp64"}
+COMPUTED_AS = {"fp8_e5m2": "fp8", "uint8": "int8", "complex64": "fp32", "complex128": "fp64"}
 
 
 @backend("roofline")
@@ -97,12 +97,12 @@ class Roofline(Backend):
         tf32: bool = False,
         shared: bool = False,
     ):
-        peaks = {
+        stated = {
             "fp64": peak_fp64, "fp32": peak_tf32 if tf32 else peak_fp32, "tf32": peak_tf32,
             "fp16": peak_fp16, "bf16": peak_bf16, "fp8": peak_fp8, "int8": peak_int8,
         }  # fmt: skip
         own = {"fp8": efficiency if efficiency_fp8 is None else efficiency_fp8}
-        self.reached = {t: p * own.get(t, efficiency) for t, p in peaks.items() if p is not None}
+        self.peaks = {t: p * own.get(t, efficiency) for t, p in stated.items() if p is not None}
         self.sustained = bandwidth * memory_efficiency
         if (cache is None) != (cache_bandwidth is None):
             raise BackendError("roofline: a cache has a size and a rate; give both or neither")
@@ -118,12 +118,12 @@ class Roofline(Backend):
         )
 
     def open(self, system: System) -> None:
-        """Find each GPU's memory."""
+        """Look up each GPU's memory (``hbm``)."""
         gpus = [system.number(g) for g in system.gpus]
         self._hbm = {g: system.part(g, "hbm") for g in gpus if system.part(g, "hbm") >= 0}
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
-        """Launch, then arithmetic or memory."""
+        """Launch, then the slower of arithmetic and memory, plus the exposed share of the other."""
         copies = ops.kind == Kind.COPY
         ops = ops.replace(flop=np.where(copies & np.isnan(ops.flop), 0.0, ops.flop))
         require(ops, "flop", "bytes")
@@ -136,45 +136,45 @@ class Roofline(Backend):
         return self._flow(ops, launch, busy)
 
     def _products(self, ops: Ops) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """(n,) s before the roofs, and (n,) by how much tiles exceed the arithmetic."""
+        """(n,) s of launch, and (n,) factor by which whole tiles exceed the arithmetic."""
         rows = [self._product(text) for text in ops.signatures]
         table = np.array([*rows, (self.launch, 1.0)])[ops.signature]
         return table[:, 0], table[:, 1]
 
     def _product(self, text: str) -> tuple[float, float]:
-        """Of one signature: s before the roofs, flop for which the processors are kept of one."""
+        """Launch seconds and tile factor of one signature."""
         parts = parse(text)
-        asked, fp8 = product(parts), AS.get(parts.dtype, parts.dtype) == "fp8"
+        shape, fp8 = product(parts), COMPUTED_AS.get(parts.dtype, parts.dtype) == "fp8"
         launch = self.launch_fp8 if fp8 else self.launch
-        if asked is None or not math.prod(asked):
+        if shape is None or not math.prod(shape):
             return launch, 1.0
         if not fp8:
-            return launch + self.join * math.log2(max(asked.k / SHORT, 1.0)), 1.0
+            return launch + self.join * math.log2(max(shape.k / SHORT, 1.0)), 1.0
         if self.scales:
-            launch += SCALING * asked.batch * asked.m * asked.k / self.sustained
+            launch += SCALING * shape.batch * shape.m * shape.k / self.sustained
         if not self.tile_processors:
             return launch, 1.0
-        return launch, tiles_flop(asked, self.tile_processors) / (2.0 * math.prod(asked))
+        return launch, tiles_flop(shape, self.tile_processors) / (2.0 * math.prod(shape))
 
     def _peak(self, ops: Ops) -> NDArray[np.float64]:
         """(n,) flop/s; infinite where there is no arithmetic."""
         types = _types(ops)
-        rates = np.array([self.reached.get(t, np.nan) for t in types] + [np.nan])
+        rates = np.array([self.peaks.get(t, np.nan) for t in types] + [np.nan])
         peak = np.where(ops.flop > 0, rates[ops.signature], np.inf)
         for row in np.flatnonzero(np.isnan(peak))[:1].tolist():
             i = int(ops.signature[row])
             what = types[i] if i >= 0 and types[i] else "an unknown element type"
             raise BackendError(
                 f"op {row} ({ops.signature_text(row) or ops.kind_names[row]}): no peak for {what}, "
-                f"only for {sorted(self.reached)}; give that peak, or bind 'table' or 'recorded'"
+                f"only for {sorted(self.peaks)}; give that peak, or bind 'table' or 'recorded'"
             )
         return peak
 
     def _flow(self, ops: Ops, launch: NDArray[np.float64], busy: NDArray[np.float64]) -> Timing:
-        """The bytes as work on the GPU's memory, no faster than the roofline allows."""
-        asked = [] if ops.at is None else ops.at.component.tolist()
-        memory = [self._hbm.get(g, -1) for g in asked]
-        if -1 in memory or not asked:
+        """Timing with the bytes as work on the GPU's memory, rate-limited by the roofline."""
+        shape = [] if ops.at is None else ops.at.component.tolist()
+        memory = [self._hbm.get(g, -1) for g in shape]
+        if -1 in memory or not shape:
             raise BackendError(
                 "roofline: 'shared' needs GPUs with an hbm; give the system their parts, "
                 "or set shared: false"
@@ -190,5 +190,5 @@ class Roofline(Backend):
 
 def _types(ops: Ops) -> list[str]:
     """Element type that each signature computes in."""
-    found = [parse(s).dtype for s in ops.signatures]
-    return [AS.get(t, t) for t in found]
+    types = [parse(s).dtype for s in ops.signatures]
+    return [COMPUTED_AS.get(t, t) for t in types]

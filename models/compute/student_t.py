@@ -9,7 +9,7 @@ HALVINGS = 60  # of the angle: more than a double can tell apart
 
 
 def quantile(freedom: int, share: ArrayLike) -> NDArray[np.float64]:
-    """Below which ``share`` of the distribution lies.
+    """Quantile of Student's t: the value below which ``share`` of the distribution lies.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def quantile(freedom: int, share: ArrayLike) -> NDArray[np.float64]:
 
 
 def _within(angle: NDArray[np.float64], freedom: int) -> NDArray[np.float64]:
-    """The share between -t and t, where ``angle`` is the arc tangent of t / sqrt(freedom).
+    """Probability between -t and t, where ``angle`` is atan(t / sqrt(freedom)).
 
     References
     ----------

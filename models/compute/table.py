@@ -1,4 +1,4 @@
-"""Ops that were measured at some sizes: exact there, interpolated between, refused outside."""
+"""Table of measured ops: exact at measured sizes, interpolated between, refused outside."""
 
 from __future__ import annotations
 
@@ -53,16 +53,16 @@ class MeasuredTable(Backend):
         self.source = f"table:{Path(file).name}"
         self._measured: dict[str, float] = {}
         self._families: dict[Family, MeasuredPoints] = {}
-        self._far: dict[str, float] = {}
+        self._extrapolated: dict[str, float] = {}
 
     @classmethod
     def of(
         cls, signatures: Sequence[str], seconds: Iterable[float], outside: str = "refuse"
     ) -> MeasuredTable:
-        """From measurements at hand."""
-        made = cls(file="<memory>", outside=outside)
-        made._fill(list(signatures), list(seconds))
-        return made
+        """Table from measurements in memory."""
+        table = cls(file="<memory>", outside=outside)
+        table._fill(list(signatures), list(seconds))
+        return table
 
     def open(self, system: System) -> None:
         """Read the file."""
@@ -94,7 +94,7 @@ class MeasuredTable(Backend):
         self._families = {f: MeasuredPoints(rows) for f, rows in families.items()}
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
-        """Each distinct signature is looked up once."""
+        """Seconds of each op, each distinct signature looked up once."""
         used = np.unique(ops.signature)
         if len(used) and used[0] < 0:
             row = int(np.argmin(ops.signature))
@@ -104,16 +104,16 @@ class MeasuredTable(Backend):
         seconds = np.full(len(ops.signatures), np.nan)
         texts = [ops.signatures[s] for s in used.tolist()]
         seconds[used] = self.seconds(texts)
-        far = {t: self._far[t] for t in texts if t in self._far}
+        far = {t: self._extrapolated[t] for t in texts if t in self._extrapolated}
         if not far:
             return Timing.of(seconds[ops.signature])
         text = max(far, key=lambda t: far[t])
-        told = f"{len(far)} of {len(used)} signatures extrapolated, up to {far[text]:.3g}-fold"
-        log.warning("%s: %s (%s); measure those", self.source, told, text)
-        return Timing.of(seconds[ops.signature], source=f"{self.source}, {told}")
+        note = f"{len(far)} of {len(used)} signatures extrapolated, up to {far[text]:.3g}-fold"
+        log.warning("%s: %s (%s); measure those", self.source, note, text)
+        return Timing.of(seconds[ops.signature], source=f"{self.source}, {note}")
 
     def seconds(self, texts: Sequence[str]) -> NDArray[np.float64]:
-        """How long ops of these signatures take.
+        """(n,) s of ops with these signatures, measured or interpolated.
 
         Raises
         ------
@@ -130,15 +130,15 @@ class MeasuredTable(Backend):
 the measured sizes ([8] to [16]); measure it, or set outside: warn
         """
         found = np.array([self._measured.get(t, np.nan) for t in texts])
-        asked: dict[Family, list[int]] = {}
+        missing: dict[Family, list[int]] = {}
         for i in np.flatnonzero(np.isnan(found)).tolist():
-            asked.setdefault(_family(parse(texts[i])), []).append(i)
-        for family, rows in asked.items():
-            found[rows] = self._between(family, [texts[i] for i in rows])
+            missing.setdefault(_family(parse(texts[i])), []).append(i)
+        for family, rows in missing.items():
+            found[rows] = self._interpolate(family, [texts[i] for i in rows])
         return found
 
-    def _between(self, name: Family, texts: list[str]) -> NDArray[np.float64]:
-        """Sizes that were not measured, of one family."""
+    def _interpolate(self, name: Family, texts: list[str]) -> NDArray[np.float64]:
+        """(n,) s of unmeasured sizes of one family, interpolated or extrapolated."""
         family = self._families.get(name)
         if family is None:
             raise BackendError(
@@ -153,7 +153,7 @@ the measured sizes ([8] to [16]); measure it, or set outside: warn
                     f"{self.source}: {texts[i]!r} lies outside the measured sizes "
                     f"({family.range}); measure it, or set outside: warn"
                 )
-            found[i], self._far[texts[i]] = family.nearest(sizes[i])
+            found[i], self._extrapolated[texts[i]] = family.nearest(sizes[i])
         return found
 
 

@@ -1,1 +1,1 @@
-"""Fleets: what fails, who notices, and where the work goes."""
+"""Fleet processes: failures, degradation, and hot spares."""

@@ -1,4 +1,4 @@
-"""A part that gets slower for a while: a bad cable, a throttled NIC, a busy neighbour."""
+"""Temporary slowdown of a component: a bad cable, a throttled NIC, a busy neighbour."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ...sim.units import Duration
 
 @process("degrade")
 class Degrade:
-    """A shared part whose rate drops at one time, and comes back later.
+    """Process that lowers the rate of a component at one time and restores it later.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class Degrade:
         self.touches = (component,)
 
     def __call__(self, sim: Running) -> Steps:
-        """Wait, slow it down, wait, and let it go."""
+        """Wait, lower the rate, wait, restore it."""
         yield sim.wait(self.at)
         rate = sim.rate(self.component)
         sim.set_rate(self.component, rate / self.slowdown)

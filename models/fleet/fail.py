@@ -1,4 +1,4 @@
-"""A part that goes out of order at one time: a GPU that falls off its bus, a link that is cut."""
+"""Permanent failure of a component: a GPU that falls off its bus, a link that is cut."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from ...sim.units import Duration
 
 @process("fail")
 class Fail:
-    """A part that is out of order from one time on.
+    """Process that fails a component at one time, for good.
 
-    What it was doing is lost, and nobody takes over unless another process does (``hot-spare``).
+    Its work is lost unless another process moves it elsewhere (``hot-spare``).
 
     Parameters
     ----------
@@ -30,6 +30,6 @@ class Fail:
         self.touches = (component,)
 
     def __call__(self, sim: Running) -> Steps:
-        """Wait, and stop it for good."""
+        """Wait, then fail the component."""
         yield sim.wait(self.at)
         sim.fail(self.component)

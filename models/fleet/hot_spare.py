@@ -1,4 +1,4 @@
-"""Hot spares: a watchdog that moves the work of a dead GPU to one that stands by."""
+"""Hot spares: a watchdog that moves the work of a failed GPU to a spare one."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from ...sim.units import Duration
 
 
 class HotSpare:
-    """Runs a graph; asks its components for a sign of life, and replaces those that give none.
+    """Process that runs a graph, checks its components periodically and replaces failed ones.
 
     Parameters
     ----------
     graph : Graph
-        Placed: who runs what is what changes.
+        A placed graph; failed components are replaced in its placement.
     spares : names of components
         Idle until needed, taken in this order; when none is left, nothing is moved.
     period : Duration
-        Between two questions, so a failure is noticed up to this much later.
+        Between two checks, so a failure is noticed up to this much later.
     swap : Duration
         From noticing it until the spare is ready: connecting it, loading the state.
 
@@ -37,7 +37,7 @@ class HotSpare:
         self.graph, self.spares, self.period, self.swap = graph, list(spares), period, swap
         if graph.system is None or graph.explicit.slot is None:
             raise ValueError(f"graph {graph.name!r} has no machine; call place() first")
-        self.slot, self.left = graph.explicit.slot, self.spares  # of each run, as it goes on
+        self.slot, self.unused = graph.explicit.slot, self.spares  # of each run, as it goes on
         if period <= 0:
             raise SimulationError("action", f"hot-spare: period is {period}; give one above 0")
         unknown = set(self.spares) - set(graph.system.index)
@@ -45,31 +45,31 @@ class HotSpare:
             raise SimulationError("action", f"hot-spare: no component is named {min(unknown)!r}")
 
     def __call__(self, sim: Running) -> Steps:
-        """Submit the graph and watch over it until it ends."""
+        """Submit the graph and watch it until it ends."""
         running = sim.submit(self.graph)
         yield from self.watch(sim, running.first, lambda: not running.done.triggered)
 
-    def watch(self, sim: Running, first: int, going: Callable[[], bool]) -> Steps:
-        """Ask the components that have work, and move that of the dead.
+    def watch(self, sim: Running, first: int, unfinished: Callable[[], bool]) -> Steps:
+        """Check the components that have work, and move the work of failed ones to spares.
 
         Parameters
         ----------
         first : number of the graph's first op
-        going : is any of it left to do
+        unfinished : whether any op of the graph has not ended
         """
         names = [c.name for c in sim.system.components]
-        slot, self.left = self.slot.copy(), list(self.spares)
-        while self.left and going():
+        slot, self.unused = self.slot.copy(), list(self.spares)
+        while self.unused and unfinished():
             yield sim.wait(self.period)
             for c in np.unique(slot[slot >= 0]).tolist():
-                if self.left and sim.failed(names[c]):
+                if self.unused and sim.failed(names[c]):
                     yield sim.wait(self.swap)
-                    self._replace(sim, first, slot, c, names.index(self.left.pop(0)))
+                    self._replace(sim, first, slot, c, names.index(self.unused.pop(0)))
 
     def _replace(
         self, sim: Running, first: int, slot: NDArray[np.int32], dead: int, spare: int
     ) -> None:
-        """Ops that ended stay as they are; the others queue on the spare, from zero."""
+        """Move the unfinished ops of a failed component to a spare, where they start over."""
         op_of = self.graph.explicit.op_of_place
         moved = np.unique(op_of[slot == dead])
         slot[slot == dead] = spare
@@ -83,13 +83,12 @@ class HotSpare:
 class Standby(HotSpare):
     """Spare GPUs that take over from dead ones, in the run that a scenario describes.
 
-    What a dead GPU was to do begins anew on the spare; data cross the NICs that they crossed
-    before, since what an op takes of the network is asked when its graph is submitted.  So the
-    spare stands where the dead one stood: right where machines are alike.  Where the NIC has
-    failed too, the run ends and says so.  Give the cluster more machines than there are ranks:
-    the last ones can be spares.
+    Unfinished ops start over on the spare.  Data still cross the failed GPU's NICs, since routes
+    are fixed when a graph is submitted: correct where machines are alike.  If the NIC has failed
+    too, the run ends with an error.  Give the cluster more machines than ranks: the last
+    ones can be spares.
     """
 
     def __call__(self, sim: Running) -> Steps:
-        """Watch over the run's own graph, which is under way already."""
+        """Watch the run's own graph, which is already running."""
         yield from self.watch(sim, 0, sim.open)

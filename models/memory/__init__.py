@@ -1,1 +1,1 @@
-"""HBM, DRAM and CXL memory, and the copies between them."""
+"""Models of HBM, DRAM and CXL memory, and of copies between them."""

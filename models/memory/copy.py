@@ -1,4 +1,4 @@
-"""Copies: a DMA engine moves bytes through every memory and bus on the way, all at once."""
+"""Copies: bytes that use every memory and bus on their path at the same time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...sim.signature import parse
 from ...sim.system import System
 from ...sim.units import Seconds
 
-WAYS: dict[str, tuple[tuple[str, float], ...]] = {
+PATHS: dict[str, tuple[tuple[str, float], ...]] = {
     "h2d": (("dram", 1.0), ("h2d", 1.0), ("hbm", 1.0)),
     "d2h": (("hbm", 1.0), ("d2h", 1.0), ("dram", 1.0)),
     "d2d": (("hbm", 2.0),),  # read and written
@@ -27,12 +27,12 @@ pass them.  ``h2d`` and ``d2h`` are also the two directions of the bus."""
 
 @backend("copy")
 class Copy(Backend):
-    """The DMA engines of a GPU; the direction is the name in the op's signature (``copy:h2d``).
+    """DMA engines of a GPU; the direction is the name in the op's signature (``copy:h2d``).
 
     Parameters
     ----------
     launch : Seconds
-        Of each copy, before its bytes move.
+        Start-up time of each copy, before its bytes move.
 
     Examples
     --------
@@ -54,43 +54,45 @@ class Copy(Backend):
         self._gpu: dict[int, int] = {}
 
     def open(self, system: System) -> None:
-        """Find out whose engines are whose."""
+        """Map each DMA engine to its GPU."""
         gpus = [system.number(g) for g in system.gpus]
         self._gpu = {g: g for g in gpus}
         self._gpu |= {system.part(g, "dma"): g for g in gpus if system.part(g, "dma") >= 0}
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
-        """Launch and the latencies on the way, then bytes at the rate of the narrowest part."""
+        """Launch and latencies of the path as fixed time, then the bytes as shared work."""
         require(ops, "bytes")
         if ops.at is None:
             raise BackendError("copy: asked without a machine; place the graph first")
         system = ops.at.system
         names = [parse(s).name for s in ops.signatures]
         asked = zip(ops.at.component.tolist(), ops.signature.tolist(), strict=True)
-        known: dict[tuple[int, int], dict[int, float]] = {}
+        usage_by_op: dict[tuple[int, int], dict[int, float]] = {}
         uses = []
         for component, s in asked:
-            if (component, s) not in known:
-                way = names[s] if s >= 0 else "unknown"
-                known[component, s] = self._uses(component, way, system)
-            uses.append(known[component, s])
+            if (component, s) not in usage_by_op:
+                direction = names[s] if s >= 0 else "unknown"
+                usage_by_op[component, s] = self._usage(component, direction, system)
+            uses.append(usage_by_op[component, s])
         latency = [sum(system.components[c].latency for c in u) for u in uses]
         return Timing.of(self.launch + np.array(latency), ops.bytes, Usage.of(uses))
 
-    def _uses(self, component: int, way: str, system: System) -> dict[int, float]:
-        """What a copy in this direction crosses; memories that the system lacks are skipped."""
-        if way not in WAYS:
+    def _usage(self, component: int, direction: str, system: System) -> dict[int, float]:
+        """Weights by component on a copy's path; memories that the system lacks are skipped."""
+        if direction not in PATHS:
             raise BackendError(
-                f"{system.components[component].name}: copy {way!r} has no direction; "
-                f"name it one of {list(WAYS)} in its signature"
+                f"{system.components[component].name}: copy {direction!r} has no direction; "
+                f"name it one of {list(PATHS)} in its signature"
             )
         gpu = self._gpu.get(component, component)
-        found = {system.part(gpu, role): weight for role, weight in WAYS[way]}
-        found.pop(-1, None)
-        bus = [role for role, _ in WAYS[way] if role in ("h2d", "d2h")] or [WAYS[way][0][0]]
+        usage = {system.part(gpu, role): weight for role, weight in PATHS[direction]}
+        usage.pop(-1, None)
+        bus = [role for role, _ in PATHS[direction] if role in ("h2d", "d2h")] or [
+            PATHS[direction][0][0]
+        ]
         if system.part(gpu, bus[0]) < 0:
             raise BackendError(
-                f"{system.components[gpu].name}: copy {way!r} needs a part {bus[0]!r}; "
+                f"{system.components[gpu].name}: copy {direction!r} needs a part {bus[0]!r}; "
                 "give the node a link between host and GPU, or bind 'recorded'"
             )
-        return found
+        return usage

@@ -1,4 +1,4 @@
-"""A memory: a latency, and a bandwidth that everybody who uses it shares."""
+"""Memory: a latency and a shared bandwidth."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...sim.units import Chunk, MemoryRate, Ratio, Seconds
 
 @backend("memory")
 class Memory(Backend):
-    """HBM, DRAM or a CXL expander.
+    """Model of HBM, DRAM or a CXL expander.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class Memory(Backend):
         self.source = f"model:memory bandwidth={bandwidth:.4g} B/s latency={latency:.4g} s"
 
     def component(self, name: str, part: str = "") -> Component:
-        """The memory as a part of a system.
+        """Component of a system for this memory.
 
         >>> Memory(bandwidth=2e12, latency=5e-7).component("node0.gpu0.hbm").rate
         2000000000000.0
@@ -59,7 +59,7 @@ class Memory(Backend):
         return Component(name, "memory", rate=self.rate, latency=self.latency, part=part)
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
-        """One latency, then the bytes at the rate that is left."""
+        """One latency as fixed time, then the bytes as shared work, limited by ``in_flight``."""
         require(ops, "bytes")
         n = len(ops)
         if self.in_flight is None or self.latency == 0:

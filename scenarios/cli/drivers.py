@@ -33,7 +33,7 @@ def drivers(
 
 def _row(name: str, agent: str) -> dict[str, Any]:
     """What one driver says of itself, or why it cannot be asked."""
-    from ...hil.agent.address import connect
+    from ...hil.connection import connect
     from ...hil.driver import Missing
     from ...sim.errors import DriverFault
 

@@ -28,7 +28,7 @@ def agent(
     from ...hil.agent.bundle import write
     from ...hil.agent.command import load as load_file
     from ...hil.agent.server import listen as serve
-    from ...hil.agent.server import secret
+    from ...hil.private_file import read_token
 
     if (bundle is None) == (listen is None):
         raise typer.BadParameter("give --bundle FILE or --listen SOCKET")
@@ -41,4 +41,4 @@ def agent(
     for file in load:
         load_file(file)
     typer.echo(f"listens on {listen}; end it with Ctrl-C", err=True)
-    serve(listen, secret(token_file), allow)
+    serve(listen, read_token(token_file), allow)

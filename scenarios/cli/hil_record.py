@@ -46,7 +46,7 @@ def _measured(work: Path, out: Path, agent: str, busy: float) -> Path:
     """Do a work list; the recording is kept also when it is partial."""
     from dataclasses import replace
 
-    from ...hil.agent.address import connect
+    from ...hil.connection import connect
     from ...hil.measuring.measurement import measure
     from ...hil.measuring.work_list import WorkList
 

@@ -38,13 +38,13 @@ def run(
     out: Annotated[Path | None, typer.Option(help="Folder for the recordings.")] = None,
 ) -> None:
     """Do the work lists of the lab.  Answers stand beside those recorded earlier."""
-    from ...hil.lab.campaign_recording import compared, record
-    from ...hil.lab.campaigns import chosen
+    from ...hil.lab.campaign_recording import comparison_lines, record
+    from ...hil.lab.campaigns import select_campaigns
 
-    for planned in chosen(names):
+    for planned in select_campaigns(names):
         typer.echo(f"{planned.name}: {planned.work.note}")
         recording = record(planned, lambda text: typer.echo(f"  {text}", err=True))
-        for line in compared(planned.name, recording):
+        for line in comparison_lines(planned.name, recording):
             typer.echo(f"  {line}")
         if out is not None:
             out.mkdir(parents=True, exist_ok=True)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..blocks import Blocks
 from ..engine_api import MAX_TICK, ComponentTable, EngineGraph, Numbers
 from ..media.max_min.medium_memory import MaxMinMemory
-from .blocks import Blocks
 from .claims import holders, tables, with_holders
 from .compact import compact, hold, own, report
 from .fill import fill

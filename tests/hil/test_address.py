@@ -8,11 +8,13 @@ import time
 from pathlib import Path
 
 import pytest
-from foretrace.hil.agent.address import Address, addresses, connect
+from foretrace.hil.agent.address import Address, addresses
 from foretrace.hil.agent.bundle import write
 from foretrace.hil.agent.client import Remote
-from foretrace.hil.agent.server import ranked, secret
+from foretrace.hil.agent.server import fill_rank
 from foretrace.hil.agent.transport import unix
+from foretrace.hil.connection import connect
+from foretrace.hil.private_file import read_token
 from foretrace.hil.sample import Request
 from foretrace.sim.errors import DriverFault, ScenarioError
 
@@ -79,16 +81,16 @@ def test_what_ssh_hands_to_a_shell_is_quoted():
 def test_a_token_that_others_may_read_is_refused(tmp_path):
     path = tmp_path / "token"
     with pytest.raises(DriverFault, match=r"denied: .*No such file"):
-        secret(path)
+        read_token(path)
     path.write_text(TOKEN)
     path.chmod(0o644)
     with pytest.raises(DriverFault, match="others may read it; chmod 600"):
-        secret(path)
+        read_token(path)
     path.chmod(0o600)
-    assert secret(path) == TOKEN
+    assert read_token(path) == TOKEN
     path.write_text("short")
     with pytest.raises(DriverFault, match="at least 16 characters"):
-        secret(path)
+        read_token(path)
 
 
 def listener(socket, token):
@@ -152,14 +154,14 @@ def test_a_rank_of_a_launcher_has_a_socket_of_its_own(monkeypatch):
     for name in ("RANK", "SLURM_PROCID"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(DriverFault, match="no launcher set RANK or SLURM_PROCID"):
-        ranked(Path("/run/ft-{rank}.sock"))
+        fill_rank(Path("/run/ft-{rank}.sock"))
     monkeypatch.setenv("SLURM_PROCID", "3")
-    assert ranked(Path("/run/ft-{rank}.sock")) == Path("/run/ft-3.sock")
+    assert fill_rank(Path("/run/ft-{rank}.sock")) == Path("/run/ft-3.sock")
     monkeypatch.setenv("RANK", "1")
-    assert ranked(Path("/run/ft-{rank}.sock")) == Path("/run/ft-1.sock")
+    assert fill_rank(Path("/run/ft-{rank}.sock")) == Path("/run/ft-1.sock")
     monkeypatch.setenv("RANK", "../x")
     with pytest.raises(DriverFault, match="no launcher"):
-        ranked(Path("/run/ft-{rank}.sock"))
+        fill_rank(Path("/run/ft-{rank}.sock"))
 
 
 def test_nobody_listens_on_a_socket_that_is_not_there(tmp_path):

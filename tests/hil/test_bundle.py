@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy
 import pytest
-from foretrace.hil.agent.bundle import bundle, kept, write
+from foretrace.hil.agent.bundle import bundle, cached_bundle, write
 from foretrace.hil.agent.client import Remote
 from foretrace.hil.agent.transport import child
 from foretrace.hil.measuring.work_list import WorkList
@@ -83,5 +83,5 @@ def test_offline_a_file_that_is_no_work_list_ends_with_2(bare):
 def test_the_file_is_the_same_on_every_day_and_kept_once(tmp_path, monkeypatch):
     assert bundle() == bundle()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert kept() == kept()
-    assert [p.name for p in (tmp_path / "foretrace").iterdir()] == [kept().name]
+    assert cached_bundle() == cached_bundle()
+    assert [p.name for p in (tmp_path / "foretrace").iterdir()] == [cached_bundle().name]

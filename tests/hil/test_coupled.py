@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from foretrace.hil.coupling.coupled import couple
 from foretrace.hil.coupling.coverage import Subtraction, cover
-from foretrace.hil.coupling.device_adapter import Swap, line
+from foretrace.hil.coupling.device_adapter import Swap, fit_latency_bandwidth
 from foretrace.hil.coupling.journal import JournalReader, JournalWriter, read, write
 from foretrace.hil.coupling.live_driver import LiveDriver
 from foretrace.models.memory.copy import Copy
@@ -115,9 +115,9 @@ def test_a_solo_device_splits_what_does_not_grow_with_size():
     result, made = coupled(Wire("solo", latency_ns=50_000.0), transfers([MB, MB]))
     assert result.makespan == pytest.approx(50e-6 + 2e-3, rel=1e-3)
     assert "contention modelled" in made.backends["fabric"].source
-    assert line([64, 4096, 65536], [1e-6 + s / 1e9 for s in (64, 4096, 65536)]) == pytest.approx(
-        (1e-6, 1e9)
-    )
+    assert fit_latency_bandwidth(
+        [64, 4096, 65536], [1e-6 + s / 1e9 for s in (64, 4096, 65536)]
+    ) == pytest.approx((1e-6, 1e9))
 
 
 def test_what_the_device_does_not_cover_stays_modelled():

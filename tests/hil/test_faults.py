@@ -11,7 +11,7 @@ import pytest
 from foretrace.hil.agent import protocol
 from foretrace.hil.agent.client import Remote
 from foretrace.hil.driver import DRIVERS
-from foretrace.hil.measuring.device_lock import held
+from foretrace.hil.measuring.device_lock import lock_device
 from foretrace.hil.recording import Recording
 from foretrace.hil.sample import Sample
 
@@ -133,7 +133,7 @@ def test_a_fault_ends_the_run_and_is_named(what, cli, machine, monkeypatch):
     text = SCENARIO.replace("SWAP", swap(what, machine)).replace("LIMIT", limit)
     (machine / "s.yaml").write_text(text)
 
-    with held(f"core{max(os.sched_getaffinity(0))}"):
+    with lock_device(f"core{max(os.sched_getaffinity(0))}"):
         got, _, error = cli("run", "s.yaml", "--quiet")
     assert (got, said in error) == (code, True), error
     assert error.count("\n") <= 2

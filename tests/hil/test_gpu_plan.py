@@ -9,7 +9,7 @@ from pathlib import Path
 import foretrace
 import pytest
 from foretrace.hil.drivers.torch_device import Torch
-from foretrace.hil.measuring.work_list import WorkList, touched
+from foretrace.hil.measuring.work_list import WorkList, touched_bytes
 from foretrace.models.compute.demand import FAMILIES, family
 from foretrace.sim.signature import parse
 
@@ -46,7 +46,7 @@ def test_what_is_set_aside_is_so_for_good():
 
 def test_a_batch_of_every_list_is_one_that_measuring_allows():
     for work in works("cuda:0").values():
-        assert max(touched(r) for r in work.requests) <= work.bytes
+        assert max(touched_bytes(r) for r in work.requests) <= work.bytes
 
 
 AGENT = """

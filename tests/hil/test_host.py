@@ -75,7 +75,7 @@ def test_a_copy_moves_every_byte_from_one_place_to_another(host, monkeypatch, si
 def test_context_is_restored_before_each_repeat(host):
     done = []
     host.calls = {"host:read uint8[64]": (lambda: done.append("before"), 1)}
-    host.make = {**host.make, "host:fill": lambda parts: (lambda: done.append("op"), 1)}
+    host.builders = {**host.builders, "host:fill": lambda parts: (lambda: done.append("op"), 1)}
     host.timing([Request("host:fill uint8[64]", 3, "after", ("host:read uint8[64]",))])
     assert done == ["op"] + ["before", "op"] * 3
 

@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from foretrace.hil.agent import address
+from foretrace.hil import connection
 from foretrace.hil.drivers import clock_source
 from foretrace.hil.lab import (
     build,
@@ -83,12 +83,12 @@ def test_what_building_lacks_is_named_with_its_cure_before_anything_is_fetched(
     with pytest.raises(HardwareUnavailable, match=said):
         build.build([], False, print)
     assert not (empty / "apt").exists()
-    assert build.absent() == ["uml", "qemu"]
+    assert build.unbuilt() == ["uml", "qemu"]
 
 
 def test_what_is_built_needs_nothing_more(built, monkeypatch):
     monkeypatch.setenv("PATH", "")
-    assert build.absent() == []
+    assert build.unbuilt() == []
     assert build.build([], False, print) == ["uml", "qemu"]
 
 
@@ -103,15 +103,15 @@ def test_a_machine_that_does_not_boot_is_named_with_its_last_words_and_a_cure(bu
 
 def test_what_is_made_of_something_else_by_now_is_built_anew(built, monkeypatch):
     step = build.STEPS["uml"][1]
-    build_cache.stamp(step.parts[0], step.recipe)
-    assert build.absent() == []
+    build_cache.record_recipe(step.parts[0], step.recipe)
+    assert build.unbuilt() == []
     monkeypatch.setattr(kernel, "SOURCE", "linux-source-7.2")
-    assert build.absent() == ["uml"]
-    assert not step.made
+    assert build.unbuilt() == ["uml"]
+    assert not step.is_built
 
 
 def half_built(name):
-    with build_cache.fresh(name) as half:
+    with build_cache.rebuild(name) as half:
         half.mkdir()
         raise ZeroDivisionError("the power goes")
 
@@ -121,7 +121,7 @@ def test_a_part_is_there_when_all_of_it_is(empty):
         half_built("root")
     assert not (empty / "root").exists()
     for text in ("old", "new"):
-        with build_cache.fresh("root") as whole:
+        with build_cache.rebuild("root") as whole:
             whole.mkdir()
             (whole / "text").write_text(text)
     assert (build_cache.part("root") / "text").read_text() == "new"
@@ -213,14 +213,14 @@ def test_no_host_is_named_in_the_lab():
 
 
 def test_versions_are_kept_beside_what_was_built(empty):
-    build_cache.note({"uml": "linux-source 1"})
-    build_cache.note({"qemu": "qemu 2"})
+    build_cache.add_versions({"uml": "linux-source 1"})
+    build_cache.add_versions({"qemu": "qemu 2"})
     assert build_cache.versions() == {"uml": "linux-source 1", "qemu": "qemu 2"}
 
 
 def test_a_work_list_that_is_not_there_is_refused():
     with pytest.raises(DriverFault, match="no work list 'x'; there are: timetravel-100gbit"):
-        campaigns.chosen(["x"])
+        campaigns.select_campaigns(["x"])
 
 
 @pytest.mark.parametrize(
@@ -243,4 +243,4 @@ def test_a_machine_of_the_lab_is_an_agent_with_a_name(empty, monkeypatch, tmp_pa
     (tmp_path / "foretrace/agents.yaml").write_text("agents:\n  virtual: {lab: uml ends=5}\n")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     with pytest.raises(DriverFault, match="foretrace lab up"):
-        address.connect("verbs", "virtual")
+        connection.connect("verbs", "virtual")

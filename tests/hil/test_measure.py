@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from foretrace.hil.driver import Driver, Missing, Ready
 from foretrace.hil.measuring import conditions, measurement
-from foretrace.hil.measuring.device_lock import held
+from foretrace.hil.measuring.device_lock import lock_device
 from foretrace.hil.measuring.spread import between_starts, by_start, grouped, half_width, settled
-from foretrace.hil.measuring.work_list import WorkList, touched
+from foretrace.hil.measuring.work_list import WorkList, touched_bytes
 from foretrace.hil.sample import Request, Sample
 from foretrace.sim.errors import DriverFault, RecordingError
 
@@ -153,12 +153,12 @@ def test_a_busy_machine_is_refused(monkeypatch):
 
 def test_two_runs_cannot_have_one_device():
     with (
-        held("box0"),
+        lock_device("box0"),
         pytest.raises(DriverFault, match="busy: box0: measured by process"),
-        held("box0"),
+        lock_device("box0"),
     ):
         pass
-    with held("box0"), held("box1"):
+    with lock_device("box0"), lock_device("box1"):
         pass
 
 
@@ -167,7 +167,7 @@ def sample(median, start=0, **rest):
 
 
 def test_throttled_samples_are_kept_but_not_used():
-    hot = conditions.noted(sample(900.0), {"throttled": 3})
+    hot = conditions.with_conditions(sample(900.0), {"throttled": 3})
     assert hot.flags == ("throttled",)
     assert hot.facts["throttled"] == 3
     assert by_start([sample(100.0), hot]) == [100.0]
@@ -179,8 +179,8 @@ def test_a_clock_that_jumps_flags_what_the_wall_clock_saw_meanwhile():
     assert conditions.jump(steady, later) == 0.0
     assert conditions.jump(steady, {**later, "real": 4600.5}) == pytest.approx(3600.0)
     assert conditions.jump(steady, {**later, "boot": 70.5}) == pytest.approx(60.0)
-    assert conditions.noted(sample(1.0), {"jump": 60.0}).flags == ("clock-jump",)
-    assert conditions.noted(sample(1.0, clock="cpu"), {"jump": 60.0}).flags == ()
+    assert conditions.with_conditions(sample(1.0), {"jump": 60.0}).flags == ("clock-jump",)
+    assert conditions.with_conditions(sample(1.0, clock="cpu"), {"jump": 60.0}).flags == ()
 
 
 def test_two_halves_of_the_starts_say_what_cannot_be_told_apart():
@@ -204,7 +204,7 @@ def test_a_work_list_comes_back_as_it_was_and_refuses_nonsense(tmp_path):
     asked = work(note="why")
     (tmp_path / "work.json").write_text(asked.text())
     assert WorkList.read(tmp_path / "work.json") == asked
-    assert touched(A) == 200
+    assert touched_bytes(A) == 200
     for text in ("", "[]", "{}", asked.text().replace("foretrace-work", "x")):
         with pytest.raises(RecordingError, match=r"x\.json: is no work list"):
             WorkList.read_text(text, "x.json")

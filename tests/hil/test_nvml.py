@@ -66,10 +66,10 @@ def test_heat_and_hardware_slow_a_gpu_idleness_does_not(library, reasons, slowed
 
 def test_a_gpu_with_company_is_busy(library):
     library(running=(os.getpid(),))
-    Gpu("GPU-1").refuse_company()
+    Gpu("GPU-1").require_exclusive()
     library(running=(os.getpid(), 7))
     with pytest.raises(DriverFault, match=r"busy: the GPU is used by processes \[7\]"):
-        Gpu("GPU-1").refuse_company()
+        Gpu("GPU-1").require_exclusive()
 
 
 def test_what_a_gpu_does_not_tell_is_left_out(library):
@@ -79,7 +79,7 @@ def test_what_a_gpu_does_not_tell_is_left_out(library):
 
 def test_the_provenance_has_the_driver_and_the_limits(library):
     library(refused=("nvmlDeviceGetMemoryInfo",))
-    assert Gpu("GPU-1").to_dict() == {
+    assert Gpu("GPU-1").static_facts() == {
         "gpu_driver": "570.0", "gpu_most_mhz": "1980", "gpu_most_watts": "700.0",
         "gpu_pcie": "5-x16",
     }  # fmt: skip
@@ -88,13 +88,13 @@ def test_the_provenance_has_the_driver_and_the_limits(library):
 def test_in_a_container_one_process_of_no_known_number_is_ourselves(library):
     nowhere = 1 << 22  # Linux numbers processes below it (PID_MAX_LIMIT)
     library(running=(nowhere,))
-    Gpu("GPU-1").refuse_company()
+    Gpu("GPU-1").require_exclusive()
     library(running=(nowhere, nowhere + 1))
     with pytest.raises(DriverFault, match=rf"busy: the GPU is used by processes \[{nowhere + 1}\]"):
-        Gpu("GPU-1").refuse_company()
+        Gpu("GPU-1").require_exclusive()
     library(running=(os.getppid(),))
     with pytest.raises(DriverFault, match="busy"):
-        Gpu("GPU-1").refuse_company()
+        Gpu("GPU-1").require_exclusive()
 
 
 def test_without_the_library_or_the_gpu_nothing_is_said(library, monkeypatch):
@@ -102,4 +102,4 @@ def test_without_the_library_or_the_gpu_nothing_is_said(library, monkeypatch):
     assert Gpu("GPU-2").facts() == {}
     monkeypatch.setitem(sys.modules, "pynvml", None)
     assert Gpu("GPU-1").facts() == {}
-    Gpu("GPU-1").refuse_company()
+    Gpu("GPU-1").require_exclusive()

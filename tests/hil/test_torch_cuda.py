@@ -72,7 +72,7 @@ def test_an_op_that_waits_for_the_device_says_that_the_host_was_not_ahead(driver
 
 def test_a_copy_between_host_and_device_does_not_wait_for_itself(driver, torch):
     for name in ("copy:h2d uint8[64]", "copy:d2h uint8[64]"):
-        call = driver._made(name)
+        call = driver._build(name)
         x, y = (c.cell_contents for c in call.__closure__ if hasattr(c.cell_contents, "asked"))
         copied = x.asked or y.asked
         assert all(non_blocking for _, non_blocking in copied), name
@@ -101,7 +101,7 @@ def test_gradients_of_attention_are_made_from_what_the_forward_pass_tells(driver
         _scaled_dot_product_flash_attention_backward=lambda *told: given.append(told[4:]),
     ))  # fmt: skip
     q = "bf16[1x2x32x64]"
-    driver._made(f"compute:aten::_scaled_dot_product_flash_attention_backward {q} {q} {q} {q}")()
+    driver._build(f"compute:aten::_scaled_dot_product_flash_attention_backward {q} {q} {q} {q}")()
     assert given[-1] == (*forward[:6], 0.0, True, *forward[6:8])  # as native_functions.yaml says
 
 

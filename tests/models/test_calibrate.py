@@ -6,7 +6,7 @@ from foretrace.models.calibration.calibrate import calibrate
 from foretrace.models.calibration.held_out_errors import Judged, spread
 from foretrace.models.calibration.held_out_rows import Rows
 from foretrace.models.calibration.identifiability import Parameter
-from foretrace.models.calibration.nearest_rows import without_model
+from foretrace.models.calibration.nearest_rows import model_free_predictions
 from foretrace.models.compute.demand import demand, family
 from foretrace.sim.errors import BackendError
 from foretrace.sim.ops import Ops
@@ -85,11 +85,11 @@ def test_fewer_than_five_groups_a_parameter_are_refused():
 def test_without_a_model_there_are_neighbours():
     rows = copies(lambda s: s / 1e9, noise=0.0)
     asked = Ops.of(bytes=[100.0], signature=0, signatures=("copy:h2h uint8[100]",))
-    between, closest = without_model(rows, asked)
+    between, closest = model_free_predictions(rows, asked)
     assert between[0] == pytest.approx(1e-7, rel=0.01)
     assert closest[0] in (91e-9, 128e-9)
     far = Ops.of(bytes=[1e12], signature=0, signatures=("copy:h2h uint8[1000000000000]",))
-    assert without_model(rows, far)[0][0] == pytest.approx(SIZES.max() / 1e9)
+    assert model_free_predictions(rows, far)[0][0] == pytest.approx(SIZES.max() / 1e9)
 
 
 @pytest.mark.parametrize(

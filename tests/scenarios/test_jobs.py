@@ -88,7 +88,7 @@ def test_paths_of_jobs_work_in_set_sweep_and_expect(cli, tmp_path, monkeypatch):
         TWO
         + """\
 expect: [{that: b.iteration_time.p50 <= 1 h}]
-what_if: [{name: more, set: {jobs.a.workload.periods: {measure: 3}, jobs.b.arrives: 1 ms}}]
+what_if: [{name: more, set: {jobs.a.workload.iterations: {measure: 3}, jobs.b.arrives: 1 ms}}]
 sweep: {vary: {jobs.a.workload.iterations.measure: [1, 2]}, optimize: [{minimize: b.makespan}]}
 answer: {minimize: b.makespan}
 """

@@ -433,6 +433,40 @@ def test_ops_that_hold_until_each_other_end_are_a_cycle(machine):
     assert (error.value.kind, error.value.ops) == ("deadlock", (2, 3))
 
 
+def test_holders_are_named_by_id_after_rows_of_claims_were_taken_again(machine):
+    """What was given back last is taken first, so that claims lie in another order than ops."""
+    for _ in range(2):
+        submit(machine, op(holds=[(KV, 1)], fixed=1))
+    machine.run()
+    machine.give_back()
+    for _ in range(2):
+        submit(machine, op(holds=[(KV, 2, 1)]), op(after=[0], holds=[(KV, 1)]))
+    said = r"c2: 4 of 4 held \(op 3 2, op 5 2\), waiting: op 3 for 1, op 5 for 1; "
+    with pytest.raises(SimulationError, match=said):
+        machine.run()
+
+
+def test_lines_stay_whole_when_what_is_over_is_given_back(machine):
+    """Who stands in one may leave it afterwards, wherever it lies by then."""
+    submit(machine, op(GPU, holds=[(HBM, 1)], fixed=2))
+    submit(machine, *[op(GPU, fixed=5)] * 4, *[op(holds=[(KV, 3)], fixed=4)] * 3)
+
+    def process(m):
+        yield m.env.timeout(3)
+        over = m.give_back().over.tolist()
+        assert over == [True, False]
+        m.stop(3)  # from the middle of the line for slots
+        m.stop(6)  # and of that for amounts
+        yield m.settled()
+        assert [m.queue(GPU), m.waiting(KV)] == [[(2, 0), (4, 0)], [(7, 3)]]
+        m.resume(3)
+        m.resume(6)
+
+    machine.env.process(process(machine))
+    machine.run()
+    assert machine.columns().end.tolist() == [7, 12, 22, 17, 4, 12, 8]
+
+
 def test_an_op_in_the_line_of_a_failed_capacity_starves(machine):
     def process(m):
         m.fail(KV)
@@ -458,6 +492,20 @@ def test_the_random_programs_reach_what_capacities_do():
             reached |= {"waited" for asked, granted in times if asked < granted}
     wanted = {"done", "deadlock", "starvation", "amount", "interrupted", "refused", "lost"}
     assert wanted | {"took True", "took False", "waited"} <= reached
+
+
+def test_the_random_programs_give_back_what_held_amounts():
+    reached = set()
+    for seed in range(100):
+        for _, verb, *said in play(ReferenceEngine, random_script("prepared", seed)).log:
+            if verb == "gave back" and said[2][5]:
+                graphs, (*_, claim, asked, granted, _) = said[0], said[2]
+                reached |= {
+                    "over" for g, first in zip(graphs, claim, strict=True) if g[2] and first
+                }
+                reached |= {"waited" for a, g in zip(asked, granted, strict=True) if a < g}
+                reached |= {"waits" for a, g in zip(asked, granted, strict=True) if a > g}
+    assert reached == {"over", "waited", "waits"}
 
 
 def test_an_engine_whose_lines_let_others_pass_is_noticed():

@@ -1,13 +1,14 @@
 """Two jobs that share no component: each does, to the tick, what it does alone."""
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from foretrace.sim import session
 from foretrace.sim.analysis.activity import activity, exposed
 from foretrace.sim.analysis.metrics import utilization
-from foretrace.sim.backend import Backend, Spread, Timing, Usage
+from foretrace.sim.backend import Backend, Holds, Spread, Timing, Usage
 from foretrace.sim.errors import SimulationError
 from foretrace.sim.graph import Builder, Member
 from foretrace.sim.job import Job
@@ -17,15 +18,17 @@ from foretrace.sim.simulation import Simulation
 from foretrace.sim.system import Component, System
 from foretrace.sim.workload import Need, Needs, Workload
 
+CLAIMS = ("asked", "granted", "returned")
 NIGHTLY = pytest.mark.nightly
 NODES = 2
 GPUS = [f"node{n}.gpu{k}" for n in range(NODES) for k in range(2)]
 SYSTEM = System(
     (
-        *(Component(name, "gpu", slots=1 + (i % 2)) for i, name in enumerate(GPUS)),
-        *(Component(f"node{n}.host", "host", slots=1) for n in range(NODES)),
-        *(Component(f"node{n}.link", "link", rate=5.0) for n in range(NODES)),
+        *(Component(name, "gpu", slots=1 + (i % 2), node=name[:5]) for i, name in enumerate(GPUS)),
+        *(Component(f"node{n}.host", "host", slots=1, node=f"node{n}") for n in range(NODES)),
+        *(Component(f"node{n}.link", "link", rate=5.0, node=f"node{n}") for n in range(NODES)),
         Component("fabric", "fabric"),
+        *(Component(f"node{n}.hbm", "memory", capacity=4, node=f"node{n}") for n in range(NODES)),
     ),
     tuple(GPUS),
     {gpu: {"host": f"{gpu[:5]}.host"} for gpu in GPUS},
@@ -33,6 +36,7 @@ SYSTEM = System(
 )
 LINKS = np.array([SYSTEM.number(f"node{n}.link") for n in range(NODES)])
 NODE_OF = np.array([int(c.name[4]) if c.name.startswith("node") else 0 for c in SYSTEM.components])
+HBM = np.array([SYSTEM.number(f"node{n}.hbm") for n in range(NODES)])
 SPREAD = Spread(np.array([0.5, 1.0, 2.0]), np.array([0.75, 1.0, 1.25]))
 
 
@@ -41,6 +45,17 @@ class Recorded(Backend):
 
     def timing(self, ops, now=0.0):
         return Timing.of(ops.duration, spread=SPREAD)
+
+
+class Holding(Recorded):
+    """Holds of the memory of its node, the first op of a question until the last has ended."""
+
+    def timing(self, ops, now=0.0):
+        memory = HBM[NODE_OF[ops.at.component]].tolist()
+        rows = [[(m, 1 + int(t) % 3)] for m, t in zip(memory, ops.duration, strict=True)]
+        if len(rows) > 2:
+            rows[0].append((memory[0], 1, len(rows) - 1))
+        return replace(super().timing(ops, now), holds=Holds.of(rows))
 
 
 class Asked(Recorded):
@@ -197,7 +212,7 @@ def told(result):
     return {
         **{
             n: getattr(c, n).tolist()
-            for n in ("ready", "start", "end", "state", "attempts", "arrived")
+            for n in ("ready", "start", "end", "state", "attempts", "arrived", *CLAIMS)
         },
         "rank": result.ops.rank.tolist(),
         "moves": dict(result.moves),
@@ -216,7 +231,11 @@ def told(result):
 
 
 def run(seed, engine, jobs, keep="ops"):
-    backends = {"node*": Recorded(), "fabric": Wire(), "node*.link": Recorded()}
+    backends = {
+        "node*": Holding() if seed % 4 == 1 else Recorded(),
+        "fabric": Wire(),
+        "node*.link": Recorded(),
+    }
     if seed % 3 == 0:
         backends["node*.host"] = Asked()
     simulation = Simulation(SYSTEM, backends, engine=engine, tick=1e-3, seed=seed)

@@ -490,7 +490,7 @@ def outcome(seed, engine, keep, given=None, tied=None):
 
 
 def differing(seeds, engine, keep, monkeypatch, tied=None):
-    """Seeds whose sums differ from those over rows of ops; how many runs came to their end."""
+    """Seeds whose sums differ from those over one row per op; how many runs came to their end."""
     wrong, gave = [], 0
     for seed in seeds:
         given = one(random.Random(-seed), 9) if seed % 2 else None
@@ -514,7 +514,7 @@ def differing(seeds, engine, keep, monkeypatch, tied=None):
 
 @ENGINES
 @pytest.mark.parametrize("keep", ["none", "ranks"])
-def test_sums_of_what_was_given_back_are_those_over_a_row_an_op(engine, keep, monkeypatch):
+def test_sums_of_what_was_given_back_are_those_over_one_row_per_op(engine, keep, monkeypatch):
     """Busy by component and kind, exposed communication, spans by rank and period, sources."""
     wrong, gave = differing(range(40), engine, keep, monkeypatch)
     assert wrong == []
@@ -524,7 +524,7 @@ def test_sums_of_what_was_given_back_are_those_over_a_row_an_op(engine, keep, mo
 @ENGINES
 @pytest.mark.parametrize("keep", ["none", "ranks"])
 @pytest.mark.parametrize("tied", [False, True])
-def test_sums_of_amounts_that_were_given_back_are_those_over_a_row_an_op(
+def test_sums_of_amounts_that_were_given_back_are_those_over_one_row_per_op(
     engine, keep, tied, monkeypatch
 ):
     """And what processes held and waited for."""
@@ -533,9 +533,46 @@ def test_sums_of_amounts_that_were_given_back_are_those_over_a_row_an_op(
     assert gave > 10
 
 
+@ENGINES
+def test_sums_of_what_was_given_back_may_be_beyond_63_bits(engine, monkeypatch):
+    """Two host ops at a time, of 92 days each."""
+
+    def process(sim):
+        build = Builder("long")
+        for _ in range(2):
+            build.op(Kind.HOST, flop=8e18)
+        yield sim.submit(sim.prepare(build.graph())).done
+        sim.submit(step())
+
+    monkeypatch.setattr(session, "AT_ONCE", 1)
+    want, found = (simulate(process, engine=engine, keep=k) for k in ("ops", "none"))
+    assert found.kept.busy.tolist() == want.kept.busy.tolist()
+    assert found.sources == want.sources
+    assert max(max(row) for row in found.kept.busy.tolist()) > 2**63
+
+
+@ENGINES
+def test_what_is_held_at_the_end_of_a_run_that_is_stopped_is_counted(engine, monkeypatch):
+    def process(sim):
+        graph = sim.prepare(step())
+        for _ in range(4):
+            sim.submit(graph)
+        yield sim.wait(1e-6)
+        sim.submit(graph)
+
+    monkeypatch.setattr(session, "AT_ONCE", 1)
+    simulation = Simulation(SYSTEM, backends(gpu=Holding(tied=False)), engine=engine)
+    want, found = (
+        simulation.run(None, process, until=5.5e-6, keep=keep) for keep in ("ops", "none")
+    )
+    assert np.any((want.columns.granted >= 0) & (want.columns.returned < 0))
+    assert found.busy == pytest.approx(want.busy)
+    assert aggregates(found.kept) == aggregates(summarised(want, "none"))
+
+
 @pytest.mark.nightly
 @ENGINES
-def test_sums_of_what_was_given_back_are_those_over_a_row_an_op_all_night(engine, monkeypatch):
+def test_sums_of_what_was_given_back_are_those_over_one_row_per_op_all_night(engine, monkeypatch):
     for keep in ("none", "ranks"):
         assert differing(range(1000, 2500), engine, keep, monkeypatch)[0] == []
         for tied in (False, True):

@@ -87,7 +87,7 @@ def _table(one: Replayed) -> tuple[ScoredOps, dict[str, Any]]:
     missing: list[ReplayOp] = []
     for q in one.questions:
         if q.signature in medians:
-            counts.setdefault((q.signature, q.predicted, q.way.latency), []).append(q)
+            counts.setdefault((q.signature, q.predicted, q.residual_path.latency), []).append(q)
         else:
             missing.append(q)
     if not counts:
@@ -124,7 +124,7 @@ def _by_start(group: Sequence[Any]) -> dict[int, float]:
 
 def _whole_op(q: ReplayOp, medians: Mapping[str, Mapping[int, float]], start: int) -> float:
     sample = medians[q.signature].get(start)
-    return float("nan") if sample is None else q.whole(sample)
+    return float("nan") if sample is None else q.total_seconds(sample)
 
 
 def _rows(ops: ScoredOps) -> list[dict[str, Any]]:

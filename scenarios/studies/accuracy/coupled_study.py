@@ -56,7 +56,9 @@ def warm_up(point: Variant, devices: list[OpenDevice], time: Seconds) -> None:
         return
     asked = replay_ops(point.coupled.coupling, point.known_graph, predict=False)
     for device in devices:
-        own = dict.fromkeys(q.signature for q in asked if q.component == device.name and q.possible)
+        own = dict.fromkeys(
+            q.signature for q in asked if q.component == device.name and q.supported
+        )
         until = monotonic() + time
         for signature in cycle(own) if device.recording is None else ():
             if monotonic() >= until:

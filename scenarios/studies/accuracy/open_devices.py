@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from ....hil import driver_registry
-from ....hil.agent.address import connect
 from ....hil.agent.declared_drivers import bring
 from ....hil.bundled_recordings import located
+from ....hil.connection import connect
 from ....hil.driver import Driver
 from ....hil.drivers.recording_driver import RecordingDriver
 from ....hil.recording import Recording, read

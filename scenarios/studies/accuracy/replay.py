@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ....hil.agent.address import connect
+from ....hil.connection import connect
 from ....hil.coupling.coupled import Coupling
 from ....hil.coupling.device_adapter import SWEEP
 from ....hil.coupling.replay_ops import ReplayOp, replay_ops
@@ -71,7 +71,7 @@ def asked_of(point: Variant, hil: Hil) -> dict[str, list[ReplayOp]]:
     for one in replay_ops(coupling_of(point, hil), point.known_graph):
         found[one.component].append(one)
     for name, asked in found.items():
-        if not any(q.possible for q in asked):
+        if not any(q.supported for q in asked):
             why = (
                 f"its driver does none of {_some(asked)}" if asked else "no op of this run uses it"
             )
@@ -139,7 +139,7 @@ def _kept(folder: str, component: str) -> Path:
 def _measured(
     hil: Hil, swap: SwapSection, asked: Sequence[ReplayOp], bar: float, tell: Tell
 ) -> OpenDevice:
-    texts = dict.fromkeys(q.signature for q in asked if q.possible)
+    texts = dict.fromkeys(q.signature for q in asked if q.supported)
     work = WorkList(
         swap.driver,
         tuple(Request(text, BATCH, "cold" if swap.context == "cold" else "warm") for text in texts),

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ....models.calibration.calibrate import Calibration, calibrate
 from ....models.calibration.held_out_rows import Rows
 from ....models.calibration.identifiability import Model, Parameter
-from ....models.calibration.model_selection import GROUPS_A_PARAMETER, best
+from ....models.calibration.model_selection import GROUPS_A_PARAMETER, select_parameters
 from ....models.calibration.parameter_search import fit
 from ....models.compute.demand import demand, family, op_name
 from ....models.compute.families import Line
@@ -82,7 +82,7 @@ def _formed(rows: Rows) -> tuple[list[Parameter], Own]:
     near, own = rows.fitted(), Own()
     chosen: list[Parameter] = []
     for _ in range(2):
-        chosen = best(family_model(own), _choices(near), rows)
+        chosen = select_parameters(family_model(own), _choices(near), rows)
         if not chosen:
             break
         own = own_of(near, chosen, len(set(near.groups)) // GROUPS_A_PARAMETER - len(chosen))

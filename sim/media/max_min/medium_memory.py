@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ...core.blocks import Blocks
+from ...blocks import Blocks
 from ...core.jit import jit
 from ...engine_api import NO_LIMIT, ONE, ComponentTable, Flows
 from ...errors import BackendError

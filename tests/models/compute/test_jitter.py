@@ -2,7 +2,13 @@
 
 import numpy as np
 import pytest
-from foretrace.models.compute.jitter import between, coverage, predicted, spread, typical
+from foretrace.models.compute.jitter import (
+    coverage,
+    prediction_interval,
+    spread,
+    start_factors,
+    typical,
+)
 from foretrace.sim.ops import Ops
 from foretrace.sim.sampling import factors, scaled
 
@@ -55,7 +61,7 @@ def test_the_next_start_is_predicted_by_student_s_t(n, t):
     medians = np.exp(0.1 * np.resize([1.0, -1.0], n))
     deviation = np.log(medians).std(ddof=1)
     places = (np.arange(64) + 0.5) / 64
-    upper = np.interp(0.95, places, np.log(between([np.array([m]) for m in medians])))
+    upper = np.interp(0.95, places, np.log(start_factors([np.array([m]) for m in medians])))
     assert upper == pytest.approx(deviation * (1 + 1 / n) ** 0.5 * t, rel=0.03)
 
 
@@ -67,7 +73,7 @@ def test_intervals_hold_what_they_say_however_few_starts_there_are():
         for _ in range(400):
             level = np.exp(0.05 * rng.standard_normal(n + 1))
             starts = [x * np.exp(0.02 * rng.standard_normal(20)) for x in level]
-            low, high = predicted(starts[:-1])
+            low, high = prediction_interval(starts[:-1])
             held.append(np.mean((starts[-1] >= low) & (starts[-1] <= high)))
         assert 0.87 < np.mean(held) < 0.94, n
 

@@ -56,7 +56,7 @@ def test_without_a_failure_the_watchdog_changes_nothing(engine):
     policy = HotSpare(two_ranks(3), ["node3.gpu0"], period=0.3, swap=10.0)
     result = run(engine, policy)
     assert result.makespan == 4.5
-    assert policy.left == ["node3.gpu0"]
+    assert policy.unused == ["node3.gpu0"]
     assert result.columns.attempts.max() == 1
 
 
@@ -72,7 +72,7 @@ def test_without_a_failure_the_watchdog_changes_nothing(engine):
 def test_what_a_dead_gpu_had_to_do_is_done_by_the_spare(engine, at, end):
     policy = HotSpare(two_ranks(3), ["node3.gpu0"], period=1.25, swap=0.75)
     assert run(engine, fail("node1.gpu0", at), policy).makespan == end
-    assert policy.left == []
+    assert policy.unused == []
 
 
 @ENGINES
@@ -80,7 +80,7 @@ def test_a_spare_that_dies_too_is_replaced_by_the_next(engine):
     policy = HotSpare(two_ranks(3), ["node2.gpu0", "node3.gpu0"], period=0.5, swap=0.5)
     faults = fail("node1.gpu0", 0.2), fail("node2.gpu0", 3.2)
     assert run(engine, *faults, policy).makespan == 7.0  # ready at 1.0, and again at 4.0
-    assert policy.left == []
+    assert policy.unused == []
 
 
 @ENGINES

@@ -1,7 +1,7 @@
 """Memories and copies against arithmetic."""
 
 import pytest
-from foretrace.models.memory.copy import WAYS, Copy
+from foretrace.models.memory.copy import PATHS, Copy
 from foretrace.models.memory.memory import Memory
 from foretrace.models.network.link import Link
 from foretrace.models.network.topology import NodeSpec, cluster
@@ -95,5 +95,5 @@ def test_what_it_cannot_know_it_refuses(system, way, message):
 
 def test_every_direction_names_parts_that_a_cluster_has():
     system = node(cxl=5e9)
-    roles = {role for way in WAYS.values() for role, _ in way}
+    roles = {role for way in PATHS.values() for role, _ in way}
     assert all(system.part(system.number("node0.gpu0"), role) >= 0 for role in roles)

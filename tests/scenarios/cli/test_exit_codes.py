@@ -42,7 +42,7 @@ def test_a_warm_up_that_leaves_nothing_to_count_is_exit_2(cli):
     left, _, err = cli("run", "tiny.yaml", "--set", "workload.iterations.warm_up=8")
     assert (left, err.splitlines()[-1]) == (
         2,
-        "error workload.periods: the run has 8 iterations, none is left after 8 of warm-up; "
+        "error workload.iterations: the run has 8 iterations, none is left after 8 of warm-up; "
         "take fewer",
     )
 

@@ -1,6 +1,6 @@
-"""One op that torch shall do, with its tensors.
+"""Torch op to be built from a signature, and its tensors.
 
-Values are such that an in-place op may be repeated: nothing grows or fades.
+Values are such that in-place ops may be repeated without overflow or decay.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ DTYPES = {  # of a signature: of torch
 
 @dataclass(frozen=True)
 class TorchOp:
-    """One op to be built.
+    """Torch op to be built.
 
     Parameters
     ----------
     torch : the module
-    device : where its tensors are
+    device : of its tensors
     parts : of the signature
-    stride : of a convolution; 0 where nobody said
+    stride : of a convolution; 0 for unknown
     """
 
     torch: Any
@@ -40,15 +40,15 @@ class TorchOp:
 
     @property
     def tensors(self) -> list[Any]:
-        """One for each operand: values around 1, indices all valid."""
+        """Tensor of each operand: floats in 0.5 to 1.5, integers 0."""
         return [self.tensor(o) for o in self.parts.operands]
 
     def tensor(self, operand: Operand, device: Any = None) -> Any:
-        """One operand."""
+        """Tensor of one operand, on ``device`` or the op's device."""
         name = DTYPES.get(operand.dtype)
         if name is None or (operand.dtype == "tf32" and self.device.type != "cuda"):
             raise self.refusal(f"torch has no {operand.dtype} on this device")
-        dtype = TYPES(self.torch)[name]
+        dtype = torch_dtypes(self.torch)[name]
         where = self.device if device is None else device
         if operand.dtype in ("int64", "int32", "int16", "int8", "uint8", "bool"):
             return self.torch.zeros(operand.shape, dtype=dtype, device=where)
@@ -56,18 +56,18 @@ class TorchOp:
         return made.to(dtype)
 
     def refusal(self, why: str) -> DriverFault:
-        """What is wrong with this op."""
+        """Error that this op is unsupported, with the reason."""
         return DriverFault("unsupported", f"{self.parts}: {why}")
 
-    def need(self, count: int) -> list[Any]:
-        """The tensors, when there are as many as the op takes."""
+    def operands(self, count: int) -> list[Any]:
+        """Tensors of all operands; DriverFault for fewer than ``count``."""
         if len(self.parts.operands) < count:
             raise self.refusal(f"has {len(self.parts.operands)} operands, needs {count}")
         return self.tensors
 
 
-def TYPES(torch: Any) -> Mapping[str, Any]:  # noqa: N802  a table that needs torch
-    """Element types by name."""
+def torch_dtypes(torch: Any) -> Mapping[str, Any]:
+    """Torch's element types by name."""
     return {
         "float64": torch.float64, "float32": torch.float32, "float16": torch.float16,
         "bfloat16": torch.bfloat16, "int64": torch.int64, "int32": torch.int32,

@@ -1,0 +1,46 @@
+"""Results are asked by several threads at once: variants run side by side."""
+
+import threading
+
+from foretrace.sim import result as results
+from foretrace.sim.backend import Backend, Timing
+from foretrace.sim.graph import Builder
+from foretrace.sim.ops import Kind
+from foretrace.sim.simulation import Simulation
+from foretrace.sim.system import Component, System
+
+
+class Second(Backend):
+    def timing(self, ops, now=0.0):
+        return Timing.of([1.0] * len(ops))
+
+
+def test_two_threads_do_not_wait_for_each_other(monkeypatch):
+    """One adds up what is kept, which asks how long the run was; the other asks the latter."""
+    build = Builder("one")
+    build.op(Kind.COMPUTE)
+    system = System((Component("gpu", "gpu", slots=1),), ("gpu",))
+    simulation = Simulation(system, {"gpu": Second()}, engine="reference")
+    whole, less = (simulation.run(build.graph(), keep=keep) for keep in ("ops", "none"))
+    adding, real = threading.Event(), results.kept_of
+
+    def slowly(result):
+        adding.set()
+        other.join(0.5)  # so that the other thread is within its question
+        assert result.makespan_ticks == 10**12
+        return real(result)
+
+    monkeypatch.setattr(results, "kept_of", slowly)
+
+    def ask():
+        adding.wait()
+        assert less.makespan == 1.0
+
+    other = threading.Thread(target=ask, daemon=True)
+    first = threading.Thread(target=lambda: whole.kept, daemon=True)
+    other.start()
+    first.start()
+    first.join(20)
+    other.join(20)
+    assert not first.is_alive()
+    assert not other.is_alive()
