@@ -35,8 +35,8 @@ def check_graph(parts: ComponentTable, graph: EngineGraph) -> None:
 
     Examples
     --------
-    >>> from foretrace.sim.testing.script import Case, Script, lowered
-    >>> check_graph(Script((1,), (-1,), ()).parts, lowered("g", [Case(((7, ()),))]))
+    >>> from foretrace.sim.engine_literal import Case, lowered, parts
+    >>> check_graph(parts((1,), (-1,)), lowered("g", [Case(((7, ()),))]))
     Traceback (most recent call last):
     ...
     foretrace.sim.errors.GraphError: unknown place: graph 'g' op 0: component 7; there are 1
@@ -123,8 +123,8 @@ def too_heavy(
 
     Examples
     --------
-    >>> from foretrace.sim.testing.script import Script
-    >>> wire = Script((-1,), (10,), ()).parts
+    >>> from foretrace.sim.engine_literal import parts
+    >>> wire = parts((-1,), (10,))
     >>> too_heavy(wire, {3: {0: 2**61}}, tuple) is None
     True
     >>> too_heavy(wire, {3: {0: 2**61}, 4: {0: 2**61}}, tuple).ops
@@ -205,8 +205,8 @@ def fastest(parts: ComponentTable, usage: Mapping[int, int], limit: int = NO_LIM
 
     Examples
     --------
-    >>> from foretrace.sim.testing.script import Script
-    >>> fastest(Script((-1,), (10,), ()).parts, {0: 2 * ONE}) == 2**57 - 1
+    >>> from foretrace.sim.engine_literal import parts
+    >>> fastest(parts((-1,), (10,)), {0: 2 * ONE}) == 2**57 - 1
     True
     """
     bounds = [int(parts.top[c]) * ONE // weight for c, weight in usage.items()]

@@ -50,9 +50,9 @@ def engine_beside(engine: str) -> Iterator[None]:
 
 def _run_once() -> None:
     from ...sim.core.engine import CoreEngine
-    from ...sim.testing.script import Case, Script, lowered
+    from ...sim.engine_literal import Case, lowered, parts
 
-    engine = CoreEngine(Script((1,), (-1,), ()).parts)
+    engine = CoreEngine(parts((1,), (-1,)))
     engine.submit(lowered("two on one slot", [Case(((0, ()),), fixed=1)] * 2))
     engine.run()
 

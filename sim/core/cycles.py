@@ -20,7 +20,7 @@ def refuse_cycle(graph: EngineGraph) -> None:
 
     Examples
     --------
-    >>> from ..testing.script import Case, lowered
+    >>> from ..engine_literal import Case, lowered
     >>> refuse_cycle(lowered("loop", [Case(), Case(((-1, (0, 2)),)), Case(((-1, (1,)),))]))
     Traceback (most recent call last):
     ...

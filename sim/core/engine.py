@@ -36,8 +36,8 @@ class CoreEngine(SimpyLoop):
 
     Examples
     --------
-    >>> from foretrace.sim.testing.script import Case, Script, lowered
-    >>> engine = CoreEngine(Script((1,), (-1,), ()).parts)
+    >>> from foretrace.sim.engine_literal import Case, lowered, parts
+    >>> engine = CoreEngine(parts((1,), (-1,)))
     >>> _ = engine.submit(lowered("two on one slot", [Case(((0, ()),), fixed=5)] * 2))
     >>> engine.run()
     >>> engine.columns().start.tolist(), engine.columns().end.tolist()

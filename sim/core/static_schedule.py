@@ -57,7 +57,7 @@ def run_ahead(graph: EngineGraph, slots: Links, now: int) -> StaticSchedule | No
 
     Examples
     --------
-    >>> from ..testing.script import Case, lowered
+    >>> from ..engine_literal import Case, lowered
     >>> pair = lowered("pair", [Case(((0, ()),), fixed=2), Case(((0, (0,)),), fixed=3)])
     >>> found = run_ahead(pair, np.array([1]), now=10)
     >>> found.begin.tolist(), found.finish.tolist(), found.chains.tolist()

@@ -33,8 +33,8 @@ class ReferenceEngine(EventLoop):
 
     Examples
     --------
-    >>> from foretrace.sim.testing import Case, Script, lowered
-    >>> engine = ReferenceEngine(Script((1,), (-1,), ()).parts)
+    >>> from foretrace.sim.engine_literal import Case, lowered, parts
+    >>> engine = ReferenceEngine(parts((1,), (-1,)))
     >>> _ = engine.submit(lowered("two on one slot", [Case(((0, ()),), fixed=5)] * 2))
     >>> engine.run()
     >>> engine.columns().start.tolist(), engine.columns().end.tolist()

@@ -4,11 +4,14 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from engine_scripts.player import Player
+from engine_scripts.random_scripts import KINDS, random_script
 from foretrace.sim.analysis.blame import GAP, PROCESS, RELEASE, blame
 from foretrace.sim.backend import Backend, Timing, Usage
 from foretrace.sim.binding import Answers
 from foretrace.sim.csr import Csr
 from foretrace.sim.engine_api import EngineColumns
+from foretrace.sim.engine_literal import lowered
 from foretrace.sim.flat_graph import FlatGraph, Participants
 from foretrace.sim.graph import Builder, Graph, Member
 from foretrace.sim.ops import Kind, Ops
@@ -17,7 +20,6 @@ from foretrace.sim.result import Result
 from foretrace.sim.schedule import Schedule, SubmittedRun
 from foretrace.sim.simulation import Simulation
 from foretrace.sim.system import Component, System
-from foretrace.sim.testing import KINDS, Player, lowered, random_script
 
 NIGHTLY = pytest.mark.nightly
 

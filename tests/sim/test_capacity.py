@@ -2,11 +2,15 @@
 
 import pytest
 import simpy
+from engine_scripts.comparison import compare
+from engine_scripts.player import play
+from engine_scripts.random_scripts import random_script
+from engine_scripts.script import Script
 from foretrace.sim.core.engine import CoreEngine
 from foretrace.sim.engine_api import MAX_TICK, State
+from foretrace.sim.engine_literal import Case, lowered
 from foretrace.sim.errors import GraphError, SimulationError
 from foretrace.sim.reference.engine import ReferenceEngine
-from foretrace.sim.testing import Case, Script, compare, lowered, play, random_script
 
 ENGINES = {"reference": ReferenceEngine, "core": CoreEngine}
 GPU, NIC, KV, HBM = range(4)

@@ -6,6 +6,9 @@ import weakref
 
 import numpy as np
 import pytest
+from engine_scripts.player import play
+from engine_scripts.random_scripts import random_script
+from engine_scripts.script import Script
 from foretrace.sim.core.cycles import refuse_cycle
 from foretrace.sim.core.engine import CoreEngine
 from foretrace.sim.core.linked_lists import sort
@@ -13,9 +16,9 @@ from foretrace.sim.core.radix_heap import forget, push, soonest, take
 from foretrace.sim.core.state_layout import BASE, BUCKETS, CELL, FURTHER, NONE, SOONEST, TABLES
 from foretrace.sim.core.static_schedule import run_ahead
 from foretrace.sim.engine_api import MAX_TICK
+from foretrace.sim.engine_literal import Case, lowered
 from foretrace.sim.errors import GraphError
 from foretrace.sim.reference.engine import ReferenceEngine
-from foretrace.sim.testing import Case, Script, lowered, play, random_script
 
 
 @pytest.fixture(autouse=True)

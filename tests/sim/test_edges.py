@@ -3,6 +3,7 @@
 What is refused says where, what and what to do, in the same words on both engines.
 """
 
+import os
 import subprocess
 import sys
 import tracemalloc
@@ -10,6 +11,7 @@ from random import Random
 
 import numpy as np
 import pytest
+from engine_scripts.script import Script
 from foretrace.sim import deadlock
 from foretrace.sim.analysis.activity import activity
 from foretrace.sim.analysis.metrics import measure
@@ -19,6 +21,7 @@ from foretrace.sim.core.engine import CoreEngine
 from foretrace.sim.core.jit import INTERPRETED
 from foretrace.sim.csr import Csr
 from foretrace.sim.engine_api import ONE, State
+from foretrace.sim.engine_literal import Case, lowered
 from foretrace.sim.errors import BackendError, GraphError, SimulationError
 from foretrace.sim.flat_graph import FlatGraph, Participants
 from foretrace.sim.graph import LAST_PERIOD, Builder, Graph
@@ -27,7 +30,6 @@ from foretrace.sim.reference.engine import ReferenceEngine
 from foretrace.sim.simulation import Simulation
 from foretrace.sim.spmd.spmd_graph import RankProgram, SpmdGraph
 from foretrace.sim.system import Component, System
-from foretrace.sim.testing import Case, Script, lowered
 
 ENGINES = pytest.mark.parametrize("engine", ["reference", "core"])
 GPU, WIRE, FABRIC = range(3)
@@ -534,7 +536,8 @@ import numpy as np
 from foretrace.sim.core.state_layout import NOW
 from foretrace.sim.core.engine import CoreEngine
 from foretrace.sim.engine_api import Flows, EngineGraph
-from foretrace.sim.testing import Case, Script, lowered
+from engine_scripts.script import Script
+from foretrace.sim.engine_literal import Case, lowered
 
 def chain(n):
     none = np.empty(0, np.int32)
@@ -567,9 +570,9 @@ except KeyboardInterrupt:
 def test_x9_a_kernel_that_runs_can_be_interrupted():
     """A thread beside it sends the signal once time has passed; before, all ops ended first."""
     ops = 4_000_000 if not INTERPRETED else 40_000
-    told = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED, str(ops)], capture_output=True, text=True, timeout=300
-    )
+    command = [sys.executable, "-c", INTERRUPTED, str(ops)]
+    found = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    told = subprocess.run(command, capture_output=True, text=True, timeout=300, env=found)
     assert told.stdout == "interrupted True\n", told.stderr
 
 

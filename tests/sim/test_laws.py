@@ -3,10 +3,11 @@
 from fractions import Fraction
 
 import pytest
+from engine_scripts.script import Script
 from foretrace.sim.core.engine import CoreEngine
 from foretrace.sim.engine_api import NO_LIMIT, ONE
+from foretrace.sim.engine_literal import Case, lowered
 from foretrace.sim.reference.engine import ReferenceEngine
-from foretrace.sim.testing import Case, Script, lowered
 from hypothesis import given
 from hypothesis import strategies as st
 

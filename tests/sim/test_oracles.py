@@ -5,10 +5,11 @@ from fractions import Fraction
 from statistics import mean, stdev
 
 import pytest
+from engine_scripts.script import Script
 from foretrace.sim.core.engine import CoreEngine
 from foretrace.sim.engine_api import ONE
+from foretrace.sim.engine_literal import Case, lowered
 from foretrace.sim.reference.engine import ReferenceEngine
-from foretrace.sim.testing import Case, Script, lowered
 
 ENGINES = {"reference": ReferenceEngine, "core": CoreEngine}
 SECOND = 10**12

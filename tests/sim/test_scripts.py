@@ -1,25 +1,25 @@
 """The random scripts catch engines that are wrong, and backends are held to their contract."""
 
+import doctest
 from collections.abc import Callable
 
+import engine_scripts.comparison
+import engine_scripts.random_scripts
 import numpy as np
 import pytest
+from engine_scripts.comparison import compare
+from engine_scripts.player import play
+from engine_scripts.random_scripts import KINDS, random_script
+from engine_scripts.script import Script
 from foretrace.sim.backend import Backend, Timing
+from foretrace.sim.engine_literal import Case
 from foretrace.sim.errors import BackendError
 from foretrace.sim.ops import Ops
 from foretrace.sim.reference import event_loop
 from foretrace.sim.reference.engine import ReferenceEngine
 from foretrace.sim.reference.medium import MaxMin
 from foretrace.sim.reference.op_state import HELD
-from foretrace.sim.testing import (
-    KINDS,
-    Case,
-    Script,
-    check_backend,
-    compare,
-    play,
-    random_script,
-)
+from foretrace.sim.testing import check_backend
 
 ENOUGH = 40  # scripts of each kind, in which every wrong engine must be caught
 
@@ -233,3 +233,8 @@ def test_a_good_backend_passes():
 def test_a_bad_backend_is_told_what_it_broke(backend, what):
     with pytest.raises((AssertionError, BackendError), match=what):
         check_backend(backend, OPS)
+
+
+@pytest.mark.parametrize("module", [engine_scripts.comparison, engine_scripts.random_scripts])
+def test_examples_of_the_scripts_do_what_they_say(module):
+    assert doctest.testmod(module).failed == 0

@@ -2,12 +2,13 @@
 
 import pytest
 import simpy
+from engine_scripts.script import Script
 from foretrace.sim import engine_api, simpy_clock
 from foretrace.sim.core.engine import CoreEngine
 from foretrace.sim.engine_api import NO_LIMIT, ONE, Answer, State
+from foretrace.sim.engine_literal import Case, lowered
 from foretrace.sim.errors import BackendError, GraphError, SimulationError
 from foretrace.sim.reference.engine import ReferenceEngine
-from foretrace.sim.testing import Case, Script, lowered
 
 SECOND = 10**12
 G = 10**9

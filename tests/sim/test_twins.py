@@ -3,11 +3,15 @@
 import os
 
 import pytest
+from engine_scripts.comparison import compare
+from engine_scripts.player import play
+from engine_scripts.random_runs import random_outcome
+from engine_scripts.random_scripts import KINDS, random_script
+from engine_scripts.script import Script
 from foretrace.sim.core.engine import CoreEngine
 from foretrace.sim.engine_api import MAX_TICK
+from foretrace.sim.engine_literal import Case
 from foretrace.sim.reference.engine import ReferenceEngine
-from foretrace.sim.testing import KINDS, Case, Script, compare, play, random_script
-from foretrace.sim.testing.random_runs import random_outcome
 
 BLOCKS = 4  # of runs of one kind, so that a failure names few seeds
 INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT") == "1"

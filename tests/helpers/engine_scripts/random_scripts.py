@@ -8,8 +8,9 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from ..engine_api import MAX_TICK, NO_LIMIT, ONE
-from .script import Case, Script, Step
+from engine_scripts.script import Script, Step
+from foretrace.sim.engine_api import MAX_TICK, NO_LIMIT, ONE
+from foretrace.sim.engine_literal import Case
 
 KINDS = ("plain", "online", "timed", "lost", "verbs", "large", "capacity", "edges", "prepared")
 

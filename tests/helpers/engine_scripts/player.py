@@ -6,11 +6,20 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Any, NamedTuple
 
 import simpy
-
-from ..capacity_ledger import Grant
-from ..engine_api import NO_LIMIT, Answer, ComponentTable, Engine, Numbers, Shape, State, Submitted
-from ..errors import BackendError, GraphError, SimulationError
-from .script import Case, Script, Step, lowered
+from engine_scripts.script import Script, Step
+from foretrace.sim.capacity_ledger import Grant
+from foretrace.sim.engine_api import (
+    NO_LIMIT,
+    Answer,
+    ComponentTable,
+    Engine,
+    Numbers,
+    Shape,
+    State,
+    Submitted,
+)
+from foretrace.sim.engine_literal import Case, lowered
+from foretrace.sim.errors import BackendError, GraphError, SimulationError
 
 AT_THE_END = ("lost", "time overflow", "starvation", "deadlock")
 

@@ -1,19 +1,17 @@
-"""A run as plain data, in engine units: it can be pasted into a test."""
+"""Graphs and components in an engine's own units, written out by hand."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from ..engine_api import NO_LIMIT, Claims, ComponentTable, EngineGraph, Flows, Online
-
-Step = tuple[Any, ...]  # (verb, arguments); see Player
+from .engine_api import NO_LIMIT, Claims, ComponentTable, EngineGraph, Flows, Online
 
 
 class Case(NamedTuple):
-    """One op of a script, in engine units.
+    """One op, in engine units.
 
     Parameters
     ----------
@@ -33,45 +31,32 @@ class Case(NamedTuple):
     holds: tuple[tuple[int, int, int], ...] = ()
 
 
-class Script(NamedTuple):
-    """A whole run as data.
+def parts(
+    slots: tuple[int, ...],
+    rates: tuple[int, ...],
+    units: tuple[str, ...] = (),
+    capacity: tuple[int, ...] = (),
+) -> ComponentTable:
+    """The components as an engine reads them; rates may be raised as far as 2^58.
 
-    Parameters
-    ----------
-    slots, rates : of each component, -1 for none
-    graphs : submitted before the run
-    actors : steps of each process
-    pauses : ticks at which ``run(until)`` stops and the machine is observed from outside
-    units : what each component counts; () where all count the same
-    capacity : of each component, -1 for none; () where none has one
-    prepared : graphs that processes hand in again and again
+    Examples
+    --------
+    >>> parts((1, -1), (-1, 10)).names
+    ('c0', 'c1')
     """
-
-    slots: tuple[int, ...]
-    rates: tuple[int, ...]
-    graphs: tuple[tuple[Case, ...], ...]
-    actors: tuple[tuple[Step, ...], ...] = ()
-    pauses: tuple[int, ...] = ()
-    units: tuple[str, ...] = ()
-    capacity: tuple[int, ...] = ()
-    prepared: tuple[tuple[Case, ...], ...] = ()
-
-    @property
-    def parts(self) -> ComponentTable:
-        """The components as an engine reads them; rates may be raised as far as 2^58."""
-        rate = np.array(self.rates, np.int64)
-        return ComponentTable(
-            tuple(f"c{i}" for i in range(len(self.slots))),
-            np.array(self.slots, np.int32),
-            rate,
-            np.where(rate >= 0, 2**58 - 1, -1),
-            self.units,
-            np.array(self.capacity, np.int64),
-        )
+    rate = np.array(rates, np.int64)
+    return ComponentTable(
+        tuple(f"c{i}" for i in range(len(slots))),
+        np.array(slots, np.int32),
+        rate,
+        np.where(rate >= 0, 2**58 - 1, -1),
+        units,
+        np.array(capacity, np.int64),
+    )
 
 
 def lowered(name: str, cases: Sequence[Case], backends: Sequence[Online] = ()) -> EngineGraph:
-    """A list of cases as an engine reads it.
+    """A graph of cases as an engine reads it.
 
     Examples
     --------

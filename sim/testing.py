@@ -1,58 +1,19 @@
-"""Tools for tests: random scripts, playing them on an engine, comparing, checking a backend."""
+"""A check of one's own backend: does it keep the contract."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import zip_longest
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..backend import Backend, Timing, check_timing
-from ..ops import Ops
-from .player import Outcome, Player, play
-from .random_scripts import KINDS, random_script
-from .script import Case, Script, lowered
+from .backend import Backend, Timing, check_timing
+from .ops import Ops
 
-__all__ = [
-    "KINDS",
-    "Case",
-    "Outcome",
-    "Player",
-    "Script",
-    "check_backend",
-    "compare",
-    "lowered",
-    "play",
-    "random_script",
-]
-
-
-def compare(a: Outcome, b: Outcome) -> str:
-    """The first difference between two outcomes, ``""`` for none.
-
-    Examples
-    --------
-    >>> one = Outcome({"end": [1, 5]}, [], None)
-    >>> compare(one, one), compare(one, Outcome({"end": [1, 6]}, [], None))
-    ('', 'end of op 1: 5 and 6')
-    """
-    if a.error != b.error:
-        return f"error: {a.error} and {b.error}"
-    for i, (x, y) in enumerate(zip(a.log, b.log, strict=False)):
-        if x != y:
-            item, one, two = next((k, p, q) for k, (p, q) in enumerate(zip_longest(x, y)) if p != q)
-            return f"entry {i} of the log ({x[:2]}), item {item}: {one} and {two}"
-    if len(a.log) != len(b.log):
-        return f"length of the log: {len(a.log)} and {len(b.log)}"
-    for name, column in (a.columns or {}).items():
-        for row, (one, two) in enumerate(zip(column, (b.columns or {})[name], strict=True)):
-            if one != two:
-                return f"{name} of op {row}: {one} and {two}"
-    return ""
+__all__ = ["check_backend"]
 
 
 def check_backend(make: Callable[[], Backend], ops: Ops) -> None:

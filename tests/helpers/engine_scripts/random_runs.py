@@ -9,14 +9,13 @@ import random
 from typing import Any
 
 import numpy as np
+from foretrace.sim.backend import Backend, Spread, Timing, Usage
+from foretrace.sim.errors import ForetraceError, SimulationError
+from foretrace.sim.graph import Builder, Graph
+from foretrace.sim.ops import Kind, Ops
+from foretrace.sim.simulation import Simulation
+from foretrace.sim.system import Component, System
 from numpy.typing import NDArray
-
-from ..backend import Backend, Spread, Timing, Usage
-from ..errors import ForetraceError, SimulationError
-from ..graph import Builder, Graph
-from ..ops import Kind, Ops
-from ..simulation import Simulation
-from ..system import Component, System
 
 GPUS = ("gpu0", "gpu[0]", "gpu?", "gpu*")
 LINKS = ("wire", "wire[0]", "w*", "wire0")
@@ -132,5 +131,5 @@ class _Says(Backend):
         self.draw, self.online = draw, online
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
-        assert ops.at is not None  # noqa: S101  questions say where their ops run
+        assert ops.at is not None
         return self.draw.timing(len(ops), ops.at.system)

@@ -1,0 +1,39 @@
+"""A run as plain data, in engine units: it can be pasted into a test."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from foretrace.sim.engine_api import ComponentTable
+from foretrace.sim.engine_literal import Case, parts
+
+Step = tuple[Any, ...]  # (verb, arguments); see Player
+
+
+class Script(NamedTuple):
+    """A whole run as data.
+
+    Parameters
+    ----------
+    slots, rates : of each component, -1 for none
+    graphs : submitted before the run
+    actors : steps of each process
+    pauses : ticks at which ``run(until)`` stops and the machine is observed from outside
+    units : what each component counts; () where all count the same
+    capacity : of each component, -1 for none; () where none has one
+    prepared : graphs that processes hand in again and again
+    """
+
+    slots: tuple[int, ...]
+    rates: tuple[int, ...]
+    graphs: tuple[tuple[Case, ...], ...]
+    actors: tuple[tuple[Step, ...], ...] = ()
+    pauses: tuple[int, ...] = ()
+    units: tuple[str, ...] = ()
+    capacity: tuple[int, ...] = ()
+    prepared: tuple[tuple[Case, ...], ...] = ()
+
+    @property
+    def parts(self) -> ComponentTable:
+        """The components as an engine reads them; rates may be raised as far as 2^58."""
+        return parts(self.slots, self.rates, self.units, self.capacity)
