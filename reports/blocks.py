@@ -254,7 +254,7 @@ class Plot:
 
 
 @dataclass(frozen=True)
-class Beside:
+class FigureRow:
     """Figures side by side, where there is room."""
 
     figures: Sequence[Plot]
@@ -283,7 +283,16 @@ class FirstScreen:
 
 
 Block = (
-    Paragraph | Heading | Items | Terms | Listing | Table | BarChart | Plot | Beside | FirstScreen
+    Paragraph
+    | Heading
+    | Items
+    | Terms
+    | Listing
+    | Table
+    | BarChart
+    | Plot
+    | FigureRow
+    | FirstScreen
 )
 
 

@@ -85,7 +85,7 @@ def _takes(option: str) -> bool:
 
 
 def _about(option: Option) -> str:
-    """Key of an option: the setting's path, else the option itself; "" for a bare word."""
+    """Setting that an option changes (``--seed``: ``run.seed``), else the option; "" for a word."""
     if option[0] == SETS and len(option) > 1:
         return option[1].partition("=")[0].strip()
     return SAME.get(option[0], option[0] if option[0].startswith("-") else "")

@@ -143,7 +143,7 @@ class Ledger:
             if amount:
                 yield component, amount
 
-    def ask(self, grant: Grant) -> None:
+    def note_request(self, grant: Grant) -> None:
         """Note a request."""
         self.asked += 1
         self.waiting.setdefault(grant.component, {})[grant] = None

@@ -101,7 +101,7 @@ class EngineControl(SimpyAdapter):
             self.env, self.ledger.asked, component, amount, owner, self._who(), self._let_go,
             self._forgotten,
         )  # fmt: skip
-        self.ledger.ask(grant)
+        self.ledger.note_request(grant)
         self._note(lambda: self._ask_for(grant))
         return grant
 

@@ -117,7 +117,7 @@ class RunningJob:
         own = str(getattr(process, "__name__", type(process).__name__))
         return own if self.name == MAIN else f"{self.name}: {own}"
 
-    def number_of(self, name: str, key: int | None = None) -> int:
+    def next_submission(self, name: str, key: int | None = None) -> int:
         """Number of earlier graphs of a name in this job (one more from now on), or the key."""
         number = self.times.get(name, 0)
         self.times[name] = number + 1

@@ -149,7 +149,10 @@ def factors(
     replica: int,
     which: tuple[int, ...] = (),
 ) -> Iterator[NDArray[np.int64]]:
-    """Factors of the durations of rows, to apply one after the other: start x step, then op.
+    """Random factors of the durations of rows, in 2^-20: at most two, to apply one after the other.
+
+    First that of each row's rank and period (with the replica's factor of the process start in it),
+    then that of each op; what the spread has no quantiles of is left out.
 
     Parameters
     ----------

@@ -386,7 +386,7 @@ class Session:
                 "action", f"{graph!r}: prepared in another run or job; prepare it here"
             )
         made = graph.submission(flop, bytes)
-        variant, number = made.variant, job.number_of(graph.graph.name, key)
+        variant, number = made.variant, job.next_submission(graph.graph.name, key)
         if variant.draw is not None:
             drawn = variant.draw(made.numbers, submission(job.name, number))
             made = made._replace(numbers=drawn)
@@ -403,20 +403,20 @@ class Session:
         graph = asked.graph
         ranks = None if graph.gpus is None else job.ranks.number(graph.gpus, rank)
         run = SubmittedRun(graph, asked.answers, asked.lowered, 0, ranks, job.number)
-        which = submission(job.name, job.number_of(graph.name, key))
+        which = submission(job.name, job.next_submission(graph.name, key))
         return replace(run, lowered=self._drawn(run, which))
 
     def _make_room(self, who: str, count: int) -> None:
         """Account for a submission; free what ended, and refuse what does not fit even then."""
         held, most = self._held, self.simulation.memory
         if held >= self.fold_at and self._folds(held):
-            self.fold()
+            self.release_ended()
         if not who:
             return
         ops, graphs = self.submitted.get(who, (0, 0))
         if most is not None and self._bytes(count) > most:
             if self.keep in ("none", "ranks"):
-                self.fold()
+                self.release_ended()
             if self._bytes(count) > most:
                 raise self._full(who, ops, graphs, most)
         self.submitted[who] = ops + count, graphs + 1
@@ -446,7 +446,7 @@ class Session:
         """Whether rows of ended ops are dropped; decided by size where ``keep`` leaves it open."""
         return self.keep in ("none", "ranks") or (self.keep is None and held > MOST_OPS)
 
-    def fold(self) -> int:
+    def release_ended(self) -> int:
         """Sum up and free what has ended; the number of ops still in memory."""
         machine = self.machine
         self.keep = self.keep or "ranks"
@@ -578,7 +578,7 @@ class Session:
 
     def _summed(self, again: Callable[[], Result] | str) -> Result:
         """Result of a run of which graphs were given back."""
-        self.fold()
+        self.release_ended()
         found = replace(self._result(), again=again)
         self.__dict__.pop("machine", None)
         sums = [self._sums(job) for job in self.jobs]

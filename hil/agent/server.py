@@ -78,7 +78,7 @@ def listen(path: Path, token: str, allow: Sequence[str]) -> None:
     DriverFault
         There is a file of that name already.
     """
-    path = fill_rank(path)
+    path = path_of_rank(path)
     _remove_stale_socket(path)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as server:
         try:
@@ -147,7 +147,7 @@ def _authenticate(connection: socket.socket, token: str, allow: Sequence[str]) -
         serve(Agent(allow), source, sink)
 
 
-def fill_rank(path: Path) -> Path:
+def path_of_rank(path: Path) -> Path:
     """Path with ``{rank}`` replaced by the rank that torchrun or srun set in the environment.
 
     Raises
@@ -157,7 +157,7 @@ def fill_rank(path: Path) -> Path:
 
     Examples
     --------
-    >>> fill_rank(Path("/run/agent.sock"))
+    >>> path_of_rank(Path("/run/agent.sock"))
     PosixPath('/run/agent.sock')
     """
     if "{rank}" not in str(path):

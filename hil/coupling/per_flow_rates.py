@@ -129,7 +129,7 @@ class PerFlowRates:
             self._changed.succeed()
 
     def _set_rates(self, sim: Running) -> None:
-        """Set the rate of every lane for the ops now in flight."""
+        """Set rates: the device's for the first ``most`` ops in flight, 0 for those waiting."""
         now, waiting = self.in_flight[: self.most], self.in_flight[self.most :]
         for lane, rate in zip(now, self._rates(now), strict=True):
             sim.set_rate(self.names[lane], rate)

@@ -45,11 +45,11 @@ class ReplayOp:
     supported: bool
 
     def total_seconds(self, sample: Seconds) -> Seconds:
-        """Seconds of the op without contention, given the device's sample.
+        """Device's sample plus the latency of the rest of the path; at least bytes / rate bound.
 
         >>> op = ReplayOp(0, "nic", "send:send", 1e6, 0.0, ResidualPath(1e-6), 1e9, True)
-        >>> op.total_seconds(5e-4)
-        0.001
+        >>> op.total_seconds(5e-4), op.total_seconds(2e-3)
+        (0.001, 0.002001)
         """
         bound = self.bytes / self.rate_bound if np.isfinite(self.rate_bound) else 0.0
         return max(sample + self.residual_path.latency, bound)

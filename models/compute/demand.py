@@ -203,7 +203,12 @@ def _remainder_share(numbers: float) -> float:
 
 
 def _convolution(parts: Signature, kind: str) -> Demand:
-    """Demand of a convolution, or of its gradients with respect to input and weights."""
+    """Demand of a convolution, or of its gradients where ``backward`` is in its name.
+
+    Parameters
+    ----------
+    kind : family of its kernel; one that begins with ``im2col`` also copies columns
+    """
     back = "backward" in parts.name
     four = [o for o in parts.operands if len(o.shape) == 4]
     if len(four) < (3 if back else 2):

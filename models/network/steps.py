@@ -108,9 +108,13 @@ class Algorithm:
         return sum(step.times for step in self.steps(*n))
 
     def posts(self, *n: int) -> int:
-        """Number of messages that a member posts one after the other in a step.
+        """Most messages that one of ``n`` members sends in one step, the switch left out.
 
-        Segments that follow each other are posted while others are on their way.
+        1 where it is pipelined: a segment is posted while the one before it is on its way.
+
+        Parameters
+        ----------
+        n : members, or members of each level, as of ``steps``
         """
         if self.pipelined:
             return 1

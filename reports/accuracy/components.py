@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..blocks import (
-    Beside,
     Block,
     Code,
     Column,
+    FigureRow,
     Heading,
     Inline,
     Line,
@@ -115,7 +115,7 @@ def error_by_size(check: CheckShown) -> Iterable[Block]:
     """Figures: predicted against measured, distribution of errors, errors by size."""
     if not (known := _known(check.checked)):
         return
-    yield Beside([figures.scatter(known), figures.spread_of_errors(known)])
+    yield FigureRow([figures.scatter(known), figures.spread_of_errors(known)])
     if (sizes := figures.error_by_size(known)) is not None:
         yield Heading("Error by size")
         yield sizes

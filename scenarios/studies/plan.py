@@ -56,7 +56,7 @@ class Plan:
 
 
 def plan(scenario: Scenario) -> Plan:
-    """Plan a run of a scenario, and its sweep where there is one.
+    """Estimate of what a run, and its sweep, would take and assume; nothing is run.
 
     Raises
     ------

@@ -11,7 +11,7 @@ import pytest
 from foretrace.hil.agent.address import Address, addresses
 from foretrace.hil.agent.bundle import write
 from foretrace.hil.agent.client import Remote
-from foretrace.hil.agent.server import fill_rank
+from foretrace.hil.agent.server import path_of_rank
 from foretrace.hil.agent.transport import unix
 from foretrace.hil.connection import connect
 from foretrace.hil.private_file import read_token
@@ -154,14 +154,14 @@ def test_a_rank_of_a_launcher_has_a_socket_of_its_own(monkeypatch):
     for name in ("RANK", "SLURM_PROCID"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(DriverFault, match="no launcher set RANK or SLURM_PROCID"):
-        fill_rank(Path("/run/ft-{rank}.sock"))
+        path_of_rank(Path("/run/ft-{rank}.sock"))
     monkeypatch.setenv("SLURM_PROCID", "3")
-    assert fill_rank(Path("/run/ft-{rank}.sock")) == Path("/run/ft-3.sock")
+    assert path_of_rank(Path("/run/ft-{rank}.sock")) == Path("/run/ft-3.sock")
     monkeypatch.setenv("RANK", "1")
-    assert fill_rank(Path("/run/ft-{rank}.sock")) == Path("/run/ft-1.sock")
+    assert path_of_rank(Path("/run/ft-{rank}.sock")) == Path("/run/ft-1.sock")
     monkeypatch.setenv("RANK", "../x")
     with pytest.raises(DriverFault, match="no launcher"):
-        fill_rank(Path("/run/ft-{rank}.sock"))
+        path_of_rank(Path("/run/ft-{rank}.sock"))
 
 
 def test_nobody_listens_on_a_socket_that_is_not_there(tmp_path):

@@ -606,7 +606,7 @@ def under_way(process, gpu=None):
     run = session.Session(Simulation(SYSTEM, backends(JITTER, gpu=gpu), seed=3), 0, "none")
     run.main.start([process])
     run.machine.run()
-    run.fold()
+    run.release_ended()
     return run
 
 
