@@ -161,7 +161,17 @@ class Session:
             if found is not None:
                 return found
         self.run_alone(self.ask(graph, self.jobs[0]), self.jobs[0])
-        return self.result(kept_by_size(keep, graph), again)
+        return self.finish(kept_by_size(keep, graph), again)
+
+    def finish(self, keep: str | None, again: Callable[[], Result] | str) -> Result:
+        """Result of a run that nobody steered, and the end of the session.
+
+        A job knows its session, and the session its jobs: emptied here, since the state of the
+        engine would stay until cycles are collected; of runs side by side, that of many.
+        """
+        result = self.result(keep, again)
+        vars(self).clear()
+        return result
 
     def steered(
         self, processes: Sequence[Process], until: Seconds | None, keep: str | None

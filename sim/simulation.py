@@ -177,7 +177,7 @@ class Simulation:
             session = Session(self, replica)
             session.run_alone(asked, session.main)
             kept = kept_by_size(keep, work)
-            return session.result(kept, lambda: self.run(work, replica=replica, keep="ops"))
+            return session.finish(kept, lambda: self.run(work, replica=replica, keep="ops"))
 
         return run
 

@@ -1,8 +1,12 @@
 """Results are asked by several threads at once: variants run side by side."""
 
+import gc
 import threading
+import weakref
 
+import pytest
 from foretrace.sim import result as results
+from foretrace.sim import session as sessions
 from foretrace.sim.backend import Backend, Timing
 from foretrace.sim.graph import Builder
 from foretrace.sim.ops import Kind
@@ -44,3 +48,27 @@ def test_two_threads_do_not_wait_for_each_other(monkeypatch):
     other.join(20)
     assert not first.is_alive()
     assert not other.is_alive()
+
+
+def test_nothing_of_a_run_outlives_its_result_but_what_the_result_holds():
+    """Runs side by side would each keep the state of an engine until cycles are collected."""
+    build = Builder("one")
+    build.op(Kind.COMPUTE)
+    system = System((Component("gpu", "gpu", slots=1),), ("gpu",))
+    simulation = Simulation(system, {"gpu": Second()})
+    engines = []
+    gc.collect()
+    gc.disable()
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            real = sessions._machine
+            patch.setattr(
+                sessions,
+                "_machine",
+                lambda *told: engines.append(weakref.ref(found := real(*told))) or found,
+            )
+            kept = [simulation.run(build.graph()), simulation.draws(build.graph())(0)]
+        assert [engine() for engine in engines if engine() is not None] == []
+        assert [result.makespan for result in kept] == [1.0, 1.0]
+    finally:
+        gc.enable()
