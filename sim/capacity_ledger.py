@@ -68,7 +68,7 @@ class Grant(simpy.Event):
         self.callbacks = _Callbacks(lambda: forgotten(self))
 
     @property
-    def forsaken(self) -> bool:
+    def is_abandoned(self) -> bool:
         """Whether no process waits for it, and none learnt that it was granted."""
         return self.callbacks is not None and not self.callbacks
 

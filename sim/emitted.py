@@ -52,7 +52,7 @@ class Emitted:
         names = map(self.names.__getitem__, self.name.tolist())
         return zip(names, self.time.tolist(), self.value.tolist(), strict=True)
 
-    def of(self, job: int) -> Emitted:
+    def of_job(self, job: int) -> Emitted:
         """Values emitted by one job; it is job 0 there."""
         own = np.flatnonzero(self.job == job)
         used, name = np.unique(self.name[own], return_inverse=True)

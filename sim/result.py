@@ -88,7 +88,7 @@ class Result(RunRecord):
         if self.written is not None:
             return self
         if isinstance(self.again, str):
-            raise self._lacks(f"the run cannot be repeated: {self.again}")
+            raise self._not_kept_error(f"the run cannot be repeated: {self.again}")
         log.info("rows of ops were not kept (keep=%r): running again for them", self.keep)
         return self.again()
 

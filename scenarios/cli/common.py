@@ -37,7 +37,7 @@ def print_json(value: Any) -> None:
     typer.echo(json.dumps(finite(value), indent=1))
 
 
-def said(sentences: Iterable[str]) -> Console:
+def print_sentences(sentences: Iterable[str]) -> Console:
     """Print an answer, a sentence a line; returns where its tables go."""
     from rich.console import Console
 
@@ -47,7 +47,7 @@ def said(sentences: Iterable[str]) -> Console:
     return console
 
 
-def teller(quiet: bool) -> Callable[[str], None]:
+def progress_printer(quiet: bool) -> Callable[[str], None]:
     """Tells what is being done, on stderr; nothing when quiet."""
     if quiet:
         return lambda _: None

@@ -19,7 +19,7 @@ class GpuSettings:
 GIVEN = (Graph, GpuSettings)
 
 
-def built(cls: type, settings: Mapping[str, Any], *given: object) -> Any:
+def build_from_settings(cls: type, settings: Mapping[str, Any], *given: object) -> Any:
     """An object of its settings and of those given things that its constructor takes.
 
     Examples
@@ -27,7 +27,7 @@ def built(cls: type, settings: Mapping[str, Any], *given: object) -> Any:
     >>> class Fast:
     ...     def __init__(self, *, share: float, gpu: GpuSettings):
     ...         self.peak = share * gpu.settings["peak"]
-    >>> built(Fast, {"share": 0.5}, GpuSettings({"peak": 4.0})).peak
+    >>> build_from_settings(Fast, {"share": 0.5}, GpuSettings({"peak": 4.0})).peak
     2.0
     """
     hints = get_type_hints(getattr(cls, "__init__"))  # noqa: B009  mypy

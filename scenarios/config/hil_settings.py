@@ -28,7 +28,7 @@ def live(scenario: Scenario) -> bool:
     return coupled(scenario) and hil is not None and hil.journal is None
 
 
-def unheard(scenario: Scenario) -> Iterator[Problem]:
+def undeclared_drivers(scenario: Scenario) -> Iterator[Problem]:
     """Drivers that only an agent elsewhere may have: opening it tells, which this does not."""
     from ...hil.agent.declared_drivers import cure, knows
 

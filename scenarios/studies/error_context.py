@@ -21,7 +21,7 @@ SPARE = "hot-spare"
 
 
 @contextmanager
-def in_its_words(scenario: Scenario, gpus: Sequence[str]) -> Iterator[None]:
+def rewording_errors(scenario: Scenario, gpus: Sequence[str]) -> Iterator[None]:
     """Context in which a stuck run's error names the settings that it is stuck on."""
     try:
         yield

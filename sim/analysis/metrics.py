@@ -56,7 +56,7 @@ def common(result: RunRecord, warm_up: int = 0, count: int | None = None) -> dic
     whole = period_edges(result) is None and not warm_up
     edges = step_edges(result) if whole else counted(result, warm_up, count)
     found |= _by_box(result, edges, warm_up)
-    for name, samples in utilization(result).items():
+    for name, samples in utilization_windows(result).items():
         found[f"{name}.utilization"] = samples
     return found
 
@@ -74,7 +74,7 @@ def _by_box(result: RunRecord, edges: NDArray[np.int64], warm_up: int) -> dict[s
     }
 
 
-def utilization(result: RunRecord) -> dict[str, Samples]:
+def utilization_windows(result: RunRecord) -> dict[str, Samples]:
     """Samples of the share of each component in use, in :data:`WINDOWS` equal windows of the run.
 
     Of a kind (``gpu``, ``nic``, …): its busiest component's. Components that did nothing are left

@@ -61,7 +61,9 @@ class TimedPrograms:
     registers: int
 
     @classmethod
-    def of(cls, template: SpmdGraph, answers: Sequence[NDArray[np.int64]]) -> TimedPrograms:
+    def from_answers(
+        cls, template: SpmdGraph, answers: Sequence[NDArray[np.int64]]
+    ) -> TimedPrograms:
         """Programs with the answers to their questions; equal programs are stored once.
 
         Parameters

@@ -189,7 +189,7 @@ class RunMemory:
         at = int(self.world[OWNERS])
         return self.world[at : at + int(self.world[FLOW_COUNT])]
 
-    def collective(self, c: int) -> Array:
+    def collective_row(self, c: int) -> Array:
         """Row of the collective with first cell ``c``."""
         at = int(self.world[COLLECTIVES]) + int(self.rows[c]["link"]) * COLLECTIVE
         return self.world[at : at + COLLECTIVE]
@@ -224,7 +224,7 @@ class RunMemory:
         self._own_flows()
         self.owners[flow] = c
         if self.rows[c]["flags"] & WIDE:
-            self.collective(c)[WIDE_FLOW] = flow
+            self.collective_row(c)[WIDE_FLOW] = flow
         else:
             self.rows[c]["link"] = flow
 
@@ -238,21 +238,21 @@ class RunMemory:
     def drop_flow(self, c: int) -> None:
         """Take the flow from an op."""
         if self.rows[c]["flags"] & WIDE:
-            self.collective(c)[WIDE_FLOW] = NONE
+            self.collective_row(c)[WIDE_FLOW] = NONE
         else:
             self.rows[c]["link"] = NONE
 
     def flow(self, c: int) -> int:
         """Flow of an op, -1 for none."""
         if self.flags.item(c) & WIDE:
-            return int(self.collective(c)[WIDE_FLOW])
+            return int(self.collective_row(c)[WIDE_FLOW])
         return int(self.link.item(c))
 
     def places(self, c: int) -> list[int]:
         """Cells of an op."""
         if not self.rows[c]["flags"] & WIDE:
             return [c]
-        first = last = int(self.collective(c)[FURTHER_CELL])
+        first = last = int(self.collective_row(c)[FURTHER_CELL])
         while self.rows[last]["flags"] & FURTHER and self.rows[last]["link"] == c:
             last += 1
         return [c, *range(first, last)]
@@ -447,7 +447,7 @@ class RunMemory:
 
     def claims_of(self, c: int) -> Array:
         """Claims of an op that holds amounts."""
-        of = int(self.world[HOLDERS]) + int(self.collective(c)[HOLDING]) * HOLDER
+        of = int(self.world[HOLDERS]) + int(self.collective_row(c)[HOLDING]) * HOLDER
         first, count = self.world[of + FIRST_CLAIM], self.world[of + CLAIM_COUNT]
         return self.claim_table[first : first + count]
 

@@ -91,7 +91,7 @@ class SpmdRun:
         if self.folded is None and self.replica is not None:
             seed = self.simulation.seed
             chances = ReplicaDraws.of(self.classes.spreads, self.graph.name, seed, self.replica)
-        answered = TimedPrograms.of(template, self.classes.answers)
+        answered = TimedPrograms.from_answers(template, self.classes.answers)
         meet = Rendezvous.of(template)
         self._refuse_wide()
         simple = not len(answered.step) and all(p.is_chain for p in template.programs)

@@ -59,7 +59,7 @@ def alike(s: State, f: Int, g: Int) -> bool:
 
 
 @lean
-def stake_out(s: State, b: Int) -> None:
+def add_stakes(s: State, b: Int) -> None:
     """Add the stakes of a new flow class: what its leader uses."""
     parts, flows, uses, bundles = s
     f = bundles[b, LEADER]
@@ -108,7 +108,7 @@ def lower_stakes(s: State, f: Int, b: Int) -> None:
 
 
 @lean
-def hand_over(s: State, b: Int, g: Int) -> None:
+def change_leader(s: State, b: Int, g: Int) -> None:
     """Make another flow the leader of its class: stakes move into its use rows."""
     parts, flows, uses, bundles = s
     f = bundles[b, LEADER]
@@ -123,7 +123,7 @@ def hand_over(s: State, b: Int, g: Int) -> None:
 
 
 @lean
-def give_up(s: State, b: Int) -> None:
+def remove_stakes(s: State, b: Int) -> None:
     """Remove the stakes of an empty flow class."""
     parts, flows, uses, bundles = s
     f = bundles[b, LEADER]

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...core.jit import Int, lean
 from ...engine_api import ONE
-from .class_usage import alike, give_up, hand_over, lower_stakes, raise_stakes, stake_out
+from .class_usage import add_stakes, alike, change_leader, lower_stakes, raise_stakes, remove_stakes
 from .int128 import add, div, mul
 from .pairing_heap import ABSENT, BEFORE, NONE, insert, remove
 from .table_layout import (
@@ -92,7 +92,7 @@ def detach(s: State, f: Int, now: Int) -> None:
     if bundles[b, SIZE] == 0:
         _dissolve(s, b)
     elif bundles[b, LEADER] == f:
-        hand_over(s, b, bundles[b, ROOT])
+        change_leader(s, b, bundles[b, ROOT])
 
 
 @lean
@@ -152,7 +152,7 @@ def _new(s: State, f: Int, ceiling: Int, fence: Int, key: Int, now: Int) -> Int:
     at = key & bundles[0, MASK]
     bundles[b, CHAIN] = bundles[at, BUCKET]
     bundles[at, BUCKET] = b
-    stake_out(s, b)
+    add_stakes(s, b)
     return b
 
 
@@ -160,7 +160,7 @@ def _new(s: State, f: Int, ceiling: Int, fence: Int, key: Int, now: Int) -> Int:
 def _dissolve(s: State, b: Int) -> None:
     """Free the row of an empty flow class."""
     bundles = s[3]
-    give_up(s, b)
+    remove_stakes(s, b)
     at = bundles[b, HASH] & bundles[0, MASK]
     if bundles[at, BUCKET] == b:
         bundles[at, BUCKET] = bundles[b, CHAIN]

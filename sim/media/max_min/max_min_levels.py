@@ -85,7 +85,7 @@ def settle_levels(s: State) -> None:
 
 
 @lean
-def bundle_rate(s: State, b: Int) -> Int:
+def class_rate(s: State, b: Int) -> Int:
     """Rate of a flow class: the least of its ceiling and the levels of its shared components."""
     return _lowest(s, b, np.int64(NONE))
 

@@ -49,7 +49,7 @@ from .usage_lists import link, unlink
 
 
 @lean
-def loosen(s: State, f: Int) -> None:
+def mark_loose(s: State, f: Int) -> None:
     """Mark a flow for a new class when the turn settles."""
     flows, bundles = s[1], s[3]
     if not flows[f, LOOSE]:
@@ -59,7 +59,7 @@ def loosen(s: State, f: Int) -> None:
 
 
 @lean
-def enlist(s: State, u: Int) -> None:
+def add_use(s: State, u: Int) -> None:
     """Add a use to the total weight and the list of users of its component."""
     parts, _, uses, bundles = s
     c = uses[u, COMPONENT]
@@ -72,7 +72,7 @@ def enlist(s: State, u: Int) -> None:
 
 
 @lean
-def discharge(s: State, u: Int) -> None:
+def remove_use(s: State, u: Int) -> None:
     """Subtract a use from the total weight and the list of users of its component."""
     parts, _, uses, bundles = s
     c = uses[u, COMPONENT]
@@ -101,7 +101,7 @@ def break_out(s: State, b: Int, now: Int) -> None:
     while bundles[b, SIZE]:
         f = bundles[b, ROOT]
         detach(s, f, now)
-        loosen(s, f)
+        mark_loose(s, f)
         for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
             c = uses[u, COMPONENT]
             if 0 < parts[c, FENCE] <= rate:
@@ -139,5 +139,5 @@ def _set_fence(s: State, c: Int, fence: Int) -> None:
     parts[c, FENCE] = fence
     u = parts[c, CROWD]
     while u != NONE:
-        loosen(s, uses[u, FLOW])
+        mark_loose(s, uses[u, FLOW])
         u = uses[u, NEXT_USE]
