@@ -46,7 +46,7 @@ def bind(system: System, backends: Mapping[str, Backend]) -> list[Backend | None
 
 @dataclass(frozen=True)
 class Answers:
-    """Answers of all backends to a graph.
+    """Timing of every op of a graph, merged from the answers of all backends.
 
     Parameters
     ----------
@@ -217,7 +217,7 @@ def _groups(
 
 
 class _Merge:
-    """Table of answers, filled group of rows by group."""
+    """Merger of the answers of several backends into one table, by row."""
 
     def __init__(self, n: int):
         self.fixed = np.zeros(n)

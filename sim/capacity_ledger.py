@@ -69,7 +69,7 @@ class Grant(simpy.Event):
 
     @property
     def is_abandoned(self) -> bool:
-        """Whether no process waits for it, and none learnt that it was granted."""
+        """Whether no process waits for the grant any more, and none was told of it."""
         return self.callbacks is not None and not self.callbacks
 
     @property

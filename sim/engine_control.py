@@ -215,7 +215,7 @@ class EngineControl(SimpyAdapter):
             raise diagnose(self._stuck())
 
     def blocked_queues(self, held: Mapping[int, Sequence[tuple[int, int]]]) -> dict[int, Line]:
-        """Queues of capacities at the end, with who waits and who holds.
+        """Non-empty queues of capacities in the last state, each with its waiters and holders.
 
         Parameters
         ----------

@@ -39,7 +39,7 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Result(RunRecord):
-    """What happened, to the tick: the record of a run, and what follows from it.
+    """Result of a run: its record, and the analyses (blame, utilization, frames) as methods.
 
     Times are answered whatever was kept; what needs one row per op says so, or is asked of
     :attr:`detail`.

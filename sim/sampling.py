@@ -86,7 +86,7 @@ def scaled(duration: NDArray[np.int64], by: NDArray[np.int64]) -> NDArray[np.int
 
 
 def overflow(of: NDArray[np.int64], by: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Whether ``of * by / 2^20`` exceeds 63 bits, or is too close to tell.
+    """Whether ``of * by / 2^20`` may exceed 63 bits (checked with a margin).
 
     >>> overflow(np.array([2**62, 2**62]), np.array([3 << 20, 1 << 20])).tolist()
     [True, False]

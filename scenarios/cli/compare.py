@@ -107,7 +107,7 @@ def _pair(row: ComparisonRow, metric: str, value: float) -> list[tuple[str, floa
 
 
 def _cells(found: Comparison) -> list[list[str]]:
-    """A row a run: the headline with its change, then what else differs, with its change."""
+    """Table, one row per run: headline, then other differing metrics, each with its change."""
     heads = [m.replace("_", " ") for m in found.metrics]
     table = [["run", heads[0], "change", *heads[1:]]]
     return [*table, *([row.name, *_numbers(found, row)] for row in found.rows)]

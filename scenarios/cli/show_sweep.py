@@ -25,7 +25,7 @@ def answer(summary: dict[str, Any], quiet: bool) -> None:
 
 
 def table(summary: dict[str, Any]) -> Any:
-    """The front, or the first points where there is none."""
+    """Table of the Pareto front, or of the first points where there is none."""
     from rich.table import Table
 
     names, units = ([m[i] for m in metrics(summary)] for i in (1, 2))

@@ -22,7 +22,7 @@ Schema = dict[str, Any]
 
 @dataclass(frozen=True)
 class Explanation:
-    """What something in a scenario means.
+    """Explanation of a setting, metric, backend, process or word; ``str()`` is the printed text.
 
     Parameters
     ----------

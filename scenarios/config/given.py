@@ -20,7 +20,7 @@ GIVEN = (Graph, GpuSettings)
 
 
 def build_from_settings(cls: type, settings: Mapping[str, Any], *given: object) -> Any:
-    """An object of its settings and of those given things that its constructor takes.
+    """Instance of ``cls`` from settings, and those of ``given`` whose type its constructor takes.
 
     Examples
     --------

@@ -29,7 +29,7 @@ def live(scenario: Scenario) -> bool:
 
 
 def undeclared_drivers(scenario: Scenario) -> Iterator[Problem]:
-    """Drivers that only an agent elsewhere may have: opening it tells, which this does not."""
+    """Warnings about drivers that are not known here and may exist on a remote agent only."""
     from ...hil.agent.declared_drivers import cure, knows
 
     hil = section(scenario)
@@ -45,7 +45,7 @@ def undeclared_drivers(scenario: Scenario) -> Iterator[Problem]:
 
 
 def journal_name(variant: str) -> str:
-    """Its file in a run folder.
+    """File name of a variant's journal in a run folder.
 
     >>> journal_name("base")
     'journal.base.jsonl'

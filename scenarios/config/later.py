@@ -14,7 +14,7 @@ LATER = {
 
 
 def planned_release(path: str, value: object) -> str:
-    """The release that a value comes with; "" for none.
+    """Future release in which a setting's value will be supported; "" for none planned.
 
     >>> planned_release("metric", "mfu"), planned_release("metric", "mfo")
     ('0.3', '')

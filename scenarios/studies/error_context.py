@@ -22,7 +22,7 @@ SPARE = "hot-spare"
 
 @contextmanager
 def rewording_errors(scenario: Scenario, gpus: Sequence[str]) -> Iterator[None]:
-    """Context in which a stuck run's error names the settings that it is stuck on."""
+    """Context manager that adds the responsible settings to the error of a deadlocked run."""
     try:
         yield
     except SimulationError as error:

@@ -167,7 +167,7 @@ class Variant:
         return self.graph
 
     def on(self, simulation: Simulation) -> Variant:
-        """The same on a machine of the same components, otherwise altered."""
+        """Variant with another simulation of the same components (for sensitivity runs)."""
         graph = self.graph and replace(self.graph, system=simulation.system)
         return replace(self, graph=graph, simulation=simulation)
 

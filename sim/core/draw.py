@@ -73,7 +73,7 @@ class Draws:
         self._kernel: Callable[..., Any] | None = None
 
     def of(self, numbers: Numbers, which: tuple[int, ...]) -> Numbers | None:
-        """Durations and work of one submission, drawn by its key; see ``sampling.submission``.
+        """Durations and work of one submission, multiplied by random factors keyed by ``which``.
 
         None where one of them is beyond the range.
         """

@@ -64,7 +64,7 @@ class TimedPrograms:
     def from_answers(
         cls, template: SpmdGraph, answers: Sequence[NDArray[np.int64]]
     ) -> TimedPrograms:
-        """Programs with the answers to their questions; equal programs are stored once.
+        """Timed programs from the backends' answers, in ticks; equal programs are stored once.
 
         Parameters
         ----------

@@ -12,7 +12,7 @@ from ..blocks import Blocks
 from ..engine_api import MAX_TICK, ComponentTable, EngineGraph, Numbers
 from ..media.max_min.medium_memory import MaxMinMemory
 from .claims import holders, tables, with_holders
-from .compact import compact, hold, own, report
+from .compact import compact, renumber_claims, renumber_owners, report
 from .fill import fill
 from .state_layout import (
     ALSO,
@@ -86,7 +86,7 @@ _LISTS = (
 
 
 class Lies(NamedTuple):
-    """Offsets of a graph in the memory of a run."""
+    """Offsets of one graph's rows in the tables of a run."""
 
     cell: int
     cells: int
@@ -190,7 +190,7 @@ class RunMemory:
         return self.world[at : at + int(self.world[FLOW_COUNT])]
 
     def collective_row(self, c: int) -> Array:
-        """Row of the collective with first cell ``c``."""
+        """Row, in the table of ops with several places, of the op with first cell ``c``."""
         at = int(self.world[COLLECTIVES]) + int(self.rows[c]["link"]) * COLLECTIVE
         return self.world[at : at + COLLECTIVE]
 
@@ -349,8 +349,8 @@ class RunMemory:
         opened = self.graph_table[list(graphs), OPEN_OPS]
         lines = np.flatnonzero(self.parts.slots >= 0)
         compact(self.rows, self.times, self.links, self.world, table, lines, to)
-        own(self.world, int(self.world[OWNERS]), int(self.world[FLOW_COUNT]), to)
-        hold(self.world, int(self.world[CLAIMS]), self.claims, to)
+        renumber_owners(self.world, int(self.world[OWNERS]), int(self.world[FLOW_COUNT]), to)
+        renumber_claims(self.world, int(self.world[CLAIMS]), self.claims, to)
         self.rows["first"][cell], self.rows["flags"][cell] = link, 0
         self.cells, self.edges, self.collectives = cell, link, collective
         self.graphs = self.world[GRAPH_COUNT] = len(stay)

@@ -155,7 +155,7 @@ class SpmdRun:
         return dict(zip(classes.sources, found.tolist(), strict=True))
 
     def _led(self) -> Numbers:
-        """(ranks,) ticks of the collectives that each leads."""
+        """(ranks,) ticks of collectives, each counted once, at the lead member of its group."""
         template = self.classes.template
         ticks = np.zeros((len(template.programs), len(template.groups)), np.int64)
         for c, (program, table) in enumerate(

@@ -121,7 +121,7 @@ class Sweep(Section):
 
 
 def split_paths(paths: str) -> tuple[str, ...]:
-    """The settings that one key of ``vary`` means.
+    """Paths of the settings named by one comma-separated key of ``vary``.
 
     >>> split_paths("cluster.nodes, workload.scale_to.parallel.data")
     ('cluster.nodes', 'workload.scale_to.parallel.data')
@@ -130,7 +130,7 @@ def split_paths(paths: str) -> tuple[str, ...]:
 
 
 def each(paths: str, value: Any) -> dict[str, Any]:
-    """What each setting of one key of ``vary`` takes: the same, or its own of a list.
+    """Value by setting path for one key of ``vary``: one common value, or one per path from a list.
 
     Raises
     ------

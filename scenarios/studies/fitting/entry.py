@@ -234,7 +234,7 @@ def _fit(name: str, found: Calibration, bar: float, own: Own | None = None) -> d
 
 
 def _own_to_dict(own: Own) -> list[dict[str, Any]]:
-    """What single ops have of their own."""
+    """Factors and start-up times of single ops as a list of plain parameters."""
     factors = [{"name": n, "value": f, "text": f"{n}: x {f:.3g}"} for n, f in own.factors.items()]
     starts = own.launches.items()
     return factors + [

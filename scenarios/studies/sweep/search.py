@@ -61,7 +61,7 @@ class SweepSearch:
             return [_settings(trial, self.sweep.vary) for trial in self.trials]
 
     def tell(self, outcomes: Sequence[Outcome]) -> None:
-        """What came of them; a point that failed, or that lacks a metric, is no answer."""
+        """Report outcomes to Optuna; a point that failed or lacks a metric counts as failed."""
         for trial, outcome in zip(self.trials, outcomes, strict=True):
             found = outcome.get("values", {})
             values = [found.get(o.metric) for o in self.sweep.optimize]

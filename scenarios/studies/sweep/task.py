@@ -75,7 +75,7 @@ def _digest(value: Plain) -> str:
 
 
 def evaluate(point: Task) -> Outcome:
-    """Run one point; what goes wrong in it is an outcome, too.
+    """Run one point; an error in it becomes its outcome.
 
     Parameters
     ----------

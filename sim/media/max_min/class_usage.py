@@ -60,7 +60,7 @@ def alike(s: State, f: Int, g: Int) -> bool:
 
 @lean
 def add_stakes(s: State, b: Int) -> None:
-    """Add the stakes of a new flow class: what its leader uses."""
+    """Add a new flow class to the shared components of its leader, with the leader's weights."""
     parts, flows, uses, bundles = s
     f = bundles[b, LEADER]
     for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
@@ -74,7 +74,7 @@ def add_stakes(s: State, b: Int) -> None:
 
 @lean
 def raise_stakes(s: State, f: Int, b: Int) -> None:
-    """Add the weights of one more flow to the stakes of its class."""
+    """Add the weights of one more flow to its class's total weights."""
     parts, flows, uses, bundles = s
     v, end_v = flows[bundles[b, LEADER], START], np.int64(OPEN)
     for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
@@ -89,7 +89,7 @@ def raise_stakes(s: State, f: Int, b: Int) -> None:
 
 @lean
 def lower_stakes(s: State, f: Int, b: Int) -> None:
-    """Subtract a leaving flow's weights from the stakes of its class; queue full components."""
+    """Subtract a leaving flow's weights from its class's totals; queue full components."""
     parts, flows, uses, bundles = s
     v, end_v = flows[bundles[b, LEADER], START], np.int64(OPEN)
     for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
@@ -109,7 +109,7 @@ def lower_stakes(s: State, f: Int, b: Int) -> None:
 
 @lean
 def change_leader(s: State, b: Int, g: Int) -> None:
-    """Make another flow the leader of its class: stakes move into its use rows."""
+    """Make another flow the leader of its class: the class's total weights move to its use rows."""
     parts, flows, uses, bundles = s
     f = bundles[b, LEADER]
     bundles[b, LEADER] = g
@@ -124,7 +124,7 @@ def change_leader(s: State, b: Int, g: Int) -> None:
 
 @lean
 def remove_stakes(s: State, b: Int) -> None:
-    """Remove the stakes of an empty flow class."""
+    """Remove an empty flow class from its shared components."""
     parts, flows, uses, bundles = s
     f = bundles[b, LEADER]
     for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):

@@ -1,5 +1,11 @@
 """Flow classes (*bundles*): flows that always run at one rate, with one clock for all of them.
 
+The words of this folder, which computes weighted max-min fair rates (water-filling) incrementally:
+a *flow* is the transfer of one op, a *use* one (flow, component, weight) row, a *bundle* a class of
+flows with equal rates, a *stake* the total weight of a class on one component, a *level* the fair
+rate per unit of weight of a saturated component, a *fence* the rate below which a component with
+slack is left out of the computation.
+
 A component that one flow uses alone is nothing but a limit of that flow. So what a flow has in
 common with others is the set of *shared* components it uses, and flows with equal sets and equal
 limits run at one rate, whatever their weights and works. Levels are computed over classes
@@ -56,7 +62,7 @@ _BITS = (1 << 40) - 1
 
 @lean
 def attach(s: State, f: Int, now: Int) -> None:
-    """Put a flow into the class of its kind, which is made where there is none."""
+    """Add a flow to the class with its limits and shared components; create the class if new."""
     parts, flows, uses, bundles = s
     ceiling, fence, key = _kind(parts, flows, uses, f)
     b = _find(s, f, ceiling, fence, key)
@@ -97,7 +103,7 @@ def detach(s: State, f: Int, now: Int) -> None:
 
 @lean
 def _kind(parts: Array, flows: Array, uses: Array, f: Int) -> tuple[Int, Int, Int]:
-    """Ceiling of a flow's rate, its lowest fence, and a hash of both and its shared components."""
+    """Rate limit of a flow, its lowest slack threshold (fence), and a hash of its class."""
     ceiling, fence = flows[f, LIMIT], np.int64(OPEN)
     key = np.int64(0)
     for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):

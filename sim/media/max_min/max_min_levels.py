@@ -92,7 +92,7 @@ def class_rate(s: State, b: Int) -> Int:
 
 @lean
 def _lowest(s: State, b: Int, but: Int) -> Int:
-    """Rate of a flow class if one component held nobody back."""
+    """Rate of a flow class if one given component were not a bottleneck."""
     parts, flows, uses, bundles = s
     f = bundles[b, LEADER]
     lowest = bundles[b, CEILING]
@@ -105,7 +105,7 @@ def _lowest(s: State, b: Int, but: Int) -> Int:
 
 @lean
 def _look_elsewhere(s: State, c: Int) -> Int:
-    """Highest rate that other components allow a class on this one; each is noted in its stake."""
+    """Highest rate that other components allow a class on this one; stored per class."""
     uses = s[2]
     fastest = np.int64(0)
     u = s[0][c, HEAD]

@@ -174,7 +174,7 @@ def _regroup(s: State, now: Int) -> None:
 
 @lean
 def _reaches_fence(s: State, now: Int) -> bool:
-    """Update the rates of touched classes; whether one reached its fence and was broken up."""
+    """Update the rates of changed classes; whether one reached its fence and was dissolved."""
     bundles = s[3]
     b = bundles[0, FIRST_TOUCHED]
     while b:

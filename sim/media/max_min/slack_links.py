@@ -85,7 +85,7 @@ def remove_use(s: State, u: Int) -> None:
 
 @lean
 def check_fence(s: State, c: Int) -> None:
-    """Share a component again if its fair share fell below its fence."""
+    """Count a slack component as shared again if its fair share fell below its fence."""
     parts = s[0]
     if parts[c, FENCE]:
         hi, lo = mul(parts[c, CAP], np.int64(ONE))
@@ -95,7 +95,7 @@ def check_fence(s: State, c: Int) -> None:
 
 @lean
 def break_out(s: State, b: Int, now: Int) -> None:
-    """Dissolve a class that reached its fence, and share the components that fenced it."""
+    """Dissolve a class whose rate reached its fence, and count the fenced components as shared."""
     parts, flows, uses, bundles = s
     rate = bundles[b, RATE]
     while bundles[b, SIZE]:
@@ -110,7 +110,7 @@ def break_out(s: State, b: Int, now: Int) -> None:
 
 @lean
 def fence_roomy(s: State) -> None:
-    """Set a fence on components that had much room left in this turn."""
+    """Leave components with much spare rate out of sharing by setting their threshold (fence)."""
     parts, _, uses, bundles = s
     c = bundles[0, FIRST_ROOMY]
     bundles[0, FIRST_ROOMY] = NONE
