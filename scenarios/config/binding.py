@@ -34,7 +34,7 @@ class Binding:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it, as a scenario has it."""
+        """Plain dictionary, as a scenario file has it."""
         return {"use": self.use, **self.settings}
 
     def make(self) -> Backend:
@@ -108,7 +108,7 @@ def _parts_of(glob: str, parts: Mapping[str, Part]) -> list[str]:
 
 
 def inside(glob: str, component: Component, components: Container[str]) -> bool:
-    """Is it only a part of a component that a glob means: ``node*.gpu*`` is no memory of a GPU.
+    """Whether a component matches a glob only as a part of another: ``node*.gpu*``, its memory.
 
     A name without a dot is of everything below: ``*``, ``node0*``, ``kind:trainer``.
 
