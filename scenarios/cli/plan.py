@@ -54,10 +54,8 @@ def _lines(made: Plan) -> Iterator[tuple[str, str]]:
     if made.period:
         yield "recorded", f"{made.periods} {made.period}{'s' * (made.periods != 1)}"
     count = len(made.ops)
-    yield "runs", (
-        f"about {made.simulations} simulations of {count} variant{'s' * (count != 1)}: "
-        "as described or drawn, with parts faster or wrong"
-    )
+    runs = f"about {made.simulations} simulations of {count} variant{'s' * (count != 1)}"
+    yield "runs", f"{runs}: as described or drawn, with parts faster or wrong"
     if made.points:
         yield "sweep", f"{made.points} points on {made.processes} processes"
     if made.op_runs is not None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import foretrace
 import numpy as np
 import pytest
+from foretrace.models.parts import PARTS
 from foretrace.scenarios.config.loader import load
 from foretrace.scenarios.config.plugin_errors import PREFIX
 from foretrace.scenarios.config.schema import root
@@ -29,7 +30,7 @@ def examples(tmp_path_factory):
     folder = tmp_path_factory.mktemp("docs") / "examples"
     shutil.copytree(EXAMPLES, folder)
     known_backends(), known_workloads()
-    tables = PROCESSES, WORKLOADS
+    tables = PROCESSES, WORKLOADS, PARTS
     before = [dict(t) for t in tables]
     yield folder
     for table, known in zip(tables, before, strict=True):
@@ -91,12 +92,6 @@ def test_a_served_model_takes_no_step_without_a_token():
     reduced = rows[rows["kind"] == "collective"]
     took = (reduced["end_us"] - reduced["start_us"]).to_numpy()  # most make one token
     assert took.min() == pytest.approx(np.median(took), rel=1e-6)
-
-
-def test_a_served_request_that_no_cache_holds_is_refused_with_the_amounts():
-    (small, *_) = variants(load("serving.yaml", set=["cluster.node.kv.size=64 MiB"]))
-    with pytest.raises(foretrace.SimulationError, match=r"node0.kv0: .*32"):
-        small.run()
 
 
 def test_blame_of_a_served_model_is_that_of_a_window_around_its_slowest_answers(served):

@@ -67,7 +67,7 @@ class Serving(ft.Workload):
     def start(self, job):
         """Poisson arrivals of uniform lengths, served step by step."""
         random, n, k, (cache,) = job.random("load"), self.requests, len(job.on["gpu"]), job.on["kv"]
-        at = random.exponential(1 / self.rate, n).cumsum().round(6).tolist()  # s; us are whole ticks
+        at = random.exponential(1 / self.rate, n).cumsum().round(6).tolist()  # s; us are ticks
         lengths = random.integers(100, 2000, n).tolist(), random.integers(20, 100, n).tolist()
 
         def serve(sim):
