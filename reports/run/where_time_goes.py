@@ -82,6 +82,8 @@ def bottlenecks(study: StudyShown) -> Iterable[Block]:
         "Each row is a run of its own: that kind of part 10 % faster, and instant (infinitely "
         "fast). No purchase of it alone can gain more than the latter."
     )
+    if any(part.capacity is not None for part in study.base_result.system.components):
+        yield Paragraph("Of a part that is held in amounts there is 10 % more, and without end.")
     columns, over = _pairs("kind of part", study, "10 % faster", "instant")
     groups = dict.fromkeys(c["group"] for p in study.points.values() for c in p["faster"])
     yield Table(columns, [(group, *_gains(study, group)) for group in groups], over)

@@ -48,16 +48,16 @@ def _lines(made: Plan) -> Iterator[tuple[str, str]]:
     for name, ops in made.ops.items():
         ranks = made.ranks[name]
         if ops is None:
-            yield name, "a process: its ops are known when it has run"
+            yield name, "a process, run in every simulation: its ops are known when it has run"
         else:
             yield name, f"{ranks} rank{'s' * (ranks != 1)}, about {ops:,} ops"
     if made.period:
         yield "recorded", f"{made.periods} {made.period}{'s' * (made.periods != 1)}"
+    count = len(made.ops)
+    runs = f"about {made.simulations} simulations of {count} variant{'s' * (count != 1)}"
+    yield "runs", f"{runs}: as described or drawn, with parts faster or wrong"
     if made.points:
         yield "sweep", f"{made.points} points on {made.processes} processes"
-    else:
-        count = len(made.ops)
-        yield "runs", f"{made.simulations} simulations of {count} variant{'s' * (count != 1)}"
     if made.op_runs is not None:
         took = f"{format_quantity(made.seconds, 's')}, {format_quantity(made.memory, 'B')} each"
         yield "work", f"about {format_quantity(made.op_runs, 'op')}s simulated, {took}"

@@ -14,12 +14,15 @@ from ...sim.workload import Size
 from ..config.scenario import BASE, Scenario
 from .building.jobs import graphs_of, workloads_of
 from .limits import memory, require_memory
+from .uncertainty import kind_of, model_errors
 from .workers.workers import cores
 
 # By benchmarks/sweep.py --cost, the first scenario on 2 to 64 ranks, one core of a Zen 4 VM.
 SECONDS_PER_OP = {"core": 5.0e-7, "reference": 4e-5}  # of one simulation, measured
 SECONDS_PER_POINT = 0.012  # to check its settings and to build its machine
 SENSITIVITY = 2  # simulations for each kind of part: 10 % faster, and free
+ERRORS = 2  # for each kind of part whose error is known: as wrong as that, either way
+ALWAYS = frozenset({"host", "fabric", "dma", "memory"})  # parts of nearly every machine
 
 
 @dataclass(frozen=True)
@@ -31,7 +34,7 @@ class Plan:
     ranks, ops : by variant; None where they are known only while it runs
     periods, period : how often the workload repeats, and what each time is called; 0 and ""
         where it does not
-    simulations : of all variants
+    simulations : of all variants, about
     points : of a sweep; 0 for none
     processes : that a sweep would use
     op_runs : ops times simulations, in all
@@ -132,8 +135,9 @@ def ops_of(scenario: Scenario) -> int:
 def _simulations(scenario: Scenario) -> int:
     """Simulations of one variant: as recorded, its replicas, and those that explain it."""
     replicas = scenario.run.replicas
-    kinds = len(scenario.cluster.parts()) + 2  # with what joins them and copies
-    return 1 + (replicas if replicas > 1 else 0) + SENSITIVITY * kinds
+    kinds = {kind_of(f"cluster.{path}.") for path in scenario.cluster.parts()} | ALWAYS
+    explain = SENSITIVITY * len(kinds) + ERRORS * len(model_errors([scenario]))
+    return 1 + (replicas if replicas > 1 else 0) + explain
 
 
 def _devices(scenario: Scenario) -> Iterator[str]:
@@ -141,7 +145,7 @@ def _devices(scenario: Scenario) -> Iterator[str]:
     from ..config.settings import known_backends
 
     for glob, binding in scenario.backends.items():
-        if known_backends()[binding.use].__module__.split(".")[1] == "hil":
+        if known_backends()[binding.use].__module__.split(".")[1:2] == ["hil"]:
             yield f"{glob}: {binding.use}"
     hil = scenario.section("hil") if "hil" in type(scenario.model).model_fields else None
     for swap in getattr(hil, "swap", None) or ():

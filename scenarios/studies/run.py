@@ -140,7 +140,7 @@ class _UnderWay:
         """Run one variant, and say why it takes what it takes."""
         progress(f"running {one.name}: {_size(one)}")
         self.results.append(measured(one, each))
-        progress(f"explaining {one.name}: blame, and what a faster part would change")
+        progress(f"explaining {one.name}: blame, and runs with parts faster or wrong")
         tried = with_errors(self.results[-1], errors, each)
         self.base = self.base or tried
         self.points[one.name] = _explained(tried, self.base, each)

@@ -6,17 +6,22 @@ import sys
 from pathlib import Path
 
 import foretrace
+import numpy as np
 import pytest
+from foretrace.models.parts import PARTS
 from foretrace.scenarios.config.loader import load
 from foretrace.scenarios.config.plugin_errors import PREFIX
 from foretrace.scenarios.config.schema import root
 from foretrace.scenarios.config.settings import known_backends, known_workloads
+from foretrace.scenarios.studies.run import study
 from foretrace.scenarios.studies.samples import headline, samples_of
 from foretrace.scenarios.studies.variants import variants
 from foretrace.sim.process import PROCESSES
+from foretrace.sim.simulation import Simulation
 from foretrace.sim.workload import WORKLOADS
 
 EXAMPLES = Path(foretrace.__file__).resolve().parent / "docs" / "examples"
+FEWER = "--set", "workload.requests=100"
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +30,7 @@ def examples(tmp_path_factory):
     folder = tmp_path_factory.mktemp("docs") / "examples"
     shutil.copytree(EXAMPLES, folder)
     known_backends(), known_workloads()
-    tables = PROCESSES, WORKLOADS
+    tables = PROCESSES, WORKLOADS, PARTS
     before = [dict(t) for t in tables]
     yield folder
     for table, known in zip(tables, before, strict=True):
@@ -45,7 +50,7 @@ def here(examples, monkeypatch):
 @pytest.fixture
 def served(cli):
     """The run of the serving example, as its command leaves it."""
-    code, out, err = cli("run", "serving.yaml")
+    code, out, err = cli("run", "serving.yaml", *FEWER)
     assert code == 0, err
     folder = Path(out.split()[-1]).parent
     return json.loads((folder / "summary.json").read_text()), out, folder
@@ -60,7 +65,9 @@ def test_a_process_workload_is_run_answered_and_reported_by_its_own_number(serve
     assert value["unit"] == "s"
     assert "As described, ttft p99 is" in out
     assert "half-the-cache raises ttft p99 by" in out
-    assert "around the highest percent of ttft" in (folder / "report.html").read_text()
+    page = (folder / "report.html").read_text()
+    assert "around the highest percent of ttft" in page
+    assert "held in amounts there is 10 % more" in page
     (met,) = summary["points"]["base"]["expect"]
     assert met["met"]
 
@@ -81,6 +88,14 @@ def test_half_the_cache_changes_the_time_to_the_first_token():
     assert half > 2 * base
 
 
+def test_a_served_model_takes_no_step_without_a_token():
+    seldom = [f"workload.{setting}" for setting in ("requests=20", "rate=1")]
+    rows = variants(load("serving.yaml", set=seldom))[0].run().frame()
+    reduced = rows[rows["kind"] == "collective"]
+    took = (reduced["end_us"] - reduced["start_us"]).to_numpy()  # most make one token
+    assert took.min() == pytest.approx(np.median(took), rel=1e-6)
+
+
 def test_blame_of_a_served_model_is_that_of_a_window_around_its_slowest_answers(served):
     for point in served[0]["points"].values():
         window = point["window"]
@@ -89,7 +104,7 @@ def test_blame_of_a_served_model_is_that_of_a_window_around_its_slowest_answers(
 
 
 def test_a_sweep_finds_the_rate_at_which_the_first_token_comes_soonest(cli):
-    code, out, err = cli("sweep", "serving.yaml", "--workers", "local:1")
+    code, out, err = cli("sweep", "serving.yaml", *FEWER, "--workers", "local:1")
     assert code == 0, err
     assert "ttft p99" in out
     assert "iteration" not in out
@@ -106,9 +121,32 @@ def test_the_metrics_of_a_plug_in_are_known_before_anything_runs(cli):
     assert code == 0, err
     assert "From the arrival of a request to its first token." in out
     assert "better   lower" in out
-    code, out, _ = cli("explain", "workload.kv", "--plugin", "plugins/serving.py")
+    code, out, _ = cli("explain", "cluster.node.kv", "--plugin", "plugins/serving.py")
     assert code == 0
-    assert cli("plan", "serving.yaml")[1].splitlines()[0].split(maxsplit=1)[1].startswith("a proc")
+
+
+def test_a_plan_says_how_often_a_process_is_run(cli, monkeypatch):
+    _, said, _ = cli("plan", "serving.yaml")
+    base, _, runs, *_ = (line.split(maxsplit=1)[1] for line in said.splitlines())
+    assert base.startswith("a process, run in every simulation")
+    planned = json.loads(cli("plan", "serving.yaml", "--json")[1])["simulations"]
+    assert runs.startswith(f"about {planned} simulations of 2 variants")
+    counted = []
+    simulate = Simulation.run
+
+    def run(*args, **settings):
+        counted.append(1)
+        return simulate(*args, **settings)
+
+    monkeypatch.setattr(Simulation, "run", run)
+    study(load("serving.yaml", set=["workload.requests=1"]), threads=1)
+    assert planned == pytest.approx(len(counted), rel=0.2)
+
+
+def test_a_plan_counts_a_scenario_whose_backend_is_of_a_plug_in(cli):
+    code, said, err = cli("plan", "plugins/drive.yaml")
+    assert code == 0, err
+    assert "devices     none" in said
 
 
 def test_an_answer_of_which_nothing_was_emitted_is_told_so():
@@ -123,9 +161,16 @@ def test_an_answer_of_which_nothing_was_emitted_is_told_so():
 def test_the_command_tells_when_each_job_of_a_fleet_is_done(cli):
     code, out, err = cli("run", "fleet.yaml")
     assert code == 0, err
-    rows = [line.split()[0] for line in out.splitlines() if line.strip()]
-    assert {"a.makespan", "b.makespan"} <= set(rows)
+    assert "a.makespan" in out
+    assert "pass  b.makespan" in out
     assert "As described, makespan is" in out
+    assert "iteration" not in out
+
+
+def test_a_sweep_of_a_fleet_finds_how_often_to_save(cli):
+    code, out, err = cli("sweep", "fleet.yaml", "--workers", "local:1")
+    assert code == 0, err
+    assert "The smallest makespan of 2 points" in out
     assert "iteration" not in out
 
 

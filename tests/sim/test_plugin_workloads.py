@@ -2,25 +2,29 @@
 
 import importlib.util
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import foretrace
 import numpy as np
 import pytest
-from foretrace import Backend, Component, Simulation, System, Timing, require
+from foretrace import Backend, Component, Simulation, SimulationError, System, Timing, require
 from foretrace.models.network.collectives import Fabric
 from foretrace.models.network.link import Link
 from foretrace.models.network.switch import Switch, star
+from foretrace.models.parts import PARTS
 from foretrace.sim.workload import WORKLOADS
 
 PLUGINS = Path(foretrace.__file__).resolve().parent / "docs" / "examples" / "plugins"
+ENGINES = "core", "reference"
 GPUS = tuple(f"node{n}.gpu{k}" for n in range(4) for k in range(2))
 
 
 @pytest.fixture
 def plugin(request):
     """A plug-in's module, and its registered names gone afterwards."""
-    known = dict(WORKLOADS)
+    tables = WORKLOADS, PARTS
+    known = [dict(table) for table in tables]
 
     def load(name):
         spec = importlib.util.spec_from_file_location(f"plugin_{name}", PLUGINS / f"{name}.py")
@@ -31,8 +35,9 @@ def plugin(request):
         return module
 
     yield load
-    WORKLOADS.clear()
-    WORKLOADS.update(known)
+    for table, before in zip(tables, known, strict=True):
+        table.clear()
+        table.update(before)
 
 
 class Gpu(Backend):
@@ -52,22 +57,24 @@ class Second(Backend):
         return Timing.of(np.full(len(ops), 0.5))
 
 
-def served(engine, serving):
+def served(engine, plugin, size, **load):
+    """The work, and its result on four GPUs with a KV cache of a size in B."""
+    work, (cache,) = plugin.Serving(**load), plugin.KvCache(size=size).components("node0.kv0")
     system = star(
         4, Link(bandwidth=450e9, latency=1e-6), Switch(bandwidth=450e9, latency=5e-7, ports=8)
     )
+    system = replace(system, components=(*system.components, cache))
     fabric = Fabric(algorithms="ring", launch=8e-6, step=1e-6)
     backends = {"node0.gpu*": Gpu(), "fabric": fabric}
-    return Simulation(system, backends, engine=engine).run(serving)
+    return work, Simulation(system, backends, engine=engine).run(work)
 
 
-@pytest.mark.parametrize("engine", ["core", "reference"])
+@pytest.mark.parametrize("engine", ENGINES)
 def test_half_the_kv_cache_changes_the_time_to_first_token(plugin, engine):
-    serving = plugin("serving").Serving
+    serving = plugin("serving")
     answers = []
-    for kv in (500e6, 250e6):
-        work = serving(requests=25, rate=20.0, kv=kv)
-        result = served(engine, work)
+    for size in (2**30, 2**29):
+        work, result = served(engine, serving, size, requests=25, rate=50.0)
         samples = work.measure(result)
         assert len(samples["ttft"]) == len(samples["tpot"]) == 25
         assert len(result.periods) == 0
@@ -76,15 +83,15 @@ def test_half_the_kv_cache_changes_the_time_to_first_token(plugin, engine):
 
 
 def test_the_engines_serve_alike(plugin):
-    work = plugin("serving").Serving(requests=10, rate=20.0, kv=400e6)
-    a, b = served("core", work), served("reference", work)
+    serving, tight = plugin("serving"), 300 * 2**20  # B; requests have to give way
+    (_, a), (_, b) = (served(e, serving, tight, requests=20, rate=50.0) for e in ENGINES)
     assert np.array_equal(a.columns.end, b.columns.end)
     assert a.metrics == b.metrics
 
 
 def test_a_cache_too_small_for_a_request_is_refused(plugin):
-    with pytest.raises(ValueError, match="kv: has room for 30 tokens; the longest request takes"):
-        served("core", plugin("serving").Serving(kv=1e6))
+    with pytest.raises(SimulationError, match=r"node0\.kv0: amount \d+; .* its capacity 4"):
+        served("core", plugin("serving"), 8 * 2**20, requests=3, rate=1.0)
 
 
 def crash(sim):

@@ -1,119 +1,118 @@
-"""Continuous batching with a limit of the KV cache: time to first token of a served model.
+"""Continuous batching over a paged KV cache: time to first token of a served model.
 
-Requests wait until the cache has room for their prompt; every step prefills some of them and
-decodes one token of each that is under way.  Who finds no room for its next token is preempted and
-computed again (Kwon et al. 2023, doi:10.1145/3600006.3613165, section 4.5).  The cache is counted
-here, by hand: no component holds it.
+A step prefills requests for whose prompt the cache has blocks, and makes a token of every other.
+Where no block is left for that, the youngest gives its own back and is computed again later (Kwon
+et al. 2023, doi:10.1145/3600006.3613165, 4.2 and 4.5).  The engine counts who holds what of it.
 """
 
-from __future__ import annotations
-
+from collections import deque
 from dataclasses import dataclass
 
-import numpy as np
-from foretrace import Builder, Graph, Kind, Member, Metric, Need, Needs, Workload, workload
+import foretrace as ft
+from foretrace.models.parts import NodePart, part
 from foretrace.sim.units import Bytes
 
-LAYERS, HIDDEN, KV_HIDDEN, WIDTH = 32, 4096, 1024, 2  # of an 8B model in bf16
-PARAMETERS = 8e9
-CHUNK = 2048  # prompt tokens that a step prefills, about
-KV_TOKEN = 2 * LAYERS * KV_HIDDEN * WIDTH  # B of keys and values of a token
+LAYERS, HIDDEN, KV_HIDDEN, WIDTH, PARAMETERS = 32, 4096, 1024, 2, 8e9  # Llama 3 8B in bf16
+BLOCK, TILE, CHUNK = 16, 64, 2048  # tokens of a block; of a kernel's tile; that fill a step
+LAYER, REDUCE = "compute:layers bf16[]", "collective:all-reduce bf16[]"
+BLOCK_BYTES = BLOCK * 2 * LAYERS * KV_HIDDEN * WIDTH  # keys and values: 2 MiB
+
+
+@part("kv")
+class KvCache(NodePart):
+    """A KV cache over all GPUs of a machine, held in blocks; its settings: size."""
+
+    def __init__(self, *, size: Bytes):
+        self.blocks = int(size // BLOCK_BYTES)
+
+    def components(self, name: str):
+        yield ft.Component(name, "kv", capacity=self.blocks, unit="block")
 
 
 @dataclass
 class Request:
-    """One request, and how far it is."""
+    """One request, the tokens it has, and the blocks it holds."""
 
+    number: int
     at: float
     prompt: int
     output: int
     made: int = 0
-    cached: int = 0
+    blocks: int = 0
     first: float = 0.0
 
-    def fits(self, now: float, free: int) -> bool:
-        """Whether it is there, and the cache has room for its prompt and a token."""
-        return self.at <= now and self.prompt < free
+    def fits(self, sim, cache: str) -> bool:
+        """Whether it is there and had room for its tokens and one more, which it holds then."""
+        lacks = -(-(self.prompt + self.made + 1) // BLOCK) - self.blocks
+        if lacks and (self.at > sim.now or not sim.take(cache, lacks, owner=self.number)):
+            return False
+        self.blocks += lacks
+        return True
 
 
-@workload("serving")
-class Serving(Workload):
-    """A model served on the GPUs of its pool.
-
-    Parameters
-    ----------
-    requests : how many arrive
-    rate : of their arrival, a second
-    tensor : GPUs that hold the model together
-    kv : B of the KV cache on each of them
-    """
+@ft.workload("serving")
+class Serving(ft.Workload):
+    """A model on all GPUs of its pool; ``requests`` arrive, ``rate`` of them a second."""
 
     metrics = (
-        Metric("ttft", "s", "From the arrival of a request to its first token.", better="lower"),
-        Metric("tpot", "s", "Time per token of a request after its first.", better="lower"),
+        ft.Metric("ttft", "s", "From the arrival of a request to its first token.", better="lower"),
+        ft.Metric("tpot", "s", "Time per token of a request after its first.", better="lower"),
     )
     headline = "ttft.p99"
+    needs = ft.Needs({"gpu": ft.Need("gpu"), "kv": ft.Need("kv", 1)})
 
-    def __init__(self, *, requests: int = 200, rate: float = 8.0, tensor: int = 4, kv: Bytes = 8e9):
-        self.requests, self.rate, self.tensor, self.kv = requests, rate, tensor, kv
-
-    @property
-    def needs(self) -> Needs:
-        """As many GPUs as hold the model."""
-        return Needs({"gpu": Need("gpu", self.tensor)})
-
-    def arrivals(self, random: np.random.Generator) -> list[Request]:
-        """Poisson arrivals, uniform lengths."""
-        n, at = self.requests, np.cumsum(random.exponential(1 / self.rate, self.requests))
-        lengths = random.integers(100, 2000, n).tolist(), random.integers(20, 300, n).tolist()
-        return [Request(*r) for r in zip(at.tolist(), *lengths, strict=True)]
+    def __init__(self, *, requests: int, rate: float):
+        self.requests, self.rate = requests, rate
 
     def start(self, job):
-        """The engine's loop: admit, preempt, compute a step, give out tokens."""
-        waiting, running = self.arrivals(job.random("requests")), []
-        free = int(self.kv // (KV_TOKEN / self.tensor))  # tokens
-        if free < (most := max(r.prompt + r.output for r in waiting) + 1):
-            raise ValueError(f"kv: has room for {free} tokens; the longest request takes {most}")
+        """Poisson arrivals of uniform lengths, served step by step."""
+        random, n, k, (cache,) = job.random("load"), self.requests, len(job.on["gpu"]), job.on["kv"]
+        at = random.exponential(1 / self.rate, n).cumsum().round(6).tolist()  # s; us are ticks
+        lengths = random.integers(100, 2000, n).tolist(), random.integers(20, 100, n).tolist()
 
         def serve(sim):
-            nonlocal free
+            step = sim.prepare(self.step(k))
+            waiting, running = deque(map(Request, range(n), at, *lengths)), []
             while waiting or running:
                 if not running:
                     yield sim.wait(max(waiting[0].at - sim.now, 0.0))
-                prefill = 0
-                while prefill < CHUNK and waiting and waiting[0].fits(sim.now, free):
-                    running.append(waiting.pop(0))
-                    running[-1].cached = running[-1].prompt + 1
-                    free, prefill = free - running[-1].cached, prefill + running[-1].prompt
-                while len(decode := [r for r in running if r.made]) > free:
-                    waiting.insert(0, running.pop())
-                    free, waiting[0].cached, waiting[0].made = free + waiting[0].cached, 0, 0
-                for r in decode:
-                    r.cached, free = r.cached + 1, free - 1
-                context = sum(r.cached for r in decode)
-                yield sim.submit(self.step(prefill + len(decode), context)).done
+                tokens = 0
+                while tokens < len(running):  # one of each
+                    if running[tokens].fits(sim, cache):
+                        tokens += 1
+                    else:
+                        waiting.appendleft(running.pop())
+                        sim.release_all(waiting[0].number)
+                        waiting[0].blocks = 0
+                        yield sim.settled()  # what was given back can be taken after a turn
+                while tokens < CHUNK and waiting and waiting[0].fits(sim, cache):
+                    running.append(waiting.popleft())
+                    tokens += running[-1].prompt + running[-1].made
+                batch = self.numbers(k, tokens, sum(r.blocks for r in running))
+                yield sim.submit(step, **batch).done
                 for r in list(running):
                     r.made += 1
-                    if not r.first:
+                    if r.made == 1:
                         r.first = sim.now
                         sim.emit("ttft", sim.now - r.at)
                     if r.made == r.output:
-                        sim.emit("tpot", (sim.now - r.first) / max(r.made - 1, 1))
-                        free += r.cached
+                        sim.emit("tpot", (sim.now - r.first) / (r.output - 1))
                         running.remove(r)
+                        sim.release_all(r.number)
+                        yield sim.settled()
 
         return serve
 
-    def step(self, tokens: int, context: int) -> Graph:
-        """All layers on every GPU, then their all-reduces as one."""
-        build, k = Builder("step"), self.tensor
-        flop, moved = 2 * PARAMETERS * tokens / k, (PARAMETERS * WIDTH + context * KV_TOKEN) / k
-        layers = {"flop": flop, "bytes": moved, "signature": "compute:layers bf16[]"}
-        _ = [build.op(Kind.COMPUTE, rank=r, **layers) for r in range(k)]
-        if k > 1:
-            build.collective(
-                [Member(r, 0, (r,)) for r in range(k)],  # after the rows of the layers
-                bytes=tokens * HIDDEN * WIDTH * 2 * LAYERS,
-                signature=f"collective:all-reduce bf16[{tokens * HIDDEN}]",
-            )
+    def step(self, k: int) -> ft.Graph:
+        """All layers on every GPU, then their all-reduces as one: prepared once, for any batch."""
+        build, ranks, none = ft.Builder("step"), range(k), {"flop": 0.0, "bytes": 0.0}
+        rows = [build.op(ft.Kind.COMPUTE, rank=r, signature=LAYER, **none) for r in ranks]
+        build.collective([ft.Member(r, 0, (rows[r],)) for r in ranks], bytes=0.0, signature=REDUCE)
         return build.graph()
+
+    def numbers(self, k: int, tokens: int, blocks: int) -> dict[str, list[float]]:
+        """Work of its ops for a batch, in whole tiles: equal numbers are asked about once."""
+        tokens, blocks = -(-tokens // TILE) * TILE, -(-blocks // TILE) * TILE
+        flop, moved = 2 * PARAMETERS * tokens / k, (PARAMETERS * WIDTH + blocks * BLOCK_BYTES) / k
+        reduced = 2.0 * LAYERS * tokens * HIDDEN * WIDTH
+        return {"flop": [flop] * k + [0.0], "bytes": [moved] * k + [reduced]}
