@@ -47,8 +47,8 @@ class _Sums:
         """(k,) periods with an op that ended, of a run of one job."""
         if len(self.result.jobs) > 1:
             return np.empty(0, np.int64)
-        own = self.ended[: self.given]
-        found = np.unique(self.result.ops.period[: self.given][own]).astype(np.int64)
+        period = self.result.ops.period[: self.given][self.ended[: self.given]]
+        found = np.unique(period[heads(period)]).astype(np.int64)  # mostly listed side by side
         return found[found >= 0]
 
     def kept(self) -> RunAggregates:
