@@ -117,7 +117,7 @@ class Wdag:
         streams = {
             (r, s): k for r in range(self.ranks) for s, k in ((0, "compute"), (1, "network"))
         }
-        return Graph(f"W-DAG({self.ranks}, {self.iterations * 10})", (block,), streams=streams)
+        return Graph(f"W-DAG({self.ranks}, {self.periods * 10})", (block,), streams=streams)
 
 
 class Peer:

@@ -20,19 +20,20 @@ def lap(name):
     began = time.perf_counter()
 from pathlib import Path
 from foretrace.scenarios.cli import app
-from foretrace.scenarios.studies import run_folder, run
-from foretrace.scenarios.config import loader
-from foretrace.scenarios import points
+from foretrace.scenarios.config.loader import load
+from foretrace.scenarios.studies.run import study
+from foretrace.scenarios.studies.run_folder import save
+from foretrace.scenarios.studies.variants import variants
 lap("imports")
-scenario = loader.load("first")
+scenario = load("first")
 lap("read the scenario")
-base = points.points(scenario)[0]
+base = variants(scenario)[0]
 lap("read the trace, infer and resize the graph")
 base.run()
 lap("load the kernels, run once")
-done = study.study(scenario)
+done = study(scenario)
 lap("all runs, what they say (graph built again)")
-folder.save(done, Path("stages"), 0.0, "")
+save(done, Path("stages"), 0.0, "")
 lap("write tables, timeline, report")
 print(json.dumps(laps))
 """

@@ -180,12 +180,21 @@ token = [token]
 """
 NUMBER = re.compile(r"\s*([+-]?\d[\d_]{0,30}(?:\.\d{0,30})?(?:[eE][+-]?\d{1,3})?)\s*(.*?)\s*")
 UNIT = re.compile(r"%|(1\s*/\s*)?[^\W\d_]{1,20}(\s*[/*]\s*[^\W\d_]{1,20}){0,3}")
-COMMON = {  # what a mistyped unit is compared with
-    "s": ("s", "ms", "us", "ns", "min", "hour", "day"),
-    "B": ("B", "kB", "MB", "GB", "TB", "KiB", "MiB", "GiB", "TiB"),
-    "B/s": ("Gb/s", "GB/s", "Mb/s", "MB/s", "Tb/s", "TB/s", "GiB/s", "Gbps", "Gbit/s"),
-    "flop/s": ("Tflop/s", "Gflop/s", "Pflop/s", "TFLOPS"),
-}
+COMMON: dict[str, dict[str, str]] = {  # by SI text: what people mostly write, and its exact value
+    "s": {
+        "s": "1", "ms": "1e-3", "us": "1e-6", "ns": "1e-9",
+        "min": "60", "hour": "3600", "day": "86400",
+    },
+    "B": {
+        "B": "1", "kB": "1e3", "MB": "1e6", "GB": "1e9", "TB": "1e12",
+        "KiB": f"{2**10}", "MiB": f"{2**20}", "GiB": f"{2**30}", "TiB": f"{2**40}",
+    },
+    "B/s": {
+        "Gb/s": "125e6", "GB/s": "1e9", "Mb/s": "125e3", "MB/s": "1e6", "Tb/s": "125e9",
+        "TB/s": "1e12", "GiB/s": f"{2**30}", "Gbps": "125e6", "Gbit/s": "125e6",
+    },
+    "flop/s": {"Tflop/s": "1e12", "Gflop/s": "1e9", "Pflop/s": "1e15", "TFLOPS": "1e12"},
+}  # fmt: skip
 
 
 def quantity(written: object, unit: Unit | str) -> float:
@@ -259,6 +268,13 @@ def _registry() -> Any:
 @cache
 def _factor(name: str, wanted: str) -> Fraction | None:
     """Value of one ``name`` in SI; None where it measures something else, KeyError for no unit."""
+    if common := COMMON.get(wanted, {}).get(name):
+        return Fraction(common)  # to start pint takes as long as to read a whole scenario
+    return _by_pint(name, wanted)
+
+
+def _by_pint(name: str, wanted: str) -> Fraction | None:
+    """Value of one ``name`` of any unit, by prefixes, products and quotients."""
     from pint.errors import DimensionalityError, UndefinedUnitError
 
     try:
@@ -275,7 +291,7 @@ def _parsed(name: str) -> Any:
 
 
 def _unknown(name: str, written: object, wanted: Unit) -> ValueError:
-    known = COMMON.get(wanted.text, ())
+    known = COMMON.get(wanted.text, {})
     near = [k for k in known if k.lower() == name.lower()]
     near = near or [k for k in known if k.startswith(name)]
     near = near or difflib.get_close_matches(name, known, 1)

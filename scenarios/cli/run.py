@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +16,7 @@ from .common import Catalogs, File, Json, Out, Quiet, Set, Swap, print_json, pro
 
 if TYPE_CHECKING:
     from ..config.problems import Problem
+    from ..config.scenario import Scenario
 
 
 @app.command()
@@ -46,12 +47,8 @@ def run(
     started = time.monotonic()
     from ..config.hil_settings import live, swap_setting
     from ..config.loader import load
-    from ..studies.executor import engine_beside
     from ..studies.limits import TimeOver
-    from ..studies.output_folder import require_writable
-    from ..studies.run import study
-    from ..studies.run_folder import existing, load_summary, save
-    from .checks import require
+    from ..studies.run_folder import existing, load_summary
     from .show import answer
 
     settings = [*set, *swap_setting(swap), *(["hil.mode=coupled"] if swap else [])]
@@ -64,12 +61,7 @@ def run(
         scenario = scenario.only(variant)
     folder = None if no_cache or live(scenario) else existing(out, scenario)
     if folder is None:
-        require_writable(out, scenario)
-        with engine_beside(scenario.run.engine):
-            _say(require(scenario))
-            done = study(scenario, progress_printer(quiet or json))
-        folder = save(done, out, started, shlex.join(["foretrace", *sys.argv[1:]]))
-        saved = "saved"
+        folder, saved = _simulated(scenario, out, started, progress_printer(quiet or json)), "saved"
     else:
         _say(scenario.warnings)
         saved = "found"
@@ -89,6 +81,23 @@ def run(
         raise typer.Exit(UNFINISHED)
     if missed(summary):
         raise typer.Exit(MISSED)
+
+
+def _simulated(
+    scenario: Scenario, out: Path, started: float, progress: Callable[[str], None]
+) -> Path:
+    """Folder of a new run; a run that is found needs nothing of what simulates one."""
+    from ..studies.executor import engine_beside
+    from ..studies.output_folder import require_writable
+    from ..studies.run import study
+    from ..studies.run_folder import save
+    from .checks import require
+
+    require_writable(out, scenario)
+    with engine_beside(scenario.run.engine):
+        _say(require(scenario))
+        done = study(scenario, progress)
+    return save(done, out, started, shlex.join(["foretrace", *sys.argv[1:]]))
 
 
 def _say(warnings: Iterable[Problem]) -> None:

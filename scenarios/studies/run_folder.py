@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...reports.export.perfetto import write_timeline
 from ...reports.export.tables import write_ops
@@ -26,7 +26,9 @@ from ..config.scenario import Scenario
 from .answers import usual
 from .digests import code_digest, trace_digest
 from .output_folder import ACCURACY, KEY, versions, whole_folder, write_json, write_scenario
-from .run import Study
+
+if TYPE_CHECKING:
+    from .run import Study
 
 SCHEMA = 1
 

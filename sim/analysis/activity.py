@@ -176,9 +176,11 @@ def busy(result: RunRecord) -> Busy:
         block, first = run.graph.explicit, run.first
         n, e = len(block), len(block.places)
         op: Any = slice(first, first + n) if not e else first + block.op_of_place
-        start, end, arrived = columns.start[op], columns.end[op], columns.arrived[first : first + n]
-        if e:
-            arrived = np.concatenate([arrived, columns.arrived[base : base + e]])
+        start, end = columns.start[op], columns.end[op]
+        arrived = columns.arrived[first : first + n + e]
+        if first + n != base:  # its further places come after those of other graphs
+            own, more = arrived[:n], columns.arrived[base : base + e]
+            arrived = np.concatenate([own, more]) if e else own
         base += e
         if np.any(arrived == NEVER):
             arrived = np.where(arrived == NEVER, start, arrived)

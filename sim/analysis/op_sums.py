@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from ..aggregates import RunAggregates, add_ticks, heads
 from ..engine_api import NEVER
-from ..flat_graph import FlatGraph
 from ..ops import Kind
 from ..run_record import RunRecord
 from ..schedule import SubmittedRun
@@ -20,14 +19,24 @@ from .holdings import by_ops, holders
 CHUNK = 1 << 16  # places that are summed at once; they fit into a cache
 
 
-def _chunks(block: FlatGraph) -> Iterator[tuple[slice, NDArray[np.int64]]]:
-    """Slices of the places of a block, small enough for a cache, with the op of each place."""
+Rows = slice | NDArray[np.int64]
+
+
+def _chunks(run: SubmittedRun) -> Iterator[tuple[slice, Rows, Rows]]:
+    """Slices of the places of a graph, small enough for a cache, with the op of each and its id."""
+    block, first = run.graph.explicit, run.first
     n, of = len(block), block.places.op
     for a in range(0, n, CHUNK):
-        yield slice(a, min(a + CHUNK, n)), np.arange(a, min(a + CHUNK, n))
+        own = slice(a, min(a + CHUNK, n))  # a place of its own has each op: rows without a copy
+        yield own, own, slice(first + own.start, first + own.stop)
     for a in range(0, len(of), CHUNK):
         op = of[a : a + CHUNK].astype(np.int64)
-        yield slice(n + a, n + a + len(op)), op
+        yield slice(n + a, n + a + len(op)), op, first + op
+
+
+def _where(there: NDArray[np.bool_], *columns: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+    """Columns of chosen rows; the columns themselves where that is all of them."""
+    return columns if there.all() else tuple(c[there] for c in columns)
 
 
 def aggregates_of(result: RunRecord) -> RunAggregates:
@@ -47,8 +56,8 @@ class _Sums:
         """(k,) periods with an op that ended, of a run of one job."""
         if len(self.result.jobs) > 1:
             return np.empty(0, np.int64)
-        own = self.ended[: self.given]
-        found = np.unique(self.result.ops.period[: self.given][own]).astype(np.int64)
+        period = self.result.ops.period[: self.given][self.ended[: self.given]]
+        found = np.unique(period[heads(period)]).astype(np.int64)  # mostly listed side by side
         return found[found >= 0]
 
     def kept(self) -> RunAggregates:
@@ -76,22 +85,24 @@ class _Sums:
         end = np.full(start.shape, NEVER, np.int64)
         given = self.given is not None and len(steps)
         for run in self.result.runs[: 1 if given else None]:
-            block, ranks_of = run.graph.explicit, self.result.rank(run)
-            for place, op in _chunks(block):
-                there = self.ended[run.first + op]
+            period_of, ranks_of = run.graph.explicit.ops.period, self.result.rank(run)
+            for place, op, ids in _chunks(run):
+                there, period = self.ended[ids], period_of[op]
                 if len(steps):
-                    there &= block.ops.period[op] >= 0
-                period, rank = block.ops.period[op[there]], ranks_of[place][there]
-                step = np.searchsorted(steps, period) if len(steps) else np.zeros_like(period)
-                if len(step):
-                    first = heads(step, rank)
-                    at, ids = (step[first], rank[first]), run.first + op[there]
-                    np.minimum.at(start, at, np.minimum.reduceat(self.columns.start[ids], first))
-                    np.maximum.at(end, at, np.maximum.reduceat(self.columns.end[ids], first))
+                    there = there & (period >= 0)
+                period, rank, began, ended = _where(
+                    there, period, ranks_of[place], self.columns.start[ids], self.columns.end[ids]
+                )
+                if len(period):
+                    first = heads(period, rank)
+                    step = np.searchsorted(steps, period[first]) if len(steps) else 0 * first
+                    at: Any = step, rank[first]
+                    np.minimum.at(start, at, np.minimum.reduceat(began, first))
+                    np.maximum.at(end, at, np.maximum.reduceat(ended, first))
         start[start == late] = NEVER
         return start, end
 
-    def _took(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _took(self, ids: Rows) -> NDArray[np.int64]:
         """Ticks from start to end of ops; 0 of those that did not end."""
         took = self.columns.end[ids] - self.columns.start[ids]
         took[~self.ended[ids]] = 0
@@ -99,10 +110,10 @@ class _Sums:
 
     def _slots(self, run: SubmittedRun, busy: NDArray[Any]) -> NDArray[Any]:
         slots, kind = self.result.slots(run), run.graph.ops.kind
-        for place, op in _chunks(run.graph.explicit):
-            there = slots[place] >= 0
-            op = op[there]
-            busy = add_ticks(busy, (slots[place][there], kind[op]), self._took(run.first + op))
+        for place, op, ids in _chunks(run):
+            slot = slots[place]
+            slot, of, took = _where(slot >= 0, slot, kind[op], self._took(ids))
+            busy = add_ticks(busy, (slot, of), took)
         return busy
 
     def _rates(self, run: SubmittedRun, moved: NDArray[np.float64]) -> None:
@@ -128,7 +139,7 @@ class _Sums:
             total: NDArray[Any] = np.zeros(len(run.answers.sources), np.int64)
             for a in range(0, len(run.graph), CHUNK):
                 source = run.answers.source[a : a + CHUNK]
-                took = self._took(run.first + np.arange(a, a + len(source)))
+                took = self._took(slice(run.first + a, run.first + a + len(source)))
                 total = add_ticks(total, (source,), took)
             for text, t in zip(run.answers.sources, total.tolist(), strict=True):
                 found[text] = found.get(text, 0) + t

@@ -86,12 +86,23 @@ def breakdown_of_places(
     array([3, 2, 4, 0, 0, 0, 1])
     """
     out = np.zeros((BOXES, len(edges) - 1, ranks), np.int64)
-    begins = np.concatenate([[0], np.cumsum(np.bincount(rank, minlength=ranks))])
-    order = np.arange(len(rank), dtype=np.int32)
-    if np.any(rank[1:] < rank[:-1]):
-        order = np.argsort(rank, kind="stable").astype(np.int32)
+    order, begins = np.empty(len(rank), np.int32), np.zeros(ranks + 1, np.int64)
+    _order(rank, order, begins)
     _by_rank(order, begins, layer.astype(np.int8), (arrived, start, end), (_BOX, edges, out))
     return out
+
+
+@jit
+def _order(rank: Array, order: Array, begins: Array) -> None:
+    """Places of each rank, in their order: those of rank r lie from begins[r] to begins[r + 1]."""
+    for p in range(len(rank)):
+        begins[rank[p] + 1] += 1
+    for r in range(1, len(begins)):
+        begins[r] += begins[r - 1]
+    free = begins[:-1].copy()
+    for p in range(len(rank)):
+        order[free[rank[p]]] = p
+        free[rank[p]] += 1
 
 
 @jit

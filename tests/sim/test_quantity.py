@@ -6,7 +6,7 @@ from contextlib import suppress
 from fractions import Fraction
 
 import pytest
-from foretrace.sim.units import UNITS, quantity
+from foretrace.sim.units import COMMON, UNITS, _by_pint, _factor, quantity
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -101,6 +101,20 @@ def test_every_example_is_what_it_is_an_example_of():
         assert quantity(unit.example, name) > 0
 
 
-def test_units_cost_no_import_until_one_is_read():
-    program = "import sys, foretrace.sim.units; assert not {'pint', 'pydantic'} & set(sys.modules)"
+@pytest.mark.parametrize(
+    ("name", "unit"), [(name, unit) for unit, names in COMMON.items() for name in names]
+)
+def test_a_common_unit_is_worth_exactly_what_pint_says(name, unit):
+    assert _factor(name, unit) == _by_pint(name, unit)
+
+
+def test_units_cost_no_import_until_an_uncommon_one_is_read():
+    program = (
+        "import sys\n"
+        "from foretrace.sim.units import quantity\n"
+        "quantity('400 Gb/s', 'B/s'), quantity('80 GiB', 'B'), quantity('2.1 us', 's')\n"
+        "assert not {'pint', 'pydantic'} & set(sys.modules)\n"
+        "quantity('1 kWh', 'J')\n"
+        "assert 'pint' in sys.modules\n"
+    )
     subprocess.run([sys.executable, "-c", program], check=True)
