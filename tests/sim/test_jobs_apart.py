@@ -242,7 +242,7 @@ def run(seed, engine, jobs, keep="ops"):
     return simulation.run(jobs, replica=0 if seed % 2 else None, keep=keep)
 
 
-@pytest.mark.parametrize("seeds", [range(240), pytest.param(range(240, 2_400), marks=NIGHTLY)])
+@pytest.mark.parametrize("seeds", [range(240), pytest.param(range(240, 2_640), marks=NIGHTLY)])
 @pytest.mark.parametrize("engine", ["core", "reference"])
 def test_each_of_two_jobs_that_share_nothing_does_what_it_does_alone(seeds, engine):
     compared = ops = 0
@@ -260,7 +260,8 @@ def test_each_of_two_jobs_that_share_nothing_does_what_it_does_alone(seeds, engi
         assert sum(both.blame().ticks.values()) == both.makespan_ticks
         compared, ops = compared + 1, ops + both.count
     tried = len(seeds[:: 1 if engine == "core" else 3])
-    assert compared > 0.7 * tried, (compared, tried)
+    print(f"{engine}: {compared} of {tried} programs of two jobs, {ops} ops")
+    assert compared > 0.84 * tried, (compared, tried)
     assert ops > 8 * compared
 
 
