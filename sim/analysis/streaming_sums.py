@@ -417,7 +417,9 @@ def together(sums: Sequence[StreamingSums], kept: Sequence[RunAggregates]) -> Ru
     ----------
     kept : of each of them
     """
-    first, last = min(k.first for k in kept), max(k.last for k in kept)
+    first = min(k.first for k in kept)
+    ends = (max(int(k.end.max(initial=NEVER)), k.beside) for k in kept)
+    last = max(first, *ends)  # a job that arrived and ended nothing is no part of the window
     sources: dict[str, int] = {}
     for one in kept:
         for text, t in one.sources.items():

@@ -298,3 +298,18 @@ def test_what_is_given_back_is_added_up_job_by_job(seeds, monkeypatch):
         compared, folded = compared + 1, folded + (sums.kept.windows is None)
     assert compared > 0.7 * len(seeds)
     assert folded > 0.5 * compared
+
+
+@pytest.mark.parametrize("engine", ["core", "reference"])
+def test_a_job_of_which_nothing_ended_is_no_part_of_the_window(engine):
+    """It arrives at 3 s and all of its work is cancelled; the other one's is over at once."""
+    rows = run(630, engine, jobs_of(630)).without_rows("ranks", "the rows are gone")
+    sums = run(630, engine, jobs_of(630), keep="ranks")
+    assert summed(sums) == summed(rows)
+    assert sums.makespan == 0.0
+
+
+@pytest.mark.parametrize("engine", ["core", "reference"])
+def test_an_amount_given_back_after_the_last_end_is_in_no_window_of_another_part(engine):
+    both = run(2609, engine, jobs_of(2609))
+    assert told(both.of("b")) == told(run(2609, engine, jobs_of(2609)[1:]))
