@@ -301,8 +301,9 @@ def test_what_is_given_back_is_added_up_job_by_job(seeds, monkeypatch):
 
 
 @pytest.mark.parametrize("engine", ["core", "reference"])
-def test_a_job_of_which_nothing_ended_is_no_part_of_the_window(engine):
+def test_a_job_of_which_nothing_ended_is_no_part_of_the_window(engine, monkeypatch):
     """It arrives at 3 s and all of its work is cancelled; the other one's is over at once."""
+    monkeypatch.setattr(session, "AT_ONCE", 40)
     rows = run(630, engine, jobs_of(630)).without_rows("ranks", "the rows are gone")
     sums = run(630, engine, jobs_of(630), keep="ranks")
     assert summed(sums) == summed(rows)
