@@ -35,6 +35,39 @@ class Label(NamedTuple):
     source: str = ""
 
 
+class OpTexts:
+    """Labels and signatures of a graph, each stored once and numbered.
+
+    Examples
+    --------
+    >>> texts = OpTexts()
+    >>> texts.label(Label("mm")), texts.label(Label("add")), texts.label(Label("mm"))
+    (0, 1, 0)
+    """
+
+    def __init__(self) -> None:
+        self._labels: dict[Label, int] = {}
+        self._signatures: dict[str, int] = {}
+
+    def label(self, label: Label) -> int:
+        """Number of a label, a new number where it is new."""
+        return self._labels.setdefault(label, len(self._labels))
+
+    def signature(self, text: str) -> int:
+        """Number of a signature, a new number where it is new."""
+        return self._signatures.setdefault(text, len(self._signatures))
+
+    @property
+    def labels(self) -> tuple[Label, ...]:
+        """All labels, by number."""
+        return tuple(self._labels)
+
+    @property
+    def signatures(self) -> tuple[str, ...]:
+        """All signatures, by number."""
+        return tuple(self._signatures)
+
+
 LAST_PERIOD = int(np.iinfo(DTYPES["period"][0]).max)
 
 
@@ -163,8 +196,7 @@ class Builder:
         self._rows: list[dict[str, object]] = []
         self._edges: list[tuple[int, int, int]] = []  # op, its dependent, number of the place
         self._further: list[Sequence[Member]] = []
-        self._labels: dict[Label, int] = {}
-        self._signatures: dict[str, int] = {}
+        self._texts = OpTexts()
         self._streams: dict[Stream, str] = {}
 
     def op(
@@ -212,10 +244,8 @@ class Builder:
                 "duration": duration,
                 "release": release,
                 "peer": peer,
-                "label": -1 if label is None else self._labels.setdefault(label, len(self._labels)),
-                "signature": self._signatures.setdefault(signature, len(self._signatures))
-                if signature
-                else -1,
+                "label": -1 if label is None else self._texts.label(label),
+                "signature": self._texts.signature(signature) if signature else -1,
             }
         )
         self._further.append(())
@@ -285,7 +315,7 @@ class Builder:
         pairs = pairs.reshape(-1, 2)
         columns = {k: [r[k] for r in self._rows] for k in (self._rows[0] if n else ())}
         release, peer = columns.pop("release", []), columns.pop("peer", [])
-        ops = Ops.of(**columns, signatures=tuple(self._signatures)) if n else Ops.of(rank=[])  # type: ignore[arg-type]
+        ops = Ops.of(**columns, signatures=self._texts.signatures) if n else Ops.of(rank=[])  # type: ignore[arg-type]
         block = FlatGraph(
             ops,
             Csr.from_pairs(pairs[:, 0], pairs[:, 1], n),
@@ -297,4 +327,4 @@ class Builder:
             np.array(release, np.float64),
             np.array(peer, np.int32),
         )
-        return Graph(self.name, (block,), tuple(self._labels), self._streams, facts)
+        return Graph(self.name, (block,), self._texts.labels, self._streams, facts)

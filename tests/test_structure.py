@@ -115,3 +115,34 @@ def test_an_import_inside_a_function_counts_and_one_for_types_does_not():
 
 def test_a_circle_over_a_third_module_is_noticed():
     assert circles({"a": ["b"], "b": ["c"], "c": ["a"], "d": ["a"]}) == {frozenset("abc")}
+
+
+def defined(file: Path) -> set[str]:
+    """Names that a module has, by its text; those of an ``__all__`` that are loaded late, too."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.ImportFrom | ast.Import):
+            found |= {alias.asname or alias.name for alias in node.names}
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+    return found | {*getattr(foretrace, "__all__", ())} if file.parent == ROOT else found
+
+
+@pytest.mark.parametrize("folder", ["benchmarks", "tools", "docs/examples/plugins"])
+def test_programs_beside_the_product_import_what_it_has(folder):
+    """Most of them run for minutes, on machines of their own: a name that moved is seen here."""
+    gone = []
+    for program in sorted((ROOT / folder).glob("*.py")):
+        for node in ast.walk(ast.parse(program.read_text())):
+            if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith(
+                "foretrace"
+            ):
+                continue
+            module = ROOT.joinpath(*str(node.module).split(".")[1:])
+            file = module / "__init__.py" if module.is_dir() else module.with_suffix(".py")
+            known = defined(file) | {f.stem for f in module.glob("*")}
+            gone += [f"{program.name}: {node.module}.{a.name}" for a in node.names
+                     if a.name not in known]  # fmt: skip
+    assert gone == []

@@ -12,6 +12,7 @@ from pathlib import Path
 from ...sim.units import PICOSECOND, Seconds
 
 PICOSECONDS = 10**6  # of a microsecond
+PERIODS = ("period", "iteration")  # the column, and what runs of 0.1 before jobs call it
 
 
 def write_chrome(ops: Path, path: Path, tick: Seconds = PICOSECOND) -> int:
@@ -36,7 +37,8 @@ def write_chrome(ops: Path, path: Path, tick: Seconds = PICOSECOND) -> int:
     quoted = str(ops).replace("'", "''")
     with duckdb.connect() as db:
         there = db.execute(f"DESCRIBE SELECT * FROM '{quoted}'").fetchall()
-        period = "period" if "period" in {name for name, *_ in there} else "-1"
+        columns = {name for name, *_ in there}
+        period = next((name for name in PERIODS if name in columns), "-1")
         rows = db.execute(
             'SELECT rank, stream, coalesce(name, kind), kind, start, "end" - start, component, '
             f"{period} FROM '{quoted}' WHERE state = 'ended' ORDER BY op"

@@ -64,6 +64,12 @@ def sweep(
     for warning in scenario.warnings:
         typer.echo(str(warning), err=True)
     kept = store(out, scenario)
+    if resume and (others := kept.others()):
+        progress_printer(quiet or json)(
+            f"points in {', '.join(map(str, others))} are of another state of this scenario, "
+            "of its traces or of foretrace: every point is run again; "
+            "foretrace rm --cache removes them"
+        )
     asked = chosen(workers, scenario.run.workers)
     if not asked.startswith("dask://") or "local" in asked:
         guard(scenario, min(count(asked), scenario.section("sweep").wanted), ops_of(scenario))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+ANY = "*"
+"""Every value that a setting does not have yet."""
 LATER = {
     ("cluster.fabric.topology", "torus"): "0.2",
     ("cluster.fabric.topology", "dragonfly"): "0.2",
@@ -9,6 +11,11 @@ LATER = {
     ("metric", "gpu.memory"): "0.3",
     ("metric", "hfu"): "0.3",
     ("metric", "mfu"): "0.3",
+    ("placement.optimizer_state", "auto"): "0.3",
+    ("placement.optimizer_state", "cxl"): "0.3",
+    ("placement.optimizer_state", "host"): "0.3",
+    ("workload.recorded_on.parallel.expert", ANY): "0.3",
+    ("workload.scale_to.parallel.expert", ANY): "0.3",
 }
 """Releases by setting and value; who builds one takes its line out."""
 
@@ -19,4 +26,4 @@ def planned_release(path: str, value: object) -> str:
     >>> planned_release("metric", "mfu"), planned_release("metric", "mfo")
     ('0.3', '')
     """
-    return LATER.get((path, str(value)), "")
+    return LATER.get((path, str(value)), "") or LATER.get((path, ANY), "")

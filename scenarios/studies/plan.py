@@ -66,9 +66,6 @@ def plan(scenario: Scenario) -> Plan:
     ScenarioError, TraceError
         It cannot be run.
     """
-    from .variants import refuse
-
-    refuse(scenario)
     sizes = {v.variant: size(v) for v in scenario.variants()}
     each = {v.variant: _simulations(v) for v in scenario.variants()}
     sweep = scenario.section("sweep")

@@ -15,8 +15,8 @@ from ...sim.graph import Graph
 from ...sim.place import place
 from ..config.binding import meant
 from ..config.hil_settings import coupled
-from ..config.problems import InvalidScenarioError, Problem
-from ..config.reading.unsupported import spot_of
+from ..config.problems import InvalidScenarioError, Problem, Spot
+from ..config.scenario import Scenario
 from .building.jobs import first_of, pools_of
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def _unanswerable(point: Variant) -> Iterator[Problem]:
         op, why = _apart(why)
         alike.setdefault((f"backends.{glob}" if glob else "backends", why), []).append(op)
     for (path, why), ops in alike.items():
-        yield Problem("unanswerable", f"{_listed(ops)}{why}", spot_of(scenario, path))
+        yield Problem("unanswerable", f"{_listed(ops)}{why}", _spot(scenario, path))
 
 
 def _placed(point: Variant) -> list[Graph]:
@@ -86,3 +86,13 @@ def _listed(ops: list[str]) -> str:
     rest = len(ops) - SHOWN
     more = f" and {rest} more that look unlike them" if rest > 0 else ""
     return ", ".join(ops[:SHOWN]) + more
+
+
+def _spot(scenario: Scenario, path: str) -> Spot:
+    """The place of a setting; the file alone where no value of it was written."""
+    where = next((o.where for p, o in scenario.origins.items() if p.startswith(path)), "")
+    parts = where.rsplit(":", 2)
+    if len(parts) < 3:
+        return Spot(scenario.file, path=path)
+    file, line, column = parts
+    return Spot(file, int(line), int(column), path=path)

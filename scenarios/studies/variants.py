@@ -13,8 +13,6 @@ from ...sim.result import Result
 from ...sim.simulation import Simulation
 from ...sim.units import Bytes
 from ...sim.workload import Samples
-from ..config.problems import InvalidScenarioError
-from ..config.reading.unsupported import unsupported
 from ..config.scenario import Scenario
 from .answers import answer_of
 from .building.price import price
@@ -37,7 +35,6 @@ def point(scenario: Scenario, built: Built | None = None) -> Variant:
     ----------
     built : its graphs, where they were built before
     """
-    refuse(scenario)
     price(scenario)  # before anything runs: it may lack a size or a switch
     made = system(scenario)
     bound = backends(scenario, made)
@@ -64,22 +61,8 @@ def _left(scenario: Scenario, built: Built) -> Bytes | None:
     return None if most is None else max(most - memory(ops), 0.0)
 
 
-def refuse(scenario: Scenario) -> None:
-    """Refuse what nothing here simulates.
-
-    Raises
-    ------
-    InvalidScenarioError
-        Every such setting, of all variants.
-    """
-    found = [p for p in unsupported(scenario) if p.severity == "error"]
-    if found:
-        raise InvalidScenarioError(found)
-
-
 def variants(scenario: Scenario) -> list[Variant]:
     """Every variant, before any of them runs; those with the same workload share its graph."""
-    refuse(scenario)
     built: dict[str, Built] = {}
     found = []
     for variant in scenario.variants():

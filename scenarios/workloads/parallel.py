@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -20,12 +20,12 @@ class Parallel(Section):
     """Ranks in a row, a block of layers each."""
     data: Positive = 1
     """Copies of the model, each with its own samples."""
-    expert: Positive = 1
-    """Ranks that share the experts of a layer."""
+    expert: Literal[1] = 1
+    """Ranks that share the experts of a layer: each has its own."""
 
     @property
     def ranks(self) -> int:
-        """Ranks in all; experts are spread over the data-parallel ones."""
+        """Ranks in all."""
         return self.tensor * self.pipeline * self.data
 
 

@@ -39,15 +39,19 @@ def holders(result: RunRecord) -> Numbers:
 
 
 def by_ops(result: RunRecord) -> HeldAmounts:
-    """Amounts that ops held, one row per claim; to the end of the run where never given back."""
+    """Amounts that ops held, one row per claim; to the end of the run where never given back.
+
+    What is over is counted up to the last end of an op: one that is cancelled later may give back
+    what it held, or what was held until its end, after that.
+    """
     claims = [r.lowered.claims for r in result.runs]
     none = np.empty(0, np.int64)
     component = np.concatenate([none, *(c.component for c in claims)])
     amount = np.concatenate([none, *(c.amount for c in claims)])
     granted, returned = result.columns.granted, result.columns.returned
-    last = np.maximum(_last(result), granted)
-    end = np.where(returned == NEVER, last, returned)
-    start = np.where(granted == NEVER, end, granted)
+    last = _last(result)
+    end = np.where(returned == NEVER, last, np.minimum(returned, last))
+    start = np.where(granted == NEVER, end, np.minimum(granted, last))
     return HeldAmounts(component, start, end, amount / _whole(result, component))
 
 

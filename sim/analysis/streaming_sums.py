@@ -96,6 +96,7 @@ class StreamingSums:
         self.line = RankLane(boxes, first, compiled)
         self.ranks, self.beside = 0, NEVER
         self.held_yet: list[Alike] = []  # with graphs that are not over and hold
+        self.held_late: list[Alike] = []  # that gave back after the last end so far
         self.waited_yet: list[Busy] = []  # waits for capacities that may be counted or not
         self.rate = np.array([c.rate or np.inf for c in system.components], np.float64)
 
@@ -126,12 +127,15 @@ class StreamingSums:
                 rows.append(_busy(group))
             if group.amount.size:
                 over = group.over[:, None]
-                self.moved += self._held(group, group.returned, over)
+                self.moved += self._held(group, group.granted, group.returned, over)
+                self.held_late.append(group)
                 self.held_yet += [group] * (not over.all())
                 waits = Waits.of(group)
                 rows.append(waits.busy(group, waits.settled))
                 self.waited_yet.append(waits.busy(group, waits.open))
                 until = min(until, waits.reached)
+        latest = max(self.spans.last, self.beside)
+        self.held_late = [g for g in self.held_late if (g.returned > latest)[g.over].any()]
         for group in groups:
             until = min(until, _reached(group, self.spans))
         self.line.add(rows, self.spans.marks(), until, self.ranks)
@@ -184,10 +188,12 @@ class StreamingSums:
                     if slot >= 0:
                         self.busy[slot, kind] += took
 
-    def _held(self, group: Alike, end: Ticks, where: NDArray[np.bool_]) -> NDArray[np.float64]:
+    def _held(
+        self, group: Alike, start: Ticks, end: Ticks, where: NDArray[np.bool_]
+    ) -> NDArray[np.float64]:
         """(components, kinds) s of holding, with the whole capacity held counted as 1."""
         claims, found = group.run.lowered.claims, np.zeros_like(self.moved)
-        took = np.where(where & (group.granted != NEVER), end - group.granted, 0)
+        took = np.where(where & (group.granted != NEVER), end - start, 0)
         share = group.amount / self.whole[claims.component]
         held = (share * seconds(took, self.tick)).sum(axis=0)
         np.add.at(found, (claims.component, group.run.graph.ops.kind[claims.op]), held)
@@ -197,10 +203,12 @@ class StreamingSums:
         """(components, kinds) s of work at full rate and of holding, up to the run's last end."""
         found = self.moved.copy()
         for group in self.held_yet:
-            kept = np.where(
-                group.returned == NEVER, np.maximum(last, group.granted), group.returned
-            )
-            found += self._held(group, kept, ~group.over[:, None])
+            kept = np.where(group.returned == NEVER, last, np.minimum(group.returned, last))
+            start = np.minimum(group.granted, last)
+            found += self._held(group, start, kept, ~group.over[:, None])
+        for group in self.held_late:
+            start, end = np.maximum(group.granted, last), np.maximum(group.returned, last)
+            found -= self._held(group, start, end, group.over[:, None])
         return found
 
     def kept(self, ops: int) -> RunAggregates:
@@ -314,6 +322,11 @@ class Spans:
         return np.array(steps, np.int64), start, end
 
     @property
+    def last(self) -> int:
+        """Tick of the last end so far."""
+        return int(self._end.max())
+
+    @property
     def beside(self) -> int:
         """Tick of the last end of an op in no period."""
         return int(self._end[self._row[-1]].max()) if -1 in self._row else NEVER
@@ -404,7 +417,9 @@ def together(sums: Sequence[StreamingSums], kept: Sequence[RunAggregates]) -> Ru
     ----------
     kept : of each of them
     """
-    first, last = min(k.first for k in kept), max(k.last for k in kept)
+    first = min(k.first for k in kept)
+    ends = (max(int(k.end.max(initial=NEVER)), k.beside) for k in kept)
+    last = max(first, *ends)  # a job that arrived and ended nothing is no part of the window
     sources: dict[str, int] = {}
     for one in kept:
         for text, t in one.sources.items():

@@ -75,7 +75,7 @@ what_if:
     set: {cluster.node.nic.bandwidth: 400 Gb/s}
     cost: {nic: 0.11 USD/hour}
   - name: offload
-    set: {cluster.node.cxl.size: 512 GB, placement.optimizer_state: cxl}
+    set: {cluster.node.cxl.size: 512 GB}
   - name: both
     use: [nic-400, offload]
 

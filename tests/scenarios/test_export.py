@@ -3,6 +3,7 @@
 import gzip
 import json
 
+import duckdb
 import numpy as np
 import pytest
 from foretrace.scenarios.cli.app import app
@@ -42,6 +43,15 @@ def test_chrome_json_holds_every_op_to_the_picosecond(tmp_path):
         ("compute", "1.234567", 2000),
     ]
     assert events[1]["args"] == {"component": "node0.gpu0", "period": 1}
+
+
+def test_ops_saved_when_a_period_was_called_an_iteration_keep_it(tmp_path):
+    row = "0 AS op, 0 AS rank, 1 AS stream, NULL AS name, 'compute' AS kind, 'ended' AS state, "
+    row += "0 AS start, 5 AS \"end\", 'node0.gpu0' AS component, 7 AS iteration"
+    duckdb.sql(f"COPY (SELECT {row}) TO '{tmp_path}/ops.parquet' (FORMAT parquet)")
+    write_chrome(tmp_path / "ops.parquet", tmp_path / "t.json")
+    (event,) = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
+    assert event["args"] == {"component": "node0.gpu0", "period": 7}
 
 
 @pytest.fixture

@@ -421,6 +421,19 @@ def test_a_sweep_that_is_killed_loses_nothing_that_was_reported(scenario, cli):
     assert summary_of("killed") == summary_of("whole")
 
 
+def test_a_sweep_says_that_points_of_another_state_are_run_again(scenario, cli):
+    """Of another release, say: its sources are part of what an outcome depends on."""
+    kept = store(Path("runs"), scenario()).folder
+    kept.parent.mkdir(parents=True)
+    other = kept.parent / "0123456789ab"
+    other.mkdir()
+    (other / "a.jsonl").write_text("{}\n")
+    words = ["sweep", "tiny.yaml", "--workers", "local:1", "--shard", "1/2"]
+    assert f"points in {other} are of another state" in cli(*words)[2]
+    assert "of another state" not in cli(*words)[2]  # its own points are there now
+    assert "of another state" not in cli(*words, "-q", "--no-resume")[2]
+
+
 @pytest.mark.nightly
 def test_a_sweep_that_is_killed_at_any_time_loses_nothing_that_was_reported(scenario):
     """Killed at random instants until it is whole, again and again."""

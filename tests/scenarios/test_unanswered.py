@@ -1,38 +1,43 @@
-"""A setting that nothing simulates is refused by name, with its place."""
+"""What is not built is offered by no setting, and a name that means no component is refused."""
 
 import pytest
+from foretrace.scenarios.config.explanation import explain
+from foretrace.scenarios.config.later import LATER
 from foretrace.scenarios.config.problems import InvalidScenarioError
-from foretrace.scenarios.config.reading.unsupported import unsupported
 from foretrace.scenarios.studies.building.system import backends, system
-from foretrace.scenarios.studies.variants import refuse
 from foretrace.sim.errors import ScenarioError
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("setting", "path"),
     [
-        (
-            ["workload.scale_to.parallel.expert=2"],
-            "'workload.scale_to.parallel.expert' is '2', and nothing simulates that yet",
-        ),
+        ("placement.optimizer_state=host", "placement.optimizer_state"),
+        ("placement.optimizer_state=cxl", "placement.optimizer_state"),
+        ("placement.optimizer_state=auto", "placement.optimizer_state"),
+        ("workload.scale_to.parallel.expert=2", "workload.scale_to.parallel.expert"),
+        ("workload.recorded_on.parallel.expert=4", "workload.recorded_on.parallel.expert"),
     ],
 )
-def test_what_nothing_simulates_is_refused(scenario, settings, said):
-    s = scenario(set=["what_if=[]", *settings])
+def test_what_is_not_built_is_no_value_of_its_setting_and_says_its_release(scenario, setting, path):
     with pytest.raises(InvalidScenarioError) as caught:
-        refuse(s)
-    assert str(caught.value).startswith(f"error {said}")
-    assert caught.value.problems[0].spot.file == "--set"
+        scenario(set=["what_if=[]", setting])
+    (problem,) = caught.value.problems
+    assert "comes with release 0.3; until then it is" in problem.message
+    assert (problem.spot.file, problem.spot.path) == ("--set", path)
 
 
-def test_variants_are_refused_where_they_say_it(scenario):
-    found = list(unsupported(scenario()))
-    assert {str(p.spot) for p in found} == {"s.yaml:41:69"}
-    assert {p.spot.path for p in found} == {"placement.optimizer_state"}
+def test_what_comes_later_says_so_in_a_job_too(scenario):
+    job = "jobs.a={workload: {trace: foretrace:gpt, scale_to: {parallel: {expert: 2}}}}"
+    with pytest.raises(InvalidScenarioError, match=r"'2' comes with release 0\.3"):
+        scenario(set=["what_if=[]", job])
 
 
-def test_a_scenario_that_is_simulated_whole_is_not_refused(scenario):
-    assert list(unsupported(scenario(set=["what_if=[]"]))) == []
+@pytest.mark.parametrize(("path", "value"), [key for key in LATER if key[0] != "metric"])
+def test_no_setting_offers_what_comes_later(path, value):
+    """What editors are offered runs."""
+    offered = str(explain(path).facts["values"]).split(", ")
+    assert value not in offered
+    assert value != "*" or len(offered) == 1
 
 
 @pytest.mark.parametrize(

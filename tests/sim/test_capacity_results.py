@@ -5,7 +5,7 @@ import logging
 import numpy as np
 import pytest
 from foretrace.sim.analysis.activity import activity
-from foretrace.sim.analysis.metrics import measure
+from foretrace.sim.analysis.metrics import measure, utilization
 from foretrace.sim.analysis.sensitivity import faster
 from foretrace.sim.backend import Backend, Holds, Spread, Timing, Usage
 from foretrace.sim.errors import BackendError, GraphError, SimulationError
@@ -122,6 +122,23 @@ def test_busy_is_the_integral_of_what_is_held_over_the_whole(engine, keep):
     over_time = measure(result)["node0.kv.utilization"]
     assert over_time[[10, 30, 90]].tolist() == pytest.approx([6 / 8, 8 / 8, 5 / 8])
     assert over_time.mean() == pytest.approx(whole / 4.0)
+
+
+@pytest.mark.parametrize("keep", ["ops", "ranks", "none"])
+def test_what_is_given_back_after_the_last_end_is_counted_up_to_it(engine, keep):
+    """The op that another's amount waited for is cancelled at 5 s, when nothing ends any more."""
+
+    def cancels(sim):
+        yield sim.wait(5.0)
+        sim.cancel(2)
+
+    of = graph((0, 1.0, 4), (0, 2.0, 0), (0, 9.0, 2))
+    result = simulation(engine, Holding(until={0: 2})).run(of, cancels, keep=keep)
+    assert result.makespan == 2.0
+    assert result.busy["node0.kv"] == 2.0 * 6 / 8
+    assert result.utilization()["node0.kv"] == 6 / 8
+    if keep != "none":
+        assert set(utilization(result)["node0.kv"].round(9)) == {6 / 8}
 
 
 def test_a_process_sees_who_holds_and_who_waits_by_name(engine):

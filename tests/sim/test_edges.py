@@ -446,6 +446,7 @@ def cyclic(shape, n):
     after = {
         "a ring": lambda i: [(i - 1) % n],
         "a ladder": lambda i: [(i - 1) % n, (i + 1) % n] if i else [n - 1],
+        "a torus": lambda i: [(i - 1) % n, (i - 141) % n],
         "any three": lambda i: [random.randrange(n) for _ in range(3)],
         "a chain between two rings": lambda i: [i + 1 if i % (n // 2) else i + 2] if i < n - 3
         else [n - 3 + (i + 1 - n + 3) % 3],
@@ -454,7 +455,9 @@ def cyclic(shape, n):
 
 
 @pytest.mark.parametrize("make", [ReferenceEngine, CoreEngine])
-@pytest.mark.parametrize("shape", ["a ring", "a ladder", "any three", "a chain between two rings"])
+@pytest.mark.parametrize(
+    "shape", ["a ring", "a ladder", "a torus", "any three", "a chain between two rings"]
+)
 def test_x13_a_large_cyclic_graph_is_refused_in_a_bounded_number_of_steps(make, shape, monkeypatch):
     searches = []
     init = deadlock._Waits.__init__

@@ -16,7 +16,9 @@ from foretrace.sim.reference.engine import ReferenceEngine
 BLOCKS = 4  # of runs of one kind, so that a failure names few seeds
 INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT") == "1"
 IN_CI = 20 if INTERPRETED else 100  # runs of a block
-NIGHTLY = dict.fromkeys(KINDS, 100_000 // 6 + 1) | {"capacity": 20_000}  # runs of each kind
+NIGHTLY = dict.fromkeys(KINDS, 100_000 // 6 + 1)  # runs of each kind
+NIGHTLY |= {"capacity": 20_000, "edges": 20_000}
+END_TO_END = 20_000  # runs with numbers and names at the edge
 
 
 def alone(*cases):
@@ -108,7 +110,7 @@ def test_a_folded_graph_that_is_refused_names_the_row_of_the_graph(seed):
 
 @pytest.mark.nightly
 def test_core_equals_reference_from_end_to_end_all_night():
-    seeds = range(1000, 1000 + NIGHTLY // 5)
+    seeds = range(1000, 1000 + END_TO_END)
     assert [s for s in seeds if random_outcome(s, "reference") != random_outcome(s, "core")] == []
 
 

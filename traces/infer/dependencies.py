@@ -15,7 +15,7 @@ import numpy as np
 from ...sim.csr import Csr
 from ...sim.errors import TraceError
 from ...sim.flat_graph import FlatGraph, Participants
-from ...sim.graph import Graph
+from ...sim.graph import Graph, OpTexts
 from ...sim.ops import Kind, Ops
 from ..column_table import Ints
 from ..recorded_events import RecordedEvents
@@ -24,7 +24,7 @@ from .collective_match import MatchedCollective, match_collectives
 from .cycle import refuse_cycles
 from .gap_share import gap_share
 from .missing_ranks import fill_missing_ranks
-from .op_texts import OpTexts, flop_and_bytes, labels, signatures
+from .op_texts import flop_and_bytes, labels, signatures
 from .rank_assembly import rank_graph
 from .rank_graph import NEVER, RankGraph
 from .rank_trace import RankTrace

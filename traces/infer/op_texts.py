@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sim.graph import Label
+from ...sim.graph import Label, OpTexts
 from ...sim.ops import Kind
 from ...sim.signature import Signature
 from ..event_columns import Event
@@ -16,32 +16,6 @@ from .operands import operands
 from .rank_graph import RankGraph
 
 DIRECTIONS = {"htod": "h2d", "dtoh": "d2h", "dtod": "d2d", "htoh": "h2h", "ptop": "d2d"}
-
-
-class OpTexts:
-    """Labels and signatures of a graph, each stored once and numbered."""
-
-    def __init__(self) -> None:
-        self._labels: dict[Label, int] = {}
-        self._signatures: dict[str, int] = {}
-
-    def label(self, label: Label) -> int:
-        """Number of a label, a new number where it is new."""
-        return self._labels.setdefault(label, len(self._labels))
-
-    def signature(self, text: str) -> int:
-        """Number of a signature, a new number where it is new."""
-        return self._signatures.setdefault(text, len(self._signatures))
-
-    @property
-    def labels(self) -> tuple[Label, ...]:
-        """All labels, by number."""
-        return tuple(self._labels)
-
-    @property
-    def signatures(self) -> tuple[str, ...]:
-        """All signatures, by number."""
-        return tuple(self._signatures)
 
 
 def labels(graph: RankGraph, texts: OpTexts) -> NDArray[np.int64]:

@@ -46,7 +46,6 @@ def _broken(tree: TreeNode, catalog: Catalog) -> Iterator[Problem]:
     yield from _priced(tree)
     yield from _metrics(tree)
     yield from _recorded_on(tree, catalog)
-    yield from _memory(tree)
 
 
 def _at(tree: TreeNode, *path: str | int) -> TreeNode | None:
@@ -164,18 +163,3 @@ def _recorded_on(tree: TreeNode, catalog: Catalog) -> Iterator[Problem]:
         hint = nearest(device.value, [name for kind in kinds for name in catalog.names(kind)])
         message = f"no gpu or host model named '{device.value}'{hint}; see: foretrace catalog"
         yield Problem("unknown-model", message, device.spot)
-
-
-def _memory(tree: TreeNode) -> Iterator[Problem]:
-    """State that is kept in a memory that is not fitted."""
-    where = _at(tree, "placement", "optimizer_state")
-    if where is None or where.value not in ("cxl", "host"):
-        return
-    part = "cxl" if where.value == "cxl" else "host"
-    for path, machine in machines(tree):
-        node = machine.mapping.get(part)
-        size = node.mapping.get("size") if node else None
-        if node is None or (size is not None and re.fullmatch(r"0(\.0*)?(\s.*)?", size.text)):
-            place = ".".join(map(str, (*path, part)))
-            message = f"'{where.value}' is not fitted; give {place} a size"
-            yield Problem("not-fitted", message, where.spot)

@@ -111,10 +111,19 @@ def _problem(error: Error, tree: TreeNode, data: Any, known: dict[int, tuple[str
         message = "a name is empty; write one" if empty else _message(error, node)
         return Problem("key", message, _at(node.label, path))
     message = _as_written(_message(error, node), node)
-    if release := planned_release(dotted(path).removesuffix(".use"), node.value):
+    if release := planned_release(dotted(_of_job(path)).removesuffix(".use"), node.value):
         others = message.partition(" is not ")[2].partition("; did you mean")[0]
         message = f"'{node.value}' comes with release {release}; until then it is {others}"
     return Problem(NAMES.get(kind, kind.replace("_", "-")), message, _at(node.spot, path))
+
+
+def _of_job(path: Path) -> Path:
+    """A path as it is in a scenario of one job.
+
+    >>> _of_job(("jobs", "a", "workload", "trace"))
+    ('workload', 'trace')
+    """
+    return path[2:] if path[:1] == ("jobs",) else path
 
 
 NAMES = {"value_error": "value", "literal_error": "not-one-of", "missing-key": "missing"}

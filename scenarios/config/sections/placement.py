@@ -10,8 +10,8 @@ from ..schema import Many, Section, register
 class Placement(Section):
     """What is kept where."""
 
-    optimizer_state: Literal["hbm", "host", "cxl", "auto"] = "hbm"
-    """Memory that holds the optimizer's state; ``auto`` is solved for."""
+    optimizer_state: Literal["hbm"] = "hbm"
+    """Memory that holds the optimizer's state: that of the GPU."""
     ranks: Many[str] | None = None
     """Component of each rank, ``node0.gpu0`` …; rank r on the r-th GPU unless said."""
 

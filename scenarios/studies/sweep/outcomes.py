@@ -45,6 +45,11 @@ class OutcomeStore:
         """Outcomes of points that did not fail, by key."""
         return {found["key"]: found for found in self.outcomes() if "error" not in found}
 
+    def others(self) -> list[Path]:
+        """Folders of outcomes that are not taken: of another machine, other traces or sources."""
+        beside = self.folder.parent.glob("*/")
+        return [] if self.folder.exists() else sorted(f for f in beside if any(f.glob("*.jsonl")))
+
     def write(self, outcome: Mapping[str, Any]) -> None:
         """Keep one outcome; when this returns it is on the disk.
 
