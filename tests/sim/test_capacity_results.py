@@ -5,7 +5,7 @@ import logging
 import numpy as np
 import pytest
 from foretrace.sim.analysis.activity import activity
-from foretrace.sim.analysis.metrics import measure, utilization
+from foretrace.sim.analysis.metrics import measure, utilization_windows
 from foretrace.sim.analysis.sensitivity import faster
 from foretrace.sim.backend import Backend, Holds, Spread, Timing, Usage
 from foretrace.sim.errors import BackendError, GraphError, SimulationError
@@ -138,7 +138,7 @@ def test_what_is_given_back_after_the_last_end_is_counted_up_to_it(engine, keep)
     assert result.busy["node0.kv"] == 2.0 * 6 / 8
     assert result.utilization()["node0.kv"] == 6 / 8
     if keep != "none":
-        assert set(utilization(result)["node0.kv"].round(9)) == {6 / 8}
+        assert set(utilization_windows(result)["node0.kv"].round(9)) == {6 / 8}
 
 
 def test_a_process_sees_who_holds_and_who_waits_by_name(engine):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from foretrace.sim import session
 from foretrace.sim.analysis.activity import activity, exposed
-from foretrace.sim.analysis.metrics import utilization
+from foretrace.sim.analysis.metrics import utilization_windows
 from foretrace.sim.backend import Backend, Holds, Spread, Timing, Usage
 from foretrace.sim.errors import SimulationError
 from foretrace.sim.graph import Builder, Member
@@ -220,7 +220,7 @@ def told(result):
         "window": (result.first_release, result.makespan_ticks),
         "busy": result.busy_by_kind,
         "utilization": result.utilization(),
-        "windows": {n: v.tolist() for n, v in utilization(result).items()},
+        "windows": {n: v.tolist() for n, v in utilization_windows(result).items()},
         "activity": {n: v.tolist() for n, v in activity(result).items()},
         "exposed": exposed(result).tolist(),
         "periods": result.periods.tolist(),
