@@ -66,12 +66,12 @@ def run(
     if folder is None:
         require_writable(out, scenario)
         with engine_beside(scenario.run.engine):
-            _say(require(scenario))
+            _print_warnings(require(scenario))
             done = study(scenario, progress_printer(quiet or json))
         folder = save(done, out, started, shlex.join(["foretrace", *sys.argv[1:]]))
         saved = "saved"
     else:
-        _say(scenario.warnings)
+        _print_warnings(scenario.warnings)
         saved = "found"
     summary = load_summary(folder)
     if json:
@@ -91,7 +91,7 @@ def run(
         raise typer.Exit(MISSED)
 
 
-def _say(warnings: Iterable[Problem]) -> None:
+def _print_warnings(warnings: Iterable[Problem]) -> None:
     for warning in warnings:
         typer.echo(str(warning), err=True)
 

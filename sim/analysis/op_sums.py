@@ -91,7 +91,7 @@ class _Sums:
         start[start == late] = NEVER
         return start, end
 
-    def _took(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _ticks_taken(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
         """Ticks from start to end of ops; 0 of those that did not end."""
         took = self.columns.end[ids] - self.columns.start[ids]
         took[~self.ended[ids]] = 0
@@ -102,7 +102,9 @@ class _Sums:
         for place, op in _chunks(run.graph.explicit):
             there = slots[place] >= 0
             op = op[there]
-            busy = add_ticks(busy, (slots[place][there], kind[op]), self._took(run.first + op))
+            busy = add_ticks(
+                busy, (slots[place][there], kind[op]), self._ticks_taken(run.first + op)
+            )
         return busy
 
     def _rates(self, run: SubmittedRun, moved: NDArray[np.float64]) -> None:
@@ -128,7 +130,7 @@ class _Sums:
             total: NDArray[Any] = np.zeros(len(run.answers.sources), np.int64)
             for a in range(0, len(run.graph), CHUNK):
                 source = run.answers.source[a : a + CHUNK]
-                took = self._took(run.first + np.arange(a, a + len(source)))
+                took = self._ticks_taken(run.first + np.arange(a, a + len(source)))
                 total = add_ticks(total, (source,), took)
             for text, t in zip(run.answers.sources, total.tolist(), strict=True):
                 found[text] = found.get(text, 0) + t
