@@ -90,13 +90,13 @@ class MachineFacts:
         lines = [f"# discovered on {self.host}"]
         for node, (cpus, size) in sorted(self.nodes.items()):
             lines.append(f"# numa node {node}: processors {cpus}, {size / 1e9:.1f} GB")
-        lines += [_comment(d) for d in self.devices]
+        lines += [_device_comment(d) for d in self.devices]
         lines += [f"# {n} nvlinks join {a} and {b}" for (a, b), n in sorted(self.nvlinks.items())]
-        lines += [f"# {line}" for line in self._affinity()]
+        lines += [f"# {line}" for line in self._affinity_lines()]
         lines += ["cluster:", "  nodes: 1", "  node:"]
-        return "\n".join([*lines, *self._parts()]) + "\n"
+        return "\n".join([*lines, *self._lines_of_parts()]) + "\n"
 
-    def _parts(self) -> Iterable[str]:
+    def _lines_of_parts(self) -> Iterable[str]:
         for kind in ("gpu", "nic", "cxl"):
             found = self.of(kind)
             names = sorted({d.part for d in found})
@@ -109,7 +109,7 @@ class MachineFacts:
         if not self.of("gpu"):
             yield "    gpu:  # none found; name the part that plays the accelerator"
 
-    def _affinity(self) -> list[str]:
+    def _affinity_lines(self) -> list[str]:
         """Lines that name, for each GPU, the NICs of its NUMA node."""
         lines = []
         for gpu in self.of("gpu"):
@@ -134,11 +134,11 @@ def discover(host: str, root: Path = SYSFS) -> MachineFacts:
     ()
     """
     folders = sorted((root / "bus/pci/devices").glob("*"))
-    devices = [found for found in map(_device, folders) if found]
-    return MachineFacts(host, tuple(devices), _nodes(root), nvlinks())
+    devices = [found for found in map(_read_device, folders) if found]
+    return MachineFacts(host, tuple(devices), _numa_nodes(root), nvlinks())
 
 
-def _device(folder: Path) -> PciDevice | None:
+def _read_device(folder: Path) -> PciDevice | None:
     code = text_of(folder / "class")
     vendor, model = text_of(folder / "vendor"), text_of(folder / "device")
     kind = ""
@@ -153,18 +153,18 @@ def _device(folder: Path) -> PciDevice | None:
     numa = int(text_of(folder / "numa_node") or -1)
     names = sorted(p.name for p in (folder / "net").glob("*"))
     return PciDevice(
-        folder.name, kind, f"{vendor}:{model}", numa, _link(folder), names[0] if names else ""
+        folder.name, kind, f"{vendor}:{model}", numa, _pcie_link(folder), names[0] if names else ""
     )
 
 
-def _link(folder: Path) -> str:
+def _pcie_link(folder: Path) -> str:
     """Negotiated PCIe generation and width, ``pcie5-x16``; "" for unknown."""
     speed = text_of(folder / "current_link_speed").partition(" ")[0]
     width = text_of(folder / "current_link_width")
     return f"pcie{LANE[speed]}-x{width}" if speed in LANE and width.isdigit() else ""
 
 
-def _nodes(root: Path) -> dict[int, tuple[str, int]]:
+def _numa_nodes(root: Path) -> dict[int, tuple[str, int]]:
     found = {}
     for folder in (root / "devices/system/node").glob("node[0-9]*"):
         total = re.search(r"MemTotal:\s+(\d+) kB", text_of(folder / "meminfo"))
@@ -197,7 +197,7 @@ def nvlinks() -> dict[tuple[str, str], int]:
     return found
 
 
-def _comment(device: PciDevice) -> str:
+def _device_comment(device: PciDevice) -> str:
     lines = [f"numa {device.numa}" if device.numa >= 0 else "", device.link, device.name]
     rest = ", ".join(t for t in lines if t)
     return f"# {device.kind} {device.address} {device.ids} {rest}".rstrip()

@@ -28,18 +28,18 @@ def command_line(command: str, option: str, value: str = "") -> str:
     'foretrace run s.yaml --set a.b=2'
     """
     new = (option, value) if value else (option,)
-    about = _about(new)
-    kept = [s for s in _options(command) if _about(s) != about and s[0] not in SILENT]
-    return _joined([*kept, new])
+    about = _setting_of_option(new)
+    kept = [s for s in _options(command) if _setting_of_option(s) != about and s[0] not in SILENT]
+    return _join_options([*kept, new])
 
 
-def given(command: str, path: str) -> str | None:
+def option_value(command: str, path: str) -> str | None:
     """The value that a command gives to a setting with ``--set``; None if it gives none.
 
     >>> given("foretrace run s.yaml --set a.b=1 --set=a.b=2", "a.b")
     '2'
     """
-    values = [s[1] for s in _options(command) if _about(s) == path]
+    values = [s[1] for s in _options(command) if _setting_of_option(s) == path]
     return values[-1].partition("=")[2].strip() if values and "=" in values[-1] else None
 
 
@@ -59,9 +59,9 @@ def carried(command: str, start: Iterable[str], sets: Iterable[str] = ()) -> str
     'foretrace run s.yaml --set b=2 --set a=3'
     """
     new = [(SETS, text) for text in sets]
-    taken = {_about(s) for s in new}
-    kept = [s for s in _options(command) if s[0] in CARRIED and _about(s) not in taken]
-    return _joined([*((word,) for word in start), *kept, *new])
+    taken = {_setting_of_option(s) for s in new}
+    kept = [s for s in _options(command) if s[0] in CARRIED and _setting_of_option(s) not in taken]
+    return _join_options([*((word,) for word in start), *kept, *new])
 
 
 def _options(command: str) -> list[Option]:
@@ -72,24 +72,26 @@ def _options(command: str) -> list[Option]:
         name, equals, value = word.partition("=")
         if word.startswith("--") and equals:
             options.append((name, value))
-        elif word.startswith("--") and words and not words[0].startswith("-") and _takes(word):
+        elif (
+            word.startswith("--") and words and not words[0].startswith("-") and _takes_value(word)
+        ):
             options.append((word, words.pop(0)))
         else:
             options.append((word,))
     return options
 
 
-def _takes(option: str) -> bool:
+def _takes_value(option: str) -> bool:
     """Whether an option takes a value: all but switches do."""
     return option not in (*SILENT, "--defend", "--interactive", "--resume", "--no-resume")
 
 
-def _about(option: Option) -> str:
+def _setting_of_option(option: Option) -> str:
     """Setting that an option changes (``--seed``: ``run.seed``), else the option; "" for a word."""
     if option[0] == SETS and len(option) > 1:
         return option[1].partition("=")[0].strip()
     return SAME.get(option[0], option[0] if option[0].startswith("-") else "")
 
 
-def _joined(options: Iterable[Option]) -> str:
+def _join_options(options: Iterable[Option]) -> str:
     return shlex.join([word for one in options for word in one])

@@ -106,7 +106,7 @@ def section(
 
 
 @cache
-def _loaded() -> None:
+def _load_sections() -> None:
     """Import the modules of all pages, which register their sections."""
     for page in PAGES:
         package = importlib.import_module(f".{page}", __package__)
@@ -116,7 +116,7 @@ def _loaded() -> None:
 
 def sections(page: str) -> list[PageSection]:
     """Registered sections of a page, in order."""
-    _loaded()
+    _load_sections()
     return sorted((s for s in SECTIONS.values() if s.page == page), key=lambda s: s.order)
 
 
@@ -148,13 +148,13 @@ def shown(page: str, of: Any, wanted: Sequence[str] = ()) -> list[Shown]:
     known = {s.name: s for s in sections(page)}
     visible = []
     for name in wanted or known:
-        one = known.get(name) or _elsewhere(name, page)
+        one = known.get(name) or _placeholder_section(name, page)
         if blocks := tuple(one.show(of)):
             visible.append(Shown(one.name, one.title, blocks))
     return visible
 
 
-def _elsewhere(name: str, page: str) -> PageSection:
+def _placeholder_section(name: str, page: str) -> PageSection:
     """A placeholder section that says on which page a section is."""
     other = next(p for p in PAGES if f"{p}.{name}" in SECTIONS)
     text = f"Not in the report of {PAGES[page]}: {WRITTEN_BY[other]}."

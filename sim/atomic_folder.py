@@ -38,23 +38,23 @@ def staged(target: Path) -> Iterator[Path]:
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     clean(target.parent)
-    part, held = _part(target)
+    part, held = _new_part_folder(target)
     try:
         new = part / "new"
         new.mkdir()
         yield new
-        _put(new, target)
+        _move_into_place(new, target)
     finally:
         shutil.rmtree(part, ignore_errors=True)
         os.close(held)
 
 
-def _part(target: Path) -> tuple[Path, int]:
+def _new_part_folder(target: Path) -> tuple[Path, int]:
     """New locked folder of this process beside the target."""
     while True:
         part = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=PART, dir=target.parent))
         held = os.open(part, os.O_RDONLY)
-        _lock(held, wait=True)
+        _lock_folder(held, wait=True)
         if part.exists():  # a cleaner may have come first
             return part, held
         os.close(held)
@@ -66,13 +66,13 @@ def clean(parent: Path) -> None:
         with suppress(OSError):  # another cleaner was quicker, or it is not ours to take away
             held = os.open(part, os.O_RDONLY | os.O_DIRECTORY)
             try:
-                if _lock(held, wait=False):
+                if _lock_folder(held, wait=False):
                     shutil.rmtree(part, ignore_errors=True)
             finally:
                 os.close(held)
 
 
-def _lock(held: int, *, wait: bool) -> bool:
+def _lock_folder(held: int, *, wait: bool) -> bool:
     """Lock an open folder; it is unlocked when its process ends, however it ends."""
     import fcntl
 
@@ -83,17 +83,17 @@ def _lock(held: int, *, wait: bool) -> bool:
     return True
 
 
-def _put(new: Path, target: Path) -> None:
+def _move_into_place(new: Path, target: Path) -> None:
     """Move a folder to its place; readers see either the old one or the new one."""
     try:
         os.rename(new, target)
     except OSError:  # there is one, with something in it
-        if not _exchanged(new, target):
+        if not _exchange_folders(new, target):
             os.rename(target, new.with_name("old"))
             os.rename(new, target)
 
 
-def _exchanged(new: Path, target: Path) -> bool:
+def _exchange_folders(new: Path, target: Path) -> bool:
     """Whether two folders changed places atomically; False where the system cannot."""
     import ctypes
 

@@ -105,7 +105,7 @@ def ask_all(
     _timing_of_unasked(ops, component, merge)
     drivers: list[Backend] = []
     online = np.full(len(ops), -1, np.int16)
-    for who, rows in _groups(component, bound, system, ops):
+    for who, rows in _rows_by_backend(component, bound, system, ops):
         whole = len(rows) == len(ops)  # then nothing has to be copied
         own = ops if whole else ops.take(rows)
         table = own.asked(system, component[rows], members if whole else members.take(rows))
@@ -140,7 +140,7 @@ def refusals(
     system, component, members = graph.system, asked(graph), endpoints(graph)
     assert system is not None  # noqa: S101  asked() refuses an unplaced graph
     ops = graph.ops
-    for who, rows in _groups(component, bound, system, ops):
+    for who, rows in _rows_by_backend(component, bound, system, ops):
         alike = ops.take(rows)
         known = sum(
             np.isnan(c) << k for k, c in enumerate((alike.flop, alike.bytes, alike.duration))
@@ -191,7 +191,7 @@ def _timing_of_unasked(ops: Ops, component: NDArray[np.int32], merge: _Merge) ->
     merge.add(rows, Timing.of(ops.duration[rows]), component[rows], AS_RECORDED)
 
 
-def _groups(
+def _rows_by_backend(
     component: NDArray[np.int32], bound: Sequence[Backend | None], system: System, ops: Ops
 ) -> list[tuple[Backend, NDArray[np.int64]]]:
     """Rows of each backend, in the order of their first row."""
@@ -256,15 +256,15 @@ class _Merge:
     def timing(self) -> Timing:
         n = len(self.fixed)
         if not self._usage:
-            return Timing(self.fixed, self.work, None, self.limit, holds=self._held())
+            return Timing(self.fixed, self.work, None, self.limit, holds=self._merged_holds())
         row, component, weight = (np.concatenate([u[k] for u in self._usage]) for k in range(3))
         order = np.argsort(row, kind="stable")
         indptr = np.zeros(n + 1, np.int64)
         np.cumsum(np.bincount(row, minlength=n), out=indptr[1:])
         usage = Usage(indptr, component[order].astype(np.int32), weight[order])
-        return Timing(self.fixed, self.work, usage, self.limit, holds=self._held())
+        return Timing(self.fixed, self.work, usage, self.limit, holds=self._merged_holds())
 
-    def _held(self) -> Holds | None:
+    def _merged_holds(self) -> Holds | None:
         """Holds of all groups, by row of the graph."""
         if not self._holds:
             return None

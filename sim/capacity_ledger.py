@@ -174,12 +174,12 @@ class Ledger:
         """Add a hold."""
         line = self.held.setdefault(component, {})
         line[owner, who] = line.get((owner, who), 0) + amount
-        self._note(tick, component, amount)
+        self._note_change(tick, component, amount)
 
     def give_back(self, tick: int, component: int, amount: int, owner: int, who: str) -> None:
         """Take an amount from an owner's holds: the process's own first, then the oldest."""
         line = self.held[component]
-        self._note(tick, component, -amount)
+        self._note_change(tick, component, -amount)
         mine = [key for key in line if key[0] == owner]
         for key in sorted(mine, key=lambda key: key[1] != who):
             less = min(amount, line[key])
@@ -188,7 +188,7 @@ class Ledger:
             if not line[key]:
                 del line[key]
 
-    def _note(self, tick: int, component: int, change: int) -> None:
+    def _note_change(self, tick: int, component: int, change: int) -> None:
         last = self._changes
         if len(last) and last[-3] == tick and last[-2] == component:
             last[-1] += change

@@ -48,12 +48,12 @@ class Line(NamedTuple):
         waits = ", ".join(f"{s.who} for {s.amount}" for s in self.waiting[:SHOWN])
         return (
             f"{'failed ' * self.failed}{name}: {held} of {self.whole} held"
-            f"{f' ({holders}{_more(len(self.holding))})' if held else ''}, "
-            f"waiting: {waits}{_more(len(self.waiting))}"
+            f"{f' ({holders}{_more_text(len(self.holding))})' if held else ''}, "
+            f"waiting: {waits}{_more_text(len(self.waiting))}"
         )
 
 
-def _more(count: int) -> str:
+def _more_text(count: int) -> str:
     return f" and {count - SHOWN} more" if count > SHOWN else ""
 
 
@@ -100,20 +100,20 @@ def diagnose(stuck: Stuck) -> SimulationError:
     """
     every = tuple(stuck.open_ops)
     if stuck.stopped:
-        said = _list(stuck.stopped, lambda op: f"was stopped by {stuck.stopped[op]}")
+        said = _list_ops(stuck.stopped, lambda op: f"was stopped by {stuck.stopped[op]}")
         cure = "resume or cancel it (for a link that flaps use set_rate)"
         return SimulationError("lost", f"{said}; {cure}", tuple(sorted(stuck.stopped)), every)
     if stuck.beyond:
-        said = _list(stuck.beyond, lambda _: "would end beyond the range of ticks")
+        said = _list_ops(stuck.beyond, lambda _: "would end beyond the range of ticks")
         return SimulationError(
             "time overflow", f"{said}; use a coarser tick", tuple(sorted(stuck.beyond)), every
         )
     if stuck.starved:
-        said = _list(stuck.starved, lambda op: stuck.starved[op])
+        said = _list_ops(stuck.starved, lambda op: stuck.starved[op])
         cure = "raise the rate, restore the component, or cancel the op"
         return SimulationError("starvation", f"{said}; {cure}", tuple(sorted(stuck.starved)), every)
-    in_line = {c: _ops(line.waiting) for c, line in stuck.lines.items()}
-    holding = {c: _ops(line.holding) for c, line in stuck.lines.items()}
+    in_line = {c: _owning_ops(line.waiting) for c, line in stuck.lines.items()}
+    holding = {c: _owning_ops(line.holding) for c, line in stuck.lines.items()}
     ring = shortest_cycle(stuck.unmet, {**stuck.queues, **in_line}, {**stuck.holders, **holding})
     if not ring and not stuck.lines:
         raise AssertionError(f"ops {every[:SHOWN]} are open without a reason")
@@ -126,12 +126,12 @@ def diagnose(stuck: Stuck) -> SimulationError:
     return SimulationError("deadlock", "; ".join([*why, cure]), tuple(roots), every)
 
 
-def _ops(shares: Iterable[Share]) -> list[int]:
+def _owning_ops(shares: Iterable[Share]) -> list[int]:
     """Ops among owners, processes left out."""
     return [share.op for share in shares if share.op >= 0]
 
 
-def _list(ops: Iterable[int], why: Callable[[int], str]) -> str:
+def _list_ops(ops: Iterable[int], why: Callable[[int], str]) -> str:
     found = sorted(ops)
     said = "; ".join(f"op {i} {why(i)}" for i in found[:SHOWN])
     return said + (f" (and {len(found) - SHOWN} more)" if len(found) > SHOWN else "")
@@ -191,15 +191,15 @@ class _Waits:
                 self.first.setdefault(op, {}).setdefault(c, at)
         self.gone: set[int] = set()
         self.steps = 0  # of all searches
-        self.wanted = self._count()
-        self.remove(self._all() - self._tied())
+        self.wanted = self._count_waits()
+        self.remove(self._all_nodes() - self._nodes_on_cycles())
 
-    def _all(self) -> set[int]:
+    def _all_nodes(self) -> set[int]:
         named: list[Iterable[int]] = [self.waits, self.last]
         named += [*self.waits.values(), *self.holders.values()]
         return {i for some in named for i in some}
 
-    def _count(self) -> dict[int, int]:
+    def _count_waits(self) -> dict[int, int]:
         """Number of waits for each node."""
         wanted: dict[int, int] = {}
         for reasons in (*self.waits.values(), *self.holders.values()):
@@ -210,7 +210,7 @@ class _Waits:
                 wanted[i] = wanted.get(i, 0) + 1
         return wanted
 
-    def _tied(self) -> set[int]:
+    def _nodes_on_cycles(self) -> set[int]:
         """Nodes on a cycle: in a strongly connected component, or waiting for themselves.
 
         Who stands in a line reaches all before it through the one right before it.
@@ -221,7 +221,7 @@ class _Waits:
         for c, queue in self.queues.items():
             edges += [(i, j) for i, j in zip(queue[1:], queue, strict=False) if i != j]
             edges += [(queue[0], j) for j in self.holders[c]]
-        number = {op: n for n, op in enumerate(sorted(self._all()))}
+        number = {op: n for n, op in enumerate(sorted(self._all_nodes()))}
         ops = list(number)
         graph: Any = PyDiGraph()
         graph.add_nodes_from(ops)
@@ -231,7 +231,7 @@ class _Waits:
 
     def nodes(self) -> Iterable[int]:
         """Remaining nodes, ascending; some may be removed meanwhile."""
-        return (i for i in sorted(self._all()) if i not in self.gone)
+        return (i for i in sorted(self._all_nodes()) if i not in self.gone)
 
     def remove(self, ops: Iterable[int]) -> None:
         """Remove nodes, and those that no remaining node waits for."""
@@ -270,8 +270,8 @@ class _Waits:
             if longest is not None and depth[op] > longest:
                 return []
             if self._waits_for(op, start):
-                return _path(back, op)
-            new = self._new(op, seen)
+                return _path_to(back, op)
+            new = self._new_blockers(op, seen)
             self.steps += len(new)
             for other in sorted(new):
                 if other not in back and other not in self.gone:
@@ -288,7 +288,7 @@ class _Waits:
             for c, at in self.last.get(op, {}).items()
         )
 
-    def _new(self, op: int, seen: dict[int, int]) -> set[int]:
+    def _new_blockers(self, op: int, seen: dict[int, int]) -> set[int]:
         """Nodes that ``op`` waits for and none before it in the search did."""
         found = set(self.waits.get(op, ()))
         for c, at in self.last.get(op, {}).items():
@@ -298,7 +298,7 @@ class _Waits:
         return found
 
 
-def _path(back: Mapping[int, int | None], op: int) -> list[int]:
+def _path_to(back: Mapping[int, int | None], op: int) -> list[int]:
     found: list[int] = []
     at: int | None = op
     while at is not None:

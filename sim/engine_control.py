@@ -56,23 +56,23 @@ class EngineControl(SimpyAdapter):
     def set_rate(self, component: int, rate: int) -> None:
         """Change a rate; flows keep their progress."""
         check_rate(self.parts, component, rate)
-        self._note(lambda: self._set_rate(component, rate))
+        self._note_action(lambda: self._set_rate(component, rate))
 
     def fail(self, component: int) -> None:
         """Fail a component: stop ops that run on it, use it, or hold a slot of it."""
         check_component(self.parts, component)
-        self._note(lambda: self._fail(component))
+        self._note_action(lambda: self._fail(component))
 
     def restore(self, component: int) -> None:
         """Restore a failed component: its queue moves again; stopped ops stay stopped."""
         check_component(self.parts, component)
-        self._note(lambda: self._restore(component))
+        self._note_action(lambda: self._restore(component))
 
     def stop(self, op: int) -> None:
         """Take an op out of its queue, place and components."""
         check_op(op, self.count)
-        who = self._who()
-        self._note(lambda: self._stop(op, who))
+        who = self._acting_process()
+        self._note_action(lambda: self._stop(op, who))
 
     def resume(
         self,
@@ -86,23 +86,23 @@ class EngineControl(SimpyAdapter):
         places = self._places(op)
         if places is not None:
             check_resume(self.parts, op, places, slots, usage)
-        self._note(lambda: self._resume(op, keep, slots, usage))
+        self._note_action(lambda: self._resume(op, keep, slots, usage))
 
     def cancel(self, ops: Sequence[int]) -> None:
         """Remove ops and all that depends on them."""
         for op in ops:
             check_op(op, self.count)
-        self._note(lambda: self._cancel(ops))
+        self._note_action(lambda: self._cancel(ops))
 
     def acquire(self, component: int, amount: int, owner: int = 0) -> Grant:
         """Event of a request for an amount: it fires after the turn that grants it."""
         check_amount(self.parts, component, amount)
         grant = Grant(
-            self.env, self.ledger.asked, component, amount, owner, self._who(), self._let_go,
-            self._forgotten,
+            self.env, self.ledger.asked, component, amount, owner, self._acting_process(),
+            self._let_go, self._withdraw_if_forgotten,
         )  # fmt: skip
         self.ledger.note_request(grant)
-        self._note(lambda: self._ask_for(grant))
+        self._note_action(lambda: self._ask_for(grant))
         return grant
 
     def take(self, component: int, amount: int, owner: int = 0) -> bool:
@@ -114,15 +114,15 @@ class EngineControl(SimpyAdapter):
         if waits or amount > free or self.failed(component):
             return False
         book.taken[component] = book.taken.get(component, 0) + amount
-        book.add(self._now, component, amount, owner, self._who())
-        self._note(lambda: self._taken(component, amount))
+        book.add(self._now, component, amount, owner, self._acting_process())
+        self._note_action(lambda: self._note_taken(component, amount))
         return True
 
     def release(self, component: int, amount: int, owner: int = 0) -> None:
         """Give an amount of a capacity back."""
         check_amount(self.parts, component, amount)
         check_release(self.parts, component, amount, self.ledger.of(component, owner))
-        self._give_back(component, amount, owner, self._who())
+        self._give_back(component, amount, owner, self._acting_process())
 
     def release_all(self, owner: int) -> None:
         """Give back all amounts that an owner holds, and withdraw its requests."""
@@ -130,24 +130,24 @@ class EngineControl(SimpyAdapter):
             for grant in [grant for grant in line if grant.owner == owner]:
                 grant.release()
         for component, amount in list(self.ledger.of_owner(owner)):
-            self._give_back(component, amount, owner, self._who())
+            self._give_back(component, amount, owner, self._acting_process())
 
     def _let_go(self, grant: Grant) -> None:
         """Give a grant back, or withdraw its request."""
         if self.ledger.is_waiting(grant):
             self.ledger.leave(grant)
-            self._note(lambda: self._leave_line(grant))
+            self._note_action(lambda: self._leave_line(grant))
         else:
             held = self.ledger.of(grant.component, grant.owner)
             check_release(self.parts, grant.component, grant.amount, held)
             self._give_back(grant.component, grant.amount, grant.owner, grant.who)
         grant.over = True
 
-    def _forgotten(self, grant: Grant) -> None:
+    def _withdraw_if_forgotten(self, grant: Grant) -> None:
         """Withdraw a grant unless a process waits for it again by the next turn."""
-        self._note(lambda: self._drop(grant))
+        self._note_action(lambda: self._drop_grant(grant))
 
-    def _drop(self, grant: Grant) -> None:
+    def _drop_grant(self, grant: Grant) -> None:
         if grant.over or not grant.is_abandoned:
             return
         grant.over = True
@@ -160,9 +160,9 @@ class EngineControl(SimpyAdapter):
 
     def _give_back(self, component: int, amount: int, owner: int, who: str) -> None:
         self.ledger.give_back(self._now, component, amount, owner, who)
-        self._note(lambda: self._return(component, amount))
+        self._note_action(lambda: self._return(component, amount))
 
-    def _taken(self, component: int, amount: int) -> None:
+    def _note_taken(self, component: int, amount: int) -> None:
         self.ledger.taken[component] -= amount
         self._hold(component, amount)
 
@@ -179,7 +179,7 @@ class EngineControl(SimpyAdapter):
 
     def settled(self) -> simpy.Event:
         """Event that fires after the next turn."""
-        self._note(lambda: None)
+        self._note_action(lambda: None)
         return self.thresholds.settled()
 
     def reaches(
@@ -187,7 +187,7 @@ class EngineControl(SimpyAdapter):
     ) -> simpy.Event:
         """Event that fires when a turn leaves ``what`` of a component within the bound."""
         event = self.thresholds.add(what, component, at_least, at_most)
-        self._note(lambda: None)
+        self._note_action(lambda: None)
         return event
 
     def amount(self, what: str, component: int) -> int:
@@ -225,14 +225,14 @@ class EngineControl(SimpyAdapter):
         for c in range(len(self.parts)) if len(self.parts.capacity) else ():
             if waiting := self.waiting(c):
                 names = iter([grant.who for grant in book.waiting.get(c, ())])
-                line = [Share(op, _called(op) or next(names), n) for op, n in waiting]
+                line = [Share(op, _op_name(op) or next(names), n) for op, n in waiting]
                 mine = book.held.get(c, {}).items()
-                holding = [Share(op, _called(op), n) for op, n in held.get(c, ())]
+                holding = [Share(op, _op_name(op), n) for op, n in held.get(c, ())]
                 holding += [Share(-1, who, n) for (_, who), n in mine]
                 found[c] = Line(self.parts.whole(c), line, holding, self.failed(c))
         return found
 
-    def _refused(self, op: int, why: str) -> SimulationError:
+    def _refusal_error(self, op: int, why: str) -> SimulationError:
         message = f"op {op}: cannot be resumed: {why}"
         return SimulationError("action", message, (op,), self.open_ops())
 
@@ -303,6 +303,6 @@ class EngineControl(SimpyAdapter):
         """Subtract from the amount that processes hold."""
 
 
-def _called(op: int) -> str:
+def _op_name(op: int) -> str:
     """Name of an op in a message; "" for a process."""
     return f"op {op}" if op >= 0 else ""

@@ -82,14 +82,14 @@ def lowered(name: str, cases: Sequence[Case], backends: Sequence[Online] = ()) -
         np.array([p for _, p in pairs], np.int32),
         np.array(release if any(release) else [], np.int64),
         np.array([0 if c.online >= 0 else c.fixed for c in cases], np.int64),
-        _flows(cases),
+        _flows_of_cases(cases),
         np.array(online if any(b >= 0 for b in online) else [], np.int16),
         tuple(backends),
-        _claims(cases),
+        _claims_of_cases(cases),
     )
 
 
-def _claims(cases: Sequence[Case]) -> Claims:
+def _claims_of_cases(cases: Sequence[Case]) -> Claims:
     rows = [(i, *hold) for i, case in enumerate(cases) for hold in case.holds]
     op, component, amount, until = zip(*rows, strict=True) if rows else ((),) * 4
     return Claims(
@@ -100,7 +100,7 @@ def _claims(cases: Sequence[Case]) -> Claims:
     )
 
 
-def _flows(cases: Sequence[Case]) -> Flows:
+def _flows_of_cases(cases: Sequence[Case]) -> Flows:
     rows = [
         (i, c)
         for i, c in enumerate(cases)

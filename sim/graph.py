@@ -129,9 +129,11 @@ class Graph:
     @cached_property
     def explicit(self) -> FlatGraph:
         """Block with all blocks written out."""
-        return join([b if isinstance(b, FlatGraph) else self._written(b) for b in self.blocks])
+        return join(
+            [b if isinstance(b, FlatGraph) else self._write_template(b) for b in self.blocks]
+        )
 
-    def _written(self, block: SpmdGraph) -> FlatGraph:
+    def _write_template(self, block: SpmdGraph) -> FlatGraph:
         """Template written out, with the slot of each place where there is a machine."""
         flat = block.expand()
         if self.system is None or self.gpus is None:

@@ -72,7 +72,7 @@ class Job:
         SimulationError
             Pools that are not what the workload needs.
         """
-        found = Job(self.name, self.workload, _pools(self, system), self.arrives)
+        found = Job(self.name, self.workload, _pools_of_job(self, system), self.arrives)
         found._life = life
         return found
 
@@ -109,19 +109,23 @@ class Job:
     @property
     def _under_way(self) -> RunningJob:
         if self._life is None:
-            self._refuse("it is not under way; ask the job that the workload was started with")
+            self._refuse_launch(
+                "it is not under way; ask the job that the workload was started with"
+            )
         return self._life
 
-    def _refuse(self, why: str) -> NoReturn:
+    def _refuse_launch(self, why: str) -> NoReturn:
         raise SimulationError("action", f"job {self.name}: {why}")
 
 
-def _pools(job: Job, system: System) -> dict[str, tuple[str, ...]]:
+def _pools_of_job(job: Job, system: System) -> dict[str, tuple[str, ...]]:
     """Components of every pool that the workload needs: as given, or all of its kind."""
     needs = job.workload.needs.pools
     unknown = [pool for pool in job.on if pool not in needs]
     if unknown:
-        job._refuse(f"has no pool {unknown[0]!r}; its workload needs {', '.join(needs) or 'none'}")
+        job._refuse_launch(
+            f"has no pool {unknown[0]!r}; its workload needs {', '.join(needs) or 'none'}"
+        )
     found = {}
     for pool, need in needs.items():
         names = job.on.get(pool)
@@ -131,7 +135,7 @@ def _pools(job: Job, system: System) -> dict[str, tuple[str, ...]]:
         for name in names:
             system.number(name)
         if len(names) < (need.count or 0):
-            job._refuse(
+            job._refuse_launch(
                 f"pool {pool!r} has {len(names)} {need.kind}, its workload needs {need.count}; "
                 "give it more"
             )

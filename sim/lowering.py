@@ -79,11 +79,11 @@ def parts(system: System, scale: Mapping[str, int]) -> ComponentTable:
         np.array(rates, np.int64),
         np.array(tops, np.int64),
         tuple(c.unit for c in system.components),
-        _capacities(system),
+        _whole_capacities(system),
     )
 
 
-def _capacities(system: System) -> NDArray[np.int64]:
+def _whole_capacities(system: System) -> NDArray[np.int64]:
     """(c,) whole of each capacity, -1 for none; empty where no component has one."""
     found = [-1 if c.capacity is None else c.capacity for c in system.components]
     return np.array(found if any(n >= 0 for n in found) else [], np.int64)
@@ -121,14 +121,14 @@ def work_units(
         rest = np.floor(left / 2.0**20)
         limb = ((left - rest * 2.0**20).astype(np.int64) * per_second).astype(np.uint64)
         low = limb << np.uint64(shift) if shift < 64 else np.zeros_like(limb)
-        hi += _above(limb, shift)
+        hi += _high_bits(limb, shift)
         lo = lo + low
         hi += (lo < low).astype(np.int64)  # the carry
         left, shift = rest, shift + 20
     return hi, lo
 
 
-def _above(limb: NDArray[np.uint64], shift: int) -> NDArray[np.int64]:
+def _high_bits(limb: NDArray[np.uint64], shift: int) -> NDArray[np.int64]:
     """Bits of ``limb << shift`` above the low 64."""
     if shift == 0:
         return np.zeros(len(limb), np.int64)
@@ -256,7 +256,7 @@ def flows(
     indptr = np.zeros(len(op) + 1, np.int64)
     np.cumsum(uses[op], out=indptr[1:])
     return Flows(
-        op.astype(np.int32), hi, lo, _limits(limit[op], k), indptr, usage.component, weight,
+        op.astype(np.int32), hi, lo, _rate_limits(limit[op], k), indptr, usage.component, weight,
     )  # fmt: skip
 
 
@@ -299,7 +299,7 @@ def wrong_weight(name: str, weight: float) -> str:
     )
 
 
-def _limits(limit: NDArray[np.float64], k: NDArray[np.int64]) -> NDArray[np.int64]:
+def _rate_limits(limit: NDArray[np.float64], k: NDArray[np.int64]) -> NDArray[np.int64]:
     """Limits in rate units, capped below 2^62."""
     finite = np.isfinite(limit)
     units = np.full(len(limit), NO_LIMIT, np.int64)

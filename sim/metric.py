@@ -87,12 +87,12 @@ def named(text: str, metrics: Collection[Metric]) -> tuple[Metric, str, str]:
     if part:
         known = ", ".join(part.statistics) or "no statistic, it is one number"
         raise ValueError(f"'{head}' has no statistic '{statistic}'; it has: {known}")
-    near = difflib.get_close_matches(text, list(_examples(statistic, metrics)), 1)
+    near = difflib.get_close_matches(text, list(_example_names(statistic, metrics)), 1)
     hint = f"; did you mean '{near[0]}'?" if near else ""
     raise ValueError(f"no metric named '{text}'{hint}")
 
 
-def _examples(statistic: str, metrics: Collection[Metric]) -> Iterator[str]:
+def _example_names(statistic: str, metrics: Collection[Metric]) -> Iterator[str]:
     """Full names to suggest for a mistyped one."""
     for m in metrics:
         kinds = ("gpu", "nic", "link", "switch", "host") if "*" in m.name else ("",)

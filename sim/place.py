@@ -81,7 +81,7 @@ def asked(graph: Graph) -> NDArray[np.int32]:
 
     Sends and collectives are the fabric's, delays and gaps nobody's: they last as recorded.
     """
-    system, gpus = _machine(graph)
+    system, gpus = _machine_of(graph)
     ops = graph.ops
     played = roles(system, gpus)
     found = np.full(len(ops), -1, np.int32)
@@ -93,7 +93,7 @@ def asked(graph: Graph) -> NDArray[np.int32]:
     return found
 
 
-def _machine(graph: Graph) -> tuple[System, NDArray[np.int32]]:
+def _machine_of(graph: Graph) -> tuple[System, NDArray[np.int32]]:
     if graph.system is None or graph.gpus is None:
         raise GraphError("unplaced", f"graph {graph.name!r} has no machine; call place() first")
     return graph.system, graph.gpus

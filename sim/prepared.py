@@ -28,10 +28,10 @@ Pair = tuple[float, float]  # flop and bytes
 Draw = Callable[[Numbers, tuple[int, ...]], Numbers]
 
 MOST_KNOWN = 65_536  # rows whose answers one prepared graph remembers; then it begins anew
-MOST_WAYS = 256  # variants of shape that it remembers
+MOST_STRUCTURES = 256  # variants of shape that it remembers
 
 
-class Way(NamedTuple):
+class AnswerStructure(NamedTuple):
     """Structure of a backend's answer for one op, without numbers: uses, holds, source, spread.
 
     Parameters
@@ -57,7 +57,7 @@ class RowAnswer(NamedTuple):
     work: float
     limit: float
     amounts: tuple[int, ...]
-    way: Way
+    structure: AnswerStructure
     ticks: int
     work_hi: int
     work_lo: int
@@ -81,7 +81,7 @@ class Asking(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class NumberSet:
-    """Prepared graph for one combination of answer structures (:class:`Way`) of its ops.
+    """Prepared graph for one combination of :class:`AnswerStructure`, one of each op.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ class Prepared:
     def __init__(self, run: object, variant: NumberSet, asking: Asking):
         self.run, self.variant, self._asking = run, variant, asking
         self._known: dict[tuple[int, float | None, float | None], RowAnswer] = {}
-        self._variants: dict[tuple[tuple[int, Way], ...], NumberSet] = {}
+        self._variants: dict[tuple[tuple[int, AnswerStructure], ...], NumberSet] = {}
         self._whole: dict[tuple[tuple[int, str], ...], dict[int, RowAnswer]] = {}
         holds = variant.answers.timing.holds
         self._tied = holds is not None and bool(np.any(holds.until >= 0))
@@ -164,12 +164,18 @@ class Prepared:
         BackendError
             What cannot be timed.
         """
-        changed = self._changed(flop, bytes)
+        changed = self._changed_numbers(flop, bytes)
         if not changed:
             return Submission(self.variant, self.variant.numbers, {}, {})
-        by_row = self._ask({row: pair for row, pair in changed.items() if not self._online(row)})
-        other = tuple((r, t.way) for r, t in by_row.items() if t.way != self._ways[r])
-        variant = self._variant(other, by_row) if other else self.variant
+        by_row = self._ask_backends(
+            {row: pair for row, pair in changed.items() if not self._is_online(row)}
+        )
+        other = tuple(
+            (r, t.structure)
+            for r, t in by_row.items()
+            if t.structure != self._prepared_structures[r]
+        )
+        variant = self._number_set_with(other, by_row) if other else self.variant
         numbers = variant.numbers.copy()
         for row, answer in by_row.items():
             numbers.fixed[row] = answer.ticks
@@ -180,21 +186,21 @@ class Prepared:
                 numbers.work_hi[k], numbers.work_lo[k] = answer.work_hi, answer.work_lo
                 numbers.limit[k] = answer.rate_limit
         made = Submission(variant, numbers, changed, by_row)
-        if any(self._online(row) for row in changed):
+        if any(self._is_online(row) for row in changed):
             online = self._asking.lower(made.graph, variant.answers)
             return made._replace(numbers=numbers._replace(backends=online.backends))
         return made
 
-    def _online(self, row: int) -> bool:
+    def _is_online(self, row: int) -> bool:
         return bool(self.variant.answers.online[row] >= 0)
 
     @cached_property
-    def _pairs(self) -> list[Pair]:
+    def _answer_pairs(self) -> list[Pair]:
         ops = self.graph.ops
         return list(zip(ops.flop.tolist(), ops.bytes.tolist(), strict=True))
 
     @cached_property
-    def _class(self) -> list[int]:
+    def _row_classes(self) -> list[int]:
         """(n,) class of each row; rows of one differ in nothing but flop and bytes."""
         graph, found = self.graph, {}  # type: Graph, dict[tuple[object, ...], int]
         ops, block = graph.ops, graph.explicit
@@ -205,23 +211,23 @@ class Prepared:
         return [found.setdefault(key, len(found)) for key in keys]
 
     @cached_property
-    def _ways(self) -> list[Way]:
+    def _prepared_structures(self) -> list[AnswerStructure]:
         """Way of each row as it was prepared."""
-        return ways(self.variant.answers)
+        return answer_structures(self.variant.answers)
 
-    def _changed(self, flop: Values | None, bytes: Values | None) -> dict[int, Pair]:
+    def _changed_numbers(self, flop: Values | None, bytes: Values | None) -> dict[int, Pair]:
         """Rows whose numbers differ from those that were prepared."""
         changed: dict[int, Pair] = {}
         for column, values in enumerate((flop, bytes)):
             if values is None:
                 continue
-            for row, value in self._items(values):
-                pair = changed.get(row, self._pairs[row])
+            for row, value in self._checked_items(values):
+                pair = changed.get(row, self._answer_pairs[row])
                 if pair[column] != value:
                     changed[row] = (value, pair[1]) if column == 0 else (pair[0], value)
         return dict(sorted(changed.items())) if len(changed) > 1 else changed
 
-    def _items(self, values: Values) -> list[tuple[int, float]]:
+    def _checked_items(self, values: Values) -> list[tuple[int, float]]:
         """Rows and their checked new numbers."""
         n = len(self)
         if isinstance(values, Mapping):
@@ -239,27 +245,27 @@ class Prepared:
                 raise GraphError("numbers", f"{self!r}: op {row}: {value}; give a number >= 0")
         return items
 
-    def _ask(self, changed: Mapping[int, Pair]) -> dict[int, RowAnswer]:
+    def _ask_backends(self, changed: Mapping[int, Pair]) -> dict[int, RowAnswer]:
         """Answers for rows; backends are asked about combinations that are new."""
         if self._tied:
             return self._ask_whole(changed)
-        known, classes, seen = self._known, self._class, {}
+        known, classes, seen = self._known, self._row_classes, {}
         for row, (flop, moved) in changed.items():
             seen[row] = (
                 classes[row], flop if flop == flop else None, moved if moved == moved else None
             )  # fmt: skip
-        new = _first({row: key for row, key in seen.items() if key not in known})
+        new = _first_rows({row: key for row, key in seen.items() if key not in known})
         if new:
             if len(known) + len(new) > MOST_KNOWN:
                 known.clear()
-                new = _first(seen)
+                new = _first_rows(seen)
             rows = np.array(list(new.values()), np.int64)
             ops = self.graph.ops.take(rows).replace(
                 flop=[changed[r][0] for r in rows.tolist()],
                 bytes=[changed[r][1] for r in rows.tolist()],
             )
             answers = row_answers(*self._asking.rows(rows, ops))
-            if any(end >= 0 for one in answers for _, end in one.way.holds):
+            if any(end >= 0 for one in answers for _, end in one.structure.holds):
                 self._tied = True
                 return self._ask_whole(changed)
             known.update(zip(new, answers, strict=True))
@@ -280,7 +286,7 @@ class Prepared:
             self._whole[key] = {
                 row: one
                 for row, (one, was) in enumerate(zip(answers, self._first_answers, strict=True))
-                if one != was and not self._online(row)
+                if one != was and not self._is_online(row)
             }
         return self._whole[key]
 
@@ -289,15 +295,17 @@ class Prepared:
         """Answer for each row as it was prepared."""
         return row_answers(self.variant.answers, self.variant.lowered)
 
-    def _variant(
-        self, other: tuple[tuple[int, Way], ...], by_row: Mapping[int, RowAnswer]
+    def _number_set_with(
+        self, other: tuple[tuple[int, AnswerStructure], ...], by_row: Mapping[int, RowAnswer]
     ) -> NumberSet:
         """Number set in which some rows have other answer structures; cached."""
         if other not in self._variants:
-            if len(self._variants) >= MOST_WAYS:
+            if len(self._variants) >= MOST_STRUCTURES:
                 self._variants.clear()
             graph = self.variant.graph
-            answers = merged(self.variant.answers, self._ways, {r: by_row[r] for r, _ in other})
+            answers = merge_answers(
+                self.variant.answers, self._prepared_structures, {r: by_row[r] for r, _ in other}
+            )
             lowered = self._asking.lower(graph, answers)
             self._variants[other] = self._asking.variant(graph, answers, lowered)
         return self._variants[other]
@@ -377,7 +385,7 @@ class Repeat(SubmittedRun):
         return self.submission.numbers.put_into(self.submission.variant.lowered)
 
 
-def ways(answers: Answers) -> list[Way]:
+def answer_structures(answers: Answers) -> list[AnswerStructure]:
     """Way of each row."""
     timing, n = answers.timing, len(answers.source)
     usage = timing.usage or Usage.same([], n)
@@ -391,7 +399,7 @@ def ways(answers: Answers) -> list[Way]:
             spread[row] = key
     held = holds_of(timing, n)
     return [
-        Way(
+        AnswerStructure(
             tuple(pairs[ends[i] : ends[i + 1]]),
             limited[i],
             answers.sources[s],
@@ -412,7 +420,7 @@ def holds_of(timing: Timing, n: int) -> list[list[tuple[int, int, int]]]:
     return [flat[ends[i] : ends[i + 1]] for i in range(n)]
 
 
-def _first(keys: Mapping[int, T]) -> dict[T, int]:
+def _first_rows(keys: Mapping[int, T]) -> dict[T, int]:
     """First row of each key, ascending."""
     found: dict[T, int] = {}
     for row, key in keys.items():
@@ -430,16 +438,24 @@ def row_answers(answers: Answers, lowered: EngineGraph) -> list[RowAnswer]:
         hi[row], lo[row] = int(flows.work_hi[k]), int(flows.work_lo[k])
         most[row] = int(flows.limit[k])
     amounts = [tuple(amount for _, amount, _ in held) for held in holds_of(timing, n)]
-    columns = timing.fixed.tolist(), work.tolist(), limit.tolist(), amounts, ways(answers)
+    columns = (
+        timing.fixed.tolist(),
+        work.tolist(),
+        limit.tolist(),
+        amounts,
+        answer_structures(answers),
+    )
     return [
         RowAnswer(*row) for row in zip(*columns, lowered.fixed.tolist(), hi, lo, most, strict=True)
     ]
 
 
-def merged(answers: Answers, base: Sequence[Way], by_row: Mapping[int, RowAnswer]) -> Answers:
+def merge_answers(
+    answers: Answers, base: Sequence[AnswerStructure], by_row: Mapping[int, RowAnswer]
+) -> Answers:
     """Answers with those of some rows replaced."""
     n, timing = len(base), answers.timing
-    row_ways = [by_row[i].way if i in by_row else way for i, way in enumerate(base)]
+    row_ways = [by_row[i].structure if i in by_row else way for i, way in enumerate(base)]
     fixed = timing.fixed.copy()
     work = np.zeros(n) if timing.work is None else timing.work.copy()
     limit = np.full(n, np.inf) if timing.limit is None else timing.limit.copy()
@@ -458,7 +474,7 @@ def merged(answers: Answers, base: Sequence[Way], by_row: Mapping[int, RowAnswer
     )
     held = holds_of(timing, n)
     for row, answer in by_row.items():
-        of = zip(answer.way.holds, answer.amounts, strict=True)
+        of = zip(answer.structure.holds, answer.amounts, strict=True)
         held[row] = [(component, amount, until) for (component, until), amount in of]
     holds = Holds.of(held) if any(held) else None
     return replace(

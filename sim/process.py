@@ -151,14 +151,14 @@ def lost(stage: Stage, graph: Submitted) -> simpy.Event:
     def translate(event: simpy.Event) -> None:
         """Replace engine losses by named ones, once."""
         losses: list[Any] = event.value  # type: ignore[assignment]
-        losses[:] = [x if isinstance(x, Lost) else _loss(stage, *x) for x in losses]
+        losses[:] = [x if isinstance(x, Lost) else _loss_of(stage, *x) for x in losses]
 
     if event.callbacks is not None:
         event.callbacks.insert(0, translate)  # before whoever waits reads the value
     return event
 
 
-def _loss(stage: Stage, op: int, fixed: int, work: int, component: int) -> Lost:
+def _loss_of(stage: Stage, op: int, fixed: int, work: int, component: int) -> Lost:
     tick, parts = stage.tick, stage.system.components
     units = [parts[c].unit for c in stage.machine.usage(op)]
     left = float("nan") if work else 0.0
@@ -280,13 +280,17 @@ class Running:
             its end
         """
         return self._machine.acquire(
-            self._may_touch(name), _whole(name, amount), self._job.owner if owner is None else owner
+            self._may_touch(name),
+            _integer_amount(name, amount),
+            self._job.owner if owner is None else owner,
         )
 
     def take(self, name: str, amount: int, owner: int | None = None) -> bool:
         """Whether an amount was free, and nobody waiting: then it is held from now on."""
         return self._machine.take(
-            self._may_touch(name), _whole(name, amount), self._job.owner if owner is None else owner
+            self._may_touch(name),
+            _integer_amount(name, amount),
+            self._job.owner if owner is None else owner,
         )
 
     # Observing: the machine as its last turn left it
@@ -308,11 +312,11 @@ class Running:
 
     def capacity(self, name: str) -> int:
         """Whole amount of a capacity, in its unit."""
-        return self._machine.capacity(self._store(name))
+        return self._machine.capacity(self._store_number(name))
 
     def held(self, name: str) -> int:
         """Amount of a capacity that ops and processes hold."""
-        return self._machine.held(self._store(name))
+        return self._machine.held(self._store_number(name))
 
     def free(self, name: str) -> int:
         """Amount of a capacity that nobody holds."""
@@ -320,9 +324,9 @@ class Running:
 
     def waiting(self, name: str) -> list[int]:
         """Amounts in the queue of a capacity, first in line first."""
-        return [amount for _, amount in self._machine.waiting(self._store(name))]
+        return [amount for _, amount in self._machine.waiting(self._store_number(name))]
 
-    def _store(self, name: str) -> int:
+    def _store_number(self, name: str) -> int:
         c = self._system.number(name)
         if self._system.components[c].capacity is None:
             raise SimulationError("action", f"{name}: has no capacity; give the component one")
@@ -470,12 +474,12 @@ class Running:
 
         Of a node (``node1``): on every component of it.
         """
-        for c in self._components(name):
+        for c in self._components_named(name):
             self._machine.fail(c)
 
     def restore(self, name: str) -> None:
         """Restore a component, or all of a node: queues move again; stopped ops stay stopped."""
-        for c in self._components(name):
+        for c in self._components_named(name):
             self._machine.restore(c)
         for allocator in self._stage.allocators:
             cast(list[Any], self.settled().callbacks).append(allocator.serve)
@@ -484,7 +488,7 @@ class Running:
         """Register an allocator that looks again whenever components are restored."""
         self._stage.allocators.append(allocator)
 
-    def _components(self, name: str) -> list[int]:
+    def _components_named(self, name: str) -> list[int]:
         """Components of a name: itself, or all of a node."""
         nodes = {c.node for c in self._system.components if c.node}
         is_node = name in nodes and name not in self._system.index
@@ -514,7 +518,11 @@ class Running:
         self._may_act("resume an op")
         number = self._system.number
         to = None if slots is None else [number(name) for name in slots]
-        uses = None if usage is None else {number(c): _weight(c, w) for c, w in usage.items()}
+        uses = (
+            None
+            if usage is None
+            else {number(c): _fixed_point_weight(c, w) for c, w in usage.items()}
+        )
         self._machine.resume(op, keep, to, uses)
         if to is not None and self._machine.state(op) not in (State.ENDED, State.CANCELLED):
             self._stage.moves[op] = tuple(to)
@@ -530,7 +538,9 @@ class Running:
     def release(self, name: str, amount: int, owner: int | None = None) -> None:
         """Give an amount of a capacity back; not more than its owner holds."""
         self._machine.release(
-            self._may_touch(name), _whole(name, amount), self._job.owner if owner is None else owner
+            self._may_touch(name),
+            _integer_amount(name, amount),
+            self._job.owner if owner is None else owner,
         )
 
     def release_all(self, owner: int) -> None:
@@ -556,18 +566,18 @@ class Running:
 
     def _may_touch(self, name: str) -> int:
         c = self._system.number(name)
-        if self._touches is not None and not any(self._names(t, name) for t in self._touches):
+        if self._touches is not None and not any(self._glob_fits(t, name) for t in self._touches):
             raise SimulationError(
                 "action", f"{self._who}: alters {name}, which its touches do not name"
             )
         return c
 
-    def _names(self, glob: str, name: str) -> bool:
+    def _glob_fits(self, glob: str, name: str) -> bool:
         """Whether a glob fits a component; a name of one is no glob."""
         return glob == name or (glob not in self._system.index and fnmatchcase(name, glob))
 
 
-def _weight(name: str, weight: float) -> int:
+def _fixed_point_weight(name: str, weight: float) -> int:
     """Weight of a use in 2^-40."""
     units = int(weight_units(np.array(weight)))
     if not units:
@@ -575,7 +585,7 @@ def _weight(name: str, weight: float) -> int:
     return units
 
 
-def _whole(name: str, amount: int) -> int:
+def _integer_amount(name: str, amount: int) -> int:
     """Amount as an integer.
 
     Raises

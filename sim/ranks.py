@@ -39,25 +39,25 @@ class Ranks:
         """
         if first is not None:
             found = np.arange(first, first + len(gpus), dtype=np.int32)
-            for place, number in zip(_places(gpus), found.tolist(), strict=True):
+            for place, number in zip(_places_of_gpus(gpus), found.tolist(), strict=True):
                 self._of.setdefault(place, number)
             self.count = max(self.count, first + len(gpus))
             return _unless_same(found)
         key = gpus.tobytes()
         if key not in self._known:
             self._known[key] = _unless_same(
-                np.array([self._number(place) for place in _places(gpus)], np.int32)
+                np.array([self._rank_number(place) for place in _places_of_gpus(gpus)], np.int32)
             )
         return self._known[key]
 
-    def _number(self, place: Place) -> int:
+    def _rank_number(self, place: Place) -> int:
         if place not in self._of:
             self._of[place] = self.count
             self.count += 1
         return self._of[place]
 
 
-def _places(gpus: NDArray[np.integer]) -> list[Place]:
+def _places_of_gpus(gpus: NDArray[np.integer]) -> list[Place]:
     """(GPU, number of earlier ranks on that GPU) of each rank."""
     there: dict[int, int] = {}
     found = []

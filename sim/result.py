@@ -153,7 +153,7 @@ class Result(RunRecord):
 
         Works whatever either result kept.
         """
-        mine, others = self._numbers(), other._numbers()
+        mine, others = self._numbers_by_name(), other._numbers_by_name()
         found = {}
         for name in dict.fromkeys((*mine, *others)):
             a, b = mine.get(name, 0.0), others.get(name, 0.0)
@@ -161,7 +161,7 @@ class Result(RunRecord):
                 found[name] = Difference(a, b, b / a - 1 if a else np.inf)
         return found
 
-    def _numbers(self) -> dict[str, float]:
+    def _numbers_by_name(self) -> dict[str, float]:
         """Makespan, period time and busy times in seconds, by name."""
         found = {"makespan": self.makespan}
         if len(self.periods):

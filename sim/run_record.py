@@ -77,7 +77,7 @@ class RunRecord:
 
     def rows(self, job: int) -> NDArray[np.int64]:
         """Ids of the ops of a job, by its number."""
-        return self._rows.rows(job)
+        return self._schedule_rows.rows(job)
 
     def of(self, job: str) -> Self:
         """Record of one job: its own ops, ranks and metrics, from its arrival to its last end.
@@ -94,10 +94,10 @@ class RunRecord:
             near = difflib.get_close_matches(job, self.jobs, 1)
             hint = f"did you mean {near[0]!r}?" if near else f"they are {', '.join(self.jobs)}"
             raise KeyError(f"no job is named {job!r}; {hint}")
-        return self if len(self.jobs) == 1 else self._of_jobs[job]
+        return self if len(self.jobs) == 1 else self._records_by_job[job]
 
     @cached_property
-    def _of_jobs(self) -> dict[str, Self]:
+    def _records_by_job(self) -> dict[str, Self]:
         if self.written is None:
             return {r.jobs[0]: replace(r, whole=self) for r in self.by_job}
         written = self.written
@@ -139,7 +139,7 @@ class RunRecord:
         return self.summary
 
     @property
-    def _rows(self) -> Schedule:
+    def _schedule_rows(self) -> Schedule:
         if self.written is None:
             raise self._not_kept_error("this needs them")
         return self.written
@@ -147,17 +147,17 @@ class RunRecord:
     @property
     def runs(self) -> tuple[SubmittedRun, ...]:
         """Submitted graphs, in order."""
-        return self._rows.runs
+        return self._schedule_rows.runs
 
     @property
     def columns(self) -> EngineColumns:
         """Ready, start, end, state and attempts of every op, in ticks."""
-        return self._rows.columns
+        return self._schedule_rows.columns
 
     @property
     def moves(self) -> Mapping[int, tuple[int, ...]]:
         """Components of each place of the ops that a process resumed elsewhere, by op."""
-        return self._rows.moves
+        return self._schedule_rows.moves
 
     @property
     def count(self) -> int:
@@ -172,27 +172,27 @@ class RunRecord:
     @property
     def ops(self) -> Ops:
         """Table of all ops, in the order of ids."""
-        return self._rows.ops
+        return self._schedule_rows.ops
 
     @property
     def job(self) -> NDArray[np.int32]:
         """(n,) number of the job of each op."""
-        return self._rows.job
+        return self._schedule_rows.job
 
     @property
     def component(self) -> NDArray[np.int32]:
         """(n,) component that was asked about each op; -1 for none."""
-        return self._rows.component
+        return self._schedule_rows.component
 
     def rank(self, run: SubmittedRun) -> NDArray[np.int32]:
         """(n + e,) rank of every place of a graph; ranks of several jobs are in one list."""
-        return self._rows.rank(run)
+        return self._schedule_rows.rank(run)
 
     def slots(self, run: SubmittedRun) -> NDArray[np.int32]:
         """(n + e,) component of the last slot of each place of a graph; -1 for none."""
-        return self._rows.slots(run)
+        return self._schedule_rows.slots(run)
 
-    def _time(self, column: NDArray[np.int64]) -> NDArray[np.float64]:
+    def _time_column(self, column: NDArray[np.int64]) -> NDArray[np.float64]:
         found = seconds(column, self.tick)
         found[column == NEVER] = np.nan
         return found
@@ -200,17 +200,17 @@ class RunRecord:
     @property
     def ready(self) -> NDArray[np.float64]:
         """(n,) s at which each op could have started; NaN if never."""
-        return self._time(self.columns.ready)
+        return self._time_column(self.columns.ready)
 
     @property
     def start(self) -> NDArray[np.float64]:
         """(n,) s of each op's last start; NaN if it did not start."""
-        return self._time(self.columns.start)
+        return self._time_column(self.columns.start)
 
     @property
     def end(self) -> NDArray[np.float64]:
         """(n,) s of each op's end; NaN if it did not end."""
-        return self._time(self.columns.end)
+        return self._time_column(self.columns.end)
 
     # Neither is cached: until Python 3.12 a cached property locks its class while it computes, so
     # that two threads, each with a result of its own, would wait for each other by way of

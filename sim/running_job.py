@@ -101,18 +101,18 @@ class RunningJob:
         found = []
         for process in processes:
             touches = getattr(process, "touches", None)
-            running = Running(self.session, self, self._who(process), touches)
+            running = Running(self.session, self, self._process_label(process), touches)
             made = self.session.machine.env.process(process(running))
             if touches is not None and not len(touches):
                 self.session.machine.watchers.add(made)
             else:
                 self._going += 1
-                cast(list[Any], made.callbacks).append(self._returned)
+                cast(list[Any], made.callbacks).append(self._note_process_returned)
             self.processes[made] = None
             found.append(made)
         return found
 
-    def _who(self, process: Process) -> str:
+    def _process_label(self, process: Process) -> str:
         """Name of a process, in messages."""
         own = str(getattr(process, "__name__", type(process).__name__))
         return own if self.name == MAIN else f"{self.name}: {own}"
@@ -127,9 +127,9 @@ class RunningJob:
         """Count a submitted graph of this job as open until all its ops are over."""
         self.count += graph.count
         self._graphs[graph.index] = graph
-        cast(list[Any], graph.done.callbacks).append(lambda _: self._ended(graph.index))
+        cast(list[Any], graph.done.callbacks).append(lambda _: self._note_graph_ended(graph.index))
         if self._lost is not None and not self._lost.triggered:
-            self._listen(graph)
+            self._listen_to_graph(graph)
 
     def open(self) -> bool:
         """Whether an op that it handed in has neither ended nor been cancelled."""
@@ -140,7 +140,7 @@ class RunningJob:
         """Event that fires when all its processes and graphs are over."""
         if self._done is None:
             self._done = simpy.Event(self.session.machine.env)
-            self._look()
+            self._fire_done_if_over()
         return self._done
 
     @property
@@ -149,10 +149,10 @@ class RunningJob:
         if self._lost is None or self._lost.triggered:
             self._lost = simpy.Event(self.session.machine.env)
             if self._untold:
-                self._tell()
+                self._fire_losses()
             else:
                 for graph in self._graphs.values():
-                    self._listen(graph)
+                    self._listen_to_graph(graph)
         return self._lost
 
     def stop(self) -> None:
@@ -165,12 +165,12 @@ class RunningJob:
         self.stopped = True
         for process in tuple(self.processes):
             if process.is_alive:
-                _end(process)
+                _end_process(process)
         for graph in self._graphs.values():
             machine.cancel(range(graph.first, graph.first + graph.count))
         self._give_back()
 
-    def _listen(self, graph: Submitted) -> None:
+    def _listen_to_graph(self, graph: Submitted) -> None:
         from .process import lost
 
         event = lost(self.session, graph)
@@ -179,9 +179,9 @@ class RunningJob:
 
     def _was_lost(self, event: simpy.Event) -> None:
         self._untold += event.value  # type: ignore[arg-type]
-        self._tell()
+        self._fire_losses()
 
-    def _tell(self) -> None:
+    def _fire_losses(self) -> None:
         """Fire the event of losses with all so far."""
         if self._lost is not None and not self._lost.triggered:
             self._lost.succeed(self._untold)
@@ -190,16 +190,16 @@ class RunningJob:
     def _mark_reported(self, _: simpy.Event) -> None:
         self._untold = []
 
-    def _ended(self, index: int) -> None:
+    def _note_graph_ended(self, index: int) -> None:
         del self._graphs[index]
-        self._look()
+        self._fire_done_if_over()
 
-    def _returned(self, process: simpy.Event) -> None:
+    def _note_process_returned(self, process: simpy.Event) -> None:
         del self.processes[cast(simpy.Process, process)]
         self._going -= 1
-        self._look()
+        self._fire_done_if_over()
 
-    def _look(self) -> None:
+    def _fire_done_if_over(self) -> None:
         """Fire ``done`` if no process or graph of the job is left."""
         if self._going or self._graphs:
             return
@@ -220,7 +220,7 @@ class RunningJob:
             self.session.machine.release_all(self.owner)
 
 
-def _end(process: simpy.Process) -> None:
+def _end_process(process: simpy.Process) -> None:
     """End a waiting process: its ``finally`` runs, and whoever awaits it goes on."""
     if process.target.callbacks is not None:
         process.target.callbacks.remove(process._resume)

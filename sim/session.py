@@ -98,7 +98,7 @@ class Session:
         return self._machine(self.parts)
 
     def _machine(self, of: ComponentTable) -> Engine:
-        return _machine(self.simulation.engine, of, ticks_per_second(self.tick))
+        return _make_engine(self.simulation.engine, of, ticks_per_second(self.tick))
 
     def ticks(self, at: Seconds) -> int:
         """Ticks of a time in s."""
@@ -184,7 +184,7 @@ class Session:
             As the machine's; and where somebody still waits for components.
         """
         for job in self.jobs:
-            self._arrive(job)
+            self._begin_job(job)
         if processes or not self.jobs:
             self.main.start(processes)
         try:
@@ -223,10 +223,10 @@ class Session:
             spmd.template.ranks, template.ranks,
         )  # fmt: skip
         written = spmd.why_not_written()
-        found = replace(self._result(), summary=kept)
-        return replace(found, again=written or (lambda: self._written(spmd)))
+        found = replace(self._full_result(), summary=kept)
+        return replace(found, again=written or (lambda: self._write_spmd_result(spmd)))
 
-    def _written(self, spmd: SpmdRun) -> Result:
+    def _write_spmd_result(self, spmd: SpmdRun) -> Result:
         """Result with one row per op of one rank of each class."""
         session = Session(self.simulation, self.replica)
         session.enter(self.jobs[0].job)
@@ -237,13 +237,13 @@ class Session:
 
     def run_alone(self, asked: TimedGraph, job: RunningJob) -> None:
         """Run one graph that nobody steers."""
-        run = self._run(asked, job)
+        run = self._number_and_draw(asked, job)
         self.runs.append(run)
         self.run_lowered(run.lowered)
 
     def run_lowered(self, lowered: EngineGraph) -> None:
         """Run an engine graph; identical ops once, where they share rates."""
-        folded = self._fold(lowered)
+        folded = self._fold_graph(lowered)
         if folded is not None:
             machine = self._machine(folded.parts)
             try:
@@ -257,7 +257,7 @@ class Session:
         self.machine.submit(lowered)
         self.machine.run()
 
-    def _fold(self, lowered: EngineGraph) -> Quotient | None:
+    def _fold_graph(self, lowered: EngineGraph) -> Quotient | None:
         """Quotient of a graph, where it is smaller and finding it is likely to pay; else None."""
         works = np.count_nonzero(lowered.flows.work_hi | lowered.flows.work_lo.astype(np.int64))
         if self.simulation.engine != "core" or SHARING * works < len(lowered):
@@ -275,10 +275,10 @@ class Session:
         if job is not None and not job.job.workload.periodic:
             graph = _without_periods(graph)
         said = ask(graph, self.bound)
-        return TimedGraph(graph, said, self._lower(graph, said))
+        return TimedGraph(graph, said, self._lower_graph(graph, said))
 
-    def _lower(self, graph: Graph, said: Answers) -> EngineGraph:
-        asks = tuple(self._asks(graph, said, k) for k in range(len(said.drivers)))
+    def _lower_graph(self, graph: Graph, said: Answers) -> EngineGraph:
+        asks = tuple(self._online_function(graph, said, k) for k in range(len(said.drivers)))
         online = said.online if asks else None
         return lower(
             graph.name,
@@ -321,11 +321,11 @@ class Session:
             return said, found
 
         def variant(graph: Graph, said: Answers, lowered: EngineGraph) -> NumberSet:
-            draw = self._draw(SubmittedRun(graph, said, lowered, 0, ranks))
+            draw = self._draw_function(SubmittedRun(graph, said, lowered, 0, ranks))
             return NumberSet(graph, said, lowered, ranks, self.machine.prepare(lowered), draw)
 
         made = variant(graph, asked.answers, asked.lowered)
-        return Prepared(job, made, Asking(rows, self._lower, variant))
+        return Prepared(job, made, Asking(rows, self._lower_graph, variant))
 
     def submit(
         self,
@@ -365,25 +365,25 @@ class Session:
         if isinstance(graph, Prepared):
             if rank is not None:
                 raise TypeError("a prepared graph has its ranks; say rank= to prepare()")
-            return self._repeat(graph, job, key, flop, bytes)
+            return self._submit_repeat(graph, job, key, flop, bytes)
         if flop is not None or bytes is not None:
             raise TypeError("flop= and bytes= are of a prepared graph; prepare() it first")
         if graph.template is not None:
             log.info("%s: %s ops are written out, since it is steered", graph.name, len(graph))
-        run = self._run(self.ask(graph, job), job, rank, key)
+        run = self._number_and_draw(self.ask(graph, job), job, rank, key)
         handle = self.machine.submit(run.lowered)
         now = int(self.machine.env.now)
-        self.runs.append(replace(run, first=handle.first, at=now, by=self._actor))
+        self.runs.append(replace(run, first=handle.first, at=now, by=self._acting_process))
         job.handed_in(handle)
         return handle
 
     @property
-    def _actor(self) -> str:
+    def _acting_process(self) -> str:
         """Name of the process that acts now; "" for none."""
         acts = self.machine.env.active_process
         return "" if acts is None else str(acts.name)
 
-    def _repeat(
+    def _submit_repeat(
         self,
         graph: Prepared,
         job: RunningJob,
@@ -402,11 +402,11 @@ class Session:
             made = made._replace(numbers=drawn)
         handle = self.machine.repeat(variant.shape, made.numbers)
         now = int(self.machine.env.now)
-        self.runs.append(Repeat(made, handle.first, job.number, now, self._actor))
+        self.runs.append(Repeat(made, handle.first, job.number, now, self._acting_process))
         job.handed_in(handle)
         return handle
 
-    def _run(
+    def _number_and_draw(
         self, asked: TimedGraph, job: RunningJob, rank: int | None = None, key: int | None = None
     ) -> SubmittedRun:
         """Graph of a job with its ranks numbered and its durations drawn."""
@@ -414,34 +414,34 @@ class Session:
         ranks = None if graph.gpus is None else job.ranks.number(graph.gpus, rank)
         run = SubmittedRun(graph, asked.answers, asked.lowered, 0, ranks, job.number)
         which = submission(job.name, job.next_submission(graph.name, key))
-        return replace(run, lowered=self._drawn(run, which))
+        return replace(run, lowered=self._with_drawn_durations(run, which))
 
     def _make_room(self, who: str, count: int) -> None:
         """Account for a submission; free what ended, and refuse what does not fit even then."""
-        held, most = self._held, self.simulation.memory
-        if held >= self.fold_at and self._folds(held):
+        held, most = self._ops_in_memory, self.simulation.memory
+        if held >= self.fold_at and self._drops_ended_rows(held):
             self.release_ended()
         if not who:
             return
         ops, graphs = self.submitted.get(who, (0, 0))
-        if most is not None and self._bytes(count) > most:
+        if most is not None and self._submitted_bytes(count) > most:
             if self.keep in ("none", "ranks"):
                 self.release_ended()
-            if self._bytes(count) > most:
-                raise self._full(who, ops, graphs, most)
+            if self._submitted_bytes(count) > most:
+                raise self._memory_error(who, ops, graphs, most)
         self.submitted[who] = ops + count, graphs + 1
 
     @property
-    def _held(self) -> int:
+    def _ops_in_memory(self) -> int:
         """Number of ops in memory."""
         return self.machine.held_ops + GRAPH_AS_OPS * self.machine.held_graphs
 
-    def _bytes(self, more: int) -> float:
+    def _submitted_bytes(self, more: int) -> float:
         """Bytes of what processes submitted, with a graph of so many ops more."""
         given = sum(ops + GRAPH_AS_OPS for ops in self.given.values())
-        return BYTES_PER_OP * (self._held - given + more + GRAPH_AS_OPS)
+        return BYTES_PER_OP * (self._ops_in_memory - given + more + GRAPH_AS_OPS)
 
-    def _full(self, who: str, ops: int, graphs: int, most: float) -> SimulationError:
+    def _memory_error(self, who: str, ops: int, graphs: int, most: float) -> SimulationError:
         kept = self.keep in (None, "ops")
         why = "rows of all that ended are kept" if kept else "they are not over"
         cure = ", keep fewer rows (keep='ranks')" if kept else ""
@@ -452,7 +452,7 @@ class Session:
             f"graphs are held, since {why}; let it end{cure}, or allow more memory",
         )
 
-    def _folds(self, held: int) -> bool:
+    def _drops_ended_rows(self, held: int) -> bool:
         """Whether rows of ended ops are dropped; decided by size where ``keep`` leaves it open."""
         return self.keep in ("none", "ranks") or (self.keep is None and held > MOST_OPS)
 
@@ -465,15 +465,15 @@ class Session:
         for k, run in enumerate(self.runs):
             rows[run.job].append(k)
         for job, own in zip(self.jobs, rows, strict=True):
-            self._sums(job).add(held, own, self.runs, self.moves, int(machine.env.now))
+            self._sums_of_job(job).add(held, own, self.runs, self.moves, int(machine.env.now))
         self.runs = [r for r, over in zip(self.runs, held.over.tolist(), strict=True) if not over]
         held_yet = {run.first for run in self.runs}
         self.given = {first: n for first, n in self.given.items() if first in held_yet}
-        left = self._held
+        left = self._ops_in_memory
         self.fold_at = left + max(left, AT_ONCE)
         return left
 
-    def _sums(self, job: RunningJob) -> StreamingSums:
+    def _sums_of_job(self, job: RunningJob) -> StreamingSums:
         """Aggregates of a job's ops that were given back."""
         if job.number not in self.sums:
             self.sums[job.number] = StreamingSums(
@@ -487,7 +487,7 @@ class Session:
             )
         return self.sums[job.number]
 
-    def _arrive(self, job: RunningJob) -> None:
+    def _begin_job(self, job: RunningJob) -> None:
         """Begin a job at its arrival time."""
         if not job.job.arrives:
             job.begin()
@@ -495,14 +495,14 @@ class Session:
         event = self.machine.env.timeout(self.ticks(job.job.arrives))
         cast(list[Any], event.callbacks).append(lambda _: job.begin())
 
-    def _draw(self, run: SubmittedRun) -> Draw | None:
+    def _draw_function(self, run: SubmittedRun) -> Draw | None:
         """Function that draws durations for submissions of a prepared graph; None for none."""
         if self.replica is None or not run.answers.spreads:
             return None
 
         def plainly(numbers: Numbers, which: tuple[int, ...]) -> Numbers:
             typical = replace(run, lowered=numbers.put_into(run.lowered))
-            return Numbers.of(self._drawn(typical, which))
+            return Numbers.of(self._with_drawn_durations(typical, which))
 
         if self.simulation.engine == "core":
             from .core.draw import Draws
@@ -520,7 +520,7 @@ class Session:
 
         return plainly
 
-    def _drawn(self, run: SubmittedRun, which: tuple[int, ...]) -> EngineGraph:
+    def _with_drawn_durations(self, run: SubmittedRun, which: tuple[int, ...]) -> EngineGraph:
         """Graph with the durations of this replica."""
         lowered, spreads = run.lowered, run.answers.spreads
         if self.replica is None or not spreads:
@@ -541,15 +541,17 @@ class Session:
             shared = np.isin(rows, flows.op)
             at = np.searchsorted(flows.op, rows[shared])
             for by in drawn:
-                _fits(lowered.name, rows, overflow(fixed[rows], by), "time", "use a coarser tick")
-                _fits(
+                _check_draw_fits(
+                    lowered.name, rows, overflow(fixed[rows], by), "time", "use a coarser tick"
+                )
+                _check_draw_fits(
                     lowered.name, rows[shared], overflow(hi[at], by[shared]), "work", "split the op"
                 )
                 fixed[rows] = scaled(fixed[rows], by)
                 hi[at], lo[at] = scaled_wide(hi[at], lo[at], by[shared])
         return replace(lowered, fixed=fixed, flows=replace(flows, work_hi=hi, work_lo=lo))
 
-    def _asks(self, graph: Graph, said: Answers, k: int) -> Online:
+    def _online_function(self, graph: Graph, said: Answers, k: int) -> Online:
         """Function that asks online backend ``k``, from integers to SI units and back."""
         backend, ops, members = said.drivers[k], graph.ops, endpoints(graph)
 
@@ -573,11 +575,11 @@ class Session:
         again : runs the same with one row per op, or why nothing does
         """
         if self.sums:
-            return self._summed(again)
+            return self._aggregated_result(again)
         columns = self.machine.columns() if self.columns is None else self.columns
         jobs = tuple(JobRecord(job.name, job.arrived, job.given) for job in self.jobs)
         written = Schedule(tuple(self.runs), columns, self.moves, jobs)
-        found = replace(self._result(), written=written)
+        found = replace(self._full_result(), written=written)
         keep = keep or ("ops" if found.count <= MOST_OPS else "ranks")
         if keep == "ops":
             return found
@@ -586,12 +588,12 @@ class Session:
             again = "a backend was asked during it"
         return found.without_rows(keep, again)
 
-    def _summed(self, again: Callable[[], Result] | str) -> Result:
+    def _aggregated_result(self, again: Callable[[], Result] | str) -> Result:
         """Result of a run of which graphs were given back."""
         self.release_ended()
-        found = replace(self._result(), again=again)
+        found = replace(self._full_result(), again=again)
         self.__dict__.pop("machine", None)
-        sums = [self._sums(job) for job in self.jobs]
+        sums = [self._sums_of_job(job) for job in self.jobs]
         kept = [own.kept(job.count) for own, job in zip(sums, self.jobs, strict=True)]
         if len(kept) == 1:
             return replace(found, summary=kept[0])
@@ -601,7 +603,7 @@ class Session:
         )
         return replace(found, summary=together(sums, kept), by_job=by_job)
 
-    def _result(self) -> Result:
+    def _full_result(self) -> Result:
         holds = len(self.parts.capacity) and "machine" in self.__dict__
         return Result(
             self.system,
@@ -633,7 +635,7 @@ def _without_periods(graph: Graph) -> Graph:
     return graph if np.all(ops.period < 0) else graph.with_ops(ops.replace(period=-1))
 
 
-def _fits(
+def _check_draw_fits(
     name: str, rows: NDArray[np.int64], beyond: NDArray[np.bool_], what: str, cure: str
 ) -> None:
     """Raise an error for a draw beyond the range."""
@@ -643,7 +645,7 @@ def _fits(
         )
 
 
-def _machine(engine: str, parts: ComponentTable, per_second: int) -> Engine:
+def _make_engine(engine: str, parts: ComponentTable, per_second: int) -> Engine:
     env = simpy.Environment(initial_time=0)
     if engine == "reference":
         from .reference.engine import ReferenceEngine

@@ -124,8 +124,8 @@ def parse(text: str) -> Signature:
     if found is None:
         raise ValueError(f"signature {text!r}: has no kind; write it like 'compute:aten::mm'")
     kind, name, operands = found.groups()
-    return Signature(kind, name, tuple(_operand(*o) for o in _OPERAND.findall(operands)))
+    return Signature(kind, name, tuple(_parse_operand(*o) for o in _OPERAND.findall(operands)))
 
 
-def _operand(dtype: str, shape: str) -> Operand:
+def _parse_operand(dtype: str, shape: str) -> Operand:
     return Operand(dtype, tuple(int(s) for s in shape.split("x") if s))

@@ -66,7 +66,7 @@ class SimpyAdapter(ABC):
         self.tick, self.turn = -1, 0
         self.planned: tuple[int, int] | None = None
         self.next_turn: Turn | None = None
-        self._plan(self._now, FIRST)
+        self._plan_turn(self._now, FIRST)
 
     def due(self) -> tuple[int, int] | None:
         """Tick and priority of the next planned turn."""
@@ -76,17 +76,17 @@ class SimpyAdapter(ABC):
     def _now(self) -> int:
         return int(self.env.now)
 
-    def _who(self) -> str:
+    def _acting_process(self) -> str:
         process = self.env.active_process
         return str(process.name) if process is not None else "the program"
 
-    def _note(self, action: Callable[[], None]) -> None:
+    def _note_action(self, action: Callable[[], None]) -> None:
         self.todo.append(action)
-        self.actor = self._who()
+        self.actor = self._acting_process()
         if self.planned is None or self.planned[0] != self._now:
-            self._plan(self._now, LATER)
+            self._plan_turn(self._now, LATER)
 
-    def _plan(self, tick: int, priority: int) -> None:
+    def _plan_turn(self, tick: int, priority: int) -> None:
         """Schedule the next turn, in place of one planned before."""
         if self.next_turn is not None:
             self.next_turn.cancel()
@@ -102,7 +102,7 @@ class SimpyAdapter(ABC):
             raise zero_time_loop(self, f"{self.turn} turns", self.actor)
         self._take_turn(now)
 
-    def _losses(self) -> list[tuple[simpy.Event, object]]:
+    def _losses_by_graph(self) -> list[tuple[simpy.Event, object]]:
         """Losses by graph since the last report."""
         told: list[tuple[simpy.Event, object]] = [
             (graph.lost, graph.tell())

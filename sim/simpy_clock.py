@@ -92,17 +92,17 @@ class _Steps:
         tick = env.peek()
         if tick != self.tick:
             if tick > engine_api.MAX_TICK:
-                raise self._beyond()
+                raise self._beyond_range_error()
             self.tick, self.count = tick, 0
         elif self.count > engine_api.MAX_EVENTS:
-            raise zero_time_loop(self.engine, f"{self.count} events", _who(env))
+            raise zero_time_loop(self.engine, f"{self.count} events", _woken_process(env))
         self.count += 1
         self.steps += 1
         if not self.steps % LOOK:
-            self._look()
+            self._check_can_end()
         env.step()
 
-    def _look(self) -> None:
+    def _check_can_end(self) -> None:
         """Raise an error if the run can no longer end."""
         engine = self.engine
         if engine.any_open() or engine.submissions != self.submissions:
@@ -112,7 +112,7 @@ class _Steps:
         if self.idle > engine_api.MAX_IDLE:
             raise endless(engine, self.idle)
 
-    def _beyond(self) -> SimulationError:
+    def _beyond_range_error(self) -> SimulationError:
         said = "a process waits for a tick beyond the range; use a coarser tick"
         return SimulationError("time overflow", said, (), self.engine.open_ops())
 
@@ -125,7 +125,7 @@ def zero_time_loop(engine: Clocked, what: str, who: str) -> SimulationError:
 
 def endless(engine: Clocked, idle: int) -> SimulationError:
     """Error for a process that still runs long after the last op."""
-    who = ", ".join(sorted({_names(event) for *_, event in engine.env._queue} - {""}))
+    who = ", ".join(sorted({_waiting_process(event) for *_, event in engine.env._queue} - {""}))
     said = (
         f"{who or 'a process'}: goes on for {idle:,} events though every op is over and none was "
         "submitted meanwhile; end its loop with them ('while sim.open():'), or declare "
@@ -148,12 +148,12 @@ def _may_act(event: simpy.Event, watchers: set[simpy.Process]) -> bool:
     )
 
 
-def _who(env: simpy.Environment) -> str:
+def _woken_process(env: simpy.Environment) -> str:
     """Name of the process that the next event wakes."""
-    return _names(env._queue[0][3]) or "a process"
+    return _waiting_process(env._queue[0][3]) or "a process"
 
 
-def _names(event: simpy.Event) -> str:
+def _waiting_process(event: simpy.Event) -> str:
     """Name of the first process that an event wakes; "" for none."""
     owners = (getattr(callback, "__self__", None) for callback in event.callbacks or ())
     return next((str(who.name) for who in owners if isinstance(who, simpy.Process)), "")

@@ -144,9 +144,9 @@ class Simulation:
             Deadlock, starvation, lost ops, a zero-time loop, time overflow; processes that have
             more under way than fits into ``memory``, or kept of what ended.
         """
-        _check(keep)
+        _check_keep(keep)
         session = Session(self, replica, keep)
-        for job in _jobs(work):
+        for job in _jobs_of_work(work):
             session.enter(job)
         graph = session.only_graph() if not processes and until is None else None
         if graph is None:
@@ -168,7 +168,7 @@ class Simulation:
         Not so where a process or a workload says what is done, or a template runs as one: there it
         is ``run``.
         """
-        _check(keep)
+        _check_keep(keep)
         if processes or not isinstance(work, Graph) or runs_as_template(work, keep):
             return lambda k: self.run(work, *processes, replica=k, keep=keep)
         asked = Session(self, None).ask(work)
@@ -182,12 +182,12 @@ class Simulation:
         return run
 
 
-def _check(keep: str | None) -> None:
+def _check_keep(keep: str | None) -> None:
     if keep is not None and keep not in KEEP:
         raise ValueError(f"keep is {keep!r}; it is one of {KEEP}")
 
 
-def _jobs(work: Work) -> Sequence[Job]:
+def _jobs_of_work(work: Work) -> Sequence[Job]:
     """Jobs of a run: a graph or a workload as the one job ``main``."""
     if work is None:
         return ()

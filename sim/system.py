@@ -97,13 +97,13 @@ class Component:
                 f"{self.name}: max_rate is {self.max_rate:g}, and its rate {self.rate or 0.0:g}; "
                 "give a max_rate of at least the rate, and not infinite"
             )
-        if self.capacity is not None and not self._is_whole(self.capacity):
+        if self.capacity is not None and not self._is_valid_amount(self.capacity):
             raise ValueError(
                 f"{self.name}: capacity is {self.capacity!r}; give a whole number from 1 on"
             )
 
     @staticmethod
-    def _is_whole(amount: object) -> bool:
+    def _is_valid_amount(amount: object) -> bool:
         """Whether it is an amount that 63 bits hold, above 0."""
         return isinstance(amount, (int, np.integer)) and 1 <= int(amount) < 2**63
 
@@ -263,16 +263,16 @@ class System:
 
     def played(self, role: str) -> NDArray[np.int32]:
         """(components,) component that plays the role for each one, as of :meth:`part`."""
-        if role not in self._played:
+        if role not in self._players_by_role:
             found = np.full(len(self.components), -1, np.int32)
             for name, parts in self.parts.items():
                 if role in parts:
                     found[self.number(name)] = self.number(parts[role])
-            self._played[role] = found
-        return self._played[role]
+            self._players_by_role[role] = found
+        return self._players_by_role[role]
 
     @cached_property
-    def _played(self) -> dict[str, NDArray[np.int32]]:
+    def _players_by_role(self) -> dict[str, NDArray[np.int32]]:
         return {}
 
     def node_of(self, component: int) -> str:
@@ -284,11 +284,11 @@ class System:
         return self.components[component].rail
 
     @cached_property
-    def _routes(self) -> dict[tuple[int, int], tuple[Route, ...]]:
+    def _route_cache(self) -> dict[tuple[int, int], tuple[Route, ...]]:
         return {}
 
     @cached_property
-    def _shares(self) -> dict[tuple[int, int], dict[int, float]]:
+    def _share_cache(self) -> dict[tuple[int, int], dict[int, float]]:
         return {}
 
     def routes(self, a: int, b: int) -> tuple[Route, ...]:
@@ -310,9 +310,11 @@ class System:
         >>> system.pinned({("gpu0", "gpu1"): 1}).routes(2, 3)
         (Route(components=(1,), weight=1.0),)
         """
-        if (a, b) not in self._routes:
-            self._routes[a, b] = _whole(self.router(a, b)) if a != b else (Route(()),)
-        return self._routes[a, b]
+        if (a, b) not in self._route_cache:
+            self._route_cache[a, b] = (
+                _normalised_routes(self.router(a, b)) if a != b else (Route(()),)
+            )
+        return self._route_cache[a, b]
 
     def route(self, a: int, b: int) -> tuple[int, ...]:
         """Rate components of the first of the routes, in order."""
@@ -323,13 +325,13 @@ class System:
         routes = self.routes(a, b)
         if len(routes) == 1:
             return dict.fromkeys(routes[0].components, 1.0)
-        if (a, b) not in self._shares:
+        if (a, b) not in self._share_cache:
             found: dict[int, float] = {}
             for components, weight in routes:
                 for c in components:
                     found[c] = found.get(c, 0.0) + weight
-            self._shares[a, b] = found
-        return self._shares[a, b]
+            self._share_cache[a, b] = found
+        return self._share_cache[a, b]
 
     def pinned(self, pins: Mapping[tuple[str, str], int]) -> System:
         """The same machine in which data between some GPUs take one of their routes alone.
@@ -371,7 +373,7 @@ class System:
         return min((rate / shares[c] for c, rate in rates.items()), default=float("inf"))
 
 
-def _whole(ways: Sequence[int] | Sequence[Route]) -> tuple[Route, ...]:
+def _normalised_routes(ways: Sequence[int] | Sequence[Route]) -> tuple[Route, ...]:
     """Routes from a router's answer, with weights normalised to 1."""
     routes = [r for r in ways if isinstance(r, Route)]
     if not routes:

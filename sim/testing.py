@@ -42,7 +42,7 @@ def check_backend(make: Callable[[], Backend], ops: Ops) -> None:
         made = make()
     if ops.at is not None:
         made.open(ops.at.system)
-    _require(bool(made.source), "its source is empty; say where its numbers come from")
+    _require_that(bool(made.source), "its source is empty; say where its numbers come from")
     n = len(ops)
     whole = made.timing(ops)
     check_timing(whole, ops, type(made).__name__)
@@ -52,14 +52,14 @@ def check_backend(make: Callable[[], Backend], ops: Ops) -> None:
         "sliced": np.arange(n // 2, n),
     }
     for how, rows in orders.items():
-        part = made.timing(_take(ops, rows))
-        for name, column in _table(part).items():
-            want = [_table(whole)[name][r] for r in rows.tolist()]
-            _require(column == want, f"{name}, {how}: {column} instead of {want}")
+        part = made.timing(_take_rows(ops, rows))
+        for name, column in _timing_table(part).items():
+            want = [_timing_table(whole)[name][r] for r in rows.tolist()]
+            _require_that(column == want, f"{name}, {how}: {column} instead of {want}")
     made.close()
 
 
-def _require(kept: bool, otherwise: str) -> None:
+def _require_that(kept: bool, otherwise: str) -> None:
     if not kept:
         raise AssertionError(otherwise)
 
@@ -76,7 +76,7 @@ def _nothing_opened() -> Iterator[None]:
         yield
 
 
-def _take(ops: Ops, rows: NDArray[np.int64]) -> Ops:
+def _take_rows(ops: Ops, rows: NDArray[np.int64]) -> Ops:
     """Those rows, with where they run."""
     part = ops.take(rows)
     if ops.at is None:
@@ -84,7 +84,7 @@ def _take(ops: Ops, rows: NDArray[np.int64]) -> Ops:
     return part.asked(ops.at.system, ops.at.component[rows], ops.at.members.take(rows))
 
 
-def _table(timing: Timing) -> dict[str, list[Any]]:
+def _timing_table(timing: Timing) -> dict[str, list[Any]]:
     """A timing as lists with one entry an op."""
     n = len(timing)
     found: dict[str, list[Any]] = {"fixed": timing.fixed.tolist()}

@@ -39,12 +39,12 @@ class Unit:
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
         from pydantic_core import core_schema
 
-        return core_schema.no_info_before_validator_function(self._read, handler(source))
+        return core_schema.no_info_before_validator_function(self._read_quantity, handler(source))
 
     def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> dict[str, Any]:
         return {"type": ["string", "number"], "examples": [self.example]}
 
-    def _read(self, written: object) -> float:
+    def _read_quantity(self, written: object) -> float:
         value = quantity(written, self)
         if value < 0:
             raise ValueError(f"'{written}' is negative; write it like '{self.example}'")
@@ -223,40 +223,40 @@ def quantity(written: object, unit: Unit | str) -> float:
     ValueError: '450 GB' is not a rate of data; write it like '400 Gb/s'
     """
     wanted = UNITS[unit] if isinstance(unit, str) else unit
-    number, name = _split(written, wanted)
+    number, name = _split_quantity(written, wanted)
     if not name and number and wanted.text:
         measure = wanted.example.split(" ", 1)[1]
         raise ValueError(f"'{written}' has no unit; write for example '{written} {measure}'")
     try:
-        factor = _factor(name, wanted.text) if name else Fraction(1)
+        factor = _unit_factor(name, wanted.text) if name else Fraction(1)
     except KeyError:
-        raise _unknown(name, written, wanted) from None
+        raise _unknown_unit_error(name, written, wanted) from None
     if factor is None:
-        raise _wrong(written, wanted)
+        raise _wrong_unit_error(written, wanted)
     try:
         return float(number * factor)
     except OverflowError:
         raise ValueError(f"'{written}' is too large for any quantity") from None
 
 
-def _split(written: object, wanted: Unit) -> tuple[Fraction, str]:
+def _split_quantity(written: object, wanted: Unit) -> tuple[Fraction, str]:
     """Exact number and unit name of a text."""
     found = NUMBER.fullmatch(str(written))
     if not found or not isinstance(written, int | float | str) or isinstance(written, bool):
-        raise _wrong(written, wanted)
+        raise _wrong_unit_error(written, wanted)
     if found[2] and not UNIT.fullmatch(found[2]):
-        raise _wrong(written, wanted)
+        raise _wrong_unit_error(written, wanted)
     return Fraction(found[1]), found[2]
 
 
-def _wrong(written: object, wanted: Unit) -> ValueError:
+def _wrong_unit_error(written: object, wanted: Unit) -> ValueError:
     shown = str(written)
     shown = shown if len(shown) <= 40 else shown[:39] + "…"
     return ValueError(f"'{shown}' is not {wanted.what}; write it like '{wanted.example}'")
 
 
 @cache
-def _registry() -> Any:
+def _unit_registry() -> Any:
     """Registry of our own units only: in pint's default ones, Gb is a gigagilbert."""
     import pint
 
@@ -266,7 +266,7 @@ def _registry() -> Any:
 
 
 @cache
-def _factor(name: str, wanted: str) -> Fraction | None:
+def _unit_factor(name: str, wanted: str) -> Fraction | None:
     """Value of one ``name`` in SI; None where it measures something else, KeyError for no unit."""
     if common := COMMON.get(wanted, {}).get(name):
         return Fraction(common)  # to start pint takes as long as to read a whole scenario
@@ -278,19 +278,19 @@ def _by_pint(name: str, wanted: str) -> Fraction | None:
     from pint.errors import DimensionalityError, UndefinedUnitError
 
     try:
-        one = _registry().Quantity(Fraction(1), _parsed(name))
-        return Fraction(one.to(_parsed(wanted)).magnitude)
+        one = _unit_registry().Quantity(Fraction(1), _parse_unit(name))
+        return Fraction(one.to(_parse_unit(wanted)).magnitude)
     except UndefinedUnitError as error:
         raise KeyError(name) from error
     except DimensionalityError:
         return None
 
 
-def _parsed(name: str) -> Any:
-    return _registry().parse_units("percent" if name == "%" else name)
+def _parse_unit(name: str) -> Any:
+    return _unit_registry().parse_units("percent" if name == "%" else name)
 
 
-def _unknown(name: str, written: object, wanted: Unit) -> ValueError:
+def _unknown_unit_error(name: str, written: object, wanted: Unit) -> ValueError:
     known = COMMON.get(wanted.text, {})
     near = [k for k in known if k.lower() == name.lower()]
     near = near or [k for k in known if k.startswith(name)]

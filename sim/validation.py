@@ -53,17 +53,21 @@ def check_graph(parts: ComponentTable, graph: EngineGraph) -> None:
     _check_weights(graph, used)
     for column, row in ((graph.fixed, None), (graph.release, None), (flows.work_hi, flows.op)):
         at = np.arange(len(column)) if row is None else row
-        _refuse(graph, at, column < 0, "negative", "a negative time or work")
-    _refuse(graph, flows.op, flows.limit < NO_LIMIT, "negative", "a negative limit")
+        _refuse_op(graph, at, column < 0, "negative", "a negative time or work")
+    _refuse_op(graph, flows.op, flows.limit < NO_LIMIT, "negative", "a negative limit")
     works = (flows.work_hi > 0) | (flows.work_lo > 0)
     free = works & (np.diff(flows.indptr) == 0) & (flows.limit == NO_LIMIT)
-    _refuse(graph, flows.op, free, "unbounded", "work, but neither usage nor limit bounds its rate")
+    _refuse_op(
+        graph, flows.op, free, "unbounded", "work, but neither usage nor limit bounds its rate"
+    )
     fast = "its weights let it run at 2^62 rate units or more; give it a limit"
-    _refuse(graph, flows.op, too_fast(parts, flows), "too fast", fast)
+    _refuse_op(graph, flows.op, too_fast(parts, flows), "too fast", fast)
     after = graph.successors
     owner = np.repeat(np.arange(n), np.diff(graph.indptr))
     lost = (after < 0) | (after >= len(op))
-    _refuse(graph, owner, lost, "unknown op", f"a successor that is none of the {len(op)} places")
+    _refuse_op(
+        graph, owner, lost, "unknown op", f"a successor that is none of the {len(op)} places"
+    )
 
 
 def _is_plain(parts: ComponentTable, graph: EngineGraph) -> bool:
@@ -91,23 +95,25 @@ def _check_components(
 ) -> None:
     count = len(parts)
     slot, rated = graph.slot, graph.flows.component
-    _refuse(graph, op, (slot < -1) | (slot >= count), "unknown place", "component {}", slot, count)
+    _refuse_op(
+        graph, op, (slot < -1) | (slot >= count), "unknown place", "component {}", slot, count
+    )
     bad = (slot >= 0) & (parts.slots[slot] < 0) if count else slot >= 0
-    _refuse(graph, op, bad, "no slots", "component {} has no slots to queue for", slot)
+    _refuse_op(graph, op, bad, "no slots", "component {} has no slots to queue for", slot)
     missing = (rated < 0) | (rated >= count)
-    _refuse(graph, used, missing, "unknown component", "component {}", rated, count)
+    _refuse_op(graph, used, missing, "unknown component", "component {}", rated, count)
     bad = parts.rate[rated] < 0 if count else missing
-    _refuse(graph, used, bad, "no rate", "component {} has no rate to share", rated)
+    _refuse_op(graph, used, bad, "no rate", "component {} has no rate to share", rated)
 
 
 def _check_weights(graph: EngineGraph, used: NDArray[np.int32]) -> None:
     component, weight = graph.flows.component, graph.flows.weight
-    _refuse(graph, used, weight < 1, "weight", "a weight below 2^-40")
-    _refuse(graph, used, weight >= MOST_WEIGHT, "weight", "a weight of 2^22 or more")
+    _refuse_op(graph, used, weight < 1, "weight", "a weight below 2^-40")
+    _refuse_op(graph, used, weight >= MOST_WEIGHT, "weight", "a weight of 2^22 or more")
     order = np.lexsort((component, used))
     op, named = used[order], component[order]
     twice = (np.diff(op) == 0) & (np.diff(named) == 0)
-    _refuse(graph, op[1:], twice, "weight", "component {} twice; add up its weights", named[1:])
+    _refuse_op(graph, op[1:], twice, "weight", "component {} twice; add up its weights", named[1:])
 
 
 def too_heavy(
@@ -150,9 +156,9 @@ def _check_claims(parts: ComponentTable, graph: EngineGraph) -> None:
     claims, n = graph.claims, len(graph)
     op, c, until = claims.op, claims.component, claims.until
     missing = (c < 0) | (c >= len(parts))
-    _refuse(graph, op, missing, "unknown component", "component {}", c, len(parts))
+    _refuse_op(graph, op, missing, "unknown component", "component {}", c, len(parts))
     lost = (until < -1) | (until >= n) | (until == op)
-    _refuse(graph, op, lost, "unknown op", f"until {{}}; it is another of the {n} ops", until)
+    _refuse_op(graph, op, lost, "unknown op", f"until {{}}; it is another of the {n} ops", until)
     whole = [parts.whole(k) for k in c.tolist()]
     amount = claims.amount.tolist()
     held: dict[tuple[int, int], int] = {}  # an op may hold twice of one
@@ -169,7 +175,7 @@ def _check_claims(parts: ComponentTable, graph: EngineGraph) -> None:
             raise GraphError("amount", said, (i,))
 
 
-def _refuse(
+def _refuse_op(
     graph: EngineGraph,
     op: NDArray[np.int64] | NDArray[np.int32],
     bad: NDArray[np.bool_],
@@ -221,7 +227,7 @@ def check_rate(parts: ComponentTable, component: int, rate: int) -> None:
     SimulationError
         Of kind ``action``.
     """
-    name = _name(parts, component)
+    name = _component_name(parts, component)
     if parts.rate[component] < 0:
         raise SimulationError("action", f"{name}: has no rate to set; fail() it instead")
     if not rate >= 0:
@@ -240,10 +246,10 @@ def check_component(parts: ComponentTable, component: int) -> None:
     SimulationError
         Of kind ``action``.
     """
-    _name(parts, component)
+    _component_name(parts, component)
 
 
-def _name(parts: ComponentTable, component: int) -> str:
+def _component_name(parts: ComponentTable, component: int) -> str:
     if not 0 <= component < len(parts):
         raise SimulationError("action", f"component {component}: there are {len(parts)}")
     return parts.names[component]
@@ -304,11 +310,12 @@ def wrong_move(parts: ComponentTable, before: Mapping[int, int], after: Mapping[
     """
     if not after or parts.units(before) == parts.units(after):
         return ""
-    names = _names(parts, before) or "its limit"
-    return f"its work is counted in the unit of {names}, that of {_names(parts, after)} is another"
+    names = _component_names(parts, before) or "its limit"
+    others = _component_names(parts, after)
+    return f"its work is counted in the unit of {names}, that of {others} is another"
 
 
-def _names(parts: ComponentTable, usage: Mapping[int, int]) -> str:
+def _component_names(parts: ComponentTable, usage: Mapping[int, int]) -> str:
     return ", ".join(parts.names[c] for c in usage)
 
 
@@ -320,7 +327,7 @@ def check_amount(parts: ComponentTable, component: int, amount: int) -> None:
     SimulationError
         Of kind ``action``.
     """
-    name, whole = _name(parts, component), parts.whole(component)
+    name, whole = _component_name(parts, component), parts.whole(component)
     if whole < 0:
         raise SimulationError("action", f"{name}: has no capacity; give the component one")
     if not 1 <= amount <= whole:
@@ -340,8 +347,8 @@ def check_release(parts: ComponentTable, component: int, amount: int, held: int)
     if amount > held:
         raise SimulationError(
             "action",
-            f"{_name(parts, component)}: {amount} given back, but its owner holds {held} of it; "
-            "release what was acquired or taken, once",
+            f"{_component_name(parts, component)}: {amount} given back, but its owner holds {held} "
+            "of it; release what was acquired or taken, once",
         )
 
 
@@ -355,7 +362,7 @@ def check_reaches(
     SimulationError
         Of kind ``action``.
     """
-    name = _name(parts, component)
+    name = _component_name(parts, component)
     has = parts.rate if what == "flows" else parts.slots
     if what not in ("queue", "held", "flows"):
         raise SimulationError("action", f"{name}: {what!r}; it is queue, held or flows")

@@ -67,36 +67,44 @@ def _typed(most: dict[str, int]) -> tuple[list[str], list[str]]:
 def attention() -> tuple[list[str], list[str]]:
     """Causal, with its gradients."""
     grid = [
-        s for n in (128, 512, 1024, 2048, 4096) for d in (64, 128) for s in _attended(4, 16, n, d)
+        s
+        for n in (128, 512, 1024, 2048, 4096)
+        for d in (64, 128)
+        for s in _attention_ops(4, 16, n, d)
     ]
     length, heads, batch = drawn("length", 5, 12), drawn("heads", 0, 5), drawn("sequences", 0, 3)
-    some = [s for i in range(16) for s in _attended(batch(), heads(), length(), (64, 128)[i % 2])]
+    some = [
+        s for i in range(16) for s in _attention_ops(batch(), heads(), length(), (64, 128)[i % 2])
+    ]
     return grid, some
 
 
 def rows() -> tuple[list[str], list[str]]:
     """Norms, softmax, sums, losses and tables, by row."""
-    grid = [s for n in (64, 1024, 8192) for w in (1024, 4096, 8192) for s in _by_row(n, w)]
+    grid = [s for n in (64, 1024, 8192) for w in (1024, 4096, 8192) for s in _row_ops(n, w)]
     count, width = drawn("count", 4, 14), drawn("width", 7, 13, 8)
-    return grid, [s for _ in range(16) for s in _by_row(count(), width())]
+    return grid, [s for _ in range(16) for s in _row_ops(count(), width())]
 
 
 def pointwise() -> tuple[list[str], list[str]]:
     """Elementwise ops and casts, from the launch to beyond every cache."""
-    grid = [s for i in range(10, 27, 2) for s in _each(1 << i)]
+    grid = [s for i in range(10, 27, 2) for s in _pointwise_ops(1 << i)]
     size = drawn("numbers", 9, 26)
-    return grid, [s for _ in range(6) for s in _each(size())]
+    return grid, [s for _ in range(6) for s in _pointwise_ops(size())]
 
 
 def images() -> tuple[list[str], list[str]]:
     """Convolutions, their norms and pools."""
     grid = [
-        s for width, size in IMAGES for k in (1, 3) for s in _convolved(32, width, width, size, k)
+        s
+        for width, size in IMAGES
+        for k in (1, 3)
+        for s in _convolution_ops(32, width, width, size, k)
     ]
     channels, batch = drawn("channels", 5, 10, 8), drawn("images", 4, 6)
     some = [
         s for i in range(16)
-        for s in _convolved(batch(), channels(), channels(), IMAGES[i % 4][1], (1, 3)[i % 2])
+        for s in _convolution_ops(batch(), channels(), channels(), IMAGES[i % 4][1], (1, 3)[i % 2])
     ]  # fmt: skip
     return grid, some
 
@@ -132,13 +140,13 @@ def _bmm(batch: int, n: int, k: int) -> str:
     return f"compute:aten::bmm bf16[{batch}x{n}x{k}] bf16[{batch}x{k}x{n}]"
 
 
-def _attended(batch: int, heads: int, length: int, width: int) -> Iterable[str]:
+def _attention_ops(batch: int, heads: int, length: int, width: int) -> Iterable[str]:
     name = "compute:aten::_scaled_dot_product_flash_attention"
     q = f"bf16[{batch}x{heads}x{length}x{width}]"
     return f"{name} {q} {q} {q}", f"{name}_backward {q} {q} {q} {q}"
 
 
-def _by_row(n: int, width: int) -> Iterable[str]:
+def _row_ops(n: int, width: int) -> Iterable[str]:
     x, one, at = f"bf16[{n}x{width}]", f"bf16[{width}]", f"int64[{n}]"
     whole = f"fp32[{n}x{width}]"
     return [f"compute:aten::{s}" for s in (
@@ -149,13 +157,15 @@ def _by_row(n: int, width: int) -> Iterable[str]:
     )]  # fmt: skip
 
 
-def _each(numbers: int) -> Iterable[str]:
+def _pointwise_ops(numbers: int) -> Iterable[str]:
     one, wide = f"bf16[{numbers}]", f"fp32[{numbers}]"
     found = [" ".join([f"compute:aten::{op}", *[one] * n]) for op, n in POINTWISE.items()]
     return [*found, f"compute:aten::copy_ {one} {wide}", f"compute:aten::copy_ {wide} {one}"]
 
 
-def _convolved(batch: int, inputs: int, outputs: int, size: int, kernel: int) -> Iterable[str]:
+def _convolution_ops(
+    batch: int, inputs: int, outputs: int, size: int, kernel: int
+) -> Iterable[str]:
     x, y = (f"bf16[{batch}x{n}x{size}x{size}]" for n in (inputs, outputs))
     weight, of = f"bf16[{outputs}x{inputs}x{kernel}x{kernel}]", f"fp32[{outputs}]"
     half = f"bf16[{batch}x{outputs}x{(size + 1) // 2}x{(size + 1) // 2}]"

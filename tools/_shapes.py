@@ -73,10 +73,10 @@ def shapes() -> list[str]:
     Drawn by a seed over the range that layers have, so that no shape is there for another's sake.
     """
     draw = random.Random("foretrace-shapes")
-    found = [s for _ in range(24) for s in _convolved(draw)]
-    found += [s for _ in range(14) for s in _normed(draw)]
-    found += [s for _ in range(8) for s in _attended(draw)]
-    found += [s for _ in range(6) for s in _pooled(draw)]
+    found = [s for _ in range(24) for s in _convolution_ops(draw)]
+    found += [s for _ in range(14) for s in _normalisation_ops(draw)]
+    found += [s for _ in range(8) for s in _attention_ops(draw)]
+    found += [s for _ in range(6) for s in _pooling_ops(draw)]
     for op, operands in ELEMENTWISE.items():
         for _ in range(5):
             one = f"fp32[{round(2 ** draw.uniform(8, 22))}]"
@@ -85,10 +85,12 @@ def shapes() -> list[str]:
         m, k, n = (round(2 ** draw.uniform(low, 11)) for low in (0, 6, 6))
         found.append(f"compute:aten::mm fp32[{m}x{k}] fp32[{k}x{n}]")
     draw = random.Random("foretrace-shapes-2")  # of families that had few
-    found += [s for _ in range(30) for s in _convolved(draw) if "x3x3]" in s]
-    found += [s for _ in range(12) for s in _attended(draw)]
-    found += [s for _ in range(14) for s in _pooled(draw)]
-    found += [s for _ in range(10) for s in _normed(draw) if "batch" in s or "::sum" in s]
+    found += [s for _ in range(30) for s in _convolution_ops(draw) if "x3x3]" in s]
+    found += [s for _ in range(12) for s in _attention_ops(draw)]
+    found += [s for _ in range(14) for s in _pooling_ops(draw)]
+    found += [
+        s for _ in range(10) for s in _normalisation_ops(draw) if "batch" in s or "::sum" in s
+    ]
     for op in ("gelu", "gelu_backward"):
         for _ in range(9):
             one = f"fp32[{round(2 ** draw.uniform(8, 22))}]"
@@ -104,7 +106,7 @@ ELEMENTWISE = {
 }  # fmt: skip
 
 
-def _convolved(draw: random.Random) -> list[str]:
+def _convolution_ops(draw: random.Random) -> list[str]:
     """A convolution and its gradients, with a kernel of 1 (im2col) and of 3."""
     batch, size = draw.choice((1, 2, 4, 8)), draw.choice((2, 3, 4, 7, 8, 14, 16, 28))
     inputs, outputs = (1 << draw.randrange(5, 12) for _ in range(2))
@@ -123,7 +125,7 @@ def _convolved(draw: random.Random) -> list[str]:
     return found
 
 
-def _normed(draw: random.Random) -> list[str]:
+def _normalisation_ops(draw: random.Random) -> list[str]:
     """Normalisations over images and rows, and their gradients."""
     batch, size = draw.choice((1, 2, 4, 8, 16)), draw.choice((2, 4, 7, 8, 14, 16, 28, 32))
     width, rows = 1 << draw.randrange(5, 12), round(2 ** draw.uniform(3, 10))
@@ -143,7 +145,7 @@ def _normed(draw: random.Random) -> list[str]:
     return [f"compute:aten::{s}" for s in found]
 
 
-def _attended(draw: random.Random) -> list[str]:
+def _attention_ops(draw: random.Random) -> list[str]:
     """Attention and its gradients."""
     batch, heads = draw.choice((1, 2, 4)), draw.choice((2, 4, 8))
     length, width = round(2 ** draw.uniform(4, 9)), draw.choice((32, 64, 128))
@@ -155,7 +157,7 @@ def _attended(draw: random.Random) -> list[str]:
     return [f"compute:aten::{name} {q} {q} {q}", f"compute:aten::{name}_backward {gradients}"]
 
 
-def _pooled(draw: random.Random) -> list[str]:
+def _pooling_ops(draw: random.Random) -> list[str]:
     """The largest of windows, and its gradient."""
     batch, width = draw.choice((1, 2, 4, 8)), draw.choice((16, 32, 64, 128))
     size = draw.choice((8, 16, 32, 56))
@@ -175,9 +177,9 @@ def rare(used: Collection[tuple[Operand, ...]] = ()) -> list[str]:
     """
     draw = random.Random("foretrace-rare")
     found = [s for _ in range(44) for s in _few_pixels(draw)]
-    found += [s for _ in range(14) for s in _summed(draw)]
-    found += [s for _ in range(14) for s in _normed(draw) if RARE_NORMS.search(s)]
-    found += [s for _ in range(8) for s in _pooled(draw)]
+    found += [s for _ in range(14) for s in _sum_ops(draw)]
+    found += [s for _ in range(14) for s in _normalisation_ops(draw) if RARE_NORMS.search(s)]
+    found += [s for _ in range(8) for s in _pooling_ops(draw)]
     for op in ("gelu", "gelu_backward"):
         for _ in range(8):
             one = f"fp32[{round(2 ** draw.uniform(8, 22))}]"
@@ -209,7 +211,7 @@ def _channels(draw: random.Random) -> int:
     return 1 << round(exact) if draw.random() < 0.5 else 32 * round(2**exact / 32)
 
 
-def _summed(draw: random.Random) -> list[str]:
+def _sum_ops(draw: random.Random) -> list[str]:
     """Over rows, and of everything."""
     rows, width = (round(2 ** draw.uniform(low, high)) for low, high in ((2, 11), (3, 12)))
     wide = 16 * max(1, width // 16)

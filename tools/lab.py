@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 from _lab import Score, measured, parts, table
-from foretrace.hil.lab.campaign_recording import KEPT, kept
+from foretrace.hil.lab.campaign_recording import KEPT, bundled_recording
 from foretrace.models.network.collectives import Fabric
 from foretrace.models.network.link import Link
 from foretrace.models.network.switch import Switch, star
@@ -62,7 +62,7 @@ def incast(constant: float = 0.0) -> dict[str, list[Score]]:
 
 def _writes(name: str, rate: float, constant: float) -> list[Score]:
     scores = []
-    for (signature, _), (seconds, spread) in measured(kept(name)).items():
+    for (signature, _), (seconds, spread) in measured(bundled_recording(name)).items():
         _, told, size = parts(signature)
         flows = int(told.get("flows", 1))
         scores.append(Score(signature, transfer(rate, size, flows, constant), seconds, spread))
@@ -89,7 +89,7 @@ def verbs(name: str) -> list[Score]:
     """Held-out sizes of one op, from the sizes that the fit may see; errors count relatively."""
     found = {
         parts(signature)[2]: value
-        for (signature, context), value in measured(kept("icount-verbs")).items()
+        for (signature, context), value in measured(bundled_recording("icount-verbs")).items()
         if parts(signature)[0] == name and context == "warm"
     }
     seen = np.array([s for s in found if s in LEARNT], float)
@@ -105,7 +105,7 @@ def first_use(name: str = "rdma-write") -> list[Score]:
     """The first op of a fresh pair: a used one's time and what a first use of 64 B adds."""
     found = {
         (parts(signature)[2], context): value
-        for (signature, context), value in measured(kept("icount-verbs")).items()
+        for (signature, context), value in measured(bundled_recording("icount-verbs")).items()
         if parts(signature)[0] == name
     }
     extra = found[64, "cold"][0] - found[64, "warm"][0]
@@ -124,7 +124,7 @@ def migration(way: str) -> list[Score]:
     """Moving so many pages: a call, and each page; sizes that the fit did not see."""
     found = {
         parts(signature)[2] // 4096: value
-        for (signature, _), value in measured(kept("icount-cxl")).items()
+        for (signature, _), value in measured(bundled_recording("icount-cxl")).items()
         if parts(signature)[0] == way
     }
     seen = np.array(MOVED, float)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from _lab import Score, mape, measured, parts, table
-from foretrace.hil.lab.campaign_recording import kept
+from foretrace.hil.lab.campaign_recording import bundled_recording
 from foretrace.hil.sample import Sample
 from foretrace.models.network.collectives import Fabric
 from foretrace.models.network.gloo import Lan, all_reduces
@@ -90,7 +90,7 @@ def arrivals(sample: Sample) -> list[Came]:
 
 def mechanism(ranks: int, message: float) -> Iterator[Score]:
     """Every op, call by call; then the median of starts' medians, as of what was measured."""
-    recording = kept(name_of(ranks))
+    recording = bundled_recording(name_of(ranks))
     starts: dict[tuple[str, str], list[float]] = {}
     for sample in recording.samples:
         op = op_of(sample.signature)
@@ -102,7 +102,7 @@ def mechanism(ranks: int, message: float) -> Iterator[Score]:
 
 def message_of(ranks: int = 2) -> float:
     """Readings of the clock that handling a message takes, in s: all-reduces alone of two ranks."""
-    truth = _bare(measured(kept(name_of(ranks))))
+    truth = _bare_all_reduces(measured(bundled_recording(name_of(ranks))))
     at_once = [[0.0]] * ranks
 
     def off(ticks: int) -> float:
@@ -128,10 +128,10 @@ def ring(ranks: int, op: Op, known: Ring) -> float:
     build, last = Builder("gloo"), [[] for _ in range(ranks)]
     before: list[int] = []
     for seconds in [op.forward + op.backward, *[op.backward] * (op.buckets - 1)]:
-        last = [[_slept(build, r, seconds, last[r])] for r in range(ranks)]
+        last = [[_add_sleep(build, r, seconds, last[r])] for r in range(ranks)]
         before = [_reduce(build, op.size, [[*rows, *before] for rows in last])]
     for rank in range(ranks):
-        _slept(build, rank, op.update, [*last[rank], *before])
+        _add_sleep(build, rank, op.update, [*last[rank], *before])
     fabric = Fabric(algorithms="ring", step=known.step, efficiency=known.efficiency)
     port = Switch(bandwidth=PORT, latency=WIRE, ports=ranks, efficiency=SEGMENT)
     system = star(ranks, Link(bandwidth=1e15, latency=0.0), port, slots=2)
@@ -139,7 +139,7 @@ def ring(ranks: int, op: Op, known: Ring) -> float:
     return float(run.makespan) - op.computing
 
 
-def _slept(build: Builder, rank: int, seconds: float, after: list[int]) -> int:
+def _add_sleep(build: Builder, rank: int, seconds: float, after: list[int]) -> int:
     return build.op(Kind.DELAY, rank=rank, duration=seconds, after=tuple(after))
 
 
@@ -151,7 +151,7 @@ def _reduce(build: Builder, size: int, after: list[list[int]]) -> int:
 
 def ring_of(ranks: int = 2) -> Ring:
     """What two ranks alone say: seconds a step, and the share of the rate."""
-    truth = _bare(measured(kept(name_of(ranks))))
+    truth = _bare_all_reduces(measured(bundled_recording(name_of(ranks))))
     sizes, times = np.array(list(truth), float), np.array(list(truth.values()))
     steps, share = 2 * (ranks - 1), 2 * (ranks - 1) / ranks
     terms = np.column_stack([np.full(len(sizes), steps), share * sizes / (PORT * SEGMENT)])
@@ -167,7 +167,7 @@ def name_of(ranks: int) -> str:
     return f"gloo-{ranks}x10gbit"
 
 
-def _bare(found: Mapping[tuple[str, str], tuple[float, float]]) -> dict[int, float]:
+def _bare_all_reduces(found: Mapping[tuple[str, str], tuple[float, float]]) -> dict[int, float]:
     """Bytes and seconds of the all-reduces alone."""
     ops = {op_of(signature): seconds for (signature, _), (seconds, _) in found.items()}
     return {op.size: seconds for op, seconds in ops.items() if not op.buckets}
@@ -181,14 +181,17 @@ def _score(op: Op, predicted: float, seconds: float, spread: float) -> Score:
 
 def simple(ranks: int, predict: Callable[[Op], float]) -> Iterator[Score]:
     """Every op by a prediction that knows nothing of when the ranks called."""
-    for (signature, _), (seconds, spread) in measured(kept(name_of(ranks))).items():
+    for (signature, _), (seconds, spread) in measured(bundled_recording(name_of(ranks))).items():
         op = op_of(signature)
         yield _score(op, predict(op), seconds, spread)
 
 
 def constant(op: Op) -> float:
     """What two ranks took."""
-    found = {op_of(s): seconds for (s, _), (seconds, _) in measured(kept(name_of(2))).items()}
+    found = {
+        op_of(s): seconds
+        for (s, _), (seconds, _) in measured(bundled_recording(name_of(2))).items()
+    }
     return found[op] - op.computing
 
 

@@ -89,7 +89,7 @@ def of_model(name: str, repeats: int) -> tuple[tuple[Request, ...], dict[str, An
     able = Torch()
     strides = strides_of(every)
     around = families() if name == "gpt" else images()
-    known = [s for s in every if s and able.answers(s) and _told(s, strides)]
+    known = [s for s in every if s and able.answers(s) and _is_complete(s, strides)]
     asked = [Request(s, repeats) for s in dict.fromkeys([*known, *around])]
     asked += [Request(f"compute:graph {name}", 2), Request(f"compute:step {name}", 2)]
     graph = [s for s in once if s in set(known)]
@@ -98,7 +98,7 @@ def of_model(name: str, repeats: int) -> tuple[tuple[Request, ...], dict[str, An
     return tuple(asked), {"strides": strides, "graphs": {name: graph}}
 
 
-def _told(signature: str, strides: dict[str, int]) -> bool:
+def _is_complete(signature: str, strides: dict[str, int]) -> bool:
     """A convolution needs its stride, a concatenation its operands."""
     if "cat" in signature.split() or signature == "compute:aten::cat":
         return False

@@ -37,17 +37,19 @@ class Remote(Driver):
 
     def probe(self) -> Ready | Missing:
         """Probe result of the driver in the agent."""
-        reply = self._ask("probe", driver=self.remote)[0]
+        reply = self._send_request("probe", driver=self.remote)[0]
         self._copy_traits(reply["what"])
         return decode_state(reply["state"])
 
     def open(self, spec: Spec) -> None:
         """Open the driver in the agent."""
-        self._copy_traits(self._ask("open", driver=self.remote, spec=dict(spec))[0]["what"])
+        self._copy_traits(
+            self._send_request("open", driver=self.remote, spec=dict(spec))[0]["what"]
+        )
 
     def describe(self) -> dict[str, str]:
         """Provenance of the driver, and Python version and host of the agent."""
-        reply = self._ask("describe")[0]["describe"]
+        reply = self._send_request("describe")[0]["describe"]
         return {str(k): str(v) for k, v in reply.items()} | {
             "python": str(self.hello["python"]),
             "host": str(reply.get("host", self.hello["host"])),
@@ -55,18 +57,18 @@ class Remote(Driver):
 
     def timing(self, requests: Sequence[Request]) -> list[Sample]:
         """Samples of ops timed one by one in the agent, checked again on this side."""
-        return self._timed(requests, together=False)
+        return self._time_requests(requests, together=False)
 
     def together(self, requests: Sequence[Request]) -> list[Sample]:
         """Samples of ops timed all at once in the agent."""
-        return self._timed(requests, together=True)
+        return self._time_requests(requests, together=True)
 
     def close(self) -> None:
         """Close the driver and end its agent."""
         try:
             if not self.channel.broken:
                 self.limit = min(self.limit, CLOSING)
-                self._ask("close")
+                self._send_request("close")
         finally:
             self.channel.close()
 
@@ -87,14 +89,16 @@ class Remote(Driver):
             )
         return hello
 
-    def _ask(self, verb: str, **rest: Any) -> tuple[Message, list[Any]]:
+    def _send_request(self, verb: str, **rest: Any) -> tuple[Message, list[Any]]:
         message, arrays = self.channel.ask({"verb": verb, **rest}, self.limit)
         if "fault" in message:
             raise decode_error(message)
         return message, arrays
 
-    def _timed(self, requests: Sequence[Request], together: bool) -> list[Sample]:
-        reply, arrays = self._ask("timing", requests=encode_requests(requests), together=together)
+    def _time_requests(self, requests: Sequence[Request], together: bool) -> list[Sample]:
+        reply, arrays = self._send_request(
+            "timing", requests=encode_requests(requests), together=together
+        )
         samples = decode_samples(reply["samples"], arrays)
         sample_checks.check(requests, samples, self.remote, self.clock)
         return samples

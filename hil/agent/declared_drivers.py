@@ -22,10 +22,12 @@ def registered(text: str) -> list[str]:
         tree = ast.parse(text)
     except SyntaxError:
         return []  # whoever runs it says what is wrong with it
-    return [n for node in ast.walk(tree) if isinstance(node, ast.ClassDef) for n in _names(node)]
+    return [
+        n for node in ast.walk(tree) if isinstance(node, ast.ClassDef) for n in _driver_names(node)
+    ]
 
 
-def _names(node: ast.ClassDef) -> Iterator[str]:
+def _driver_names(node: ast.ClassDef) -> Iterator[str]:
     for call in node.decorator_list:
         if isinstance(call, ast.Call) and ast.unparse(call.func).rpartition(".")[2] == "driver":
             arguments = [a.value for a in call.args if isinstance(a, ast.Constant)]
@@ -45,7 +47,7 @@ def knows(driver: str, agent: str) -> bool | None:
     address = addresses().get(agent)
     if address is None:
         return None if agent else False
-    if driver in _loaded(address):
+    if driver in _loaded_files(address):
         return True
     return None if address.ssh or address.socket or address.python else False
 
@@ -53,14 +55,16 @@ def knows(driver: str, agent: str) -> bool | None:
 def names(agent: str) -> list[str]:
     """Names of all drivers known for an agent without connecting to it, built-in ones first."""
     address = addresses().get(agent)
-    return [*known(), *(_loaded(address) if address else ())]
+    return [*known(), *(_loaded_files(address) if address else ())]
 
 
-def _loaded(address: Address) -> list[str]:
-    return [name for file in _files(address) for name in registered(_read_text(address, file))]
+def _loaded_files(address: Address) -> list[str]:
+    return [
+        name for file in _driver_files(address) for name in registered(_read_text(address, file))
+    ]
 
 
-def _files(address: Address) -> list[Path]:
+def _driver_files(address: Address) -> list[Path]:
     """Driver files of an agent; for a remote one, only those that also exist here.
 
     A remote agent resolves relative paths from its home folder, so copies are looked up in ours.
@@ -78,9 +82,9 @@ def bring(driver: str, agent: str) -> None:
         No file here registers it, or this Python cannot import the file.
     """
     address = addresses().get(agent) or Address()
-    for file in _files(address):
+    for file in _driver_files(address):
         if driver in registered(_read_text(address, file)):
-            _load(file)
+            _load_file(file)
             return
     raise DriverFault(
         "missing",
@@ -98,7 +102,7 @@ def cure(agent: str) -> str:
     return f"{listed} and keep a copy here, at the same path: that agent is on another machine"
 
 
-def _load(file: Path) -> None:
+def _load_file(file: Path) -> None:
     try:
         load(file)
     except ImportError as error:

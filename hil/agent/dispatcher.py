@@ -79,7 +79,7 @@ class Agent:
 
     def _probe(self, message: protocol.Message) -> Frame:
         driver = self._make_driver(message["driver"])
-        return {"state": protocol.encode_state(driver.probe()), "what": _traits(driver)}, []
+        return {"state": protocol.encode_state(driver.probe()), "what": _driver_traits(driver)}, []
 
     def _open(self, message: protocol.Message) -> Frame:
         if self.driver is not None:
@@ -87,7 +87,7 @@ class Agent:
         driver = self._make_driver(message["driver"])
         driver.open(message["spec"])
         self.driver = driver
-        return {"what": _traits(driver)}, []
+        return {"what": _driver_traits(driver)}, []
 
     def _describe(self, message: protocol.Message) -> Frame:
         return {"describe": self._open_driver().describe()}, []
@@ -125,7 +125,7 @@ def _check_allowed(driver: Driver, *signatures: str) -> None:
             )
 
 
-def _traits(driver: Driver) -> dict[str, Any]:
+def _driver_traits(driver: Driver) -> dict[str, Any]:
     return {
         "name": driver.name,
         "clock": driver.clock,

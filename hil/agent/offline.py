@@ -25,12 +25,12 @@ def record(path: Path, out: Path, allow: Sequence[str] = ()) -> Path:
     work = WorkList.read(path)
     if allow and work.driver not in allow:
         raise DriverFault("denied", f"this agent serves {', '.join(allow)}, not {work.driver!r}")
-    recording = measure(work, lambda: started(work.driver), _say)
+    recording = measure(work, lambda: started(work.driver), _print_line)
     kept = recording.keep(out)
-    _say(f"wrote {kept}: {len(recording.samples)} samples{recording.ended and ', partial: '}"
+    _print_line(f"wrote {kept}: {len(recording.samples)} samples{recording.ended and ', partial: '}"
          f"{recording.ended}")  # fmt: skip
     return kept
 
 
-def _say(text: str) -> None:
+def _print_line(text: str) -> None:
     sys.stderr.write(text + "\n")

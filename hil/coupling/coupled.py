@@ -63,7 +63,7 @@ def couple(
     ScenarioError
         No op would ever use one of the devices.
     """
-    ports = tuple(_port(system, swap) for swap in swaps)
+    ports = tuple(_device_port(system, swap) for swap in swaps)
     answer = dict(zip((c.name for c in system.components), bind(system, backends), strict=True))
     asked: dict[str, list[DeviceAdapter]] = {}
     for port in ports:
@@ -85,7 +85,7 @@ def couple(
     )
 
 
-def _port(system: System, swap: Swap) -> DeviceAdapter:
+def _device_port(system: System, swap: Swap) -> DeviceAdapter:
     own = system.components[system.number(swap.component)] if _is_component(system, swap) else None
     slots = None if own is None else own.slots
     return DeviceAdapter(swap, slots, bytes=slots is None)
@@ -138,7 +138,7 @@ class Coupled(Backend):
         self, model: Backend | None, ports: tuple[DeviceAdapter, ...], online: bool = True
     ):
         self.model, self.ports, self.online = model, ports, online
-        sources = [f"{p.name}: {p.swap.asked.source}" + _label(p) for p in ports]
+        sources = [f"{p.name}: {p.swap.asked.source}" + _contention_suffix(p) for p in ports]
         self.source = "; ".join([*sources, *([f"else {model.source}"] if model else [])])
 
     def open(self, system: System) -> None:
@@ -226,7 +226,7 @@ def _unsupported_error(port: DeviceAdapter, text: str) -> DriverFault | Recordin
     )
 
 
-def _label(port: DeviceAdapter) -> str:
+def _contention_suffix(port: DeviceAdapter) -> str:
     """Suffix of the source where contention is modelled."""
     return " (contention modelled)" if port.swap.sharing == "solo" else ""
 

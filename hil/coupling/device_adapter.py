@@ -105,11 +105,11 @@ class DeviceAdapter:
     def __init__(self, swap: Swap, slots: int | None, bytes: bool):
         self.swap, self.slots, self.unit = swap, slots, "B" if bytes else "1"
         self.name = swap.component
-        self.lanes = self._lanes()
+        self.lanes = self._make_flow_rates()
         self.shared = f"{self.name}.shared"
         self.answered, self.others = 0, 0
 
-    def _lanes(self) -> PerFlowRates | None:
+    def _make_flow_rates(self) -> PerFlowRates | None:
         if self.swap.sharing == "solo" or (self.swap.sharing == "exclusive" and self.slots):
             return None
         most = 1 if self.swap.sharing == "exclusive" else self.swap.most
@@ -143,7 +143,7 @@ class DeviceAdapter:
     def answer(self, signature: str, bytes: float, residual: ResidualPath) -> DeviceAnswer:
         """Timing of an op that starts now."""
         self.answered += 1
-        request = self._request(signature)
+        request = self._request_of(signature)
         if self.lanes is not None:
             work = max(bytes, 1.0) if self.unit == "B" else 1.0
             lane = self.lanes.take_lane(Flight(request, work, residual.latency))
@@ -157,7 +157,7 @@ class DeviceAdapter:
         self, signature: str, bytes: float, seconds: Seconds, residual: ResidualPath
     ) -> DeviceAnswer:
         """Timing of an op with its latency as fixed time and the rest as evenly shared work."""
-        fixed = min(self._fixed(signature) + max(residual.latency, 0.0), seconds)
+        fixed = min(self._fitted_latency(signature) + max(residual.latency, 0.0), seconds)
         rest = seconds - fixed
         if rest == 0 or (self.unit == "B" and not bytes > 0):
             return DeviceAnswer(seconds)
@@ -168,7 +168,7 @@ class DeviceAdapter:
         weight = SHARED * rest / bytes  # alone it takes `rest` seconds
         return DeviceAnswer(fixed, bytes, {self.shared: weight, **residual.usage})
 
-    def _fixed(self, signature: str) -> Seconds:
+    def _fitted_latency(self, signature: str) -> Seconds:
         """Latency of an op of this kind and name, fitted once to a sweep over sizes."""
         parts = parse(signature)
         if self.unit != "B" or len(parts.operands) != 1:
@@ -178,7 +178,7 @@ class DeviceAdapter:
             self._fits[name] = fit_sweep(self.swap, parts)
         return self._fits[name][0]
 
-    def _request(self, signature: str) -> Request:
+    def _request_of(self, signature: str) -> Request:
         before = tuple(self.before)
         self.before.append(signature)
         if self.swap.context != AFTER:

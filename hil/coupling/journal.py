@@ -73,16 +73,16 @@ class JournalWriter:
     def alone(self, request: Request) -> float:
         """Nanoseconds of one op."""
         ns = self._asked.alone(request)
-        self._keep([request], [ns])
+        self._append_entry([request], [ns])
         return ns
 
     def together(self, requests: Sequence[Request]) -> list[float]:
         """Nanoseconds of each op of a set."""
         ns = self._asked.together(requests)
-        self._keep(requests, ns)
+        self._append_entry(requests, ns)
         return ns
 
-    def _keep(self, requests: Sequence[Request], ns: Sequence[float]) -> None:
+    def _append_entry(self, requests: Sequence[Request], ns: Sequence[float]) -> None:
         asked = tuple(r.key for r in requests)
         number = len(self.entries)
         self.entries.append(
@@ -105,13 +105,13 @@ class JournalReader:
 
     def alone(self, request: Request) -> float:
         """Nanoseconds of one op."""
-        return self._answer([request])[0]
+        return self._next_answer([request])[0]
 
     def together(self, requests: Sequence[Request]) -> list[float]:
         """Nanoseconds of each op of a set."""
-        return list(self._answer(requests))
+        return list(self._next_answer(requests))
 
-    def _answer(self, requests: Sequence[Request]) -> tuple[float, ...]:
+    def _next_answer(self, requests: Sequence[Request]) -> tuple[float, ...]:
         if self._next == len(self._entries):
             raise RecordingError(
                 f"journal: {self.component} was asked {self._next} questions then, and one more "
@@ -147,14 +147,14 @@ def read(path: Path) -> list[JournalEntry]:
         head, *lines = [json.loads(line) for line in path.read_text().splitlines()]
         if head != {"foretrace": "journal", "schema": SCHEMA}:
             raise ValueError(f"it begins with {head}")
-        return [_entry(line) for line in lines]
+        return [_parse_entry(line) for line in lines]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise RecordingError(
             f"{path}: is no journal of this version ({error}); give one that a coupled run wrote"
         ) from error
 
 
-def _entry(line: dict[str, object]) -> JournalEntry:
+def _parse_entry(line: dict[str, object]) -> JournalEntry:
     asked = tuple((str(s), str(c)) for s, c in line["asked"])  # type: ignore[attr-defined]
     ns = tuple(float(x) for x in line["ns"])  # type: ignore[attr-defined]
     if len(ns) != len(asked):

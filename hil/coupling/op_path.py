@@ -92,10 +92,10 @@ def op_paths(ops: Ops, timing: Timing | None) -> list[OpPath]:
     timing : by the model; None where it was not asked
     """
     at = placement(ops)
-    return [OpPath(ops, at, row, _used(at, row, timing)) for row in range(len(ops))]
+    return [OpPath(ops, at, row, _usage_of_row(at, row, timing)) for row in range(len(ops))]
 
 
-def _used(at: OpPlacement, row: int, timing: Timing | None) -> dict[str, float]:
+def _usage_of_row(at: OpPlacement, row: int, timing: Timing | None) -> dict[str, float]:
     if timing is None:
         return {}
     parts = at.system.components

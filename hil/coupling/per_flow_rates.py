@@ -98,13 +98,13 @@ class PerFlowRates:
         """Process: set the lanes' rates whenever the set of ops in flight changes."""
         self._changed: simpy.Event = sim.env.event()
         for lane in range(self.count):
-            sim.env.process(self._watch(sim, lane))
+            sim.env.process(self._watch_lane(sim, lane))
         while True:
             yield self._changed
             self._changed = sim.env.event()
             self._set_rates(sim)
 
-    def _watch(self, sim: Running, lane: int) -> Steps:
+    def _watch_lane(self, sim: Running, lane: int) -> Steps:
         """Process: track start and end of the ops of one lane."""
         name = self.names[lane]
         while True:
@@ -131,12 +131,12 @@ class PerFlowRates:
     def _set_rates(self, sim: Running) -> None:
         """Set rates: the device's for the first ``most`` ops in flight, 0 for those waiting."""
         now, waiting = self.in_flight[: self.most], self.in_flight[self.most :]
-        for lane, rate in zip(now, self._rates(now), strict=True):
+        for lane, rate in zip(now, self._rates_of_lanes(now), strict=True):
             sim.set_rate(self.names[lane], rate)
         for lane in waiting:
             sim.set_rate(self.names[lane], 0.0)
 
-    def _rates(self, lanes: Sequence[int]) -> list[float]:
+    def _rates_of_lanes(self, lanes: Sequence[int]) -> list[float]:
         flights = [self.flights[lane] for lane in lanes]
         if not flights:
             return []
@@ -162,16 +162,16 @@ class PerFlowRates:
         In a measured set the longer ops run on with fewer ops in flight.  The work done after
         the first completion, at the rate of the remaining set, is subtracted.
         """
-        ns = self._together(requests)
+        ns = self._measure_together(requests)
         first = min(ns)
         later = [i for i, t in enumerate(ns) if t > first]
-        after = self._together([requests[i] for i in later]) if later else []
+        after = self._measure_together([requests[i] for i in later]) if later else []
         for i, alone in zip(later, after, strict=True):
             done = 1 - (ns[i] - first) / alone  # while all were in flight
             ns[i] = first / done if done > 0 else inf
         return ns
 
-    def _together(self, requests: Sequence[Request]) -> list[float]:
+    def _measure_together(self, requests: Sequence[Request]) -> list[float]:
         """Nanoseconds of each op of a set in flight, in order; each set is measured once."""
         order = sorted(range(len(requests)), key=lambda i: requests[i].key)
         key = tuple(requests[i].key for i in order)

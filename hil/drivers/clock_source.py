@@ -27,7 +27,7 @@ def here(cmdline: str | None = None) -> str:
     >>> here("quiet time-travel=inf-cpu"), here("quiet foretrace.clock=icount"), here("quiet")
     ('timetravel', 'icount', 'wall')
     """
-    words = _words(cmdline)
+    words = _kernel_options(cmdline)
     if "time-travel=inf-cpu" in words:
         return TIMETRAVEL
     named = [word.removeprefix(KEY) for word in words if word.startswith(KEY)]
@@ -40,10 +40,10 @@ def emulated(cmdline: str | None = None) -> bool:
     >>> emulated("quiet lab.run=agent"), emulated("quiet")
     (True, False)
     """
-    return any(word.startswith("lab.") for word in _words(cmdline))
+    return any(word.startswith("lab.") for word in _kernel_options(cmdline))
 
 
-def _words(cmdline: str | None) -> list[str]:
+def _kernel_options(cmdline: str | None) -> list[str]:
     if cmdline is None:
         file = Path("/proc/cmdline")
         cmdline = file.read_text() if file.exists() else ""

@@ -15,7 +15,7 @@ import numpy as np
 
 from ...sim.errors import DriverFault
 from ...sim.signature import parse
-from ..driver import Driver, Missing, Ready, Spec, checked, driver
+from ..driver import Driver, Missing, Ready, Spec, check_settings, driver
 from ..sample import Request, Sample
 from . import clock_source, netns, switch
 from .rank_processes import OP_BUILDERS, RankProcesses
@@ -75,7 +75,7 @@ class CollectiveDriver(Driver):
 
     def open(self, spec: Spec) -> None:
         """Create the namespaces, set the ports' rate and delay, start the ranks."""
-        self.settings = checked(spec, SETTINGS)
+        self.settings = check_settings(spec, SETTINGS)
         self.realtime = self.clock == clock_source.WALL
         count = self.settings["ranks"]
         if not 2 <= count <= 64:
@@ -101,7 +101,7 @@ class CollectiveDriver(Driver):
         """Samples of each collective alone, after one warm-up call."""
         if self.ranks is None:
             raise DriverFault("protocol", "no ranks; open the driver first")
-        return [self._one(self.ranks, request) for request in requests]
+        return [self._time_collective(self.ranks, request) for request in requests]
 
     def close(self) -> None:
         """End the ranks and remove the namespaces."""
@@ -116,7 +116,7 @@ class CollectiveDriver(Driver):
         """All NICs, links and switches: a collective crosses the whole network."""
         return tuple(c.name for c in system.components if c.kind in {"nic", "link", "switch"})
 
-    def _one(self, ranks: RankProcesses, request: Request) -> Sample:
+    def _time_collective(self, ranks: RankProcesses, request: Request) -> Sample:
         call = parse_collective(request.signature)
         ranks.do(call)
         times, arrivals = zip(*(ranks.do(call) for _ in range(request.n)), strict=True)

@@ -20,7 +20,7 @@ import numpy as np
 
 from ...sim.errors import DriverFault
 from ...sim.signature import parse
-from ..driver import Driver, Missing, Ready, Spec, checked, driver, head
+from ..driver import Driver, Missing, Ready, Spec, check_settings, driver, head
 from ..sample import EMULATED, WARM, Request, Sample
 from . import clock_source, pointer_chase
 from .numa_pages import PAGE, PageBlock, nodes
@@ -89,7 +89,7 @@ class Cxl(Driver):
 
     def open(self, spec: Spec) -> None:
         """Find the NUMA nodes or the DAX device of the two tiers."""
-        settings = checked(spec, SETTINGS)
+        settings = check_settings(spec, SETTINGS)
         found = nodes()
         if not settings["dax"]:
             bare = [n for n, (_, processors) in found.items() if not processors]
@@ -116,14 +116,14 @@ class Cxl(Driver):
 
     def timing(self, requests: Sequence[Request]) -> list[Sample]:
         """Samples of each op; its memory is freed after it."""
-        return [self._one(request) for request in requests]
+        return [self._time_op(request) for request in requests]
 
     @classmethod
     def covers(cls, spec: Spec, system: System) -> tuple[str, ...]:
         """Nothing beyond the memory that it is bound to."""
         return ()
 
-    def _one(self, request: Request) -> Sample:
+    def _time_op(self, request: Request) -> Sample:
         parts = parse(request.signature)
         settings = parts.attributes
         size = -(-parts.bytes // PAGE) * PAGE
@@ -147,7 +147,7 @@ class Cxl(Driver):
 
     def _time_placement(self, request: Request, settings: dict[str, str], size: int) -> Sample:
         """Sample of allocating bound pages; ``placed`` is the share of pages on the right node."""
-        node, ns, placed = self._node(settings["tier"]), [], []
+        node, ns, placed = self._node_of_tier(settings["tier"]), [], []
         for _ in range(request.n):
             since = time.perf_counter_ns()
             block = PageBlock(size, node)
@@ -159,7 +159,7 @@ class Cxl(Driver):
         self, tiers: tuple[str, str], request: Request, _: dict[str, str], size: int
     ) -> Sample:
         """Sample of migrating fresh pages between tiers, with the share that arrived."""
-        source, target = map(self._node, tiers)
+        source, target = map(self._node_of_tier, tiers)
         ns, retries, placed = [], 0, []
         for k in range(request.n + 1):  # the first warms up
             block = PageBlock(size, source)
@@ -176,7 +176,7 @@ class Cxl(Driver):
 
     def _time_loaded_chase(self, request: Request, settings: dict[str, str], size: int) -> Sample:
         """Sample of dependent loads while another thread streams from the same tier."""
-        other, stop = self._memory(settings["tier"], size), threading.Event()
+        other, stop = self._memory_of_tier(settings["tier"], size), threading.Event()
 
         def stream() -> None:
             while not stop.is_set():
@@ -195,7 +195,7 @@ class Cxl(Driver):
     def _time_pass(
         self, methods: str, request: Request, settings: dict[str, str], size: int
     ) -> Sample:
-        memory, ns = self._memory(settings["tier"], size), []
+        memory, ns = self._memory_of_tier(settings["tier"], size), []
         _stream(methods, memory)
         for _ in range(request.n):
             since = time.perf_counter_ns()
@@ -205,7 +205,7 @@ class Cxl(Driver):
 
     def _load_times(self, n: int, tier: str, size: int) -> list[float]:
         """(n,) ns per dependent load, each averaged over one walk."""
-        ring, ns = pointer_chase.ring(size, 7, at=self._memory(tier, size)), []
+        ring, ns = pointer_chase.ring(size, 7, at=self._memory_of_tier(tier, size)), []
         at, steps = ring.ctypes.data, min(STEPS, size // pointer_chase.LINE)
         for _ in range(n):
             since = time.perf_counter_ns()
@@ -213,9 +213,9 @@ class Cxl(Driver):
             ns.append((time.perf_counter_ns() - since) / steps)
         return ns
 
-    def _memory(self, tier: str, size: int) -> Any:
+    def _memory_of_tier(self, tier: str, size: int) -> Any:
         if tier == "near" or not self.settings["dax"]:
-            return PageBlock(size, self._node(tier)).bytes
+            return PageBlock(size, self._node_of_tier(tier)).bytes
         device = os.open(self.settings["dax"], os.O_RDWR)
         try:
             mapped = mmap.mmap(device, -(-size // ALIGNED) * ALIGNED, flags=mmap.MAP_SHARED)
@@ -223,7 +223,7 @@ class Cxl(Driver):
             os.close(device)
         return np.frombuffer(mapped, np.uint8)[:size]
 
-    def _node(self, tier: str) -> int:
+    def _node_of_tier(self, tier: str) -> int:
         if tier == "far" and self.settings["dax"]:
             raise DriverFault("unsupported", "pages of a DAX device stay where they are; give far")
         return int(self.settings[tier])

@@ -65,21 +65,23 @@ class GnmiReader:
         """Every counter of the ports, ``Ethernet0.SAI_PORT_STAT_PFC_3_RX_PKTS`` and the like."""
         counters: dict[str, int] = {}
         for port in self.ports:
-            reply = self._get("COUNTERS_DB", [p.format(port=port) for p in COUNTER_PATHS])
+            reply = self._get_paths("COUNTERS_DB", [p.format(port=port) for p in COUNTER_PATHS])
             counters |= {f"{port}.{k}": int(v) for k, v in reply if v.isdigit()}
         return counters
 
     def settings(self) -> dict[str, str]:
         """Settings of ECN and PFC by ``table.entry.field``."""
         paths = dict.fromkeys(p.format(port=port) for p in SETTING_PATHS for port in self.ports)
-        reply = (self._get("CONFIG_DB", [path], path.replace("/", ".")) for path in paths)
+        reply = (self._get_paths("CONFIG_DB", [path], path.replace("/", ".")) for path in paths)
         return {key: value for pairs in reply for key, value in pairs}
 
     def close(self) -> None:
         """Close the connection."""
         self.client.close()
 
-    def _get(self, target: str, paths: Sequence[str], head: str = "") -> list[tuple[str, str]]:
+    def _get_paths(
+        self, target: str, paths: Sequence[str], head: str = ""
+    ) -> list[tuple[str, str]]:
         try:
             reply = self.client.get(path=list(paths), target=target, encoding="json_ietf")
         except Exception as error:

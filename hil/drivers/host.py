@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ...sim.errors import DriverFault
 from ...sim.signature import WIDTH, Signature
-from ..driver import Driver, Missing, Ready, Sharing, Spec, checked, driver, head, within
+from ..driver import Driver, Missing, Ready, Sharing, Spec, check_settings, driver, head, within
 from ..measuring import conditions
 from ..measuring.device_lock import lock_device
 from ..sample import WARM, Request, Sample
@@ -77,12 +77,12 @@ class HostDriver(Driver):
 
     def __init__(self) -> None:
         self.builders: dict[str, Callable[[Signature], tuple[Call, int]]] = {
-            "copy:h2h": self._copy,
-            "host:read": self._read,
-            "host:fill": self._fill,
-            "host:chase": self._chase,
-            "compute:aten::mm": self._product,
-            "compute:aten::add": self._sum,
+            "copy:h2h": self._build_copy,
+            "host:read": self._build_read,
+            "host:fill": self._build_fill,
+            "host:chase": self._build_pointer_chase,
+            "compute:aten::mm": self._build_product,
+            "compute:aten::add": self._build_sum,
         }
         self.calls: dict[str, tuple[Call, int]] = {}
         self.settings: dict[str, int | str] = {}
@@ -108,7 +108,7 @@ class HostDriver(Driver):
 
     def open(self, spec: Spec) -> None:
         """Lock a core and pin this process to it."""
-        settings = checked(spec, SETTINGS)
+        settings = check_settings(spec, SETTINGS)
         if settings["clock"] not in ("cpu", "wall"):
             raise DriverFault("unsupported", f"clock is {settings['clock']!r}; it is cpu or wall")
         if settings["sharing"] not in get_args(Sharing):
@@ -167,11 +167,11 @@ class HostDriver(Driver):
             self.affinity = set()
 
     def _time(self, request: Request) -> Sample:
-        call, per = self._call(request.signature)
-        preceding = [self._call(s)[0] for s in request.preceding]
+        call, per = self._callable_of(request.signature)
+        preceding = [self._callable_of(s)[0] for s in request.preceding]
         call()
         ns, facts = time_call(
-            call, request, self.clock, context_restorer(request, self._flush, preceding)
+            call, request, self.clock, context_restorer(request, self._flush_caches, preceding)
         )
         self.calls.clear()
         facts["inner"] *= per
@@ -179,7 +179,7 @@ class HostDriver(Driver):
             request.signature, ns / per, self.clock, self.metric, request.key[1], facts=facts
         )
 
-    def _call(self, signature: str) -> tuple[Call, int]:
+    def _callable_of(self, signature: str) -> tuple[Call, int]:
         """Callable of an op, and how many times one call executes it."""
         if signature not in self.calls:
             self.calls[signature] = self._build(signature)
@@ -188,29 +188,29 @@ class HostDriver(Driver):
     def _build(self, signature: str) -> tuple[Call, int]:
         return self.builders[head(signature)](within(signature, int(self.settings["cap"])))
 
-    def _flush(self) -> None:
+    def _flush_caches(self) -> None:
         self.scratch += 1
 
     def _buffer(self, n: int) -> Buffer:
         """Buffer whose pages are already allocated."""
         return np.ones(n, np.uint8)
 
-    def _copy(self, parts: Signature) -> tuple[Call, int]:
+    def _build_copy(self, parts: Signature) -> tuple[Call, int]:
         n = _bytes(parts)
         a, b = self._buffer(n), self._buffer(n)
         return _keep_alive(partial(MOVE, a.ctypes.data, b.ctypes.data, n), a, b), 1
 
-    def _read(self, parts: Signature) -> tuple[Call, int]:
+    def _build_read(self, parts: Signature) -> tuple[Call, int]:
         n = _bytes(parts)
         a = self._buffer(n)  # looks for a byte that is not there
         return _keep_alive(partial(FIND, a.ctypes.data, 0, n), a), 1
 
-    def _fill(self, parts: Signature) -> tuple[Call, int]:
+    def _build_fill(self, parts: Signature) -> tuple[Call, int]:
         n = _bytes(parts)
         a = self._buffer(n)
         return _keep_alive(partial(SET, a.ctypes.data, 1, n), a), 1
 
-    def _chase(self, parts: Signature) -> tuple[Call, int]:
+    def _build_pointer_chase(self, parts: Signature) -> tuple[Call, int]:
         n = _bytes(parts)
         if n % pointer_chase.LINE or n < pointer_chase.LINE:
             raise DriverFault("unsupported", f"{parts}: give a multiple of {pointer_chase.LINE} B")
@@ -226,7 +226,7 @@ class HostDriver(Driver):
             walk()
         return _keep_alive(walk, words), STEPS
 
-    def _product(self, parts: Signature) -> tuple[Call, int]:
+    def _build_product(self, parts: Signature) -> tuple[Call, int]:
         if len(parts.operands) != 2 or any(len(o.shape) != 2 for o in parts.operands):
             raise DriverFault("unsupported", f"{parts}: give two matrices")
         a, b = (self._matrix(o.shape, o.dtype) for o in parts.operands)
@@ -234,7 +234,7 @@ class HostDriver(Driver):
             raise DriverFault("unsupported", f"{parts}: the shapes do not fit")
         return partial(np.matmul, a, b, out=np.empty((a.shape[0], b.shape[1]), a.dtype)), 1
 
-    def _sum(self, parts: Signature) -> tuple[Call, int]:
+    def _build_sum(self, parts: Signature) -> tuple[Call, int]:
         a, b = (self._matrix(o.shape, o.dtype) for o in parts.operands)
         return partial(np.add, a, b, out=np.empty_like(a)), 1
 

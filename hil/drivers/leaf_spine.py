@@ -48,7 +48,7 @@ class LeafSpine(Star):
         hosts = map(self.host, range(1, self.hosts + 1))
         return (self.leaf(1), self.leaf(2), *map(self.spine, self.spines), *hosts)
 
-    def _make(self) -> None:
+    def _create_namespaces(self) -> None:
         for name in self.names:
             call("ip", "netns", "add", name)
         for name in (self.leaf(1), self.leaf(2), *map(self.spine, self.spines)):
@@ -68,8 +68,8 @@ class LeafSpine(Star):
         leaf, host, mtu = self.leaf(number), self.host(number), str(self.mtu)
         call("ip", "link", "add", "nic0", "mtu", mtu, "netns", host, "type", "veth",
              "peer", "name", f"down{number}", "mtu", mtu, "netns", leaf)  # fmt: skip
-        _up(leaf, f"down{number}", f"10.9.{number}.1/24")
-        _up(host, "nic0", f"{self.address(number)}/24")
+        _bring_up(leaf, f"down{number}", f"10.9.{number}.1/24")
+        _bring_up(host, "nic0", f"{self.address(number)}/24")
         call("ip", "-n", host, "route", "add", "default", "via", f"10.9.{number}.1")
 
     def _link_leaf_to_spine(self, side: int, k: int) -> None:
@@ -77,8 +77,8 @@ class LeafSpine(Star):
         leaf, spine, mtu = f"{self.prefix}-leaf{side}", self.spine(k), str(self.mtu)
         call("ip", "link", "add", f"up{k}", "mtu", mtu, "netns", leaf, "type", "veth",
              "peer", "name", f"leaf{side}", "mtu", mtu, "netns", spine)  # fmt: skip
-        _up(leaf, f"up{k}", f"10.10.{16 * side + k}.1/24")
-        _up(spine, f"leaf{side}", f"10.10.{16 * side + k}.2/24")
+        _bring_up(leaf, f"up{k}", f"10.10.{16 * side + k}.1/24")
+        _bring_up(spine, f"leaf{side}", f"10.10.{16 * side + k}.2/24")
 
     def _route_to(self, number: int) -> None:
         """Add routes to a host: equal-cost over all spines, and from each spine to its leaf."""
@@ -92,6 +92,6 @@ class LeafSpine(Star):
                  "via", f"10.10.{16 * side + k}.1")  # fmt: skip
 
 
-def _up(namespace: str, link: str, address: str) -> None:
+def _bring_up(namespace: str, link: str, address: str) -> None:
     call("ip", "-n", namespace, "addr", "add", address, "dev", link)
     call("ip", "-n", namespace, "link", "set", link, "up")

@@ -133,7 +133,7 @@ class Star:
     def build(self) -> None:
         """Create the network; on a failure everything created is removed."""
         try:
-            self._make()
+            self._create_namespaces()
         except (DriverFault, OSError):
             self.clear()
             raise
@@ -152,9 +152,9 @@ class Star:
     @property
     def mac_by_port(self) -> dict[str, str]:
         """MAC address reached at each port."""
-        return {port: _mac(number) for number, port in enumerate(self.ports, 1)}
+        return {port: _mac_of(number) for number, port in enumerate(self.ports, 1)}
 
-    def _make(self) -> None:
+    def _create_namespaces(self) -> None:
         call("ip", "netns", "add", self.switch)
         call("ip", "-n", self.switch, "link", "add", "bridge", "mtu", str(self.mtu), "type",
              "bridge", "ageing_time", "1000000")  # fmt: skip
@@ -178,8 +178,9 @@ class Star:
         host, port, mtu = self.host(number), f"port{number}", str(self.mtu)
         call("ip", "netns", "add", host)
         call("ip", "-n", host, "link", "set", "lo", "up")
-        call("ip", "link", "add", "nic0", "mtu", mtu, "address", _mac(number), "netns", host,
-             "type", "veth", "peer", "name", port, "mtu", mtu, "netns", self.switch)  # fmt: skip
+        call("ip", "link", "add", "nic0", "mtu", mtu, "address", _mac_of(number),
+             "netns", host, "type", "veth", "peer", "name", port, "mtu", mtu,
+             "netns", self.switch)  # fmt: skip
         call("ip", "-n", self.switch, "link", "set", port, "master", "bridge", "up")
         call("ip", "-n", host, "addr", "add", f"{self.address(number)}/24", "dev", "nic0")
         call("ip", "-n", host, "link", "set", "nic0", "up")
@@ -190,10 +191,10 @@ class Star:
             for other in range(1, self.hosts + 1):
                 if one != other:
                     call("ip", "-n", self.host(one), "neigh", "replace", self.address(other),
-                         "lladdr", _mac(other), "dev", "nic0", "nud", "permanent")  # fmt: skip
+                         "lladdr", _mac_of(other), "dev", "nic0", "nud", "permanent")  # fmt: skip
 
 
-def _mac(number: int) -> str:
+def _mac_of(number: int) -> str:
     return f"02:00:00:00:01:{number:02x}"
 
 

@@ -27,7 +27,7 @@ class Gpu:
     """
 
     def __init__(self, uuid: str = ""):
-        values = _open(uuid) if uuid else (None, None)
+        values = _open_handle(uuid) if uuid else (None, None)
         self.library: Any = values[0]
         self.handle: Any = values[1]
 
@@ -61,7 +61,7 @@ class Gpu:
             return {}
         n, gpu = self.library, self.handle
         values = self._query({
-            "gpu_driver": lambda: _text(n.nvmlSystemGetDriverVersion()),
+            "gpu_driver": lambda: _decode_text(n.nvmlSystemGetDriverVersion()),
             "gpu_memory": lambda: n.nvmlDeviceGetMemoryInfo(gpu).total,
             "gpu_most_mhz": lambda: n.nvmlDeviceGetMaxClockInfo(gpu, n.NVML_CLOCK_SM),
             "gpu_most_watts": lambda: n.nvmlDeviceGetEnforcedPowerLimit(gpu) / 1000,
@@ -102,12 +102,12 @@ class Gpu:
             raise DriverFault("busy", f"the GPU is used by processes {others}; wait for them")
 
 
-def _text(value: str | bytes) -> str:
+def _decode_text(value: str | bytes) -> str:
     """Text; older bindings return bytes."""
     return value.decode() if isinstance(value, bytes) else value
 
 
-def _open(uuid: str) -> tuple[Any, Any]:
+def _open_handle(uuid: str) -> tuple[Any, Any]:
     try:
         import pynvml
     except ImportError:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...sim.errors import DriverFault
-from ..driver import Driver, Missing, Ready, Spec, checked, driver
+from ..driver import Driver, Missing, Ready, Spec, check_settings, driver
 from ..sample import WARM, Request, Sample
 from . import clock_source
 from .rdma import POLL, SLEEP, VerbsDriver, parse_op
@@ -88,7 +88,7 @@ class Perftest(Driver):
         """Send 64 bytes there and back."""
         if shutil.which("ib_send_lat") is None:
             return Missing("missing", "no ib_send_lat on the path", CURE)
-        names = _devices()
+        names = _rdma_devices()
         if not names:
             return Missing("missing", f"no RDMA device in {DEVICES}", CURE)
         try:
@@ -101,14 +101,14 @@ class Perftest(Driver):
 
     def open(self, spec: Spec) -> None:
         """Choose devices and check settings; programs are started per op."""
-        settings = checked(spec, SETTINGS)
+        settings = check_settings(spec, SETTINGS)
         if self.clock == clock_source.TIMETRAVEL:
             raise DriverFault("unsupported", "perftest reads the processor's counter, which is not "
                               "of virtual time; take verbs, or the machine qemu")  # fmt: skip
         for key, allowed in (("metric", METRICS), ("completions", ("", SLEEP, POLL))):
             if settings[key] not in allowed:
                 raise DriverFault("unsupported", f"{key} {settings[key]!r}; one of {allowed}")
-        names = _devices()
+        names = _rdma_devices()
         settings["device"] = settings["device"] or (names[0] if names else "")
         settings["peer"] = settings["peer"] or (names[1] if len(names) > 1 else settings["device"])
         if lost := [n for n in (settings["device"], settings["peer"]) if n not in names]:
@@ -126,19 +126,19 @@ class Perftest(Driver):
 
     def timing(self, requests: Sequence[Request]) -> list[Sample]:
         """Samples of each op alone, by a new pair of processes."""
-        return [self._one(request) for request in requests]
+        return [self._time_op(request) for request in requests]
 
     @classmethod
     def covers(cls, spec: Spec, system: System) -> tuple[str, ...]:
         """NIC, link, switch and peer NIC, as for ``verbs``."""
         return VerbsDriver.covers(spec, system)
 
-    def _one(self, request: Request) -> Sample:
+    def _time_op(self, request: Request) -> Sample:
         name, facts, size = parse_op(request.signature)
         if request.context != WARM:
             raise DriverFault("unsupported", f"context {request.context}; its ops are warm")
         if self.metric in ("message_rate", "bandwidth"):
-            ns = [self._rate(name, facts, size) for _ in range(request.n)]
+            ns = [self._time_per_message(name, facts, size) for _ in range(request.n)]
         else:
             ns = self._latency(name, size, request.n)
         return Sample(request.signature, np.asarray(ns, np.float64), self.clock, self.metric,
@@ -160,7 +160,7 @@ class Perftest(Driver):
             raise DriverFault("broken", f"{program} told {len(times)} of {n} times")
         return [us * 1e3 for us in times[:n]]
 
-    def _rate(self, name: str, facts: dict[str, int], size: int) -> float:
+    def _time_per_message(self, name: str, facts: dict[str, int], size: int) -> float:
         """Nanoseconds per message, from bandwidth or message rate as the metric says."""
         depth, qps = facts.get("depth", 16), facts.get("qps", 1)
         words = [RATE[name], "-n", str(max(BATCH, 2 * depth)), "-t", str(depth), "-q", str(qps),
@@ -200,11 +200,11 @@ class Perftest(Driver):
         return output
 
 
-def _devices() -> tuple[str, ...]:
+def _rdma_devices() -> tuple[str, ...]:
     return tuple(sorted(f.name for f in DEVICES.iterdir())) if DEVICES.is_dir() else ()
 
 
-def _address(device: str) -> str:
+def _gid_index(device: str) -> str:
     """GID index of RoCEv2 over IPv4; 0 where there is none."""
     for file in sorted((DEVICES / device / "ports/1/gids").iterdir(), key=lambda f: int(f.name)):
         if file.read_text().startswith(MAPPED):
@@ -213,7 +213,7 @@ def _address(device: str) -> str:
 
 
 def _start(words: Sequence[str], device: str) -> subprocess.Popen[str]:
-    line = [words[0], "-d", device, "-x", _address(device), *words[1:]]
+    line = [words[0], "-d", device, "-x", _gid_index(device), *words[1:]]
     return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 

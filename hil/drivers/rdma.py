@@ -15,7 +15,7 @@ import numpy as np
 
 from ...sim.errors import DriverFault
 from ...sim.signature import parse
-from ..driver import Driver, Missing, Ready, Spec, checked, driver
+from ..driver import Driver, Missing, Ready, Spec, check_settings, driver
 from ..sample import COLD, WARM, Request, Sample
 from . import clock_source, rdma_control
 from .rdma_ops import Ends, round_trip, stream, time_op
@@ -95,7 +95,7 @@ class VerbsDriver(Driver):
 
     def open(self, spec: Spec) -> None:
         """Choose devices and check settings; queue pairs are created when an op needs them."""
-        settings = checked(spec, SETTINGS)
+        settings = check_settings(spec, SETTINGS)
         names = devices()
         settings["device"] = settings["device"] or (names[0] if names else "")
         settings["peer"] = settings["peer"] or (names[1] if len(names) > 1 else settings["device"])
@@ -123,7 +123,7 @@ class VerbsDriver(Driver):
 
     def timing(self, requests: Sequence[Request]) -> list[Sample]:
         """Samples of each op alone."""
-        return [self._one(request) for request in requests]
+        return [self._time_op(request) for request in requests]
 
     def together(self, requests: Sequence[Request]) -> list[Sample]:
         """Samples of all ops at once, sending devices in turn; ns until each op completes."""
@@ -155,7 +155,7 @@ class VerbsDriver(Driver):
         """NIC, link, switch and peer NIC: all of the network is inside a sample."""
         return tuple(c.name for c in system.components if c.kind in {"nic", "link", "switch"})
 
-    def _one(self, request: Request) -> Sample:
+    def _time_op(self, request: Request) -> Sample:
         name, facts, size = parse_op(request.signature)
         if request.signature.startswith("host:"):
             clock_source.needs_time(name, self.clock)
@@ -171,7 +171,7 @@ class VerbsDriver(Driver):
         return Sample(request.signature, np.asarray(ns, np.float64), self.clock, self.metric,
                       request.key[1])  # fmt: skip
 
-    def _completion(
+    def _completion_times(
         self, request: Request, name: str, size: int, facts: dict[str, int]
     ) -> list[float]:
         """(n,) ns from posting an op to its completion; of several flows, to the last one."""
@@ -180,42 +180,44 @@ class VerbsDriver(Driver):
             return [float(ns) for ns in np.max([s.ns for s in each], axis=0)]
         if request.context == COLD:
             return [self._first_use(name, size) for _ in range(request.n)]
-        pair = self._pair(name, size, 1, 1)
+        pair = self._connected_pair(name, size, 1, 1)
         return [time_op(pair, name, size) for _ in range(request.n)]
 
     def _half_rtt(self, request: Request, name: str, size: int, _: dict[str, int]) -> list[float]:
         """(n,) ns of half a round trip of a message, as perftest defines latency."""
         if name != "rdma-send":
             raise DriverFault("unsupported", f"half_rtt of {name}; take rdma-send, or perftest")
-        pair = self._pair(name, size, 1, 2)
+        pair = self._connected_pair(name, size, 1, 2)
         return [round_trip(pair, size) / 2 for _ in range(request.n)]
 
-    def _rate(self, request: Request, name: str, size: int, facts: dict[str, int]) -> list[float]:
+    def _time_per_message(
+        self, request: Request, name: str, size: int, facts: dict[str, int]
+    ) -> list[float]:
         """(n,) ns per message with ``depth`` outstanding on each of ``qps`` queue pairs."""
         qps, depth = facts.get("qps", 1), facts.get("depth", 16)
-        pair = self._pair(name, size, qps, depth)
+        pair = self._connected_pair(name, size, qps, depth)
         count = max(BATCH, 2 * depth) * qps
         return [stream(pair, name, size, depth, count) / count for _ in range(request.n)]
 
     def _first_use(self, name: str, size: int) -> int:
         """Nanoseconds of the first op of a new pair of ends."""
-        pair = self._new(self.settings["device"], size, 1, 1)
+        pair = self._connect_pair(self.settings["device"], size, 1, 1)
         try:
             return time_op(pair, name, size)
         finally:
             for end in pair:
                 end.close()
 
-    def _pair(self, name: str, size: int, qps: int, depth: int) -> Ends:
+    def _connected_pair(self, name: str, size: int, qps: int, depth: int) -> Ends:
         """Two connected, warmed-up ends for an op; created once."""
         key = (name, size, qps, depth)
         if key not in self.pairs:
-            self.pairs[key] = self._new(self.settings["device"], size, qps, depth)
+            self.pairs[key] = self._connect_pair(self.settings["device"], size, qps, depth)
             for _ in range(2):
                 time_op(self.pairs[key], name, size)
         return self.pairs[key]
 
-    def _new(self, device: str, size: int, qps: int, depth: int) -> Ends:
+    def _connect_pair(self, device: str, size: int, qps: int, depth: int) -> Ends:
         from .rdma_end import connected_pair
 
         if not 0 < size <= LARGEST:
@@ -240,17 +242,17 @@ class VerbsDriver(Driver):
             seen[sender] += 1
             key = (f"{sender}#{seen[sender]}", size, 1, 1)
             if key not in self.pairs:
-                self.pairs[key] = self._new(sender, size, 1, 1)
+                self.pairs[key] = self._connect_pair(sender, size, 1, 1)
             ends.append(self.pairs[key][0])
             plans.append((name, size))
         return ends, plans
 
 
 METHODS: dict[str, Callable[[VerbsDriver, Request, str, int, dict[str, int]], list[Any]]] = {
-    "completion": VerbsDriver._completion,
+    "completion": VerbsDriver._completion_times,
     "half_rtt": VerbsDriver._half_rtt,
-    "message_rate": VerbsDriver._rate,
-    "bandwidth": VerbsDriver._rate,
+    "message_rate": VerbsDriver._time_per_message,
+    "bandwidth": VerbsDriver._time_per_message,
 }
 
 

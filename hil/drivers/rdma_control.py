@@ -32,7 +32,7 @@ def call_times(name: str, device: str, peer: str, size: int, n: int) -> NDArray[
     return np.array([measure(call, device, peer, size) for _ in range(n)], np.float64)
 
 
-def _timed(call: Callable[[], Any]) -> tuple[int, Any]:
+def _time_call(call: Callable[[], Any]) -> tuple[int, Any]:
     since = time.perf_counter_ns()
     result = call()
     return time.perf_counter_ns() - since, result
@@ -54,25 +54,25 @@ def _creation_time(call: str, device: str, peer: str, size: int) -> int:
             return thing
 
         if call == "open":
-            elapsed, thing = _timed(lambda: open_device(device))
+            elapsed, thing = _time_call(lambda: open_device(device))
             kept(thing)
             return elapsed
         context = kept(open_device(device))
         if call in ("alloc-pd", "create-cq"):
-            elapsed, thing = _timed(
+            elapsed, thing = _time_call(
                 lambda: PD(context) if call == "alloc-pd" else CQ(context, DEPTH)
             )
             kept(thing)
             return elapsed
         domain = kept(PD(context))
         if call == "reg-mr":
-            elapsed, thing = _timed(lambda: MR(domain, size, RIGHTS))
+            elapsed, thing = _time_call(lambda: MR(domain, size, RIGHTS))
             kept(thing)
             return elapsed
         queue = kept(CQ(context, DEPTH))
         cap = QPCap(max_send_wr=DEPTH, max_recv_wr=DEPTH, max_send_sge=1, max_recv_sge=1)
         init = QPInitAttr(qp_type=TRANSPORTS["rc"], scq=queue, rcq=queue, cap=cap)
-        elapsed, thing = _timed(lambda: QP(domain, init))
+        elapsed, thing = _time_call(lambda: QP(domain, init))
         kept(thing)
         return elapsed
 
@@ -99,7 +99,7 @@ def _transition_times(one: End, other: End) -> dict[str, int]:
     attr = one.attributes(AHAttr(gr=route, is_global=1, port_num=PORT), info["qpns"][0])
     qp = one.qps[0]
     return {
-        "modify-init": _timed(lambda: qp.to_init(attr))[0],
-        "modify-rtr": _timed(lambda: qp.to_rtr(attr))[0],
-        "modify-rts": _timed(lambda: qp.to_rts(attr))[0],
+        "modify-init": _time_call(lambda: qp.to_init(attr))[0],
+        "modify-rtr": _time_call(lambda: qp.to_rtr(attr))[0],
+        "modify-rts": _time_call(lambda: qp.to_rts(attr))[0],
     }

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ...sim.errors import RecordingError
 from ..bundled_recordings import located
-from ..driver import Driver, Missing, Ready, Sharing, Spec, checked, driver
+from ..driver import Driver, Missing, Ready, Sharing, Spec, check_settings, driver
 from ..recording import Recording, read
 from ..sample import Request, Sample
 
@@ -50,7 +50,7 @@ uint8[65]' (warm); record it, or bind a model
     def of(cls, recording: Recording, answer: str = MEDIAN, seed: int = 0) -> RecordingDriver:
         """Driver on a recording already in memory."""
         self = cls()
-        self._use(recording, answer, seed)
+        self._use_recording(recording, answer, seed)
         return self
 
     def probe(self) -> Ready | Missing:
@@ -59,7 +59,7 @@ uint8[65]' (warm); record it, or bind a model
 
     def open(self, spec: Spec) -> None:
         """Read the recording and check its driver and device against the settings."""
-        settings = checked(spec, SETTINGS)
+        settings = check_settings(spec, SETTINGS)
         recording = read(located(settings["file"]))
         for name in ("driver", "device"):
             if settings[name] not in ("", getattr(recording, name)):
@@ -67,7 +67,7 @@ uint8[65]' (warm); record it, or bind a model
                     f"{settings['file']}: is of {name} {getattr(recording, name)!r}, asked for "
                     f"{settings[name]!r}; give a recording of that one"
                 )
-        self._use(recording, settings["answer"], settings["seed"])
+        self._use_recording(recording, settings["answer"], settings["seed"])
 
     def describe(self) -> dict[str, str]:
         """Provenance of the recording: driver, device, host, date, versions."""
@@ -81,9 +81,9 @@ uint8[65]' (warm); record it, or bind a model
 
     def timing(self, requests: Sequence[Request]) -> list[Sample]:
         """Recorded samples of each op."""
-        return [self._answer(r) for r in requests]
+        return [self._answer_request(r) for r in requests]
 
-    def _use(self, recording: Recording, answer: str, seed: int) -> None:
+    def _use_recording(self, recording: Recording, answer: str, seed: int) -> None:
         if answer not in ANSWERS:
             raise RecordingError(f"answer is {answer!r}; it is one of {', '.join(ANSWERS)}")
         self.recording, self._mode = recording, answer
@@ -96,18 +96,18 @@ uint8[65]' (warm); record it, or bind a model
         self.clock = first.clock if first else "wall"
         self.metric = first.metric if first else "completion"
 
-    def _answer(self, request: Request) -> Sample:
+    def _answer_request(self, request: Request) -> Sample:
         batches = self._samples.get(request.key)
         if not batches:
             raise RecordingError(
-                f"{self._name}: has not seen {request.signature!r} ({request.key[1]}); "
+                f"{self._driver_name}: has not seen {request.signature!r} ({request.key[1]}); "
                 "record it, or bind a model"
             )
         batches = [b for b in batches if b.good] or batches
-        ns = self._select(np.concatenate([b.ns for b in batches]), request)
+        ns = self._select_times(np.concatenate([b.ns for b in batches]), request)
         return replace(batches[0], ns=ns, facts={"repeats": sum(len(b.ns) for b in batches)})
 
-    def _select(self, ns: NDArray[np.float64], request: Request) -> NDArray[np.float64]:
+    def _select_times(self, ns: NDArray[np.float64], request: Request) -> NDArray[np.float64]:
         if self._mode == MEDIAN:
             return np.full(request.n, np.median(ns))
         if self._mode == DRAW:
@@ -115,13 +115,13 @@ uint8[65]' (warm); record it, or bind a model
         begin = self._used.get(request.key, 0)
         if begin + request.n > len(ns):
             raise RecordingError(
-                f"{self._name}: {request.signature!r} was recorded {len(ns)} times, asked for once "
-                "more; record more, or answer 'draw' or 'median'"
+                f"{self._driver_name}: {request.signature!r} was recorded {len(ns)} times, asked "
+                "for once more; record more, or answer 'draw' or 'median'"
             )
         self._used[request.key] = begin + request.n
         return ns[begin : begin + request.n]
 
     @property
-    def _name(self) -> str:
+    def _driver_name(self) -> str:
         r = self.recording
         return f"{r.driver} {r.device} on {r.host}, {r.date[:10]}"

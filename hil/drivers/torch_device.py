@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ...sim.errors import DriverFault
 from ...sim.signature import parse
-from ..driver import Driver, Missing, Ready, Spec, checked, driver, head, within
+from ..driver import Driver, Missing, Ready, Spec, check_settings, driver, head, within
 from ..measuring import conditions
 from ..measuring.device_lock import lock_device
 from ..sample import Request, Sample
@@ -83,7 +83,7 @@ class Torch(Driver):
 
     def open(self, spec: Spec) -> None:
         """Lock the device and choose its clock."""
-        self.settings = checked(spec, SETTINGS)
+        self.settings = check_settings(spec, SETTINGS)
         try:
             import torch
         except ImportError as error:
@@ -100,7 +100,7 @@ class Torch(Driver):
         self.clock = "cpu" if self.device.type == "cpu" else "device"
         if self.clock == "device":
             torch.cuda.set_device(self.device)  # events are of the current device
-        self._pin()
+        self._pin_to_core()
         self.gpu = Gpu(self._uuid())
         self.gpu.require_exclusive()
         if self.clock == "device":
@@ -141,7 +141,7 @@ class Torch(Driver):
             return ""
         return f"GPU-{self.torch.cuda.get_device_properties(self.device).uuid}"
 
-    def _pin(self) -> None:
+    def _pin_to_core(self) -> None:
         allowed = os.sched_getaffinity(0)
         self.core = max(allowed) if self.settings["core"] < 0 else int(self.settings["core"])
         if self.core not in allowed:
@@ -152,24 +152,26 @@ class Torch(Driver):
 
     def _time(self, request: Request) -> Sample:
         call = self._call(request.signature)
-        restore = context_restorer(request, self._flush, [self._call(s) for s in request.preceding])
-        ns, facts = self._timed(call, request, restore)
+        restore = context_restorer(
+            request, self._flush_caches, [self._call(s) for s in request.preceding]
+        )
+        ns, facts = self._time_call(call, request, restore)
         facts |= self.gpu.facts()
         flags = ("throttled",) if facts.get("throttled") else ()
         if self.settings["memory"]:
-            facts["memory_peak"] = self._peak(request.signature)
+            facts["memory_peak"] = self._peak_bytes(request.signature)
         return Sample(
             request.signature, ns, self.clock, self.metric, request.key[1], flags=flags, facts=facts
         )
 
-    def _timed(
+    def _time_call(
         self, call: Call, request: Request, restore: Call | None
     ) -> tuple[NDArray[np.float64], dict[str, float]]:
         if self.clock == "cpu":
             return time_call(call, request, "cpu", restore)
         return self.events.timed(call, request.n, restore, request.key)
 
-    def _flush(self) -> None:
+    def _flush_caches(self) -> None:
         self.scratch.add_(1)
 
     def _call(self, signature: str) -> Call:
@@ -222,7 +224,7 @@ class Torch(Driver):
 
         return whole
 
-    def _peak(self, signature: str) -> float:
+    def _peak_bytes(self, signature: str) -> float:
         """Peak bytes that the op allocates, measured once."""
         if signature not in self.peaks:
             self.peaks[signature] = self._measured_peak(self.calls[signature])

@@ -12,7 +12,7 @@ from . import torch_layers as layers
 from .torch_tensors import Builder, Call, TorchOp
 
 
-def _plain(function: Callable[[Any], Callable[..., object]], count: int) -> Builder:
+def _build_from_tensors(function: Callable[[Any], Callable[..., object]], count: int) -> Builder:
     """Builder of an op that takes ``count`` tensors."""
 
     def build(a: TorchOp) -> Call:
@@ -204,7 +204,7 @@ OTHERS: dict[str, Builder] = {
 }
 COPIES = {f"copy:{a}2{b}": _copied(a, b) for a in "hd" for b in "hd"}
 BUILDERS: dict[str, Builder] = {
-    **{f"compute:aten::{name}": _plain(*how) for name, how in PLAIN.items()},
+    **{f"compute:aten::{name}": _build_from_tensors(*how) for name, how in PLAIN.items()},
     **{f"compute:aten::{name}": _with_number(*how) for name, how in NUMBERED.items()},
     **{f"compute:aten::{name}": build for name, build in OTHERS.items()},
     **COPIES,

@@ -30,7 +30,7 @@ def record(campaign: Campaign, tell: Callable[[str], None] = log.info) -> Record
     return measure(work, lambda: booted(campaign.machine, work.driver, campaign.settings), tell)
 
 
-def kept(name: str) -> Recording:
+def bundled_recording(name: str) -> Recording:
     """Recording of a campaign that is bundled with foretrace.
 
     >>> kept("timetravel-10gbit").driver
@@ -49,7 +49,7 @@ def medians(recording: Recording) -> dict[Key, float]:
 
 def comparison_lines(name: str, recording: Recording) -> Iterator[str]:
     """Lines with the median of each op in us and its change from the bundled recording."""
-    before = medians(kept(name)) if (KEPT / f"{name}{SUFFIX}").exists() else {}
+    before = medians(bundled_recording(name)) if (KEPT / f"{name}{SUFFIX}").exists() else {}
     for (signature, context), ns in sorted(medians(recording).items()):
         then = before.get((signature, context))
         change = "new" if then is None else f"{ns / then - 1:+.1%} of {then / 1e3:.2f}"

@@ -34,20 +34,21 @@ class Campaign:
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
-def _writes(sizes: tuple[int, ...], n: int, op: str = "rdma-write") -> Requests:
+def _write_requests(sizes: tuple[int, ...], n: int, op: str = "rdma-write") -> Requests:
     return tuple(Request(f"send:{op} uint8[{size}]", n) for size in sizes)
 
 
 def _writes_at_rate(rate: str) -> Campaign:
     """RDMA writes through a bridge port of that rate, in virtual time."""
     spec = {"ends": "verbs", "rate": rate, "delay_us": 1.0}
-    work = WorkList("switch", _writes(SIZES, 5), spec, starts=3, blocks=3, bar=0.03, busy=BUSY,
+    work = WorkList("switch", _write_requests(SIZES, 5), spec, starts=3, blocks=3, bar=0.03,
+                busy=BUSY,
                 note="RC writes from rxe1 to rxe2 over a bridge whose ports have rate and delay; "
                      "virtual time")  # fmt: skip
     return Campaign(f"timetravel-{rate}", "uml", work)
 
 
-def _incast(rate: str) -> Campaign:
+def _incast_campaign(rate: str) -> Campaign:
     """RDMA writes of several devices into one port (incast), in virtual time."""
     spec = {"ends": "verbs", "rate": rate, "delay_us": 1.0, "senders": "rxe1,rxe3,rxe4,rxe5"}
     requests = tuple(
@@ -60,7 +61,7 @@ def _incast(rate: str) -> Campaign:
     return Campaign(f"incast-{rate}", "uml", work, {"ends": "5"})
 
 
-def _gloo(ranks: int, rate: str) -> Campaign:
+def _gloo_campaign(ranks: int, rate: str) -> Campaign:
     """All-reduces of gloo alone, and overlapped with slept computing, in virtual time."""
     spec = {"ranks": ranks, "rate": rate, "delay_us": 5.0}
     few = ranks > 4  # many processes on one core: two sizes and one step
@@ -76,16 +77,16 @@ def _gloo(ranks: int, rate: str) -> Campaign:
     return Campaign(f"gloo-{ranks}x{rate}", "uml", work)
 
 
-def _verbs() -> Campaign:
+def _verbs_campaign() -> Campaign:
     """RDMA writes and reads between two devices, warm and on first use."""
     fresh = tuple(Request(f"send:rdma-write uint8[{n}]", 3, COLD) for n in (64, 4096, 65536))
-    requests = _writes(COUNTED, 5) + _writes(COUNTED, 5, "rdma-read") + fresh
+    requests = _write_requests(COUNTED, 5) + _write_requests(COUNTED, 5, "rdma-read") + fresh
     work = WorkList("verbs", requests, starts=3, blocks=3, bar=0.05, seconds=900, busy=BUSY,
                 note="RC between rxe1 and rxe2; a nanosecond is an instruction")  # fmt: skip
     return Campaign("icount-verbs", "qemu", work)
 
 
-def _control() -> Campaign:
+def _control_campaign() -> Campaign:
     """Calls of the RDMA control path one by one; memory registration at several sizes."""
     sizes = {"reg-mr": (4096, 65536, 1 << 20)}
     requests = tuple(
@@ -98,7 +99,7 @@ def _control() -> Campaign:
     return Campaign("icount-verbs-control", "qemu", work)
 
 
-def _cxl() -> Campaign:
+def _cxl_campaign() -> Campaign:
     """Page placement and migration on an emulated CXL expander."""
     moves = tuple(
         Request(f"copy:{way} uint8[{pages * 4096}]", 2)
@@ -114,11 +115,11 @@ def _cxl() -> Campaign:
 
 CAMPAIGNS = (
     *map(_writes_at_rate, RATES),
-    *map(_incast, ("10gbit", "1gbit")),
-    *(_gloo(ranks, "10gbit") for ranks in (2, 4, 8)),
-    _verbs(),
-    _control(),
-    _cxl(),
+    *map(_incast_campaign, ("10gbit", "1gbit")),
+    *(_gloo_campaign(ranks, "10gbit") for ranks in (2, 4, 8)),
+    _verbs_campaign(),
+    _control_campaign(),
+    _cxl_campaign(),
 )
 ALL: dict[str, Campaign] = {campaign.name: campaign for campaign in CAMPAIGNS}
 

@@ -27,7 +27,7 @@ def archive(root: Path) -> bytes:
         ("dev/console", 0o020600, b"", CONSOLE),
         ("TRAILER!!!", 0, b"", (0, 0)),
     ]
-    return b"".join(_row(number, *row) for number, row in enumerate(rows, 1))
+    return b"".join(_entry_bytes(number, *row) for number, row in enumerate(rows, 1))
 
 
 def _entries(root: Path) -> Iterator[tuple[str, int, bytes, tuple[int, int]]]:
@@ -41,12 +41,12 @@ def _entries(root: Path) -> Iterator[tuple[str, int, bytes, tuple[int, int]]]:
             yield name, mode, path.read_bytes(), (0, 0)
 
 
-def _row(number: int, name: str, mode: int, data: bytes, device: tuple[int, int]) -> bytes:
+def _entry_bytes(number: int, name: str, mode: int, data: bytes, device: tuple[int, int]) -> bytes:
     text = name.encode() + b"\0"
     fields = (number, mode, 0, 0, 1, 0, len(data), 0, 0, *device, len(text), 0)
     head = b"070701" + b"".join(b"%08X" % f for f in fields) + text
-    return _pad(head) + _pad(data)
+    return _pad_to_word(head) + _pad_to_word(data)
 
 
-def _pad(data: bytes) -> bytes:
+def _pad_to_word(data: bytes) -> bytes:
     return data + b"\0" * (-len(data) % 4)

@@ -91,37 +91,39 @@ class Packages:
         (self.folder / "state/status").touch()
         source = f"deb [signed-by={KEYRING}] {mirror()} {SUITE} main\n"
         (self.folder / "sources.list").write_text(source)
-        (self.folder / "apt.conf").write_text(self._settings())
-        self._apt("update", doing="fetching the list of packages")
+        (self.folder / "apt.conf").write_text(self._apt_settings())
+        self._run_apt("update", doing="fetching the list of packages")
 
     def fetch(self, names: Sequence[str], depends: bool = True) -> list[Path]:
         """Files of packages and, unless ``depends`` is false, of all their dependencies."""
         if not depends:
-            self._apt("download", *names, doing=f"fetching {names[0]}", cwd=self._archives)
-            return [self._newest(name) for name in names]
+            self._run_apt(
+                "download", *names, doing=f"fetching {names[0]}", cwd=self._archive_folder
+            )
+            return [self._newest_archive(name) for name in names]
         # in an empty folder all is listed as lacking
         (self.folder / "none/partial").mkdir(parents=True, exist_ok=True)
-        listed = self._apt("install", "--print-uris", "-y", *names,
+        listed = self._run_apt("install", "--print-uris", "-y", *names,
                            "-o", f"Dir::Cache::archives={self.folder}/none",
                            doing="working out what the packages need")  # fmt: skip
         files = [line.split()[1] for line in listed.splitlines() if line.startswith("'")]
-        self._apt("install", "--download-only", "-y", *names,
+        self._run_apt("install", "--download-only", "-y", *names,
                   doing=f"fetching {len(files)} packages")  # fmt: skip
-        return [self._archives / name for name in files]
+        return [self._archive_folder / name for name in files]
 
     @property
-    def _archives(self) -> Path:
+    def _archive_folder(self) -> Path:
         return self.folder / "cache/archives"
 
-    def _newest(self, name: str) -> Path:
-        files = sorted(self._archives.glob(f"{name}_*.deb"), key=lambda f: f.stat().st_mtime)
+    def _newest_archive(self, name: str) -> Path:
+        files = sorted(self._archive_folder.glob(f"{name}_*.deb"), key=lambda f: f.stat().st_mtime)
         return files[-1]
 
-    def _apt(self, *words: str, doing: str, cwd: Path | None = None) -> str:
+    def _run_apt(self, *words: str, doing: str, cwd: Path | None = None) -> str:
         env = {"APT_CONFIG": str(self.folder / "apt.conf"), "LC_ALL": "C"}
         return run(["apt-get", "-q", *words], env=env, cwd=cwd, doing=doing)
 
-    def _settings(self) -> str:
+    def _apt_settings(self) -> str:
         f = self.folder
         return f"""Dir::Etc::sourcelist "{f}/sources.list";
 Dir::Etc::sourceparts "-";

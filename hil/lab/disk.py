@@ -29,7 +29,7 @@ exec /bin/busybox switch_root /new /usr/sbin/lab-start
 def build(packages: Packages, names: tuple[str, ...]) -> None:
     """Build kernel, initramfs and disk image from packages; needs mke2fs, not root."""
     tree = initramfs.build(packages, names, "disk")
-    image = _image(packages)
+    image = _kernel_package(packages)
     unpack([image], tree)
     (kernel,) = sorted((tree / "boot").glob("vmlinuz-*"))[-1:]
     release = kernel.name.removeprefix("vmlinuz-")
@@ -37,11 +37,11 @@ def build(packages: Packages, names: tuple[str, ...]) -> None:
     add_versions({"qemu-kernel": version(image)})
     shutil.rmtree(tree / "boot")
     _index_modules(tree, release)
-    _initrd(tree, release)
-    _disk(tree)
+    _write_initrd(tree, release)
+    _write_disk(tree)
 
 
-def _image(packages: Packages) -> Path:
+def _kernel_package(packages: Packages) -> Path:
     """Package file of the kernel that linux-image-amd64 depends on."""
     for file in packages.fetch(["linux-image-amd64"]):
         if file.name.startswith("linux-image-6"):
@@ -74,7 +74,7 @@ def _module_files(modules: Path) -> list[str]:
     return ordered
 
 
-def _initrd(tree: Path, release: str) -> None:
+def _write_initrd(tree: Path, release: str) -> None:
     modules, first = tree / "usr/lib/modules" / release, home() / "first"
     shutil.rmtree(first, ignore_errors=True)
     for name in ("bin", "dev", "new"):
@@ -93,7 +93,7 @@ def _initrd(tree: Path, release: str) -> None:
     shutil.rmtree(first)
 
 
-def _disk(tree: Path) -> None:
+def _write_disk(tree: Path) -> None:
     """Write the folder as an ext4 image and remove it."""
     size = sum(f.lstat().st_size for f in tree.rglob("*") if not f.is_dir())
     blocks = size // 4096 * 13 // 10 + (SPARE << 8)

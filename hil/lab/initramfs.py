@@ -25,22 +25,22 @@ def build(packages: Packages, names: tuple[str, ...], name: str = ROOT) -> Path:
     fetched = packages.fetch(names)
     with rebuild(name) as into:
         unpack(fetched, into)
-        _finish(into)
+        _finish_root(into)
     add_versions({f"{name}/{n}": v for n, v in (version(f).split() for f in fetched) if n in names})
     return home() / name
 
 
-def _finish(root: Path) -> None:
+def _finish_root(root: Path) -> None:
     """Create folders, links and files that maintainer scripts would have made."""
     for folder in FOLDERS:
         (root / folder).mkdir(parents=True, exist_ok=True)
     _top_links(root)
     for applet in APPLETS.split():
-        _link(root / "usr/bin" / applet, "busybox")
+        _make_link(root / "usr/bin" / applet, "busybox")
     libraries = root / "usr/lib/x86_64-linux-gnu"
     for library, folder in (("libblas.so.3", "blas"), ("liblapack.so.3", "lapack")):
         if (libraries / folder / library).exists():
-            _link(libraries / library, f"{folder}/{library}")
+            _make_link(libraries / library, f"{folder}/{library}")
     (root / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/sh\n")
     (root / "etc/group").write_text("root:x:0:\n")
     (root / "etc/hosts").write_text("127.0.0.1 localhost\n")
@@ -54,9 +54,9 @@ def _top_links(root: Path) -> None:
     for name in ("bin", "sbin", "lib", "lib64"):
         if not (root / name).exists():
             (root / "usr" / name).mkdir(parents=True, exist_ok=True)
-            _link(root / name, f"usr/{name}")
+            _make_link(root / name, f"usr/{name}")
 
 
-def _link(at: Path, to: str) -> None:
+def _make_link(at: Path, to: str) -> None:
     if not at.exists() and not at.is_symlink():
         os.symlink(to, at)

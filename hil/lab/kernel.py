@@ -37,8 +37,8 @@ def build(packages: Packages) -> Path:
     run(["dpkg-deb", "-x", str(package), str(work)], doing="unpacking the kernel source")
     run(["tar", "xf", str(work / f"usr/src/{SOURCE}.tar.xz"), "-C", str(work)], doing="unpacking")
     tree = work / SOURCE
-    _patch(tree / "arch/x86/um/user-offsets.c")
-    _configure(tree)
+    _apply_patch(tree / "arch/x86/um/user-offsets.c")
+    _configure_kernel(tree)
     run(["nice", "make", "-s", f"-j{os.cpu_count()}", "ARCH=um", "linux"], cwd=tree,
         doing="building the kernel")  # fmt: skip
     built = home() / UML_KERNEL
@@ -48,7 +48,7 @@ def build(packages: Packages) -> Path:
     return built
 
 
-def _patch(file: Path) -> None:
+def _apply_patch(file: Path) -> None:
     before, after = XSTATE
     text = file.read_text()
     if before not in text:
@@ -56,7 +56,7 @@ def _patch(file: Path) -> None:
     file.write_text(text.replace(before, after))
 
 
-def _configure(tree: Path) -> None:
+def _configure_kernel(tree: Path) -> None:
     arch = {"ARCH": "um"}
     run(["make", "tinyconfig"], cwd=tree, env=arch, doing="configuring the kernel")
     with as_file(files(__package__) / "uml.config") as fragment:

@@ -24,24 +24,24 @@ def share(extra: Sequence[Path] = ()) -> Path:
     ----------
     extra : files of the user's own drivers, put beside the package
     """
-    files = {Path("foretrace") / f.relative_to(PACKAGE): f for f in _code()}
+    files = {Path("foretrace") / f.relative_to(PACKAGE): f for f in _code_files()}
     files |= {Path(f.name): f for f in extra}
     digest = hashlib.sha256()
     for name, file in sorted(files.items()):
         digest.update(f"{name}\0".encode() + file.read_bytes())
     folder = home() / "share" / digest.hexdigest()[:16]
     if not folder.exists():
-        _copy(files, folder)
+        _copy_files(files, folder)
     return folder
 
 
-def _code() -> Iterator[Path]:
+def _code_files() -> Iterator[Path]:
     for name in PARTS:
         at = PACKAGE / name
         yield from [at] if at.is_file() else (f for f in at.rglob("*") if f.suffix in KINDS)
 
 
-def _copy(files: dict[Path, Path], folder: Path) -> None:
+def _copy_files(files: dict[Path, Path], folder: Path) -> None:
     """Copy files to a folder atomically: it is renamed into place once complete."""
     partial = folder.with_name(f"{folder.name}.{os.getpid()}")
     for name, file in files.items():

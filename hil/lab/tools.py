@@ -28,7 +28,9 @@ def missing_packages(machines: Sequence[str]) -> list[str]:
     wanted = {**EVERY} if machines else {}
     for machine in machines:
         wanted |= NEEDED[machine]
-    return list(dict.fromkeys(package for what, package in wanted.items() if not _here(what)))
+    return list(
+        dict.fromkeys(package for what, package in wanted.items() if not _is_installed(what))
+    )
 
 
 def require(machines: Sequence[str]) -> None:
@@ -51,5 +53,5 @@ def require(machines: Sequence[str]) -> None:
         )
 
 
-def _here(what: str) -> bool:
+def _is_installed(what: str) -> bool:
     return Path(what).exists() if what.startswith("/") else shutil.which(what) is not None

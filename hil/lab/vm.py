@@ -37,7 +37,9 @@ def serve(command: Sequence[str], emulated: bool = True) -> int:
         child = os.fork()
         if child == 0:
             words = [word.replace("{home}", str(scratch)) for word in command]
-            _run_emulator(words, scratch, _environment(scratch) if emulated else dict(os.environ))
+            _run_emulator(
+                words, scratch, _agent_environment(scratch) if emulated else dict(os.environ)
+            )
         for end in (0, 1):
             os.close(end)
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -60,7 +62,7 @@ def _run_emulator(command: list[str], scratch: Path, environment: dict[str, str]
     os._exit(127)
 
 
-def _environment(scratch: Path) -> dict[str, str]:
+def _agent_environment(scratch: Path) -> dict[str, str]:
     modules = home() / "qemu/usr/lib/x86_64-linux-gnu/qemu"
     return {"HOME": str(scratch), "TMPDIR": str(scratch), "PATH": os.defpath,
             "QEMU_MODULE_DIR": str(modules)}  # fmt: skip

@@ -31,15 +31,15 @@ def record_conditions() -> Iterator[dict[str, Any]]:
     True
     """
     facts: dict[str, Any] = {}
-    clocks, stolen, throttled = _clocks(), _stolen(), _throttled()
+    clocks, stolen, throttled = _read_clocks(), _steal_ticks(), _throttling_events()
     try:
         yield facts
     finally:
-        after = _clocks()
+        after = _read_clocks()
         facts["elapsed"] = round(after["monotonic"] - clocks["monotonic"], 6)
         facts["jump"] = round(jump(clocks, after), 6)
-        facts["steal"] = _stolen() - stolen
-        facts["throttled"] = _throttled() - throttled
+        facts["steal"] = _steal_ticks() - stolen
+        facts["throttled"] = _throttling_events() - throttled
         facts |= _current_state()
 
 
@@ -77,21 +77,21 @@ def used_by_others(seconds: float = 0.2) -> float:
     >>> used_by_others(0.01) >= 0
     True
     """
-    before, begin = _busy(), time.monotonic()
+    before, begin = _busy_ticks(), time.monotonic()
     time.sleep(seconds)
-    return (_busy() - before) / os.sysconf("SC_CLK_TCK") / (time.monotonic() - begin)
+    return (_busy_ticks() - before) / os.sysconf("SC_CLK_TCK") / (time.monotonic() - begin)
 
 
 def machine() -> dict[str, str]:
     """Facts that stay constant while measuring: CPU, kernel, governor, NUMA nodes."""
-    facts = {"kernel": os.uname().release, "cpu": _model(), "cores": str(os.cpu_count())}
+    facts = {"kernel": os.uname().release, "cpu": _cpu_model(), "cores": str(os.cpu_count())}
     facts["governor"] = text_of(CPU / "cpu0/cpufreq/scaling_governor")
     nodes = sorted(p.name for p in Path("/sys/devices/system/node").glob("node[0-9]*"))
     facts["numa"] = " ".join(nodes)
     return {k: v for k, v in facts.items() if v}
 
 
-def _model() -> str:
+def _cpu_model() -> str:
     for line in text_of(Path("/proc/cpuinfo")).splitlines():
         if line.startswith("model name"):
             return line.partition(":")[2].strip()
@@ -102,12 +102,12 @@ def _current_state() -> dict[str, Any]:
     core = min(os.sched_getaffinity(0))
     return {
         "load": round(os.getloadavg()[0], 2),
-        "mhz": _number(CPU / f"cpu{core}/cpufreq/scaling_cur_freq", 1e-3),
-        "celsius": _number(Path("/sys/class/thermal/thermal_zone0/temp"), 1e-3),
+        "mhz": _read_number(CPU / f"cpu{core}/cpufreq/scaling_cur_freq", 1e-3),
+        "celsius": _read_number(Path("/sys/class/thermal/thermal_zone0/temp"), 1e-3),
     }
 
 
-def _clocks() -> dict[str, float]:
+def _read_clocks() -> dict[str, float]:
     """Readings of the monotonic, real-time and boot clocks, s."""
     read: dict[str, Callable[[], float]] = {
         "monotonic": time.monotonic,
@@ -117,23 +117,23 @@ def _clocks() -> dict[str, float]:
     return {name: clock() for name, clock in read.items()}
 
 
-def _stolen() -> int:
+def _steal_ticks() -> int:
     """Steal time since boot, clock ticks summed over all cores."""
     words = text_of(Path("/proc/stat")).partition("\n")[0].split()
     return int(words[8]) if len(words) > 8 else 0
 
 
-def _busy() -> int:
+def _busy_ticks() -> int:
     """User, nice and system time since boot, clock ticks summed over all cores."""
     words = text_of(Path("/proc/stat")).partition("\n")[0].split()
     return sum(int(words[i]) for i in (1, 2, 3) if i < len(words))
 
 
-def _throttled() -> int:
+def _throttling_events() -> int:
     """Thermal throttling events of core 0 since boot; 0 where the CPU does not report them."""
-    return int(_number(CPU / "cpu0/thermal_throttle/core_throttle_count", 1.0))
+    return int(_read_number(CPU / "cpu0/thermal_throttle/core_throttle_count", 1.0))
 
 
-def _number(path: Path, scale: float) -> float:
+def _read_number(path: Path, scale: float) -> float:
     text = text_of(path)
     return float(text) * scale if text else 0.0

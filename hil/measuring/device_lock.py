@@ -29,7 +29,7 @@ def lock_device(device: str) -> Iterator[None]:
     Traceback (most recent call last):
     foretrace.sim.errors.DriverFault: busy: example: measured by process ...
     """
-    path = _folder() / re.sub(r"[^\w.-]", "_", device)
+    path = _lock_folder() / re.sub(r"[^\w.-]", "_", device)
     with open(path, "a+", encoding="ascii") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -45,7 +45,7 @@ def lock_device(device: str) -> Iterator[None]:
         yield
 
 
-def _folder() -> Path:
+def _lock_folder() -> Path:
     """Folder of lock files that only this user can enter."""
     base = Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir())
     folder = base / f"foretrace-{os.getuid()}"

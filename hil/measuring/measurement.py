@@ -57,7 +57,7 @@ class Measurement:
         start = 0
         try:
             while start < self.work.most_starts and self._needs_start(start):
-                self._start(start, order)
+                self._measure_start(start, order)
                 start += 1
         except DriverFault as fault:
             if not self.samples:
@@ -65,7 +65,7 @@ class Measurement:
             self.ended = str(fault)
         except TimeoutError:
             self.ended = f"time limit of {self.work.seconds:g} s"
-        return self._recording()
+        return self._make_recording()
 
     def _needs_start(self, start: int) -> bool:
         """Whether to start once more: below the minimum, or an op's interval is too wide."""
@@ -76,49 +76,49 @@ class Measurement:
         by_op = grouped(self.samples)
         return [k for k, group in by_op.items() if half_width(by_start(group)) > target]
 
-    def _start(self, start: int, order: random.Random) -> None:
+    def _measure_start(self, start: int, order: random.Random) -> None:
         with open_driver(self.opener, self.work) as driver:
             self.facts = self.facts or driver.describe()
             self.tell(f"start {start + 1}: warming up {len(self.work.requests)} ops")
             for request in self.work.requests:
                 self._warm_up(driver, request)
             self.tell(f"start {start + 1}: measuring")
-            self._blocks(driver, start, order)
+            self._measure_blocks(driver, start, order)
 
     def _warm_up(self, driver: Driver, request: Request) -> None:
         """Run batches until three medians agree within 2 %, at most ten."""
         medians: list[float] = []
         while len(medians) < WARM_UP and not settled(medians):
-            medians.append(self._batch(driver, request).median)
+            medians.append(self._measure_batch(driver, request).median)
 
-    def _blocks(self, driver: Driver, start: int, order: random.Random) -> None:
+    def _measure_blocks(self, driver: Driver, start: int, order: random.Random) -> None:
         unresolved = list(self.work.requests)
         medians: dict[tuple[str, str], list[float]] = {}
         for _ in range(self.work.blocks):
             order.shuffle(unresolved)
             for request in unresolved:
-                sample = self._batch(driver, request)
+                sample = self._measure_batch(driver, request)
                 self.samples.append(replace(sample, start=start))
                 medians.setdefault(request.key, []).append(sample.median)
-            unresolved = [r for r in unresolved if not self._resolved(medians[r.key])]
+            unresolved = [r for r in unresolved if not self._is_resolved(medians[r.key])]
 
-    def _resolved(self, medians: Sequence[float]) -> bool:
+    def _is_resolved(self, medians: Sequence[float]) -> bool:
         return len(medians) >= 3 and half_width(medians) <= self.work.bar / 4
 
-    def _batch(self, driver: Driver, request: Request) -> Sample:
+    def _measure_batch(self, driver: Driver, request: Request) -> Sample:
         if self.now() - self.begin > self.work.seconds:
             raise TimeoutError
         (sample,) = driver.timing([request])
         self.moved_bytes += touched_bytes(request) * int(sample.facts.get("inner", 1))
-        self._pace()
+        self._wait_for_rate()
         return sample
 
-    def _pace(self) -> None:
+    def _wait_for_rate(self) -> None:
         """Sleep until the bytes moved so far are within the allowed average rate."""
         if self.work.rate:
             time.sleep(max(0.0, self.moved_bytes / self.work.rate - (self.now() - self.begin)))
 
-    def _recording(self) -> Recording:
+    def _make_recording(self) -> Recording:
         facts = dict(self.facts)
         return Recording(
             driver=self.work.driver,

@@ -65,10 +65,10 @@ def between_starts(samples: Iterable[Sample]) -> Mapping[Key, float]:
     >>> round(between_starts(two)["host:idle", "warm"], 3)
     0.04
     """  # noqa: E501
-    return {key: _halves(by_start(group)) for key, group in grouped(samples).items()}
+    return {key: _difference_of_halves(by_start(group)) for key, group in grouped(samples).items()}
 
 
-def _halves(medians: Sequence[float]) -> float:
+def _difference_of_halves(medians: Sequence[float]) -> float:
     if len(medians) < 2:
         return float("nan")
     one, other = float(np.median(medians[::2])), float(np.median(medians[1::2]))

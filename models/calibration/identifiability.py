@@ -80,7 +80,7 @@ def identify(
     while free:
         fixed = {p.name: p.value for p in parameters if p not in free}
         values = best_values(model, free, fixed, rows_fitted, [p.start for p in free])
-        intervals = _bootstrap(model, free, fixed, rows_fitted, values, draws, seed)
+        intervals = _bootstrap_intervals(model, free, fixed, rows_fitted, values, draws, seed)
         ratio = [high / low for low, high in intervals]
         worst = int(np.argmax(ratio))
         if ratio[worst] <= most:
@@ -107,7 +107,7 @@ def best_values(
     return [float(v) for v in fit(predict, start, rows_fitted.seconds, search)]
 
 
-def _refitted(
+def _fit_from_starts(
     model: Model,
     free: Sequence[Parameter],
     fixed: dict[str, float],
@@ -128,7 +128,7 @@ def _refitted(
     return next(v for v, loss in zip(candidates, losses, strict=True) if loss <= good)
 
 
-def _bootstrap(
+def _bootstrap_intervals(
     model: Model,
     free: Sequence[Parameter],
     fixed: dict[str, float],
@@ -151,7 +151,7 @@ def _bootstrap(
         rows = np.concatenate([members[g] for g in random.integers(0, len(names), len(names))])
         start = np.array(values) * np.exp(random.normal(0, ASIDE, len(values)))
         refits.append(
-            _refitted(model, free, fixed, rows_fitted.take(rows), [start.tolist(), values])
+            _fit_from_starts(model, free, fixed, rows_fitted.take(rows), [start.tolist(), values])
         )
     low, high = np.quantile(refits, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
     return list(zip(low.tolist(), high.tolist(), strict=True))

@@ -29,11 +29,11 @@ def held_out(groups: Sequence[str], *, share: float = SHARE, seed: str = SEED) -
     >>> held_out(["a", "b", "a", "c"]).tolist()
     [True, False, True, False]
     """
-    chosen = {g: _fraction(f"{seed}:{g}") < share for g in set(groups)}
+    chosen = {g: _hash_fraction(f"{seed}:{g}") < share for g in set(groups)}
     return np.array([chosen[g] for g in groups], bool)
 
 
-def _fraction(text: str) -> float:
+def _hash_fraction(text: str) -> float:
     """Hash of a text as a number in [0, 1)."""
     return int.from_bytes(sha256(text.encode()).digest()[:8], "big") / 2.0**64
 

@@ -56,7 +56,7 @@ class Caches:
         >>> [near.miss_fraction(d) for d in (2**10, 2**19, 2**21, 2**30)]
         [0.0, 0.0, 0.5, 1.0]
         """
-        sizes, shares = self._curve
+        sizes, shares = self._miss_curve
         at = math.log2(max(distance, 1.0))
         k = bisect_right(sizes, at)
         if k in (0, len(sizes)):
@@ -65,7 +65,7 @@ class Caches:
         return shares[k - 1] + part * (shares[k] - shares[k - 1])
 
     @cached_property
-    def _curve(self) -> tuple[list[float], list[float]]:
+    def _miss_curve(self) -> tuple[list[float], list[float]]:
         """Base-2 logarithms of working sets, and the miss fraction at each."""
         sizes, seconds = np.log2([s for s, _ in self.latency]), [t for _, t in self.latency]
         own = float(np.interp(np.log2(OWN), sizes, seconds))

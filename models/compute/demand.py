@@ -102,7 +102,7 @@ def _im2col(parts: Signature) -> bool:
     if len(four) < (3 if "backward" in parts.name else 2):
         return False
     x, weight = four[-2:]
-    plain = _points(parts, four) == x[0] * math.prod(x[2:])
+    plain = _output_points(parts, four) == x[0] * math.prod(x[2:])
     points = plain and x[0] < FEW and weight[2:] == (1, 1)
     return points or (plain and x[0] == 1 and math.prod(x) <= SMALL)
 
@@ -139,7 +139,7 @@ def demand(signature: str) -> Demand:
     if kind == "index":
         return _indexed(parts)
     flop = _attention(parts) if "attention" in kind else 0.0
-    pieces, each = _pieces(parts, kind)
+    pieces, each = _inner_loops(parts, kind)
     return _elementwise(parts)._replace(flop=flop, pieces=pieces, ragged=pieces * (each % LANES))
 
 
@@ -157,7 +157,7 @@ def _elementwise(parts: Signature) -> Demand:
 ONCE = ("aten::sum", "aten::mean", "aten::fill_", "aten::zero_")  # only read, or only written
 
 
-def _pieces(parts: Signature, kind: str) -> tuple[float, int]:
+def _inner_loops(parts: Signature, kind: str) -> tuple[float, int]:
     """Number of inner loops of an op over its largest operand, and elements of each."""
     shape = max((o.shape for o in parts.operands), key=math.prod, default=())
     if kind.startswith(("batch norm", "pool")):
@@ -215,7 +215,7 @@ def _convolution(parts: Signature, kind: str) -> Demand:
         moved = 2.0 * parts.bytes
         return Demand(0.0, moved, moved)
     x, weight = four[-2:]
-    points = _points(parts, [o.shape for o in four])
+    points = _output_points(parts, [o.shape for o in four])
     flop = 2.0 * points * math.prod(weight.shape) * (2 if back else 1)
     y = 4.0 * points * weight.shape[0]
     ends = (x.bytes + weight.bytes) * (2 if back else 1) + y
@@ -273,7 +273,7 @@ def conflict_misses(stride: int) -> float:
     return max(0.0, 1.0 - kept / ROWS)
 
 
-def _points(parts: Signature, four: Sequence[tuple[int, ...]]) -> float:
+def _output_points(parts: Signature, four: Sequence[tuple[int, ...]]) -> float:
     """Output points of a convolution over all images: the gradient's, or input over stride."""
     if "backward" in parts.name:
         return float(four[0][0] * math.prod(four[0][2:]))

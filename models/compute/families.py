@@ -178,15 +178,18 @@ class Families(Backend):
         ([1.1e-06], [1e-06])
         """
         variants = {
-            name: (self._variant(name, 1 + line.wrong), self._variant(name, 1 / (1 + line.wrong)))
+            name: (
+                self._scaled_copy(name, 1 + line.wrong),
+                self._scaled_copy(name, 1 / (1 + line.wrong)),
+            )
             for name, line in self._lines.items()
             if line.wrong > 0
         }
         if self._costs is not None:
-            variants["caches"] = self._variant(caches="step"), self._variant(caches="alone")
+            variants["caches"] = self._scaled_copy(caches="step"), self._scaled_copy(caches="alone")
         return variants
 
-    def _variant(self, name: str = "", factor: float = 1.0, caches: str = "") -> Families:
+    def _scaled_copy(self, name: str = "", factor: float = 1.0, caches: str = "") -> Families:
         """Copy with one family's times multiplied by ``factor``, or another cache mode."""
         other = Families.of(self._lines)
         other.others, other.source = self.others, self.source
@@ -197,7 +200,7 @@ class Families(Backend):
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
         """Seconds of each op; the source names shares that are recorded or uncertain."""
         data = [
-            None if s < 0 else self._seconds(ops.signatures[s], flop)
+            None if s < 0 else self._op_seconds(ops.signatures[s], flop)
             for s, flop in zip(ops.signature.tolist(), ops.flop.tolist(), strict=True)
         ]
         fitted = np.array([t is not None for t in data], bool)
@@ -234,7 +237,7 @@ class Families(Backend):
             notes.append(f"{sum(shares.values()) / whole:.1%} interpolated: {', '.join(variants)}")
         return notes
 
-    def _seconds(self, signature: str, flop: float) -> float | None:
+    def _op_seconds(self, signature: str, flop: float) -> float | None:
         """Seconds of one op; None for a family that was not fitted.
 
         A positive ``flop`` from the trace overrides the signature's (which may lack strides).

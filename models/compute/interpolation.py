@@ -81,9 +81,9 @@ class MeasuredPoints:
         """Log seconds from the smallest measured box around a point; NaN where there is none."""
         sides = [list(_bounds_around(v, values)) for v, values in zip(x, self._values, strict=True)]
         for box in sorted(product(*sides), key=lambda b: sum(high - low for low, high in b)):
-            corners = [self._seconds_at.get(corner) for corner in product(*map(_ends, box))]
+            corners = [self._seconds_at.get(corner) for corner in product(*map(_ends_of_side, box))]
             if None not in corners:
-                return _blend(x, box, [c for c in corners if c is not None])
+                return _blend_corners(x, box, [c for c in corners if c is not None])
         return float("nan")
 
     def _in_simplex(self, x: Matrix) -> Matrix:
@@ -103,11 +103,11 @@ def _bounds_around(x: float, values: Matrix) -> Iterator[Pair]:
     yield from product(below, above)
 
 
-def _ends(side: Pair) -> tuple[float, ...]:
+def _ends_of_side(side: Pair) -> tuple[float, ...]:
     return side if side[0] < side[1] else side[:1]
 
 
-def _blend(x: list[float], box: tuple[Pair, ...], corners: list[float]) -> float:
+def _blend_corners(x: list[float], box: tuple[Pair, ...], corners: list[float]) -> float:
     """Multilinear interpolation between the corners of a box."""
     for v, (low, high) in reversed(list(zip(x, box, strict=True))):
         if low < high:

@@ -47,7 +47,7 @@ def typical(ops: Ops) -> NDArray[np.float64]:
     >>> typical(ops).tolist()[:3]
     [2.0, 2.0, 2.0]
     """
-    typical_seconds = _medians(ops)
+    typical_seconds = _median_durations(ops)
     group = _pair_numbers(ops.rank.astype(np.int64), ops.kind)
     step = _pair_numbers(group, ops.period)
     sums = np.bincount(step, typical_seconds)
@@ -58,9 +58,9 @@ def typical(ops: Ops) -> NDArray[np.float64]:
     return np.asarray(typical_seconds * np.array(scale)[group])
 
 
-def _medians(ops: Ops) -> NDArray[np.float64]:
+def _median_durations(ops: Ops) -> NDArray[np.float64]:
     """(n,) s: median duration of each op over the iterations in which it occurs."""
-    same = _recurrence(ops)
+    same = _recurrence_numbers(ops)
     order = np.lexsort((ops.duration, same))
     starts = np.flatnonzero(np.diff(same[order], prepend=-1))
     counts = np.diff(np.append(starts, len(same)))
@@ -90,7 +90,7 @@ def spread(ops: Ops, starts: Sequence[NDArray[np.float64]] = ()) -> Spread | Non
     typical_seconds = typical(own)
     _, step = np.unique(own.rank.astype(np.int64) * 2**32 + own.period, return_inverse=True)
     factor = np.bincount(step, own.duration) / np.bincount(step, typical_seconds)
-    op = _weighted(own.duration / (typical_seconds * factor[step]), typical_seconds)
+    op = _weighted_quantiles(own.duration / (typical_seconds * factor[step]), typical_seconds)
     if not starts:
         return Spread(_quantiles(factor), op)
     return Spread(step_factors(starts), op, start_factors(starts))
@@ -184,7 +184,9 @@ def _quantiles(factors: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.quantile(factors, _quantile_levels())
 
 
-def _weighted(factors: NDArray[np.float64], weight: NDArray[np.float64]) -> NDArray[np.float64]:
+def _weighted_quantiles(
+    factors: NDArray[np.float64], weight: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """Quantiles of factors weighted by time, normalised so that the mean factor is 1."""
     order = np.argsort(factors, kind="stable")
     passed = np.cumsum(weight[order])
@@ -194,10 +196,10 @@ def _weighted(factors: NDArray[np.float64], weight: NDArray[np.float64]) -> NDAr
     return np.asarray(result / result.mean())
 
 
-def _recurrence(ops: Ops) -> NDArray[np.int64]:
+def _recurrence_numbers(ops: Ops) -> NDArray[np.int64]:
     """(n,) number shared by recurrences of an op: same place, kind, name and turn per iteration."""
-    group = _combined(ops.rank, ops.stream, ops.kind, ops.signature, ops.label)
-    once = _combined(group, ops.period)
+    group = _combination_numbers(ops.rank, ops.stream, ops.kind, ops.signature, ops.label)
+    once = _combination_numbers(group, ops.period)
     order = np.argsort(once, kind="stable")
     starts = np.flatnonzero(np.diff(once[order], prepend=-1))
     turn = np.empty(len(once), np.int64)
@@ -205,7 +207,7 @@ def _recurrence(ops: Ops) -> NDArray[np.int64]:
     return _pair_numbers(group, turn)
 
 
-def _combined(*columns: NDArray[Any]) -> NDArray[np.int64]:
+def _combination_numbers(*columns: NDArray[Any]) -> NDArray[np.int64]:
     """(n,) one number per combination of column values, all >= -1; dense only on overflow."""
     result, width = np.zeros(len(columns[0]), np.int64), 1
     for column in columns:
@@ -218,7 +220,7 @@ def _combined(*columns: NDArray[Any]) -> NDArray[np.int64]:
 
 def _pair_numbers(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.int64]:
     """(n,) dense number of each pair of values."""
-    return _dense_numbers(_combined(a, b))
+    return _dense_numbers(_combination_numbers(a, b))
 
 
 def _dense_numbers(values: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -28,12 +28,12 @@ def quantile(freedom: int, share: ArrayLike) -> NDArray[np.float64]:
     low, high = np.zeros_like(wanted), np.full_like(wanted, np.pi / 2)
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        below = _within(middle, freedom) < wanted
+        below = _probability_within(middle, freedom) < wanted
         low, high = np.where(below, middle, low), np.where(below, high, middle)
     return np.asarray(np.sign(share - 0.5) * np.sqrt(freedom) * np.tan((low + high) / 2))
 
 
-def _within(angle: NDArray[np.float64], freedom: int) -> NDArray[np.float64]:
+def _probability_within(angle: NDArray[np.float64], freedom: int) -> NDArray[np.float64]:
     """Probability between -t and t, where ``angle`` is atan(t / sqrt(freedom)).
 
     References

@@ -64,9 +64,9 @@ class HotSpare:
             for c in np.unique(slot[slot >= 0]).tolist():
                 if self.unused and sim.failed(names[c]):
                     yield sim.wait(self.swap)
-                    self._replace(sim, first, slot, c, names.index(self.unused.pop(0)))
+                    self._move_to_spare(sim, first, slot, c, names.index(self.unused.pop(0)))
 
-    def _replace(
+    def _move_to_spare(
         self, sim: Running, first: int, slot: NDArray[np.int32], dead: int, spare: int
     ) -> None:
         """Move the unfinished ops of a failed component to a spare, where they start over."""

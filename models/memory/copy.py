@@ -72,12 +72,12 @@ class Copy(Backend):
         for component, s in asked:
             if (component, s) not in usage_by_op:
                 direction = names[s] if s >= 0 else "unknown"
-                usage_by_op[component, s] = self._usage(component, direction, system)
+                usage_by_op[component, s] = self._usage_of_path(component, direction, system)
             uses.append(usage_by_op[component, s])
         latency = [sum(system.components[c].latency for c in u) for u in uses]
         return Timing.of(self.launch + np.array(latency), ops.bytes, Usage.of(uses))
 
-    def _usage(self, component: int, direction: str, system: System) -> dict[int, float]:
+    def _usage_of_path(self, component: int, direction: str, system: System) -> dict[int, float]:
         """Weights by component on a copy's path; memories that the system lacks are skipped."""
         if direction not in PATHS:
             raise BackendError(

@@ -106,18 +106,18 @@ class _Expansion:
 
     def graph(self) -> Graph:
         """The expanded graph."""
-        for op in self._order():
+        for op in self._topological_order():
             if self.block.ops.kind[op] == Kind.COLLECTIVE:
-                self._collective(op)
+                self._expand_collective(op)
             else:
-                self._copy(op)
+                self._copy_op(op)
         for (rank, stream), kind in self.old.streams.items():
             self.build.describe(rank, stream, kind)
         for rank in range(self.old.ranks):
             self.build.describe(rank, self.stream, "network")
         return self.build.graph(**self.old.facts)
 
-    def _order(self) -> list[int]:
+    def _topological_order(self) -> list[int]:
         """Rows in topological order."""
         sorter: TopologicalSorter[int] = TopologicalSorter()
         for place, op in enumerate(self.block.op_of_place.tolist()):
@@ -129,32 +129,32 @@ class _Expansion:
             said = " -> ".join(f"op {op}" for op in ring)
             raise GraphError("cycle", f"{said}; remove a dependency", tuple(ring[1:])) from error
 
-    def _places(self, op: int) -> list[int]:
+    def _places_of(self, op: int) -> list[int]:
         first, last = np.searchsorted(self.block.places.op, [op, op + 1]).tolist()
         return [op, *range(len(self.block) + first, len(self.block) + last)]
 
-    def _after(self, place: int) -> list[int]:
+    def _dependencies_of(self, place: int) -> list[int]:
         return [self.new[w] for w in self.waits[place]]
 
-    def _copy(self, op: int) -> None:
+    def _copy_op(self, op: int) -> None:
         ops = self.block.ops
         columns = {c: getattr(ops, c)[op].item() for c in DTYPES if c not in ("label", "signature")}
         self.new[op] = self.build.op(
             Kind(columns.pop("kind")),
             **columns,
-            after=self._after(op),
+            after=self._dependencies_of(op),
             label=self.old.label(op) if ops.label[op] >= 0 else None,
             signature=ops.signature_text(op),
             release=float(self.block.release[op]),
             peer=int(self.block.peer[op]),
         )
 
-    def _collective(self, op: int) -> None:
+    def _expand_collective(self, op: int) -> None:
         """Add the sends of a collective, and a join that stands for its end."""
-        block, places = self.block, self._places(op)
+        block, places = self.block, self._places_of(op)
         ranks = [int(block.rank[p]) for p in places]
         name, steps = self._steps(op, len(ranks))
-        got = [self._after(p) for p in places]
+        got = [self._dependencies_of(p) for p in places]
         label, period = self.old.label(op), int(block.ops.period[op])
         release = float(block.release[op])
         first = True

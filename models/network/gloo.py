@@ -90,9 +90,11 @@ class Lan:
         """Send bursts, each acknowledged; the last one is handled on arrival."""
         for left in range(int(size), 0, -BURST):
             last = left <= BURST
-            self.send(to, min(left, BURST), self._arrived, source, to, last, then, args)
+            self.send(to, min(left, BURST), self._deliver_message, source, to, last, then, args)
 
-    def _arrived(self, source: int, to: int, last: bool, then: Hook, args: tuple[Any, ...]) -> None:
+    def _deliver_message(
+        self, source: int, to: int, last: bool, then: Hook, args: tuple[Any, ...]
+    ) -> None:
         self.send(source, 0, _nothing)
         if last:
             self.handle(to, then, *args)
@@ -120,23 +122,23 @@ class Ring:
         self.posted, self.got, self.sent = [0] * n, [0] * n, [0] * n
         self.ready = [0] * n  # words of the one before that it waits for a segment
 
-    def _needed(self, k: int) -> int:
+    def _segments_before(self, k: int) -> int:
         """Segments received and sent before the k-th is requested; all of them between the laps."""
         lap, at = divmod(k, self.lap)
         return k - FLIGHT + 1 if at >= FLIGHT else lap * self.lap
 
     def go_on(self, rank: int) -> None:
         """Request segments as far as those received and sent allow."""
-        while min(self.got[rank], self.sent[rank]) >= self._needed(self.posted[rank]):
+        while min(self.got[rank], self.sent[rank]) >= self._segments_before(self.posted[rank]):
             if self.posted[rank] == 2 * self.lap:
                 self.ended(rank)
                 return
             self.posted[rank] += 1
-            self._notify(rank, +1, self._asked)
-            self._notify(rank, -1, None)
-            self._push(rank)
+            self._send_preamble(rank, +1, self._on_request)
+            self._send_preamble(rank, -1, None)
+            self._send_next_segment(rank)
 
-    def _notify(self, rank: int, way: int, then: Hook | None) -> None:
+    def _send_preamble(self, rank: int, way: int, then: Hook | None) -> None:
         """Send a neighbour (``way`` +1 or -1) a preamble; ``then`` handles it where it arrives."""
         to = (rank + way) % self.lan.ranks
         if then is None:
@@ -144,22 +146,22 @@ class Ring:
         else:
             self.lan.send(to, PREAMBLE, self.lan.handle, to, then, to)
 
-    def _asked(self, rank: int) -> None:
+    def _on_request(self, rank: int) -> None:
         self.ready[rank] += 1
-        if self._push(rank):
+        if self._send_next_segment(rank):
             self.go_on(rank)
 
-    def _push(self, rank: int) -> bool:
+    def _send_next_segment(self, rank: int) -> bool:
         """Send the next segment if it was requested and is there."""
         if not (self.ready[rank] and self.sent[rank] < self.posted[rank]):
             return False
         self.ready[rank] -= 1
         self.sent[rank] += 1
         to = (rank - 1) % self.lan.ranks
-        self.lan.stream(rank, to, PREAMBLE + self.segment, self._came, to)
+        self.lan.stream(rank, to, PREAMBLE + self.segment, self._on_segment, to)
         return True
 
-    def _came(self, rank: int) -> None:
+    def _on_segment(self, rank: int) -> None:
         self.got[rank] += 1
         self.go_on(rank)
 
@@ -179,27 +181,27 @@ class Calls:
         self.ends = [[0.0] * len(row) for row in came]
         self.waiting: list[deque[int]] = [deque() for _ in came]
         self.idle = [THREADS] * len(came)
-        self.rings = [Ring(lan, size, self._ender(k)) for k in range(len(came[0]))]
+        self.rings = [Ring(lan, size, self._end_hook(k)) for k in range(len(came[0]))]
         order = sorted((t, rank, k) for rank, row in enumerate(came) for k, t in enumerate(row))
         for t, rank, k in order:
-            lan.at(t, self._called, rank, k)
+            lan.at(t, self._on_call, rank, k)
 
-    def _ender(self, k: int) -> Hook:
-        return lambda rank: self._ended(rank, k)
+    def _end_hook(self, k: int) -> Hook:
+        return lambda rank: self._on_end(rank, k)
 
-    def _called(self, rank: int, k: int) -> None:
+    def _on_call(self, rank: int, k: int) -> None:
         self.waiting[rank].append(k)
-        self._take(rank)
+        self._take_next_call(rank)
 
-    def _take(self, rank: int) -> None:
+    def _take_next_call(self, rank: int) -> None:
         if self.waiting[rank] and self.idle[rank]:
             self.idle[rank] -= 1
             self.lan.handle(rank, self.rings[self.waiting[rank].popleft()].go_on, rank)
 
-    def _ended(self, rank: int, k: int) -> None:
+    def _on_end(self, rank: int, k: int) -> None:
         self.ends[rank][k] = self.lan.now
         self.idle[rank] += 1
-        self._take(rank)
+        self._take_next_call(rank)
 
 
 def all_reduces(lan: Lan, size: Bytes, came: Sequence[Sequence[Seconds]]) -> list[list[Seconds]]:

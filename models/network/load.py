@@ -88,7 +88,7 @@ def load(algorithm: Algorithm, members: Members, system: System) -> Load:
     senders: dict[tuple[int, int, int], float] = {}
     for order in orders:
         for a, b, part in zip(source.tolist(), target.tolist(), share.tolist(), strict=True):
-            for c, crossing in _crossed(a, b, order, system).items():
+            for c, crossing in _crossed_shares(a, b, order, system).items():
                 crosses = part * crossing / len(orders)
                 uses[c] = uses.get(c, 0.0) + crosses
                 if system.components[c].limit < np.inf:
@@ -178,7 +178,7 @@ def channels(members: Members, system: System) -> list[Members]:
     return [tuple(m for g in groups for m in g[k:] + g[:k]) for k in range(width)]
 
 
-def _crossed(a: int, b: int, order: Sequence[int], system: System) -> Mapping[int, float]:
+def _crossed_shares(a: int, b: int, order: Sequence[int], system: System) -> Mapping[int, float]:
     """Share of a flow that crosses each component; to or from the switch, what is the member's."""
     if SWITCH not in (a, b):
         routes(order[a], order[b], system)

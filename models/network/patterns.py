@@ -69,7 +69,7 @@ def climbs(n: int) -> list[Step]:
     """
     levels: dict[int, list[int]] = {}
     for i in range(1, n + 1):
-        levels.setdefault(_level(i, n), []).append(i)
+        levels.setdefault(_tree_depth(i, n), []).append(i)
     steps = []
     for level in sorted(levels, reverse=True)[:-1]:
         low = np.array(levels[level])
@@ -80,7 +80,7 @@ def climbs(n: int) -> list[Step]:
     return steps
 
 
-def _level(i: int, n: int) -> int:
+def _tree_depth(i: int, n: int) -> int:
     """Number of edges above a node."""
     level = 0
     while (i := parent(i, n)) != 0:

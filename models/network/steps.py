@@ -254,10 +254,10 @@ def check_algorithm(one: Algorithm, sizes: Iterable[int] = range(2, 10)) -> None
     for n in sizes:
         if one.usable(n):
             where = f"{one.collective} {one.name}, {n} members"
-            _check(one, (2 * n, n) if one.nested else (n,), where)
+            _check_algorithm(one, (2 * n, n) if one.nested else (n,), where)
 
 
-def _check(one: Algorithm, n: tuple[int, ...], where: str) -> None:
+def _check_algorithm(one: Algorithm, n: tuple[int, ...], where: str) -> None:
     known = np.eye(n[0] + 1, dtype=bool)  # who has heard of whom; the last one is the switch
     if not one.steps(*n):
         raise ValueError(f"{where}: there are no steps; yield a Step")

@@ -211,21 +211,21 @@ class _Joined:
 
     def system(self) -> System:
         for i in range(len(self.machines)):
-            self._machine(i)
+            self._add_machine(i)
         if len(self.machines) > 1:
             adapters = _adapters([node.nics for node in self.machines])
             for port in self.topology.components(adapters, self.fabric.switch):
-                self._add(port, part=port.part or self.fabric.part)
-        self._add(Component("fabric", "fabric"))
+                self._add_component(port, part=port.part or self.fabric.part)
+        self._add_component(Component("fabric", "fabric"))
         return System(
             tuple(self.components),
             tuple(self.parts),
             self.parts,
-            router=self._routes,
+            router=self._routes_between,
             fabric="fabric",
         )
 
-    def _add(self, component: Component, machine: int = -1, **facts: Any) -> None:
+    def _add_component(self, component: Component, machine: int = -1, **facts: Any) -> None:
         """Add a component with its facts; node -1 is between machines."""
         if machine >= 0:
             facts |= {"node": f"node{machine}", "pool": self.pools[machine]}
@@ -233,43 +233,47 @@ class _Joined:
         self.components.append(Component(**{**vars(component), **facts}) if facts else component)
         self.machine_of.append(machine)
 
-    def _machine(self, i: int) -> None:
+    def _add_machine(self, i: int) -> None:
         node, machine = self.machines[i], f"node{i}"
         part = node.parts
         host = Component(f"{machine}.host", "host", slots=node.cores, part=part.get("host", ""))
-        self._add(host, i, role="host")
+        self._add_component(host, i, role="host")
         for kind, memory in (("dram", node.dram), ("cxl", node.cxl)):
             if memory is not None:
                 component = memory.component(f"{machine}.{kind}", part.get(kind, ""))
-                self._add(component, i, role=kind)
+                self._add_component(component, i, role=kind)
         for j in range(node.gpus):
-            self._gpu(i, j)
+            self._add_gpu(i, j)
         for k in range(node.nics if node.nic is not None else 0):
             assert node.nic is not None  # noqa: S101
             ports = node.nic.ports(f"{machine}.nic{k}", part.get("nic", ""))
             for way, port in zip(("tx", "rx"), ports, strict=True):
-                self._add(port, i, role=way, rail=k)
+                self._add_component(port, i, role=way, rail=k)
         for kind, count, one in node.others:
             for k in range(count):
-                self._other(i, kind, (k, count), one)
+                self._add_part(i, kind, (k, count), one)
 
-    def _gpu(self, i: int, j: int) -> None:
+    def _add_gpu(self, i: int, j: int) -> None:
         node, machine = self.machines[i], f"node{i}"
         gpu, part = f"{machine}.gpu{j}", node.parts
         # GPUs share the NICs of their machine evenly, neighbours the same one.
         rail = j * node.nics // node.gpus if node.nics else -1
         card = Component(gpu, "gpu", slots=node.streams, part=part.get("gpu", ""))
-        self._add(card, i, rail=rail)
+        self._add_component(card, i, rail=rail)
         roles = {"host": f"{machine}.host"}
         if node.copy_engines:
             roles["dma"] = f"{gpu}.dma"
-            self._add(Component(roles["dma"], "dma", slots=node.copy_engines), i, role="dma")
+            self._add_component(
+                Component(roles["dma"], "dma", slots=node.copy_engines), i, role="dma"
+            )
         if node.hbm is not None:
             roles["hbm"] = f"{gpu}.hbm"
-            self._add(node.hbm.component(roles["hbm"], part.get("gpu", "")), i, role="hbm")
+            self._add_component(
+                node.hbm.component(roles["hbm"], part.get("gpu", "")), i, role="hbm"
+            )
         if node.core:
             roles["core"] = f"{gpu}.core"
-            self._add(Component(roles["core"], "core", rate=CORE), i, role="core")
+            self._add_component(Component(roles["core"], "core", rate=CORE), i, role="core")
         for kind, memory in (("dram", node.dram), ("cxl", node.cxl)):
             if memory is not None:
                 roles[kind] = f"{machine}.{kind}"
@@ -281,50 +285,50 @@ class _Joined:
             for way in names if link is not None else ():
                 assert link is not None  # noqa: S101
                 roles[way] = f"{gpu}.{way}"
-                self._add(link.component(f"{gpu}.{way}"), i, role=way)
+                self._add_component(link.component(f"{gpu}.{way}"), i, role=way)
         self.parts[gpu] = roles
 
-    def _other(self, i: int, kind: str, place: tuple[int, int], one: NodePart) -> None:
+    def _add_part(self, i: int, kind: str, place: tuple[int, int], one: NodePart) -> None:
         """Add the k-th part of a registered kind; GPUs share such parts evenly."""
         node, (k, count) = self.machines[i], place
         for component in one.components(f"node{i}.{kind}{k}"):
             role, told = component.role or kind, component.part or node.parts.get(kind, "")
-            self._add(component, i, role=role, part=told)
+            self._add_component(component, i, role=role, part=told)
             for j in range(node.gpus):
                 if j * count // node.gpus == k:
                     self.parts[f"node{i}.gpu{j}"][role] = component.name
 
     # Routes.
 
-    def _routes(self, a: int, b: int) -> Sequence[Route]:
+    def _routes_between(self, a: int, b: int) -> Sequence[Route]:
         """Routes from one GPU or host to another."""
         here, there = self.machines[self.machine_of[a]], self.machines[self.machine_of[b]]
         if self.machine_of[a] == self.machine_of[b]:
-            if here.gpu_link is not None and not self._missing((a, "tx"), (b, "rx")):
-                return [Route(self._ways((a, "tx"), (b, "rx")))]
+            if here.gpu_link is not None and not self._has_missing_links((a, "tx"), (b, "rx")):
+                return [Route(self._links_in_roles((a, "tx"), (b, "rx")))]
             if here.host_link is not None:
-                return [Route(self._ways((a, "d2h"), (b, "h2d")))]
+                return [Route(self._links_in_roles((a, "d2h"), (b, "h2d")))]
         if not (here.nics and there.nics):
             return ()
-        one, other = self._end(a), self._end(b)
+        one, other = self._end_of(a), self._end_of(b)
         alone = len(self.machines) < 2
         paths = (Path(),) if alone else self.topology.routes(one.adapter, other.adapter)
         return [
-            Route((*one.out, *map(self._named, path.names), *other.into), path.weight)
+            Route((*one.out, *map(self._component_named, path.names), *other.into), path.weight)
             for path in paths
         ]
 
-    def _end(self, component: int) -> _End:
+    def _end_of(self, component: int) -> _End:
         """NIC of a GPU or host, and the path to it."""
         if component not in self.ends:
             rail = max(self.components[component].rail, 0)
             nic = Adapter(self.machine_of[component], rail)
-            out = (*self._ways((component, "to_nic")), self.number[f"{nic.name}.tx"])
-            into = (self.number[f"{nic.name}.rx"], *self._ways((component, "from_nic")))
+            out = (*self._links_in_roles((component, "to_nic")), self.number[f"{nic.name}.tx"])
+            into = (self.number[f"{nic.name}.rx"], *self._links_in_roles((component, "from_nic")))
             self.ends[component] = _End(nic, out, into)
         return self.ends[component]
 
-    def _named(self, name: str) -> int:
+    def _component_named(self, name: str) -> int:
         """Index of a component that the topology names."""
         if name not in self.number:
             raise GraphError(
@@ -334,10 +338,10 @@ class _Joined:
             )
         return self.number[name]
 
-    def _ways(self, *ends: tuple[int, str]) -> tuple[int, ...]:
+    def _links_in_roles(self, *ends: tuple[int, str]) -> tuple[int, ...]:
         """Links of these components in the given roles."""
         roles = [(self.parts.get(self.components[end].name, {}), role) for end, role in ends]
         return tuple(self.number[own[role]] for own, role in roles if role in own)
 
-    def _missing(self, *ends: tuple[int, str]) -> bool:
-        return len(self._ways(*ends)) < len(ends)
+    def _has_missing_links(self, *ends: tuple[int, str]) -> bool:
+        return len(self._links_in_roles(*ends)) < len(ends)

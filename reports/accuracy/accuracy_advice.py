@@ -25,16 +25,16 @@ def next_steps(checked: Checked, command: str) -> list[Step]:
     command : that made it
     """
     steps = [
-        *_failed(checked),
-        *_flips(checked),
-        *_unresolved(checked, command),
-        *_left_out(checked),
-        *_passed(checked),
+        *_steps_for_failed(checked),
+        *_flip_warnings(checked),
+        *_steps_for_unresolved(checked, command),
+        *_steps_for_left_out(checked),
+        *_steps_after_pass(checked),
     ]
     return steps[:MOST]
 
 
-def _failed(checked: Checked) -> Iterator[Step]:
+def _steps_for_failed(checked: Checked) -> Iterator[Step]:
     """Steps for components that failed: fit again where biased, add a term where errors scatter."""
     names = dict.fromkeys(e["component"] for e in checked["expect"] if e["outcome"] == "fail")
     for name in names:
@@ -46,29 +46,29 @@ def _failed(checked: Checked) -> Iterator[Step]:
             yield f"Look at {one['worst']['op']} first: the errors of {name} go both ways.", ""
             continue
         way = "quick" if bias < 0 else "slow"
-        text = f"Fit {name} anew: it is {_size(bias)} too {way} on average."
+        text = f"Fit {name} anew: it is {_size_text(bias)} too {way} on average."
         form = FITTED.get(name.rpartition(".")[2].rstrip("0123456789"))
         yield text, f"foretrace fit {form} --recording {one['recording']}" if form else ""
 
 
-def _size(share: float) -> str:
+def _size_text(share: float) -> str:
     return f"{digits(100 * abs(share))} %"
 
 
-def _flips(checked: Checked) -> Iterator[Step]:
+def _flip_warnings(checked: Checked) -> Iterator[Step]:
     """A warning where the measured error is large enough to change the answer."""
     for b in checked["break_even"]:
         one = checked["components"].get(b["component"], {})
         errors = one.get("errors")
         if b["error"] is not None and errors and abs(b["error"]) <= errors["p50"]["value"]:
             yield (
-                f"Keep {b['component']} real: the answer flips at {_size(b['error'])}, and half of "
-                f"its ops are more than {_size(errors['p50']['value'])} wrong.",
+                f"Keep {b['component']} real: the answer flips at {_size_text(b['error'])}, and "
+                f"half of its ops are more than {_size_text(errors['p50']['value'])} wrong.",
                 "",
             )
 
 
-def _unresolved(checked: Checked, command: str) -> Iterator[Step]:
+def _steps_for_unresolved(checked: Checked, command: str) -> Iterator[Step]:
     """The step "measure more process starts", where an interval straddles the bar."""
     if any(e["outcome"] == "unresolved" for e in checked["expect"]):
         starts = min((c["starts"] for c in checked["components"].values()), default=1)
@@ -78,7 +78,7 @@ def _unresolved(checked: Checked, command: str) -> Iterator[Step]:
         )
 
 
-def _left_out(checked: Checked) -> Iterator[Step]:
+def _steps_for_left_out(checked: Checked) -> Iterator[Step]:
     """Steps to measure what the check left out."""
     for name, one in checked["components"].items():
         if one["left_out"]["ops"]:
@@ -86,7 +86,7 @@ def _left_out(checked: Checked) -> Iterator[Step]:
             yield f"Find who can measure what {name} was spared, such as {some}:", DRIVERS
 
 
-def _passed(checked: Checked) -> Iterator[Step]:
+def _steps_after_pass(checked: Checked) -> Iterator[Step]:
     """The step after a check that passed: where most of the remaining error is."""
     expect, whole = checked["expect"], checked["whole"]
     if not expect or any(e["outcome"] != "pass" for e in expect):

@@ -34,17 +34,17 @@ def answer(check: CheckShown) -> Iterable[Block]:
     verdict = sentences(checked)
     yield FirstScreen(
         lead=verdict[:2],
-        table=_expected(checked),
+        table=_expectations_table(checked),
         findings=[
             ("what limits it", [(text, "") for text in (*most_wrong(checked), *verdict[2:])]),
             ("what to do next", next_steps(checked, check.command)),
         ],
-        trust=_trust(checked),
+        trust=_trust_facts(checked),
         heading="How this was measured",
     )
 
 
-def _expected(checked: Checked) -> Table:
+def _expectations_table(checked: Checked) -> Table:
     columns = [
         Column("expected", alone=""),
         Column("error", number=True),
@@ -53,7 +53,7 @@ def _expected(checked: Checked) -> Table:
         Column("A/A", number=True),
         Column("outcome", alone=""),
     ]
-    rows: list[list[Line | Span]] = [_expectation(e, checked) for e in checked["expect"]]
+    rows: list[list[Line | Span]] = [_expectation_line(e, checked) for e in checked["expect"]]
     if not rows:
         first = next(iter(checked["components"]), "nic")
         write = Code(f"expect: [{{that: hil.{first}.time.error.p50 <= 10 %}}]")
@@ -61,7 +61,7 @@ def _expected(checked: Checked) -> Table:
     return Table(columns, rows, stacked=True)
 
 
-def _expectation(e: Mapping[str, Any], checked: Checked) -> list[Line | Span]:
+def _expectation_line(e: Mapping[str, Any], checked: Checked) -> list[Line | Span]:
     own = checked["components"].get(e["component"], checked["whole"] or {})
     judged = Tag(e["outcome"], OUTCOMES[e["outcome"]])
     return [
@@ -74,7 +74,7 @@ def _expectation(e: Mapping[str, Any], checked: Checked) -> list[Line | Span]:
     ]
 
 
-def _trust(checked: Checked) -> list[tuple[str, str]]:
+def _trust_facts(checked: Checked) -> list[tuple[str, str]]:
     whole = checked["whole"] or {}
     clocks = sorted({c["clock"] for c in checked["components"].values()})
     dates = sorted({c["date"][:10] for c in checked["components"].values()})

@@ -31,7 +31,7 @@ from .verdict import Checked
 STATISTICS = (("p50", "p50"), ("p95", "p95"), ("mean", "MAPE"), ("bias", "bias"), ("max", "worst"))
 
 
-def _known(checked: Checked) -> dict[str, Mapping[str, Any]]:
+def _measured_components(checked: Checked) -> dict[str, Mapping[str, Any]]:
     """Components that have measurements."""
     return {n: c for n, c in checked["components"].items() if c["ops"]}
 
@@ -49,8 +49,12 @@ def components(check: CheckShown) -> Iterable[Block]:
     columns = [Column("component", header=True), Column("clock"), Column("ops")]
     columns += [Column(name, number=True) for _, name in STATISTICS] + [Column("A/A", number=True)]
     yield Table(columns, [row for name, one in every.items() for row in _rows(name, one)])
-    notes = [_placed(n, c) for n, c in every.items() if c.get("placed") is not None]
-    left = [_left_out(n, c) for n, c in _known(check.checked).items() if c["left_out"]["ops"]]
+    notes = [_placed_row(n, c) for n, c in every.items() if c.get("placed") is not None]
+    left = [
+        _left_out_row(n, c)
+        for n, c in _measured_components(check.checked).items()
+        if c["left_out"]["ops"]
+    ]
     for name, text in (*notes, *left):
         yield Paragraph([Tag(name), f" {text}."])
 
@@ -74,14 +78,14 @@ def _rows(name: str, one: Mapping[str, Any]) -> Iterable[list[Line | Span]]:
     yield ["", Span(["worst: ", Code(one["worst"]["op"])], 8)]
 
 
-def _placed(name: str, one: Mapping[str, Any]) -> tuple[str, str]:
+def _placed_row(name: str, one: Mapping[str, Any]) -> tuple[str, str]:
     return name, (
         f"of the pages that were moved or placed at least {percent(one['placed'])} were found "
         "where they had been put, in every batch"
     )
 
 
-def _left_out(name: str, one: Mapping[str, Any]) -> tuple[str, str]:
+def _left_out_row(name: str, one: Mapping[str, Any]) -> tuple[str, str]:
     out = one["left_out"]
     return name, (
         f"{out['ops']:,} ops ({out['different']} different, {percent(out['share'])} of the "
@@ -93,7 +97,7 @@ def _left_out(name: str, one: Mapping[str, Any]) -> tuple[str, str]:
 @section("beside", page="accuracy", title="This catalog beside the other", order=30)
 def beside(check: CheckShown) -> Iterable[Block]:
     """Errors of the same ops and measurements under another catalog."""
-    known = {n: c for n, c in _known(check.checked).items() if c["beside"]}
+    known = {n: c for n, c in _measured_components(check.checked).items() if c["beside"]}
     if not known:
         return
     yield Paragraph(
@@ -113,7 +117,7 @@ def beside(check: CheckShown) -> Iterable[Block]:
 @section("error_by_size", page="accuracy", title="Predicted and measured", order=40)
 def error_by_size(check: CheckShown) -> Iterable[Block]:
     """Figures: predicted against measured, distribution of errors, errors by size."""
-    if not (known := _known(check.checked)):
+    if not (known := _measured_components(check.checked)):
         return
     yield FigureRow([figures.scatter(known), figures.spread_of_errors(known)])
     if (sizes := figures.error_by_size(known)) is not None:
@@ -124,11 +128,11 @@ def error_by_size(check: CheckShown) -> Iterable[Block]:
 @section("drift", page="accuracy", title="Drift", order=70)
 def drift(check: CheckShown) -> Iterable[Block]:
     """Changes since an older recording."""
-    if known := _known(check.checked):
-        yield Terms([_drift(n, c) for n, c in known.items()])
+    if known := _measured_components(check.checked):
+        yield Terms([_drift_row(n, c) for n, c in known.items()])
 
 
-def _drift(name: str, one: Mapping[str, Any]) -> tuple[str, str]:
+def _drift_row(name: str, one: Mapping[str, Any]) -> tuple[str, str]:
     drift = one["drift"]
     if drift is None:
         return name, "no older recording"
@@ -149,12 +153,12 @@ def reproduce(check: CheckShown) -> Iterable[Block]:
         Column("sharing"),
     ]  # fmt: skip
     every = check.checked["components"]
-    yield Table(columns, [_source(n, c) for n, c in every.items()], stacked=True)
+    yield Table(columns, [_source_lines(n, c) for n, c in every.items()], stacked=True)
     if check.command:
         yield Listing(check.command)
 
 
-def _source(name: str, one: Mapping[str, Any]) -> list[Line]:
+def _source_lines(name: str, one: Mapping[str, Any]) -> list[Line]:
     partial = f"; partly measured: {one['partial']}" if one["partial"] else ""
     versions = ", ".join(f"{k} {v}" for k, v in one["versions"].items())
     modelled = ", contention modelled" if one["sharing"] == "solo" else ""

@@ -21,7 +21,7 @@ def sentences(checked: Checked) -> list[str]:
     >>> sentences({"expect": [], "components": {}, "whole": None, "mixed_clocks": True})[-1]
     'Clocks are mixed: this is a demonstration, and no accuracy of the whole is told.'
     """
-    lines = [_verdict(checked["expect"])]
+    lines = [_verdict_text(checked["expect"])]
     whole = checked["whole"]
     if whole is None:
         return [
@@ -32,8 +32,8 @@ def sentences(checked: Checked) -> list[str]:
     unit = answer["unit"]
     size = f"{error(whole['error'])}{within(whole['signed'])}"
     lines.append(
-        f"With models alone {amounts(answer, whole['predicted'])}, with {_names(checked)} real "
-        f"{format_quantity(whole['measured'], unit)}: model error {size}."
+        f"With models alone {amounts(answer, whole['predicted'])}, with {_missed_names(checked)} "
+        f"real {format_quantity(whole['measured'], unit)}: model error {size}."
     )
     if whole["real"]:
         real = whole["real"]
@@ -49,19 +49,19 @@ def sentences(checked: Checked) -> list[str]:
         )
     if whole.get("coupled"):
         lines.append(
-            f"With {_names(checked)} driving simulated time it {verb(answer)} "
+            f"With {_missed_names(checked)} driving simulated time it {verb(answer)} "
             f"{format_quantity(whole['coupled']['value'], unit)}: model error "
             f"{error(whole['coupled']['error'])}."
         )
     return lines
 
 
-def _names(checked: Checked) -> str:
+def _missed_names(checked: Checked) -> str:
     names = list(checked["components"])
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def _verdict(expect: list[Mapping[str, Any]]) -> str:
+def _verdict_text(expect: list[Mapping[str, Any]]) -> str:
     if not expect:
         return "Nothing was expected of the errors, so nothing is judged."
     counts = {o: sum(e["outcome"] == o for e in expect) for o in OUTCOMES}

@@ -23,7 +23,7 @@ def errors(whole: Any, unit: str) -> list[Row]:
             "all devices, from one half of the starts and the other",
         ),
     ]
-    rows += _driven(whole, unit)
+    rows += _coupled_rows(whole, unit)
     real = whole["real"]
     if real is None:
         return [*rows, ("composition error", "unknown", "the real job was not measured: hil.real")]
@@ -37,7 +37,7 @@ def errors(whole: Any, unit: str) -> list[Row]:
     ]
 
 
-def _driven(whole: Any, unit: str) -> list[Row]:
+def _coupled_rows(whole: Any, unit: str) -> list[Row]:
     """A coupled run beside the ops that were measured one by one."""
     one = whole.get("coupled")
     if one is None:

@@ -84,14 +84,14 @@ def answer(of: ComparisonShown) -> Iterable[Block]:
         Column("outcome"),
     ]
     yield FirstScreen(
-        lead=[_lead(r, rows[0], decides) for r in rows[1 : LEAD + 1]],
-        table=Table(columns, [_row(r, r is rows[0], decides) for r in rows]),
+        lead=[_lead_sentence(r, rows[0], decides) for r in rows[1 : LEAD + 1]],
+        table=Table(columns, [_run_row(r, r is rows[0], decides) for r in rows]),
         findings=[
             ("why", [(f"{r['name']}: {r['why']}.", "") for r in rows[1:] if r["why"]]),
             ("what limits it", [(f"{r['name']}: {r['limit']}.", "") for r in rows if r["limit"]]),
-            ("what to do next", _next(rows, decides)),
+            ("what to do next", _next_steps(rows, decides)),
         ],
-        trust=_trust(rows),
+        trust=_trust_facts(rows),
         figure=schedule.boxes(boxes, part(decides)),
     )
 
@@ -117,12 +117,12 @@ def compare(of: ComparisonShown) -> Iterable[Block]:
 def metrics(of: ComparisonShown) -> Iterable[Block]:
     """Metrics that differ between the runs, and how many are equal."""
     rows = of.rows
-    names = _differing(rows, of.answer)
+    names = _differing_metrics(rows, of.answer)
     columns = [
         Column("metric", header=True),
         *(Column(r["name"], number=True) for r in rows),
     ]
-    yield Table(columns, [_metric(m, rows, of.facts["units"]) for m in names])
+    yield Table(columns, [_metric_row(m, rows, of.facts["units"]) for m in names])
     same = len({m for r in rows for m in r["values"] if is_overall(m)}) - len(names)
     if same:
         yield Paragraph(f"{same} other metrics are the same.")
@@ -134,19 +134,19 @@ def reproduce(of: ComparisonShown) -> Iterable[Block]:
     yield Listing(of.facts["command"])
 
 
-def _differing(rows: Sequence[Row], answer: Answer) -> list[str]:
+def _differing_metrics(rows: Sequence[Row], answer: Answer) -> list[str]:
     """Metrics that differ in some run; metrics of kinds and of the whole run come first."""
     every = dict.fromkeys(m for r in rows[1:] for m in r["changes"] if is_overall(m))
     moved = [m for m in every if any(abs(r["changes"].get(m, 0.0)) >= LEAST for r in rows[1:])]
     return sorted(moved, key=lambda m: (m != answer["metric"], m.count("."), m))
 
 
-def _judged(row: Row, answer: Answer) -> str:
+def _judgement_text(row: Row, answer: Answer) -> str:
     changed = {"value": row["changes"][answer["metric"]], "interval": row["interval"]}
     return outcome({"change": changed}, answer)
 
 
-def _lead(row: Row, base: Row, answer: Answer) -> str:
+def _lead_sentence(row: Row, base: Row, answer: Answer) -> str:
     ratio, metric = row["changes"][answer["metric"]], answer["metric"]
     better, worse, same = QUICK if answer.get("period") else GOOD
     size = f"{100 * abs(ratio):.1f} %"
@@ -160,10 +160,10 @@ def _lead(row: Row, base: Row, answer: Answer) -> str:
         amounts(answer, row["values"][metric]),
         format_quantity(base["values"][metric], answer["unit"]),
     )
-    return f"{words[_judged(row, answer)]}: {is_}, there {was}."
+    return f"{words[_judgement_text(row, answer)]}: {is_}, there {was}."
 
 
-def _next(rows: Sequence[Row], answer: Answer) -> list[tuple[str, str]]:
+def _next_steps(rows: Sequence[Row], answer: Answer) -> list[tuple[str, str]]:
     """Next steps: how to resolve a difference, and what to decide by."""
     steps = []
     if any(r["interval"] is None for r in rows[1:]):
@@ -171,7 +171,7 @@ def _next(rows: Sequence[Row], answer: Answer) -> list[tuple[str, str]]:
             ("Nothing pairs these runs: put the changes into what_if of one scenario with replicas "
              "of 10 or more, and their difference has an interval.", "")
         )  # fmt: skip
-    unsure = [r for r in rows[1:] if _judged(r, answer) == "cannot tell"]
+    unsure = [r for r in rows[1:] if _judgement_text(r, answer) == "cannot tell"]
     steps += [(f"Measure what {r['name']} differs in: {', '.join(r['settings'])}.", "")
               for r in unsure]  # fmt: skip
     best = min(rows, key=lambda r: sign(answer) * r["values"][answer["metric"]])
@@ -182,7 +182,7 @@ def _next(rows: Sequence[Row], answer: Answer) -> list[tuple[str, str]]:
     return steps
 
 
-def _trust(rows: Sequence[Row]) -> list[tuple[str, str]]:
+def _trust_facts(rows: Sequence[Row]) -> list[tuple[str, str]]:
     held = {r["name"]: r["interval"] is not None for r in rows[1:]}
     paired = [name for name, good in held.items() if good]
     return [
@@ -193,18 +193,18 @@ def _trust(rows: Sequence[Row]) -> list[tuple[str, str]]:
     ]
 
 
-def _row(row: Row, is_base: bool, answer: Answer) -> list[Line]:
+def _run_row(row: Row, is_base: bool, answer: Answer) -> list[Line]:
     bounds = row["interval"]
     return [
         row["name"],
         format_quantity(row["values"][answer["metric"]], answer["unit"]),
         "" if is_base else change(row["changes"][answer["metric"]]),
         "" if is_base else " to ".join(map(change, bounds)) if bounds else "unknown",
-        Tag("base" if is_base else _judged(row, answer)),
+        Tag("base" if is_base else _judgement_text(row, answer)),
     ]
 
 
-def _metric(name: str, rows: Sequence[Row], units: Mapping[str, str]) -> list[Line]:
+def _metric_row(name: str, rows: Sequence[Row], units: Mapping[str, str]) -> list[Line]:
     cells: list[Line] = [name]
     for r in rows:
         value: list[Inline] = [format_quantity(r["values"].get(name), units[name])]

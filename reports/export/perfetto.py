@@ -42,7 +42,7 @@ def write_timeline(path: Path, results: Mapping[str, Result]) -> int:
         parts.append(timeline.slices(uuid, names))
         uuid += timeline.size
         left_out += timeline.left_out
-    path.write_bytes(b"".join(p.tobytes() for p in (_interned(names), *parts)))
+    path.write_bytes(b"".join(p.tobytes() for p in (_interned_names_packet(names), *parts)))
     return left_out
 
 
@@ -82,13 +82,13 @@ class _Timeline:
 
         An end comes before the beginnings that follow it at the same time.
         """
-        called = [names.setdefault(n, len(names) + 1) for n in _names(self.result, self.op)]
+        called = [names.setdefault(n, len(names) + 1) for n in _op_names(self.result, self.op)]
         track = number(ON_TRACK, uuid + len(self.ranks) + self.stream)
         begin = joined(number(TYPE, [BEGIN]), track, number(NAME_ID, called))
         columns = self.result.columns
         return joined(
-            _at(self._nanoseconds(columns.start), begin),
-            _at(self._nanoseconds(columns.end), joined(number(TYPE, [END]), track)),
+            _event_packet(self._nanoseconds(columns.start), begin),
+            _event_packet(self._nanoseconds(columns.end), joined(number(TYPE, [END]), track)),
         )
 
     def _nanoseconds(self, ticks: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -99,19 +99,19 @@ def _packet(*parts: Bytes) -> Bytes:
     return nested(PACKET, *parts)
 
 
-def _at(time: NDArray[np.int64], event: Bytes) -> Bytes:
+def _event_packet(time: NDArray[np.int64], event: Bytes) -> Bytes:
     sequence = joined(number(SEQUENCE, [1]), number(FLAGS, [NEEDED]))
     return _packet(number(TIMESTAMP, time), sequence, nested(EVENT, event))
 
 
-def _interned(names: Mapping[str, int]) -> Bytes:
+def _interned_names_packet(names: Mapping[str, int]) -> Bytes:
     """Packet of interned slice names by number; it comes before all slices."""
     entries = [nested(EVENT_NAME, number(ID, [i]), nested(NAME, text(n))) for n, i in names.items()]
     flags = number(FLAGS, [CLEARED])
     return _packet(number(SEQUENCE, [1]), flags, nested(INTERNED, *entries) if entries else flags)
 
 
-def _names(result: Result, rows: NDArray[np.int64]) -> list[str]:
+def _op_names(result: Result, rows: NDArray[np.int64]) -> list[str]:
     """Names of some ops; their kind where they have no label."""
     texts, every = labels(result)
     label = every[rows]

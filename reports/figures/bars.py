@@ -31,7 +31,7 @@ def chart(of: BarChart) -> str:
     (True, True, True)
     """
     ticks, tall = nice(of.span), len(of.rows)
-    lines = "".join(f"M{_units(t, of.span)} 0V{ROW * tall}" for t in ticks[1:])
+    lines = "".join(f"M{_bar_units(t, of.span)} 0V{ROW * tall}" for t in ticks[1:])
     bars = "".join(_path(b, of.span) for b in of.bars)
     names = "".join(f"<span>{escape(name)}</span>" for name in of.rows)
     marks = "".join(f'<span style="left:{100 * t / of.span:.4g}%">{t:g}</span>' for t in ticks)
@@ -56,8 +56,8 @@ def _legend(colours: Mapping[str, str]) -> str:
 def _path(bars: Bars, span: float) -> str:
     """SVG path of all rectangles; each is at least one unit wide."""
     start, length = np.atleast_1d(bars.start), np.atleast_1d(bars.length)
-    x = _units(start, span)
-    width = np.maximum(_units(start + length, span) - x, 1)
+    x = _bar_units(start, span)
+    width = np.maximum(_bar_units(start + length, span) - x, 1)
     y = np.rint(ROW * np.atleast_1d(bars.row)).astype(int)
     tall = round(ROW * bars.height)
     corners = zip(x.tolist(), y.tolist(), width.tolist(), strict=True)
@@ -67,7 +67,7 @@ def _path(bars: Bars, span: float) -> str:
     return f'<path fill="{bars.colour}"{thin} d="{shape}">{title}</path>'
 
 
-def _units(at: ArrayLike, span: float) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+def _bar_units(at: ArrayLike, span: float) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
     return np.rint(WIDTH * np.asarray(at) / span).astype(np.int64)
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..command_line import command_line, given
+from ..command_line import command_line, option_value
 from ..headline import Answer, sign, subject, value_of
 from ..numbers import change, digits
 from .answer import BASE, SMALL, outcome
@@ -29,14 +29,16 @@ def next_steps(summary: Mapping[str, Any], command: str) -> list[Step]:
     points: Mapping[str, Point] = summary["points"]
     base = next(iter(points.values()))
     return [
-        *_unsure(points, command, summary["answer"]),
-        *_missed(base),
-        *_faster(base, command, sign(summary["answer"])),
-        *_unmeasured(summary, command),
+        *_step_if_unresolved(points, command, summary["answer"]),
+        *_step_if_missed(base),
+        *_step_to_faster_part(base, command, sign(summary["answer"])),
+        *_step_to_measure(summary, command),
     ][:MOST]
 
 
-def _unsure(points: Mapping[str, Point], command: str, answer: Answer) -> Iterator[Step]:
+def _step_if_unresolved(
+    points: Mapping[str, Point], command: str, answer: Answer
+) -> Iterator[Step]:
     """A step towards an interval where there is none, or where two runs cannot be told apart."""
     held = {s for p in points.values() for s in value_of(p, answer)["interval_of"]}
     if "jitter" not in held:
@@ -50,7 +52,7 @@ def _unsure(points: Mapping[str, Point], command: str, answer: Answer) -> Iterat
             yield f"Measure what {name} differs in ({differ}) before choosing it.", ""
 
 
-def _missed(base: Point) -> Iterator[Step]:
+def _step_if_missed(base: Point) -> Iterator[Step]:
     """A step towards an expectation that is not met: the kind of part that could meet it."""
     for e in base["expect"]:
         if e["met"] or e.get("short") is None:
@@ -60,28 +62,28 @@ def _missed(base: Point) -> Iterator[Step]:
         yield f"{e['that']} needs {change(e['short'])}: {who} give that.", ""
 
 
-def _faster(base: Point, command: str, better: int) -> Iterator[Step]:
+def _step_to_faster_part(base: Point, command: str, better: int) -> Iterator[Step]:
     """The step "look at this kind of part first": the one that gains most, beside the next."""
     best, *others = [*sorted(base["faster"], key=lambda c: better * c["gain"]), None]
     if best is None or better * best["gain"] > -SMALL:
         return
     beside = f"; the next, {others[0]['group']}, {change(others[0]['gain'])}" if others[0] else ""
-    glob = named(best["group"], base["blame"])
+    glob = glob_of_kind(best["group"], base["blame"])
     sentence = f"Look at {best['group']} first: 10 % faster is {change(best['gain'])}{beside}."
-    yield (f"{sentence} Try it:", _quicker(command, glob)) if glob else (sentence, "")
+    yield (f"{sentence} Try it:", _faster_parts_command(command, glob)) if glob else (sentence, "")
 
 
-def _quicker(command: str, glob: str) -> str:
+def _faster_parts_command(command: str, glob: str) -> str:
     """The command with these parts a fifth faster than it has them now."""
     path = f"cluster.override.{glob}.slowdown"
     try:
-        was = float(given(command, path) or 1.0)
+        was = float(option_value(command, path) or 1.0)
     except ValueError:
         was = 1.0
     return command_line(command, "--set", f"{path}={digits(QUICKER * was)}")
 
 
-def named(kind: str, names: Any) -> str:
+def glob_of_kind(kind: str, names: Any) -> str:
     """A glob that matches all components of a kind, from the names of some; "" if there is none.
 
     >>> named("nic", ["fabric", "node0.nic0.tx"]), named("gpu", ["fabric"])
@@ -96,7 +98,7 @@ def named(kind: str, names: Any) -> str:
     return ""
 
 
-def _unmeasured(summary: Mapping[str, Any], command: str) -> Iterator[Step]:
+def _step_to_measure(summary: Mapping[str, Any], command: str) -> Iterator[Step]:
     """A step about the unmeasured value with the largest effect; else how to learn it."""
     provenance, what = summary["provenance"], subject(summary["answer"])
     unsure = [v for v in provenance["values"] if v["kind"] in UNSURE]

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..headline import Answer, amounts, changed, sign, subject, unchanged, value_of
 from ..numbers import change, digits, format_quantity, plus_minus
-from .robustness import defended
+from .robustness import robustness_sentences
 from .work_ratio import times_the_work
 
 BASE = "base"  # the scenario as described
@@ -24,9 +24,9 @@ def sentences(summary: Mapping[str, Any]) -> list[str]:
     return [
         *lead(summary),
         limit(summary),
-        *expected(summary),
+        *expectation_sentences(summary),
         *doubts(summary),
-        *defended(summary),
+        *robustness_sentences(summary),
         trust(summary),
     ]
 
@@ -35,15 +35,15 @@ def lead(summary: Mapping[str, Any]) -> list[str]:
     """The answer: value of the base scenario, and the change that each variant makes."""
     base, *variants = summary["points"].items()
     answer: Answer = summary["answer"]
-    others = (_variant(name, point, base[1], answer) for name, point in variants)
-    return [_base(base[1], answer), *others]
+    others = (_variant_sentence(name, point, base[1], answer) for name, point in variants)
+    return [_base_sentence(base[1], answer), *others]
 
 
 def limit(summary: Mapping[str, Any]) -> str:
     """What limits the base scenario, as a sentence."""
     base = next(iter(summary["points"].values()))
     driven = summary["provenance"]["calibration"].startswith(DRIVEN)
-    return _limit(base, driven, summary["answer"])
+    return _limit_sentence(base, driven, summary["answer"])
 
 
 def doubts(summary: Mapping[str, Any]) -> list[str]:
@@ -53,7 +53,7 @@ def doubts(summary: Mapping[str, Any]) -> list[str]:
     return [*([f"Not finished in time: {', '.join(left)}."] if left else []), *unsure]
 
 
-def _base(point: Point, answer: Answer) -> str:
+def _base_sentence(point: Point, answer: Answer) -> str:
     value = value_of(point, answer)
     sure = plus_minus(value["value"], value["interval"])
     if sure and "jitter" not in value.get("interval_of", ["jitter"]):
@@ -61,18 +61,18 @@ def _base(point: Point, answer: Answer) -> str:
     ranks = point["facts"]["ranks"]
     return (
         f"As described, {amounts(answer, value['value'])}"
-        f"{f' ({sure})' if sure else ''} on {ranks} rank{'s' * (ranks != 1)}{_idle(point)}"
-        f"{_cost(point)}."
+        f"{f' ({sure})' if sure else ''} on {ranks} rank{'s' * (ranks != 1)}{_idle_sentence(point)}"
+        f"{_cost_sentence(point)}."
     )
 
 
-def _idle(point: Point) -> str:
+def _idle_sentence(point: Point) -> str:
     """GPUs without a rank, which are paid for all the same."""
     gpus, ranks = point["facts"].get("gpus", 0), point["facts"]["ranks"]
     return f"; {gpus - ranks} of {gpus} GPUs stand idle" if ranks < gpus else ""
 
 
-def _cost(point: Point) -> str:
+def _cost_sentence(point: Point) -> str:
     """Cost of the work, where prices are known."""
     value = point["metrics"].get(TOKENS)
     if value is None:
@@ -115,12 +115,13 @@ def outcome(point: Point, answer: Answer) -> str:
     return "better" if sign(answer) * change_["value"] < 0 else "worse"
 
 
-def _variant(name: str, point: Point, base: Point, answer: Answer) -> str:
+def _variant_sentence(name: str, point: Point, base: Point, answer: Answer) -> str:
     value = value_of(point, answer)["value"]
     ratio = point["change"]["value"]
     work = times_the_work(point, base, answer)
     if work != 1.0:
-        return f"{name} {_trains(point, work, answer)}{_price(point, base, 'a million')}."
+        price = _price_change(point, base, "a million")
+        return f"{name} {_throughput_sentence(point, work, answer)}{price}."
     found = outcome(point, answer)
     words = {
         "better": changed(answer, name, ratio),
@@ -128,11 +129,11 @@ def _variant(name: str, point: Point, base: Point, answer: Answer) -> str:
         "same": unchanged(answer, name, ratio),
         "cannot tell": f"{name}: cannot tell, the change of {change(ratio)} is within its interval",
     }
-    cost = "" if found == "cannot tell" else _price(point, base)
+    cost = "" if found == "cannot tell" else _price_change(point, base)
     return f"{words[found]} ({format_quantity(value, answer['unit'])}){cost}."
 
 
-def _trains(point: Point, work: float, answer: Answer) -> str:
+def _throughput_sentence(point: Point, work: float, answer: Answer) -> str:
     """Throughput beside the base, where a variant does another amount of work per period."""
     of = point["change"]
     rate = digits(work / (1 + of["value"]))
@@ -144,7 +145,7 @@ def _trains(point: Point, work: float, answer: Answer) -> str:
     )
 
 
-def _price(point: Point, base: Point, what: str = "a million tokens") -> str:
+def _price_change(point: Point, base: Point, what: str = "a million tokens") -> str:
     """Change of the cost of the work, where it is known."""
     was, is_ = (p["metrics"].get(TOKENS, {}).get("value") for p in (base, point))
     if not was or is_ is None or abs(is_ / was - 1) < SMALL:
@@ -154,7 +155,7 @@ def _price(point: Point, base: Point, what: str = "a million tokens") -> str:
     return f"; {what} cost {size} {way} ({format_quantity(is_, 'USD')})"
 
 
-def _limit(point: Point, driven: bool, answer: Answer) -> str:
+def _limit_sentence(point: Point, driven: bool, answer: Answer) -> str:
     """The component with most of the critical path, and the largest gain from making it instant.
 
     Parameters
@@ -166,7 +167,8 @@ def _limit(point: Point, driven: bool, answer: Answer) -> str:
     who, most = next(iter(blame.items()), ("nothing", 0.0))
     better = sign(answer)
     best = min(point["faster"], key=lambda c: better * c["faster"], default=None)
-    text = f"The critical path is {who} for {100 * most / whole:.0f} % of its time{_when(point)}"
+    text = f"The critical path is {who} for {100 * most / whole:.0f} % of its time"
+    text += _window_text(point)
     if driven:
         return f"{text}."
     if best is None or better * best["gain"] > -SMALL:
@@ -178,7 +180,7 @@ def _limit(point: Point, driven: bool, answer: Answer) -> str:
     )
 
 
-def _when(point: Point) -> str:
+def _window_text(point: Point) -> str:
     """The window that blame is of, where it is not the whole run."""
     window = point.get("window")
     if window is None:
@@ -187,7 +189,7 @@ def _when(point: Point) -> str:
     return f", around the slowest percent of the answer ({length} in all)"
 
 
-def expected(summary: Mapping[str, Any]) -> list[str]:
+def expectation_sentences(summary: Mapping[str, Any]) -> list[str]:
     """Sentences on the expectations that are not met, and by which variant."""
     points: Mapping[str, Point] = summary["points"]
     missed = [(name, e) for name, p in points.items() for e in p["expect"] if not e["met"]]
@@ -195,12 +197,16 @@ def expected(summary: Mapping[str, Any]) -> list[str]:
         return ["Every expectation is met."] if any(p["expect"] for p in points.values()) else []
     return [
         f"Not met{'' if name == BASE else f' by {name}'}: {e['that']} "
-        + (f"(it is {_amount(e)})." if e["value"] is not None else "(the run has no such metric).")
+        + (
+            f"(it is {_threshold_text(e)})."
+            if e["value"] is not None
+            else "(the run has no such metric)."
+        )
         for name, e in missed
     ]
 
 
-def _amount(e: Mapping[str, Any]) -> str:
+def _threshold_text(e: Mapping[str, Any]) -> str:
     """The threshold of an expectation, with its unit where that is known."""
     return (
         format_quantity(e["value"], e["unit"]) if e.get("unit") is not None else f"{e['value']:.4g}"

@@ -32,12 +32,14 @@ def assumptions(study: StudyShown) -> Iterable[Block]:
     yield _sources(study.base)
     if facts := study.base["facts"]:
         yield Heading("Of the run and its trace")
-        yield Terms([(name.replace("_", " "), _fact(name, v)) for name, v in facts.items()])
+        yield Terms([(name.replace("_", " "), _fact_text(name, v)) for name, v in facts.items()])
     tried = "break_even" in study.summary["provenance"]
     which = "the one with most effect first" if tried else "the least certain first"
     yield Heading(f"Every value of the machine, {which}")
     values = study.summary["provenance"]["values"]
-    if idle := [v["path"] for v in values if v.get("effect") is not None and _effect(v) == NONE]:
+    if idle := [
+        v["path"] for v in values if v.get("effect") is not None and _effect_text(v) == NONE
+    ]:
         yield Paragraph(["No effect: ", *listed(idle), "."])
     elif not tried:
         defend = Code(command_line(study.run["command"], "--defend"))
@@ -58,7 +60,7 @@ def _sources(point: Point) -> Table:
     return Table(columns, rows)
 
 
-def _fact(name: str, value: Any) -> str:
+def _fact_text(name: str, value: Any) -> str:
     if name.endswith("share"):
         return format_quantity(value, "")
     return f"{value:,}" if isinstance(value, int) else str(value)
@@ -72,22 +74,22 @@ def _values(values: Sequence[Mapping[str, Any]], tried: bool) -> Table:
     columns = [Column("kind", alone=""), Column("setting", alone=""), Column("value")]
     columns += [Column("10 % off", number=True)] if tried else []
     columns += [Column("where from", alone="from"), Column("error")]
-    return Table(columns, [_row(v, tried) for v in ordered], stacked=True)
+    return Table(columns, [_value_row(v, tried) for v in ordered], stacked=True)
 
 
-def _row(value: Mapping[str, Any], tried: bool) -> list[Line]:
+def _value_row(value: Mapping[str, Any], tried: bool) -> list[Line]:
     error = value["error"] or "unknown"
     return [
         Tag(value["kind"]),
         Code(value["path"]),
         value["value"],
-        *([_effect(value)] if tried else []),
+        *([_effect_text(value)] if tried else []),
         value["where"],
         f"{error}: {value['note']}" if value["note"] else error,
     ]
 
 
-def _effect(value: Mapping[str, Any]) -> str:
+def _effect_text(value: Mapping[str, Any]) -> str:
     """Change of the answer if a value is 10 % off; "" where that was not tried."""
     effect = value.get("effect")
     return "" if effect is None else change(effect)

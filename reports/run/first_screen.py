@@ -11,7 +11,17 @@ from ..headline import Answer, column, part, value_of
 from ..numbers import change, digits, format_quantity, plus_minus
 from ..section import section
 from .advice import next_steps
-from .answer import BLIND, TOKENS, doubts, expected, jitter, lead, limit, outcome, price
+from .answer import (
+    BLIND,
+    TOKENS,
+    doubts,
+    expectation_sentences,
+    jitter,
+    lead,
+    limit,
+    outcome,
+    price,
+)
 from .robustness import break_even
 from .study import Point, StudyShown
 from .work_ratio import times_the_work
@@ -24,19 +34,19 @@ def answer(study: StudyShown) -> Iterable[Block]:
     """The first screen of a run's page."""
     yield FirstScreen(
         lead=lead(study.summary)[:LEAD],
-        table=_variants(study.points, study.answer),
+        table=_variants_table(study.points, study.answer),
         findings=[
             ("what limits it", [(limit(study.summary), "")]),
-            ("what is expected", [(text, "") for text in expected(study.summary)]),
+            ("what is expected", [(text, "") for text in expectation_sentences(study.summary)]),
             ("what to do next", next_steps(study.summary, study.run["command"])),
             ("how sure", [(text, "") for text in doubts(study.summary)]),
         ],
-        trust=_trust(study.summary),
+        trust=_trust_facts(study.summary),
         figure=schedule.boxes(study.points, part(study.answer)),
     )
 
 
-def _variants(points: Mapping[str, Point], of: Answer) -> Table:
+def _variants_table(points: Mapping[str, Point], of: Answer) -> Table:
     base = next(iter(points.values()))
     priced = TOKENS in base["metrics"]
     within = Small("90 % within")
@@ -47,18 +57,18 @@ def _variants(points: Mapping[str, Point], of: Answer) -> Table:
         *([Column("USD a million tokens", number=True, wraps=True)] if priced else []),
         Column("outcome"),
     ]
-    return Table(columns, [_variant(name, p, base, priced, of) for name, p in points.items()])
+    return Table(columns, [_variant_row(name, p, base, priced, of) for name, p in points.items()])
 
 
-def _variant(name: str, point: Point, base: Point, priced: bool, of: Answer) -> list[Line]:
+def _variant_row(name: str, point: Point, base: Point, priced: bool, of: Answer) -> list[Line]:
     value, is_base, unit = value_of(point, of), point is base, of["unit"]
     bounds, change_bounds = value["interval"], point["change"]["interval"]
     within = " to ".join(format_quantity(b, unit) for b in bounds) if bounds else "unknown"
     changed: list[Inline] = [] if is_base else [change(point["change"]["value"])]
-    if not is_base and change_bounds and (between := _between(change_bounds)):
+    if not is_base and change_bounds and (between := _interval_text(change_bounds)):
         changed += [" ", Small(between)]
     missed = sum(not e["met"] for e in point["expect"])
-    judged: list[Inline] = [Tag("base" if is_base else _outcome(point, base, of))]
+    judged: list[Inline] = [Tag("base" if is_base else _verdict_tag(point, base, of))]
     judged += [" ", Tag(f"misses {missed}", "worse")] if missed else []
     cost = [price(point["metrics"])] if priced else []
     return [
@@ -70,13 +80,13 @@ def _variant(name: str, point: Point, base: Point, priced: bool, of: Answer) -> 
     ]
 
 
-def _outcome(point: Point, base: Point, of: Answer) -> str:
+def _verdict_tag(point: Point, base: Point, of: Answer) -> str:
     """Verdict tag of a variant; a longer period that does more work is not called worse."""
     work = times_the_work(point, base, of)
     return outcome(point, of) if work == 1.0 else f"{digits(work)}x work"
 
 
-def _between(bounds: Sequence[float]) -> str:
+def _interval_text(bounds: Sequence[float]) -> str:
     """Both ends of the interval of a change, where they read differently.
 
     >>> _between((-0.02, 0.01)), _between((0.0, 1e-9))
@@ -86,7 +96,7 @@ def _between(bounds: Sequence[float]) -> str:
     return f"{low} to {high}" if low != high else ""
 
 
-def _trust(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _trust_facts(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Facts of how far to trust the answer: sources, calibration, intervals."""
     provenance = summary["provenance"]
     point = next(iter(summary["points"].values()))
@@ -95,10 +105,10 @@ def _trust(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     held = " and ".join(value["interval_of"]) or "nothing: no distribution is known"
     gaps = point["facts"].get("gap_share")
     return [
-        ("calibration", _calibration(provenance["calibration"])),
+        ("calibration", _calibration_text(provenance["calibration"])),
         ("interval", f"{plus_minus(value['value'], value['interval']) or 'unknown'}, holds {held}"),
         ("jitter", jitter(provenance["jitter"])),
-        ("op times", _shares(point["sources"])),
+        ("op times", _source_shares(point["sources"])),
         (
             "gaps",
             ""
@@ -112,14 +122,14 @@ def _trust(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-def _calibration(text: str) -> str:
+def _calibration_text(text: str) -> str:
     """The state of calibration in plain words (``blind`` and others)."""
     if not text.startswith(BLIND):
         return text
     return f"{BLIND}: never compared with a measurement of it{text.removeprefix(BLIND)}"
 
 
-def _shares(sources: Mapping[str, float]) -> str:
+def _source_shares(sources: Mapping[str, float]) -> str:
     """Share of op time by kind of source (the first word of each source)."""
     whole = sum(sources.values()) or 1.0
     kinds: dict[str, float] = {}

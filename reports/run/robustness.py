@@ -9,7 +9,7 @@ from ..headline import subject
 from ..numbers import NONE, change, digits
 
 
-def defended(summary: Mapping[str, Any]) -> list[str]:
+def robustness_sentences(summary: Mapping[str, Any]) -> list[str]:
     """Sentences of ``--defend``: the unmeasured value of most effect, and break-even errors."""
     provenance = summary["provenance"]
     if "break_even" not in provenance:

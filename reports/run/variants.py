@@ -27,11 +27,11 @@ def compare(study: StudyShown) -> Iterable[Block]:
     if not rows:
         return
     yield Table(columns, rows)
-    if idle := _idle(study.points):
+    if idle := _settings_without_effect(study.points):
         yield Paragraph(["No effect: ", *listed(idle), "."])
 
 
-def _idle(points: Mapping[str, Point]) -> list[str]:
+def _settings_without_effect(points: Mapping[str, Point]) -> list[str]:
     """Settings that change no metric at all, unless another variant's does."""
     base, *others = points.values()
     values = [{m: v["value"] for m, v in p["metrics"].items()} for p in (base, *others)]
@@ -49,9 +49,11 @@ def metrics(study: StudyShown) -> Iterable[Block]:
         Column("metric", header=True),
         *(Column(name, number=True) for name in points),
     ]
-    yield Table(columns, [(name, *(_value(p, name) for p in points.values())) for name in names])
+    yield Table(
+        columns, [(name, *(_metric_text(p, name) for p in points.values())) for name in names]
+    )
 
 
-def _value(point: Point, name: str) -> str:
+def _metric_text(point: Point, name: str) -> str:
     value = point["metrics"].get(name)
     return format_quantity(value["value"], value["unit"]) if value else ""

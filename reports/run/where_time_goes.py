@@ -25,7 +25,7 @@ def where_time_goes(study: StudyShown) -> Iterable[Block]:
         "median of the replicas, where there are ten or more."
     )
     points = study.points.values()
-    columns, over = _pairs("box", study, "mean", "worst")
+    columns, over = _paired_columns("box", study, "mean", "worst")
     rows: list[list[Line]] = [
         [
             [Swatch(colour), box.replace("_", " ")],
@@ -40,7 +40,7 @@ def where_time_goes(study: StudyShown) -> Iterable[Block]:
     yield Table(columns, rows, over)
 
 
-def _pairs(
+def _paired_columns(
     name: str, study: StudyShown, first: str, second: str
 ) -> tuple[list[Column], list[Column]]:
     """Headers and columns with two numbers per variant."""
@@ -62,13 +62,13 @@ def blame(study: StudyShown) -> Iterable[Block]:
         f"release time, a process or an unexplained gap; the charges sum to {total} exactly."
     )
     yield schedule.blame(study.points)
-    if rows := list(_slowed(study)):
+    if rows := list(_slowdown_rows(study)):
         yield Heading("Jobs that slowed each other")
         heads = (Column("job", header=True), Column("slowed by"), Column("for", number=True))
         yield Table(heads, rows)
 
 
-def _slowed(study: StudyShown) -> Iterable[list[Line]]:
+def _slowdown_rows(study: StudyShown) -> Iterable[list[Line]]:
     """Jobs that waited for other jobs, in the base scenario."""
     for job, found in study.base.get("jobs", {}).items():
         for other, time in found["slowed_by"].items():
@@ -84,21 +84,21 @@ def bottlenecks(study: StudyShown) -> Iterable[Block]:
     )
     if any(part.capacity is not None for part in study.base_result.system.components):
         yield Paragraph("Of a part that is held in amounts there is 10 % more, and without end.")
-    columns, over = _pairs("kind of part", study, "10 % faster", "instant")
+    columns, over = _paired_columns("kind of part", study, "10 % faster", "instant")
     groups = dict.fromkeys(c["group"] for p in study.points.values() for c in p["faster"])
-    yield Table(columns, [(group, *_gains(study, group)) for group in groups], over)
+    yield Table(columns, [(group, *_gain_sentences(study, group)) for group in groups], over)
     yield Heading("Use over time")
-    if (heat := _heat(study.base_result)) is not None:
+    if (heat := _heat_map(study.base_result)) is not None:
         yield heat
 
 
-def _gains(study: StudyShown, group: str) -> Iterable[str]:
+def _gain_sentences(study: StudyShown, group: str) -> Iterable[str]:
     for point in study.points.values():
         found = next((c for c in point["faster"] if c["group"] == group), None)
         yield from (change(found["gain"]), change(found["bound"])) if found else ("", "")
 
 
-def _heat(result: Result) -> BarChart | None:
+def _heat_map(result: Result) -> BarChart | None:
     kinds = {c.kind for c in result.system.components}
     shares = {n: s.tolist() for n, s in utilization_windows(result).items() if n not in kinds}
     return schedule.heat(shares, result.makespan) if shares else None

@@ -27,13 +27,13 @@ def times_the_work(point: Point, base: Point, answer: Mapping[str, str]) -> floa
     """
     if not answer.get("period"):
         return 1.0
-    own, were = (_tokens(p, answer) for p in (point, base))
+    own, were = (_tokens_of(p, answer) for p in (point, base))
     if not own or not were or abs(own / were - 1) < SAME:
         return 1.0
     return own / were
 
 
-def _tokens(point: Point, answer: Mapping[str, str]) -> float | None:
+def _tokens_of(point: Point, answer: Mapping[str, str]) -> float | None:
     own = "" if answer.get("job", "main") == "main" else f"{answer['job']}."
     rate = point["metrics"].get(f"{own}tokens_per_second.p50", {}).get("value")
     return rate * point["metrics"][answer["metric"]]["value"] if rate else None

@@ -65,11 +65,11 @@ def ladder(summary: Summary) -> list[Rung]:
         if not rungs:
             rungs.append(Rung(p, 0.0, ""))
         elif sign * p["values"][metric] < sign * rungs[-1].point["values"][metric]:
-            rungs.append(_next(rungs[-1].point, p, metric))
+            rungs.append(_next_rung(rungs[-1].point, p, metric))
     return rungs
 
 
-def _next(below: Found, point: Found, metric: str) -> Rung:
+def _next_rung(below: Found, point: Found, metric: str) -> Rung:
     was, is_ = below["values"][metric], point["values"][metric]
     return Rung(point, is_ / was - 1 if was else 0.0, distinguishable(below, point, metric))
 
@@ -93,27 +93,33 @@ def capacity(summary: Summary) -> list[str]:
     rungs = ladder(summary)
     if not rungs:
         return []
-    return [*_cheapest(summary, rungs), *_per_token(summary), _next_dollar(summary, rungs)]
+    return [
+        *_cheapest_sentences(summary, rungs),
+        *_per_token(summary),
+        _next_dollar(summary, rungs),
+    ]
 
 
-def _cheapest(summary: Summary, rungs: Sequence[Rung]) -> list[str]:
+def _cheapest_sentences(summary: Summary, rungs: Sequence[Rung]) -> list[str]:
     """The lowest cost per hour that meets expectations, and the lowest that surely does."""
     first = rungs[0]
     if not summary["expect"]:
         subject = "The cheapest point (nothing is expected of it: write expect)"
     else:
         subject = "The cheapest point that meets what is expected"
-    lines = [f"{subject} is {_priced(first.point, summary)}."]
+    lines = [f"{subject} is {_price_text(first.point, summary)}."]
     if unsure := first.point.get("unsure"):
         sure = next((r for r in rungs if not r.point.get("unsure")), None)
-        rest = f"; the cheapest that surely does is {_priced(sure.point, summary)}" if sure else ""
+        rest = (
+            f"; the cheapest that surely does is {_price_text(sure.point, summary)}" if sure else ""
+        )
         lines.append(
             f"Cannot tell whether it does: {'; '.join(unsure)} lies within its interval{rest}."
         )
     return lines
 
 
-def _priced(point: Found, summary: Summary) -> str:
+def _price_text(point: Found, summary: Summary) -> str:
     return f"{hourly(point['values'][HOURLY])}, with {settings(point, summary)}"
 
 
@@ -180,10 +186,10 @@ def beside(summary: Summary) -> list[tuple[str, str, str]]:
 def rows(summary: Summary) -> list[dict[str, Any]]:
     """Table rows of the ladder."""
     rungs = ladder(summary)
-    return [_row(a, b, summary) for a, b in zip((None, *rungs), rungs, strict=False)]
+    return [_rung_facts(a, b, summary) for a, b in zip((None, *rungs), rungs, strict=False)]
 
 
-def _row(below: Rung | None, rung: Rung, summary: Summary) -> dict[str, Any]:
+def _rung_facts(below: Rung | None, rung: Rung, summary: Summary) -> dict[str, Any]:
     _, metric, unit = wanted(summary)
     values, bounds = rung.point["values"], rung.point["intervals"].get(metric)
     return {
@@ -194,12 +200,12 @@ def _row(below: Rung | None, rung: Rung, summary: Summary) -> dict[str, Any]:
         "gain": change(rung.gain) if below else "",
         "outcome": rung.outcome,
         "buys": buys(below, rung, summary) if below and rung.outcome != CANNOT_TELL else "",
-        "more": [_amount(values[m], u) for _, m, u in beside(summary)],
+        "more": [_amount_text(values[m], u) for _, m, u in beside(summary)],
         "unsure": rung.point.get("unsure", ()),
     }
 
 
-def _amount(value: float, unit: str) -> str:
+def _amount_text(value: float, unit: str) -> str:
     """A value with its unit; GPU time in hours.
 
     >>> _amount(42120.0, "s"), _amount(5600.0, "W")

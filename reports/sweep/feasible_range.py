@@ -34,7 +34,7 @@ def feasible_range(summary: Summary) -> FeasibleRange | None:
     if len(summary["vary"]) != 1 or not summary["expect"]:
         return None
     (paths,) = summary["vary"]
-    row = _in_order(summary["points"], paths, summary)
+    row = _points_in_order(summary["points"], paths, summary)
     fit = [i for i, p in enumerate(row) if "error" not in p and not p["missed"]]
     if len(row) < 2 or not fit or fit[-1] - fit[0] >= len(fit):
         return None
@@ -43,7 +43,7 @@ def feasible_range(summary: Summary) -> FeasibleRange | None:
     return FeasibleRange(short(paths, summary["vary"]), below, row[fit[0]], row[fit[-1]], above)
 
 
-def _in_order(points: Sequence[Found], paths: str, summary: Summary) -> list[Found]:
+def _points_in_order(points: Sequence[Found], paths: str, summary: Summary) -> list[Found]:
     """Points from the smallest value to the largest; none where values have no order."""
     values = [first_of(p["set"][paths], summary["vary"][paths]) for p in points]
     sizes = next((converted for unit in UNITS if (converted := _sizes(values, unit))), None)

@@ -38,7 +38,7 @@ def scatter(points: Sequence[Point], axes_of: Sequence[tuple[str, str]], base: P
         ("front", "D", BEST, [p for p in whole if p["front"]]),
         ("as described", "+", "", [base] if x in base.get("values", {}) else []),
     ):
-        kept = chosen if mark in "D+" else _some(chosen)
+        kept = chosen if mark in "D+" else _thin_out(chosen)
         if kept:
             xs = [p["values"][x] / x_scale for p in kept]
             ys = [p["values"][y] / y_scale for p in kept]
@@ -72,17 +72,17 @@ def ladder(
 
     missed, met = ([p for p in whole if bool(p["missed"]) is m] for m in (True, False))
     axes = [
-        series(_some(missed), "misses what is expected", mark="x", colour=MISS),
-        series(_some(met), "meets it", colour=OK),
+        series(_thin_out(missed), "misses what is expected", mark="x", colour=MISS),
+        series(_thin_out(met), "meets it", colour=OK),
         series(rungs, "worth its price", mark="D", line="steps", colour=BEST),
-        _stalks([r for r in rungs if r["intervals"].get(y)], x, y, scale),
+        _error_bars([r for r in rungs if r["intervals"].get(y)], x, y, scale),
     ]
     down = Axis(f"{y.replace('_', ' ')}, {name}", rule=[limit / scale for limit in limits])
     across = Axis(f"{x.replace('_', ' ')}, {x_unit}")
     return Plot([Axes(across, down, [s for s in axes if len(s.x)])], height=3.0)  # type: ignore[arg-type]
 
 
-def _stalks(rungs: Sequence[Point], x: str, y: str, scale: float) -> Series:
+def _error_bars(rungs: Sequence[Point], x: str, y: str, scale: float) -> Series:
     """Error bars: the 90 % interval of the metric at each point."""
     low, high = ([r["intervals"][y][k] / scale for r in rungs] for k in (0, 1))
     return Series([r["values"][x] for r in rungs], low, "", "stalks", BEST, low=low, high=high)
@@ -103,9 +103,9 @@ def effects(points: Sequence[Point], settings: Sequence[str], metric: str, unit:
     down = Axis(textwrap.fill(f"{metric.replace('_', ' ')}, {name}", 18))
     rows = []
     for setting in shown:
-        texts = _in_order([p["set"][setting] for p in whole])
+        texts = _ordered_texts([p["set"][setting] for p in whole])
         at = {t: k for k, t in enumerate(texts)}
-        drawn = _some(whole)
+        drawn = _thin_out(whole)
         series = Series(
             [at[str(p["set"][setting])] for p in drawn],
             [p["values"][metric] / scale for p in drawn],
@@ -117,12 +117,12 @@ def effects(points: Sequence[Point], settings: Sequence[str], metric: str, unit:
     return Plot(rows, height=0.6 + 1.7 * len(shown))
 
 
-def _some(points: Sequence[Point]) -> Sequence[Point]:
+def _thin_out(points: Sequence[Point]) -> Sequence[Point]:
     """Every k-th point, so that no more than can be told apart are drawn."""
     return points[:: len(points) // MOST_DOTS + 1]
 
 
-def _in_order(values: Sequence[Any]) -> list[str]:
+def _ordered_texts(values: Sequence[Any]) -> list[str]:
     """Distinct values as texts, numbers in order of size."""
     texts = list(dict.fromkeys(map(str, values)))
     try:

@@ -50,18 +50,18 @@ def answer(sweep: SweepShown) -> Iterable[Block]:
     summary = sweep.summary
     yield FirstScreen(
         lead=lead(summary),
-        table=_best(summary),
+        table=_best_table(summary),
         findings=[
             ("what limits it", [(text, "") for text in (*limit(summary), *idle(summary))]),
             ("what it costs", [(text, "") for text in capacity(summary)]),
             ("what is expected", [(text, "") for text in judged(summary)]),
             ("what to do next", next_steps(summary, sweep.run)),
         ],
-        trust=_trust(summary),
+        trust=_trust_facts(summary),
     )
 
 
-def _best(summary: Summary) -> Table:
+def _best_table(summary: Summary) -> Table:
     """Table of the base scenario and the best points."""
     columns = [
         Column(header=True),
@@ -78,7 +78,7 @@ def _best(summary: Summary) -> Table:
         rows.append([name, *_cells(summary, summary["base"]), ""])
     front = best(summary)[:BEST_ROWS]
     name = "best" if len(front) == 1 else "front"
-    rows += [[name, *_cells(summary, p), _change(summary, p)] for p in front]
+    rows += [[name, *_cells(summary, p), _change_text(summary, p)] for p in front]
     return Table(columns, rows, stacked=True)
 
 
@@ -90,7 +90,7 @@ def _cells(summary: Summary, point: Mapping[str, Any], within: bool = True) -> l
     return [*cells, bounds_of(summary, point)] if within else cells
 
 
-def _change(summary: Summary, point: Mapping[str, Any]) -> str:
+def _change_text(summary: Summary, point: Mapping[str, Any]) -> str:
     values, base = point.get("values", {}), summary["base"].get("values", {})
     first = metrics(summary)[0][1]
     if point["set"] and base.get(first) and first in values:
@@ -105,10 +105,10 @@ def bounds_of(summary: Summary, point: Mapping[str, Any]) -> str:
     return " to ".join(format_quantity(b, unit) for b in bounds) if bounds else "unknown"
 
 
-def _trust(summary: Summary) -> list[tuple[str, str]]:
+def _trust_facts(summary: Summary) -> list[tuple[str, str]]:
     counts, method = summary["counts"], summary["method"]
     return [
-        ("interval", _sure(summary)),
+        ("interval", _certainty_sentence(summary)),
         ("points", f"{counts['points']} different ones of {counts['asked']} asked for"),
         ("chosen by", method["sampler"]),
         ("seed", str(method["seed"])),
@@ -117,7 +117,7 @@ def _trust(summary: Summary) -> list[tuple[str, str]]:
     ]
 
 
-def _sure(summary: Summary) -> str:
+def _certainty_sentence(summary: Summary) -> str:
     """The interval of the best point, and what it holds."""
     front = best(summary)
     bounds = bounds_of(summary, front[0]) if front else "unknown"
@@ -130,7 +130,7 @@ def _sure(summary: Summary) -> str:
 def points(sweep: SweepShown) -> Iterable[Block]:
     """Table of all points: the front, then the others from best to worst, then failed ones."""
     summary = sweep.summary
-    rows = _ordered(summary)
+    rows = _ordered_points(summary)
     if more := len(summary["points"]) - len(rows):
         yield Paragraph([f"{more} more are in ", Code("points.parquet"), "."])
     columns = [
@@ -140,10 +140,10 @@ def points(sweep: SweepShown) -> Iterable[Block]:
         Column("change", number=True),
         Column(),
     ]
-    yield Table(columns, [_row(summary, p) for p in rows])
+    yield Table(columns, [_point_row(summary, p) for p in rows])
 
 
-def _ordered(summary: Summary) -> list[Mapping[str, Any]]:
+def _ordered_points(summary: Summary) -> list[Mapping[str, Any]]:
     way, metric, _ = metrics(summary)[0]
     sign = 1 if way == "minimize" else -1
     whole = [p for p in summary["points"] if metric in p.get("values", {})]
@@ -152,7 +152,7 @@ def _ordered(summary: Summary) -> list[Mapping[str, Any]]:
     return [*whole, *rest][:MOST_ROWS]
 
 
-def _row(summary: Summary, point: Mapping[str, Any]) -> list[Line]:
+def _point_row(summary: Summary, point: Mapping[str, Any]) -> list[Line]:
     missed = "; ".join(point.get("missed", ()))
     error = point.get("error", {}).get("message", "")
     tag: Line = ""
@@ -160,7 +160,7 @@ def _row(summary: Summary, point: Mapping[str, Any]) -> list[Line]:
         tag = Tag("front", "better")
     elif error or missed:
         tag = Tag("failed" if error else "misses", "worse")
-    return [tag, *_cells(summary, point, False), _change(summary, point), missed or error]
+    return [tag, *_cells(summary, point, False), _change_text(summary, point), missed or error]
 
 
 @section("failures", page="sweep", title="What failed", order=60)

@@ -39,13 +39,13 @@ def _at_the_end(point: Found, summary: Summary) -> list[str]:
     for paths, tried in summary["vary"].items():
         value = point["set"].get(paths)
         ends = tried[:: len(tried) - 1] if isinstance(tried, list) and len(tried) > 2 else []
-        if value in ends and value not in (0, 1) and _alone(point, paths, summary):
+        if value in ends and value not in (0, 1) and _is_best_value(point, paths, summary):
             name = short(paths, summary["vary"])
             found.append(f"{name} = {value} is the end of what was tried: try beyond it.")
     return found
 
 
-def _alone(point: Found, paths: str, summary: Summary) -> bool:
+def _is_best_value(point: Found, paths: str, summary: Summary) -> bool:
     """Whether every other value of a setting is worse, all else equal."""
     _, metric, _ = metrics(summary)[0]
     own = point["values"][metric]

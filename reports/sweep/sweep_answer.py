@@ -20,7 +20,7 @@ def sentences(summary: Summary) -> list[str]:
 def lead(summary: Summary) -> list[str]:
     """The answer: the best point, the range of its setting, the size of the Pareto front."""
     counts, front = summary["counts"], best(summary)
-    lines = [_first(summary, front), *bounds(summary)]
+    lines = [_front_sentence(summary, front), *bounds(summary)]
     if len(metrics(summary)) > 1 and len(front) > 1:
         names = " against ".join(plainly(m) for _, m, _ in metrics(summary))
         lines.append(f"{len(front)} of {counts['points']} points are on the front of {names}.")
@@ -32,11 +32,11 @@ def judged(summary: Summary) -> list[str]:
     counts, lines = summary["counts"], []
     if summary["expect"]:
         lines.append(
-            f"{counts['missed']} of {_many(counts['points'])} "
+            f"{counts['missed']} of {_points_in_words(counts['points'])} "
             f"miss{'es' * (counts['points'] == 1)} what is expected."
         )
     if counts["failed"]:
-        lines.append(f"{_many(counts['failed'])} failed, of which nothing is known.")
+        lines.append(f"{_points_in_words(counts['failed'])} failed, of which nothing is known.")
     return lines
 
 
@@ -70,7 +70,7 @@ def moves(summary: Summary, metric: str) -> dict[str, float]:
     return largest
 
 
-def _many(count: int) -> str:
+def _points_in_words(count: int) -> str:
     """A count of points in words.
 
     >>> _many(1), _many(12)
@@ -79,25 +79,25 @@ def _many(count: int) -> str:
     return f"{count} point{'s' * (count != 1)}"
 
 
-def _first(summary: Summary, front: list[Mapping[str, Any]]) -> str:
+def _front_sentence(summary: Summary, front: list[Mapping[str, Any]]) -> str:
     counts = summary["counts"]
     if not front:
         why = "meets what is expected" if counts["failed"] < counts["points"] else "finished"
-        return f"None of {_many(counts['points'])} {why}."
+        return f"None of {_points_in_words(counts['points'])} {why}."
     way, metric, unit = metrics(summary)[0]
     least = "smallest" if way == "minimize" else "largest"
     point = front[0]
     was = summary["base"].get("values", {}).get(metric)
     text = (
-        f"The {least} {plainly(metric)} of {_many(counts['points'])} is "
+        f"The {least} {plainly(metric)} of {_points_in_words(counts['points'])} is "
         f"{format_quantity(point['values'][metric], unit)}, with {settings(point, summary)}"
     )
     if was:
-        text += f"; {_described(summary, was, point['values'][metric] / was - 1, unit)}"
+        text += f"; {_change_described(summary, was, point['values'][metric] / was - 1, unit)}"
     return f"{text}."
 
 
-def _described(summary: Summary, was: float, by: float, unit: str) -> str:
+def _change_described(summary: Summary, was: float, by: float, unit: str) -> str:
     """Value of the base scenario, and the change to it or the expectations it misses."""
     if missed := summary["base"]["missed"]:
         return f"as described it is {format_quantity(was, unit)}, but misses {'; '.join(missed)}"

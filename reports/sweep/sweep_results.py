@@ -30,19 +30,19 @@ def settings(point: Found, summary: Summary, beside: Found | None = None) -> str
     """
     same = beside["set"] if beside else {}
     return ", ".join(
-        f"{short(paths, summary['vary'])} = {_shown(value, summary['vary'][paths])}"
+        f"{short(paths, summary['vary'])} = {_value_text(value, summary['vary'][paths])}"
         for paths, value in point["set"].items()
         if same.get(paths) != value
     )
 
 
-def _shown(value: Any, tried: Any) -> str:
+def _value_text(value: Any, tried: Any) -> str:
     """Text of one value, or of several that are varied together.
 
     >>> _shown("1 Gb/s, 2 USD/hour", [["1 Gb/s", "2 USD/hour"]])
     '1 Gb/s (2 USD/hour)'
     """
-    first, *rest = _each(value, tried) or [value]
+    first, *rest = _split_values(value, tried) or [value]
     return f"{first} ({', '.join(map(str, rest))})" if rest else str(first)
 
 
@@ -52,7 +52,7 @@ def first_of(value: Any, tried: Any) -> Any:
     >>> first_of("1 Gb/s, 2 USD/hour", [["1 Gb/s", "2 USD/hour"]]), first_of(8, [4, 8])
     ('1 Gb/s', 8)
     """
-    return (_each(value, tried) or [value])[0]
+    return (_split_values(value, tried) or [value])[0]
 
 
 def short(paths: str, others: Any) -> str:
@@ -79,12 +79,12 @@ def sets(settings: Mapping[str, Any], vary: Mapping[str, Any]) -> list[str]:
     found = []
     for paths, shown in settings.items():
         names = [path.strip() for path in paths.split(",")]
-        values = _each(shown, vary.get(paths)) or [shown] * len(names)
+        values = _split_values(shown, vary.get(paths)) or [shown] * len(names)
         found += [f"{n}={v}" for n, v in zip(names, values, strict=True)]
     return found
 
 
-def _each(shown: Any, tried: Any) -> list[Any] | None:
+def _split_values(shown: Any, tried: Any) -> list[Any] | None:
     """Value of each of several settings varied together, from their text; None for a single value.
 
     >>> _each("1 Gb/s, 2 USD/hour", [["1 Gb/s", "2 USD/hour"], ["3 Gb/s", "4 USD/hour"]])

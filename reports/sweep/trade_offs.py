@@ -35,12 +35,12 @@ def capacity(sweep: SweepShown) -> Iterable[Block]:
         Column("the next dollar buys", number=True, wraps=True),
         *(Column(name, number=True) for name, _, _ in beside(summary)),
     ]
-    yield Table(columns, [_row(r) for r in rungs], stacked=True)
-    if (drawn := _ladder(summary)) is not None:
+    yield Table(columns, [_rung_row(r) for r in rungs], stacked=True)
+    if (drawn := _ladder_plot(summary)) is not None:
         yield drawn
 
 
-def _row(rung: Mapping[str, Any]) -> list[Line]:
+def _rung_row(rung: Mapping[str, Any]) -> list[Line]:
     point: Line = [rung["settings"]]
     if rung["unsure"]:
         unsure = Tag("cannot tell whether it meets what is expected", "cannot-tell")
@@ -53,7 +53,7 @@ def _row(rung: Mapping[str, Any]) -> list[Line]:
     ]  # fmt: skip
 
 
-def _ladder(summary: Summary) -> Plot | None:
+def _ladder_plot(summary: Summary) -> Plot | None:
     found = [r.point for r in ladder(summary)]
     if len(found) < 2:
         return None

@@ -43,7 +43,7 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> None:
     if wanted:
         from importlib.metadata import version
 
@@ -54,7 +54,10 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
     ] = False,
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Say what is done.")] = False,
     no_color: Annotated[bool, typer.Option("--no-color", help="No colours.")] = False,
@@ -67,7 +70,7 @@ def options(
     logging.getLogger("foretrace.sim.core.jit").setLevel(logging.INFO)  # a wait of 20 s is said
 
 
-def _of_others(words: list[str]) -> None:
+def _load_plugin_commands(words: list[str]) -> None:
     """Load commands of installed plug-ins, unless a built-in command is named (loading is slow).
 
     An entry point names a module that registers some.
@@ -99,11 +102,11 @@ def code_of(error: ForetraceError) -> int:
 
 def main() -> NoReturn:
     """Run the command line and leave with its exit code."""
-    _of_others(sys.argv[1:])
+    _load_plugin_commands(sys.argv[1:])
     try:
         app(standalone_mode=True)
     except ForetraceError as error:
-        typer.echo(_text(error), err=True)
+        typer.echo(_error_text(error), err=True)
         sys.exit(code_of(error))
     except KeyboardInterrupt:
         typer.echo("interrupted; finished runs are kept", err=True)
@@ -134,7 +137,7 @@ def _of_a_file(error: Exception) -> str:
     return f"error {error.filename or 'disk'}: {error.strerror}; take another path, or mend it"
 
 
-def _text(error: ForetraceError) -> str:
+def _error_text(error: ForetraceError) -> str:
     """A message that begins with what it is."""
     text = str(error)
     return text if text.startswith(("error ", "warning ")) else f"error {text}"

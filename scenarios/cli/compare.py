@@ -44,19 +44,19 @@ def compare(
     found = compared(*runs, out=str(out))
     failed = found.missed(conditions)
     if output is not None:
-        _page(output, found, runs)
+        _write_page(output, found, runs)
     if json:
-        print_json({"rows": [_facts(r) for r in found.rows], "failed": failed,
+        print_json({"rows": [_row_facts(r) for r in found.rows], "failed": failed,
                     "no_effect": list(found.no_effect)})  # fmt: skip
     else:
-        typer.echo(_markdown(found) if md else _text(found))
+        typer.echo(_comparison_markdown(found) if md else _comparison_text(found))
         for line in failed:
             typer.echo(f"FAIL  {line}", err=True)
     if failed:
         raise typer.Exit(MISSED)
 
 
-def _page(path: Path, found: Comparison, runs: list[str]) -> None:
+def _write_page(path: Path, found: Comparison, runs: list[str]) -> None:
     """The comparison as a page."""
     from ...reports.comparison.comparison_page import write_compare
 
@@ -66,7 +66,7 @@ def _page(path: Path, found: Comparison, runs: list[str]) -> None:
     ]
     command = shlex.join(["foretrace", *sys.argv[1:]])
     title = f"{', '.join(r.name for r in found.rows[1:])} beside {found.rows[0].name}"
-    units = {metric: _unit(metric) for r in found.rows for metric in r.values}
+    units = {metric: _unit_of_metric(metric) for r in found.rows for metric in r.values}
     told = {"title": title, "command": command, "no_effect": list(found.no_effect), "units": units,
             "answer": found.answer}  # fmt: skip
     try:
@@ -82,7 +82,7 @@ def _show_command(row: ComparisonRow, runs: list[str]) -> str:
     return ""
 
 
-def _unit(metric: str) -> str:
+def _unit_of_metric(metric: str) -> str:
     """Its unit; "" of what a process emitted."""
     from ..config.metrics import named
 
@@ -92,21 +92,21 @@ def _unit(metric: str) -> str:
         return ""
 
 
-def _facts(row: ComparisonRow) -> dict[str, Any]:
+def _row_facts(row: ComparisonRow) -> dict[str, Any]:
     return {
         "name": row.name,
-        **{k: v for m, v in row.values.items() for k, v in _pair(row, m, v)},
+        **{k: v for m, v in row.values.items() for k, v in _metric_with_change(row, m, v)},
         "interval": row.interval,
         "settings": row.settings,
     }
 
 
-def _pair(row: ComparisonRow, metric: str, value: float) -> list[tuple[str, float]]:
+def _metric_with_change(row: ComparisonRow, metric: str, value: float) -> list[tuple[str, float]]:
     changed = [(f"{metric} change", row.changes[metric])] if metric in row.changes else []
     return [(metric, value), *changed]
 
 
-def _cells(found: Comparison) -> list[list[str]]:
+def _table_cells(found: Comparison) -> list[list[str]]:
     """Table, one row per run: headline, then other differing metrics, each with its change."""
     heads = [m.replace("_", " ") for m in found.metrics]
     table = [["run", heads[0], "change", *heads[1:]]]
@@ -120,7 +120,7 @@ def _numbers(found: Comparison, row: ComparisonRow) -> list[str]:
     cells = []
     for metric in found.metrics:
         value, changed = row.values.get(metric), row.changes.get(metric, 0.0)
-        cells.append(format_quantity(value, _unit(metric)))
+        cells.append(format_quantity(value, _unit_of_metric(metric)))
         if metric == found.metrics[0]:
             cells.append("" if row is found.rows[0] else _format_change(changed, row.interval))
         elif abs(changed) >= LEAST:
@@ -135,14 +135,14 @@ def _format_change(changed: float, interval: tuple[float, float] | None) -> str:
     return f"{text} ({signed(interval[0])} to {signed(interval[1])})" if interval else text
 
 
-def _text(found: Comparison) -> str:
-    cells = _cells(found)
+def _comparison_text(found: Comparison) -> str:
+    cells = _table_cells(found)
     widths = [max(len(r[i]) for r in cells) for i in range(len(cells[0]))]
     lines = ["  ".join(c.ljust(w) for c, w in zip(r, widths, strict=True)).rstrip() for r in cells]
-    return "\n".join([*lines, "", *_notes(found)]).rstrip()
+    return "\n".join([*lines, "", *_comparison_notes(found)]).rstrip()
 
 
-def _notes(found: Comparison) -> list[str]:
+def _comparison_notes(found: Comparison) -> list[str]:
     """Settings of each run, reasons for the difference, and settings without effect."""
     lines = []
     for row in found.rows[1:]:
@@ -155,7 +155,7 @@ def _notes(found: Comparison) -> list[str]:
     return lines
 
 
-def _markdown(found: Comparison) -> str:
-    head, *body = _cells(found)
+def _comparison_markdown(found: Comparison) -> str:
+    head, *body = _table_cells(found)
     rows = ["| " + " | ".join(line) + " |" for line in (head, ["---"] * len(head), *body)]
-    return "\n".join([*rows, "", *(f"- {line}" for line in _notes(found))]).rstrip()
+    return "\n".join([*rows, "", *(f"- {line}" for line in _comparison_notes(found))]).rstrip()

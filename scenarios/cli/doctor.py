@@ -35,7 +35,7 @@ def doctor(
         return
     host = told["host"]
     typer.echo(f"foretrace {host['foretrace']}   python {host['python']}   {host['system']}   "
-               f"{host['cores']} cores   {_amount(host['free_memory'])} free")  # fmt: skip
+               f"{host['cores']} cores   {_count_text(host['free_memory'])} free")  # fmt: skip
     for row in told["checks"]:
         typer.echo(f"{row['state']:<6}{row['name']:<15}{row['told']}")
     if bundle is not None:
@@ -62,23 +62,23 @@ def facts(out: Path, workers: str | None = None) -> dict[str, Any]:
         "cores": cores(),
         "free_memory": free_memory(),
     }
-    needed = _needed()
-    extras = (_extra(name, packages) for name, packages in needed.items() if name)
+    needed = _packages_by_extra()
+    extras = (_check_extra(name, packages) for name, packages in needed.items() if name)
     checks = [
-        *(_core(needed[""]), _engine(), *extras, _devices()),
-        *(_cache(out), _disk(out), *_plugins()),
+        *(_check_core(needed[""]), _check_engine(), *extras, _check_devices()),
+        *(_check_cache(out), _check_disk(out), *_check_plugins()),
     ]
     if workers is not None:
-        checks.append(_workers(workers))
+        checks.append(_check_workers(workers))
     return {"host": host, "checks": checks}
 
 
-def _row(name: str, good: bool | None, told: str) -> dict[str, str]:
+def _check_row(name: str, good: bool | None, told: str) -> dict[str, str]:
     state = {True: "ok", False: "off", None: "bad"}[good]
     return {"name": name, "state": state, "told": told}
 
 
-def _needed() -> dict[str, tuple[str, ...]]:
+def _packages_by_extra() -> dict[str, tuple[str, ...]]:
     """Packages by the extra that brings them, "" for none, as the installed foretrace says."""
     import re
     from importlib.metadata import requires
@@ -92,7 +92,7 @@ def _needed() -> dict[str, tuple[str, ...]]:
     return found
 
 
-def _versions(names: tuple[str, ...]) -> tuple[list[str], list[str]]:
+def _installed_and_missing(names: tuple[str, ...]) -> tuple[list[str], list[str]]:
     """Packages with their versions, and those that are not there."""
     from importlib.metadata import PackageNotFoundError, version
 
@@ -105,58 +105,62 @@ def _versions(names: tuple[str, ...]) -> tuple[list[str], list[str]]:
     return found, absent
 
 
-def _core(packages: tuple[str, ...]) -> dict[str, str]:
-    found, absent = _versions(packages)
+def _check_core(packages: tuple[str, ...]) -> dict[str, str]:
+    found, absent = _installed_and_missing(packages)
     if absent:
-        return _row("core", None, f"{', '.join(absent)} missing; pip install foretrace")
-    return _row("core", True, ", ".join(found))
+        return _check_row("core", None, f"{', '.join(absent)} missing; pip install foretrace")
+    return _check_row("core", True, ", ".join(found))
 
 
-def _engine() -> dict[str, str]:
+def _check_engine() -> dict[str, str]:
     import os
 
     if os.environ.get("NUMBA_DISABLE_JIT") == "1":
-        return _row("engine", False, "interpreted and slow: NUMBA_DISABLE_JIT is set; unset it")
+        return _check_row(
+            "engine", False, "interpreted and slow: NUMBA_DISABLE_JIT is set; unset it"
+        )
     try:
         import numba
     except ImportError as error:
-        return _row("engine", False, f"interpreted and slow: {error}; pip install numba")
+        return _check_row("engine", False, f"interpreted and slow: {error}; pip install numba")
     from ...sim.core.jit import KNOWN, LINKED
 
     if not LINKED:
         slow = f"numba {numba.__version__} compiles it for a minute in each process"
         cure = f"unset FORETRACE_PLAIN_NJIT, or pip install '{KNOWN}'"
-        return _row("engine", False, f"{slow}; {cure}")
-    return _row("engine", True, "compiled")
+        return _check_row("engine", False, f"{slow}; {cure}")
+    return _check_row("engine", True, "compiled")
 
 
-def _extra(name: str, packages: tuple[str, ...]) -> dict[str, str]:
-    found, absent = _versions(packages)
+def _check_extra(name: str, packages: tuple[str, ...]) -> dict[str, str]:
+    found, absent = _installed_and_missing(packages)
     cure = f"{', '.join(absent)} missing; pip install 'foretrace[{name}]'"
-    return _row(name, not absent, cure if absent else ", ".join(found))
+    return _check_row(name, not absent, cure if absent else ", ".join(found))
 
 
-def _devices() -> dict[str, str]:
+def _check_devices() -> dict[str, str]:
     """Drivers are tried only when somebody asks: some take a while."""
-    return _row("drivers", True, "foretrace drivers tries each and says how to get what is missing")
+    return _check_row(
+        "drivers", True, "foretrace drivers tries each and says how to get what is missing"
+    )
 
 
-def _cache(out: Path) -> dict[str, str]:
+def _check_cache(out: Path) -> dict[str, str]:
     from ..studies.saved_runs import caches, saved, size
 
     points = sum(map(size, caches(out)))
     runs = saved(out)
     kept = sum(size(s.folder) for s in runs)
-    kernels = sum(f.stat().st_size for f in _kernels())
-    return _row(
+    kernels = sum(f.stat().st_size for f in _cached_kernels())
+    return _check_row(
         "cache",
         True,
-        f"points of sweeps {_amount(points)} (foretrace rm --cache), {len(runs)} runs "
-        f"{_amount(kept)} in {out}, compiled kernels {_amount(kernels)}",
+        f"points of sweeps {_count_text(points)} (foretrace rm --cache), {len(runs)} runs "
+        f"{_count_text(kept)} in {out}, compiled kernels {_count_text(kernels)}",
     )
 
 
-def _kernels() -> list[Path]:
+def _cached_kernels() -> list[Path]:
     import os
 
     own = os.environ.get("NUMBA_CACHE_DIR")
@@ -164,7 +168,7 @@ def _kernels() -> list[Path]:
     return [f for pattern in ("*.nbc", "*.nbi") for f in root.rglob(pattern)]
 
 
-def _disk(out: Path) -> dict[str, str]:
+def _check_disk(out: Path) -> dict[str, str]:
     import os
     import shutil
 
@@ -173,22 +177,24 @@ def _disk(out: Path) -> dict[str, str]:
         place = place.parent
     free = shutil.disk_usage(place).free
     if not os.access(place, os.W_OK):
-        return _row("disk", None, f"{place} cannot be written; choose another --out")
-    return _row("disk", free > 1e9, f"{_amount(free)} free at {place}")
+        return _check_row("disk", None, f"{place} cannot be written; choose another --out")
+    return _check_row("disk", free > 1e9, f"{_count_text(free)} free at {place}")
 
 
-def _plugins() -> list[dict[str, str]]:
+def _check_plugins() -> list[dict[str, str]]:
     """Plug-ins of installed packages, by entry point."""
     from ..config.installed_plugins import GROUPS, installed
 
     rows = []
     for group in GROUPS:
         for name, problem in installed(group).items():
-            rows.append(_row("plug-in", None if problem else True, problem or f"{group}: {name}"))
+            rows.append(
+                _check_row("plug-in", None if problem else True, problem or f"{group}: {name}")
+            )
     return rows
 
 
-def _workers(text: str) -> dict[str, str]:
+def _check_workers(text: str) -> dict[str, str]:
     from ...sim.errors import ScenarioError
     from ..studies.workers.workers import chosen
     from ..studies.workers.workers import workers as hired
@@ -196,14 +202,14 @@ def _workers(text: str) -> dict[str, str]:
     try:
         crew = hired(chosen(text, ""))
     except ScenarioError as error:
-        return _row("workers", None, str(error))
+        return _check_row("workers", None, str(error))
     try:
         (answer,) = [found for _, found in crew.run(ping, [{"set": {}}])]
     finally:
         crew.close()
     if answer is None:
-        return _row("workers", None, f"{crew.name}: die as soon as they are given work")
-    return _row("workers", True, f"{crew.name}, python {answer['python']} there")
+        return _check_row("workers", None, f"{crew.name}: die as soon as they are given work")
+    return _check_row("workers", True, f"{crew.name}, python {answer['python']} there")
 
 
 def ping(task: dict[str, Any]) -> dict[str, Any]:
@@ -211,7 +217,7 @@ def ping(task: dict[str, Any]) -> dict[str, Any]:
     return {**task, "python": sys.version.split()[0]}
 
 
-def _amount(count: float | None) -> str:
+def _count_text(count: float | None) -> str:
     from ...reports.numbers import format_quantity
 
     return format_quantity(count, "B")

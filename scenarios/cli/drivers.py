@@ -21,17 +21,17 @@ def drivers(
     """Try each driver: one real op in a process of its own."""
     from ...hil.driver_registry import known
 
-    rows = [_row(name, agent) for name in names or known()]
+    rows = [_driver_row(name, agent) for name in names or known()]
     if json:
         print_json({"agent": agent or "here", "drivers": rows})
     else:
         for row in rows:
-            _print(row)
+            _print_driver(row)
     if names and not all(r["state"] == "ready" for r in rows):
         raise typer.Exit(NO_HARDWARE)
 
 
-def _row(name: str, agent: str) -> dict[str, Any]:
+def _driver_row(name: str, agent: str) -> dict[str, Any]:
     """The description that a driver gives of itself, or why it cannot be asked."""
     from ...hil.connection import connect
     from ...hil.driver import Missing
@@ -58,7 +58,7 @@ def _row(name: str, agent: str) -> dict[str, Any]:
     }
 
 
-def _print(row: dict[str, Any]) -> None:
+def _print_driver(row: dict[str, Any]) -> None:
     head = f"{row['driver']:<11} {row['state']:<12}"
     if row["state"] == "ready":
         what = f"{row['clock']} clock, {row['metric']}, {row['sharing']}"

@@ -14,7 +14,7 @@ from .common import Json, print_json
 Plugin = Annotated[list[Path], typer.Option("--plugin", help="A plug-in's file; repeatable.")]
 
 
-def _load(files: list[Path]) -> None:
+def _load_plugins(files: list[Path]) -> None:
     from ..config.plugin_loading import load_file
     from ..config.problems import Spot
 
@@ -37,7 +37,7 @@ def explain(
     """Say what a setting, a metric, a backend, a process or a word means."""
     from ..config.explanation import explain as explained
 
-    _load(plugin)
+    _load_plugins(plugin)
     found = explained(name)
     if json:
         print_json(asdict(found))
@@ -57,7 +57,7 @@ def schema(
 
     from ..config.schema import json_schema
 
-    _load(plugin)
+    _load_plugins(plugin)
     text = json.dumps(json_schema(), indent=1)
     if out is None:
         typer.echo(text)

@@ -67,22 +67,22 @@ def fit(
         report = fit_to_dict(component, found, data, holdout, stated)
         text = entry(component, name, before, found, data, holdout, today, stated)
     if out is not None:
-        _write(out, text)
+        _write_entry(out, text)
     if json:
         print_json({**report, "wrote": str(out) if out else None})
         return
-    _show(report)
+    _show_report(report)
     typer.echo(f"\nwrote {out}" if out else f"\n{text}")
 
 
-def _write(out: Path, text: str) -> None:
+def _write_entry(out: Path, text: str) -> None:
     try:
         out.write_text(text)
     except OSError as error:
         raise ScenarioError(f"{out}: cannot be written ({error}); choose another --out") from error
 
 
-def _show(report: dict[str, Any]) -> None:
+def _show_report(report: dict[str, Any]) -> None:
     """Each fit as a few lines."""
     for one in report["fits"]:
         typer.echo(f"{one['name']}: {one['groups'][0]} groups of {report['holdout']} fitted on, "

@@ -74,17 +74,17 @@ def show(told: dict[str, Any], quiet: bool) -> None:
     if quiet:
         return
     console.print()
-    console.print(_components(told))
+    console.print(_components_table(told))
     if told["expect"]:
         console.print()
-        console.print(_expected(told))
+        console.print(_expectations_table(told))
     for name, one in told["components"].items():
         if one["ops"]:
             worst = one["worst"]
             console.print(f"worst    {name}: {worst['op']}, {worst['error']:+.1%}", soft_wrap=True)
 
 
-def _components(told: dict[str, Any]) -> Any:
+def _components_table(told: dict[str, Any]) -> Any:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=True)
@@ -102,7 +102,7 @@ def _components(told: dict[str, Any]) -> Any:
     return table
 
 
-def _expected(told: dict[str, Any]) -> Any:
+def _expectations_table(told: dict[str, Any]) -> Any:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=True)

@@ -31,18 +31,18 @@ def record(
         raise typer.BadParameter("give a work list, or --read RECORDING")
     from ...hil.recording import read as read_recording
 
-    path = read if work is None else _measured(work, out, agent, busy)
+    path = read if work is None else _measure_work(work, out, agent, busy)
     recording = read_recording(path or Path())
-    told = _facts(str(path), recording)
+    told = _recording_facts(str(path), recording)
     if json:
         print_json(told)
     else:
-        _print(told)
+        _print_facts(told)
     if recording.ended:
-        raise _shortfall(str(path), recording.ended, new=work is not None)
+        raise _shortfall_error(str(path), recording.ended, new=work is not None)
 
 
-def _measured(work: Path, out: Path, agent: str, busy: float) -> Path:
+def _measure_work(work: Path, out: Path, agent: str, busy: float) -> Path:
     """Do a work list; the recording is kept also when it is partial."""
     from dataclasses import replace
 
@@ -57,7 +57,9 @@ def _measured(work: Path, out: Path, agent: str, busy: float) -> Path:
     )
 
 
-def _shortfall(path: str, ended: str, new: bool) -> RecordingError | DriverFault | SimulationError:
+def _shortfall_error(
+    path: str, ended: str, new: bool
+) -> RecordingError | DriverFault | SimulationError:
     """The exit code of a partial recording: 2 of an old one; of a new one whose fault."""
     why = f"{ended}; what was measured before is in {path}"
     if not new:
@@ -68,7 +70,7 @@ def _shortfall(path: str, ended: str, new: bool) -> RecordingError | DriverFault
     return SimulationError("unfinished", why)
 
 
-def _facts(path: str, recording: Recording) -> dict[str, Any]:
+def _recording_facts(path: str, recording: Recording) -> dict[str, Any]:
     import numpy as np
 
     from ...hil.measuring.spread import between_starts, grouped
@@ -87,7 +89,7 @@ def _facts(path: str, recording: Recording) -> dict[str, Any]:
     }
 
 
-def _print(told: dict[str, Any]) -> None:
+def _print_facts(told: dict[str, Any]) -> None:
     typer.echo(f"{told['file']}: {told['source']}")
     typer.echo(
         f"{told['ops']} ops, {told['samples']} samples, {told['not_fitted']} not to be fitted, "

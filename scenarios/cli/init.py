@@ -40,10 +40,10 @@ def init(
     ] = "training",
 ) -> None:
     """Make a folder with a scenario that runs as it is."""
-    text = _template(template)
+    text = _template_text(template)
     wanted = {
         folder / "scenarios" / "first.yaml": EDITOR + text,
-        folder / SCHEMA: _schema(),
+        folder / SCHEMA: _schema_text(),
         folder / WORKFLOW: JOB,
         folder / ".gitignore": "runs/\n",
     }
@@ -68,7 +68,7 @@ def templates() -> dict[str, str]:
     return {f.name.removesuffix(".yaml"): f.read_text(encoding="utf-8") for f in found}
 
 
-def _template(name: str) -> str:
+def _template_text(name: str) -> str:
     from ..config.problems import nearest
 
     known = templates()
@@ -77,7 +77,7 @@ def _template(name: str) -> str:
     return known[name]
 
 
-def _schema() -> str:
+def _schema_text() -> str:
     import json
 
     from ..config.schema import json_schema

@@ -34,7 +34,7 @@ def plan(
         facts = [w.facts() for w in warnings]
         print_json({"name": scenario.name, **asdict(made), "warnings": facts})
         return
-    lines = list(_lines(made))
+    lines = list(_plan_lines(made))
     width = max(len(name) for name, _ in lines) + 2
     for name, text in lines:
         typer.echo(f"{name:<{width}}{text}".rstrip())
@@ -42,7 +42,7 @@ def plan(
         typer.echo(str(warning), err=True)
 
 
-def _lines(made: Plan) -> Iterator[tuple[str, str]]:
+def _plan_lines(made: Plan) -> Iterator[tuple[str, str]]:
     from ...reports.numbers import format_quantity
 
     for name, ops in made.ops.items():
@@ -64,11 +64,11 @@ def _lines(made: Plan) -> Iterator[tuple[str, str]]:
     yield "devices", "; ".join(made.devices) or "none"
     count = len(made.assumed)
     yield "assumed", f"{count} value{'s' * (count != 1)} that nobody measured{':' * bool(count)}"
-    for place, names in _by_place(made.assumed).items():
+    for place, names in _settings_by_place(made.assumed).items():
         yield "", f"{place}: {', '.join(names)}"
 
 
-def _by_place(paths: list[str]) -> dict[str, list[str]]:
+def _settings_by_place(paths: list[str]) -> dict[str, list[str]]:
     """Settings under what they are settings of: all are told, each line short enough to read."""
     found: dict[str, list[str]] = {}
     for path in paths:

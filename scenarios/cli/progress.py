@@ -52,7 +52,7 @@ class Counter:
     def __enter__(self) -> Self:
         self.tell(f"workers  {self.workers}; resumable")
         if not self.quiet and sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
-            self._bar = _bar(self.total)
+            self._bar = _progress_bar(self.total)
             self._bar.start()
         return self
 
@@ -73,7 +73,7 @@ class Counter:
             )
 
 
-def _bar(total: int) -> Any:
+def _progress_bar(total: int) -> Any:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 

@@ -31,11 +31,11 @@ def report(
 
     folder = located(run, out)
     output = output or Path("report.pdf" if pdf else "report.html")
-    html = _page(folder)
+    html = _read_page(folder)
     if pdf and interactive:
         raise ScenarioError("--pdf: paper cannot be zoomed; leave out --interactive")
     if interactive:
-        html = _interactive(html, folder)
+        html = _with_interactive_timeline(html, folder)
     try:
         if pdf:
             from ...reports.export.pdf import write_pdf
@@ -48,14 +48,14 @@ def report(
     typer.echo(f"wrote {output}  {output.stat().st_size / 1e6:.2f} MB")
 
 
-def _page(folder: Path) -> str:
+def _read_page(folder: Path) -> str:
     for name in PAGES:
         if (folder / name).is_file():
             return (folder / name).read_text(encoding="utf-8")
     raise ScenarioError(f"{folder}: has no report; run it again with --no-cache")
 
 
-def _interactive(html: str, folder: Path) -> str:
+def _with_interactive_timeline(html: str, folder: Path) -> str:
     """With a timeline of every op of the base, where they were kept."""
     from ...reports.run.interactive import with_timeline
 

@@ -63,7 +63,7 @@ def run(
     if folder is None:
         folder, saved = _simulated(scenario, out, started, progress_printer(quiet or json)), "saved"
     else:
-        _say(scenario.warnings)
+        _print_warnings(scenario.warnings)
         saved = "found"
     summary = load_summary(folder)
     if json:
@@ -95,12 +95,12 @@ def _simulated(
 
     require_writable(out, scenario)
     with engine_beside(scenario.run.engine):
-        _say(require(scenario))
+        _print_warnings(require(scenario))
         done = study(scenario, progress)
     return save(done, out, started, shlex.join(["foretrace", *sys.argv[1:]]))
 
 
-def _say(warnings: Iterable[Problem]) -> None:
+def _print_warnings(warnings: Iterable[Problem]) -> None:
     for warning in warnings:
         typer.echo(str(warning), err=True)
 

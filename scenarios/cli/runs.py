@@ -30,7 +30,7 @@ def ls(
     for row in rows:
         took = f"{row['seconds']:.1f} s" if row["seconds"] is not None else ""
         typer.echo(f"{row['date'][:16]:<17} {row['kind']:<6} {row['scenario']}/{row['run']}"
-                   f"  {_size(row['bytes'])}  {took}".rstrip())  # fmt: skip
+                   f"  {_size_text(row['bytes'])}  {took}".rstrip())  # fmt: skip
     if not rows:
         typer.echo(f"no saved runs {f'of {scenario} ' * bool(scenario)}in {out}", err=True)
 
@@ -43,9 +43,9 @@ def show(run: Run, out: Out = Path("runs"), json: Json = False, quiet: Quiet = F
 
     folder = located(run, out)
     if (folder / ACCURACY).is_file():
-        _check(folder, json, quiet)
+        _print_check(folder, json, quiet)
         return
-    summary = _summary(folder)
+    summary = _read_summary(folder)
     if json:
         print_json({**summary, "folder": str(folder)})
     elif summary.get("kind") == "sweep":
@@ -60,13 +60,13 @@ def show(run: Run, out: Out = Path("runs"), json: Json = False, quiet: Quiet = F
         typer.echo(f"\nsaved {folder}    report {folder / 'report.html'}")
 
 
-def _check(folder: Path, as_json: bool, quiet: bool) -> None:
+def _print_check(folder: Path, as_json: bool, quiet: bool) -> None:
     """Print a saved hardware check again."""
     from ..studies.accuracy.saved_check import of_this_version
     from ..studies.output_folder import ACCURACY
     from .hil_check import show as told_of
 
-    told = of_this_version(_read(folder, ACCURACY))
+    told = of_this_version(_read_json(folder, ACCURACY))
     if as_json:
         print_json({**told, "folder": str(folder)})
     else:
@@ -74,16 +74,16 @@ def _check(folder: Path, as_json: bool, quiet: bool) -> None:
         typer.echo(f"\nsaved {folder}    page {folder / 'accuracy.html'}")
 
 
-def _summary(folder: Path) -> dict[str, Any]:
+def _read_summary(folder: Path) -> dict[str, Any]:
     from ..studies.run_folder import with_answer
 
-    told = _read(folder, "summary.json")
+    told = _read_json(folder, "summary.json")
     if told.get("schema") != 1:
         raise ScenarioError(f"{folder}: another version wrote it; run it again")
     return with_answer(told)
 
 
-def _read(folder: Path, name: str) -> dict[str, Any]:
+def _read_json(folder: Path, name: str) -> dict[str, Any]:
     import json
 
     try:
@@ -117,10 +117,10 @@ def rm(
         remove(folder)
         typer.echo(f"removed {folder}")
     if cache:
-        typer.echo(f"removed {_size(forget(out))} of points")
+        typer.echo(f"removed {_size_text(forget(out))} of points")
 
 
-def _size(count: int) -> str:
+def _size_text(count: int) -> str:
     from ...reports.numbers import format_quantity
 
     return format_quantity(float(count), "B")

@@ -105,22 +105,22 @@ def metrics(point: dict[str, Any], of: dict[str, str]) -> Any:
         table.add_column(column, justify=justify, no_wrap=True)  # type: ignore[arg-type]
     expected = [(condition(e["that"]), e) for e in point["expect"]]
     for name in dict.fromkeys(
-        (*_decides(of), *SHOWN, *_of_jobs(point), *(c.metric for c, _ in expected))
+        (*_deciding_names(of), *SHOWN, *_job_lines(point), *(c.metric for c, _ in expected))
     ):
-        row = _row(point["metrics"], name, [(c, e) for c, e in expected if c.metric == name])
+        row = _metric_row(point["metrics"], name, [(c, e) for c, e in expected if c.metric == name])
         if row is not None:
             table.add_row(*row)
     return table
 
 
-def _decides(of: dict[str, str]) -> tuple[str, ...]:
+def _deciding_names(of: dict[str, str]) -> tuple[str, ...]:
     """The number that decides: its name, and in full where its statistic is no column."""
     name = of["metric"]
     head, _, statistic = name.rpartition(".")
     return (head,) if statistic in ("p50", "p95") else (name, head)
 
 
-def _of_jobs(point: dict[str, Any]) -> list[str]:
+def _job_lines(point: dict[str, Any]) -> list[str]:
     """When each of several jobs was done."""
     return [name for name in point["metrics"] if name.endswith((".makespan", ".completion_time"))]
 
@@ -128,7 +128,7 @@ def _of_jobs(point: dict[str, Any]) -> list[str]:
 Expected = list[tuple[Condition, dict[str, Any]]]
 
 
-def _row(found: dict[str, Any], name: str, expected: Expected) -> tuple[str, ...] | None:
+def _metric_row(found: dict[str, Any], name: str, expected: Expected) -> tuple[str, ...] | None:
     p50, p95 = found.get(f"{name}.p50", found.get(name)), found.get(f"{name}.p95")
     if p50 is None:
         return None

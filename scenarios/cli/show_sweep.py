@@ -40,11 +40,11 @@ def table(summary: dict[str, Any]) -> Any:
     shown = best(summary) or [p for p in summary["points"] if "error" not in p]
     for p in [summary["base"], *shown[:ROWS]]:
         if "error" not in p:
-            made.add_row(*_row(p, summary["vary"], names, units, base))
+            made.add_row(*_point_row(p, summary["vary"], names, units, base))
     return made
 
 
-def _row(
+def _point_row(
     point: Mapping[str, Any], vary: Any, names: list[str], units: list[str], base: dict[str, float]
 ) -> list[str]:
     values = point["values"]

@@ -60,7 +60,7 @@ def sweep(
         raise ScenarioError(
             f"{file}: has no 'sweep', so nothing varies; see: foretrace explain sweep"
         )
-    part = _shard(shard, scenario.section("sweep").method)
+    part = _parse_shard(shard, scenario.section("sweep").method)
     for warning in scenario.warnings:
         typer.echo(str(warning), err=True)
     kept = store(out, scenario)
@@ -74,21 +74,21 @@ def sweep(
     if not asked.startswith("dask://") or "local" in asked:
         guard(scenario, min(count(asked), scenario.section("sweep").wanted), ops_of(scenario))
     crew = hired(asked)
-    swept = _driven(scenario, kept, crew, part, resume, quiet or json)
+    swept = _run_sweep(scenario, kept, crew, part, resume, quiet or json)
     if part.count > 1:
         typer.echo(f"shard {shard}: {len(swept.trials)} points in {kept.folder}")
         typer.echo("when all are done, the same command without --shard gathers them")
     else:
         facts = {"command": shlex.join(["foretrace", *sys.argv[1:]]), "workers": crew.name}
         folder = save(swept, kept, out, facts, started)
-        _answer(folder, json, quiet)
+        _print_answer(folder, json, quiet)
     if swept.failed:
         raise typer.Exit(UNFINISHED)
     if part.count == 1 and scenario.expect and not _any_fits(swept):
         raise typer.Exit(MISSED)
 
 
-def _shard(text: str, method: str) -> Shard:
+def _parse_shard(text: str, method: str) -> Shard:
     """``3/16``: the third of sixteen.
 
     Raises
@@ -109,7 +109,9 @@ def _shard(text: str, method: str) -> Shard:
     return Shard(int(found[1]), int(found[2]))
 
 
-def _driven(scenario: Any, kept: Any, crew: Any, part: Shard, resume: bool, quiet: bool) -> Swept:
+def _run_sweep(
+    scenario: Any, kept: Any, crew: Any, part: Shard, resume: bool, quiet: bool
+) -> Swept:
     """The sweep itself; an interrupt loses nothing that was reported."""
     from ..studies.limits import time_limit
     from ..studies.sweep.sweeping import Sweeping
@@ -141,7 +143,7 @@ def _any_fits(swept: Swept) -> bool:
     )
 
 
-def _answer(folder: Path, json: bool, quiet: bool) -> None:
+def _print_answer(folder: Path, json: bool, quiet: bool) -> None:
     from json import loads
 
     summary = loads((folder / "summary.json").read_text())

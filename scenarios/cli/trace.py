@@ -56,7 +56,7 @@ def import_(
     """Keep Kineto traces in the native form (parquet)."""
     from ...traces.formats import native
 
-    found = _opened(files)
+    found = _open_trace(files)
     if execution_trace:
         from ...traces.formats.execution_trace import join
 
@@ -82,7 +82,7 @@ def info(files: Files, json: Json = False) -> None:
 
         told = graph_info(chakra.read(files[0] if len(files) == 1 else files))
     else:
-        told = _opened(files).info()
+        told = _open_trace(files).info()
     if json:
         print_json(asdict(told))
     else:
@@ -110,7 +110,7 @@ def export(
         typer.echo(f"wrote {path}")
 
 
-def _opened(files: list[str]):  # type: ignore[no-untyped-def]
+def _open_trace(files: list[str]):  # type: ignore[no-untyped-def]
     from ...traces.formats import kineto
     from ..workloads.trace_files import open_trace
 

@@ -43,7 +43,7 @@ def validate(
             continue
         found = list(problems_of(scenario, "limits" if ops else "dry run"))
         if ops and not any(p.severity == "error" for p in found):
-            found += _of_ops(scenario)
+            found += _unanswerable_ops(scenario)
         problems += found
         if resolved:
             typer.echo(resolved_yaml(scenario.resolved(), scenario.origins))
@@ -57,7 +57,7 @@ def validate(
         raise typer.Exit(WRONG)
 
 
-def _of_ops(scenario: Scenario) -> tuple[Problem, ...]:
+def _unanswerable_ops(scenario: Scenario) -> tuple[Problem, ...]:
     """Ops that a model cannot answer; building every variant finds them."""
     from ..config.problems import InvalidScenarioError
     from ..studies.variants import variants

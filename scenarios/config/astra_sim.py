@@ -65,7 +65,7 @@ def form_of(workload: str, network: Path) -> str:
             "stands before the rank"
         )
     form = max(set(forms), key=forms.count)
-    ranks = prod(d.ranks for d in _dimensions(network))
+    ranks = prod(d.ranks for d in _read_dimensions(network))
     if forms.count(form) < ranks:
         raise ScenarioError(
             f"{workload}.*.{form}: {forms.count(form)} for the {ranks} of npus_count in {network}; "
@@ -92,10 +92,10 @@ def scenario_text(network: Path, system: Path, workload: str, name: str, form: s
         A file that cannot be read, more than two dimensions, a topology that is not known, nodes
         that are timed by a roofline.
     """
-    dimensions = _dimensions(network)
-    said = _json(system)
+    dimensions = _read_dimensions(network)
+    said = _read_json(system)
     _refuse_roofline(system, said)
-    notes = _notes(dimensions, said)
+    notes = _difference_notes(dimensions, said)
     inner, outer = (dimensions[0], dimensions[1]) if len(dimensions) == 2 else (None, dimensions[0])
     gpus = inner.ranks if inner else 1
     ranks = gpus * outer.ranks
@@ -121,7 +121,7 @@ def scenario_text(network: Path, system: Path, workload: str, name: str, form: s
         f"    gpu: {{streams: 1, count: {gpus}}}",  # one kernel at a time, as there
         f"    nic: {{bandwidth: {outer.rate:g} GiB/s, latency: {outer.crossing / 2:g} ns, "
         f"header: 0 B, count: {gpus}}}{links}",
-        f"  fabric: {{library: {{{_library(system, said)}}}}}",
+        f"  fabric: {{library: {{{_library_of_settings(system, said)}}}}}",
         "",
         'backends: {"node*.gpu*": {use: recorded}}',
         "",
@@ -129,7 +129,7 @@ def scenario_text(network: Path, system: Path, workload: str, name: str, form: s
     return "\n".join(lines)
 
 
-def _dimensions(path: Path) -> list[Dimension]:
+def _read_dimensions(path: Path) -> list[Dimension]:
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
@@ -160,7 +160,7 @@ def _dimensions(path: Path) -> list[Dimension]:
     return found
 
 
-def _json(path: Path) -> Mapping[str, Any]:
+def _read_json(path: Path) -> Mapping[str, Any]:
     try:
         said = json.loads(path.read_text())
     except (OSError, ValueError) as error:
@@ -171,14 +171,14 @@ def _json(path: Path) -> Mapping[str, Any]:
 
 
 def _refuse_roofline(path: Path, said: Mapping[str, Any]) -> None:
-    if _number(path, said, "roofline-enabled"):
+    if _number_setting(path, said, "roofline-enabled"):
         raise ScenarioError(
             f"{path}: roofline-enabled is {said['roofline-enabled']}; our roofline wants element "
             "types, which Chakra nodes do not say: set it to 0 and give the nodes durations"
         )
 
 
-def _number(path: Path, said: Mapping[str, Any], key: str) -> float:
+def _number_setting(path: Path, said: Mapping[str, Any], key: str) -> float:
     """A setting that is 0 unless said."""
     value = said.get(key, 0)
     if not isinstance(value, int | float) or not 0 <= value < inf:
@@ -186,19 +186,19 @@ def _number(path: Path, said: Mapping[str, Any], key: str) -> float:
     return float(value)
 
 
-def _library(path: Path, said: Mapping[str, Any]) -> str:
+def _library_of_settings(path: Path, said: Mapping[str, Any]) -> str:
     ways = {
         str(way)
         for key, value in said.items()
         if key.endswith("-implementation")
         for way in (value if isinstance(value, list) else [value])
     }
-    named = [name.strip() for way in sorted(ways) for name in _named(way).split(",")]
+    named = [name.strip() for way in sorted(ways) for name in _algorithm_name(way).split(",")]
     algorithms = ", ".join(dict.fromkeys(named)) or "ring, pairwise"
-    return f'algorithms: "{algorithms}", step: {_number(path, said, "endpoint-delay"):g} ns'
+    return f'algorithms: "{algorithms}", step: {_number_setting(path, said, "endpoint-delay"):g} ns'
 
 
-def _named(way: str) -> str:
+def _algorithm_name(way: str) -> str:
     if way not in ALGORITHMS:
         raise ScenarioError(
             f"system JSON: collective '{way}' has no counterpart; take one of: "
@@ -207,7 +207,7 @@ def _named(way: str) -> str:
     return ALGORITHMS[way]
 
 
-def _notes(dimensions: list[Dimension], said: Mapping[str, Any]) -> list[str]:
+def _difference_notes(dimensions: list[Dimension], said: Mapping[str, Any]) -> list[str]:
     """Comments on settings that foretrace models differently from ASTRA-sim."""
     notes = [
         f"{dimension.topology} of {dimension.ranks}: here they meet in a switch that costs "

@@ -104,19 +104,23 @@ def installed(directories: Iterable[str] = ()) -> Catalog:
         A directory that is not there.
     """
     theirs = [d for d in os.environ.get(VARIABLE, "").split(os.pathsep) if d]
-    sheets = [s for d in (str(OURS), *_packaged(), *theirs, *directories) for s in _sheets(d)]
+    sheets = [
+        s
+        for d in (str(OURS), *_packaged_directories(), *theirs, *directories)
+        for s in _sheets_in(d)
+    ]
     return Catalog(tuple(sheets))
 
 
 @cache
-def _packaged() -> tuple[str, ...]:
+def _packaged_directories() -> tuple[str, ...]:
     """Directories that installed packages bring: of a package, its folder."""
     found = load_installed("foretrace.catalogs")
     return tuple(str(getattr(one, "__path__", [one])[0]) for one in found)
 
 
 @cache
-def _sheets(directory: str) -> tuple[Sheet, ...]:
+def _sheets_in(directory: str) -> tuple[Sheet, ...]:
     folder = File(directory)
     if not folder.is_dir():
         message = f"no catalog directory '{directory}'; make it, or correct {VARIABLE}"

@@ -74,7 +74,7 @@ def condition(text: str) -> Condition:
     Traceback (most recent call last):
     ValueError: '76 MB' is not a time; write it like '30 s'
     """
-    metric, op, limit = _parts(text, "iteration_time.p95 <= 37 s")
+    metric, op, limit = _split_condition(text, "iteration_time.p95 <= 37 s")
     known, name, statistic = named(metric)
     return Condition(name, statistic, op, quantity(limit, known.unit), known.unit, text)
 
@@ -87,7 +87,7 @@ def change(text: str) -> Condition:
     >>> change("iteration_time.p50 > +3 %").limit
     0.03
     """
-    metric, op, limit = _parts(text, "iteration_time.p50 > +3 %")
+    metric, op, limit = _split_condition(text, "iteration_time.p50 > +3 %")
     known, name, statistic = named(metric)
     try:
         share = quantity(limit, "")
@@ -99,7 +99,7 @@ def change(text: str) -> Condition:
     return Condition(name, statistic, op, share, known.unit, text, relative=True)
 
 
-def _parts(text: str, example: str) -> tuple[str, str, str]:
+def _split_condition(text: str, example: str) -> tuple[str, str, str]:
     found = FORM.fullmatch(text)
     if not found:
         raise ValueError(f"'{text}' is not a condition; write it like '{example}'")

@@ -64,7 +64,7 @@ def explain(name: str) -> Explanation:
     's'
     """
     if name == "metrics":
-        below = {_full(m): m.definition for m in known_metrics().values()}
+        below = {_full_metric_name(m): m.definition for m in known_metrics().values()}
         return Explanation(name, "What `expect` may name.", {}, below)
     if name == "backends":
         below = {k: (cls.__doc__ or "").partition("\n")[0] for k, cls in known_backends().items()}
@@ -78,9 +78,9 @@ def explain(name: str) -> Explanation:
         below = {k: (cls.__doc__ or "").partition("\n")[0] for k, cls in known_workloads().items()}
         return Explanation(name, "What can be run.", {}, below)
     schema = json_schema()
-    found = _walk(schema, schema, name.split("."))
+    found = _schema_at(schema, schema, name.split("."))
     if found is not None:
-        return _setting(name, found, schema)
+        return _explain_setting(name, found, schema)
     known = known_metrics()
     metric = known.get(name) or next((m for m in known.values() if m.fits(name)), None)
     if metric:
@@ -88,36 +88,36 @@ def explain(name: str) -> Explanation:
         facts |= {"better": metric.better} if metric.better else {}
         return Explanation(name, metric.definition, facts)
     if name in known_backends():
-        return _setting(name, schema["$defs"][f"{name}_backend"], schema)
+        return _explain_setting(name, schema["$defs"][f"{name}_backend"], schema)
     if name in known_processes():
-        return _setting(name, schema["$defs"][f"{name}_process"], schema)
+        return _explain_setting(name, schema["$defs"][f"{name}_process"], schema)
     if name in known_workloads():
-        return _setting(name, schema["$defs"][f"{name}_workload"], schema)
+        return _explain_setting(name, schema["$defs"][f"{name}_workload"], schema)
     owner, _, rest = name.partition(".")
     tables: dict[str, Mapping[str, type]] = {
         "backend": known_backends(), "process": known_processes(), "workload": known_workloads()
     }  # fmt: skip
     for kind, table in tables.items():
         if owner in table:
-            found = _walk(schema["$defs"][f"{owner}_{kind}"], schema, rest.split("."))
+            found = _schema_at(schema["$defs"][f"{owner}_{kind}"], schema, rest.split("."))
             if found is not None:
-                return _setting(name, found, schema)
+                return _explain_setting(name, found, schema)
     if meaning := glossary(name):
         return Explanation(name, meaning)
     if release := planned_release("metric", name):
         raise ScenarioError(f"explain: '{name}' comes with release {release}")
-    near = difflib.get_close_matches(name, list(_names(schema)), 1)
+    near = difflib.get_close_matches(name, list(_names_to_explain(schema)), 1)
     hint = (
         f"did you mean '{near[0]}'?" if near else "see: foretrace explain, foretrace explain words"
     )
     raise ScenarioError(f"explain: nothing is named '{name}'; {hint}")
 
 
-def _full(metric: Metric) -> str:
+def _full_metric_name(metric: Metric) -> str:
     return f"{metric.name}.{metric.statistics[0]}" if metric.statistics else metric.name
 
 
-def _names(schema: Schema) -> Iterator[str]:
+def _names_to_explain(schema: Schema) -> Iterator[str]:
     """Everything that can be asked for, to compare a mistyped name with."""
     yield from known_metrics()
     yield from known_workloads()
@@ -126,38 +126,38 @@ def _names(schema: Schema) -> Iterator[str]:
     todo = [("", schema, 0)]
     while todo:
         path, found, depth = todo.pop()
-        for key, below in _properties(found, schema).items():
+        for key, below in _schema_properties(found, schema).items():
             full = f"{path}.{key}".lstrip(".")
             yield full
             if depth < 3:
                 todo.append((full, below, depth + 1))
 
 
-def _walk(found: Schema | None, schema: Schema, words: list[str]) -> Schema | None:
+def _schema_at(found: Schema | None, schema: Schema, words: list[str]) -> Schema | None:
     if words == ["scenario"]:
         return schema
     for word in words:
-        known = _properties(found or {}, schema)
+        known = _schema_properties(found or {}, schema)
         found = known.get(word) or _any_key(found or {}, schema)
         if found is None:
             return None
     return found
 
 
-def _choices(found: Schema, schema: Schema) -> list[Schema]:
+def _schema_choices(found: Schema, schema: Schema) -> list[Schema]:
     """A schema with references followed; several where any of them will do."""
     if "$ref" in found:
-        return [*_choices(schema["$defs"][found["$ref"].rpartition("/")[2]], schema)]
+        return [*_schema_choices(schema["$defs"][found["$ref"].rpartition("/")[2]], schema)]
     if "anyOf" in found:
-        return [c for a in found["anyOf"] for c in _choices(a, schema)]
+        return [c for a in found["anyOf"] for c in _schema_choices(a, schema)]
     if found.get("type") == "array" and "items" in found:
-        return _choices(found["items"], schema)
+        return _schema_choices(found["items"], schema)
     return [found]
 
 
-def _properties(found: Schema, schema: Schema) -> Schema:
+def _schema_properties(found: Schema, schema: Schema) -> Schema:
     own: Schema = {}
-    for choice in _choices(found, schema):
+    for choice in _schema_choices(found, schema):
         for key, value in choice.get("properties", {}).items():
             other = own.get(key, value)
             own[key] = value if other == value else {"anyOf": [other, value]}
@@ -166,7 +166,7 @@ def _properties(found: Schema, schema: Schema) -> Schema:
 
 def _any_key(found: Schema, schema: Schema) -> Schema | None:
     """What stands under any name: components, parts, items of a list."""
-    for choice in _choices(found, schema):
+    for choice in _schema_choices(found, schema):
         named = choice.get("patternProperties", {}).values()
         for below in (choice.get("additionalProperties"), *named):
             if isinstance(below, dict):
@@ -174,8 +174,8 @@ def _any_key(found: Schema, schema: Schema) -> Schema | None:
     return None
 
 
-def _setting(name: str, found: Schema, schema: Schema) -> Explanation:
-    choices = _choices(found, schema)
+def _explain_setting(name: str, found: Schema, schema: Schema) -> Explanation:
+    choices = _schema_choices(found, schema)
     what = found.get("description") or choices[0].get("description", "")
     facts = {}
     types = dict.fromkeys(c["type"] if isinstance(c.get("type"), str) else "" for c in choices)
@@ -190,10 +190,10 @@ def _setting(name: str, found: Schema, schema: Schema) -> Explanation:
         facts["type"] = ", ".join(plain)
     if isinstance(found.get("default"), str | int | float) and found["default"] != "":
         facts["default"] = str(found["default"])
-    below = {k: _line(v, schema) for k, v in _properties(found, schema).items()}
+    below = {k: _setting_line(v, schema) for k, v in _schema_properties(found, schema).items()}
     return Explanation(name, what.partition("\n")[0], facts, below)
 
 
-def _line(found: Schema, schema: Schema) -> str:
-    told: str = found.get("description") or _choices(found, schema)[0].get("description", "")
+def _setting_line(found: Schema, schema: Schema) -> str:
+    told: str = found.get("description") or _schema_choices(found, schema)[0].get("description", "")
     return told.partition("\n")[0]

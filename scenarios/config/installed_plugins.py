@@ -20,10 +20,10 @@ def load_installed(group: str) -> list[object]:
     InvalidScenarioError
         One of them fails; it is named with its package.
     """
-    return [_loaded(point) for point in entry_points(group=group)]
+    return [_load_entry_point(point) for point in entry_points(group=group)]
 
 
-def _loaded(point: EntryPoint) -> object:
+def _load_entry_point(point: EntryPoint) -> object:
     try:
         return point.load()
     except Exception as error:
@@ -40,7 +40,7 @@ def installed(group: str) -> dict[str, str]:
     found = {}
     for point in entry_points(group=group):
         try:
-            _loaded(point)
+            _load_entry_point(point)
         except InvalidScenarioError as error:
             found[point.name] = error.problems[0].message
         else:

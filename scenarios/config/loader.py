@@ -59,7 +59,9 @@ def load(
         Everything that is wrong, with places.
     """
     path, shown = located(os.fspath(file))
-    return _checked(_inherited(path, shown, ()), shown, set, installed(map(str, catalogs)))
+    return _check_scenario(
+        _read_with_extends(path, shown, ()), shown, set, installed(map(str, catalogs))
+    )
 
 
 def loads(
@@ -84,18 +86,18 @@ def loads(
     >>> loads(tiny, set=["cluster.nodes=4"]).cluster.nodes
     4
     """
-    tree = _extended(parse(text, file), file, ())
-    return _checked(tree, file, set, installed(map(str, catalogs)))
+    tree = _merge_extends(parse(text, file), file, ())
+    return _check_scenario(tree, file, set, installed(map(str, catalogs)))
 
 
-def _reduced(scenario: Scenario) -> Any:
+def _reduce_scenario(scenario: Scenario) -> Any:
     """Reduce a scenario for pickle to its resolved text: its models are not importable."""
     s = scenario
     known = (s.plain, dict(s.origins), s.variant, s.others, s.warnings, s.file)
     return from_pickle, known
 
 
-copyreg.pickle(Scenario, _reduced)
+copyreg.pickle(Scenario, _reduce_scenario)
 
 
 def from_pickle(
@@ -135,7 +137,7 @@ def with_overrides(plain: Plain, settings: Mapping[str, Plain]) -> Scenario:
     >>> with_overrides(load("first").resolved(), {"cluster.nodes": 9}).cluster.nodes
     9
     """
-    tree, catalog = _revived(json.dumps(plain))
+    tree, catalog = _read_resolved(json.dumps(plain))
     for path, value in settings.items():
         spot = Spot("sweep", 1, 1, 0, "", path)
         tree = apply_override(tree, path, from_value(value, spot, "sweep"))
@@ -147,7 +149,7 @@ def with_overrides(plain: Plain, settings: Mapping[str, Plain]) -> Scenario:
 
 
 @lru_cache(maxsize=4)
-def _revived(text: str) -> tuple[TreeNode, Catalog]:
+def _read_resolved(text: str) -> tuple[TreeNode, Catalog]:
     """A resolved scenario as a tree, without variants, and the catalog that it brings."""
     tree = parse(text, "resolved")
     _plug_in(tree)
@@ -174,12 +176,12 @@ def located(name: str) -> tuple[File, str]:
     raise InvalidScenarioError([Problem("unreadable", message, Spot(name))])
 
 
-def _inherited(path: File, shown: str, above: tuple[str, ...]) -> TreeNode:
+def _read_with_extends(path: File, shown: str, above: tuple[str, ...]) -> TreeNode:
     """A file with all that it extends beneath it."""
-    return _extended(read(path, shown), shown, (*above, os.path.abspath(path)))
+    return _merge_extends(read(path, shown), shown, (*above, os.path.abspath(path)))
 
 
-def _extended(tree: TreeNode, shown: str, above: tuple[str, ...]) -> TreeNode:
+def _merge_extends(tree: TreeNode, shown: str, above: tuple[str, ...]) -> TreeNode:
     tree = expanded(migrated(tree))
     named = tree.mapping.get("extends")
     if named is None or not isinstance(named.value, str):
@@ -195,7 +197,7 @@ def _extended(tree: TreeNode, shown: str, above: tuple[str, ...]) -> TreeNode:
         raise InvalidScenarioError([Problem("unreadable", message, named.spot)])
     root()  # the sections must be known to say which are inherited
     own = tuple(key for key, entry in SECTIONS.items() if not entry.inherited)
-    below = without(relabel(_inherited(path, name, above), "extends"), own)
+    below = without(relabel(_read_with_extends(path, name, above), "extends"), own)
     return merge(below, tree)
 
 
@@ -207,7 +209,9 @@ READING: dict[str, Callable[[Draft], Iterable[Problem]]] = {
 """The checks that reading a scenario is, in order; those of a run follow them in ``cli.checks``."""
 
 
-def _checked(tree: TreeNode, shown: str, settings: Iterable[str], catalog: Catalog) -> Scenario:
+def _check_scenario(
+    tree: TreeNode, shown: str, settings: Iterable[str], catalog: Catalog
+) -> Scenario:
     root()
     tree = with_files(apply_settings(tree, settings))
     _plug_in(tree)
@@ -217,17 +221,21 @@ def _checked(tree: TreeNode, shown: str, settings: Iterable[str], catalog: Catal
     problems = [problem for check in READING.values() for problem in check(draft)]
     if errors := [p for p in problems if p.severity == "error"]:
         raise InvalidScenarioError(errors)
-    return _scenario(draft, tuple(problems))
+    return _scenario_of_draft(draft, tuple(problems))
 
 
-def _scenario(draft: Draft, warnings: tuple[Problem, ...]) -> Scenario:
+def _scenario_of_draft(draft: Draft, warnings: tuple[Problem, ...]) -> Scenario:
     """The scenario of a draft in which no error was found."""
     used = {key: entry for variant in draft.variants for key, entry in variant.used.items()}
-    others = tuple(_one(v, draft.file, tuple(warnings_of(v)), v.used) for v in draft.others)
-    return replace(_one(draft.base, draft.file, warnings, used), others=others)
+    others = tuple(
+        _scenario_of_variant(v, draft.file, tuple(warnings_of(v)), v.used) for v in draft.others
+    )
+    return replace(_scenario_of_variant(draft.base, draft.file, warnings, used), others=others)
 
 
-def _one(draft: VariantDraft, shown: str, warnings: tuple[Problem, ...], used: Used) -> Scenario:
+def _scenario_of_variant(
+    draft: VariantDraft, shown: str, warnings: tuple[Problem, ...], used: Used
+) -> Scenario:
     """The scenario of the base or of one variant, which keeps no ``what_if`` of its own."""
     if draft.model is None:
         raise InvalidScenarioError(draft.problems)

@@ -116,13 +116,13 @@ class Range:
         """
         low, high = float(self.low.number), float(self.high.number)
         found = low * (high / low) ** share if self.log else low + (high - low) * share
-        return self.low.of(_short(min(max(found, low), high)))
+        return self.low.of(_shortest_decimal(min(max(found, low), high)))
 
 
 Vary = Values | Range
 
 
-def _short(number: float) -> Decimal:
+def _shortest_decimal(number: float) -> Decimal:
     return Decimal(f"{number:.{DIGITS}g}")
 
 
@@ -148,32 +148,32 @@ def read_vary(data: Any, context: Any = None) -> Vary:
     context : where the keys that are known are noted for messages
     """
     if isinstance(data, list | tuple):
-        return _listed(data)
+        return _read_list(data)
     if not isinstance(data, dict):
         message = f"'{data}' is no list of values; write it like [1, 2, 4] or {{from: 1, to: 4}}"
         raise refusal("vary", message, value=data)
     model = Between.model_validate(data, context=context)
-    low, high = _end("from", model.from_), _end("to", model.to)
+    low, high = _read_end("from", model.from_), _read_end("to", model.to)
     if low.unit != high.unit:
         message = f"'{model.to}' and '{model.from_}' have different units; write both in one"
         raise refusal("vary", message, "to", model.to)
     if low.number >= high.number:
         raise refusal("vary", f"'{model.to}' must be above '{model.from_}'", "to", model.to)
     if model.log is not None:
-        return _by_factor(low, high, model)
-    return Range(low, high) if model.step is None else _by_step(low, high, model)
+        return _values_by_factor(low, high, model)
+    return Range(low, high) if model.step is None else _values_by_step(low, high, model)
 
 
-def _listed(data: Any) -> Values:
+def _read_list(data: Any) -> Values:
     if not data:
         raise refusal("vary", "the list of values is empty; write one at least", value=data)
     if len({repr(v) for v in data}) < len(data):
         twice = next(v for i, v in enumerate(data) if v in data[:i])
         raise refusal("vary", f"'{twice}' is in the list twice; keep one of them", value=data)
-    return Values(tuple(data), _ordered(data))
+    return Values(tuple(data), _is_ascending(data))
 
 
-def _ordered(values: Any) -> bool:
+def _is_ascending(values: Any) -> bool:
     """Whether values are ascending numbers."""
     try:
         read = [amount(v) for v in values]
@@ -183,15 +183,15 @@ def _ordered(values: Any) -> bool:
     return rising and len({a.unit for a in read}) == 1
 
 
-def _end(key: str, written: object) -> Amount:
+def _read_end(key: str, written: object) -> Amount:
     try:
         return amount(written)
     except ValueError as error:
         raise refusal("vary", str(error), key, written) from error
 
 
-def _by_step(low: Amount, high: Amount, model: Between) -> Values:
-    step = _end("step", model.step)
+def _values_by_step(low: Amount, high: Amount, model: Between) -> Values:
+    step = _read_end("step", model.step)
     if step.unit != low.unit or step.number <= 0:
         message = f"'{model.step}' is no step from '{model.from_}'; write one above 0 in its unit"
         raise refusal("vary", message, "step", model.step)
@@ -207,7 +207,7 @@ def _by_step(low: Amount, high: Amount, model: Between) -> Values:
     return Values(tuple(low.of(n) for n in numbers), ordered=True)
 
 
-def _by_factor(low: Amount, high: Amount, model: Between) -> Vary:
+def _values_by_factor(low: Amount, high: Amount, model: Between) -> Vary:
     if model.step is not None:
         raise refusal("vary", "'step' and 'log' exclude each other; keep one", "log", model.log)
     if low.number <= 0:

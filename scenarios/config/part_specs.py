@@ -28,7 +28,7 @@ class GpuFacts(Section):
         None, description="Kernels that run at once."
     )
     copy_engines: Whole | None = Field(None, description="Copies that run at once beside kernels.")
-    power: Watts | None = Field(None, description="Of the board, at full load.")
+    power: Watts | None = Field(None, description="Power of the board at full load.")
     core: bool | None = Field(
         None,
         description="It is a core of a processor: what the library's threads take of it, its ops "
@@ -39,8 +39,8 @@ class GpuFacts(Section):
 class MemoryFacts(Section):
     """How large a memory is; 0 GB: not fitted."""
 
-    size: Bytes | None = Field(None, description="Of one device.")
-    power: Watts | None = Field(None, description="At full load.")
+    size: Bytes | None = Field(None, description="Capacity of one device.")
+    power: Watts | None = Field(None, description="Power of one device at full load.")
 
 
 class HostFacts(Section):
@@ -48,13 +48,15 @@ class HostFacts(Section):
 
     cores: Annotated[int, Field(ge=1)] | None = Field(None, description="Threads that run at once.")
     memory: Bytes | None = Field(None, description="Size of its DRAM.")
-    power: Watts | None = Field(None, description="Of the machine without GPUs, at full load.")
+    power: Watts | None = Field(
+        None, description="Power of the machine without its GPUs, at full load."
+    )
 
 
 class OtherFacts(Section):
     """What any part has."""
 
-    power: Watts | None = Field(None, description="At full load.")
+    power: Watts | None = Field(None, description="Power of one at full load.")
 
 
 @dataclass(frozen=True)
@@ -78,12 +80,16 @@ class PartKind:
 
 
 OURS = {
-    "gpu": PartKind(GpuFacts, ("roofline",), help="Its GPUs.", priced_by="memory"),
-    "nic": PartKind(OtherFacts, ("nic",), help="Its network adapters; GPUs share them evenly."),
+    "gpu": PartKind(GpuFacts, ("roofline",), help="GPUs of the machine.", priced_by="memory"),
+    "nic": PartKind(
+        OtherFacts,
+        ("nic",),
+        help="Network adapters (NICs) of the machine; its GPUs share them evenly.",
+    ),
     "cxl": PartKind(
         MemoryFacts,
         ("cxl", "memory"),
-        help="CXL memory; ``size: 0 GB`` is not fitted.",
+        help="CXL memory of the machine; ``size: 0 GB`` means that none is fitted.",
         priced_by="size",
     ),
     "host": PartKind(
@@ -100,7 +106,7 @@ class _Kinds(Mapping[str, PartKind]):
     """Ours, and those that plug-ins registered by now."""
 
     def __getitem__(self, name: str) -> PartKind:
-        return OURS[name] if name in OURS else _registered(name)
+        return OURS[name] if name in OURS else _registered_kind(name)
 
     def __iter__(self) -> Iterator[str]:
         return iter([*OURS, *(name for name in PARTS if name not in OURS)])
@@ -109,7 +115,7 @@ class _Kinds(Mapping[str, PartKind]):
         return len(list(iter(self)))
 
 
-def _registered(name: str) -> PartKind:
+def _registered_kind(name: str) -> PartKind:
     made = PARTS[name]
     told = (made.__doc__ or "").strip().partition("\n")[0]
     return PartKind(schema_of(made, optional=True), help=told, priced_by=made.priced_by)
@@ -171,7 +177,7 @@ def entry_model(kind: str) -> type[Section]:
     """
     told = KINDS[kind]
     fields: dict[str, Any] = {}
-    for model in (told.facts, *_settings(told.backends)):
+    for model in (told.facts, *_backend_settings(told.backends)):
         for name, info in model.model_fields.items():
             fields.setdefault(name, (info.annotation, info))
     return create_model(f"{kind}_entry", __base__=Section, __doc__=f"A {kind}.", **fields)
@@ -186,13 +192,13 @@ def part_model(kind: str) -> type[Section]:
     """
     own: dict[str, Any] = {
         "model": (str | None, Field(None, description=f"A name of `foretrace catalog {kind}`.")),
-        "count": (Whole, Field(1, description="How many, in each machine.")),
+        "count": (Whole, Field(1, description="How many of them each machine has.")),
     }
-    rest = _fields(entry_model(kind))
+    rest = _fields_of_model(entry_model(kind))
     return create_model(f"{kind}_part", __base__=Section, __doc__=f"A {kind}.", **own, **rest)
 
 
-def _fields(model: type[Section]) -> dict[str, Any]:
+def _fields_of_model(model: type[Section]) -> dict[str, Any]:
     return {k: (f.annotation, f) for k, f in model.model_fields.items()}
 
 
@@ -247,10 +253,13 @@ def join_model() -> type[Section]:
     """The model of one of ``links`` as a file writes it."""
     own: dict[str, Any] = {
         "from_": (str, Field(alias="from", description=f"A part: {', '.join(node_parts())}.")),
-        "to": (str, Field(description="The other end.")),
-        "via": (str | None, Field(None, description="A name of `foretrace catalog link`.")),
+        "to": (str, Field(description="The part at the other end of the link.")),
+        "via": (
+            str | None,
+            Field(None, description="The kind of link, a name of `foretrace catalog link`."),
+        ),
     }
-    rest = _fields(entry_model("link"))
+    rest = _fields_of_model(entry_model("link"))
     return create_model("link", __base__=Section, __doc__=Join.__doc__, **own, **rest)
 
 
@@ -274,7 +283,7 @@ def read_override(data: Any, info: ValidationInfo) -> Override:
     return Override(**dict(_Override.model_validate(data, context=info.context)))
 
 
-def _settings(backends: tuple[str, ...]) -> list[type[Section]]:
+def _backend_settings(backends: tuple[str, ...]) -> list[type[Section]]:
     known = known_backends()
     return [settings_of(name, optional=True) for name in backends if name in known]
 

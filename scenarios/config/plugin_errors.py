@@ -10,7 +10,7 @@ from types import TracebackType
 PREFIX = "foretrace_plugin_"  # of the modules that files become
 
 
-def _yielded(error: BaseException) -> str:
+def _bad_yield_message(error: BaseException) -> str:
     """A message for a plug-in that yielded something that is no event; "" for none.
 
     SimPy gives the place only as text.
@@ -27,7 +27,7 @@ def _yielded(error: BaseException) -> str:
 
 def blamed(error: BaseException) -> str:
     """A message that names the plug-in and line an unexpected error came from; "" for none."""
-    told, step = _yielded(error), error.__traceback__
+    told, step = _bad_yield_message(error), error.__traceback__
     if error.__cause__ is not None:  # SimPy raises the error of a process again
         told = told or blamed(error.__cause__)
     while step is not None and not told:

@@ -59,22 +59,22 @@ def load_file(file: Path, spot: Spot) -> None:
         raise InvalidScenarioError([Problem("plug-in", message, spot)])
     module = importlib.util.module_from_spec(found)
     _take_back(file)  # it was edited since
-    before = _names()
+    before = _registered_names()
     sys.modules[name] = module  # before it runs: what it defines can then be pickled
     try:
         found.loader.exec_module(module)
-        _registered[file] = _names() - before
-        _check(file, spot)
+        _registered[file] = _registered_names() - before
+        _check_plugin(file, spot)
     except InvalidScenarioError:
         unload(file)
         raise
     except Exception as error:
-        message = _failed(file.name, error)
-        _registered[file] = _names() - before
+        message = _failure_message(file.name, error)
+        _registered[file] = _registered_names() - before
         unload(file)
         raise InvalidScenarioError([Problem("plug-in", message, spot)]) from error
     finally:
-        _forget()
+        _forget_models()
 
 
 def unload(file: Path) -> None:
@@ -86,7 +86,7 @@ def unload(file: Path) -> None:
     for name, module in list(sys.modules.items()):
         if name.startswith(PREFIX) and getattr(module, "__file__", None) == str(file):
             del sys.modules[name]
-    _forget()
+    _forget_models()
 
 
 def _take_back(file: Path) -> None:
@@ -94,7 +94,7 @@ def _take_back(file: Path) -> None:
         tables()[table].pop(name, None)
 
 
-def _check(file: Path, spot: Spot) -> None:
+def _check_plugin(file: Path, spot: Spot) -> None:
     """Refuse what a scenario could not use: constructors that are no schema, missing methods."""
     for table, name in sorted(_registered[file]):
         made = tables()[table][name]
@@ -106,7 +106,7 @@ def _check(file: Path, spot: Spot) -> None:
                 continue
             if made in PARTS.values() and name in OURS:
                 raise TypeError("there is such a kind of part already; take another name")
-            _callable(table, made)
+            _check_callables(table, made)
             schema_of(made)
         except (TypeError, NameError, ValueError) as error:
             message = f"plug-in '{file.name}': {table} '{name}': {error}"
@@ -122,7 +122,7 @@ VERBS = {
 }
 
 
-def _callable(table: str, cls: Any) -> None:
+def _check_callables(table: str, cls: Any) -> None:
     """Refuse what could not be asked when its turn comes.
 
     Raises
@@ -131,10 +131,10 @@ def _callable(table: str, cls: Any) -> None:
         Says what to write.
     """
     for wanted in VERBS[table]:
-        _has(table, cls, wanted)
+        _check_methods(table, cls, wanted)
 
 
-def _has(table: str, cls: Any, wanted: str) -> None:
+def _check_methods(table: str, cls: Any, wanted: str) -> None:
     """Refuse a class without one of the methods that it is asked by."""
     verb, _, arguments = wanted.partition("(")
     if not isinstance(cls, type):
@@ -178,11 +178,11 @@ _registered: dict[Path, set[tuple[str, str]]] = {}
 """Registrations of each file: the table, and the name in it."""
 
 
-def _names() -> set[tuple[str, str]]:
+def _registered_names() -> set[tuple[str, str]]:
     return {(table, name) for table, names in tables().items() for name in names}
 
 
-def _failed(name: str, error: BaseException) -> str:
+def _failure_message(name: str, error: BaseException) -> str:
     if isinstance(error, SyntaxError):  # nothing of it ran, so that no frame is in it
         return f"plug-in '{name}' fails in line {error.lineno}: {error.msg}; mend it or take it out"
     last = error.__traceback__
@@ -192,7 +192,7 @@ def _failed(name: str, error: BaseException) -> str:
     return f"plug-in '{name}' fails{where}: {type(error).__name__}: {error}; mend it or take it out"
 
 
-def _forget() -> None:
+def _forget_models() -> None:
     """Forget the models derived from names that were known before."""
     for derived in (settings_of, entry_model, part_model, join_model, root):
         derived.cache_clear()

@@ -65,7 +65,7 @@ class Problem:
 
     def __str__(self) -> str:
         head = [f"{self.severity} {self.message}", f"  {self.spot}  {self.spot.path}".rstrip()]
-        return "\n".join(head + _excerpt(self.spot))
+        return "\n".join(head + _source_excerpt(self.spot))
 
     def facts(self) -> dict[str, str | int]:
         """The problem as plain values, for ``--json`` and editors."""
@@ -81,16 +81,16 @@ class Problem:
         }
 
 
-def _excerpt(spot: Spot) -> list[str]:
+def _source_excerpt(spot: Spot) -> list[str]:
     if not spot.width:
         return []
-    text, start = _window(spot.text.expandtabs(1), spot.column - 1)
+    text, start = _cut_line(spot.text.expandtabs(1), spot.column - 1)
     width = max(1, min(spot.width, len(text) - start))
     gutter = f"{spot.line:>6}"
     return [f"{gutter} | {text}".rstrip(), f"{' ' * len(gutter)} | {' ' * start}{'^' * width}"]
 
 
-def _window(text: str, start: int) -> tuple[str, int]:
+def _cut_line(text: str, start: int) -> tuple[str, int]:
     """A line cut to what fits, around the column that matters."""
     if len(text) <= WIDEST:
         return text, start

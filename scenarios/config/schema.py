@@ -49,20 +49,20 @@ FileName = Annotated[str, NAMES_FILE]
 """A file, or a glob of files, from the folder of the file that says it."""
 
 
-def _describe(schema: dict[str, Any], model: type[BaseModel]) -> None:
+def _describe_properties(schema: dict[str, Any], model: type[BaseModel]) -> None:
     """Give the properties of a model the texts under its fields.
 
     Done when somebody wants a schema: reading sources at every start would cost more than all
     the rest of a model.
     """
-    told = _texts(model)
+    told = _field_texts(model)
     for name, field in model.model_fields.items():
         below = schema.get("properties", {}).get(field.alias or name)
         if below is not None and name in told:
             below.setdefault("description", told[name])
 
 
-def _texts(model: type[BaseModel]) -> dict[str, str]:
+def _field_texts(model: type[BaseModel]) -> dict[str, str]:
     """The text under each field of a class and of those it inherits from."""
     found: dict[str, str] = {}
     for cls in reversed(model.__mro__):
@@ -84,7 +84,9 @@ class Section(BaseModel):
     The text under each field is what ``explain`` and editors show.
     """
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, json_schema_extra=_describe)
+    model_config = ConfigDict(
+        extra="forbid", strict=True, frozen=True, json_schema_extra=_describe_properties
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -120,7 +122,7 @@ Broken = Callable[["TreeNode", Attempt], Iterable["Problem"]]
 Files = Callable[[], tuple[str, ...]]
 
 
-def _nothing(tree: TreeNode, attempt: Attempt) -> Iterable[Problem]:
+def _no_problems(tree: TreeNode, attempt: Attempt) -> Iterable[Problem]:
     return ()
 
 
@@ -157,7 +159,7 @@ def register(
     help: str = "",
     inherited: bool = True,
     files: Files | tuple[str, ...] = (),
-    broken: Broken = _nothing,
+    broken: Broken = _no_problems,
 ) -> None:
     """Add a key to the top of every scenario.
 

@@ -76,17 +76,19 @@ def workload_files() -> tuple[str, ...]:
     ('trace', 'starts')
     """
     known = known_workloads().values()
-    return tuple(dict.fromkeys(name for cls in known for name in _files(cls)))
+    return tuple(dict.fromkeys(name for cls in known for name in _file_settings(cls)))
 
 
-def _files(cls: type) -> list[str]:
+def _file_settings(cls: type) -> list[str]:
     hints = get_type_hints(getattr(cls, "__init__"), include_extras=True)  # noqa: B009  mypy
-    return [name for name, hint in hints.items() if hint is Path or _marked(hint)]
+    return [name for name, hint in hints.items() if hint is Path or _is_marked_file(hint)]
 
 
-def _marked(hint: Any) -> bool:
+def _is_marked_file(hint: Any) -> bool:
     """Whether an annotation, or one of its alternatives, marks the name of a file."""
-    return NAMES_FILE in getattr(hint, "__metadata__", ()) or any(map(_marked, get_args(hint)))
+    return NAMES_FILE in getattr(hint, "__metadata__", ()) or any(
+        map(_is_marked_file, get_args(hint))
+    )
 
 
 @cache
@@ -134,7 +136,7 @@ def schema_of(cls: type, *, optional: bool = False) -> type[Section]:
             )
         if hints[key] in GIVEN:
             continue  # the run gives it, no file can
-        annotation = _readable(hints[key])
+        annotation = _readable_annotation(hints[key])
         default = REQUIRED if parameter.default is parameter.empty else parameter.default
         if optional:
             annotation, default = annotation | None, None
@@ -142,7 +144,7 @@ def schema_of(cls: type, *, optional: bool = False) -> type[Section]:
     return create_model(cls.__name__, __base__=Section, __doc__=inspect.getdoc(cls), **fields)
 
 
-def _readable(annotation: Any) -> Any:
+def _readable_annotation(annotation: Any) -> Any:
     """An annotation as a file can give it: lists for sequences, text for paths."""
     origin, inner = get_origin(annotation), get_args(annotation)
     if annotation is Path:
@@ -153,7 +155,7 @@ def _readable(annotation: Any) -> Any:
     if origin in (tuple, list):
         return Annotated[annotation, Field(strict=False)]
     if type(None) in inner:
-        rest = [_readable(a) for a in inner if a is not type(None)]
+        rest = [_readable_annotation(a) for a in inner if a is not type(None)]
         return Union[*rest, None]
     return annotation
 
@@ -188,11 +190,11 @@ def help_of(cls: type) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for one in reversed(cls.__mro__):
-        found |= _parameters(inspect.cleandoc(one.__doc__ or ""))
+        found |= _parameter_texts(inspect.cleandoc(one.__doc__ or ""))
     return found
 
 
-def _parameters(doc: str) -> dict[str, str]:
+def _parameter_texts(doc: str) -> dict[str, str]:
     section = re.search(r"^Parameters\n-+\n(.*?)(?=^\S[^\n]*\n-{3,}$|\Z)", doc, re.M | re.S)
     found: dict[str, str] = {}
     names: list[str] = []

@@ -67,10 +67,12 @@ def read_topology(data: Any, info: ValidationInfo) -> str | Joining:
 def topology_forms() -> Any:
     """The forms of ``topology`` in a file, for editors."""
     known = known_topologies()
-    return Union[(Literal[tuple(known)], *(_form(name, cls) for name, cls in known.items()))]
+    return Union[
+        (Literal[tuple(known)], *(_topology_form(name, cls) for name, cls in known.items()))
+    ]
 
 
-def _form(name: str, cls: type[Topology]) -> type[Section]:
+def _topology_form(name: str, cls: type[Topology]) -> type[Section]:
     model = schema_of(cls, optional=True)
     own: dict[str, Any] = {"use": (Literal[name], Field(REQUIRED, description="This topology."))}
     rest: dict[str, Any] = {k: (f.annotation, f) for k, f in model.model_fields.items()}

@@ -102,8 +102,8 @@ def answer_of(scenario: Scenario) -> StudyAnswer:
     first, workload = next(iter(works.items()))
     prefix = f"{first}." if len(works) > 1 else ""
     if said is None:
-        return _answer(works, f"{prefix}{workload.headline}", "")
-    return _answer(works, said.metric, "lower" if said.sign > 0 else "higher")
+        return _study_answer(works, f"{prefix}{workload.headline}", "")
+    return _study_answer(works, said.metric, "lower" if said.sign > 0 else "higher")
 
 
 def usual() -> StudyAnswer:
@@ -119,7 +119,7 @@ def usual() -> StudyAnswer:
     return StudyAnswer(MAIN, headline, metric.unit, metric.better, TraceWorkload.period)
 
 
-def _answer(works: Mapping[str, Workload], metric: str, better: str) -> StudyAnswer:
+def _study_answer(works: Mapping[str, Workload], metric: str, better: str) -> StudyAnswer:
     several = len(works) > 1
     head, _, rest = metric.partition(".")
     job = head if several and head in works else "" if several else next(iter(works))
@@ -129,7 +129,9 @@ def _answer(works: Mapping[str, Workload], metric: str, better: str) -> StudyAns
     try:
         found, _, _ = named_in(own, declared)
     except ValueError as error:
-        raise ScenarioError(f"answer: '{metric}': {error}{_whose(works, own)}") from error
+        raise ScenarioError(
+            f"answer: '{metric}': {error}{_jobs_with_metric(works, own)}"
+        ) from error
     better = better or found.better
     if not better:
         raise ScenarioError(
@@ -140,7 +142,7 @@ def _answer(works: Mapping[str, Workload], metric: str, better: str) -> StudyAns
     return StudyAnswer(job, metric, found.unit, better, period)
 
 
-def _whose(works: Mapping[str, Workload], metric: str) -> str:
+def _jobs_with_metric(works: Mapping[str, Workload], metric: str) -> str:
     """Jobs that have a metric, where it was asked of none of them."""
     names = metric, metric.rpartition(".")[0]
     having = [job for job, w in works.items() if any(m.fits(n) for m in w.metrics for n in names)]

@@ -166,7 +166,7 @@ def compare(*runs: str | os.PathLike[str] | Scenario | Study, out: str = "runs")
     ScenarioError
         Something is none of these.
     """
-    read = [_read(run, out) for run in runs]
+    read = [_read_run(run, out) for run in runs]
     if len(read) == 1:
         points = read[0].points
         if len(points) == 1:
@@ -174,13 +174,17 @@ def compare(*runs: str | os.PathLike[str] | Scenario | Study, out: str = "runs")
                 f"{read[0].name}: is one run without variants (what_if), and nothing stands beside "
                 "it; give a second run or scenario"
             )
-        own = tuple(_row(n, p, points, p["settings"]) for n, p in points.items())
+        own = tuple(_comparison_row(n, p, points, p["settings"]) for n, p in points.items())
         return Comparison(own, read[0].answer)
     first = read[0]
     rows = []
-    for one, name in zip(read, _names(read), strict=True):
+    for one, name in zip(read, _run_names(read), strict=True):
         point = next(iter(one.points.values()))
-        rows.append(_row(name, point, first.points, _differing(first.settings, one.settings)))
+        rows.append(
+            _comparison_row(
+                name, point, first.points, _differing_settings(first.settings, one.settings)
+            )
+        )
     return Comparison(tuple(rows), first.answer)
 
 
@@ -193,7 +197,7 @@ class _Run:
     folder: str = ""
 
 
-def _names(runs: Sequence[_Run]) -> list[str]:
+def _run_names(runs: Sequence[_Run]) -> list[str]:
     """Names of runs; those of one scenario have their folders added."""
     told = [one.name for one in runs]
     return [
@@ -202,27 +206,27 @@ def _names(runs: Sequence[_Run]) -> list[str]:
     ]
 
 
-def _read(run: Any, out: str) -> _Run:
+def _read_run(run: Any, out: str) -> _Run:
     """Summary and settings of a run."""
     from ..config.scenario import Scenario
     from .run import Study, study
 
     if isinstance(run, Study):
-        return _of_study(run)
+        return _run_of_study(run)
     if isinstance(run, Scenario):
-        return _of_study(study(run))
+        return _run_of_study(study(run))
     if not isinstance(run, str | os.PathLike):
         raise ScenarioError(
             f"compare: {type(run).__name__} is no run; give a study, a scenario or a saved run"
         )
-    if (folder := _saved(os.fspath(run), out)) is not None:
-        return _of_folder(folder)
+    if (folder := _saved_run_path(os.fspath(run), out)) is not None:
+        return _run_of_folder(folder)
     from ..config.loader import load
 
-    return _of_study(study(load(run)))
+    return _run_of_study(study(load(run)))
 
 
-def _of_study(done: Study) -> _Run:
+def _run_of_study(done: Study) -> _Run:
     """A run that was made for this; one that could not end cannot be compared."""
     if left := done.summary.unfinished:
         raise SimulationError(
@@ -231,10 +235,12 @@ def _of_study(done: Study) -> _Run:
             "(run.time_limit) or less to do",
         )
     told = done.summary.to_dict()
-    return _Run(done.scenario.name, told["answer"], told["points"], _flat(done.scenario.resolved()))
+    return _Run(
+        done.scenario.name, told["answer"], told["points"], _flat_settings(done.scenario.resolved())
+    )
 
 
-def _saved(name: str, out: str) -> Path | None:
+def _saved_run_path(name: str, out: str) -> Path | None:
     """The folder of a saved run, or its summary; None where a scenario is meant."""
     from ..config.loader import LIBRARY
     from .saved_runs import located
@@ -247,7 +253,7 @@ def _saved(name: str, out: str) -> Path | None:
     return None if (LIBRARY / f"{name}.yaml").is_file() else located(name, Path(out))
 
 
-def _of_folder(folder: Path) -> _Run:
+def _run_of_folder(folder: Path) -> _Run:
     from ..config.reading.document import read
     from ..config.reading.tree import to_dict
     from .run_folder import load_summary
@@ -256,18 +262,18 @@ def _of_folder(folder: Path) -> _Run:
     if summary.get("kind") == "sweep":
         raise ScenarioError(f"{folder}: is a sweep, whose report compares its points; give runs")
     kept = (folder if folder.is_dir() else folder.parent) / "resolved.yaml"
-    settings = _flat(to_dict(read(kept, str(kept)))) if kept.is_file() else {}
+    settings = _flat_settings(to_dict(read(kept, str(kept)))) if kept.is_file() else {}
     return _Run(summary["name"], summary["answer"], summary["points"], settings, kept.parent.name)
 
 
-def _flat(told: dict[str, Any]) -> dict[str, str]:
+def _flat_settings(told: dict[str, Any]) -> dict[str, str]:
     from ..config.scenario import flat
 
     kept = {k: v for k, v in told.items() if k not in APART}
     return {setting: str(value) for setting, value in flat(kept).items()}
 
 
-def _differing(base: Mapping[str, str], of: Mapping[str, str]) -> Told:
+def _differing_settings(base: Mapping[str, str], of: Mapping[str, str]) -> Told:
     """Settings in which two runs differ; "" where one has none.
 
     >>> _differing({"a": "1", "b": "2"}, {"a": "1", "b": "3", "c": "4"})
@@ -277,7 +283,7 @@ def _differing(base: Mapping[str, str], of: Mapping[str, str]) -> Told:
     return {p: (base.get(p, ""), of.get(p, "")) for p in paths}
 
 
-def _row(name: str, point: Any, base: Mapping[str, Any], settings: Any) -> ComparisonRow:
+def _comparison_row(name: str, point: Any, base: Mapping[str, Any], settings: Any) -> ComparisonRow:
     first = next(iter(base.values()))
     was = {m: v["value"] for m, v in first["metrics"].items()}
     is_ = {m: v["value"] for m, v in point["metrics"].items() if v["value"] is not None}
@@ -286,7 +292,7 @@ def _row(name: str, point: Any, base: Mapping[str, Any], settings: Any) -> Compa
     return ComparisonRow(
         name,
         is_,
-        {m: _change(was[m], v) for m, v in is_.items() if was.get(m) is not None},
+        {m: _relative_change(was[m], v) for m, v in is_.items() if was.get(m) is not None},
         (bounds[0], bounds[1]) if bounds else None,
         {p: (a, b) for p, (a, b) in settings.items()},
         {box: t["mean"] for box, t in point["activity"].items()},
@@ -294,7 +300,7 @@ def _row(name: str, point: Any, base: Mapping[str, Any], settings: Any) -> Compa
     )
 
 
-def _change(was: float, is_: float) -> float:
+def _relative_change(was: float, is_: float) -> float:
     if was == is_:
         return 0.0
     return is_ / was - 1 if was else float("inf")

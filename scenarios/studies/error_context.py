@@ -49,19 +49,19 @@ def reworded(error: SimulationError, scenario: Scenario, gpus: Sequence[str]) ->
     said = error.message.rpartition("; ")[0]
     if error.kind == "time overflow" and said.endswith("range of ticks"):
         said = said.replace("range of ticks", f"{DAYS:.0f} days that a run may last")
-        return _of(error, f"{said}; a rate is too low, or a time too long")
+        return _with_message(error, f"{said}; a rate is too low, or a time too long")
     if error.kind == "memory":
         fewer = ", keep fewer rows (run.keep: ranks)" if "keep=" in error.message else ""
-        return _of(error, f"{said}; let it end{fewer}, or allow more (run.memory)")
+        return _with_message(error, f"{said}; let it end{fewer}, or allow more (run.memory)")
     if isinstance(error, TimeOver) and error.submitted:
-        return TimeOver(error.limit, f" ({_busiest(error.submitted)})")
-    found = [*_steered(error, scenario, gpus), *_overridden(error, scenario, gpus)]
+        return TimeOver(error.limit, f" ({_busiest_process(error.submitted)})")
+    found = [*_steering_cures(error, scenario, gpus), *_override_cures(error, scenario, gpus)]
     if error.kind not in TOLD or not found:
         return error
-    return _of(error, f"{said}; {'; '.join(found)}")
+    return _with_message(error, f"{said}; {'; '.join(found)}")
 
 
-def _busiest(submitted: Mapping[str, tuple[int, int]]) -> str:
+def _busiest_process(submitted: Mapping[str, tuple[int, int]]) -> str:
     """Process that submitted most ops, and their number.
 
     >>> _busiest({"Policy": (300, 3), "Other": (20, 20)})
@@ -71,36 +71,39 @@ def _busiest(submitted: Mapping[str, tuple[int, int]]) -> str:
     return f"{who} submitted {ops:,} ops in {graphs:,} graphs so far"
 
 
-def _of(error: SimulationError, message: str) -> SimulationError:
+def _with_message(error: SimulationError, message: str) -> SimulationError:
     return SimulationError(error.kind, message, error.ops, error.open_ops)
 
 
-def _named(error: SimulationError, names: Sequence[str]) -> str:
+def _component_named(error: SimulationError, names: Sequence[str]) -> str:
     """The first component that the error names and one of these globs means; "" for none."""
     words = (word.strip(",;:()") for word in error.message.split())
     return next((w for w in words if any(fnmatchcase(w, name) for name in names)), "")
 
 
-def _steered(error: SimulationError, scenario: Scenario, gpus: Sequence[str]) -> Iterator[str]:
+def _steering_cures(
+    error: SimulationError, scenario: Scenario, gpus: Sequence[str]
+) -> Iterator[str]:
     """Processes that were told of a component on which it is stuck."""
     for i, steering in enumerate(scenario.processes):
         given = steering.settings.values()
         names = [v for g in given for v in (g if isinstance(g, tuple | list) else (g,))]
-        at = _named(error, [name for name in names if isinstance(name, str)])
+        at = _component_named(error, [name for name in names if isinstance(name, str)])
         if at and steering.use != SPARE:
-            where = _where(f"processes.{i}", scenario)
-            yield f"{steering.use} has {at} ({where}): {_cure(steering.use, scenario, at in gpus)}"
+            where = _place_text(f"processes.{i}", scenario)
+            cure = _cure_text(steering.use, scenario, at in gpus)
+            yield f"{steering.use} has {at} ({where}): {cure}"
 
 
-def _cure(use: str, scenario: Scenario, gpu: bool) -> str:
+def _cure_text(use: str, scenario: Scenario, gpu: bool) -> str:
     if use == "degrade":
         return "say how long it 'lasts', or lower its 'slowdown'"
     if use == "fail":
-        return _replaced(scenario, gpu)
+        return _replacement_cure(scenario, gpu)
     return "let it restore what it fails, and resume or cancel what it stops"
 
 
-def _replaced(scenario: Scenario, gpu: bool) -> str:
+def _replacement_cure(scenario: Scenario, gpu: bool) -> str:
     """Cure by another component that takes over, if one can."""
     if not gpu:
         return "leave it out, or slow it down instead"
@@ -109,17 +112,19 @@ def _replaced(scenario: Scenario, gpu: bool) -> str:
     return f"let a {SPARE} under processes take over, or leave it out"
 
 
-def _overridden(error: SimulationError, scenario: Scenario, gpus: Sequence[str]) -> Iterator[str]:
+def _override_cures(
+    error: SimulationError, scenario: Scenario, gpus: Sequence[str]
+) -> Iterator[str]:
     """Entries of ``cluster.override`` for a component on which it is stuck."""
     for glob, override in scenario.cluster.override.items():
-        at = _named(error, [glob])
-        where = _where(f"cluster.override.{glob}", scenario)
+        at = _component_named(error, [glob])
+        where = _place_text(f"cluster.override.{glob}", scenario)
         if at and override.down:
-            yield f"{at} is down ({where}): {_replaced(scenario, at in gpus)}"
+            yield f"{at} is down ({where}): {_replacement_cure(scenario, at in gpus)}"
         elif at and override.slowdown > 1:
             yield f"{at} is slowed down ({where}): lower its 'slowdown'"
 
 
-def _where(path: str, scenario: Scenario) -> str:
+def _place_text(path: str, scenario: Scenario) -> str:
     place = scenario.place(f"{path}.").removesuffix(": ")
     return f"{path}, {place}" if place else path

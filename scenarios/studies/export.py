@@ -21,11 +21,11 @@ def export_chakra(source: str, out: Path) -> list[Path]:
     """
     from ...traces.formats import chakra
 
-    name, graph = _graph(source)
+    name, graph = _named_graph(source)
     return chakra.write(graph, out, prefix=name)
 
 
-def _graph(source: str) -> tuple[str, Graph]:
+def _named_graph(source: str) -> tuple[str, Graph]:
     from ...traces.formats import chakra
     from ..config.loader import LIBRARY, load
     from ..workloads.trace_files import form_of, open_trace
@@ -35,11 +35,11 @@ def _graph(source: str) -> tuple[str, Graph]:
         scenario = load(source)
         return scenario.name, graph_of(scenario)
     if form_of(source) == "chakra":
-        return _prefix(source), chakra.read(source)
+        return _common_prefix(source), chakra.read(source)
     return Path(source.removeprefix("foretrace:")).name.split(".")[0], open_trace(source).graph()
 
 
-def _prefix(source: str) -> str:
+def _common_prefix(source: str) -> str:
     """Common prefix of the names of files that a glob or a prefix means."""
     files = sorted(glob(source)) or [source]
     return Path(files[0]).name.split(".")[0]

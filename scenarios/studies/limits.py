@@ -111,11 +111,11 @@ def usable(allowed: Bytes | None) -> Bytes | None:
 
 def free_memory() -> Bytes | None:
     """Bytes that could be had without swapping, also by a container's limit; None if unknown."""
-    found = [f for f in (_available(), _of_container()) if f is not None]
+    found = [f for f in (_available_memory(), _container_memory()) if f is not None]
     return min(found, default=None)
 
 
-def _available() -> float | None:
+def _available_memory() -> float | None:
     try:
         with open("/proc/meminfo", encoding="ascii") as lines:
             told = dict(line.split(":", 1) for line in lines)
@@ -127,7 +127,7 @@ def _available() -> float | None:
         return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
 
 
-def _of_container() -> float | None:
+def _container_memory() -> float | None:
     """Memory that the control group leaves (version 2), B."""
     try:
         with open("/sys/fs/cgroup/memory.max", encoding="ascii") as file:

@@ -67,7 +67,7 @@ def plan(scenario: Scenario) -> Plan:
         It cannot be run.
     """
     sizes = {v.variant: size(v) for v in scenario.variants()}
-    each = {v.variant: _simulations(v) for v in scenario.variants()}
+    each = {v.variant: _count_simulations(v) for v in scenario.variants()}
     sweep = scenario.section("sweep")
     points = sweep.wanted + 1 if sweep else 0
     processes = min(cores(), points) if sweep else 1
@@ -83,13 +83,15 @@ def plan(scenario: Scenario) -> Plan:
         op_runs=None,
         seconds=None,
         memory=None,
-        devices=list(_devices(scenario)),
-        assumed=sorted(_assumed(scenario)),
+        devices=list(_device_components(scenario)),
+        assumed=sorted(_assumed_paths(scenario)),
     )
-    return found if len(known) < len(sizes) else _timed(found, scenario, known, each)
+    return found if len(known) < len(sizes) else _with_time_and_memory(found, scenario, known, each)
 
 
-def _timed(made: Plan, scenario: Scenario, ops: dict[str, int], each: dict[str, int]) -> Plan:
+def _with_time_and_memory(
+    made: Plan, scenario: Scenario, ops: dict[str, int], each: dict[str, int]
+) -> Plan:
     """Plan with time and memory, which follow from the number of ops."""
     replicas = scenario.run.replicas
     drawn = 1 + (replicas if replicas > 1 else 0)
@@ -109,7 +111,7 @@ def size(scenario: Scenario) -> Size | None:
     """Size of a scenario's jobs; None with a process, whose ops are known only while it runs."""
     known = [workload.size() for workload in workloads_of(scenario).values()]
     if None in known:
-        known = [_size(graph) for graph in graphs_of(scenario).values()]
+        known = [_graph_size(graph) for graph in graphs_of(scenario).values()]
     sizes = [s for s in known if s is not None]
     if len(sizes) < len(known):
         return None
@@ -117,7 +119,7 @@ def size(scenario: Scenario) -> Size | None:
     return Size(sum(ranks), sum(ops), max(periods))
 
 
-def _size(graph: Graph | None) -> Size | None:
+def _graph_size(graph: Graph | None) -> Size | None:
     if graph is None:
         return None
     return Size(graph.ranks, len(graph), int(graph.ops.period.max(initial=0)) + 1)
@@ -129,7 +131,7 @@ def ops_of(scenario: Scenario) -> int:
     return found.ops if found else 0
 
 
-def _simulations(scenario: Scenario) -> int:
+def _count_simulations(scenario: Scenario) -> int:
     """Simulations of one variant: as recorded, its replicas, and those that explain it."""
     replicas = scenario.run.replicas
     kinds = {kind_of(f"cluster.{path}.") for path in scenario.cluster.parts()} | ALWAYS
@@ -137,7 +139,7 @@ def _simulations(scenario: Scenario) -> int:
     return 1 + (replicas if replicas > 1 else 0) + explain
 
 
-def _devices(scenario: Scenario) -> Iterator[str]:
+def _device_components(scenario: Scenario) -> Iterator[str]:
     """Components that a driver answers for."""
     from ..config.settings import known_backends
 
@@ -149,7 +151,7 @@ def _devices(scenario: Scenario) -> Iterator[str]:
         yield f"{swap.component}: {swap.driver}"
 
 
-def _assumed(scenario: Scenario) -> set[str]:
+def _assumed_paths(scenario: Scenario) -> set[str]:
     return {
         path
         for path, origin in scenario.origins.items()

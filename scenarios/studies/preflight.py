@@ -33,12 +33,12 @@ def require_answers(points: Iterable[Variant]) -> None:
     InvalidScenarioError
         One problem for each thing that is wrong, with the ops concerned, of all variants.
     """
-    found = {p.message: p for one in points for p in _unanswerable(one)}
+    found = {p.message: p for one in points for p in _unanswerable_ops(one)}
     if found:
         raise InvalidScenarioError(found.values())
 
 
-def _unanswerable(point: Variant) -> Iterator[Problem]:
+def _unanswerable_ops(point: Variant) -> Iterator[Problem]:
     scenario, simulation = point.scenario, point.simulation
     if coupled(scenario):
         return  # devices answer in place of models
@@ -48,17 +48,17 @@ def _unanswerable(point: Variant) -> Iterator[Problem]:
     names = simulation.system.index
     globs = {glob: glob for glob in scenario.backends}
     alike: dict[tuple[str, str], list[str]] = {}
-    graphs = [point.graph] if point.graph is not None else _placed(point)
+    graphs = [point.graph] if point.graph is not None else _placed_graphs(point)
     known = (g for g in graphs if g.template is None)  # not written out unless it must be
     for _, asked, why in (r for graph in known for r in refusals(graph, simulation.bound)):
         glob = meant(globs, simulation.system.components[asked[0]], names)
-        op, why = _apart(why)
+        op, why = _split_message(why)
         alike.setdefault((f"backends.{glob}" if glob else "backends", why), []).append(op)
     for (path, why), ops in alike.items():
-        yield Problem("unanswerable", f"{_listed(ops)}{why}", _spot(scenario, path))
+        yield Problem("unanswerable", f"{_list_ops(ops)}{why}", _spot(scenario, path))
 
 
-def _placed(point: Variant) -> list[Graph]:
+def _placed_graphs(point: Variant) -> list[Graph]:
     """The graphs of several jobs, each on components that it could have."""
     system, found = point.simulation.system, []
     pools = pools_of(point.scenario, system)
@@ -71,7 +71,7 @@ def _placed(point: Variant) -> list[Graph]:
     return found
 
 
-def _apart(why: str) -> tuple[str, str]:
+def _split_message(why: str) -> tuple[str, str]:
     """The op of a message, and what is wrong with it.
 
     >>> _apart("op 3 (compute:mm): flop are unknown")
@@ -81,7 +81,7 @@ def _apart(why: str) -> tuple[str, str]:
     return (found[1], found[2]) if found else ("", why)
 
 
-def _listed(ops: list[str]) -> str:
+def _list_ops(ops: list[str]) -> str:
     """Text with the first few ops, and the number of the others."""
     rest = len(ops) - SHOWN
     more = f" and {rest} more that look unlike them" if rest > 0 else ""

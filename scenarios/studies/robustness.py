@@ -42,23 +42,25 @@ def defended(
     own = point(base.scenario, built)
     was = headline(own, own.run())
     unsure = [v for v in values if v["kind"] in UNSURE]
-    found = each(lambda v: _effect(base.scenario, built, v, was), unsure)
+    found = each(lambda v: _effect_of_value(base.scenario, built, v, was), unsure)
     effects = dict(zip((v["path"] for v in unsure), found, strict=True))
-    kinds = {kind: _of_kind(kind) for kind in predicted(base.simulation)}
+    kinds = {kind: _components_of_kind(kind) for kind in predicted(base.simulation)}
     return {
         "values": [{**v, "effect": effects.get(v["path"])} for v in values],
         "break_even": break_even(made, kinds),
     }
 
 
-def _of_kind(kind: str) -> Any:
+def _components_of_kind(kind: str) -> Any:
     def chosen(system: System) -> list[int]:
         return [i for i, part in enumerate(system.components) if part.kind == kind]
 
     return chosen
 
 
-def _effect(scenario: Scenario, built: Built, value: dict[str, Any], was: float) -> float | None:
+def _effect_of_value(
+    scenario: Scenario, built: Built, value: dict[str, Any], was: float
+) -> float | None:
     """Effect of 10 % of a value on the answer."""
     from ..config.loader import with_overrides
 

@@ -108,7 +108,7 @@ def study(
     under_way = _UnderWay()
     try:
         with executor(threads) as given, time_limit(scenario.run.time_limit):
-            with _driven(scenario) as drive:
+            with _devices_in_points(scenario) as drive:
                 for one in map(drive, variants(scenario)):
                     under_way.add(one, errors, given(one), progress)
             if scenario.run.defend and not any(m.point.coupled for m in under_way.results):
@@ -138,12 +138,12 @@ class _UnderWay:
         self, one: Variant, errors: Mapping[str, float], each: MapFunction, progress: Progress
     ) -> None:
         """Run one variant, and say why it takes what it takes."""
-        progress(f"running {one.name}: {_size(one)}")
+        progress(f"running {one.name}: {_size_text(one)}")
         self.results.append(measured(one, each))
         progress(f"explaining {one.name}: blame, and runs with parts faster or wrong")
         tried = with_errors(self.results[-1], errors, each)
         self.base = self.base or tried
-        self.points[one.name] = _explained(tried, self.base, each)
+        self.points[one.name] = _summarise_variant(tried, self.base, each)
 
     def left(self, scenario: Scenario, where: Mapping[str, Any]) -> tuple[str, ...]:
         """Names of variants that were not finished in time."""
@@ -152,7 +152,7 @@ class _UnderWay:
         return (*names, *(("--defend",) if asked and "break_even" not in where else ()))
 
 
-def _driven(scenario: Scenario) -> AbstractContextManager[Callable[[Variant], Variant]]:
+def _devices_in_points(scenario: Scenario) -> AbstractContextManager[Callable[[Variant], Variant]]:
     """Context of devices in points; what talks to them is imported only where there are any."""
     if not coupled(scenario):
         return nullcontext(lambda point: point)
@@ -161,7 +161,7 @@ def _driven(scenario: Scenario) -> AbstractContextManager[Callable[[Variant], Va
     return driven(scenario)
 
 
-def _explained(tried: Tried, base: Tried, each: MapFunction) -> dict[str, Any]:
+def _summarise_variant(tried: Tried, base: Tried, each: MapFunction) -> dict[str, Any]:
     """Summary of one variant: metrics, blame, time breakdown, sensitivity, expectations."""
     of = tried.of
     changes = what_if_faster(of, each=each)
@@ -174,7 +174,7 @@ def _explained(tried: Tried, base: Tried, each: MapFunction) -> dict[str, Any]:
     window = window_of(of.point, of.result)
     return {
         "metrics": {k: asdict(v) for k, v in metrics.items()},
-        "expect": _expectations(of, metrics),
+        "expect": _judge_expectations(of, metrics),
         "blame": window.blame(of.result.blame()) if window else of.result.blame().seconds,
         **({"window": window.plain(of.result.tick)} if window else {}),
         **by_job(of),
@@ -187,14 +187,14 @@ def _explained(tried: Tried, base: Tried, each: MapFunction) -> dict[str, Any]:
             "ranks": of.result.ranks if of.point.graph is None else of.point.graph.ranks,
             "gpus": len(of.point.simulation.system.gpus),
             **left_out(of.result),
-            **{k: v for k, v in _facts(of.point).items() if _plain(v)},
+            **{k: v for k, v in _workload_facts(of.point).items() if _is_plain(v)},
         },
         "settings": differences(base.of.point.scenario, of.point.scenario),
         "change": change(base, tried),
     }  # fmt: skip
 
 
-def _size(one: Variant) -> str:
+def _size_text(one: Variant) -> str:
     """Size of a point as text, as far as it is known."""
     if one.graph is None:
         return f"{len(one.workloads)} job{'s' * (len(one.workloads) != 1)}"
@@ -202,7 +202,7 @@ def _size(one: Variant) -> str:
     return f"{len(one.graph):,} ops on {ranks}"
 
 
-def _facts(point: Variant) -> Mapping[str, object]:
+def _workload_facts(point: Variant) -> Mapping[str, object]:
     """Facts of its workload."""
     return {} if point.graph is None else point.graph.facts
 
@@ -238,11 +238,11 @@ def left_out(result: Result) -> dict[str, str]:
     return {"table_of_ops": f"left out: the run kept {result.keep}; --keep ops writes it"}
 
 
-def _plain(value: object) -> bool:
+def _is_plain(value: object) -> bool:
     return isinstance(value, str | int | float | bool)
 
 
-def _expectations(of: VariantResults, metrics: Mapping[str, Value]) -> list[dict[str, Any]]:
+def _judge_expectations(of: VariantResults, metrics: Mapping[str, Value]) -> list[dict[str, Any]]:
     """Each condition with the value it is about; a metric that the run lacks is not met."""
     return [
         {
@@ -251,14 +251,14 @@ def _expectations(of: VariantResults, metrics: Mapping[str, Value]) -> list[dict
             "unit": e.that.unit,
             "value": metrics[e.that.name].value if e.that.name in metrics else None,
             "met": e.that.name in metrics and bool(e.that.holds(metrics[e.that.name].value)),
-            "short": _short(e.that, metrics, of.point.answer),
+            "short": _shortfall(e.that, metrics, of.point.answer),
         }
         for e in of.point.scenario.expect
         if not e.that.metric.startswith(CHECKED)
     ]
 
 
-def _short(that: Condition, metrics: Mapping[str, Value], answer: StudyAnswer) -> float | None:
+def _shortfall(that: Condition, metrics: Mapping[str, Value], answer: StudyAnswer) -> float | None:
     """The relative change of the answer that would meet a bar of it; None of another number."""
     if that.metric != answer.sample or that.name not in metrics or not that.op.startswith("<"):
         return None

@@ -63,17 +63,17 @@ def save(study: Study, out: Path, started: float, command: str) -> Path:
     name = key(study.scenario)
     target = out / study.scenario.name / name
     with whole_folder(target) as whole:
-        _fill(whole, study, name, started, command)
+        _fill_folder(whole, study, name, started, command)
     return target
 
 
-def _fill(folder: Path, study: Study, name: str, started: float, command: str) -> None:
+def _fill_folder(folder: Path, study: Study, name: str, started: float, command: str) -> None:
     scenario = study.scenario
     summary = study.summary.to_dict()
     resolved = write_scenario(folder, scenario)
     write_json(folder / "summary.json", summary)
     with ThreadPoolExecutor(1) as beside:  # DuckDB works while Python does
-        tables = beside.submit(_tables, folder, study)
+        tables = beside.submit(_write_tables, folder, study)
         cut = write_timeline(folder / "timeline.pftrace", study.results)
         title = scenario.report.title
         files = {"resolved": resolved, "command": command, "run": name, "title": title,
@@ -81,12 +81,12 @@ def _fill(folder: Path, study: Study, name: str, started: float, command: str) -
         write_report(
             folder / "report.html", summary, study.results, files, scenario.report.sections
         )
-    _journals(folder, study)
+    _write_journals(folder, study)
     left_out = tables.result() + ([f"timeline: the last {cut} slices"] if cut else [])
     write_json(folder / "manifest.json", manifest(study, name, started, command, left_out))
 
 
-def _journals(folder: Path, study: Study) -> None:
+def _write_journals(folder: Path, study: Study) -> None:
     """Write what devices answered, where they drove the run."""
     for variant, entries in study.journals.items():
         from ...hil.coupling.journal import write
@@ -94,7 +94,7 @@ def _journals(folder: Path, study: Study) -> None:
         write(folder / journal_name(variant), entries)
 
 
-def _tables(folder: Path, study: Study) -> list[str]:
+def _write_tables(folder: Path, study: Study) -> list[str]:
     """Write ``ops.parquet`` of every variant; returns which were too large."""
     left_out = []
     for variant, result in study.results.items():

@@ -37,7 +37,10 @@ def decisive(point: Variant, result: Result) -> Mapping[str, Samples]:
     answer, several = point.answer, len(point.workloads) > 1
     workload = point.workloads.get(answer.job)
     if workload is not None and not answer.sample.endswith("makespan"):
-        own = _named(_own(workload, _of(result, answer.job)), answer.job if several else "")
+        own = _with_job_name(
+            _workload_samples(workload, _result_of_job(result, answer.job)),
+            answer.job if several else "",
+        )
         if answer.sample in own:
             return own
     return samples_of(point, result)
@@ -55,19 +58,21 @@ def samples_of(point: Variant, result: Result) -> dict[str, Samples]:
     several = len(point.workloads) > 1
     for name, workload in point.workloads.items():
         if several:
-            mine = _of(result, name)
-            own = _common(workload, mine) | _own(workload, mine)
+            mine = _result_of_job(result, name)
+            own = _common_samples(workload, mine) | _workload_samples(workload, mine)
             own = {m: s for m, s in own.items() if not m.endswith(".utilization")}
-            own["completion_time"] = _completion(point, name, mine)
-            samples |= _named(own | _priced(point, name, own), name)
+            own["completion_time"] = _completion_samples(point, name, mine)
+            samples |= _with_job_name(own | _job_costs(point, name, own), name)
         else:
-            samples |= _common(workload, result) | _own(workload, _of(result, name))
+            samples |= _common_samples(workload, result) | _workload_samples(
+                workload, _result_of_job(result, name)
+            )
     if several:
         samples |= {m: s for m, s in common(result).items() if m.rpartition(".")[2] in WHOLE}
     for name in result.jobs:
         if name not in (*point.workloads, MAIN):  # who starts others is none of them
-            samples |= _named(_launched(result.of(name)), name)
-    return samples | _of_machine(point, samples)
+            samples |= _with_job_name(_launched_samples(result.of(name)), name)
+    return samples | _machine_samples(point, samples)
 
 
 def metrics_of(point: Variant, result: Result, samples: Mapping[str, Samples]) -> dict[str, Metric]:
@@ -79,21 +84,21 @@ def metrics_of(point: Variant, result: Result, samples: Mapping[str, Samples]) -
         workload = point.workloads.get(job)
         declared = (*(workload.metrics if workload else ()), *METRICS.values())
         known = (m for m in declared if m.fits(own) or m.fits(own.rpartition(".")[0]))
-        unit = _of(result, job).emitted.units.get((0, own), "")
+        unit = _result_of_job(result, job).emitted.units.get((0, own), "")
         metrics[name] = next(known, Metric(own, unit, "Emitted by a process."))
     return metrics
 
 
-def _of(result: Result, job: str) -> Result:
+def _result_of_job(result: Result, job: str) -> Result:
     """The result of a job; the whole where it was the only one."""
     return result.of(job) if job in result.jobs else result
 
 
-def _named(samples: Mapping[str, Samples], job: str) -> dict[str, Samples]:
+def _with_job_name(samples: Mapping[str, Samples], job: str) -> dict[str, Samples]:
     return {f"{job}.{m}" if job else m: s for m, s in samples.items()}
 
 
-def _common(workload: Workload, result: Result) -> dict[str, Samples]:
+def _common_samples(workload: Workload, result: Result) -> dict[str, Samples]:
     """Samples that every run has, over the periods that count where there are any."""
     if not isinstance(workload, Periodic):
         return common(result)
@@ -103,7 +108,7 @@ def _common(workload: Workload, result: Result) -> dict[str, Samples]:
         raise ScenarioError(f"workload.iterations: {error}; take fewer") from error
 
 
-def _own(workload: Workload, result: Result) -> dict[str, Samples]:
+def _workload_samples(workload: Workload, result: Result) -> dict[str, Samples]:
     """Samples that the workload measures of its job."""
     try:
         return dict(workload.measure(result))
@@ -113,17 +118,17 @@ def _own(workload: Workload, result: Result) -> dict[str, Samples]:
         raise ScenarioError(f"workload.iterations: {error}; take fewer") from error
 
 
-def _launched(result: Result) -> dict[str, Samples]:
+def _launched_samples(result: Result) -> dict[str, Samples]:
     """Samples of a job that a process launched."""
     return {"makespan": np.array([result.makespan]), **result.emitted.samples}
 
 
-def _completion(point: Variant, job: str, result: Result) -> Samples:
+def _completion_samples(point: Variant, job: str, result: Result) -> Samples:
     end = result.first_release * result.tick + result.makespan
     return np.array([end - point.scenario.jobs[job].arrives])
 
 
-def _share(point: Variant, job: str) -> float:
+def _gpu_share(point: Variant, job: str) -> float:
     """Share of the GPUs that a job has."""
     system = point.simulation.system
     needs, pools = point.workloads[job].needs.pools, pools_of(point.scenario, system)[job]
@@ -137,18 +142,18 @@ def _share(point: Variant, job: str) -> float:
     return min(sum(own), every) / every if every else 0.0
 
 
-def _priced(point: Variant, job: str, own: Mapping[str, Samples]) -> dict[str, Samples]:
+def _job_costs(point: Variant, job: str, own: Mapping[str, Samples]) -> dict[str, Samples]:
     """Cost of one of several jobs: its share of the machine for as long as it goes on."""
     if point.price is None:
         return {}
-    rate = point.price * _share(point, job)
+    rate = point.price * _gpu_share(point, job)
     return {
         "cost": own["makespan"] * rate,
-        **dict(_by_token(own, len(point.simulation.system.gpus) * _share(point, job), rate)),
+        **dict(_token_costs(own, len(point.simulation.system.gpus) * _gpu_share(point, job), rate)),
     }
 
 
-def _by_token(
+def _token_costs(
     own: Mapping[str, Samples], gpus: float, rate: MoneyRate | None
 ) -> Iterator[tuple[str, Samples]]:
     """GPU time and cost of a million tokens, where tokens are counted."""
@@ -159,19 +164,19 @@ def _by_token(
             yield "cost_per_million_tokens", np.array([cost_per_million_tokens(rate, each)])
 
 
-def _of_machine(point: Variant, samples: Mapping[str, Samples]) -> dict[str, Samples]:
+def _machine_samples(point: Variant, samples: Mapping[str, Samples]) -> dict[str, Samples]:
     """Samples of the machine: prices, power and memory."""
     gpus, rate = len(point.simulation.system.gpus), point.price
     more: dict[str, Samples] = {}
     if rate is not None:
         more["cost_per_hour"] = np.array([rate * HOUR])
-    more |= _by_token(samples, gpus, rate)
-    if (watts := _watts(point.scenario)) is not None:
+    more |= _token_costs(samples, gpus, rate)
+    if (watts := _full_load_watts(point.scenario)) is not None:
         more["gpu.power.bound"] = np.array([watts])
     return more
 
 
-def _watts(scenario: Scenario) -> Watts | None:
+def _full_load_watts(scenario: Scenario) -> Watts | None:
     """Power of all GPUs at full load, W; None where it is unknown of one of them."""
     cards = [(m.count, p) for m in scenario.cluster.machines() if (p := m.node.part("gpu"))]
     watts = [p.settings["power"] * (n * p.count) for n, p in cards if "power" in p.settings]

@@ -55,12 +55,12 @@ class Saved:
 
 def saved(out: Path) -> list[Saved]:
     """Every finished run and sweep below a folder, the newest first."""
-    found = [s for file in out.glob(f"*/*/{MANIFEST}") if (s := _read(file)) is not None]
+    found = [s for file in out.glob(f"*/*/{MANIFEST}") if (s := _read_run(file)) is not None]
     found = [s for s in found if not s.name.startswith(".")]
     return sorted(found, key=lambda s: (s.manifest.get("date", ""), s.name), reverse=True)
 
 
-def _read(file: Path) -> Saved | None:
+def _read_run(file: Path) -> Saved | None:
     """A run folder; None for what is none."""
     try:
         told = json.loads(file.read_text())

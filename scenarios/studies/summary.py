@@ -54,7 +54,7 @@ def values(measured: VariantResults) -> dict[str, Value]:
     for name, samples in measured.samples.items():
         metric = measured.metrics[name]
         replicas = [r[name] for r in measured.replicas if name in r]
-        for statistic in _statistics(metric, name):
+        for statistic in _statistics_of(metric, name):
             key = f"{name}.{statistic}".rstrip(".")
             drawn = _statistic_of_each(replicas, statistic)
             known = len(drawn) >= FEWEST
@@ -67,7 +67,7 @@ def values(measured: VariantResults) -> dict[str, Value]:
     return by_name
 
 
-def _statistics(metric: Metric, name: str) -> tuple[str, ...]:
+def _statistics_of(metric: Metric, name: str) -> tuple[str, ...]:
     if not metric.statistics or metric.statistics == (name.rpartition(".")[2],):
         return ("",)
     return metric.statistics

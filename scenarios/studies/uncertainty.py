@@ -108,16 +108,18 @@ def with_errors(of: VariantResults, errors: Mapping[str, float], each: MapFuncti
         for kind, e in errors.items()
         if kind in kinds
     }
-    ways |= _fitted(simulation)
-    times = [*each(lambda s: _answer(of.point.on(s)), [s for w in ways.values() for s in w])]
+    ways |= _perturbed_simulations(simulation)
+    times = [
+        *each(lambda s: _deciding_number(of.point.on(s)), [s for w in ways.values() for s in w])
+    ]
     return Tried(of, dict(zip(ways, zip(times[::2], times[1::2], strict=True), strict=True)))
 
 
-def _answer(point: Variant) -> float:
+def _deciding_number(point: Variant) -> float:
     return headline(point, point.run())
 
 
-def _fitted(simulation: Simulation) -> dict[str, tuple[Simulation, Simulation]]:
+def _perturbed_simulations(simulation: Simulation) -> dict[str, tuple[Simulation, Simulation]]:
     """Simulations, slower and quicker, for each uncertain part of fitted families of ops."""
     found: dict[int, dict[str, tuple[Families, Families]]] = {}
     for one in simulation.backends.values():
@@ -150,7 +152,7 @@ def change(base: Tried, of: Tried) -> dict[str, Any]:
     drawn = [ratio(a, b) for a, b in zip(base.of.replicas, of.of.replicas, strict=False)]
     enough = len(drawn) >= FEWEST
     value = float(np.median(drawn)) if enough else ratio(base.of.samples, of.of.samples)
-    moved = _moved(base, of)
+    moved = _deviations_of_change(base, of)
     held = interval(drawn)
     return {
         "of": answer.metric,
@@ -160,7 +162,7 @@ def change(base: Tried, of: Tried) -> dict[str, Any]:
     }
 
 
-def _moved(base: Tried, of: Tried) -> list[Bounds]:
+def _deviations_of_change(base: Tried, of: Tried) -> list[Bounds]:
     """Deviations of the change by the error of each kind of part, one way and the other."""
     was, is_ = base.answer, of.answer
     pairs = [

@@ -176,18 +176,18 @@ class Variant:
         if replica is not None:
             return self.draw(replica)
         with rewording_errors(self.scenario, self.simulation.system.gpus):
-            return self._run(self.simulation, self.graph)
+            return self._run_simulation(self.simulation, self.graph)
 
-    def _run(
+    def _run_simulation(
         self, simulation: Simulation, graph: Graph | None, replica: int | None = None
     ) -> Result:
         keep = self.scenario.run.keep
         if graph is not None:
             return simulation.run(graph, *self.processes, replica=replica, keep=keep)
-        jobs, more = self._jobs(typical=replica is not None)
+        jobs, more = self._jobs_and_starter(typical=replica is not None)
         return simulation.run(jobs, *self.processes, *more, replica=replica, keep=keep)
 
-    def _jobs(self, typical: bool) -> tuple[list[Job], list[Process]]:
+    def _jobs_and_starter(self, typical: bool) -> tuple[list[Job], list[Process]]:
         """Jobs of a run, and the process that starts those that wait for components."""
         system, jobs, waiting = self.simulation.system, [], []
         pools = pools_of(self.scenario, system)
@@ -209,12 +209,12 @@ class Variant:
     @cached_property
     def draw(self) -> Callable[[int], Result]:
         """Function that runs one seeded draw; only devices are asked again for each of them."""
-        keep, graph = self.scenario.run.keep, self._typical
-        varied = replace(self.simulation, backends=self._varying)
+        keep, graph = self.scenario.run.keep, self._typical_graph
+        varied = replace(self.simulation, backends=self._varying_backends)
         draws: Callable[[int], Result] = (
             varied.draws(graph, *self.processes, keep=keep)
             if self.coupled is None and graph is not None
-            else lambda k: self._run(varied, graph, k)
+            else lambda k: self._run_simulation(varied, graph, k)
         )
 
         def drawn(replica: int) -> Result:
@@ -224,7 +224,7 @@ class Variant:
         return drawn
 
     @cached_property
-    def _typical(self) -> Graph | None:
+    def _typical_graph(self) -> Graph | None:
         """Graph with every op as long as it typically is."""
         if self.graph is None:
             return None
@@ -232,13 +232,16 @@ class Variant:
         return only.varied(self.graph)
 
     @cached_property
-    def _varying(self) -> dict[str, Backend]:
+    def _varying_backends(self) -> dict[str, Backend]:
         """Recorded durations that vary as the recordings do."""
-        made = {id(b): _varied(b, self._spread) for b in self.simulation.backends.values()}
+        made = {
+            id(b): _with_variation(b, self._recorded_spread)
+            for b in self.simulation.backends.values()
+        }
         return {n: made[id(b)] for n, b in self.simulation.backends.items()}
 
     @property
-    def _spread(self) -> Spread | None:
+    def _recorded_spread(self) -> Spread | None:
         """Variation of recorded durations, of all jobs alike.
 
         Raises
@@ -259,13 +262,13 @@ class Variant:
         return self.built.variations[varying[0]].spread if varying else None
 
 
-def _varied(backend: Backend, varies: Spread | None) -> Backend:
+def _with_variation(backend: Backend, varies: Spread | None) -> Backend:
     """Recorded durations with their variation, also where a part is slower than recorded."""
     made = copy(backend)
     if isinstance(made, Recorded):
         made.spread = varies
     elif isinstance(made, Altered):
-        made.inner = _varied(made.inner, varies)
+        made.inner = _with_variation(made.inner, varies)
     else:
         return backend
     return made

@@ -48,13 +48,13 @@ def point(scenario: Scenario, built: Built | None = None) -> Variant:
         bound,
         engine=scenario.run.engine,
         seed=scenario.run.seed,
-        memory=_left(scenario, built) if steered else None,
+        memory=_memory_left(scenario, built) if steered else None,
     )
     placed = place(graph, made, scenario.placement.ranks) if graph is not None and only else None
     return Variant(scenario, placed, simulation, built, answer_of(scenario))
 
 
-def _left(scenario: Scenario, built: Built) -> Bytes | None:
+def _memory_left(scenario: Scenario, built: Built) -> Bytes | None:
     """Memory beside that of the run itself, for what processes submit."""
     most = usable(scenario.run.memory)
     ops = sum(len(graph) for graph in built.graphs.values() if graph is not None)

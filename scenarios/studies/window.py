@@ -67,13 +67,13 @@ def window_of(point: Variant, result: Result) -> Window | None:
     ticks = [(round(t / result.tick), round((t - b) / result.tick))
              for t, b in zip(time[chosen], before, strict=True)]  # fmt: skip
     first, last = result.first_release, result.first_release + result.makespan_ticks
-    spans = _joined([(max(b, first), min(t, last)) for t, b in ticks])
+    spans = _join_spans([(max(b, first), min(t, last)) for t, b in ticks])
     at = ticks[int(np.argmax(late[chosen]))][0]
     worst = next((i for i, (a, b) in enumerate(spans) if a <= at <= b), 0)
     return Window(spans, len(chosen), worst) if any(b > a for a, b in spans) else None
 
 
-def _joined(spans: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+def _join_spans(spans: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     """Spans that meet as one.
 
     >>> _joined([(5, 9), (0, 3), (2, 4)])

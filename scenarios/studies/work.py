@@ -93,19 +93,19 @@ class Dispatcher:
 
     def __call__(self, sim: Running) -> Steps:
         """Start each job when it fits, and hand on what it had when it is done."""
-        kinds = sorted({kind for one in self.waiting for _, kind, _ in _counts(one)})
-        stores = {kind: Allocator(sim, self._pool(kind, sim.system)) for kind in kinds}
+        kinds = sorted({kind for one in self.waiting for _, kind, _ in _counted_pools(one)})
+        stores = {kind: Allocator(sim, self._pool_components(kind, sim.system)) for kind in kinds}
         order = sorted(self.waiting, key=lambda one: one.job.arrives)
-        yield sim.env.all_of([sim.env.process(self._run(sim, one, stores)) for one in order])
+        yield sim.env.all_of([sim.env.process(self._run_job(sim, one, stores)) for one in order])
 
-    def _pool(self, kind: str, system: System) -> list[str]:
+    def _pool_components(self, kind: str, system: System) -> list[str]:
         return [name for name in system.select(kind=kind) if name not in self.taken]
 
-    def _run(self, sim: Running, one: Waiting, stores: Mapping[str, Allocator]) -> Steps:
+    def _run_job(self, sim: Running, one: Waiting, stores: Mapping[str, Allocator]) -> Steps:
         yield sim.wait(one.job.arrives)
         on = {pool: v for pool, v in one.pools.items() if not isinstance(v, int)}
         held: list[tuple[Allocator, tuple[str, ...]]] = []
-        for pool, kind, count in sorted(_counts(one), key=lambda asked: asked[1]):
+        for pool, kind, count in sorted(_counted_pools(one), key=lambda asked: asked[1]):
             on[pool] = yield stores[kind].request(count)
             held.append((stores[kind], on[pool]))
         ordered = {pool: on[pool] for pool in one.pools}
@@ -115,7 +115,7 @@ class Dispatcher:
             store.put(names)
 
 
-def _counts(one: Waiting) -> list[tuple[str, str, int]]:
+def _counted_pools(one: Waiting) -> list[tuple[str, str, int]]:
     """Pools of which a number is asked: name, kind and number."""
     needs = one.job.workload.needs.pools
     return [(pool, needs[pool].kind, n) for pool, n in one.pools.items() if isinstance(n, int)]

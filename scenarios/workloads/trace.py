@@ -105,24 +105,28 @@ class TraceWorkload(Periodic):
         TraceError
             The trace cannot be used for what is asked.
         """
-        key = _key(self)
-        trace, graph = _ahead.pop(key) if key in _ahead else _opened(self)
+        key = _graph_key(self)
+        trace, graph = _ahead.pop(key) if key in _ahead else _open_trace(self)
         starts, by = open_starts(self.starts), 1.0
         if starts is not None:
             from ...traces.step_times import stretch_factor, with_untraced_times
 
             by, graph = stretch_factor(graph, starts), with_untraced_times(graph, starts)
-        return graph if self.scale_to is None else _resized(trace, graph, self, self.scale_to, by)
+        return (
+            graph if self.scale_to is None else _resize_graph(trace, graph, self, self.scale_to, by)
+        )
 
     def measure(self, result: Result) -> Mapping[str, Samples]:
         """The time of each iteration that counts, and its tokens a second where they are known."""
         samples = dict(super().measure(result))
         if self.tokens is not None:
-            samples["tokens_per_second"] = self.tokens * self._growth / samples["iteration_time"]
+            samples["tokens_per_second"] = (
+                self.tokens * self._replica_growth / samples["iteration_time"]
+            )
         return samples
 
     @property
-    def _growth(self) -> float:
+    def _replica_growth(self) -> float:
         """Factor of data-parallel replicas over those recorded."""
         if self.scale_to is None:
             return 1.0
@@ -138,16 +142,16 @@ _sizes: dict[Key, Size] = {}
 
 def _recorded_size(workload: TraceWorkload) -> Size:
     """Size of the graph before it is resized; the graph is kept for the next start."""
-    key = _key(workload)
+    key = _graph_key(workload)
     if key not in _sizes:
         _ahead.clear()
-        _, graph = _ahead[key] = _opened(workload)
+        _, graph = _ahead[key] = _open_trace(workload)
         last = int(graph.ops.period.max(initial=0)) + 1
         _sizes[key] = Size(graph.ranks, len(graph), last)
     return _sizes[key]
 
 
-def _key(workload: TraceWorkload) -> Key:
+def _graph_key(workload: TraceWorkload) -> Key:
     """Key of a graph: its settings, and when its files were last written."""
     name = workload.trace
     files = [bundled(name)] if name.startswith("foretrace:") else sorted(map(Path, glob(name)))
@@ -155,14 +159,14 @@ def _key(workload: TraceWorkload) -> Key:
     return (name, workload.format, workload.missing_ranks, workload.serialise, written)
 
 
-def _opened(workload: TraceWorkload) -> Opened:
+def _open_trace(workload: TraceWorkload) -> Opened:
     if form_of(workload.trace, workload.format) == "chakra":
-        return None, _chakra(workload)
+        return None, _chakra_graph(workload)
     trace = open_trace(workload.trace, workload.format)
     return trace, trace.graph(missing_ranks=workload.missing_ranks, serialise=workload.serialise)
 
 
-def _chakra(workload: TraceWorkload) -> Graph:
+def _chakra_graph(workload: TraceWorkload) -> Graph:
     """Graph of Chakra files, which hold every rank and its dependencies."""
     from ...traces.formats import chakra
 
@@ -175,7 +179,7 @@ def _chakra(workload: TraceWorkload) -> Graph:
     return chakra.read(workload.trace)
 
 
-def _resized(
+def _resize_graph(
     trace: Trace | None, graph: Graph, workload: TraceWorkload, to: Scale, stretch: float
 ) -> Graph:
     from ...traces.transform.scale import Layout, scale

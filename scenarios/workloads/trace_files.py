@@ -31,7 +31,7 @@ def open_trace(name: str, form: str | None = None) -> Trace:
             f"workload.trace: no file fits '{name}'; correct the path, or take a bundled trace: "
             f"{', '.join(bundled_traces())}"
         )
-    recognised = _recognised(files[0])
+    recognised = _recognise_format(files[0])
     if recognised == "chakra":
         raise ScenarioError(
             f"'{name}' is a Chakra trace: a graph, without recorded events; run it, or bring the "
@@ -51,10 +51,10 @@ def form_of(name: str, form: str | None = None) -> str:
     ('chakra', 'chakra', 'kineto')
     """
     files = sorted(map(Path, glob(name)))
-    return form or _recognised(files[0] if files else Path(name))
+    return form or _recognise_format(files[0] if files else Path(name))
 
 
-def _recognised(file: Path) -> str:
+def _recognise_format(file: Path) -> str:
     if (file / MANIFEST).is_file():
         return "native"
     return "chakra" if ".et" in file.suffixes else "kineto"

@@ -27,7 +27,7 @@ Rank = Annotated[int, Field(ge=0)]
 KINDS = ("send", "copy", "host", "compute", "collective")
 
 
-def _named(text: str) -> str:
+def _check_collective(text: str) -> str:
     kind, colon, name = text.partition(":")
     if not colon or not name or kind not in KINDS:
         raise ValueError(f"'{text}' is no op; write it like send:write or copy:h2d")
@@ -37,7 +37,7 @@ def _named(text: str) -> str:
 class Transfer(Section):
     """Equal ops, from one rank or from several at once."""
 
-    op: Annotated[str, AfterValidator(_named)]
+    op: Annotated[str, AfterValidator(_check_collective)]
     """Kind and name, as drivers know it: ``send:write``, ``copy:c2d``; a collective, such as
     ``collective:all-reduce``, is one op of all its ranks."""
     bytes: Annotated[Chunk, Field(ge=0)]
@@ -76,7 +76,7 @@ class TransferWorkload(Periodic):
     def size(self) -> Size:
         """Ranks up to the last one named, and every op of every iteration."""
         named = chain.from_iterable((*line.from_, line.to or 0) for line in self.ops)
-        each = sum(line.count * len(_starters(line)) for line in self.ops)
+        each = sum(line.count * len(_starting_ranks(line)) for line in self.ops)
         return Size(max(named) + 1, self.times * each, self.times)
 
     def start(self, job: Job) -> Graph:
@@ -91,21 +91,21 @@ class TransferWorkload(Periodic):
         last: tuple[int, ...] = ()
         for iteration in range(self.times):
             for line in self.ops:
-                last = _line(builder, line, iteration, last)
+                last = _add_line(builder, line, iteration, last)
         return builder.graph()
 
 
-def _starters(line: Transfer) -> tuple[int, ...]:
+def _starting_ranks(line: Transfer) -> tuple[int, ...]:
     """Ranks that begin an op each: a collective is one op of all its ranks."""
     return line.from_[:1] if line.op.startswith("collective:") else line.from_
 
 
-def _line(
+def _add_line(
     builder: Builder, line: Transfer, iteration: int, before: tuple[int, ...]
 ) -> tuple[int, ...]:
     """The ops of one line; returns the last of each chain."""
     ends: list[int] = []
-    for rank in _starters(line):
+    for rank in _starting_ranks(line):
         if line.op.startswith("send:") and line.to in (None, rank):
             raise ScenarioError(f"workload.ops: {line.op} from {rank} to {line.to}; name its end")
         if line.op.startswith("collective:"):
@@ -114,7 +114,7 @@ def _line(
         chains: list[tuple[int, ...]] = [before] * width
         for k in range(line.count):
             after = chains[k % width]
-            chains[k % width] = (_op(builder, line, rank, iteration, after),)
+            chains[k % width] = (_add_op(builder, line, rank, iteration, after),)
         ends += [row for chain in chains for row in chain if chain != before]
     return tuple(ends)
 
@@ -128,7 +128,9 @@ def _refuse_alone(line: Transfer) -> None:
         )
 
 
-def _op(builder: Builder, line: Transfer, rank: int, iteration: int, after: tuple[int, ...]) -> int:
+def _add_op(
+    builder: Builder, line: Transfer, rank: int, iteration: int, after: tuple[int, ...]
+) -> int:
     kind, _, name = line.op.partition(":")
     size = int(line.bytes)
     if kind == "collective":

@@ -37,7 +37,7 @@ _LAYER = {Kind.COMPUTE: 0, Kind.COPY: 2, Kind.HOST: 4} | dict.fromkeys(NETWORK, 
 LAYER_OF = np.array([_LAYER.get(kind, -1) for kind in Kind], np.int8)  # by kind; -1 for none
 
 
-class Busy(NamedTuple):
+class BusyIntervals(NamedTuple):
     """Busy intervals (ticks) of ended ops, one row per place: an op on one of its ranks.
 
     ``layer`` is an index into :data:`LAYERS`, -1 for an op that keeps nothing busy.
@@ -50,18 +50,18 @@ class Busy(NamedTuple):
     end: NDArray[np.int64]
 
     @classmethod
-    def of(cls, several: Sequence[Busy]) -> Busy:
+    def of(cls, several: Sequence[BusyIntervals]) -> BusyIntervals:
         """Concatenation of several tables of busy intervals."""
         none = [np.empty(0, np.int64)] * 5
         columns = (np.concatenate(c) for c in zip(none, *several, strict=True))
         rank, layer, arrived, start, end = columns
         return cls(rank.astype(np.int32), layer.astype(np.int8), arrived, start, end)
 
-    def after(self, tick: int) -> Busy:
+    def after(self, tick: int) -> BusyIntervals:
         """Busy intervals that end after a tick."""
         late = self.end > tick
         rank, layer, arrived, start, end = self
-        return Busy(rank[late], layer[late], arrived[late], start[late], end[late])
+        return BusyIntervals(rank[late], layer[late], arrived[late], start[late], end[late])
 
 
 class ActiveSpans(NamedTuple):
@@ -119,7 +119,7 @@ def activities(result: RunRecord, edges: NDArray[np.int64]) -> dict[str, NDArray
         ``{box: (k, ranks) s}``.
     """
     if result.written is None:
-        return _kept(result, edges)
+        return _boxes_of_aggregates(result, edges)
     boxes = seconds(ticks(result, edges), result.tick)
     return dict(zip(BOXES, boxes, strict=True))
 
@@ -130,7 +130,7 @@ def ticks(result: RunRecord, edges: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def boxes_of(
-    places: Busy, edges: NDArray[np.int64], ranks: int, *, compiled: bool
+    places: BusyIntervals, edges: NDArray[np.int64], ranks: int, *, compiled: bool
 ) -> NDArray[np.int64]:
     """(7, k, ranks) ticks in each box between the edges, from a table of places.
 
@@ -143,7 +143,7 @@ def boxes_of(
 
         return breakdown_of_places(*places, edges, ranks)
     found = np.zeros((len(BOXES), len(edges) - 1, ranks), np.int64)
-    spans = _spans(places, edges)
+    spans = _active_spans(places, edges)
     # The ranks lie on one line, one after the other; a line has room for so many of them.
     most = max(MOST // max(int(edges[-1] - edges[0]), 1), 1)
     for first in range(0, ranks, most):
@@ -153,7 +153,9 @@ def boxes_of(
     return found
 
 
-def _kept(result: RunRecord, edges: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
+def _boxes_of_aggregates(
+    result: RunRecord, edges: NDArray[np.int64]
+) -> dict[str, NDArray[np.float64]]:
     """Seconds by box in consecutive steps, from the aggregates that were kept."""
     kept = result.aggregates
     at = int(np.searchsorted(kept.edges, edges[0]))
@@ -167,7 +169,7 @@ def _kept(result: RunRecord, edges: NDArray[np.int64]) -> dict[str, NDArray[np.f
     return dict(zip(BOXES, boxes, strict=True))
 
 
-def busy(result: RunRecord) -> Busy:
+def busy(result: RunRecord) -> BusyIntervals:
     """Busy intervals of all ops that ended."""
     found = []
     columns = result.columns
@@ -187,12 +189,12 @@ def busy(result: RunRecord) -> Busy:
         layer = LAYER_OF[block.ops.kind if not e else block.ops.kind[block.op_of_place]]
         of: list[Any] = [result.rank(run), layer, arrived, start, end]
         done = end != NEVER
-        found.append(Busy(*(of if done.all() else [c[done] for c in of])))
-    found += _waits(result)
-    return found[0] if len(found) == 1 else Busy.of(found)
+        found.append(BusyIntervals(*(of if done.all() else [c[done] for c in of])))
+    found += _wait_intervals(result)
+    return found[0] if len(found) == 1 else BusyIntervals.of(found)
 
 
-def _waits(result: RunRecord) -> list[Busy]:
+def _wait_intervals(result: RunRecord) -> list[BusyIntervals]:
     """Tables of waits for capacities, as network places of no length that arrived early."""
     columns = result.columns
     waited = np.flatnonzero(columns.asked < columns.granted)
@@ -210,11 +212,11 @@ def _waits(result: RunRecord) -> list[Busy]:
         at = np.searchsorted(op, of[place])
         network = np.full(len(at), LAYERS.index("network"), np.int8)
         rank = result.rank(run)[place]
-        found.append(Busy(rank, network, asked[at], granted[at], granted[at]))
+        found.append(BusyIntervals(rank, network, asked[at], granted[at], granted[at]))
     return found
 
 
-def _spans(of: Busy, edges: NDArray[np.int64]) -> ActiveSpans:
+def _active_spans(of: BusyIntervals, edges: NDArray[np.int64]) -> ActiveSpans:
     """Spans in which each layer of each rank is in use within the windows, waiting among them."""
     network = of.layer == LAYERS.index("network")
     wait = np.flatnonzero(network & (of.arrived < of.start))
@@ -242,7 +244,7 @@ def _on_line(spans: ActiveSpans, ranks: range, edges: NDArray[np.int64]) -> NDAr
 
     def union(first: int, last: int) -> NDArray[np.int64]:
         rows = (layer >= first) & (layer <= last)
-        return _covered(start[rows], end[rows], marks)
+        return _covered_length(start[rows], end[rows], marks)
 
     compute, network, both = union(0, 0), union(1, 1), union(0, 1)
     grown = [both]
@@ -253,7 +255,7 @@ def _on_line(spans: ActiveSpans, ranks: range, edges: NDArray[np.int64]) -> NDAr
     return np.array(boxes).reshape(len(BOXES), len(ranks), -1).swapaxes(1, 2)
 
 
-def _covered(
+def _covered_length(
     start: NDArray[np.int64], end: NDArray[np.int64], marks: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Length of the union of intervals, sorted by start, between each two marks.

@@ -164,31 +164,31 @@ class _Walk:
 
     def path(self) -> list[Charge]:
         """The charges, first to last, with ops numbered as in the result of the job."""
-        found = self._path()
+        found = self._walk_critical_path()
         if self.rows is None:
             return found
         op = np.searchsorted(self.rows, [c.op for c in found]).tolist()
         return [c._replace(op=i) if c.op >= 0 else c for c, i in zip(found, op, strict=True)]
 
-    def _path(self) -> list[Charge]:
+    def _walk_critical_path(self) -> list[Charge]:
         found: list[Charge] = []
         now = self.first + self.result.makespan_ticks
         op = self._ended_at(now)
         while now > self.first:
             if op is None:
-                now = self._idle(now, found)
+                now = self._charge_idle_time(now, found)
                 op = self._ended_at(now)
                 continue
-            now, op = self._chain(op, now, found)
+            now, op = self._walk_dependencies(op, now, found)
             if now <= self.first:
                 break
             self.seen.add(op)
             start = max(int(self.columns.start[op]), self.first)
             found += reversed(self.history.charges(op, start, now))
-            now, op = self._before(op, start, found)
+            now, op = self._reason_for_start(op, start, found)
         return [c for c in reversed(found) if c.end > c.start]
 
-    def _chain(self, op: int, now: int, found: list[Charge]) -> tuple[int, int]:
+    def _walk_dependencies(self, op: int, now: int, found: list[Charge]) -> tuple[int, int]:
         """Walk along ops with one charge each, each begun by a dependency's end: the common case.
 
         Nearly every op of a trace is so; what is looked at here was found for all of them at once.
@@ -206,7 +206,7 @@ class _Walk:
             now, row = start, reason
         return now, first + row
 
-    def _idle(self, now: int, found: list[Charge]) -> int:
+    def _charge_idle_time(self, now: int, found: list[Charge]) -> int:
         """Charge a time without ops to a process, or the capacity it waited for; tick it began."""
         earlier = max(self.own.last_before(now, self.first), self.first)
         wait = self.history.wait_of(self.by, now)
@@ -214,15 +214,15 @@ class _Walk:
             found.append(Charge(earlier, now, -1, PROCESS))
             return earlier
         found.append(Charge(wait.granted, now, -1, PROCESS))
-        return self._waited(wait, found)
+        return self._charge_wait(wait, found)
 
-    def _waited(self, wait: Wait, found: list[Charge]) -> int:
+    def _charge_wait(self, wait: Wait, found: list[Charge]) -> int:
         """Charge a wait to its capacity; the tick at which it began."""
         asked = max(wait.asked, self.first)
         found.append(Charge(asked, wait.granted, -1, self.result.parts.names[wait.component]))
         return asked
 
-    def _before(self, op: int, start: int, found: list[Charge]) -> tuple[int, int | None]:
+    def _reason_for_start(self, op: int, start: int, found: list[Charge]) -> tuple[int, int | None]:
         """The tick at which the reason for the start of ``op`` ended, and that reason."""
         run, row = self.history.where(op)
         self.by = run.by
@@ -232,7 +232,7 @@ class _Walk:
         while queued < start:  # it waited for a slot
             ops = self._ended_with_slot(run, row, start)
             other = next((i for i in ops if self.others.are_of(i)), None)
-            mine = self._unseen(i for i in ops if not self.others.are_of(i))
+            mine = self._first_unvisited(i for i in ops if not self.others.are_of(i))
             if mine is not None or other is None:
                 return start, mine
             since = max(int(self.columns.start[other]), queued)
@@ -240,8 +240,8 @@ class _Walk:
             found.append(Charge(since, start, -1, self.history.common_slot(op, other)))
             start = since
         if wait is not None and wait.granted == start:
-            start = self._waited(wait, found)
-        reason = self._unseen(self._dependencies(run, row, start))
+            start = self._charge_wait(wait, found)
+        reason = self._first_unvisited(self._dependencies_ended_at(run, row, start))
         if reason is not None:
             return start, reason
         release = run.at + self.history.release(run, row)
@@ -253,13 +253,13 @@ class _Walk:
             return start, None
         return start, self._ended_at(start)
 
-    def _unseen(self, ops: Iterable[int]) -> int | None:
+    def _first_unvisited(self, ops: Iterable[int]) -> int | None:
         return next((i for i in ops if i not in self.seen), None)
 
     def _ended_at(self, tick: int) -> int | None:
-        return self._unseen(self.own.at(tick))
+        return self._first_unvisited(self.own.at(tick))
 
-    def _dependencies(self, run: SubmittedRun, row: int, tick: int) -> list[int]:
+    def _dependencies_ended_at(self, run: SubmittedRun, row: int, tick: int) -> list[int]:
         """Dependencies of an op that ended at the tick, last id first."""
         end, first = self.columns.end, run.first
         found = [first + r for r in self.history.predecessors(run, row) if end[first + r] == tick]
@@ -301,14 +301,14 @@ class _History:
         return run, op - run.first
 
     @cached_property
-    def _claims(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    def _capacity_claims(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """Op and component of each claim on a capacity, ascending by op."""
         component = [run.lowered.claims.component for run in self.result.runs]
         return holders(self.result), np.concatenate([np.empty(0, np.int32), *component])
 
     def wait(self, op: int) -> Wait | None:
         """Last wait of an op for a capacity, None without one."""
-        ops, component = self._claims
+        ops, component = self._capacity_claims
         a, b = np.searchsorted(ops, [op, op + 1])
         if a == b:
             return None
@@ -317,7 +317,7 @@ class _History:
         return Wait(int(component[last]), int(asked), int(granted)) if asked < granted else None
 
     @cached_property
-    def _waits(self) -> dict[str, list[Wait]]:
+    def _waits_of_processes(self) -> dict[str, list[Wait]]:
         """Waits of each process for capacities, by their end."""
         found: dict[str, list[Wait]] = {}
         names, waits = self.result.acquired.names, self.result.acquired.waits
@@ -327,7 +327,7 @@ class _History:
 
     def wait_of(self, process: str, now: int) -> Wait | None:
         """Last wait of a process that had ended by then, None without one."""
-        waits = self._waits.get(process, [])
+        waits = self._waits_of_processes.get(process, [])
         at = bisect_right(waits, now, key=lambda wait: wait.granted)
         return waits[at - 1] if at else None
 
@@ -338,10 +338,10 @@ class _History:
     def links(self, run: SubmittedRun) -> _Links:
         """Start, predecessor and charge of each op of a graph, computed once."""
         if run.first not in self._links:
-            self._links[run.first] = self._linked(run)
+            self._links[run.first] = self._links_of_run(run)
         return self._links[run.first]
 
-    def _linked(self, run: SubmittedRun) -> _Links:
+    def _links_of_run(self, run: SubmittedRun) -> _Links:
         columns, block, flows = self.result.columns, run.graph.explicit, run.lowered.flows
         rows = slice(run.first, run.first + len(block))
         start, end = columns.start[rows], columns.end[rows]
@@ -383,7 +383,7 @@ class _History:
     def charges(self, op: int, start: int, end: int) -> list[Charge]:
         """Charges of an op from its start to its end, first to last."""
         run, row = self.where(op)
-        who = self._own(run, row)
+        who = self._asked_component(run, row)
         flow = int(np.searchsorted(run.lowered.flows.op, row))
         flows = run.lowered.flows
         shares = flow < len(flows) and flows.op[flow] == row and flows.work(flow) > 0
@@ -391,23 +391,27 @@ class _History:
         if not shares or not once:
             return [Charge(start, end, op, who)]
         middle = min(start + int(run.lowered.fixed[row]), end)
-        return [Charge(start, middle, op, who), *self._shared(op, middle, end)]
+        return [Charge(start, middle, op, who), *self._split_work_charges(op, middle, end)]
 
-    def _own(self, run: SubmittedRun, row: int) -> str:
+    def _asked_component(self, run: SubmittedRun, row: int) -> str:
         """Component that was asked about an op, or it was moved to; ``gap`` for delays and gaps."""
         moved = self.result.moves.get(run.first + row)
         if moved:
             return self.result.parts.names[moved[0]]
         return str(self.links(run).who[row])
 
-    def _shared(self, op: int, start: int, end: int) -> list[Charge]:
+    def _split_work_charges(self, op: int, start: int, end: int) -> list[Charge]:
         """Charges of the work phase of an op, split where the bounding component changed."""
         run, row = self.where(op)
         found: list[Charge] = []
         for bound in self.flights.bounds(op, start, end):
             self.others.shared(bound)
             names = self.result.parts.names
-            who = self._own(run, row) if bound.component is None else names[bound.component]
+            who = (
+                self._asked_component(run, row)
+                if bound.component is None
+                else names[bound.component]
+            )
             if found and found[-1].who == who:
                 found[-1] = found[-1]._replace(end=bound.end)
             else:

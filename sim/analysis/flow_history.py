@@ -36,7 +36,7 @@ class FlowHistory:
         self.result = result
 
     @cached_property
-    def _table(self) -> NDArray[np.int64]:
+    def _work_phase_table(self) -> NDArray[np.int64]:
         """(5, n) Id, first and last tick of the work phase, number of the graph, row there."""
         columns = self.result.columns
         found = [np.empty((5, 0), np.int64)]
@@ -51,7 +51,7 @@ class FlowHistory:
 
     def bounds(self, op: int, start: int, end: int) -> Iterator[Bound]:
         """Bounds of an op between two ticks of its work phase, in order."""
-        _, begin, last, *_ = self._table
+        _, begin, last, *_ = self._work_phase_table
         there = (begin < end) & (last > start)
         cuts = {start, end}
         for tick in np.concatenate([begin[there], last[there]]).tolist():
@@ -59,17 +59,17 @@ class FlowHistory:
         cuts |= {t for t, _, _ in self.result.rate_log if start < t < end}
         for a, b in pairwise(sorted(cuts)):
             flying = np.flatnonzero(there & (begin <= a) & (last >= b))
-            yield Bound(a, b, *full_component(self._capacity(a), self._flows(flying), op))
+            yield Bound(a, b, *full_component(self._rates_at(a), self._flows_by_id(flying), op))
 
-    def _flows(self, rows: NDArray[np.int64]) -> dict[int, tuple[dict[int, int], int]]:
+    def _flows_by_id(self, rows: NDArray[np.int64]) -> dict[int, tuple[dict[int, int], int]]:
         """Usage and limit of flows, by id."""
         found = {}
-        for op, _, _, k, row in self._table[:, rows].T.tolist():
+        for op, _, _, k, row in self._work_phase_table[:, rows].T.tolist():
             flows = self.result.runs[k].lowered.flows
             found[op] = flows.usage(row), int(flows.limit[row])
         return found
 
-    def _capacity(self, tick: int) -> dict[int, int]:
+    def _rates_at(self, tick: int) -> dict[int, int]:
         """Rate of each component at a tick, after all changes by processes."""
         rates = {c: r for c, r in enumerate(self.result.parts.rate.tolist()) if r >= 0}
         return rates | {c: rate for at, c, rate in self.result.rate_log if at <= tick}

@@ -49,17 +49,19 @@ def by_ops(result: RunRecord) -> HeldAmounts:
     component = np.concatenate([none, *(c.component for c in claims)])
     amount = np.concatenate([none, *(c.amount for c in claims)])
     granted, returned = result.columns.granted, result.columns.returned
-    last = _last(result)
+    last = _last_tick(result)
     end = np.where(returned == NEVER, last, np.minimum(returned, last))
     start = np.where(granted == NEVER, end, np.minimum(granted, last))
-    return HeldAmounts(component, start, end, amount / _whole(result, component))
+    return HeldAmounts(component, start, end, amount / _whole_capacity(result, component))
 
 
 def by_processes(result: RunRecord) -> HeldAmounts:
     """Changes of what processes held, each lasting to the end of the run."""
     tick, component, change = result.acquired.changes.T
-    last = np.full(len(tick), _last(result))
-    return HeldAmounts(component, np.minimum(tick, last), last, change / _whole(result, component))
+    last = np.full(len(tick), _last_tick(result))
+    return HeldAmounts(
+        component, np.minimum(tick, last), last, change / _whole_capacity(result, component)
+    )
 
 
 def held_by_processes(result: RunRecord) -> NDArray[np.float64]:
@@ -71,9 +73,9 @@ def held_by_processes(result: RunRecord) -> NDArray[np.float64]:
     return found
 
 
-def _last(result: RunRecord) -> int:
+def _last_tick(result: RunRecord) -> int:
     return result.first_release + result.makespan_ticks
 
 
-def _whole(result: RunRecord, component: Numbers) -> Numbers:
+def _whole_capacity(result: RunRecord, component: Numbers) -> Numbers:
     return result.parts.capacity[component] if len(component) else np.empty(0, np.int64)

@@ -55,13 +55,13 @@ def common(result: RunRecord, warm_up: int = 0, count: int | None = None) -> dic
     found: dict[str, Samples] = {"makespan": np.array([result.makespan])}
     whole = period_edges(result) is None and not warm_up
     edges = step_edges(result) if whole else counted(result, warm_up, count)
-    found |= _by_box(result, edges, warm_up)
+    found |= _box_samples(result, edges, warm_up)
     for name, samples in utilization_windows(result).items():
         found[f"{name}.utilization"] = samples
     return found
 
 
-def _by_box(result: RunRecord, edges: NDArray[np.int64], warm_up: int) -> dict[str, Samples]:
+def _box_samples(result: RunRecord, edges: NDArray[np.int64], warm_up: int) -> dict[str, Samples]:
     """Means over ranks of communication and waiting in each step, as far as they were kept."""
     if result.keep == "none":
         steps = exposed(result)[warm_up : warm_up + len(edges) - 1]
@@ -100,27 +100,27 @@ def shares(result: RunRecord) -> NDArray[np.float64]:
     edges = result.first_release + np.linspace(0, result.makespan_ticks, WINDOWS + 1)
     busy = np.zeros((len(result.parts), WINDOWS))
     for run in result.runs:
-        _slots(result, run, edges, busy)
-        _rates(result, run, edges, busy)
+        _add_slot_time(result, run, edges, busy)
+        _add_rate_time(result, run, edges, busy)
     for held in (by_ops(result), by_processes(result)):
-        _spread(held.component, held.start, held.end, held.share, edges, busy)
+        _spread_over_periods(held.component, held.start, held.end, held.share, edges, busy)
     width = np.maximum(np.diff(edges), 1e-300)
     share = busy / width / np.where(result.parts.slots > 0, result.parts.slots, 1)[:, None]
     share[share < LEAST] = 0.0  # what sums of floats leave behind
     return share
 
 
-def _slots(
+def _add_slot_time(
     result: RunRecord, run: SubmittedRun, edges: NDArray[np.float64], busy: NDArray[np.float64]
 ) -> None:
     slot = result.slots(run)
     op = run.first + run.graph.explicit.op_of_place
     place = np.flatnonzero((slot >= 0) & (result.columns.end[op] != NEVER))
     start, end = result.columns.start[op[place]], result.columns.end[op[place]]
-    _spread(slot[place], start, end, None, edges, busy)
+    _spread_over_periods(slot[place], start, end, None, edges, busy)
 
 
-def _rates(
+def _add_rate_time(
     result: RunRecord, run: SubmittedRun, edges: NDArray[np.float64], busy: NDArray[np.float64]
 ) -> None:
     usage, work = run.answers.timing.usage, run.answers.timing.work
@@ -134,10 +134,10 @@ def _rates(
     done = (end != NEVER) & (end > begin) & (moved > 0)
     length = seconds(end - begin, result.tick)
     share = moved[done] / length[done]
-    _spread(usage.component[done], begin[done], end[done], share, edges, busy)
+    _spread_over_periods(usage.component[done], begin[done], end[done], share, edges, busy)
 
 
-def _spread(
+def _spread_over_periods(
     component: NDArray[Any],
     start: NDArray[np.int64],
     end: NDArray[np.int64],
@@ -146,11 +146,11 @@ def _spread(
     busy: NDArray[np.float64],
 ) -> None:
     """Add to ``busy`` what intervals of each component cover of each window."""
-    busy += np.diff(_covered(component, start, share, edges, len(busy)))
-    busy -= np.diff(_covered(component, end, share, edges, len(busy)))
+    busy += np.diff(_covered_up_to_edges(component, start, share, edges, len(busy)))
+    busy -= np.diff(_covered_up_to_edges(component, end, share, edges, len(busy)))
 
 
-def _covered(
+def _covered_up_to_edges(
     component: NDArray[Any],
     at: NDArray[np.int64],
     share: NDArray[np.float64] | None,

@@ -102,7 +102,7 @@ class _Sums:
         start[start == late] = NEVER
         return start, end
 
-    def _took(self, ids: Rows) -> NDArray[np.int64]:
+    def _ticks_taken(self, ids: Rows) -> NDArray[np.int64]:
         """Ticks from start to end of ops; 0 of those that did not end."""
         took = self.columns.end[ids] - self.columns.start[ids]
         took[~self.ended[ids]] = 0
@@ -112,7 +112,7 @@ class _Sums:
         slots, kind = self.result.slots(run), run.graph.ops.kind
         for place, op, ids in _chunks(run):
             slot = slots[place]
-            slot, of, took = _where(slot >= 0, slot, kind[op], self._took(ids))
+            slot, of, took = _where(slot >= 0, slot, kind[op], self._ticks_taken(ids))
             busy = add_ticks(busy, (slot, of), took)
         return busy
 
@@ -139,7 +139,7 @@ class _Sums:
             total: NDArray[Any] = np.zeros(len(run.answers.sources), np.int64)
             for a in range(0, len(run.graph), CHUNK):
                 source = run.answers.source[a : a + CHUNK]
-                took = self._took(slice(run.first + a, run.first + a + len(source)))
+                took = self._ticks_taken(slice(run.first + a, run.first + a + len(source)))
                 total = add_ticks(total, (source,), took)
             for text, t in zip(run.answers.sources, total.tolist(), strict=True):
                 found[text] = found.get(text, 0) + t

@@ -90,7 +90,7 @@ class Altered(Backend):
         fixed = np.where(own, said.fixed / self.factor, said.fixed)
         if np.isfinite(self.factor) or said.work is None:
             return replace(said, fixed=fixed)
-        usage = said.usage or _alone(ops.at.component)
+        usage = said.usage or _usage_of_asked_component(ops.at.component)
         row = np.repeat(np.arange(len(usage)), np.diff(usage.indptr))
         keep = ~np.isin(usage.component, self.chosen)
         indptr = np.zeros(len(usage) + 1, np.int64)
@@ -105,7 +105,7 @@ class Altered(Backend):
         )
 
 
-def _alone(component: NDArray[np.int32]) -> Usage:
+def _usage_of_asked_component(component: NDArray[np.int32]) -> Usage:
     """Usage in which each op takes only the component that was asked."""
     n = len(component)
     return Usage(np.arange(n + 1, dtype=np.int64), component, np.ones(n))
@@ -163,7 +163,7 @@ def altered(simulation: Simulation, chosen: Sequence[int], factor: float) -> Sim
     """Simulation with some components ``factor`` times as fast; infinite is free."""
     components = list(simulation.system.components)
     for i in chosen:
-        components[i] = _quicker(components[i], factor)
+        components[i] = _scaled_component(components[i], factor)
     made = {id(b): Altered(b, chosen, factor) for b in simulation.backends.values()}
     return replace(
         simulation,
@@ -172,7 +172,7 @@ def altered(simulation: Simulation, chosen: Sequence[int], factor: float) -> Sim
     )
 
 
-def _quicker(part: Component, factor: float) -> Component:
+def _scaled_component(part: Component, factor: float) -> Component:
     """Component with rate and capacity times ``factor``, latency and overhead divided by it."""
     quick = replace(part, latency=part.latency / factor, overhead=part.overhead / factor)
     if part.capacity is not None:

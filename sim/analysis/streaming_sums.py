@@ -21,7 +21,7 @@ from ..prepared import Repeat
 from ..schedule import SubmittedRun, ranks_of
 from ..system import System
 from ..units import Seconds, seconds
-from .activity import LAYER_OF, LAYERS, Busy, boxes_of
+from .activity import LAYER_OF, LAYERS, BusyIntervals, boxes_of
 
 LATE = np.iinfo(np.int64).max
 NETWORK, IDLE = LAYERS.index("network"), BOXES.index("idle")
@@ -97,7 +97,7 @@ class StreamingSums:
         self.ranks, self.beside = 0, NEVER
         self.held_yet: list[Alike] = []  # with graphs that are not over and hold
         self.held_late: list[Alike] = []  # that gave back after the last end so far
-        self.waited_yet: list[Busy] = []  # waits for capacities that may be counted or not
+        self.waited_yet: list[BusyIntervals] = []  # waits for capacities that may be counted or not
         self.rate = np.array([c.rate or np.inf for c in system.components], np.float64)
 
     def add(
@@ -122,12 +122,12 @@ class StreamingSums:
         for group in groups:
             self.ranks = max(self.ranks, ranks_of(group.run))
             if group.fresh.any():
-                self._sum(group)
-                self._move(group, moves)
-                rows.append(_busy(group))
+                self._sum_group(group)
+                self._move_busy_time(group, moves)
+                rows.append(_busy_intervals(group))
             if group.amount.size:
                 over = group.over[:, None]
-                self.moved += self._held(group, group.granted, group.returned, over)
+                self.moved += self._held_seconds(group, group.granted, group.returned, over)
                 self.held_late.append(group)
                 self.held_yet += [group] * (not over.all())
                 waits = Waits.of(group)
@@ -137,10 +137,10 @@ class StreamingSums:
         latest = max(self.spans.last, self.beside)
         self.held_late = [g for g in self.held_late if (g.returned > latest)[g.over].any()]
         for group in groups:
-            until = min(until, _reached(group, self.spans))
+            until = min(until, _earliest_open_tick(group, self.spans))
         self.line.add(rows, self.spans.marks(), until, self.ranks)
 
-    def _sum(self, group: Alike) -> None:
+    def _sum_group(self, group: Alike) -> None:
         run, n = group.run, len(group.run.graph)
         block, fresh, end = run.graph.explicit, group.fresh[:, :n], group.end[:, :n]
         own = fresh & group.own[:, None]
@@ -168,7 +168,7 @@ class StreamingSums:
             work = group.work[row] * usage.weight / self.rate[usage.component]
             np.add.at(self.moved, (usage.component, block.ops.kind[row]), work)
 
-    def _move(self, group: Alike, moves: MutableMapping[int, tuple[int, ...]]) -> None:
+    def _move_busy_time(self, group: Alike, moves: MutableMapping[int, tuple[int, ...]]) -> None:
         """Move the busy time of ops resumed elsewhere to the slots where they ran last."""
         if not moves:
             return
@@ -188,7 +188,7 @@ class StreamingSums:
                     if slot >= 0:
                         self.busy[slot, kind] += took
 
-    def _held(
+    def _held_seconds(
         self, group: Alike, start: Ticks, end: Ticks, where: NDArray[np.bool_]
     ) -> NDArray[np.float64]:
         """(components, kinds) s of holding, with the whole capacity held counted as 1."""
@@ -205,10 +205,10 @@ class StreamingSums:
         for group in self.held_yet:
             kept = np.where(group.returned == NEVER, last, np.minimum(group.returned, last))
             start = np.minimum(group.granted, last)
-            found += self._held(group, start, kept, ~group.over[:, None])
+            found += self._held_seconds(group, start, kept, ~group.over[:, None])
         for group in self.held_late:
             start, end = np.maximum(group.granted, last), np.maximum(group.returned, last)
-            found -= self._held(group, start, end, group.over[:, None])
+            found -= self._held_seconds(group, start, end, group.over[:, None])
         return found
 
     def kept(self, ops: int) -> RunAggregates:
@@ -267,7 +267,7 @@ class Waits(NamedTuple):
         settled = ever & (group.fresh[:, op] | gone)
         return cls(op.astype(np.int64), asked, granted, settled, ever & unsettled, reached)
 
-    def busy(self, group: Alike, which: NDArray[np.bool_]) -> Busy:
+    def busy(self, group: Alike, which: NDArray[np.bool_]) -> BusyIntervals:
         """Places of chosen waits: network places of no length that arrived early."""
         of = group.run.graph.explicit.op_of_place
         place = np.flatnonzero(np.isin(of, self.op))
@@ -276,7 +276,7 @@ class Waits(NamedTuple):
         rank = np.broadcast_to(group.run.rank[place], these.shape)[these]
         granted = self.granted[:, at][these]
         network = np.full(len(rank), NETWORK, np.int8)
-        return Busy(rank, network, self.asked[:, at][these], granted, granted)
+        return BusyIntervals(rank, network, self.asked[:, at][these], granted, granted)
 
 
 class Spans:
@@ -299,12 +299,12 @@ class Spans:
         op = block.op_of_place[there]
         periods, which = np.unique(block.ops.period[op], return_inverse=True)
         rows = np.array([self._row.setdefault(p, len(self._row)) for p in periods.tolist()], int)
-        self._grow(len(self._row), 1 + int(rank.max(initial=-1)))
+        self._grow_tables(len(self._row), 1 + int(rank.max(initial=-1)))
         at: Any = rows[which], rank[there]
         np.minimum.at(self._start, at, start[op])
         np.maximum.at(self._end, at, end[op])
 
-    def _grow(self, rows: int, ranks: int) -> None:
+    def _grow_tables(self, rows: int, ranks: int) -> None:
         have = self._start.shape
         size = have[0] if rows <= have[0] else max(rows, 2 * have[0]), max(have[1], ranks)
         if size != have:
@@ -314,8 +314,8 @@ class Spans:
 
     def table(self, ranks: int) -> tuple[Ticks, Ticks, Ticks]:
         """Periods, ascending; (periods, ranks) first start and last end, -1 where there is none."""
-        self._grow(1, ranks)
-        steps = self._periods
+        self._grow_tables(1, ranks)
+        steps = self._period_numbers
         rows = [self._row[p] for p in steps] or [self._row.setdefault(-1, 0)]
         start, end = self._start[rows], self._end[rows]
         start[start == LATE] = NEVER
@@ -332,20 +332,20 @@ class Spans:
         return int(self._end[self._row[-1]].max()) if -1 in self._row else NEVER
 
     @property
-    def _periods(self) -> list[int]:
+    def _period_numbers(self) -> list[int]:
         return sorted(p for p in self._row if p >= 0)
 
     @property
     def first(self) -> tuple[int, int]:
         """First period so far and the tick at which it began; the latest possible without any."""
-        if not self._periods:
+        if not self._period_numbers:
             return LATE, LATE
-        period = self._periods[0]
+        period = self._period_numbers[0]
         return period, int(self._start[self._row[period]].min())
 
     def marks(self) -> Ticks:
         """Ticks at which windows would begin and end if nothing else ended, ascending."""
-        rows = [self._row[p] for p in self._periods]
+        rows = [self._row[p] for p in self._period_numbers]
         if not rows:
             return np.array([self.origin])
         return np.unique(np.append(self._end[rows].max(axis=1), [self.origin, self.first[1]]))
@@ -369,12 +369,12 @@ class RankLane:
         # From each mark to the next, from the last on.
         self.boxes = np.zeros((len(self.which), 1, 0), np.int64)
         self.until = first
-        self.rows = Busy.of([])  # that reach beyond
+        self.rows = BusyIntervals.of([])  # that reach beyond
 
-    def add(self, rows: Sequence[Busy], marks: Ticks, until: int, ranks: int) -> None:
+    def add(self, rows: Sequence[BusyIntervals], marks: Ticks, until: int, ranks: int) -> None:
         """Add places of ops that ended, and the tick before which no further place can come."""
-        self.rows = Busy.of([self.rows, *rows])
-        self._divide(marks, ranks)
+        self.rows = BusyIntervals.of([self.rows, *rows])
+        self._divide_at_marks(marks, ranks)
         if until <= self.until:
             return
         inner = self.marks[(self.marks > self.until) & (self.marks < until)]
@@ -384,7 +384,7 @@ class RankLane:
         _add_at(self.boxes, piece, found[self.which])
         self.rows, self.until = self.rows.after(until), until
 
-    def _divide(self, marks: Ticks, ranks: int) -> None:
+    def _divide_at_marks(self, marks: Ticks, ranks: int) -> None:
         """Divide the sums at new marks; only the last piece, not yet certain, may be cut."""
         old, boxes = self.marks, np.zeros((len(self.which), len(marks), ranks), np.int64)
         piece = np.searchsorted(marks, old, side="right") - 1
@@ -456,15 +456,16 @@ def alike(
     """Groups of graphs of one shape, among those in memory."""
     groups: dict[int, list[int]] = {}
     for k in own:
-        groups.setdefault(id(_shape(runs[k])), []).append(k)
+        groups.setdefault(id(_shape_run(runs[k])), []).append(k)
     first = np.array([g.first for g in held.graphs], np.int64)
     counts = np.array([given is None or g.index == given for g in held.graphs], np.bool_)
     for members in groups.values():
-        run = _shape(runs[members[0]])
+        run = _shape_run(runs[members[0]])
         at = held.base[members][:, None] + np.arange(len(run.lowered.slot))
         fresh = held.fresh[at]
         yield Alike(
-            run, first[members], counts[members], _work(run, [runs[k] for k in members], fresh),
+            run, first[members], counts[members],
+            _ended_work(run, [runs[k] for k in members], fresh),
             held.arrived[at], held.start[at], held.end[at], held.state[at], fresh,
             held.over[members], *_claims(held, members, run, runs),
         )  # fmt: skip
@@ -475,20 +476,20 @@ def _claims(
 ) -> tuple[Ticks, Ticks, Ticks, Ticks]:
     """Amount, and ticks asked, granted and returned, of each claim of each graph."""
     at = held.claim[members][:, None] + np.arange(len(shape.lowered.claims))
-    amount = np.array([_amount(runs[k]) for k in members], np.int64).reshape(at.shape)
+    amount = np.array([_claimed_amount(runs[k]) for k in members], np.int64).reshape(at.shape)
     return amount, held.asked[at], held.granted[at], held.returned[at]
 
 
-def _amount(run: SubmittedRun) -> Ticks:
+def _claimed_amount(run: SubmittedRun) -> Ticks:
     return run.submission.numbers.amount if isinstance(run, Repeat) else run.lowered.claims.amount
 
 
-def _shape(run: SubmittedRun) -> SubmittedRun:
+def _shape_run(run: SubmittedRun) -> SubmittedRun:
     """Run that stands for all graphs prepared as this one was; the run itself otherwise."""
     return run.submission.variant.run if isinstance(run, Repeat) else run
 
 
-def _work(
+def _ended_work(
     shape: SubmittedRun, runs: Sequence[SubmittedRun], fresh: NDArray[np.bool_]
 ) -> NDArray[np.float64] | None:
     """(n,) work of ops that ended, summed over graphs; None for a graph without work."""
@@ -503,7 +504,7 @@ def _work(
     return found
 
 
-def _reached(group: Alike, spans: Spans) -> int:
+def _earliest_open_tick(group: Alike, spans: Spans) -> int:
     """Earliest tick that an op which has not ended may yet count from."""
     block = group.run.graph.explicit
     op, (period, began) = block.op_of_place, spans.first
@@ -517,7 +518,7 @@ def _reached(group: Alike, spans: Spans) -> int:
     return int(np.where(live, since, LATE).min(initial=LATE))
 
 
-def _busy(group: Alike) -> Busy:
+def _busy_intervals(group: Alike) -> BusyIntervals:
     """Places of ops that ended and keep something busy."""
     block = group.run.graph.explicit
     op = block.op_of_place
@@ -526,4 +527,4 @@ def _busy(group: Alike) -> Busy:
     start, end, arrived = group.start[:, op], group.end[:, op], group.arrived
     arrived = np.where(arrived == NEVER, start, arrived)
     rank, kind = np.broadcast_to(group.run.rank, fresh.shape), np.broadcast_to(layer, fresh.shape)
-    return Busy(rank[fresh], kind[fresh], arrived[fresh], start[fresh], end[fresh])
+    return BusyIntervals(rank[fresh], kind[fresh], arrived[fresh], start[fresh], end[fresh])

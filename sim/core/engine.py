@@ -80,7 +80,7 @@ class CoreEngine(SimpyLoop):
         self.submissions += 1
         self.count += made.count
         self.held_ops += made.count
-        self._note(lambda: self._join(made))
+        self._note_action(lambda: self._join(made))
         return made
 
     def give_back(self) -> Held:

@@ -23,7 +23,7 @@ def number(keys: NDArray[Any]) -> tuple[Numbers, Numbers]:
     numbers, first = np.empty(len(keys), np.int64), np.empty(len(keys), np.int64)
     table = np.full(2 << len(keys).bit_length(), -1, np.int64)
     with np.errstate(over="ignore"):
-        found = int(_number(same, table, numbers, first))
+        found = int(_number_keys(same, table, numbers, first))
     return numbers, first[:found].copy()
 
 
@@ -77,7 +77,7 @@ def same_bags(order: Numbers, begins: Numbers, of: Numbers, alike: Numbers, like
 
 
 @jit
-def _number(keys: Any, table: Any, numbers: Any, first: Any) -> int:
+def _number_keys(keys: Any, table: Any, numbers: Any, first: Any) -> int:
     """Number keys by first appearance."""
     mask, found = len(table) - 1, 0
     for i in range(len(keys)):

@@ -26,14 +26,14 @@ def give_back(engine: StateView) -> Held:
 
     A graph that ran ahead of the clock stays as it is; nobody steers such a run.
     """
-    held, graphs = _held(engine)
+    held, graphs = _held_ops(engine)
     gone = [g for g, over in zip(graphs, held.over.tolist(), strict=True) if over]
     if gone:
-        _forget(engine, gone)
+        _forget_graphs(engine, gone)
     return held
 
 
-def _held(engine: StateView) -> tuple[Held, list[SubmittedGraph]]:
+def _held_ops(engine: StateView) -> tuple[Held, list[SubmittedGraph]]:
     store = engine.store
     graphs = list(engine.joined)
     cells, size = store.cells, sum(len(g.shape.slot) for g in engine.to_join)
@@ -54,11 +54,11 @@ def _held(engine: StateView) -> tuple[Held, list[SubmittedGraph]]:
         done.append(False)
     graphs += engine.to_join
     made = np.array(base, np.int64), np.array(done, np.bool_)
-    claims = _claims(engine, graphs)
+    claims = _claim_ticks(engine, graphs)
     return Held(graphs, *made, arrived, start, end, state, fresh, *claims), graphs
 
 
-def _claims(
+def _claim_ticks(
     engine: StateView, graphs: Sequence[SubmittedGraph]
 ) -> tuple[Ticks, Ticks, Ticks, Ticks]:
     """First claim of each graph, and ticks at which claims were asked, granted and returned."""
@@ -70,7 +70,7 @@ def _claims(
     return ends[:-1], asked, granted, returned
 
 
-def _forget(engine: StateView, gone: Sequence[SubmittedGraph]) -> None:
+def _forget_graphs(engine: StateView, gone: Sequence[SubmittedGraph]) -> None:
     store, dead = engine.store, set(map(id, gone))
     for graph in gone:
         graph.give_rows(store)

@@ -28,7 +28,7 @@ else:
     INTERPRETED = bool(numba.config.DISABLE_JIT)  # type: ignore[attr-defined]
 
 
-def _linked() -> bool:
+def _is_linking_available() -> bool:
     """Whether the installed numba has the private API that linked kernels need."""
     if INTERPRETED or os.environ.get("FORETRACE_PLAIN_NJIT") == "1":
         return False
@@ -43,7 +43,7 @@ def _linked() -> bool:
     return known
 
 
-LINKED = _linked()
+LINKED = _is_linking_available()
 
 if not LINKED:
 
@@ -69,7 +69,7 @@ else:
     _STATS = [source.stat() for source in _SOURCES]
     _STAMP = (max(s.st_mtime for s in _STATS), sum(s.st_size for s in _STATS))
 
-    def _compile(kernel: Kernel, **options: Any) -> Kernel:
+    def _compile_kernel(kernel: Kernel, **options: Any) -> Kernel:
         """Compiled kernel whose cache is dropped once any of the sources has changed.
 
         Left alone, numba looks at the kernel's own file only, and code of the kernels that it
@@ -82,14 +82,14 @@ else:
 
     def jit(kernel: Kernel) -> Kernel:
         """The kernel, compiled at its first call."""
-        return _compile(kernel)
+        return _compile_kernel(kernel)
 
     def lean(kernel: Kernel) -> Kernel:
         """Compile a kernel that creates no array, without reference counts of arrays.
 
         A small kernel spends a quarter of its time on that count.
         """
-        return _compile(kernel, _nrt=False)
+        return _compile_kernel(kernel, _nrt=False)
 
     class _Announce(event.Listener):
         """Log line, written once, that kernels are being compiled and that it takes a while."""

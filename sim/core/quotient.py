@@ -89,7 +89,7 @@ def _quotient(of: SymmetryTables, colours: Symmetry) -> Quotient | None:
     slot = np.where(graph.slot[rows] < 0, -1, colours.component[graph.slot[rows]])
     if not _keeps_queues(of, colours, components, place):
         return None
-    flows = _flows(graph.flows, colours, ops, components)
+    flows = _quotient_flows(graph.flows, colours, ops, components)
     if flows is None:
         return None
     waits = of.waits.take(rows)
@@ -125,7 +125,9 @@ def _keeps_queues(
     return bool(np.array_equal(np.lexsort(key.T[::-1]), np.arange(len(key))))
 
 
-def _flows(flows: Flows, colours: Symmetry, ops: Numbers, components: Numbers) -> Flows | None:
+def _quotient_flows(
+    flows: Flows, colours: Symmetry, ops: Numbers, components: Numbers
+) -> Flows | None:
     """Flows of first members, weighted by what their whole class takes of each component class.
 
     None where a class weighs more than there are bits for.

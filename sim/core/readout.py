@@ -52,9 +52,9 @@ CLAIM_TIMES = {"asked": ASKED_AT, "granted": GRANTED_AT, "returned": RETURNED_AT
 
 def columns(engine: StateView) -> EngineColumns:
     """Times and states so far of all ops in memory."""
-    made = [_of_graph(engine, graph) for graph in engine.graphs]
+    made = [_columns_of_graph(engine, graph) for graph in engine.graphs]
     names = ("ready", "start", "end", "state", "attempts", "asked", "granted", "returned")
-    found = {n: _join([m[n] for m in made]) for n in names}
+    found = {n: _concatenate([m[n] for m in made]) for n in names}
     before = np.cumsum([0, *(graph.count for graph in engine.graphs)])
     for op, more in engine.earlier.items():
         k = bisect_right(engine.firsts, op) - 1
@@ -63,16 +63,16 @@ def columns(engine: StateView) -> EngineColumns:
         return EngineColumns(**found, arrived=made[0]["arrived"])
     first = [m["arrived"][: len(m["start"])] for m in made]
     further = [m["arrived"][len(m["start"]) :] for m in made]
-    return EngineColumns(**found, arrived=_join([*first, *further]))
+    return EngineColumns(**found, arrived=_concatenate([*first, *further]))
 
 
-def _join(columns: list[NDArray[Any]]) -> NDArray[Any]:
+def _concatenate(columns: list[NDArray[Any]]) -> NDArray[Any]:
     """Concatenation of arrays; a single one without a copy."""
     filled = [c for c in columns if len(c)] or columns[:1]
     return filled[0] if len(filled) == 1 else np.concatenate(filled) if filled else np.empty(0, int)
 
 
-def _of_graph(engine: StateView, graph: SubmittedGraph) -> dict[str, NDArray[Any]]:
+def _columns_of_graph(engine: StateView, graph: SubmittedGraph) -> dict[str, NDArray[Any]]:
     n, e = graph.count, len(graph.shape.further)
     if graph.over and graph.ahead is not None:
         return {
@@ -104,7 +104,7 @@ def _of_graph(engine: StateView, graph: SubmittedGraph) -> dict[str, NDArray[Any
         arrived = np.maximum(arrived, NEVER)
         end = np.where(rows["state"] == ENDED, end, NEVER)
     return {
-        "ready": _ready(arrived, graph.shape.further, n),
+        "ready": _ready_ticks(arrived, graph.shape.further, n),
         "start": times[at, START] if whole else times[at, START].copy(),
         "end": end,
         "state": rows["state"].copy(),
@@ -124,7 +124,7 @@ def of_claims(engine: StateView, graph: SubmittedGraph) -> dict[str, NDArray[Any
     return {name: claims[:, column].copy() for name, column in CLAIM_TIMES.items()}
 
 
-def _ready(arrived: Ticks, further: NDArray[np.int32], n: int) -> Ticks:
+def _ready_ticks(arrived: Ticks, further: NDArray[np.int32], n: int) -> Ticks:
     """Tick of the last arrival among the places of each op, -1 where one is missing."""
     ready = arrived[:n].copy()
     if len(further):
@@ -151,15 +151,15 @@ def stuck(engine: StateView) -> Stuck:
         open_ops,
         {op: engine.stopped_by[op] for op in open_ops if state[op] == STOPPED},
         [op for op, c in cells.items() if _is_beyond(engine, c)],
-        {op: why for op, c in cells.items() if (why := _starved(engine, c))},
-        _unmet(engine, cells),
+        {op: why for op, c in cells.items() if (why := _starved_reason(engine, c))},
+        _unmet_dependencies(engine, cells),
         {k: queue for k, queue in queues.items() if queue},
         holders,
-        engine.blocked_queues(_held(engine)),
+        engine.blocked_queues(_held_capacities(engine)),
     )
 
 
-def _held(engine: StateView) -> dict[int, list[tuple[int, int]]]:
+def _held_capacities(engine: StateView) -> dict[int, list[tuple[int, int]]]:
     """Amounts that ops hold of each capacity, and the op whose end gives each back."""
     held: dict[int, list[tuple[int, int]]] = {}
     table = engine.store.claim_table
@@ -171,7 +171,7 @@ def _held(engine: StateView) -> dict[int, list[tuple[int, int]]]:
     return held
 
 
-def _unmet(engine: StateView, cells: dict[int, int]) -> dict[int, list[int]]:
+def _unmet_dependencies(engine: StateView, cells: dict[int, int]) -> dict[int, list[int]]:
     """Open ops that each open op waits for."""
     rows, links = engine.store.rows, engine.store.links
     found: dict[int, list[int]] = {op: [] for op in cells}
@@ -192,7 +192,7 @@ def _is_beyond(engine: StateView, c: int) -> bool:
     return bool(row["flags"] & BEYOND)
 
 
-def _starved(engine: StateView, c: int) -> str:
+def _starved_reason(engine: StateView, c: int) -> str:
     store, names = engine.store, engine.parts.names
     row, flow = store.rows[c], store.flow(c)
     uses = store.sharing.usage(flow) if flow != NONE else {}

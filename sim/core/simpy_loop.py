@@ -86,7 +86,7 @@ class SimpyLoop(Actions):
         if now != began:
             self.tick, self.turn = now, 0
         if due != NONE:
-            self._plan(due, FIRST)
+            self._plan_turn(due, FIRST)
         elif now > began and self.until == MAX_TICK:
             self._catch_up(now)
 
@@ -110,7 +110,7 @@ class SimpyLoop(Actions):
         if self.news:
             told, self.news = self.news + told, []
         if self.losing:
-            told += self._losses()
+            told += self._losses_by_graph()
         if self.store.world.item(GRANTS) != NONE:
             told += self._granted(tick)
         if self.thresholds.waiting or self.thresholds.next_turn:

@@ -76,16 +76,18 @@ class SymmetryTables:
     def refine(self) -> Symmetry:
         """Refine classes (colours) of ops, places and components until none splits any more."""
         parts, flows = self.parts, self.graph.flows
-        static = _static(self.graph)
-        component = _numbers(bits(parts.slots, parts.rate, parts.top))
+        static = _hash_static_facts(self.graph)
+        component = _number_classes(bits(parts.slots, parts.rate, parts.top))
         while True:
             uses = bits(component[flows.component], flows.weight)
-            op, place = self._forward(static + _sum(uses, self.user, len(self.graph)), component)
-            on = _sum(place[self._slotted], self.graph.slot[self._slotted], len(parts))
-            by = _sum(bits(op[self.user], flows.weight), flows.component, len(parts))
-            finer = _numbers(bits(component, on, by))
+            op, place = self._forward(
+                static + _sum_hashes(uses, self.user, len(self.graph)), component
+            )
+            on = _sum_hashes(place[self._slotted], self.graph.slot[self._slotted], len(parts))
+            by = _sum_hashes(bits(op[self.user], flows.weight), flows.component, len(parts))
+            finer = _number_classes(bits(component, on, by))
             if finer.max(initial=-1) == component.max(initial=-1):
-                return Symmetry(_numbers(op), _numbers(place), component)
+                return Symmetry(_number_classes(op), _number_classes(place), component)
             component = finer
 
     @property
@@ -115,16 +117,18 @@ class SymmetryTables:
         slot = np.where(self._slotted, of.component[graph.slot], -1)
         rows = np.flatnonzero(self._slotted)
         on = Csr.from_pairs(graph.slot[rows], of.place[rows], len(parts))
-        weight = _numbers(flows.weight.astype(np.uint64)) if len(flows.weight) else flows.weight
+        weight = (
+            _number_classes(flows.weight.astype(np.uint64)) if len(flows.weight) else flows.weight
+        )
         many = int(weight.max(initial=0)) + 1
         uses = Csr.from_pairs(self.user, of.component[flows.component] * many + weight, len(graph))
         users = Csr.from_pairs(flows.component, of.op[self.user] * many + weight, len(parts))
         waits = Csr(self.waits.indptr, of.op[self.waits.values].astype(np.int32))
         members = Csr(self.places.indptr, of.place[self.places.values].astype(np.int32))
         return (
-            _agree(of.op, *_facts(graph))
-            and _agree(of.place, slot, self.position, of.op[self.op_of])
-            and _agree(of.component, parts.slots, parts.rate, parts.top)
+            _members_agree(of.op, *_op_facts(graph))
+            and _members_agree(of.place, slot, self.position, of.op[self.op_of])
+            and _members_agree(of.component, parts.slots, parts.rate, parts.top)
             and _same_rows(of.op, uses)
             and _same_rows(of.op, members)
             and _same_rows(of.place, waits)
@@ -133,7 +137,7 @@ class SymmetryTables:
         )
 
 
-def _facts(graph: EngineGraph) -> tuple[NDArray[Any], ...]:
+def _op_facts(graph: EngineGraph) -> tuple[NDArray[Any], ...]:
     """Facts of each op by itself, as columns of equal length."""
     n, flows = len(graph), graph.flows
     release = graph.release if len(graph.release) else np.zeros(n, np.int64)
@@ -144,18 +148,18 @@ def _facts(graph: EngineGraph) -> tuple[NDArray[Any], ...]:
     return graph.fixed, release, hi, lo, limit, shares
 
 
-def _static(graph: EngineGraph) -> Hashes:
-    return bits(*_facts(graph)) if len(graph) else np.empty(0, np.uint64)
+def _hash_static_facts(graph: EngineGraph) -> Hashes:
+    return bits(*_op_facts(graph)) if len(graph) else np.empty(0, np.uint64)
 
 
-def _sum(hashes: Hashes, row: NDArray[Any], n: int) -> Hashes:
+def _sum_hashes(hashes: Hashes, row: NDArray[Any], n: int) -> Hashes:
     """Sum of hashes in each row: the same in any order."""
     total = np.zeros(n, np.uint64)
     np.add.at(total, row, hashes[: len(row)])
     return total
 
 
-def _numbers(hashes: NDArray[Any]) -> Numbers:
+def _number_classes(hashes: NDArray[Any]) -> Numbers:
     """Class numbers by first appearance."""
     _, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
     rank = np.empty(len(first), np.int64)
@@ -172,7 +176,7 @@ def firsts(numbers: Numbers) -> Numbers:
     return np.unique(numbers, return_index=True)[1].astype(np.int64)
 
 
-def _agree(classes: Numbers, *facts: NDArray[Any]) -> bool:
+def _members_agree(classes: Numbers, *facts: NDArray[Any]) -> bool:
     """Whether every member has the facts of its class's first member."""
     first = firsts(classes)[classes]
     return all(np.array_equal(fact, fact[first]) for fact in facts)

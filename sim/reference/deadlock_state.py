@@ -18,16 +18,16 @@ def stuck(engine: EventLoop) -> Stuck:
         engine.parts.names,
         [row.id for row in live],
         {row.id: row.stopped_by for row in live if row.state == State.STOPPED},
-        [row.id for row in live if _beyond(engine, row)],
-        {row.id: why for row in live if (why := _starved(engine, row))},
-        _unmet(live),
+        [row.id for row in live if _is_beyond_range(engine, row)],
+        {row.id: why for row in live if (why := _starved_reason(engine, row))},
+        _unmet_dependencies(live),
         lines,
         _holders(live),
-        engine.blocked_queues(_held(engine)),
+        engine.blocked_queues(_held_capacities(engine)),
     )
 
 
-def _unmet(live: list[OpState]) -> dict[int, list[int]]:
+def _unmet_dependencies(live: list[OpState]) -> dict[int, list[int]]:
     """Open ops that each op waits for."""
     unmet: dict[int, list[int]] = {row.id: [] for row in live}
     for row in live:
@@ -47,7 +47,7 @@ def _holders(live: list[OpState]) -> dict[int, list[int]]:
     return holders
 
 
-def _held(engine: EventLoop) -> dict[int, list[tuple[int, int]]]:
+def _held_capacities(engine: EventLoop) -> dict[int, list[tuple[int, int]]]:
     """Amounts that ops hold of each capacity, and the op whose end gives each back."""
     held: dict[int, list[tuple[int, int]]] = {}
     for row in engine.rows.values():
@@ -58,14 +58,14 @@ def _held(engine: EventLoop) -> dict[int, list[tuple[int, int]]]:
     return held
 
 
-def _beyond(engine: EventLoop, row: OpState) -> bool:
+def _is_beyond_range(engine: EventLoop, row: OpState) -> bool:
     """Whether the release or the end of an op lies beyond the range of ticks."""
     if row.state != State.RUNNING:
         return row.release > MAX_TICK
     return row.until is not None or engine.medium.rate.get(row.id, 0) > 0
 
 
-def _starved(engine: EventLoop, row: OpState) -> str:
+def _starved_reason(engine: EventLoop, row: OpState) -> str:
     names, at = engine.parts.names, engine.at
     if row.state == State.RUNNING:
         return f"runs at rate 0 on {', '.join(names[c] for c in row.usage) or 'its limit'}"

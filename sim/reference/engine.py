@@ -64,7 +64,7 @@ class ReferenceEngine(EventLoop):
         self.open += len(graph)
         self.count += len(graph)
         self.held_ops += len(graph)
-        self._note(lambda: self._join(batch))
+        self._note_action(lambda: self._join(batch))
         return batch
 
     def give_back(self) -> Held:
@@ -192,17 +192,17 @@ class ReferenceEngine(EventLoop):
         if row is None or not row.live:
             return
         if row.state != State.STOPPED:
-            raise self._refused(op, f"it is {row.state.name.lower()}; stop it first")
+            raise self._refusal_error(op, f"it is {row.state.name.lower()}; stop it first")
         row.state = State.PENDING
         if not keep:
             row.asks = row.online >= 0
             row.fixed_left, row.work_left = row.fixed, row.work
         row.slots = row.slots if slots is None else list(slots)
         if row.work_left and usage and (wrong := wrong_move(self.parts, row.usage, usage)):
-            raise self._refused(op, wrong)
+            raise self._refusal_error(op, wrong)
         row.usage = row.usage if usage is None else dict(usage)
         if row.work_left and not row.usage and row.limit < 0:
-            raise self._refused(op, "neither usage nor limit bounds the rate of its work")
+            raise self._refusal_error(op, "neither usage nor limit bounds the rate of its work")
         self._await_release(row)
 
     def _cancel(self, ops: Sequence[int]) -> None:

@@ -82,10 +82,10 @@ class EventLoop(EngineControl):
             heavy := too_heavy(self.parts, self.medium.uses(), self.open_ops)
         ):
             raise heavy
-        soonest = self._soonest()  # settles the rates of this turn
+        soonest = self._next_tick()  # settles the rates of this turn
         self._wake()
         if soonest <= MAX_TICK:
-            self._plan(soonest, FIRST)
+            self._plan_turn(soonest, FIRST)
 
     def _advance(self) -> None:
         """Advance to a tick: work goes on at the rates of the last turn, fixed times run out."""
@@ -113,11 +113,11 @@ class EventLoop(EngineControl):
             self._arrive(self.rows[op], place)
         given = self.lines.move(self.tick)
         for claim in given:
-            self._give(claim)
+            self._grant_claim(claim)
         for op, place in sorted(self.joining):
             self._queue(self.rows[op], place)
         self.joining.clear()
-        granted = [self._move(c) for c in sorted(self.moving)]
+        granted = [self._grant_slots(c) for c in sorted(self.moving)]
         self.moving.clear()
         started = [self.rows[op] for op in sorted(self.granted) if not self._barred(self.rows[op])]
         self._start(started)
@@ -144,7 +144,7 @@ class EventLoop(EngineControl):
             for claim in row.claims:
                 self.lines.ask(claim, self.tick)
 
-    def _give(self, claim: Claim) -> None:
+    def _grant_claim(self, claim: Claim) -> None:
         """Grant an amount to an op or a process; with its last one an op goes on to its queues."""
         if claim.grant is not None:
             self.fired.append(claim.grant)
@@ -162,7 +162,7 @@ class EventLoop(EngineControl):
             insort(self.at[slot].queue, (self.tick, self.turn, self.round, row.id, place))
             self.moving.add(slot)
 
-    def _move(self, component: int) -> bool:
+    def _grant_slots(self, component: int) -> bool:
         """Grant free slots, first come first served."""
         part, moved = self.at[component], False
         while part.queue and not part.failed and part.held < part.slots:
@@ -190,11 +190,11 @@ class EventLoop(EngineControl):
             if row.asks:
                 asked.setdefault((row.batch.index, row.online), []).append(row)
         for group in asked.values():
-            self._ask(group)
+            self._ask_backend(group)
         for row in rows:
             self._begin(row)
 
-    def _ask(self, rows: list[OpState]) -> None:
+    def _ask_backend(self, rows: list[OpState]) -> None:
         batch = rows[0].batch
         backend = batch.backends[rows[0].online]
         answers = backend([row.id - batch.first for row in rows], self.tick)
@@ -217,7 +217,7 @@ class EventLoop(EngineControl):
         else:
             self.over.add(row)
 
-    def _soonest(self) -> int:
+    def _next_tick(self) -> int:
         """Tick of the next event; beyond the range for none."""
         while self.timers and not self._ticking(*self.timers[0]):
             heapq.heappop(self.timers)
@@ -240,7 +240,7 @@ class EventLoop(EngineControl):
         for event, value in self.news:
             wake(self.env, event, value)
         self.news = []
-        for event, losses in self._losses():
+        for event, losses in self._losses_by_graph():
             wake(self.env, event, losses)
         for grant in self.ledger.granted(self.tick, self.fired):
             wake(self.env, grant, None)

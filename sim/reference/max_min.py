@@ -35,7 +35,7 @@ def fill(capacity: Mapping[C, int], flows: Mapping[F, Mapping[C, int]]) -> dict[
     >>> fill({0: 3, 1: 3}, {"both": {0: ONE, 1: ONE}, "first": {0: ONE}, "second": {1: ONE}})
     {'both': 1, 'first': 1, 'second': 1}
     """
-    room, weight = _asked(capacity, flows)
+    room, weight = _room_and_weight(capacity, flows)
     left = {flow: uses for flow, uses in flows.items() if uses}
     rate: dict[F, int] = {}
     while left:
@@ -50,7 +50,7 @@ def fill(capacity: Mapping[C, int], flows: Mapping[F, Mapping[C, int]]) -> dict[
     return {flow: rate[flow] for flow in flows if flow in rate}
 
 
-def _asked(
+def _room_and_weight(
     capacity: Mapping[C, int], flows: Mapping[F, Mapping[C, int]]
 ) -> tuple[dict[C, int], dict[C, int]]:
     """Room, and weight of all flows, of every component that is used."""

@@ -69,7 +69,7 @@ class MaxMin:
     def next(self) -> int | None:
         """Tick of the next end at the present rates; None where none is in sight."""
         if self.stale:
-            self._share()
+            self._compute_rates()
         ends = (-(-self.left[op] // rate) for op, rate in self.rate.items() if rate)
         soonest = min(ends, default=None)
         return None if soonest is None else self.now + soonest
@@ -101,7 +101,7 @@ class MaxMin:
         """Flows that use a component."""
         return sum(component in f.usage for f in self.flows.values())
 
-    def _share(self) -> None:
+    def _compute_rates(self) -> None:
         """Compute all rates; a limit counts as a component of its own."""
         capacity, uses = dict(self.capacity), {}
         for op, flow in self.flows.items():

@@ -187,10 +187,10 @@ def _refuse_cycle(name: str, rows: list[OpState]) -> None:
             if not unmet[dependent]:
                 todo.append(dependent)
     if len(todo) < len(rows):
-        raise cycle_error(name, {r.id - r.batch.first: _after(r) for r in rows if unmet[r]})
+        raise cycle_error(name, {r.id - r.batch.first: _successors_of(r) for r in rows if unmet[r]})
 
 
-def _after(row: OpState) -> list[int]:
+def _successors_of(row: OpState) -> list[int]:
     return [dependent.id - row.batch.first for dependent, _ in row.dependents]
 
 

@@ -37,23 +37,25 @@ class Expansion:
         for f in range(len(t.groups)):
             starts.append(starts[-1] + t.first_calls(f)[-1])
         self._family_base = starts
-        self.rows = [self._rows(r) for r in range(t.ranks)]
+        self.rows = [self._graph_rows(r) for r in range(t.ranks)]
 
     def block(self) -> FlatGraph:
         """The ops, their dependencies and their places."""
         tables = [p.ops for p in self.t.programs]
-        source, rank = self._sources(np.cumsum([0, *map(len, tables)]))
-        places, at = self._places(rank)
-        edges = np.concatenate([*self._inside(at), *self._messages()])
+        source, rank = self._source_rows(np.cumsum([0, *map(len, tables)]))
+        places, at = self._further_places(rank)
+        edges = np.concatenate(
+            [*self._dependencies_within_ranks(at), *self._message_dependencies()]
+        )
         return FlatGraph(
             Ops.concat(tables).take(source).replace(rank=rank),
             Csr.from_pairs(edges[:, 0], edges[:, 1], len(self.t)),
             places,
             np.zeros(len(self.t)),
-            self._peers(),
+            self._peer_ranks(),
         )
 
-    def _rows(self, r: int) -> Rows:
+    def _graph_rows(self, r: int) -> Rows:
         """(n,) row of the graph of each row of rank ``r``'s program."""
         program = self.t.programs[self.t.program[r]]
         rows = np.zeros(len(program), np.int64)
@@ -64,7 +66,7 @@ class Expansion:
             rows[at] = self._family_base[f] + first + np.arange(len(at))
         return rows
 
-    def _sources(self, base: Rows) -> tuple[Rows, NDArray[np.int32]]:
+    def _source_rows(self, base: Rows) -> tuple[Rows, NDArray[np.int32]]:
         """Row among all programs, and first rank, of each row of the graph."""
         source = np.zeros(len(self.t), np.int64)
         rank = np.zeros(len(self.t), np.int32)
@@ -74,7 +76,7 @@ class Expansion:
             rank[self.rows[r]] = r
         return source, rank
 
-    def _places(self, first: NDArray[np.int32]) -> tuple[Participants, list[Rows]]:
+    def _further_places(self, first: NDArray[np.int32]) -> tuple[Participants, list[Rows]]:
         """Further places of collectives, and the place of each row of each rank's program."""
         at = [rows.copy() for rows in self.rows]
         joint = [np.flatnonzero(~self.t.programs[p].own) for p in self.t.program]
@@ -94,7 +96,7 @@ class Expansion:
             op[further].astype(np.int32), rank[further].astype(np.int32), stream[further]
         ), at
 
-    def _inside(self, at: list[Rows]) -> list[Rows]:
+    def _dependencies_within_ranks(self, at: list[Rows]) -> list[Rows]:
         """Dependencies within each rank, as pairs of op and waiting place."""
         found = [np.empty((0, 2), np.int64)]
         for rows, places, p in zip(self.rows, at, self.t.program, strict=True):
@@ -102,24 +104,26 @@ class Expansion:
             found.append(np.column_stack([rows[after.owner], places[after.values]]))
         return found
 
-    def _messages(self) -> list[Rows]:
+    def _message_dependencies(self) -> list[Rows]:
         """Dependencies of each recv on its send, as pairs of op and waiting place."""
         found = [np.empty((0, 2), np.int64)]
         for f, senders in enumerate(self.t.senders):
             for r, other in enumerate(senders.tolist()):
-                hears = self._of(r, Kind.RECV, f)
+                hears = self._rows_of_family(r, Kind.RECV, f)
                 if len(hears):
-                    found.append(np.column_stack([self._of(other, Kind.SEND, f), hears]))
+                    found.append(
+                        np.column_stack([self._rows_of_family(other, Kind.SEND, f), hears])
+                    )
         return found
 
-    def _of(self, r: int, kind: Kind, family: int) -> Rows:
+    def _rows_of_family(self, r: int, kind: Kind, family: int) -> Rows:
         program = self.t.programs[self.t.program[r]]
         found: Rows = self.rows[r][(program.ops.kind == kind) & (program.family == family)]
         return found
 
-    def _peers(self) -> NDArray[np.int32]:
+    def _peer_ranks(self) -> NDArray[np.int32]:
         peer = np.full(len(self.t), -1, np.int32)
         for f, to in enumerate(self.t.peers):
             for r, other in enumerate(to.tolist()):
-                peer[self._of(r, Kind.SEND, f)] = other
+                peer[self._rows_of_family(r, Kind.SEND, f)] = other
         return peer

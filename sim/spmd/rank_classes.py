@@ -119,13 +119,18 @@ class _ProgramClasses:
             raise NotUniform(str(error)) from error
         self.ops, self.family = self.program.ops.take(first), self.program.family[first]
         self.kind = self.ops.kind
-        self.streams, self.holder = self._holders()
+        self.streams, self.holder = self._stream_holders()
         lonely = np.isin(self.kind, (Kind.SEND, Kind.RECV)) & (self.family < 0)
         if lonely.any():
             raise NotUniform("it has messages without a family")
-        self.aspects = [*self._own(), *self._unasked(), *self._joint(), *self._messages()]
+        self.aspects = [
+            *self._own_op_aspects(),
+            *self._recorded_aspects(),
+            *self._collective_aspects(),
+            *self._message_aspects(),
+        ]
 
-    def _holders(self) -> tuple[Numbers, Numbers]:
+    def _stream_holders(self) -> tuple[Numbers, Numbers]:
         """Which ranks have the same kinds of streams; (kinds, q) who holds their communication."""
         graph, network = self.asking.graph, np.isin(self.kind, NETWORK)
         nobody = np.where(network, NOBODY, 0)
@@ -144,7 +149,7 @@ class _ProgramClasses:
                 found[i, network & (self.ops.stream == stream)] = number
         return np.array(which, np.int64), found
 
-    def _own(self) -> list[_Aspect]:
+    def _own_op_aspects(self) -> list[_Aspect]:
         """Questions about ops that a component of the rank itself runs."""
         found = []
         for kind, role in ROLE.items():
@@ -162,7 +167,7 @@ class _ProgramClasses:
             found.append(_Aspect(of, rows, which))
         return found
 
-    def _unasked(self) -> list[_Aspect]:
+    def _recorded_aspects(self) -> list[_Aspect]:
         """Delays and gaps, which last as recorded."""
         of = np.flatnonzero(np.isin(self.kind, (Kind.DELAY, Kind.GAP)))
         if not len(of) or not len(self.ranks):
@@ -170,7 +175,7 @@ class _ProgramClasses:
         rows = self.asking.add(self.ops.take(of), self.ranks[:1], np.array([-1], np.int32))
         return [_Aspect(of, rows, np.zeros(len(self.ranks), np.int64))]
 
-    def _joint(self) -> list[_Aspect]:
+    def _collective_aspects(self) -> list[_Aspect]:
         """Questions about collectives, each as the first member of its group has them."""
         found = []
         for f, (groups, leads) in enumerate(
@@ -186,10 +191,10 @@ class _ProgramClasses:
             members = Csr(indptr, self.asking.gpus[order]).take(groups[self.ranks[leading]])
             number = np.full(self.template.ranks, -1, np.int64)  # of leads that run this program
             number[self.ranks[leading]] = np.arange(len(leading))
-            found.append(self._of_network(of, self.ranks[leading], members, number[lead]))
+            found.append(self._fabric_aspect(of, self.ranks[leading], members, number[lead]))
         return found
 
-    def _messages(self) -> list[_Aspect]:
+    def _message_aspects(self) -> list[_Aspect]:
         """Questions about sends, by pair of GPUs, and recvs, by one."""
         found, every = [], np.arange(len(self.ranks))
         for f, to in enumerate(self.template.peers):
@@ -204,10 +209,10 @@ class _ProgramClasses:
                         raise NotUniform("some of its sends have no peer")
                 gpus = self.asking.gpus[np.stack(ends, axis=1)]
                 indptr = np.arange(len(gpus) + 1) * gpus.shape[1]
-                found.append(self._of_network(of, self.ranks, Csr(indptr, gpus.ravel()), every))
+                found.append(self._fabric_aspect(of, self.ranks, Csr(indptr, gpus.ravel()), every))
         return found
 
-    def _of_network(self, of: Numbers, ranks: Numbers, members: Csr, who: Numbers) -> _Aspect:
+    def _fabric_aspect(self, of: Numbers, ranks: Numbers, members: Csr, who: Numbers) -> _Aspect:
         """Questions to the fabric, for some of the ranks."""
         fabric = np.full(len(ranks), self.asking.fabric, np.int32)
         return _Aspect(of, self.asking.add(self.ops.take(of), ranks, fabric, members), who)
@@ -219,10 +224,10 @@ class _ProgramClasses:
             label, _ = number_rows(told.same[a.rows])
             labels.append(np.where(a.who >= 0, np.append(label, -1)[a.who], -1))
         which, first = number_rows(np.stack(labels, axis=1))
-        made = [self._class(told, int(i)) for i in first]
+        made = [self._answers_of_rank(told, int(i)) for i in first]
         return which, [m[0] for m in made], [m[1] for m in made]
 
-    def _class(self, told: RankAnswers, i: int) -> tuple[Numbers, Numbers]:
+    def _answers_of_rank(self, told: RankAnswers, i: int) -> tuple[Numbers, Numbers]:
         """Answers and sources of the ``i``-th rank."""
         answers = np.zeros((len(self.kind), 2), np.int64)
         holder = self.holder[self.streams[i]]

@@ -54,8 +54,8 @@ def fold(template: SpmdGraph) -> RankQuotient:
     >>> fold(SpmdGraph(programs, straggler, pairs)).colour.tolist()
     [0, 0, 1, 2, 0, 0, 0, 0]
     """
-    colour, first = _refine(template)
-    groups, leads = _groups(template, colour, first)
+    colour, first = _refine_colours(template)
+    groups, leads = _quotient_groups(template, colour, first)
     peers = np.array(
         [np.where(to >= 0, colour[to], -1)[first] for to in template.peers], np.int32
     ).reshape(len(template.peers), len(first))
@@ -69,7 +69,7 @@ def fold(template: SpmdGraph) -> RankQuotient:
     return RankQuotient(quotient, colour.astype(np.int32), first.astype(np.int32))
 
 
-def _refine(template: SpmdGraph) -> tuple[Numbers, Numbers]:
+def _refine_colours(template: SpmdGraph) -> tuple[Numbers, Numbers]:
     """Coarsest colouring whose ranks of one colour meet equal colours, and one rank of each."""
     colour, first = number(template.program)
     families = [
@@ -117,7 +117,7 @@ class _Family:
         return found[self.group]
 
 
-def _groups(
+def _quotient_groups(
     template: SpmdGraph, colour: Numbers, first: Numbers
 ) -> tuple[NDArray[np.int32], tuple[NDArray[np.int32], ...]]:
     """Groups of the quotient, one for each class of groups, and their leads."""

@@ -152,19 +152,19 @@ class SpmdGraph:
     @cached_property
     def calls(self) -> NDArray[np.int64]:
         """(families, programs) number of collectives of each family in each program."""
-        return self._counts(Kind.COLLECTIVE, len(self.groups))
+        return self._count_rows(Kind.COLLECTIVE, len(self.groups))
 
     @cached_property
     def sends(self) -> NDArray[np.int64]:
         """(families, programs) number of sends over each family of peers in each program."""
-        return self._counts(Kind.SEND, len(self.peers))
+        return self._count_rows(Kind.SEND, len(self.peers))
 
     @cached_property
     def recvs(self) -> NDArray[np.int64]:
         """(families, programs) number of recvs over each family of peers in each program."""
-        return self._counts(Kind.RECV, len(self.peers))
+        return self._count_rows(Kind.RECV, len(self.peers))
 
-    def _counts(self, kind: Kind, families: int) -> NDArray[np.int64]:
+    def _count_rows(self, kind: Kind, families: int) -> NDArray[np.int64]:
         once = {id(p): p.calls(kind, families) for p in self.programs}
         found = np.array([once[id(p)] for p in self.programs], np.int64)
         return np.ascontiguousarray(found.reshape(len(self.programs), families).T)

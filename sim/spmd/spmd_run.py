@@ -96,31 +96,31 @@ class SpmdRun:
         self._refuse_wide()
         simple = not len(answered.step) and all(p.is_chain for p in template.programs)
         ran = run(template, answered, meet, chances, keep_met=not simple)
-        kept = self._summed(ran)
+        kept = self._sum_aggregates(ran)
         if simple:
             boxes = _boxes_of_chains(ran, kept.edges)
         else:
             boxes = breakdown_of_ranks(template, answered, meet, chances, ran, kept.marks)
-        return kept.boxed(self._all(boxes), keep)
+        return kept.boxed(self._spread_to_ranks(boxes), keep)
 
     def _refuse_wide(self) -> None:
         """Refuse times whose sums, or draws, could exceed the range of ticks."""
         most = 1.0
         if self.replica is not None:
-            most = max((_highest(s) for s in self.classes.spreads), default=1.0)
+            most = max((_highest_factor(s) for s in self.classes.spreads), default=1.0)
         for program, table in zip(self.template.programs, self.classes.answers, strict=True):
             took = table[program.encoded.question, 0].astype(np.float64) * most
             longest = took.max(initial=0.0) if program.is_chain else took.sum()
             if longest >= 2.0**62:
                 raise NotUniform("times of its ops may add up to more than the range of ticks")
 
-    def _all(self, of_classes: Numbers) -> Numbers:
+    def _spread_to_ranks(self, of_classes: Numbers) -> Numbers:
         """Table with one column per rank, from one with one column per class."""
         return of_classes if self.folded is None else of_classes[..., self.folded.colour]
 
-    def _summed(self, ran: ProgramTimes) -> RunAggregates:
+    def _sum_aggregates(self, ran: ProgramTimes) -> RunAggregates:
         """Aggregates by component, kind and source, from the times of ranks."""
-        tally = self._all(ran.tally.T)
+        tally = self._spread_to_ranks(ran.tally.T)
         parts = self.simulation.parts
         busy: NDArray[Any] = np.zeros((len(parts), len(Kind)), np.int64)
         for c in np.flatnonzero(ran.tally.any(axis=0)).tolist():
@@ -134,18 +134,18 @@ class SpmdRun:
             len(self.graph),
             0,
             steps,
-            self._all(ran.start[steps]),
-            self._all(ran.end[steps]),
+            self._spread_to_ranks(ran.start[steps]),
+            self._spread_to_ranks(ran.end[steps]),
             busy,
             np.zeros(busy.shape),
-            self._sources(ran, tally),
+            self._ticks_by_source(ran, tally),
         )
 
-    def _sources(self, ran: ProgramTimes, tally: Numbers) -> dict[str, int]:
+    def _ticks_by_source(self, ran: ProgramTimes, tally: Numbers) -> dict[str, int]:
         """Ticks by source; a collective counts once, at its lead."""
         classes = self.classes
         found: NDArray[Any] = np.zeros(len(classes.sources), np.int64)
-        led = tally[LED] if self.folded is None else self._led()
+        led = tally[LED] if self.folded is None else self._led_ticks()
         for c in np.flatnonzero(ran.tally.any(axis=0)).tolist():
             if c // 8 == WHAT[Kind.COLLECTIVE] and c != LED:
                 continue
@@ -154,7 +154,7 @@ class SpmdRun:
             found = add_ticks(found, (source[there],), (led if c == LED else tally[c])[there])
         return dict(zip(classes.sources, found.tolist(), strict=True))
 
-    def _led(self) -> Numbers:
+    def _led_ticks(self) -> Numbers:
         """(ranks,) ticks of collectives, each counted once, at the lead member of its group."""
         template = self.classes.template
         ticks = np.zeros((len(template.programs), len(template.groups)), np.int64)
@@ -190,7 +190,7 @@ class SpmdRun:
             self.graph.name, block, answers.timing, simulation.system, simulation.scale,
             simulation.tick,
         )  # fmt: skip
-        block = _numbered(block, self.folded.first)
+        block = _with_rank_numbers(block, self.folded.first)
         return replace(self.graph, blocks=(block,)), answers, replace(low, fixed=ticks)
 
     def _answers_of(self, made: Expansion, n: int) -> tuple[Numbers, Answers]:
@@ -217,13 +217,13 @@ class SpmdRun:
         )  # fmt: skip
 
 
-def _highest(spread: Spread) -> float:
+def _highest_factor(spread: Spread) -> float:
     """Highest factor that may be drawn."""
     each = (spread.step, spread.op, spread.start)
     return float(np.prod([max(factors.max(), 1.0) for factors in each if len(factors)]))
 
 
-def _numbered(block: FlatGraph, number: NDArray[np.int32]) -> FlatGraph:
+def _with_rank_numbers(block: FlatGraph, number: NDArray[np.int32]) -> FlatGraph:
     """Block with other numbers for its ranks."""
     ops, places, peer = block.ops, block.places, block.peer
     return replace(

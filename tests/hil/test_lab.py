@@ -227,7 +227,7 @@ def test_a_work_list_that_is_not_there_is_refused():
     "name", sorted(n for n in campaigns.ALL if (campaign_recording.KEPT / f"{n}.rec.gz").exists())
 )
 def test_every_recording_says_which_clock_and_what_it_was_made_of(name):
-    recording = campaign_recording.kept(name)
+    recording = campaign_recording.bundled_recording(name)
     planned = campaigns.ALL[name]
     assert recording.ended == ""
     assert recording.driver == planned.work.driver

@@ -14,7 +14,7 @@ from foretrace.hil.coupling.live_driver import LiveDriver
 from foretrace.hil.driver import Ready
 from foretrace.hil.lab import build_cache, qemu
 from foretrace.hil.lab.booted_agent import booted
-from foretrace.hil.lab.campaign_recording import kept, medians
+from foretrace.hil.lab.campaign_recording import bundled_recording, medians
 from foretrace.hil.sample import Request
 from foretrace.models.network.collectives import Fabric
 from foretrace.models.network.nic import Nic
@@ -59,7 +59,7 @@ def booted_once():
 def virtual(booted_once):
     """The machine with nothing open, however the test before ended."""
     yield booted_once
-    booted_once._ask("close")
+    booted_once._send_request("close")
 
 
 def test_writes_cross_the_real_bridge_and_its_counters_say_so(virtual):
@@ -68,7 +68,7 @@ def test_writes_cross_the_real_bridge_and_its_counters_say_so(virtual):
     assert sample.clock == "timetravel"
     assert sample.facts["port2.bytes"] > 5 * 65536
     assert 500e3 < sample.median < 700e3
-    kept_median = medians(kept("timetravel-1gbit"))[sample.key]
+    kept_median = medians(bundled_recording("timetravel-1gbit"))[sample.key]
     assert sample.median == pytest.approx(kept_median, rel=0.1)
 
 
@@ -85,7 +85,7 @@ def test_a_slower_port_and_a_longer_message_take_longer(virtual):
         virtual.open({"ends": "verbs", "rate": rate})
         for size in (4096, 262144):
             found[rate, size] = median(virtual, f"send:rdma-write uint8[{size}]")
-        virtual._ask("close")
+        virtual._send_request("close")
     assert found["10gbit", 4096] < found["1gbit", 4096] < found["1gbit", 262144]
     assert found["10gbit", 262144] < found["1gbit", 262144]
 
@@ -150,7 +150,7 @@ def test_open_vswitch_forwards_in_the_place_of_the_bridge_and_leaves_it_as_it_wa
         (sample,) = virtual.timing([Request("send:rdma-write uint8[262144]", 3)])
         assert sample.facts["port2.bytes"] > 3 * 262144
         times[number] = sample.median
-        virtual._ask("close")
+        virtual._send_request("close")
     assert times[1] == pytest.approx(times[0], rel=0.05)
     assert times[2] == pytest.approx(times[0], rel=0.01)
 
@@ -200,7 +200,7 @@ def test_every_transport_metric_and_op_of_rdma_answers():
             (sample,) = driver.timing([Request(op, 2)])
             assert sample.metric == spec.get("metric", "completion")
             assert np.all(sample.ns > 0), op
-            driver._ask("close")
+            driver._send_request("close")
     finally:
         driver.channel.close()
 
@@ -217,10 +217,10 @@ def test_gloo_takes_longer_with_more_ranks_and_tells_when_they_came():
             (sample,) = driver.timing([Request(REDUCE, 5)])
             found.append(sample.median)
             assert sample.median > 2 * (ranks - 1) / ranks * 4 * 1048576 / 1.25
-            then = medians(kept(f"gloo-{ranks}x10gbit"))[sample.key]
+            then = medians(bundled_recording(f"gloo-{ranks}x10gbit"))[sample.key]
             assert 0.7 * then < sample.median < 2.5 * then
             assert [len(call) for call in sample.facts["came_ns"]] == [ranks] * 5
-            driver._ask("close")
+            driver._send_request("close")
     finally:
         driver.channel.close()
     assert found == sorted(found)
@@ -237,7 +237,9 @@ def counted():
 def test_counted_writes_are_where_they_were(counted):
     (sample,) = counted.timing([Request("send:rdma-write uint8[65536]", 3)])
     assert sample.clock == "icount"
-    assert sample.median == pytest.approx(medians(kept("icount-verbs"))[sample.key], rel=0.3)
+    assert sample.median == pytest.approx(
+        medians(bundled_recording("icount-verbs"))[sample.key], rel=0.3
+    )
 
 
 def test_each_call_that_sets_up_takes_its_own_time(counted):
@@ -263,7 +265,7 @@ def test_perftest_takes_the_same_way_without_python():
         asked = [Request(f"send:rdma-send uint8[{n}]", 3) for n in (64, 65536)]
         driver.open({})
         small, large = (s.median for s in driver.timing(asked))
-        driver._ask("close")
+        driver._send_request("close")
         driver.open({"metric": "bandwidth"})
         streamed = median(driver, "send:rdma-write depth=16 uint8[65536]", 1)
     finally:

@@ -43,7 +43,7 @@ def test_a_kernel_shorter_than_its_launch_is_timed_and_not_the_launch(driver, to
 
 
 def test_a_cold_kernel_is_timed_alone_too(driver, torch):
-    driver._flush = torch.cuda.launch(HOST, 100 * KERNEL)
+    driver._flush_caches = torch.cuda.launch(HOST, 100 * KERNEL)
     assert taken(driver, torch.cuda.launch(HOST, KERNEL), context=COLD).ns == pytest.approx(
         np.full(20, KERNEL)
     )

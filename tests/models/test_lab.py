@@ -9,7 +9,7 @@ from pathlib import Path
 
 import foretrace
 import pytest
-from foretrace.hil.lab.campaign_recording import KEPT, kept
+from foretrace.hil.lab.campaign_recording import KEPT, bundled_recording
 
 sys.path.insert(0, str(Path(foretrace.__file__).parent / "tools"))  # no part of the package
 lab, gloo = (importlib.import_module(name) for name in ("lab", "lab_gloo"))
@@ -86,7 +86,7 @@ def test_two_ranks_of_gloo_follow_from_one_constant():
 @pytest.mark.parametrize("ranks", [4, 8])
 def test_more_ranks_of_gloo_follow_from_two(ranks):
     """All-reduces alone within 10 %, exposed communication within 15 %, five boots each."""
-    assert len({s.start for s in kept(gloo.name_of(ranks)).samples}) >= 5
+    assert len({s.start for s in bundled_recording(gloo.name_of(ranks)).samples}) >= 5
     found = gloo.scores(ranks)
     judged = found.pop("messages")
     assert [s for s in gloo.bare(judged) if abs(s.error) > 0.10] == []  # A/A not even asked for

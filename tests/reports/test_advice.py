@@ -3,7 +3,7 @@
 import shlex
 
 import pytest
-from foretrace.reports.run.advice import named, next_steps
+from foretrace.reports.run.advice import glob_of_kind, next_steps
 from foretrace.reports.run.robustness import break_even
 from foretrace.scenarios.config.loader import load
 
@@ -88,8 +88,8 @@ def test_values_that_nobody_tried_are_to_be_tried():
 
 
 def test_a_glob_means_every_component_of_a_kind():
-    assert named("nic", ["node0.gpu0", "node12.nic1.rx"]) == "node*.nic*"
-    assert named("fabric", ["fabric"]) == "fabric"
+    assert glob_of_kind("nic", ["node0.gpu0", "node12.nic1.rx"]) == "node*.nic*"
+    assert glob_of_kind("fabric", ["fabric"]) == "fabric"
 
 
 def test_nobody_asked_is_told_as_nothing():

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from foretrace.scenarios.config.loader import load, with_overrides
-from foretrace.scenarios.config.sections.run import checked
+from foretrace.scenarios.config.sections.run import check_workers
 from foretrace.scenarios.studies.sweep.method import method
 from foretrace.scenarios.studies.sweep.outcomes import OutcomeStore
 from foretrace.scenarios.studies.sweep.sweep_folder import save, store
@@ -358,7 +358,7 @@ def table(folder):
 )
 def test_what_is_no_description_of_workers_is_refused(text, says):
     with pytest.raises(ValueError, match=says):
-        checked(text)
+        check_workers(text)
 
 
 def test_the_option_wins_over_the_environment_and_that_over_the_scenario(monkeypatch):

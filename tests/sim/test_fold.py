@@ -269,7 +269,7 @@ def test_folding_through_a_simulation_changes_no_bit(slow, monkeypatch, caplog) 
         found = simulation.run(graph)
     ran = re.search(r"ring: (\d+) of 48 ops run", caplog.text)
     assert (ran is not None) == (slow is None)  # with a straggler every place in the ring differs
-    monkeypatch.setattr(Session, "_fold", lambda *_: None)
+    monkeypatch.setattr(Session, "_fold_graph", lambda *_: None)
     same(simulation.run(graph).columns, found.columns)
     reference = replace(simulation, engine="reference").run(graph)
     same(reference.columns, found.columns)
@@ -281,7 +281,7 @@ def test_an_error_of_a_folded_run_names_the_ops_of_the_whole(monkeypatch) -> Non
     simulation, graph = network(4, 0.0), ring(4, 1)
     with pytest.raises(SimulationError, match="starvation") as folded:
         simulation.run(graph)
-    monkeypatch.setattr(Session, "_fold", lambda *_: None)
+    monkeypatch.setattr(Session, "_fold_graph", lambda *_: None)
     with pytest.raises(SimulationError) as whole:
         simulation.run(graph)
     assert folded.value.args == whole.value.args

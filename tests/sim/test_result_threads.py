@@ -61,10 +61,10 @@ def test_nothing_of_a_run_outlives_its_result_but_what_the_result_holds():
     gc.disable()
     try:
         with pytest.MonkeyPatch.context() as patch:
-            real = sessions._machine
+            real = sessions._make_engine
             patch.setattr(
                 sessions,
-                "_machine",
+                "_make_engine",
                 lambda *told: engines.append(weakref.ref(found := real(*told))) or found,
             )
             kept = [simulation.run(build.graph()), simulation.draws(build.graph())(0)]

@@ -117,8 +117,8 @@ class Greedy(ReferenceEngine):
     """Gives what rounding left over to one of several flows."""
 
     class Medium(MaxMin):
-        def _share(self):
-            super()._share()
+        def _compute_rates(self):
+            super()._compute_rates()
             for op, flow in sorted(self.flows.items()):
                 uses = {c: w for c, w in flow.usage.items() if w}
                 room = [(self.capacity[c] - self.taken(c)) << 40 for c in uses]

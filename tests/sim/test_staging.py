@@ -27,7 +27,7 @@ def test_a_folder_is_replaced(tmp_path):
 
 
 def test_a_folder_is_replaced_where_two_cannot_change_places(tmp_path, monkeypatch):
-    monkeypatch.setattr(atomic_folder, "_exchanged", lambda *_: False)
+    monkeypatch.setattr(atomic_folder, "_exchange_folders", lambda *_: False)
     test_a_folder_is_replaced(tmp_path)
 
 

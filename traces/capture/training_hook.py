@@ -66,18 +66,18 @@ class Recorder:
         """Close the iteration that ends here and open the next."""
         wall, cpu = time.perf_counter_ns(), time.process_time_ns()
         if self.done < 0:
-            self._begin(optimizer)
+            self._begin_step(optimizer)
         elif self.marks() is not optimizer:
             return
         else:
-            self._close(wall, cpu)
+            self._close_step(wall, cpu)
         self.done += 1
         self.began = time.time_ns()
         self.wall, self.cpu = time.perf_counter_ns(), time.process_time_ns()
 
-    def _begin(self, optimizer: Any) -> None:
+    def _begin_step(self, optimizer: Any) -> None:
         self.marks = weakref.ref(optimizer)
-        self.rank, self.ranks = _place()
+        self.rank, self.ranks = _rank_and_world()
         stem = Path(self.settings["out"]) / f"rank{self.rank}"
         self.trace = stem.with_suffix(".json.gz")
         # Mode x: two processes of one rank would write over each other.
@@ -86,26 +86,26 @@ class Recorder:
         self.profiler = _profiler(self.settings, self._export)
         self.profiler.start()
 
-    def _close(self, wall: int, cpu: int) -> None:
+    def _close_step(self, wall: int, cpu: int) -> None:
         name = phase(self.done, self.settings)
         self.rows.append((self.done, name, self.began, wall - self.wall, cpu - self.cpu))
         if name != "traced":  # writing would show in the trace
-            self._write()
+            self._write_steps()
         if self.profiler is None:
             return
         if name == "traced" != phase(self.done + 1, self.settings):
-            self.profiler.add_metadata_json("foretrace", json.dumps(self._facts()))
+            self.profiler.add_metadata_json("foretrace", json.dumps(self._recording_facts()))
         self.profiler.step()
         if self.trace.exists():
             self.profiler.stop()
             self.profiler = None
 
-    def _write(self) -> None:
+    def _write_steps(self) -> None:
         self.table.writelines(",".join(map(str, row)) + "\n" for row in self.rows)
         self.table.flush()  # a script that is killed later loses nothing
         self.rows.clear()
 
-    def _facts(self) -> dict[str, Any]:
+    def _recording_facts(self) -> dict[str, Any]:
         import torch
 
         return {
@@ -118,7 +118,7 @@ class Recorder:
 
     def _export(self, profiler: Any) -> None:
         """Write the trace whole or not at all."""
-        self._write()
+        self._write_steps()
         part = self.trace.with_suffix(".part")
         profiler.export_chrome_trace(str(part))
         packed = self.trace.with_suffix(".part.gz")
@@ -150,7 +150,7 @@ def _profiler(settings: dict[str, Any], ready: Any) -> Any:
     )
 
 
-def _place() -> tuple[int, int]:
+def _rank_and_world() -> tuple[int, int]:
     """Rank and number of ranks: of the process group, else of the launcher's environment."""
     from torch import distributed
 

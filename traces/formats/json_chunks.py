@@ -46,7 +46,7 @@ def json_chunks(file: Path, memory: Bytes) -> Iterator[JsonChunk]:
         raise TraceError(f"{file}: {what}; give the profiler's .json or .json.gz")
     size = max(min(CHUNK, int(memory) // (2 * OBJECTS)), 2**12)
     try:
-        yield from _cut(_blocks(file, size), file, size, int(memory))
+        yield from _cut_chunks(_blocks(file, size), file, size, int(memory))
     except EOFError as e:
         raise TraceError(
             f"{file}: gzip ends in the middle; copy it again, or record it again"
@@ -59,7 +59,7 @@ def _blocks(file: Path, size: int) -> Iterator[bytes]:
     """The decompressed text, in blocks of at least `size` bytes."""
     packed = is_gzipped(file)
     with file.open("rb") as raw:
-        stream = _inflated(raw, size) if packed else iter(lambda: raw.read(size), b"")
+        stream = _inflate_blocks(raw, size) if packed else iter(lambda: raw.read(size), b"")
         held: list[bytes] = []
         for block in stream:
             held.append(block)
@@ -70,7 +70,7 @@ def _blocks(file: Path, size: int) -> Iterator[bytes]:
             yield b"".join(held)
 
 
-def _inflated(raw: IO[bytes], size: int) -> Iterator[bytes]:
+def _inflate_blocks(raw: IO[bytes], size: int) -> Iterator[bytes]:
     """Decompressed blocks of all gzip members (three times as fast as the gzip module)."""
     inflate, rest = zlib.decompressobj(31), b""
     while packed := rest or raw.read(_BLOCK):
@@ -82,7 +82,7 @@ def _inflated(raw: IO[bytes], size: int) -> Iterator[bytes]:
         raise EOFError
 
 
-def _cut(blocks: Iterator[bytes], file: Path, size: int, memory: int) -> Iterator[JsonChunk]:
+def _cut_chunks(blocks: Iterator[bytes], file: Path, size: int, memory: int) -> Iterator[JsonChunk]:
     """Chunks of a text: one where it is one block, else several."""
     text, more = next(blocks, b""), next(blocks, b"")
     if not more:

@@ -114,7 +114,7 @@ def _read_file(file: Path, columns: KinetoColumns, memory: Bytes) -> KinetoFile:
             raise TraceError(f"{file}: {_no_trace_events(document)}")
         columns.add(document.events, seen)
         seen += len(document.events)
-        head = _merged(head, document)
+        head = _merge_headers(head, document)
     if not columns.count:
         raise TraceError(f"{file}: holds no events with a duration; record at least one step")
     return KinetoFile(columns, _file_header(head, file, columns.number), head.base)
@@ -127,7 +127,7 @@ def _no_trace_events(document: KinetoDocument) -> str:
     return "has no traceEvents; give a trace of the PyTorch profiler (Kineto JSON)"
 
 
-def _merged(head: KinetoDocument, chunk: KinetoDocument) -> KinetoDocument:
+def _merge_headers(head: KinetoDocument, chunk: KinetoDocument) -> KinetoDocument:
     """The header fields of two chunks, the first that has each."""
     return KinetoDocument(
         base=head.base or chunk.base,

@@ -30,8 +30,8 @@ class KinetoFile(NamedTuple):
 
 def join(files: Sequence[KinetoFile], texts: Codes, tracks: Codes) -> Trace:
     """Join files, given by ascending rank, into one trace."""
-    starts = [_gathered(f.columns.times) for f in files]
-    durations = [_gathered(f.columns.durations) for f in files]
+    starts = [_concatenate_times(f.columns.times) for f in files]
+    durations = [_concatenate_times(f.columns.durations) for f in files]
     notes = _notes(starts + durations)
     picoseconds = any((t.pico % 1000).any() for t in [*starts, *durations])
     origin = min(
@@ -57,7 +57,7 @@ def join(files: Sequence[KinetoFile], texts: Codes, tracks: Codes) -> Trace:
     )
 
 
-def _gathered(times: list[Micros]) -> Micros:
+def _concatenate_times(times: list[Micros]) -> Micros:
     """Concatenation of a file's times; the input list is emptied to save memory."""
     gathered = Micros(
         np.concatenate([t.whole for t in times]),

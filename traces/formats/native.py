@@ -149,14 +149,16 @@ def _read_table(db: Any, path: Path, kind: str, schema: int) -> dict[str, Any]:
     columns = _read_columns(db, path, stored)
     rows = len(columns[stored[0]])
     return {
-        name: _as_declared(path, name, column, columns[name])
+        name: _check_declared_type(path, name, column, columns[name])
         if name in columns
         else np.full(rows, column.absent, column.dtype)
         for name, column in TABLES[kind].items()
     }
 
 
-def _as_declared(path: Path, name: str, column: EventColumn, values: NDArray[Any]) -> NDArray[Any]:
+def _check_declared_type(
+    path: Path, name: str, column: EventColumn, values: NDArray[Any]
+) -> NDArray[Any]:
     """Values as the column's declared type, refused where they do not fit it."""
     bounds = np.iinfo(column.dtype)
     fits = values.dtype.kind in "iu" and not (

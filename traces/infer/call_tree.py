@@ -62,11 +62,11 @@ def call_tree(row: Ints, lane: Ints, start: Ints, end: Ints) -> CallTree:
     """
     order = np.lexsort((row, -end, start, lane))
     row, lane, start, end = row[order], lane[order], start[order], end[order]
-    columns = _nest(lane.tolist(), start.tolist(), end.tolist())
+    columns = _nest_events(lane.tolist(), start.tolist(), end.tolist())
     return CallTree(row, lane, start, *(np.array(c, np.int64) for c in columns))
 
 
-def _nest(
+def _nest_events(
     lanes: list[int], starts: list[int], ends: list[int]
 ) -> tuple[list[int], list[int], list[int]]:
     """End, parent and depth of each event; events come by lane and start, outermost first."""

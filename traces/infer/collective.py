@@ -92,12 +92,12 @@ def collectives(events: RankTrace, work: Launches, tree: CallTree) -> list[Recor
     table = {e: i for i, e in enumerate(events.trace.collectives["event"].tolist())}
     when = np.where(work.call[rows] >= 0, events.start[work.call[rows]], work.start[rows])
     return [
-        _describe(events, work, k, _enclosing(work, tree, position, k), table)
+        _describe(events, work, k, _enclosing_rows(work, tree, position, k), table)
         for k in rows[np.lexsort((work.start[rows], when))].tolist()
     ]
 
 
-def _enclosing(work: Launches, tree: CallTree, position: dict[int, int], k: int) -> list[int]:
+def _enclosing_rows(work: Launches, tree: CallTree, position: dict[int, int], k: int) -> list[int]:
     """Rows of the work itself, its call, and the events around the call, innermost first."""
     rows = [int(work.row[k])]
     at = position.get(int(work.call[k]), -1)

@@ -56,13 +56,13 @@ class CpuSegments(NamedTuple):
         """(cuts,) Number of the last segment that ended at or before each; -1 for none."""
         if not len(self.lane):
             return np.full(len(cuts.lane), -1, np.int64)
-        ends, instants = _keyed(self.lane, self.end, cuts.lane, cuts.time)
+        ends, instants = _sortable_keys(self.lane, self.end, cuts.lane, cuts.time)
         last = np.searchsorted(ends, instants, side="right") - 1
         same = (last >= 0) & (self.lane[last] == cuts.lane)
         return np.where(same, last, -1)
 
 
-def _keyed(lane: Ints, time: Ints, other: Ints, when: Ints) -> tuple[Ints, Ints]:
+def _sortable_keys(lane: Ints, time: Ints, other: Ints, when: Ints) -> tuple[Ints, Ints]:
     """(lane, time) of two tables, each pair as one number that keeps their order."""
     low = min(time.min(initial=0), when.min(initial=0))
     span = max(time.max(initial=0), when.max(initial=0)) - low + 1
@@ -151,7 +151,7 @@ def cpu_segments(
     )
     first = np.flatnonzero(np.concatenate([[True], ~joins])[: len(here)])
     last = np.append(first[1:], len(here)) - 1 if len(first) else first
-    busiest = _busiest(end - start, first)
+    busiest = _longest_spells(end - start, first)
     row = np.where(running >= 0, tree.row[running], NO_EVENT) if len(tree.row) else running
     segments = CpuSegments(
         lane[first], start[first], end[last], row[busiest], np.full(len(first), -1, np.int64)
@@ -159,7 +159,7 @@ def cpu_segments(
     return _with_waits(segments, waits)
 
 
-def _busiest(lasts: Ints, first: Ints) -> Ints:
+def _longest_spells(lasts: Ints, first: Ints) -> Ints:
     """Position of the longest spell of each segment; `first` is where each segment begins."""
     if not len(lasts):
         return first

@@ -112,16 +112,16 @@ class _Join:
         self.base = np.concatenate([[0], np.cumsum(counts)])
         self.rank = np.repeat(np.arange(len(graphs)), counts)
 
-    def _all(self, name: str) -> Ints:
+    def _joined_column(self, name: str) -> Ints:
         """A column of all ranks, one after the other."""
         return np.concatenate([getattr(g, name) for g in self.graphs])
 
     def graph(self) -> Graph:
-        start = self._aligned("start")
-        end = self._aligned("end")
+        start = self._aligned_column("start")
+        end = self._aligned_column("end")
         duration = end - start
         self._share_durations(start, end, duration)
-        kept, row_of, place_of, places = self._places()
+        kept, row_of, place_of, places = self._merge_collectives()
         source = np.concatenate(
             [g.source + b for g, b in zip(self.graphs, self.base, strict=False)]
         )
@@ -151,10 +151,10 @@ class _Join:
             self._facts(start, end, source, target),
         )
 
-    def _aligned(self, name: str) -> Ints:
+    def _aligned_column(self, name: str) -> Ints:
         """A column of ticks of all ranks, on one clock."""
         shift = np.repeat(self.clock.ticks, [len(g.kind) for g in self.graphs])
-        return self._all(name) + shift
+        return self._joined_column(name) + shift
 
     def _share_durations(self, start: Ints, end: Ints, duration: Ints) -> None:
         """Set the duration of each collective: its time from when all members are there.
@@ -184,7 +184,7 @@ class _Join:
             returns |= dict(pairs)
         return returns
 
-    def _places(self) -> tuple[Ints, Ints, Ints, Participants]:
+    def _merge_collectives(self) -> tuple[Ints, Ints, Ints, Participants]:
         """Make one op of each matched collective.
 
         Returns the rows that stay, the new row and the place of every old row, and the places of
@@ -207,7 +207,7 @@ class _Join:
         places = Participants(
             row_of[extra].astype(np.int32),
             self.rank[extra].astype(np.int32),
-            self._all("lane")[extra].astype(np.int32),
+            self._joined_column("lane")[extra].astype(np.int32),
         )
         return kept, row_of, place_of, places
 
@@ -219,10 +219,10 @@ class _Join:
             np.concatenate(c) for c in zip(*map(flop_and_bytes, self.graphs), strict=True)
         )
         ops = Ops.of(
-            kind=self._all("kind")[kept],
+            kind=self._joined_column("kind")[kept],
             rank=self.rank[kept],
-            stream=self._all("lane")[kept],
-            period=self._all("period")[kept],
+            stream=self._joined_column("lane")[kept],
+            period=self._joined_column("period")[kept],
             flop=flop[kept],
             bytes=moved[kept],
             duration=duration[kept] / self.trace.resolution,
@@ -233,8 +233,8 @@ class _Join:
         return ops, texts
 
     def _releases(self, zero: int) -> Ints:
-        never = self._all("release") == NEVER
-        return np.where(never, 0, np.maximum(self._aligned("release") - zero, 0))
+        never = self._joined_column("release") == NEVER
+        return np.where(never, 0, np.maximum(self._aligned_column("release") - zero, 0))
 
     def _streams(self) -> dict[tuple[int, int], str]:
         return {
@@ -251,7 +251,9 @@ class _Join:
         total = {k: sum(g.facts[k] for g in self.graphs) for k in self.graphs[0].facts}
         known = total["inferred"] + total["resolved"]
         return {
-            "gap_share": gap_share(self._all("kind"), self.rank, start, end, source, target),
+            "gap_share": gap_share(
+                self._joined_column("kind"), self.rank, start, end, source, target
+            ),
             "inferred_share": total["inferred"] / known if known else 0.0,
             "unresolved_waits": total["unresolved"],
             "unlinked_share": total["unlinked"] / max(total["launched"], 1),

@@ -54,14 +54,16 @@ def _label(graph: RankGraph, key: list[int], texts: OpTexts) -> int:
         return -1
     strings = (*graph.events.trace.strings, "")
     text = f"launch of {strings[name]}" if delay else strings[name]
-    return texts.label(Label(text, _module(strings[module]), _source(strings[source])))
+    return texts.label(
+        Label(text, _module_name(strings[module]), _innermost_frame(strings[source]))
+    )
 
 
-def _module(text: str) -> str:
+def _module_name(text: str) -> str:
     return text.removeprefix("nn.Module: ")
 
 
-def _source(stack: str) -> str:
+def _innermost_frame(stack: str) -> str:
     """The innermost frame of a call stack that is not PyTorch's own."""
     frames = [f.strip() for f in stack.split(";") if f.strip()]
     own = [f for f in frames if "/torch/" not in f and not f.startswith("torch/")]

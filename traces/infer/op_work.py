@@ -62,7 +62,7 @@ def op_work(name: str, shapes: str, dtypes: str, scalars: str) -> OpWork:
     return OpWork(float(work.flop), float(work.bytes))
 
 
-def _moved(tensors: Tensors, *written: Operand) -> Bytes:
+def _bytes_moved(tensors: Tensors, *written: Operand) -> Bytes:
     """Bytes of operands read and results written."""
     return sum(t.bytes for t in (*tensors, *written))
 
@@ -74,14 +74,14 @@ def _product(tensors: Tensors, _: Settings) -> OpWork:
     if b.shape[-2] != k:
         raise ValueError
     out = Operand(a.dtype, (*batch, m, b.shape[-1]))
-    return OpWork(2 * k * prod(out.shape), _moved(tensors, out))
+    return OpWork(2 * k * prod(out.shape), _bytes_moved(tensors, out))
 
 
 def _linear(tensors: Tensors, _: Settings) -> OpWork:
     """Linear layer of (input, weight, …): (…, k) by (n, k)."""
     x, weight = tensors[0], tensors[1]
     out = Operand(x.dtype, (*x.shape[:-1], weight.shape[0]))
-    return OpWork(2 * prod(x.shape) * weight.shape[0], _moved(tensors, out))
+    return OpWork(2 * prod(x.shape) * weight.shape[0], _bytes_moved(tensors, out))
 
 
 def _convolution(padding: int, stride: int, dilation: int | None = None) -> Rule:
@@ -95,12 +95,12 @@ def _convolution(padding: int, stride: int, dilation: int | None = None) -> Rule
         shape = zip(x.shape[2:], filters, pad, step, spread, strict=True)
         sizes = [(n + 2 * p - d * (f - 1) - 1) // s + 1 for n, f, p, s, d in shape]
         out = Operand(x.dtype, (x.shape[0], weight.shape[0], *sizes))
-        return OpWork(_convolved(out, weight), _moved(tensors, out))
+        return OpWork(_convolution_flop(out, weight), _bytes_moved(tensors, out))
 
     return rule
 
 
-def _convolved(out: Operand, weight: Operand) -> int:
+def _convolution_flop(out: Operand, weight: Operand) -> int:
     """Flop of a convolution: each output pixel of each image needs every weight once."""
     return 2 * out.shape[0] * prod(out.shape[2:]) * prod(weight.shape)
 
@@ -124,7 +124,9 @@ def _convolution_backward(mask: int) -> Rule:
         gradient, x, weight = tensors[:3]
         wanted = re.findall("True|False", settings[mask])
         of = [t for t, say in zip((x, weight), wanted, strict=False) if say == "True"]
-        return OpWork(len(of) * _convolved(gradient, weight), _moved((gradient, x, weight), *of))
+        return OpWork(
+            len(of) * _convolution_flop(gradient, weight), _bytes_moved((gradient, x, weight), *of)
+        )
 
     return rule
 
@@ -135,7 +137,7 @@ def _attention(tensors: Tensors, _: Settings) -> OpWork:
     b, h, s, width = q.shape
     pairs = b * h * s * k.shape[2]
     out = Operand(q.dtype, (b, h, s, v.shape[3]))
-    return OpWork(2 * pairs * (width + v.shape[3]), _moved(tensors, out))
+    return OpWork(2 * pairs * (width + v.shape[3]), _bytes_moved(tensors, out))
 
 
 def _attention_backward(tensors: Tensors, _: Settings) -> OpWork:
@@ -143,18 +145,18 @@ def _attention_backward(tensors: Tensors, _: Settings) -> OpWork:
     q, k, v = tensors[1:4]
     b, h, s, width = q.shape
     pairs = b * h * s * k.shape[2]
-    return OpWork(2 * pairs * (3 * width + 2 * v.shape[3]), _moved(tensors, q, k, v))
+    return OpWork(2 * pairs * (3 * width + 2 * v.shape[3]), _bytes_moved(tensors, q, k, v))
 
 
 def _pointwise(tensors: Tensors, _: Settings) -> OpWork:
     """Operators with one result as large as the largest operand."""
     largest = max(tensors, key=lambda t: prod(t.shape))
-    return OpWork(0, _moved(tensors, largest))
+    return OpWork(0, _bytes_moved(tensors, largest))
 
 
 def _like_first(tensors: Tensors, _: Settings) -> OpWork:
     """Operators with one result of the shape of the first operand."""
-    return OpWork(0, _moved(tensors, tensors[0]))
+    return OpWork(0, _bytes_moved(tensors, tensors[0]))
 
 
 def _first_only(tensors: Tensors, _: Settings) -> OpWork:
@@ -164,7 +166,7 @@ def _first_only(tensors: Tensors, _: Settings) -> OpWork:
 
 def _copies(tensors: Tensors, _: Settings) -> OpWork:
     """Copy between the first two operands."""
-    return OpWork(0, _moved(tensors[:2]))
+    return OpWork(0, _bytes_moved(tensors[:2]))
 
 
 POINTWISE = """

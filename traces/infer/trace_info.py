@@ -119,7 +119,7 @@ def info(trace: RecordedEvents) -> Info:
     steps_of_first = graphs[0].steps
     common = [n for n in steps_of_first.number if all(n in g.steps.number for g in graphs)]
     at = [steps_of_first.number.index(n) for n in common]
-    facts, refused = _facts(trace, graphs)
+    facts, refused = _inference_facts(trace, graphs)
     ts = trace.events["ts"]
     first = trace.processes[0]
     return Info(
@@ -133,7 +133,7 @@ def info(trace: RecordedEvents) -> Info:
         step_times=tuple(trace.seconds(steps_of_first.recorded[at]).tolist()),
         collectives=sum(len(g.collectives) for g in graphs),
         memory_peak=memory_peak(trace),
-        uses=_uses(trace, graphs, _unlinked(graphs) or refused),
+        uses=_uses(trace, graphs, _unlinked_reason(graphs) or refused),
         facts=facts,
         notes=trace.notes,
     )
@@ -144,13 +144,15 @@ def _graph_of_rank(trace: RecordedEvents, rank: int) -> RankGraph:
     return rank_graph(events, steps(events), serialise=True)
 
 
-def _unlinked(graphs: list[RankGraph]) -> str:
+def _unlinked_reason(graphs: list[RankGraph]) -> str:
     """Why recorded order must be kept, where no GPU work of a rank has a launch; else ""."""
     unlinked = any(0 < g.facts["launched"] == g.facts["unlinked"] for g in graphs)
     return "GPU work without launches; serialise: true keeps recorded order" * unlinked
 
 
-def _facts(trace: RecordedEvents, graphs: list[RankGraph]) -> tuple[dict[str, object], str]:
+def _inference_facts(
+    trace: RecordedEvents, graphs: list[RankGraph]
+) -> tuple[dict[str, object], str]:
     """How dependencies were inferred, or why they could not be."""
     try:
         return inference_facts(join_ranks(trace, graphs, "recorded_waits").facts), ""

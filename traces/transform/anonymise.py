@@ -82,7 +82,7 @@ def anonymise(trace: Trace) -> Trace:
         trace,
         events=_events(trace, words),
         collectives=_collectives(trace, words),
-        syncs=_replaced(trace, trace.syncs, words, {"kind": str}),
+        syncs=_replace_texts(trace, trace.syncs, words, {"kind": str}),
         strings=tuple(words.texts),
         tracks=tuple(_track(track) for track in trace.tracks),
         processes=tuple(_process(process, words) for process in trace.processes),
@@ -95,7 +95,7 @@ def _events(trace: Trace, words: _Words) -> ColumnTable:
     hidden["scalars"] = _numbers_only
     hidden["stack"] = lambda text: words.hide("source", text)
     hidden["module"] = lambda text: words.hide("module", text)
-    events = _replaced(trace, trace.events, words, hidden)
+    events = _replace_texts(trace, trace.events, words, hidden)
     pairs = np.stack([trace.events["kind"].astype(np.int64), trace.events["name"]])
     used, at = np.unique(pairs, axis=1, return_inverse=True)
     named = [_name(Event(kind), _text(trace, name), words) for kind, name in used.T.tolist()]
@@ -116,7 +116,7 @@ def _name(kind: Event, text: str, words: _Words) -> str:
 
 
 def _collectives(trace: Trace, words: _Words) -> ColumnTable:
-    return _replaced(
+    return _replace_texts(
         trace,
         trace.collectives,
         words,
@@ -124,7 +124,7 @@ def _collectives(trace: Trace, words: _Words) -> ColumnTable:
     )
 
 
-def _replaced(
+def _replace_texts(
     trace: Trace, table: ColumnTable, words: _Words, replacements: dict[str, Callable[[str], str]]
 ) -> ColumnTable:
     """A table with the texts of some columns replaced, each by its column's function."""
@@ -150,16 +150,18 @@ def _numbers_only(text: str) -> str:
         values = json.loads(text)
     except ValueError:
         return ""
-    return text if not any(isinstance(v, str) and not _numeric(v) for v in _flat(values)) else ""
+    return (
+        text if not any(isinstance(v, str) and not _is_number(v) for v in _flatten(values)) else ""
+    )
 
 
-def _flat(value: object) -> list[object]:
+def _flatten(value: object) -> list[object]:
     if isinstance(value, list):
-        return [v for one in value for v in _flat(one)]
+        return [v for one in value for v in _flatten(one)]
     return list(value) if isinstance(value, dict) else [value]
 
 
-def _numeric(text: str) -> bool:
+def _is_number(text: str) -> bool:
     return bool(re.fullmatch(r"|True|False|None|[\[\]0-9eE+., -]*|(-?inf|nan)", text))
 
 

@@ -169,7 +169,7 @@ class _Insertion:
         self.rows: list[dict[str, float]] = []
         self.edges: list[tuple[int, int]] = []
         self.network = 1 + int(self.block.stream.max(initial=0))
-        self.end = _schedule(self.block)
+        self.end = _end_times(self.block)
         self.host = self._main_stream()
         self.after = dict(zip(self.host.tolist(), self.host[1:].tolist(), strict=False))
         self.tail: dict[int, int] = {}  # last op inserted after each op
@@ -267,7 +267,7 @@ class _Insertion:
         return int(self.host[min(at, len(ends) - 1)])
 
 
-def _schedule(block: FlatGraph) -> NDArray[np.float64]:
+def _end_times(block: FlatGraph) -> NDArray[np.float64]:
     """(n,) s: end of each op if every op lasts as recorded and waits only for its dependencies."""
     from rustworkx import PyDiGraph, topological_sort
 

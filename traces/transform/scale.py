@@ -84,7 +84,7 @@ class _Scaled:
         self.source, self.layout, self.data = graph, layout, data
         self.block = graph.explicit
         self.copies = -(-data // layout.data)
-        self.joint = self._joint()
+        self.joint = self._is_joint_collective()
         n = len(self.block)
         own = np.flatnonzero(~self.joint)
         replica = layout.replica(self.block.ops.rank)
@@ -97,7 +97,7 @@ class _Scaled:
         self.row[:, self.joint] = base + np.arange(int(self.joint.sum()))
         self.total = base + int(self.joint.sum())
 
-    def _joint(self) -> NDArray[np.bool_]:
+    def _is_joint_collective(self) -> NDArray[np.bool_]:
         """(n,) Whether each op is a collective over all replicas."""
         members = self.block.members
         replica = self.layout.replica(members.values)
@@ -121,9 +121,9 @@ class _Scaled:
         for c in reversed(range(self.copies)):
             rows = np.flatnonzero(self.row[c] >= 0)
             source[self.row[c, rows]], copy[self.row[c, rows]] = rows, c
-        rank = self._rank(block.ops.rank[source], copy)
-        peer = np.where(block.peer[source] >= 0, self._rank(block.peer[source], copy), -1)
-        places, place = self._places()
+        rank = self._new_rank(block.ops.rank[source], copy)
+        peer = np.where(block.peer[source] >= 0, self._new_rank(block.peer[source], copy), -1)
+        places, place = self._further_places()
         scaled = FlatGraph(
             block.ops.take(source).replace(rank=rank),
             self._successors(place),
@@ -138,12 +138,12 @@ class _Scaled:
             facts={**self.source.facts, "scaled_to_data": self.data},
         )
 
-    def _rank(self, rank: NDArray[np.int32], copy: NDArray[np.int64]) -> NDArray[np.int32]:
+    def _new_rank(self, rank: NDArray[np.int32], copy: NDArray[np.int64]) -> NDArray[np.int32]:
         """New rank of recorded ranks in their copies."""
         replica = np.asarray(self.layout.replica(rank) + copy * self.layout.data, np.int32)
         return self.layout.to_replica(rank, replica, self.data)
 
-    def _places(self) -> tuple[Participants, NDArray[np.int64]]:
+    def _further_places(self) -> tuple[Participants, NDArray[np.int64]]:
         """Places of collectives' further members; and (copies, places) the new place of each."""
         block, n = self.block, len(self.block)
         op = block.op_of_place
@@ -158,7 +158,7 @@ class _Scaled:
                         np.full(len(further), c),
                         further,
                         self.row[c, op[further]],
-                        self._rank(block.rank[further], np.full(len(further), c)),
+                        self._new_rank(block.rank[further], np.full(len(further), c)),
                     ],
                     axis=1,
                 )

@@ -50,21 +50,21 @@ def filled(tree: TreeNode, catalog: Catalog) -> tuple[TreeNode, Used, list[Probl
     """The tree with all that the catalog knows beneath it, the entries used, and unknown names."""
     used: Used = {}
     problems = []
-    for path, kind, key in _places(tree):
+    for path, kind, key in _catalog_references(tree):
         part = find(tree, path)
         name = part.mapping.get(key) if part else None
         if part is None or name is None or not isinstance(name.value, str):
             continue
         entry = catalog.entry(kind, name.value)
         if entry is None:
-            problems.append(_unknown(kind, name, catalog))
+            problems.append(_unknown_entry(kind, name, catalog))
             continue
         used[kind, name.value] = entry
         tree = _replaced(tree, path, merge(entry, part))
     return tree, used, problems
 
 
-def _places(tree: TreeNode) -> Iterator[tuple[Path, str, str]]:
+def _catalog_references(tree: TreeNode) -> Iterator[tuple[Path, str, str]]:
     for path, node in machines(tree):
         for kind in node_parts():
             yield (*path, kind), kind, "model"
@@ -74,7 +74,7 @@ def _places(tree: TreeNode) -> Iterator[tuple[Path, str, str]]:
         yield place, kind, "model"
 
 
-def _unknown(kind: str, name: TreeNode, catalog: Catalog) -> Problem:
+def _unknown_entry(kind: str, name: TreeNode, catalog: Catalog) -> Problem:
     hint = nearest(str(name.value), catalog.names(kind))
     message = f"no {kind} model named '{name.value}'{hint}; see: foretrace catalog {kind}"
     return Problem("unknown-model", message, name.spot)

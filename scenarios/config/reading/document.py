@@ -53,7 +53,7 @@ def parse(text: str, file: str = "<text>", layer: str = "scenario") -> TreeNode:
     return tree
 
 
-def _beside(file: File) -> str:
+def _missing_path_cure(file: File) -> str:
     """The cure for a path that does not exist: the nearest name of a scenario in that folder."""
     folder = file if file.is_dir() else file.parent
     try:
@@ -74,10 +74,10 @@ def text_of(file: File, name: str) -> str:
     try:
         raw = file.read_bytes()
     except OSError as error:
-        message = f"cannot read '{name}': {error.strerror}{_beside(file)}"
-        raise _refused("unreadable", message, name) from error
+        message = f"cannot read '{name}': {error.strerror}{_missing_path_cure(file)}"
+        raise _refusal("unreadable", message, name) from error
     if len(raw) > LARGEST:
-        raise _refused(
+        raise _refusal(
             "too-large",
             f"the file has {len(raw)} bytes, a scenario at most {LARGEST}; is this a trace?",
             name,
@@ -87,10 +87,10 @@ def text_of(file: File, name: str) -> str:
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         message = f"byte {error.start} (0x{raw[error.start]:02x}) is not UTF-8; save it as UTF-8"
-        raise _refused("encoding", message, name, line) from error
+        raise _refusal("encoding", message, name, line) from error
 
 
-def _refused(kind: str, message: str, file: str, line: int = 1) -> InvalidScenarioError:
+def _refusal(kind: str, message: str, file: str, line: int = 1) -> InvalidScenarioError:
     return InvalidScenarioError([Problem(kind, message, Spot(file, line))])
 
 
@@ -104,17 +104,17 @@ class _Reader:
         self.count = 0
 
     def tree(self) -> TreeNode:
-        root = self._compose()
+        root = self._compose_yaml()
         empty = root is None or root.tag == PLAIN + "null"
         if empty or root.tag != PLAIN + "map":
             what = "the file is empty" if empty else "this is not a mapping of keys to values"
-            raise _refused("no-mapping", f"{what}; begin with 'foretrace: 1'", self.file)
+            raise _refusal("no-mapping", f"{what}; begin with 'foretrace: 1'", self.file)
         try:
-            return self._node(root, (), None, ())
+            return self._read_node(root, (), None, ())
         except RecursionError:
-            raise _refused("too-deep", "nested too deeply", self.file) from None
+            raise _refusal("too-deep", "nested too deeply", self.file) from None
 
-    def _compose(self) -> Any:
+    def _compose_yaml(self) -> Any:
         from ruamel.yaml import YAML
         from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
@@ -123,14 +123,14 @@ class _Reader:
                 warnings.simplefilter("ignore")  # an anchor used twice: aliases follow the last
                 return YAML(typ="safe", pure=True).compose(self.text)
         except MarkedYAMLError as error:
-            raise InvalidScenarioError([self._syntax(error)]) from error
+            raise InvalidScenarioError([self._syntax_problem(error)]) from error
         except RecursionError:
-            raise _refused("too-deep", "nested too deeply", self.file) from None
+            raise _refusal("too-deep", "nested too deeply", self.file) from None
         except (YAMLError, ValueError) as error:
             what = str(error).splitlines()[0]
-            raise _refused("syntax", f"not YAML: {what}", self.file) from error
+            raise _refusal("syntax", f"not YAML: {what}", self.file) from error
 
-    def _syntax(self, error: Any) -> Problem:
+    def _syntax_problem(self, error: Any) -> Problem:
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line, mark.column) if mark else (0, 0)
         text = self.lines[min(line, len(self.lines) - 1)]
@@ -138,11 +138,13 @@ class _Reader:
         if "\t" in text[: column + 1]:
             return Problem("tab", "a tab stands here; YAML wants spaces", spot)
         what = ", ".join(p for p in (error.context, error.problem) if p)
-        return Problem("syntax", f"not YAML: {what}{_cure(what)}", spot)
+        return Problem("syntax", f"not YAML: {what}{_cure_of(what)}", spot)
 
-    def _node(self, node: Any, path: Path, key: Spot | None, above: tuple[int, ...]) -> TreeNode:
+    def _read_node(
+        self, node: Any, path: Path, key: Spot | None, above: tuple[int, ...]
+    ) -> TreeNode:
         """One node and all below; ``above`` are the ids it is inside of."""
-        spot = self._spot(node.start_mark, node.end_mark, path)
+        spot = self._spot_of(node.start_mark, node.end_mark, path)
         if key and not spot.width:
             spot = key
         self.count += 1
@@ -151,19 +153,19 @@ class _Reader:
             raise InvalidScenarioError([Problem("alias", f"an alias {what}; write it out", spot)])
         kind = str(node.tag).removeprefix(PLAIN)
         if kind == "map":
-            mapping = self._mapping(node, path, (*above, id(node)))
-            return self._sourced(TreeNode(mapping, spot, key, "", self.layer))
+            mapping = self._read_mapping(node, path, (*above, id(node)))
+            return self._unwrap_source(TreeNode(mapping, spot, key, "", self.layer))
         if kind == "seq":
             inside = (*above, id(node))
-            items = (self._node(n, (*path, i), None, inside) for i, n in enumerate(node.value))
+            items = (self._read_node(n, (*path, i), None, inside) for i, n in enumerate(node.value))
             return TreeNode(tuple(items), spot, key, "", self.layer)
-        return TreeNode(self._scalar(kind, node, spot), spot, key, str(node.value), self.layer)
+        return TreeNode(self._read_scalar(kind, node, spot), spot, key, str(node.value), self.layer)
 
-    def _mapping(self, node: Any, path: Path, above: tuple[int, ...]) -> dict[str, TreeNode]:
+    def _read_mapping(self, node: Any, path: Path, above: tuple[int, ...]) -> dict[str, TreeNode]:
         found: dict[str, TreeNode] = {}
         for key, value in node.value:
-            spot = self._spot(key.start_mark, value.end_mark, path)
-            name = self._key(key, spot)
+            spot = self._spot_of(key.start_mark, value.end_mark, path)
+            name = self._read_key(key, spot)
             if name is None:
                 continue
             spot = replace(spot, path=dotted((*path, name)))
@@ -171,10 +173,10 @@ class _Reader:
                 first = found[name].label.line
                 message = f"'{name}' is given twice, first in line {first}; keep one of them"
                 self.problems.append(Problem("duplicate-key", message, spot))
-            found[name] = self._node(value, (*path, name), spot, above)
+            found[name] = self._read_node(value, (*path, name), spot, above)
         return found
 
-    def _key(self, key: Any, spot: Spot) -> str | None:
+    def _read_key(self, key: Any, spot: Spot) -> str | None:
         kind = str(key.tag).removeprefix(PLAIN)
         if kind == "str" and isinstance(key.value, str):
             return key.value
@@ -187,7 +189,7 @@ class _Reader:
         self.problems.append(Problem("key-not-text", message, spot))
         return None
 
-    def _scalar(self, kind: str, node: Any, spot: Spot) -> Value:
+    def _read_scalar(self, kind: str, node: Any, spot: Spot) -> Value:
         text = str(node.value)
         if getattr(node.ctag, "handle", None) or kind not in READ:
             message = f"the tag '{kind}' is not supported; write plain values"
@@ -200,21 +202,21 @@ class _Reader:
             self.problems.append(Problem("number", message, spot))
             return None
 
-    def _spot(self, start: Any, end: Any, path: Path) -> Spot:
+    def _spot_of(self, start: Any, end: Any, path: Path) -> Spot:
         text = self.lines[start.line] if start.line < len(self.lines) else ""
         last = end.column if end.line == start.line else len(text.rstrip())
         width = max(0, last - start.column)
         return Spot(self.file, start.line + 1, start.column + 1, width, text, dotted(path))
 
-    def _sourced(self, node: TreeNode) -> TreeNode:
+    def _unwrap_source(self, node: TreeNode) -> TreeNode:
         """``{value, source}`` is the value, with its source beside it."""
         if set(node.mapping) != {"value", "source"}:
             return node
         value = node["value"]
-        source = self._source(node["source"])
+        source = self._read_source(node["source"])
         return replace(value, key=node.key, source=source)
 
-    def _source(self, node: TreeNode) -> Source | None:
+    def _read_source(self, node: TreeNode) -> Source | None:
         known = ("kind", "where", "date", "error", "note")
         wrong = [k for k in node.mapping if k not in known]
         kind = node.mapping.get("kind")
@@ -233,7 +235,7 @@ class _Reader:
         return None
 
 
-def _integer(text: str) -> int:
+def _read_integer(text: str) -> int:
     """An integer as YAML 1.2 reads it: 010 is ten."""
     digits = text.replace("_", "").lower()
     for prefix, base in (("0x", 16), ("0o", 8), ("0b", 2)):
@@ -242,7 +244,7 @@ def _integer(text: str) -> int:
     return int(digits)
 
 
-def _real(text: str) -> float:
+def _read_real(text: str) -> float:
     return float(text.replace("_", "").lower().replace(".inf", "inf").replace(".nan", "nan"))
 
 
@@ -252,12 +254,12 @@ READ: dict[str, Callable[[str], Value]] = {
     "merge": str,
     "null": lambda _: None,
     "bool": lambda text: text.lower() == "true",
-    "int": _integer,
-    "float": _real,
+    "int": _read_integer,
+    "float": _read_real,
 }
 
 
-def _cure(problem: str) -> str:
+def _cure_of(problem: str) -> str:
     cures: Iterable[tuple[str, str]] = (
         ("mapping values are not allowed", "; put text with ': ' in quotes"),
         ("cannot start any token", "; put text that begins with this character in quotes"),

@@ -41,12 +41,12 @@ def named(told: Plain) -> Iterator[tuple[Path, str]]:
         return
     for key, entry in SECTIONS.items():
         for below in entry.files():
-            yield from _leaves(told, (key, *below.split(".")))
+            yield from _texts_at(told, (key, *below.split(".")))
     for key in CHOSEN:
-        yield from _leaves(told, (key, "*", SETTING))
-    for i, variant in enumerate(_items(told.get("what_if"))):
-        yield from _of_variant(variant, ("what_if", i))
-    yield from _varied(told.get("sweep"))
+        yield from _texts_at(told, (key, "*", SETTING))
+    for i, variant in enumerate(_items_of(told.get("what_if"))):
+        yield from _files_of_variant(variant, ("what_if", i))
+    yield from _files_of_sweep(told.get("sweep"))
 
 
 def is_file(setting: str) -> bool:
@@ -61,16 +61,16 @@ def is_file(setting: str) -> bool:
     if head in CHOSEN:
         return below.endswith(f".{SETTING}")
     named = SECTIONS[head].files() if head in SECTIONS else ()
-    return any(_fits(below.split("."), name.split(".")) for name in named)
+    return any(_fits_pattern(below.split("."), name.split(".")) for name in named)
 
 
-def _fits(words: list[str], pattern: list[str]) -> bool:
+def _fits_pattern(words: list[str], pattern: list[str]) -> bool:
     """Whether a path fits a pattern, in which ``*`` is any one word."""
     same = (p in ("*", w) for w, p in zip(words, pattern, strict=False))
     return len(words) == len(pattern) and all(same)
 
 
-def _leaves(told: Plain, path: Path, done: Path = ()) -> Iterator[tuple[Path, str]]:
+def _texts_at(told: Plain, path: Path, done: Path = ()) -> Iterator[tuple[Path, str]]:
     """Texts at a path, ``*`` being every key or item."""
     if not path:
         if isinstance(told, str):
@@ -83,18 +83,18 @@ def _leaves(told: Plain, path: Path, done: Path = ()) -> Iterator[tuple[Path, st
     elif isinstance(told, list | tuple) and head == "*":
         inner = enumerate(told)
     for key, value in inner:
-        yield from _leaves(value, rest, (*done, key))
+        yield from _texts_at(value, rest, (*done, key))
 
 
-def _items(told: Plain) -> Iterable[Any]:
+def _items_of(told: Plain) -> Iterable[Any]:
     return told if isinstance(told, list | tuple) else ()
 
 
-def _of_variant(variant: Plain, at: Path) -> Iterator[tuple[Path, str]]:
+def _files_of_variant(variant: Plain, at: Path) -> Iterator[tuple[Path, str]]:
     """Files that a variant names, in its bindings and in its ``set``."""
     if not isinstance(variant, Mapping):
         return
-    for path, value in _leaves(variant, ("backends", "*", SETTING)):
+    for path, value in _texts_at(variant, ("backends", "*", SETTING)):
         yield (*at, *path), value
     settings = variant.get("set")
     for setting, value in settings.items() if isinstance(settings, Mapping) else ():
@@ -105,16 +105,16 @@ def _of_variant(variant: Plain, at: Path) -> Iterator[tuple[Path, str]]:
             yield from (((*at, "set", *path), text) for path, text in whole)
 
 
-def _varied(sweep: Plain) -> Iterator[tuple[Path, str]]:
+def _files_of_sweep(sweep: Plain) -> Iterator[tuple[Path, str]]:
     """Values that a sweep tries: one for all settings of a key, or each its own."""
     vary = sweep.get("vary") if isinstance(sweep, Mapping) else None
     for paths, values in vary.items() if isinstance(vary, Mapping) else ():
         names = [is_file(p.strip()) for p in str(paths).split(",")]
-        for i, value in enumerate(_items(values)):
+        for i, value in enumerate(_items_of(values)):
             at: Path = ("sweep", "vary", paths, i)
             if isinstance(value, str) and any(names):
                 yield at, value
-            for j, one in enumerate(_items(value)):
+            for j, one in enumerate(_items_of(value)):
                 if j < len(names) and names[j] and isinstance(one, str):
                     yield (*at, j), one
 
@@ -145,31 +145,33 @@ def contents(told: Plain) -> dict[str, str]:
     What is bundled goes with the version; what cannot be read is "".
     """
     found = {dotted(path): content(name) for path, name in named(told)}
-    return {k: v for k, v in found.items() if v is not None and k not in WRITTEN} | _code(told)
+    return {k: v for k, v in found.items() if v is not None and k not in WRITTEN} | _code_digests(
+        told
+    )
 
 
 def content(name: str) -> str:
     """SHA-256 of a file, of those that a pattern fits, or of all in a folder; "" for none."""
     if name.startswith(BUNDLED):
         return BUNDLED
-    files = [f for path in sorted(glob(name)) or [name] for f in _below(File(path))]
-    told = [(f.name, _content(str(f), *_stamp(f))) for f in files]
+    files = [f for path in sorted(glob(name)) or [name] for f in _files_below(File(path))]
+    told = [(f.name, _content_digest(str(f), *_change_stamp(f))) for f in files]
     return hashlib.sha256(repr(told).encode()).hexdigest() if told else ""
 
 
-def _below(path: File) -> list[File]:
+def _files_below(path: File) -> list[File]:
     every = sorted(path.rglob("*")) if path.is_dir() else [path]
     return [file for file in every if file.is_file()]
 
 
-def _stamp(file: File) -> tuple[int, int]:
+def _change_stamp(file: File) -> tuple[int, int]:
     """The time of the last change and the size of a file, which tell a new version."""
     stat = file.stat()
     return stat.st_mtime_ns, stat.st_size
 
 
 @lru_cache(maxsize=1024)
-def _content(file: str, _written: int, _size: int) -> str:
+def _content_digest(file: str, _written: int, _size: int) -> str:
     try:
         with open(file, "rb") as opened:
             return hashlib.file_digest(opened, "sha256").hexdigest()
@@ -177,28 +179,28 @@ def _content(file: str, _written: int, _size: int) -> str:
         return ""
 
 
-def _code(told: Plain) -> dict[str, str]:
+def _code_digests(told: Plain) -> dict[str, str]:
     """SHA-256 of the source files of plug-in backends, processes and workloads, by name."""
     from ..settings import known_backends, known_processes, known_workloads
 
     jobs = told.get("jobs") or {}
     known = {**known_workloads(), **known_backends(), **known_processes()}
     steering = [told.get("processes"), *(j.get("processes") for j in jobs.values())]
-    used = {name for chosen in (told.get("backends"), *steering) for name in _used(chosen)}
+    used = {name for chosen in (told.get("backends"), *steering) for name in _used_names(chosen)}
     used |= {str(w.get("type")) for j in (told, *jobs.values()) if (w := j.get("workload"))}
-    files = {name: _source(known[name]) for name in sorted(used & known.keys())}
+    files = {name: _source_file(known[name]) for name in sorted(used & known.keys())}
     return {f"code of {name}": content(file) for name, file in files.items() if file}
 
 
-def _used(chosen: Plain) -> Iterator[str]:
-    every = chosen.values() if isinstance(chosen, Mapping) else _items(chosen)
+def _used_names(chosen: Plain) -> Iterator[str]:
+    every = chosen.values() if isinstance(chosen, Mapping) else _items_of(chosen)
     for one in every:
         name = one.get("use") if isinstance(one, Mapping) else one
         if isinstance(name, str):
             yield name
 
 
-def _source(cls: type) -> str:
+def _source_file(cls: type) -> str:
     """The file of a class that is not ours; our own code has a digest of its own."""
     if cls.__module__.partition(".")[0] == __name__.partition(".")[0]:
         return ""

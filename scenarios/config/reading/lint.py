@@ -22,59 +22,59 @@ LONG = 1e-3  # s, of a latency
 def lint(draft: Draft) -> Iterator[Problem]:
     """Warnings of a scenario and of its variants, each once, in the order of the file."""
     every = (warning for variant in draft.variants for warning in warnings_of(variant))
-    return iter(in_order([*every, *_idle(draft.tree)]))
+    return iter(in_order([*every, *_settings_without_effect(draft.tree)]))
 
 
 def warnings_of(variant: VariantDraft) -> Iterator[Problem]:
     """Warnings of the base or of one variant; none where the schema is not met."""
     if variant.model is None:
         return
-    yield from _doubts(variant.tree)
+    yield from _value_doubts(variant.tree)
     yield from absent(variant.model.cluster, variant.tree)  # type: ignore[attr-defined]
 
 
-def _doubts(tree: TreeNode) -> Iterator[Problem]:
+def _value_doubts(tree: TreeNode) -> Iterator[Problem]:
     """Doubts about values that the user wrote, not those of the catalog."""
-    yield from _bits(tree)
+    yield from _bit_doubts(tree)
     yield from _unused_prices(tree)
     described = [path for path, _ in machines(tree)]
     for path, leaf in leaves(tree):
         if leaf.layer in ("catalog", "default"):
             continue
         if path[:1] == ("cluster",) and path[-1] == "latency":
-            yield from _latency(leaf)
+            yield from _latency_doubts(leaf)
         if path[-2:] == ("nic", "bandwidth") and path[:-2] in described:
-            yield from _nic(leaf)
+            yield from _nic_doubts(leaf)
 
 
-def _idle(tree: TreeNode) -> Iterator[Problem]:
+def _settings_without_effect(tree: TreeNode) -> Iterator[Problem]:
     """Settings of ``what_if`` that are what the scenario is already."""
     for number, variant in enumerate(_what_if(tree)):
         yield from _no_change(tree, variant, number)
 
 
-def _value(leaf: TreeNode, unit: str) -> float | None:
+def _value_in_unit(leaf: TreeNode, unit: str) -> float | None:
     try:
         return quantity(leaf.value, unit)
     except ValueError:
         return None
 
 
-def _latency(leaf: TreeNode) -> Iterator[Problem]:
-    value = _value(leaf, "s")
+def _latency_doubts(leaf: TreeNode) -> Iterator[Problem]:
+    value = _value_in_unit(leaf, "s")
     if value is not None and value >= LONG:
-        yield _warning(f"a latency of '{leaf.text}' is long; is it microseconds?", leaf)
+        yield _warning_at(f"a latency of '{leaf.text}' is long; is it microseconds?", leaf)
 
 
-def _nic(leaf: TreeNode) -> Iterator[Problem]:
-    value = _value(leaf, "B/s")
+def _nic_doubts(leaf: TreeNode) -> Iterator[Problem]:
+    value = _value_in_unit(leaf, "B/s")
     if value is not None and value < SLOW_NIC:
         larger = re.sub(r"b(?=/|ps)", "B", leaf.text)
         hint = f"; did you mean '{larger}'?" if larger != leaf.text else "; is it right?"
-        yield _warning(f"'{leaf.text}' is slow for a NIC{hint}", leaf)
+        yield _warning_at(f"'{leaf.text}' is slow for a NIC{hint}", leaf)
 
 
-def _bits(tree: TreeNode) -> Iterator[Problem]:
+def _bit_doubts(tree: TreeNode) -> Iterator[Problem]:
     sizes = (("gpu", "memory"), ("cxl", "size"))
     for leaf in [find(tree, (*path, *size)) for path, _ in machines(tree) for size in sizes]:
         if (
@@ -83,7 +83,7 @@ def _bits(tree: TreeNode) -> Iterator[Problem]:
             and re.search(r"(?<![A-Za-z])[KMGT]i?b(it)?$", leaf.text)
         ):
             meant = re.sub(r"b(it)?$", "B", leaf.text)
-            yield _warning(f"'{leaf.text}' is bits; did you mean '{meant}'?", leaf)
+            yield _warning_at(f"'{leaf.text}' is bits; did you mean '{meant}'?", leaf)
 
 
 def _unused_prices(tree: TreeNode) -> Iterator[Problem]:
@@ -96,7 +96,7 @@ def _unused_prices(tree: TreeNode) -> Iterator[Problem]:
         what = item.mapping.get("what")
         fitted = what and any(node.has(what.word) for node in nodes)
         if what and what.word in node_parts() and not fitted and not later:
-            yield _warning(f"no machine has a '{what.word}', so nothing is paid for it", what)
+            yield _warning_at(f"no machine has a '{what.word}', so nothing is paid for it", what)
 
 
 def _what_if(tree: TreeNode) -> tuple[TreeNode, ...]:
@@ -110,9 +110,9 @@ def _no_change(tree: TreeNode, variant: TreeNode, number: int) -> Iterator[Probl
         now = find(tree, path_of(tree, name))
         if now and now.text and now.text == leaf.text:
             message = f"'{name}' is '{leaf.text}' already; this changes nothing"
-            yield _warning(message, leaf, f"what_if.{number}.set")
+            yield _warning_at(message, leaf, f"what_if.{number}.set")
 
 
-def _warning(message: str, leaf: TreeNode, path: str = "") -> Problem:
+def _warning_at(message: str, leaf: TreeNode, path: str = "") -> Problem:
     spot = replace(leaf.spot, path=path) if path else leaf.spot
     return Problem("doubt", message, spot, "warning")

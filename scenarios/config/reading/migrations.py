@@ -42,7 +42,7 @@ def migration(form: int, changes: str) -> Callable[[Migration], Migration]:
     return register
 
 
-def _old(form: object) -> bool:
+def _is_old_form(form: object) -> bool:
     return isinstance(form, int | str) and form in MIGRATIONS
 
 
@@ -51,7 +51,7 @@ def migrated(tree: TreeNode) -> TreeNode:
 
     Places stay those of the file, so that messages lead there.
     """
-    while (at := find(tree, ("foretrace",))) is not None and _old(at.value):
+    while (at := find(tree, ("foretrace",))) is not None and _is_old_form(at.value):
         move, changes = MIGRATIONS[int(str(at.value))]
         form = int(str(at.value)) + 1
         log.warning(
@@ -60,11 +60,11 @@ def migrated(tree: TreeNode) -> TreeNode:
         )
         tree = move(tree)
         value = from_value(form, at.spot, at.layer)
-        tree = _with(tree, value)
+        tree = _with_form(tree, value)
     return tree
 
 
-def _with(tree: TreeNode, form: TreeNode) -> TreeNode:
+def _with_form(tree: TreeNode, form: TreeNode) -> TreeNode:
     from dataclasses import replace
 
     return replace(tree, value={**tree.mapping, "foretrace": form})

@@ -24,7 +24,7 @@ def path_of(tree: TreeNode, text: str) -> Path:
     path: Path = ()
     while words:
         node = find(tree, path)
-        taken = _longest(node, words)
+        taken = _longest_key(node, words)
         if not taken:
             taken = max(1, len(words) - 1) if path in NAMED else 1
         name = ".".join(words[:taken])
@@ -34,7 +34,7 @@ def path_of(tree: TreeNode, text: str) -> Path:
     return path
 
 
-def _longest(node: TreeNode | None, words: list[str]) -> int:
+def _longest_key(node: TreeNode | None, words: list[str]) -> int:
     """The number of words of the longest key that exists."""
     known = node.mapping if node else {}
     fitting = (n for n in range(len(words), 0, -1) if ".".join(words[:n]) in known)
@@ -90,10 +90,10 @@ def apply_override(tree: TreeNode, name: str, leaf: TreeNode) -> TreeNode:
     InvalidScenarioError
         The path leads through a value or past a list.
     """
-    return _laid(tree, path_of(tree, name), leaf)
+    return _merge_leaf(tree, path_of(tree, name), leaf)
 
 
-def _laid(tree: TreeNode, path: Path, leaf: TreeNode) -> TreeNode:
+def _merge_leaf(tree: TreeNode, path: Path, leaf: TreeNode) -> TreeNode:
     try:
         return put(tree, path, leaf)
     except LookupError as error:
@@ -123,7 +123,7 @@ def apply_variant(tree: TreeNode, number: int, seen: tuple[int, ...] = ()) -> Tr
             tree = apply_variant(tree, other, (*seen, number))
     problems: list[Problem] = []
     for key, value in variant["set"].mapping.items() if variant.has("set") else ():
-        leaf = _of_variant(value, layer, f"what_if.{number}.set")
+        leaf = _variant_value(value, layer, f"what_if.{number}.set")
         try:
             tree = apply_override(tree, key, leaf)
         except InvalidScenarioError as error:
@@ -132,18 +132,18 @@ def apply_variant(tree: TreeNode, number: int, seen: tuple[int, ...] = ()) -> Tr
         raise InvalidScenarioError(problems)
     for key, path in (("override", ("cluster", "override")), ("backends", ("backends",))):
         if variant.has(key):
-            below = _of_variant(variant[key], layer, f"what_if.{number}.{key}")
-            tree = _laid(tree, path, below)
+            below = _variant_value(variant[key], layer, f"what_if.{number}.{key}")
+            tree = _merge_leaf(tree, path, below)
     return expanded(_with_prices(tree, variant, layer, number))
 
 
-def _of_variant(node: TreeNode, layer: str, path: str) -> TreeNode:
+def _variant_value(node: TreeNode, layer: str, path: str) -> TreeNode:
     """A value of a variant, as its layer, named by where the variant says it."""
     if isinstance(node.value, tuple):
-        value = tuple(_of_variant(n, layer, path) for n in node.value)
+        value = tuple(_variant_value(n, layer, path) for n in node.value)
         return replace(node, value=value, layer=layer)
     if node.mapping:
-        inner = {k: _of_variant(n, layer, path) for k, n in node.mapping.items()}
+        inner = {k: _variant_value(n, layer, path) for k, n in node.mapping.items()}
         node = replace(node, value=inner)
     key = replace(node.key, path=path) if node.key else None
     return replace(node, layer=layer, key=key, spot=replace(node.spot, path=path))
@@ -155,9 +155,9 @@ def _with_prices(tree: TreeNode, variant: TreeNode, layer: str, number: int) -> 
     told = enumerate(items.items if items else ())
     kinds = {n["what"].word: i for i, n in told if n.has("what")}
     for what, price in variant["cost"].mapping.items() if variant.has("cost") else ():
-        leaf = _of_variant(price, layer, f"what_if.{number}.cost")
+        leaf = _variant_value(price, layer, f"what_if.{number}.cost")
         if what not in kinds:
             message = f"nothing in cost.items has the price of '{what}'{nearest(what, kinds)}"
             raise InvalidScenarioError([Problem("unknown-price", message, leaf.label)])
-        tree = _laid(tree, ("cost", "items", kinds[what], "each"), leaf)
+        tree = _merge_leaf(tree, ("cost", "items", kinds[what], "each"), leaf)
     return tree

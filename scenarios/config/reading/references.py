@@ -23,53 +23,53 @@ from .tree import TreeNode, find
 def references(draft: Draft) -> Iterator[Problem]:
     """Names of parts, variants, prices, metrics and memories that nothing has."""
     for variant in draft.variants:
-        yield from _broken(variant.tree, draft.catalog)
-    yield from _of_sections(draft)
+        yield from _broken_references(variant.tree, draft.catalog)
+    yield from _section_problems(draft)
 
 
-def _of_sections(draft: Draft) -> Iterator[Problem]:
+def _section_problems(draft: Draft) -> Iterator[Problem]:
     """Problems that the sections themselves find in the whole tree."""
 
     def attempt(changed: TreeNode) -> list[Problem]:
         one = VariantDraft.of(BASE, expanded(changed), draft.catalog)
-        return [*one.problems, *_broken(changed, draft.catalog)]
+        return [*one.problems, *_broken_references(changed, draft.catalog)]
 
     for key in draft.tree.mapping:
         if key in SECTIONS:
             yield from SECTIONS[key].broken(draft.tree, attempt)
 
 
-def _broken(tree: TreeNode, catalog: Catalog) -> Iterator[Problem]:
+def _broken_references(tree: TreeNode, catalog: Catalog) -> Iterator[Problem]:
     """Every reference of one tree that leads nowhere."""
     yield from _link_ends(tree)
-    yield from _variants(tree)
-    yield from _priced(tree)
-    yield from _metrics(tree)
+    yield from _variant_problems(tree)
+    yield from _price_problems(tree)
+    yield from _metric_problems(tree)
     yield from _recorded_on(tree, catalog)
 
 
-def _at(tree: TreeNode, *path: str | int) -> TreeNode | None:
+def _node_at(tree: TreeNode, *path: str | int) -> TreeNode | None:
     return find(tree, path)
 
 
-def _items(tree: TreeNode, *path: str | int) -> Iterator[tuple[int, TreeNode]]:
+def _items_at(tree: TreeNode, *path: str | int) -> Iterator[tuple[int, TreeNode]]:
     node = find(tree, path)
     yield from enumerate(node.items if node else ())
 
 
-def _parts(tree: TreeNode) -> list[str]:
+def _part_kinds(tree: TreeNode) -> list[str]:
     """Kinds of part that some machine has."""
-    return sorted({k for _, node in machines(tree) for k in _own(node)})
+    return sorted({k for _, node in machines(tree) for k in _fitted_part_kinds(node)})
 
 
-def _own(node: TreeNode) -> list[str]:
+def _fitted_part_kinds(node: TreeNode) -> list[str]:
     return sorted(set(node.mapping) & set(node_parts()))
 
 
 def _link_ends(tree: TreeNode) -> Iterator[Problem]:
     for path, node in machines(tree):
-        known = _own(node)
-        for _, link in _items(tree, *path, "links"):
+        known = _fitted_part_kinds(node)
+        for _, link in _items_at(tree, *path, "links"):
             for end in ("from", "to"):
                 name = link.mapping.get(end)
                 if name and isinstance(name.value, str) and name.value not in known:
@@ -78,9 +78,9 @@ def _link_ends(tree: TreeNode) -> Iterator[Problem]:
                     yield Problem("unknown-component", message, name.spot)
 
 
-def _variants(tree: TreeNode) -> Iterator[Problem]:
-    yield from _names(tree)
-    uses = {n: _used(v) for n, v in _named(tree)}
+def _variant_problems(tree: TreeNode) -> Iterator[Problem]:
+    yield from _name_problems(tree)
+    uses = {n: _uses_of_variant(v) for n, v in _variants_by_name(tree)}
     for name, used in uses.items():
         for other in used:
             if other.word not in uses:
@@ -94,10 +94,10 @@ def _variants(tree: TreeNode) -> Iterator[Problem]:
                 yield Problem("circular-use", message, other.spot)
 
 
-def _names(tree: TreeNode) -> Iterator[Problem]:
+def _name_problems(tree: TreeNode) -> Iterator[Problem]:
     """Names of variants that are taken."""
     first: dict[str, TreeNode] = {}
-    for name, variant in _named(tree):
+    for name, variant in _variants_by_name(tree):
         node = variant["name"]
         if name == BASE:
             yield Problem("duplicate-name", f"'{BASE}' names the scenario itself", node.spot)
@@ -108,13 +108,13 @@ def _names(tree: TreeNode) -> Iterator[Problem]:
         first.setdefault(name, node)
 
 
-def _named(tree: TreeNode) -> Iterator[tuple[str, TreeNode]]:
-    for _, variant in _items(tree, "what_if"):
+def _variants_by_name(tree: TreeNode) -> Iterator[tuple[str, TreeNode]]:
+    for _, variant in _items_at(tree, "what_if"):
         if variant.has("name") and variant["name"].word:
             yield variant["name"].word, variant
 
 
-def _used(variant: TreeNode) -> tuple[TreeNode, ...]:
+def _uses_of_variant(variant: TreeNode) -> tuple[TreeNode, ...]:
     return variant["use"].items if variant.has("use") else ()
 
 
@@ -131,22 +131,22 @@ def _leads_to(uses: Mapping[str, tuple[TreeNode, ...]], start: str, goal: str) -
     return False
 
 
-def _priced(tree: TreeNode) -> Iterator[Problem]:
+def _price_problems(tree: TreeNode) -> Iterator[Problem]:
     known = [*node_parts(), "node", "switch"]
     for path, _ in machines(tree):
         if len(path) > 2:  # of several kinds
             known += [f"{SELECTED}{path[-1]}", *(f"{SELECTED}{path[-1]}.{k}" for k in node_parts())]
-    for _, item in _items(tree, "cost", "items"):
+    for _, item in _items_at(tree, "cost", "items"):
         what = item.mapping.get("what")
         if what and isinstance(what.value, str) and what.value not in known:
             message = f"no kind of component '{what.value}'{nearest(what.value, known)}"
             yield Problem("unknown-component", message, what.spot)
 
 
-def _metrics(tree: TreeNode) -> Iterator[Problem]:
+def _metric_problems(tree: TreeNode) -> Iterator[Problem]:
     """A metric of a part that no machine has."""
-    known = _parts(tree)
-    for _, expectation in _items(tree, "expect"):
+    known = _part_kinds(tree)
+    for _, expectation in _items_at(tree, "expect"):
         that = expectation.mapping.get("that")
         found = re.match(r"\s*(\w+)\.utilization\b", that.text) if that and known else None
         if that and found and found[1] in node_parts() and found[1] not in known:
@@ -155,7 +155,7 @@ def _metrics(tree: TreeNode) -> Iterator[Problem]:
 
 
 def _recorded_on(tree: TreeNode, catalog: Catalog) -> Iterator[Problem]:
-    device = _at(tree, "workload", "recorded_on", "device")
+    device = _node_at(tree, "workload", "recorded_on", "device")
     if device is None or not isinstance(device.value, str):
         return
     kinds = ("gpu", "host")

@@ -31,14 +31,14 @@ def with_files(tree: TreeNode) -> TreeNode:
 
 def with_defaults(tree: TreeNode, model: BaseModel) -> TreeNode:
     """The tree with the defaults of the models beneath it."""
-    return merge(from_value(dict(_defaults(model)), NOWHERE, "default"), tree)
+    return merge(from_value(dict(_defaults_of(model)), NOWHERE, "default"), tree)
 
 
-def _defaults(model: BaseModel) -> Iterator[tuple[str, Plain]]:
+def _defaults_of(model: BaseModel) -> Iterator[tuple[str, Plain]]:
     """Defaults of the keys that the file leaves out, as a file would write them."""
     for name, field in type(model).model_fields.items():
         value, key = getattr(model, name), field.alias or name
-        inner = dict(_defaults(value)) if isinstance(value, BaseModel) else {}
+        inner = dict(_defaults_of(value)) if isinstance(value, BaseModel) else {}
         if inner:
             yield key, inner
         elif name not in model.model_fields_set and default_of(field) is not None:
@@ -68,10 +68,10 @@ def resolved(tree: TreeNode, used: Used) -> Plain:
 
 def origins(tree: TreeNode) -> dict[str, Origin]:
     """The origin of each value, by dotted path."""
-    return {dotted(path): _origin(node) for path, node in leaves(tree) if path[0] != "catalog"}
+    return {dotted(path): _origin_of(node) for path, node in leaves(tree) if path[0] != "catalog"}
 
 
-def _origin(node: TreeNode) -> Origin:
+def _origin_of(node: TreeNode) -> Origin:
     text = node.text or str(node.value)
     return Origin(text, node.layer, str(node.spot) if node.spot.file else "", node.source)
 
@@ -85,23 +85,23 @@ def resolved_yaml(plain: Plain, decided: Mapping[str, Origin]) -> str:
     stream = StringIO()
     yaml = YAML()
     yaml.width = 10_000
-    yaml.dump(_commented(plain, decided, ""), stream)
+    yaml.dump(_with_comments(plain, decided, ""), stream)
     return stream.getvalue()
 
 
-def _commented(value: Plain, decided: Mapping[str, Origin], path: str) -> Any:
+def _with_comments(value: Plain, decided: Mapping[str, Origin], path: str) -> Any:
     from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
     if isinstance(value, list):
         found = CommentedSeq()
-        found.extend(_commented(v, decided, f"{path}.{i}") for i, v in enumerate(value))
+        found.extend(_with_comments(v, decided, f"{path}.{i}") for i, v in enumerate(value))
         return found
     if not isinstance(value, dict):
         return value
     mapping = CommentedMap()
     for key, below in value.items():
         full = f"{path}.{key}".lstrip(".")
-        mapping[key] = _commented(below, decided, full)
+        mapping[key] = _with_comments(below, decided, full)
         who = decided.get(full)
         if who and not isinstance(below, list | dict):
             mapping.yaml_add_eol_comment(f"{who.layer} {who.where}".strip(), key)

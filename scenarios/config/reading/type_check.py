@@ -46,25 +46,25 @@ def check(tree: TreeNode) -> tuple[Section | None, list[Problem]]:
         model = root().model_validate(data, context=known)
     except ValidationError as error:
         errors = _without_echoes(error.errors(include_url=False))
-        return None, [_problem(e, tree, data, known) for e in errors]
-    unanswered = list(_unanswered(model, tree))
+        return None, [_problem_of(e, tree, data, known) for e in errors]
+    unanswered = list(_missing_choices(model, tree))
     return (None if unanswered else model), unanswered
 
 
-def _unanswered(model: Any, tree: TreeNode) -> Iterator[Problem]:
+def _missing_choices(model: Any, tree: TreeNode) -> Iterator[Problem]:
     """A workload that nobody names; backends that lack a setting which no part says either."""
     if not model.jobs and model.workload is None:
-        yield _missing(tree, ("workload",))
+        yield _missing_key(tree, ("workload",))
     for key in ("workload", "placement", "processes") if model.jobs else ():
         if tree.has(key) and getattr(model, key) != SECTIONS[key].default:
             message = f"'{key}' at the top is of one job, and there are 'jobs'; write it in one"
-            yield Problem("not-one-of", message, _at(tree.mapping[key].label, (key,)))
+            yield Problem("not-one-of", message, _spot_at(tree.mapping[key].label, (key,)))
     yield from _of_no_job(model, tree)
     parts = model.cluster.parts()
     for glob, binding in model.backends.items():
         names, place = lacking(glob, binding, parts)
         for name in names:
-            problem = _missing(tree, ("backends", glob, name))
+            problem = _missing_key(tree, ("backends", glob, name))
             beside = f"; say it here or in {place}" if place else ""
             yield replace(problem, message=f"'{name}' is missing{beside}")
 
@@ -81,7 +81,7 @@ def _of_no_job(model: Any, tree: TreeNode) -> Iterator[Problem]:
             node, _ = deepest(tree, path)
             job = next(iter(model.jobs))
             message = f"'{name}' is a number of a job; say of which, such as {job}.{one.that.name}"
-            yield Problem("value", message, _at(node.spot, path))
+            yield Problem("value", message, _spot_at(node.spot, path))
 
 
 def _without_echoes(errors: list[Error]) -> list[Error]:
@@ -90,31 +90,33 @@ def _without_echoes(errors: list[Error]) -> list[Error]:
     short = {e["loc"] for e in errors if e["type"] == "too_short"}
     filled = {e["loc"][:n] for e in errors for n in range(len(e["loc"]))} & short
     kept = [e for e in errors if e["type"] != "too_short" or e["loc"] not in filled]
-    return [e for e in kept if e["type"] != "missing" or not _mistyped(e["loc"], unknown)]
+    return [e for e in kept if e["type"] != "missing" or not _is_mistyped(e["loc"], unknown)]
 
 
-def _mistyped(missing: Path, unknown: list[Path]) -> bool:
+def _is_mistyped(missing: Path, unknown: list[Path]) -> bool:
     beside = [str(loc[-1]) for loc in unknown if loc[:-1] == missing[:-1]]
     return bool(difflib.get_close_matches(str(missing[-1]), beside, 1))
 
 
-def _problem(error: Error, tree: TreeNode, data: Any, known: dict[int, tuple[str, ...]]) -> Problem:
+def _problem_of(
+    error: Error, tree: TreeNode, data: Any, known: dict[int, tuple[str, ...]]
+) -> Problem:
     path: Path = tuple(p for p in error["loc"] if p != "[key]")
     kind = error["type"]
     if kind == "missing":
-        return _missing(tree, path)
+        return _missing_key(tree, path)
     if kind == "extra_forbidden":
-        return _unknown(tree, path, _keys_at(data, path[:-1], known))
+        return _unknown_key(tree, path, _keys_at(data, path[:-1], known))
     node, _ = deepest(tree, path)
     if "[key]" in error["loc"]:
         empty = kind == "string_too_short"
-        message = "a name is empty; write one" if empty else _message(error, node)
-        return Problem("key", message, _at(node.label, path))
-    message = _as_written(_message(error, node), node)
+        message = "a name is empty; write one" if empty else _message_of(error, node)
+        return Problem("key", message, _spot_at(node.label, path))
+    message = _as_in_file(_message_of(error, node), node)
     if release := planned_release(dotted(_of_job(path)).removesuffix(".use"), node.value):
         others = message.partition(" is not ")[2].partition("; did you mean")[0]
         message = f"'{node.value}' comes with release {release}; until then it is {others}"
-    return Problem(NAMES.get(kind, kind.replace("_", "-")), message, _at(node.spot, path))
+    return Problem(NAMES.get(kind, kind.replace("_", "-")), message, _spot_at(node.spot, path))
 
 
 def _of_job(path: Path) -> Path:
@@ -129,19 +131,19 @@ def _of_job(path: Path) -> Path:
 NAMES = {"value_error": "value", "literal_error": "not-one-of", "missing-key": "missing"}
 
 
-def _at(spot: Spot, path: Path) -> Spot:
+def _spot_at(spot: Spot, path: Path) -> Spot:
     """A place that names what is asked for, unless it is a ``set``, which names itself."""
     return spot if spot.path else replace(spot, path=dotted(path))
 
 
-def _missing(tree: TreeNode, path: Path) -> Problem:
+def _missing_key(tree: TreeNode, path: Path) -> Problem:
     parent, _ = deepest(tree, path[:-1])
     first = next(iter(parent.mapping.values()), parent)
     spot = replace(first.label, path=dotted(path))
     return Problem("missing", f"'{path[-1]}' is missing", spot)
 
 
-def _unknown(tree: TreeNode, path: Path, keys: tuple[str, ...]) -> Problem:
+def _unknown_key(tree: TreeNode, path: Path, keys: tuple[str, ...]) -> Problem:
     node = find(tree, path) or tree
     name = str(path[-1])
     if node.layer.startswith(("variant", "--set", "sweep")):
@@ -151,7 +153,7 @@ def _unknown(tree: TreeNode, path: Path, keys: tuple[str, ...]) -> Problem:
         message = f"{path[1]} has no setting '{name}'{nearest(name, keys)}"
     else:
         message = f"unknown key '{name}'{nearest(name, keys)}"
-    return Problem("unknown-key", message, _at(node.label, path))
+    return Problem("unknown-key", message, _spot_at(node.label, path))
 
 
 def _keys_at(data: Any, path: Path, known: dict[int, tuple[str, ...]]) -> tuple[str, ...]:
@@ -160,7 +162,7 @@ def _keys_at(data: Any, path: Path, known: dict[int, tuple[str, ...]]) -> tuple[
     return known.get(id(data), ())
 
 
-def _message(error: Error, node: TreeNode) -> str:
+def _message_of(error: Error, node: TreeNode) -> str:
     kind, context = error["type"], error.get("ctx", {})
     written = node.text or error["input"]
     if kind == "value_error":
@@ -171,8 +173,8 @@ def _message(error: Error, node: TreeNode) -> str:
         return f"'{node.label.path}' has no value; give one, or remove the line"
     if kind in WORDS:
         what, cure = WORDS[kind]
-        cure = (kind in NUMBERS and _as_number(node.value)) or cure
-        shown = f"'{written}'" if node.text else _shape(node)
+        cure = (kind in NUMBERS and _number_cure(node.value)) or cure
+        shown = f"'{written}'" if node.text else _shape_text(node)
         return f"{shown} is not {what}" + (f"; {cure}" if cure else "")
     if kind == "too_short":
         return f"'{node.label.path}' is empty; write one entry at least"
@@ -182,11 +184,11 @@ def _message(error: Error, node: TreeNode) -> str:
     return str(error["msg"])
 
 
-def _shape(node: TreeNode) -> str:
+def _shape_text(node: TreeNode) -> str:
     return "a list" if isinstance(node.value, tuple) else "a mapping"
 
 
-def _as_number(value: object) -> str:
+def _number_cure(value: object) -> str:
     """The cure for a number that was written as text or with a point; "" for none."""
     if isinstance(value, str) and re.fullmatch(r"[+-]?\d+(\.\d*)?", value):
         return "take the quotes away"
@@ -202,7 +204,7 @@ def _not_one_of(written: object, expected: str) -> str:
     return f"'{written}' is not one of: {', '.join(known)}{hint}"
 
 
-def _as_written(message: str, node: TreeNode) -> str:
+def _as_in_file(message: str, node: TreeNode) -> str:
     """1e6 is shown as it stands in the file, not as 1000000.0."""
     if node.text and not isinstance(node.value, str):
         return message.replace(f"'{node.value}", f"'{node.text}")

@@ -13,5 +13,6 @@ register(
     "answer",
     Annotated[object, PlainValidator(read_objective, json_schema_input_type=ObjectiveSection)],
     None,
-    help="The number that decides, `{minimize: ttft.p99}`; the first job's own unless said.",
+    help="The metric that decides, as `{minimize: ttft.p99}`; unless said, that of the first job's "
+    "workload.",
 )

@@ -11,7 +11,7 @@ from ..schema import REQUIRED, Section, register
 from ..settings import known_backends, settings_of
 
 
-def _form(name: str) -> type[Section]:
+def _backend_form(name: str) -> type[Section]:
     """A backend and its settings, as a file writes them."""
     model = settings_of(name, optional=True)
     own: dict[str, Any] = {"use": (Literal[name], Field(REQUIRED, description="This backend."))}
@@ -21,7 +21,7 @@ def _form(name: str) -> type[Section]:
 
 
 def _bindings() -> Any:
-    forms: Any = Union[(str, *(_form(name) for name in sorted(known_backends())))]
+    forms: Any = Union[(str, *(_backend_form(name) for name in sorted(known_backends())))]
     reader = PlainValidator(read_binding, json_schema_input_type=forms)
     return dict[Annotated[str, Field(min_length=1)], Annotated[Binding, reader]]
 
@@ -30,5 +30,6 @@ register(
     "backends",
     _bindings,
     {},
-    help="Who answers for which components, by name or glob; an exact name wins over a glob.",
+    help="The backend that times the ops of each component, by name or glob; an exact name wins "
+    "over a glob.",
 )

@@ -10,7 +10,7 @@ from ..part_specs import KINDS, entry_model
 from ..schema import Section, register
 
 
-def _by_name(kind: str) -> Any:
+def _entries_form(kind: str) -> Any:
     entries: Any = dict[str, entry_model(kind)]  # type: ignore[misc]
     return entries, Field(default_factory=dict, description=f"By name: {kind}.")
 
@@ -19,7 +19,7 @@ Entries = create_model(
     "Entries",
     __base__=Section,
     __doc__="Parts by kind and name, as in a catalog file; they win over installed ones.",
-    **{kind: _by_name(kind) for kind in KINDS},
+    **{kind: _entries_form(kind) for kind in KINDS},
 )
 
 register("catalog", Entries, Entries())

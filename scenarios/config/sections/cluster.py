@@ -29,7 +29,7 @@ from ..topology_choice import Joining, read_topology, topology_forms
 HOW = "How switches are joined."
 
 
-def _name(text: str) -> str:
+def _check_kind_name(text: str) -> str:
     """Of a kind of machine, as in ``kind:NAME.gpu*``."""
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", text):
         raise ValueError(
@@ -39,7 +39,7 @@ def _name(text: str) -> str:
     return text
 
 
-def _part(kind: str) -> Any:
+def _part_form(kind: str) -> Any:
     return PlainValidator(partial(read_part, kind), json_schema_input_type=str | part_model(kind))
 
 
@@ -63,9 +63,9 @@ class FabricSection(Section):
     """What joins the machines."""
 
     topology: str | Joining = "fat-tree"
-    switch: Annotated[Part, _part("switch")] | None = None
+    switch: Annotated[Part, _part_form("switch")] | None = None
     """The switch that it is built of."""
-    library: Annotated[Part, _part("library")] | None = None
+    library: Annotated[Part, _part_form("library")] | None = None
     """What does sends and collectives: its start, steps and efficiency (nccl-nvlink4, gloo …)."""
     oversubscription: Annotated[float, Field(ge=1)] = 1.0
     """Capacity into a switch over capacity out of it; 1 is non-blocking."""
@@ -125,16 +125,19 @@ def _node_model(name: str, doc: str, gpu: Any, **own: Any) -> type[Section]:
     """A machine with every kind of part that is known by now."""
     fields: dict[str, Any] = dict(own)
     for kind in node_parts():
-        what, told = Annotated[Part, _part(kind)], KINDS[kind].help
+        what, told = Annotated[Part, _part_form(kind)], KINDS[kind].help
         default = gpu if kind == "gpu" else None
         fields[kind] = (what if default is REQUIRED else what | None, Field(default,
                         description=told))  # fmt: skip
     link: Any = Annotated[Join, PlainValidator(read_join, json_schema_input_type=join_model())]
-    fields["links"] = (Many[link], Field((), description="What joins its parts."))
+    fields["links"] = (
+        Many[link],
+        Field((), description="Links between the parts of the machine: PCIe, NVLink and the like."),
+    )
     return create_model(name, __base__=NodeSection, __doc__=doc, **fields)
 
 
-def _beside() -> dict[str, Any]:
+def _shared_fields() -> dict[str, Any]:
     """The keys that both ways to describe machines have."""
     topology: Any = PlainValidator(read_topology, json_schema_input_type=topology_forms())
     how: Any = Annotated[str | Joining, topology], Field("fat-tree", description=HOW)
@@ -143,7 +146,7 @@ def _beside() -> dict[str, Any]:
     )
     override: Any = PlainValidator(read_override, json_schema_input_type=override_model())
     return {
-        "fabric": (fabric, Field(fabric(), description="What joins them.")),
+        "fabric": (fabric, Field(fabric(), description="The network between the machines.")),
         "override": (
             dict[str, Annotated[Override, override]],
             Field(
@@ -156,21 +159,26 @@ def _beside() -> dict[str, Any]:
     }
 
 
-def _form() -> Any:
+def _cluster_form() -> Any:
     """The two ways to write it: machines that are all alike, or several kinds of them."""
-    beside, count = _beside(), cast("Any", Annotated[int, Field(ge=1)])
+    beside, count = _shared_fields(), cast("Any", Annotated[int, Field(ge=1)])
     node = _node_model("NodeSection", NodeSection.__doc__ or "", REQUIRED)
     alike = create_model(
         "ClusterSection",
         __base__=ClusterSection,
         __doc__=ClusterSection.__doc__,
-        nodes=(count, Field(REQUIRED, description="How many machines.")),
-        node=(node, Field(REQUIRED, description="What is in one of them.")),
+        nodes=(count, Field(REQUIRED, description="Number of machines.")),
+        node=(
+            node,
+            Field(
+                REQUIRED, description="Parts of one machine: GPUs, NICs, host, memory and links."
+            ),
+        ),
         **beside,
     )
-    many = count, Field(REQUIRED, description="How many there are.")
+    many = count, Field(REQUIRED, description="Number of machines of this kind.")
     kind = _node_model("Machines", "Machines of one kind.", None, count=many)
-    kinds: Any = dict[Annotated[str, AfterValidator(_name)], kind]  # type: ignore[valid-type]
+    kinds: Any = dict[Annotated[str, AfterValidator(_check_kind_name)], kind]  # type: ignore[valid-type]
     several = create_model(
         "ClusterOfKinds",
         __base__=ClusterSection,
@@ -185,11 +193,15 @@ def _form() -> Any:
         ),
         **beside,
     )
-    reader = PlainValidator(partial(_read, alike, several), json_schema_input_type=alike | several)
+    reader = PlainValidator(
+        partial(_read_cluster, alike, several), json_schema_input_type=alike | several
+    )
     return Annotated[ClusterSection, reader]
 
 
-def _read(alike: type[Section], several: type[Section], data: Any, info: ValidationInfo) -> Section:
+def _read_cluster(
+    alike: type[Section], several: type[Section], data: Any, info: ValidationInfo
+) -> Section:
     """One of the two, as the file has it."""
     if not isinstance(data, dict) or "kinds" not in data:
         return alike.model_validate(data, context=info.context)
@@ -200,4 +212,4 @@ def _read(alike: type[Section], several: type[Section], data: Any, info: Validat
     return several.model_validate(data, context=info.context)
 
 
-register("cluster", _form, REQUIRED, help="The machines and what joins them.")
+register("cluster", _cluster_form, REQUIRED, help="The machines, and the network between them.")

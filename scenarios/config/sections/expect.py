@@ -10,7 +10,7 @@ from ..condition import Condition, condition
 from ..schema import Many, Section, register
 
 
-def _read(written: object) -> Condition:
+def _read_condition(written: object) -> Condition:
     if not isinstance(written, str):
         raise ValueError(f"'{written}' is not a condition; write it like {EXAMPLE}")
     return condition(written)
@@ -22,12 +22,16 @@ EXAMPLE = "'iteration_time.p95 <= 37 s'"
 class Expectation(Section):
     """One thing that must hold."""
 
-    that: Annotated[Condition, PlainValidator(_read, json_schema_input_type=str)]
+    that: Annotated[Condition, PlainValidator(_read_condition, json_schema_input_type=str)]
     """``metric.statistic op quantity``, such as ``iteration_time.p95 <= 37 s``."""
     otherwise: Literal["fail", "warn"] = "fail"
     """What a miss does: exit code 5, or a warning."""
 
 
 register(
-    "expect", Many[Expectation], (), help="What must hold; decides the exit code.", inherited=False
+    "expect",
+    Many[Expectation],
+    (),
+    help="Conditions on metrics that must hold; the exit code is 5 where one does not.",
+    inherited=False,
 )

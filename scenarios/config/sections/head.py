@@ -13,25 +13,27 @@ from ..schema import REQUIRED, register
 PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 
 
-def _named(text: str) -> str:
+def _check_name(text: str) -> str:
     if not re.match(PATTERN, text):
         raise ValueError(f"'{text}' is not a name; use up to 64 letters, digits, '.', '_' and '-'")
     return text
 
 
-Name = Annotated[str, AfterValidator(_named), Field(json_schema_extra={"pattern": PATTERN})]
+Name = Annotated[str, AfterValidator(_check_name), Field(json_schema_extra={"pattern": PATTERN})]
 
 
-def _form(number: int) -> int:
+def _check_form(number: int) -> int:
     if number != FORM:
         cure = "pip install --upgrade foretrace" if number > FORM else "see CHANGELOG"
         raise ValueError(f"the form of this file is {number}, and we read {FORM}; {cure}")
     return number
 
 
-Form = Annotated[int, AfterValidator(_form), Field(json_schema_extra={"const": FORM})]
+Form = Annotated[int, AfterValidator(_check_form), Field(json_schema_extra={"const": FORM})]
 
 register("foretrace", Form, REQUIRED, help="Version of the form of this file.")
-register("name", Name, REQUIRED, help="Names the folder of its runs.")
-register("question", str, "", help="What the answer is for; the report answers it.")
-register("extends", str, None, help="Another scenario, of which this one says the differences.")
+register("name", Name, REQUIRED, help="Name of the scenario, and of the folder of its runs.")
+register("question", str, "", help="The question that the report answers, in words.")
+register(
+    "extends", str, None, help="File of another scenario; this one says only what differs from it."
+)

@@ -35,10 +35,13 @@ def only(workload: WorkloadSection, placement: Placement, steering: Any) -> JobS
     )
 
 
-def _form() -> Any:
+def _job_form() -> Any:
     """A job as a file writes it, of the workloads and processes that are known by now."""
     fields: dict[str, Any] = {
-        "workload": (any_workload(), Field(REQUIRED, description="What it runs.")),
+        "workload": (
+            any_workload(),
+            Field(REQUIRED, description="The workload that the job runs."),
+        ),
         "on": (
             dict[str, Pool],
             Field(
@@ -47,30 +50,41 @@ def _form() -> Any:
                 "the pool's kind, for which it waits in order; all there are unless said.",
             ),
         ),
-        "placement": (Placement, Field(Placement(), description="What is kept where.")),
-        "processes": (processes(), Field((), description="What steers it while it goes on.")),
+        "placement": (
+            Placement,
+            Field(
+                Placement(), description="Where its state is kept, and the component of each rank."
+            ),
+        ),
+        "processes": (
+            processes(),
+            Field((), description="Processes that steer the job while it runs."),
+        ),
         "arrives": (
             Annotated[Duration, Field(ge=0)],
-            Field(0.0, description="When it begins, or begins to wait."),
+            Field(
+                0.0,
+                description="Time at which the job begins, or begins to wait for its components.",
+            ),
         ),
     }
     told = JobSection.__doc__
     return create_model("job", __base__=JobSection, __doc__=told, **fields)
 
 
-def _jobs() -> Any:
+def _jobs_form() -> Any:
     named: Any = dict
-    return named[Name, _form()]
+    return named[Name, _job_form()]
 
 
-def _files() -> tuple[str, ...]:
+def _file_patterns() -> tuple[str, ...]:
     return (*(f"*.workload.{name}" for name in workload_files()), "*.processes.*.file")
 
 
 register(
     "jobs",
-    _jobs,
+    _jobs_form,
     {},
     help="Several workloads by name, in place of `workload`.",
-    files=_files,
+    files=_file_patterns,
 )

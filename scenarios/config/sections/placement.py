@@ -8,7 +8,7 @@ from ..schema import Many, Section, register
 
 
 class Placement(Section):
-    """What is kept where."""
+    """Memory that state is kept in, and the component of each rank."""
 
     optimizer_state: Literal["hbm"] = "hbm"
     """Memory that holds the optimizer's state: that of the GPU."""

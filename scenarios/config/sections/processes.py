@@ -49,7 +49,7 @@ class Steering:
         return made
 
 
-def _read(data: Any, info: ValidationInfo) -> Steering:
+def _read_process(data: Any, info: ValidationInfo) -> Steering:
     """From what a file says: ``{use: NAME, …}``, or only the name."""
     if isinstance(data, str):
         data = {"use": data}
@@ -68,7 +68,7 @@ def _read(data: Any, info: ValidationInfo) -> Steering:
     return Steering(name, dict(model.model_validate(given)))
 
 
-def _form(name: str) -> type[Section]:
+def _process_form(name: str) -> type[Section]:
     """A process and its settings, as a file writes them."""
     model = schema_of(known_processes()[name])
     own: dict[str, Any] = {"use": (Literal[name], Field(REQUIRED, description="This process."))}
@@ -79,8 +79,8 @@ def _form(name: str) -> type[Section]:
 
 def processes() -> Any:
     """A list of processes that are registered by now."""
-    forms: Any = Union[(str, *(_form(name) for name in sorted(known_processes())))]
-    reader = PlainValidator(_read, json_schema_input_type=forms)
+    forms: Any = Union[(str, *(_process_form(name) for name in sorted(known_processes())))]
+    reader = PlainValidator(_read_process, json_schema_input_type=forms)
     return Many[Annotated[Steering, reader]]
 
 
@@ -88,5 +88,5 @@ register(
     "processes",
     processes,
     (),
-    help="What steers a run while it goes on: faults, controllers, policies.",
+    help="Processes that steer a run while it goes on: faults, controllers, policies.",
 )

@@ -10,7 +10,7 @@ from ..schema import Many, Section, register
 
 
 class ReportSection(Section):
-    """What the report is called and shows."""
+    """Title of the report, and the sections that it shows."""
 
     title: str = ""
     """At its top; the name of the scenario unless said."""
@@ -19,7 +19,7 @@ class ReportSection(Section):
     registered, also by plug-ins."""
 
 
-def _report() -> Any:
+def _report_form() -> Any:
     """With the names that are registered by now."""
     from ....reports.section import names
 
@@ -29,8 +29,8 @@ def _report() -> Any:
 
 register(
     "report",
-    _report,
+    _report_form,
     ReportSection(),
     inherited=False,
-    help="What the report is called and shows.",
+    help="Title of the report, and the sections that it shows.",
 )

@@ -13,7 +13,7 @@ from ..schema import Section, register
 FORM = re.compile(r"local(?::([1-9]\d{0,3}))?|dask://(local(?::([1-9]\d{0,3}))?|[\w.\-\[\]:]+:\d+)")
 
 
-def checked(text: str) -> str:
+def check_workers(text: str) -> str:
     """A description of workers, as ``run.workers`` and ``--workers`` have it.
 
     Raises
@@ -48,7 +48,7 @@ class RunSection(Section):
     """Also try which unmeasured values matter, and how wrong a part may be: many more runs."""
     engine: Literal["core", "reference"] = "core"
     """Compiled, or the plain SimPy program that defines what is right."""
-    workers: Annotated[str, AfterValidator(checked)] = "local"
+    workers: Annotated[str, AfterValidator(check_workers)] = "local"
     """Where points of a sweep run: local, local:N, dask://local, dask://HOST:PORT."""
     time_limit: Annotated[Duration, Field(gt=0)] | None = None
     """Wall time after which it ends; finished variants, and points of a sweep, are kept."""

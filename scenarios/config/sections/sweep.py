@@ -63,7 +63,7 @@ def read_objective(data: Any, info: ValidationInfo) -> Objective:
 _OBJECTIVE = PlainValidator(read_objective, json_schema_input_type=ObjectiveSection)
 
 
-def _vary(data: Any, info: ValidationInfo) -> Vary:
+def _read_vary(data: Any, info: ValidationInfo) -> Vary:
     return read_vary(data, info.context)
 
 
@@ -80,7 +80,7 @@ class Sweep(Section):
     vary: Annotated[
         dict[
             Annotated[str, Field(min_length=1)],
-            Annotated[Vary, PlainValidator(_vary, json_schema_input_type=list[Any] | Between)],
+            Annotated[Vary, PlainValidator(_read_vary, json_schema_input_type=list[Any] | Between)],
         ],
         Field(min_length=1),
     ] = REQUIRED
@@ -90,7 +90,7 @@ class Sweep(Section):
     """What is wanted of a point; with several, the front between them is sought."""
 
     @model_validator(mode="after")
-    def _fits(self) -> Sweep:
+    def _check_points(self) -> Sweep:
         """A grid has a number of points of its own, and no ranges without steps."""
         if self.method != "grid":
             return self
@@ -129,7 +129,7 @@ def split_paths(paths: str) -> tuple[str, ...]:
     return tuple(p.strip() for p in paths.split(","))
 
 
-def each(paths: str, value: Any) -> dict[str, Any]:
+def settings_of_value(paths: str, value: Any) -> dict[str, Any]:
     """Value by setting path for one key of ``vary``: one common value, or one per path from a list.
 
     Raises
@@ -154,7 +154,9 @@ def each(paths: str, value: Any) -> dict[str, Any]:
     return dict(zip(names, value, strict=True))
 
 
-def _broken(tree: TreeNode, attempt: Callable[[TreeNode], list[Problem]]) -> Iterator[Problem]:
+def _value_problems(
+    tree: TreeNode, attempt: Callable[[TreeNode], list[Problem]]
+) -> Iterator[Problem]:
     """Every value that a setting cannot take, and settings that do not exist."""
     entries = find(tree, ("sweep", "vary"))
     for paths, entry in entries.mapping.items() if entries else ():
@@ -164,14 +166,16 @@ def _broken(tree: TreeNode, attempt: Callable[[TreeNode], list[Problem]]) -> Ite
             continue  # the first pass says what is wrong with it
         found = [
             problem
-            for value, written in _written(vary, entry)
-            for problem in _tried(tree, attempt, paths, value, written)
+            for value, written in _values_as_written(vary, entry)
+            for problem in _try_value(tree, attempt, paths, value, written)
         ]
-        unknown = [p for p in found if p.kind == "unknown-key" and p.spot.path == _path(paths)]
+        unknown = [
+            p for p in found if p.kind == "unknown-key" and p.spot.path == _paths_text(paths)
+        ]
         yield from ([replace(unknown[0], spot=entry.label)] if unknown else found)
 
 
-def _written(vary: Vary, entry: TreeNode) -> Iterator[tuple[Any, TreeNode]]:
+def _values_as_written(vary: Vary, entry: TreeNode) -> Iterator[tuple[Any, TreeNode]]:
     """Values with the place of each; of a range its ends, and what lies between them."""
     if entry.items:
         yield from zip((to_dict(n) for n in entry.items), entry.items, strict=True)
@@ -181,11 +185,11 @@ def _written(vary: Vary, entry: TreeNode) -> Iterator[tuple[Any, TreeNode]]:
         yield vary.at(BETWEEN), entry
 
 
-def _path(paths: str) -> str:
+def _paths_text(paths: str) -> str:
     return f"sweep.vary.{paths}"
 
 
-def _tried(
+def _try_value(
     tree: TreeNode,
     attempt: Callable[[TreeNode], list[Problem]],
     paths: str,
@@ -193,9 +197,9 @@ def _tried(
     written: TreeNode,
 ) -> Iterator[Problem]:
     """What is wrong with one value: that which is wrong only with it."""
-    spot = replace(written.spot, path=_path(paths))
+    spot = replace(written.spot, path=_paths_text(paths))
     try:
-        for path, one in each(paths, value).items():
+        for path, one in settings_of_value(paths, value).items():
             tree = apply_override(tree, path, from_value(one, spot, "sweep"))
     except ValueError as error:
         yield Problem("vary", str(error), spot)
@@ -207,4 +211,4 @@ def _tried(
     yield from (p for p in attempt(tree) if (p.spot.file, p.spot.line, p.spot.column) == here)
 
 
-register("sweep", Sweep, None, broken=_broken)
+register("sweep", Sweep, None, broken=_value_problems)

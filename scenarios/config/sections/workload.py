@@ -35,13 +35,13 @@ class WorkloadSection(Section):
 
 def form(name: str) -> type[WorkloadSection]:
     """The form of a registered workload: its type, and its constructor's arguments."""
-    return _form(name, known_workloads()[name])
+    return _workload_form(name, known_workloads()[name])
 
 
 _forms: dict[type[Workload], type[WorkloadSection]] = {}
 
 
-def _form(name: str, cls: type[Workload]) -> type[WorkloadSection]:
+def _workload_form(name: str, cls: type[Workload]) -> type[WorkloadSection]:
     if cls not in _forms:
         model = schema_of(cls)
         usual = name == USUAL
@@ -77,6 +77,6 @@ register(
     "workload",
     any_workload,
     None,
-    help="What is run; `jobs` in its place where there are several.",
+    help="The work that is simulated; write `jobs` in its place where there are several.",
     files=workload_files,
 )

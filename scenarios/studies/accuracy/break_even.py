@@ -32,17 +32,19 @@ def break_even(points: Sequence[Variant], components: Mapping[str, Chosen]) -> l
     points : the base first
     components : which of a system would be wrong alike, by name
     """
-    conditions = _conditions(points[0])
+    conditions = _deciding_conditions(points[0])
     if len(points) < 2 and not conditions:
         return [{"component": c, "answer": False, "error": None} for c in components]
-    base = _answer(points, _none, 0.0)
+    base = _answer_at_error(points, _no_components, 0.0)
     return [
-        {"component": c, "answer": True, "error": _flip(points, chosen, base)}
+        {"component": c, "answer": True, "error": _smallest_flip(points, chosen, base)}
         for c, chosen in components.items()
     ]
 
 
-def _flip(points: Sequence[Variant], chosen: Chosen, base: tuple[Any, ...]) -> float | None:
+def _smallest_flip(
+    points: Sequence[Variant], chosen: Chosen, base: tuple[Any, ...]
+) -> float | None:
     """The smallest error either way, signed; None where none flips the answer."""
     found = [e for sign in (1, -1) if (e := _flip_one_way(points, chosen, base, sign))]
     return min(found, key=abs, default=None)
@@ -54,13 +56,13 @@ def _flip_one_way(
     low = 0.0
     for size in TRIED:
         error = size if sign > 0 else 1 / (1 + size) - 1
-        if _answer(points, chosen, error) != base:
-            return _narrowed(points, chosen, base, low, error)
+        if _answer_at_error(points, chosen, error) != base:
+            return _narrow_flip(points, chosen, base, low, error)
         low = error
     return None
 
 
-def _narrowed(
+def _narrow_flip(
     points: Sequence[Variant],
     chosen: Chosen,
     base: tuple[Any, ...],
@@ -69,34 +71,34 @@ def _narrowed(
 ) -> float:
     for _ in range(HALVINGS):
         middle = (same + other) / 2
-        if _answer(points, chosen, middle) == base:
+        if _answer_at_error(points, chosen, middle) == base:
             same = middle
         else:
             other = middle
     return other
 
 
-def _answer(points: Sequence[Variant], chosen: Chosen, error: float) -> tuple[Any, ...]:
+def _answer_at_error(points: Sequence[Variant], chosen: Chosen, error: float) -> tuple[Any, ...]:
     """The answer if the component's times were wrong by this much: best variant, bars that hold."""
-    found = [_samples(p, chosen, error) for p in points]
+    found = [_samples_at_error(p, chosen, error) for p in points]
     answer = points[0].answer
     best = int(np.argmin([answer.sign * answer.of(samples) for samples in found]))
     own = found[0][answer.sample]
-    held = (c.holds(statistic_of(own, c.statistic)) for c in _conditions(points[0]))
+    held = (c.holds(statistic_of(own, c.statistic)) for c in _deciding_conditions(points[0]))
     return best, *map(bool, held)
 
 
-def _conditions(point: Variant) -> list[Condition]:
+def _deciding_conditions(point: Variant) -> list[Condition]:
     """Conditions on the number that decides."""
     return [e.that for e in point.scenario.expect if e.that.metric == point.answer.sample]
 
 
-def _samples(point: Variant, chosen: Chosen, error: float) -> Mapping[str, Samples]:
+def _samples_at_error(point: Variant, chosen: Chosen, error: float) -> Mapping[str, Samples]:
     if error:
         simulation = point.simulation
         point = point.on(altered(simulation, chosen(simulation.system), 1 / (1 + error)))
     return decisive(point, point.run())
 
 
-def _none(system: System) -> Sequence[int]:
+def _no_components(system: System) -> Sequence[int]:
     return ()

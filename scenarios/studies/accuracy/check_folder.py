@@ -41,11 +41,11 @@ def save(scenario: Scenario, found: DeviceCheck, out: Path, command: str) -> Pat
         write_scenario(whole, scenario)
         for name, recording in found.recordings.items():
             recording.write(whole / f"{name}{SUFFIX}")
-        write_json(whole / "manifest.json", _manifest(scenario, command))
+        write_json(whole / "manifest.json", _manifest_of_check(scenario, command))
     return folder
 
 
-def _manifest(scenario: Scenario, command: str) -> dict[str, Any]:
+def _manifest_of_check(scenario: Scenario, command: str) -> dict[str, Any]:
     return {
         "command": command,
         "scenario": {"name": scenario.name, "file": scenario.file, "digest": scenario.digest()},

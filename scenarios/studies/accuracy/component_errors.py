@@ -32,8 +32,8 @@ def component(one: Replayed, other: Mapping[str, Sequence[ReplayOp]] | None) -> 
         Its recording has seen none of the ops.
     """
     facts = one.recording
-    emulated = not _timed(one)
-    ops, left_out = _table(one)
+    emulated = not _measured_samples(one)
+    ops, left_out = _table_of_ops(one)
     told: dict[str, Any] = {
         "driver": facts.driver,
         "device": facts.device,
@@ -50,7 +50,7 @@ def component(one: Replayed, other: Mapping[str, Sequence[ReplayOp]] | None) -> 
         "spread": ops.spread,
         "left_out": left_out,
         "emulated": emulated,
-        "placed": _placed(facts.samples),
+        "placed": _placed_share(facts.samples),
     }
     if emulated:
         return told | {"ops": [], "errors": {}, "by_size": [], "drift": None, "beside": None}
@@ -58,30 +58,30 @@ def component(one: Replayed, other: Mapping[str, Sequence[ReplayOp]] | None) -> 
     worst = int(np.argmax(np.abs(ops.error)))
     return told | {
         "n": int(ops.calls.sum()),
-        "ops": _rows(ops),
+        "ops": _op_rows(ops),
         "errors": {k: asdict(v) for k, v in found.items()},
         "worst": {"op": ops.signature[worst], "error": float(ops.error[worst])},
         "by_size": by_size(ops),
-        "bandwidth": _bandwidth(ops),
-        "drift": _drift(one),
-        "beside": None if other is None else _beside(one, ops, other[one.name]),
+        "bandwidth": _bandwidth_errors(ops),
+        "drift": _drift_since(one),
+        "beside": None if other is None else _errors_with_catalog(one, ops, other[one.name]),
     }
 
 
-def _timed(one: Replayed) -> list[Sample]:
+def _measured_samples(one: Replayed) -> list[Sample]:
     """Samples without those whose times an emulator made up."""
     return [s for s in one.recording.samples if EMULATED not in s.flags]
 
 
-def _placed(samples: Sequence[Sample]) -> float | None:
+def _placed_share(samples: Sequence[Sample]) -> float | None:
     """The smallest share of pages that were where they had been put; None where none were put."""
     return min((float(s.facts["placed"]) for s in samples if "placed" in s.facts), default=None)
 
 
-def _table(one: Replayed) -> tuple[ScoredOps, dict[str, Any]]:
+def _table_of_ops(one: Replayed) -> tuple[ScoredOps, dict[str, Any]]:
     """The different ops of a component with what was measured, and what was not."""
-    timed = _timed(one) or one.recording.samples
-    medians = {k[0]: _by_start(group) for k, group in grouped(timed).items()}
+    timed = _measured_samples(one) or one.recording.samples
+    medians = {k[0]: _seconds_by_start(group) for k, group in grouped(timed).items()}
     numbers = sorted({n for by in medians.values() for n in by})
     counts: dict[tuple[str, float, float], list[ReplayOp]] = {}
     missing: list[ReplayOp] = []
@@ -96,7 +96,7 @@ def _table(one: Replayed) -> tuple[ScoredOps, dict[str, Any]]:
             "record them"
         )
     first = [group[0] for group in counts.values()]
-    starts = [[_whole_op(q, medians, n) for n in numbers] for q in first]
+    starts = [[_op_seconds(q, medians, n) for n in numbers] for q in first]
     ops = ScoredOps(
         tuple(q.signature for q in first),
         np.array([len(g) for g in counts.values()]),
@@ -110,7 +110,7 @@ def _table(one: Replayed) -> tuple[ScoredOps, dict[str, Any]]:
     return ops, {"ops": len(missing), "different": len(names), "share": share, "some": names[:5]}
 
 
-def _by_start(group: Sequence[Any]) -> dict[int, float]:
+def _seconds_by_start(group: Sequence[Any]) -> dict[int, float]:
     """Seconds of each start that has batches which may be fitted, or of all where none may."""
     numbers = sorted({s.start for s in group if s.good}) or sorted({s.start for s in group})
     good = any(s.good for s in group)
@@ -122,12 +122,12 @@ def _by_start(group: Sequence[Any]) -> dict[int, float]:
     return found
 
 
-def _whole_op(q: ReplayOp, medians: Mapping[str, Mapping[int, float]], start: int) -> float:
+def _op_seconds(q: ReplayOp, medians: Mapping[str, Mapping[int, float]], start: int) -> float:
     sample = medians[q.signature].get(start)
     return float("nan") if sample is None else q.total_seconds(sample)
 
 
-def _rows(ops: ScoredOps) -> list[dict[str, Any]]:
+def _op_rows(ops: ScoredOps) -> list[dict[str, Any]]:
     both = zip(
         ops.signature, ops.calls.tolist(), ops.bytes.tolist(), ops.predicted.tolist(),
         ops.measured.tolist(), strict=True,
@@ -136,7 +136,7 @@ def _rows(ops: ScoredOps) -> list[dict[str, Any]]:
     return [dict(zip(names, row, strict=True)) for row in both]
 
 
-def _bandwidth(ops: ScoredOps) -> dict[str, Any] | None:
+def _bandwidth_errors(ops: ScoredOps) -> dict[str, Any] | None:
     """Errors of bytes a second, for ops that have bytes."""
     known = np.isfinite(ops.bytes) & (ops.bytes > 0)
     if not known.any():
@@ -151,7 +151,7 @@ def _bandwidth(ops: ScoredOps) -> dict[str, Any] | None:
     return {k: asdict(v) for k, v in scores(rate).items()}
 
 
-def _drift(one: Replayed) -> dict[str, Any] | None:
+def _drift_since(one: Replayed) -> dict[str, Any] | None:
     """Change since an older recording, over the ops of both."""
     if one.older is None:
         return None
@@ -170,7 +170,9 @@ def _drift(one: Replayed) -> dict[str, Any] | None:
     }
 
 
-def _beside(one: Replayed, ops: ScoredOps, other: Sequence[ReplayOp]) -> dict[str, Any]:
+def _errors_with_catalog(
+    one: Replayed, ops: ScoredOps, other: Sequence[ReplayOp]
+) -> dict[str, Any]:
     """Errors of the same ops with another catalog."""
     predicted = {q.signature: q.predicted for q in other}
     changed = ScoredOps(

@@ -54,7 +54,7 @@ def in_place(
         if kept is not None:
             asked = JournalReader(device.name, kept, f"journal of {device.source}")
         writers[device.name] = JournalWriter(device.name, asked)
-        swaps.append(_swap(device, writers[device.name], system))
+        swaps.append(_swap_of(device, writers[device.name], system))
     return CoupledDevices(couple(system, backends, swaps, ahead), writers)
 
 
@@ -66,13 +66,13 @@ def _may_drive(device: OpenDevice) -> None:
         )
 
 
-def _swap(device: OpenDevice, asked: Questioned, system: System) -> Swap:
+def _swap_of(device: OpenDevice, asked: Questioned, system: System) -> Swap:
     swap = device.swap
     return Swap(
         swap.component,
         asked,
         device.driver.sharing,
-        covered(swap, system, _more(device, system)),
+        covered(swap, system, _further_components(device, system)),
         most=swap.max_in_flight or MOST,
         context=swap.context,
         preceding=swap.preceding,
@@ -82,7 +82,7 @@ def _swap(device: OpenDevice, asked: Questioned, system: System) -> Swap:
     )
 
 
-def _more(device: OpenDevice, system: System) -> Sequence[str]:
+def _further_components(device: OpenDevice, system: System) -> Sequence[str]:
     """Further components in a sample, as the driver declares them."""
     kept = device.recording
     if kept is None:

@@ -42,7 +42,7 @@ def driven(scenario: Scenario) -> Iterator[Drive]:
         one_clock(devices, hil)
 
         def drive(point: Variant) -> Variant:
-            made = with_devices(point, devices, _journal(hil.journal, point.name))
+            made = with_devices(point, devices, _journal_path(hil.journal, point.name))
             if hil.journal is None:
                 warm_up(made, devices, hil.warm_up)
             return made
@@ -85,7 +85,7 @@ def with_devices(
     return replace(point, graph=graph, simulation=changed, coupled=made)
 
 
-def _journal(run: str | None, variant: str) -> Path | None:
+def _journal_path(run: str | None, variant: str) -> Path | None:
     """The journal of a variant in a run folder."""
     if run is None:
         return None

@@ -70,8 +70,8 @@ def check(scenario: Scenario, tell: Tell = log.info, beside: Scenario | None = N
     every = variants(scenario)
     point = every[0]
     asked = asked_of(point, hil)
-    replays = replayed(hil, asked, _finest(scenario), tell)
-    mixed = _clocks(replays, hil)
+    replays = replayed(hil, asked, _lowest_bar(scenario), tell)
+    mixed = _use_different_clocks(replays, hil)
     other = None if beside is None else asked_of(variants(beside)[0], hil)
     tell("comparing: the run with and without each device")
     told: dict[str, Any] = {
@@ -88,24 +88,24 @@ def check(scenario: Scenario, tell: Tell = log.info, beside: Scenario | None = N
         "whole": None if mixed else whole(point, replays, hil),
     }
     ports = coupling_of(point, hil).ports
-    inside = {p.name: partial(_inside, sorted(p.swap.covers.devices)) for p in ports}
+    inside = {p.name: partial(_components_in_sample, sorted(p.swap.covers.devices)) for p in ports}
     told["break_even"] = [] if mixed else break_even(every, inside)
     told["expect"] = expected(scenario, point.answer, told)
     return DeviceCheck(told, {one.name: one.recording for one in replays})
 
 
-def _inside(devices: Sequence[str], system: System) -> list[int]:
+def _components_in_sample(devices: Sequence[str], system: System) -> list[int]:
     """The components in a sample, all of which would be wrong alike."""
     return [i for d in devices for i in numbers(system, d)]
 
 
-def _finest(scenario: Scenario) -> float:
+def _lowest_bar(scenario: Scenario) -> float:
     """The lowest bar that is expected of an error."""
     bars = [e.that.limit for e in scenario.expect if e.that.metric.startswith("hil.")]
     return min([b for b in bars if b > 0], default=FINE)
 
 
-def _clocks(replays: Sequence[Replayed], hil: Hil) -> bool:
+def _use_different_clocks(replays: Sequence[Replayed], hil: Hil) -> bool:
     """Whether devices use different clocks; an error unless the scenario is a demonstration.
 
     Raises

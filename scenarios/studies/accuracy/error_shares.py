@@ -56,14 +56,14 @@ def shares(names: Sequence[str], time: Time) -> tuple[list[ErrorShare], float]:
             name,
             of(frozenset({name})) - of(frozenset()),
             of(every) - of(every - {name}),
-            _shapley(name, every, of) if len(names) <= MOST else None,
+            _shapley_value(name, every, of) if len(names) <= MOST else None,
         )
         for name in names
     ]
     return found, of(every) - of(frozenset()) - sum(s.swap_in for s in found)
 
 
-def _shapley(name: str, every: frozenset[str], of: Time) -> float:
+def _shapley_value(name: str, every: frozenset[str], of: Time) -> float:
     """Shapley value of one component (Shapley 1953, doi:10.1515/9781400881970-018)."""
     others, n, total = sorted(every - {name}), len(every), 0.0
     for size in range(n):

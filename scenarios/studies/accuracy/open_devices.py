@@ -89,14 +89,14 @@ def opened(hil: Hil, seed: int = 0) -> Iterator[list[OpenDevice]]:
         A recording is missing, damaged or of something else.
     """
     with ExitStack() as stack:
-        yield [_opened(hil, swap, seed, stack) for swap in hil.swap]
+        yield [_open_device(hil, swap, seed, stack) for swap in hil.swap]
 
 
-def _opened(hil: Hil, swap: SwapSection, seed: int, stack: ExitStack) -> OpenDevice:
+def _open_device(hil: Hil, swap: SwapSection, seed: int, stack: ExitStack) -> OpenDevice:
     if swap.driver == RECORDED:
         return remembered(hil, swap, seed)
     try:
-        return _live(swap, stack, hil.time_limit)
+        return _open_live_device(swap, stack, hil.time_limit)
     except HardwareUnavailable as error:
         if swap.if_missing == "fail":
             raise _naming_component(swap, error) from error
@@ -114,7 +114,7 @@ def _naming_component(swap: SwapSection, error: HardwareUnavailable) -> Hardware
     )
 
 
-def _live(swap: SwapSection, stack: ExitStack, limit: float) -> OpenDevice:
+def _open_live_device(swap: SwapSection, stack: ExitStack, limit: float) -> OpenDevice:
     driver = connect(swap.driver, swap.agent, limit)
     stack.callback(driver.close)
     driver.open(spec(swap))

@@ -61,7 +61,7 @@ class Replayed:
 
 def coupling_of(point: Variant, hil: Hil) -> Coupling:
     """The machine of a point with its devices in it, none of them open."""
-    devices = [_unopened(hil, swap) for swap in hil.swap]
+    devices = [_unopened_device(hil, swap) for swap in hil.swap]
     return in_place(point.simulation.system, point.simulation.backends, devices).coupling
 
 
@@ -73,7 +73,9 @@ def asked_of(point: Variant, hil: Hil) -> dict[str, list[ReplayOp]]:
     for name, asked in found.items():
         if not any(q.supported for q in asked):
             why = (
-                f"its driver does none of {_some(asked)}" if asked else "no op of this run uses it"
+                f"its driver does none of {_first_few(asked)}"
+                if asked
+                else "no op of this run uses it"
             )
             raise ScenarioError(f"hil.swap {name}: nothing to measure: {why}")
         if any(q.predicted != q.predicted for q in asked):
@@ -83,12 +85,12 @@ def asked_of(point: Variant, hil: Hil) -> dict[str, list[ReplayOp]]:
     return found
 
 
-def _some(asked: Sequence[ReplayOp]) -> str:
+def _first_few(asked: Sequence[ReplayOp]) -> str:
     common = Counter(q.signature for q in asked).most_common(3)
     return ", ".join(repr(signature) for signature, _ in common)
 
 
-def _unopened(hil: Hil, swap: SwapSection) -> OpenDevice:
+def _unopened_device(hil: Hil, swap: SwapSection) -> OpenDevice:
     """A driver that is asked nothing: what it could do, and what a sample of it covers."""
     if swap.driver == RECORDED:
         return remembered(hil, swap)
@@ -105,18 +107,18 @@ def replayed(
     HardwareUnavailable
         A device is not there, and no recording may stand for it.
     """
-    return [_replayed(hil, swap, asked[swap.component], bar, tell) for swap in hil.swap]
+    return [_replay_device(hil, swap, asked[swap.component], bar, tell) for swap in hil.swap]
 
 
-def _replayed(
+def _replay_device(
     hil: Hil, swap: SwapSection, asked: Sequence[ReplayOp], bar: float, tell: Tell
 ) -> Replayed:
-    older = _older(hil, swap)
+    older = _older_recording(hil, swap)
     if swap.driver == RECORDED:
         device = remembering(swap, remembered(hil, swap).kept)
     else:
         try:
-            device = _measured(hil, swap, asked, bar, tell)
+            device = _measure_device(hil, swap, asked, bar, tell)
         except HardwareUnavailable as error:
             if swap.if_missing == "fail":
                 raise
@@ -125,18 +127,18 @@ def _replayed(
     return Replayed(device, tuple(asked), older)
 
 
-def _older(hil: Hil, swap: SwapSection) -> Recording | None:
+def _older_recording(hil: Hil, swap: SwapSection) -> Recording | None:
     if hil.keep_recording is None:
         return None
-    path = _kept(hil.keep_recording, swap.component)
+    path = _recording_path(hil.keep_recording, swap.component)
     return read(path) if path.is_file() and str(path) != (swap.recording or "") else None
 
 
-def _kept(folder: str, component: str) -> Path:
+def _recording_path(folder: str, component: str) -> Path:
     return Path(folder) / f"{component}{SUFFIX}"
 
 
-def _measured(
+def _measure_device(
     hil: Hil, swap: SwapSection, asked: Sequence[ReplayOp], bar: float, tell: Tell
 ) -> OpenDevice:
     texts = dict.fromkeys(q.signature for q in asked if q.supported)
@@ -168,7 +170,7 @@ def _measured(
 
 def keep(recording: Recording, folder: str, component: str) -> Path:
     """Write it where later checks find it; an older one stays, under its date."""
-    path = _kept(folder, component)
+    path = _recording_path(folder, component)
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.is_file():
         date = read(path).date.replace(":", "")

@@ -24,10 +24,10 @@ def of_this_version(check: Mapping[str, Any]) -> dict[str, Any]:
         return dict(check)
     answer, whole = usual(), check.get("whole")
     if whole is not None:
-        compared = {key: _renamed(whole.get(key), answer.sample) for key in ("real", "coupled")}
+        compared = {key: _rename_keys(whole.get(key), answer.sample) for key in ("real", "coupled")}
         whole = {**whole, **compared}
     return {**check, "answer": answer.to_dict(), "whole": whole}
 
 
-def _renamed(row: Mapping[str, Any] | None, old: str) -> dict[str, Any] | None:
+def _rename_keys(row: Mapping[str, Any] | None, old: str) -> dict[str, Any] | None:
     return None if row is None else {"value" if k == old else k: v for k, v in row.items()}

@@ -63,13 +63,13 @@ def weighted(values: Floats, calls: NDArray[np.int64], q: float) -> float:
     return float(values[order][np.searchsorted(below, q * below[-1])])
 
 
-def _mean(values: Floats, calls: NDArray[np.int64]) -> float:
+def _weighted_mean(values: Floats, calls: NDArray[np.int64]) -> float:
     return float(np.average(values, weights=calls))
 
 
 STATISTICS: Mapping[str, Callable[[Floats, NDArray[np.int64]], float]] = {
-    "mean": lambda e, n: _mean(np.abs(e), n),
-    "bias": _mean,
+    "mean": lambda e, n: _weighted_mean(np.abs(e), n),
+    "bias": _weighted_mean,
     "p50": lambda e, n: weighted(np.abs(e), n, 0.5),
     "p95": lambda e, n: weighted(np.abs(e), n, 0.95),
     "p99": lambda e, n: weighted(np.abs(e), n, 0.99),

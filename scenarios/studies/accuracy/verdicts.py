@@ -26,7 +26,7 @@ def expected(
     for e in scenario.expect:
         if not e.that.metric.startswith("hil."):
             continue
-        name, outcome, bar, score = _judged(e.that, answer, errors)
+        name, outcome, bar, score = _judge_condition(e.that, answer, errors)
         rows.append(
             {
                 "that": e.that.text,
@@ -41,7 +41,7 @@ def expected(
     return rows
 
 
-def _judged(
+def _judge_condition(
     that: Condition, answer: StudyAnswer, errors: Mapping[str, Any]
 ) -> tuple[str, str, float, Score | None]:
     """Name of what a condition is about, its outcome, bar and score."""
@@ -53,7 +53,7 @@ def _judged(
         score = Score(abs(whole["error"]), whole["interval"])
         return what, *verdict(score, that.limit, whole["spread"]), score
     components = errors["components"]
-    name, quantity = _component(what, components, answer)
+    name, quantity = _component_and_quantity(what, components, answer)
     one = components[name]
     by_statistic = one["errors"] if quantity != "bandwidth" else one["bandwidth"]
     if one["emulated"] or not by_statistic:
@@ -62,7 +62,9 @@ def _judged(
     return name, *verdict(score, that.limit, one["spread"]), score
 
 
-def _component(what: str, components: Mapping[str, Any], answer: StudyAnswer) -> tuple[str, str]:
+def _component_and_quantity(
+    what: str, components: Mapping[str, Any], answer: StudyAnswer
+) -> tuple[str, str]:
     """A component by its name or kind, and its quantity: ``time`` or ``bandwidth``.
 
     Raises

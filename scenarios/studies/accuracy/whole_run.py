@@ -25,13 +25,13 @@ def whole(point: Variant, replays: Sequence[Replayed], hil: Hil) -> dict[str, An
 
     def answer(real: frozenset[str], among: Mapping[str, Replayed] = devices) -> float:
         chosen = [one.device for name, one in among.items() if name in real]
-        return _answer(with_devices(point, chosen, ahead=True) if chosen else point)
+        return _deciding_number(with_devices(point, chosen, ahead=True) if chosen else point)
 
     every = frozenset(devices)
     predicted, measured = answer(frozenset()), answer(every)
-    redrawn = [answer(every, drawn) for drawn in _redrawn(devices)]
+    redrawn = [answer(every, drawn) for drawn in _redrawn_devices(devices)]
     parts, left = shares(list(devices), answer)
-    halves = [answer(every, drawn) for drawn in _halves(devices)]
+    halves = [answer(every, drawn) for drawn in _halved_devices(devices)]
     return {
         "predicted": predicted,
         "measured": measured,
@@ -41,18 +41,20 @@ def whole(point: Variant, replays: Sequence[Replayed], hil: Hil) -> dict[str, An
         "spread": max(halves) / min(halves) - 1 if halves else float("nan"),
         "shares": [asdict(s) for s in parts],
         "interaction": left,
-        "real": _real(hil, predicted, measured),
-        "coupled": _coupled(point, hil, predicted, measured),
+        "real": _errors_against_job(hil, predicted, measured),
+        "coupled": _coupled_answer(point, hil, predicted, measured),
     }
 
 
-def _coupled(point: Variant, hil: Hil, predicted: float, measured: float) -> dict[str, Any] | None:
+def _coupled_answer(
+    point: Variant, hil: Hil, predicted: float, measured: float
+) -> dict[str, Any] | None:
     """The answer with devices driving simulated time; None unless the scenario is coupled."""
     if hil.mode != "coupled":
         return None
     with driven(point.scenario) as drive:
         driven_point = drive(point)
-        value = _answer(driven_point)
+        value = _deciding_number(driven_point)
     ports = driven_point.coupled.coupling.ports if driven_point.coupled else ()
     return {
         "value": value,
@@ -62,18 +64,18 @@ def _coupled(point: Variant, hil: Hil, predicted: float, measured: float) -> dic
     }
 
 
-def _answer(point: Variant) -> float:
+def _deciding_number(point: Variant) -> float:
     """The number that decides, in the unit of its metric."""
     return headline(point, point.run())
 
 
-def _starts(devices: Mapping[str, Replayed]) -> dict[str, list[int]]:
+def _starts_of_devices(devices: Mapping[str, Replayed]) -> dict[str, list[int]]:
     return {n: sorted({s.start for s in one.recording.samples}) for n, one in devices.items()}
 
 
-def _redrawn(devices: Mapping[str, Replayed]) -> list[dict[str, Replayed]]:
+def _redrawn_devices(devices: Mapping[str, Replayed]) -> list[dict[str, Replayed]]:
     """Devices with redrawn starts, one set for each redraw; none where one has a single start."""
-    starts = _starts(devices)
+    starts = _starts_of_devices(devices)
     if any(len(s) < 2 for s in starts.values()):
         return []
     random = np.random.default_rng(0)
@@ -86,15 +88,15 @@ def _redrawn(devices: Mapping[str, Replayed]) -> list[dict[str, Replayed]]:
     ]
 
 
-def _halves(devices: Mapping[str, Replayed]) -> list[dict[str, Replayed]]:
+def _halved_devices(devices: Mapping[str, Replayed]) -> list[dict[str, Replayed]]:
     """Devices with every other start, and with the rest; none for a single start."""
-    starts = _starts(devices)
+    starts = _starts_of_devices(devices)
     if any(len(s) < 2 for s in starts.values()):
         return []
     return [{n: of_starts(one, starts[n][k::2]) for n, one in devices.items()} for k in (0, 1)]
 
 
-def _real(hil: Hil, predicted: float, measured: float) -> dict[str, Any] | None:
+def _errors_against_job(hil: Hil, predicted: float, measured: float) -> dict[str, Any] | None:
     """Errors against the real job, of the all-device run (composition) and of the model."""
     real = hil.real
     if real is None:

@@ -116,11 +116,11 @@ def pools_of(scenario: Scenario, on: System) -> dict[str, Pools]:
         Nothing has such a name.
     """
     workloads = workloads_of(scenario)
-    return {name: _pools(f"jobs.{name}.on", job.on, workloads[name].needs, on)
+    return {name: _pools_of_job(f"jobs.{name}.on", job.on, workloads[name].needs, on)
             for name, job in scenario.jobs.items()}  # fmt: skip
 
 
-def _pools(path: str, named: Mapping[str, Any], needs: Needs, on: System) -> Pools:
+def _pools_of_job(path: str, named: Mapping[str, Any], needs: Needs, on: System) -> Pools:
     pools: dict[str, int | tuple[str, ...]] = {}
     for pool, value in named.items():
         if pool not in needs.pools:
@@ -129,7 +129,11 @@ def _pools(path: str, named: Mapping[str, Any], needs: Needs, on: System) -> Poo
             )
         kind = needs.pools[pool].kind
         globs = (value,) if isinstance(value, str) else value
-        pools[pool] = value if isinstance(value, int) else _named(f"{path}.{pool}", globs, kind, on)
+        pools[pool] = (
+            value
+            if isinstance(value, int)
+            else _components_named(f"{path}.{pool}", globs, kind, on)
+        )
         if isinstance(value, int) and value > len(on.select(kind=kind)):
             raise ScenarioError(
                 f"{path}.{pool}: {value} {kind} are asked for, the machine has "
@@ -138,7 +142,7 @@ def _pools(path: str, named: Mapping[str, Any], needs: Needs, on: System) -> Poo
     return pools
 
 
-def _named(path: str, globs: Iterable[str], kind: str, on: System) -> tuple[str, ...]:
+def _components_named(path: str, globs: Iterable[str], kind: str, on: System) -> tuple[str, ...]:
     fitting = (on.components[c] for glob in globs for c in on.match(glob))
     names = tuple(dict.fromkeys(c.name for c in fitting if c.kind == kind))
     if not names:

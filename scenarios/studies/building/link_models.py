@@ -45,7 +45,7 @@ def link_models(made: System, scenario: Scenario, answerer: Answerer) -> System:
         binding = meant(scenario.backends, part, names)
         if part.rate is None or binding is None:
             return part
-        return _like(answerer(binding, scenario, part), part)
+        return _with_link_numbers(answerer(binding, scenario, part), part)
 
     return replace(made, components=tuple(map(as_bound, made.components)))
 
@@ -65,7 +65,7 @@ def _refuse_non_link(backend: Backend, scenario: Scenario, glob: str) -> None:
         )
 
 
-def _like(backend: Backend, part: Component) -> Component:
+def _with_link_numbers(backend: Backend, part: Component) -> Component:
     """Component with the numbers of its kind of link; unchanged where the backend is none."""
     if not isinstance(backend, Link) or not _is_plain_link(backend):
         return part

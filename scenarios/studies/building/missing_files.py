@@ -26,24 +26,24 @@ def missing_files(scenario: Scenario) -> Iterator[Problem]:
     told: set[str] = set()
     for one in scenario.variants():
         for path, name in files_of(one):
-            message = _missing(path.rpartition(".")[2], name)
+            message = _missing_message(path.rpartition(".")[2], name)
             if message and message not in told:
                 told.add(message)
-                yield Problem("missing-file", message, _spot(one, path))
-        yield from _of_others(one, told)
+                yield Problem("missing-file", message, _spot_of(one, path))
+        yield from _missing_of_backends(one, told)
 
 
-def _of_others(one: Scenario, told: set[str]) -> Iterator[Problem]:
+def _missing_of_backends(one: Scenario, told: set[str]) -> Iterator[Problem]:
     """Tables, recordings and the like that backends and processes read, or a sweep tries."""
     for path, name in named(one.plain):
         if path[0] in (*CHOSEN, "sweep") and not content(name):
             message = f"no file '{name}'; correct the path"
             if message not in told:
                 told.add(message)
-                yield Problem("missing-file", message, _spot(one, dotted(path)))
+                yield Problem("missing-file", message, _spot_of(one, dotted(path)))
 
 
-def _missing(key: str, name: str) -> str:
+def _missing_message(key: str, name: str) -> str:
     """Message on a name that no file fits; "" where one does."""
     try:
         return "" if paths(name) else f"no file fits '{name}'; correct the path"
@@ -51,7 +51,7 @@ def _missing(key: str, name: str) -> str:
         return str(error)
 
 
-def _spot(scenario: Scenario, path: str) -> Spot:
+def _spot_of(scenario: Scenario, path: str) -> Spot:
     parts = scenario.place(path).rstrip(": ").rsplit(":", 2)
     if len(parts) < 3:
         return Spot(scenario.file, path=path)

@@ -22,7 +22,7 @@ def price(scenario: Scenario) -> MoneyRate | None:
     """
     if scenario.cost is None or not scenario.cost.items:
         return None
-    return sum(item.each * _count(item, scenario) for item in scenario.cost.items)
+    return sum(item.each * _count_item(item, scenario) for item in scenario.cost.items)
 
 
 def cost_per_million_tokens(rate: MoneyRate, each: Seconds) -> float:
@@ -41,7 +41,7 @@ def cost_per_million_tokens(rate: MoneyRate, each: Seconds) -> float:
     return rate * each * 1e6
 
 
-def _switches(scenario: Scenario) -> int:
+def _count_switches(scenario: Scenario) -> int:
     """Number of switches; it follows from ``cluster.fabric``."""
     from .system import fabric_of
 
@@ -56,20 +56,20 @@ def _switches(scenario: Scenario) -> int:
     return switches(nics, fabric_of(described))
 
 
-def _count(item: Item, scenario: Scenario) -> float:
+def _count_item(item: Item, scenario: Scenario) -> float:
     """Number of times the item is paid for."""
     if item.what == "switch":
-        return _switches(scenario)
+        return _count_switches(scenario)
     what, pool = item.what, ""
     if what.startswith(SELECTED):
         pool, _, what = what.removeprefix(SELECTED).partition(".")
     machines = [m for m in scenario.cluster.machines() if pool in ("", m.pool)]
     if what in ("", "node"):
         return sum(m.count for m in machines)
-    return sum(_of_part(what, item, m) for m in machines)
+    return sum(_count_part(what, item, m) for m in machines)
 
 
-def _of_part(what: str, item: Item, machines: Machines) -> float:
+def _count_part(what: str, item: Item, machines: Machines) -> float:
     """Number of times the item is paid for in machines that are alike."""
     part = machines.node.part(what)
     if part is None:

@@ -35,7 +35,7 @@ def caches(files: Sequence[str]) -> Caches:
     for file in files:
         for key, group in grouped(read(located(file)).samples).items():
             seen[key] = float(np.median(by_start(group))) * NANOSECOND
-    latency, reads = _by_size(seen, "host:chase"), _by_size(seen, "host:read")
+    latency, reads = _warm_ops_by_size(seen, "host:chase"), _warm_ops_by_size(seen, "host:read")
     cold = [text for text, context in seen if context == COLD and (text, WARM) in seen]
     if len(latency) < 2 or len(reads) < 2 or not cold:
         raise ScenarioError(
@@ -55,7 +55,7 @@ def caches(files: Sequence[str]) -> Caches:
     return Caches(latency, begin, other, 1.0 / excess)
 
 
-def _by_size(seen: dict[tuple[str, str], float], name: str) -> list[tuple[float, float]]:
+def _warm_ops_by_size(seen: dict[tuple[str, str], float], name: str) -> list[tuple[float, float]]:
     """(B, s) of warm ops of that name, ascending."""
     found = []
     for (text, context), seconds in seen.items():

@@ -66,13 +66,15 @@ def known(kind: str, start: str, given: Sequence[str], catalogs: Sequence[Path])
     for key, text in texts.items():
         if key not in fields:
             raise ScenarioError(f"--know: a {kind} has no '{key}'{nearest(key, list(fields))}")
-        unit = unit_of((fields[key].annotation, *fields[key].metadata)) or _unit(fields[key])
+        unit = unit_of((fields[key].annotation, *fields[key].metadata)) or _unit_of_field(
+            fields[key]
+        )
         if unit is not None:
             values[key] = float(quantity(text, unit))
     return Before(values, node)
 
 
-def _unit(field: Any) -> Any:
+def _unit_of_field(field: Any) -> Any:
     found = (unit_of(m) for m in (*field.metadata, field.annotation))
     return next((u for u in found if u), None)
 
@@ -90,7 +92,7 @@ UNITS = {
 }
 
 
-def _text(name: str, value: float) -> str:
+def _parameter_text(name: str, value: float) -> str:
     """A parameter as a catalog has it.
 
     >>> _text("latency", 1.234e-6), _text("bandwidth", 9.87e9)
@@ -124,12 +126,12 @@ def verdict_text(judged: Judged, bar: float) -> str:
     return f"{sure}bar {digits(100 * bar)} %{spread}: {outcome}"
 
 
-def _judged(judged: Judged, bar: float) -> str:
+def _judged_text(judged: Judged, bar: float) -> str:
     """A verdict after a figure; nothing where nothing was held out."""
     return f"; {verdict_text(judged, bar)}" if len(judged.errors) else ""
 
 
-def _percent(errors: Errors | None) -> str:
+def _percent_text(errors: Errors | None) -> str:
     if errors is None:
         return "none"
     return f"{digits(100 * errors.median)} % median, {digits(100 * errors.mean)} % mean"
@@ -140,10 +142,11 @@ def error_text(found: Calibration, holdout: str, bar: float = BAR) -> str:
     fit, held, once = found.groups
     free = sum(not p.kept for p in found.parameters)
     return (
-        f"held-out {holdout}: {_percent(found.held)}{_judged(found.judged, bar)}; "
-        f"before the fit {_percent(found.blind)}; interpolation {_percent(found.interpolated)}; "
-        f"nearest neighbour {_percent(found.nearest)}; {once} groups scored once "
-        f"{_percent(found.final)}{_judged(found.once, bar)}; "
+        f"held-out {holdout}: {_percent_text(found.held)}{_judged_text(found.judged, bar)}; "
+        f"before the fit {_percent_text(found.blind)}; interpolation "
+        f"{_percent_text(found.interpolated)}; nearest neighbour {_percent_text(found.nearest)}; "
+        f"{once} groups scored once "
+        f"{_percent_text(found.final)}{_judged_text(found.once, bar)}; "
         f"{free} parameters on {fit} groups, {held} held out"
     )
 
@@ -165,45 +168,48 @@ def entry(
     for key in keys:
         p = by.get(key)
         if p is None or p.kept:
-            lines.append(_kept(key, before, p is not None, data))
+            lines.append(_kept_text(key, before, p is not None, data))
             continue
         low, high = p.interval or (p.value, p.value)
-        where = f"{data.where}; 90 % within {_text(key, low)} to {_text(key, high)}"
+        where = (
+            f"{data.where}; 90 % within {_parameter_text(key, low)} to {_parameter_text(key, high)}"
+        )
         error = f"{digits(100 * found.held.median)} %" if found.held else ""
         note = error_text(found, holdout, bar_of(kind, bar))
         source = Source("fitted", where, date, error, note)
-        lines.append(_line(key, _text(key, p.value), source))
+        lines.append(_entry_line(key, _parameter_text(key, p.value), source))
     return "\n".join(lines) + "\n"
 
 
-def _kept(key: str, before: Before, tried: bool, data: MeasuredRows) -> str:
+def _kept_text(key: str, before: Before, tried: bool, data: MeasuredRows) -> str:
     """As it was, and that a fit could not tell it."""
     node = before.node.mapping.get(key) if before.node else None
     source = node.source if node else None
-    text = str(node.value) if node else _text(key, before.values[key])
+    text = str(node.value) if node else _parameter_text(key, before.values[key])
     why = f"kept: {data.where} cannot tell it; " if tried else ""
     where = f"{why}{source.where if source else 'given to the fit'}"
     told = replace(source, where=where) if source else Source("assumed", where)
-    return _line(key, text, told)
+    return _entry_line(key, text, told)
 
 
-def _line(key: str, value: str, source: Source) -> str:
-    told = ", ".join(f"{k}: {_yaml(k, v)}" for k, v in source.facts().items())
+def _entry_line(key: str, value: str, source: Source) -> str:
+    told = ", ".join(f"{k}: {_yaml_text(k, v)}" for k, v in source.facts().items())
     return f"    {key}: {{value: {value}, source: {{{told}}}}}"
 
 
-def _yaml(key: str, text: str) -> str:
+def _yaml_text(key: str, text: str) -> str:
     """Words in quotes."""
     return '"' + text.replace('"', "'") + '"' if key in ("where", "note") else text
 
 
-def _parameter(p: Fitted) -> dict[str, Any]:
+def _parameter_facts(p: Fitted) -> dict[str, Any]:
     if p.kept:
-        before = _text(p.name, p.before) if p.before else "none"
+        before = _parameter_text(p.name, p.before) if p.before else "none"
         text = f"{p.name}: kept at {before}; the data cannot tell it"
     else:
         low, high = p.interval or (p.value, p.value)
-        text = f"{p.name}: {_text(p.name, p.value)} ({_text(p.name, low)} to {_text(p.name, high)})"
+        value, least, most = (_parameter_text(p.name, x) for x in (p.value, low, high))
+        text = f"{p.name}: {value} ({least} to {most})"
     return {
         "name": p.name,
         "before": p.before,
@@ -218,12 +224,12 @@ def bar_of(name: str, stated: float | None) -> float:
     return BARS.get(name, BAR) if stated is None else stated
 
 
-def _fit(name: str, found: Calibration, bar: float, own: Own | None = None) -> dict[str, Any]:
+def _fit_facts(name: str, found: Calibration, bar: float, own: Own | None = None) -> dict[str, Any]:
     both = {k: getattr(found, k) for k in ("blind", "held", "interpolated", "nearest", "final")}
     return {
         "name": name,
         "groups": found.groups,
-        "parameters": [_parameter(p) for p in found.parameters] + _own_to_dict(own or Own()),
+        "parameters": [_parameter_facts(p) for p in found.parameters] + _own_to_dict(own or Own()),
         **{k: str(v) if v is not None else "no group" for k, v in both.items()},
         "verdicts": {
             k: verdict_text(judged, bar)
@@ -238,7 +244,8 @@ def _own_to_dict(own: Own) -> list[dict[str, Any]]:
     factors = [{"name": n, "value": f, "text": f"{n}: x {f:.3g}"} for n, f in own.factors.items()]
     starts = own.launches.items()
     return factors + [
-        {"name": n, "value": s, "text": f"{n}: starts in {_text('launch', s)}"} for n, s in starts
+        {"name": n, "value": s, "text": f"{n}: starts in {_parameter_text('launch', s)}"}
+        for n, s in starts
     ]
 
 
@@ -247,7 +254,7 @@ def fit_to_dict(
 ) -> dict[str, Any]:
     """A fit as plain data."""
     return {"where": data.where, "clock": data.clock, "holdout": holdout,
-            "fits": [_fit("parameters", found, bar_of(kind, bar))],
+            "fits": [_fit_facts("parameters", found, bar_of(kind, bar))],
             "left": [], "together": []}  # fmt: skip
 
 
@@ -256,15 +263,15 @@ def families_to_dict(
 ) -> dict[str, Any]:
     """The fits of all families as plain data."""
     known = {n: c for n, c in parts.items() if isinstance(c, Family)}
-    fits = [_fit(n, c.calibration, bar_of(n, bar), c.own) for n, c in known.items()]
+    fits = [_fit_facts(n, c.calibration, bar_of(n, bar), c.own) for n, c in known.items()]
     left = [f"{n}: {c}" for n, c in parts.items() if isinstance(c, str)]
-    every = [_together("held out", [c.calibration.judged for c in known.values()], bar)]
-    every += [_together("scored once", [c.calibration.once for c in known.values()], bar)]
+    every = [_overall_line("held out", [c.calibration.judged for c in known.values()], bar)]
+    every += [_overall_line("scored once", [c.calibration.once for c in known.values()], bar)]
     return {"where": data.where, "clock": data.clock, "holdout": holdout, "fits": fits,
             "left": left, "together": [e for e in every if e]}  # fmt: skip
 
 
-def _together(what: str, parts: Sequence[Judged], bar: float | None) -> str:
+def _overall_line(what: str, parts: Sequence[Judged], bar: float | None) -> str:
     """Errors of all families, as a line."""
     every = Judged.together(parts)
     if not len(every.errors):

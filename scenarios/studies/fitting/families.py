@@ -60,7 +60,7 @@ def families(data: MeasuredRows, holdout: str, draws: int = 20) -> dict[str, Fam
             found[name] = NO_FAMILY[name]
             continue
         rows = data.only([n == name for n in names]).rows(holdout)
-        chosen, own = _formed(rows)
+        chosen, own = _fit_alternately(rows)
         if not chosen or not rows.split()[0].any():
             groups = len(set(rows.groups))
             found[name] = f"{groups} groups of {holdout}: too few to fit and to judge"
@@ -77,12 +77,12 @@ NO_FAMILY = {
 }
 
 
-def _formed(rows: Rows) -> tuple[list[Parameter], Own]:
+def _fit_alternately(rows: Rows) -> tuple[list[Parameter], Own]:
     """Parameters of a family and per-op corrections, fitted alternately."""
     near, own = rows.fitted(), Own()
     chosen: list[Parameter] = []
     for _ in range(2):
-        chosen = select_parameters(family_model(own), _choices(near), rows)
+        chosen = select_parameters(family_model(own), _term_choices(near), rows)
         if not chosen:
             break
         own = own_of(near, chosen, len(set(near.groups)) // GROUPS_A_PARAMETER - len(chosen))
@@ -108,7 +108,7 @@ FURTHER = (
 )  # fmt: skip
 
 
-def _choices(near: Rows) -> list[list[Parameter]]:
+def _term_choices(near: Rows) -> list[list[Parameter]]:
     """Terms that a family may have: its arithmetic or else its bytes, with any of the others."""
     asked = demands(near.ops.signatures)[near.ops.signature]
     there = (asked > 0).sum(axis=0) > 0
@@ -130,19 +130,22 @@ def own_of(near: Rows, chosen: Sequence[Parameter], spare: int) -> Own:
     """
     names = [op_name(near.ops.signature_text(i)) for i in range(len(near.ops))]
     many = {n: len({g for g, m in zip(near.groups, names, strict=True) if m == n}) for n in names}
-    able, own = _able(many, spare), Own()
+    able, own = _own_number_counts(many, spare), Own()
     asked = demands(near.ops.signatures)[near.ops.signature]
     for _ in range(TURNS if able else 0):
-        line = _line(near, chosen, own)
+        line = _fitted_line(near, chosen, own)
         busy = line.seconds(asked) - line.launch
         mine = {n: np.array([name == n for name in names]) for n in able}
-        each = {n: _own(busy[mine[n]], near.seconds[mine[n]], line, able[n]) for n in able}
+        each = {
+            n: _own_factor_and_start(busy[mine[n]], near.seconds[mine[n]], line, able[n])
+            for n in able
+        }
         launches = {n: start for n, (_, start) in each.items() if able[n] > 1}
         own = Own({n: factor for n, (factor, _) in each.items()}, launches)
     return own
 
 
-def _able(many: Mapping[str, int], spare: int) -> dict[str, int]:
+def _own_number_counts(many: Mapping[str, int], spare: int) -> dict[str, int]:
     """How many numbers of its own each op gets; that with most groups is what the line is of."""
     able: dict[str, int] = {}
     for name in sorted(many, key=lambda n: -many[n])[1:]:
@@ -152,7 +155,7 @@ def _able(many: Mapping[str, int], spare: int) -> dict[str, int]:
     return able
 
 
-def _own(
+def _own_factor_and_start(
     busy: NDArray[np.float64], seconds: NDArray[np.float64], line: FittedLine, numbers: int
 ) -> tuple[float, float]:
     """Factor and start of one op, given what its family's line says of the rest.
@@ -176,7 +179,7 @@ def _own(
 AROUND = 2.0 ** np.arange(-2, 4.25, 0.25)  # of a family's start: an op's own
 
 
-def _line(near: Rows, chosen: Sequence[Parameter], own: Own) -> FittedLine:
+def _fitted_line(near: Rows, chosen: Sequence[Parameter], own: Own) -> FittedLine:
     """The line of a family whose ops have this of their own."""
     free, model = [p.name for p in chosen], family_model(own)
 

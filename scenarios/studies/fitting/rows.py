@@ -95,7 +95,7 @@ def measured_rows(files: Sequence[str], only: str = "") -> MeasuredRows:
                 f"fit: the recordings mix {what}s ({', '.join(kinds) or 'none'}); one figure has "
                 "one: fit them apart"
             )
-    rows = [row for number, r in enumerate(kept) for row in _rows(r, number, only)]
+    rows = [row for number, r in enumerate(kept) for row in _rows_of_recording(r, number, only)]
     if not rows:
         raise ScenarioError(f"fit: no sample may be fitted{f' that fits {only!r}' if only else ''}")
     texts = tuple(dict.fromkeys(row[0] for row in rows))
@@ -113,7 +113,9 @@ def measured_rows(files: Sequence[str], only: str = "") -> MeasuredRows:
     )  # fmt: skip
 
 
-def _rows(recording: Recording, number: int, only: str) -> list[tuple[str, float, str, str]]:
+def _rows_of_recording(
+    recording: Recording, number: int, only: str
+) -> list[tuple[str, float, str, str]]:
     found = []
     strides = recording.spec.get("strides", {})
     for (signature, context), group in grouped(recording.samples).items():
@@ -155,31 +157,31 @@ class ModelForm:
     model: Model
 
 
-def _memory(p: dict[str, float], ops: Ops) -> NDArray[np.float64]:
+def _memory_seconds(p: dict[str, float], ops: Ops) -> NDArray[np.float64]:
     return np.asarray(p["latency"] + ops.bytes / (p["bandwidth"] * p.get("efficiency", 1.0)))
 
 
-def _nic(p: dict[str, float], ops: Ops) -> NDArray[np.float64]:
+def _nic_seconds(p: dict[str, float], ops: Ops) -> NDArray[np.float64]:
     payload = p.get("mtu", 4096.0) / (p.get("mtu", 4096.0) + p.get("header", 82.0))
     fixed = p["overhead"] + 2 * p["latency"]
-    return np.asarray(fixed + _wire(ops) / (p["bandwidth"] * payload))
+    return np.asarray(fixed + _wire_bytes(ops) / (p["bandwidth"] * payload))
 
 
-def _link(p: dict[str, float], ops: Ops) -> NDArray[np.float64]:
-    return np.asarray(p["latency"] + _wire(ops) / (p["bandwidth"] * p.get("efficiency", 1.0)))
+def _link_seconds(p: dict[str, float], ops: Ops) -> NDArray[np.float64]:
+    return np.asarray(p["latency"] + _wire_bytes(ops) / (p["bandwidth"] * p.get("efficiency", 1.0)))
 
 
-def _wire(ops: Ops) -> NDArray[np.float64]:
+def _wire_bytes(ops: Ops) -> NDArray[np.float64]:
     """(n,) B that cross: the operands, once."""
     each = np.array([float(sum(o.bytes for o in parse(s).operands)) for s in ops.signatures])
     return np.asarray(each[ops.signature])
 
 
 FORMS = {
-    "memory": ModelForm({"latency": 1e-7, "bandwidth": 1e10}, _memory),
-    "cxl": ModelForm({"latency": 3e-7, "bandwidth": 1e10}, _memory),
-    "link": ModelForm({"latency": 1e-6, "bandwidth": 1e10}, _link),
-    "nic": ModelForm({"overhead": 1e-6, "latency": 1e-6, "bandwidth": 1e10}, _nic),
+    "memory": ModelForm({"latency": 1e-7, "bandwidth": 1e10}, _memory_seconds),
+    "cxl": ModelForm({"latency": 3e-7, "bandwidth": 1e10}, _memory_seconds),
+    "link": ModelForm({"latency": 1e-6, "bandwidth": 1e10}, _link_seconds),
+    "nic": ModelForm({"overhead": 1e-6, "latency": 1e-6, "bandwidth": 1e10}, _nic_seconds),
 }
 
 

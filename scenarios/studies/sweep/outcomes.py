@@ -38,7 +38,7 @@ class OutcomeStore:
         for file in sorted(self.folder.glob("*.jsonl")):
             with file.open(encoding="utf-8", errors="replace") as lines:
                 for line in lines:
-                    if (found := _read(line)) is not None:
+                    if (found := _read_outcome(line)) is not None:
                         yield found
 
     def finished(self) -> dict[str, Outcome]:
@@ -83,7 +83,7 @@ class OutcomeStore:
             self._file.close()
 
 
-def _read(line: str) -> Outcome | None:
+def _read_outcome(line: str) -> Outcome | None:
     """One outcome; None for a line that was torn, or that another version wrote."""
     try:
         found = json.loads(line)

@@ -21,12 +21,12 @@ def pareto_front(points: Sequence[tuple[float, ...]]) -> list[int]:
     best: list[tuple[float, ...]] = []
     kept = []
     for row in sorted(range(len(points)), key=lambda i: points[i]):
-        if not any(_beats(b, points[row]) for b in best):
+        if not any(_dominates(b, points[row]) for b in best):
             kept.append(row)
             if points[row] not in best:
                 best.append(points[row])
     return sorted(kept)
 
 
-def _beats(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+def _dominates(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
     return one != other and all(a <= b for a, b in zip(one, other, strict=True))

@@ -37,15 +37,15 @@ class SweepSearch:
     """
 
     def __init__(self, sweep: Sweep, seed: int, limits: Sequence[Condition]):
-        optuna = _optuna(sweep.method)
+        optuna = _import_optuna(sweep.method)
         if not sweep.optimize:
             raise ScenarioError(
                 f"sweep.optimize: '{sweep.method}' searches, and nothing says for what; write "
                 "for example [{minimize: makespan}]"
             )
         self.sweep, self.limits, self.left = sweep, limits, sweep.wanted
-        self.batch = TPE_BATCH if sweep.method == "tpe" else _population(sweep.wanted)
-        sampler = _sampler(optuna, sweep.method, seed, self.batch, bool(limits))
+        self.batch = TPE_BATCH if sweep.method == "tpe" else _population_size(sweep.wanted)
+        sampler = _make_sampler(optuna, sweep.method, seed, self.batch, bool(limits))
         self.name = f"optuna {optuna.__version__} {type(sampler).__name__}"
         directions = ["minimize" if o.sign > 0 else "maximize" for o in sweep.optimize]
         self.study = optuna.create_study(sampler=sampler, directions=directions)
@@ -58,7 +58,7 @@ class SweepSearch:
         self.left -= count
         with _without_warnings():
             self.trials = [self.study.ask() for _ in range(count)]
-            return [_settings(trial, self.sweep.vary) for trial in self.trials]
+            return [_suggest_settings(trial, self.sweep.vary) for trial in self.trials]
 
     def tell(self, outcomes: Sequence[Outcome]) -> None:
         """Report outcomes to Optuna; a point that failed or lacks a metric counts as failed."""
@@ -87,7 +87,7 @@ def miss(condition: Condition, value: float | None) -> float:
     return max(abs(value - condition.limit) / (abs(condition.limit) or 1.0), 1e-12)
 
 
-def _optuna(method: str) -> Any:
+def _import_optuna(method: str) -> Any:
     try:
         import optuna
     except ImportError as error:
@@ -99,7 +99,7 @@ def _optuna(method: str) -> Any:
     return optuna
 
 
-def _sampler(optuna: Any, method: str, seed: int, population: int, constrained: bool) -> Any:
+def _make_sampler(optuna: Any, method: str, seed: int, population: int, constrained: bool) -> Any:
     """The sampler, always by name: defaults change between versions."""
     seed %= 2**32
     limits = (lambda trial: trial.user_attrs.get(MISSED, [1.0])) if constrained else None
@@ -113,16 +113,16 @@ def _sampler(optuna: Any, method: str, seed: int, population: int, constrained: 
         )
 
 
-def _population(points: int) -> int:
+def _population_size(points: int) -> int:
     """Size of a generation: an eighth of all, so that there are some generations."""
     return max(2, min(100, max(POPULATION, points // 8), points))
 
 
-def _settings(trial: Any, vary: dict[str, Vary]) -> Settings:
-    return {path: _value(trial, path, v) for path, v in vary.items()}
+def _suggest_settings(trial: Any, vary: dict[str, Vary]) -> Settings:
+    return {path: _suggest_value(trial, path, v) for path, v in vary.items()}
 
 
-def _value(trial: Any, path: str, vary: Vary) -> Any:
+def _suggest_value(trial: Any, path: str, vary: Vary) -> Any:
     if not isinstance(vary, Values):
         return vary.at(trial.suggest_float(path, 0.0, 1.0))
     last = len(vary.values) - 1

@@ -22,17 +22,17 @@ SCHEMA = 1
 
 def store(out: Path, scenario: Scenario) -> OutcomeStore:
     """Store of the outcomes of a scenario's points, for all its sweeps."""
-    return OutcomeStore(out / scenario.name / ".points" / _digest(base(scenario)))
+    return OutcomeStore(out / scenario.name / ".points" / _digest_of(base(scenario)))
 
 
 def name(scenario: Scenario) -> str:
     """Name of a sweep: a hash of all that can change its summary."""
     kept = {k: v for k, v in scenario.resolved().items() if k not in ("question", "report")}
     kept["run"] = {"seed": scenario.run.seed, "replicas": scenario.run.replicas}
-    return f"sweep-{_digest({**base(scenario), 'whole': kept})}"
+    return f"sweep-{_digest_of({**base(scenario), 'whole': kept})}"
 
 
-def _digest(value: Any) -> str:
+def _digest_of(value: Any) -> str:
     text = json.dumps(value, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:KEY]
 
@@ -57,11 +57,11 @@ def save(
     """
     target = out / swept.scenario.name / name(swept.scenario)
     with whole_folder(target) as whole:
-        _fill(whole, swept, kept, {**facts, "wall_seconds": time.monotonic() - started})
+        _fill_folder(whole, swept, kept, {**facts, "wall_seconds": time.monotonic() - started})
     return target
 
 
-def _fill(folder: Path, swept: Swept, kept: OutcomeStore, facts: Mapping[str, Any]) -> None:
+def _fill_folder(folder: Path, swept: Swept, kept: OutcomeStore, facts: Mapping[str, Any]) -> None:
     from ....reports.sweep.sweep_page import write_sweep
 
     scenario = swept.scenario
@@ -77,10 +77,10 @@ def _fill(folder: Path, swept: Swept, kept: OutcomeStore, facts: Mapping[str, An
         "file": scenario.file,
     }
     write_sweep(folder / "report.html", summary, run, scenario.report.sections)
-    write_json(folder / "manifest.json", _manifest(swept, facts))
+    write_json(folder / "manifest.json", _manifest_of_sweep(swept, facts))
 
 
-def _manifest(swept: Swept, facts: Mapping[str, Any]) -> dict[str, Any]:
+def _manifest_of_sweep(swept: Swept, facts: Mapping[str, Any]) -> dict[str, Any]:
     scenario = swept.scenario
     return {
         "schema": SCHEMA,
@@ -110,9 +110,9 @@ def write_table(path: Path, swept: Swept, kept: OutcomeStore) -> None:
     row = {t.key: i for i, t in enumerate(swept.trials)}
     columns: dict[str, Any] = {"point": np.arange(len(row))}
     for setting in swept.trials[0].settings if swept.trials else ():
-        columns[setting] = _texts(_shown(t.settings[setting]) for t in swept.trials)
-    columns |= _metrics(row, kept)
-    columns["error"] = _texts(t.error["message"] if t.error else None for t in swept.trials)
+        columns[setting] = _object_array(_shown_text(t.settings[setting]) for t in swept.trials)
+    columns |= _metric_columns(row, kept)
+    columns["error"] = _object_array(t.error["message"] if t.error else None for t in swept.trials)
     quoted = str(path).replace("'", "''")
     with duckdb.connect() as db:
         # objects are text, also a long column without one, of which DuckDB 1.4 cannot tell
@@ -124,7 +124,7 @@ def write_table(path: Path, swept: Swept, kept: OutcomeStore) -> None:
         )
 
 
-def _metrics(row: Mapping[str, int], kept: OutcomeStore) -> dict[str, Any]:
+def _metric_columns(row: Mapping[str, int], kept: OutcomeStore) -> dict[str, Any]:
     """Every metric as a column, by name."""
     import numpy as np
 
@@ -136,11 +136,11 @@ def _metrics(row: Mapping[str, int], kept: OutcomeStore) -> dict[str, Any]:
     return dict(sorted(found.items()))
 
 
-def _texts(values: Iterable[str | None]) -> Any:
+def _object_array(values: Iterable[str | None]) -> Any:
     import numpy as np
 
     return np.array(list(values), object)
 
 
-def _shown(value: Any) -> str:
+def _shown_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)

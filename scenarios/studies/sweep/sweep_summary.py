@@ -70,8 +70,8 @@ def sweep_summary(swept: Swept) -> dict[str, Any]:
     section: Sweep = scenario.section("sweep")
     answer = answer_of(scenario)
     wanted = section.optimize or (objective(answer),)
-    rows = [_row(t, scenario.expect) for t in swept.trials]
-    best = _best(swept.trials, rows, wanted)
+    rows = [_trial_row(t, scenario.expect) for t in swept.trials]
+    best = _best_rows(swept.trials, rows, wanted)
     for i in best:
         rows[i]["front"] = True
     return {
@@ -93,7 +93,7 @@ def sweep_summary(swept: Swept) -> dict[str, Any]:
             "missed": sum(bool(r.get("missed")) for r in rows),
             "front": len(best),
         },
-        "base": _row(swept.base, scenario.expect),
+        "base": _trial_row(swept.base, scenario.expect),
         "points": rows,
         "no_effect": no_effect(swept.trials, wanted),
     }  # fmt: skip
@@ -104,7 +104,7 @@ def objective(answer: StudyAnswer) -> Objective:
     return Objective(answer.metric, answer.unit, answer.sign)
 
 
-def _row(trial: Trial, expect: Sequence[Any]) -> dict[str, Any]:
+def _trial_row(trial: Trial, expect: Sequence[Any]) -> dict[str, Any]:
     row: dict[str, Any] = {"set": trial.settings}
     if trial.error is not None:
         return {**row, "error": dict(trial.error)}
@@ -116,7 +116,7 @@ def _row(trial: Trial, expect: Sequence[Any]) -> dict[str, Any]:
         "intervals": {k: list(v) for k, v in trial.intervals.items()},
         "missed": [m for m in missed if m in strict],
         "warned": [m for m in missed if m not in strict],
-        "unsure": [e.that.text for e in expect if _straddled(e.that, trial)],
+        "unsure": [e.that.text for e in expect if _is_straddled(e.that, trial)],
         "front": False,
     }
 
@@ -124,13 +124,13 @@ def _row(trial: Trial, expect: Sequence[Any]) -> dict[str, Any]:
 NAN = float("nan")
 
 
-def _straddled(that: Condition, trial: Trial) -> bool:
+def _is_straddled(that: Condition, trial: Trial) -> bool:
     """True where the limit of a condition lies within the interval of its metric."""
     bounds = trial.intervals.get(that.name)
     return bounds is not None and that.holds(bounds[0]) != that.holds(bounds[1])
 
 
-def _best(
+def _best_rows(
     trials: Sequence[Trial], rows: Sequence[dict[str, Any]], wanted: Sequence[Objective]
 ) -> list[int]:
     """Rows of the Pareto front among the points that meet all conditions."""
@@ -159,13 +159,13 @@ def no_effect(trials: Sequence[Trial], wanted: Sequence[Objective]) -> list[str]
     """
     found = []
     for setting in trials[0].settings if trials else ():
-        changes = [c for o in wanted for c in _changes(trials, setting, o.metric)]
+        changes = [c for o in wanted for c in _changes_by_setting(trials, setting, o.metric)]
         if changes and max(changes) < LEAST:
             found.append(setting)
     return found
 
 
-def _changes(trials: Sequence[Trial], setting: str, metric: str) -> list[float]:
+def _changes_by_setting(trials: Sequence[Trial], setting: str, metric: str) -> list[float]:
     """Relative spreads of a metric within groups of points that differ in one setting only."""
     alike: dict[str, list[float]] = {}
     for t in trials:

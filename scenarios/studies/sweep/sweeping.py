@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from ...config.condition import Condition
 from ...config.reading.tree import Plain
 from ...config.scenario import Scenario
-from ...config.sections.sweep import Objective, Sweep, each
+from ...config.sections.sweep import Objective, Sweep, settings_of_value
 from ..answers import answer_of
 from ..workers.crew import Outcome, Task, Workers
 from .method import method
@@ -68,12 +68,16 @@ class Sweeping:
         answer = answer_of(self.scenario)
         shown = (answer.metric, f"{answer.sample}.p95") if answer.statistic else (answer.metric,)
         self.shown = tuple(dict.fromkeys((*shown, *SHOWN)))
-        self.wanted = tuple(dict.fromkeys([*_metrics(self.section.optimize), *_named(self.limits)]))
+        self.wanted = tuple(
+            dict.fromkeys(
+                [*_objective_metrics(self.section.optimize), *_condition_names(self.limits)]
+            )
+        )
         found = self.store.outcomes() if self.resume else ()
         self.known: dict[str, Trial] = {}
         for outcome in found:
             if "error" not in outcome:
-                trial = self._trial({}, outcome)
+                trial = self._make_trial({}, outcome)
                 self.known[trial.key] = replace(trial, cached=True)
         self.asked = 0
 
@@ -100,14 +104,14 @@ class Sweeping:
 
     def batch(self, points: Iterable[Settings]) -> list[Trial]:
         """Trials of some points, in their order; those that are not known are run."""
-        tasks = [(_shown(settings), self._task(settings)) for settings in points]
+        tasks = [(_shown_settings(settings), self._make_task(settings)) for settings in points]
         keys = [key(t) for _, t in tasks]
         first = dict(zip(reversed(keys), reversed(tasks), strict=True))  # each once
         order = self._own_shard(list(dict.fromkeys(keys)))
         found = {k: replace(self.known[k], settings=first[k][0]) for k in order if k in self.known}
         for trial in found.values():
             self.progress(trial)
-        for trial in self._run({k: first[k] for k in order if k not in found}):
+        for trial in self._run_points({k: first[k] for k in order if k not in found}):
             found[trial.key] = trial
         for k in (Counter(keys) - Counter(order)).elements():  # asked for more than once
             if k in found:
@@ -120,23 +124,23 @@ class Sweeping:
         count, number = self.shard.count, self.shard.number
         return [k for i, k in enumerate(keys, first) if i % count + 1 == number]
 
-    def _run(self, todo: dict[str, tuple[Settings, Task]]) -> Iterator[Trial]:
+    def _run_points(self, todo: dict[str, tuple[Settings, Task]]) -> Iterator[Trial]:
         for sent, done in self.workers.run(evaluate, (t for _, t in todo.values())):
             outcome = poison_outcome(sent) if done is None else done
             self.store.write(outcome)
-            trial = self._trial(todo[key(sent)][0], outcome)
+            trial = self._make_trial(todo[key(sent)][0], outcome)
             if trial.error is None:
                 self.known[trial.key] = replace(trial, cached=True)
             self.progress(trial)
             yield trial
 
-    def _task(self, settings: Settings) -> Task:
+    def _make_task(self, settings: Settings) -> Task:
         set_: dict[str, Plain] = {}
         for paths, value in settings.items():
-            set_ |= each(paths, value)
+            set_ |= settings_of_value(paths, value)
         return task(self.shared, set_, self.wanted)
 
-    def _trial(self, settings: Settings, outcome: Outcome) -> Trial:
+    def _make_trial(self, settings: Settings, outcome: Outcome) -> Trial:
         """The part of an outcome that is shown; the rest is in the store."""
         wanted = dict.fromkeys([*self.shown, *self.wanted])
         names = [n for n in wanted if n in outcome.get("values", {})]
@@ -150,7 +154,7 @@ class Sweeping:
         )
 
 
-def _shown(settings: Settings) -> Settings:
+def _shown_settings(settings: Settings) -> Settings:
     """Settings as tables show them: values that settings take together are one text."""
     return {
         paths: ", ".join(map(str, v)) if isinstance(v, list | tuple) else v
@@ -158,9 +162,9 @@ def _shown(settings: Settings) -> Settings:
     }
 
 
-def _metrics(objectives: Iterable[Objective]) -> list[str]:
+def _objective_metrics(objectives: Iterable[Objective]) -> list[str]:
     return [o.metric for o in objectives]
 
 
-def _named(conditions: Iterable[Condition]) -> list[str]:
+def _condition_names(conditions: Iterable[Condition]) -> list[str]:
     return [c.name for c in conditions]

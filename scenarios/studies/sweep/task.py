@@ -38,7 +38,7 @@ def base(scenario: Scenario) -> Task:
     described["run"] = {k: v for k, v in described.get("run", {}).items() if k not in UNHEARD}
     return {
         "scenario": described,
-        "digest": _digest(bare(described)),  # where files lie is no matter, but what is in them
+        "digest": _digest_of(bare(described)),  # where files lie is no matter, but what is in them
         "files": contents(described),
         "trace": trace_digest(scenario),
         "code": code_digest(),
@@ -67,10 +67,10 @@ def key(point: Task) -> str:
     True
     """
     shared = {k: v for k, v in point.items() if k != "scenario"}  # it has a digest, made once
-    return _digest(shared)
+    return _digest_of(shared)
 
 
-def _digest(value: Plain) -> str:
+def _digest_of(value: Plain) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
@@ -90,9 +90,9 @@ def evaluate(point: Task) -> Outcome:
     began = time.perf_counter()
     outcome: Outcome = {"key": key(point), "set": point["set"]}
     try:
-        outcome |= _measured(point)
+        outcome |= _outcome_of_point(point)
     except Exception as error:
-        outcome["error"] = _wrong(error)
+        outcome["error"] = _error_facts(error)
     return {**outcome, "seconds": round(time.perf_counter() - began, 6)}
 
 
@@ -107,7 +107,7 @@ def poison_outcome(point: Task) -> Outcome:
     return {"key": key(point), "set": point["set"], "error": error, "seconds": 0.0}
 
 
-def _wrong(error: Exception) -> dict[str, str]:
+def _error_facts(error: Exception) -> dict[str, str]:
     ours = isinstance(error, ForetraceError)
     return {
         "kind": type(error).__name__,
@@ -116,7 +116,7 @@ def _wrong(error: Exception) -> dict[str, str]:
     }
 
 
-def _measured(point: Task) -> Outcome:
+def _outcome_of_point(point: Task) -> Outcome:
     from ...config.loader import with_overrides
     from ..summary import values
     from ..variants import measured
@@ -125,7 +125,7 @@ def _measured(point: Task) -> Outcome:
     scenario = with_overrides(point["scenario"], point["set"])
     graphs = work(scenario, point["files"])
     results = measured(built(scenario, graphs))
-    metrics = values(_narrowed(results, tuple(point["wanted"])))
+    metrics = values(_narrow_results(results, tuple(point["wanted"])))
     return {
         "ops": results.result.count,
         "ranks": results.result.ranks,
@@ -134,7 +134,7 @@ def _measured(point: Task) -> Outcome:
     }
 
 
-def _narrowed(done: Any, wanted: tuple[str, ...]) -> Any:
+def _narrow_results(done: Any, wanted: tuple[str, ...]) -> Any:
     """Results without the metrics of single components, unless they are asked for."""
     from dataclasses import replace
 

@@ -33,7 +33,7 @@ class DaskCluster:
     """
 
     def __init__(self, address: str | None, count: int):
-        distributed = _distributed()
+        distributed = _import_distributed()
         self._own = None
         if address is None:
             self._own = distributed.LocalCluster(
@@ -43,7 +43,7 @@ class DaskCluster:
                 dashboard_address=None,
                 silence_logs=logging.ERROR,
             )
-        self._client = _client(distributed, self._own or address)
+        self._client = _make_client(distributed, self._own or address)
         if address is not None:
             _same_everywhere(self._client, address)
         threads = sum(w["nthreads"] for w in self._client.scheduler_info(-1)["workers"].values())
@@ -56,20 +56,20 @@ class DaskCluster:
     def run(self, work: Work, tasks: Iterable[Task]) -> Iterator[tuple[Task, Outcome | None]]:
         """Each task with its outcome, in the order in which they end; None if it is poisonous."""
         todo = iter(tasks)
-        given = {self._give(work, t): t for t in itertools.islice(todo, self._ahead)}
+        given = {self._submit_task(work, t): t for t in itertools.islice(todo, self._ahead)}
         coming = self._completed(list(given), loop=self._client.loop)
         for future in coming:
             task = given.pop(future)
             for more in itertools.islice(todo, 1):
-                new = self._give(work, more)
+                new = self._submit_task(work, more)
                 given[new] = more
                 coming.add(new)
-            yield task, self._outcome(future)
+            yield task, self._outcome_of(future)
 
-    def _give(self, work: Work, task: Task) -> Any:
+    def _submit_task(self, work: Work, task: Task) -> Any:
         return self._client.submit(work, task, pure=False)
 
-    def _outcome(self, future: Any) -> Outcome | None:
+    def _outcome_of(self, future: Any) -> Outcome | None:
         """Outcome of a task; None after its workers died as often as Dask tries."""
         try:
             outcome: Outcome = future.result()
@@ -84,7 +84,7 @@ class DaskCluster:
             self._own.close(timeout=1 if kill else 10)
 
 
-def _distributed() -> Any:
+def _import_distributed() -> Any:
     try:
         import dask
         import distributed
@@ -97,7 +97,7 @@ def _distributed() -> Any:
     return distributed
 
 
-def _client(distributed: Any, where: Any) -> Any:
+def _make_client(distributed: Any, where: Any) -> Any:
     address = f"tcp://{where}" if isinstance(where, str) else where
     try:
         return distributed.Client(address, timeout=PATIENCE, set_as_default=False)

@@ -42,7 +42,7 @@ class Pool:
         waiting = ((task, RETRIES) for task in tasks)
         while True:
             for task, left in itertools.islice(waiting, self._count - len(self._busy)):
-                self._give(work, task, left)
+                self._submit_task(work, task, left)
             if not self._busy:
                 return
             done, _ = wait(self._busy, return_when=FIRST_COMPLETED)
@@ -54,7 +54,7 @@ class Pool:
                 except BrokenProcessPool:
                     self._shut_down(executor)
                     if left:
-                        self._give(work, task, left - 1)
+                        self._submit_task(work, task, left - 1)
                         continue
                 else:
                     self._free.append(executor)
@@ -64,32 +64,32 @@ class Pool:
         """Let the processes go."""
         executors = [*self._free, *(e for e, _, _ in self._busy.values())]
         if kill:
-            for process in (p for e in executors for p in _processes(e)):
+            for process in (p for e in executors for p in _worker_processes(e)):
                 process.kill()
         for executor in executors:
             executor.shutdown(wait=True, cancel_futures=True)
         self._free.clear()
         self._busy.clear()
 
-    def _give(self, work: Work, task: Task, left: int) -> None:
-        executor = self._free.pop() if self._free else _executor()
+    def _submit_task(self, work: Work, task: Task, left: int) -> None:
+        executor = self._free.pop() if self._free else _make_executor()
         self._busy[executor.submit(work, task)] = (executor, task, left)
 
     def _shut_down(self, executor: ProcessPoolExecutor) -> None:
         executor.shutdown(wait=True)
 
 
-def _executor() -> ProcessPoolExecutor:
+def _make_executor() -> ProcessPoolExecutor:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["foretrace.scenarios.studies.sweep.preload"])
-    return ProcessPoolExecutor(1, mp_context=context, initializer=_begin)
+    return ProcessPoolExecutor(1, mp_context=context, initializer=_begin_worker)
 
 
-def _processes(executor: ProcessPoolExecutor) -> list[Any]:
+def _worker_processes(executor: ProcessPoolExecutor) -> list[Any]:
     return list((getattr(executor, "_processes", None) or {}).values())
 
 
-def _begin() -> None:
+def _begin_worker() -> None:
     """Set up a new worker: it ignores interrupts, which are the parent's, and ends with it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from ....sim.errors import ScenarioError
-from ...config.sections.run import FORM, checked
+from ...config.sections.run import FORM, check_workers
 from .crew import Workers
 
 VARIABLE = "FORETRACE_WORKERS"
@@ -22,7 +22,7 @@ def chosen(option: str | None, scenario: str) -> str:
     asked = (("--workers", option), (VARIABLE, os.environ.get(VARIABLE)), ("", scenario))
     place, text = next((place, text) for place, text in asked if text)
     try:
-        return checked(text)
+        return check_workers(text)
     except ValueError as error:
         raise ScenarioError(f"{place or 'run.workers'}: {error}") from error
 

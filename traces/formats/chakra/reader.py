@@ -89,7 +89,7 @@ class _Reader:
         for row, op in enumerate(self.ops):
             for node in op.nodes:
                 node.row = row
-        self._match(nodes)
+        self._match_receives(nodes)
         for node in implied:
             node.row = self.sender[node.rank, node.id].row
 
@@ -134,7 +134,7 @@ class _Reader:
                     f"'{group}', rank {many} has {by_rank[many]}; export all ranks of one run"
                 )
 
-    def _match(self, nodes: list[ChakraNode]) -> None:
+    def _match_receives(self, nodes: list[ChakraNode]) -> None:
         """Find the send of every receive: the k-th between two ranks with a tag is the k-th."""
         sends: dict[tuple[int, int, int], list[ChakraNode]] = defaultdict(list)
         for node in nodes:
@@ -154,7 +154,7 @@ class _Reader:
                 )
             self.sender[node.rank, node.id] = sends[ends].pop(0)
 
-    def _after(self, node: ChakraNode) -> tuple[int, ...]:
+    def _awaited_rows(self, node: ChakraNode) -> tuple[int, ...]:
         """Rows of the ops that a node waits for."""
         rows = []
         for other in node.waits:
@@ -190,7 +190,7 @@ class _Reader:
             kind,
             rank=node.rank,
             stream=self._stream(node, kind),
-            after=self._after(node),
+            after=self._awaited_rows(node),
             flop=node.attributes.get(names.EXACT_FLOP, node.attributes.get(names.FLOP, math.nan)),
             bytes=node.attributes.get(names.EXACT_BYTES, size),
             signature=node.attributes.get(
@@ -226,7 +226,10 @@ class _Reader:
         size *= len(op.nodes) if name == "all-gather" else 1
         plain = "" if self.ours else f"collective:{name} uint8[{size}]"
         self.build.collective(
-            [Member(n.rank, self._stream(n, Kind.COLLECTIVE), self._after(n)) for n in op.nodes],
+            [
+                Member(n.rank, self._stream(n, Kind.COLLECTIVE), self._awaited_rows(n))
+                for n in op.nodes
+            ],
             bytes=first.attributes.get(names.EXACT_BYTES, size),
             signature=first.attributes.get(names.SIGNATURE, plain),
             **columns,

@@ -109,7 +109,7 @@ class _Writer:
 
     def nodes(self) -> list[list[Any]]:
         """Nodes of every rank, ascending by id."""
-        self._tag()
+        self._number_messages()
         by_rank: list[list[Any]] = [[] for _ in range(self.graph.ranks)]
         for place, rank in enumerate(self.rank.tolist()):
             by_rank[rank].append(self._node(place, rank))
@@ -117,7 +117,7 @@ class _Writer:
             by_rank[int(self.block.peer[row])].append(node)
         return [sorted(nodes, key=lambda node: int(node.id)) for nodes in by_rank]
 
-    def _tag(self) -> None:
+    def _number_messages(self) -> None:
         """Number the messages between each two ranks; the number is their tag."""
         count: dict[tuple[int, int], int] = defaultdict(int)
         for row in np.flatnonzero(self.ops.kind == Kind.SEND).tolist():
@@ -129,9 +129,12 @@ class _Writer:
         row = int(self.block.op_of_place[place])
         kind, label = Kind(self.ops.kind[row]), self._label(row)
         node = messages().Node(id=row, name=label.name, type=TYPE.get(kind, NodeType.COMP))
-        node.data_deps.extend(self._waits(place, row, rank))
+        node.data_deps.extend(self._awaited_ids(place, row, rank))
         node.duration_micros = self._micros(row, rank)
-        attributes = {**self._standard(row, kind), **self._ours(row, place, kind, label)}
+        attributes = {
+            **self._standard_attributes(row, kind),
+            **self._own_attributes(row, place, kind, label),
+        }
         node.attr.extend(attribute(k, v) for k, v in attributes.items())
         return node
 
@@ -139,14 +142,14 @@ class _Writer:
         i = int(self.ops.label[row])
         return self.graph.labels[i] if i >= 0 else Label("")
 
-    def _waits(self, place: int, row: int, rank: int) -> Iterator[int]:
+    def _awaited_ids(self, place: int, row: int, rank: int) -> Iterator[int]:
         """Ids of the nodes of its rank that a place waits for."""
         for op in self.before[place].tolist():
             if rank in self._ranks(op):
                 yield op
             elif self.ops.kind[op] == Kind.SEND and int(self.block.peer[op]) == rank:
                 if self.ops.kind[row] != Kind.RECV:
-                    yield self._implied(op)
+                    yield self._implied_receive(op)
             else:
                 raise TraceError(
                     f"op {row} of rank {rank} waits for op {op} of rank {int(self.rank[op])}, and "
@@ -159,7 +162,7 @@ class _Writer:
             return [int(self.rank[op])]
         return [int(rank) for rank in self.block.members[op]]
 
-    def _implied(self, send: int) -> int:
+    def _implied_receive(self, send: int) -> int:
         """Id of the receive that stands for a message where the graph has none."""
         if send not in self.implied:
             node = messages().Node(id=len(self.ops) + send, type=NodeType.COMM_RECV)
@@ -178,7 +181,7 @@ class _Writer:
         self.rounding[stream] = due - round(due)
         return max(0, round(due))
 
-    def _standard(self, row: int, kind: Kind) -> dict[str, Value]:
+    def _standard_attributes(self, row: int, kind: Kind) -> dict[str, Value]:
         """Attributes that other readers understand."""
         if kind == Kind.COLLECTIVE:
             return self._collective(row)
@@ -234,7 +237,7 @@ class _Writer:
         size = float(self.ops.bytes[row])
         return 0 if math.isnan(size) else round(size)
 
-    def _ours(self, row: int, place: int, kind: Kind, label: Label) -> dict[str, Value]:
+    def _own_attributes(self, row: int, place: int, kind: Kind, label: Label) -> dict[str, Value]:
         """Our own attributes, without those that follow from the rest of the node."""
         ops, size, flop = self.ops, float(self.ops.bytes[row]), float(self.ops.flop[row])
         wanted: dict[str, tuple[Value, bool]] = {
@@ -243,9 +246,9 @@ class _Writer:
             names.PERIOD: (int(ops.period[row]), bool(ops.period[row])),
             names.EXACT_FLOP: (
                 flop,
-                self._fraction(flop) or (kind in TYPE and not math.isnan(flop)),
+                self._is_fraction(flop) or (kind in TYPE and not math.isnan(flop)),
             ),
-            names.EXACT_BYTES: (size, kind in TYPE or self._fraction(size)),
+            names.EXACT_BYTES: (size, kind in TYPE or self._is_fraction(size)),
             names.DURATION: (float(ops.duration[row]), not math.isnan(ops.duration[row])),
             names.RELEASE: (float(self.block.release[row]), bool(self.block.release[row])),
             names.PEER: (int(self.block.peer[row]), kind == Kind.RECV),
@@ -256,6 +259,6 @@ class _Writer:
         return {name: value for name, (value, needed) in wanted.items() if needed}
 
     @staticmethod
-    def _fraction(value: float) -> bool:
+    def _is_fraction(value: float) -> bool:
         """Whether a number is finite and no integer."""
         return math.isfinite(value) and not value.is_integer()
