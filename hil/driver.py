@@ -99,8 +99,8 @@ class Driver:
         return {}
 
     def open(self, spec: Spec) -> None:
-        """Acquire the device with settings ``spec``; see ``check_settings`` for unknown keys."""
-        check_settings(spec, {})
+        """Acquire the device with settings ``spec``; unknown keys are refused (``checked``)."""
+        checked(spec, {})
 
     def timing(self, requests: Sequence[Request]) -> list[Sample]:
         """Samples of each op executed ``n`` times alone, one sample per request, in order.
@@ -158,7 +158,7 @@ def within(signature: str, cap: int) -> Signature:
     return parts
 
 
-def check_settings(spec: Spec, defaults: Mapping[str, Any]) -> dict[str, Any]:
+def checked(spec: Spec, defaults: Mapping[str, Any]) -> dict[str, Any]:
     """Settings: defaults overridden by ``spec``; an unknown key or a wrong type is refused.
 
     >>> checked({"core": 1}, {"core": 0, "pin": True})

@@ -34,7 +34,7 @@ def drawn(name: str, low: float, high: float, multiple: int = 1) -> Callable[[],
 
 
 def products() -> tuple[list[str], list[str]]:
-    """Of bf16: rows of a batch by layers, squares, batched ones."""
+    """Matrix products of bf16: rows of a batch by layers, squares, batched ones."""
     grid = [_mm("bf16", m, k, n) for m in ROWS for n, k in LAYERS]
     grid += [_mm("bf16", n, n, n) for n in SQUARES]
     grid += [_bmm(b, n, k) for b in (8, 64) for n in (128, 512, 1024) for k in (64, 128)]
@@ -45,12 +45,12 @@ def products() -> tuple[list[str], list[str]]:
 
 
 def types() -> tuple[list[str], list[str]]:
-    """The same in other types."""
+    """Matrix products in the other element types."""
     return _typed({"fp16": 13, "tf32": 13, "fp32": 11, "fp64": 11})
 
 
 def scaled() -> tuple[list[str], list[str]]:
-    """Of fp8, a scale for each operand."""
+    """Matrix products of fp8, with a scale for each operand."""
     return _typed({"fp8": 13})
 
 
@@ -65,7 +65,7 @@ def _typed(most: dict[str, int]) -> tuple[list[str], list[str]]:
 
 
 def attention() -> tuple[list[str], list[str]]:
-    """Causal, with its gradients."""
+    """Causal attention and its gradients."""
     grid = [
         s
         for n in (128, 512, 1024, 2048, 4096)
@@ -110,7 +110,7 @@ def images() -> tuple[list[str], list[str]]:
 
 
 def memory() -> tuple[list[str], list[str]]:
-    """Copies by direction and size."""
+    """Signatures of copies by direction and size."""
     size = drawn("bytes", 12, 28)
     ways = ("copy:h2d", "copy:d2h", "copy:d2d")
     grid = [f"{way} uint8[{n}]" for way in ways for n in BYTES]
@@ -124,7 +124,7 @@ LISTS: dict[str, Callable[[], tuple[list[str], list[str]]]] = {
 
 
 def listed(name: str) -> tuple[list[str], list[str]]:
-    """What a fit may see, and what is set aside; each op once."""
+    """Signatures that a fit may see, and those set aside; each op once."""
     grid, some = (list(dict.fromkeys(s)) for s in LISTS[name]())
     known = set(grid)
     rest = [s for s in some if s not in known]

@@ -21,12 +21,12 @@ class Score:
 
     @property
     def error(self) -> float:
-        """Relative, signed."""
+        """Relative error of the prediction, signed."""
         return self.predicted / self.measured - 1
 
     @property
     def off(self) -> float:
-        """Seconds, either way."""
+        """Absolute error of the prediction, s."""
         return abs(self.predicted - self.measured)
 
 

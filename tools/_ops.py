@@ -83,7 +83,7 @@ def rows(family: str, gpu: str) -> Rows:
 
 
 def digest(found: Rows) -> str:
-    """The hash of all rows."""
+    """Hash of all rows of a table."""
     return sha256(repr((found.shape.tolist(), found.seconds.tolist())).encode()).hexdigest()[:16]
 
 

@@ -158,7 +158,7 @@ def _attention_ops(draw: random.Random) -> list[str]:
 
 
 def _pooling_ops(draw: random.Random) -> list[str]:
-    """The largest of windows, and its gradient."""
+    """Max pooling and its gradient."""
     batch, width = draw.choice((1, 2, 4, 8)), draw.choice((16, 32, 64, 128))
     size = draw.choice((8, 16, 32, 56))
     x, half = (
@@ -206,13 +206,13 @@ def _few_pixels(draw: random.Random) -> list[str]:
 
 
 def _channels(draw: random.Random) -> int:
-    """128 to 4096; half of them a power of two."""
+    """Number of channels, 128 to 4096; half of the draws are a power of two."""
     exact = draw.uniform(7, 12)
     return 1 << round(exact) if draw.random() < 0.5 else 32 * round(2**exact / 32)
 
 
 def _sum_ops(draw: random.Random) -> list[str]:
-    """Over rows, and of everything."""
+    """Sums over rows, and of the whole tensor."""
     rows, width = (round(2 ** draw.uniform(low, high)) for low, high in ((2, 11), (3, 12)))
     wide = 16 * max(1, width // 16)
     return [f"compute:aten::sum fp32[{rows}x{n}]" for n in dict.fromkeys((width, wide))] + [
@@ -221,6 +221,6 @@ def _sum_ops(draw: random.Random) -> list[str]:
 
 
 def alike(every: Sequence[str], count: int) -> list[str]:
-    """Some of a list, drawn by a seed."""
+    """Sample of a list, drawn by a seed; the same in each run."""
     draw = random.Random("foretrace-cold")
     return sorted(draw.sample(sorted(every), min(count, len(every))))

@@ -97,7 +97,7 @@ def write(path: Path, columns: tuple[str, ...], rows: list[Facts]) -> None:
 
 
 def main(recordings: Path, data: Path) -> None:
-    """Write everything that is bundled."""
+    """Write every table that is bundled with the package."""
     names = [*MODELS, *(name for group in RATES.values() for name in group)]
     found = {name: starts(recordings, name) for name in names}
     for name in MODELS:
@@ -127,7 +127,7 @@ def add(
 
 
 def add_variants(recordings: Path, data: Path) -> None:
-    """The same of the variants."""
+    """Add the recordings of the variants to the bundled data."""
     add(recordings, data, (*PROFILES, *VARIANTS), "variants.csv")
 
 

@@ -25,7 +25,7 @@ WARM_UP = 6
 
 
 def wrapped(model: nn.Module, args: argparse.Namespace) -> nn.Module:
-    """As two processes have it, in one."""
+    """Model wrapped in DDP as two processes have it, in one process."""
     dist.init_process_group("gloo")
     return nn.parallel.DistributedDataParallel(model, bucket_cap_mb=args.bucket_mb)
 

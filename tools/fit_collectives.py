@@ -85,7 +85,7 @@ def on_rows(lines, rows, link):
 
 
 def fitted(link, ranks, start, **search):
-    """(lines, the rows they were fitted on)."""
+    """Fit lines to a link; returns them and the rows they were fitted on."""
     rows = [row for gpu in GPUS[link] for row in table(gpu, ranks)]
     seconds = [r[3] for r in rows]
     q = fit(lambda q: on_rows(Lines.of(q), rows, link), start, seconds, **search)
@@ -139,7 +139,7 @@ def main():
 
 
 def forms():
-    """What 2 GPUs say about 4, without the copy and with it."""
+    """Errors of lines fitted on 2 GPUs when they predict 4, without the copy and with it."""
     for link in GPUS:
         rows = [row for gpu in GPUS[link] for row in table(gpu, (4,))]
         for name, start in (("no copy", START[:-1]), ("copy", START)):

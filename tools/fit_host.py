@@ -27,7 +27,7 @@ STEPS, VOLUME = 2, 1.0  # of a ring all-reduce of two
 
 
 def read(what, keys, middle=np.median):
-    """What repeats of all starts come to, and which are held out."""
+    """Typical seconds of each op over the repeats of all starts, and which are held out."""
     found = {}
     with open(DATA / f"{what.replace('-', '_')}.csv") as lines:
         for r in csv.DictReader(lines):

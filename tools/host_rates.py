@@ -99,7 +99,7 @@ class Loop:
                 self.idle.set()
 
     def turn(self, on: bool) -> None:
-        """Begin, or end and wait for that."""
+        """Start the loop's thread, or stop it and wait until it ended."""
         if on == self.go.is_set():
             return
         self.idle.clear()

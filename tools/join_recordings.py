@@ -13,7 +13,7 @@ from foretrace.hil.sample import WARM
 
 
 def whole(recording: Recording) -> Recording:
-    """Without the starts that were cut."""
+    """Recording without the starts that were cut short."""
     every = {s.key for s in recording.samples}
     starts = {s.start for s in recording.samples}
     full = {n for n in starts if {s.key for s in recording.samples if s.start == n} == every}
@@ -22,7 +22,7 @@ def whole(recording: Recording) -> Recording:
 
 
 def chosen(name: str) -> Recording:
-    """What is taken of one file."""
+    """Complete starts of the recording at `PATH` or, of its warm ops only, `PATH:warm`."""
     path, _, only = name.partition(":")
     recording = read(Path(path))
     kept = tuple(s for s in recording.samples if not only or s.context == WARM)

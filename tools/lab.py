@@ -50,12 +50,12 @@ def transfer(rate: float, size: int, flows: int = 1, constant: float = 0.0) -> f
 
 
 def switch(constant: float = 0.0) -> dict[str, list[Score]]:
-    """Every rate's writes, predicted."""
+    """Scores of writes through the switch at every rate."""
     return {rate: _writes(f"timetravel-{rate}", RATES[rate], constant) for rate in RATES}
 
 
 def incast(constant: float = 0.0) -> dict[str, list[Score]]:
-    """Several writes into one port."""
+    """Scores of several writes into one port (incast)."""
     names = {rate: f"incast-{rate}" for rate in ("10gbit", "1gbit")}
     return {rate: _writes(name, RATES[rate], constant) for rate, name in names.items()}
 

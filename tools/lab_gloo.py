@@ -52,18 +52,18 @@ class Op:
 
     @property
     def computing(self) -> float:
-        """Seconds that are slept."""
+        """Seconds that the op sleeps in place of computing."""
         return self.forward + self.buckets * self.backward + self.update
 
     @property
     def label(self) -> str:
-        """For a table."""
+        """Name of the op as a table shows it."""
         step = f"backward {self.backward * 1e6:g} us"
         return step if self.buckets else f"{self.size >> 10} KiB"
 
 
 def op_of(signature: str) -> Op:
-    """From what was asked."""
+    """Op of a signature that the recording asked for."""
     name, told, size = parts(signature)
     if name != "step":
         return Op(name, size)
@@ -84,7 +84,7 @@ def messages(op: Op, came: Came, message: float) -> float:
 
 
 def arrivals(sample: Sample) -> list[Came]:
-    """Of each call, in s."""
+    """Times at which each rank entered each call, s."""
     return [[[at * 1e-9 for at in row] for row in call] for call in sample.facts["came_ns"]]
 
 
@@ -163,7 +163,7 @@ def ring_of(ranks: int = 2) -> Ring:
 
 
 def name_of(ranks: int) -> str:
-    """Of a recording."""
+    """Name of the recording of so many ranks."""
     return f"gloo-{ranks}x10gbit"
 
 
@@ -187,7 +187,7 @@ def simple(ranks: int, predict: Callable[[Op], float]) -> Iterator[Score]:
 
 
 def constant(op: Op) -> float:
-    """What two ranks took."""
+    """Seconds that two ranks took for the op, which a constant would predict for more."""
     found = {
         op_of(s): seconds
         for (s, _), (seconds, _) in measured(bundled_recording(name_of(2))).items()
@@ -215,12 +215,12 @@ def at_once(ranks: int, op: Op) -> Came:
 
 
 def bare(found: list[Score]) -> list[Score]:
-    """The all-reduces alone."""
+    """Scores of the all-reduces without computing."""
     return [s for s in found if s.op.endswith("KiB")]
 
 
 def exposed(found: list[Score]) -> list[Score]:
-    """The steps."""
+    """Scores of the communication that steps of computing and all-reduces do not hide."""
     return [s for s in found if s not in bare(found)]
 
 

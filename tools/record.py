@@ -96,7 +96,7 @@ def _jemalloc() -> str:
 
 
 def record_model(name: str, out: Path) -> None:
-    """One process start of one model."""
+    """Record one process start of one model."""
     ranks, script = (MODELS | VARIANTS)[name]
     command = [*_wire(name), sys.executable, __file__, "launch", str(ranks), *script]
     command += ["--steps", str(STEPS)]
@@ -104,7 +104,7 @@ def record_model(name: str, out: Path) -> None:
 
 
 def record_rates(name: str, out: Path, start: int) -> None:
-    """One process start of one table of rates."""
+    """Record one process start of one table of rates."""
     out.mkdir(parents=True)
     script = str(Path(__file__).with_name("host_rates.py"))
     ranks = (RATES | WIRED)[name]

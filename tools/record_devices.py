@@ -57,7 +57,7 @@ def preceded(graph: list[str], before: int) -> dict[str, tuple[str, ...]]:
 
 
 def work(name: str, repeats: int, seconds: float, starts: int = 4) -> WorkList:
-    """The list of that name."""
+    """Work list of that name."""
     limits = {"starts": starts, "most_starts": starts, "blocks": 4, "seconds": seconds}
     limits |= {"busy": BUSY}
     if name in ON_HOST:
@@ -70,7 +70,7 @@ def work(name: str, repeats: int, seconds: float, starts: int = 4) -> WorkList:
 
 
 def of_no_model(name: str, repeats: int) -> tuple[Request, ...]:
-    """Shapes that no recorded model has."""
+    """Requests for shapes that no recorded model has."""
     if name == "shapes":
         return tuple(Request(s, repeats) for s in shapes())
     used = {parse(s).operands for m in BEFORE for s in recorded(m)[0] if s}

@@ -38,7 +38,7 @@ exit $failed
 
 
 def works(device: str) -> dict[str, WorkList]:
-    """One list for each file."""
+    """Work lists by the name of the file they are recorded to."""
     found = {}
     for name in LISTS:
         for suffix, asked in zip(("", "-aside"), listed(name), strict=True):
@@ -69,7 +69,7 @@ def seconds(requests: tuple[Request, ...]) -> float:
 
 
 def planned(folder: Path, device: str) -> float:
-    """Write it; returns how long it will take, s."""
+    """Write the work lists; returns how long measuring them will take, s."""
     folder.mkdir(parents=True, exist_ok=True)
     every = works(device)
     for name, work in every.items():

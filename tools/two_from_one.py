@@ -93,14 +93,14 @@ VARIANTS = {
 
 
 def rows(table: Path) -> list[dict[str, str]]:
-    """Of a table of this package."""
+    """Rows of a bundled table."""
     with table.open(newline="") as file:
         return list(csv.DictReader(file))
 
 
 @cache
 def starts(configuration: str, once: bool) -> frozenset[str]:
-    """The process starts of a sitting."""
+    """Names of the process starts of a sitting."""
     told = [*rows(DATA / "starts.csv"), *rows(DATA / "variants.csv")]
     mine = [row for row in told if row["configuration"] == configuration]
     return frozenset(row["start"] for row in mine if (row["date"] >= ONCE) == once)
@@ -158,7 +158,7 @@ def drawn(variant: Variant, once: bool, shared: bool = True, times: float = 1.0)
 
 
 def predicted(variant: Variant, once: bool, shared: bool = True, times: float = 1.0) -> float:
-    """The median of the replicas, s."""
+    """Predicted step: the median of the replicas, s."""
     return float(np.median(drawn(variant, once, shared, times)))
 
 
@@ -274,7 +274,7 @@ def interval(variant: Variant, once: bool, step: float) -> list[float]:
 
 
 def found(name: str, once: bool) -> dict[str, object]:
-    """All that is known of a variant in one sitting."""
+    """Measured and predicted steps of a variant in one sitting."""
     variant = VARIANTS[name]
     steps, draws, real = measured(variant.two, once), drawn(variant, once), truth(variant, once)
     low, high = np.quantile(draws, [0.05, 0.95])

@@ -120,7 +120,7 @@ def roofline(gpu: str, q: np.ndarray) -> Roofline:
 
 
 def seconds(gpu: str, q: np.ndarray, of: Asked) -> np.ndarray:
-    """What the roofline says."""
+    """Seconds of each op by the fitted roofline."""
     ops = Ops.of(
         flop=of.flop, bytes=of.bytes, signature=np.arange(len(of.flop)), signatures=of.signatures
     )
@@ -128,7 +128,7 @@ def seconds(gpu: str, q: np.ndarray, of: Asked) -> np.ndarray:
 
 
 def datasheet(gpu: str, of: Asked) -> np.ndarray:
-    """The slower of both roofs, nothing fitted."""
+    """Seconds of each op by the slower of both datasheet roofs, nothing fitted."""
     bandwidth, peaks, *_ = GPUS[gpu]
     peak = peaks["fp8" if "fp8" in of.signatures[0] else "bf16"]
     return np.maximum(of.flop / peak, of.bytes / bandwidth)
@@ -192,7 +192,7 @@ def compare(family: str, source: str, target: str, looked: bool) -> None:
 
 
 def regimes(target: str, of: Asked, truth: np.ndarray) -> dict[str, np.ndarray]:
-    """Which rows are of each."""
+    """Masks of the rows by regime: all, short ops, bound by arithmetic, bound by memory."""
     sheet, small = GPUS[target], truth <= SMALL
     peak = sheet.peaks["fp8" if "fp8" in of.signatures[0] else "bf16"]
     arithmetic = of.flop / peak > of.bytes / sheet.bandwidth

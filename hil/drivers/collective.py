@@ -15,7 +15,7 @@ import numpy as np
 
 from ...sim.errors import DriverFault
 from ...sim.signature import parse
-from ..driver import Driver, Missing, Ready, Spec, check_settings, driver
+from ..driver import Driver, Missing, Ready, Spec, checked, driver
 from ..sample import Request, Sample
 from . import clock_source, netns, switch
 from .rank_processes import OP_BUILDERS, RankProcesses
@@ -75,7 +75,7 @@ class CollectiveDriver(Driver):
 
     def open(self, spec: Spec) -> None:
         """Create the namespaces, set the ports' rate and delay, start the ranks."""
-        self.settings = check_settings(spec, SETTINGS)
+        self.settings = checked(spec, SETTINGS)
         self.realtime = self.clock == clock_source.WALL
         count = self.settings["ranks"]
         if not 2 <= count <= 64:

@@ -20,7 +20,7 @@ import numpy as np
 
 from ...sim.errors import DriverFault
 from ...sim.signature import parse
-from ..driver import Driver, Missing, Ready, Spec, check_settings, driver, head
+from ..driver import Driver, Missing, Ready, Spec, checked, driver, head
 from ..sample import EMULATED, WARM, Request, Sample
 from . import clock_source, pointer_chase
 from .numa_pages import PAGE, PageBlock, nodes
@@ -89,7 +89,7 @@ class Cxl(Driver):
 
     def open(self, spec: Spec) -> None:
         """Find the NUMA nodes or the DAX device of the two tiers."""
-        settings = check_settings(spec, SETTINGS)
+        settings = checked(spec, SETTINGS)
         found = nodes()
         if not settings["dax"]:
             bare = [n for n, (_, processors) in found.items() if not processors]

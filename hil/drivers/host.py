@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ...sim.errors import DriverFault
 from ...sim.signature import WIDTH, Signature
-from ..driver import Driver, Missing, Ready, Sharing, Spec, check_settings, driver, head, within
+from ..driver import Driver, Missing, Ready, Sharing, Spec, checked, driver, head, within
 from ..measuring import conditions
 from ..measuring.device_lock import lock_device
 from ..sample import WARM, Request, Sample
@@ -108,7 +108,7 @@ class HostDriver(Driver):
 
     def open(self, spec: Spec) -> None:
         """Lock a core and pin this process to it."""
-        settings = check_settings(spec, SETTINGS)
+        settings = checked(spec, SETTINGS)
         if settings["clock"] not in ("cpu", "wall"):
             raise DriverFault("unsupported", f"clock is {settings['clock']!r}; it is cpu or wall")
         if settings["sharing"] not in get_args(Sharing):

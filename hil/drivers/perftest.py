@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...sim.errors import DriverFault
-from ..driver import Driver, Missing, Ready, Spec, check_settings, driver
+from ..driver import Driver, Missing, Ready, Spec, checked, driver
 from ..sample import WARM, Request, Sample
 from . import clock_source
 from .rdma import POLL, SLEEP, VerbsDriver, parse_op
@@ -101,7 +101,7 @@ class Perftest(Driver):
 
     def open(self, spec: Spec) -> None:
         """Choose devices and check settings; programs are started per op."""
-        settings = check_settings(spec, SETTINGS)
+        settings = checked(spec, SETTINGS)
         if self.clock == clock_source.TIMETRAVEL:
             raise DriverFault("unsupported", "perftest reads the processor's counter, which is not "
                               "of virtual time; take verbs, or the machine qemu")  # fmt: skip

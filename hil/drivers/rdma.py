@@ -15,7 +15,7 @@ import numpy as np
 
 from ...sim.errors import DriverFault
 from ...sim.signature import parse
-from ..driver import Driver, Missing, Ready, Spec, check_settings, driver
+from ..driver import Driver, Missing, Ready, Spec, checked, driver
 from ..sample import COLD, WARM, Request, Sample
 from . import clock_source, rdma_control
 from .rdma_ops import Ends, round_trip, stream, time_op
@@ -95,7 +95,7 @@ class VerbsDriver(Driver):
 
     def open(self, spec: Spec) -> None:
         """Choose devices and check settings; queue pairs are created when an op needs them."""
-        settings = check_settings(spec, SETTINGS)
+        settings = checked(spec, SETTINGS)
         names = devices()
         settings["device"] = settings["device"] or (names[0] if names else "")
         settings["peer"] = settings["peer"] or (names[1] if len(names) > 1 else settings["device"])

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ...sim.errors import RecordingError
 from ..bundled_recordings import located
-from ..driver import Driver, Missing, Ready, Sharing, Spec, check_settings, driver
+from ..driver import Driver, Missing, Ready, Sharing, Spec, checked, driver
 from ..recording import Recording, read
 from ..sample import Request, Sample
 
@@ -59,7 +59,7 @@ uint8[65]' (warm); record it, or bind a model
 
     def open(self, spec: Spec) -> None:
         """Read the recording and check its driver and device against the settings."""
-        settings = check_settings(spec, SETTINGS)
+        settings = checked(spec, SETTINGS)
         recording = read(located(settings["file"]))
         for name in ("driver", "device"):
             if settings[name] not in ("", getattr(recording, name)):

@@ -16,7 +16,7 @@ import numpy as np
 
 from ...sim.errors import DriverFault
 from ...sim.signature import parse
-from ..driver import Driver, Missing, Ready, Spec, check_settings, driver
+from ..driver import Driver, Missing, Ready, Spec, checked, driver
 from ..sample import Request, Sample
 from . import clock_source, datapath, gnmi, netns, rdma
 from .leaf_spine import LeafSpine
@@ -164,7 +164,7 @@ class SwitchDriver(Driver):
     def open(self, spec: Spec) -> None:
         """Open the endpoints and set the ports' queues."""
         ends = spec.get("ends", "")
-        settings = check_settings(spec, {**SETTINGS, **(rdma.SETTINGS if ends == VERBS else {})})
+        settings = checked(spec, {**SETTINGS, **(rdma.SETTINGS if ends == VERBS else {})})
         _check_settings(settings)
         if settings["counters"] == GNMI:
             self.reader = gnmi.GnmiReader([p for p in settings["ports"].split(",") if p])

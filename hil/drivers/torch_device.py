@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ...sim.errors import DriverFault
 from ...sim.signature import parse
-from ..driver import Driver, Missing, Ready, Spec, check_settings, driver, head, within
+from ..driver import Driver, Missing, Ready, Spec, checked, driver, head, within
 from ..measuring import conditions
 from ..measuring.device_lock import lock_device
 from ..sample import Request, Sample
@@ -83,7 +83,7 @@ class Torch(Driver):
 
     def open(self, spec: Spec) -> None:
         """Lock the device and choose its clock."""
-        self.settings = check_settings(spec, SETTINGS)
+        self.settings = checked(spec, SETTINGS)
         try:
             import torch
         except ImportError as error:

@@ -42,7 +42,7 @@ class BuildStep:
 
     @property
     def recipe(self) -> str:
-        """Hash of the inputs."""
+        """Hash of the files and settings that the step is built from."""
         return sha256("\0".join(self.inputs()).encode()).hexdigest()[:16]
 
     @property

@@ -37,7 +37,7 @@ class Judged:
 
     @classmethod
     def of(cls, predicted: Floats, rows: Rows) -> Judged:
-        """Compare row by row.
+        """Errors of predicted against measured seconds, row by row.
 
         >>> from foretrace.sim.ops import Ops
         >>> rows = Rows(Ops.of(bytes=[1, 2]), np.array([1.0, 2.0]), ("a", "b"))

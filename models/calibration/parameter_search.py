@@ -60,7 +60,7 @@ class Errors:
 
     @classmethod
     def of(cls, predicted: ArrayLike, measured: ArrayLike) -> Errors:
-        """Compare row by row.
+        """Errors of predicted against measured values, row by row.
 
         >>> Errors.of([1.1, 0.9], [1.0, 1.0]).mean
         0.1

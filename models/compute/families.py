@@ -144,7 +144,7 @@ class Families(Backend):
         return other
 
     def open(self, system: System) -> None:
-        """Read the file."""
+        """Read the fitted families from their file."""
         if self._lines:
             return
         try:

@@ -65,7 +65,7 @@ class MeasuredTable(Backend):
         return table
 
     def open(self, system: System) -> None:
-        """Read the file."""
+        """Read the measured points from their file."""
         if self._measured:
             return
         try:

@@ -104,7 +104,7 @@ class Gloo(Fabric):
         return found
 
     def _lan(self, members: Members, system: System) -> Lan:
-        """The ports of the members.
+        """Simulated network of the ports of these members.
 
         Raises
         ------

@@ -4,7 +4,7 @@ import os
 import signal
 
 import numpy as np
-from foretrace.hil.driver import Driver, Missing, Ready, check_settings, driver
+from foretrace.hil.driver import Driver, Missing, Ready, checked, driver
 from foretrace.hil.sample import Sample
 from foretrace.sim.errors import DriverFault
 
@@ -27,7 +27,7 @@ class Odd(Driver):
         return Missing(fault, "no such device", "plug one in") if fault else Ready(("odd0",))
 
     def open(self, spec):
-        self.fault = check_settings(spec, {"fault": "", "after": 0})
+        self.fault = checked(spec, {"fault": "", "after": 0})
         self.asked = 0
         if os.environ.get("ODD_OPEN"):
             raise DriverFault(os.environ["ODD_OPEN"], "no such device; plug one in")

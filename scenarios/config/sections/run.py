@@ -23,9 +23,9 @@ def check_workers(text: str) -> str:
 
     Examples
     --------
-    >>> checked("dask://planner:8786")
+    >>> check_workers("dask://planner:8786")
     'dask://planner:8786'
-    >>> checked("ray://x:1")
+    >>> check_workers("ray://x:1")
     Traceback (most recent call last):
     ValueError: no workers 'ray://x:1'; write local, local:4, dask://local or dask://HOST:PORT
     """

@@ -144,8 +144,8 @@ def error_text(found: Calibration, holdout: str, bar: float = BAR) -> str:
     return (
         f"held-out {holdout}: {_percent_text(found.held)}{_judged_text(found.judged, bar)}; "
         f"before the fit {_percent_text(found.blind)}; interpolation "
-        f"{_percent_text(found.interpolated)}; nearest neighbour {_percent_text(found.nearest)}; "
-        f"{once} groups scored once "
+        f"{_percent_text(found.interpolated)}; "
+        f"nearest neighbour {_percent_text(found.nearest)}; {once} groups scored once "
         f"{_percent_text(found.final)}{_judged_text(found.once, bar)}; "
         f"{free} parameters on {fit} groups, {held} held out"
     )
