@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +10,8 @@ from .numbers import percent
 
 NAMED = 3  # ops in a sentence
 LEAST = 0.0005  # share that is told
+LONGEST = 60  # letters of a kernel's name
+OPERATOR = re.compile(r"[\w:.]+(?=/| \w+\[|$)")
 MEANT = {"gpu": "kernels", "dma": "copies", "host": "host work"}
 
 
@@ -39,7 +42,21 @@ def only_recorded(chains: Mapping[str, Any]) -> str:
     """
     ops = [one for told in chains.values() for one in told["only_recorded"]
            if one["share"] >= LEAST]  # fmt: skip
-    return ", ".join(f"{one['op']} ({percent(one['share'])})" for one in ops[:NAMED])
+    return ", ".join(f"{short_name(one['op'])} ({percent(one['share'])})" for one in ops[:NAMED])
+
+
+def short_name(signature: str) -> str:
+    """Name of an op short enough for a sentence: its operator, else its kernel, without arguments.
+
+    >>> short_name("compute:aten::mm/void cutlass::Kernel<a, b>(c) bf16[8x8]")
+    'aten::mm'
+    >>> short_name("compute:void my::kernel<float, 4>(int, int)")
+    'my::kernel'
+    """
+    name = signature.partition(":")[2] or signature
+    operator = OPERATOR.match(name)
+    name = operator[0] if operator else re.split(r"[<(]", name.removeprefix("void "))[0]
+    return name if len(name) <= LONGEST else f"{name[:LONGEST]}…"
 
 
 def chained(chains: Mapping[str, Any]) -> list[str]:

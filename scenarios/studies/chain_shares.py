@@ -17,7 +17,9 @@ from ...sim.analysis.sensitivity import Altered
 from ...sim.backend import Backend, uncontended_seconds
 from ...sim.binding import questions
 from ...sim.graph import Graph
-from ...sim.ops import Ops
+from ...sim.ops import Kind, Ops
+from ...sim.signature import parse
+from ...sim.system import System
 
 LISTED = 5  # of the largest ops that only a recording answers
 Shares = dict[str, Any]
@@ -26,8 +28,8 @@ Shares = dict[str, Any]
 def chain_shares(graphs: Iterable[Graph], bound: Sequence[Backend | None]) -> dict[str, Shares]:
     """Shares of the links of every chain, by kind of component; empty without chains.
 
-    ``links``: name, source, ops, seconds and share of each; ``only_recorded``: the largest ops that
-    ``recorded`` answers since no link before it knows them, with their share.
+    ``links``: name, source, ops, seconds and share of each; ``only_recorded``: the largest ops, of
+    any shape, that ``recorded`` answers since no link before it knows them.
 
     Parameters
     ----------
@@ -40,7 +42,17 @@ def chain_shares(graphs: Iterable[Graph], bound: Sequence[Backend | None]) -> di
             if (chain := _chain(who)) is not None and not chain.online:
                 for kind, own in _by_kind(ops):
                     asked.setdefault(kind, []).append((chain, own))
-    return {kind: _shares(every) for kind, every in asked.items()}
+    kinds = sorted(asked, key=lambda kind: (kind != "gpu", kind))
+    return {kind: _shares(asked[kind]) for kind in kinds}
+
+
+def kernel_shares(graph: Graph, chain: Chain) -> Shares:
+    """Shares of the links of a chain that answers for the kernels of a graph.
+
+    They are those of a run with this chain on its GPUs.
+    """
+    chain.open(System(()))
+    return _shares([(chain, graph.ops.take(np.flatnonzero(graph.ops.kind == Kind.COMPUTE)))])
 
 
 def has_chain(backend: Backend) -> bool:
@@ -62,6 +74,14 @@ def _by_kind(ops: Ops) -> Iterator[tuple[str, Ops]]:
         yield kind, ops.part(np.flatnonzero(kinds == kind))
 
 
+def _name(text: str) -> str:
+    """Kind and name of an op of any shape; of one without a signature, its kind."""
+    if ":" not in text:
+        return text
+    parts = parse(text)
+    return f"{parts.kind}:{parts.op or parts.name}"
+
+
 def _shares(asked: Iterable[tuple[Chain, Ops]]) -> Shares:
     links: dict[tuple[str, str], dict[str, Any]] = {}
     alone: dict[str, dict[str, Any]] = {}
@@ -75,7 +95,7 @@ def _shares(asked: Iterable[tuple[Chain, Ops]]) -> Shares:
             one["seconds"] += float(seconds[rows].sum())
             if isinstance(link, Recorded) and len(chain.links) > 1:
                 for op in largest_ops(ops, rows, seconds):
-                    found = alone.setdefault(op.text, {"ops": 0, "seconds": 0.0})
+                    found = alone.setdefault(_name(op.text), {"ops": 0, "seconds": 0.0})
                     found["ops"] += op.ops
                     found["seconds"] += op.seconds
     whole = sum(one["seconds"] for one in links.values()) or 1.0

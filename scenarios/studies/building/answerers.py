@@ -56,14 +56,39 @@ def _carried(binding: Binding, scenario: Scenario, part: Component) -> Backend:
             f"backends.{part.name}: '{CARRIED}' needs the GPU that recorded the trace; write "
             f"{{use: {CARRIED}, recorded_on: a100-sxm4-80g}}, or workload.recorded_on.device"
         )
-    settings, there = recorded_settings(scenario, device), _model(scenario, part)
-    if settings is None:
+    here = recorded_settings(scenario, device)
+    if here is None:
         raise ScenarioError(
             f"backends.{part.name}: nobody says what {device} can do, so nothing can be carried "
             f"from it; add it to a catalog, or take '{CARRIED}' out"
         )
-    own = _known(Binding(ROOFLINE), scenario, part)
-    return Carried(here=GpuModel.of(device, settings.of(ROOFLINE)), there=GpuModel.of(there, own))
+    return carried(here, _gpu(scenario, part))
+
+
+def carried(here: Part, there: Part) -> Carried:
+    """Recorded times of one kind of GPU, on another."""
+    a, b = (GpuModel.of(gpu.model, gpu.of(ROOFLINE)) for gpu in (here, there))
+    return Carried(here=a, there=b)
+
+
+def gpu_chain(there: Part, here: Part | None) -> Chain:
+    """Chain for a GPU that is not the one of the recording.
+
+    Recorded times are carried where that was judged; the roofline answers the rest, and what it
+    cannot answer lasts as recorded.
+
+    Parameters
+    ----------
+    there : with all that a roofline needs
+    here : that recorded the ops; None where no catalog knows it
+    """
+    links: list[Backend] = [Roofline(**there.of(ROOFLINE)), Recorded()]
+    return Chain(links=[*((carried(here, there),) if here is not None else ()), *links])
+
+
+def _gpu(scenario: Scenario, part: Component) -> Part:
+    """The GPU of the machine that a component is in."""
+    return scenario.cluster.of(part.pool).part("gpu") or Part("gpu")
 
 
 def recorded_settings(scenario: Scenario, device: str) -> Part | None:
@@ -83,8 +108,7 @@ def _recorded_on(scenario: Scenario) -> list[str | None]:
 
 def _model(scenario: Scenario, part: Component) -> str:
     """Model of the GPU in the machine of a component."""
-    gpu = scenario.cluster.of(part.pool).part("gpu")
-    return gpu.model if gpu is not None else ""
+    return _gpu(scenario, part).model
 
 
 def _library(part: Part | None, fidelity: str) -> Collectives:
@@ -98,9 +122,7 @@ def _library(part: Part | None, fidelity: str) -> Collectives:
 class Defaults:
     """Backends of components for which the scenario names none.
 
-    On the GPU of the recording all lasts as recorded.  On another a chain answers: recorded times
-    are carried by a roofline of both GPUs; the roofline alone answers what was not recorded; and
-    what it cannot answer lasts as recorded.
+    On the GPU of the recording all lasts as recorded; on another ``gpu_chain`` answers.
     """
 
     def __init__(self, scenario: Scenario):
@@ -136,11 +158,8 @@ class Defaults:
                 )
             if not self._predictable(part):
                 self._refuse(part, device)
-            links = [Binding(ROOFLINE), Binding("recorded")]
-            if recorded_settings(self.scenario, device) is not None:
-                links.insert(0, Binding(CARRIED, {"recorded_on": device}))
-            chain = Binding(Chain.registered_name, links=tuple(links))
-            self._chains[part.pool] = answerer(chain, self.scenario, part)
+            here = recorded_settings(self.scenario, device)
+            self._chains[part.pool] = gpu_chain(_gpu(self.scenario, part), here)
         return self._chains[part.pool]
 
     def _predictable(self, part: Component) -> bool:
