@@ -81,6 +81,14 @@ def test_what_nobody_binds_is_a_chain_on_another_gpu_and_said(script, tmp_path):
     assert chains_of(variants(of(trace, "a100-sxm4-80g"))[0]) == {}  # all as recorded
 
 
+def test_nothing_is_carried_to_the_gpu_that_recorded_it(script, tmp_path):
+    (point,) = variants(of(with_shapes(script, tmp_path), "a100-sxm4-80g", backends=CHAIN))
+    shares = chains_of(point)["gpu"]
+    assert [(one["link"], one["ops"]) for one in shares["links"]][:2] == [
+        ("recorded", 3), ("roofline", 0),
+    ]  # fmt: skip
+
+
 def test_a_gpu_that_no_catalog_has_is_refused_by_trace_info(script, tmp_path):
     _, graph = kineto.read([with_shapes(script, tmp_path)]).described()
     with pytest.raises(ScenarioError, match="no gpu model named 'h100'; did you mean 'h100-sxm"):

@@ -48,7 +48,7 @@ def _known(binding: Binding, scenario: Scenario, part: Component) -> dict[str, A
 
 
 def _carried(binding: Binding, scenario: Scenario, part: Component) -> Backend:
-    """Recorded times of another GPU, with its roofline and that of the part."""
+    """Recorded times of another GPU, with both rooflines; of the same GPU, as they are."""
     told = binding.settings.get("recorded_on")
     device = told or next((d for d in _recorded_on(scenario) if d), None)
     if device is None:
@@ -56,6 +56,8 @@ def _carried(binding: Binding, scenario: Scenario, part: Component) -> Backend:
             f"backends.{part.name}: '{CARRIED}' needs the GPU that recorded the trace; write "
             f"{{use: {CARRIED}, recorded_on: a100-sxm4-80g}}, or workload.recorded_on.device"
         )
+    if device == _model(scenario, part):
+        return Recorded()
     here = recorded_settings(scenario, device)
     if here is None:
         raise ScenarioError(
