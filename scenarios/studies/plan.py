@@ -12,6 +12,7 @@ from ...sim.graph import Graph
 from ...sim.units import Bytes, Seconds
 from ...sim.workload import Size
 from ..config.scenario import BASE, Scenario
+from .building.answerers import may_chain
 from .building.jobs import graphs_of, workloads_of
 from .chain_shares import Shares
 from .limits import memory, require_memory, usable
@@ -105,6 +106,8 @@ def _chains(scenario: Scenario, made: Plan) -> dict[str, dict[str, Shares]]:
 
     allowed = usable(scenario.run.memory)
     if made.memory is not None and allowed is not None and made.memory > allowed:
+        return {}
+    if not any(map(may_chain, scenario.variants())):
         return {}
     points = variants(scenario)
     return {p.name: told for p in points if (told := chains_of(p))}

@@ -88,6 +88,15 @@ def gpu_chain(there: Part, here: Part | None) -> Chain:
     return Chain(links=[*((carried(here, there),) if here is not None else ()), *links])
 
 
+def may_chain(scenario: Scenario) -> bool:
+    """Whether a chain may answer for anything: one is bound, or a GPU is not the recording's."""
+    if any(binding.links for binding in scenario.backends.values()):
+        return True
+    parts = [machine.node.parts().get("gpu") for machine in scenario.cluster.machines()]
+    models = {gpu.model for gpu in parts if gpu is not None}
+    return any(models - {device} for device in _recorded_on(scenario))
+
+
 def _gpu(scenario: Scenario, part: Component) -> Part:
     """The GPU of the machine that a component is in."""
     return scenario.cluster.of(part.pool).part("gpu") or Part("gpu")
@@ -130,7 +139,9 @@ class Defaults:
     def __init__(self, scenario: Scenario):
         self.scenario = scenario
         self.recorded = Recorded()
-        self.copy = Chain.of(Copy(), self.recorded)
+        self.copy: Backend = Copy()
+        if _recorded_on(scenario):
+            self.copy = Chain.of(self.copy, self.recorded)
         self._chains: dict[str, Backend] = {}
         described = scenario.cluster.fabric
         self.fabric = _library(described.library, described.fidelity)
