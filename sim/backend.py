@@ -112,7 +112,7 @@ class Holds:
 
 @dataclass(frozen=True)
 class Spread:
-    """How durations vary from run to run: factors, as quantiles of what was measured.
+    """Distribution of durations: quantiles of measured factors on the typical duration.
 
     The duration of an op is its typical duration times a factor of the process start (common to
     all ops of a replica) times one of its rank and iteration times one of its own.  Factors are
@@ -135,7 +135,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Timing:
-    """How long ops take alone.
+    """Answer of a backend: how long each op takes without contention, and what rates it shares.
 
     ``fixed`` seconds pass first and take no bandwidth; then ``work`` is done at the rate that
     the op gets of its ``usage``, never above ``limit``.

@@ -48,7 +48,7 @@ def bind(system: System, backends: Mapping[str, Backend]) -> list[Backend | None
 
 @dataclass(frozen=True)
 class Answers:
-    """Answers of all backends to a graph.
+    """Timing of every op of a graph, merged from the answers of all backends.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def ask_all(
     called : (n,) what errors call each op; its row in the table
     """
     merge = Merge(len(ops))
-    _nobody(ops, component, merge)
+    _timing_of_unasked(ops, component, merge)
     drivers: list[Backend] = []
     online = np.full(len(ops), -1, np.int16)
     for who, rows in _groups(component, bound, system, ops):
@@ -196,7 +196,7 @@ def endpoints(graph: Graph) -> Csr:
     return Csr.from_pairs(row, graph.gpus[rank], len(block))
 
 
-def _nobody(ops: Ops, component: NDArray[np.int32], merge: Merge) -> None:
+def _timing_of_unasked(ops: Ops, component: NDArray[np.int32], merge: Merge) -> None:
     """Timing of ops that no backend is asked about: as recorded; a recv ends with its send."""
     rows = np.flatnonzero(component < 0)
     strange = rows[~np.isin(ops.kind[rows], (Kind.DELAY, Kind.GAP))]

@@ -163,7 +163,7 @@ def _driven(scenario: Scenario) -> AbstractContextManager[Callable[[Variant], Va
 
 
 def _explained(tried: Tried, base: Tried, each: MapFunction) -> dict[str, Any]:
-    """What one point says."""
+    """Summary of one variant: metrics, blame, time breakdown, sensitivity, expectations."""
     of = tried.of
     changes = what_if_faster(of, each=each)
     metrics = checked(values(of), [e.that for e in of.point.scenario.expect])
@@ -234,7 +234,7 @@ def by_job(of: VariantResults) -> dict[str, Any]:
 
 
 def left_out(result: Result) -> dict[str, str]:
-    """Reason for a missing table of ops."""
+    """Reason why a result has no table of ops, as an entry of its facts; {} where it has one."""
     if result.keep == "ops":
         return {}
     return {"table_of_ops": f"left out: the run kept {result.keep}; --keep ops writes it"}
