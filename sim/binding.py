@@ -9,10 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .backend import Backend, Holds, Spread, Timing, Usage, check_timing
+from .backend import Backend, Spread, Timing, check_timing
 from .csr import Csr
+from .doubt import Doubt
 from .errors import BackendError, GraphError
 from .graph import Graph
+from .merge import Merge
 from .ops import Kind, Ops
 from .place import asked
 from .roles import NETWORK
@@ -58,6 +60,8 @@ class Answers:
     spreads : of groups of rows
     online : (n,) index into ``drivers`` of ops that are asked when they start; -1 for the others
     drivers : online backends
+    doubt : (n,) index into ``doubts``, -1 for none; None where no backend has any
+    doubts : how wrong the answers may be
     """
 
     timing: Timing
@@ -67,6 +71,8 @@ class Answers:
     spreads: tuple[tuple[NDArray[np.int64], Spread], ...]
     online: NDArray[np.int16]
     drivers: tuple[Backend, ...]
+    doubt: NDArray[np.int16] | None = None
+    doubts: tuple[Doubt, ...] = ()
 
 
 def ask(graph: Graph, bound: Sequence[Backend | None]) -> Answers:
@@ -101,7 +107,7 @@ def ask_all(
     members : (n,) GPUs of each send and collective
     called : (n,) what errors call each op; its row in the table
     """
-    merge = _Merge(len(ops))
+    merge = Merge(len(ops))
     _timing_of_unasked(ops, component, merge)
     drivers: list[Backend] = []
     online = np.full(len(ops), -1, np.int16)
@@ -117,20 +123,18 @@ def ask_all(
         timing = who.timing(table)
         names = rows if called is None else called[rows]
         check_timing(timing, table, system.components[component[rows[0]]].name, names)
-        merge.add(rows, timing, component[rows], timing.source or who.source)
+        merge.add(rows, timing, component[rows], who.source)
+    timing = merge.timing()
     return Answers(
-        merge.timing(), component, merge.source, tuple(merge.sources), tuple(merge.spreads),
-        online, tuple(drivers),
+        timing, component, merge.source, tuple(merge.sources), tuple(merge.spreads), online,
+        tuple(drivers), *((timing.doubt.codes, timing.doubt.values) if timing.doubt else ()),
     )  # fmt: skip
 
 
-def refusals(
+def questions(
     graph: Graph, bound: Sequence[Backend | None]
-) -> Iterator[tuple[int, NDArray[np.int32], str]]:
-    """Refusals of backends to time ops of a placed graph: ``(row, components asked, why)``.
-
-    Each is asked about one op of those that look alike: their kind, their signature, and which
-    of their numbers are known.  Those that are asked only when ops start are left alone.
+) -> Iterator[tuple[Backend, NDArray[np.int64], Ops]]:
+    """Each backend, the rows of a placed graph that it is asked about, and those ops, placed.
 
     Raises
     ------
@@ -139,27 +143,46 @@ def refusals(
     """
     system, component, members = graph.system, asked(graph), endpoints(graph)
     assert system is not None  # noqa: S101  asked() refuses an unplaced graph
-    ops = graph.ops
-    for who, rows in _rows_by_backend(component, bound, system, ops):
-        alike = ops.take(rows)
-        known = sum(
-            np.isnan(c) << k for k, c in enumerate((alike.flop, alike.bytes, alike.duration))
-        )
-        key = (alike.signature.astype(np.int64) * len(Kind) + alike.kind) * 8 + known
-        one = rows[np.unique(key, return_index=True)[1]]
+    for who, rows in _rows_by_backend(component, bound, system, graph.ops):
+        ops = graph.ops.take(rows).asked(system, component[rows], members.take(rows))
+        yield who, rows, ops
 
-        def why(at: NDArray[np.int64], who: Backend = who) -> str:
+
+def refusals(
+    graph: Graph, bound: Sequence[Backend | None]
+) -> Iterator[tuple[int, NDArray[np.int32], str]]:
+    """Refusals of backends to time ops of a placed graph: ``(row, components asked, why)``.
+
+    Each is asked about one op of those that look alike: their kind, their signature, and which
+    of their numbers are known; those that took longest first.  Those that are asked only
+    when ops start are left alone.
+
+    Raises
+    ------
+    GraphError
+        An op whose component has no backend.
+    """
+    for who, rows, ops in questions(graph, bound):
+        known = sum(np.isnan(c) << k for k, c in enumerate((ops.flop, ops.bytes, ops.duration)))
+        key = (ops.signature.astype(np.int64) * len(Kind) + ops.kind) * 8 + known
+        _, first, alike = np.unique(key, return_index=True, return_inverse=True)
+        took = np.bincount(alike.reshape(-1), np.nan_to_num(ops.duration))
+        one = first[np.argsort(-took, kind="stable")]
+
+        def why(at: NDArray[np.int64], who: Backend = who, ops: Ops = ops) -> str:
             try:
-                who.timing(ops.take(at).asked(system, component[at], members.take(at)))
+                who.timing(ops.part(at))
             except BackendError as error:
                 return str(error)
             return ""
 
         if who.online or not why(one):
             continue
+        assert ops.at is not None  # noqa: S101  questions() places them
         for row in one.tolist():
             if said := why(np.array([row])):
-                yield row, component[rows], re.sub(r"^op 0\b", f"op {row}", said)
+                name = f"op {rows[row]}"
+                yield int(rows[row]), ops.at.component, re.sub(r"^op 0\b", name, said)
 
 
 def endpoints(graph: Graph) -> Csr:
@@ -173,7 +196,7 @@ def endpoints(graph: Graph) -> Csr:
     return Csr.from_pairs(row, graph.gpus[rank], len(block))
 
 
-def _timing_of_unasked(ops: Ops, component: NDArray[np.int32], merge: _Merge) -> None:
+def _timing_of_unasked(ops: Ops, component: NDArray[np.int32], merge: Merge) -> None:
     """Timing of ops that no backend is asked about: as recorded; a recv ends with its send."""
     rows = np.flatnonzero(component < 0)
     strange = rows[~np.isin(ops.kind[rows], (Kind.DELAY, Kind.GAP))]
@@ -214,68 +237,3 @@ def _rows_by_backend(
     there = np.flatnonzero(np.bincount(group, minlength=len(bound))).tolist()
     found = [(who, rows[group == g]) for g in there if (who := bound[g]) is not None]
     return sorted(found, key=lambda one: int(one[1][0]))
-
-
-class _Merge:
-    """Merger of the answers of several backends into one table, by row."""
-
-    def __init__(self, n: int):
-        self.fixed = np.zeros(n)
-        self.work: NDArray[np.float64] | None = None  # of no op so far
-        self.limit: NDArray[np.float64] | None = None
-        self.source = np.zeros(n, np.int32)
-        self.sources: dict[str, int] = {}
-        self.spreads: list[tuple[NDArray[np.int64], Spread]] = []
-        self._usage: list[tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]] = []
-        self._holds: list[tuple[NDArray[np.int64], Holds]] = []
-
-    def add(
-        self, rows: NDArray[np.int64], timing: Timing, component: NDArray[np.int32], source: str
-    ) -> None:
-        if not len(rows):
-            return
-        self.fixed[rows] = timing.fixed
-        self.source[rows] = self.sources.setdefault(source, len(self.sources))
-        if timing.limit is not None:
-            if self.limit is None:
-                self.limit = np.full(len(self.fixed), np.inf)
-            self.limit[rows] = timing.limit
-        if timing.spread is not None:
-            self.spreads.append((rows, timing.spread))
-        if timing.work is not None:
-            if self.work is None:
-                self.work = np.zeros(len(self.fixed))
-            self.work[rows] = timing.work
-        usage = timing.written(component).usage
-        if usage is not None:
-            row = np.repeat(rows, np.diff(usage.indptr))
-            self._usage.append((row, usage.component, usage.weight))
-        if timing.holds is not None:
-            self._holds.append((rows, timing.holds))
-
-    def timing(self) -> Timing:
-        n = len(self.fixed)
-        if not self._usage:
-            return Timing(self.fixed, self.work, None, self.limit, holds=self._merged_holds())
-        row, component, weight = (np.concatenate([u[k] for u in self._usage]) for k in range(3))
-        order = np.argsort(row, kind="stable")
-        indptr = np.zeros(n + 1, np.int64)
-        np.cumsum(np.bincount(row, minlength=n), out=indptr[1:])
-        usage = Usage(indptr, component[order].astype(np.int32), weight[order])
-        return Timing(self.fixed, self.work, usage, self.limit, holds=self._merged_holds())
-
-    def _merged_holds(self) -> Holds | None:
-        """Holds of all groups, by row of the graph."""
-        if not self._holds:
-            return None
-        row = np.concatenate([np.repeat(rows, np.diff(h.indptr)) for rows, h in self._holds])
-        until = [np.where(h.until < 0, -1, rows[h.until]) for rows, h in self._holds]
-        order = np.argsort(row, kind="stable")
-        indptr = np.zeros(len(self.fixed) + 1, np.int64)
-        np.cumsum(np.bincount(row, minlength=len(self.fixed)), out=indptr[1:])
-        return Holds(
-            indptr,
-            np.concatenate([h.component for _, h in self._holds])[order],
-            np.concatenate([h.amount for _, h in self._holds])[order],
-            np.concatenate(until)[order].astype(np.int32),
-        )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, get_type_hints
 
+from ...models.compute.carried import GpuModel
 from ...sim.graph import Graph
 
 
@@ -16,7 +17,7 @@ class GpuSettings:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
-GIVEN = (Graph, GpuSettings)
+GIVEN = (Graph, GpuSettings, GpuModel)
 
 
 def build_from_settings(cls: type, settings: Mapping[str, Any], *given: object) -> Any:

@@ -1,6 +1,6 @@
-"""Plan of a run: points, simulations, ops, memory, minutes, devices, assumptions.
+"""Plan of a run: points, simulations, ops, memory, minutes, devices, chains, assumptions.
 
-Reads what the workload needs; runs nothing, opens no device.
+Reads what the workload needs and asks its models; runs nothing, opens no device.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from ...sim.graph import Graph
 from ...sim.units import Bytes, Seconds
 from ...sim.workload import Size
 from ..config.scenario import BASE, Scenario
+from .building.answerers import may_chain
 from .building.jobs import graphs_of, workloads_of
-from .limits import memory, require_memory
+from .chain_shares import Shares
+from .limits import memory, require_memory, usable
 from .uncertainty import kind_of, model_errors
 from .workers.workers import cores
 
@@ -42,6 +44,8 @@ class Plan:
     memory : about, bytes of each process
     devices : components that are bound to hardware
     assumed : values that nobody measured, by path
+    chains : of each variant, the share of time that each link of its chains will answer: see
+        ``chain_shares``; empty without chains
     """
 
     ranks: dict[str, int | None]
@@ -56,6 +60,7 @@ class Plan:
     memory: Bytes | None
     devices: list[str] = field(default_factory=list)
     assumed: list[str] = field(default_factory=list)
+    chains: dict[str, dict[str, Shares]] = field(default_factory=dict)
 
 
 def plan(scenario: Scenario) -> Plan:
@@ -72,7 +77,7 @@ def plan(scenario: Scenario) -> Plan:
     points = sweep.wanted + 1 if sweep else 0
     processes = min(cores(), points) if sweep else 1
     known = {name: s.ops for name, s in sizes.items() if s is not None}
-    found = Plan(
+    made = Plan(
         ranks={name: s.ranks if s else None for name, s in sizes.items()},
         ops={name: s.ops if s else None for name, s in sizes.items()},
         periods=base.periods if (base := sizes[BASE]) else 0,
@@ -86,7 +91,26 @@ def plan(scenario: Scenario) -> Plan:
         devices=list(_device_components(scenario)),
         assumed=sorted(_assumed_paths(scenario)),
     )
-    return found if len(known) < len(sizes) else _with_time_and_memory(found, scenario, known, each)
+    if len(known) == len(sizes):
+        made = _with_time_and_memory(made, scenario, known, each)
+    return replace(made, chains=_chains(scenario, made))
+
+
+def _chains(scenario: Scenario, made: Plan) -> dict[str, dict[str, Shares]]:
+    """Shares of the chains of each variant; of a sweep's first point only.
+
+    Left out where a run would not fit into memory, and said so by the plan's own numbers.
+    """
+    from .preflight import chains_of
+    from .variants import variants
+
+    allowed = usable(scenario.run.memory)
+    if made.memory is not None and allowed is not None and made.memory > allowed:
+        return {}
+    if not any(map(may_chain, scenario.variants())):
+        return {}
+    points = variants(scenario)
+    return {p.name: told for p in points if (told := chains_of(p))}
 
 
 def _with_time_and_memory(
@@ -144,8 +168,9 @@ def _device_components(scenario: Scenario) -> Iterator[str]:
     from ..config.settings import known_backends
 
     for glob, binding in scenario.backends.items():
-        if known_backends()[binding.use].__module__.split(".")[1:2] == ["hil"]:
-            yield f"{glob}: {binding.use}"
+        for one in binding.answering:
+            if known_backends()[one.use].__module__.split(".")[1:2] == ["hil"]:
+                yield f"{glob}: {one.use}"
     hil = scenario.section("hil") if "hil" in type(scenario.model).model_fields else None
     for swap in getattr(hil, "swap", None) or ():
         yield f"{swap.component}: {swap.driver}"

@@ -25,6 +25,7 @@ from .answers import StudyAnswer, answer_of
 from .executor import executor
 from .limits import TimeOver, time_limit
 from .map_function import MapFunction
+from .preflight import chains_of
 from .provenance import provenance
 from .samples import headline
 from .summary import Summary, Value, checked, values
@@ -182,6 +183,7 @@ def _summarise_variant(tried: Tried, base: Tried, each: MapFunction) -> dict[str
                      for box, t in per_period(of).items()},
         "faster": [asdict(c) | {"gain": c.gain, "bound": c.bound} for c in changes],
         "sources": of.result.sources,
+        **({"chains": chains} if (chains := chains_of(of.point)) else {}),
         "facts": {
             "ops": of.result.count,
             "ranks": of.result.ranks if of.point.graph is None else of.point.graph.ranks,

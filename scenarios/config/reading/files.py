@@ -22,6 +22,7 @@ BUNDLED = "foretrace:"
 WRITTEN = ("hil.keep_recording",)  # a run fills it, and reads nothing there
 CHOSEN = ("backends", "processes")  # whose settings are those of who is named by ``use``
 SETTING = "file"  # of a backend or process: what is named so is one
+LINKS = (("use", "*", SETTING), ("*", SETTING))  # of a chain, below its components
 
 
 def named(told: Plain) -> Iterator[tuple[Path, str]]:
@@ -44,6 +45,8 @@ def named(told: Plain) -> Iterator[tuple[Path, str]]:
             yield from _texts_at(told, (key, *below.split(".")))
     for key in CHOSEN:
         yield from _texts_at(told, (key, "*", SETTING))
+    for path in LINKS:
+        yield from _texts_at(told, ("backends", "*", *path))
     for i, variant in enumerate(_items_of(told.get("what_if"))):
         yield from _files_of_variant(variant, ("what_if", i))
     yield from _files_of_sweep(told.get("sweep"))
@@ -94,8 +97,9 @@ def _files_of_variant(variant: Plain, at: Path) -> Iterator[tuple[Path, str]]:
     """Files that a variant names, in its bindings and in its ``set``."""
     if not isinstance(variant, Mapping):
         return
-    for path, value in _texts_at(variant, ("backends", "*", SETTING)):
-        yield (*at, *path), value
+    for below in ((SETTING,), *LINKS):
+        for path, value in _texts_at(variant, ("backends", "*", *below)):
+            yield (*at, *path), value
     settings = variant.get("set")
     for setting, value in settings.items() if isinstance(settings, Mapping) else ():
         if isinstance(value, str) and is_file(str(setting)):
@@ -198,6 +202,8 @@ def _used_names(chosen: Plain) -> Iterator[str]:
         name = one.get("use") if isinstance(one, Mapping) else one
         if isinstance(name, str):
             yield name
+        elif isinstance(name, list | tuple):
+            yield from _used_names(name)
 
 
 def _source_file(cls: type) -> str:
