@@ -344,7 +344,8 @@ class Session:
         ops : where they have other numbers than in the graph
         """
         table = graph.ops.take(at) if ops is None else ops
-        said = ask_all(table, component, members, self.system, self.bound, at)
+        times = None if graph.times is None else graph.times.take(at)
+        said = ask_all(table, component, members, self.system, self.bound, at, times)
         shared = flows(said.timing, self.system, self.scale, self.tick, rows=at)
         fixed = ticks_of(said.timing.fixed, self.tick, at)
         found = EngineGraph.loose(graph.name, fixed, shared, claims(said.timing))
@@ -598,6 +599,8 @@ class Session:
             table = ops.take(at).asked(self.system, component, ends)
             found = backend.timing(table, float(seconds(now, self.tick)))
             check_timing(found, table, self.system.components[component[0]].name, at)
+            if graph.times is not None:
+                found = graph.times.take(at).applied(found)
             written = found.written(component)
             return answers(written, self.system, self.scale, self.tick, at)
 
