@@ -24,6 +24,7 @@ from .flat_graph import FlatGraph, Participants
 from .graph import Graph
 from .op_times import OpTimes
 from .ops import KIND_NAMES, Kind
+from .roles import with_slots
 from .units import Seconds
 
 Rows = NDArray[np.int64]
@@ -126,7 +127,15 @@ def edited(graph: Graph, rules: Sequence[OpRule]) -> tuple[Graph, tuple[RuleEffe
     if len(gone):
         times = graph.times or OpTimes.none(len(graph))
         graph = replace(_removed(graph, gone), times=times.given(gone, 0.0))
-    return graph, effects
+    return _placed_again(graph), effects
+
+
+def _placed_again(graph: Graph) -> Graph:
+    """Graph with the slots of where its ops are, where it was placed before."""
+    if graph.system is None or graph.gpus is None:
+        return graph
+    block = with_slots(graph.explicit, graph.system, graph.gpus, graph.streams)
+    return replace(graph, blocks=(block,))
 
 
 def _applied(graph: Graph, rule: OpRule, rows: Rows) -> Graph:

@@ -311,6 +311,7 @@ class Session:
         rank : the job's number of its rank 0; None for the numbers of its GPUs
         """
         job = job or self.main
+        graph = _edited(graph, job)
         asked = self.ask(graph if gpus is None else place(graph, self.system, gpus), job)
         graph, members = asked.graph, endpoints(asked.graph)
         ranks = None if graph.gpus is None else job.ranks.number(graph.gpus, rank)
@@ -393,6 +394,7 @@ class Session:
             return self._repeat(graph, job, key, flop, bytes)
         if flop is not None or bytes is not None:
             raise TypeError("flop= and bytes= are of a prepared graph; prepare() it first")
+        graph = _edited(graph, job)
         if graph.template is not None:
             log.info("%s: %s ops are written out, since it is steered", graph.name, len(graph))
         run = self._run(self.ask(graph, job), job, rank, key)
@@ -668,6 +670,12 @@ def runs_as_template(graph: Graph, keep: str | None) -> bool:
 def kept_by_size(keep: str | None, graph: Graph) -> str:
     """Detail to keep of a graph's run: as asked, else by the number of its ops."""
     return keep or ("ops" if len(graph) <= MOST_OPS else "ranks")
+
+
+def _edited(graph: Graph, job: RunningJob) -> Graph:
+    """Graph as its job wants it."""
+    edit = job.job.workload.edit
+    return graph if edit is None else edit(graph)
 
 
 def _without_periods(graph: Graph) -> Graph:

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..headline import Answer, amounts, changed, sign, subject, unchanged, value_of
 from ..numbers import change, digits, format_quantity, plus_minus
+from .changed_ops import changed_ops
 from .robustness import defended
 from .work_ratio import times_the_work
 
@@ -23,6 +24,7 @@ def sentences(summary: Mapping[str, Any]) -> list[str]:
     """Sentences of the first screen, the answer first."""
     return [
         *lead(summary),
+        *changed_ops(summary),
         limit(summary),
         *expected(summary),
         *doubts(summary),

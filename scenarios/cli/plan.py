@@ -44,6 +44,7 @@ def plan(
 
 def _lines(made: Plan) -> Iterator[tuple[str, str]]:
     from ...reports.numbers import format_quantity
+    from ...reports.run.changed_ops import in_words
 
     for name, ops in made.ops.items():
         ranks = made.ranks[name]
@@ -51,6 +52,9 @@ def _lines(made: Plan) -> Iterator[tuple[str, str]]:
             yield name, "a process: its ops are known when it has run"
         else:
             yield name, f"{ranks} rank{'s' * (ranks != 1)}, about {ops:,} ops"
+    for name, rules in made.rules.items():
+        for rule in rules:
+            yield "ops", f"{name}: {in_words(rule)}"
     if made.period:
         yield "recorded", f"{made.periods} {made.period}{'s' * (made.periods != 1)}"
     if made.points:

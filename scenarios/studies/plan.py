@@ -13,6 +13,7 @@ from ...sim.units import Bytes, Seconds
 from ...sim.workload import Size
 from ..config.scenario import BASE, Scenario
 from .building.jobs import graphs_of, workloads_of
+from .building.op_rules import changed
 from .limits import memory, require_memory
 from .workers.workers import cores
 
@@ -37,6 +38,7 @@ class Plan:
     op_runs : ops times simulations, in all
     seconds : about, of wall time; of the sweep where there is one
     memory : about, bytes of each process
+    rules : what those of ``ops`` change, by variant that has any
     devices : components that are bound to hardware
     assumed : values that nobody measured, by path
     """
@@ -51,6 +53,7 @@ class Plan:
     op_runs: float | None
     seconds: Seconds | None
     memory: Bytes | None
+    rules: dict[str, list[dict[str, object]]] = field(default_factory=dict)
     devices: list[str] = field(default_factory=list)
     assumed: list[str] = field(default_factory=list)
 
@@ -83,6 +86,7 @@ def plan(scenario: Scenario) -> Plan:
         op_runs=None,
         seconds=None,
         memory=None,
+        rules={v.variant: changed(graphs_of(v)) for v in scenario.variants() if _has_rules(v)},
         devices=list(_devices(scenario)),
         assumed=sorted(_assumed(scenario)),
     )
@@ -134,6 +138,10 @@ def _simulations(scenario: Scenario) -> int:
     replicas = scenario.run.replicas
     kinds = len(scenario.cluster.parts()) + 2  # with what joins them and copies
     return 1 + (replicas if replicas > 1 else 0) + SENSITIVITY * kinds
+
+
+def _has_rules(scenario: Scenario) -> bool:
+    return any(job.ops for job in scenario.jobs.values())
 
 
 def _devices(scenario: Scenario) -> Iterator[str]:

@@ -22,6 +22,7 @@ from ..config.condition import Condition
 from ..config.hil_settings import coupled
 from ..config.scenario import BASE, Scenario
 from .answers import StudyAnswer, answer_of
+from .building.op_rules import changed
 from .executor import executor
 from .limits import TimeOver, time_limit
 from .map_function import MapFunction
@@ -176,6 +177,7 @@ def _explained(tried: Tried, base: Tried, each: MapFunction) -> dict[str, Any]:
         "metrics": {k: asdict(v) for k, v in metrics.items()},
         "expect": _expectations(of, metrics),
         "blame": window.blame(of.result.blame()) if window else of.result.blame().seconds,
+        **({"rules": rules} if (rules := changed(of.point.built.graphs)) else {}),
         **({"window": window.plain(of.result.tick)} if window else {}),
         **by_job(of),
         "activity": {box: {"mean": float(t.mean()), "worst": float(t.max())}

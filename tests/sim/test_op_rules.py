@@ -49,7 +49,7 @@ def step():
         load = build.op(Kind.HOST, rank=rank, name=f"DataLoader worker {rank}", duration=4.0)
         how = {"rank": rank, "stream": 7}
         mm = build.op(
-            Kind.COMPUTE, **how, duration=2.0 + rank, after=[load], signature="compute:mm(f32[8,8])",
+            Kind.COMPUTE, **how, duration=2.0 + rank, after=[load], signature="compute:mm(f32[8])",
             label=Label("aten::mm", "block.0.mlp", "model.py:12"),
         )  # fmt: skip
         ends.append(mm)

@@ -134,6 +134,10 @@ def apply_variant(tree: TreeNode, number: int, seen: tuple[int, ...] = ()) -> Tr
         if variant.has(key):
             below = _of_variant(variant[key], layer, f"what_if.{number}.{key}")
             tree = _laid(tree, path, below)
+    if variant.has("ops"):
+        more = _of_variant(variant["ops"], layer, f"what_if.{number}.ops")
+        had = tree["ops"].items if tree.has("ops") else ()
+        tree = _laid(tree, ("ops",), replace(more, value=(*had, *more.items)))
     return expanded(_with_prices(tree, variant, layer, number))
 
 

@@ -55,7 +55,7 @@ def _unanswered(model: Any, tree: TreeNode) -> Iterator[Problem]:
     """A workload that nobody names; backends that lack a setting which no part says either."""
     if not model.jobs and model.workload is None:
         yield _missing(tree, ("workload",))
-    for key in ("workload", "placement", "processes") if model.jobs else ():
+    for key in ("workload", "placement", "processes", "ops") if model.jobs else ():
         if tree.has(key) and getattr(model, key) != SECTIONS[key].default:
             message = f"'{key}' at the top is of one job, and there are 'jobs'; write it in one"
             yield Problem("not-one-of", message, _at(tree.mapping[key].label, (key,)))

@@ -11,6 +11,7 @@ from ....sim.units import Duration
 from ..schema import REQUIRED, Many, Section, register
 from ..settings import workload_files
 from .head import Name
+from .ops import OpRuleSection
 from .placement import Placement
 from .processes import Steering, processes
 from .workload import WorkloadSection, any_workload
@@ -25,13 +26,14 @@ class JobSection(Section):
     on: Mapping[str, Pool]
     placement: Placement
     processes: tuple[Steering, ...]
+    ops: tuple[OpRuleSection, ...]
     arrives: float
 
 
-def only(workload: WorkloadSection, placement: Placement, steering: Any) -> JobSection:
-    """The job that ``workload``, ``placement`` and ``processes`` at the top are short for."""
+def only(workload: WorkloadSection, placement: Placement, steering: Any, ops: Any) -> JobSection:
+    """The job that the keys of one at the top are short for."""
     return JobSection.model_construct(
-        workload=workload, on={}, placement=placement, processes=steering, arrives=0.0
+        workload=workload, on={}, placement=placement, processes=steering, ops=ops, arrives=0.0
     )
 
 
@@ -49,6 +51,7 @@ def _form() -> Any:
         ),
         "placement": (Placement, Field(Placement(), description="What is kept where.")),
         "processes": (processes(), Field((), description="What steers it while it goes on.")),
+        "ops": (Many[OpRuleSection], Field((), description="Ops of it that are otherwise.")),
         "arrives": (
             Annotated[Duration, Field(ge=0)],
             Field(0.0, description="When it begins, or begins to wait."),
