@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .variant import Variant
 
 HOUR = 3600.0  # s
-WHOLE = ("makespan", "utilization")  # last words of what is told of all jobs together, too
+WHOLE = ("makespan", "utilization", "occupancy")  # last words of what is of all jobs too
 
 
 def headline(point: Variant, result: Result) -> float:
@@ -57,7 +57,7 @@ def samples_of(point: Variant, result: Result) -> dict[str, Samples]:
         if several:
             mine = _of(result, name)
             own = _common(workload, mine) | _own(workload, mine)
-            own = {m: s for m, s in own.items() if not m.endswith(".utilization")}
+            own = {m: s for m, s in own.items() if m.rpartition(".")[2] not in WHOLE[1:]}
             own["completion_time"] = _completion(point, name, mine)
             samples |= _named(own | _priced(point, name, own), name)
         else:

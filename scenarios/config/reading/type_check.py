@@ -69,7 +69,7 @@ def _unanswered(model: Any, tree: TreeNode) -> Iterator[Problem]:
             yield replace(problem, message=f"'{name}' is missing{beside}")
 
 
-WHOLE = ("makespan", "utilization", "cost_per_hour", "power", "memory", "error")
+WHOLE = ("makespan", "utilization", "occupancy", "cost_per_hour", "power", "memory", "error")
 
 
 def _of_no_job(model: Any, tree: TreeNode) -> Iterator[Problem]:

@@ -143,7 +143,7 @@ def _narrowed(done: Any, wanted: tuple[str, ...]) -> Any:
     heads = tuple(f"{w}." for w in wanted)
 
     def kept(name: str) -> bool:
-        who = name.removesuffix(".utilization")
+        who = name.removesuffix(".utilization").removesuffix(".occupancy")
         return who == name or who not in parts or who in kinds or f"{name}.".startswith(heads)
 
     return replace(
