@@ -8,6 +8,7 @@ from typing import Any
 from ..headline import Answer, amounts, changed, sign, subject, unchanged, value_of
 from ..numbers import change, digits, format_quantity, plus_minus
 from .changed_ops import changed_ops
+from .last_arriver import cause
 from .robustness import defended
 from .work_ratio import times_the_work
 
@@ -26,6 +27,7 @@ def sentences(summary: Mapping[str, Any]) -> list[str]:
         *lead(summary),
         *changed_ops(summary),
         limit(summary),
+        *([late] if (late := cause(next(iter(summary["points"].values())))) else []),
         *expected(summary),
         *doubts(summary),
         *defended(summary),

@@ -24,6 +24,7 @@ from ..config.scenario import BASE, Scenario
 from .answers import StudyAnswer, answer_of
 from .building.op_rules import changed
 from .executor import executor
+from .late_ranks import late_ranks
 from .limits import TimeOver, time_limit
 from .map_function import MapFunction
 from .provenance import provenance
@@ -177,6 +178,7 @@ def _explained(tried: Tried, base: Tried, each: MapFunction) -> dict[str, Any]:
         "metrics": {k: asdict(v) for k, v in metrics.items()},
         "expect": _expectations(of, metrics),
         "blame": window.blame(of.result.blame()) if window else of.result.blame().seconds,
+        **({"late": late} if (late := late_ranks(of.result)) else {}),
         **({"rules": rules} if (rules := changed(of.point.built.graphs)) else {}),
         **({"window": window.plain(of.result.tick)} if window else {}),
         **by_job(of),
