@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from ...sim.analysis.sensitivity import Change, faster
 from ...sim.periodic import Periodic
 from ...sim.result import Result
 from ...sim.units import seconds
+from ...sim.workload import Samples
 from ..config.condition import Condition
 from ..config.hil_settings import coupled
 from ..config.scenario import BASE, Scenario
@@ -27,9 +28,9 @@ from .executor import executor
 from .late_ranks import late_ranks
 from .limits import TimeOver, time_limit
 from .map_function import MapFunction
-from .provenance import provenance
+from .provenance import REPLAY, provenance, replayed
 from .samples import headline
-from .summary import Summary, Value, checked, values
+from .summary import FEWEST, Summary, Value, checked, values
 from .uncertainty import COST, Tried, change, groups, model_errors, with_errors
 from .variant import Variant
 from .variants import VariantResults, measured, variants
@@ -122,6 +123,11 @@ def study(
     except TimeOver:
         if not under_way.points:
             raise
+    sources = under_way.points.get(BASE, {}).get("sources", {})
+    if where["calibration"].startswith("blind") and replayed(scenario, sources):
+        where["calibration"] = REPLAY
+    if under_way.results and not varies(under_way.results):
+        where["jitter"] = {"state": "unknown"}
     left = under_way.left(scenario, where)
     answer = answer_of(scenario)
     summary = Summary(scenario.name, scenario.question, under_way.points, where, answer, left)
@@ -152,6 +158,18 @@ class _UnderWay:
         names = [v.variant for v in scenario.variants() if v.variant not in self.points]
         asked = scenario.run.defend and not any(m.point.coupled for m in self.results)
         return (*names, *(("--defend",) if asked and "break_even" not in where else ()))
+
+
+def varies(results: Sequence[VariantResults]) -> bool:
+    """Whether replicas differ, or too few were drawn to tell."""
+    return any(len(one.replicas) < FEWEST or _differ(one.replicas) for one in results)
+
+
+def _differ(replicas: Sequence[Mapping[str, Samples]]) -> bool:
+    first = replicas[0]
+    return any(
+        not np.array_equal(s, r.get(name, s[:0])) for r in replicas for name, s in first.items()
+    )
 
 
 def _driven(scenario: Scenario) -> AbstractContextManager[Callable[[Variant], Variant]]:
