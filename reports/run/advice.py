@@ -29,17 +29,19 @@ def next_steps(summary: Mapping[str, Any], command: str) -> list[Step]:
     points: Mapping[str, Point] = summary["points"]
     base = next(iter(points.values()))
     return [
-        *_unsure(points, command, summary["answer"]),
+        *_unsure(points, command, summary["answer"], summary["provenance"]["jitter"]["state"]),
         *_missed(base),
         *_faster(base, command, sign(summary["answer"])),
         *_unmeasured(summary, command),
     ][:MOST]
 
 
-def _unsure(points: Mapping[str, Point], command: str, answer: Answer) -> Iterator[Step]:
+def _unsure(
+    points: Mapping[str, Point], command: str, answer: Answer, jitter: str
+) -> Iterator[Step]:
     """A step towards an interval where there is none, or where two runs cannot be told apart."""
     held = {s for p in points.values() for s in value_of(p, answer)["interval_of"]}
-    if "jitter" not in held:
+    if "jitter" not in held and jitter != "unknown":  # more replicas of one time tell nothing
         yield (
             "Ask how sure it is: no interval holds jitter yet.",
             command_line(command, "--replicas", "10"),
