@@ -29,7 +29,12 @@ def next_steps(summary: Mapping[str, Any], command: str) -> list[Step]:
     points: Mapping[str, Point] = summary["points"]
     base = next(iter(points.values()))
     return [
-        *_unsure(points, command, summary["answer"], summary["provenance"]["jitter"]["state"]),
+        *_unsure(
+            points,
+            command,
+            summary["answer"],
+            summary["provenance"].get("jitter", {}).get("state", ""),
+        ),
         *_missed(base),
         *_faster(base, command, sign(summary["answer"])),
         *_unmeasured(summary, command),
