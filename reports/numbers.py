@@ -95,6 +95,6 @@ def is_overall(metric: str) -> bool:
     (True, False)
     """
     head = metric
-    for end in ("p50", "p95", "mean", "utilization"):
+    for end in ("p50", "p95", "mean", "utilization", "occupancy"):
         head = head.removesuffix(f".{end}")
     return "." not in head

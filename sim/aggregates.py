@@ -49,7 +49,8 @@ class RunAggregates:
     exposed : (k, ranks) ticks with communication in flight and no compute, in each step's window
     boxes : (7, 1 + k, ranks) ticks in each box of ``activity`` before the first step and in each
         step's window; or None where not kept
-    windows : (components, 100) share in use in equal windows of the run, or None
+    windows : (components, 100) share of time in work in equal windows of the run, or None
+    taken : (components, 100) slots taken over all slots in the same windows, or None
     beside : tick of the last end of what is in no step
     """
 
@@ -64,6 +65,7 @@ class RunAggregates:
     exposed: NDArray[np.int64] | None = None
     boxes: NDArray[np.int64] | None = None
     windows: NDArray[np.float64] | None = None
+    taken: NDArray[np.float64] | None = None
     beside: int = NEVER
 
     @cached_property

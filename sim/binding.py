@@ -15,12 +15,14 @@ from .doubt import Doubt
 from .errors import BackendError, GraphError
 from .graph import Graph
 from .merge import Merge
+from .op_times import SAID, OpTimes
 from .ops import Kind, Ops
 from .place import asked
 from .roles import NETWORK
 from .system import System
 
 AS_RECORDED = "recorded: delay or gap of the trace"
+NOBODY, TOLD = -1, -2  # is asked about an op: it lasts as recorded, or as a rule says
 
 
 def bind(system: System, backends: Mapping[str, Backend]) -> list[Backend | None]:
@@ -88,7 +90,7 @@ def ask(graph: Graph, bound: Sequence[Backend | None]) -> Answers:
     system = graph.system
     component = asked(graph)
     assert system is not None  # noqa: S101  asked() refuses an unplaced graph
-    return ask_all(graph.ops, component, endpoints(graph), system, bound)
+    return ask_all(graph.ops, component, endpoints(graph), system, bound, times=graph.times)
 
 
 def ask_all(
@@ -98,6 +100,7 @@ def ask_all(
     system: System,
     bound: Sequence[Backend | None],
     called: NDArray[np.int64] | None = None,
+    times: OpTimes | None = None,
 ) -> Answers:
     """Answers to a table of ops, from one question to each backend; see :func:`ask`.
 
@@ -106,12 +109,17 @@ def ask_all(
     component : (n,) who is asked, -1 for nobody
     members : (n,) GPUs of each send and collective
     called : (n,) what errors call each op; its row in the table
+    times : that are said whatever a backend says
     """
-    merge = Merge(len(ops))
-    _timing_of_unasked(ops, component, merge)
+    merge, asked_about = Merge(len(ops)), component
+    if times is not None:
+        told = np.flatnonzero(times.told)
+        merge.add(told, Timing.of(times.time[told]), component[told], SAID)
+        asked_about = _unless(component, times)
+    _timing_of_unasked(ops, asked_about, merge)
     drivers: list[Backend] = []
     online = np.full(len(ops), -1, np.int16)
-    for who, rows in _rows_by_backend(component, bound, system, ops):
+    for who, rows in _rows_by_backend(asked_about, bound, system, ops):
         whole = len(rows) == len(ops)  # then nothing has to be copied
         own = ops if whole else ops.take(rows)
         table = own.asked(system, component[rows], members if whole else members.take(rows))
@@ -120,11 +128,13 @@ def ask_all(
             drivers.append(who)
             merge.add(rows, Timing.of(np.zeros(len(rows))), component[rows], who.source)
             continue
-        timing = who.timing(table)
+        said = who.timing(table)
         names = rows if called is None else called[rows]
-        check_timing(timing, table, system.components[component[rows[0]]].name, names)
-        merge.add(rows, timing, component[rows], who.source)
+        check_timing(said, table, system.components[component[rows[0]]].name, names)
+        merge.add(rows, said, component[rows], who.source)
     timing = merge.timing()
+    if times is not None:
+        timing = times.applied(timing)
     return Answers(
         timing, component, merge.source, tuple(merge.sources), tuple(merge.spreads), online,
         tuple(drivers), *((timing.doubt.codes, timing.doubt.values) if timing.doubt else ()),
@@ -143,7 +153,8 @@ def questions(
     """
     system, component, members = graph.system, asked(graph), endpoints(graph)
     assert system is not None  # noqa: S101  asked() refuses an unplaced graph
-    for who, rows in _rows_by_backend(component, bound, system, graph.ops):
+    asked_about = component if graph.times is None else _unless(component, graph.times)
+    for who, rows in _rows_by_backend(asked_about, bound, system, graph.ops):
         ops = graph.ops.take(rows).asked(system, component[rows], members.take(rows))
         yield who, rows, ops
 
@@ -196,9 +207,14 @@ def endpoints(graph: Graph) -> Csr:
     return Csr.from_pairs(row, graph.gpus[rank], len(block))
 
 
+def _unless(component: NDArray[np.int32], times: OpTimes) -> NDArray[np.int32]:
+    """(n,) component that is asked about each op, TOLD where its time is given."""
+    return np.where(times.told, TOLD, component).astype(np.int32)
+
+
 def _timing_of_unasked(ops: Ops, component: NDArray[np.int32], merge: Merge) -> None:
     """Timing of ops that no backend is asked about: as recorded; a recv ends with its send."""
-    rows = np.flatnonzero(component < 0)
+    rows = np.flatnonzero(component == NOBODY)
     strange = rows[~np.isin(ops.kind[rows], (Kind.DELAY, Kind.GAP))]
     if len(strange):
         row = int(strange[0])

@@ -157,6 +157,9 @@ class Answer(NamedTuple):
 Online = Callable[[Sequence[int], int], Sequence[Answer]]
 """``timing(rows of the graph, now)``: one answer an op, asked when they start."""
 
+There = Answer | Online
+"""What an op takes at another place: the answer of the backend there, or who is asked for it."""
+
 
 @dataclass(frozen=True)
 class EngineGraph:
@@ -389,8 +392,9 @@ class Engine(Protocol):
         keep: bool = True,
         slots: Sequence[int] | None = None,
         usage: dict[int, int] | None = None,
+        there: There | None = None,
     ) -> None:
-        """Let a stopped op queue again."""
+        """Let a stopped op queue again; ``there`` is what it takes where it goes on."""
 
     def cancel(self, ops: Sequence[int]) -> None:
         """Remove ops and all that depends on them."""

@@ -14,7 +14,7 @@ import simpy
 
 from .capacity_ledger import Grant, Ledger
 from .deadlock import Line, Share, Stuck, diagnose
-from .engine_api import ComponentTable, Submitted
+from .engine_api import Answer, ComponentTable, Submitted, There
 from .errors import SimulationError
 from .past import Past
 from .simpy_adapter import Handed, SimpyAdapter
@@ -22,6 +22,7 @@ from .simpy_clock import drive
 from .threshold import Thresholds
 from .validation import (
     check_amount,
+    check_answer,
     check_component,
     check_op,
     check_rate,
@@ -80,13 +81,16 @@ class EngineControl(SimpyAdapter):
         keep: bool = True,
         slots: Sequence[int] | None = None,
         usage: dict[int, int] | None = None,
+        there: There | None = None,
     ) -> None:
-        """Let a stopped op queue again."""
+        """Let a stopped op queue again; ``there`` is what it takes where it goes on."""
         check_op(op, self.count)
         places = self._places(op)
         if places is not None:
             check_resume(self.parts, op, places, slots, usage)
-        self._note_action(lambda: self._resume(op, keep, slots, usage))
+        if isinstance(there, Answer):
+            check_answer(self.parts, op, there)
+        self._note_action(lambda: self._resume(op, keep, slots, usage, there))
 
     def cancel(self, ops: Sequence[int]) -> None:
         """Remove ops and all that depends on them."""
@@ -280,7 +284,12 @@ class EngineControl(SimpyAdapter):
 
     @abstractmethod
     def _resume(
-        self, op: int, keep: bool, slots: Sequence[int] | None, usage: dict[int, int] | None
+        self,
+        op: int,
+        keep: bool,
+        slots: Sequence[int] | None,
+        usage: dict[int, int] | None,
+        there: There | None,
     ) -> None: ...
 
     @abstractmethod

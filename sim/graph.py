@@ -23,6 +23,7 @@ from .ops import DTYPES, Kind, Ops
 from .roles import Stream, stream_role, with_slots
 
 if TYPE_CHECKING:
+    from .op_times import OpTimes
     from .spmd.spmd_graph import SpmdGraph
     from .system import System
 
@@ -90,6 +91,8 @@ class Graph:
         The machine it was placed on.
     gpus : (ranks,) component
         The GPU of every rank, once placed.
+    times : OpTimes or None
+        Times that are said whatever a backend says.
 
     Examples
     --------
@@ -109,6 +112,7 @@ class Graph:
     facts: Mapping[str, object] = field(default_factory=dict)
     system: System | None = None
     gpus: NDArray[np.int32] | None = None
+    times: OpTimes | None = None
 
     def __len__(self) -> int:
         return sum(len(b) for b in self.blocks)

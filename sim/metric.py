@@ -125,8 +125,15 @@ COMMON = (
     Metric(
         "*.utilization",
         "",
-        "Busy time over wall time (slots), mean rate over the full one (rates), mean amount held "
-        "over the whole (capacities).",
+        "Share of wall time in which it works: a GPU while an op runs on any of its streams, of a "
+        "host cores in work over cores, of a rate the mean over the full one, of a capacity the "
+        "mean amount held over the whole.",
+    ),
+    Metric(
+        "*.occupancy",
+        "",
+        "Mean slots taken over all slots: streams, threads, DMA engines.",
+        ("mean",),
     ),
 )
 """Metrics that every run has; in a job with periods, the times are those of each period."""

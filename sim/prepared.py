@@ -359,15 +359,24 @@ class Submission(NamedTuple):
 class Repeat(SubmittedRun):
     """Submission of a prepared graph, with tables made on demand."""
 
-    def __init__(self, submission: Submission, first: int, job: int = 0, at: int = 0, by: str = ""):
+    def __init__(
+        self,
+        submission: Submission,
+        first: int,
+        job: int = 0,
+        at: int = 0,
+        by: str = "",
+        which: tuple[int, ...] = (),
+    ):
+        own = {"job": job, "at": at, "by": by, "which": which}
         ranks = submission.variant.ranks
-        self.__dict__.update(submission=submission, first=first, ranks=ranks, job=job, at=at, by=by)
+        self.__dict__.update(submission=submission, first=first, ranks=ranks, **own)
 
     submission: Submission
 
     def alone(self, first: int) -> Repeat:
-        """Submission as it appears in its job's own result, where its first op has id ``first``."""
-        return Repeat(self.submission, first, 0, self.at, self.by)
+        """Submission as in the result of its job alone, where its row 0 has another id."""
+        return Repeat(self.submission, first, 0, self.at, self.by, self.which)
 
     @cached_property
     def graph(self) -> Graph:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from .allocator import Allocator
     from .emitted import Emissions
     from .graph import Graph
+    from .relocation import Relocations
     from .running_job import RunningJob
     from .workload import Workload
 
@@ -108,7 +109,7 @@ class Stage(Protocol):
     allocators: list[Allocator]
     jobs: list[RunningJob]
     rate_log: list[tuple[int, int, int]]
-    moves: dict[int, tuple[int, ...]]
+    relocations: Relocations
 
     @property
     def machine(self) -> Engine:
@@ -502,30 +503,45 @@ class Running:
 
     def resume(
         self,
-        op: int,
+        op: int | Sequence[int],
         keep: bool = True,
         slots: Sequence[str] | None = None,
         usage: Mapping[str, float] | None = None,
+        instead: Mapping[str, str] | None = None,
     ) -> None:
-        """Let a stopped op queue again.
+        """Let a stopped op, or several, queue again, here or elsewhere.
+
+        Elsewhere the backend of that place is asked how long it takes, and the fabric about its
+        route; with ``keep`` the share that is left of it is left there too.
 
         Parameters
         ----------
         keep : keep the progress; else from zero, asking an online backend again
         slots : components to queue for, one for each place; the same as before unless said
-        usage : ``{component: weight}`` instead of what it used
+        usage : ``{component: weight}`` instead of what it uses
+        instead : the GPU that stands in for another of its ranks; slots and routes follow
         """
         self._may_act("resume an op")
+        if slots is not None and instead is not None:
+            raise TypeError("resume() takes slots or instead: where an op queues, or by which GPUs")
         number = self._system.number
         to = None if slots is None else [number(name) for name in slots]
+        gpus = None if instead is None else {number(a): number(b) for a, b in instead.items()}
         uses = (
             None
             if usage is None
             else {number(c): _fixed_point_weight(c, w) for c, w in usage.items()}
         )
-        self._machine.resume(op, keep, to, uses)
-        if to is not None and self._machine.state(op) not in (State.ENDED, State.CANCELLED):
-            self._stage.moves[op] = tuple(to)
+        ops = [int(op)] if isinstance(op, SupportsIndex) else list(op)
+        stays = to is None and gpus is None
+        going = [] if stays else [one for one in ops if not self._is_over(one)]
+        moved = self._stage.relocations.move(going, to, gpus)
+        for one in ops:
+            where, there = moved.get(one, (None, None))
+            self._machine.resume(one, keep, where, uses, there)
+
+    def _is_over(self, op: int) -> bool:
+        return self._machine.state(op) in (State.ENDED, State.CANCELLED)
 
     def cancel(self, what: int | Submitted) -> None:
         """Remove an op or a whole graph, with all that depends on it."""

@@ -16,6 +16,7 @@ from .analysis.blame import Blame, Charge, blame
 from .analysis.folded_aggregates import summarised
 from .analysis.frames import of_ops, of_ranks
 from .analysis.holdings import held_by_processes
+from .analysis.metrics import busy_spans, overlapping
 from .analysis.notebook import table
 from .analysis.op_sums import aggregates_of
 from .analysis.periods import period_edges
@@ -141,12 +142,32 @@ class Result(RunRecord):
         return {self.parts.names[c]: float(whole[c]) for c in np.flatnonzero(whole).tolist()}
 
     def utilization(self) -> dict[str, float]:
-        """Busy time / wall time of each component that did anything (slots: mean over slots)."""
-        wall = self.makespan or 1.0
-        return {
+        """Share of wall time in which each component works, of those that did anything.
+
+        A GPU works while an op runs on any of its streams, and is left out where the run kept too
+        little to tell; of a host it is cores in work over cores, of others the mean use.
+        """
+        wall, apart = self.makespan or 1.0, overlapping(self)
+        found = {
             name: busy / (wall * (self.system[name].slots or 1))
             for name, busy in sorted(self.busy.items())
         }
+        for c in np.flatnonzero(apart).tolist():
+            found.pop(self.parts.names[c], None)
+        return dict(sorted((found | self._overlapping(apart, wall)).items()))
+
+    def _overlapping(self, chosen: NDArray[np.bool_], wall: Seconds) -> dict[str, float]:
+        """Share of wall time in which any slot of chosen components was taken."""
+        names = self.parts.names
+        if self.written is None:
+            windows = self.aggregates.windows
+            mean = np.zeros(len(names)) if windows is None else windows.mean(axis=1)
+            return {names[c]: float(mean[c]) for c in np.flatnonzero(chosen & (mean > 0)).tolist()}
+        component, start, end = busy_spans(self, chosen)
+        ticks = np.zeros(len(names), np.int64)
+        np.add.at(ticks, component, end - start)
+        took = seconds(ticks, self.tick)
+        return {names[c]: float(took[c]) / wall for c in np.flatnonzero(took).tolist()}
 
     def compare(self, other: Result) -> dict[str, Difference]:
         """Differences in makespan, period time and busy times; equal numbers are left out.

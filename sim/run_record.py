@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Self
@@ -155,9 +155,9 @@ class RunRecord:
         return self._schedule_rows.columns
 
     @property
-    def moves(self) -> Mapping[int, tuple[int, ...]]:
-        """Components of each place of the ops that a process resumed elsewhere, by op."""
-        return self._schedule_rows.moves
+    def moved(self) -> frozenset[int]:
+        """Ops that a process resumed elsewhere; the tables say where they ran last."""
+        return self._schedule_rows.moved
 
     @property
     def count(self) -> int:

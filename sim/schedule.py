@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -38,7 +37,7 @@ class SubmittedRun:
 
     ``ranks`` numbers its ranks as its job does; None where those are the graph's own numbers.
     ``job`` is the number of its job, ``at`` the tick at which it was handed in, ``by`` the process
-    that submitted it.
+    that submitted it, ``which`` the key of its draws.
     """
 
     graph: Graph
@@ -49,6 +48,7 @@ class SubmittedRun:
     job: int = 0
     at: int = 0
     by: str = ""
+    which: tuple[int, ...] = ()
 
     def __len__(self) -> int:
         return len(self.lowered)
@@ -80,15 +80,15 @@ class Schedule:
         Every graph that was submitted, in order.
     columns : EngineColumns
         Ready, start, end, state and attempts of every op, in ticks.
-    moves : mapping
-        Ops that a process resumed elsewhere: the component of each place.
+    moved : frozenset
+        Ops that a process resumed elsewhere; the tables say where they ran last.
     jobs : tuple of JobRecord
         Whose graphs they are.
     """
 
     runs: tuple[SubmittedRun, ...]
     columns: EngineColumns
-    moves: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    moved: frozenset[int] = frozenset()
     jobs: tuple[JobRecord, ...] = (JobRecord(),)
 
     @cached_property
@@ -140,9 +140,10 @@ class Schedule:
             if run.job == job:
                 own.append(run.alone(first))
                 first += len(run)
-        moves = {int(np.searchsorted(rows, op)): to for op, to in self.moves.items()
-                 if self.job[op] == job}  # fmt: skip
-        return Schedule(tuple(own), self._columns(job, rows), moves, (self.jobs[job],))
+        moved = frozenset(
+            int(np.searchsorted(rows, op)) for op in self.moved if self.job[op] == job
+        )
+        return Schedule(tuple(own), self._columns(job, rows), moved, (self.jobs[job],))
 
     def _columns(self, job: int, rows: NDArray[np.int64]) -> EngineColumns:
         """Times of the ops of one job."""
@@ -173,14 +174,7 @@ class Schedule:
 
     def slots(self, run: SubmittedRun) -> NDArray[np.int32]:
         """(n + e,) component of the last slot of each place of a graph; -1 for none."""
-        lowered, found = run.lowered, run.lowered.slot
-        for op, to in self.moves.items():
-            row = op - run.first
-            if 0 <= row < len(lowered):
-                found = found.copy() if found is lowered.slot else found
-                a, b = np.searchsorted(lowered.further, [row, row + 1])
-                found[[row, *range(len(lowered) + a, len(lowered) + b)]] = to
-        return found
+        return run.lowered.slot
 
 
 def ranks_of(run: SubmittedRun) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from .aggregates import MOST_OPS
 from .analysis.streaming_sums import StreamingSums, together
-from .backend import check_timing
+from .backend import Backend, check_timing
 from .binding import Answers, ask, ask_all, endpoints
 from .capacity_ledger import Acquired
+from .csr import Csr
 from .emitted import Emissions
 from .engine_api import (
     Answer,
@@ -35,6 +36,7 @@ from .lowering import answers, claims, flows, lower, ticks_of
 from .ops import Ops
 from .place import place
 from .prepared import Asking, Draw, NumberSet, Prepared, Repeat, Values
+from .relocation import Relocations
 from .result import Result
 from .running_job import RunningJob
 from .sampling import MAIN, factors, overflow, scaled, scaled_wide, submission
@@ -84,7 +86,7 @@ class Session:
         self.emissions = Emissions()
         self.allocators: list[Allocator] = []
         self.rate_log: list[tuple[int, int, int]] = []
-        self.moves: dict[int, tuple[int, ...]] = {}
+        self.relocations = Relocations(self)
         self.submitted: dict[str, tuple[int, int]] = {}  # ops and graphs, by process
         self.given: dict[int, int] = {}  # ops of what jobs were given and is held, by first id
         self.keep = keep
@@ -275,10 +277,12 @@ class Session:
         if job is not None and not job.job.workload.periodic:
             graph = _without_periods(graph)
         said = ask(graph, self.bound)
-        return TimedGraph(graph, said, self._lower_graph(graph, said))
+        return TimedGraph(graph, said, self.lower(graph, said))
 
-    def _lower_graph(self, graph: Graph, said: Answers) -> EngineGraph:
-        asks = tuple(self._online_function(graph, said, k) for k in range(len(said.drivers)))
+    def lower(self, graph: Graph, said: Answers) -> EngineGraph:
+        """Engine graph of a placed graph with these answers."""
+        at, members = said.component, endpoints(graph) if said.drivers else Csr.empty(0)
+        asks = tuple(self.asks(graph, backend, at, members) for backend in said.drivers)
         online = said.online if asks else None
         return lower(
             graph.name,
@@ -307,25 +311,47 @@ class Session:
         rank : the job's number of its rank 0; None for the numbers of its GPUs
         """
         job = job or self.main
+        graph = _edited(graph, job)
         asked = self.ask(graph if gpus is None else place(graph, self.system, gpus), job)
         graph, members = asked.graph, endpoints(asked.graph)
         ranks = None if graph.gpus is None else job.ranks.number(graph.gpus, rank)
 
         def rows(at: NDArray[np.int64], ops: Ops) -> tuple[Answers, EngineGraph]:
             component = asked.answers.component[at]
-            said = ask_all(ops, component, members.take(at), self.system, self.bound, at)
-            shared = flows(said.timing, self.system, self.scale, self.tick, rows=at)
-            fixed = ticks_of(said.timing.fixed, self.tick, at)
-            found = EngineGraph.loose(graph.name, fixed, shared, claims(said.timing))
-            check_graph(self.parts, found.among(len(graph), at))
-            return said, found
+            return self.ask_rows(graph, at, component, members.take(at), ops)
 
         def variant(graph: Graph, said: Answers, lowered: EngineGraph) -> NumberSet:
             draw = self._draw_function(SubmittedRun(graph, said, lowered, 0, ranks))
             return NumberSet(graph, said, lowered, ranks, self.machine.prepare(lowered), draw)
 
         made = variant(graph, asked.answers, asked.lowered)
-        return Prepared(job, made, Asking(rows, self._lower_graph, variant))
+        return Prepared(job, made, Asking(rows, self.lower, variant))
+
+    def ask_rows(
+        self,
+        graph: Graph,
+        at: NDArray[np.int64],
+        component: NDArray[np.int32],
+        members: Csr,
+        ops: Ops | None = None,
+    ) -> tuple[Answers, EngineGraph]:
+        """Answers for some rows of a graph, and the same as loose ops.
+
+        Parameters
+        ----------
+        at : rows
+        component : that is asked about each
+        members : GPUs of each send and collective
+        ops : where they have other numbers than in the graph
+        """
+        table = graph.ops.take(at) if ops is None else ops
+        times = None if graph.times is None else graph.times.take(at)
+        said = ask_all(table, component, members, self.system, self.bound, at, times)
+        shared = flows(said.timing, self.system, self.scale, self.tick, rows=at)
+        fixed = ticks_of(said.timing.fixed, self.tick, at)
+        found = EngineGraph.loose(graph.name, fixed, shared, claims(said.timing))
+        check_graph(self.parts, found.among(len(graph), at))
+        return said, found
 
     def submit(
         self,
@@ -368,6 +394,7 @@ class Session:
             return self._submit_repeat(graph, job, key, flop, bytes)
         if flop is not None or bytes is not None:
             raise TypeError("flop= and bytes= are of a prepared graph; prepare() it first")
+        graph = _edited(graph, job)
         if graph.template is not None:
             log.info("%s: %s ops are written out, since it is steered", graph.name, len(graph))
         run = self._number_and_draw(self.ask(graph, job), job, rank, key)
@@ -397,12 +424,12 @@ class Session:
             )
         made = graph.submission(flop, bytes)
         variant, number = made.variant, job.next_submission(graph.graph.name, key)
+        which = submission(job.name, number)
         if variant.draw is not None:
-            drawn = variant.draw(made.numbers, submission(job.name, number))
-            made = made._replace(numbers=drawn)
+            made = made._replace(numbers=variant.draw(made.numbers, which))
         handle = self.machine.repeat(variant.shape, made.numbers)
         now = int(self.machine.env.now)
-        self.runs.append(Repeat(made, handle.first, job.number, now, self._acting_process))
+        self.runs.append(Repeat(made, handle.first, job.number, now, self._acting_process, which))
         job.handed_in(handle)
         return handle
 
@@ -414,7 +441,7 @@ class Session:
         ranks = None if graph.gpus is None else job.ranks.number(graph.gpus, rank)
         run = SubmittedRun(graph, asked.answers, asked.lowered, 0, ranks, job.number)
         which = submission(job.name, job.next_submission(graph.name, key))
-        return replace(run, lowered=self._with_drawn_durations(run, which))
+        return replace(run, lowered=self.drawn(run, which), which=which)
 
     def _make_room(self, who: str, count: int) -> None:
         """Account for a submission; free what ended, and refuse what does not fit even then."""
@@ -461,12 +488,14 @@ class Session:
         machine = self.machine
         self.keep = self.keep or "ranks"
         held = machine.give_back()
+        self.runs = self.relocations.settled(self.runs)
         rows: list[list[int]] = [[] for _ in self.jobs]
         for k, run in enumerate(self.runs):
             rows[run.job].append(k)
         for job, own in zip(self.jobs, rows, strict=True):
-            self._sums_of_job(job).add(held, own, self.runs, self.moves, int(machine.env.now))
+            self._sums_of_job(job).add(held, own, self.runs, int(machine.env.now))
         self.runs = [r for r, over in zip(self.runs, held.over.tolist(), strict=True) if not over]
+        self.relocations.keep(self.runs)
         held_yet = {run.first for run in self.runs}
         self.given = {first: n for first, n in self.given.items() if first in held_yet}
         left = self._ops_in_memory
@@ -502,7 +531,7 @@ class Session:
 
         def plainly(numbers: Numbers, which: tuple[int, ...]) -> Numbers:
             typical = replace(run, lowered=numbers.put_into(run.lowered))
-            return Numbers.of(self._with_drawn_durations(typical, which))
+            return Numbers.of(self.drawn(typical, which))
 
         if self.simulation.engine == "core":
             from .core.draw import Draws
@@ -520,7 +549,7 @@ class Session:
 
         return plainly
 
-    def _with_drawn_durations(self, run: SubmittedRun, which: tuple[int, ...]) -> EngineGraph:
+    def drawn(self, run: SubmittedRun, which: tuple[int, ...]) -> EngineGraph:
         """Graph with the durations of this replica."""
         lowered, spreads = run.lowered, run.answers.spreads
         if self.replica is None or not spreads:
@@ -551,16 +580,31 @@ class Session:
                 hi[at], lo[at] = scaled_wide(hi[at], lo[at], by[shared])
         return replace(lowered, fixed=fixed, flows=replace(flows, work_hi=hi, work_lo=lo))
 
-    def _online_function(self, graph: Graph, said: Answers, k: int) -> Online:
-        """Function that asks online backend ``k``, from integers to SI units and back."""
-        backend, ops, members = said.drivers[k], graph.ops, endpoints(graph)
+    def asks(
+        self,
+        graph: Graph,
+        backend: Backend,
+        asked: NDArray[np.int32] | Mapping[int, int],
+        members: Csr | Mapping[int, NDArray[np.int32]],
+    ) -> Online:
+        """Function that asks an online backend, from integers to SI units and back.
+
+        Parameters
+        ----------
+        asked : component by row
+        members : GPUs of each send and collective, by row
+        """
+        ops = graph.ops
 
         def timing(rows: Sequence[int], now: int) -> list[Answer]:
             at = np.asarray(rows)
-            table = ops.take(at).asked(self.system, said.component[at], members.take(at))
+            component = np.array([asked[row] for row in rows], np.int32)
+            ends = Csr.of([members[row].tolist() for row in rows])
+            table = ops.take(at).asked(self.system, component, ends)
             found = backend.timing(table, float(seconds(now, self.tick)))
-            component = said.component[at]
             check_timing(found, table, self.system.components[component[0]].name, at)
+            if graph.times is not None:
+                found = graph.times.take(at).applied(found)
             written = found.written(component)
             return answers(written, self.system, self.scale, self.tick, at)
 
@@ -578,7 +622,8 @@ class Session:
             return self._aggregated_result(again)
         columns = self.machine.columns() if self.columns is None else self.columns
         jobs = tuple(JobRecord(job.name, job.arrived, job.given) for job in self.jobs)
-        written = Schedule(tuple(self.runs), columns, self.moves, jobs)
+        runs = tuple(self.relocations.settled(self.runs))
+        written = Schedule(runs, columns, frozenset(self.relocations.ops), jobs)
         found = replace(self._full_result(), written=written)
         keep = keep or ("ops" if found.count <= MOST_OPS else "ranks")
         if keep == "ops":
@@ -627,6 +672,12 @@ def runs_as_template(graph: Graph, keep: str | None) -> bool:
 def kept_by_size(keep: str | None, graph: Graph) -> str:
     """Detail to keep of a graph's run: as asked, else by the number of its ops."""
     return keep or ("ops" if len(graph) <= MOST_OPS else "ranks")
+
+
+def _edited(graph: Graph, job: RunningJob) -> Graph:
+    """Graph as its job wants it."""
+    edit = job.job.workload.edit
+    return graph if edit is None else edit(graph)
 
 
 def _without_periods(graph: Graph) -> Graph:

@@ -75,6 +75,8 @@ class Workload:
         It is stopped so long after its arrival; None lets it end by itself.
     periodic : bool
         Whether its ops say in which period they are; else they are in none.
+    edit : function or None
+        What becomes of each graph that its processes submit or prepare.
 
     Examples
     --------
@@ -103,6 +105,7 @@ class Workload:
     period: str = ""
     until: Seconds | None = None
     periodic: bool = False
+    edit: Callable[[Graph], Graph] | None = None
 
     @property
     def needs(self) -> Needs:

@@ -22,15 +22,17 @@ import csv
 import json
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from foretrace.models.calibration.parameter_search import fit
+from foretrace.models.compute.jitter import BAR
 from foretrace.scenarios.config.catalog import installed
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.studies.variants import point
@@ -306,11 +308,25 @@ def told(how: Way, variant: Variant, once: bool) -> dict[str, object]:
     }
 
 
+def judged(variants: Sequence[Mapping[str, Any]]) -> dict[str, object]:
+    """Coverage of the replicas' 90 % over all starts, by the rule for intervals of a run.
+
+    >>> judged([{"starts": 5, "starts_held": 4}, {"starts": 14, "starts_held": 10}])["state"]
+    'unresolved'
+    """
+    starts = sum(v["starts"] for v in variants)
+    held = sum(v["starts_held"] for v in variants)
+    low, high = BAR
+    state = "held" if low <= held / starts <= high else "unresolved"
+    return {"starts": starts, "held": held, "share": held / starts, "bar": BAR, "state": state}
+
+
 def main(sittings: list[str]) -> None:
     """Print all variants, of the starts that were scored once and of those that had been seen."""
     for once in (word == "once" for word in sittings or ["once", "seen"]):
-        for name in VARIANTS:
-            print(json.dumps(found(name, once)), flush=True)
+        told = [found(name, once) for name in VARIANTS]
+        for line in (*told, {"scored_once": once, "coverage": judged(told)}):
+            print(json.dumps(line), flush=True)
 
 
 if __name__ == "__main__":

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...sim.errors import SimulationError
 from ...sim.graph import Graph
+from ...sim.place import place
 from ...sim.process import Running, Steps, process
+from ...sim.roles import NETWORK
 from ...sim.units import Duration
 
 
@@ -19,8 +20,8 @@ class HotSpare:
     Parameters
     ----------
     graph : Graph
-        A placed graph; failed components are replaced in its placement.
-    spares : names of components
+        A placed graph; failed GPUs are replaced in its placement.
+    spares : names of GPUs
         Idle until needed, taken in this order; when none is left, nothing is moved.
     period : Duration
         Between two checks, so a failure is noticed up to this much later.
@@ -37,7 +38,7 @@ class HotSpare:
         self.graph, self.spares, self.period, self.swap = graph, list(spares), period, swap
         if graph.system is None or graph.explicit.slot is None:
             raise ValueError(f"graph {graph.name!r} has no machine; call place() first")
-        self.slot, self.unused = graph.explicit.slot, self.spares  # of each run, as it goes on
+        self.unused = self.spares  # of each run, as it goes on
         if period <= 0:
             raise SimulationError("action", f"hot-spare: period is {period}; give one above 0")
         unknown = set(self.spares) - set(graph.system.index)
@@ -50,42 +51,55 @@ class HotSpare:
         yield from self.watch(sim, running.first, lambda: not running.done.triggered)
 
     def watch(self, sim: Running, first: int, unfinished: Callable[[], bool]) -> Steps:
-        """Check the components that have work, and move the work of failed ones to spares.
+        """Check the GPUs that have work, and move the ranks of failed ones to spares.
+
+        A rank moves as a whole: what it computes, its host and copies, its routes.
 
         Parameters
         ----------
         first : number of the graph's first op
         unfinished : whether any op of the graph has not ended
         """
-        names = [c.name for c in sim.system.components]
-        slot, self.unused = self.slot.copy(), list(self.spares)
+        placed, self.unused = self.graph, list(self.spares)
         while self.unused and unfinished():
             yield sim.wait(self.period)
-            for c in np.unique(slot[slot >= 0]).tolist():
-                if self.unused and sim.failed(names[c]):
+            for gpu in dict.fromkeys(_gpus(placed)):
+                if self.unused and sim.failed(gpu):
                     yield sim.wait(self.swap)
-                    self._move_to_spare(sim, first, slot, c, names.index(self.unused.pop(0)))
+                    placed = self._move_to_spare(sim, first, placed, gpu, self.unused.pop(0))
 
     def _move_to_spare(
-        self, sim: Running, first: int, slot: NDArray[np.int32], dead: int, spare: int
-    ) -> None:
-        """Move the unfinished ops of a failed component to a spare, where they start over."""
-        op_of = self.graph.explicit.op_of_place
-        moved = np.unique(op_of[slot == dead])
-        slot[slot == dead] = spare
-        for op in moved.tolist():
-            sim.stop(first + op)
-            slots = [sim.system.components[c].name for c in slot[op_of == op]]
-            sim.resume(first + op, keep=False, slots=slots)
+        self, sim: Running, first: int, placed: Graph, dead: str, spare: str
+    ) -> Graph:
+        """Move what the rank of a failed GPU has to do to a spare, where it starts over."""
+        gpus = _gpus(placed)
+        to = place(placed, sim.system, [spare if name == dead else name for name in gpus])
+        was, now = placed.explicit, to.explicit
+        assert was.slot is not None  # noqa: S101  both are placed
+        members = now.members
+        own = np.array([name == dead for name in gpus])[members.values]
+        routed = members.owner[own & np.isin(now.ops.kind[members.owner], NETWORK)]
+        moved = np.union1d(now.op_of_place[was.slot != now.slot], routed)
+        ops = (first + moved).tolist()
+        for op in ops:
+            sim.stop(op)
+        sim.resume(ops, keep=False, instead={dead: spare})
+        return to
+
+
+def _gpus(graph: Graph) -> list[str]:
+    """Names of the GPUs of the ranks of a placed graph."""
+    assert graph.system is not None  # noqa: S101
+    assert graph.gpus is not None  # noqa: S101
+    return [graph.system.components[c].name for c in graph.gpus.tolist()]
 
 
 @process("hot-spare")
 class Standby(HotSpare):
     """Spare GPUs that take over from dead ones, in the run that a scenario describes.
 
-    Unfinished ops start over on the spare.  Data still cross the failed GPU's NICs, since routes
-    are fixed when a graph is submitted: correct where machines are alike.  If the NIC has failed
-    too, the run ends with an error.  Give the cluster more machines than ranks: the last
+    What its rank has to do starts over on the spare: the backend there says how long that takes,
+    the fabric how long its new routes take.  Give the cluster more machines than ranks: the last
     ones can be spares.
     """
 

@@ -8,6 +8,7 @@ stragglers, unequal links and lost members show inside the collective.  It costs
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy as np
 from ...sim.errors import GraphError
 from ...sim.flat_graph import FlatGraph
 from ...sim.graph import Builder, Graph
+from ...sim.op_times import OpTimes
 from ...sim.ops import DTYPES, Kind
 from ...sim.signature import parse
 from .algorithms import ALGORITHMS
@@ -115,7 +117,14 @@ class _Expansion:
             self.build.describe(rank, stream, kind)
         for rank in range(self.old.ranks):
             self.build.describe(rank, self.stream, "network")
-        return self.build.graph(**self.old.facts)
+        made = self.build.graph(**self.old.facts)
+        times = self.old.times
+        if times is None:
+            return made
+        said = OpTimes.none(len(made))
+        rows = np.array([self.new[op] for op in range(len(self.block))], np.int64)
+        said.time[rows], said.factor[rows] = times.time, times.factor
+        return replace(made, times=said)
 
     def _topological_order(self) -> list[int]:
         """Rows in topological order."""
@@ -151,7 +160,14 @@ class _Expansion:
 
     def _expand_collective(self, op: int) -> None:
         """Add the sends of a collective, and a join that stands for its end."""
-        block, places = self.block, self._places_of(op)
+        block, places, times = self.block, self._places_of(op), self.old.times
+        if times is not None and (times.told[op] or times.factor[op] != 1):
+            raise GraphError(
+                "expand",
+                f"op {op} ({self.old.label(op).name}): its time is said, and sends have times of "
+                "their own; leave 'expand' out, or the rule",
+                (op,),
+            )
         ranks = [int(block.rank[p]) for p in places]
         name, steps = self._steps(op, len(ranks))
         got = [self._dependencies_of(p) for p in places]

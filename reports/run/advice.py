@@ -29,7 +29,12 @@ def next_steps(summary: Mapping[str, Any], command: str) -> list[Step]:
     points: Mapping[str, Point] = summary["points"]
     base = next(iter(points.values()))
     return [
-        *_step_if_unresolved(points, command, summary["answer"]),
+        *_step_if_unresolved(
+            points,
+            command,
+            summary["answer"],
+            summary["provenance"].get("jitter", {}).get("state", ""),
+        ),
         *_step_if_missed(base),
         *_step_to_faster_part(base, command, sign(summary["answer"])),
         *_step_to_measure(summary, command),
@@ -37,11 +42,11 @@ def next_steps(summary: Mapping[str, Any], command: str) -> list[Step]:
 
 
 def _step_if_unresolved(
-    points: Mapping[str, Point], command: str, answer: Answer
+    points: Mapping[str, Point], command: str, answer: Answer, jitter: str
 ) -> Iterator[Step]:
     """A step towards an interval where there is none, or where two runs cannot be told apart."""
     held = {s for p in points.values() for s in value_of(p, answer)["interval_of"]}
-    if "jitter" not in held:
+    if "jitter" not in held and jitter != "unknown":  # more replicas of one time tell nothing
         yield (
             "Ask how sure it is: no interval holds jitter yet.",
             command_line(command, "--replicas", "10"),

@@ -8,6 +8,8 @@ from typing import Any
 from ..headline import Answer, amounts, changed, sign, subject, unchanged, value_of
 from ..links import chained
 from ..numbers import change, digits, format_quantity, plus_minus
+from .changed_ops import changed_ops
+from .last_arriver import cause
 from .robustness import robustness_sentences
 from .work_ratio import times_the_work
 
@@ -17,6 +19,7 @@ Point = Mapping[str, Any]
 
 TOKENS = "cost_per_million_tokens"
 BLIND = "blind"  # how it begins where nobody measured what is predicted
+REPLAY = "replay"  # how it begins where a recording was only played again
 DRIVEN = "driven by"  # how the provenance of a run with devices in it begins
 
 
@@ -24,7 +27,9 @@ def sentences(summary: Mapping[str, Any]) -> list[str]:
     """Sentences of the first screen, the answer first."""
     return [
         *lead(summary),
+        *changed_ops(summary),
         limit(summary),
+        *([late] if (late := cause(next(iter(summary["points"].values())))) else []),
         *expectation_sentences(summary),
         *doubts(summary),
         *robustness_sentences(summary),
@@ -51,6 +56,8 @@ def doubts(summary: Mapping[str, Any]) -> list[str]:
     """Sentences on what was not finished, an unreliable interval, and who answers for ops."""
     checked, left = summary["provenance"]["jitter"], summary.get("unfinished", ())
     unsure = [f"The interval is {jitter(checked)}."] if checked["state"] == "unresolved" else []
+    if checked["state"] == "unknown":
+        unsure = [f"Jitter is {jitter(checked)}."]
     late = [f"Not finished in time: {', '.join(left)}."] if left else []
     base = next(iter(summary["points"].values()))
     return [*late, *unsure, *chained(base.get("chains", {}))]
@@ -224,12 +231,20 @@ def jitter(checked: Mapping[str, Any]) -> str:
     >>> jitter({"state": "held", "starts": 8, "steps": 240, "held": 0.9, "bar": (0.8, 0.97)})
     'from 8 process starts; 90 % intervals held 90 % of 240 held-out steps'
     """
+    if checked["state"] == "unknown":
+        return "left out: no distribution of the times is known, and all replicas are equal"
     if checked["state"] == "not drawn":
         return f"not in the interval: it takes {checked['fewest']} replicas"
     starts = checked["starts"]
     if checked["state"] == "unchecked":
         many = "one process start" if starts == 1 else f"{starts} process starts"
         return f"of {many}; others differ by more than its steps do (workload.starts)"
+    if "fastest" in checked:
+        low, fastest = (format_quantity(checked[key], "s") for key in ("low", "fastest"))
+        return (
+            f"unresolved: of {starts} process starts it would begin at {low}, and the fastest of "
+            f"{checked['steps']} steps took {fastest}"
+        )
     held = f"90 % intervals held {100 * checked['held']:.0f} % of {checked['steps']} held-out steps"
     basis = f"from {starts} process starts; {held}"
     if checked["state"] == "held":
@@ -243,6 +258,10 @@ def trust(summary: Mapping[str, Any]) -> str:
     provenance = summary["provenance"]
     inputs = provenance["inputs"]
     listed = ", ".join(f"{n} {kind}" for kind, n in sorted(inputs.items()))
+    if provenance["calibration"].startswith(REPLAY):
+        others = len(summary["points"]) > 1
+        told = "; only the variants are predictions, and blind ones" if others else ""
+        return f"This is a replay: recorded times on the recorded machine, no prediction{told}."
     how = (
         "This is a blind prediction: no measurement of what it predicts went into it"
         if provenance["calibration"].startswith(BLIND)

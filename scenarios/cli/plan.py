@@ -45,6 +45,7 @@ def plan(
 def _plan_lines(made: Plan) -> Iterator[tuple[str, str]]:
     from ...reports.links import chained
     from ...reports.numbers import format_quantity
+    from ...reports.run.changed_ops import in_words
 
     for name, ops in made.ops.items():
         ranks = made.ranks[name]
@@ -52,6 +53,9 @@ def _plan_lines(made: Plan) -> Iterator[tuple[str, str]]:
             yield name, "a process, run in every simulation: its ops are known when it has run"
         else:
             yield name, f"{ranks} rank{'s' * (ranks != 1)}, about {ops:,} ops"
+    for name, rules in made.rules.items():
+        for rule in rules:
+            yield "ops", f"{name}: {in_words(rule)}"
     if made.period:
         yield "recorded", f"{made.periods} {made.period}{'s' * (made.periods != 1)}"
     count = len(made.ops)

@@ -10,6 +10,7 @@ from ...reports.run.answer import TOKENS, price, sentences
 from ..config.condition import Condition, condition
 from .common import print_sentences
 
+SHARES = (".utilization", ".occupancy")
 SHOWN = (  # the metrics of the table, after the one that decides, where the run has them
     "exposed_communication",
     "waiting",
@@ -91,7 +92,7 @@ def met(expected: list[dict[str, Any]]) -> str:
 
 
 def metrics(point: dict[str, Any], of: dict[str, str]) -> Any:
-    """The metrics of one variant: status first, then p50, p95 and the interval.
+    """The metrics of one variant: status first, then p50 (of a share: the mean), p95, interval.
 
     Parameters
     ----------
@@ -129,14 +130,15 @@ Expected = list[tuple[Condition, dict[str, Any]]]
 
 
 def _metric_row(found: dict[str, Any], name: str, expected: Expected) -> tuple[str, ...] | None:
-    p50, p95 = found.get(f"{name}.p50", found.get(name)), found.get(f"{name}.p95")
+    usual = "mean" if name.endswith(SHARES) else "p50"  # half of the time nothing may be in use
+    p50, p95 = found.get(f"{name}.{usual}", found.get(name)), found.get(f"{name}.p95")
     if p50 is None:
         return None
     bounds = p50["interval"]
     within = " to ".join(format_quantity(b, p50["unit"]) for b in bounds) if bounds else "unknown"
     return (
         status([e for _, e in expected]),
-        name.replace("_", " "),
+        f"{name.replace('_', ' ')}{' (mean)' * (usual == 'mean')}",
         format_quantity(p50["value"], p50["unit"]),
         format_quantity(p95["value"], p95["unit"]) if p95 else "",
         within,

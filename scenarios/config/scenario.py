@@ -97,7 +97,7 @@ class Scenario:
         from .sections.jobs import only
 
         several: Mapping[str, JobSection] = self.section("jobs")
-        top = (self.section(key) for key in ("workload", "placement", "processes"))
+        top = (self.section(key) for key in ("workload", "placement", "processes", "ops"))
         return several or {MAIN: only(*top)}
 
     @property

@@ -14,6 +14,7 @@ from ...sim.workload import Size
 from ..config.scenario import BASE, Scenario
 from .building.answerers import may_chain
 from .building.jobs import graphs_of, workloads_of
+from .building.op_rules import changed
 from .chain_shares import Shares
 from .limits import memory, require_memory, usable
 from .uncertainty import kind_of, model_errors
@@ -42,6 +43,7 @@ class Plan:
     op_runs : ops times simulations, in all
     seconds : about, of wall time; of the sweep where there is one
     memory : about, bytes of each process
+    rules : what those of ``ops`` change, by variant that has any
     devices : components that are bound to hardware
     assumed : values that nobody measured, by path
     chains : of each variant, the share of time that each link of its chains will answer: see
@@ -58,6 +60,7 @@ class Plan:
     op_runs: float | None
     seconds: Seconds | None
     memory: Bytes | None
+    rules: dict[str, list[dict[str, object]]] = field(default_factory=dict)
     devices: list[str] = field(default_factory=list)
     assumed: list[str] = field(default_factory=list)
     chains: dict[str, dict[str, Shares]] = field(default_factory=dict)
@@ -88,6 +91,7 @@ def plan(scenario: Scenario) -> Plan:
         op_runs=None,
         seconds=None,
         memory=None,
+        rules={v.variant: changed(graphs_of(v)) for v in scenario.variants() if _has_rules(v)},
         devices=list(_device_components(scenario)),
         assumed=sorted(_assumed_paths(scenario)),
     )
@@ -161,6 +165,10 @@ def _count_simulations(scenario: Scenario) -> int:
     kinds = {kind_of(f"cluster.{path}.") for path in scenario.cluster.parts()} | ALWAYS
     explain = SENSITIVITY * len(kinds) + ERRORS * len(model_errors([scenario]))
     return 1 + (replicas if replicas > 1 else 0) + explain
+
+
+def _has_rules(scenario: Scenario) -> bool:
+    return any(job.ops for job in scenario.jobs.values())
 
 
 def _device_components(scenario: Scenario) -> Iterator[str]:

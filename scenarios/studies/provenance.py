@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from ..config.hil_settings import section
 from ..config.scenario import BASE, Scenario
 from .start_variation import jitter
+
+if TYPE_CHECKING:
+    from ..config.sections.jobs import JobSection
+
+
+REPLAY = "replay: recorded times on the recorded machine; nothing is predicted"
 
 
 def provenance(scenario: Scenario) -> dict[str, Any]:
@@ -50,6 +57,32 @@ def calibration(scenario: Scenario) -> str:
         real = ", ".join(f"{s.component} ({s.driver})" for s in hil.swap)
         return f"driven by devices or their recordings: {real}; the rest is predicted"
     return of_models(scenario)
+
+
+def replayed(scenario: Scenario, sources: Mapping[str, float]) -> bool:
+    """Whether a run is only what was recorded, on the machine of the recording.
+
+    Parameters
+    ----------
+    sources : s of ops by where their times come from
+    """
+    gpu = scenario.cluster.gpu()
+    return (
+        all(text.startswith("recorded") for text, time in sources.items() if time > 0)
+        and any(sources.values())
+        and not scenario.cluster.override
+        and all(
+            _as_recorded(job, "" if gpu is None else gpu.model) for job in scenario.jobs.values()
+        )
+    )
+
+
+def _as_recorded(job: JobSection, model: str) -> bool:
+    """Whether a job is a trace as it was recorded, on a GPU of that model."""
+    on = getattr(job.workload, "recorded_on", None)
+    device = on.device if on else None
+    changed = getattr(job.workload, "scale_to", None) or job.ops or job.processes
+    return hasattr(job.workload, "trace") and not changed and device in (None, model)
 
 
 def of_models(scenario: Scenario) -> str:

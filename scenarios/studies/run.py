@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -18,17 +18,20 @@ from ...sim.analysis.sensitivity import Change, faster
 from ...sim.periodic import Periodic
 from ...sim.result import Result
 from ...sim.units import seconds
+from ...sim.workload import Samples
 from ..config.condition import Condition
 from ..config.hil_settings import coupled
 from ..config.scenario import BASE, Scenario
 from .answers import StudyAnswer, answer_of
+from .building.op_rules import changed
 from .executor import executor
+from .late_ranks import late_ranks
 from .limits import TimeOver, time_limit
 from .map_function import MapFunction
 from .preflight import chains_of
-from .provenance import provenance
+from .provenance import REPLAY, provenance, replayed
 from .samples import headline
-from .summary import Summary, Value, checked, values
+from .summary import FEWEST, Summary, Value, checked, values
 from .uncertainty import COST, Tried, change, groups, model_errors, with_errors
 from .variant import Variant
 from .variants import VariantResults, measured, variants
@@ -121,6 +124,11 @@ def study(
     except TimeOver:
         if not under_way.points:
             raise
+    sources = under_way.points.get(BASE, {}).get("sources", {})
+    if where["calibration"].startswith("blind") and replayed(scenario, sources):
+        where["calibration"] = REPLAY
+    if under_way.results and not varies(under_way.results):
+        where["jitter"] = {"state": "unknown"}
     left = under_way.left(scenario, where)
     answer = answer_of(scenario)
     summary = Summary(scenario.name, scenario.question, under_way.points, where, answer, left)
@@ -153,6 +161,18 @@ class _UnderWay:
         return (*names, *(("--defend",) if asked and "break_even" not in where else ()))
 
 
+def varies(results: Sequence[VariantResults]) -> bool:
+    """Whether replicas differ, or too few were drawn to tell."""
+    return any(len(one.replicas) < FEWEST or _differ(one.replicas) for one in results)
+
+
+def _differ(replicas: Sequence[Mapping[str, Samples]]) -> bool:
+    first = replicas[0]
+    return any(
+        not np.array_equal(s, r.get(name, s[:0])) for r in replicas for name, s in first.items()
+    )
+
+
 def _devices_in_points(scenario: Scenario) -> AbstractContextManager[Callable[[Variant], Variant]]:
     """Context of devices in points; what talks to them is imported only where there are any."""
     if not coupled(scenario):
@@ -177,6 +197,8 @@ def _summarise_variant(tried: Tried, base: Tried, each: MapFunction) -> dict[str
         "metrics": {k: asdict(v) for k, v in metrics.items()},
         "expect": _judge_expectations(of, metrics),
         "blame": window.blame(of.result.blame()) if window else of.result.blame().seconds,
+        **({"late": late} if (late := late_ranks(of.result)) else {}),
+        **({"rules": rules} if (rules := changed(of.point.built.graphs)) else {}),
         **({"window": window.plain(of.result.tick)} if window else {}),
         **by_job(of),
         "activity": {box: {"mean": float(t.mean()), "worst": float(t.max())}

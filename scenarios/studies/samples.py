@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .variant import Variant
 
 HOUR = 3600.0  # s
-WHOLE = ("makespan", "utilization")  # last words of what is told of all jobs together, too
+WHOLE = ("makespan", "utilization", "occupancy")  # last words of what is of all jobs too
 
 
 def headline(point: Variant, result: Result) -> float:
@@ -60,7 +60,7 @@ def samples_of(point: Variant, result: Result) -> dict[str, Samples]:
         if several:
             mine = _result_of_job(result, name)
             own = _common_samples(workload, mine) | _workload_samples(workload, mine)
-            own = {m: s for m, s in own.items() if not m.endswith(".utilization")}
+            own = {m: s for m, s in own.items() if m.rpartition(".")[2] not in WHOLE[1:]}
             own["completion_time"] = _completion_samples(point, name, mine)
             samples |= _with_job_name(own | _job_costs(point, name, own), name)
         else:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...models.compute.jitter import BAR, coverage
+from ...models.compute.jitter import BAR, coverage, prediction_interval
 from ..config.scenario import Scenario
 from ..workloads.trace_files import open_starts
 from .summary import FEWEST
+
+UNLIKELY = 0.5  # of the fastest step ever seen: an interval that begins below is not believed
 
 
 def jitter(scenario: Scenario) -> dict[str, Any]:
@@ -15,12 +17,20 @@ def jitter(scenario: Scenario) -> dict[str, Any]:
 
     ``state`` is ``held`` or ``unresolved`` where several starts were recorded, by whether
     intervals made of the other starts hold about as much of each as they say; else ``unchecked``,
-    or ``not drawn`` with too few replicas for an interval.
+    or ``not drawn`` with too few replicas for an interval.  One that begins below half of the
+    fastest step that was ever seen is ``unresolved`` too.
     """
     if scenario.run.replicas < FEWEST:
         return {"state": "not drawn", "fewest": FEWEST}
     starts = open_starts(getattr(scenario.workload, "starts", None))
     found = coverage(starts.steps) if starts else None
+    if starts and len(starts.steps) > 1:
+        low, _ = prediction_interval(starts.steps)
+        fastest = float(min(s.min() for s in starts.steps))
+        if low < UNLIKELY * fastest:  # a tail that nobody saw: of few starts, far apart
+            steps = sum(map(len, starts.steps))
+            told = {"starts": len(starts.steps), "steps": steps, "low": low, "fastest": fastest}
+            return {"state": "unresolved", **told}
     if found is None:
         return {"state": "unchecked", "starts": len(starts.steps) if starts else 1}
     return {

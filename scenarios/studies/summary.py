@@ -57,12 +57,14 @@ def values(measured: VariantResults) -> dict[str, Value]:
         for statistic in _statistics_of(metric, name):
             key = f"{name}.{statistic}".rstrip(".")
             drawn = _statistic_of_each(replicas, statistic)
-            known = len(drawn) >= FEWEST
+            bounds = interval(drawn)
             by_name[key] = Value(
-                float(np.median(drawn)) if known else statistic_of(samples, statistic),
+                float(np.median(drawn))
+                if len(drawn) >= FEWEST
+                else statistic_of(samples, statistic),
                 metric.unit,
-                interval(drawn),
-                ("jitter",) if known else (),
+                bounds,
+                ("jitter",) if bounds else (),
             )
     return by_name
 
@@ -82,14 +84,18 @@ def _statistic_of_each(replicas: Sequence[Samples], statistic: str) -> list[floa
 
 
 def interval(drawn: Sequence[float]) -> tuple[float, float] | None:
-    """Bounds that hold 90 % of the replicas; None for too few of them.
+    """Bounds that hold 90 % of the replicas; None for too few of them, or where none differs.
+
+    Replicas that are all equal show that no distribution is known, not that nothing varies.
 
     Of n replicas the k-th smallest stands for the quantile (k - 1/2) / n (Hazen's rule).
 
     >>> interval(range(1, 11)), interval(range(1, 10))
     ((1.0, 10.0), None)
+    >>> interval([195.0] * 10) is None
+    True
     """
-    if len(drawn) < FEWEST:
+    if len(drawn) < FEWEST or min(drawn) == max(drawn):
         return None
     low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], method="hazen")
     return float(low), float(high)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .map_function import MapFunction
 
 COST = "cost_per_million_tokens"
+LEAST = 1e-3  # width of an interval, relative, below which it says nothing
 Bounds = tuple[float, float]
 
 
@@ -61,6 +62,8 @@ class Tried:
         per = value.value / own if grows else 1.0
         moved = [[(t - own) * per for t in pair] for pair in self.times.values()]
         bounds = widened(value.value, value.interval, moved)
+        if value.interval is None and bounds[1] - bounds[0] < LEAST * abs(value.value):
+            return value  # of parts that hardly matter: nothing is known of those that do
         return replace(value, interval=bounds, interval_of=(*value.interval_of, "model"))
 
 
@@ -150,15 +153,14 @@ def change(base: Tried, of: Tried) -> dict[str, Any]:
         return is_ / was - 1 if was else 0.0 if is_ == was else float("inf")
 
     drawn = [ratio(a, b) for a, b in zip(base.of.replicas, of.of.replicas, strict=False)]
+    moved, held = _deviations_of_change(base, of), interval(drawn)
     enough = len(drawn) >= FEWEST
     value = float(np.median(drawn)) if enough else ratio(base.of.samples, of.of.samples)
-    moved = _deviations_of_change(base, of)
-    held = interval(drawn)
     return {
         "of": answer.metric,
         "value": value,
         "interval": widened(value, held, moved) if moved else held,
-        "interval_of": ["jitter"] * enough + ["model"] * bool(moved),
+        "interval_of": ["jitter"] * (held is not None) + ["model"] * bool(moved),
     }
 
 

@@ -32,6 +32,7 @@ from ..config.scenario import Scenario
 from ..workloads.trace_files import open_starts
 from .answers import StudyAnswer
 from .building.jobs import graphs_of, pools_of, workloads_of
+from .building.op_rules import SubmissionRules
 from .building.price import price
 from .building.system import failures
 from .error_context import rewording_errors
@@ -185,10 +186,18 @@ class Variant:
         keep = self.scenario.run.keep
         if graph is not None:
             return simulation.run(graph, *self.processes, replica=replica, keep=keep)
-        jobs, more = self._jobs_and_starter(typical=replica is not None)
-        return simulation.run(jobs, *self.processes, *more, replica=replica, keep=keep)
+        rules = {name: SubmissionRules(self.scenario, name)
+                 for name, job in self.scenario.jobs.items()
+                 if job.ops and self.built.graphs[name] is None}  # fmt: skip
+        jobs, more = self._jobs_and_starter(replica is not None, rules)
+        found = simulation.run(jobs, *self.processes, *more, replica=replica, keep=keep)
+        for own in rules.values():
+            own.check()
+        return found
 
-    def _jobs_and_starter(self, typical: bool) -> tuple[list[Job], list[Process]]:
+    def _jobs_and_starter(
+        self, typical: bool, rules: Mapping[str, SubmissionRules]
+    ) -> tuple[list[Job], list[Process]]:
         """Jobs of a run, and the process that starts those that wait for components."""
         system, jobs, waiting = self.simulation.system, [], []
         pools = pools_of(self.scenario, system)
@@ -198,7 +207,8 @@ class Variant:
                 graph = self.built.variations[name].varied(graph)
             if graph is not None and ranks is not None:
                 graph = place(graph, system, ranks)
-            work = PreparedWorkload(self.workloads[name], graph, section.processes)
+            edit = rules.get(name)
+            work = PreparedWorkload(self.workloads[name], graph, section.processes, edit)
             if any(isinstance(value, int) for value in pools[name].values()):
                 waiting.append(Waiting(Job(name, work, None, section.arrives), pools[name]))
             else:

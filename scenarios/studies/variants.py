@@ -66,7 +66,7 @@ def variants(scenario: Scenario) -> list[Variant]:
     built: dict[str, Built] = {}
     found = []
     for variant in scenario.variants():
-        jobs = [(name, job.workload, job.on) for name, job in variant.jobs.items()]
+        jobs = [(name, job.workload, job.on, job.ops) for name, job in variant.jobs.items()]
         key = repr((jobs, variant.cluster.fabric.expand))
         if key not in built:
             built[key] = Built.of(variant)

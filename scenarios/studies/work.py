@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -29,10 +29,18 @@ class PreparedWorkload(Workload):
         That it starts; None where it is a process.
     steering : sequence of Steering
         Processes beside it.
+    edit : function or None
+        What becomes of each graph that it submits.
     """
 
-    def __init__(self, of: Workload, graph: Graph | None, steering: Sequence[Steering] = ()):
-        self.of, self.graph, self.steering = of, graph, steering
+    def __init__(
+        self,
+        of: Workload,
+        graph: Graph | None,
+        steering: Sequence[Steering] = (),
+        edit: Callable[[Graph], Graph] | None = None,
+    ):
+        self.of, self.graph, self.steering, self.edit = of, graph, steering, edit
         self.metrics, self.headline, self.until = of.metrics, of.headline, of.until
         self.periodic = of.periodic
 

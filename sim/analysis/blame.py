@@ -353,7 +353,7 @@ class _History:
         reason[target[at_once]] = source[at_once]  # ascending: the last one stays
         plain = (columns.ready[rows] == start) & (start >= self.result.first_release)
         plain[flows.op[(flows.work_hi != 0) | (flows.work_lo != 0)]] = False
-        plain[[op - run.first for op in self.result.moves if rows.start <= op < rows.stop]] = False
+        plain[[op - run.first for op in self.result.moved if rows.start <= op < rows.stop]] = False
         who = names[np.where(idle, -1, run.answers.component)]
         return _Links(start, np.where(plain, reason, -1), who)
 
@@ -394,10 +394,7 @@ class _History:
         return [Charge(start, middle, op, who), *self._split_work_charges(op, middle, end)]
 
     def _asked_component(self, run: SubmittedRun, row: int) -> str:
-        """Component that was asked about an op, or it was moved to; ``gap`` for delays and gaps."""
-        moved = self.result.moves.get(run.first + row)
-        if moved:
-            return self.result.parts.names[moved[0]]
+        """Component that was asked about an op; ``gap`` for delays and gaps."""
         return str(self.links(run).who[row])
 
     def _split_work_charges(self, op: int, start: int, end: int) -> list[Charge]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from ..aggregates import RunAggregates
 from ..run_record import RunRecord
 from .activity import boxes_of, busy
-from .metrics import shares
+from .metrics import in_work, shares
 from .op_sums import aggregates_of
 
 
@@ -20,4 +20,6 @@ def summarised(result: RunRecord, keep: str) -> RunAggregates:
     compiled, ranks = result.engine != "reference", sums.start.shape[1]
     boxes = boxes_of(busy(result), sums.marks, ranks, compiled=compiled)
     kept = sums.boxed(boxes, keep)
-    return replace(kept, windows=shares(result)) if keep == "ranks" else kept
+    if keep != "ranks":
+        return kept
+    return replace(kept, windows=in_work(result), taken=shares(result))

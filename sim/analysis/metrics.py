@@ -7,6 +7,7 @@ window of the run; others have one.
 from __future__ import annotations
 
 import logging
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,8 @@ def common(result: RunRecord, warm_up: int = 0, count: int | None = None) -> dic
     found |= _box_samples(result, edges, warm_up)
     for name, samples in utilization_windows(result).items():
         found[f"{name}.utilization"] = samples
+    for name, samples in occupancy(result).items():
+        found[f"{name}.occupancy"] = samples
     return found
 
 
@@ -75,17 +78,32 @@ def _box_samples(result: RunRecord, edges: NDArray[np.int64], warm_up: int) -> d
 
 
 def utilization_windows(result: RunRecord) -> dict[str, Samples]:
-    """Samples of the share of each component in use, in :data:`WINDOWS` equal windows of the run.
+    """Samples of the share of time in which each component works, in :data:`WINDOWS` equal windows.
 
-    Of a kind (``gpu``, ``nic``, …): its busiest component's. Components that did nothing are left
+    A GPU works while an op runs on any of its streams; of a host it is cores in work over cores, of
+    a rate the mean rate over the full one, of a capacity the mean amount held over the whole.  Of a
+    kind (``gpu``, ``nic``, …): its busiest component's. Components that did nothing are left
     out; what a flow moves is spread evenly over its work phase. Empty where neither the windows nor
     one row per op were kept.
     """
-    share = result.aggregates.windows if result.written is None else shares(result)
-    found: dict[str, Samples] = {}
+    share = result.aggregates.windows if result.written is None else in_work(result)
     if share is None:
         log.info("utilization over time is left out: of this run only its mean was kept")
-        return found
+        return {}
+    return _by_name(result, share)
+
+
+def occupancy(result: RunRecord) -> dict[str, Samples]:
+    """Samples of the slots taken over all slots of each component, as :func:`utilization`."""
+    share = result.aggregates.taken if result.written is None else shares(result)
+    if share is None:
+        return {}
+    return _by_name(result, np.where((result.parts.slots > 0)[:, None], share, 0.0))
+
+
+def _by_name(result: RunRecord, share: NDArray[np.float64]) -> dict[str, Samples]:
+    """Samples by component, the busiest first, and by kind."""
+    found: dict[str, Samples] = {}
     mean = share.mean(axis=1)
     for c in np.argsort(-mean, kind="stable").tolist():
         if mean[c] > 0:
@@ -95,9 +113,58 @@ def utilization_windows(result: RunRecord) -> dict[str, Samples]:
     return found
 
 
-def shares(result: RunRecord) -> NDArray[np.float64]:
-    """(components, windows) share in use, of a result with one row per op."""
+def in_work(result: RunRecord) -> NDArray[np.float64]:
+    """(components, windows) share of time in which each works, of a result with one row per op."""
+    share, several = shares(result), overlapping(result)
+    if several.any():
+        edges, busy = _edges(result), np.zeros(share.shape)
+        _spread_over_periods(*busy_spans(result, several), None, edges, busy)
+        share[several] = (busy / np.maximum(np.diff(edges), 1e-300))[several]
+    return share
+
+
+def overlapping(result: RunRecord) -> NDArray[np.bool_]:
+    """(components,) whether ops of a component overlap without its working twice: GPUs, not hosts.
+
+    A host has cores, and each works by itself.
+    """
+    host = np.array([part.kind == "host" for part in result.system.components], bool)
+    return np.asarray((result.parts.slots > 1) & ~host)
+
+
+def busy_spans(
+    result: RunRecord, chosen: NDArray[np.bool_]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Component, first and last tick of each span in which any slot of a component was taken."""
+    component, start, end = [], [], []
+    for run in result.runs:
+        slot = result.slots(run)
+        op = run.first + run.graph.explicit.op_of_place
+        place = np.flatnonzero((slot >= 0) & (result.columns.end[op] != NEVER))
+        place = place[chosen[slot[place]]]
+        component.append(slot[place].astype(np.int64))
+        start.append(result.columns.start[op[place]])
+        end.append(result.columns.end[op[place]])
+    of, a, b = (np.concatenate([np.empty(0, np.int64), *x]) for x in (component, start, end))
+    order = np.lexsort((a, of))
+    of, a, b = of[order], a[order], b[order]
+    for first, last in pairwise([0, *np.flatnonzero(np.diff(of)) + 1, len(of)]):
+        b[first:last] = np.maximum.accumulate(b[first:last])
+    new = np.ones(len(of), bool)
+    new[1:] = (of[1:] != of[:-1]) | (a[1:] > b[:-1])
+    head = np.flatnonzero(new)
+    last = np.append(head[1:], len(of))[: len(head)] - 1
+    return of[head], a[head], b[last]
+
+
+def _edges(result: RunRecord) -> NDArray[np.float64]:
     edges = result.first_release + np.linspace(0, result.makespan_ticks, WINDOWS + 1)
+    return np.asarray(edges, np.float64)
+
+
+def shares(result: RunRecord) -> NDArray[np.float64]:
+    """(components, windows) share in use: slots taken over all slots, with one row per op."""
+    edges = _edges(result)
     busy = np.zeros((len(result.parts), WINDOWS))
     for run in result.runs:
         _add_slot_time(result, run, edges, busy)

@@ -7,7 +7,7 @@ capacity is counted once the graph is over: then it was given back.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -105,7 +105,6 @@ class StreamingSums:
         held: Held,
         own: Sequence[int],
         runs: Sequence[SubmittedRun],
-        moves: MutableMapping[int, tuple[int, ...]],
         now: int,
     ) -> None:
         """Add ops that ended since the last call.
@@ -114,7 +113,6 @@ class StreamingSums:
         ----------
         own : numbers of the graphs that count, among those that are held
         runs : of each graph that is held
-        moves : ops that were resumed elsewhere; those that ended are taken out
         """
         until, rows = now, []
         groups = list(alike(held, own, runs, self.given))
@@ -123,7 +121,6 @@ class StreamingSums:
             self.ranks = max(self.ranks, ranks_of(group.run))
             if group.fresh.any():
                 self._sum_group(group)
-                self._move_busy_time(group, moves)
                 rows.append(_busy_intervals(group))
             if group.amount.size:
                 over = group.over[:, None]
@@ -167,26 +164,6 @@ class StreamingSums:
             row = np.repeat(np.arange(n), np.diff(usage.indptr))
             work = group.work[row] * usage.weight / self.rate[usage.component]
             np.add.at(self.moved, (usage.component, block.ops.kind[row]), work)
-
-    def _move_busy_time(self, group: Alike, moves: MutableMapping[int, tuple[int, ...]]) -> None:
-        """Move the busy time of ops resumed elsewhere to the slots where they ran last."""
-        if not moves:
-            return
-        run, n = group.run, len(group.run.graph)
-        places = run.graph.explicit.op_of_place
-        for g, first in enumerate(group.first.tolist()):
-            for op in [
-                op for op in moves if first <= op < first + n and group.fresh[g, op - first]
-            ]:
-                row = op - first
-                took = int(group.end[g, row] - group.start[g, row])
-                kind = run.graph.ops.kind[row]
-                at = np.flatnonzero(places == row)
-                for was, slot in zip(run.lowered.slot[at].tolist(), moves.pop(op), strict=True):
-                    if was >= 0:
-                        self.busy[was, kind] -= took
-                    if slot >= 0:
-                        self.busy[slot, kind] += took
 
     def _held_seconds(
         self, group: Alike, start: Ticks, end: Ticks, where: NDArray[np.bool_]

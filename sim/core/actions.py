@@ -9,8 +9,9 @@ import numpy as np
 import simpy
 
 from ..capacity_ledger import Grant
-from ..engine_api import NO_LIMIT, Loss, State
+from ..engine_api import NO_LIMIT, Answer, Loss, State, There
 from ..media.max_min.medium import set_rate
+from ..moving import ALL, Left
 from ..validation import wrong_move
 from .capacity import ask, leave_line, let_go, line_moves
 from .op_end import leave_all
@@ -25,6 +26,7 @@ from .state_layout import (
     HOLDS,
     LETS,
     NONE,
+    ONLINE,
     OPEN,
     OPEN_OPS,
     PART,
@@ -184,7 +186,12 @@ class Actions(StateView):
             self.stopped_by[self.id(c)] = who
 
     def _resume(
-        self, op: int, keep: bool, slots: Sequence[int] | None, usage: dict[int, int] | None
+        self,
+        op: int,
+        keep: bool,
+        slots: Sequence[int] | None,
+        usage: dict[int, int] | None,
+        there: There | None,
     ) -> None:
         if self._is_over(op):
             return
@@ -194,7 +201,9 @@ class Actions(StateView):
             state = State(int(row["state"])).name.lower()
             raise self._refusal_error(op, f"it is {state}; stop it first")
         row["state"] = PENDING
-        if not keep:
+        if there is not None:
+            self._move(c, there, self._left(c) if keep else ALL)
+        elif not keep:
             self._start_over(c)
         places = store.places(c)
         for p, slot in zip(places, slots or (), strict=slots is not None):
@@ -212,20 +221,41 @@ class Actions(StateView):
     def _start_over(self, c: int) -> None:
         """Reset the work of an op to all of it, and ask an online backend again."""
         graph = self._graph(c)
-        row, lowered = c - graph.base, graph.lowered
-        cell, flow = self.store.rows[c], self.store.flow(c)
-        cell["left"] = lowered.fixed[row]
-        if len(lowered.online) and lowered.online[row] >= 0:
+        row, flow = c - graph.base, self.store.flow(c)
+        fixed, work = graph.whole(row)
+        self.store.rows[c]["left"] = fixed
+        if graph.is_online(row):
+            self.store.rows[c]["flags"] |= ASK
+            graph.share.pop(row, None)
+        if flow != NONE:
+            self.store.sharing.set_left(flow, work)
+        elif work:
+            raise self._refusal_error(self.id(c), "nothing bounds the rate of its work")
+
+    def _left(self, c: int) -> Left:
+        """Share of an op that is left."""
+        graph = self._graph(c)
+        row, cell = c - graph.base, self.store.rows[c]
+        if cell["flags"] & ASK:
+            return graph.share.get(row, ALL)
+        fixed, work = graph.told(row) if graph.is_online(row) else graph.whole(row)
+        return Left(int(cell["left"]), fixed, self._work_left(c), work)
+
+    def _move(self, c: int, there: There, left: Left) -> None:
+        """Let an op go on at another place, with a share left to do."""
+        graph, cell = self._graph(c), self.store.rows[c]
+        row = c - graph.base
+        graph.moved[row] = there
+        if isinstance(there, Answer):
+            cell["flags"] &= ~ASK
+            graph.share.pop(row, None)
+            cell["left"], work = left.of(there.fixed, there.work)
+            self._use(c, work, dict(there.usage), there.limit)
+        else:
             cell["flags"] |= ASK
-        at = int(np.searchsorted(lowered.flows.op, row))
-        if at < len(lowered.flows) and lowered.flows.op[at] == row:
-            work = lowered.flows.work(at)
-            if flow != NONE:
-                self.store.sharing.set_left(flow, work)
-            elif work:
-                raise self._refusal_error(self.id(c), "nothing bounds the rate of its work")
-        elif flow != NONE:
-            self.store.sharing.set_left(flow, 0)
+            cell["left"], graph.share[row] = 0, left
+            self.store.world[ONLINE] = 1
+            self._use(c, 0, {}, NO_LIMIT)
 
     def _limit(self, c: int) -> int:
         flow = self.store.flow(c)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from typing import cast
 
 import numpy as np
 import simpy
 
-from ..engine_api import FIRST, MAX_TICK, NO_LIMIT, Answer
+from ..engine_api import FIRST, MAX_TICK, NO_LIMIT, Answer, Online
+from ..moving import ALL
 from ..simpy_clock import Turn
 from ..validation import check_answer, too_heavy
 from .actions import Actions
@@ -155,23 +157,33 @@ class SimpyLoop(Actions):
         while c != NONE:
             if store.flags.item(c) & ASK:
                 k = bisect_right(self.bases, c) - 1
-                backend = self.joined[k].shape.online.item(c - self.bases[k])
-                asked.setdefault((k, backend), []).append(c)
+                row = c - self.bases[k]
+                if row in self.joined[k].moved:
+                    asked[-1, c] = [c]
+                else:
+                    backend = self.joined[k].shape.online.item(row)
+                    asked.setdefault((k, backend), []).append(c)
             c = store.next.item(c)
         now = world.item(NOW)
-        for (k, backend), cells in asked.items():
-            base = self.bases[k]
-            answers = self.joined[k].backends[backend]([c - base for c in cells], now)
+        for (_, backend), cells in asked.items():
+            k = bisect_right(self.bases, cells[0]) - 1
+            base, graph = self.bases[k], self.joined[k]
+            there = graph.moved.get(cells[0] - base)
+            ask = graph.backends[backend] if there is None else cast(Online, there)
+            answers = ask([c - base for c in cells], now)
             for c, answer in zip(cells, answers, strict=True):
-                self._answer(c, answer)
+                self._answer(graph, c, answer)
         store.world[ASKING] = 0
 
-    def _answer(self, c: int, answer: Answer) -> None:
+    def _answer(self, graph: SubmittedGraph, c: int, answer: Answer) -> None:
         """Store the answer of an online backend for its ops."""
         store, (fixed, work, usage, limit) = self.store, answer
         plain = not work and not usage and limit == NO_LIMIT
         if not plain or not 0 <= fixed <= MAX_TICK:
             check_answer(self.parts, self.id(c), answer)
+        graph.note_answer(c - graph.base, fixed, work)
+        if graph.share:
+            fixed, work = graph.share.pop(c - graph.base, ALL).of(fixed, work)
         store.left[c] = fixed
         store.flags[c] = store.flags.item(c) & ~ASK
         if not plain or store.flow(c) != NONE:

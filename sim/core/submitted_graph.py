@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from array import array
+
+import numpy as np
 import simpy
 
-from ..engine_api import EngineGraph, Numbers, Online
+from ..engine_api import Answer, EngineGraph, Numbers, Online, There
+from ..moving import Left
 from ..simpy_adapter import Handed
 from .block import GraphBlock
 from .run_memory import Lies, RunMemory
@@ -45,6 +49,10 @@ class SubmittedGraph(Handed):
         self.over = False  # it ran ahead of the clock, to its end
         self.awaited: list[int] = []  # ops for whose end somebody waited before it joined
         self.extra: list[tuple[Rows, Rows]] = []  # further flows and uses that its ops got
+        self.moved: dict[int, There] = {}  # rows that go on elsewhere, and what they take there
+        self.share: dict[int, Left] = {}  # that is left of rows whose backend is yet to be asked
+        self._fixed = array("q")  # what online backends said: fixed ticks of each row, and its work
+        self._work: dict[int, int] = {}
 
     @property
     def lowered(self) -> EngineGraph:
@@ -55,6 +63,34 @@ class SubmittedGraph(Handed):
     def backends(self) -> tuple[Online, ...]:
         """Backends of its online ops."""
         return self.shape.backends if self.numbers is None else self.numbers.backends
+
+    def is_online(self, row: int) -> bool:
+        """Whether the backend of a row is asked when it starts."""
+        if row in self.moved:
+            return not isinstance(self.moved[row], Answer)
+        return len(self.shape.online) > 0 and bool(self.shape.online[row] >= 0)
+
+    def whole(self, row: int) -> tuple[int, int]:
+        """Fixed ticks and work of a row as it was handed in, or where it was moved to."""
+        if row in self.moved:
+            there = self.moved[row]
+            return (there.fixed, there.work) if isinstance(there, Answer) else (0, 0)
+        lowered = self.lowered
+        at = int(np.searchsorted(lowered.flows.op, row))
+        has = at < len(lowered.flows) and lowered.flows.op[at] == row
+        return int(lowered.fixed[row]), lowered.flows.work(at) if has else 0
+
+    def note_answer(self, row: int, fixed: int, work: int) -> None:
+        """Note what an online backend said about a row."""
+        if not self._fixed:
+            self._fixed = array("q", bytes(8 * self.count))
+        self._fixed[row] = fixed
+        if work or self._work:
+            self._work[row] = work
+
+    def told(self, row: int) -> tuple[int, int]:
+        """Fixed ticks and work that an online backend said about a row."""
+        return (self._fixed[row] if self._fixed else 0), self._work.get(row, 0)
 
     def join(self, store: RunMemory) -> None:
         """Add the graph to the memory of the run."""

@@ -13,7 +13,8 @@ import simpy
 
 from ..capacity_ledger import Grant
 from ..deadlock import Stuck
-from ..engine_api import EngineColumns, EngineGraph, Held, Loss, Numbers, Shape, State
+from ..engine_api import EngineColumns, EngineGraph, Held, Loss, Numbers, Shape, State, There
+from ..moving import ALL
 from ..validation import check_graph, check_op, wrong_move
 from .capacity import Claim
 from .deadlock_state import stuck
@@ -186,7 +187,12 @@ class ReferenceEngine(EventLoop):
             row.state, row.stopped_by = State.STOPPED, who
 
     def _resume(
-        self, op: int, keep: bool, slots: Sequence[int] | None, usage: dict[int, int] | None
+        self,
+        op: int,
+        keep: bool,
+        slots: Sequence[int] | None,
+        usage: dict[int, int] | None,
+        there: There | None,
     ) -> None:
         row = self.rows.get(op)
         if row is None or not row.live:
@@ -194,8 +200,10 @@ class ReferenceEngine(EventLoop):
         if row.state != State.STOPPED:
             raise self._refusal_error(op, f"it is {row.state.name.lower()}; stop it first")
         row.state = State.PENDING
-        if not keep:
-            row.asks = row.online >= 0
+        if there is not None:
+            row.move(there, row.left if keep else ALL)
+        elif not keep:
+            row.asks, row.share = row.is_online, ALL
             row.fixed_left, row.work_left = row.fixed, row.work
         row.slots = row.slots if slots is None else list(slots)
         if row.work_left and usage and (wrong := wrong_move(self.parts, row.usage, usage)):

@@ -188,7 +188,8 @@ class EventLoop(EngineControl):
             self.granted.discard(row.id)
             row.state, row.start, row.attempts = State.RUNNING, self.tick, row.attempts + 1
             if row.asks:
-                asked.setdefault((row.batch.index, row.online), []).append(row)
+                own = (row.batch.index, row.online) if row.there is None else (-1, row.id)
+                asked.setdefault(own, []).append(row)
         for group in asked.values():
             self._ask_backend(group)
         for row in rows:
@@ -196,12 +197,11 @@ class EventLoop(EngineControl):
 
     def _ask_backend(self, rows: list[OpState]) -> None:
         batch = rows[0].batch
-        backend = batch.backends[rows[0].online]
+        backend = rows[0].there or batch.backends[rows[0].online]
         answers = backend([row.id - batch.first for row in rows], self.tick)
         for row, answer in zip(rows, answers, strict=True):
             check_answer(self.parts, row.id, answer)
-            row.asks, row.fixed_left, row.work_left = False, answer.fixed, answer.work
-            row.usage, row.limit = dict(answer.usage), answer.limit
+            row.tell(answer, row.share)
 
     def _begin(self, row: OpState) -> None:
         if row.fixed_left:

@@ -10,11 +10,23 @@ import simpy
 from numpy.typing import NDArray
 
 from ..deadlock import shortest_cycle
-from ..engine_api import NEVER, NO_LIMIT, EngineColumns, EngineGraph, Held, Online, State
+from ..engine_api import (
+    NEVER,
+    NO_LIMIT,
+    Answer,
+    EngineColumns,
+    EngineGraph,
+    Held,
+    Online,
+    State,
+    There,
+)
 from ..errors import GraphError
+from ..moving import ALL, Left
 from ..simpy_adapter import Handed
 from .capacity import Claim
 
+NOTHING = Answer(0, 0, {})
 # Where a place stands; ready: its op waits for what it is to hold of capacities.
 WAITING, READY, QUEUED, HELD = "waiting", "ready", "queued", "held"
 
@@ -60,7 +72,10 @@ class OpState:
     def __init__(self, id: int, batch: SubmittedGraph, fixed: int, release: int, online: int):
         self.id, self.batch = id, batch
         self.fixed, self.release, self.online = fixed, release, online
+        self.there: Online | None = None  # an online backend of its own, where it was moved to
         self.asks = online >= 0  # at its next start
+        self.share = ALL  # that is left of what it is then told
+        self.whole = fixed, 0  # fixed time and work that it was told last
         self.work = 0
         self.fixed_left, self.work_left = fixed, 0
         self.usage: dict[int, int] = {}
@@ -79,6 +94,36 @@ class OpState:
         self.counted = False  # its end was reported
         self.done: simpy.Event | None = None
         self.ready = self.start = self.end = NEVER
+
+    @property
+    def is_online(self) -> bool:
+        """Whether its backend is asked when it starts."""
+        return self.online >= 0 or self.there is not None
+
+    @property
+    def left(self) -> Left:
+        """What is left of it."""
+        if self.asks:
+            return self.share
+        fixed, work = self.whole
+        return Left(self.fixed_left, fixed, self.work_left, work)
+
+    def tell(self, answer: Answer, left: Left) -> None:
+        """Take an answer of which a share is left to do."""
+        self.whole, self.asks, self.share = (answer.fixed, answer.work), False, ALL
+        self.fixed_left, self.work_left = left.of(answer.fixed, answer.work)
+        self.usage, self.limit = dict(answer.usage), answer.limit
+
+    def move(self, there: There, left: Left) -> None:
+        """Go on at another place, with a share left to do."""
+        self.online = -1
+        if isinstance(there, Answer):
+            self.there, self.fixed, self.work = None, there.fixed, there.work
+            self.tell(there, left)
+        else:
+            self.there, self.fixed, self.work = there, 0, 0
+            self.tell(NOTHING, ALL)
+            self.asks, self.share = True, left
 
     @property
     def live(self) -> bool:
@@ -121,6 +166,7 @@ def rows_of(graph: EngineGraph, batch: SubmittedGraph, now: int) -> list[OpState
     for f, i in enumerate(graph.flows.op.tolist()):
         row = rows[i]
         row.work = row.work_left = graph.flows.work(f)
+        row.whole = row.fixed, row.work
         row.usage, row.limit = graph.flows.usage(f), int(graph.flows.limit[f])
     claims = graph.claims
     columns = (claims.op, claims.component, claims.amount, claims.until)

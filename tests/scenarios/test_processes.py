@@ -318,11 +318,17 @@ def test_a_spare_that_is_not_there_is_named():
         seconds(text)
 
 
-def test_a_nic_that_fails_with_its_gpu_is_not_gone_round_in_silence():
+def test_a_nic_that_fails_with_its_gpu_is_left_behind_with_it(undisturbed):
     both = SPARE.replace("  - {use: hot", "  - {use: fail, component: node0.nic0.tx, at: 100 ms}\n"
                          "  - {use: hot")  # fmt: skip
-    with pytest.raises(SimulationError, match=r"fail has node0\.nic0\.tx \(processes\.1"):
-        seconds(FIRST.replace("nodes: 2}", "nodes: 3}") + both)
+    end = seconds(FIRST.replace("nodes: 2}", "nodes: 3}") + both)  # its data go by the spare's NIC
+    assert undisturbed + 0.2 < end < 2 * undisturbed + 0.4
+
+
+def test_a_spare_of_another_part_takes_the_time_of_that_part():
+    three = FIRST.replace("nodes: 2}", "nodes: 3}") + SPARE
+    slow = three.replace("nodes: 3}", "nodes: 3, override: {node2.gpu0: {slowdown: 3}}}")
+    assert seconds(slow) > 1.5 * seconds(three)
 
 
 TRAINING = '''

@@ -93,3 +93,10 @@ def test_the_all_reduces_of_a_step_are_those_of_its_buckets(script):
     assert script.all_reduces(script.VARIANTS["gpt"]) == pytest.approx(0.018, rel=0.1)
     slow = script.all_reduces(script.VARIANTS["comm-heavy"])
     assert slow == pytest.approx(4 * 4_224_512 / 0.125e9, rel=0.1)  # both ways at 2 Gbit/s
+
+
+def test_coverage_is_judged_by_the_rule_for_intervals_and_called_unresolved(script):
+    page = [(5, 4), (5, 4), (3, 3), (3, 3), (3, 0)]  # 14 of 19, as docs/accuracy.md has it
+    found = script.judged([{"starts": n, "starts_held": k} for n, k in page])
+    assert (found["held"], found["starts"], found["state"]) == (14, 19, "unresolved")
+    assert script.judged([{"starts": 20, "starts_held": 18}])["state"] == "held"

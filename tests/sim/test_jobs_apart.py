@@ -215,7 +215,7 @@ def told(result):
             for n in ("ready", "start", "end", "state", "attempts", "arrived", *CLAIMS)
         },
         "rank": result.ops.rank.tolist(),
-        "moves": dict(result.moves),
+        "moved": sorted(result.moved),
         "emitted": result.metrics,
         "window": (result.first_release, result.makespan_ticks),
         "busy": result.busy_by_kind,

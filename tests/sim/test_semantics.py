@@ -338,6 +338,36 @@ def test_a_backend_is_asked_again_only_without_keep(engine):
     assert rows(m) == [(0, 8, 18)]
 
 
+def moved(engine, keep, there, first=10, work=0):
+    """An op of 10 ticks, or of so much work, stopped at tick 4 and resumed with what it takes."""
+    m = build(engine, slots=[1, 1], rates=[1])
+    m.submit(lowered("graph", [op(0, fixed=first, work=work, usage=((2, ONE),) if work else ())]))
+
+    def move():
+        yield m.env.timeout(4)
+        m.stop(0)
+        m.resume(0, keep, (1,), None, there)
+
+    m.env.process(move())
+    m.run()
+    return rows(m)[0][2]
+
+
+def test_what_is_left_of_a_moved_op_is_the_same_share_of_what_it_takes_there(engine):
+    assert moved(engine, True, Answer(5, 0, {})) == 4 + 3
+    assert moved(engine, False, Answer(5, 0, {})) == 4 + 5
+    assert moved(engine, True, Answer(4, 0, {})) == 4 + 3  # 2.4, rounded up
+    assert moved(engine, True, lambda rows, now: [Answer(5, 0, {})]) == 4 + 3
+
+
+def test_each_phase_keeps_its_share_and_one_without_counterpart_takes_that_of_the_work(engine):
+    there = {"work": Answer(2, 20, {2: ONE}), "time": Answer(10, 0, {})}
+    assert moved(engine, True, there["work"], first=2, work=4) == 4 + 10  # half of the work is left
+    assert moved(engine, True, there["time"], first=2, work=4) == 4 + 5
+    assert moved(engine, True, there["work"], first=8) == 4 + 1 + 10  # of a time alone
+    assert moved(engine, True, there["work"], first=8, work=4) == 4 + 1 + 20
+
+
 def test_an_answer_on_a_failed_component_waits_for_the_restore(engine):
     m = build(engine, rates=[10])
     online(m, [Answer(0, 50, {0: ONE})], [op(release=2, online=0)], [])

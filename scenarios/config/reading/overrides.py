@@ -134,6 +134,10 @@ def apply_variant(tree: TreeNode, number: int, seen: tuple[int, ...] = ()) -> Tr
         if variant.has(key):
             below = _variant_value(variant[key], layer, f"what_if.{number}.{key}")
             tree = _merge_leaf(tree, path, below)
+    if variant.has("ops"):
+        more = _variant_value(variant["ops"], layer, f"what_if.{number}.ops")
+        had = tree["ops"].items if tree.has("ops") else ()
+        tree = _merge_leaf(tree, ("ops",), replace(more, value=(*had, *more.items)))
     return expanded(_with_prices(tree, variant, layer, number))
 
 

@@ -55,7 +55,7 @@ def _missing_choices(model: Any, tree: TreeNode) -> Iterator[Problem]:
     """A workload that nobody names; backends that lack a setting which no part says either."""
     if not model.jobs and model.workload is None:
         yield _missing_key(tree, ("workload",))
-    for key in ("workload", "placement", "processes") if model.jobs else ():
+    for key in ("workload", "placement", "processes", "ops") if model.jobs else ():
         if tree.has(key) and getattr(model, key) != SECTIONS[key].default:
             message = f"'{key}' at the top is of one job, and there are 'jobs'; write it in one"
             yield Problem("not-one-of", message, _spot_at(tree.mapping[key].label, (key,)))
@@ -76,7 +76,7 @@ def _answering(backends: Mapping[str, Binding]) -> Iterator[tuple[str, Path, Bin
             yield glob, ("backends", glob, *(("use", i) if binding.links else ())), link
 
 
-WHOLE = ("makespan", "utilization", "cost_per_hour", "power", "memory", "error")
+WHOLE = ("makespan", "utilization", "occupancy", "cost_per_hour", "power", "memory", "error")
 
 
 def _of_no_job(model: Any, tree: TreeNode) -> Iterator[Problem]:

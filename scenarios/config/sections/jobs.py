@@ -11,6 +11,7 @@ from ....sim.units import Duration
 from ..schema import REQUIRED, Many, Section, register
 from ..settings import workload_files
 from .head import Name
+from .ops import OpRuleSection
 from .placement import Placement
 from .processes import Steering, processes
 from .workload import WorkloadSection, any_workload
@@ -25,13 +26,14 @@ class JobSection(Section):
     on: Mapping[str, Pool]
     placement: Placement
     processes: tuple[Steering, ...]
+    ops: tuple[OpRuleSection, ...]
     arrives: float
 
 
-def only(workload: WorkloadSection, placement: Placement, steering: Any) -> JobSection:
-    """The job that ``workload``, ``placement`` and ``processes`` at the top are short for."""
+def only(workload: WorkloadSection, placement: Placement, steering: Any, ops: Any) -> JobSection:
+    """The job that the keys of one at the top are short for."""
     return JobSection.model_construct(
-        workload=workload, on={}, placement=placement, processes=steering, arrives=0.0
+        workload=workload, on={}, placement=placement, processes=steering, ops=ops, arrives=0.0
     )
 
 
@@ -59,6 +61,10 @@ def _job_form() -> Any:
         "processes": (
             processes(),
             Field((), description="Processes that steer the job while it runs."),
+        ),
+        "ops": (
+            Many[OpRuleSection],
+            Field((), description="Rules that change ops of the job, by name."),
         ),
         "arrives": (
             Annotated[Duration, Field(ge=0)],

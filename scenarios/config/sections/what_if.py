@@ -9,6 +9,7 @@ from pydantic import Field
 from ....sim.units import MoneyRate
 from ..schema import Many, Section, register
 from .head import Name
+from .ops import OpRuleSection
 
 
 class VariantSection(Section):
@@ -24,6 +25,8 @@ class VariantSection(Section):
     """Merged into ``cluster.override``."""
     backends: dict[str, Any] = Field(default_factory=dict)
     """Merged into ``backends``."""
+    ops: Many[OpRuleSection] = ()
+    """Further rules, after those of ``ops``."""
     cost: dict[str, MoneyRate] = Field(default_factory=dict)
     """New prices by kind of component."""
 

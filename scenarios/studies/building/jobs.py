@@ -17,6 +17,7 @@ from ...config.problems import nearest
 from ...config.scenario import Scenario
 from ...config.settings import workload_files
 from ..limits import memory, require_memory
+from .op_rules import with_rules
 from .system import system
 
 Pools = Mapping[str, int | tuple[str, ...]]
@@ -101,6 +102,8 @@ def started(job: Job, scenario: Scenario, on: System) -> Graph | Process:
         start = check_started(start, f"workload {job.workload.registered_name!r}")
     except TypeError as error:
         raise ScenarioError(str(error)) from error
+    if isinstance(start, Graph):
+        start = with_rules(start, scenario, job.name)
     written_out = scenario.cluster.fabric.expand
     if written_out is not None and isinstance(start, Graph):
         return expand(start, written_out)

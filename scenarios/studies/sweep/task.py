@@ -143,7 +143,7 @@ def _narrow_results(done: Any, wanted: tuple[str, ...]) -> Any:
     heads = tuple(f"{w}." for w in wanted)
 
     def kept(name: str) -> bool:
-        who = name.removesuffix(".utilization")
+        who = name.removesuffix(".utilization").removesuffix(".occupancy")
         return who == name or who not in parts or who in kinds or f"{name}.".startswith(heads)
 
     return replace(
@@ -173,7 +173,7 @@ def work(scenario: Scenario, files: Mapping[str, str]) -> Built:
     from ..variant import Built
 
     named = {path: files.get(path, "") for path, _ in files_of(scenario)}
-    jobs = [(name, job.workload, job.on) for name, job in scenario.jobs.items()]
+    jobs = [(name, job.workload, job.on, job.ops) for name, job in scenario.jobs.items()]
     beside = scenario.cluster.gpu(), scenario.cluster.fabric.expand  # a quick GPU copies quicker
     description = repr((jobs, beside, named))
     if description in _works:

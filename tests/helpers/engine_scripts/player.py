@@ -17,6 +17,7 @@ from foretrace.sim.engine_api import (
     Shape,
     State,
     Submitted,
+    There,
 )
 from foretrace.sim.engine_literal import Case, lowered
 from foretrace.sim.errors import BackendError, GraphError, SimulationError
@@ -250,14 +251,30 @@ class Player:
         self.machine.stop(op % len(self.places))
 
     def _do_resume(
-        self, op: int, keep: bool, slot: int | None, usage: tuple[tuple[int, int], ...] | None
+        self,
+        op: int,
+        keep: bool,
+        slot: int | None,
+        usage: tuple[tuple[int, int], ...] | None,
+        there: tuple[bool, Case] | None = None,
     ) -> None:
         op %= len(self.places)
         slots = None
         if slot is not None:
             n = len(self.slots)
             slots = [self.slots[(slot + j) % n] for j in range(self.places[op])]
-        self.machine.resume(op, keep, slots, None if usage is None else dict(usage))
+        uses = None if usage is None else dict(usage)
+        self.machine.resume(op, keep, slots, uses, self._there(op, there))
+
+    def _there(self, op: int, there: tuple[bool, Case] | None) -> There | None:
+        """What an op takes where it goes on: an answer, or who is asked when it starts."""
+        if there is None:
+            return None
+        asks, case = there
+        if asks:
+            row = op - next(g.first for g in self.graphs if g.first <= op < g.first + g.count)
+            return _Asked(self, -1, [case] * (row + 1), op - row)
+        return Answer(case.fixed, case.work, dict(case.usage), case.limit)
 
     def _do_resume_stopped(self, op: int, *how: Any) -> None:
         if self.machine.state(op % len(self.places)) == State.STOPPED:

@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 from foretrace.sim.backend import Backend, Spread, Timing, Usage
+from foretrace.sim.engine_api import State
 from foretrace.sim.errors import ForetraceError, SimulationError
 from foretrace.sim.graph import Builder, Graph
 from foretrace.sim.ops import Kind, Ops
+from foretrace.sim.process import Process, Running, Steps
 from foretrace.sim.simulation import Simulation
 from foretrace.sim.system import Component, System
 from numpy.typing import NDArray
@@ -54,10 +56,31 @@ class _Draw:
         tick = r.choice([1.0, 2.0, 0.7, 0.0, np.nan]) if r.random() < self.odd else 1e-9
         replica, keep = r.choice([None, 0, 3]), r.choice(["ops", "ops", "none"])
         made = Simulation(system, bound, engine, r.choice([1e-12, tick]), seed=r.randrange(9))
-        found = made.run(graph, replica=replica, keep=keep)
+        movers = [self.mover(system, len(graph.ops))] if r.random() < 0.3 else []
+        found = made.run(graph, *movers, replica=replica, keep=keep)
         rows = [] if keep == "none" else [found.start, found.end]
         times = [[None if np.isnan(t) else t for t in row.tolist()] for row in rows]
         return found.makespan, times, found.sources, found.busy, found.periods.tolist()
+
+    def mover(self, system: System, n: int) -> Process:
+        """A process that stops ops and lets them go on, mostly elsewhere."""
+        r, gpus = self.r, list(system.gpus)
+        wait = r.choice([0.0, 1e-9, 0.5, 1.0])
+        chosen = sorted(r.sample(range(n), r.randint(1, n)))
+        slots = r.choice([None, [r.choice(gpus)]])
+        instead = None if slots else {r.choice(gpus): r.choice(gpus)}
+        keep, again = r.random() < 0.5, r.random() < 0.3
+
+        def process(sim: Running) -> Steps:
+            for _ in range(1 + again):
+                yield sim.wait(wait)
+                for op in chosen:
+                    sim.stop(op)
+                yield sim.settled()
+                stopped = [op for op in chosen if sim.state(op) == State.STOPPED]
+                sim.resume(stopped, keep=keep, slots=slots, instead=instead)
+
+        return process
 
     def number(self, usual: tuple[float, ...]) -> float:
         return self.r.choice(STRANGE if self.r.random() < self.odd else usual)

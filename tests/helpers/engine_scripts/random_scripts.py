@@ -242,7 +242,7 @@ class _Draw:
         if r.random() < 0.6:
             steps.append(("wait", r.choice([0, 0, 1, 3])) if r.random() < 0.8 else ("settled",))
             steps += [
-                ("resume_stopped", op, r.random() < 0.5, self.place(), None)
+                ("resume_stopped", op, r.random() < 0.5, self.place(), None, self.there())
                 for op in range(self.count)
             ]
         if r.random() < 0.5:
@@ -251,6 +251,18 @@ class _Draw:
 
     def place(self) -> int | None:
         return self.r.choice(self.queues) if self.r.random() < 0.3 else None
+
+    def there(self) -> tuple[bool, Case] | None:
+        """What an op takes where it goes on: an answer, or what a backend says when it starts."""
+        r = self.r
+        if r.random() < 0.5:
+            return None
+        usage = self.usage() if r.random() < 0.5 else ()
+        limit = self.scaled(r.choice([1, 2, 3])) if r.random() < 0.3 else NO_LIMIT
+        bound = bool(usage) or limit != NO_LIMIT
+        work = self.scaled(r.choice(self.works)) if bound and r.random() < 0.7 else 0
+        fixed = r.choice(self.durations) if r.random() < 0.7 else 0
+        return r.random() < 0.4, Case(fixed=fixed, work=work, usage=usage, limit=limit)
 
     def repair(self) -> list[Step]:
         """Mostly, everything works again at the end."""
@@ -399,7 +411,7 @@ class _Draw:
         """Stop an op, and mostly let it go on."""
         r, op = self.r, self.op()
         usage = ((r.choice(self.shared), self.weight()),) if r.random() < 0.3 else None
-        how = (op, r.random() < 0.5, self.place(), usage)
+        how = (op, r.random() < 0.5, self.place(), usage, self.there())
         between = [self.waiting()] if r.random() < 0.5 else []
         going_on = ("resume" if r.random() < 0.1 else "resume_stopped", *how)
         now = [("resume", *how)] if r.random() < 0.3 else [*between, going_on]

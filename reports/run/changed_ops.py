@@ -1,0 +1,45 @@
+"""Rules of ``ops`` in sentences: how many ops each changed, and which share of the time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..numbers import digits, format_quantity
+
+BASE = "base"
+
+
+def changed_ops(summary: Mapping[str, Any]) -> Iterator[str]:
+    """A sentence for each rule of each variant, but for those that it has from the base."""
+    base = summary["points"].get(BASE, {}).get("rules", [])
+    for name, point in summary["points"].items():
+        for rule in point.get("rules", []):
+            if name == BASE or rule not in base:
+                yield f"{'As described' if name == BASE else name}: {in_words(rule)}."
+
+
+def in_words(rule: Mapping[str, Any]) -> str:
+    """A rule and what it changed.
+
+    >>> in_words({"where": {"name": "mm*"}, "scale": 0.5, "ops": 1200, "share": 0.25})
+    "1,200 ops (name 'mm*') take 0.5 times as long; they were 25 % of the recorded time"
+    """
+    one = rule["ops"] == 1
+    where = ", ".join(f"{key} '{pattern}'" for key, pattern in rule["where"].items())
+    says = []
+    if "time" in rule:
+        says.append(f"take{'s' * one} {format_quantity(rule['time'], 's')}{' each' * (not one)}")
+    if "scale" in rule:
+        says.append(f"take{'s' * one} {digits(rule['scale'])} times as long")
+    goes = [f"{key} {rule[key]}" for key in ("rank", "stream") if key in rule]
+    if goes:
+        says.append(f"{'is' if one else 'are'} on {', '.join(goes)}")
+    if "remove" in rule:
+        says.append(f"{'is' if one else 'are'} left out")
+    share = rule["share"]
+    was = "" if share is None else (
+        f"; {'it was' if one else 'they were'} {format_quantity(share, '')} of the recorded time"
+    )  # fmt: skip
+    job = f" of job {rule['job']}" if rule.get("job") else ""
+    return f"{rule['ops']:,} op{'s' * (not one)}{job} ({where}) {' and '.join(says)}{was}"

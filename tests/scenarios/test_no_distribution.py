@@ -1,0 +1,60 @@
+"""No distribution, no interval; an interval that nobody would believe is called unresolved."""
+
+import itertools
+
+import numpy as np
+import pytest
+from foretrace.reports.run.answer import jitter, sentences
+from foretrace.scenarios.config.loader import loads
+from foretrace.scenarios.studies import start_variation
+from foretrace.scenarios.studies.run import study
+from foretrace.traces.step_times import StepTimes
+
+PLAIN = """\
+foretrace: 1
+name: plain
+workload:
+  type: transfers
+  ops: [{op: "send:write", bytes: 1 GB, from: [0], to: 1}]
+cluster:
+  nodes: 2
+  node: {gpu: {model: h100-sxm5-80g, count: 1}, nic: {model: connectx-7, count: 1}}
+run: {replicas: 10}
+"""
+
+
+@pytest.fixture(scope="module")
+def plain():
+    return study(loads(PLAIN)).summary.to_dict()
+
+
+def test_ten_equal_replicas_are_no_interval(plain):
+    metrics = plain["points"]["base"]["metrics"]
+    equal = [m for m in metrics.values() if m["interval"] and m["interval"][0] == m["interval"][1]]
+    assert equal == []
+    assert not any("jitter" in m["interval_of"] for m in metrics.values())
+
+
+def test_the_words_stay_that_jitter_is_left_out(plain):
+    assert plain["provenance"]["jitter"] == {"state": "unknown"}
+    assert any("Jitter is left out: no distribution" in text for text in sentences(plain))
+    assert not any("±0 %" in text for text in sentences(plain))
+
+
+def test_an_interval_that_begins_at_half_the_fastest_step_is_not_believed(monkeypatch):
+    starts = StepTimes(tuple(np.array([t, 1.02 * t]) for t in (0.21, 0.2, 0.22, 0.6)))
+    monkeypatch.setattr(start_variation, "open_starts", lambda name: starts)
+    text = "foretrace: 1\nname: s\nextends: foretrace:first\nrun: {replicas: 10}\n"
+    found = start_variation.jitter(loads(text))
+    assert found["state"] == "unresolved"
+    assert found["low"] < 0.5 * found["fastest"] == 0.1
+    assert jitter(found).startswith("unresolved: of 4 process starts it would begin at ")
+    assert jitter(found).endswith("and the fastest of 8 steps took 200 ms")
+
+
+def test_one_that_begins_near_it_is(monkeypatch):
+    steps = (np.array([t, 1.01 * t]) for t in (0.225, 0.23, 0.228, 0.24))
+    starts = StepTimes(tuple(itertools.islice(steps, 4)))
+    monkeypatch.setattr(start_variation, "open_starts", lambda name: starts)
+    text = "foretrace: 1\nname: s\nextends: foretrace:first\nrun: {replicas: 10}\n"
+    assert "low" not in start_variation.jitter(loads(text))

@@ -1,0 +1,65 @@
+"""Utilization and occupancy: what works, and what is taken (``docs/definitions.md``)."""
+
+import pytest
+from foretrace.reports.figures import schedule
+from foretrace.sim.analysis.metrics import measure, utilization
+from foretrace.sim.backend import Backend, Timing
+from foretrace.sim.graph import Builder
+from foretrace.sim.ops import Kind
+from foretrace.sim.simulation import Simulation
+from foretrace.sim.system import Component, System
+
+GPU, HOST = "node0.gpu0", "node0.host"
+SYSTEM = System(
+    (Component(GPU, "gpu", slots=128), Component(HOST, "host", slots=4)),
+    (GPU,),
+    parts={GPU: {"host": HOST}},
+)
+
+
+class Recorded(Backend):
+    """As long as the op says."""
+
+    source = "the test"
+
+    def timing(self, ops, now=0.0):
+        return Timing.of(ops.duration)
+
+
+def run(**how):
+    """Kernels on two streams from 1 to 5 and 3 to 7 of 10 s, beside two threads."""
+    build = Builder("streams")
+    first = build.op(Kind.HOST, stream=100, duration=1.0)
+    build.op(Kind.HOST, stream=101, duration=3.0)
+    build.op(Kind.COMPUTE, stream=7, duration=4.0, after=[first])
+    later = build.op(Kind.HOST, stream=100, duration=2.0, after=[first])
+    build.op(Kind.COMPUTE, stream=8, duration=4.0, after=[later])
+    build.op(Kind.HOST, stream=100, duration=7.0, after=[later])
+    return Simulation(SYSTEM, {"*": Recorded()}).run(build.graph(), **how)
+
+
+@pytest.mark.parametrize("keep", ["ops", "ranks"])
+def test_a_gpu_works_while_an_op_runs_on_any_of_its_streams(keep):
+    found = run(keep=keep)
+    assert found.utilization()[GPU] == pytest.approx(0.6)  # 1 to 7, not 8 s of 128 streams
+    said = measure(found)
+    assert said[f"{GPU}.utilization"].mean() == pytest.approx(0.6)
+    assert said["gpu.utilization"].max() == pytest.approx(1.0)
+    assert said["gpu.occupancy"].mean() == pytest.approx(8 / 10 / 128)
+
+
+@pytest.mark.parametrize("keep", ["ops", "ranks", "none"])
+def test_of_a_host_it_is_cores_in_work_over_cores(keep):
+    assert run(keep=keep).utilization()[HOST] == pytest.approx(13 / 10 / 4)
+
+
+def test_where_a_run_kept_too_little_to_tell_a_gpu_is_left_out():
+    assert GPU not in run(keep="none").utilization()
+
+
+def test_the_heat_map_shows_a_gpu_of_many_streams():
+    result = run()
+    shares = {GPU: utilization(result)[GPU].tolist()}
+    heat = schedule.heat(shares, result.makespan)
+    assert heat.rows == [f"{GPU}  60 %"]
+    assert heat.bars
