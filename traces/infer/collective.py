@@ -44,6 +44,7 @@ class RecordedCollective(NamedTuple):
     size : elements of the larger of this rank's two buffers; 0 where not recorded
     group : ranks, ascending; () where not recorded
     channel : name of the process group; "" where not recorded
+    in_flight : whether it was launched before the first step; it is matched with no other rank's
     """
 
     work: int
@@ -52,6 +53,7 @@ class RecordedCollective(NamedTuple):
     size: int = 0
     group: tuple[int, ...] = ()
     channel: str = ""
+    in_flight: bool = False
 
     @property
     def signature(self) -> str:

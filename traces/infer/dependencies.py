@@ -30,6 +30,7 @@ from .rank_graph import NEVER, RankGraph
 from .rank_trace import RankTrace
 from .steps import Steps, steps
 
+HOST_TIME = ("work", "wait", "poll", "unknown")
 POLICIES = ("refuse", "like_recorded", "recorded_waits")
 
 
@@ -250,11 +251,16 @@ class _Join:
         """How much of the graph was recorded, inferred or left open, and the recorded steps."""
         total = {k: sum(g.facts[k] for g in self.graphs) for k in self.graphs[0].facts}
         known = total["inferred"] + total["resolved"]
+        host = sum(total[k] for k in HOST_TIME)
         return {
             "gap_share": gap_share(self._all("kind"), self.rank, start, end, source, target),
             "inferred_share": total["inferred"] / known if known else 0.0,
             "unresolved_waits": total["unresolved"],
             "unlinked_share": total["unlinked"] / max(total["launched"], 1),
+            "in_flight": total["in_flight"],
+            "left_out": total["left_out"],
+            "unawaited_threads": total["unawaited"],
+            "host_time": {k: total[k] / max(host, 1) for k in HOST_TIME},
             "clock": self.clock.note,
             "recorded_ranks": self.trace.ranks,
             "steps": self.graphs[0].steps.number,

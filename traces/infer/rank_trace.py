@@ -16,13 +16,15 @@ from ..recorded_events import RecordedEvents
 
 GLOO = re.compile(r"gloo:")
 STEP = re.compile(r"ProfilerStep#(\d+)$")
+BACKWARD = re.compile(r"autograd::engine::")
 
 
 class RankTrace:
     """The recorded events of one rank, as columns.
 
-    A lane is the number of a thread or stream within its rank: host threads from 0 (the one that
-    steps first), then GPU streams and the threads of a communication library.
+    A lane is the number of a thread or stream within its rank: host threads from 0 (the main one:
+    that steps first, or does most that is not autograd's), then GPU streams and the threads of a
+    communication library.
     """
 
     def __init__(self, trace: RecordedEvents, rank: int):
@@ -72,6 +74,12 @@ class RankTrace:
         return np.isin(self.kind, ON_HOST) & self.named(STEP)
 
     @cached_property
+    def autograd(self) -> NDArray[np.bool_]:
+        """(n,) Whether each event is an operator that autograd's engine runs."""
+        backward = self.named(BACKWARD) | (self.table["forward"] >= 0)
+        return np.asarray((self.kind == Event.OP) & backward)
+
+    @cached_property
     def lanes(self) -> NDArray[np.int64]:
         """(n,) Lane of every event that is work; -1 of the rest."""
         lane_of_track = np.full(len(self.trace.tracks), -1, np.int64)
@@ -84,10 +92,10 @@ class RankTrace:
     def lane_tracks(self) -> list[int]:
         """Track (row of the trace's tracks) of every lane."""
         hosts = _tracks(self.track[self.on_host])
-        first = np.flatnonzero(self.steps)
-        if len(first):
-            main = int(self.track[first[0]])
-            hosts = [main, *(t for t in hosts if t != main)]
+        engines = set(self.track[(self.kind == Event.OP) & self.named(BACKWARD)].tolist())
+        stepping = self.track[np.flatnonzero(self.steps)[:1]].tolist()
+        main = [*stepping, *(t for t in hosts if t not in engines), *hosts][:1]
+        hosts = [*main, *(t for t in hosts if t not in main)]
         return list(dict.fromkeys(hosts + _tracks(self.track[self.on_gpu | self.network])))
 
     @cached_property
