@@ -102,7 +102,7 @@ class Walk:
         self.spans = _union([g for g, _ in raw.work])
         self.starts = [s for s, _ in self.spans]
         launched = [g[0] - c[0] for g, c in raw.work if c]
-        self.latency = max(min(launched, default=0.0), 0.0)
+        self.latency = min(max(min(launched, default=0.0), 0.0), UNEXPLAINED)
 
     def _busy(self, start, end):
         """Time between two instants in which the GPU worked."""
