@@ -67,6 +67,7 @@ class _Sums:
         return RunAggregates(
             len(result.ops), result.first_release, steps, start, end, busy, moved, self._sources(),
             beside=int(self.columns.end[~in_step].max(initial=NEVER)),
+            under_way=int(self.columns.end[: self.given][~in_step[: self.given]].max(initial=NEVER)),
         )  # fmt: skip
 
     def _spans(self, steps: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

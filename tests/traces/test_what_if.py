@@ -79,12 +79,16 @@ def test_a_gpu_twice_as_slow_takes_twice_as_long_where_it_is_the_limit(data, ask
     assert recorded - 1e-6 <= ask(graph, gpu=2) <= 2 * recorded + 1e-6
 
 
-def test_a_watchdog_bounds_no_step(data, replay, step_times):
-    """It asks ``cudaEventQuery`` every 100 ms; with the host twice as fast steps take 118 ms."""
+def test_a_watchdog_bounds_no_step(data, replay):
+    """It asks ``cudaEventQuery`` every 100 ms: 220 ms and -12.5 % were said, as if it worked."""
     graph, _ = both(data / "ddp-A100x2/rank0.json.gz")
-    recorded, halved, none = (
-        np.median(step_times(graph, replay(scaled(graph, host=by))[1])) for by in (1, 0.5, 0)
-    )
-    assert halved * 1e3 == pytest.approx(118, rel=0.01)
-    assert none / recorded - 1 == pytest.approx(-0.808, abs=0.01)
+    recorded, halved, none = (_iteration(scaled(graph, host=by), replay) for by in (1, 0.5, 0))
+    assert halved == pytest.approx(118e-3, rel=0.01)
+    assert none / recorded - 1 == pytest.approx(-0.808, abs=0.002)
     assert graph.facts["unawaited_threads"] == 1
+
+
+def _iteration(graph, replay):
+    """Median time from the last end of one step to that of the next, s."""
+    end, period = replay(graph)[1], graph.ops.period
+    return np.median(np.diff([0.0, *(end[period == i].max() for i in range(period.max() + 1))]))

@@ -43,14 +43,14 @@ class _Assembly:
         self.zero = int(analysis.steps.start[0])
         self.work_step = self._steps_of_work()
         self.work_op = np.full(len(self.work.row), -1)
-        self.segment_step, self.unawaited = self._steps_of_segments()
+        self.segment_step = self._steps_of_segments()
         self.segment_op = _numbered(self.segment_step >= 0, 0)
         n = int((self.segment_step >= 0).sum())
         self.work_op = _numbered(self.work_step != LEFT_OUT, n)
         self.edges: list[tuple[Ints, Ints]] = []
 
-    def _steps_of_segments(self) -> tuple[Ints, NDArray[np.bool_]]:
-        """(segments,) Position of the step of each, -1 for those left out; and which bound nothing.
+    def _steps_of_segments(self) -> Ints:
+        """(segments,) Position of the step of each; -1 for those left out.
 
         The main thread is followed from mark to mark, others from their first work to the last that
         something waits for: a thread that nothing waits for is left out.
@@ -67,8 +67,7 @@ class _Assembly:
         np.maximum.at(last, segments.lane[awaited], awaited)
         at, lane = np.arange(len(busy)), segments.lane
         idle = ((at < first[lane]) | (at > last[lane])) & (lane > 0)
-        unawaited = idle & (step >= 0) & (segments.event >= 0) & ~self._unknown()
-        return np.where(idle, -1, step), unawaited
+        return np.where(idle, -1, step)
 
     def _awaited_segments(self) -> Ints:
         """Segments that work of the steps or another thread waits for."""
@@ -257,9 +256,15 @@ class _Assembly:
             "inferred": inferred,
             "resolved": len(host.wait) + len(streams.work) + len(room) - inferred,
             "unresolved": unresolved + analysis.network_waits.unresolved,
-            "unawaited": len(np.unique(self.segments.lane[self.unawaited])),
+            "unawaited": self._unawaited_threads(),
             **self._host_ticks(),
         }
+
+    def _unawaited_threads(self) -> int:
+        """Number of threads that did something in the steps, and were left out."""
+        lane, kept = self.segments.lane, self.segment_step >= 0
+        busy = (self.analysis.steps.of(self.segments.start) >= 0) & (self.segments.event >= 0)
+        return len(np.setdiff1d(lane[busy], lane[kept]))
 
     def _host_ticks(self) -> dict[str, int]:
         """Ticks of host threads, from the first to the last segment of each, by what they did."""
