@@ -23,11 +23,12 @@ def one(script, world=1, **said):
 
 def test_a_trace_says_what_it_holds(script, tmp_path):
     info = one(script, **SAID | {"Process Group Ranks": "[0]"}).read(tmp_path).info()
-    assert str(info).splitlines()[:7] == [
+    assert str(info).splitlines()[:8] == [
         "ranks      0 of 1",
         "device     A GPU",
         "events     6 in 0.004 s",
         "steps      3 to 4, median 2 ms",
+        "host time  work 1, wait 0, poll 0, unknown 0 (shares of its threads' time)",
         "network    1 collectives, backend nccl",
         "memory     peak unknown",
         "usable for replay yes; scale_to yes; rooflines no: no shapes; record with "

@@ -15,10 +15,9 @@ from .network_waits import elements
 from .operands import DTYPES, operands
 from .rank_trace import RankTrace
 
-KERNEL = re.compile(r"(nccl|rccl|mscclpp|msccl|oneccl|hccl)\w*Kernel|ncclDevKernel", re.IGNORECASE)
 ANNOTATED = re.compile(r"(nccl|gloo|rccl|c10d|hccl|xccl):")
 _NAMES = (  # in this order: the first that fits
-    ("all-reduce", r"all_?reduce"),
+    ("all-reduce", r"all_?reduce|cross_device_(reduce|sum)|quick_?reduce"),
     ("reduce-scatter", r"reduce_?scatter"),
     ("all-gather", r"all_?gather"),
     ("all-to-all", r"all_?to_?all|sendrecv"),
@@ -69,8 +68,7 @@ class RecordedCollective(NamedTuple):
 
 def is_collective(events: RankTrace, work: Launches) -> NDArray[np.bool_]:
     """(work,) Whether each is a collective."""
-    on_gpu = events.named(KERNEL)[work.row] & events.on_gpu[work.row]
-    return on_gpu | events.network[work.row]
+    return events.communicates[work.row] | events.network[work.row]
 
 
 def collective_name(text: str) -> str:

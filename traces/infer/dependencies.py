@@ -8,7 +8,9 @@ that recorded durations give back the recorded schedule; ``facts`` say how much 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from fnmatch import translate
 
 import numpy as np
 
@@ -18,6 +20,7 @@ from ...sim.flat_graph import FlatGraph, Participants
 from ...sim.graph import Graph
 from ...sim.ops import Kind, Ops
 from ..column_table import Ints
+from ..event_columns import Event
 from ..recorded_events import RecordedEvents
 from .clock_offsets import ClockOffsets, clock_offsets
 from .collective_match import MatchedCollective, match_collectives
@@ -28,7 +31,7 @@ from .op_texts import OpTexts, flop_and_bytes, labels, signatures
 from .rank_assembly import rank_graph
 from .rank_graph import NEVER, RankGraph
 from .rank_trace import RankTrace
-from .steps import Steps, steps
+from .steps import Steps, alternation, steps
 
 HOST_TIME = ("work", "wait", "poll", "unknown")
 POLICIES = ("refuse", "like_recorded", "recorded_waits")
@@ -40,12 +43,15 @@ def graph(
     missing_ranks: str = "refuse",
     serialise: bool = False,
     periods: Iterable[int] | None = None,
+    communication: Iterable[str] = (),
 ) -> Graph:
     """Infer the dependency graph; see :meth:`Trace.graph`."""
     if missing_ranks not in POLICIES:
         raise ValueError(f"missing_ranks is {missing_ranks!r}; choose from {', '.join(POLICIES)}")
     wanted = None if periods is None else sorted(periods)
-    graphs = [_graph_of_rank(trace, rank, wanted, serialise) for rank in trace.ranks]
+    traces = [RankTrace(trace, rank, tuple(communication)) for rank in trace.ranks]
+    _refuse_unused(traces, communication)
+    graphs = [_graph_of_rank(one, wanted, serialise) for one in traces]
     return join_ranks(trace, graphs, missing_ranks)
 
 
@@ -63,11 +69,19 @@ def join_ranks(trace: RecordedEvents, graphs: list[RankGraph], missing_ranks: st
     return _Join(trace, graphs, matches, clock_offsets(graphs, matches)).graph()
 
 
-def _graph_of_rank(
-    trace: RecordedEvents, rank: int, wanted: list[int] | None, serialise: bool
-) -> RankGraph:
-    events = RankTrace(trace, rank)
-    place = events.process.file or f"rank {rank}"
+def _refuse_unused(traces: list[RankTrace], communication: Iterable[str]) -> None:
+    for pattern in communication:
+        fits = re.compile(translate(pattern)).match
+        kernels = (t.name[t.kind == Event.KERNEL] for t in traces)
+        if not any(fits(traces[0].trace.strings[n]) for k in kernels for n in np.unique(k)):
+            raise TraceError(
+                f"communication: no kernel of the trace fits '{pattern}'; correct the pattern, "
+                "or leave it out"
+            )
+
+
+def _graph_of_rank(events: RankTrace, wanted: list[int] | None, serialise: bool) -> RankGraph:
+    place = events.process.file or f"rank {events.rank}"
     chosen = steps(events).keep(wanted, place)
     if wanted and np.any(chosen.start[1:] != chosen.end[:-1]):
         raise TraceError(f"{place}: steps {wanted} are not consecutive; keep a run of steps")
@@ -112,6 +126,7 @@ class _Join:
         counts = [len(g.kind) for g in graphs]
         self.base = np.concatenate([[0], np.cumsum(counts)])
         self.rank = np.repeat(np.arange(len(graphs)), counts)
+        self.turn = alternation(graphs[0].events, graphs[0].steps)
 
     def _all(self, name: str) -> Ints:
         """A column of all ranks, one after the other."""
@@ -223,7 +238,7 @@ class _Join:
             kind=self._all("kind")[kept],
             rank=self.rank[kept],
             stream=self._all("lane")[kept],
-            period=self._all("period")[kept],
+            period=self._periods()[kept],
             flop=flop[kept],
             bytes=moved[kept],
             duration=duration[kept] / self.trace.resolution,
@@ -232,6 +247,12 @@ class _Join:
             signatures=texts.signatures,
         )
         return ops, texts
+
+    def _periods(self) -> Ints:
+        """(n,) Iteration of each op: whole turns of the steps that alternate; -1 outside of them."""
+        step = self._all("period")
+        whole = len(self.graphs[0].steps.number) // self.turn * self.turn
+        return np.where((step >= 0) & (step < whole), step // self.turn, -1)
 
     def _releases(self, zero: int) -> Ints:
         never = self._all("release") == NEVER
@@ -264,6 +285,7 @@ class _Join:
             "clock": self.clock.note,
             "recorded_ranks": self.trace.ranks,
             "steps": self.graphs[0].steps.number,
+            "steps_per_iteration": self.turn,
             "step_times": [
                 (g.steps.recorded / self.trace.resolution).tolist() for g in self.graphs
             ],

@@ -70,10 +70,17 @@ def launches(events: RankTrace) -> Launches:
 
 
 def _before_any_launch(lane: Ints, start: Ints, call: Ints) -> NDArray[np.bool_]:
-    """(n,) Work without a launch that began before any recorded launch's work on its lane."""
-    first = np.full(int(lane.max(initial=-1)) + 1, np.iinfo(np.int64).max)
-    np.minimum.at(first, lane[call >= 0], start[call >= 0])
-    return np.asarray((call < 0) & (start < first[lane]) & bool((call >= 0).any()))
+    """(n,) Work without a launch that began before any recorded launch's work on its lane.
+
+    A lane without launches is compared with all.
+    """
+    known = call >= 0
+    if not known.any():
+        return known
+    first = np.full(int(lane.max()) + 1, np.iinfo(np.int64).max)
+    np.minimum.at(first, lane[known], start[known])
+    first[first == np.iinfo(np.int64).max] = start[known].min()
+    return np.asarray(~known & (start < first[lane]))
 
 
 def _by_correlation(events: RankTrace, row: Ints) -> Ints:

@@ -247,7 +247,9 @@ class _Assembly:
         host, streams, room = analysis.host_waits, analysis.stream_waits, analysis.room.work
         kept = self.work_step != LEFT_OUT
         inferred = host.inferred + streams.inferred + len(room)
-        unresolved = len(analysis.unknown.lane) + len(streams.unresolved)
+        threads = np.unique(self.segments.lane[self.segment_step >= 0])
+        unknown = np.isin(analysis.unknown.lane, threads).sum()
+        unresolved = int(unknown) + len(streams.unresolved)
         return {
             "unlinked": int(((self.work.call < 0) & kept).sum()),
             "launched": int(kept.sum()),

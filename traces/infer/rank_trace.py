@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from copy import copy
 from functools import cached_property
 from typing import Any
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from ..column_table import Ints
 from ..event_columns import ON_GPU, ON_HOST, Event
 from ..recorded_events import RecordedEvents
+from .communication_kernels import is_communication
 
 GLOO = re.compile(r"gloo:")
 STEP = re.compile(r"ProfilerStep#(\d+)$")
@@ -25,10 +27,14 @@ class RankTrace:
     A lane is the number of a thread or stream within its rank: host threads from 0 (the main one:
     that steps first, or does most that is not autograd's), then GPU streams and the threads of a
     communication library.
+
+    Parameters
+    ----------
+    communication : patterns of the names of further kernels that communicate
     """
 
-    def __init__(self, trace: RecordedEvents, rank: int):
-        self.trace, self.rank = trace, rank
+    def __init__(self, trace: RecordedEvents, rank: int, communication: Iterable[str] = ()):
+        self.trace, self.rank, self.communication = trace, rank, tuple(communication)
         self.rows = np.flatnonzero(trace.events["rank"] == rank)
         self.process = next(p for p in trace.processes if p.rank == rank)
         table = trace.events.take(self.rows)
@@ -67,6 +73,17 @@ class RankTrace:
     def on_gpu(self) -> NDArray[np.bool_]:
         """(n,) Whether each event is work on a GPU stream."""
         return np.isin(self.kind, ON_GPU)
+
+    @cached_property
+    def communicates(self) -> NDArray[np.bool_]:
+        """(n,) Whether each event is a kernel that exchanges data with other GPUs."""
+        kernels = np.flatnonzero(self.kind == Event.KERNEL)
+        names, number = np.unique(self.name[kernels], return_inverse=True)
+        texts = (self.trace.strings[name] for name in names.tolist())
+        known = np.array([is_communication(text, self.communication) for text in texts], np.bool_)
+        found = np.zeros(len(self.rows), np.bool_)
+        found[kernels] = known[number]
+        return found
 
     @cached_property
     def steps(self) -> NDArray[np.bool_]:
