@@ -14,6 +14,7 @@ import json
 import re
 import sys
 from collections import Counter, defaultdict
+from itertools import pairwise
 
 WORK = ("cpu_op", "operator")
 CALL = ("cuda_runtime", "runtime", "cuda_driver", "hip_runtime")
@@ -58,7 +59,7 @@ class Raw:
         count = Counter(r[2] for r in host)
         stepping = [self.marks[0][2]] if self.marks else []
         calm = [t for t, _ in count.most_common() if t not in self.autograd]
-        main = [*stepping, *calm, *count][0]
+        main = next(iter([*stepping, *calm, *count]))
         launching = {call[2] for _, call in self.work if call}
         return [main, *(launching - {main})]
 
@@ -118,7 +119,7 @@ class Walk:
         items += [(c[1], 2, c) for c in self.raw.calls if c[2] in self.shift]
         items += [(c[0], 0, c) for c in self.raw.calls if WAIT_EVENT.match(c[3])]
         for t, busy in self.raw.busy.items():
-            items += [(b[0], -1, (t, a[1], b[0])) for a, b in zip(busy, busy[1:], strict=False)]
+            items += [(b[0], -1, (t, a[1], b[0])) for a, b in pairwise(busy)]
             items += [(busy[0][0], -1, (t, self.begin, busy[0][0]))] if busy else []
         self.launched = self._launched()
         self.called = sorted(c[0] for c in self.launched)

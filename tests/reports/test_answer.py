@@ -91,12 +91,13 @@ def test_the_work_of_a_larger_job_is_exact_where_periods_alternate():
     answer = {"metric": "iteration_time.p50", "period": "iteration"}
 
     def alternating(tokens, *times):
-        rates, middle = [tokens / t for t in times], len(times) // 2
-        of = {"iteration_time": sorted(times), "tokens_per_second": sorted(rates)}
+        rates = [tokens / t for t in times]
+        of = {"iteration_time": times, "tokens_per_second": rates}
+        words = {"min": min, "p50": lambda v: sum(v) / len(v), "max": max}
         values = {
-            f"{name}.{word}": {"value": float(value)}
+            f"{name}.{word}": {"value": statistic(v)}
             for name, v in of.items()
-            for word, value in (("min", v[0]), ("p50", (v[middle] + v[middle - 1]) / 2), ("max", v[-1]))
+            for word, statistic in words.items()
         }
         return {"metrics": values}
 

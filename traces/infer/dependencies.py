@@ -249,7 +249,7 @@ class _Join:
         return ops, texts
 
     def _periods(self) -> Ints:
-        """(n,) Iteration of each op: whole turns of the steps that alternate; -1 outside of them."""
+        """(n,) Iteration of each op, a whole turn of steps that alternate; -1 outside of them."""
         step = self._all("period")
         whole = len(self.graphs[0].steps.number) // self.turn * self.turn
         return np.where((step >= 0) & (step < whole), step // self.turn, -1)

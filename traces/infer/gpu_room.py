@@ -2,9 +2,9 @@
 
 A kernel whose stream is free begins late where the multiprocessors are full: no event says so.
 Work is taken to have waited for room if nothing else explains when it began, and other streams were
-busy all that time.  Where it began as one of them ended its work (whose last blocks drain while the
-next kernel's first ones begin, so that the two overlap a little) it waited for that; where it began
-amid a long kernel, its delay is time of the GPU, as much slower or quicker as the GPU is.
+busy all that time.  It waited for the work of theirs that ended last before it (whose last blocks
+drain while the next kernel's first ones begin, so that the two overlap a little); where it began
+amid a long kernel, what is left of its delay is time of the GPU, as much slower or quicker as that.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..column_table import Ints
 from .launches import EARLIER, Launches
@@ -20,7 +21,7 @@ from .stream_waits import StreamWaits
 from .thread_waits import union
 
 LEAST = 1e-5  # s: shorter delays are the launch's own
-DRAIN = 5e-5  # s: how much two kernels overlap at most while one makes room for the other
+DRAIN = 1.5e-5  # s: how much two kernels overlap at most while one makes room for the other
 BUSY = 0.9  # share of the delay in which other streams worked
 
 
@@ -30,7 +31,7 @@ class RoomWaits(NamedTuple):
     Parameters
     ----------
     work, awaited : (e,) work that waited, and work that made room by its end
-    amid : (m,) work that found room while others went on
+    amid : (m,) work that found room while other kernels went on
     """
 
     work: Ints
@@ -42,21 +43,33 @@ def room_waits(events: RankTrace, work: Launches, streams: StreamWaits) -> RoomW
     """Find the GPU work that waited for room."""
     late = _late(events, work, streams)
     gpu = np.flatnonzero(events.on_gpu[work.row])
-    busy = union(work.start[gpu], work.end[gpu])
-    done = np.concatenate([[0], np.cumsum(busy.end - busy.start)])
+    rows = np.flatnonzero(late > LEAST * events.trace.resolution)
+    rows = rows[_covered(work, gpu, rows, late)]
+    by_end = gpu[np.argsort(work.end[gpu], kind="stable")]
+    drain = int(DRAIN * events.trace.resolution)
+    made = np.array([_made_room(work, by_end, k, late[k], drain) for k in rows.tolist()], np.int64)
+    waiting, awaited = rows[made >= 0], made[made >= 0]
+    late[waiting] = np.minimum(late[waiting], np.maximum(work.start[waiting] - work.end[awaited], 0))
+    full = gpu[~events.communicates[work.row[gpu]]]  # collectives leave room
+    amid = rows[late[rows] > LEAST * events.trace.resolution]
+    return RoomWaits(waiting, awaited, amid[_covered(work, full, amid, late)])
+
+
+def _covered(work: Launches, busy: Ints, rows: Ints, late: Ints) -> NDArray[np.bool_]:
+    """(rows,) Whether any of the work `busy` was on the GPU while each of `rows` was late."""
+    spans = union(work.start[busy], work.end[busy])
+    done = np.concatenate([[0], np.cumsum(spans.end - spans.start)])
 
     def busy_until(time: Ints) -> Ints:
-        at = np.searchsorted(busy.start, time, side="right")
-        inside = np.minimum(time, busy.end[at - 1]) - busy.start[at - 1]
+        at = np.searchsorted(spans.start, time, side="right")
+        inside = np.minimum(time, spans.end[at - 1]) - spans.start[at - 1]
         return np.where(at > 0, done[np.maximum(at - 1, 0)] + inside, 0)
 
-    rows = np.flatnonzero(late > LEAST * events.trace.resolution)
+    if not len(busy):
+        return np.zeros(len(rows), np.bool_)
     begins = work.start[rows]
     covered = busy_until(begins) - busy_until(begins - late[rows])
-    rows = rows[covered >= BUSY * late[rows]]
-    by_end = gpu[np.argsort(work.end[gpu], kind="stable")]
-    made = np.array([_made_room(events, work, by_end, k) for k in rows.tolist()], np.int64)
-    return RoomWaits(rows[made >= 0], made[made >= 0], rows[made < 0])
+    return np.asarray(covered >= BUSY * late[rows])
 
 
 def _late(events: RankTrace, work: Launches, streams: StreamWaits) -> Ints:
@@ -69,13 +82,12 @@ def _late(events: RankTrace, work: Launches, streams: StreamWaits) -> Ints:
     return np.where(known, np.maximum(work.start - np.where(known, ready, 0), 0), 0)
 
 
-def _made_room(events: RankTrace, work: Launches, by_end: Ints, k: int) -> int:
-    """The work of another stream that ended last as work `k` began, and before it ended; or -1."""
-    drain = int(DRAIN * events.trace.resolution)
+def _made_room(work: Launches, by_end: Ints, k: int, late: int, drain: int) -> int:
+    """The work of another stream that ended last while work `k` was late; -1 for none."""
     begins = int(work.start[k])
     until = min(begins + drain, int(work.end[k]) - 1)
     at = int(np.searchsorted(work.end[by_end], until, side="right")) - 1
-    while at >= 0 and work.end[by_end[at]] > begins - drain:
+    while at >= 0 and work.end[by_end[at]] > begins - late:
         j = int(by_end[at])
         if work.lane[j] != work.lane[k] and work.start[j] < begins:
             return j

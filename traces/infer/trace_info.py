@@ -48,7 +48,7 @@ class Info:
     events : recorded events; the ops of a trace that is a graph
     seconds : from the start of the first event to the end of the last; None for a graph
     step_times : (steps,) s, of the first recorded rank
-    range_of_ranks : s; median step time of the quickest and of the slowest rank; () where not recorded
+    range_of_ranks : s; median step times of the quickest and the slowest rank; () if not recorded
     host_time : share of the time of host threads in work, wait, poll and what is unknown
     memory_peak : most bytes in use of each device (``gpu0``, ``host``); empty where not recorded
     uses : what it can be used for
@@ -165,7 +165,7 @@ def _range_of_ranks(
 
 
 def _graph_of_rank(trace: RecordedEvents, rank: int) -> RankGraph:
-    """Graph of a rank as a run makes it; in recorded order where nothing says what launched what."""
+    """Graph of a rank as a run makes it; in recorded order where no launches are known."""
     events = RankTrace(trace, rank)
     graph = rank_graph(events, steps(events), serialise=False)
     return rank_graph(events, steps(events), serialise=True) if _unlinked([graph]) else graph
