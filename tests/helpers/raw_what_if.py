@@ -31,7 +31,8 @@ class Raw:
     """Host threads and GPU work of one file, times in us from the first event."""
 
     def __init__(self, path):
-        events = json.loads(gzip.open(path).read(), parse_float=float)["traceEvents"]
+        with gzip.open(path) as file:
+            events = json.load(file)["traceEvents"]
         events = [e for e in events if e.get("ph") == "X" and e.get("cat")]
         self.zero = min(float(e["ts"]) for e in events)
         rows = [(e["cat"].lower(), self._row(e)) for e in events]

@@ -65,7 +65,8 @@ class Window:
     """GPU work of a file from the first mark of a step on, us."""
 
     def __init__(self, name):
-        events = json.loads(gzip.open(DATA / name).read())["traceEvents"]
+        with gzip.open(DATA / name) as file:
+            events = json.load(file)["traceEvents"]
         spans = [e for e in events if e.get("ph") == "X"]
         marks = [e for e in spans if re.match(r"ProfilerStep#\d+$", e["name"])]
         self.gpu = [e for e in spans if e["cat"] in ("kernel", "gpu_memcpy", "gpu_memset")]

@@ -49,7 +49,9 @@ def room_waits(events: RankTrace, work: Launches, streams: StreamWaits) -> RoomW
     drain = int(DRAIN * events.trace.resolution)
     made = np.array([_made_room(work, by_end, k, late[k], drain) for k in rows.tolist()], np.int64)
     waiting, awaited = rows[made >= 0], made[made >= 0]
-    late[waiting] = np.minimum(late[waiting], np.maximum(work.start[waiting] - work.end[awaited], 0))
+    late[waiting] = np.minimum(
+        late[waiting], np.maximum(work.start[waiting] - work.end[awaited], 0)
+    )
     full = gpu[~events.communicates[work.row[gpu]]]  # collectives leave room
     amid = rows[late[rows] > LEAST * events.trace.resolution]
     return RoomWaits(waiting, awaited, amid[_covered(work, full, amid, late)])

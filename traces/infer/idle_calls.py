@@ -88,7 +88,7 @@ def idle_calls(events: RankTrace, work: Launches) -> IdleCalls:
 
 
 def _idle(events: RankTrace, lane: int, busy: BusySpans) -> list[tuple[int, int, int, int]]:
-    """(lane, start, end, row) of the spans of a thread in waiting calls, operators in them aside."""
+    """(lane, start, end, row) of a thread's spans in waiting calls, operators in them aside."""
     rows = np.flatnonzero(events.on_host & (events.lanes == lane) & events.named(IDLE))
     if not len(rows):
         return []
@@ -99,9 +99,7 @@ def _idle(events: RankTrace, lane: int, busy: BusySpans) -> list[tuple[int, int,
         low, high = np.searchsorted(busy.end, start, "right"), np.searchsorted(busy.start, end)
         begins = [start, *busy.end[low:high].tolist()]
         ends = [*busy.start[low:high].tolist(), end]
-        spans += [
-            (lane, b, e, row) for b, e in zip(begins, ends, strict=True) if e - b > short
-        ]
+        spans += [(lane, b, e, row) for b, e in zip(begins, ends, strict=True) if e - b > short]
     return spans
 
 

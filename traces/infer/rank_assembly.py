@@ -105,16 +105,16 @@ class _Assembly:
         work = np.flatnonzero(self.work_step != LEFT_OUT)
         source, target = (np.concatenate(c) for c in zip(*self.edges, strict=True))
         begins = np.where(self.work_step == IN_FLIGHT, self.zero, EARLIER)
-        start = np.concatenate(
-            [segments.start[segment], np.maximum(launches.start, begins)[work]]
-        )
+        start = np.concatenate([segments.start[segment], np.maximum(launches.start, begins)[work]])
         graph = RankGraph(
             events,
             self.analysis.steps,
             op_provenance(events, self.analysis.tree, launches),
             kind=np.concatenate([self._kinds(segment), self._work_kinds(work)]),
             lane=np.concatenate([segments.lane[segment], launches.lane[work]]),
-            period=np.concatenate([self.segment_step[segment], np.maximum(self.work_step, -1)[work]]),
+            period=np.concatenate(
+                [self.segment_step[segment], np.maximum(self.work_step, -1)[work]]
+            ),
             start=start,
             end=np.concatenate([segments.end[segment], launches.end[work]]),
             event=np.concatenate([self._events_of(segment), launches.row[work]]),
@@ -141,7 +141,8 @@ class _Assembly:
         """Work that is the first of its stream, and was told to wait for another stream."""
         waits = self.analysis.stream_waits
         told = np.unique(np.concatenate([waits.work, waits.unresolved]))
-        return told[self.work.previous()[told] < 0]
+        first: Ints = told[self.work.previous()[told] < 0]
+        return first
 
     def _collect(self) -> None:
         """Collect all dependencies between kept ops."""
