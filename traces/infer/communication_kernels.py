@@ -16,10 +16,9 @@ LIBRARIES = (
     r"cross_device_(reduce|sum)|quick_?reduce",  # vLLM, SGLang, AITER, TensorRT-LLM
     r"userbuffers_|kuserbuffers|moe_?all_?to_?all|lamport",  # Transformer Engine, TensorRT-LLM
     r"\bgloo::|\bucc_|\bucp_|\buct_|ucx",  # gloo, UCC, UCX
-    rf"(?<!warp)(?<!block)(?<!warp_)(?<!block_)({COLLECTIVE})",  # written for one program
+    COLLECTIVE,  # written for one program
 )
 _KNOWN = re.compile("|".join(LIBRARIES), re.IGNORECASE)
-_COMPUTE = re.compile(r"(void )?(at::native|cub|cutlass|thrust)::(?!.*symm)", re.IGNORECASE)
 
 
 def is_communication(kernel: str, more: Iterable[str] = ()) -> bool:
@@ -42,4 +41,5 @@ def is_communication(kernel: str, more: Iterable[str] = ()) -> bool:
     """
     if any(re.match(translate(pattern), kernel) for pattern in more):
         return True
-    return bool(_KNOWN.search(kernel)) and not _COMPUTE.match(kernel)
+    plain = kernel.replace("(anonymous namespace)::", "")
+    return bool(_KNOWN.search(re.split("[<(]", plain, maxsplit=1)[0]))
