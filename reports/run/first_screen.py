@@ -105,7 +105,7 @@ def _trust(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
             if gaps is None
             else f"{format_quantity(gaps, '')} of the recorded time is unexplained",
         ),
-        ("beside", beside_the_iterations(point["facts"])),
+        ("beside", beside_the_periods(point["facts"])),
         ("inputs", inputs or "the trace alone"),
         ("break-even", break_even(provenance.get("break_even", ()))),
         ("hardware check", "none was made"),
@@ -113,10 +113,10 @@ def _trust(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-def beside_the_iterations(facts: Mapping[str, Any]) -> str:
+def beside_the_periods(facts: Mapping[str, Any]) -> str:
     """Recorded work and threads that are in no iteration; "" where there are none.
 
-    >>> beside_the_iterations({"in_flight": 968, "left_out": 0, "unawaited_threads": 1})
+    >>> beside_the_periods({"in_flight": 968, "left_out": 0, "unawaited_threads": 1})
     '968 GPU ops that were under way when the first began; 1 thread that nothing waits for'
     """
     words = (
