@@ -52,6 +52,7 @@ class RunAggregates:
     windows : (components, 100) share of time in work in equal windows of the run, or None
     taken : (components, 100) slots taken over all slots in the same windows, or None
     beside : tick of the last end of what is in no step
+    under_way : the same of the graph that the run was given
     """
 
     ops: int
@@ -67,6 +68,7 @@ class RunAggregates:
     windows: NDArray[np.float64] | None = None
     taken: NDArray[np.float64] | None = None
     beside: int = NEVER
+    under_way: int = NEVER
 
     @cached_property
     def last(self) -> int:
@@ -79,7 +81,8 @@ class RunAggregates:
         if not len(self.steps):
             return np.array([self.first, self.last])
         first = self.start[0][self.start[0] != NEVER].min()
-        return np.concatenate([[first], np.maximum.accumulate(self.end.max(axis=1))])
+        last = np.maximum.accumulate(self.end.max(axis=1))
+        return np.concatenate([[first_edge(first, self.under_way, last[0])], last])
 
     @cached_property
     def marks(self) -> NDArray[np.int64]:
@@ -90,6 +93,22 @@ class RunAggregates:
         """Aggregates with time by box between the marks, as far as ``keep`` keeps it."""
         found = replace(self, exposed=boxes[EXPOSED, 1:].copy())
         return replace(found, boxes=boxes) if keep == "ranks" else found
+
+
+def first_edge(first: int, under_way: int, end: int) -> int:
+    """Tick at which the first period begins: where what was under way ends, if it ends in it.
+
+    Parameters
+    ----------
+    first, end : ticks of its first start and last end
+    under_way : tick of the last end of what is in no period
+
+    Examples
+    --------
+    >>> first_edge(0, 30, 49), first_edge(0, 90, 49), first_edge(0, -1, 49)
+    (30, 0, 0)
+    """
+    return int(under_way) if first < under_way < end else int(first)
 
 
 def add_ticks(

@@ -107,8 +107,9 @@ class Result(RunRecord):
     def periods(self) -> NDArray[np.float64]:
         """(k,) s, wall time of each period, in order; (0,) without any.
 
-        A period lasts from the end of the one before it (the first: from its own first start) to
-        the last end of its ops on any rank.
+        A period lasts from the end of the one before it (the first: from its own first start, or
+        from the end of what was under way then and is in no period) to the last end of its ops on
+        any rank.
         """
         edges = period_edges(self)
         return seconds(np.diff(edges) if edges is not None else np.empty(0, np.int64), self.tick)

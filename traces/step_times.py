@@ -52,6 +52,15 @@ class StepTimes:
         """Geometric mean of the medians, s."""
         return float(np.exp(np.log(self.medians).mean()))
 
+    def turns(self, steps: int) -> StepTimes:
+        """Mean step times of whole turns, where steps alternate: a median would be one mode's.
+
+        >>> StepTimes((np.array([35.0, 69.0, 36.0, 70.0, 35.0]),)).turns(2).steps[0].tolist()
+        [52.0, 53.0]
+        """
+        whole = (s[: len(s) // steps * steps].reshape(-1, steps).mean(1) for s in self.steps)
+        return StepTimes(tuple(whole))
+
     def without(self, *left_out: int) -> StepTimes:
         """Step times without those of some starts, given by position."""
         return StepTimes(tuple(s for k, s in enumerate(self.steps) if k not in left_out))
@@ -115,8 +124,9 @@ def stretch_factor(graph: Graph, starts: StepTimes) -> float:
     if graph.facts.get("steps", (0,)) == (0,):
         raise TraceError(f"{graph.name}: its steps are not marked; their times compare with none")
     times: Any = graph.facts["step_times"]
-    traced = np.median(np.mean(times, axis=0))
-    return starts.typical / float(traced)
+    turn: Any = graph.facts.get("steps_per_iteration", 1)
+    (traced,) = StepTimes((np.mean(times, axis=0),)).turns(turn).medians
+    return starts.turns(turn).typical / float(traced)
 
 
 def with_untraced_times(graph: Graph, starts: StepTimes) -> Graph:

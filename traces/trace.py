@@ -26,6 +26,7 @@ class Trace(RecordedEvents):
         missing_ranks: str = "refuse",
         serialise: bool = False,
         periods: Iterable[int] | None = None,
+        communication: Iterable[str] = (),
     ) -> Graph:
         """Infer the dependency graph: the ops of the trace, and what each waits for.
 
@@ -37,6 +38,8 @@ class Trace(RecordedEvents):
         serialise : bool
             Whether a trace without dependency information may be run in recorded order.
         periods : numbers of recorded steps to keep; all by default
+        communication : patterns of the names of kernels (``my_kernel*``) that exchange data with
+            other GPUs, beside those of the known libraries
 
         Raises
         ------
@@ -44,7 +47,11 @@ class Trace(RecordedEvents):
             The trace does not hold what is needed; the message names file and event.
         """
         return dependencies.graph(
-            self, missing_ranks=missing_ranks, serialise=serialise, periods=periods
+            self,
+            missing_ranks=missing_ranks,
+            serialise=serialise,
+            periods=periods,
+            communication=tuple(communication),
         )
 
     def info(self) -> trace_info.Info:

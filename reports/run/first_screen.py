@@ -115,11 +115,32 @@ def _trust_facts(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
             if gaps is None
             else f"{format_quantity(gaps, '')} of the recorded time is unexplained",
         ),
+        ("beside", beside_the_periods(point["facts"])),
         ("inputs", inputs or "the trace alone"),
         ("break-even", break_even(provenance.get("break_even", ()))),
         ("hardware check", "none was made"),
         ("replicas, seed", f"{provenance['replicas']}, {provenance['seed']}"),
     ]
+
+
+def beside_the_periods(facts: Mapping[str, Any]) -> str:
+    """Recorded work and threads that are in no iteration; "" where there are none.
+
+    >>> beside_the_periods({"in_flight": 968, "left_out": 0, "unawaited_threads": 1})
+    '968 GPU ops that were under way when the first began; 1 thread that nothing waits for'
+    """
+    words = (
+        ("in_flight", "GPU op", "under way when the first began"),
+        ("left_out", "GPU op", "outside of all, left out"),
+    )
+    told = [
+        f"{n:,} {what}{'s' * (n > 1)} that {'were' if n > 1 else 'was'} {where}"
+        for fact, what, where in words
+        if (n := facts.get(fact, 0))
+    ]
+    if threads := facts.get("unawaited_threads", 0):
+        told.append(f"{threads} thread{'s' * (threads > 1)} that nothing waits for")
+    return "; ".join(told)
 
 
 def _calibration_text(text: str) -> str:

@@ -34,6 +34,14 @@ def times_the_work(point: Point, base: Point, answer: Mapping[str, str]) -> floa
 
 
 def _tokens_of(point: Point, answer: Mapping[str, str]) -> float | None:
+    """Tokens of one period: the highest rate times the shortest period, which are of the same one.
+
+    The median of rates is not the rate of the median, where periods differ.
+    """
+    metrics, time = point["metrics"], str(answer["metric"]).rpartition(".")[0]
     own = "" if answer.get("job", "main") == "main" else f"{answer['job']}."
-    rate = point["metrics"].get(f"{own}tokens_per_second.p50", {}).get("value")
-    return rate * point["metrics"][answer["metric"]]["value"] if rate else None
+    for most, least in (("max", f"{time}.min"), ("p50", answer["metric"])):
+        rate = metrics.get(f"{own}tokens_per_second.{most}", {}).get("value")
+        if rate and least in metrics:
+            return float(rate * metrics[least]["value"])
+    return None

@@ -54,6 +54,9 @@ class TraceWorkload(Periodic):
         Which iterations count.
     missing_ranks : str
         What stands for ranks that were not recorded.
+    communication : tuple of str
+        Names of kernels (``my_kernel*``) that exchange data with other GPUs, beside those of the
+        known libraries.
     serialise : bool
         Accept a trace without dependencies: every op after the one before it.
     tokens_per_iteration : int or None
@@ -74,6 +77,7 @@ class TraceWorkload(Periodic):
         scale_to: Scale | None = None,
         iterations: Iterations = ALL,
         missing_ranks: Literal["refuse", "like_recorded", "recorded_waits"] = "refuse",
+        communication: tuple[str, ...] = (),
         serialise: bool = False,
         tokens_per_iteration: Positive | None = None,
         gpu: GpuSettings = NO_GPU,
@@ -81,6 +85,7 @@ class TraceWorkload(Periodic):
         self.trace, self.format, self.starts = trace, format, starts
         self.recorded_on, self.scale_to = recorded_on, scale_to
         self.missing_ranks, self.serialise = missing_ranks, serialise
+        self.communication = tuple(communication)
         self.warm_up, self.counted = iterations.warm_up, iterations.measure
         self.tokens, self.gpu = tokens_per_iteration, gpu.settings
 
@@ -156,21 +161,30 @@ def _graph_key(workload: TraceWorkload) -> Key:
     name = workload.trace
     files = [bundled(name)] if name.startswith("foretrace:") else sorted(map(Path, glob(name)))
     written = tuple((str(f), f.stat().st_mtime_ns) for f in files)
-    return (name, workload.format, workload.missing_ranks, workload.serialise, written)
+    settings = (workload.missing_ranks, workload.communication, workload.serialise)
+    return (name, workload.format, *settings, written)
 
 
 def _open_trace(workload: TraceWorkload) -> Opened:
     if form_of(workload.trace, workload.format) == "chakra":
         return None, _chakra_graph(workload)
     trace = open_trace(workload.trace, workload.format)
-    return trace, trace.graph(missing_ranks=workload.missing_ranks, serialise=workload.serialise)
+    return trace, trace.graph(
+        missing_ranks=workload.missing_ranks,
+        communication=workload.communication,
+        serialise=workload.serialise,
+    )
 
 
 def _chakra_graph(workload: TraceWorkload) -> Graph:
     """Graph of Chakra files, which hold every rank and its dependencies."""
     from ...traces.formats import chakra
 
-    for setting, value in (("missing_ranks", "refuse"), ("serialise", False)):
+    for setting, value in (
+        ("missing_ranks", "refuse"),
+        ("communication", ()),
+        ("serialise", False),
+    ):
         if getattr(workload, setting) != value:
             raise ScenarioError(
                 f"workload.{setting}: a Chakra trace has every rank and its dependencies; leave it "

@@ -67,6 +67,7 @@ class _Sums:
         if self.given is not None:
             in_step[self.given :] = False
         start, end = self._spans(steps)
+        own = slice(self.given)
         size = len(result.parts), len(Kind)
         busy, moved = np.zeros(size, np.int64), np.zeros(size)
         for run in result.runs:
@@ -76,6 +77,7 @@ class _Sums:
         return RunAggregates(
             len(result.ops), result.first_release, steps, start, end, busy, moved, self._sources(),
             beside=int(self.columns.end[~in_step].max(initial=NEVER)),
+            under_way=int(self.columns.end[own][~in_step[own]].max(initial=NEVER)),
         )  # fmt: skip
 
     def _spans(self, steps: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ..aggregates import first_edge
 from ..engine_api import NEVER
 from ..run_record import RunRecord
 
@@ -41,7 +42,9 @@ def step_edges(result: RunRecord) -> NDArray[np.int64]:
 def period_edges(result: RunRecord) -> NDArray[np.int64] | None:
     """(k + 1,) ticks as of :func:`step_edges`; None without periods, and for several jobs together.
 
-    They are those of the graph that the run was given, if it was given one.
+    They are those of the graph that the run was given, if it was given one.  What is in no period
+    and ends before the first does was under way when it began: then the first begins where that
+    ends, as each later one does where the one before it ends.
     """
     if result.written is None:
         return result.aggregates.edges if len(result.aggregates.steps) else None
@@ -50,6 +53,7 @@ def period_edges(result: RunRecord) -> NDArray[np.int64] | None:
     given = result.written.given
     start, end = result.columns.start[:given], result.columns.end[:given]
     step = result.ops.period[:given]
+    outside = end[(step < 0) & (end != NEVER)]
     if not np.all(counts := (end != NEVER) & (step >= 0)):
         start, end, step = start[counts], end[counts], step[counts]
     if not len(step):
@@ -60,4 +64,5 @@ def period_edges(result: RunRecord) -> NDArray[np.int64] | None:
     last = np.full(len(steps), NEVER, np.int64)
     np.maximum.at(last, of, np.maximum.reduceat(end, heads))
     first = np.minimum.reduceat(start, heads)[of == 0].min()
-    return np.concatenate([[first], np.maximum.accumulate(last)])
+    last = np.maximum.accumulate(last)
+    return np.concatenate([[first_edge(first, outside.max(initial=NEVER), last[0])], last])

@@ -198,7 +198,7 @@ class StreamingSums:
         steps, start, end = self.spans.table(self.ranks)
         found = RunAggregates(
             ops, self.first, steps, start, end, self.busy, self.moved, self.sources,
-            beside=max(self.beside, self.spans.beside),
+            beside=max(self.beside, self.spans.beside), under_way=self.spans.beside,
         )  # fmt: skip
         found = replace(found, moved=self.used(found.last))
         self.line.add(self.waited_yet, self.line.marks, self.line.until, self.ranks)

@@ -2,6 +2,7 @@
 
 import pytest
 from foretrace.reports.run.answer import outcome, sentences
+from foretrace.reports.run.work_ratio import times_the_work
 
 ITERATION = {
     "job": "main", "metric": "iteration_time.p50", "unit": "s", "better": "lower",
@@ -83,6 +84,25 @@ def working(seconds, tokens, **more):
     made = point(seconds, **more)
     made["metrics"]["tokens_per_second.p50"] = {"value": tokens / seconds, "interval": None}
     return made
+
+
+def test_the_work_of_a_larger_job_is_exact_where_periods_alternate():
+    """A median of rates times a median of times said 4.04 for four ranks with equal tokens."""
+    answer = {"metric": "iteration_time.p50", "period": "iteration"}
+
+    def alternating(tokens, *times):
+        rates = [tokens / t for t in times]
+        of = {"iteration_time": times, "tokens_per_second": rates}
+        words = {"min": min, "p50": lambda v: sum(v) / len(v), "max": max}
+        values = {
+            f"{name}.{word}": {"value": statistic(v)}
+            for name, v in of.items()
+            for word, statistic in words.items()
+        }
+        return {"metrics": values}
+
+    base, four = alternating(1000, 0.035, 0.069), alternating(4000, 0.04, 0.041)
+    assert times_the_work(four, base, answer) == pytest.approx(4, abs=1e-12)
 
 
 def test_a_larger_job_is_told_by_its_work_and_not_only_by_its_longer_iteration():

@@ -763,3 +763,14 @@ def test_a_prepared_graph_is_of_the_job_that_prepared_it(simulation):
     result = simulation.run(None, takes)
     assert result.of("b").busy == {GPUS[2]: 2.0}
     assert result.of("b").makespan == 2.0
+
+
+@pytest.mark.parametrize("keep", ["ops", "ranks", "none"])
+def test_the_first_period_begins_where_what_was_under_way_ends(simulation, keep):
+    """Else it holds the fill: 49 s where each period takes 19 s."""
+    build = Builder("behind")
+    last = build.op(Kind.COMPUTE, duration=30.0, period=-1)
+    for period in range(3):
+        last = build.op(Kind.COMPUTE, duration=19.0, after=[last], period=period)
+        build.op(Kind.DELAY, duration=1.0, period=period)
+    assert simulation.run(build.graph(), keep=keep).periods.tolist() == [19.0] * 3

@@ -256,7 +256,7 @@ def test_gpu_work_belongs_to_the_step_that_launched_it(script, tmp_path):
     assert graph.ops.period[kernels].tolist() == [0, 1]
 
 
-def test_what_was_in_flight_before_the_first_step_is_a_release_time(script, tmp_path, replay):
+def test_what_was_in_flight_before_the_first_step_is_kept_and_in_none(script, tmp_path, replay):
     s = script()
     s.op("aten::mm", 0, 10)
     s.launch(2, 6, 44)
@@ -264,9 +264,12 @@ def test_what_was_in_flight_before_the_first_step_is_a_release_time(script, tmp_
     s.op("aten::mm", 20, 10)
     s.launch(22, 50, 5)
     graph = s.read(tmp_path).graph()
-    kernel = int(np.flatnonzero(graph.ops.kind == Kind.COMPUTE)[0])
-    assert replay(graph)[0][kernel] == pytest.approx(30e-6)
+    flying, kernel = np.flatnonzero(graph.ops.kind == Kind.COMPUTE).tolist()
+    assert replay(graph)[0][[flying, kernel]].tolist() == pytest.approx([0, 30e-6])
+    assert graph.ops.duration[flying] == pytest.approx(30e-6), "what is left of it"
+    assert graph.ops.period[[flying, kernel]].tolist() == [-1, 0]
     assert (graph.ops.kind == Kind.GAP).sum() == 0
+    assert (graph.facts["in_flight"], graph.facts["left_out"]) == (1, 0)
 
 
 def test_gpu_work_without_launches_is_refused_unless_serialised(script, tmp_path, replay):

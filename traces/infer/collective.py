@@ -15,10 +15,9 @@ from .network_waits import elements
 from .operands import DTYPES, operands
 from .rank_trace import RankTrace
 
-KERNEL = re.compile(r"(nccl|rccl|mscclpp|msccl|oneccl|hccl)\w*Kernel|ncclDevKernel", re.IGNORECASE)
 ANNOTATED = re.compile(r"(nccl|gloo|rccl|c10d|hccl|xccl):")
 _NAMES = (  # in this order: the first that fits
-    ("all-reduce", r"all_?reduce"),
+    ("all-reduce", r"all_?reduce|cross_device_(reduce|sum)|quick_?reduce"),
     ("reduce-scatter", r"reduce_?scatter"),
     ("all-gather", r"all_?gather"),
     ("all-to-all", r"all_?to_?all|sendrecv"),
@@ -44,6 +43,7 @@ class RecordedCollective(NamedTuple):
     size : elements of the larger of this rank's two buffers; 0 where not recorded
     group : ranks, ascending; () where not recorded
     channel : name of the process group; "" where not recorded
+    in_flight : whether it was launched before the first step; it is matched with no other rank's
     """
 
     work: int
@@ -52,6 +52,7 @@ class RecordedCollective(NamedTuple):
     size: int = 0
     group: tuple[int, ...] = ()
     channel: str = ""
+    in_flight: bool = False
 
     @property
     def signature(self) -> str:
@@ -67,8 +68,7 @@ class RecordedCollective(NamedTuple):
 
 def is_collective(events: RankTrace, work: Launches) -> NDArray[np.bool_]:
     """(work,) Whether each is a collective."""
-    on_gpu = events.named(KERNEL)[work.row] & events.on_gpu[work.row]
-    return on_gpu | events.network[work.row]
+    return events.communicates[work.row] | events.network[work.row]
 
 
 def collective_name(text: str) -> str:

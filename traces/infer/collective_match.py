@@ -40,10 +40,14 @@ def match_collectives(graphs: Sequence[RankGraph]) -> list[MatchedCollective]:
         Members disagree on what the k-th collective of their group is, or are in another group.
     """
     ranks = [g.events.rank for g in graphs]
+    alone: list[MatchedCollective] = []
     queues: dict[tuple[tuple[int, ...], str], dict[int, list[RecordedCollective]]] = {}
     for i, graph in enumerate(graphs):
         events = graph.events
         for c in graph.collectives:
+            if c.in_flight:
+                alone.append(MatchedCollective(((i, c),)))
+                continue
             group = c.group or tuple(ranks)
             if events.rank not in group:
                 raise TraceError(
@@ -52,7 +56,7 @@ def match_collectives(graphs: Sequence[RankGraph]) -> list[MatchedCollective]:
                     "names its rank or the group wrongly, record it again"
                 )
             queues.setdefault((group, c.channel), {}).setdefault(i, []).append(c)
-    matches = []
+    matches = alone
     for (group, channel), members in queues.items():
         expected = [i for i, r in enumerate(ranks) if r in group]
         matches += _match_group(graphs, channel, members, expected)

@@ -8,7 +8,9 @@ that recorded durations give back the recorded schedule; ``facts`` say how much 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from fnmatch import translate
 
 import numpy as np
 
@@ -18,6 +20,7 @@ from ...sim.flat_graph import FlatGraph, Participants
 from ...sim.graph import Graph, OpTexts
 from ...sim.ops import Kind, Ops
 from ..column_table import Ints
+from ..event_columns import Event
 from ..recorded_events import RecordedEvents
 from .clock_offsets import ClockOffsets, clock_offsets
 from .collective_match import MatchedCollective, match_collectives
@@ -28,8 +31,9 @@ from .op_texts import flop_and_bytes, labels, signatures
 from .rank_assembly import rank_graph
 from .rank_graph import NEVER, RankGraph
 from .rank_trace import RankTrace
-from .steps import Steps, steps
+from .steps import Steps, alternation, steps
 
+HOST_TIME = ("work", "wait", "poll", "unknown")
 POLICIES = ("refuse", "like_recorded", "recorded_waits")
 
 
@@ -39,12 +43,15 @@ def graph(
     missing_ranks: str = "refuse",
     serialise: bool = False,
     periods: Iterable[int] | None = None,
+    communication: Iterable[str] = (),
 ) -> Graph:
     """Infer the dependency graph; see :meth:`Trace.graph`."""
     if missing_ranks not in POLICIES:
         raise ValueError(f"missing_ranks is {missing_ranks!r}; choose from {', '.join(POLICIES)}")
     wanted = None if periods is None else sorted(periods)
-    graphs = [_graph_of_rank(trace, rank, wanted, serialise) for rank in trace.ranks]
+    traces = [RankTrace(trace, rank, tuple(communication)) for rank in trace.ranks]
+    _refuse_unused(traces, communication)
+    graphs = [_graph_of_rank(one, wanted, serialise) for one in traces]
     return join_ranks(trace, graphs, missing_ranks)
 
 
@@ -62,11 +69,19 @@ def join_ranks(trace: RecordedEvents, graphs: list[RankGraph], missing_ranks: st
     return _Join(trace, graphs, matches, clock_offsets(graphs, matches)).graph()
 
 
-def _graph_of_rank(
-    trace: RecordedEvents, rank: int, wanted: list[int] | None, serialise: bool
-) -> RankGraph:
-    events = RankTrace(trace, rank)
-    place = events.process.file or f"rank {rank}"
+def _refuse_unused(traces: list[RankTrace], communication: Iterable[str]) -> None:
+    for pattern in communication:
+        fits = re.compile(translate(pattern)).match
+        kernels = (t.name[t.kind == Event.KERNEL] for t in traces)
+        if not any(fits(traces[0].trace.strings[n]) for k in kernels for n in np.unique(k)):
+            raise TraceError(
+                f"communication: no kernel of the trace fits '{pattern}'; correct the pattern, "
+                "or leave it out"
+            )
+
+
+def _graph_of_rank(events: RankTrace, wanted: list[int] | None, serialise: bool) -> RankGraph:
+    place = events.process.file or f"rank {events.rank}"
     chosen = steps(events).keep(wanted, place)
     if wanted and np.any(chosen.start[1:] != chosen.end[:-1]):
         raise TraceError(f"{place}: steps {wanted} are not consecutive; keep a run of steps")
@@ -111,6 +126,7 @@ class _Join:
         counts = [len(g.kind) for g in graphs]
         self.base = np.concatenate([[0], np.cumsum(counts)])
         self.rank = np.repeat(np.arange(len(graphs)), counts)
+        self.turn = alternation(graphs[0].events, graphs[0].steps)
 
     def _joined_column(self, name: str) -> Ints:
         """A column of all ranks, one after the other."""
@@ -222,7 +238,7 @@ class _Join:
             kind=self._joined_column("kind")[kept],
             rank=self.rank[kept],
             stream=self._joined_column("lane")[kept],
-            period=self._joined_column("period")[kept],
+            period=self._periods()[kept],
             flop=flop[kept],
             bytes=moved[kept],
             duration=duration[kept] / self.trace.resolution,
@@ -231,6 +247,12 @@ class _Join:
             signatures=texts.signatures,
         )
         return ops, texts
+
+    def _periods(self) -> Ints:
+        """(n,) Iteration of each op, a whole turn of steps that alternate; -1 outside of them."""
+        step = self._joined_column("period")
+        whole = len(self.graphs[0].steps.number) // self.turn * self.turn
+        return np.where((step >= 0) & (step < whole), step // self.turn, -1)
 
     def _releases(self, zero: int) -> Ints:
         never = self._joined_column("release") == NEVER
@@ -250,6 +272,7 @@ class _Join:
         """How much of the graph was recorded, inferred or left open, and the recorded steps."""
         total = {k: sum(g.facts[k] for g in self.graphs) for k in self.graphs[0].facts}
         known = total["inferred"] + total["resolved"]
+        host = sum(total[k] for k in HOST_TIME)
         return {
             "gap_share": gap_share(
                 self._joined_column("kind"), self.rank, start, end, source, target
@@ -257,9 +280,14 @@ class _Join:
             "inferred_share": total["inferred"] / known if known else 0.0,
             "unresolved_waits": total["unresolved"],
             "unlinked_share": total["unlinked"] / max(total["launched"], 1),
+            "in_flight": total["in_flight"],
+            "left_out": total["left_out"],
+            "unawaited_threads": total["unawaited"],
+            "host_time": {k: total[k] / max(host, 1) for k in HOST_TIME},
             "clock": self.clock.note,
             "recorded_ranks": self.trace.ranks,
             "steps": self.graphs[0].steps.number,
+            "steps_per_iteration": self.turn,
             "step_times": [
                 (g.steps.recorded / self.trace.resolution).tolist() for g in self.graphs
             ],

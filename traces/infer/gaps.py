@@ -10,6 +10,8 @@ from ...sim.ops import Kind
 from ..column_table import Ints
 from .rank_graph import NEVER, RankGraph
 
+LONG = 1e-4  # s: shorter gaps are delays of a launch
+
 
 def add_gaps(graph: RankGraph, launched: int, launch: Ints, lag: int) -> RankGraph:
     """Put a delay, a gap or both before launched work that began later than it was ready.
@@ -63,6 +65,28 @@ def _insert(graph: RankGraph, ready: Ints, delay: Ints, gap: Ints) -> RankGraph:
         source=np.concatenate([graph.source, delay_op[delays], gap_op[both], gap_op[only_gap]]),
         target=np.concatenate([head[graph.target], delays, delay_op[both], only_gap]),
     )
+
+
+def as_gpu_time(graph: RankGraph, work: Ints, *, earlier: bool = False) -> RankGraph:
+    """Take the gaps before some work for time of its GPU, which is as much slower or quicker.
+
+    Parameters
+    ----------
+    work : numbers of that work; -1 is passed over
+    earlier : whether the GPU did what was launched before the recording; such gaps are long, and in
+        no step.  A stream that was told to wait can only wait for work of the GPU.
+    """
+    late = np.zeros(len(graph.kind), np.bool_)
+    late[work[work >= 0]] = True
+    late[graph.source[late[graph.target] & (graph.kind[graph.source] == Kind.DELAY)]] = True
+    gap = graph.source[late[graph.target] & (graph.kind[graph.source] == Kind.GAP)]
+    gap = gap[graph.lane[gap] >= graph.events.hosts]
+    if earlier:
+        gap = gap[graph.end[gap] - graph.start[gap] > LONG * graph.events.trace.resolution]
+    kind, event, period = graph.kind.copy(), graph.event.copy(), graph.period.copy()
+    kind[gap], event[gap] = Kind.COMPUTE, -1
+    period[gap] = -1 if earlier else period[gap]
+    return replace(graph, kind=kind, event=event, period=period)
 
 
 def add_returns(graph: RankGraph, work: Ints) -> RankGraph:

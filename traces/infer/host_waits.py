@@ -1,8 +1,10 @@
-"""Waits of host calls for GPU work: synchronisation, and copies that block.
+"""Waits of host calls for GPU work: synchronisation, copies that block, launches that do.
 
 Where the profiler resolved a synchronisation (``cuda_sync``) it is exact.  Otherwise it is
 inferred from the order of launches, records and waits, and counted as inferred; no inferred
-dependency contradicts a recorded time.
+dependency contradicts a recorded time.  A copy that ended within its call was waited for; one from
+pageable memory is staged by the calling thread, once the work before it on its stream has ended.
+A call that took long and is found to wait for nothing is a wait of unknown cause.
 """
 
 from __future__ import annotations
@@ -18,15 +20,18 @@ from numpy.typing import NDArray
 from ..column_table import Ints
 from ..event_columns import Event
 from .cpu_segments import WaitSpans
-from .launches import Launches
+from .launch_queue import full_queue_launches
+from .launches import EARLIER, Launches
 from .rank_trace import RankTrace
 
 DEVICE_SYNC = re.compile(r"(cuda|hip)(DeviceSynchronize|CtxSynchronize)|cuCtxSynchronize")
 STREAM_SYNC = re.compile(r"(cuda|hip|cu)StreamSynchronize")
 EVENT_SYNC = re.compile(r"(cuda|hip|cu)EventSynchronize")
 COPY = re.compile(r"(cuda|hip|cu)Memcpy")
+STAGED = re.compile(r"Memcpy HtoD \(Pageable")
 STREAM_WAITS = re.compile(r"(cuda|hip|cu)StreamWaitEvent")
 RECORD = re.compile(r"(cuda|hip|cu)EventRecord")
+SHORT = 1e-4  # s: a synchronisation that took less had nothing to wait for
 
 
 class HostWaits(NamedTuple):
@@ -38,7 +43,7 @@ class HostWaits(NamedTuple):
     wait, work : (e,) number of a wait, position of work that it waits for; several for one wait
     call : (w,) row of the call that waits
     inferred : how many waits were inferred from the order of launches
-    unresolved : how many waiting calls were found to wait for nothing
+    unknown : (u,) rows of calls that took long, and were found to wait for nothing
     """
 
     waits: WaitSpans
@@ -46,7 +51,7 @@ class HostWaits(NamedTuple):
     work: Ints
     call: Ints
     inferred: int
-    unresolved: int
+    unknown: Ints
 
 
 class SyncRecord(NamedTuple):
@@ -62,7 +67,8 @@ class LaunchOrder:
 
     def __init__(self, events: RankTrace, work: Launches):
         self.events, self.work = events, work
-        self.lanes = _by_launch(events, work, work.lane, work.call >= 0)
+        known = (work.call >= 0) | (work.issued == EARLIER)
+        self.lanes = _by_launch(events, work, work.lane, known)
 
     def last(self, lane: int, before: int, ended: int) -> int:
         """The last work launched onto a lane before `before`, ended by `ended` (ticks); else -1."""
@@ -118,7 +124,7 @@ def _by_launch(
     by_group = {}
     for one in np.unique(group).tolist():
         mine = np.flatnonzero(known & (group == one))
-        when = events.start[work.call[mine]]
+        when = work.issued[mine]
         order = np.lexsort((work.start[mine], when))
         by_group[one] = when[order], mine[order]
     return by_group
@@ -128,17 +134,18 @@ def host_waits(events: RankTrace, work: Launches, order: LaunchOrder) -> HostWai
     """Find which calls waited for which launched work."""
     syncs = sync_records(events)
     awaited_by: list[tuple[int, list[int]]] = []
-    inferred = unresolved = 0
+    inferred, unknown = 0, []
     for call, kind in _waiting_calls(events, work):
         if call in syncs:
             awaited = _recorded(order, call, syncs[call])
         else:
             awaited = _inferred(events, work, order, call, kind)
             inferred += kind != "device" and bool(awaited)
-        unresolved += not awaited
         if awaited:
             awaited_by.append((call, awaited))
-    return _as_waits(events, work, awaited_by, inferred, unresolved)
+        elif events.dur[call] > SHORT * events.trace.resolution:
+            unknown.append(call)
+    return _as_waits(events, work, awaited_by, inferred, np.array(unknown, np.int64))
 
 
 def _as_waits(
@@ -146,7 +153,7 @@ def _as_waits(
     work: Launches,
     awaited_by: list[tuple[int, list[int]]],
     inferred: int,
-    unresolved: int,
+    unknown: Ints,
 ) -> HostWaits:
     """Waits from (call, positions of the work that it waits for)."""
     call = np.array([c for c, _ in awaited_by], np.int64)
@@ -160,7 +167,7 @@ def _as_waits(
         awaited,
         call,
         inferred,
-        unresolved,
+        unknown,
     )
 
 
@@ -176,21 +183,34 @@ def _waiting_calls(events: RankTrace, work: Launches) -> list[tuple[int, str]]:
         )
         for r in np.flatnonzero(runtime & events.named(pattern))
     ]
-    copying = np.flatnonzero((work.call >= 0) & (events.kind[work.row] == Event.COPY))
-    copies = events.named(COPY)
-    calls += [
-        (int(work.call[k]), f"own {k}")
-        for k in copying.tolist()
-        if copies[work.call[k]] and work.end[k] <= events.end[work.call[k]]
-    ]
+    copied, before = _copies(events, work)
+    awaited = dict(zip(copied.tolist(), before.tolist(), strict=True))
+    launched, ended = full_queue_launches(events, work)
+    awaited |= dict(zip(work.call[launched].tolist(), ended.tolist(), strict=True))
+    calls += [(call, f"work {k}") for call, k in awaited.items()]
     return sorted(calls, key=lambda c: int(events.start[c[0]]))
+
+
+def _copies(events: RankTrace, work: Launches) -> tuple[Ints, Ints]:
+    """(call, work awaited) of the copies whose calls waited for them, or for what was before."""
+    named = events.named(COPY) & (events.kind == Event.RUNTIME)
+    of = np.flatnonzero((work.call >= 0) & (events.kind[work.row] == Event.COPY))
+    of = of[named[work.call[of]]]
+    call = work.call[of]
+    before = work.previous()[of]
+    begins, returns = events.start[call], events.end[call]
+    own = work.end[of] <= returns
+    staged = events.named(STAGED)[work.row[of]] & (before >= 0) & (work.start[of] < returns)
+    staged &= work.end[before] > begins
+    known = own | staged
+    return call[known], np.where(own, of, before)[known]
 
 
 def _inferred(
     events: RankTrace, work: Launches, order: LaunchOrder, call: int, kind: str
 ) -> list[int]:
     """Positions of the work that a call waited for, inferred from the order of launches."""
-    if kind.startswith("own"):
+    if kind.startswith("work"):
         return [int(kind.split()[1])]
     before, ended = int(events.start[call]), int(events.end[call])
     candidates = {lane: order.last(lane, before, ended) for lane in order.lanes}

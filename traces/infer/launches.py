@@ -6,6 +6,7 @@ import re
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..column_table import Ints
 from ..event_columns import Event
@@ -13,6 +14,8 @@ from .cpu_segments import CutPoints
 from .rank_trace import RankTrace, rows_of
 
 ISSUE = re.compile(r"c10d::(?!.*wait)")
+EARLIER = np.iinfo(np.int64).min
+"""When work was issued that was launched before the recording began."""
 
 
 class Launches(NamedTuple):
@@ -23,6 +26,8 @@ class Launches(NamedTuple):
     row : (n,) row of the event
     lane, start, end : (n,)
     call : (n,) row of the call that launched it; -1 where that is not recorded
+    issued : (n,) ticks; start of that call, `EARLIER` for work launched before the recording, and
+        the start of the work itself where nothing says when it was launched
     point : (n,) ticks; until then the calling thread was busy launching it
     latency : ticks from the beginning of a call to the start of its work on an idle stream (median)
     """
@@ -32,6 +37,7 @@ class Launches(NamedTuple):
     start: Ints
     end: Ints
     call: Ints
+    issued: Ints
     point: Ints
     latency: int
 
@@ -57,7 +63,24 @@ def launches(events: RankTrace) -> Launches:
     latency = _latency(events, lane, start, end, call)
     begin = events.start[call]
     point = np.minimum(np.minimum(begin + latency, events.end[call]), start)
-    return Launches(row, lane, start, end, call, np.where(call >= 0, point, start), latency)
+    point = np.where(call >= 0, point, start)
+    earlier = events.on_gpu[row] & _before_any_launch(lane, start, call)
+    issued = np.where(call >= 0, begin, np.where(earlier, EARLIER, start))
+    return Launches(row, lane, start, end, call, issued, point, latency)
+
+
+def _before_any_launch(lane: Ints, start: Ints, call: Ints) -> NDArray[np.bool_]:
+    """(n,) Work without a launch that began before any recorded launch's work on its lane.
+
+    A lane without launches is compared with all.
+    """
+    known = call >= 0
+    if not known.any():
+        return known
+    first = np.full(int(lane.max()) + 1, np.iinfo(np.int64).max)
+    np.minimum.at(first, lane[known], start[known])
+    first[first == np.iinfo(np.int64).max] = start[known].min()
+    return np.asarray(~known & (start < first[lane]))
 
 
 def _by_correlation(events: RankTrace, row: Ints) -> Ints:

@@ -11,8 +11,10 @@ from ..event_columns import Event
 from .call_tree import CallTree, call_tree
 from .collective import is_collective
 from .cpu_segments import CpuSegments, CutPoints, WaitSpans, cpu_segments, visible
+from .gpu_room import RoomWaits, room_waits
 from .host_waits import HostWaits, LaunchOrder, host_waits
-from .launches import Launches, launches
+from .idle_calls import IdleCalls, idle_calls
+from .launches import EARLIER, Launches, launches
 from .network_waits import NetworkWaits, network_waits
 from .rank_trace import RankTrace
 from .steps import Steps
@@ -38,6 +40,8 @@ class RankAnalysis(NamedTuple):
     work : GPU work and gloo's collectives, with the calls that launched them
     segments : what each host thread did from instant to instant, cut where another op may wait
     computing : (events,) whether each is an operator that computes on the host itself
+    unknown : waits of host threads whose cause is not known
+    idle : calls in which host threads waited or polled
     """
 
     events: RankTrace
@@ -49,41 +53,109 @@ class RankAnalysis(NamedTuple):
     network_waits: NetworkWaits
     thread_waits: ThreadWaits
     stream_waits: StreamWaits
+    room: RoomWaits
     computing: NDArray[np.bool_]
+    unknown: IdleCalls
+    idle: IdleCalls
 
 
 def rank_analysis(events: RankTrace, steps: Steps) -> RankAnalysis:
     """Find the launches, waits and CPU segments of one rank."""
     work = launches(events)
     order = LaunchOrder(events, work)
-    host = host_waits(events, work, order)
+    host, threads = host_waits(events, work, order), thread_waits(events)
+    idle = _beside(idle_calls(events, work), threads.waits)
+    known, unknown = idle.take(idle.known), _with_calls(events, idle.take(~idle.known), host)
+    host, threads = _with_idle_host(host, known), _with_idle_threads(threads, known)
     network = network_waits(events, work)
-    threads = thread_waits(events)
-    work = work._replace(end=network.end)
+    work = _launched_after_waits(events, work, host)._replace(end=network.end)
     streams = stream_waits(events, work, order, is_collective(events, work))
     waits = WaitSpans(
         *(np.concatenate(c) for c in zip(host.waits, network.waits, threads.waits, strict=True))
     )
     rows = np.flatnonzero(events.on_host)
     tree = call_tree(rows, events.lanes[rows], events.start[rows], events.end[rows])
-    cuts = _cuts(events, work, threads, steps, tree)
+    cuts = _cuts(events, work, threads, unknown, steps, tree)
     operator, call = (events.kind[tree.row] == k for k in (Event.OP, Event.RUNTIME))
     shown = visible(tree, operator, call)
     computing = _computing(events, tree)
     segments = cpu_segments(shown, cuts, waits, computing[shown.row])
+    room = room_waits(events, work, streams)
     return RankAnalysis(
-        events, steps, tree, work, segments, host, network, threads, streams, computing
+        events, steps, tree, work, segments, host, network, threads, streams, room,
+        computing, unknown, idle,
+    )  # fmt: skip
+
+
+def _beside(idle: IdleCalls, waits: WaitSpans) -> IdleCalls:
+    """Idle calls but those in which a wait for another thread was found already."""
+    if not len(idle.lane) or not len(waits.lane):
+        return idle
+    inside = (
+        (idle.lane[:, None] == waits.lane)
+        & (waits.start < idle.end[:, None])
+        & (waits.until > idle.start[:, None])
+    )
+    return idle.take(~inside.any(1))
+
+
+def _with_calls(events: RankTrace, unknown: IdleCalls, host: HostWaits) -> IdleCalls:
+    """Waits of unknown cause, those of synchronisations among them."""
+    row, none = host.unknown, np.full(len(host.unknown), -1)
+    end = events.end[row]
+    calls = IdleCalls(events.lanes[row], events.start[row], end, row, end, none, none, none + 1)
+    return IdleCalls(*(np.concatenate(c) for c in zip(unknown, calls, strict=True)))
+
+
+def _with_idle_host(host: HostWaits, idle: IdleCalls) -> HostWaits:
+    """Waits for launched work, those in idle calls among them."""
+    idle = idle.take(idle.work >= 0)
+    spans = (idle.lane, idle.start, idle.until)
+    return host._replace(
+        waits=WaitSpans(*(np.concatenate(c) for c in zip(host.waits, spans, strict=True))),
+        wait=np.concatenate([host.wait, len(host.call) + np.arange(len(idle.row))]),
+        work=np.concatenate([host.work, idle.work]),
+        call=np.concatenate([host.call, idle.row]),
+        inferred=host.inferred + len(idle.row),
     )
 
 
+def _with_idle_threads(threads: ThreadWaits, idle: IdleCalls) -> ThreadWaits:
+    """Waits for other threads, those in idle calls among them."""
+    idle = idle.take(idle.thread >= 0)
+    spans = (idle.lane, idle.start, idle.until)
+    cuts = (idle.thread, idle.until)
+    return ThreadWaits(
+        WaitSpans(*(np.concatenate(c) for c in zip(threads.waits, spans, strict=True))),
+        CutPoints(*(np.concatenate(c) for c in zip(threads.cuts, cuts, strict=True))),
+    )
+
+
+def _launched_after_waits(events: RankTrace, work: Launches, host: HostWaits) -> Launches:
+    """Launches, those of a call that waited for earlier work at the end of its wait."""
+    until = np.full(len(events.rows), EARLIER)
+    until[host.call] = host.waits.until
+    own = np.zeros(len(work.row), np.bool_)
+    own[host.work] = work.call[host.work] == host.call[host.wait]
+    after = (work.call >= 0) & ~own
+    point = np.where(after, np.maximum(work.point, until[work.call]), work.point)
+    return work._replace(point=np.minimum(point, work.start))
+
+
 def _cuts(
-    events: RankTrace, work: Launches, threads: ThreadWaits, steps: Steps, tree: CallTree
+    events: RankTrace,
+    work: Launches,
+    threads: ThreadWaits,
+    unknown: IdleCalls,
+    steps: Steps,
+    tree: CallTree,
 ) -> CutPoints:
-    """Where threads are cut: at launches, thread waits, ends of named ranges, ends of steps."""
+    """Where threads are cut: at launches, waits, ends of named ranges, ends of steps."""
     borders = np.concatenate([steps.start, steps.end])[: None if steps.marked else 0]
     lanes = np.repeat(np.arange(events.hosts), len(borders))
     step_cuts = CutPoints(lanes, np.tile(borders, events.hosts))
-    all_cuts = (work.cuts(events), threads.cuts, step_cuts, _range_cuts(events, tree))
+    idle = CutPoints(np.tile(unknown.lane, 2), np.concatenate([unknown.start, unknown.end]))
+    all_cuts = (work.cuts(events), threads.cuts, step_cuts, _range_cuts(events, tree), idle)
     return CutPoints(*(np.concatenate(c) for c in zip(*all_cuts, strict=True)))
 
 

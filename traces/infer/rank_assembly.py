@@ -10,7 +10,8 @@ from ..column_table import Ints
 from ..event_columns import Event
 from .collective import RecordedCollective, collectives, is_collective
 from .cpu_segments import NO_EVENT
-from .gaps import add_gaps, add_returns
+from .gaps import add_gaps, add_returns, as_gpu_time
+from .launches import EARLIER
 from .op_provenance import op_provenance
 from .rank_analysis import RankAnalysis, rank_analysis
 from .rank_graph import NEVER, RankGraph
@@ -29,59 +30,91 @@ def rank_graph(events: RankTrace, steps: Steps, *, serialise: bool) -> RankGraph
     return _Assembly(rank_analysis(events, steps), serialise).graph()
 
 
+IN_FLIGHT, LEFT_OUT = -2, -1
+"""Steps of work that was launched before the first, and of work outside of all."""
+
+
 class _Assembly:
     """Numbers the ops of a rank, and collects their dependencies."""
 
     def __init__(self, analysis: RankAnalysis, serialise: bool):
         self.analysis, self.serialise = analysis, serialise
         self.events, self.segments, self.work = analysis.events, analysis.segments, analysis.work
-        self.segment_step = self._steps_of_segments()
+        self.zero = int(analysis.steps.start[0])
         self.work_step = self._steps_of_work()
+        self.work_op = np.full(len(self.work.row), -1)
+        self.segment_step = self._steps_of_segments()
         self.segment_op = _numbered(self.segment_step >= 0, 0)
         n = int((self.segment_step >= 0).sum())
-        self.work_op = _numbered(self.work_step >= 0, n)
+        self.work_op = _numbered(self.work_step != LEFT_OUT, n)
         self.edges: list[tuple[Ints, Ints]] = []
 
     def _steps_of_segments(self) -> Ints:
-        """(segments,) Position of the step of each; -1 for those left out."""
+        """(segments,) Position of the step of each; -1 for those left out.
+
+        The main thread is followed from mark to mark, others from their first work to the last that
+        something waits for: a thread that nothing waits for is left out.
+        """
         segments = self.segments
         step = self.analysis.steps.of(segments.start)
-        busy = (segments.event >= 0) | (segments.wait >= 0)
-        awaited = segments.last_before(self.analysis.thread_waits.cuts)
-        busy[awaited[awaited >= 0]] = True
+        awaited = self._awaited_segments()
+        busy = ((segments.event >= 0) | (segments.wait >= 0)) & ~self._unknown()
+        busy[awaited] = True
         kept = np.flatnonzero((step >= 0) & busy)
-        # the main thread is followed from mark to mark, others from their first to their last work
         first = np.full(max(self.events.hosts, 1), len(busy))
         last = np.full(max(self.events.hosts, 1), -1)
         np.minimum.at(first, segments.lane[kept], kept)
-        np.maximum.at(last, segments.lane[kept], kept)
+        np.maximum.at(last, segments.lane[awaited], awaited)
         at, lane = np.arange(len(busy)), segments.lane
         idle = ((at < first[lane]) | (at > last[lane])) & (lane > 0)
         return np.where(idle, -1, step)
 
+    def _awaited_segments(self) -> Ints:
+        """Segments that work of the steps or another thread waits for."""
+        launched = self.work.call >= 0
+        launch = self.segments.last_before(self.work.cuts(self.events))
+        launch = launch[self.work_step[launched] != LEFT_OUT]
+        awaited = self.segments.last_before(self.analysis.thread_waits.cuts)
+        both = np.concatenate([launch, awaited])
+        return np.unique(both[both >= 0])
+
+    def _unknown(self) -> NDArray[np.bool_]:
+        """(segments,) Whether each is a wait of unknown cause."""
+        unknown, segments = self.analysis.unknown, self.segments
+        inside = np.zeros(len(segments.lane), np.bool_)
+        for lane, start, end in zip(unknown.lane, unknown.start, unknown.end, strict=True):
+            inside |= (segments.lane == lane) & (segments.start >= start) & (segments.end <= end)
+        return inside & (segments.end > segments.start)
+
     def _steps_of_work(self) -> Ints:
-        """(work,) Position of the step in which each was launched; -1 for those left out."""
+        """(work,) Position of the step in which each was launched.
+
+        `IN_FLIGHT` for what was launched before the first step and ended in it, `LEFT_OUT` for what
+        lies outside of all steps.
+        """
         work = self.work
         step = self.analysis.steps.of(work.point)
-        linked = work.call >= 0
-        if linked.any() and self.events.has_gpu:  # launched before recording began
-            first = work.start[linked].min()
-            step[~linked & (work.start < first)] = -1
-        return step
+        step[work.issued == EARLIER] = LEFT_OUT
+        flying = (step < 0) & (work.issued < self.zero) & (work.end > self.zero)
+        return np.where(flying & self.events.on_gpu[work.row], IN_FLIGHT, step)
 
     def graph(self) -> RankGraph:
         events, segments, launches = self.events, self.segments, self.work
         self._collect()
-        segment, work = (np.flatnonzero(s >= 0) for s in (self.segment_step, self.work_step))
+        segment = np.flatnonzero(self.segment_step >= 0)
+        work = np.flatnonzero(self.work_step != LEFT_OUT)
         source, target = (np.concatenate(c) for c in zip(*self.edges, strict=True))
-        start = np.concatenate([segments.start[segment], launches.start[work]])
+        begins = np.where(self.work_step == IN_FLIGHT, self.zero, EARLIER)
+        start = np.concatenate([segments.start[segment], np.maximum(launches.start, begins)[work]])
         graph = RankGraph(
             events,
             self.analysis.steps,
             op_provenance(events, self.analysis.tree, launches),
             kind=np.concatenate([self._kinds(segment), self._work_kinds(work)]),
             lane=np.concatenate([segments.lane[segment], launches.lane[work]]),
-            period=np.concatenate([self.segment_step[segment], self.work_step[work]]),
+            period=np.concatenate(
+                [self.segment_step[segment], np.maximum(self.work_step, -1)[work]]
+            ),
             start=start,
             end=np.concatenate([segments.end[segment], launches.end[work]]),
             event=np.concatenate([self._events_of(segment), launches.row[work]]),
@@ -92,12 +125,24 @@ class _Assembly:
             facts=self._facts(),
         )
         with_gaps = add_gaps(graph, len(segment), self._launch_ticks()[work], self._lag())
+        with_gaps = as_gpu_time(with_gaps, self.work_op[self.analysis.room.amid])
+        with_gaps = as_gpu_time(with_gaps, self.work_op[self._first_of_streams()], earlier=True)
         return add_returns(with_gaps, self.work_op[self.analysis.network_waits.work])
 
     def _collectives(self) -> list[RecordedCollective]:
         recorded = collectives(self.events, self.work, self.analysis.tree)
-        kept = [c for c in recorded if self.work_step[c.work] >= 0]
-        return [c._replace(work=int(self.work_op[c.work])) for c in kept]
+        return [
+            c._replace(work=int(self.work_op[c.work]), in_flight=bool(step == IN_FLIGHT))
+            for c in recorded
+            if (step := self.work_step[c.work]) != LEFT_OUT
+        ]
+
+    def _first_of_streams(self) -> Ints:
+        """Work that is the first of its stream, and was told to wait for another stream."""
+        waits = self.analysis.stream_waits
+        told = np.unique(np.concatenate([waits.work, waits.unresolved]))
+        first: Ints = told[self.work.previous()[told] < 0]
+        return first
 
     def _collect(self) -> None:
         """Collect all dependencies between kept ops."""
@@ -120,6 +165,7 @@ class _Assembly:
         self._add((self.segment_op[done], resumed[networks:]), done >= 0)
         streams = analysis.stream_waits
         self._add((self.work_op[streams.awaited], self.work_op[streams.work]))
+        self._add((self.work_op[analysis.room.awaited], self.work_op[analysis.room.work]))
         if self.serialise:
             self._add(self._recorded_order())
 
@@ -160,7 +206,8 @@ class _Assembly:
         event, wait = self.segments.event[segment], self.segments.wait[segment]
         computing = self.analysis.computing[event] & (event >= 0)
         kind = np.where(computing, Kind.COMPUTE, Kind.HOST)
-        return np.where((event < 0) & (wait < 0), Kind.GAP, kind).astype(np.uint8)
+        gap = ((event < 0) & (wait < 0)) | self._unknown()[segment]
+        return np.where(gap, Kind.GAP, kind).astype(np.uint8)
 
     def _work_kinds(self, work: Ints) -> NDArray[np.uint8]:
         """Kind of launched work: compute, copy, or collective."""
@@ -176,7 +223,8 @@ class _Assembly:
         free[target] = False
         release[free] = start[free]
         work, before = self.work, self.work.previous()
-        cut = np.flatnonzero((before >= 0) & (self.work_step >= 0) & (self.work_step[before] < 0))
+        kept = self.work_step != LEFT_OUT
+        cut = np.flatnonzero((before >= 0) & kept & ~kept[before])
         op = self.work_op[cut]
         release[op] = np.maximum(release[op], np.minimum(work.end[before[cut]], work.start[cut]))
         return release
@@ -195,17 +243,48 @@ class _Assembly:
         return int(np.median(lag)) if len(lag) else 0
 
     def _facts(self) -> dict[str, int]:
-        """Numbers of launches and waits that were recorded, inferred, or left open."""
-        host, streams = self.analysis.host_waits, self.analysis.stream_waits
-        network = self.analysis.network_waits
-        kept = self.work_step >= 0
-        inferred = host.inferred + streams.inferred
+        """Numbers of launches and waits that were recorded, inferred, or left open; host time."""
+        analysis = self.analysis
+        host, streams, room = analysis.host_waits, analysis.stream_waits, analysis.room.work
+        kept = self.work_step != LEFT_OUT
+        inferred = host.inferred + streams.inferred + len(room)
+        threads = np.unique(self.segments.lane[self.segment_step >= 0])
+        unknown = np.isin(analysis.unknown.lane, threads).sum()
+        unresolved = int(unknown) + len(streams.unresolved)
         return {
             "unlinked": int(((self.work.call < 0) & kept).sum()),
             "launched": int(kept.sum()),
+            "in_flight": int((self.work_step == IN_FLIGHT).sum()),
+            "left_out": int(len(kept) - kept.sum()),
             "inferred": inferred,
-            "resolved": len(host.wait) + len(streams.work) - inferred,
-            "unresolved": host.unresolved + streams.unresolved + network.unresolved,
+            "resolved": len(host.wait) + len(streams.work) + len(room) - inferred,
+            "unresolved": unresolved + analysis.network_waits.unresolved,
+            "unawaited": self._unawaited_threads(),
+            **self._host_ticks(),
+        }
+
+    def _unawaited_threads(self) -> int:
+        """Number of threads that did something in the steps, and were left out."""
+        lane, kept = self.segments.lane, self.segment_step >= 0
+        busy = (self.analysis.steps.of(self.segments.start) >= 0) & (self.segments.event >= 0)
+        return len(np.setdiff1d(lane[busy], lane[kept]))
+
+    def _host_ticks(self) -> dict[str, int]:
+        """Ticks of host threads, from the first to the last segment of each, by what they did."""
+        kept = np.flatnonzero(self.segment_step >= 0)
+        lane, lasts = self.segments.lane[kept], (self.segments.end - self.segments.start)[kept]
+        gap = self._kinds(kept) == Kind.GAP
+        new = np.flatnonzero(np.append(True, lane[1:] != lane[:-1])[: len(lane)])
+        last = np.append(new[1:], len(lane)) - 1 if len(new) else new
+        whole = (self.segments.end[kept[last]] - self.segments.start[kept[new]]).sum()
+        idle = self.analysis.idle
+        polls = idle.take(idle.known & (idle.poll > 0) & (self.analysis.steps.of(idle.start) >= 0))
+        poll = (polls.until - polls.start).sum()
+        return {
+            "work": int(lasts[~gap].sum()),
+            "wait": int(whole - lasts.sum() - poll),
+            "poll": int(poll),
+            "unknown": int(lasts[gap].sum()),
         }
 
 

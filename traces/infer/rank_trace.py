@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from copy import copy
 from functools import cached_property
 from typing import Any
@@ -13,20 +14,27 @@ from numpy.typing import NDArray
 from ..column_table import Ints
 from ..event_columns import ON_GPU, ON_HOST, Event
 from ..recorded_events import RecordedEvents
+from .communication_kernels import is_communication
 
 GLOO = re.compile(r"gloo:")
 STEP = re.compile(r"ProfilerStep#(\d+)$")
+BACKWARD = re.compile(r"autograd::engine::")
 
 
 class RankTrace:
     """The recorded events of one rank, as columns.
 
-    A lane is the number of a thread or stream within its rank: host threads from 0 (the one that
-    steps first), then GPU streams and the threads of a communication library.
+    A lane is the number of a thread or stream within its rank: host threads from 0 (the main one:
+    that steps first, or does most that is not autograd's), then GPU streams and the threads of a
+    communication library.
+
+    Parameters
+    ----------
+    communication : patterns of the names of further kernels that communicate
     """
 
-    def __init__(self, trace: RecordedEvents, rank: int):
-        self.trace, self.rank = trace, rank
+    def __init__(self, trace: RecordedEvents, rank: int, communication: Iterable[str] = ()):
+        self.trace, self.rank, self.communication = trace, rank, tuple(communication)
         self.rows = np.flatnonzero(trace.events["rank"] == rank)
         self.process = next(p for p in trace.processes if p.rank == rank)
         table = trace.events.take(self.rows)
@@ -67,9 +75,26 @@ class RankTrace:
         return np.isin(self.kind, ON_GPU)
 
     @cached_property
+    def communicates(self) -> NDArray[np.bool_]:
+        """(n,) Whether each event is a kernel that exchanges data with other GPUs."""
+        kernels = np.flatnonzero(self.kind == Event.KERNEL)
+        names, number = np.unique(self.name[kernels], return_inverse=True)
+        texts = (self.trace.strings[name] for name in names.tolist())
+        known = np.array([is_communication(text, self.communication) for text in texts], np.bool_)
+        found = np.zeros(len(self.rows), np.bool_)
+        found[kernels] = known[number]
+        return found
+
+    @cached_property
     def steps(self) -> NDArray[np.bool_]:
         """(n,) Whether each event marks a step."""
         return np.isin(self.kind, ON_HOST) & self.named(STEP)
+
+    @cached_property
+    def autograd(self) -> NDArray[np.bool_]:
+        """(n,) Whether each event is an operator that autograd's engine runs."""
+        backward = self.named(BACKWARD) | (self.table["forward"] >= 0)
+        return np.asarray((self.kind == Event.OP) & backward)
 
     @cached_property
     def lanes(self) -> NDArray[np.int64]:
@@ -84,10 +109,10 @@ class RankTrace:
     def lane_tracks(self) -> list[int]:
         """Track (row of the trace's tracks) of every lane."""
         hosts = _tracks(self.track[self.on_host])
-        first = np.flatnonzero(self.steps)
-        if len(first):
-            main = int(self.track[first[0]])
-            hosts = [main, *(t for t in hosts if t != main)]
+        engines = set(self.track[(self.kind == Event.OP) & self.named(BACKWARD)].tolist())
+        stepping = self.track[np.flatnonzero(self.steps)[:1]].tolist()
+        main = [*stepping, *(t for t in hosts if t not in engines), *hosts][:1]
+        hosts = [*main, *(t for t in hosts if t not in main)]
         return list(dict.fromkeys(hosts + _tracks(self.track[self.on_gpu | self.network])))
 
     @cached_property

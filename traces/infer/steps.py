@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ...sim.errors import TraceError
 from ..column_table import Ints
+from ..event_columns import ON_GPU, Event
 from .rank_trace import STEP, RankTrace
 
 
@@ -76,3 +77,22 @@ def steps(events: RankTrace) -> Steps:
     first = np.array(list(row_of.values()))
     start, end = events.start[first], events.end[first]
     return Steps(tuple(row_of), start, np.append(start[1:], end[-1:]), events.dur[first])
+
+
+def alternation(events: RankTrace, found: Steps) -> int:
+    """Number of steps after which a rank does the same again: 2 where two optimizers alternate.
+
+    Told by the number of operators and of GPU work in each step; 1 where every step does the same,
+    where nothing repeats itself, and where less than two whole turns were recorded.
+    """
+    number = len(found.number)
+    done = [
+        np.bincount(step[step >= 0], minlength=number)
+        for kinds in ((Event.OP,), ON_GPU)
+        for step in [found.of(events.start[np.isin(events.kind, kinds)])]
+    ]
+    of_step = list(zip(*(counts.tolist() for counts in done), strict=True))
+    if len(set(of_step)) == 1:
+        return 1
+    turns = range(2, number // 2 + 1)
+    return next((m for m in turns if of_step[m:] == of_step[:-m]), 1)

@@ -34,13 +34,13 @@ class StreamWaits(NamedTuple):
     ----------
     work, awaited : (e,) positions of the work that waits, and of the work that it waits for
     inferred : how many of them were inferred from the order of launches
-    unresolved : how many wait calls were found to wait for nothing
+    unresolved : (u,) positions of the work before which a wait call was found to wait for nothing
     """
 
     work: Ints
     awaited: Ints
     inferred: int
-    unresolved: int
+    unresolved: Ints
 
 
 def stream_waits(
@@ -54,7 +54,8 @@ def stream_waits(
     """
     calls = np.flatnonzero((events.kind == Event.RUNTIME) & events.named(STREAM_WAITS))
     if not len(calls):
-        return StreamWaits(np.empty(0, np.int64), np.empty(0, np.int64), 0, 0)
+        none = np.empty(0, np.int64)
+        return StreamWaits(none, none, 0, none)
     return _Replay(events, work, order, collective).read(calls)
 
 
@@ -75,7 +76,7 @@ class _Replay:
         self.near = int(NEAR * events.trace.resolution)
         self.pairs: list[tuple[int, int]] = []
         self.inferred: set[tuple[int, int]] = set()
-        self.unresolved = 0
+        self.unresolved: list[int] = []
         self.records = self._records()
 
     def _records(self) -> dict[int, Ints]:
@@ -100,7 +101,8 @@ class _Replay:
             else:
                 self.current[thread] = int(self.work.lane[launch])
         pairs = np.array(sorted(set(self.pairs)), np.int64).reshape(-1, 2)
-        return StreamWaits(pairs[:, 0], pairs[:, 1], len(self.inferred), self.unresolved)
+        unresolved = np.array(self.unresolved, np.int64)
+        return StreamWaits(pairs[:, 0], pairs[:, 1], len(self.inferred), unresolved)
 
     def _waiting_threads(
         self, thread: int, launch: int, pending: dict[int, list[int]]
@@ -133,7 +135,7 @@ class _Replay:
         for call in mine:
             awaited = self._recorded(call) if call in self.syncs else self._infer(k, call)
             if awaited < 0:
-                self.unresolved += 1
+                self.unresolved.append(k)
                 continue
             if call not in self.syncs:
                 self.inferred.add((k, awaited))

@@ -6,7 +6,6 @@ is taken to have waited for it if the other paused in turn: the two never work a
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
 import numpy as np
@@ -15,8 +14,6 @@ from ..column_table import Ints
 from ..event_columns import Event
 from .cpu_segments import CutPoints, WaitSpans
 from .rank_trace import RankTrace
-
-BACKWARD = re.compile(r"autograd::engine::")
 
 
 class ThreadWaits(NamedTuple):
@@ -56,8 +53,7 @@ def union(start: Ints, end: Ints) -> BusySpans:
 
 def thread_waits(events: RankTrace) -> ThreadWaits:
     """Find the waits between the main thread and autograd's threads."""
-    backward = events.named(BACKWARD) | (events.table["forward"] >= 0)
-    engine = np.unique(events.lanes[(events.kind == Event.OP) & backward])
+    engine = np.unique(events.lanes[events.autograd])
     main = busy_spans(events, 0)
     waits = []
     for lane in engine[engine > 0].tolist():

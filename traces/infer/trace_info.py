@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from .rank_graph import RankGraph
 from .rank_trace import RankTrace
 from .steps import steps
 
-HAVE_A_FIELD = ("recorded_ranks", "steps", "step_times", "memory_peak")
+HAVE_A_FIELD = ("recorded_ranks", "steps", "step_times", "memory_peak", "host_time")
 """Facts of a graph that are fields of `Info`."""
 
 
@@ -49,6 +49,8 @@ class Info:
     events : recorded events; the ops of a trace that is a graph
     seconds : from the start of the first event to the end of the last; None for a graph
     step_times : (steps,) s, of the first recorded rank
+    range_of_ranks : s; median step times of the quickest and the slowest rank; () if not recorded
+    host_time : share of the time of host threads in work, wait, poll and what is unknown
     memory_peak : most bytes in use of each device (``gpu0``, ``host``); empty where not recorded
     uses : what it can be used for
     facts : how dependencies were inferred; empty where they could not be
@@ -67,6 +69,8 @@ class Info:
     uses: tuple[Use, ...]
     facts: dict[str, object]
     notes: tuple[str, ...]
+    range_of_ranks: tuple[Seconds, ...] = ()
+    host_time: dict[str, float] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return "\n".join(f"{name:<10} {text}" for name, text in self.lines())
@@ -74,11 +78,13 @@ class Info:
     def lines(self) -> list[tuple[str, str]]:
         """(name, text) of every printed line."""
         peak = ", ".join(f"{k} {v / 2**20:.4g} MiB" for k, v in sorted(self.memory_peak.items()))
+        host = ", ".join(f"{k} {v:.3g}" for k, v in self.host_time.items())
         lines = [
             ("ranks", f"{', '.join(map(str, self.ranks))} of {self.world or 'an unknown number'}"),
             ("device", self.device or "none"),
             self._size(),
             ("steps", self._steps()),
+            *[("host time", f"{host} (shares of its threads' time)")] * bool(host),
             ("network", f"{self.collectives} collectives, backend {self.backend or 'unknown'}"),
             ("memory", f"peak {peak or 'unknown'}"),
             ("usable for", "; ".join(map(str, self.uses))),
@@ -97,7 +103,11 @@ class Info:
         if not self.step_times:
             return f"{self.steps[0]} to {self.steps[-1]}, times unknown"
         median = float(np.median(self.step_times))
-        return f"{self.steps[0]} to {self.steps[-1]}, median {median * 1e3:.4g} ms"
+        text = f"{self.steps[0]} to {self.steps[-1]}, median {median * 1e3:.4g} ms"
+        if len(self.ranks) > 1 and self.range_of_ranks:
+            least, most = (t * 1e3 for t in self.range_of_ranks)
+            text += f" on rank {self.ranks[0]}, {least:.4g} to {most:.4g} ms over {len(self.ranks)}"
+        return text
 
     def usable(self, name: str) -> Use:
         """Whether the trace can be put to one use, by its name.
@@ -126,6 +136,7 @@ def described(trace: RecordedEvents) -> tuple[Info, Graph | None]:
     common = [n for n in steps_of_first.number if all(n in g.steps.number for g in graphs)]
     at = [steps_of_first.number.index(n) for n in common]
     graph, refused = _joined(trace, graphs)
+    facts: Mapping[str, Any] = graph.facts if graph else {}
     ts = trace.events["ts"]
     first = trace.processes[0]
     told = Info(
@@ -137,18 +148,35 @@ def described(trace: RecordedEvents) -> tuple[Info, Graph | None]:
         seconds=float(trace.seconds((ts + trace.events["dur"]).max() - ts.min())),
         steps=tuple(common),
         step_times=tuple(trace.seconds(steps_of_first.recorded[at]).tolist()),
+        range_of_ranks=_range_of_ranks(trace, graphs, common),
+        host_time=dict(facts.get("host_time", {})),
         collectives=sum(len(g.collectives) for g in graphs),
         memory_peak=memory_peak(trace),
         uses=_uses(trace, graphs, _unlinked_reason(graphs) or refused),
-        facts=inference_facts(graph.facts) if graph else {},
+        facts=inference_facts(facts),
         notes=(*trace.notes, *_shapeless(trace)),
     )
     return told, graph
 
 
+def _range_of_ranks(
+    trace: RecordedEvents, graphs: list[RankGraph], common: list[int]
+) -> tuple[Seconds, ...]:
+    """Median step time of the quickest and of the slowest rank, s."""
+    if not common:
+        return ()
+    of_rank = [
+        float(np.median(trace.seconds(g.steps.recorded[np.isin(g.steps.number, common)])))
+        for g in graphs
+    ]
+    return min(of_rank), max(of_rank)
+
+
 def _graph_of_rank(trace: RecordedEvents, rank: int) -> RankGraph:
+    """Graph of a rank as a run makes it; in recorded order where no launches are known."""
     events = RankTrace(trace, rank)
-    return rank_graph(events, steps(events), serialise=True)
+    graph = rank_graph(events, steps(events), serialise=False)
+    return rank_graph(events, steps(events), serialise=True) if _unlinked_reason([graph]) else graph
 
 
 def _unlinked_reason(graphs: list[RankGraph]) -> str:
