@@ -56,13 +56,13 @@ class CpuSegments(NamedTuple):
         """(cuts,) Number of the last segment that ended at or before each; -1 for none."""
         if not len(self.lane):
             return np.full(len(cuts.lane), -1, np.int64)
-        ends, instants = _sortable_keys(self.lane, self.end, cuts.lane, cuts.time)
+        ends, instants = keyed(self.lane, self.end, cuts.lane, cuts.time)
         last = np.searchsorted(ends, instants, side="right") - 1
         same = (last >= 0) & (self.lane[last] == cuts.lane)
         return np.where(same, last, -1)
 
 
-def _sortable_keys(lane: Ints, time: Ints, other: Ints, when: Ints) -> tuple[Ints, Ints]:
+def keyed(lane: Ints, time: Ints, other: Ints, when: Ints) -> tuple[Ints, Ints]:
     """(lane, time) of two tables, each pair as one number that keeps their order."""
     low = min(time.min(initial=0), when.min(initial=0))
     span = max(time.max(initial=0), when.max(initial=0)) - low + 1

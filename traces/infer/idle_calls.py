@@ -70,8 +70,9 @@ class IdleCalls(NamedTuple):
 def idle_calls(events: RankTrace, work: Launches) -> IdleCalls:
     """Find the spans in which host threads waited in calls or polled, and what for."""
     threads = {lane: busy_spans(events, lane) for lane in range(events.hosts)}
-    spans = [(*span, 0) for lane in threads for span in _idle(events, lane, threads[lane])]
-    spans += [(*span, 1) for lane in threads for span in _polls(events, lane)]
+    idle, asks = events.on_host & events.named(IDLE), events.named(QUERY)
+    spans = [(*span, 0) for lane in threads for span in _idle(events, lane, threads[lane], idle)]
+    spans += [(*span, 1) for lane in threads for span in _polls(events, lane, asks)]
     gpu = np.flatnonzero(events.on_gpu[work.row])
     gpu = gpu[np.argsort(work.end[gpu], kind="stable")]
     near = int(NEAR * events.trace.resolution)
@@ -87,9 +88,11 @@ def idle_calls(events: RankTrace, work: Launches) -> IdleCalls:
     return IdleCalls(*np.array(rows, np.int64).reshape(-1, 8).T)
 
 
-def _idle(events: RankTrace, lane: int, busy: BusySpans) -> list[tuple[int, int, int, int]]:
+def _idle(
+    events: RankTrace, lane: int, busy: BusySpans, idle: NDArray[np.bool_]
+) -> list[tuple[int, int, int, int]]:
     """(lane, start, end, row) of a thread's spans in waiting calls, operators in them aside."""
-    rows = np.flatnonzero(events.on_host & (events.lanes == lane) & events.named(IDLE))
+    rows = np.flatnonzero(idle & (events.lanes == lane))
     if not len(rows):
         return []
     calls = union(events.start[rows], events.end[rows])
@@ -103,13 +106,15 @@ def _idle(events: RankTrace, lane: int, busy: BusySpans) -> list[tuple[int, int,
     return spans
 
 
-def _polls(events: RankTrace, lane: int) -> list[tuple[int, int, int, int]]:
+def _polls(
+    events: RankTrace, lane: int, asks: NDArray[np.bool_]
+) -> list[tuple[int, int, int, int]]:
     """(lane, start, end, row) of the polls of a thread: queries with nothing between them."""
     mine = np.isin(events.kind, (Event.OP, Event.RUNTIME)) & (events.lanes == lane)
     rows = np.flatnonzero(mine)
     rows = rows[np.argsort(events.start[rows], kind="stable")]
-    asks = events.named(QUERY)[rows] & (events.kind[rows] == Event.RUNTIME)
-    edges = np.flatnonzero(np.diff(np.concatenate([[0], asks, [0]])))
+    asking = asks[rows] & (events.kind[rows] == Event.RUNTIME)
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], asking, [0]])))
     spans, short = [], SHORT * events.trace.resolution
     for first, after in edges.reshape(-1, 2).tolist():
         start, end = int(events.start[rows[first]]), int(events.end[rows[after - 1]])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,7 +11,7 @@ from ...sim.ops import Kind
 from ..column_table import Ints
 from ..event_columns import Event
 from .collective import RecordedCollective, collectives, is_collective
-from .cpu_segments import NO_EVENT
+from .cpu_segments import NO_EVENT, keyed
 from .gaps import add_gaps, add_returns, as_gpu_time
 from .launches import EARLIER
 from .op_provenance import op_provenance
@@ -58,7 +60,7 @@ class _Assembly:
         segments = self.segments
         step = self.analysis.steps.of(segments.start)
         awaited = self._awaited_segments()
-        busy = ((segments.event >= 0) | (segments.wait >= 0)) & ~self._unknown()
+        busy = ((segments.event >= 0) | (segments.wait >= 0)) & ~self._unknown
         busy[awaited] = True
         kept = np.flatnonzero((step >= 0) & busy)
         first = np.full(max(self.events.hosts, 1), len(busy))
@@ -78,13 +80,15 @@ class _Assembly:
         both = np.concatenate([launch, awaited])
         return np.unique(both[both >= 0])
 
+    @cached_property
     def _unknown(self) -> NDArray[np.bool_]:
-        """(segments,) Whether each is a wait of unknown cause."""
+        """(segments,) Whether each is a wait of unknown cause; threads are cut where those lie."""
         unknown, segments = self.analysis.unknown, self.segments
-        inside = np.zeros(len(segments.lane), np.bool_)
-        for lane, start, end in zip(unknown.lane, unknown.start, unknown.end, strict=True):
-            inside |= (segments.lane == lane) & (segments.start >= start) & (segments.end <= end)
-        return inside & (segments.end > segments.start)
+        change = np.zeros(len(segments.lane) + 1, np.int64)
+        for times, step in ((unknown.start, 1), (unknown.end, -1)):
+            at = np.searchsorted(*keyed(segments.lane, segments.start, unknown.lane, times))
+            np.add.at(change, at, step)
+        return np.asarray((np.cumsum(change)[:-1] > 0) & (segments.end > segments.start))
 
     def _steps_of_work(self) -> Ints:
         """(work,) Position of the step in which each was launched.
@@ -206,7 +210,7 @@ class _Assembly:
         event, wait = self.segments.event[segment], self.segments.wait[segment]
         computing = self.analysis.computing[event] & (event >= 0)
         kind = np.where(computing, Kind.COMPUTE, Kind.HOST)
-        gap = ((event < 0) & (wait < 0)) | self._unknown()[segment]
+        gap = ((event < 0) & (wait < 0)) | self._unknown[segment]
         return np.where(gap, Kind.GAP, kind).astype(np.uint8)
 
     def _work_kinds(self, work: Ints) -> NDArray[np.uint8]:
