@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..sim.backend import Backend, Timing, backend
 from ..sim.ops import Ops
@@ -43,10 +44,19 @@ class RecordingBackend(Backend):
         self.source = f"recorded on {kept.date[:10]}: {kept.driver} {kept.device} on {kept.host}"
         self._driver = RecordingDriver.of(kept, self.mode)
 
+    def knows(self, ops: Ops) -> NDArray[np.bool_]:
+        """(n,) whether it was recorded."""
+        driver = self._opened
+        return np.array([driver.answers(op_signature(ops, i)) for i in range(len(ops))], bool)
+
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
         """Recorded seconds of each op; equal ops are looked up separately."""
+        requests = [Request(op_signature(ops, i)) for i in range(len(ops))]
+        samples = self._opened.timing(requests)
+        return Timing.of(np.array([s.ns[-1] for s in samples]) * NANOSECOND)
+
+    @property
+    def _opened(self) -> RecordingDriver:
         if self._driver is None:
             raise ValueError(f"{self.source}: asked before it was opened")
-        requests = [Request(op_signature(ops, i)) for i in range(len(ops))]
-        samples = self._driver.timing(requests)
-        return Timing.of(np.array([s.ns[-1] for s in samples]) * NANOSECOND)
+        return self._driver

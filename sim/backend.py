@@ -8,15 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .coded import Coded
+from .doubt import Doubt
 from .errors import BackendError
 from .ops import Ops
 from .registry import register
 from .system import System
+
+C = TypeVar("C")
 
 
 @dataclass(frozen=True)
@@ -145,25 +149,32 @@ class Timing:
         None: the component that was asked, with weight 1.
     limit : (n,) or None
         Work a second; infinite for none.
-    spread : Spread or None
-    source : str
-        Where the numbers come from; "" for the backend's own ``source``.
+    spread : Coded[Spread] or None
+        None: they do not vary.
+    source : Coded[str] or None
+        Where the number of each op comes from; None for the backend's own ``source``.
     holds : Holds or None
         None: they hold nothing.
+    doubt : Coded[Doubt] or None
+        How wrong each may be; None, or a code of -1, where the backend does not say.
 
     Examples
     --------
     >>> Timing.of([1e-6, 2e-6]).fixed.tolist()
     [1e-06, 2e-06]
+    >>> doubt = Doubt("gemm", "memory", (-0.1, 0.1))
+    >>> Timing.of([1e-6, 2e-6], source="a fit", doubt=doubt).doubt[1].family
+    'gemm'
     """
 
     fixed: NDArray[np.float64]
     work: NDArray[np.float64] | None = None
     usage: Usage | None = None
     limit: NDArray[np.float64] | None = None
-    spread: Spread | None = None
-    source: str = ""
+    spread: Coded[Spread] | None = None
+    source: Coded[str] | None = None
     holds: Holds | None = None
+    doubt: Coded[Doubt] | None = None
 
     @classmethod
     def of(
@@ -172,23 +183,32 @@ class Timing:
         work: ArrayLike | None = None,
         usage: Usage | None = None,
         limit: ArrayLike | None = None,
-        spread: Spread | None = None,
-        source: str = "",
+        spread: Spread | Coded[Spread] | None = None,
+        source: str | Coded[str] = "",
         holds: Holds | None = None,
+        doubt: Doubt | Coded[Doubt] | None = None,
     ) -> Timing:
-        """Timing with columns from anything that NumPy takes."""
+        """Timing with columns from anything that NumPy takes; one value is that of all ops."""
 
         def column(values: ArrayLike | None) -> NDArray[np.float64] | None:
             return None if values is None else np.atleast_1d(np.asarray(values, np.float64))
 
+        seconds = np.atleast_1d(np.asarray(fixed, np.float64))
+
+        def coded(value: C | Coded[C] | None) -> Coded[C] | None:
+            if value is None or isinstance(value, Coded):
+                return value
+            return Coded.same(value, len(seconds))
+
         return cls(
-            np.atleast_1d(np.asarray(fixed, np.float64)),
+            seconds,
             column(work),
             usage,
             column(limit),
-            spread,
-            source,
+            coded(spread),
+            coded(source or None),
             holds,
+            coded(doubt),
         )
 
     def __len__(self) -> int:
@@ -229,6 +249,14 @@ class Backend:
 
     def open(self, system: System) -> None:
         """Prepare for this system; called once before the first question."""
+
+    def knows(self, ops: Ops) -> NDArray[np.bool_]:
+        """(n,) whether it can answer each op; asked after ``open``.
+
+        True of all, unless a backend says otherwise: it is asked about every op that it is bound
+        to, and refuses by an error.  In a chain the first that knows an op answers it.
+        """
+        return np.ones(len(ops), bool)
 
     def alike(self, system: System) -> NDArray[np.int64] | None:
         """(components,) number of each; where two have the same, equal ops take equal times.
@@ -306,8 +334,25 @@ def check_timing(timing: Timing, ops: Ops, who: str, rows: NDArray[np.int64] | N
         _check_usage(timing.usage, ops, who)
     if timing.holds is not None:
         _check_holds(timing.holds, len(ops), who)
-    if timing.spread is not None:
-        _check_spread(timing.spread, who)
+    for name, coded in (
+        ("spread", timing.spread),
+        ("source", timing.source),
+        ("doubt", timing.doubt),
+    ):
+        if coded is not None:
+            _check_codes(coded, len(ops), name, who)
+    for spread in timing.spread.values if timing.spread is not None else ():
+        _check_spread(spread, who)
+
+
+def _check_codes(column: Coded[Any], n: int, name: str, who: str) -> None:
+    if len(column) != n:
+        raise BackendError(f"{who}: answered {len(column)} codes of {name} for {n} ops")
+    strange = column.codes[(column.codes < -1) | (column.codes >= len(column.values))]
+    if len(strange):
+        raise BackendError(
+            f"{who}: answered {name} {strange[0]}; its table has {len(column.values)}, from 0 on"
+        )
 
 
 def _check_usage(usage: Usage, ops: Ops, who: str) -> None:

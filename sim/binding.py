@@ -9,10 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .backend import Backend, Holds, Spread, Timing, Usage, check_timing
+from .backend import Backend, Spread, Timing, check_timing
 from .csr import Csr
+from .doubt import Doubt
 from .errors import BackendError, GraphError
 from .graph import Graph
+from .merge import Merge
 from .ops import Kind, Ops
 from .place import asked
 from .roles import NETWORK
@@ -58,6 +60,8 @@ class Answers:
     spreads : of groups of rows
     online : (n,) index into ``drivers`` of ops that are asked when they start; -1 for the others
     drivers : online backends
+    doubt : (n,) index into ``doubts``, -1 for none; None where no backend has any
+    doubts : how wrong the answers may be
     """
 
     timing: Timing
@@ -67,6 +71,8 @@ class Answers:
     spreads: tuple[tuple[NDArray[np.int64], Spread], ...]
     online: NDArray[np.int16]
     drivers: tuple[Backend, ...]
+    doubt: NDArray[np.int16] | None = None
+    doubts: tuple[Doubt, ...] = ()
 
 
 def ask(graph: Graph, bound: Sequence[Backend | None]) -> Answers:
@@ -101,7 +107,7 @@ def ask_all(
     members : (n,) GPUs of each send and collective
     called : (n,) what errors call each op; its row in the table
     """
-    merge = _Merge(len(ops))
+    merge = Merge(len(ops))
     _nobody(ops, component, merge)
     drivers: list[Backend] = []
     online = np.full(len(ops), -1, np.int16)
@@ -117,10 +123,11 @@ def ask_all(
         timing = who.timing(table)
         names = rows if called is None else called[rows]
         check_timing(timing, table, system.components[component[rows[0]]].name, names)
-        merge.add(rows, timing, component[rows], timing.source or who.source)
+        merge.add(rows, timing, component[rows], who.source)
+    timing = merge.timing()
     return Answers(
-        merge.timing(), component, merge.source, tuple(merge.sources), tuple(merge.spreads),
-        online, tuple(drivers),
+        timing, component, merge.source, tuple(merge.sources), tuple(merge.spreads), online,
+        tuple(drivers), *((timing.doubt.codes, timing.doubt.values) if timing.doubt else ()),
     )  # fmt: skip
 
 
@@ -173,7 +180,7 @@ def endpoints(graph: Graph) -> Csr:
     return Csr.from_pairs(row, graph.gpus[rank], len(block))
 
 
-def _nobody(ops: Ops, component: NDArray[np.int32], merge: _Merge) -> None:
+def _nobody(ops: Ops, component: NDArray[np.int32], merge: Merge) -> None:
     """Timing of ops that no backend is asked about: as recorded; a recv ends with its send."""
     rows = np.flatnonzero(component < 0)
     strange = rows[~np.isin(ops.kind[rows], (Kind.DELAY, Kind.GAP))]
@@ -214,68 +221,3 @@ def _groups(
     there = np.flatnonzero(np.bincount(group, minlength=len(bound))).tolist()
     found = [(who, rows[group == g]) for g in there if (who := bound[g]) is not None]
     return sorted(found, key=lambda one: int(one[1][0]))
-
-
-class _Merge:
-    """Table of answers, filled group of rows by group."""
-
-    def __init__(self, n: int):
-        self.fixed = np.zeros(n)
-        self.work: NDArray[np.float64] | None = None  # of no op so far
-        self.limit: NDArray[np.float64] | None = None
-        self.source = np.zeros(n, np.int32)
-        self.sources: dict[str, int] = {}
-        self.spreads: list[tuple[NDArray[np.int64], Spread]] = []
-        self._usage: list[tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]] = []
-        self._holds: list[tuple[NDArray[np.int64], Holds]] = []
-
-    def add(
-        self, rows: NDArray[np.int64], timing: Timing, component: NDArray[np.int32], source: str
-    ) -> None:
-        if not len(rows):
-            return
-        self.fixed[rows] = timing.fixed
-        self.source[rows] = self.sources.setdefault(source, len(self.sources))
-        if timing.limit is not None:
-            if self.limit is None:
-                self.limit = np.full(len(self.fixed), np.inf)
-            self.limit[rows] = timing.limit
-        if timing.spread is not None:
-            self.spreads.append((rows, timing.spread))
-        if timing.work is not None:
-            if self.work is None:
-                self.work = np.zeros(len(self.fixed))
-            self.work[rows] = timing.work
-        usage = timing.written(component).usage
-        if usage is not None:
-            row = np.repeat(rows, np.diff(usage.indptr))
-            self._usage.append((row, usage.component, usage.weight))
-        if timing.holds is not None:
-            self._holds.append((rows, timing.holds))
-
-    def timing(self) -> Timing:
-        n = len(self.fixed)
-        if not self._usage:
-            return Timing(self.fixed, self.work, None, self.limit, holds=self._held())
-        row, component, weight = (np.concatenate([u[k] for u in self._usage]) for k in range(3))
-        order = np.argsort(row, kind="stable")
-        indptr = np.zeros(n + 1, np.int64)
-        np.cumsum(np.bincount(row, minlength=n), out=indptr[1:])
-        usage = Usage(indptr, component[order].astype(np.int32), weight[order])
-        return Timing(self.fixed, self.work, usage, self.limit, holds=self._held())
-
-    def _held(self) -> Holds | None:
-        """Holds of all groups, by row of the graph."""
-        if not self._holds:
-            return None
-        row = np.concatenate([np.repeat(rows, np.diff(h.indptr)) for rows, h in self._holds])
-        until = [np.where(h.until < 0, -1, rows[h.until]) for rows, h in self._holds]
-        order = np.argsort(row, kind="stable")
-        indptr = np.zeros(len(self.fixed) + 1, np.int64)
-        np.cumsum(np.bincount(row, minlength=len(self.fixed)), out=indptr[1:])
-        return Holds(
-            indptr,
-            np.concatenate([h.component for _, h in self._holds])[order],
-            np.concatenate([h.amount for _, h in self._holds])[order],
-            np.concatenate(until)[order].astype(np.int32),
-        )

@@ -133,6 +133,19 @@ class Ops:
         taken: dict[str, Any] = {n: getattr(self, n)[rows] for n in DTYPES}
         return replace(self, **taken, at=None)
 
+    def part(self, rows: ArrayLike) -> Ops:
+        """Chosen rows, in that order, with where they run.
+
+        >>> from foretrace.sim.system import Component, System
+        >>> system = System((Component("a", "gpu"), Component("b", "gpu")))
+        >>> Ops.of(flop=[1, 2, 3]).asked(system, [0, 1, 1]).part([2, 0]).at.component.tolist()
+        [1, 0]
+        """
+        rows, part = np.asarray(rows), self.take(rows)
+        if self.at is None:
+            return part
+        return part.asked(self.at.system, self.at.component[rows], self.at.members.take(rows))
+
     def replace(self, **columns: ArrayLike) -> Ops:
         """Copy with other columns (scalars are repeated).
 

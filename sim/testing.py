@@ -8,7 +8,6 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .backend import Backend, Timing, check_timing
 from .ops import Ops
@@ -46,13 +45,14 @@ def check_backend(make: Callable[[], Backend], ops: Ops) -> None:
     n = len(ops)
     whole = made.timing(ops)
     check_timing(whole, ops, type(made).__name__)
+    _require(bool(made.knows(ops).all()), "it answers ops that it says it does not know")
     orders = {
         "asked twice": np.arange(n),
         "reversed": np.arange(n)[::-1],
         "sliced": np.arange(n // 2, n),
     }
     for how, rows in orders.items():
-        part = made.timing(_take(ops, rows))
+        part = made.timing(ops.part(rows))
         for name, column in _table(part).items():
             want = [_table(whole)[name][r] for r in rows.tolist()]
             _require(column == want, f"{name}, {how}: {column} instead of {want}")
@@ -76,14 +76,6 @@ def _nothing_opened() -> Iterator[None]:
         yield
 
 
-def _take(ops: Ops, rows: NDArray[np.int64]) -> Ops:
-    """Those rows, with where they run."""
-    part = ops.take(rows)
-    if ops.at is None:
-        return part
-    return part.asked(ops.at.system, ops.at.component[rows], ops.at.members.take(rows))
-
-
 def _table(timing: Timing) -> dict[str, list[Any]]:
     """A timing as lists with one entry an op."""
     n = len(timing)
@@ -95,4 +87,5 @@ def _table(timing: Timing) -> dict[str, list[Any]]:
     for i in range(n if use is not None else 0):
         at = slice(use.indptr[i], use.indptr[i + 1])  # type: ignore[union-attr]
         found["usage"].append((use.component[at].tolist(), use.weight[at].tolist()))  # type: ignore[union-attr]
+    found["doubt"] = [None if timing.doubt is None else timing.doubt[i] for i in range(n)]
     return found

@@ -194,6 +194,12 @@ class Families(Backend):
         other._factors = {name: factor}
         return other
 
+    def knows(self, ops: Ops) -> NDArray[np.bool_]:
+        """(n,) whether its family was fitted, or it may last as recorded."""
+        fitted = [family(s) in self._lines for s in ops.signatures]
+        known = np.array([*fitted, False])[ops.signature]
+        return known | (~np.isnan(ops.duration) & (self.others == "recorded"))
+
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
         """Seconds of each op; the source names shares that are recorded or uncertain."""
         data = [

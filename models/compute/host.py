@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...sim.backend import Backend, Timing, backend
 from ...sim.ops import Ops, require
@@ -33,6 +34,10 @@ class Host(Backend):
         self.speed, self.dispatch = speed, dispatch
         cost = "recorded only" if dispatch is None else f"dispatch={dispatch:.4g} s"
         self.source = f"model:host speed={speed:g} {cost}"
+
+    def knows(self, ops: Ops) -> NDArray[np.bool_]:
+        """(n,) whether it was recorded, or takes ``dispatch``."""
+        return ~np.isnan(ops.duration) | (self.dispatch is not None)
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
         """Recorded durations divided by speed; ``dispatch`` where none was recorded."""

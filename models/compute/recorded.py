@@ -61,6 +61,10 @@ class Recorded(Backend):
         made.spread = spread(ops)
         return made
 
+    def knows(self, ops: Ops) -> NDArray[np.bool_]:
+        """(n,) whether a duration was recorded."""
+        return ~np.isnan(ops.duration)
+
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
         """Recorded seconds, as work on shared memory or cores where there are any."""
         require(ops, "duration")
@@ -79,7 +83,7 @@ class Recorded(Backend):
             {c: w for c, w in ((core[i], 1.0), (memory[i], moved[i])) if c >= 0}
             for i in range(len(ops))
         ]
-        return Timing(np.where(flows, 0.0, seconds), work, Usage.of(used), each, self.spread)
+        return Timing.of(np.where(flows, 0.0, seconds), work, Usage.of(used), each, self.spread)
 
     def _memory_of_each(self, ops: Ops, moves: NDArray[np.bool_]) -> NDArray[np.int32]:
         """(n,) memory component of each op that uses it, -1 for others."""

@@ -122,6 +122,12 @@ class Roofline(Backend):
         gpus = [system.number(g) for g in system.gpus]
         self._hbm = {g: system.part(g, "hbm") for g in gpus if system.part(g, "hbm") >= 0}
 
+    def knows(self, ops: Ops) -> NDArray[np.bool_]:
+        """(n,) whether flop, bytes and the peak of its element type are known."""
+        flop = np.where((ops.kind == Kind.COPY) & np.isnan(ops.flop), 0.0, ops.flop)
+        peaks = np.array([t in self.peaks for t in _types(ops)] + [False])[ops.signature]
+        return np.asarray((flop >= 0) & (ops.bytes >= 0) & (peaks | (flop == 0)))
+
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
         """Launch, then the slower of arithmetic and memory, plus the exposed share of the other."""
         copies = ops.kind == Kind.COPY

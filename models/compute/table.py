@@ -93,6 +93,22 @@ class MeasuredTable(Backend):
             families.setdefault(_family(parse(text)), []).append((_sizes(parse(text)), s))
         self._families = {f: MeasuredPoints(rows) for f, rows in families.items()}
 
+    def knows(self, ops: Ops) -> NDArray[np.bool_]:
+        """(n,) whether its size was measured, or lies between those that were."""
+        known = np.zeros(len(ops.signatures) + 1, bool)  # the last: no signature
+        for i in np.unique(ops.signature[ops.signature >= 0]).tolist():
+            known[i] = self._has(ops.signatures[i])
+        return known[ops.signature]
+
+    def _has(self, text: str) -> bool:
+        if text in self._measured:
+            return True
+        parts = parse(text)
+        family = self._families.get(_family(parts))
+        if family is None or self.outside == "warn":
+            return family is not None
+        return bool(np.isfinite(family.inside(logs([_sizes(parts)]))[0]))
+
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
         """Seconds of each op, each distinct signature looked up once."""
         used = np.unique(ops.signature)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...sim.backend import Backend, Timing, Usage, backend
 from ...sim.errors import BackendError
@@ -58,6 +59,11 @@ class Copy(Backend):
         gpus = [system.number(g) for g in system.gpus]
         self._gpu = {g: g for g in gpus}
         self._gpu |= {system.part(g, "dma"): g for g in gpus if system.part(g, "dma") >= 0}
+
+    def knows(self, ops: Ops) -> NDArray[np.bool_]:
+        """(n,) whether its bytes and its direction are known."""
+        known = [parse(s).name in PATHS for s in ops.signatures]
+        return np.array([*known, False])[ops.signature] & ~np.isnan(ops.bytes)
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
         """Launch and latencies of the path as fixed time, then the bytes as shared work."""

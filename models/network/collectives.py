@@ -164,7 +164,7 @@ class Fabric(Backend):
     >>> timing = fabric.timing(ops.asked(system, 12, Csr.of([[0, 1, 2, 3]])))
     >>> round(float(timing.fixed[0]), 9), timing.work.tolist(), timing.usage.weight.tolist()
     (6e-06, [1000000000.0], [1.5, 1.5, 1.5, 1.5, 1.5, 1.5, 1.5, 1.5])
-    >>> timing.source
+    >>> timing.source[0]
     'model:fabric flow launch=0 s efficiency=1: 1 all-reduce ring/simple'
 
     References
@@ -230,7 +230,7 @@ class Fabric(Backend):
             self._answer(name, members, np.array(rows), ops, ops.at.system, answer)
         picks = ", ".join(f"{n} {what}" for what, n in answer.picked.most_common(4))
         source = f"{self.source}: {picks}" if picks else self.source
-        return Timing(answer.fixed, answer.work, answer.usage(), answer.limit(), source=source)
+        return Timing.of(answer.fixed, answer.work, answer.usage(), answer.limit(), source=source)
 
     def ways(self, collective: str, members: Members, system: System) -> list[CollectivePlan]:
         """Plans of every algorithm and protocol for a collective among these members.

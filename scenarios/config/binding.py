@@ -5,18 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import ValidationInfo
+from pydantic import Field, PlainValidator, ValidationInfo
 
+from ...models.compute.chain import Chain
 from ...sim.backend import Backend
 from ...sim.system import SELECTED, Component, fits
 from .part_specs import Part
 from .problems import nearest
-from .schema import refusal
+from .schema import Many, Section, refusal
 from .settings import known_backends, settings_of
 
 T = TypeVar("T")
+CHAIN = Chain.registered_name
 
 
 @dataclass(frozen=True)
@@ -28,14 +30,23 @@ class Binding:
     use : name of the backend
     settings : keyword arguments of its constructor that are said here; the part that it
         answers for may say others
+    links : of a chain, in order; empty for any other
     """
 
     use: str
     settings: Mapping[str, Any] = field(default_factory=dict)
+    links: tuple[Binding, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """All of it, as a scenario has it."""
+        if self.links:
+            return {"use": [link.to_dict() for link in self.links]}
         return {"use": self.use, **self.settings}
+
+    @property
+    def answering(self) -> tuple[Binding, ...]:
+        """Who answers: its links, or itself."""
+        return self.links or (self,)
 
     def make(self) -> Backend:
         """The backend itself; building one touches nothing.
@@ -43,18 +54,25 @@ class Binding:
         >>> Binding("link", {"bandwidth": 1e9, "latency": 0.0}).make().rate
         1000000000.0
         """
+        if self.links:
+            return Chain(links=[link.make() for link in self.links])
         return known_backends()[self.use](**self.settings)
 
 
 def read_binding(data: Any, info: ValidationInfo) -> Binding:
-    """From what a file says: ``{use: NAME, …}``, or only the name."""
-    if isinstance(data, str):
+    """From what a file says: ``{use: NAME, …}``, only the name, or a list of such: a chain."""
+    if isinstance(data, str | list | tuple):
         data = {"use": data}
     if not isinstance(data, dict):
         raise refusal("mapping", "a backend is written like {use: NAME, …}", value=data)
     name = data.get("use")
     if name is None:
         raise refusal("missing-key", "'use' is missing; it names the backend", value=data)
+    if isinstance(name, list | tuple):
+        return Binding(CHAIN, links=_ChainForm.model_validate(data, context=info.context).use)
+    if name == CHAIN:
+        message = "a chain is the list of its links; write it like use: [table, roofline, recorded]"
+        raise refusal("value", message, "use", name)
     known = known_backends()
     if not isinstance(name, str) or name not in known:
         hint = nearest(str(name), sorted(known))
@@ -64,6 +82,21 @@ def read_binding(data: Any, info: ValidationInfo) -> Binding:
         info.context[id(data)] = ("use", *settings_of(name).allowed())
     model = settings_of(name, optional=True).model_validate(given)
     return Binding(name, {k: v for k, v in model if v is not None})
+
+
+def _read_link(data: Any, info: ValidationInfo) -> Binding:
+    """A link of a chain."""
+    binding = read_binding(data, info)
+    if binding.links:
+        message = "a chain in a chain; write its links into the list"
+        raise refusal("value", message, value=data)
+    return binding
+
+
+class _ChainForm(Section):
+    """A chain, as a file writes it."""
+
+    use: Annotated[Many[Annotated[Binding, PlainValidator(_read_link)]], Field(min_length=1)]
 
 
 def lacking(glob: str, binding: Binding, parts: Mapping[str, Part]) -> tuple[list[str], str]:

@@ -6,7 +6,7 @@ import importlib
 import inspect
 import pkgutil
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
@@ -132,8 +132,8 @@ def schema_of(cls: type, *, optional: bool = False) -> type[Section]:
                 f"'{key}' of {cls.__name__}() has no annotation, so nobody knows its unit; write "
                 f"it like '{key}: ByteRate', with a type of foretrace.sim.units or a plain one"
             )
-        if hints[key] in GIVEN:
-            continue  # the run gives it, no file can
+        if hints[key] in GIVEN or hints[key] == Sequence[Backend]:
+            continue  # the run gives it, no file can; links of a chain are bindings
         annotation = _readable(hints[key])
         default = REQUIRED if parameter.default is parameter.empty else parameter.default
         if optional:

@@ -141,8 +141,9 @@ def _devices(scenario: Scenario) -> Iterator[str]:
     from ..config.settings import known_backends
 
     for glob, binding in scenario.backends.items():
-        if known_backends()[binding.use].__module__.split(".")[1] == "hil":
-            yield f"{glob}: {binding.use}"
+        for one in binding.answering:
+            if known_backends()[one.use].__module__.split(".")[1] == "hil":
+                yield f"{glob}: {one.use}"
     hil = scenario.section("hil") if "hil" in type(scenario.model).model_fields else None
     for swap in getattr(hil, "swap", None) or ():
         yield f"{swap.component}: {swap.driver}"

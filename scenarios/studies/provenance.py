@@ -59,8 +59,8 @@ def of_models(scenario: Scenario) -> str:
         if p.startswith("cluster") and o.source and o.source.kind == "fitted"
     ]  # fmt: skip
     told = f", {len(fitted)} values of its parts were fitted on their own" if fitted else ""
-    lines = sorted({str(b.settings.get("file")) for b in scenario.backends.values()
-                    if b.use == "families"})  # fmt: skip
+    answering = (one for binding in scenario.backends.values() for one in binding.answering)
+    lines = sorted({str(one.settings.get("file")) for one in answering if one.use == "families"})
     if lines:
         return f"families of ops, fitted on recordings ({', '.join(lines)}){told}"
     return f"blind{told}"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...models.compute.chain import Chain
 from ...models.compute.jitter import spread, typical
 from ...models.compute.recorded import Recorded
 from ...sim.analysis.sensitivity import Altered
@@ -266,6 +267,8 @@ def _varied(backend: Backend, varies: Spread | None) -> Backend:
         made.spread = varies
     elif isinstance(made, Altered):
         made.inner = _varied(made.inner, varies)
+    elif isinstance(made, Chain):
+        made.links = tuple(_varied(link, varies) for link in made.links)
     else:
         return backend
     return made

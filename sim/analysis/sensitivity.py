@@ -76,6 +76,10 @@ class Altered(Backend):
         """Open the altered backend."""
         self.inner.open(system)
 
+    def knows(self, ops: Ops) -> NDArray[np.bool_]:
+        """What the altered backend knows."""
+        return self.inner.knows(ops)
+
     def alike(self, system: System) -> NDArray[np.int64] | None:
         """Groups of components that are answered alike for, split by whether they are altered."""
         inner = self.inner.alike(system)

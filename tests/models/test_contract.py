@@ -7,6 +7,7 @@ import pkgutil
 import numpy as np
 import pytest
 from foretrace import models
+from foretrace.models.compute.chain import Chain
 from foretrace.models.compute.families import Families, FittedLine
 from foretrace.models.compute.table import MeasuredTable
 from foretrace.models.memory.memory import Memory
@@ -80,6 +81,11 @@ CASES = {
 def test_a_registered_backend_keeps_its_contract(name):
     if name == "table":
         check_backend(lambda: MeasuredTable.of(TEXTS, [1e-6, 2e-6, 3e-6]), GPU)
+        return
+    if name == "chain":
+        table = MeasuredTable.of(TEXTS[:1], [1e-6])
+        shared = BACKENDS["roofline"](**CASES["roofline"][0])
+        check_backend(lambda: Chain.of(table, shared), GPU)
         return
     if name == "families":
         line = FittedLine(

@@ -18,20 +18,24 @@ Used = dict[tuple[str, str], TreeNode]
 
 
 def expanded(tree: TreeNode) -> TreeNode:
-    """Short forms written out: a part that is only a name, a backend that is only a name."""
+    """Short forms written out: a part or a backend that is only a name, a chain that is a list."""
     parts = [(*path, key) for path, node in machines(tree) for key in node.mapping]
     for path in (*parts, *(path for path, _ in FABRIC)):
         if path[-1] not in ("links", "count"):
             tree = _written_out(tree, path, "model")
     backends = find(tree, ("backends",))
     for glob in backends.mapping if backends else ():
-        tree = _written_out(tree, ("backends", glob), "use")
+        tree = _written_out(tree, ("backends", glob), "use", many=True)
+        links = find(tree, ("backends", glob, "use"))
+        for i in range(len(links.items) if links else 0):
+            tree = _written_out(tree, ("backends", glob, "use", i), "use")
     return tree
 
 
-def _written_out(tree: TreeNode, path: Path, key: str) -> TreeNode:
+def _written_out(tree: TreeNode, path: Path, key: str, *, many: bool = False) -> TreeNode:
+    """The tree with a name (or, where there may be ``many``, a list) as a mapping of one key."""
     node = find(tree, path)
-    if node is None or not isinstance(node.value, str):
+    if node is None or not isinstance(node.value, str | tuple if many else str):
         return tree
     return _replaced(tree, path, replace(node, value={key: node}, text=""))
 

@@ -22,6 +22,7 @@ BUNDLED = "foretrace:"
 WRITTEN = ("hil.keep_recording",)  # a run fills it, and reads nothing there
 CHOSEN = ("backends", "processes")  # whose settings are those of who is named by ``use``
 SETTING = "file"  # of a backend or process: what is named so is one
+LINKS = (("use", "*", SETTING), ("*", SETTING))  # of a chain, below its components
 
 
 def named(told: Plain) -> Iterator[tuple[Path, str]]:
@@ -44,6 +45,8 @@ def named(told: Plain) -> Iterator[tuple[Path, str]]:
             yield from _leaves(told, (key, *below.split(".")))
     for key in CHOSEN:
         yield from _leaves(told, (key, "*", SETTING))
+    for path in LINKS:
+        yield from _leaves(told, ("backends", "*", *path))
     for i, variant in enumerate(_items(told.get("what_if"))):
         yield from _of_variant(variant, ("what_if", i))
     yield from _varied(told.get("sweep"))
@@ -94,8 +97,9 @@ def _of_variant(variant: Plain, at: Path) -> Iterator[tuple[Path, str]]:
     """Files that a variant names, in its bindings and in its ``set``."""
     if not isinstance(variant, Mapping):
         return
-    for path, value in _leaves(variant, ("backends", "*", SETTING)):
-        yield (*at, *path), value
+    for below in ((SETTING,), *LINKS):
+        for path, value in _leaves(variant, ("backends", "*", *below)):
+            yield (*at, *path), value
     settings = variant.get("set")
     for setting, value in settings.items() if isinstance(settings, Mapping) else ():
         if isinstance(value, str) and is_file(str(setting)):
@@ -196,6 +200,8 @@ def _used(chosen: Plain) -> Iterator[str]:
         name = one.get("use") if isinstance(one, Mapping) else one
         if isinstance(name, str):
             yield name
+        elif isinstance(name, list | tuple):
+            yield from _used(name)
 
 
 def _source(cls: type) -> str:

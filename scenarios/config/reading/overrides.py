@@ -58,7 +58,7 @@ def apply_settings(tree: TreeNode, settings: Iterable[str]) -> TreeNode:
     problems: list[Problem] = []
     for number, text in enumerate(settings, 1):
         try:
-            tree = _with_setting(tree, text, number)
+            tree = expanded(_with_setting(tree, text, number))
         except InvalidScenarioError as error:
             problems += error.problems
     if problems:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from pydantic import ValidationError
 
-from ..binding import lacking
+from ..binding import Binding, lacking
 from ..later import later
 from ..problems import Problem, Spot, nearest
 from ..schema import SECTIONS, Section, root
@@ -61,12 +61,19 @@ def _unanswered(model: Any, tree: TreeNode) -> Iterator[Problem]:
             yield Problem("not-one-of", message, _at(tree.mapping[key].label, (key,)))
     yield from _of_no_job(model, tree)
     parts = model.cluster.parts()
-    for glob, binding in model.backends.items():
+    for glob, path, binding in _answering(model.backends):
         names, place = lacking(glob, binding, parts)
         for name in names:
-            problem = _missing(tree, ("backends", glob, name))
+            problem = _missing(tree, (*path, name))
             beside = f"; say it here or in {place}" if place else ""
             yield replace(problem, message=f"'{name}' is missing{beside}")
+
+
+def _answering(backends: Mapping[str, Binding]) -> Iterator[tuple[str, Path, Binding]]:
+    """Each backend and each link of a chain: the components, its place, itself."""
+    for glob, binding in backends.items():
+        for i, link in enumerate(binding.answering):
+            yield glob, ("backends", glob, *(("use", i) if binding.links else ())), link
 
 
 WHOLE = ("makespan", "utilization", "cost_per_hour", "power", "memory", "error")

@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal, Union
 
 from pydantic import Field, PlainValidator, create_model
 
-from ..binding import Binding, read_binding
-from ..schema import REQUIRED, Section, register
+from ..binding import CHAIN, Binding, read_binding
+from ..schema import REQUIRED, Many, Section, register
 from ..settings import known_backends, settings_of
 
 
@@ -21,7 +21,11 @@ def _form(name: str) -> type[Section]:
 
 
 def _bindings() -> Any:
-    forms: Any = Union[(str, *(_form(name) for name in sorted(known_backends())))]
+    one: Any = Union[(str, *(_form(name) for name in sorted(known_backends()) if name != CHAIN))]
+    links = (Many[one], Field(REQUIRED, description="Links; the first that knows an op answers."))
+    told = (known_backends()[CHAIN].__doc__ or "").partition("\n")[0]
+    chain = create_model(f"{CHAIN}_backend", __base__=Section, __doc__=told, use=links)
+    forms: Any = one | chain | Many[one]
     reader = PlainValidator(read_binding, json_schema_input_type=forms)
     return dict[Annotated[str, Field(min_length=1)], Annotated[Binding, reader]]
 
@@ -30,5 +34,6 @@ register(
     "backends",
     _bindings,
     {},
-    help="Who answers for which components, by name or glob; an exact name wins over a glob.",
+    help="Who answers for which components, by name or glob; an exact name wins over a glob.  A "
+    "list is a chain: the first that knows an op answers it.",
 )

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from ....models.compute.chain import Chain
 from ....models.compute.recorded import Recorded
 from ....models.memory.copy import Copy
 from ....models.memory.memory import Memory
@@ -247,6 +248,8 @@ def _all_meant(scenario: Scenario, machine: System) -> None:
 
 def _answerer(binding: Binding, scenario: Scenario, part: Component) -> Backend:
     """A backend; what the binding does not set, its part's settings do."""
+    if binding.links:
+        return Chain(links=[_answerer(link, scenario, part) for link in binding.links])
     described = scenario.cluster
     beside = {"fabric": described.fabric.library, "switch": described.fabric.switch}
     own = described.of(part.pool).part(part.kind) if part.node else beside.get(part.kind)

@@ -104,7 +104,7 @@ class _Draw:
         work = self.column(n, 0.0, 1.0, 1e9, 3e9) if r.random() < 0.7 else None
         limit = self.column(n, np.inf, 1e9, 1.0) if r.random() < 0.2 else None
         usage = self.usage(n, system) if r.random() < 0.7 else None
-        return Timing(fixed, work, usage, limit, self.spread() if r.random() < 0.2 else None)
+        return Timing.of(fixed, work, usage, limit, self.spread() if r.random() < 0.2 else None)
 
     def usage(self, n: int, system: System) -> Usage:
         r = self.r

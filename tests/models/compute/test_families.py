@@ -52,9 +52,9 @@ def test_what_is_interpolated_poorly_is_said_with_its_share():
     cpu = Families.of(lines)
     texts = ("copy:h2h uint8[1000]", "compute:aten::sum fp32[250]")
     sure = cpu.timing(Ops.of(signature=[0], signatures=texts))
-    assert "interpolated" not in sure.source
+    assert "interpolated" not in sure.source[0]
     both = cpu.timing(Ops.of(signature=[0, 1], signatures=texts))
-    assert both.source.endswith("50.0% interpolated: sum +-40%")
+    assert both.source[0].endswith("50.0% interpolated: sum +-40%")
 
 
 CACHES = {

@@ -1,0 +1,168 @@
+"""A chain of backends: the first that knows an op answers it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...sim.backend import Backend, Timing, backend
+from ...sim.errors import BackendError
+from ...sim.merge import Merge
+from ...sim.ops import Ops
+from ...sim.system import System
+
+SHOWN = 3  # ops that an error names
+
+
+@backend("chain")
+class Chain(Backend):
+    """Several backends in order; the first that knows an op answers it.
+
+    Parameters
+    ----------
+    links : Sequence[Backend]
+        At least one; none of them a chain.
+
+    Examples
+    --------
+    >>> from .recorded import Recorded
+    >>> from .table import MeasuredTable
+    >>> table = MeasuredTable.of(["compute:mm fp32[8x8]"], [1e-6])
+    >>> chain = Chain.of(table, Recorded())
+    >>> texts = ("compute:mm fp32[8x8]", "compute:softmax fp32[8]")
+    >>> timing = chain.timing(Ops.of(signature=[0, 1], duration=5e-6, signatures=texts))
+    >>> timing.fixed.tolist(), timing.source[0], timing.source[1]
+    ([1e-06, 5e-06], 'table:<memory>', 'recorded: trace')
+    """
+
+    def __init__(self, *, links: Sequence[Backend]):
+        if not links:
+            raise BackendError("chain: has no links; name a backend at least, such as 'recorded'")
+        self.links = tuple(links)
+        self.online = any(link.online for link in links)
+        self.uniform = all(link.uniform for link in links)
+
+    @classmethod
+    def of(cls, *links: Backend) -> Chain:
+        """Chain of these links.
+
+        >>> Chain.of(Backend(), Backend()).knows(Ops.of(flop=[1.0])).tolist()
+        [True]
+        """
+        return cls(links=links)
+
+    @property
+    def source(self) -> str:  # type: ignore[override]
+        """Sources of all links, in order."""
+        return ", else ".join(link.source for link in self.links)
+
+    def open(self, system: System) -> None:
+        """Open every link."""
+        for link in self.links:
+            link.open(system)
+
+    def close(self) -> None:
+        """Close every link."""
+        for link in self.links:
+            link.close()
+
+    def alike(self, system: System) -> NDArray[np.int64] | None:
+        """Components for which all links answer alike."""
+        each = [link.alike(system) for link in self.links]
+        known = [numbers for numbers in each if numbers is not None]
+        if len(known) < len(each):
+            return None
+        found: NDArray[np.int64] = np.unique(np.stack(known), axis=1, return_inverse=True)[1]
+        return found.reshape(-1)
+
+    def knows(self, ops: Ops) -> NDArray[np.bool_]:
+        """(n,) whether any link knows it."""
+        return self.answering(ops) >= 0
+
+    def answering(self, ops: Ops) -> NDArray[np.int16]:
+        """(n,) number of the link that answers each op, -1 for none."""
+        who = np.full(len(ops), -1, np.int16)
+        for number, link in enumerate(self.links):
+            left = np.flatnonzero(who < 0)
+            if len(left):
+                who[left[link.knows(ops.part(left))]] = number
+        return who
+
+    def timing(self, ops: Ops, now: float = 0.0) -> Timing:
+        """Answer of the first link that knows each op, with that link's source.
+
+        Raises
+        ------
+        BackendError
+            Ops that no link knows: how many, the largest of them, and what to add.
+        """
+        who = self.answering(ops)
+        if np.any(who < 0):
+            self._refuse(ops, np.flatnonzero(who < 0))
+        merge = Merge(len(ops))
+        for number, link in enumerate(self.links):
+            rows = np.flatnonzero(who == number)
+            if len(rows):
+                asked = None if ops.at is None else ops.at.component[rows]
+                merge.add(rows, link.timing(ops.part(rows), now), asked, link.source)
+        return merge.timing()
+
+    def _refuse(self, ops: Ops, rows: NDArray[np.int64]) -> None:
+        names = ", ".join(link.registered_name for link in self.links)
+        largest = largest_ops(ops, rows, ops.duration)
+        told = ", ".join(one.text for one in largest[:SHOWN])
+        more = f" and {len(largest) - SHOWN} more that look unlike them" * (len(largest) > SHOWN)
+        raise BackendError(
+            f"op {largest[0].row} ({told}){more}: no link of the chain ({names}) knows "
+            f"{'it' if len(rows) == 1 else 'them'}; measure it (table), or let it last as "
+            "recorded, with 'recorded' as the last link"
+        )
+
+
+class LargestOp(NamedTuple):
+    """Ops that look alike.
+
+    Parameters
+    ----------
+    text : their signature, or their kind
+    row : of the first
+    ops : of them
+    seconds : s, in all
+    """
+
+    text: str
+    row: int
+    ops: int
+    seconds: float
+
+
+def largest_ops(ops: Ops, rows: NDArray[np.int64], seconds: NDArray[np.float64]) -> list[LargestOp]:
+    """Chosen ops by signature, those that take longest first.
+
+    Parameters
+    ----------
+    seconds : (n,) s of all ops; NaN counts for nothing
+
+    Examples
+    --------
+    >>> ops = Ops.of(signature=[0, 1, 1], signatures=("copy:h2d", "compute:mm"))
+    >>> largest_ops(ops, np.arange(3), np.array([3.0, 2.0, 2.0]))[0]
+    LargestOp(text='compute:mm', row=1, ops=2, seconds=4.0)
+    """
+    key = ops.signature[rows].astype(np.int64) * 256 + ops.kind[rows]
+    _, first, which, count = np.unique(
+        key, return_index=True, return_inverse=True, return_counts=True
+    )
+    whole = np.bincount(which.reshape(-1), np.nan_to_num(seconds[rows]), len(first))
+    order = np.argsort(-whole, kind="stable")
+    at = rows[first]
+    return [
+        LargestOp(
+            ops.signature_text(int(at[i])) or ops.kind_names[int(at[i])],
+            int(at[i]), int(count[i]), float(whole[i]),
+        )
+        for i in order.tolist()
+    ]  # fmt: skip

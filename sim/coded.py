@@ -1,0 +1,64 @@
+"""Coded: a column of few different values, as codes into a small table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+T = TypeVar("T")
+MOST = 2**15 - 1  # values of one table
+
+
+@dataclass(frozen=True, eq=False)
+class Coded(Generic[T]):
+    """One of a few values for each op: 2 B a row, whatever the value.
+
+    Parameters
+    ----------
+    codes : (n,) int16 or int32, index into ``values``; -1 for none
+    values : each that occurs
+
+    Examples
+    --------
+    >>> column = Coded.of(["table", "roofline", "table", None])
+    >>> column.codes.tolist(), column.values, column[2], column[3]
+    ([0, 1, 0, -1], ('table', 'roofline'), 'table', None)
+    """
+
+    codes: NDArray[np.int16] | NDArray[np.int32]
+    values: tuple[T, ...]
+
+    @classmethod
+    def of(cls, rows: Iterable[T | None]) -> Coded[T]:
+        """Column of the values of each row; equal ones share a code.
+
+        Raises
+        ------
+        ValueError
+            More different values than there are codes.
+        """
+        table: dict[T, int] = {}
+        codes = [-1 if v is None else table.setdefault(v, len(table)) for v in rows]
+        if len(table) > MOST:
+            raise ValueError(f"{len(table):,} different values; a column holds {MOST:,}")
+        return cls(np.array(codes, np.int16), tuple(table))
+
+    @classmethod
+    def same(cls, value: T, n: int) -> Coded[T]:
+        """Column of one value in all rows."""
+        return cls(np.zeros(n, np.int16), (value,))
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __getitem__(self, row: int) -> T | None:
+        code = int(self.codes[row])
+        return None if code < 0 else self.values[code]
+
+    def take(self, rows: ArrayLike) -> Coded[T]:
+        """Chosen rows, in that order."""
+        return Coded(self.codes[np.asarray(rows)], self.values)
