@@ -22,7 +22,6 @@ from .kernel_work import FULL, KernelWork
 FORM = "foretrace-kernels"
 OURS = Path(__file__).parents[1] / "catalog" / "kernels"
 REGIMES = ("launch", "latency", "memory", "arithmetic")
-LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 Floats = NDArray[np.float64]
 
 
@@ -56,8 +55,8 @@ class KernelFamily:
     memory : seconds of a byte that the caches do not hold, on top
     arithmetic : seconds of a flop, over those at the peak
     cache : share of the cache that what is touched may fill
-    quantiles : of the logarithm of measured over predicted time, held out, by regime, at the levels
-        of ``LEVELS``; "" for all regimes
+    quantiles : of ln(measured / predicted) of held-out rows, by regime, as ``Doubt`` has them; ""
+        for the others
     error : median held-out error
     source : what it was fitted on; "" for what is assumed
     """
