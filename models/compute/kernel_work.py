@@ -14,6 +14,7 @@ from .op_shape import OpShape
 
 FULL = 2048  # threads that a multiprocessor holds (CUDA C++ Programming Guide, 8.0 and 9.0)
 TILE = 128  # queries, and keys, of one step of attention
+LEAST = 16  # rows of the smallest product on tensor cores
 BLOCK = 1024  # threads of a block that takes a row
 
 
@@ -64,7 +65,8 @@ def kernel_work(op: OpShape) -> KernelWork:
         group, head, _, window = op.exact
         keys = min(keys, window) if window else keys
         moved = batch * head * (2 * width * keys * heads / group + 4 * heads)
-        return KernelWork(batch * heads / group, 128, keys / TILE, 0.0, 0.0, moved, moved)
+        steps = math.ceil(keys / TILE) + 1  # the start of a block is one
+        return KernelWork(batch * heads / group, 256, steps, 0.0, 0.0, moved, moved)
     if family == "experts":
         return _experts(op, width)
     if family in ("norm", "softmax", "layer norm"):
@@ -90,8 +92,15 @@ def kernel_work(op: OpShape) -> KernelWork:
         rows, wide, _ = op.axes
         moved = 2 * width * rows * wide
         return KernelWork(rows * wide / 128, 128, 1, bytes=moved, far=moved / 2)
-    read, written = op.axes
-    moved = read + written
+    return streamed(sum(op.axes))
+
+
+def streamed(moved: float) -> KernelWork:
+    """Work of a kernel that only moves bytes.
+
+    >>> streamed(64.0).bytes
+    64.0
+    """
     return KernelWork(moved / 6 / 1024, 128, 1, bytes=moved, far=moved)
 
 
@@ -99,12 +108,13 @@ def _attention(op: OpShape, width: int) -> KernelWork:
     """Blocks of ``TILE`` queries of one head, which walk over the keys that they may see."""
     batch, heads, queries, keys = op.axes
     group, head, causal, window = op.exact
-    rows, most = math.ceil(queries / TILE), math.ceil(keys / TILE)
+    high = min(TILE, max(LEAST, 2 ** math.ceil(math.log2(queries))))
+    rows, most = math.ceil(queries / high), math.ceil(keys / TILE)
     if window:
         most = min(most, math.ceil(window / TILE) + 1)
-    first = max(most - rows, 0)  # of a causal mask, what the first block sees beyond its own
+    first = max(most - rows, 0)  # what the first block of a causal mask sees beyond its own
     mean = (first + most + 1) / 2 if causal and not window else most
-    each = 4.0 * TILE * TILE * head
+    each = 4.0 * high * min(TILE, max(LEAST, keys)) * head
     moved = width * batch * head * (2 * heads * queries + 2 * keys * heads / group)
     return KernelWork(batch * heads * rows * mean / most, FULL, most, each, 0.0, moved, moved)
 
@@ -117,8 +127,8 @@ def _experts(op: OpShape, width: int) -> KernelWork:
     reached = here * (1.0 - (1.0 - 1.0 / here) ** pairs) if here > 1 else 1.0
     sides = 3 if gated else 2
     each = pairs / max(reached, 1.0)
-    high = 16 if each <= 16 else 64 if each <= 64 else TILE
+    high = LEAST if each <= LEAST else 64 if each <= 64 else TILE
     filled = reached * math.ceil(each / high) * high
     weights = width * reached * sides * hidden * inner
-    moved = weights + 2 * pairs * (2 * hidden + sides * inner)
+    moved = weights + 2 * tokens * top * (2 * hidden + sides * inner)  # places of others' pairs too
     return KernelWork(0.0, FULL, 0.0, 0.0, 2 * filled * sides * hidden * inner, moved, weights)
