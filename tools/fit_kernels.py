@@ -5,8 +5,8 @@
 ``_kernels.py`` has the rows, and the rule by which sources are set aside.  A family has up to
 seven constants (``models/compute/kernels.py``); all sources weigh the same.  Its doubt is how the
 others' fit errs about each source (models of Vidur are sources).  A family that one database
-alone has knows nothing of other libraries: its doubt is widened by how much sources of the families
-that several libraries measured differ.  ``nvidia`` are the constants of all three GPUs together, for
+alone has knows nothing of other libraries: its doubt is widened by how much whole sources of
+products and of elementwise kernels, which several libraries measured, differ.  ``nvidia`` are the constants of all three GPUs together, for
 a GPU that nobody measured; its doubt is how two GPUs tell of the third.  ``--once`` scores what was
 set aside, ``--write`` writes ``models/catalog/kernels``.
 """
@@ -117,12 +117,14 @@ def median(found: np.ndarray) -> float:
 
 
 def effect(every: list[Group]) -> np.ndarray:
-    """Median errors of whole sources of families that several libraries measured."""
-    found = []
+    """Median errors of whole sources of products, and of what is added elementwise."""
+    found = [
+        np.median(roofline_errors(g.gpu, g)[0])
+        for g in every if g.family == "product" and g.source != FITTED_ON[g.gpu]
+    ]  # fmt: skip
     for gpu in CHIPS:
-        for name in ("attention", "decode attention", "experts"):
-            some = [g for g in every if (g.gpu, g.family) == (gpu, name)]
-            found += [np.median(errors(f, g)[0]) for g, f in left_out(name, some, "source")]
+        some = [g for g in every if (g.gpu, g.family) == (gpu, "elementwise")]
+        found += [np.median(errors(f, g)[0]) for g, f in left_out("elementwise", some, "source")]
     return np.array(found)
 
 
@@ -146,31 +148,45 @@ def main() -> None:
     wider = effect(seen)
     print(f"sources of one family differ by {np.quantile(np.abs(wider), 0.5):.0%} (median), {np.quantile(np.abs(wider), 0.9):.0%} (90 %)")
     made: dict[str, dict[str, KernelFamily]] = {n: {} for n in (*NAMES, "nvidia")}
-    print(f"{'family':18s}{'GPU':6s}{'rows':>7s}{'sources':>8s}{'a + b x':>9s}{'left out':>9s}{'90 % in':>9s}{'other GPUs':>12s}")
+    print(f"{'family':18s}{'GPU':6s}{'rows':>7s}{'sources':>8s}{'a + b x':>9s}{'left out':>9s}{'90 % in':>9s}{'other GPUs':>12s}{'width':>8s}")
+    held = []
     for name in CONSTANTS:
         of = [g for g in seen if g.family == name]
         across = left_out(name, of, "gpu")
-        single = len({library(g) for g in of}) == 1
-        pooled = quantiles([errors(f, g) for g, f in across], wider if single else np.empty(0)) if across else {}
+        out = [one for gpu in CHIPS for one in left_out(name, [g for g in of if g.gpu == gpu], "source")]
+        more = wider if len({library(g) for g in of}) == 1 else np.empty(0)
+        wrong = [(g, errors(f, g)) for g, f in (*out, *across)]
+        told = quantiles([e for _, e in wrong], more)
+        pooled = quantiles([errors(f, g) for g, f in across], more)
         for gpu in CHIPS:
             some = [g for g in of if g.gpu == gpu]
             if not some:
                 continue
-            out = left_out(name, some, "source")
-            wrong = [errors(f, g) for g, f in out]
-            lines = [line([o for o in some if o.source != g.source], [g]) for g, _ in out]
-            inside = [covered(quantiles([e for j, e in enumerate(wrong) if j != i], wider if single else np.empty(0)), e) for i, e in enumerate(wrong)] if len(wrong) > 2 else []
+            mine = [(g, errors(f, g)) for g, f in out if g.gpu == gpu]
+            lines = [line([o for o in some if o.source != g.source], [g]) for g, _ in mine]
+            inside = [
+                covered(quantiles([e for o, e in wrong if o.source != g.source], more), e)
+                for g, e in mine if any(o.source != g.source for o, _ in wrong)
+            ]  # fmt: skip
+            held += [(name, c) for c in inside]
             there = [errors(f, g)[0] for g, f in across if g.gpu == gpu]
-            family = fitted(name, some)
-            all_wrong = np.concatenate([e for e, _ in wrong]) if wrong else np.empty(0)
-            told = quantiles(wrong, wider if single else np.empty(0)) if wrong else pooled
-            error = median(all_wrong) if wrong else median(np.concatenate(there)) if there else float("nan")
-            made[gpu][name] = replace(family, quantiles=told, error=round(error, 3), source=source_of(some))
-            print(f"{name:18s}{gpu:6s}{sum(len(g.seconds) for g in some):7d}{len(some):8d}"
-                  f"{median(np.concatenate(lines)) if lines else np.nan:9.1%}{median(all_wrong):9.1%}"
-                  f"{np.mean(np.concatenate(inside)) if inside else np.nan:9.1%}{median(np.concatenate(there)) if there else np.nan:12.1%}")  # fmt: skip
+            all_wrong = np.concatenate([e for _, (e, _) in mine] or there)
+            made[gpu][name] = replace(
+                fitted(name, some), quantiles=told, error=round(median(all_wrong), 3),
+                source=source_of(some),
+            )  # fmt: skip
+            width = {r: np.diff(ends(told, r))[0] for r in told}
+            print(
+                f"{name:18s}{gpu:6s}{sum(len(g.seconds) for g in some):7d}{len(some):8d}"
+                f"{median(np.concatenate(lines)) if lines else np.nan:9.1%}"
+                f"{median(all_wrong) if mine else np.nan:9.1%}"
+                f"{np.mean(np.concatenate(inside)) if inside else np.nan:9.1%}"
+                f"{median(np.concatenate(there)) if there else np.nan:12.1%}"
+                f"{width[''] / np.quantile(np.abs(all_wrong), 0.9):8.1f}"
+            )
         whole = np.concatenate([errors(f, g)[0] for g, f in across]) if across else np.empty(0)
         made["nvidia"][name] = replace(fitted(name, of), quantiles=pooled, error=round(median(whole), 3), source=source_of(of))
+    print(f"90 % ends hold {np.mean(np.concatenate([c for _, c in held])):.1%} of all rows left out")
     products(made, seen)
     assumed(made, seen)
     if "--once" in sys.argv:
@@ -276,12 +292,17 @@ def assumed(made: dict[str, dict[str, KernelFamily]], seen: list[Group]) -> None
     made["other"] = wide
 
 
+def ends(told: dict[str, tuple[float, ...]], regime: str) -> np.ndarray:
+    """Ends that hold 90 %."""
+    at = (np.arange(QUANTILES) + 0.5) / QUANTILES
+    return np.interp([0.05, 0.95], at, told.get(regime, told[""]))
+
+
 def covered(told: dict[str, tuple[float, ...]], found: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
     """(n,) whether 90 % ends hold the error."""
-    at = (np.arange(QUANTILES) + 0.5) / QUANTILES
-    ends = np.array([np.interp([0.05, 0.95], at, told.get(r, told[""])) for r in REGIMES])
+    both = np.array([ends(told, r) for r in REGIMES])
     error, regime = found
-    return (error >= ends[regime, 0]) & (error <= ends[regime, 1])
+    return np.asarray((error >= both[regime, 0]) & (error <= both[regime, 1]))
 
 
 def source_of(some: list[Group]) -> str:
@@ -291,9 +312,10 @@ def source_of(some: list[Group]) -> str:
 def once(made: dict[str, dict[str, KernelFamily]], aside: list[Group]) -> None:
     print("set aside, scored once:")
     for g in aside:
-        if g.family in made[g.gpu]:
+        fitted_on = g.family == "product" and g.source == FITTED_ON[g.gpu]
+        if g.family in made[g.gpu] and not fitted_on:
             family = made[g.gpu][g.family]
-            found = errors(family, g)
+            found = roofline_errors(g.gpu, g) if g.family == "product" else errors(family, g)
             print(f"  {g.family:18s}{g.gpu:6s}{g.source:22s}{len(g.seconds):6d} rows  median {median(found[0]):6.1%}"
                   f"  bias {np.median(np.expm1(-found[0])):+6.1%}  90 % hold {covered(family.quantiles, found).mean():.0%}")  # fmt: skip
 

@@ -58,6 +58,9 @@ def kernel_work(op: OpShape) -> KernelWork:
         batch, m, n, k = op.axes
         moved = width * batch * (m * k + k * n) + max(width, 2) * batch * m * n
         return KernelWork(flop=2 * batch * m * n * k, bytes=moved, far=moved)
+    if family == "convolution":
+        flop, moved = op.axes
+        return KernelWork(flop=flop, bytes=moved, far=moved)
     if family == "attention":
         return _attention(op, width)
     if family == "decode attention":

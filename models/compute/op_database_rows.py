@@ -76,12 +76,8 @@ def files(folder: Path, family: str = "") -> list[Path]:
 
 
 def _parquet(file: Path) -> dict[str, NDArray[Any]]:
-    try:
-        import duckdb
-    except ImportError as error:
-        raise BackendError(
-            f"{file}: reading parquet takes duckdb; install foretrace with the extra 'database'"
-        ) from error
+    import duckdb
+
     try:
         found = duckdb.execute("select * from read_parquet(?)", [str(file)]).fetchnumpy()
     except duckdb.Error as error:

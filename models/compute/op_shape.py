@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from ...sim.signature import Operand, Signature, parse
+from .demand import demand
 from .matrix_product import product
 
 Shape = tuple[float, ...]
@@ -38,6 +39,7 @@ AXES = {
     "product": ("batch", "m", "n", "k"),
     "attention": ("batch", "heads", "queries", "keys"),
     "decode attention": ("batch", "heads", "keys"),
+    "convolution": ("flop", "bytes"),
     "experts": ("tokens",),
     "norm": ("rows", "width"),
     "layer norm": ("rows", "width"),
@@ -105,8 +107,8 @@ def op_shape(signature: str) -> OpShape | None:
     name = whole.rpartition("::")[2].removesuffix("_")
     if helper:
         return None
-    if "conv" in name:  # strides are not in a signature: flop and bytes are the trace's
-        return None
+    if "conv" in name:
+        return _convolution(parts, signature)
     for names, rule in RULES:
         if name in names:
             return rule(parts)
@@ -118,6 +120,14 @@ def op_shape(signature: str) -> OpShape | None:
 def _product(parts: Signature) -> OpShape | None:
     found = product(parts)
     return None if found is None else OpShape("product", parts.dtype, (), tuple(found))
+
+
+def _convolution(parts: Signature, signature: str) -> OpShape | None:
+    """Convolution with the stride that its attributes tell, else of stride 1."""
+    asked = demand(signature)
+    if not asked.flop:
+        return None
+    return OpShape("convolution", parts.dtype, (), (asked.flop, asked.footprint))
 
 
 def _streamed(family: str, parts: Signature) -> OpShape:
