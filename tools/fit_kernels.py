@@ -16,16 +16,19 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import replace
+from itertools import product
+from typing import get_args, get_type_hints
 
 import numpy as np
-from _kernels import CHIPS, PEAKS, Group, groups
+from _kernels import CHIPS, DATA, PEAKS, Group, groups, traces
 from foretrace.models.compute.kernels import FORM, OURS, REGIMES, KernelFamily
 from foretrace.models.compute.op_shape import OpShape
 from foretrace.models.compute.roofline import Roofline
 from foretrace.scenarios.config.catalog import installed
+from foretrace.traces.formats import autodetect
 from foretrace.sim.doubt import QUANTILES
-from foretrace.sim.ops import Ops
-from foretrace.sim.units import quantity
+from foretrace.sim.ops import Kind, Ops
+from foretrace.sim.units import Unit, quantity
 from scipy.optimize import least_squares
 
 ROWS = ("launch", "first", "again", "near", "memory", "cache")
@@ -82,8 +85,17 @@ def errors(family: KernelFamily, g: Group) -> tuple[np.ndarray, np.ndarray]:
     return np.log(g.seconds / parts.sum(axis=0)), parts.argmax(axis=0)
 
 
-def quantiles(found: list[tuple[np.ndarray, np.ndarray]], wider: np.ndarray) -> dict[str, tuple[float, ...]]:
-    """Of errors by regime, each source with the same weight; ``wider`` is added, as if by chance."""
+Found = list[tuple[np.ndarray, np.ndarray]]
+
+
+def noisy(found: Found, wider: np.ndarray) -> Found:
+    """Errors with others added, as if by chance."""
+    rng = np.random.default_rng(1)
+    return [(e + rng.choice(wider, len(e)), r) for e, r in found] if len(wider) else found
+
+
+def quantiles(found: Found) -> dict[str, tuple[float, ...]]:
+    """Of errors by regime, each source with the same weight."""
     rng = np.random.default_rng(1)
     told = {}
     for number, regime in [*enumerate(REGIMES), (-1, "")]:
@@ -91,8 +103,6 @@ def quantiles(found: list[tuple[np.ndarray, np.ndarray]], wider: np.ndarray) -> 
         some = [rng.choice(e, 400) for e in some if len(e) >= 20]
         if some:
             errors_ = np.concatenate(some)
-            if len(wider):
-                errors_ = errors_ + rng.choice(wider, len(errors_))
             at = (np.arange(QUANTILES) + 0.5) / QUANTILES
             told[regime] = tuple(np.quantile(errors_, at).round(3).tolist())
     return told
@@ -116,15 +126,18 @@ def median(found: np.ndarray) -> float:
     return float(np.median(np.abs(np.expm1(-found)))) if len(found) else float("nan")
 
 
-def effect(every: list[Group]) -> np.ndarray:
-    """Median errors of whole sources of products, and of what is added elementwise."""
+MANY = ("elementwise", "attention", "decode attention", "experts")  # that several libraries have
+
+
+def effect(every: list[Group], names: tuple[str, ...]) -> np.ndarray:
+    """Median errors of whole sources of products and of these families."""
     found = [
         np.median(roofline_errors(g.gpu, g)[0])
         for g in every if g.family == "product" and g.source != FITTED_ON[g.gpu]
     ]  # fmt: skip
-    for gpu in CHIPS:
-        some = [g for g in every if (g.gpu, g.family) == (gpu, "elementwise")]
-        found += [np.median(errors(f, g)[0]) for g, f in left_out("elementwise", some, "source")]
+    for gpu, name in product(CHIPS, names):
+        some = [g for g in every if (g.gpu, g.family) == (gpu, name)]
+        found += [np.median(errors(f, g)[0]) for g, f in left_out(name, some, "source")]
     return np.array(found)
 
 
@@ -145,7 +158,8 @@ def line(some: list[Group], judged: list[Group]) -> np.ndarray:
 def main() -> None:
     every = groups()
     seen = [g for g in every if not g.aside]
-    wider = effect(seen)
+    wider, every_source = effect(seen, ("elementwise",)), effect(seen, MANY)
+    pools: dict[tuple[str, str], Found] = {}
     print(f"sources of one family differ by {np.quantile(np.abs(wider), 0.5):.0%} (median), {np.quantile(np.abs(wider), 0.9):.0%} (90 %)")
     made: dict[str, dict[str, KernelFamily]] = {n: {} for n in (*NAMES, "nvidia")}
     print(f"{'family':18s}{'GPU':6s}{'rows':>7s}{'sources':>8s}{'a + b x':>9s}{'left out':>9s}{'90 % in':>9s}{'other GPUs':>12s}{'width':>8s}")
@@ -156,8 +170,8 @@ def main() -> None:
         out = [one for gpu in CHIPS for one in left_out(name, [g for g in of if g.gpu == gpu], "source")]
         more = wider if len({library(g) for g in of}) == 1 else np.empty(0)
         wrong = [(g, errors(f, g)) for g, f in (*out, *across)]
-        told = quantiles([e for _, e in wrong], more)
-        pooled = quantiles([errors(f, g) for g, f in across], more)
+        told = quantiles(noisy([e for _, e in wrong], more))
+        pooled = quantiles(noisy([errors(f, g) for g, f in across], every_source))
         for gpu in CHIPS:
             some = [g for g in of if g.gpu == gpu]
             if not some:
@@ -165,12 +179,13 @@ def main() -> None:
             mine = [(g, errors(f, g)) for g, f in out if g.gpu == gpu]
             lines = [line([o for o in some if o.source != g.source], [g]) for g, _ in mine]
             inside = [
-                covered(quantiles([e for o, e in wrong if o.source != g.source], more), e)
+                covered(quantiles(noisy([e for o, e in wrong if o.source != g.source], more)), e)
                 for g, e in mine if any(o.source != g.source for o, _ in wrong)
             ]  # fmt: skip
             held += [(name, c) for c in inside]
             there = [errors(f, g)[0] for g, f in across if g.gpu == gpu]
             all_wrong = np.concatenate([e for _, (e, _) in mine] or there)
+            pools[NAMES[gpu], name] = noisy([e for _, e in wrong], more)
             made[gpu][name] = replace(
                 fitted(name, some), quantiles=told, error=round(median(all_wrong), 3),
                 source=source_of(some),
@@ -184,11 +199,14 @@ def main() -> None:
                 f"{median(np.concatenate(there)) if there else np.nan:12.1%}"
                 f"{width[''] / np.quantile(np.abs(all_wrong), 0.9):8.1f}"
             )
+        pools["nvidia", name] = noisy([errors(f, g) for g, f in across], every_source)
         whole = np.concatenate([errors(f, g)[0] for g, f in across]) if across else np.empty(0)
         made["nvidia"][name] = replace(fitted(name, of), quantiles=pooled, error=round(median(whole), 3), source=source_of(of))
     print(f"90 % ends hold {np.mean(np.concatenate([c for _, c in held])):.1%} of all rows left out")
-    products(made, seen)
+    products(made, seen, pools)
     assumed(made, seen)
+    files = {NAMES.get(name, name): families for name, families in made.items()}
+    with_traces(files, pools)
     if "--once" in sys.argv:
         once(made, [g for g in every if g.aside])
     if "--write" in sys.argv:
@@ -239,7 +257,7 @@ def only(g: Group, peaks: dict[str, float]) -> Group:
 FITTED_ON = {"a100": "sglang/0.5.10", "h100": "vllm/0.19.0", "h200": "vllm/0.19.0"}
 
 
-def products(made: dict[str, dict[str, KernelFamily]], seen: list[Group]) -> None:
+def products(made: dict, seen: list[Group], pools: dict[tuple[str, str], Found]) -> None:
     """Doubt of products: sources that ``fit_gpus.py`` did not see, and other GPUs."""
     of = [g for g in seen if g.family == "product"]
     across = []
@@ -247,8 +265,9 @@ def products(made: dict[str, dict[str, KernelFamily]], seen: list[Group]) -> Non
         some = [g for g in of if g.gpu == gpu and g.source != FITTED_ON[gpu]]
         found = [roofline_errors(gpu, g) for g in some]
         error = median(np.concatenate([e for e, _ in found]))
+        pools[NAMES[gpu], "product"] = found
         made[gpu]["product"] = KernelFamily(
-            quantiles=quantiles(found, np.empty(0)), error=round(error, 3),
+            quantiles=quantiles(found), error=round(error, 3),
             source=f"tools/fit_gpus.py, judged on {', '.join(sorted(g.source for g in some))}",
         )  # fmt: skip
         others = [roofline_errors(o, only(g, PEAKS[o])) for o in CHIPS if o != gpu for g in of if g.gpu == gpu]
@@ -256,8 +275,9 @@ def products(made: dict[str, dict[str, KernelFamily]], seen: list[Group]) -> Non
         print(f"{'product':18s}{gpu:6s}{sum(len(g.seconds) for g in some):7d}{len(some):8d}{'':9s}{error:9.1%}{'':9s}"
               f"{median(np.concatenate([e for e, _ in others])):12.1%}")  # fmt: skip
     whole = np.concatenate([e for e, _ in across])
+    pools["nvidia", "product"] = across
     made["nvidia"]["product"] = KernelFamily(
-        quantiles=quantiles(across, np.empty(0)), error=round(median(whole), 3),
+        quantiles=quantiles(across), error=round(median(whole), 3),
         source="tools/fit_gpus.py, of one GPU judged on another",
     )  # fmt: skip
 
@@ -277,7 +297,7 @@ def assumed(made: dict[str, dict[str, KernelFamily]], seen: list[Group]) -> None
             for g in of if g.family in STREAMING and g.family != a
         ]  # fmt: skip
         wrong = wrong or [errors(made["nvidia"][a], g) for a in ("norm", "elementwise") for g in seen if g.family in STREAMING and g.family != a]
-        told = quantiles(wrong, np.empty(0))
+        told = quantiles(wrong)
         for name, stand_in in STAND_IN.items():
             if name not in families:
                 donor = families.get(stand_in) or made["nvidia"][stand_in]
@@ -286,7 +306,7 @@ def assumed(made: dict[str, dict[str, KernelFamily]], seen: list[Group]) -> None
             if name not in families:
                 families[name] = made["nvidia"][name]
         tensor = [roofline_errors(o, g) for g in of if g.family in ("attention", "experts") for o in ([gpu] if gpu in CHIPS else [o for o in CHIPS if o != g.gpu])]
-        families["roofline"] = KernelFamily(quantiles=quantiles(tensor, np.empty(0)))
+        families["roofline"] = KernelFamily(quantiles=quantiles(tensor))
     wide = {n: replace(f, quantiles=made["nvidia"]["roofline" if n in ("product", "attention", "experts", "roofline") else "stream"].quantiles, error=float("nan"), source="")
             for n, f in made["nvidia"].items()}
     made["other"] = wide
@@ -296,6 +316,69 @@ def ends(told: dict[str, tuple[float, ...]], regime: str) -> np.ndarray:
     """Ends that hold 90 %."""
     at = (np.arange(QUANTILES) + 0.5) / QUANTILES
     return np.interp([0.05, 0.95], at, told.get(regime, told[""]))
+
+
+MACHINES = {  # part of a trace's path: its GPU
+    "V100": "v100-sxm2-32g", "A100": "a100-sxm4-80g", "h100": "h100-sxm5-80g",
+    "rtx2080ti": "rtx-2080-ti", "mi300": "mi300x-192g", "MI300": "mi300x-192g",
+}  # fmt: skip
+FEWEST = 20  # kernels of a trace that tell of a family
+
+
+def recorded(made: dict[str, dict[str, KernelFamily]]) -> dict[tuple[str, str], list[tuple[np.ndarray, np.ndarray]]]:
+    """Errors on the recorded traces that are not set aside, by file of kernels and family.
+
+    Steps have what microbenchmarks have not: strides, other shapes, caches that others used.
+    """
+    found: dict[tuple[str, str], list] = {}
+    for name, aside in traces().items():
+        gpu = next(g for word, g in MACHINES.items() if word in name)
+        roofline = part(gpu)
+        if aside:
+            continue
+        roofline.families = made[roofline.kernels]
+        graph = autodetect.read(DATA / "kineto-traces" / name).graph(missing_ranks="recorded_waits")
+        ops = graph.ops
+        ops = ops.part(np.flatnonzero((ops.kind == Kind.COMPUTE) & (ops.duration > 0)))
+        ops = ops.part(np.flatnonzero(roofline.knows(ops)))
+        if not len(ops):
+            continue
+        timing, regime = roofline.timing(ops), roofline.parts(ops).argmax(axis=0)
+        wrong = np.log(ops.duration / timing.fixed)
+        family = np.array([timing.doubt[i].family for i in range(len(ops))])
+        for one in sorted(set(family.tolist())):
+            at = family == one
+            if at.sum() >= FEWEST:
+                found.setdefault((roofline.kernels, one), []).append((wrong[at], regime[at]))
+    return found
+
+
+def part(name: str) -> Roofline:
+    """A GPU of the catalog."""
+    hints = get_type_hints(Roofline.__init__, include_extras=True)
+    values = {}
+    for key, node in installed().entry("gpu", name).mapping.items():
+        units = [e for a in (hints.get(key), *get_args(hints.get(key))) for e in getattr(a, "__metadata__", ()) if isinstance(e, Unit)]
+        if key in hints:
+            values[key] = quantity(node.value, units[0]) if units else node.value
+    return Roofline(**values)
+
+
+def with_traces(made: dict[str, dict[str, KernelFamily]], pools: dict) -> None:
+    """Doubts with the errors on recorded traces beside those on tables, half of each.
+
+    A family that no trace of these GPUs has gets the errors of all families there.
+    """
+    told = recorded(made)
+    for file, families in made.items():
+        whole = [e for (f, _), errors_ in told.items() if f == file for e in errors_]
+        for name, family in families.items():
+            some = told.get((file, name), whole)
+            tables = pools.get((file, name), [])
+            if some:
+                again = max(round(len(tables) / len(some)), 1)
+                quantiles_ = quantiles([*tables, *some * again])
+                families[name] = replace(family, quantiles=quantiles_)
 
 
 def covered(told: dict[str, tuple[float, ...]], found: tuple[np.ndarray, np.ndarray]) -> np.ndarray:

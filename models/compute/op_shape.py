@@ -134,8 +134,9 @@ def _streamed(family: str, parts: Signature) -> OpShape:
     """An op that reads its operands and writes a result as large as the largest."""
     name = parts.op.rpartition("::")[2]
     tensors = [o for o in parts.operands if o.shape]
-    largest = max((o.bytes for o in parts.operands), default=0)
-    read = sum(o.bytes for o in tensors) or largest
+    sizes = [_touched(o, parts) for o in tensors]
+    largest = max(sizes, default=max((o.bytes for o in parts.operands), default=0))
+    read = sum(sizes) or largest
     if name.removesuffix("_") in ONLY_WRITTEN:
         return OpShape(family, parts.dtype, (), (0.0, float(largest)))
     if name == "copy_" and len(tensors) == 2:
@@ -143,6 +144,20 @@ def _streamed(family: str, parts: Signature) -> OpShape:
     if name == "cat":
         largest = read
     return OpShape(family, parts.dtype, (), (float(read), float(largest)))
+
+
+ROW = 512  # B that an index touches of a table without rows: 128 numbers of fp32
+TABLE = 4  # times as many rows as there are indices beside it make an operand a table
+
+
+def _touched(operand: Operand, parts: Signature) -> int:
+    """Bytes of an operand that an op touches: of a table beside indices, one row for each."""
+    indices = [math.prod(o.shape) for o in parts.operands if o.dtype.startswith("int")]
+    most = max(indices, default=0)
+    if operand.dtype.startswith("int") or not most or operand.shape[0] <= TABLE * most:
+        return operand.bytes
+    row = operand.bytes // operand.shape[0] if len(operand.shape) > 1 else ROW
+    return min(operand.bytes, most * row)
 
 
 def _elementwise(parts: Signature) -> OpShape:

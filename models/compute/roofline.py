@@ -31,6 +31,7 @@ from .op_shape import op_shape
 
 SHORT = 32  # terms that a product sums without joining
 SCALING = 3  # B moved for each number that is scaled: bf16 in, fp8 out
+TF32 = ("s1688gemm", "s1688fprop", "s1688dgrad", "s1688wgrad", "tf32")  # of cuBLAS, cuDNN
 STREAM, ROOFLINE = "stream", "roofline"  # families of what only moves bytes, and of all others
 COMPUTED_AS = {"fp8_e5m2": "fp8", "uint8": "int8", "complex64": "fp32", "complex128": "fp64"}
 
@@ -349,11 +350,17 @@ def _work(own: tuple[str, KernelWork] | None) -> KernelWork:
 
 
 def _peak_of(peaks: Mapping[str, float], text: str) -> float | None:
-    kind = parse(text).dtype
-    return peaks.get(COMPUTED_AS.get(kind, kind))
+    return peaks.get(_type(text))
 
 
 def _types(ops: Ops) -> list[str]:
     """Element type that each signature computes in."""
-    types = [parse(s).dtype for s in ops.signatures]
-    return [COMPUTED_AS.get(t, t) for t in types]
+    return [_type(s) for s in ops.signatures]
+
+
+def _type(text: str) -> str:
+    """Element type that an op computes in; a kernel's name tells tf32 from fp32."""
+    parts = parse(text)
+    if parts.dtype == "fp32" and any(word in parts.name for word in TF32):
+        return "tf32"
+    return COMPUTED_AS.get(parts.dtype, parts.dtype)
