@@ -58,11 +58,18 @@ def seconds(family: KernelFamily, g: Group) -> np.ndarray:
 def fitted(name: str, some: list[Group]) -> KernelFamily:
     """Constants that all groups together want, each with the same weight."""
     keys = CONSTANTS[name]
-    start = np.log([(TENSOR.get(name, {}) | {})[k] if k in TENSOR.get(name, {}) else START[k] for k in keys])
-    parts = [g._replace(work=g.work[:EACH], peak=g.peak[:EACH], seconds=g.seconds[:EACH]) for g in some]
-    weight = np.concatenate([
-        1 / (USUAL * np.sqrt(1 + (g.floor / USUAL / g.seconds) ** 2)) / np.sqrt(len(g.seconds)) for g in parts
-    ])
+    start = np.log(
+        [(TENSOR.get(name, {}) | {})[k] if k in TENSOR.get(name, {}) else START[k] for k in keys]
+    )
+    parts = [
+        g._replace(work=g.work[:EACH], peak=g.peak[:EACH], seconds=g.seconds[:EACH]) for g in some
+    ]
+    weight = np.concatenate(
+        [
+            1 / (USUAL * np.sqrt(1 + (g.floor / USUAL / g.seconds) ** 2)) / np.sqrt(len(g.seconds))
+            for g in parts
+        ]
+    )
 
     def wrong(logs: np.ndarray) -> np.ndarray:
         one = KernelFamily(**dict(zip(keys, np.exp(logs).tolist(), strict=True)))
@@ -143,15 +150,29 @@ def effect(every: list[Group], names: tuple[str, ...]) -> np.ndarray:
 
 def line(some: list[Group], judged: list[Group]) -> np.ndarray:
     """ln(measured / a + b x) of bytes, the better of two honest fits: of times, of their ratios."""
-    x, t = (np.concatenate([v[:EACH] for v in vs]) for vs in ([g.work[:, 5] for g in some], [g.seconds for g in some]))
+    x, t = (
+        np.concatenate([v[:EACH] for v in vs])
+        for vs in ([g.work[:, 5] for g in some], [g.seconds for g in some])
+    )
     steps = np.concatenate([g.work[:EACH, 2] for g in some])
     x, judge = (x, 5) if x.any() else (steps, 2)
     plain = np.linalg.lstsq(np.stack([np.ones_like(x), x], 1), t, rcond=None)[0]
     start = np.log(np.maximum(plain, [1e-7, 1e-15]))
-    ratio = np.exp(least_squares(lambda q: np.log((np.exp(q[0]) + np.exp(q[1]) * x) / t), start, loss="soft_l1", f_scale=0.05).x)
+    ratio = np.exp(
+        least_squares(
+            lambda q: np.log((np.exp(q[0]) + np.exp(q[1]) * x) / t),
+            start,
+            loss="soft_l1",
+            f_scale=0.05,
+        ).x
+    )
     found = []
     for a, b in (plain, ratio):
-        found.append(np.concatenate([np.log(g.seconds / np.maximum(a + b * g.work[:, judge], 1e-9)) for g in judged]))
+        found.append(
+            np.concatenate(
+                [np.log(g.seconds / np.maximum(a + b * g.work[:, judge], 1e-9)) for g in judged]
+            )
+        )
     return min(found, key=median)
 
 
@@ -160,14 +181,22 @@ def main() -> None:
     seen = [g for g in every if not g.aside]
     wider, every_source = effect(seen, ("elementwise",)), effect(seen, MANY)
     pools: dict[tuple[str, str], Found] = {}
-    print(f"sources of one family differ by {np.quantile(np.abs(wider), 0.5):.0%} (median), {np.quantile(np.abs(wider), 0.9):.0%} (90 %)")
+    print(
+        f"sources of one family differ by {np.quantile(np.abs(wider), 0.5):.0%} (median), {np.quantile(np.abs(wider), 0.9):.0%} (90 %)"
+    )
     made: dict[str, dict[str, KernelFamily]] = {n: {} for n in (*NAMES, "nvidia")}
-    print(f"{'family':18s}{'GPU':6s}{'rows':>7s}{'sources':>8s}{'a + b x':>9s}{'left out':>9s}{'90 % in':>9s}{'other GPUs':>12s}{'width':>8s}")
+    print(
+        f"{'family':18s}{'GPU':6s}{'rows':>7s}{'sources':>8s}{'a + b x':>9s}{'left out':>9s}{'90 % in':>9s}{'other GPUs':>12s}{'width':>8s}"
+    )
     held = []
     for name in CONSTANTS:
         of = [g for g in seen if g.family == name]
         across = left_out(name, of, "gpu")
-        out = [one for gpu in CHIPS for one in left_out(name, [g for g in of if g.gpu == gpu], "source")]
+        out = [
+            one
+            for gpu in CHIPS
+            for one in left_out(name, [g for g in of if g.gpu == gpu], "source")
+        ]
         more = wider if len({library(g) for g in of}) == 1 else np.empty(0)
         wrong = [(g, errors(f, g)) for g, f in (*out, *across)]
         told = quantiles(noisy([e for _, e in wrong], more))
@@ -201,8 +230,12 @@ def main() -> None:
             )
         pools["nvidia", name] = noisy([errors(f, g) for g, f in across], every_source)
         whole = np.concatenate([errors(f, g)[0] for g, f in across]) if across else np.empty(0)
-        made["nvidia"][name] = replace(fitted(name, of), quantiles=pooled, error=round(median(whole), 3), source=source_of(of))
-    print(f"90 % ends hold {np.mean(np.concatenate([c for _, c in held])):.1%} of all rows left out")
+        made["nvidia"][name] = replace(
+            fitted(name, of), quantiles=pooled, error=round(median(whole), 3), source=source_of(of)
+        )
+    print(
+        f"90 % ends hold {np.mean(np.concatenate([c for _, c in held])):.1%} of all rows left out"
+    )
     products(made, seen, pools)
     assumed(made, seen)
     files = {NAMES.get(name, name): families for name, families in made.items()}
@@ -270,7 +303,13 @@ def products(made: dict, seen: list[Group], pools: dict[tuple[str, str], Found])
             quantiles=quantiles(found), error=round(error, 3),
             source=f"tools/fit_gpus.py, judged on {', '.join(sorted(g.source for g in some))}",
         )  # fmt: skip
-        others = [roofline_errors(o, only(g, PEAKS[o])) for o in CHIPS if o != gpu for g in of if g.gpu == gpu]
+        others = [
+            roofline_errors(o, only(g, PEAKS[o]))
+            for o in CHIPS
+            if o != gpu
+            for g in of
+            if g.gpu == gpu
+        ]
         across += others
         print(f"{'product':18s}{gpu:6s}{sum(len(g.seconds) for g in some):7d}{len(some):8d}{'':9s}{error:9.1%}{'':9s}"
               f"{median(np.concatenate([e for e, _ in others])):12.1%}")  # fmt: skip
@@ -283,7 +322,12 @@ def products(made: dict, seen: list[Group], pools: dict[tuple[str, str], Found])
 
 
 STREAMING = ("norm", "activation", "rope", "elementwise", "gather", "reduction")
-STAND_IN = {"softmax": "norm", "layer norm": "norm", "reduction": "elementwise", "stream": "elementwise"}
+STAND_IN = {
+    "softmax": "norm",
+    "layer norm": "norm",
+    "reduction": "elementwise",
+    "stream": "elementwise",
+}
 
 
 def assumed(made: dict[str, dict[str, KernelFamily]], seen: list[Group]) -> None:
@@ -296,7 +340,12 @@ def assumed(made: dict[str, dict[str, KernelFamily]], seen: list[Group]) -> None
             for a in ("norm", "elementwise") if a in families
             for g in of if g.family in STREAMING and g.family != a
         ]  # fmt: skip
-        wrong = wrong or [errors(made["nvidia"][a], g) for a in ("norm", "elementwise") for g in seen if g.family in STREAMING and g.family != a]
+        wrong = wrong or [
+            errors(made["nvidia"][a], g)
+            for a in ("norm", "elementwise")
+            for g in seen
+            if g.family in STREAMING and g.family != a
+        ]
         told = quantiles(wrong)
         for name, stand_in in STAND_IN.items():
             if name not in families:
@@ -305,10 +354,24 @@ def assumed(made: dict[str, dict[str, KernelFamily]], seen: list[Group]) -> None
         for name in CONSTANTS:
             if name not in families:
                 families[name] = made["nvidia"][name]
-        tensor = [roofline_errors(o, g) for g in of if g.family in ("attention", "experts") for o in ([gpu] if gpu in CHIPS else [o for o in CHIPS if o != g.gpu])]
+        tensor = [
+            roofline_errors(o, g)
+            for g in of
+            if g.family in ("attention", "experts")
+            for o in ([gpu] if gpu in CHIPS else [o for o in CHIPS if o != g.gpu])
+        ]
         families["roofline"] = KernelFamily(quantiles=quantiles(tensor))
-    wide = {n: replace(f, quantiles=made["nvidia"]["roofline" if n in ("product", "attention", "experts", "roofline") else "stream"].quantiles, error=float("nan"), source="")
-            for n, f in made["nvidia"].items()}
+    wide = {
+        n: replace(
+            f,
+            quantiles=made["nvidia"][
+                "roofline" if n in ("product", "attention", "experts", "roofline") else "stream"
+            ].quantiles,
+            error=float("nan"),
+            source="",
+        )
+        for n, f in made["nvidia"].items()
+    }
     made["other"] = wide
 
 
@@ -325,7 +388,9 @@ MACHINES = {  # part of a trace's path: its GPU
 FEWEST = 20  # kernels of a trace that tell of a family
 
 
-def recorded(made: dict[str, dict[str, KernelFamily]]) -> dict[tuple[str, str], list[tuple[np.ndarray, np.ndarray]]]:
+def recorded(
+    made: dict[str, dict[str, KernelFamily]],
+) -> dict[tuple[str, str], list[tuple[np.ndarray, np.ndarray]]]:
     """Errors on the recorded traces that are not set aside, by file of kernels and family.
 
     Steps have what microbenchmarks have not: strides, other shapes, caches that others used.
@@ -358,7 +423,12 @@ def part(name: str) -> Roofline:
     hints = get_type_hints(Roofline.__init__, include_extras=True)
     values = {}
     for key, node in installed().entry("gpu", name).mapping.items():
-        units = [e for a in (hints.get(key), *get_args(hints.get(key))) for e in getattr(a, "__metadata__", ()) if isinstance(e, Unit)]
+        units = [
+            e
+            for a in (hints.get(key), *get_args(hints.get(key)))
+            for e in getattr(a, "__metadata__", ())
+            if isinstance(e, Unit)
+        ]
         if key in hints:
             values[key] = quantity(node.value, units[0]) if units else node.value
     return Roofline(**values)
@@ -389,7 +459,9 @@ def covered(told: dict[str, tuple[float, ...]], found: tuple[np.ndarray, np.ndar
 
 
 def source_of(some: list[Group]) -> str:
-    return f"{sum(len(g.seconds[:EACH]) for g in some)} rows of " + ", ".join(sorted({g.source for g in some}))
+    return f"{sum(len(g.seconds[:EACH]) for g in some)} rows of " + ", ".join(
+        sorted({g.source for g in some})
+    )
 
 
 def once(made: dict[str, dict[str, KernelFamily]], aside: list[Group]) -> None:

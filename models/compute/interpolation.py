@@ -71,7 +71,8 @@ class MeasuredPoints:
         low, high = (np.array([v[i] for v in self._values]) for i in (0, -1))
         within = ((x >= low - SLACK) & (x <= high + SLACK)).all(axis=1)
         rest = np.flatnonzero(np.isnan(logs_of_seconds) & (off <= SLACK) & within)
-        if triangulate and len(rest) and len(self._axes) > 1 and len(self._seconds) > len(self._axes):
+        several = triangulate and len(self._axes) > 1
+        if several and len(rest) and len(self._seconds) > len(self._axes):
             logs_of_seconds[rest] = self._in_simplex(x[rest])
         # a size that was the same, or tied to others, in all measurements must be so here
         return np.where(off <= SLACK, np.exp(logs_of_seconds), np.nan)

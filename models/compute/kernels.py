@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.errors import BackendError
-from .kernel_work import FULL, KernelWork
+from .kernel_work import FULL
 
 FORM = "foretrace-kernels"
 OURS = Path(__file__).parents[1] / "catalog" / "kernels"
@@ -82,10 +82,11 @@ class KernelFamily:
 
         Examples
         --------
+        >>> from .kernel_work import KernelWork
         >>> one = np.array([KernelWork(bytes=1e6, far=0.0)])
         >>> chip = Chip(100, 1e9, 1e12, 1e7)
-        >>> KernelFamily(launch=2e3, near=1.0).parts(one, chip, np.ones(1)).sum().round(9)
-        3e-06
+        >>> KernelFamily(launch=2e3, near=1.0).parts(one, chip, np.ones(1)).T.round(9).tolist()
+        [[2e-06, 0.0, 1e-06, 0.0]]
         """
         blocks, threads, depth, step, flop, moved, far = work.T
         each = np.where(step > 0, step * chip.processors / peak, 1.0 / chip.clock)

@@ -101,7 +101,9 @@ def _products(t: Columns) -> Iterator[OpRow]:
 
 def _batched_products(t: Columns) -> Iterator[OpRow]:
     """The two products around the latent cache: heads x (tokens, 128) x (128, 512), and back."""
-    for name, dtype, tokens, heads, s in _each(t, "op_name", "bmm_dtype", "num_tokens", "num_heads"):
+    for name, dtype, tokens, heads, s in _each(
+        t, "op_name", "bmm_dtype", "num_tokens", "num_heads"
+    ):
         if dtype in DTYPES:
             n, k = (512, 128) if name.endswith("pre") else (128, 512)
             yield OpRow(OpShape("product", DTYPES[dtype], (), (heads, tokens, n, k)), s)
@@ -183,8 +185,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
 
 def _vidur(file: Path) -> Iterator[OpRow]:
     """Ops of a layer, in fp16, sharded over ``num_tensor_parallel_workers``."""
-    opened = gzip.open(file, "rt") if file.suffix == ".gz" else open(file)
-    with opened as lines:
+    with gzip.open(file, "rt") if file.suffix == ".gz" else open(file) as lines:
         for row in csv.DictReader(lines):
             for op, shape, share in _vidur_shapes(row):
                 ms = row.get(f"time_stats.{op}.median")

@@ -80,8 +80,8 @@ POINTWISE = """
     abs add addcdiv addcmul bitwise_and bitwise_or bitwise_not clamp clamp_min clamp_max cos div
     dropout native_dropout native_dropout_backward eq exp floor_divide ge gelu gelu_backward gt
     hardtanh isnan le leaky_relu lerp log logical_and logical_not logical_or lt masked_fill maximum
-    minimum mul ne neg pow reciprocal relu remainder rsqrt rsub scale_matrix sigmoid sigmoid_backward
-    silu silu_backward sin sqrt square sub tanh tanh_backward threshold threshold_backward where
+    minimum mul ne neg pow reciprocal relu remainder rsqrt rsub scale_matrix sigmoid
+    sigmoid_backward silu silu_backward sin sqrt square sub tanh tanh_backward threshold threshold_backward where
     copy fill zero to _to_copy clone contiguous cat
 """.split()  # noqa: SIM905  one word a name
 ONLY_WRITTEN = ("fill", "zero", "normal", "uniform", "bernoulli", "arange")
@@ -146,15 +146,23 @@ def _streamed(family: str, parts: Signature) -> OpShape:
     return OpShape(family, parts.dtype, (), (float(read), float(largest)))
 
 
+LOOKS_UP = ("lookup", "index", "gather", "scatter", "cache", "prefill")
 ROW = 512  # B that an index touches of a table without rows: 128 numbers of fp32
 TABLE = 4  # times as many rows as there are indices beside it make an operand a table
 
 
 def _touched(operand: Operand, parts: Signature) -> int:
     """Bytes of an operand that an op touches: of a table beside indices, one row for each."""
-    indices = [math.prod(o.shape) for o in parts.operands if o.dtype.startswith("int")]
+    whole = [o for o in parts.operands if o.dtype.startswith("int") and o.shape]
+    indices = [math.prod(o.shape) for o in whole]
     most = max(indices, default=0)
-    if operand.dtype.startswith("int") or not most or operand.shape[0] <= TABLE * most:
+    looks_up = any(word in parts.op for word in LOOKS_UP)
+    if (
+        operand.dtype.startswith("int")
+        or not most
+        or not looks_up
+        or operand.shape[0] <= TABLE * most
+    ):
         return operand.bytes
     row = operand.bytes // operand.shape[0] if len(operand.shape) > 1 else ROW
     return min(operand.bytes, most * row)
@@ -182,9 +190,13 @@ def _rows(family: str, last: int = 1) -> Callable[[Signature], OpShape]:
 
 
 def _norm(parts: Signature) -> OpShape:
-    """Norms of the last dimension, or of images, by channel."""
+    """Norms of the last dimension; of images, one row a channel over all of them."""
+    found = _rows("norm")(parts)
     shape = max((o.shape for o in parts.operands), key=math.prod)
-    return _rows("norm", len(shape) - 2 if len(shape) > 3 else 1)(parts)
+    if len(shape) < 4:
+        return found
+    channels = float(shape[1])
+    return found._replace(axes=(channels, math.prod(shape) / channels))
 
 
 def _activation(parts: Signature) -> OpShape:
@@ -218,8 +230,10 @@ def _gather(parts: Signature) -> OpShape | None:
 
 
 def _attention(parts: Signature) -> OpShape | None:
-    """Attention of (query, key, value): (batch, heads, length, width), as torch's operators have it;
-    of flash-attention's own operators (batch, length, heads, width)."""
+    """Attention of (query, key, value), each (batch, heads, length, width).
+
+    Operators of flash-attention itself have the length before the heads.
+    """
     if "backward" in parts.op:
         return None
     four = [o for o in parts.operands if len(o.shape) == 4]

@@ -140,8 +140,8 @@ class Roofline(Backend):
         self.families = load(kernels) if kernels else {}
         if kernels and not (processors and clock and shared_cache):
             raise BackendError(
-                f"roofline: kernels {kernels!r} need processors, clock and shared_cache of the GPU; "
-                "give all three"
+                f"roofline: kernels {kernels!r} need processors, clock and shared_cache of the "
+                "GPU; give all three"
             )
         self.chip = Chip(processors, clock or 0.0, bandwidth, shared_cache or 0.0)
         self._hbm: dict[int, int] = {}
@@ -345,8 +345,7 @@ def _name(own: tuple[str, KernelWork] | None) -> str:
 
 
 def _work(own: tuple[str, KernelWork] | None) -> KernelWork:
-    assert own is not None
-    return own[1]
+    return own[1] if own else KernelWork()
 
 
 def _peak_of(peaks: Mapping[str, float], text: str) -> float | None:

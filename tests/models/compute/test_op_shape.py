@@ -51,7 +51,10 @@ def test_a_product_is_one_whatever_it_is_called(text, axes):
         ("aten::add_ bf16[8x64] bf16[8x64]", "elementwise"),
         ("triton_poi_fused_add_mul_0 bf16[8x64] bf16[8x64]", "stream"),
         ("vllm::fused_experts bf16[8x64] bf16[4x256x64] bf16[4x64x128] fp32[8x2]", "experts"),
-        ("aten::_flash_attention_forward bf16[1x9x4x64] bf16[1x9x4x64] bf16[1x9x4x64]", "attention"),
+        (
+            "aten::_flash_attention_forward bf16[1x9x4x64] bf16[1x9x4x64] bf16[1x9x4x64]",
+            "attention",
+        ),
     ],
 )
 def test_each_op_has_its_family_and_axes(text, name):
@@ -85,7 +88,9 @@ def test_a_causal_mask_halves_the_blocks_of_attention():
 
 def test_experts_read_the_weights_of_those_that_get_a_token():
     few, many = (
-        kernel_work(op_shape(f"compute:fused_moe bf16[{n}x64] bf16[8x256x64] bf16[8x64x128] fp32[{n}x1]"))
+        kernel_work(
+            op_shape(f"compute:fused_moe bf16[{n}x64] bf16[8x256x64] bf16[8x64x128] fp32[{n}x1]")
+        )
         for n in (1, 1000)
     )
     assert few.far == 2 * 3 * 64 * 128
@@ -107,7 +112,9 @@ def test_the_demand_of_a_linear_layer_takes_its_weight_as_outputs_by_inputs():
 
 def test_a_scaled_product_is_a_product():
     assert family("compute:aten::_scaled_mm fp8[4x8] fp8[8x16] fp32[] fp32[]") == "gemm"
-    assert demand("compute:aten::_scaled_mm fp8[4x8] fp8[8x16] fp32[] fp32[]").flop == 2 * 4 * 8 * 16
+    assert (
+        demand("compute:aten::_scaled_mm fp8[4x8] fp8[8x16] fp32[] fp32[]").flop == 2 * 4 * 8 * 16
+    )
 
 
 def test_a_convolution_in_half_precision_is_no_copy_of_columns():
@@ -177,10 +184,14 @@ def spread(one):
     return one.quantiles[""][-2] - one.quantiles[""][1]
 
 
-@pytest.mark.parametrize("name", ["a100-sxm4-80g", "h100-sxm5-80g", "h200-sxm-141g", "nvidia", "other"])
+@pytest.mark.parametrize(
+    "name", ["a100-sxm4-80g", "h100-sxm5-80g", "h200-sxm-141g", "nvidia", "other"]
+)
 def test_every_file_of_kernels_tells_quantiles_of_every_family(name):
     families = load(name)
-    assert {"product", "attention", "decode attention", "experts", "norm", "stream"} <= set(families)
+    assert {"product", "attention", "decode attention", "experts", "norm", "stream"} <= set(
+        families
+    )
     for one in families.values():
         assert "" in one.quantiles
         assert set(one.quantiles) <= {*REGIMES, ""}
