@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from .scenarios.studies.sweep.sweep_summary import Swept
     from .sim.allocator import Allocator
     from .sim.backend import Backend, Holds, Spread, Timing, Usage, backend
+    from .sim.coded import Coded
+    from .sim.doubt import Doubt
     from .sim.errors import (
         BackendError,
         ForetraceError,
@@ -63,8 +65,10 @@ __all__ = [
     "Backend",
     "BackendError",
     "Builder",
+    "Coded",
     "Comparison",
     "Component",
+    "Doubt",
     "ForetraceError",
     "Graph",
     "GraphError",
@@ -112,8 +116,10 @@ _HOME = {
     "Backend": "sim.backend",
     "BackendError": "sim.errors",
     "Builder": "sim.graph",
+    "Coded": "sim.coded",
     "Comparison": "scenarios.studies.comparison",
     "Component": "sim.system",
+    "Doubt": "sim.doubt",
     "ForetraceError": "sim.errors",
     "Graph": "sim.graph",
     "GraphError": "sim.errors",

@@ -60,7 +60,7 @@ class Missing:
     cure: str
 
     def fault(self) -> DriverFault:
-        """The same as an exception to raise."""
+        """DriverFault with the same text, to raise."""
         return DriverFault(self.kind, f"{self.reason}; {self.cure}")
 
 

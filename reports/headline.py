@@ -117,13 +117,13 @@ def sign(answer: Answer) -> int:
     return -1 if answer["better"] == "higher" else 1
 
 
-def window_said(point: Mapping[str, Any], answer: Answer) -> str:
+def window_text(point: Mapping[str, Any], answer: Answer) -> str:
     """The span that blame covers, in words, where it is not the whole run; else "".
 
     >>> window = {"first": 1.0, "last": 1.5, "samples": 2, "length": 0.75}
-    >>> window_said({"window": window}, {"metric": "ttft.p99", "unit": "s", "better": "lower"})
+    >>> window_text({"window": window}, {"metric": "ttft.p99", "unit": "s", "better": "lower"})
     'Of the 750 ms around the highest percent of ttft: 2 samples. '
-    >>> window_said({}, {"metric": "makespan"})
+    >>> window_text({}, {"metric": "makespan"})
     ''
     """
     window = point.get("window")

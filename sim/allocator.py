@@ -72,7 +72,7 @@ class Allocator:
         return event
 
     def drop(self, request: simpy.Event) -> None:
-        """Withdraw a request; components that it was given meanwhile are put back."""
+        """Withdraw a request; components granted to it meanwhile return to the pool."""
         if request.triggered:
             self.put(request.value)  # type: ignore[arg-type]
         self._waiting = [(event, count) for event, count in self._waiting if event is not request]
@@ -110,7 +110,7 @@ class Allocator:
             )
 
     def serve(self, _: object = None) -> None:
-        """Hand out what is free, in the order of the requests."""
+        """Grant waiting requests from the free components, first come, first served."""
         while self._waiting:
             event, count = self._waiting[0]
             given = self.free[:count]

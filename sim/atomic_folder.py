@@ -19,7 +19,7 @@ PART = ".part"
 
 @contextmanager
 def staged(target: Path) -> Iterator[Path]:
-    """New folder to fill, which replaces ``target`` unless filling it fails.
+    """Temporary folder to fill in a ``with`` block; replaces ``target`` on success only.
 
     Raises
     ------

@@ -112,7 +112,7 @@ class Holds:
 
 @dataclass(frozen=True)
 class Spread:
-    """How durations vary from run to run: factors, as quantiles of what was measured.
+    """Distribution of durations: quantiles of measured factors on the typical duration.
 
     The duration of an op is its typical duration times a factor of the process start (common to
     all ops of a replica) times one of its rank and iteration times one of its own.  Factors are
@@ -135,7 +135,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Timing:
-    """How long ops take alone.
+    """Answer of a backend: how long each op takes without contention, and what rates it shares.
 
     ``fixed`` seconds pass first and take no bandwidth; then ``work`` is done at the rate that
     the op gets of its ``usage``, never above ``limit``.
@@ -343,6 +343,37 @@ def check_timing(timing: Timing, ops: Ops, who: str, rows: NDArray[np.int64] | N
             _check_codes(coded, len(ops), name, who)
     for spread in timing.spread.values if timing.spread is not None else ():
         _check_spread(spread, who)
+
+
+def uncontended_seconds(timing: Timing, ops: Ops) -> NDArray[np.float64]:
+    """(n,) s of each op if nothing else runs.
+
+    Raises
+    ------
+    BackendError
+        Work on components, of ops that were not placed.
+
+    Examples
+    --------
+    >>> ops = Ops.of(bytes=[4e9])
+    >>> uncontended_seconds(Timing.of([1.0], [4e9], Usage.of([{}]), [2e9]), ops).tolist()
+    [3.0]
+    """
+    if timing.work is None:
+        return timing.fixed
+    n = len(ops)
+    rate = np.full(n, np.inf) if timing.limit is None else timing.limit.copy()
+    if timing.usage is None or len(timing.usage.component):
+        if ops.at is None:
+            raise BackendError("how long work takes is asked of ops without a place; place them")
+        usage = timing.written(ops.at.component).usage
+        assert usage is not None  # noqa: S101  it was written out
+        row = np.repeat(np.arange(n), np.diff(usage.indptr))
+        parts = ops.at.system.components
+        rates = [np.inf if (r := parts[c].rate) is None else r for c in usage.component.tolist()]
+        np.minimum.at(rate, row, np.array(rates) / usage.weight)
+    busy = np.divide(timing.work, rate, out=np.zeros(n), where=timing.work > 0)
+    return np.asarray(timing.fixed + busy)
 
 
 def _check_codes(column: Coded[Any], n: int, name: str, who: str) -> None:

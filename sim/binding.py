@@ -48,7 +48,7 @@ def bind(system: System, backends: Mapping[str, Backend]) -> list[Backend | None
 
 @dataclass(frozen=True)
 class Answers:
-    """Answers of all backends to a graph.
+    """Timing of every op of a graph, merged from the answers of all backends.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def ask_all(
     called : (n,) what errors call each op; its row in the table
     """
     merge = Merge(len(ops))
-    _nobody(ops, component, merge)
+    _timing_of_unasked(ops, component, merge)
     drivers: list[Backend] = []
     online = np.full(len(ops), -1, np.int16)
     for who, rows in _groups(component, bound, system, ops):
@@ -131,13 +131,10 @@ def ask_all(
     )  # fmt: skip
 
 
-def refusals(
+def questions(
     graph: Graph, bound: Sequence[Backend | None]
-) -> Iterator[tuple[int, NDArray[np.int32], str]]:
-    """Refusals of backends to time ops of a placed graph: ``(row, components asked, why)``.
-
-    Each is asked about one op of those that look alike: their kind, their signature, and which
-    of their numbers are known.  Those that are asked only when ops start are left alone.
+) -> Iterator[tuple[Backend, NDArray[np.int64], Ops]]:
+    """Each backend, the rows of a placed graph that it is asked about, and those ops, placed.
 
     Raises
     ------
@@ -146,27 +143,46 @@ def refusals(
     """
     system, component, members = graph.system, asked(graph), endpoints(graph)
     assert system is not None  # noqa: S101  asked() refuses an unplaced graph
-    ops = graph.ops
-    for who, rows in _groups(component, bound, system, ops):
-        alike = ops.take(rows)
-        known = sum(
-            np.isnan(c) << k for k, c in enumerate((alike.flop, alike.bytes, alike.duration))
-        )
-        key = (alike.signature.astype(np.int64) * len(Kind) + alike.kind) * 8 + known
-        one = rows[np.unique(key, return_index=True)[1]]
+    for who, rows in _groups(component, bound, system, graph.ops):
+        ops = graph.ops.take(rows).asked(system, component[rows], members.take(rows))
+        yield who, rows, ops
 
-        def why(at: NDArray[np.int64], who: Backend = who) -> str:
+
+def refusals(
+    graph: Graph, bound: Sequence[Backend | None]
+) -> Iterator[tuple[int, NDArray[np.int32], str]]:
+    """Refusals of backends to time ops of a placed graph: ``(row, components asked, why)``.
+
+    Each is asked about one op of those that look alike: their kind, their signature, and which
+    of their numbers are known; those that took longest first.  Those that are asked only
+    when ops start are left alone.
+
+    Raises
+    ------
+    GraphError
+        An op whose component has no backend.
+    """
+    for who, rows, ops in questions(graph, bound):
+        known = sum(np.isnan(c) << k for k, c in enumerate((ops.flop, ops.bytes, ops.duration)))
+        key = (ops.signature.astype(np.int64) * len(Kind) + ops.kind) * 8 + known
+        _, first, alike = np.unique(key, return_index=True, return_inverse=True)
+        took = np.bincount(alike.reshape(-1), np.nan_to_num(ops.duration))
+        one = first[np.argsort(-took, kind="stable")]
+
+        def why(at: NDArray[np.int64], who: Backend = who, ops: Ops = ops) -> str:
             try:
-                who.timing(ops.take(at).asked(system, component[at], members.take(at)))
+                who.timing(ops.part(at))
             except BackendError as error:
                 return str(error)
             return ""
 
         if who.online or not why(one):
             continue
+        assert ops.at is not None  # noqa: S101  questions() places them
         for row in one.tolist():
             if said := why(np.array([row])):
-                yield row, component[rows], re.sub(r"^op 0\b", f"op {row}", said)
+                name = f"op {rows[row]}"
+                yield int(rows[row]), ops.at.component, re.sub(r"^op 0\b", name, said)
 
 
 def endpoints(graph: Graph) -> Csr:
@@ -180,7 +196,7 @@ def endpoints(graph: Graph) -> Csr:
     return Csr.from_pairs(row, graph.gpus[rank], len(block))
 
 
-def _nobody(ops: Ops, component: NDArray[np.int32], merge: Merge) -> None:
+def _timing_of_unasked(ops: Ops, component: NDArray[np.int32], merge: Merge) -> None:
     """Timing of ops that no backend is asked about: as recorded; a recv ends with its send."""
     rows = np.flatnonzero(component < 0)
     strange = rows[~np.isin(ops.kind[rows], (Kind.DELAY, Kind.GAP))]

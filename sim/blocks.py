@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Blocks:
-    """Free rows of a growing table, by the size of the block that was given back.
+    """Free list of a growing table: blocks of consecutive rows, reused by size.
 
     Examples
     --------
@@ -21,7 +21,7 @@ class Blocks:
         self._free: dict[int, list[int]] = {}
 
     def take(self, count: int) -> int:
-        """First of ``count`` consecutive rows, free from now on for the caller's use."""
+        """Allocate ``count`` consecutive rows; returns the number of the first."""
         free = self._free.get(count)
         if free:
             return free.pop()

@@ -68,8 +68,8 @@ class Grant(simpy.Event):
         self.callbacks = _Callbacks(lambda: forgotten(self))
 
     @property
-    def forsaken(self) -> bool:
-        """Whether no process waits for it, and none learnt that it was granted."""
+    def is_abandoned(self) -> bool:
+        """Whether no process waits for the grant any more, and none was told of it."""
         return self.callbacks is not None and not self.callbacks
 
     @property

@@ -17,7 +17,7 @@ Value = tuple[str, float, float]  # metric, time in s, value
 
 @dataclass(frozen=True, repr=False)
 class Emitted:
-    """Values that processes emitted, in order.
+    """Metric values that processes emitted in a run, in order of time.
 
     Parameters
     ----------
@@ -52,8 +52,8 @@ class Emitted:
         names = map(self.names.__getitem__, self.name.tolist())
         return zip(names, self.time.tolist(), self.value.tolist(), strict=True)
 
-    def of(self, job: int) -> Emitted:
-        """Values emitted by one job; it is job 0 there."""
+    def of_job(self, job: int) -> Emitted:
+        """Values emitted by one job, renumbered as job 0."""
         own = np.flatnonzero(self.job == job)
         used, name = np.unique(self.name[own], return_inverse=True)
         names = tuple(self.names[i] for i in used.tolist())

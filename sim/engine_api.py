@@ -205,7 +205,7 @@ class EngineGraph:
         )  # fmt: skip
 
     def among(self, count: int, rows: NDArray[np.int64]) -> EngineGraph:
-        """Loose ops as those rows of so many, the others empty: errors then call them so."""
+        """Graph of ``count`` ops: these at ``rows``, empty ones elsewhere, for error messages."""
         fixed, to = np.zeros(count, np.int64), rows.astype(np.int32)
         fixed[rows] = self.fixed
         until = self.claims.until
@@ -239,7 +239,7 @@ class Numbers(NamedTuple):
 
     @classmethod
     def of(cls, graph: EngineGraph) -> Numbers:
-        """Numbers that a graph has itself."""
+        """Numbers as they stand in a graph."""
         flows = graph.flows
         amount = graph.claims.amount
         return cls(graph.fixed, flows.work_hi, flows.work_lo, flows.limit, amount, graph.backends)
@@ -303,7 +303,7 @@ class EngineColumns:
 
 
 class Shape(Protocol):
-    """Prepared graph, as an engine keeps it."""
+    """Prepared graph in an engine: structure checked once, submitted with new numbers each time."""
 
     @property
     def lowered(self) -> EngineGraph:
@@ -312,7 +312,7 @@ class Shape(Protocol):
 
 @dataclass(frozen=True)
 class Held:
-    """Times of every place of the graphs in memory, graph after graph as they were handed in.
+    """Times of all ops in memory, one row per place (op on one rank), in order of submission.
 
     Parameters
     ----------

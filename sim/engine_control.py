@@ -148,7 +148,7 @@ class EngineControl(SimpyAdapter):
         self._note(lambda: self._drop(grant))
 
     def _drop(self, grant: Grant) -> None:
-        if grant.over or not grant.forsaken:
+        if grant.over or not grant.is_abandoned:
             return
         grant.over = True
         if self.ledger.is_waiting(grant):
@@ -214,8 +214,8 @@ class EngineControl(SimpyAdapter):
         if until is None and (self.any_open() or self.ledger.waiting):
             raise diagnose(self._stuck())
 
-    def jammed(self, held: Mapping[int, Sequence[tuple[int, int]]]) -> dict[int, Line]:
-        """Queues of capacities at the end, with who waits and who holds.
+    def blocked_queues(self, held: Mapping[int, Sequence[tuple[int, int]]]) -> dict[int, Line]:
+        """Non-empty queues of capacities in the last state, each with its waiters and holders.
 
         Parameters
         ----------

@@ -9,7 +9,7 @@ from .engine_api import State
 
 
 class Past:
-    """Ids of ops that were cancelled and given back, as ranges of 16 bytes; the others ended.
+    """Final state of ops whose rows were freed: cancelled ones as id ranges, all others ended.
 
     Examples
     --------

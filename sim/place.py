@@ -77,7 +77,7 @@ def place(graph: Graph, system: System, placement: Sequence[str] | None = None) 
 
 
 def asked(graph: Graph) -> NDArray[np.int32]:
-    """(n,) component whose backend answers for each op; -1 where none is asked.
+    """(n,) component whose backend times each op; -1 for delays and gaps, which last as recorded.
 
     Sends and collectives are the fabric's, delays and gaps nobody's: they last as recorded.
     """

@@ -32,7 +32,7 @@ MOST_WAYS = 256  # variants of shape that it remembers
 
 
 class Way(NamedTuple):
-    """Everything about how a backend times an op but its numbers: usage, source, holds, spread.
+    """Structure of a backend's answer for one op, without numbers: uses, holds, source, spread.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class Asking(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class NumberSet:
-    """Prepared graph for one combination of its ops' ways.
+    """Prepared graph for one combination of answer structures (:class:`Way`) of its ops.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ class NumberSet:
 
     @cached_property
     def numbers(self) -> Numbers:
-        """Numbers of the first question."""
+        """Durations, work and amounts as first answered by the backends."""
         return Numbers.of(self.lowered).copy()
 
     @cached_property
@@ -266,7 +266,7 @@ class Prepared:
         return {row: known[key] for row, key in seen.items()}
 
     def _ask_whole(self, changed: Mapping[int, Pair]) -> dict[int, RowAnswer]:
-        """Answers for rows where some hold until others end: all are asked in one table."""
+        """Answers for all rows from one question, as some amounts are held until other rows end."""
         key = tuple((row, str(pair)) for row, pair in changed.items())
         if key not in self._whole:
             if len(self._whole) * len(self) >= MOST_KNOWN:
@@ -292,7 +292,7 @@ class Prepared:
     def _variant(
         self, other: tuple[tuple[int, Way], ...], by_row: Mapping[int, RowAnswer]
     ) -> NumberSet:
-        """Variant in which some rows have other ways, made once."""
+        """Number set in which some rows have other answer structures; cached."""
         if other not in self._variants:
             if len(self._variants) >= MOST_WAYS:
                 self._variants.clear()
@@ -358,7 +358,7 @@ class Repeat(SubmittedRun):
     submission: Submission
 
     def alone(self, first: int) -> Repeat:
-        """Submission as in the result of its job alone, where its row 0 has another id."""
+        """Submission as it appears in its job's own result, where its first op has id ``first``."""
         return Repeat(self.submission, first, 0, self.at, self.by)
 
     @cached_property
@@ -403,7 +403,7 @@ def ways(answers: Answers) -> list[Way]:
 
 
 def holds_of(timing: Timing, n: int) -> list[list[tuple[int, int, int]]]:
-    """(component, amount, row until whose end or -1) of each hold of each row."""
+    """Holds of each row: (component, amount, row at whose end it is released or -1 for its own)."""
     holds = timing.holds
     if holds is None:
         return [[] for _ in range(n)]

@@ -13,7 +13,7 @@ Place = tuple[int, int]  # component, and how-manieth rank on it
 
 
 class Ranks:
-    """Ranks that have appeared in a job, in order.
+    """Numbering of a job's ranks: the placement (GPU) of each, numbered by first appearance.
 
     Examples
     --------
@@ -58,7 +58,7 @@ class Ranks:
 
 
 def _places(gpus: NDArray[np.integer]) -> list[Place]:
-    """Component of each rank, and how many ranks before it are there."""
+    """(GPU, number of earlier ranks on that GPU) of each rank."""
     there: dict[int, int] = {}
     found = []
     for gpu in gpus.tolist():

@@ -39,7 +39,7 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Result(RunRecord):
-    """What happened, to the tick: the record of a run, and what follows from it.
+    """Result of a run: its record, and the analyses (blame, utilization, frames) as methods.
 
     Times are answered whatever was kept; what needs one row per op says so, or is asked of
     :attr:`detail`.
@@ -88,7 +88,7 @@ class Result(RunRecord):
         if self.written is not None:
             return self
         if isinstance(self.again, str):
-            raise self._lacks(f"the run cannot be repeated: {self.again}")
+            raise self._not_kept_error(f"the run cannot be repeated: {self.again}")
         log.info("rows of ops were not kept (keep=%r): running again for them", self.keep)
         return self.again()
 

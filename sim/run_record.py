@@ -103,7 +103,11 @@ class RunRecord:
         written = self.written
         return {
             name: replace(
-                self, written=written.of(k), emitted=self.emitted.of(k), jobs=(name,), whole=self
+                self,
+                written=written.of(k),
+                emitted=self.emitted.of_job(k),
+                jobs=(name,),
+                whole=self,
             )
             for k, name in enumerate(self.jobs)
         }
@@ -115,7 +119,7 @@ class RunRecord:
             return "ops"
         return "ranks" if self.aggregates.boxes is not None else "none"
 
-    def _lacks(self, why: str) -> NotKeptError:
+    def _not_kept_error(self, why: str) -> NotKeptError:
         return NotKeptError(
             f"result: of {self.count:,} ops no rows were kept (keep={self.keep!r}), and {why}; "
             "run it with keep='ops'"
@@ -137,7 +141,7 @@ class RunRecord:
     @property
     def _rows(self) -> Schedule:
         if self.written is None:
-            raise self._lacks("this needs them")
+            raise self._not_kept_error("this needs them")
         return self.written
 
     @property

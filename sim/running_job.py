@@ -124,7 +124,7 @@ class RunningJob:
         return number if key is None else key
 
     def handed_in(self, graph: Submitted) -> None:
-        """Count a graph of this job as open."""
+        """Count a submitted graph of this job as open until all its ops are over."""
         self.count += graph.count
         self._graphs[graph.index] = graph
         cast(list[Any], graph.done.callbacks).append(lambda _: self._ended(graph.index))
@@ -200,7 +200,7 @@ class RunningJob:
         self._look()
 
     def _look(self) -> None:
-        """Fire ``done`` if the job is over, and stop keeping the run alive for it."""
+        """Fire ``done`` if no process or graph of the job is left."""
         if self._going or self._graphs:
             return
         if self._done is not None and not self._done.triggered:

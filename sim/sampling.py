@@ -86,7 +86,7 @@ def scaled(duration: NDArray[np.int64], by: NDArray[np.int64]) -> NDArray[np.int
 
 
 def overflow(of: NDArray[np.int64], by: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Whether ``of * by / 2^20`` exceeds 63 bits, or is too close to tell.
+    """Whether ``of * by / 2^20`` may exceed 63 bits (checked with a margin).
 
     >>> overflow(np.array([2**62, 2**62]), np.array([3 << 20, 1 << 20])).tolist()
     [True, False]
@@ -94,13 +94,14 @@ def overflow(of: NDArray[np.int64], by: NDArray[np.int64]) -> NDArray[np.bool_]:
     return np.asarray(of.astype(np.float64) * by >= 2.0 ** (63 + FRACTION) * (1 - 1e-12))
 
 
-def widely(
+def scaled_wide(
     hi: NDArray[np.int64], lo: NDArray[np.uint64], by: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
     """Products ``number * by / 2^20`` of 128-bit numbers (high, low), downwards.
 
-    >>> [int(x[0]) for x in widely(np.array([5]), np.array([3], np.uint64), np.array([3 << 19]))]
-    [7, 9223372036854775812]
+    >>> high, low = scaled_wide(np.array([5]), np.array([3], np.uint64), np.array([3 << 19]))
+    >>> int(high[0]), int(low[0])
+    (7, 9223372036854775812)
     """
     half, rest = np.uint64(32), np.uint64((1 << 32) - 1)
     upper, carry = hi.astype(np.uint64), np.zeros(len(hi), np.uint64)

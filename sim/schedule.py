@@ -54,7 +54,7 @@ class SubmittedRun:
         return len(self.lowered)
 
     def alone(self, first: int) -> SubmittedRun:
-        """Graph as in the result of its job alone, where its row 0 has another id."""
+        """Graph as it appears in its job's own result, where its first op has id ``first``."""
         return replace(self, first=first, job=0)
 
     @property

@@ -37,7 +37,7 @@ from .place import place
 from .prepared import Asking, Draw, NumberSet, Prepared, Repeat, Values
 from .result import Result
 from .running_job import RunningJob
-from .sampling import MAIN, factors, overflow, scaled, submission, widely
+from .sampling import MAIN, factors, overflow, scaled, scaled_wide, submission
 from .schedule import JobRecord, Schedule, SubmittedRun
 from .units import Seconds, seconds, ticks_per_second
 from .validation import check_graph
@@ -546,7 +546,7 @@ class Session:
                     lowered.name, rows[shared], overflow(hi[at], by[shared]), "work", "split the op"
                 )
                 fixed[rows] = scaled(fixed[rows], by)
-                hi[at], lo[at] = widely(hi[at], lo[at], by[shared])
+                hi[at], lo[at] = scaled_wide(hi[at], lo[at], by[shared])
         return replace(lowered, fixed=fixed, flows=replace(flows, work_hi=hi, work_lo=lo))
 
     def _asks(self, graph: Graph, said: Answers, k: int) -> Online:
@@ -596,7 +596,7 @@ class Session:
         if len(kept) == 1:
             return replace(found, summary=kept[0])
         by_job = tuple(
-            replace(found, summary=one, jobs=(found.jobs[k],), emitted=found.emitted.of(k))
+            replace(found, summary=one, jobs=(found.jobs[k],), emitted=found.emitted.of_job(k))
             for k, one in enumerate(kept)
         )
         return replace(found, summary=together(sums, kept), by_job=by_job)

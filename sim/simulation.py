@@ -94,7 +94,7 @@ class Simulation:
 
     @cached_property
     def alike(self) -> NDArray[np.int64]:
-        """(components,) common number of components that one backend answers alike for, or -1."""
+        """(components,) number of each component's group of equally timed components; or -1."""
         from .spmd.query import alike
 
         return alike(self)
@@ -163,7 +163,7 @@ class Simulation:
     def draws(
         self, work: Work, *processes: Process, keep: str | None = None
     ) -> Callable[[int], Result]:
-        """What runs replica k, as ``run(replica=k)`` does; backends are asked once for all of them.
+        """Function that runs replica k as ``run(replica=k)`` does; backends are asked only once.
 
         Not so where a process or a workload says what is done, or a template runs as one: there it
         is ``run``.
@@ -188,7 +188,7 @@ def _check(keep: str | None) -> None:
 
 
 def _jobs(work: Work) -> Sequence[Job]:
-    """What a run is given, as jobs."""
+    """Jobs of a run: a graph or a workload as the one job ``main``."""
     if work is None:
         return ()
     if isinstance(work, Graph):

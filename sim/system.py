@@ -136,7 +136,7 @@ Router = Callable[[int, int], Sequence[int] | Sequence[Route]]
 
 
 def no_route(a: int, b: int) -> Sequence[int]:
-    """A machine without a network: data cross nothing."""
+    """Router of a system without a network: the empty route."""
     return ()
 
 
@@ -217,7 +217,7 @@ class System:
     def select(
         self, *, kind: str | None = None, node: str | None = None, pool: str | None = None
     ) -> tuple[str, ...]:
-        """Names of the components for which all that is said is so.
+        """Names of the components that match all given criteria.
 
         Parameters
         ----------
@@ -262,7 +262,7 @@ class System:
         return tuple(self.number(name) for name in self.gpus)
 
     def played(self, role: str) -> NDArray[np.int32]:
-        """(components,) What :meth:`part` says of each component."""
+        """(components,) component that plays the role for each one, as of :meth:`part`."""
         if role not in self._played:
             found = np.full(len(self.components), -1, np.int32)
             for name, parts in self.parts.items():
@@ -365,14 +365,14 @@ class System:
         return max(sum(self.components[c].latency for c in r.components) for r in self.routes(a, b))
 
     def bandwidth(self, a: int, b: int) -> float:
-        """What the first component to be full lets through; infinite where nothing is crossed."""
+        """Largest rate from ``a`` to ``b``: the first component to saturate; infinite for none."""
         rates = {c: self.components[c].rate or 0.0 for c in self.shares(a, b)}
         shares = self.shares(a, b)
         return min((rate / shares[c] for c, rate in rates.items()), default=float("inf"))
 
 
 def _whole(ways: Sequence[int] | Sequence[Route]) -> tuple[Route, ...]:
-    """What a router says, as routes whose weights add up to 1."""
+    """Routes from a router's answer, with weights normalised to 1."""
     routes = [r for r in ways if isinstance(r, Route)]
     if not routes:
         return (Route(tuple(c for c in ways if not isinstance(c, Route))),)

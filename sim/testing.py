@@ -16,7 +16,7 @@ __all__ = ["check_backend"]
 
 
 def check_backend(make: Callable[[], Backend], ops: Ops) -> None:
-    """Whether a backend keeps its contract on these ops.
+    """Check that a backend keeps its contract on these ops; AssertionError where it does not.
 
     Building it opens nothing; it has a source once open, answers finite times >= 0, answers the
     same twice, and answers each row by itself: permuted and sliced tables get the same rows.

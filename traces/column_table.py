@@ -46,7 +46,7 @@ class ColumnTable:
 
     @staticmethod
     def gather(tables: Sequence[ColumnTable]) -> ColumnTable:
-        """All rows, one table after the other; empties the tables, so that memory is held once."""
+        """Concatenation of tables; the inputs are emptied to save memory."""
         names = list(tables[0]._columns)
         return ColumnTable(
             tables[0].kind, {k: np.concatenate([t._columns.pop(k) for t in tables]) for k in names}

@@ -50,3 +50,7 @@ class Trace(RecordedEvents):
     def info(self) -> trace_info.Info:
         """Describe the trace: what was recorded, and what it can be used for."""
         return trace_info.info(self)
+
+    def described(self) -> tuple[trace_info.Info, Graph | None]:
+        """Its description, and its graph in recorded order; None where it has none."""
+        return trace_info.described(self)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sim.backend import Timing
+from ...sim.backend import uncontended_seconds
 from ...sim.binding import endpoints
 from ...sim.graph import Graph
 from ...sim.ops import Ops
@@ -108,21 +108,3 @@ def rate_of(system: System, component: str) -> float:
     """Rate of a component; infinite for one without."""
     rate = system[component].rate
     return float("inf") if rate is None else rate
-
-
-def uncontended_seconds(timing: Timing, ops: Ops) -> NDArray[np.float64]:
-    """(n,) s of each op without contention."""
-    if timing.work is None:
-        return timing.fixed
-    at, n = placement(ops), len(ops)
-    rate = np.full(n, np.inf) if timing.limit is None else timing.limit.copy()
-    parts = at.system.components
-    if timing.usage is None:
-        row, component, weight = np.arange(n), at.component, np.ones(n)
-    else:
-        row = np.repeat(np.arange(n), np.diff(timing.usage.indptr))
-        component, weight = timing.usage.component, timing.usage.weight
-    op_paths = np.array([np.inf if (r := parts[c].rate) is None else r for c in component.tolist()])
-    np.minimum.at(rate, row, op_paths / weight)
-    busy = np.divide(timing.work, rate, out=np.zeros(n), where=timing.work > 0)
-    return np.asarray(timing.fixed + busy)

@@ -81,8 +81,8 @@ POINTWISE = """
     dropout native_dropout native_dropout_backward eq exp floor_divide ge gelu gelu_backward gt
     hardtanh isnan le leaky_relu lerp log logical_and logical_not logical_or lt masked_fill maximum
     minimum mul ne neg pow reciprocal relu remainder rsqrt rsub scale_matrix sigmoid
-    sigmoid_backward silu silu_backward sin sqrt square sub tanh tanh_backward threshold threshold_backward where
-    copy fill zero to _to_copy clone contiguous cat
+    sigmoid_backward silu silu_backward sin sqrt square sub tanh tanh_backward threshold
+    threshold_backward where copy fill zero to _to_copy clone contiguous cat
 """.split()  # noqa: SIM905  one word a name
 ONLY_WRITTEN = ("fill", "zero", "normal", "uniform", "bernoulli", "arange")
 

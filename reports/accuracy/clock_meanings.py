@@ -29,8 +29,8 @@ def meanings(clocks: Iterable[str]) -> list[tuple[str, str]]:
     ...     print(clock, text)
     cpu Its times are seconds that a processor spent on the op. They do not tell how long it waited.
     """
-    return [(clock, _told(*SECONDS.get(clock, UNKNOWN))) for clock in sorted(set(clocks))]
+    return [(clock, _format_meaning(*SECONDS.get(clock, UNKNOWN))) for clock in sorted(set(clocks))]
 
 
-def _told(means: str, lacks: str) -> str:
+def _format_meaning(means: str, lacks: str) -> str:
     return f"Its times are {means}." + (f" They do not tell {lacks}." if lacks else "")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..headline import Answer, amounts, changed, sign, subject, unchanged, value_of
+from ..links import chained
 from ..numbers import change, digits, format_quantity, plus_minus
 from .robustness import defended
 from .work_ratio import times_the_work
@@ -47,10 +48,12 @@ def limit(summary: Mapping[str, Any]) -> str:
 
 
 def doubts(summary: Mapping[str, Any]) -> list[str]:
-    """Sentences on variants that were not finished, and on an unreliable interval."""
+    """Sentences on what was not finished, an unreliable interval, and who answers for ops."""
     checked, left = summary["provenance"]["jitter"], summary.get("unfinished", ())
     unsure = [f"The interval is {jitter(checked)}."] if checked["state"] == "unresolved" else []
-    return [*([f"Not finished in time: {', '.join(left)}."] if left else []), *unsure]
+    late = [f"Not finished in time: {', '.join(left)}."] if left else []
+    base = next(iter(summary["points"].values()))
+    return [*late, *unsure, *chained(base.get("chains", {}))]
 
 
 def _base(point: Point, answer: Answer) -> str:

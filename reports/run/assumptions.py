@@ -30,6 +30,7 @@ def assumptions(study: StudyShown) -> Iterable[Block]:
     """Sources of op times, facts of the run, and the machine's values, least certain first."""
     yield Heading("Where op times come from")
     yield _sources(study.base)
+    yield from _chains(study.base.get("chains", {}))
     if facts := study.base["facts"]:
         yield Heading("Of the run and its trace")
         yield Terms([(name.replace("_", " "), _fact(name, v)) for name, v in facts.items()])
@@ -56,6 +57,23 @@ def _sources(point: Point) -> Table:
         for text, t in point["sources"].items()
     ]
     return Table(columns, rows)
+
+
+def _chains(chains: Mapping[str, Any]) -> Iterable[Block]:
+    """Share of each link of a chain, and the largest ops that only a recording answers."""
+    if not chains:
+        return
+    numbers = ("ops", "if nothing else ran", "share")
+    columns = [Column("of"), Column("link"), *(Column(n, number=True) for n in numbers)]
+    rows = [
+        (kind, one.get("link") or ["only recorded: ", Code(one["op"])], f"{one['ops']:,}",
+         format_quantity(one["seconds"], "s"), format_quantity(one["share"], ""))
+        for kind, told in chains.items()
+        for one in (*told["links"], *told["only_recorded"])
+        if one["ops"]
+    ]  # fmt: skip
+    yield Heading("Which link of a chain answers")
+    yield Table(columns, rows)
 
 
 def _fact(name: str, value: Any) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ...sim.analysis.metrics import utilization
+from ...sim.analysis.metrics import utilization_windows
 from ...sim.result import Result
 from ..blocks import BarChart, Block, Column, Heading, Line, Paragraph, Swatch, Table
 from ..figures import schedule
-from ..headline import window_said
+from ..headline import window_text
 from ..numbers import change, format_quantity
 from ..section import section
 from .study import StudyShown
@@ -55,7 +55,7 @@ def _pairs(
 @section("blame", title="Blame: what the critical path waits for", order=30)
 def blame(study: StudyShown) -> Iterable[Block]:
     """The critical path by the component charged."""
-    window = window_said(study.base, study.answer)
+    window = window_text(study.base, study.answer)
     what, total = ("the window", "its length") if window else ("the run", "the makespan")
     yield Paragraph(
         f"{window}Every tick of {what} is charged to the component that bounded it then, or to a "
@@ -98,5 +98,5 @@ def _gains(study: StudyShown, group: str) -> Iterable[str]:
 
 def _heat(result: Result) -> BarChart | None:
     kinds = {c.kind for c in result.system.components}
-    shares = {n: s.tolist() for n, s in utilization(result).items() if n not in kinds}
+    shares = {n: s.tolist() for n, s in utilization_windows(result).items() if n not in kinds}
     return schedule.heat(shares, result.makespan) if shares else None

@@ -68,7 +68,7 @@ def options(
 
 
 def _of_others(words: list[str]) -> None:
-    """Commands of installed packages, unless one of ours is asked for: looking takes a while.
+    """Load commands of installed plug-ins, unless a built-in command is named (loading is slow).
 
     An entry point names a module that registers some.
     """
@@ -89,7 +89,7 @@ for _name in COMMANDS:  # each registers itself; imported late libraries keep --
 
 
 def code_of(error: ForetraceError) -> int:
-    """The exit code of an error of ours."""
+    """Exit code of a foretrace error."""
     if isinstance(error, HardwareUnavailable):
         return NO_HARDWARE
     if isinstance(error, SimulationError):

@@ -44,7 +44,7 @@ def problems(scenario: Scenario, last: str = "limits") -> Iterator[Problem]:
 
 
 def require(scenario: Scenario, last: str = "limits") -> tuple[Problem, ...]:
-    """Warnings of a scenario that passes.
+    """Check a scenario; returns its warnings, raises its errors.
 
     Parameters
     ----------

@@ -31,14 +31,14 @@ Out = Annotated[Path, typer.Option("--out", help="Where run folders are kept.")]
 
 
 def print_json(value: Any) -> None:
-    """One object on stdout."""
+    """Print one object as JSON on stdout."""
     from ..studies.output_folder import finite
 
     typer.echo(json.dumps(finite(value), indent=1))
 
 
-def said(sentences: Iterable[str]) -> Console:
-    """Print an answer, a sentence a line; returns where its tables go."""
+def print_sentences(sentences: Iterable[str]) -> Console:
+    """Print the answer, one sentence per line; returns the console for the tables."""
     from rich.console import Console
 
     console = Console(width=WIDEST, highlight=False, markup=False)  # [names] are no styles
@@ -47,8 +47,8 @@ def said(sentences: Iterable[str]) -> Console:
     return console
 
 
-def teller(quiet: bool) -> Callable[[str], None]:
-    """Tells what is being done, on stderr; nothing when quiet."""
+def progress_printer(quiet: bool) -> Callable[[str], None]:
+    """Function that prints progress messages on stderr; prints nothing when quiet."""
     if quiet:
         return lambda _: None
     return lambda text: print(text, file=sys.stderr, flush=True)  # noqa: T201  that is the point

@@ -61,7 +61,7 @@ def _page(path: Path, found: Comparison, runs: list[str]) -> None:
     from ...reports.comparison.comparison_page import write_compare
 
     rows = [
-        {**asdict(r), "why": found.why(r), "limit": found.limit(r), "see": _see(r, runs)}
+        {**asdict(r), "why": found.why(r), "limit": found.limit(r), "see": _show_command(r, runs)}
         for r in found.rows
     ]
     command = shlex.join(["foretrace", *sys.argv[1:]])
@@ -75,7 +75,7 @@ def _page(path: Path, found: Comparison, runs: list[str]) -> None:
         raise ScenarioError(f"{path}: cannot be written ({error}); choose another -o") from error
 
 
-def _see(row: ComparisonRow, runs: list[str]) -> str:
+def _show_command(row: ComparisonRow, runs: list[str]) -> str:
     """A command that shows one of the runs."""
     if len(runs) == 1:
         return shlex.join(["foretrace", "run", runs[0], "--variant", row.name])
@@ -107,7 +107,7 @@ def _pair(row: ComparisonRow, metric: str, value: float) -> list[tuple[str, floa
 
 
 def _cells(found: Comparison) -> list[list[str]]:
-    """A row a run: the headline with its change, then what else differs, with its change."""
+    """Table, one row per run: headline, then other differing metrics, each with its change."""
     heads = [m.replace("_", " ") for m in found.metrics]
     table = [["run", heads[0], "change", *heads[1:]]]
     return [*table, *([row.name, *_numbers(found, row)] for row in found.rows)]
@@ -122,13 +122,13 @@ def _numbers(found: Comparison, row: ComparisonRow) -> list[str]:
         value, changed = row.values.get(metric), row.changes.get(metric, 0.0)
         cells.append(format_quantity(value, _unit(metric)))
         if metric == found.metrics[0]:
-            cells.append("" if row is found.rows[0] else _told_change(changed, row.interval))
+            cells.append("" if row is found.rows[0] else _format_change(changed, row.interval))
         elif abs(changed) >= LEAST:
             cells[-1] += f" ({signed(changed)})"
     return cells
 
 
-def _told_change(changed: float, interval: tuple[float, float] | None) -> str:
+def _format_change(changed: float, interval: tuple[float, float] | None) -> str:
     from ...reports.numbers import signed
 
     text = signed(changed)

@@ -43,7 +43,7 @@ def doctor(
 
 
 def facts(out: Path, workers: str | None = None) -> dict[str, Any]:
-    """Everything, as ``--json`` has it.
+    """All checks of this installation, as ``--json`` prints them.
 
     Parameters
     ----------

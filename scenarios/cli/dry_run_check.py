@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..config.hil_settings import unheard
+from ..config.hil_settings import undeclared_drivers
 from ..config.problems import Problem
 from ..config.reading.unsupported import unsupported
 from ..config.scenario import Scenario
@@ -15,4 +15,4 @@ def dry_run(scenario: Scenario) -> Iterator[Problem]:
     """Settings that nothing simulates, machines that cannot be built, drivers nobody knows."""
     yield from unsupported(scenario)
     yield from unbuildable(scenario)
-    yield from unheard(scenario)
+    yield from undeclared_drivers(scenario)

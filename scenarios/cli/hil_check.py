@@ -10,7 +10,18 @@ from typing import Annotated, Any
 import typer
 
 from .app import MISSED
-from .common import Catalogs, File, Json, Out, Quiet, Set, Swap, print_json, said, teller
+from .common import (
+    Catalogs,
+    File,
+    Json,
+    Out,
+    Quiet,
+    Set,
+    Swap,
+    print_json,
+    print_sentences,
+    progress_printer,
+)
 from .hil import hil
 
 
@@ -44,7 +55,7 @@ def check(
     settings += [f"hil.busy={busy}"] if busy is not None else []
     scenario = load(file, set=settings, catalogs=catalog)
     other = load(file, set=settings, catalogs=[*catalog, beside]) if beside else None
-    found = checked(scenario, teller(quiet or json), other)
+    found = checked(scenario, progress_printer(quiet or json), other)
     folder = save(scenario, found, out, shlex.join(["foretrace", *sys.argv[1:]]))
     if json:
         print_json({**found.told, "folder": str(folder), "outcome": found.outcome})
@@ -59,7 +70,7 @@ def show(told: dict[str, Any], quiet: bool) -> None:
     """The answer, then a row for each component and expectation."""
     from ...reports.accuracy.verdict import sentences
 
-    console = said(sentences(told))
+    console = print_sentences(sentences(told))
     if quiet:
         return
     console.print()

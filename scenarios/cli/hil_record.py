@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...sim.errors import DriverFault, RecordingError, SimulationError
-from .common import Json, print_json, teller
+from .common import Json, print_json, progress_printer
 from .hil import hil
 
 if TYPE_CHECKING:
@@ -52,7 +52,9 @@ def _measured(work: Path, out: Path, agent: str, busy: float) -> Path:
 
     asked = WorkList.read(work)
     asked = asked if busy < 0 else replace(asked, busy=busy)
-    return measure(asked, lambda: connect(asked.driver, agent), teller(quiet=False)).keep(out)
+    return measure(asked, lambda: connect(asked.driver, agent), progress_printer(quiet=False)).keep(
+        out
+    )
 
 
 def _shortfall(path: str, ended: str, new: bool) -> RecordingError | DriverFault | SimulationError:

@@ -43,6 +43,7 @@ def plan(
 
 
 def _lines(made: Plan) -> Iterator[tuple[str, str]]:
+    from ...reports.links import chained
     from ...reports.numbers import format_quantity
 
     for name, ops in made.ops.items():
@@ -61,6 +62,10 @@ def _lines(made: Plan) -> Iterator[tuple[str, str]]:
     if made.op_runs is not None:
         took = f"{format_quantity(made.seconds, 's')}, {format_quantity(made.memory, 'B')} each"
         yield "work", f"about {format_quantity(made.op_runs, 'op')}s simulated, {took}"
+    for name, chains in made.chains.items():
+        whose = f" ({name})" * (len(made.ops) > 1)
+        for sentence in chained(chains):
+            yield f"answers{whose}", sentence
     yield "devices", "; ".join(made.devices) or "none"
     count = len(made.assumed)
     yield "assumed", f"{count} value{'s' * (count != 1)} that nobody measured{':' * bool(count)}"

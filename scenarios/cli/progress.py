@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Counter:
-    """Counts points, and tells of them.
+    """Progress of a sweep: counts finished points and displays the count.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class Counter:
         self._bar: Any = None
 
     def count(self, trial: Trial) -> None:
-        """One more point is known."""
+        """Count one more finished point."""
         self.done += 1
         self.failed += trial.error is not None
         self.cached += trial.cached

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .app import MISSED, UNFINISHED, app
-from .common import Catalogs, File, Json, Out, Quiet, Set, Swap, print_json, teller
+from .common import Catalogs, File, Json, Out, Quiet, Set, Swap, print_json, progress_printer
 
 if TYPE_CHECKING:
     from ..config.problems import Problem
@@ -67,7 +67,7 @@ def run(
         require_writable(out, scenario)
         with engine_beside(scenario.run.engine):
             _say(require(scenario))
-            done = study(scenario, teller(quiet or json))
+            done = study(scenario, progress_printer(quiet or json))
         folder = save(done, out, started, shlex.join(["foretrace", *sys.argv[1:]]))
         saved = "saved"
     else:

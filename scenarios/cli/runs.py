@@ -61,7 +61,7 @@ def show(run: Run, out: Out = Path("runs"), json: Json = False, quiet: Quiet = F
 
 
 def _check(folder: Path, as_json: bool, quiet: bool) -> None:
-    """A check of hardware, as it was told."""
+    """Print a saved hardware check again."""
     from ..studies.accuracy.saved_check import of_this_version
     from ..studies.output_folder import ACCURACY
     from .hil_check import show as told_of

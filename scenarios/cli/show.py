@@ -8,7 +8,7 @@ from ...reports.headline import column as column_of
 from ...reports.numbers import format_quantity, percent, signed
 from ...reports.run.answer import TOKENS, price, sentences
 from ..config.condition import Condition, condition
-from .common import said
+from .common import print_sentences
 
 SHOWN = (  # the metrics of the table, after the one that decides, where the run has them
     "exposed_communication",
@@ -25,7 +25,7 @@ SHOWN = (  # the metrics of the table, after the one that decides, where the run
 
 def answer(summary: dict[str, Any], quiet: bool) -> None:
     """The answer in sentences, then the table of variants and the metrics of the base."""
-    console = said(sentences(summary))
+    console = print_sentences(sentences(summary))
     if quiet:
         return
     console.print()

@@ -8,14 +8,14 @@ from typing import Any
 from ...reports.numbers import change, format_quantity
 from ...reports.sweep.sweep_answer import failures, sentences
 from ...reports.sweep.sweep_results import best, metrics, short
-from .common import said
+from .common import print_sentences
 
 ROWS = 12
 
 
 def answer(summary: dict[str, Any], quiet: bool) -> None:
     """The answer in sentences, then the points that nothing beats."""
-    console = said(sentences(summary))
+    console = print_sentences(sentences(summary))
     if quiet:
         return
     console.print()
@@ -25,7 +25,7 @@ def answer(summary: dict[str, Any], quiet: bool) -> None:
 
 
 def table(summary: dict[str, Any]) -> Any:
-    """The front, or the first points where there is none."""
+    """Table of the Pareto front, or of the first points where there is none."""
     from rich.table import Table
 
     names, units = ([m[i] for m in metrics(summary)] for i in (1, 2))

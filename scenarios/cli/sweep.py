@@ -13,7 +13,7 @@ import typer
 
 from ...sim.errors import ScenarioError
 from .app import MISSED, UNFINISHED, app
-from .common import Catalogs, File, Json, Out, Quiet, Set, print_json, teller
+from .common import Catalogs, File, Json, Out, Quiet, Set, print_json, progress_printer
 
 if TYPE_CHECKING:
     from ..studies.sweep.sweep_summary import Swept
@@ -111,7 +111,11 @@ def _driven(scenario: Any, kept: Any, crew: Any, part: Shard, resume: bool, quie
 
     total = scenario.section("sweep").wanted
     limit = time_limit(scenario.run.time_limit)
-    with kept, limit, Counter(total, teller(quiet), crew.name, kept.folder, quiet) as counter:
+    with (
+        kept,
+        limit,
+        Counter(total, progress_printer(quiet), crew.name, kept.folder, quiet) as counter,
+    ):
         try:
             done = Sweeping(scenario, kept, crew, counter.count, part, resume).all()
         except BaseException:

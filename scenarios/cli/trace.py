@@ -70,23 +70,39 @@ def import_(
 
 
 @trace.command()
-def info(files: Files, json: Json = False) -> None:
-    """Say what a trace holds and what it can be used for."""
+def info(
+    files: Files,
+    on: Annotated[
+        list[str], typer.Option("--on", help="GPU of the catalog to run it on; repeatable.")
+    ] = ["h100-sxm5-80g"],  # noqa: B006  typer's form of a repeatable option
+    recorded_on: Annotated[
+        str, typer.Option("--recorded-on", help="GPU of the catalog that recorded it.")
+    ] = "",
+    json: Json = False,
+) -> None:
+    """Say what a trace holds, what it can be used for, and who would answer for its kernels."""
     from dataclasses import asdict
 
+    from ...reports.links import chained
+    from ..studies.trace_answers import trace_answers
     from ..workloads.trace_files import form_of
 
     if form_of(files[0]) == "chakra":
         from ...traces.formats import chakra
         from ...traces.infer.graph_info import graph_info
 
-        told = graph_info(chakra.read(files[0] if len(files) == 1 else files))
+        graph = chakra.read(files[0] if len(files) == 1 else files)
+        told = graph_info(graph)
     else:
-        told = _opened(files).info()
+        told, graph = _opened(files).described()
+    chains = trace_answers(graph, on, recorded_on) if graph is not None else {}
     if json:
-        print_json(asdict(told))
-    else:
-        typer.echo(str(told))
+        print_json({**asdict(told), "chains": chains})
+        return
+    typer.echo(str(told))
+    for gpu, shares in chains.items():
+        for sentence in chained({"gpu": shares}):
+            typer.echo(f"{'on ' + gpu:<10} {sentence}")
 
 
 class ExportFormat(StrEnum):

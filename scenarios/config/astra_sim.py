@@ -208,7 +208,7 @@ def _named(way: str) -> str:
 
 
 def _notes(dimensions: list[Dimension], said: Mapping[str, Any]) -> list[str]:
-    """What is not the same here."""
+    """Comments on settings that foretrace models differently from ASTRA-sim."""
     notes = [
         f"{dimension.topology} of {dimension.ranks}: here they meet in a switch that costs "
         "nothing; the same for rings, not for traffic between ranks that are no neighbours."

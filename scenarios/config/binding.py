@@ -38,7 +38,7 @@ class Binding:
     links: tuple[Binding, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it, as a scenario has it."""
+        """Plain dictionary, as a scenario file has it."""
         if self.links:
             return {"use": [link.to_dict() for link in self.links]}
         return {"use": self.use, **self.settings}
@@ -141,7 +141,7 @@ def _parts_of(glob: str, parts: Mapping[str, Part]) -> list[str]:
 
 
 def inside(glob: str, component: Component, components: Container[str]) -> bool:
-    """Is it only a part of a component that a glob means: ``node*.gpu*`` is no memory of a GPU.
+    """Whether a component matches a glob only as a part of another: ``node*.gpu*``, its memory.
 
     A name without a dot is of everything below: ``*``, ``node0*``, ``kind:trainer``.
 

@@ -37,7 +37,7 @@ class Sheet:
 
     @cached_property
     def text(self) -> str:
-        """All of it."""
+        """Text of the file."""
         return text_of(self.file, self.shown)
 
     @cached_property
@@ -62,7 +62,7 @@ class Sheet:
 
 @dataclass(frozen=True)
 class Catalog:
-    """Parts by kind and name; what is said later wins.
+    """Hardware parts by kind and name, from several files; later files override earlier ones.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ def _sheets(directory: str) -> tuple[Sheet, ...]:
 
 
 def faults(tree: TreeNode) -> list[Problem]:
-    """Values that do not say where they come from."""
+    """Problems of a catalog file: values without a source."""
     found = []
     for parts in tree.mapping.values():
         for path, leaf in leaves(parts):

@@ -73,7 +73,7 @@ class Draft:
 
     @property
     def refused(self) -> tuple[Problem, ...]:
-        """Problems of the entries that cannot."""
+        """Problems of the ``what_if`` entries that cannot be applied."""
         errors = (e for e in self._entries if isinstance(e, InvalidScenarioError))
         return tuple(problem for error in errors for problem in error.problems)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from ...reports.run.glossary import PERIODS, WORDS, glossary
 from ...sim.errors import ScenarioError
-from .later import later
+from .later import planned_release
 from .metrics import Metric, known_metrics
 from .schema import json_schema
 from .settings import known_backends, known_processes, known_workloads
@@ -22,7 +22,7 @@ Schema = dict[str, Any]
 
 @dataclass(frozen=True)
 class Explanation:
-    """What something in a scenario means.
+    """Explanation of a setting, metric, backend, process or word; ``str()`` is the printed text.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ def explain(name: str) -> Explanation:
                 return _setting(name, found, schema)
     if meaning := glossary(name):
         return Explanation(name, meaning)
-    if release := later("metric", name):
+    if release := planned_release("metric", name):
         raise ScenarioError(f"explain: '{name}' comes with release {release}")
     near = difflib.get_close_matches(name, list(_names(schema)), 1)
     hint = (

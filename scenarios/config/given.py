@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, get_type_hints
 
+from ...models.compute.carried import GpuModel
 from ...sim.graph import Graph
 
 
@@ -16,18 +17,18 @@ class GpuSettings:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
-GIVEN = (Graph, GpuSettings)
+GIVEN = (Graph, GpuSettings, GpuModel)
 
 
-def built(cls: type, settings: Mapping[str, Any], *given: object) -> Any:
-    """An object of its settings and of those given things that its constructor takes.
+def build_from_settings(cls: type, settings: Mapping[str, Any], *given: object) -> Any:
+    """Instance of ``cls`` from settings, and those of ``given`` whose type its constructor takes.
 
     Examples
     --------
     >>> class Fast:
     ...     def __init__(self, *, share: float, gpu: GpuSettings):
     ...         self.peak = share * gpu.settings["peak"]
-    >>> built(Fast, {"share": 0.5}, GpuSettings({"peak": 4.0})).peak
+    >>> build_from_settings(Fast, {"share": 0.5}, GpuSettings({"peak": 4.0})).peak
     2.0
     """
     hints = get_type_hints(getattr(cls, "__init__"))  # noqa: B009  mypy

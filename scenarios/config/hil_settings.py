@@ -28,8 +28,8 @@ def live(scenario: Scenario) -> bool:
     return coupled(scenario) and hil is not None and hil.journal is None
 
 
-def unheard(scenario: Scenario) -> Iterator[Problem]:
-    """Drivers that only an agent elsewhere may have: opening it tells, which this does not."""
+def undeclared_drivers(scenario: Scenario) -> Iterator[Problem]:
+    """Warnings about drivers that are not known here and may exist on a remote agent only."""
     from ...hil.agent.declared_drivers import cure, knows
 
     hil = section(scenario)
@@ -45,7 +45,7 @@ def unheard(scenario: Scenario) -> Iterator[Problem]:
 
 
 def journal_name(variant: str) -> str:
-    """Its file in a run folder.
+    """File name of a variant's journal in a run folder.
 
     >>> journal_name("base")
     'journal.base.jsonl'

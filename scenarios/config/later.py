@@ -13,10 +13,10 @@ LATER = {
 """Releases by setting and value; who builds one takes its line out."""
 
 
-def later(path: str, value: object) -> str:
-    """The release that a value comes with; "" for none.
+def planned_release(path: str, value: object) -> str:
+    """Future release in which a setting's value will be supported; "" for none planned.
 
-    >>> later("metric", "mfu"), later("metric", "mfo")
+    >>> planned_release("metric", "mfu"), planned_release("metric", "mfo")
     ('0.3', '')
     """
     return LATER.get((path, str(value)), "")

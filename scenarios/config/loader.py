@@ -89,7 +89,7 @@ def loads(
 
 
 def _reduced(scenario: Scenario) -> Any:
-    """A scenario pickled as what it was read from: its models are made, and not importable."""
+    """Reduce a scenario for pickle to its resolved text: its models are not importable."""
     s = scenario
     known = (s.plain, dict(s.origins), s.variant, s.others, s.warnings, s.file)
     return from_pickle, known

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ...sim.metric import COMMON, LAST, PERCENTILE, SPREAD, Metric
 from ...sim.metric import named as named_of
-from .later import later
+from .later import planned_release
 from .settings import known_workloads
 
 __all__ = ["LAST", "METRICS", "PERCENTILE", "SPREAD", "Metric", "known_metrics", "metric", "named"]
@@ -77,7 +77,9 @@ def named(text: str) -> tuple[Metric, str, str]:
     try:
         found, name, statistic = named_of(own, known)
     except ValueError:
-        release = later("metric", text) or later("metric", text.rpartition(".")[0])
+        release = planned_release("metric", text) or planned_release(
+            "metric", text.rpartition(".")[0]
+        )
         told = f"'{text}' comes with release {release}" if release else str(first)
         raise ValueError(f"{told}; see: foretrace explain metrics") from None
     return found, f"{job}.{name}", statistic

@@ -65,7 +65,7 @@ def amount(written: object) -> Amount:
 
 @dataclass(frozen=True)
 class Values:
-    """One of these.
+    """Discrete values of a varied setting.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ class Values:
 
 @dataclass(frozen=True)
 class Range:
-    """Anything between two ends, both of which it holds.
+    """Continuous range of a varied setting, both ends included.
 
     Parameters
     ----------
@@ -174,7 +174,7 @@ def _listed(data: Any) -> Values:
 
 
 def _ordered(values: Any) -> bool:
-    """Are they numbers that rise."""
+    """Whether values are ascending numbers."""
     try:
         read = [amount(v) for v in values]
     except ValueError:

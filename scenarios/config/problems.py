@@ -39,7 +39,7 @@ class Spot:
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing to mend.
+    """One problem of a scenario: message, place and cure.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ class InvalidScenarioError(ScenarioError):
 
 
 def in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
-    """Each once, in the order of the file."""
+    """Problems without duplicates, in the order of the file."""
     unique = dict.fromkeys(problems)
     return tuple(sorted(unique, key=lambda p: (p.spot.file, p.spot.line, p.spot.column)))
 

@@ -6,7 +6,7 @@ import importlib
 import inspect
 import pkgutil
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
@@ -132,14 +132,19 @@ def schema_of(cls: type, *, optional: bool = False) -> type[Section]:
                 f"'{key}' of {cls.__name__}() has no annotation, so nobody knows its unit; write "
                 f"it like '{key}: ByteRate', with a type of foretrace.sim.units or a plain one"
             )
-        if hints[key] in GIVEN or hints[key] == Sequence[Backend]:
-            continue  # the run gives it, no file can; links of a chain are bindings
+        if hints[key] in GIVEN or _of_backends(hints[key]):
+            continue  # the run gives it, no file can
         annotation = _readable(hints[key])
         default = REQUIRED if parameter.default is parameter.empty else parameter.default
         if optional:
             annotation, default = annotation | None, None
         fields[key] = (annotation, Field(default, description=told.get(key)))
     return create_model(cls.__name__, __base__=Section, __doc__=inspect.getdoc(cls), **fields)
+
+
+def _of_backends(hint: Any) -> bool:
+    """Whether an argument is a backend, or several: one that is made of others."""
+    return hint is Backend or Backend in get_args(hint)
 
 
 def _readable(annotation: Any) -> Any:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StudyAnswer:
-    """The number that decides.
+    """Deciding metric of a study: name, unit, and whether lower is better.
 
     Parameters
     ----------

@@ -21,8 +21,8 @@ SPARE = "hot-spare"
 
 
 @contextmanager
-def in_its_words(scenario: Scenario, gpus: Sequence[str]) -> Iterator[None]:
-    """Context in which a stuck run's error names the settings that it is stuck on."""
+def rewording_errors(scenario: Scenario, gpus: Sequence[str]) -> Iterator[None]:
+    """Context manager that adds the responsible settings to the error of a deadlocked run."""
     try:
         yield
     except SimulationError as error:

@@ -33,7 +33,7 @@ class TimeOver(SimulationError):  # noqa: N818  it is no fault
 
 @contextmanager
 def time_limit(seconds: Seconds | None) -> Iterator[None]:
-    """End what takes longer, at the next instant at which Python has its turn.
+    """Context manager that raises TimeOver in its block after so many seconds of wall time.
 
     Parameters
     ----------

@@ -10,7 +10,7 @@ B = TypeVar("B")
 
 
 class MapFunction(Protocol):
-    """Calls a function for each of many items, and gives the answers in their order, as ``map``."""
+    """Function like ``map``, possibly parallel: applies a function to items, results in order."""
 
     def __call__(self, do: Callable[[A], B], items: Iterable[A], /) -> Iterable[B]:
         """The answer for each item."""

@@ -1,6 +1,6 @@
-"""Plan of a run: points, simulations, ops, memory, minutes, devices, assumptions.
+"""Plan of a run: points, simulations, ops, memory, minutes, devices, chains, assumptions.
 
-Reads what the workload needs; runs nothing, opens no device.
+Reads what the workload needs and asks its models; runs nothing, opens no device.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from ...sim.graph import Graph
 from ...sim.units import Bytes, Seconds
 from ...sim.workload import Size
 from ..config.scenario import BASE, Scenario
+from .building.answerers import may_chain
 from .building.jobs import graphs_of, workloads_of
-from .limits import memory, require_memory
+from .chain_shares import Shares
+from .limits import memory, require_memory, usable
 from .workers.workers import cores
 
 # By benchmarks/sweep.py --cost, the first scenario on 2 to 64 ranks, one core of a Zen 4 VM.
@@ -39,6 +41,8 @@ class Plan:
     memory : about, bytes of each process
     devices : components that are bound to hardware
     assumed : values that nobody measured, by path
+    chains : of each variant, the share of time that each link of its chains will answer: see
+        ``chain_shares``; empty without chains
     """
 
     ranks: dict[str, int | None]
@@ -53,6 +57,7 @@ class Plan:
     memory: Bytes | None
     devices: list[str] = field(default_factory=list)
     assumed: list[str] = field(default_factory=list)
+    chains: dict[str, dict[str, Shares]] = field(default_factory=dict)
 
 
 def plan(scenario: Scenario) -> Plan:
@@ -72,7 +77,7 @@ def plan(scenario: Scenario) -> Plan:
     points = sweep.wanted + 1 if sweep else 0
     processes = min(cores(), points) if sweep else 1
     known = {name: s.ops for name, s in sizes.items() if s is not None}
-    found = Plan(
+    made = Plan(
         ranks={name: s.ranks if s else None for name, s in sizes.items()},
         ops={name: s.ops if s else None for name, s in sizes.items()},
         periods=base.periods if (base := sizes[BASE]) else 0,
@@ -86,7 +91,26 @@ def plan(scenario: Scenario) -> Plan:
         devices=list(_devices(scenario)),
         assumed=sorted(_assumed(scenario)),
     )
-    return found if len(known) < len(sizes) else _timed(found, scenario, known, each)
+    if len(known) == len(sizes):
+        made = _timed(made, scenario, known, each)
+    return replace(made, chains=_chains(scenario, made))
+
+
+def _chains(scenario: Scenario, made: Plan) -> dict[str, dict[str, Shares]]:
+    """Shares of the chains of each variant; of a sweep's first point only.
+
+    Left out where a run would not fit into memory, and said so by the plan's own numbers.
+    """
+    from .preflight import chains_of
+    from .variants import variants
+
+    allowed = usable(scenario.run.memory)
+    if made.memory is not None and allowed is not None and made.memory > allowed:
+        return {}
+    if not any(map(may_chain, scenario.variants())):
+        return {}
+    points = variants(scenario)
+    return {p.name: told for p in points if (told := chains_of(p))}
 
 
 def _timed(made: Plan, scenario: Scenario, ops: dict[str, int], each: dict[str, int]) -> Plan:

@@ -18,6 +18,7 @@ from ..config.hil_settings import coupled
 from ..config.problems import InvalidScenarioError, Problem
 from ..config.reading.unsupported import spot_of
 from .building.jobs import first_of, pools_of
+from .chain_shares import Shares, chain_shares, has_chain
 
 if TYPE_CHECKING:
     from .variant import Variant
@@ -42,20 +43,36 @@ def _unanswerable(point: Variant) -> Iterator[Problem]:
     scenario, simulation = point.scenario, point.simulation
     if coupled(scenario):
         return  # devices answer in place of models
-    for backend in simulation.answerers:
-        if not backend.online:
-            backend.open(simulation.system)
+    _open(point)
     names = simulation.system.index
     globs = {glob: glob for glob in scenario.backends}
     alike: dict[tuple[str, str], list[str]] = {}
-    graphs = [point.graph] if point.graph is not None else _placed(point)
-    known = (g for g in graphs if g.template is None)  # not written out unless it must be
+    known = (g for g in _graphs(point) if g.template is None)  # not written out unless it must be
     for _, asked, why in (r for graph in known for r in refusals(graph, simulation.bound)):
         glob = meant(globs, simulation.system.components[asked[0]], names)
         op, why = _apart(why)
         alike.setdefault((f"backends.{glob}" if glob else "backends", why), []).append(op)
     for (path, why), ops in alike.items():
         yield Problem("unanswerable", f"{_listed(ops)}{why}", spot_of(scenario, path))
+
+
+def chains_of(point: Variant) -> dict[str, Shares]:
+    """Shares of the links of a variant's chains, by kind of component; empty without chains."""
+    if coupled(point.scenario) or not any(map(has_chain, point.simulation.answerers)):
+        return {}
+    _open(point)
+    return chain_shares(_graphs(point), point.simulation.bound)
+
+
+def _open(point: Variant) -> None:
+    for backend in point.simulation.answerers:
+        if not backend.online:
+            backend.open(point.simulation.system)
+
+
+def _graphs(point: Variant) -> list[Graph]:
+    """Graphs that are known before the run, placed."""
+    return [point.graph] if point.graph is not None else _placed(point)
 
 
 def _placed(point: Variant) -> list[Graph]:

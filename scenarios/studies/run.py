@@ -25,6 +25,7 @@ from .answers import StudyAnswer, answer_of
 from .executor import executor
 from .limits import TimeOver, time_limit
 from .map_function import MapFunction
+from .preflight import chains_of
 from .provenance import provenance
 from .samples import headline
 from .summary import Summary, Value, checked, values
@@ -162,7 +163,7 @@ def _driven(scenario: Scenario) -> AbstractContextManager[Callable[[Variant], Va
 
 
 def _explained(tried: Tried, base: Tried, each: MapFunction) -> dict[str, Any]:
-    """What one point says."""
+    """Summary of one variant: metrics, blame, time breakdown, sensitivity, expectations."""
     of = tried.of
     changes = what_if_faster(of, each=each)
     metrics = checked(values(of), [e.that for e in of.point.scenario.expect])
@@ -182,6 +183,7 @@ def _explained(tried: Tried, base: Tried, each: MapFunction) -> dict[str, Any]:
                      for box, t in per_period(of).items()},
         "faster": [asdict(c) | {"gain": c.gain, "bound": c.bound} for c in changes],
         "sources": of.result.sources,
+        **({"chains": chains} if (chains := chains_of(of.point)) else {}),
         "facts": {
             "ops": of.result.count,
             "ranks": of.result.ranks if of.point.graph is None else of.point.graph.ranks,
@@ -232,7 +234,7 @@ def by_job(of: VariantResults) -> dict[str, Any]:
 
 
 def left_out(result: Result) -> dict[str, str]:
-    """Reason for a missing table of ops."""
+    """Reason why a result has no table of ops, as an entry of its facts; {} where it has one."""
     if result.keep == "ops":
         return {}
     return {"table_of_ops": f"left out: the run kept {result.keep}; --keep ops writes it"}

@@ -28,12 +28,12 @@ WHOLE = ("makespan", "utilization")  # last words of what is told of all jobs to
 
 
 def headline(point: Variant, result: Result) -> float:
-    """The number that decides, of one run."""
+    """Value of the deciding metric in one run."""
     return point.answer.of(decisive(point, result))
 
 
 def decisive(point: Variant, result: Result) -> Mapping[str, Samples]:
-    """Samples of the number that decides; of others only where they come with it."""
+    """Samples of the deciding metric (and those computed together with it), for replicas."""
     answer, several = point.answer, len(point.workloads) > 1
     workload = point.workloads.get(answer.job)
     if workload is not None and not answer.sample.endswith("makespan"):

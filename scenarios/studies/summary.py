@@ -32,7 +32,7 @@ class Value:
     ----------
     value : SI, in ``unit``
     interval : 90 % of the replicas lie in it; None where none is known
-    interval_of : the sources of error that it holds: ``jitter``, ``parameters``, ``model``
+    interval_of : the sources of error that it holds: ``jitter``, ``model``
     expected, met : the condition on it and whether it holds; None where there is none
     """
 

@@ -32,7 +32,7 @@ Bounds = tuple[float, float]
 
 @dataclass(frozen=True)
 class Tried:
-    """A point, and its answers if its parts were predicted wrong.
+    """Results of a variant, and its answers with each kind of part slower or faster by its error.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class Tried:
         return self.of.point.answer.of(self.of.samples)
 
     def widened(self, value: Value, grows: bool = False) -> Value:
-        """The answer, or a number that grows with it, and what the errors of the parts add to it.
+        """Value with its interval widened by the model errors of the parts.
 
         Parameters
         ----------

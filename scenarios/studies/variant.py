@@ -34,7 +34,7 @@ from .answers import StudyAnswer
 from .building.jobs import graphs_of, pools_of, workloads_of
 from .building.price import price
 from .building.system import failures
-from .error_context import in_its_words
+from .error_context import rewording_errors
 from .work import Dispatcher, PreparedWorkload, Waiting
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ class Variant:
         return self.graph
 
     def on(self, simulation: Simulation) -> Variant:
-        """The same on a machine of the same components, otherwise altered."""
+        """Variant with another simulation of the same components (for sensitivity runs)."""
         graph = self.graph and replace(self.graph, system=simulation.system)
         return replace(self, graph=graph, simulation=simulation)
 
@@ -176,7 +176,7 @@ class Variant:
         """Run once: as recorded, or one seeded draw around typical durations."""
         if replica is not None:
             return self.draw(replica)
-        with in_its_words(self.scenario, self.simulation.system.gpus):
+        with rewording_errors(self.scenario, self.simulation.system.gpus):
             return self._run(self.simulation, self.graph)
 
     def _run(
@@ -219,7 +219,7 @@ class Variant:
         )
 
         def drawn(replica: int) -> Result:
-            with in_its_words(self.scenario, self.simulation.system.gpus):
+            with rewording_errors(self.scenario, self.simulation.system.gpus):
                 return draws(replica)
 
         return drawn

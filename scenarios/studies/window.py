@@ -21,7 +21,7 @@ SLOWEST = 1.0  # per cent of the samples of the answer
 
 @dataclass(frozen=True)
 class Window:
-    """Spans of a run, apart from each other, first to last.
+    """Disjoint spans of a run (ticks), ascending, to which blame and timeline are limited.
 
     Parameters
     ----------

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class PreparedWorkload(Workload):
-    """A workload of a scenario: its graph, where it is known, is made once; others steer it.
+    """Workload of a scenario whose graph is cached, joined with the processes that steer it.
 
     Parameters
     ----------

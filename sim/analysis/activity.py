@@ -38,7 +38,7 @@ LAYER_OF = np.array([_LAYER.get(kind, -1) for kind in Kind], np.int8)  # by kind
 
 
 class Busy(NamedTuple):
-    """Places of ops that ended, with their rank, layer, arrival, start and end (ticks).
+    """Busy intervals (ticks) of ended ops, one row per place: an op on one of its ranks.
 
     ``layer`` is an index into :data:`LAYERS`, -1 for an op that keeps nothing busy.
     """
@@ -51,14 +51,14 @@ class Busy(NamedTuple):
 
     @classmethod
     def of(cls, several: Sequence[Busy]) -> Busy:
-        """Concatenation of several tables."""
+        """Concatenation of several tables of busy intervals."""
         none = [np.empty(0, np.int64)] * 5
         columns = (np.concatenate(c) for c in zip(none, *several, strict=True))
         rank, layer, arrived, start, end = columns
         return cls(rank.astype(np.int32), layer.astype(np.int8), arrived, start, end)
 
     def after(self, tick: int) -> Busy:
-        """Places that end after a tick."""
+        """Busy intervals that end after a tick."""
         late = self.end > tick
         rank, layer, arrived, start, end = self
         return Busy(rank[late], layer[late], arrived[late], start[late], end[late])
@@ -73,7 +73,7 @@ class ActiveSpans(NamedTuple):
     end: NDArray[np.int64]
 
     def of(self, ranks: range) -> ActiveSpans:
-        """Spans of some ranks."""
+        """Intervals of the ranks in a range only."""
         own = (self.rank >= ranks.start) & (self.rank < ranks.stop)
         return ActiveSpans(self.rank[own], self.layer[own], self.start[own], self.end[own])
 
@@ -168,7 +168,7 @@ def _kept(result: RunRecord, edges: NDArray[np.int64]) -> dict[str, NDArray[np.f
 
 
 def busy(result: RunRecord) -> Busy:
-    """Table of the places of all ops that ended."""
+    """Busy intervals of all ops that ended."""
     found = []
     columns = result.columns
     base = len(columns.end)

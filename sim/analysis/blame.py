@@ -106,7 +106,7 @@ class _Ends:
 
 
 class _Others:
-    """Ticks of a job's critical path that ops of other jobs took; none for the whole run."""
+    """Tally of a job's critical-path ticks that are due to ops of other jobs (interference)."""
 
     def __init__(self, result: RunRecord):
         self.whole = result.whole or result
@@ -121,13 +121,13 @@ class _Others:
         return bool(columns.start[op] < columns.end[op])
 
     def took(self, op: int, ticks: int) -> None:
-        """Add ticks to what the job of an op took."""
+        """Add ticks to the tally of the job that an op belongs to."""
         if ticks:
             who = self.whole.jobs[self.whole.job.item(op)]
             self.ticks[who] = self.ticks.get(who, 0) + ticks
 
     def shared(self, bound: Bound) -> None:
-        """Add the share that other jobs had of the rate of a full component."""
+        """Add to the tally the share of a saturated component's rate that other jobs used."""
         if self.job < 0:
             return
         whole = sum(bound.taken.values())
@@ -141,7 +141,7 @@ class _Others:
 
 
 class _Walk:
-    """Backwards from the last end to the first release, over the ops of a job.
+    """Backward walk over a job's critical path, from the last end to the first release.
 
     Ops have the numbers that they have in the whole run.
     """

@@ -30,7 +30,7 @@ class Bound(NamedTuple):
 
 
 class FlowHistory:
-    """Work phases of all ops of a run."""
+    """Work phases (intervals of transfer) of all flows of a run, and what bounded their rates."""
 
     def __init__(self, result: RunRecord):
         self.result = result

@@ -12,7 +12,7 @@ from .op_sums import aggregates_of
 
 
 def summarised(result: RunRecord, keep: str) -> RunAggregates:
-    """Aggregates that ``keep`` (``ranks`` or ``none``) keeps of a run with one row per op.
+    """Aggregates, at detail ``keep`` (``ranks`` or ``none``), of a run that has one row per op.
 
     Times by box come from compiled kernels, but of a run of the reference engine.
     """

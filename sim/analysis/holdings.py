@@ -15,7 +15,7 @@ Numbers = NDArray[np.int64]
 
 
 class HeldAmounts(NamedTuple):
-    """Intervals (ticks) in which a share of a component is held; a negative share gives back."""
+    """Intervals (ticks) in which a share of a capacity is held; a negative share is a release."""
 
     component: Numbers
     start: Numbers

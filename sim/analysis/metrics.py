@@ -28,7 +28,7 @@ Samples = NDArray[np.float64]
 
 
 def measure(result: RunRecord, warm_up: int = 0, count: int | None = None) -> dict[str, Samples]:
-    """Samples of every metric that each run has, and of those that its processes emitted.
+    """Samples by metric name: the built-in metrics of a run, and those that its processes emitted.
 
     Times are of each period that counts; without periods there is one sample, of the whole run.
 
@@ -51,12 +51,12 @@ def measure(result: RunRecord, warm_up: int = 0, count: int | None = None) -> di
 
 
 def common(result: RunRecord, warm_up: int = 0, count: int | None = None) -> dict[str, Samples]:
-    """Samples of every metric that each run has; arguments and errors are those of `measure`."""
+    """Samples by metric name, built-in metrics only; arguments and errors as of `measure`."""
     found: dict[str, Samples] = {"makespan": np.array([result.makespan])}
     whole = period_edges(result) is None and not warm_up
     edges = step_edges(result) if whole else counted(result, warm_up, count)
     found |= _by_box(result, edges, warm_up)
-    for name, samples in utilization(result).items():
+    for name, samples in utilization_windows(result).items():
         found[f"{name}.utilization"] = samples
     return found
 
@@ -74,7 +74,7 @@ def _by_box(result: RunRecord, edges: NDArray[np.int64], warm_up: int) -> dict[s
     }
 
 
-def utilization(result: RunRecord) -> dict[str, Samples]:
+def utilization_windows(result: RunRecord) -> dict[str, Samples]:
     """Samples of the share of each component in use, in :data:`WINDOWS` equal windows of the run.
 
     Of a kind (``gpu``, ``nic``, …): its busiest component's. Components that did nothing are left

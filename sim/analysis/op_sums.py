@@ -31,12 +31,12 @@ def _chunks(block: FlatGraph) -> Iterator[tuple[slice, NDArray[np.int64]]]:
 
 
 def aggregates_of(result: RunRecord) -> RunAggregates:
-    """Aggregates of a run: those that were kept, or the sums over its rows without times by box."""
+    """Aggregates of a run: the stored ones, else sums over its op rows, without a breakdown."""
     return _Sums(result).kept() if result.summary is None else result.summary
 
 
 class _Sums:
-    """Sums over all ops of a run."""
+    """Sums over the op rows of a run, which make its aggregates."""
 
     def __init__(self, result: RunRecord):
         self.result, self.columns = result, result.columns

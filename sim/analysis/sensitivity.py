@@ -27,7 +27,7 @@ MOST = 2**63 - 1  # of a capacity without end
 
 @dataclass(frozen=True)
 class Change:
-    """Number of a run as it is, with some components faster, and with them free.
+    """Metric of a run as it is, with some components faster, and with them infinitely fast.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def faster(
     base: float | None = None,
     of: Callable[[Result], float] = lambda result: result.makespan,
 ) -> list[Change]:
-    """Each group of components ``factor`` times as fast, and free, one group at a time.
+    """Change of the metric with each group of components ``factor`` times, then infinitely, faster.
 
     Parameters
     ----------
@@ -177,7 +177,7 @@ def altered(simulation: Simulation, chosen: Sequence[int], factor: float) -> Sim
 
 
 def _quicker(part: Component, factor: float) -> Component:
-    """Its rate up, its latency and overhead down; of a capacity there is more."""
+    """Component with rate and capacity times ``factor``, latency and overhead divided by it."""
     quick = replace(part, latency=part.latency / factor, overhead=part.overhead / factor)
     if part.capacity is not None:
         return replace(quick, capacity=int(min(part.capacity * factor, MOST)))

@@ -43,7 +43,7 @@ from .submitted_graph import SubmittedGraph
 
 
 class Actions(StateView):
-    """Commands of processes, each applied to the state of the run when its turn comes."""
+    """Commands of processes (fail, stop, resume, acquire and so on) on the compiled state."""
 
     def _join(self, graph: SubmittedGraph) -> None:
         """Add a graph that was handed in to the memory of the run."""

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 class GraphBlock:
-    """Memory of a run that holds one graph alone at tick 0: a template to copy from.
+    """Memory image of one prepared graph at tick 0, copied into a run at each submission.
 
     All that names a place there counts from 0: cells, links, collectives, flows, uses, holders,
     claims.

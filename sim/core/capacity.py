@@ -75,7 +75,7 @@ def holder(rows: Rows, world: Array, c: Int) -> Int:
 
 @lean
 def grant_amounts(rows: Rows, times: Array, world: Array) -> None:
-    """Let ops that became ready ask for their amounts, then grant from the queues.
+    """Enqueue the capacity requests of ops that became ready, then grant from the queues.
 
     What is left to arrive in this round are places of ops that hold nothing, and of ops that have
     got the last of what they hold.
@@ -130,7 +130,7 @@ def ask(world: Array, number: Int) -> None:
 
 @lean
 def line_moves(world: Array, part: Int) -> None:
-    """Note that the queue of a component has to be looked at in this round."""
+    """Mark the queue of a capacity for a grant attempt in this round."""
     if world[part + MOVES] == UNMOVED:
         world[part + MOVES] = world[LINES]
         world[LINES] = part
@@ -214,7 +214,7 @@ def leave_lines(rows: Rows, world: Array, c: Int) -> None:
 
 @lean
 def let_go(rows: Rows, world: Array, c: Int) -> None:
-    """Give back what an op held that is over, and what was held until its end."""
+    """Release the amounts of an ended op, and amounts that others held until its end."""
     of = holder(rows, world, c)
     for i in range(world[of + CLAIM_COUNT]):
         give_back_over(rows, world, world[of + FIRST_CLAIM] + i)
@@ -226,7 +226,7 @@ def let_go(rows: Rows, world: Array, c: Int) -> None:
 
 @lean
 def give_back_over(rows: Rows, world: Array, number: Int) -> None:
-    """Give back a claim whose op is over, if the op until whose end it lasts is over too."""
+    """Release a claim once its op, and the op until whose end it lasts, are both over."""
     claim = world[CLAIMS] + number * CLAIM
     until = world[claim + UNTIL]
     if is_over(rows, world[claim + HELD_BY]) and (until == NONE or is_over(rows, until)):

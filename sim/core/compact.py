@@ -61,10 +61,10 @@ def compact(
         for i in range(graphs[g, 6]):
             to[cell + i] = new + i
     for b in range(BUCKETS, BUCKETS + 64):
-        line(rows, world[b], to)
-    line(rows, world[BARRIER], to)
+        renumber_list(rows, world[b], to)
+    renumber_list(rows, world[BARRIER], to)
     for k in lines:
-        line(rows, world[world[PARTS] + k * PART + HEAD], to)
+        renumber_list(rows, world[world[PARTS] + k * PART + HEAD], to)
     for g in range(len(graphs)):
         cell, link, collective = graphs[g, 0], graphs[g, 1], graphs[g, 2]
         new, new_link, new_collective = graphs[g, 3], graphs[g, 4], graphs[g, 5]
@@ -91,23 +91,23 @@ def compact(
                 world[row + j] = world[old_row + j]
             world[row + FURTHER_CELL] += new - cell
     for b in range(BUCKETS, BUCKETS + 64):
-        move(world, b, to)
-    move(world, BARRIER, to)
+        renumber_cell(world, b, to)
+    renumber_cell(world, BARRIER, to)
     for k in lines:
-        move(world, world[PARTS] + k * PART + HEAD, to)
-        move(world, world[PARTS] + k * PART + TAIL, to)
+        renumber_cell(world, world[PARTS] + k * PART + HEAD, to)
+        renumber_cell(world, world[PARTS] + k * PART + TAIL, to)
 
 
 @lean
-def move(world: Array, at: Int, to: Links) -> None:
-    """Replace a cell number stored in the world by the number that the cell has after the move."""
+def renumber_cell(world: Array, at: Int, to: Links) -> None:
+    """Replace a cell number stored at ``world[at]`` by the cell's number after compaction."""
     c = world[at]
     if c != NONE:
         world[at] = to[c] if c < len(to) else NONE
 
 
 @lean
-def line(rows: Rows, c: Int, to: Links) -> None:
+def renumber_list(rows: Rows, c: Int, to: Links) -> None:
     """Renumber the back links of a list of cells."""
     before: Int = NONE
     while c != NONE:
@@ -117,15 +117,15 @@ def line(rows: Rows, c: Int, to: Links) -> None:
 
 
 @lean
-def hold(world: Array, claims: Int, count: Int, to: Links) -> None:
+def renumber_claims(world: Array, claims: Int, count: Int, to: Links) -> None:
     """Renumber the ops of claims: those that hold, and those until whose end they do."""
     for claim in range(claims, claims + count * CLAIM, CLAIM):
-        move(world, claim + HELD_BY, to)
-        move(world, claim + UNTIL, to)
+        renumber_cell(world, claim + HELD_BY, to)
+        renumber_cell(world, claim + UNTIL, to)
 
 
 @lean
-def own(world: Array, owners: Int, count: Int, to: Links) -> None:
+def renumber_owners(world: Array, owners: Int, count: Int, to: Links) -> None:
     """Renumber the owner of each flow; NONE where its op is gone."""
     for f in range(owners, owners + count):
-        move(world, f, to)
+        renumber_cell(world, f, to)

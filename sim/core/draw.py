@@ -73,7 +73,7 @@ class Draws:
         self._kernel: Callable[..., Any] | None = None
 
     def of(self, numbers: Numbers, which: tuple[int, ...]) -> Numbers | None:
-        """Durations and work of one submission, drawn by its key; see ``sampling.submission``.
+        """Durations and work of one submission, multiplied by random factors keyed by ``which``.
 
         None where one of them is beyond the range.
         """
@@ -113,26 +113,26 @@ def draw(
                 for j in range(len(keys)):
                     random = _draw(random, keys[j])
                 by = _factor(table, at[k], at[k + 1] - at[k], random)
-                if beyond(fixed[i], by):
+                if overflow(fixed[i], by):
                     return False
                 fixed[i] = _scaled(fixed[i], by)
                 f = flow[i]
                 if f >= 0:
-                    if beyond(hi[f], by):
+                    if overflow(hi[f], by):
                         return False
-                    hi[f], lo[f] = widely(hi[f], lo[f], by)
+                    hi[f], lo[f] = scaled_wide(hi[f], lo[f], by)
     return True
 
 
 @jit
-def beyond(of: Any, by: Any) -> Any:
+def overflow(of: Any, by: Any) -> Any:
     """`sampling.overflow` of one number."""
     return np.float64(of) * np.float64(by) >= MOST
 
 
 @jit
-def widely(hi: Any, lo: Any, by: Any) -> Any:
-    """`sampling.widely` of one number."""
+def scaled_wide(hi: Any, lo: Any, by: Any) -> Any:
+    """`sampling.scaled_wide` of one number."""
     factor, upper = np.uint64(by), np.uint64(hi)
     a = (lo & _REST) * factor
     b = (lo >> _HALF) * factor + (a >> _HALF)

@@ -148,7 +148,7 @@ def begin(rows: Rows, times: Array, world: Array, s: State) -> None:
 
 @lean
 def take_round(rows: Rows, times: Array, links: Links, world: Array, s: State) -> None:
-    """Run one round: ops end, amounts are granted, places arrive, slots are granted, ops start."""
+    """Run one round of an instant: ops end, capacity and slots are granted, ops start."""
     c = world[ENDING]
     world[ENDING] = NONE
     if world[WATCHING] or world[GRAPH_COUNT] > 1:

@@ -22,7 +22,7 @@ NOTHING = np.empty(0, np.int64)
 
 
 def give_back(engine: StateView) -> Held:
-    """Times of all graphs in memory; those that are over are freed. See ``Engine.give_back``.
+    """Read the times of all graphs in memory and free the finished ones; see ``Engine.give_back``.
 
     A graph that ran ahead of the clock stays as it is; nobody steers such a run.
     """

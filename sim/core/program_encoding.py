@@ -78,7 +78,7 @@ def encode(program: RankProgram) -> ProgramWords:
 
 
 def distinct(ops: Ops, family: NDArray[np.int16]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """(n,) question of each row, and (q,) its first row; equal rows but for rank share one.
+    """(n,) number of the distinct timing question of each op, and (q,) first op of each question.
 
     >>> ops = Ops.of(flop=[1, 2, 1], rank=[0, 1, 2])
     >>> question, first = distinct(ops, np.full(3, -1, np.int16))

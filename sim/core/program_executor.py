@@ -61,8 +61,10 @@ class TimedPrograms:
     registers: int
 
     @classmethod
-    def of(cls, template: SpmdGraph, answers: Sequence[NDArray[np.int64]]) -> TimedPrograms:
-        """Programs with the answers to their questions; equal programs are stored once.
+    def from_answers(
+        cls, template: SpmdGraph, answers: Sequence[NDArray[np.int64]]
+    ) -> TimedPrograms:
+        """Timed programs from the backends' answers, in ticks; equal programs are stored once.
 
         Parameters
         ----------

@@ -155,7 +155,7 @@ def stuck(engine: StateView) -> Stuck:
         _unmet(engine, cells),
         {k: queue for k, queue in queues.items() if queue},
         holders,
-        engine.jammed(_held(engine)),
+        engine.blocked_queues(_held(engine)),
     )
 
 

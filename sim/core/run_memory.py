@@ -12,7 +12,7 @@ from ..blocks import Blocks
 from ..engine_api import MAX_TICK, ComponentTable, EngineGraph, Numbers
 from ..media.max_min.medium_memory import MaxMinMemory
 from .claims import holders, tables, with_holders
-from .compact import compact, hold, own, report
+from .compact import compact, renumber_claims, renumber_owners, report
 from .fill import fill
 from .state_layout import (
     ALSO,
@@ -86,7 +86,7 @@ _LISTS = (
 
 
 class Lies(NamedTuple):
-    """Offsets of a graph in the memory of a run."""
+    """Offsets of one graph's rows in the tables of a run."""
 
     cell: int
     cells: int
@@ -189,8 +189,8 @@ class RunMemory:
         at = int(self.world[OWNERS])
         return self.world[at : at + int(self.world[FLOW_COUNT])]
 
-    def collective(self, c: int) -> Array:
-        """Row of the collective with first cell ``c``."""
+    def collective_row(self, c: int) -> Array:
+        """Row, in the table of ops with several places, of the op with first cell ``c``."""
         at = int(self.world[COLLECTIVES]) + int(self.rows[c]["link"]) * COLLECTIVE
         return self.world[at : at + COLLECTIVE]
 
@@ -224,7 +224,7 @@ class RunMemory:
         self._own_flows()
         self.owners[flow] = c
         if self.rows[c]["flags"] & WIDE:
-            self.collective(c)[WIDE_FLOW] = flow
+            self.collective_row(c)[WIDE_FLOW] = flow
         else:
             self.rows[c]["link"] = flow
 
@@ -238,21 +238,21 @@ class RunMemory:
     def drop_flow(self, c: int) -> None:
         """Take the flow from an op."""
         if self.rows[c]["flags"] & WIDE:
-            self.collective(c)[WIDE_FLOW] = NONE
+            self.collective_row(c)[WIDE_FLOW] = NONE
         else:
             self.rows[c]["link"] = NONE
 
     def flow(self, c: int) -> int:
         """Flow of an op, -1 for none."""
         if self.flags.item(c) & WIDE:
-            return int(self.collective(c)[WIDE_FLOW])
+            return int(self.collective_row(c)[WIDE_FLOW])
         return int(self.link.item(c))
 
     def places(self, c: int) -> list[int]:
         """Cells of an op."""
         if not self.rows[c]["flags"] & WIDE:
             return [c]
-        first = last = int(self.collective(c)[FURTHER_CELL])
+        first = last = int(self.collective_row(c)[FURTHER_CELL])
         while self.rows[last]["flags"] & FURTHER and self.rows[last]["link"] == c:
             last += 1
         return [c, *range(first, last)]
@@ -349,8 +349,8 @@ class RunMemory:
         opened = self.graph_table[list(graphs), OPEN_OPS]
         lines = np.flatnonzero(self.parts.slots >= 0)
         compact(self.rows, self.times, self.links, self.world, table, lines, to)
-        own(self.world, int(self.world[OWNERS]), int(self.world[FLOW_COUNT]), to)
-        hold(self.world, int(self.world[CLAIMS]), self.claims, to)
+        renumber_owners(self.world, int(self.world[OWNERS]), int(self.world[FLOW_COUNT]), to)
+        renumber_claims(self.world, int(self.world[CLAIMS]), self.claims, to)
         self.rows["first"][cell], self.rows["flags"][cell] = link, 0
         self.cells, self.edges, self.collectives = cell, link, collective
         self.graphs = self.world[GRAPH_COUNT] = len(stay)
@@ -447,7 +447,7 @@ class RunMemory:
 
     def claims_of(self, c: int) -> Array:
         """Claims of an op that holds amounts."""
-        of = int(self.world[HOLDERS]) + int(self.collective(c)[HOLDING]) * HOLDER
+        of = int(self.world[HOLDERS]) + int(self.collective_row(c)[HOLDING]) * HOLDER
         first, count = self.world[of + FIRST_CLAIM], self.world[of + CLAIM_COUNT]
         return self.claim_table[first : first + count]
 

@@ -59,7 +59,7 @@ def await_all(rows: Rows, times: Array, world: Array, first: Int, last: Int) -> 
 
 @lean
 def come(rows: Rows, world: Array, c: Int) -> None:
-    """Note that a place arrives in this round."""
+    """Add a place to the list of those that arrive in this round."""
     append(rows, world, ARRIVING, c)
     if rows[c]["slot"] >= 0:
         world[JOINING] += 1
@@ -116,7 +116,7 @@ def grant(rows: Rows, times: Array, world: Array, s: State) -> None:
 
 @lean
 def moves(world: Array, part: Int) -> None:
-    """Note that the queue of a component has to be looked at in this round, unless it is empty."""
+    """Mark the slot queue of a component for a grant attempt in this round, unless it is empty."""
     if world[part + HEAD] != NONE and world[part + MOVES] == UNMOVED:
         world[part + MOVES] = world[MOVING]
         world[MOVING] = part

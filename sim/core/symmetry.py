@@ -40,7 +40,7 @@ class Symmetry:
 
 @dataclass(frozen=True)
 class SymmetryTables:
-    """Dependencies and uses of a graph, indexed by who waits."""
+    """Dependencies and resource uses of a graph, as tables for colour refinement."""
 
     parts: ComponentTable
     graph: EngineGraph
@@ -74,7 +74,7 @@ class SymmetryTables:
         return cls(parts, graph, op_of, number, places, waits, position, order, user)
 
     def refine(self) -> Symmetry:
-        """Class numbers once no component's class splits any more."""
+        """Refine classes (colours) of ops, places and components until none splits any more."""
         parts, flows = self.parts, self.graph.flows
         static = _static(self.graph)
         component = _numbers(bits(parts.slots, parts.rate, parts.top))

@@ -23,7 +23,7 @@ def stuck(engine: EventLoop) -> Stuck:
         _unmet(live),
         lines,
         _holders(live),
-        engine.jammed(_held(engine)),
+        engine.blocked_queues(_held(engine)),
     )
 
 

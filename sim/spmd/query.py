@@ -64,7 +64,7 @@ class RankAnswers(NamedTuple):
 
 
 class Query:
-    """Table of questions of a whole SPMD graph, filled before it is asked."""
+    """Table of timing questions of an SPMD graph, collected first, then answered in one call."""
 
     def __init__(self, simulation: Simulation, graph: Graph, template: SpmdGraph):
         assert graph.gpus is not None  # noqa: S101  it was placed
@@ -118,7 +118,7 @@ class Query:
 
 
 def alike(simulation: Simulation) -> Numbers:
-    """(components,) common number of components that one backend answers alike for; or -1."""
+    """(components,) number of each component's group of equally timed components; or -1."""
     bound = simulation.bound
     owner = np.array([0 if b is None else id(b) for b in bound], np.int64)
     found = np.full(len(bound), -1, np.int64)

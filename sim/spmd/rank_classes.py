@@ -123,7 +123,7 @@ class _ProgramClasses:
         lonely = np.isin(self.kind, (Kind.SEND, Kind.RECV)) & (self.family < 0)
         if lonely.any():
             raise NotUniform("it has messages without a family")
-        self.aspects = [*self._own(), *self._nobodys(), *self._joint(), *self._messages()]
+        self.aspects = [*self._own(), *self._unasked(), *self._joint(), *self._messages()]
 
     def _holders(self) -> tuple[Numbers, Numbers]:
         """Which ranks have the same kinds of streams; (kinds, q) who holds their communication."""
@@ -162,7 +162,7 @@ class _ProgramClasses:
             found.append(_Aspect(of, rows, which))
         return found
 
-    def _nobodys(self) -> list[_Aspect]:
+    def _unasked(self) -> list[_Aspect]:
         """Delays and gaps, which last as recorded."""
         of = np.flatnonzero(np.isin(self.kind, (Kind.DELAY, Kind.GAP)))
         if not len(of) or not len(self.ranks):

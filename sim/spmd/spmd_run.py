@@ -91,7 +91,7 @@ class SpmdRun:
         if self.folded is None and self.replica is not None:
             seed = self.simulation.seed
             chances = ReplicaDraws.of(self.classes.spreads, self.graph.name, seed, self.replica)
-        answered = TimedPrograms.of(template, self.classes.answers)
+        answered = TimedPrograms.from_answers(template, self.classes.answers)
         meet = Rendezvous.of(template)
         self._refuse_wide()
         simple = not len(answered.step) and all(p.is_chain for p in template.programs)
@@ -155,7 +155,7 @@ class SpmdRun:
         return dict(zip(classes.sources, found.tolist(), strict=True))
 
     def _led(self) -> Numbers:
-        """(ranks,) ticks of the collectives that each leads."""
+        """(ranks,) ticks of collectives, each counted once, at the lead member of its group."""
         template = self.classes.template
         ticks = np.zeros((len(template.programs), len(template.groups)), np.int64)
         for c, (program, table) in enumerate(

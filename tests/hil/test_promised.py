@@ -9,7 +9,7 @@ import pytest
 from foretrace.hil.agent import declared_drivers
 from foretrace.hil.driver import DRIVERS
 from foretrace.scenarios.cli import app as application
-from foretrace.scenarios.config.hil_settings import unheard
+from foretrace.scenarios.config.hil_settings import undeclared_drivers
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.config.problems import InvalidScenarioError
 from foretrace.scenarios.studies.accuracy.device_check import check
@@ -64,7 +64,7 @@ def scenario(driver="odd", agent="mine", mode="replay"):
 
 @pytest.mark.parametrize("agent", ["mine", "other"])
 def test_a_driver_of_ones_own_is_known_by_reading_its_file_not_by_running_it(listed, agent):
-    assert list(unheard(scenario(agent=agent))) == []
+    assert list(undeclared_drivers(scenario(agent=agent))) == []
     assert "odd" not in DRIVERS
 
 
@@ -80,7 +80,7 @@ COPY = " and keep a copy here, at the same path: that agent is on another machin
 
 @pytest.mark.parametrize(("agent", "copy"), [("far", COPY), ("elsewhere", "")])
 def test_what_only_opening_tells_is_said_so(listed, agent, copy):
-    (problem,) = unheard(scenario("sort", agent))
+    (problem,) = undeclared_drivers(scenario("sort", agent))
     assert problem.severity == "warning"
     assert problem.message == (
         f"hil.swap node0.gpu0: whether agent '{agent}' has a driver 'sort' is known when it is "
@@ -112,7 +112,7 @@ def test_a_driver_of_another_machine_is_known_by_a_copy_of_its_file(listed, monk
     assert declared_drivers.knows("odd", "far") is None
     (listed / "drivers").mkdir()
     (listed / "drivers/odd.py").write_text(ODD.read_text())
-    assert list(unheard(scenario(agent="far"))) == []
+    assert list(undeclared_drivers(scenario(agent="far"))) == []
     declared_drivers.bring("odd", "far")
     assert "odd" in DRIVERS
     assert declared_drivers.knows("ood", "far") is None  # the machine itself may have more
@@ -136,7 +136,7 @@ def test_the_driver_that_the_page_shows_is_used_as_the_page_says(listed, capsys,
     agents = f"agents:\n  mine: {{load: [{listed}/sort.py]}}\n"
     (listed / "foretrace/agents.yaml").write_text(agents)
     made = loads(wanted, file="sorting.yaml")
-    assert list(unheard(made)) == []
+    assert list(undeclared_drivers(made)) == []
     assert "sort" not in DRIVERS
     times = [float(study(made).results["base"].makespan) for _ in range(4)]
     assert all(0 < t < 10 for t in times)

@@ -3,10 +3,12 @@
 import importlib
 import inspect
 import pkgutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from foretrace import models
+from foretrace.models.compute.carried import Carried, GpuModel
 from foretrace.models.compute.chain import Chain
 from foretrace.models.compute.families import Families, FittedLine
 from foretrace.models.compute.op_database import OpDatabase
@@ -90,9 +92,16 @@ def test_a_registered_backend_keeps_its_contract(name):
         check_backend(lambda: Chain.of(table, shared), GPU)
         return
     if name == "op-database":
-        same = GPU.replace(signature=np.zeros(24, np.int32), signatures=PRODUCTS.signatures[:1])
+        same = replace(GPU, signature=np.zeros(24, np.int32), signatures=PRODUCTS.signatures[:1])
         shape = op_shape(same.signatures[0])
         check_backend(lambda: OpDatabase.of({shape: 1e-6}), same)
+        return
+    if name == "carried":
+        slow = GpuModel.of("a100-sxm4-80g", {"bandwidth": 2e12, "peak_bf16": 3e14})
+        quick = GpuModel.of("h100-sxm5-80g", {"bandwidth": 3e12, "peak_bf16": 1e15})
+        known = GPU.part(np.flatnonzero((GPU.signature < 2) & (GPU.bytes > 0)))
+        table = dict(signatures=tuple(f"{t} bf16[8x8]" for t in TEXTS))
+        check_backend(lambda: Carried(here=slow, there=quick), replace(known, **table))
         return
     if name == "families":
         line = FittedLine(

@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from foretrace.scenarios.config.loader import load
+from foretrace.scenarios.config.loader import load, loads
 from foretrace.scenarios.studies.building.dry_run import unbuildable
 
 SMALL = ["what_if=[]", "cluster.nodes=4", "cluster.node.gpu.streams=1"]
@@ -43,11 +43,12 @@ def test_what_cannot_be_built_is_said_once_for_all_variants(scenario, setting, m
     assert message in found
 
 
-def test_another_gpu_is_refused_with_a_cure_that_cures():
-    other = "cluster.node.gpu={model: h100-sxm5-80g, count: 1}"
-    (found,) = said(load("first", set=[other]))
-    assert found.endswith("say who predicts it, for example {'node*.gpu*': {use: roofline}}")
-    assert said(load("first", set=[other, "backends={node*.gpu*: {use: roofline}}"])) == []
+def test_another_gpu_is_refused_only_where_nothing_is_known_of_it():
+    assert said(load("first", set=["cluster.node.gpu={model: h100-sxm5-80g, count: 1}"])) == []
+    told = load("first").resolved()
+    told["cluster"]["node"]["gpu"] = {"count": 1, "streams": 8}
+    (found,) = said(loads(json.dumps(told)))
+    assert "the cluster has another GPU, of which nobody says the bandwidth; say what it" in found
 
 
 def test_the_command_says_so_and_leaves_with_2():

@@ -120,6 +120,23 @@ def test_a_check_tells_errors_shares_and_outcomes(nic, tmp_path):
     assert {f.name: f.read_bytes() for f in folder.iterdir()} == before  # whole, or as it was
 
 
+def test_a_device_is_compared_with_the_whole_chain(nic, tmp_path):
+    gpu = recording(tmp_path / "gpu.rec.gz", {"copy:h2h uint8[1000000]": 1e6})
+    more = f"    - {{component: node0.gpu0, driver: recorded, recording: {gpu}}}"
+    told = SCENARIO.format(nic=nic, mode="replay", more=more, expect="")
+    table = tmp_path / "ops.csv"
+    table.write_text("signature,seconds\ncopy:h2h uint8[1000000],2e-3\n")
+    both = f"node0.gpu0: {{use: [copy, {{use: table, file: {table}}}]}}"
+    first = f"node0.gpu0: {{use: [{{use: table, file: {table}}}, copy]}}"
+    predicted = [
+        check(loads(told.replace("node0.gpu0: {use: copy}", chain), file="s.yaml")).told[
+            "components"
+        ]["node0.gpu0"]["ops"][0]["predicted"]
+        for chain in ("node0.gpu0: {use: copy}", both, first)
+    ]
+    assert predicted == pytest.approx([5e-4, 5e-4, 2e-3])  # read and written at 4 GB/s; the table
+
+
 def test_the_bar_is_never_below_what_the_measurement_can_tell():
     assert verdict(Score(0.02, (0.01, 0.03)), 0.01, 0.04) == ("pass", 0.06)
     assert verdict(Score(0.02, (0.005, 0.03)), 0.01, 0.0)[0] == "unresolved"

@@ -63,6 +63,8 @@ BASES = {
 }  # fmt: skip
 COMPONENTS = {  # what each backend answers for, where, and what it must be told
     "roofline": ("predicted", "node*.gpu*", ""),
+    "carried": ("recorded", "node*.gpu*", ", recorded_on: a100-sxm4-80g"),
+    "chain": ("predicted", "node*.gpu*", ""),  # its settings are those of its links
     "recorded": ("recorded", "node*.gpu*", ""),
     "host": ("recorded", "node*.host", ""),
     "copy": ("transfers", "node*.gpu*.dma", ""),

@@ -99,7 +99,7 @@ def test_what_a_part_says_need_not_be_said_of_its_backend():
         ("{use: toy, rate: 1 B/s, strt: 1 s}", "n has no setting 'strt'; did you mean 'start'?"),
         ("{use: toy, rate: 1 B/s, peaks: {x: 1 s}}", "'1 s' is not a rate of data"),
         ("{use: toy, rate: 1 B/s, sizes: 3}", "'3' is not a list; write it like [a, b]"),
-        ("[toy]", "a backend is written like {use: NAME, …}"),
+        ("7", "a backend is written like {use: NAME, …}"),
         ("tyo", "no backend named 'tyo'; did you mean 'toy'?"),
     ],
 )

@@ -18,7 +18,7 @@ from foretrace.scenarios.studies.sweep.outcomes import OutcomeStore
 from foretrace.scenarios.studies.sweep.sweep_folder import save, store
 from foretrace.scenarios.studies.sweep.sweep_summary import sweep_summary
 from foretrace.scenarios.studies.sweep.sweeping import Shard, Sweeping
-from foretrace.scenarios.studies.sweep.task import base, evaluate, key, poisonous, task
+from foretrace.scenarios.studies.sweep.task import base, evaluate, key, poison_outcome, task
 from foretrace.scenarios.studies.workers.pool import Pool
 from foretrace.scenarios.studies.workers.workers import chosen, workers
 from foretrace.sim.errors import ScenarioError
@@ -291,7 +291,7 @@ def in_process(scenario, work, count=2):
     shared = base(scenario())
     tasks = [task(shared, {SLOWDOWN: x}) for x in (1, 1.5, 2, 3)]
     try:
-        found = {key(t): outcome or poisonous(t) for t, outcome in pool.run(work, tasks)}
+        found = {key(t): outcome or poison_outcome(t) for t, outcome in pool.run(work, tasks)}
     finally:
         pool.close()
     return [found[key(t)] for t in tasks]

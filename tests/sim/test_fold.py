@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import simpy
 from foretrace.sim.analysis.activity import activity
-from foretrace.sim.analysis.metrics import measure, utilization
+from foretrace.sim.analysis.metrics import measure, utilization_windows
 from foretrace.sim.backend import Backend, Timing, Usage
 from foretrace.sim.core.engine import CoreEngine
 from foretrace.sim.core.quotient import Quotient, fold
@@ -310,12 +310,12 @@ def test_a_graph_that_is_not_kept_op_by_op_keeps_the_same_numbers(keep, engine, 
     if keep == "ranks":
         want, got = measure(written), measure(found)
         assert {k: v.tolist() for k, v in got.items()} == {k: v.tolist() for k, v in want.items()}
-        assert utilization(found).keys() == utilization(written).keys()
+        assert utilization_windows(found).keys() == utilization_windows(written).keys()
         with pytest.raises(NotKeptError, match="ask for whole steps"):
             activity(found, (0, 5))
     else:
         assert "exposed_communication" in measure(found)
-        assert utilization(found) == {}
+        assert utilization_windows(found) == {}
 
 
 def test_a_run_that_was_steered_is_not_repeated() -> None:
@@ -350,5 +350,5 @@ def test_a_moved_op_is_charged_where_it_ran() -> None:
         result = replace(simulation, engine=engine).run(None, swap)
         assert result.busy == {"gpu1": 10.0}
         assert result.utilization() == {"gpu1": 10.0 / 14.0}
-        assert utilization(result).keys() == {"gpu", "gpu1"}
+        assert utilization_windows(result).keys() == {"gpu", "gpu1"}
         assert result.blame().seconds == {"gpu1": 10.0, "process": 4.0}

@@ -30,10 +30,11 @@ def test_a_trace_says_what_it_holds(script, tmp_path):
         "steps      3 to 4, median 2 ms",
         "network    1 collectives, backend nccl",
         "memory     peak unknown",
-        "usable for replay yes; scale_to yes; rooflines no: no shapes; record with "
-        "record_shapes=True; memory no: no memory events with totals; record with "
+        "usable for replay yes; scale_to yes; memory no: no memory events with totals; record with "
         "profile_memory=True",
     ]
+    note = "note       no shapes, so that models know few ops; record with record_shapes=True"
+    assert str(info).splitlines()[-1] == note
     assert info.step_times == pytest.approx((1e-3, 3e-3))
     assert info.facts["gap_share"] == 0
 

@@ -58,7 +58,7 @@ def join(files: Sequence[KinetoFile], texts: Codes, tracks: Codes) -> Trace:
 
 
 def _gathered(times: list[Micros]) -> Micros:
-    """All times of a file in one; empties the list, so that memory is held once."""
+    """Concatenation of a file's times; the input list is emptied to save memory."""
     gathered = Micros(
         np.concatenate([t.whole for t in times]),
         np.concatenate([t.pico for t in times]),

@@ -70,7 +70,7 @@ def _keyed(lane: Ints, time: Ints, other: Ints, when: Ints) -> tuple[Ints, Ints]
 
 
 def visible(tree: CallTree, operator: NDArray[np.bool_], call: NDArray[np.bool_]) -> CallTree:
-    """Only the events that may be the event of a segment: the others merge into those around them.
+    """Call tree of only the events that name a CPU segment; others merge into those around them.
 
     Parameters
     ----------

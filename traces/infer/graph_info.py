@@ -59,8 +59,6 @@ def _uses(graph: Graph, peak: bool) -> tuple[Use, ...]:
     return (
         Use("replay", not replay, replay),
         _scaling(graph),
-        Use("rooflines", bool(np.isfinite(ops.flop).any()),
-            "" if np.isfinite(ops.flop).any() else "no op says its flop"),
         Use("memory", peak, "" if peak else "no memory was recorded"),
     )  # fmt: skip
 

@@ -25,7 +25,7 @@ COPY_BACK = re.compile(r"torch\.distributed\.ddp\.reducer::copy_bucket_to_grad")
 
 
 class NetworkWaits(NamedTuple):
-    """Waits of host threads for gloo's collectives.
+    """Waits of host threads for gloo collectives, one row per wait.
 
     Parameters
     ----------

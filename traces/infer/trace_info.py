@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...sim.errors import TraceError
+from ...sim.graph import Graph
 from ...sim.units import Bytes, Seconds
 from ..event_columns import Event
 from ..recorded_events import RecordedEvents
@@ -115,14 +116,19 @@ def _rounded(value: object) -> str:
 
 def info(trace: RecordedEvents) -> Info:
     """Describe a trace."""
+    return described(trace)[0]
+
+
+def described(trace: RecordedEvents) -> tuple[Info, Graph | None]:
+    """Description of a trace, and its graph in recorded order; None where it has none."""
     graphs = [_graph_of_rank(trace, rank) for rank in trace.ranks]
     steps_of_first = graphs[0].steps
     common = [n for n in steps_of_first.number if all(n in g.steps.number for g in graphs)]
     at = [steps_of_first.number.index(n) for n in common]
-    facts, refused = _facts(trace, graphs)
+    graph, refused = _joined(trace, graphs)
     ts = trace.events["ts"]
     first = trace.processes[0]
-    return Info(
+    told = Info(
         ranks=trace.ranks,
         world=max(p.world for p in trace.processes),
         backend=first.backend,
@@ -134,9 +140,10 @@ def info(trace: RecordedEvents) -> Info:
         collectives=sum(len(g.collectives) for g in graphs),
         memory_peak=memory_peak(trace),
         uses=_uses(trace, graphs, _unlinked(graphs) or refused),
-        facts=facts,
-        notes=trace.notes,
+        facts=inference_facts(graph.facts) if graph else {},
+        notes=(*trace.notes, *_shapeless(trace)),
     )
+    return told, graph
 
 
 def _graph_of_rank(trace: RecordedEvents, rank: int) -> RankGraph:
@@ -150,12 +157,12 @@ def _unlinked(graphs: list[RankGraph]) -> str:
     return "GPU work without launches; serialise: true keeps recorded order" * unlinked
 
 
-def _facts(trace: RecordedEvents, graphs: list[RankGraph]) -> tuple[dict[str, object], str]:
-    """How dependencies were inferred, or why they could not be."""
+def _joined(trace: RecordedEvents, graphs: list[RankGraph]) -> tuple[Graph | None, str]:
+    """Graph of all ranks, or why there is none."""
     try:
-        return inference_facts(join_ranks(trace, graphs, "recorded_waits").facts), ""
+        return join_ranks(trace, graphs, "recorded_waits"), ""
     except TraceError as e:
-        return {}, str(e)
+        return None, str(e)
 
 
 def inference_facts(facts: Mapping[str, object]) -> dict[str, object]:
@@ -171,7 +178,6 @@ def _uses(trace: RecordedEvents, graphs: list[RankGraph], refused: str) -> tuple
     return (
         Use("replay", not refused, why),
         _scaling(graphs),
-        Use("rooflines", *_shapes(trace)),
         Use("memory", *_memory(trace)),
     )
 
@@ -192,11 +198,12 @@ def scaling(any_collective: bool, all_sized: bool) -> Use:
     return Use("scale_to", all_sized, "" if all_sized else "no message sizes")
 
 
-def _shapes(trace: RecordedEvents) -> tuple[bool, str]:
-    """Whether any operator has shapes and element types, and if not, why."""
+def _shapeless(trace: RecordedEvents) -> tuple[str, ...]:
+    """Note on a trace of which no operator has shapes and element types."""
     operators = trace.events["kind"] == Event.OP
     known = (trace.events["shapes"][operators] >= 0) & (trace.events["dtypes"][operators] >= 0)
-    return bool(known.any()), "" if known.any() else "no shapes; record with record_shapes=True"
+    told = "no shapes, so that models know few ops; record with record_shapes=True"
+    return () if known.any() else (told,)
 
 
 def _memory(trace: RecordedEvents) -> tuple[bool, str]:

@@ -9,7 +9,7 @@ from ..catalog import Catalog
 from ..part_specs import node_parts
 from ..problems import Problem, nearest
 from .machines import machines
-from .tree import Path, TreeNode, find, merge
+from .tree import Path, TreeNode, find, merge, put
 
 FABRIC: tuple[tuple[Path, str], ...] = tuple(
     (("cluster", "fabric", kind), kind) for kind in ("switch", "library")
@@ -65,7 +65,40 @@ def filled(tree: TreeNode, catalog: Catalog) -> tuple[TreeNode, Used, list[Probl
             continue
         used[kind, name.value] = entry
         tree = _replaced(tree, path, merge(entry, part))
+    links = list(_links_of(tree))
+    for name in [*_recorded_on(tree), *links]:
+        entry = catalog.entry("gpu", name.word)
+        if entry is not None:
+            used["gpu", name.word] = entry
+            tree = put(tree, ("catalog", "gpu", name.word), entry)
+        elif name in links:
+            problems.append(_unknown("gpu", name, catalog))
     return tree, used, problems
+
+
+def _recorded_on(tree: TreeNode) -> Iterator[TreeNode]:
+    """Names of GPUs that recorded a trace, and that a machine has others than: times are carried.
+
+    The catalog says of them what their model needs.
+    """
+    there = {find(node, ("gpu", "model")) for _, node in machines(tree) if node.has("gpu")}
+    models = {name.word for name in there if name is not None}
+    jobs = find(tree, ("jobs",))
+    works = [find(job, ("workload",)) for job in (tree, *(jobs.mapping.values() if jobs else ()))]
+    told = [find(work, ("recorded_on", "device")) for work in works if work is not None]
+    for name in told:
+        if name is not None and name.word and models - {name.word}:
+            yield name
+
+
+def _links_of(tree: TreeNode) -> Iterator[TreeNode]:
+    """Names of GPUs whose times a backend is told to carry."""
+    backends = find(tree, ("backends",))
+    for backend in backends.mapping.values() if backends else ():
+        for one in (backend, *(backend["use"].items if backend.has("use") else ())):
+            name = find(one, ("recorded_on",))
+            if name is not None and name.word:
+                yield name
 
 
 def _places(tree: TreeNode) -> Iterator[tuple[Path, str, str]]:

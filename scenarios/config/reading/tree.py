@@ -87,7 +87,7 @@ class TreeNode:
 
     @property
     def word(self) -> str:
-        """Itself, if it is text; "" for anything else."""
+        """Value of a text scalar; "" for anything else."""
         return self.value if isinstance(self.value, str) else ""
 
     @property
@@ -106,7 +106,7 @@ class TreeNode:
 
 
 def to_dict(node: TreeNode) -> Plain:
-    """Without places."""
+    """Plain Python value of a node, without file positions."""
     if isinstance(node.value, Mapping):
         return {k: to_dict(n) for k, n in node.value.items()}
     if isinstance(node.value, tuple):

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from ..binding import Binding, lacking
-from ..later import later
+from ..later import planned_release
 from ..problems import Problem, Spot, nearest
 from ..schema import SECTIONS, Section, root
 from .tree import Path, TreeNode, deepest, dotted, find, to_dict
@@ -118,7 +118,7 @@ def _problem(error: Error, tree: TreeNode, data: Any, known: dict[int, tuple[str
         message = "a name is empty; write one" if empty else _message(error, node)
         return Problem("key", message, _at(node.label, path))
     message = _as_written(_message(error, node), node)
-    if release := later(dotted(path).removesuffix(".use"), node.value):
+    if release := planned_release(dotted(path).removesuffix(".use"), node.value):
         others = message.partition(" is not ")[2].partition("; did you mean")[0]
         message = f"'{node.value}' comes with release {release}; until then it is {others}"
     return Problem(NAMES.get(kind, kind.replace("_", "-")), message, _at(node.spot, path))

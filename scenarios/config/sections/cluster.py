@@ -78,7 +78,7 @@ class FabricSection(Section):
 
 @dataclass(frozen=True)
 class Machines:
-    """Machines that are alike.
+    """Number of identical machines, and the parts of one.
 
     Parameters
     ----------

@@ -10,7 +10,7 @@ from pydantic import Field, PlainValidator, ValidationInfo, create_model
 
 from ....sim.graph import Graph
 from ....sim.process import Process
-from ..given import built
+from ..given import build_from_settings
 from ..problems import nearest
 from ..schema import REQUIRED, Many, Section, refusal, register
 from ..settings import known_processes, schema_of
@@ -45,7 +45,7 @@ class Steering:
         >>> Steering("degrade", {"component": "node0.nic0.tx", "at": 0.1}).make().at
         0.1
         """
-        made: Process = built(known_processes()[self.use], self.settings, graph)
+        made: Process = build_from_settings(known_processes()[self.use], self.settings, graph)
         return made
 
 

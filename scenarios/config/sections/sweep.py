@@ -120,17 +120,17 @@ class Sweep(Section):
         return self.size if self.method == "grid" else self.points or SEARCHED
 
 
-def split(paths: str) -> tuple[str, ...]:
-    """The settings that one key of ``vary`` means.
+def split_paths(paths: str) -> tuple[str, ...]:
+    """Paths of the settings named by one comma-separated key of ``vary``.
 
-    >>> split("cluster.nodes, workload.scale_to.parallel.data")
+    >>> split_paths("cluster.nodes, workload.scale_to.parallel.data")
     ('cluster.nodes', 'workload.scale_to.parallel.data')
     """
     return tuple(p.strip() for p in paths.split(","))
 
 
 def each(paths: str, value: Any) -> dict[str, Any]:
-    """What each setting of one key of ``vary`` takes: the same, or its own of a list.
+    """Value by setting path for one key of ``vary``: one common value, or one per path from a list.
 
     Raises
     ------
@@ -144,7 +144,7 @@ def each(paths: str, value: Any) -> dict[str, Any]:
     >>> each("cluster.node.nic.bandwidth, cost.items.1.each", ["25 Gb/s", "0.06 USD/hour"])
     {'cluster.node.nic.bandwidth': '25 Gb/s', 'cost.items.1.each': '0.06 USD/hour'}
     """
-    names = split(paths)
+    names = split_paths(paths)
     if len(names) == 1 or not isinstance(value, list | tuple):
         return dict.fromkeys(names, value)
     if len(value) != len(names):

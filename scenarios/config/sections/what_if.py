@@ -12,7 +12,7 @@ from .head import Name
 
 
 class VariantSection(Section):
-    """One difference."""
+    """One variant: named changes to the base scenario."""
 
     name: Name
     """Its column in tables."""

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Union
 from pydantic import Field, PlainValidator, ValidationInfo, create_model
 
 from ....sim.workload import Workload
-from ..given import GpuSettings, built
+from ..given import GpuSettings, build_from_settings
 from ..part_specs import Part
 from ..schema import REQUIRED, Section, refusal, register
 from ..settings import known_workloads, schema_of, workload_files
@@ -29,7 +29,7 @@ class WorkloadSection(Section):
         """
         settings = {k: getattr(self, k) for k in type(self).model_fields if k != "type"}
         given = GpuSettings({} if gpu is None else gpu.settings)
-        made: Workload = built(known_workloads()[self.type], settings, given)
+        made: Workload = build_from_settings(known_workloads()[self.type], settings, given)
         return made
 
 

@@ -106,7 +106,7 @@ def _finest(scenario: Scenario) -> float:
 
 
 def _clocks(replays: Sequence[Replayed], hil: Hil) -> bool:
-    """True where devices count by different clocks, which only a demonstration may.
+    """Whether devices use different clocks; an error unless the scenario is a demonstration.
 
     Raises
     ------

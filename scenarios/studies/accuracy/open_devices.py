@@ -99,13 +99,13 @@ def _opened(hil: Hil, swap: SwapSection, seed: int, stack: ExitStack) -> OpenDev
         return _live(swap, stack, hil.time_limit)
     except HardwareUnavailable as error:
         if swap.if_missing == "fail":
-            raise _told(swap, error) from error
+            raise _naming_component(swap, error) from error
         found = remembered(hil, swap, seed)
         log.warning("hil.swap %s: %s; %s", swap.component, error, found.source)
         return found
 
 
-def _told(swap: SwapSection, error: HardwareUnavailable) -> HardwareUnavailable:
+def _naming_component(swap: SwapSection, error: HardwareUnavailable) -> HardwareUnavailable:
     """The same fault, naming the component and what can be bound instead."""
     kind = error.kind if isinstance(error, DriverFault) else "broken"
     text = error.message if isinstance(error, DriverFault) else str(error)

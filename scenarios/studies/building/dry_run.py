@@ -18,13 +18,13 @@ def unbuildable(scenario: Scenario) -> Iterator[Problem]:
     """Problems that a run of the scenario or of a variant would meet before it reads the trace."""
     said = set()
     for one in scenario.variants():
-        for message in _stumbles(one):
+        for message in _building_errors(one):
             if message not in said:
                 said.add(message)
                 yield Problem("machine", message, Spot(scenario.file))
 
 
-def _stumbles(scenario: Scenario) -> Iterator[str]:
+def _building_errors(scenario: Scenario) -> Iterator[str]:
     try:
         price(scenario)
         backends(scenario, system(scenario))

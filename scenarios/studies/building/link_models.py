@@ -39,7 +39,7 @@ def link_models(made: System, scenario: Scenario, answerer: Answerer) -> System:
         matched = [made.components[i] for i in made.match(glob)]
         asked = [part for part in matched if not inside(glob, part, names)]
         if asked and all(part.rate is not None for part in asked):
-            _refuse_unheard(answerer(binding, scenario, asked[0]), scenario, glob)
+            _refuse_non_link(answerer(binding, scenario, asked[0]), scenario, glob)
 
     def as_bound(part: Component) -> Component:
         binding = meant(scenario.backends, part, names)
@@ -50,13 +50,13 @@ def link_models(made: System, scenario: Scenario, answerer: Answerer) -> System:
     return replace(made, components=tuple(map(as_bound, made.components)))
 
 
-def _crossed(backend: Backend) -> bool:
+def _is_plain_link(backend: Backend) -> bool:
     """True where it says only a rate, a latency, an overhead and a limit of each sender."""
     return isinstance(backend, Link) and type(backend).timing is Link.timing
 
 
-def _refuse_unheard(backend: Backend, scenario: Scenario, glob: str) -> None:
-    if not _crossed(backend):
+def _refuse_non_link(backend: Backend, scenario: Scenario, glob: str) -> None:
+    if not _is_plain_link(backend):
         raise ScenarioError(
             f"{scenario.place(f'backends.{glob}')}backends: '{glob}' is shared by what is in "
             f"flight, and {type(backend).__name__}.timing() would be asked nothing; say its "
@@ -67,7 +67,7 @@ def _refuse_unheard(backend: Backend, scenario: Scenario, glob: str) -> None:
 
 def _like(backend: Backend, part: Component) -> Component:
     """Component with the numbers of its kind of link; unchanged where the backend is none."""
-    if not isinstance(backend, Link) or not _crossed(backend):
+    if not isinstance(backend, Link) or not _is_plain_link(backend):
         return part
     told = backend.component(part.name, part.part)
     facts = {f: getattr(part, f) for f in ("kind", "node", "pool", "rail", "role")}

@@ -6,12 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from ....models.compute.chain import Chain
-from ....models.compute.recorded import Recorded
-from ....models.memory.copy import Copy
 from ....models.memory.memory import Memory
-from ....models.network.collectives import Fabric as Collectives
-from ....models.network.gloo_fabric import Gloo
 from ....models.network.link import Link
 from ....models.network.nic import Nic
 from ....models.network.switch import Switch
@@ -23,7 +18,7 @@ from ....sim.backend import Backend
 from ....sim.errors import ScenarioError
 from ....sim.system import SELECTED, Component, System
 from ....sim.units import Bytes
-from ...config.binding import Binding, meant
+from ...config.binding import meant
 from ...config.part_specs import Part
 from ...config.problems import nearest
 from ...config.scenario import Scenario
@@ -33,6 +28,7 @@ from ...config.sections.cluster import NodeSection as Described
 from ...config.settings import schema_of
 from ...config.topology_choice import Joining, known_topologies
 from ..limits import require_memory
+from .answerers import Defaults, answerer
 from .link_models import link_models
 
 T = TypeVar("T")
@@ -53,7 +49,7 @@ def system(scenario: Scenario) -> System:
     kinds = kinds_of(described)
     _refuse_too_many(kinds.values(), scenario.run.memory)
     joined = join(kinds, fabric_of(described))
-    return _overridden(link_models(joined, scenario, _answerer), scenario)
+    return _overridden(link_models(joined, scenario, answerer), scenario)
 
 
 def _refuse_too_many(kinds: Iterable[tuple[int, NodeSpec]], allowed: Bytes | None) -> None:
@@ -209,24 +205,25 @@ def _slower(part: Component, factor: float) -> Component:
 def backends(scenario: Scenario, machine: System) -> dict[str, Backend]:
     """Backend of each component, by exact name.
 
-    What the scenario does not bind is bound by what is known: a GPU of the kind that the trace was
-    recorded on and the host answer with recorded durations, the fabric with a model.
+    What the scenario does not bind is bound by what is known, as ``Defaults`` says: the host and
+    a GPU of the kind that the trace was recorded on answer with recorded durations, another GPU
+    with a chain, the fabric with a model.
 
     Raises
     ------
     ScenarioError
-        The GPU is not the one of the recording, and nobody says how to predict it; a name that
-        means nothing.
+        The GPU is not the one of the recording, and nothing is known of it; a name that means
+        nothing.
     """
     _all_meant(scenario, machine)
     bound: dict[str, Backend] = {}
     shared: dict[int, Backend] = {}
     names = machine.index
-    defaults = _Defaults(scenario)
+    defaults = Defaults(scenario)
     for part in machine.components:
         binding = meant(scenario.backends, part, names)
         if binding is not None:
-            bound[part.name] = shared.setdefault(id(binding), _answerer(binding, scenario, part))
+            bound[part.name] = shared.setdefault(id(binding), answerer(binding, scenario, part))
         elif (known := defaults.of(part)) is not None:
             bound[part.name] = known
     return _slowed(bound, scenario.cluster, machine)
@@ -244,91 +241,6 @@ def _all_meant(scenario: Scenario, machine: System) -> None:
                 raise ScenarioError(
                     f"{where}{path}: no component is named '{glob}'{nearest(glob, names)}"
                 )
-
-
-def _answerer(binding: Binding, scenario: Scenario, part: Component) -> Backend:
-    """A backend; what the binding does not set, its part's settings do."""
-    if binding.links:
-        return Chain(links=[_answerer(link, scenario, part) for link in binding.links])
-    described = scenario.cluster
-    beside = {"fabric": described.fabric.library, "switch": described.fabric.switch}
-    own = described.of(part.pool).part(part.kind) if part.node else beside.get(part.kind)
-    known = own.of(binding.use) if own is not None else {}
-    try:
-        return Binding(binding.use, {**known, **binding.settings}).make()
-    except TypeError as error:
-        lacking = str(error).partition("argument")[2].strip(" s:")
-        raise ScenarioError(
-            f"backends.{part.name}: '{binding.use}' needs {lacking}; add it there"
-        ) from error
-    except ValueError as error:
-        raise ScenarioError(f"backends.{part.name}: {error}") from error
-
-
-def _library(part: Part | None, fidelity: str) -> Collectives:
-    """Communication library: gloo where the cost of its messages is known."""
-    known = part.of("gloo") if part is not None else {}
-    if "message" in known:
-        return Gloo(**{**known, "fidelity": fidelity})
-    return Collectives(**{**(part.of("fabric") if part else {}), "fidelity": fidelity})
-
-
-class _Defaults:
-    """Backends of components for which the scenario names none."""
-
-    def __init__(self, scenario: Scenario):
-        self.scenario = scenario
-        self.recorded = Recorded()
-        self.copy = Copy()
-        described = scenario.cluster.fabric
-        self.fabric = _library(described.library, described.fidelity)
-
-    def of(self, part: Component) -> Backend | None:
-        if part.kind == "fabric":
-            return self.fabric
-        if part.kind == "host":
-            return self.recorded
-        if part.kind == "dma":
-            return self.recorded if self._as_recorded(part) else self.copy
-        if part.kind == "gpu":
-            if not self._recorded_on():
-                return None  # nothing was recorded; whoever needs it binds it
-            if not self._as_recorded(part):
-                self._refuse(part)
-            return self.recorded
-        return None
-
-    def _recorded_on(self) -> list[str | None]:
-        """The device of each trace; None where nobody says it."""
-        works = [job.workload for job in self.scenario.jobs.values()]
-        told = [w.recorded_on for w in works if hasattr(w, "recorded_on")]
-        return [on.device if on else None for on in told]
-
-    def _device(self, part: Component) -> str | None:
-        """The device of the first trace that was recorded on another one than a component is."""
-        found = self._recorded_on()
-        return next((d for d in found if d != self._model(part)), found[0] if found else None)
-
-    def _model(self, part: Component) -> str:
-        """Model of the GPU in the machine of a component."""
-        gpu = self.scenario.cluster.of(part.pool).part("gpu")
-        return gpu.model if gpu is not None else ""
-
-    def _as_recorded(self, part: Component) -> bool:
-        return self._device(part) == self._model(part)
-
-    def _refuse(self, part: Component) -> None:
-        device, wanted = self._device(part), self._model(part)
-        whose = f"{SELECTED}{part.pool}" if part.pool else "node*"
-        if device is None:
-            raise ScenarioError(
-                "workload.recorded_on.device: nobody says what the trace was recorded on; write "
-                f"it, for example {{device: {wanted or 'h100-sxm5-80g'}}}"
-            )
-        raise ScenarioError(
-            f"backends: the trace was recorded on {device}, the cluster has {wanted}; say who "
-            f"predicts it, for example {{'{whose}.gpu*': {{use: roofline}}}}"
-        )
 
 
 def _slowed(

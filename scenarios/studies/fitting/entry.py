@@ -223,7 +223,7 @@ def _fit(name: str, found: Calibration, bar: float, own: Own | None = None) -> d
     return {
         "name": name,
         "groups": found.groups,
-        "parameters": [_parameter(p) for p in found.parameters] + _told_own(own or Own()),
+        "parameters": [_parameter(p) for p in found.parameters] + _own_to_dict(own or Own()),
         **{k: str(v) if v is not None else "no group" for k, v in both.items()},
         "verdicts": {
             k: verdict_text(judged, bar)
@@ -233,8 +233,8 @@ def _fit(name: str, found: Calibration, bar: float, own: Own | None = None) -> d
     }
 
 
-def _told_own(own: Own) -> list[dict[str, Any]]:
-    """What single ops have of their own."""
+def _own_to_dict(own: Own) -> list[dict[str, Any]]:
+    """Factors and start-up times of single ops as a list of plain parameters."""
     factors = [{"name": n, "value": f, "text": f"{n}: x {f:.3g}"} for n, f in own.factors.items()]
     starts = own.launches.items()
     return factors + [

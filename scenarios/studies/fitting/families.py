@@ -78,7 +78,7 @@ NO_FAMILY = {
 
 
 def _formed(rows: Rows) -> tuple[list[Parameter], Own]:
-    """The terms of a family and what its ops have of their own, each in the light of the other."""
+    """Parameters of a family and per-op corrections, fitted alternately."""
     near, own = rows.fitted(), Own()
     chosen: list[Parameter] = []
     for _ in range(2):
@@ -123,7 +123,7 @@ def _choices(near: Rows) -> list[list[Parameter]]:
 
 
 def own_of(near: Rows, chosen: Sequence[Parameter], spare: int) -> Own:
-    """How much longer single ops take than their family, and how long they take to start.
+    """Per-op corrections of a family's line: factor and start-up time of ops with enough data.
 
     Fitted in turn with the family's line, on the same rows.  Each number counts as a parameter: a
     factor needs five groups of the op, a start of its own five more; ops with most come first.

@@ -56,16 +56,16 @@ class SweepSearch:
         """The next points."""
         count = min(self.batch, self.left)
         self.left -= count
-        with _calm():
+        with _without_warnings():
             self.trials = [self.study.ask() for _ in range(count)]
             return [_settings(trial, self.sweep.vary) for trial in self.trials]
 
     def tell(self, outcomes: Sequence[Outcome]) -> None:
-        """What came of them; a point that failed, or that lacks a metric, is no answer."""
+        """Report outcomes to Optuna; a point that failed or lacks a metric counts as failed."""
         for trial, outcome in zip(self.trials, outcomes, strict=True):
             found = outcome.get("values", {})
             values = [found.get(o.metric) for o in self.sweep.optimize]
-            with _calm():
+            with _without_warnings():
                 if None in values:
                     self.study.tell(trial, state=self.failed)
                     continue
@@ -103,7 +103,7 @@ def _sampler(optuna: Any, method: str, seed: int, population: int, constrained: 
     """The sampler, always by name: defaults change between versions."""
     seed %= 2**32
     limits = (lambda trial: trial.user_attrs.get(MISSED, [1.0])) if constrained else None
-    with _calm():
+    with _without_warnings():
         if method == "tpe":
             return optuna.samplers.TPESampler(
                 seed=seed, multivariate=False, constant_liar=True, constraints_func=limits
@@ -132,7 +132,7 @@ def _value(trial: Any, path: str, vary: Vary) -> Any:
 
 
 @contextmanager
-def _calm() -> Iterator[None]:
+def _without_warnings() -> Iterator[None]:
     """Context without Optuna's warnings of experimental interfaces."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -15,7 +15,7 @@ from ..workers.crew import Outcome, Task, Workers
 from .method import method
 from .outcomes import OutcomeStore
 from .sweep_summary import Swept
-from .task import Settings, base, evaluate, key, poisonous, task
+from .task import Settings, base, evaluate, key, poison_outcome, task
 from .trial import Trial
 
 SHOWN = (  # of every point, beside what is wanted and expected of it
@@ -103,7 +103,7 @@ class Sweeping:
         tasks = [(_shown(settings), self._task(settings)) for settings in points]
         keys = [key(t) for _, t in tasks]
         first = dict(zip(reversed(keys), reversed(tasks), strict=True))  # each once
-        order = self._dealt(list(dict.fromkeys(keys)))
+        order = self._own_shard(list(dict.fromkeys(keys)))
         found = {k: replace(self.known[k], settings=first[k][0]) for k in order if k in self.known}
         for trial in found.values():
             self.progress(trial)
@@ -114,7 +114,7 @@ class Sweeping:
                 self.progress(replace(found[k], cached=True))
         return [found[k] for k in keys if k in found]
 
-    def _dealt(self, keys: list[str]) -> list[str]:
+    def _own_shard(self, keys: list[str]) -> list[str]:
         """Keys of the points of our shard; points are dealt out like cards."""
         first, self.asked = self.asked, self.asked + len(keys)
         count, number = self.shard.count, self.shard.number
@@ -122,7 +122,7 @@ class Sweeping:
 
     def _run(self, todo: dict[str, tuple[Settings, Task]]) -> Iterator[Trial]:
         for sent, done in self.workers.run(evaluate, (t for _, t in todo.values())):
-            outcome = poisonous(sent) if done is None else done
+            outcome = poison_outcome(sent) if done is None else done
             self.store.write(outcome)
             trial = self._trial(todo[key(sent)][0], outcome)
             if trial.error is None:

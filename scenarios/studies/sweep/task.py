@@ -75,7 +75,7 @@ def _digest(value: Plain) -> str:
 
 
 def evaluate(point: Task) -> Outcome:
-    """Run one point; what goes wrong in it is an outcome, too.
+    """Run one point; an error in it becomes its outcome.
 
     Parameters
     ----------
@@ -96,10 +96,10 @@ def evaluate(point: Task) -> Outcome:
     return {**outcome, "seconds": round(time.perf_counter() - began, 6)}
 
 
-def poisonous(point: Task) -> Outcome:
+def poison_outcome(point: Task) -> Outcome:
     """The outcome of a point that killed every worker that it was given to.
 
-    >>> poisonous({"set": {"a": 1}})["error"]["kind"]
+    >>> poison_outcome({"set": {"a": 1}})["error"]["kind"]
     'Poisonous'
     """
     message = f"killed the {RETRIES + 1} workers that it was given to; out of memory, or a crash"

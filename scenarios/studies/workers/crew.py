@@ -13,7 +13,7 @@ Work = Callable[[Task], Outcome]
 
 
 class Workers(Protocol):
-    """Processes that run tasks, in any order, each until it is done."""
+    """Interface of a pool of worker processes that run tasks in any order."""
 
     name: str
     """For people."""

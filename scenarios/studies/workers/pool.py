@@ -52,7 +52,7 @@ class Pool:
                 try:
                     outcome = future.result()
                 except BrokenProcessPool:
-                    self._bury(executor)
+                    self._shut_down(executor)
                     if left:
                         self._give(work, task, left - 1)
                         continue
@@ -75,7 +75,7 @@ class Pool:
         executor = self._free.pop() if self._free else _executor()
         self._busy[executor.submit(work, task)] = (executor, task, left)
 
-    def _bury(self, executor: ProcessPoolExecutor) -> None:
+    def _shut_down(self, executor: ProcessPoolExecutor) -> None:
         executor.shutdown(wait=True)
 
 

@@ -59,8 +59,8 @@ def alike(s: State, f: Int, g: Int) -> bool:
 
 
 @lean
-def stake_out(s: State, b: Int) -> None:
-    """Add the stakes of a new flow class: what its leader uses."""
+def add_stakes(s: State, b: Int) -> None:
+    """Add a new flow class to the shared components of its leader, with the leader's weights."""
     parts, flows, uses, bundles = s
     f = bundles[b, LEADER]
     for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
@@ -74,7 +74,7 @@ def stake_out(s: State, b: Int) -> None:
 
 @lean
 def raise_stakes(s: State, f: Int, b: Int) -> None:
-    """Add the weights of one more flow to the stakes of its class."""
+    """Add the weights of one more flow to its class's total weights."""
     parts, flows, uses, bundles = s
     v, end_v = flows[bundles[b, LEADER], START], np.int64(OPEN)
     for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
@@ -89,7 +89,7 @@ def raise_stakes(s: State, f: Int, b: Int) -> None:
 
 @lean
 def lower_stakes(s: State, f: Int, b: Int) -> None:
-    """Subtract a leaving flow's weights from the stakes of its class; queue full components."""
+    """Subtract a leaving flow's weights from its class's totals; queue full components."""
     parts, flows, uses, bundles = s
     v, end_v = flows[bundles[b, LEADER], START], np.int64(OPEN)
     for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
@@ -108,8 +108,8 @@ def lower_stakes(s: State, f: Int, b: Int) -> None:
 
 
 @lean
-def hand_over(s: State, b: Int, g: Int) -> None:
-    """Make another flow the leader of its class: stakes move into its use rows."""
+def change_leader(s: State, b: Int, g: Int) -> None:
+    """Make another flow the leader of its class: the class's total weights move to its use rows."""
     parts, flows, uses, bundles = s
     f = bundles[b, LEADER]
     bundles[b, LEADER] = g
@@ -123,8 +123,8 @@ def hand_over(s: State, b: Int, g: Int) -> None:
 
 
 @lean
-def give_up(s: State, b: Int) -> None:
-    """Remove the stakes of an empty flow class."""
+def remove_stakes(s: State, b: Int) -> None:
+    """Remove an empty flow class from its shared components."""
     parts, flows, uses, bundles = s
     f = bundles[b, LEADER]
     for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):

@@ -1,5 +1,11 @@
 """Flow classes (*bundles*): flows that always run at one rate, with one clock for all of them.
 
+The words of this folder, which computes weighted max-min fair rates (water-filling) incrementally:
+a *flow* is the transfer of one op, a *use* one (flow, component, weight) row, a *bundle* a class of
+flows with equal rates, a *stake* the total weight of a class on one component, a *level* the fair
+rate per unit of weight of a saturated component, a *fence* the rate below which a component with
+slack is left out of the computation.
+
 A component that one flow uses alone is nothing but a limit of that flow. So what a flow has in
 common with others is the set of *shared* components it uses, and flows with equal sets and equal
 limits run at one rate, whatever their weights and works. Levels are computed over classes
@@ -13,7 +19,7 @@ import numpy as np
 
 from ...core.jit import Int, lean
 from ...engine_api import ONE
-from .class_usage import alike, give_up, hand_over, lower_stakes, raise_stakes, stake_out
+from .class_usage import add_stakes, alike, change_leader, lower_stakes, raise_stakes, remove_stakes
 from .int128 import add, div, mul
 from .pairing_heap import ABSENT, BEFORE, NONE, insert, remove
 from .table_layout import (
@@ -56,7 +62,7 @@ _BITS = (1 << 40) - 1
 
 @lean
 def attach(s: State, f: Int, now: Int) -> None:
-    """Put a flow into the class of its kind, which is made where there is none."""
+    """Add a flow to the class with its limits and shared components; create the class if new."""
     parts, flows, uses, bundles = s
     ceiling, fence, key = _kind(parts, flows, uses, f)
     b = _find(s, f, ceiling, fence, key)
@@ -92,12 +98,12 @@ def detach(s: State, f: Int, now: Int) -> None:
     if bundles[b, SIZE] == 0:
         _dissolve(s, b)
     elif bundles[b, LEADER] == f:
-        hand_over(s, b, bundles[b, ROOT])
+        change_leader(s, b, bundles[b, ROOT])
 
 
 @lean
 def _kind(parts: Array, flows: Array, uses: Array, f: Int) -> tuple[Int, Int, Int]:
-    """Ceiling of a flow's rate, its lowest fence, and a hash of both and its shared components."""
+    """Rate limit of a flow, its lowest slack threshold (fence), and a hash of its class."""
     ceiling, fence = flows[f, LIMIT], np.int64(OPEN)
     key = np.int64(0)
     for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
@@ -152,7 +158,7 @@ def _new(s: State, f: Int, ceiling: Int, fence: Int, key: Int, now: Int) -> Int:
     at = key & bundles[0, MASK]
     bundles[b, CHAIN] = bundles[at, BUCKET]
     bundles[at, BUCKET] = b
-    stake_out(s, b)
+    add_stakes(s, b)
     return b
 
 
@@ -160,7 +166,7 @@ def _new(s: State, f: Int, ceiling: Int, fence: Int, key: Int, now: Int) -> Int:
 def _dissolve(s: State, b: Int) -> None:
     """Free the row of an empty flow class."""
     bundles = s[3]
-    give_up(s, b)
+    remove_stakes(s, b)
     at = bundles[b, HASH] & bundles[0, MASK]
     if bundles[at, BUCKET] == b:
         bundles[at, BUCKET] = bundles[b, CHAIN]

@@ -85,14 +85,14 @@ def settle_levels(s: State) -> None:
 
 
 @lean
-def bundle_rate(s: State, b: Int) -> Int:
+def class_rate(s: State, b: Int) -> Int:
     """Rate of a flow class: the least of its ceiling and the levels of its shared components."""
     return _lowest(s, b, np.int64(NONE))
 
 
 @lean
 def _lowest(s: State, b: Int, but: Int) -> Int:
-    """Rate of a flow class if one component held nobody back."""
+    """Rate of a flow class if one given component were not a bottleneck."""
     parts, flows, uses, bundles = s
     f = bundles[b, LEADER]
     lowest = bundles[b, CEILING]
@@ -105,7 +105,7 @@ def _lowest(s: State, b: Int, but: Int) -> Int:
 
 @lean
 def _look_elsewhere(s: State, c: Int) -> Int:
-    """Highest rate that other components allow a class on this one; each is noted in its stake."""
+    """Highest rate that other components allow a class on this one; stored per class."""
     uses = s[2]
     fastest = np.int64(0)
     u = s[0][c, HEAD]

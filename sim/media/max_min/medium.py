@@ -13,9 +13,9 @@ import numpy as np
 from ...core.jit import Int, lean
 from .flow_classes import attach, detach
 from .int128 import less
-from .max_min_levels import bundle_rate, queue, settle_levels
+from .max_min_levels import class_rate, queue, settle_levels
 from .pairing_heap import CHILD, NEXT, NONE, remove
-from .slack_links import break_out, check_fence, discharge, enlist, fence_roomy, loosen
+from .slack_links import add_use, break_out, check_fence, fence_roomy, mark_loose, remove_use
 from .table_layout import (
     BUNDLE,
     CAP,
@@ -56,14 +56,14 @@ def join(s: State, f: Int, now: Int) -> None:
     """Start a flow with its stored work left; it has a rate from the next `settle` on."""
     parts, flows, uses, _ = s
     flows[f, IN_FLIGHT] = 1
-    loosen(s, f)
+    mark_loose(s, f)
     for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
         c = uses[u, COMPONENT]
         if parts[c, FLOWS] == 1:
-            loosen(s, parts[c, ONLY])
+            mark_loose(s, parts[c, ONLY])
         parts[c, FLOWS] += 1
         parts[c, ONLY] ^= f
-        enlist(s, u)
+        add_use(s, u)
 
 
 @lean
@@ -77,9 +77,9 @@ def leave(s: State, f: Int, now: Int) -> None:
         c = uses[u, COMPONENT]
         parts[c, FLOWS] -= 1
         parts[c, ONLY] ^= f
-        discharge(s, u)
+        remove_use(s, u)
         if parts[c, FLOWS] == 1:
-            loosen(s, parts[c, ONLY])
+            mark_loose(s, parts[c, ONLY])
 
 
 @lean
@@ -91,7 +91,7 @@ def set_rate(s: State, c: Int, rate: Int) -> None:
     if parts[c, SHARED]:
         queue(s, c)
     elif parts[c, FLOWS] == 1:
-        loosen(s, parts[c, ONLY])
+        mark_loose(s, parts[c, ONLY])
 
 
 @lean
@@ -174,13 +174,13 @@ def _regroup(s: State, now: Int) -> None:
 
 @lean
 def _reaches_fence(s: State, now: Int) -> bool:
-    """Update the rates of touched classes; whether one reached its fence and was broken up."""
+    """Update the rates of changed classes; whether one reached its fence and was dissolved."""
     bundles = s[3]
     b = bundles[0, FIRST_TOUCHED]
     while b:
         if bundles[b, SIZE]:
             advance(bundles, b, now)
-            bundles[b, RATE] = bundle_rate(s, b)
+            bundles[b, RATE] = class_rate(s, b)
         b = bundles[b, NEXT_TOUCHED]
     found = False
     b = bundles[0, FIRST_TOUCHED]

@@ -84,7 +84,7 @@ class MaxMinMemory:
         self._flows, self._flow_rows = np.zeros((4, FLOW_COLUMNS), np.int64), Blocks()
         self._uses, self._use_rows = np.zeros((4, USE_COLUMNS), np.int64), Blocks()
         self._bundles = np.zeros((0, BUNDLE_COLUMNS), np.int64)
-        self._grow_bundles(5)
+        self._grow_classes(5)
         self._bundles[0, [FIRST_DUE, FIRST_QUEUED]] = NONE
         self._bundles[0, [FIRST_LOOSE, FIRST_ROOMY]] = NONE
         self._bundles[0, FRESH] = 1
@@ -131,7 +131,7 @@ class MaxMinMemory:
         first, first_use = self._flow_rows.take(flows), self._use_rows.take(uses)
         if self._flow_rows.top > len(self._flows):
             self._flows = _room(self._flows, self._flow_rows.top)
-            self._grow_bundles(len(self._flows) + 1)
+            self._grow_classes(len(self._flows) + 1)
         if self._use_rows.top > len(self._uses):
             self._uses = _room(self._uses, self._use_rows.top)
         return first, first_use
@@ -177,7 +177,7 @@ class MaxMinMemory:
         hi, lo = self._flows[flow, TAG_HI], self._flows[flow, TAG_LO]
         return (int(hi) << 64) + int(lo) % 2**64
 
-    def _grow_bundles(self, rows: int) -> None:
+    def _grow_classes(self, rows: int) -> None:
         """Grow the table of flow classes to one for every flow, and rebuild its hash index."""
         if rows <= len(self._bundles):
             return

@@ -49,7 +49,7 @@ from .usage_lists import link, unlink
 
 
 @lean
-def loosen(s: State, f: Int) -> None:
+def mark_loose(s: State, f: Int) -> None:
     """Mark a flow for a new class when the turn settles."""
     flows, bundles = s[1], s[3]
     if not flows[f, LOOSE]:
@@ -59,7 +59,7 @@ def loosen(s: State, f: Int) -> None:
 
 
 @lean
-def enlist(s: State, u: Int) -> None:
+def add_use(s: State, u: Int) -> None:
     """Add a use to the total weight and the list of users of its component."""
     parts, _, uses, bundles = s
     c = uses[u, COMPONENT]
@@ -72,7 +72,7 @@ def enlist(s: State, u: Int) -> None:
 
 
 @lean
-def discharge(s: State, u: Int) -> None:
+def remove_use(s: State, u: Int) -> None:
     """Subtract a use from the total weight and the list of users of its component."""
     parts, _, uses, bundles = s
     c = uses[u, COMPONENT]
@@ -85,7 +85,7 @@ def discharge(s: State, u: Int) -> None:
 
 @lean
 def check_fence(s: State, c: Int) -> None:
-    """Share a component again if its fair share fell below its fence."""
+    """Count a slack component as shared again if its fair share fell below its fence."""
     parts = s[0]
     if parts[c, FENCE]:
         hi, lo = mul(parts[c, CAP], np.int64(ONE))
@@ -95,13 +95,13 @@ def check_fence(s: State, c: Int) -> None:
 
 @lean
 def break_out(s: State, b: Int, now: Int) -> None:
-    """Dissolve a class that reached its fence, and share the components that fenced it."""
+    """Dissolve a class whose rate reached its fence, and count the fenced components as shared."""
     parts, flows, uses, bundles = s
     rate = bundles[b, RATE]
     while bundles[b, SIZE]:
         f = bundles[b, ROOT]
         detach(s, f, now)
-        loosen(s, f)
+        mark_loose(s, f)
         for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
             c = uses[u, COMPONENT]
             if 0 < parts[c, FENCE] <= rate:
@@ -110,7 +110,7 @@ def break_out(s: State, b: Int, now: Int) -> None:
 
 @lean
 def fence_roomy(s: State) -> None:
-    """Set a fence on components that had much room left in this turn."""
+    """Leave components with much spare rate out of sharing by setting their threshold (fence)."""
     parts, _, uses, bundles = s
     c = bundles[0, FIRST_ROOMY]
     bundles[0, FIRST_ROOMY] = NONE
@@ -139,5 +139,5 @@ def _set_fence(s: State, c: Int, fence: Int) -> None:
     parts[c, FENCE] = fence
     u = parts[c, CROWD]
     while u != NONE:
-        loosen(s, uses[u, FLOW])
+        mark_loose(s, uses[u, FLOW])
         u = uses[u, NEXT_USE]

@@ -31,7 +31,7 @@ def aiconfigurator(tmp_path):
         folder.mkdir(parents=True, exist_ok=True)
         told = ", ".join(str(v) for v in values)
         duckdb.execute(
-            f"copy (select * from (values {told}) t({columns})) to '{folder / name}' (format parquet)"
+            f"copy (from (values {told}) t({columns})) to '{folder / name}' (format parquet)"
         )
         return tmp_path / "h100_sxm"
 
@@ -63,7 +63,8 @@ def test_attention_lies_between_lengths_but_not_between_widths_of_heads(aiconfig
     )
     table = OpDatabase(folder=str(folder))
     table.open(None)
-    text = "compute:aten::scaled_dot_product_attention bf16[8x32x1x{0}] bf16[8x8x2000x{0}] bf16[8x8x2000x{0}]"
+    operands = "bf16[8x32x1x{0}] bf16[8x8x2000x{0}] bf16[8x8x2000x{0}]"
+    text = f"compute:aten::scaled_dot_product_attention {operands}"
     ops = asked(text.format(128), text.format(64))
     assert table.knows(ops).tolist() == [True, False]
     assert table.timing(ops.part(np.array([0]))).fixed.tolist() == pytest.approx([2e-5])

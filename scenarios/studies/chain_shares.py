@@ -1,0 +1,108 @@
+"""Shares of chains: which part of the time each link answers, before anything runs.
+
+The time is that of the ops if nothing else runs, as the chain answers it.  ``plan``, a run's report
+and ``trace info`` tell the same, since all of them ask here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...models.compute.chain import Chain, largest_ops
+from ...models.compute.recorded import Recorded
+from ...sim.analysis.sensitivity import Altered
+from ...sim.backend import Backend, uncontended_seconds
+from ...sim.binding import questions
+from ...sim.graph import Graph
+from ...sim.ops import Kind, Ops
+from ...sim.signature import parse
+from ...sim.system import System
+
+LISTED = 5  # of the largest ops that only a recording answers
+Shares = dict[str, Any]
+
+
+def chain_shares(graphs: Iterable[Graph], bound: Sequence[Backend | None]) -> dict[str, Shares]:
+    """Shares of the links of every chain, by kind of component; empty without chains.
+
+    ``links``: name, source, ops, seconds and share of each; ``only_recorded``: the largest ops, of
+    any shape, that ``recorded`` answers since no link before it knows them.
+
+    Parameters
+    ----------
+    graphs : placed; those of templates are left out
+    bound : opened backend of each component
+    """
+    asked: dict[str, list[tuple[Chain, Ops]]] = {}
+    for graph in (g for g in graphs if g.template is None):
+        for who, _, ops in questions(graph, bound):
+            if (chain := _chain(who)) is not None and not chain.online:
+                for kind, own in _by_kind(ops):
+                    asked.setdefault(kind, []).append((chain, own))
+    kinds = sorted(asked, key=lambda kind: (kind != "gpu", kind))
+    return {kind: _shares(asked[kind]) for kind in kinds}
+
+
+def kernel_shares(graph: Graph, chain: Chain) -> Shares:
+    """Shares of the links of a chain that answers for the kernels of a graph.
+
+    They are those of a run with this chain on its GPUs.
+    """
+    chain.open(System(()))
+    return _shares([(chain, graph.ops.take(np.flatnonzero(graph.ops.kind == Kind.COMPUTE)))])
+
+
+def has_chain(backend: Backend) -> bool:
+    """Whether a backend is a chain, also of a part that is slower than described."""
+    return _chain(backend) is not None
+
+
+def _chain(backend: Backend) -> Chain | None:
+    if isinstance(backend, Altered):
+        return _chain(backend.inner)
+    return backend if isinstance(backend, Chain) else None
+
+
+def _by_kind(ops: Ops) -> Iterator[tuple[str, Ops]]:
+    """Ops by the kind of component that is asked."""
+    assert ops.at is not None  # noqa: S101  questions() places them
+    kinds = np.array([c.kind for c in ops.at.system.components])[ops.at.component]
+    for kind in dict.fromkeys(kinds.tolist()):
+        yield kind, ops.part(np.flatnonzero(kinds == kind))
+
+
+def _name(text: str) -> str:
+    """Kind and name of an op of any shape; of one without a signature, its kind."""
+    if ":" not in text:
+        return text
+    parts = parse(text)
+    return f"{parts.kind}:{parts.op or parts.name}"
+
+
+def _shares(asked: Iterable[tuple[Chain, Ops]]) -> Shares:
+    links: dict[tuple[str, str], dict[str, Any]] = {}
+    alone: dict[str, dict[str, Any]] = {}
+    for chain, ops in asked:
+        who, seconds = chain.answering(ops), uncontended_seconds(chain.timing(ops), ops)
+        for number, link in enumerate(chain.links):
+            rows = np.flatnonzero(who == number)
+            name = link.registered_name or type(link).__name__
+            one = links.setdefault((name, link.source), {"ops": 0, "seconds": 0.0})
+            one["ops"] += len(rows)
+            one["seconds"] += float(seconds[rows].sum())
+            if isinstance(link, Recorded) and len(chain.links) > 1:
+                for op in largest_ops(ops, rows, seconds):
+                    found = alone.setdefault(_name(op.text), {"ops": 0, "seconds": 0.0})
+                    found["ops"] += op.ops
+                    found["seconds"] += op.seconds
+    whole = sum(one["seconds"] for one in links.values()) or 1.0
+    for one in (*links.values(), *alone.values()):
+        one["share"] = one["seconds"] / whole
+    largest = sorted(alone.items(), key=lambda item: -item[1]["seconds"])[:LISTED]
+    return {
+        "links": [{"link": n, "source": s, **one} for (n, s), one in links.items()],
+        "only_recorded": [{"op": text, **one} for text, one in largest],
+    }

@@ -1,0 +1,72 @@
+"""Recorded times, carried to another GPU."""
+
+import numpy as np
+import pytest
+from foretrace.models.compute.carried import (
+    WAYS,
+    Carried,
+    GpuModel,
+    Judgement,
+    family_of,
+    judgements,
+)
+from foretrace.sim.doubt import Doubt
+from foretrace.sim.ops import Ops
+
+SLOW = GpuModel.of("slow", {"bandwidth": 1e9, "peak_bf16": 1e12, "efficiency": 0.5})
+QUICK = GpuModel.of("quick", {"bandwidth": 4e9, "peak_bf16": 4e12})
+TEXTS = ("compute:mm bf16[2x2] bf16[2x2]", "compute:attention bf16[8]", "compute:norm bf16[8]")
+NAN = float("nan")
+
+
+def judged(way, family="products", regime="arithmetic"):
+    return {("slow", "quick", family, regime): Judgement(way, 0.1, (-0.1, 0.1))}
+
+
+def ops(**columns):
+    told = dict(flop=4e12, bytes=1.0, duration=10.0, signature=0, signatures=TEXTS)
+    return Ops.of(**told | columns)
+
+
+@pytest.mark.parametrize(
+    ("way", "seconds"), [("by roofline", 10 / 8), ("by peaks", 10 / 4), ("unchanged", 10.0)]
+)
+def test_an_op_is_carried_in_the_way_that_was_judged_best(way, seconds):
+    carried = Carried.of(SLOW, QUICK, judged(way))
+    timing = carried.timing(ops())
+    assert timing.fixed.tolist() == [seconds]
+    assert timing.source[0] == f"carried: from slow to quick, {way}"
+    assert timing.doubt[0] == Doubt("products", "arithmetic", (-0.1, 0.1))
+
+
+@pytest.mark.parametrize(
+    ("why", "columns"),
+    [
+        ("another family", {"signature": 2}),
+        ("another regime", {"flop": 1.0, "bytes": 4e9}),
+        ("mostly launch", {"flop": 1.0}),
+        ("not recorded", {"duration": NAN}),
+        ("unknown work", {"flop": NAN}),
+        ("no signature", {"signature": -1}),
+    ],
+)
+def test_what_was_not_judged_is_not_carried(why, columns):
+    carried = Carried.of(SLOW, QUICK, judged("by roofline"))
+    assert carried.knows(ops()).tolist() == [True]
+    assert carried.knows(ops(**columns)).tolist() == [False], why
+    assert Carried.of(QUICK, SLOW, judged("by roofline")).knows(ops()).tolist() == [False]
+
+
+def test_families_are_told_from_signatures():
+    assert [family_of(t) for t in TEXTS] == ["products", "attention", ""]
+    assert family_of("compute:sgl::fused_moe bf16[4x8]") == "experts"
+
+
+def test_each_way_that_comes_with_it_erred_least():
+    known = judgements()
+    assert {one.way for one in known.values()} == set(WAYS)
+    assert all(np.all(np.diff(one.quantiles) >= 0) for one in known.values())
+    products = known["h100-sxm5-80g", "h200-sxm-141g", "products", "memory"]
+    assert products.way == "by roofline"  # copying missed a quarter there
+    attention = known["h100-sxm5-80g", "h200-sxm-141g", "attention", "memory"]
+    assert attention.way == "unchanged"  # it does not reach the memory
