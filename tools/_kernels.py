@@ -31,14 +31,6 @@ HOPPER = {"bf16": 989.4e12, "fp16": 989.4e12, "fp8": 1978.9e12, "int8": 1978.9e1
 PEAKS = {
     "a100": {"bf16": 312e12, "fp16": 312e12, "int8": 624e12}, "h100": HOPPER, "h200": HOPPER,
 }  # fmt: skip
-MODELS = (
-    "Llama-2-70b-hf",
-    "Llama-2-7b-hf",
-    "Meta-Llama-3-70B",
-    "Meta-Llama-3-8B",
-    "Qwen-72B",
-    "phi-2",
-)
 MOST = 1500  # rows of a family and source, chosen once
 WRONG = {("h200", "vllm/0.19.0", "attention")}  # windows are not in its columns, but in its times
 

@@ -4,11 +4,13 @@
 
 ``_kernels.py`` has the rows, and the rule by which sources are set aside.  A family has up to
 seven constants (``models/compute/kernels.py``); all sources weigh the same.  Its doubt is how the
-others' fit errs about each source (models of Vidur are sources).  A family that one database
-alone has knows nothing of other libraries: its doubt is widened by how much whole sources of
-products and of elementwise kernels, which several libraries measured, differ.  ``nvidia`` are the constants of all three GPUs together, for
-a GPU that nobody measured; its doubt is how two GPUs tell of the third.  ``--once`` scores what was
-set aside, ``--write`` writes ``models/catalog/kernels``.
+others' fit errs about each source (models of Vidur are sources), and other GPUs' fits about it.  A
+family that one database alone has knows nothing of other libraries: its doubt is widened by how
+much whole sources of products and of elementwise kernels differ, which several libraries measured.
+``nvidia`` are the constants of all three GPUs together, for a GPU that nobody measured; its doubt
+is how two GPUs tell of the third, widened likewise.  Recorded steps that are not set aside count
+for half of every doubt.  ``--once`` scores what was set aside, ``--write`` writes
+``models/catalog/kernels``.
 """
 
 from __future__ import annotations
@@ -25,10 +27,10 @@ from foretrace.models.compute.kernels import FORM, OURS, REGIMES, KernelFamily
 from foretrace.models.compute.op_shape import OpShape
 from foretrace.models.compute.roofline import Roofline
 from foretrace.scenarios.config.catalog import installed
-from foretrace.traces.formats import autodetect
 from foretrace.sim.doubt import QUANTILES
 from foretrace.sim.ops import Kind, Ops
 from foretrace.sim.units import Unit, quantity
+from foretrace.traces.formats import autodetect
 from scipy.optimize import least_squares
 
 ROWS = ("launch", "first", "again", "near", "memory", "cache")
@@ -76,12 +78,12 @@ def fitted(name: str, some: list[Group]) -> KernelFamily:
         return np.concatenate([np.log(seconds(one, g) / g.seconds) for g in parts]) * weight
 
     scale = 1.0 / np.sqrt(min(len(g.seconds) for g in parts))
+    robust = {"loss": "soft_l1", "f_scale": scale, "max_nfev": 80}
     tries = [start, start - np.array([2.0 if k in ("first", "again") else 0.5 for k in keys])]
     best = min(
-        (least_squares(wrong, t, loss="soft_l1", f_scale=scale, bounds=(start - 9, start + 6), max_nfev=80)
-         for t in tries),
+        (least_squares(wrong, t, bounds=(start - 9, start + 6), **robust) for t in tries),
         key=lambda found: found.cost,
-    )  # fmt: skip
+    )
     values = {k: float(f"{v:.4g}") for k, v in zip(keys, np.exp(best.x).tolist(), strict=True)}
     return KernelFamily(**values)
 
@@ -181,13 +183,11 @@ def main() -> None:
     seen = [g for g in every if not g.aside]
     wider, every_source = effect(seen, ("elementwise",)), effect(seen, MANY)
     pools: dict[tuple[str, str], Found] = {}
-    print(
-        f"sources of one family differ by {np.quantile(np.abs(wider), 0.5):.0%} (median), {np.quantile(np.abs(wider), 0.9):.0%} (90 %)"
-    )
+    half, most = np.quantile(np.abs(wider), [0.5, 0.9])
+    print(f"sources of one family differ by {half:.0%} (median), {most:.0%} (90 %)")
     made: dict[str, dict[str, KernelFamily]] = {n: {} for n in (*NAMES, "nvidia")}
-    print(
-        f"{'family':18s}{'GPU':6s}{'rows':>7s}{'sources':>8s}{'a + b x':>9s}{'left out':>9s}{'90 % in':>9s}{'other GPUs':>12s}{'width':>8s}"
-    )
+    head = f"{'family':18s}{'GPU':6s}{'rows':>7s}{'sources':>8s}{'a + b x':>9s}{'left out':>9s}"
+    print(f"{head}{'90 % in':>9s}{'other GPUs':>12s}{'width':>8s}")
     held = []
     for name in CONSTANTS:
         of = [g for g in seen if g.family == name]
@@ -311,8 +311,11 @@ def products(made: dict, seen: list[Group], pools: dict[tuple[str, str], Found])
             if g.gpu == gpu
         ]
         across += others
-        print(f"{'product':18s}{gpu:6s}{sum(len(g.seconds) for g in some):7d}{len(some):8d}{'':9s}{error:9.1%}{'':9s}"
-              f"{median(np.concatenate([e for e, _ in others])):12.1%}")  # fmt: skip
+        rows = sum(len(g.seconds) for g in some)
+        there = median(np.concatenate([e for e, _ in others]))
+        print(
+            f"{'product':18s}{gpu:6s}{rows:7d}{len(some):8d}{'':9s}{error:9.1%}{'':9s}{there:12.1%}"
+        )
     whole = np.concatenate([e for e, _ in across])
     pools["nvidia", "product"] = across
     made["nvidia"]["product"] = KernelFamily(
@@ -471,8 +474,11 @@ def once(made: dict[str, dict[str, KernelFamily]], aside: list[Group]) -> None:
         if g.family in made[g.gpu] and not fitted_on:
             family = made[g.gpu][g.family]
             found = roofline_errors(g.gpu, g) if g.family == "product" else errors(family, g)
-            print(f"  {g.family:18s}{g.gpu:6s}{g.source:22s}{len(g.seconds):6d} rows  median {median(found[0]):6.1%}"
-                  f"  bias {np.median(np.expm1(-found[0])):+6.1%}  90 % hold {covered(family.quantiles, found).mean():.0%}")  # fmt: skip
+            bias, inside = np.median(np.expm1(-found[0])), covered(family.quantiles, found).mean()
+            print(
+                f"  {g.family:18s}{g.gpu:6s}{g.source:22s}{len(g.seconds):6d} rows  median "
+                f"{median(found[0]):6.1%}  bias {bias:+6.1%}  90 % hold {inside:.0%}"
+            )
 
 
 def write(made: dict[str, dict[str, KernelFamily]]) -> None:

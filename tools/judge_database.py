@@ -51,9 +51,8 @@ def main() -> None:
         known = np.isfinite(answer)
         error = np.log(truth[known] / answer[known])
         levels = tuple(np.quantile(error, LEVELS).round(3).tolist())
-        print(
-            f'    "{family}": {levels},  # {np.median(np.abs(error)):.1%}, {known.mean():.0%} answered'
-        )
+        half, share = np.median(np.abs(error)), known.mean()
+        print(f'    "{family}": {levels},  # {half:.1%}, {share:.0%} answered')
 
 
 if __name__ == "__main__":
