@@ -10,11 +10,17 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from ...sim.signature import Signature, parse
+from ...sim.signature import WIDTH, Signature, parse
+from .matrix_product import product
 
 FAMILIES: dict[str, tuple[str, ...]] = {
-    "gemm": ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::linear"),
-    "convolution": ("aten::convolution", "aten::mkldnn_convolution", "aten::cudnn_convolution"),
+    "gemm": (
+        "aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::linear", "aten::_scaled_mm",
+    ),
+    "convolution": (
+        "aten::convolution", "aten::mkldnn_convolution", "aten::cudnn_convolution",
+        "aten::miopen_convolution",
+    ),
     "convolution backward": ("aten::convolution_backward",),
     "im2col convolution": ("aten::_slow_conv2d_forward",),
     "im2col convolution backward": ("aten::_slow_conv2d_backward",),
@@ -96,8 +102,11 @@ def _im2col(parts: Signature) -> bool:
     """Whether torch, on one thread, runs a convolution as one matrix product per image (im2col).
 
     Few images, kernels of one point without stride; or one small image (``use_mkldnn`` of its
-    ``Convolution.cpp``, 2.13).
+    ``Convolution.cpp``, 2.13); of fp32 and fp64 only, and never by the libraries of GPUs, which
+    have names of their own.
     """
+    if parts.dtype not in ("fp32", "fp64"):
+        return False
     four = [o.shape for o in parts.operands if len(o.shape) == 4]
     if len(four) < (3 if "backward" in parts.name else 2):
         return False
@@ -181,16 +190,15 @@ def _indexed(parts: Signature) -> Demand:
 
 
 def _product(parts: Signature) -> Demand:
-    """Demand of a matrix product of the last two operands."""
-    sizes = [float(o.bytes) for o in parts.operands]
-    a, b = parts.operands[-2:]
-    if len(a.shape) < 2 or len(b.shape) < 2:
-        return Demand(0.0, sum(sizes), sum(sizes))
-    rows, columns = math.prod(a.shape[:-1]), b.shape[-1]
-    result = rows * columns * sizes[-2] / max(math.prod(a.shape), 1)
-    moved = sum(sizes) + result
-    flop = 2.0 * rows * a.shape[-1] * columns
-    return Demand(flop, moved, moved, ragged=flop * _remainder_share(columns))
+    """Demand of a matrix product; its result has the element type of its first factor."""
+    read = float(parts.bytes)
+    p = product(parts)
+    if p is None:
+        return Demand(0.0, read, read)
+    width = next(WIDTH[o.dtype] for o in parts.operands if len(o.shape) >= 2)
+    moved = read + float(p.batch * p.m * p.n * width)
+    flop = 2.0 * math.prod(p)
+    return Demand(flop, moved, moved, ragged=flop * _remainder_share(p.n))
 
 
 def _remainder_share(numbers: float) -> float:
@@ -283,9 +291,15 @@ def _output_points(parts: Signature, four: Sequence[tuple[int, ...]]) -> float:
 
 
 def _attention(parts: Signature) -> float:
-    """Flop of attention: two products per head, 2.5 times as much for gradients."""
-    four = [o for o in parts.operands if len(o.shape) == 4]
+    """Flop of attention: two products per head, 2.5 times as much for gradients.
+
+    Operands are query, key and value, each (batch, heads, length, width); gradients come first.
+    """
+    back = "backward" in parts.name
+    four = [o.shape for o in parts.operands if len(o.shape) == 4][1 if back else 0 :]
     if not four:
         return 0.0
-    batch, heads, length, width = four[0].shape
-    return 4.0 * batch * heads * length**2 * width * (BACKWARD if "backward" in parts.name else 1)
+    batch, heads, length, width = four[0]
+    keys = four[1][2] if len(four) > 1 else length
+    wide = width + (four[2][3] if len(four) > 2 else width)
+    return 2.0 * batch * heads * length * keys * wide * (BACKWARD if back else 1)

@@ -56,8 +56,14 @@ class MeasuredPoints:
         low, high = self._raw.min(axis=0), self._raw.max(axis=0)
         return f"{low.astype(int).tolist()} to {high.astype(int).tolist()}"
 
-    def inside(self, sizes: Matrix) -> NDArray[np.float64]:
-        """(n,) interpolated seconds; NaN outside the convex hull of the measured points."""
+    def inside(self, sizes: Matrix, triangulate: bool = True) -> NDArray[np.float64]:
+        """(n,) interpolated seconds; NaN outside the convex hull of the measured points.
+
+        Parameters
+        ----------
+        triangulate : whether to look for a simplex where there is no box of measured points, which
+            takes minutes beyond three axes
+        """
         x = sizes[:, self._axes]
         tied = self._centre + (x - self._centre[self._axes]) @ self._dependence
         off = np.abs(tied - sizes).max(axis=1, initial=0.0)
@@ -65,7 +71,8 @@ class MeasuredPoints:
         low, high = (np.array([v[i] for v in self._values]) for i in (0, -1))
         within = ((x >= low - SLACK) & (x <= high + SLACK)).all(axis=1)
         rest = np.flatnonzero(np.isnan(logs_of_seconds) & (off <= SLACK) & within)
-        if len(rest) and len(self._axes) > 1 and len(self._seconds) > len(self._axes):
+        several = triangulate and len(self._axes) > 1
+        if several and len(rest) and len(self._seconds) > len(self._axes):
             logs_of_seconds[rest] = self._in_simplex(x[rest])
         # a size that was the same, or tied to others, in all measurements must be so here
         return np.where(off <= SLACK, np.exp(logs_of_seconds), np.nan)

@@ -2,28 +2,40 @@
 
 The roofline (Williams, Waterman, Patterson 2009, doi:10.1145/1498765.1498785) with what share
 of both roofs is reached, what of the lower one the higher does not hide, and a launch cost, all
-fitted to measured kernels; and, for processors, a higher roof for what fits the cache (Ilic,
-Pratas, Sousa 2014, doi:10.1109/L-CA.2013.6).
+fitted to measured products; and, for processors, a higher roof for what fits the cache (Ilic,
+Pratas, Sousa 2014, doi:10.1109/L-CA.2013.6).  Kernels that are no products (attention, norms, what
+streams) have constants of their own family where those are known (``kernels.py``).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.backend import Backend, Timing, Usage, backend
+from ...sim.coded import Coded
+from ...sim.doubt import Doubt
 from ...sim.errors import BackendError
 from ...sim.ops import Kind, Ops, require
 from ...sim.signature import parse
 from ...sim.system import System
-from ...sim.units import Chunk, FlopRate, MemoryRate, Ratio, Seconds
+from ...sim.units import Chunk, FlopRate, Hertz, MemoryRate, Ratio, Seconds
+from .kernel_work import KernelWork, kernel_work, streamed
+from .kernels import REGIMES, Chip, KernelFamily, load
 from .matrix_product import product, tiles_flop
+from .op_shape import op_shape
 
 SHORT = 32  # terms that a product sums without joining
 SCALING = 3  # B moved for each number that is scaled: bf16 in, fp8 out
+TF32 = ("s1688gemm", "s1688fprop", "s1688dgrad", "s1688wgrad", "tf32")  # of cuBLAS, cuDNN
+STREAM, ROOFLINE = "stream", "roofline"  # families of what only moves bytes, and of all others
 COMPUTED_AS = {"fp8_e5m2": "fp8", "uint8": "int8", "complex64": "fp32", "complex128": "fp64"}
+
+Floats = NDArray[np.float64]
 
 
 @backend("roofline")
@@ -58,6 +70,15 @@ class Roofline(Backend):
     tile_processors : int
         Multiprocessors that products of fp8 keep in whole tiles (see ``tiles_flop``), none of
         which is shared out; 0 for arithmetic that is spread evenly.
+    processors : int
+        Multiprocessors or compute units; with ``clock`` and ``shared_cache`` for ``kernels``.
+    clock : Hertz or None
+        Of the multiprocessors, at most.
+    shared_cache : Chunk or None
+        Last-level cache that they share.
+    kernels : str
+        Constants of families of kernels: a name in ``models/catalog/kernels``, or a file; "" for
+        none, so that every op is a roofline.
     tf32 : bool
         fp32 matrix products run on tensor cores.
     shared : bool
@@ -94,6 +115,10 @@ class Roofline(Backend):
         exposed: Ratio = 0.0,
         join: Seconds = 0.0,
         tile_processors: int = 0,
+        processors: int = 0,
+        clock: Hertz | None = None,
+        shared_cache: Chunk | None = None,
+        kernels: str = "",
         tf32: bool = False,
         shared: bool = False,
     ):
@@ -111,6 +136,14 @@ class Roofline(Backend):
         self.launch_fp8 = launch if launch_fp8 is None else launch_fp8
         self.scales = launch_fp8 is not None
         self.exposed, self.join, self.tile_processors = exposed, join, tile_processors
+        self.kernels = kernels
+        self.families = load(kernels) if kernels else {}
+        if kernels and not (processors and clock and shared_cache):
+            raise BackendError(
+                f"roofline: kernels {kernels!r} need processors, clock and shared_cache of the "
+                "GPU; give all three"
+            )
+        self.chip = Chip(processors, clock or 0.0, bandwidth, shared_cache or 0.0)
         self._hbm: dict[int, int] = {}
         self.source = (
             f"model:roofline bandwidth={bandwidth:.4g} B/s launch={launch:.4g} s "
@@ -124,22 +157,134 @@ class Roofline(Backend):
 
     def knows(self, ops: Ops) -> NDArray[np.bool_]:
         """(n,) whether flop, bytes and the peak of its element type are known."""
-        flop = np.where((ops.kind == Kind.COPY) & np.isnan(ops.flop), 0.0, ops.flop)
+        flop, moved = self._asked(ops)
         peaks = np.array([t in self.peaks for t in _types(ops)] + [False])[ops.signature]
-        return np.asarray((flop >= 0) & (ops.bytes >= 0) & (peaks | (flop == 0)))
+        own = np.array([f is not None for f in self._own(ops)] + [False])[ops.signature]
+        return np.asarray(own | ((flop >= 0) & (moved >= 0) & (peaks | (flop == 0))))
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
-        """Launch, then the slower of arithmetic and memory, plus the exposed share of the other."""
-        copies = ops.kind == Kind.COPY
-        ops = ops.replace(flop=np.where(copies & np.isnan(ops.flop), 0.0, ops.flop))
+        """Seconds of each op, and with ``kernels`` the doubt of its family."""
+        parts = self.parts(ops)
+        doubt, source = self._told(ops, parts) if self.families else (None, None)
+        if not self.shared:
+            return Timing(parts.sum(axis=0), source=source, doubt=doubt)
+        flow = self._flow(ops, parts[0] + parts[1], parts[2] + parts[3])
+        return replace(flow, source=source, doubt=doubt)
+
+    def parts(self, ops: Ops) -> Floats:
+        """(4, n) s of launch, latency, memory and arithmetic, which add up to the time.
+
+        Raises
+        ------
+        BackendError
+            Nothing is known of an op: neither flop and bytes nor operands to tell them from.
+
+        Examples
+        --------
+        >>> gpu = Roofline(peak_bf16=1e12, bandwidth=1e9, launch=1e-6)
+        >>> texts = ("compute:aten::mm bf16[1000x10] bf16[10x1000]",)
+        >>> gpu.parts(Ops.of(flop=2e7, bytes=2e6, signature=0, signatures=texts)).T.tolist()
+        [[1e-06, 0.0, 0.002, 0.0]]
+        """
+        own = self._own(ops)
+        found = np.full((len(REGIMES), len(ops)), np.nan)
+        mine = np.array([f is not None for f in own] + [False])[ops.signature]
+        rest = np.flatnonzero(~mine)
+        if len(rest):
+            found[:, rest] = self._roofs(ops.part(rest))
+        rows = np.flatnonzero(mine)
+        for name in {f[0] for f in own if f is not None}:
+            at = [r for r in rows.tolist() if _name(own[ops.signature[r]]) == name]
+            work = np.array([_work(own[ops.signature[r]]) for r in at], float)
+            peak = self._peaks_of(ops.part(np.array(at)))
+            found[:, at] = self.families[name].parts(work, self.chip, peak)
+        return found
+
+    def _roofs(self, ops: Ops) -> Floats:
+        """(4, n) s of ops without a family of their own; what only streams, like its family."""
+        flop, moved = self._asked(ops)
+        ops = ops.replace(flop=flop, bytes=moved)
         require(ops, "flop", "bytes")
         rate = np.where(ops.bytes <= self.cache, self.cache_bandwidth, self.sustained)
         launch, filled = self._products(ops)
         arithmetic, memory = ops.flop * filled / self._peak(ops), ops.bytes / rate
-        busy = np.maximum(arithmetic, memory) + self.exposed * np.minimum(arithmetic, memory)
-        if not self.shared:
-            return Timing.of(launch + busy)
-        return self._flow(ops, launch, busy)
+        slower = arithmetic > memory
+        memory = np.where(slower, self.exposed, 1.0) * memory
+        arithmetic = np.where(slower, 1.0, self.exposed) * arithmetic
+        found = np.stack([launch, np.zeros(len(ops)), memory, arithmetic])
+        if STREAM in self.families:
+            at = np.flatnonzero((ops.flop == 0) & (ops.kind == Kind.COMPUTE))
+            work = np.array([streamed(b) for b in ops.bytes[at].tolist()], float).reshape(-1, 7)
+            found[:, at] = self.families[STREAM].parts(work, self.chip, np.ones(len(at)))
+        return found
+
+    def _own(self, ops: Ops) -> list[tuple[str, KernelWork] | None]:
+        """Family and work of each signature; None where the roofline answers."""
+        return [self._family(text) for text in ops.signatures]
+
+    def _family(self, text: str) -> tuple[str, KernelWork] | None:
+        shape = op_shape(text)
+        if shape is None or not self.families:
+            return None
+        family = self.families.get(shape.family)
+        if family is None or not family.launch:
+            return None
+        work = kernel_work(shape)
+        needs = work.step or work.flop
+        return (shape.family, work) if not needs or _peak_of(self.peaks, text) else None
+
+    def _asked(self, ops: Ops) -> tuple[Floats, Floats]:
+        """(n,) flop and (n,) bytes: as the ops have them, else, with families, as operands tell."""
+        shapes = [op_shape(text) if self.families else None for text in ops.signatures]
+        works = [None if s is None else kernel_work(s) for s in shapes]
+        told = [
+            (w.flop or w.blocks * w.depth * w.step, w.bytes) if w else (np.nan, np.nan)
+            for w in works
+        ]
+        table = np.array([*told, (np.nan, np.nan)], float)[ops.signature]
+        flop = np.where(np.isnan(ops.flop), table[:, 0], ops.flop)
+        flop = np.where((ops.kind == Kind.COPY) & np.isnan(flop), 0.0, flop)
+        return flop, np.where(np.isnan(ops.bytes), table[:, 1], ops.bytes)
+
+    def _peaks_of(self, ops: Ops) -> Floats:
+        """(n,) flop/s of the element types of ops whose families know steps; 1 where unknown."""
+        table = np.array([_peak_of(self.peaks, text) or 1.0 for text in ops.signatures])
+        return np.asarray(table[ops.signature])
+
+    def _told(self, ops: Ops, parts: Floats) -> tuple[Coded[Doubt], Coded[str]]:
+        """Doubt and source of each row."""
+        owned = zip(ops.signatures, self._own(ops), strict=True)
+        names = np.array([*(self._doubted(text, own) for text, own in owned), ROOFLINE])
+        streams = (ops.flop == 0) & (ops.kind == Kind.COMPUTE)
+        regimes = parts.argmax(axis=0).tolist()
+        each = names[ops.signature]
+        told = np.where((each == ROOFLINE) & streams, STREAM, each).tolist()
+        doubts = {key: self._doubt(*key) for key in set(zip(told, regimes, strict=True))}
+        sources = {name: self._source(name) for name in set(told)}
+        return (
+            Coded.of([doubts[key] for key in zip(told, regimes, strict=True)]),
+            Coded.of([sources[name] for name in told]),
+        )
+
+    def _doubted(self, text: str, own: tuple[str, KernelWork] | None) -> str:
+        """Family whose doubt an op has."""
+        if own is not None:
+            return own[0]
+        shape = op_shape(text)
+        return shape.family if shape is not None and shape.family in self.families else ROOFLINE
+
+    def _doubt(self, name: str, regime: int) -> Doubt:
+        known = self.families.get(name, KernelFamily()).quantiles
+        word = REGIMES[regime]
+        return Doubt(name, word, tuple(known.get(word, known.get("", ()))))
+
+    def _source(self, name: str) -> str:
+        family = self.families.get(name, KernelFamily())
+        if name == ROOFLINE or (not family.launch and family.source):
+            return self.source
+        if not family.source:
+            return f"assumed:{self.kernels} {name}, like other families"
+        return f"fitted:{self.kernels} {name}, {family.error:.0%} on what was held out"
 
     def _products(self, ops: Ops) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """(n,) s of launch, and (n,) factor by which whole tiles exceed the arithmetic."""
@@ -176,8 +321,9 @@ class Roofline(Backend):
             )
         return peak
 
-    def _flow(self, ops: Ops, launch: NDArray[np.float64], busy: NDArray[np.float64]) -> Timing:
+    def _flow(self, ops: Ops, launch: Floats, busy: Floats) -> Timing:
         """Timing with the bytes as work on the GPU's memory, rate-limited by the roofline."""
+        moved = self._asked(ops)[1]
         shape = [] if ops.at is None else ops.at.component.tolist()
         memory = [self._hbm.get(g, -1) for g in shape]
         if -1 in memory or not shape:
@@ -185,16 +331,35 @@ class Roofline(Backend):
                 "roofline: 'shared' needs GPUs with an hbm; give the system their parts, "
                 "or set shared: false"
             )
-        limit = np.divide(ops.bytes, busy, out=np.full(len(ops), np.inf), where=busy > 0)
-        idle = ops.bytes == 0  # arithmetic alone moves nothing
+        limit = np.divide(moved, busy, out=np.full(len(ops), np.inf), where=busy > 0)
+        idle = moved == 0  # arithmetic alone moves nothing
         fixed = launch + np.where(idle, busy, 0.0)
         usage = Usage(
             np.arange(len(ops) + 1, dtype=np.int64), np.array(memory, np.int32), np.ones(len(ops))
         )
-        return Timing.of(fixed, ops.bytes, usage, np.where(idle, np.inf, limit))
+        return Timing.of(fixed, moved, usage, np.where(idle, np.inf, limit))
+
+
+def _name(own: tuple[str, KernelWork] | None) -> str:
+    return own[0] if own else ""
+
+
+def _work(own: tuple[str, KernelWork] | None) -> KernelWork:
+    return own[1] if own else KernelWork()
+
+
+def _peak_of(peaks: Mapping[str, float], text: str) -> float | None:
+    return peaks.get(_type(text))
 
 
 def _types(ops: Ops) -> list[str]:
     """Element type that each signature computes in."""
-    types = [parse(s).dtype for s in ops.signatures]
-    return [COMPUTED_AS.get(t, t) for t in types]
+    return [_type(s) for s in ops.signatures]
+
+
+def _type(text: str) -> str:
+    """Element type that an op computes in; a kernel's name tells tf32 from fp32."""
+    parts = parse(text)
+    if parts.dtype == "fp32" and any(word in parts.name for word in TF32):
+        return "tf32"
+    return COMPUTED_AS.get(parts.dtype, parts.dtype)

@@ -17,6 +17,7 @@ PATHS: dict[str, tuple[tuple[str, float], ...]] = {
     "d2h": (("hbm", 1.0), ("d2h", 1.0), ("dram", 1.0)),
     "d2d": (("hbm", 2.0),),  # read and written
     "h2h": (("dram", 2.0),),
+    "fill": (("hbm", 1.0),),  # a GPU's memory is set to a value: only written
     "c2d": (("cxl", 1.0), ("h2d", 1.0), ("hbm", 1.0)),
     "d2c": (("hbm", 1.0), ("d2h", 1.0), ("cxl", 1.0)),
     "h2c": (("cxl", 1.0), ("dram", 1.0)),  # pages that move down a tier, and up again

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from foretrace.sim.ops import Kind
 from foretrace.traces.formats import native
-from foretrace.traces.infer.op_work import op_work
+from foretrace.traces.infer.op_work import OpWork, multiplies, op_work, share
 
 DATA = Path(foretrace.__file__).parent / "traces" / "data"
 IMAGES, FILT = [8, 64, 16, 16], [128, 64, 3, 3]
@@ -127,3 +127,46 @@ def test_a_bundled_step_does_what_its_model_asks_for(name, expected):
     own = (ops.kind == Kind.COMPUTE) & np.isfinite(ops.flop)
     assert ops.duration[own].sum() > 0.98 * ops.duration[ops.kind == Kind.COMPUTE].sum()
     assert ops.flop[own].sum() / 10 == pytest.approx(expected, rel=0.01)
+
+
+def test_kernels_that_multiply_share_the_work_and_the_others_move_one_tensor():
+    whole = OpWork(8e6, 3e3)
+    assert share(whole, 3, mine=True, several=2, kernels=3) == (4e6, 1.5e3)
+    assert share(whole, 3, mine=False, several=2, kernels=3) == (0.0, 2e3)
+    assert share(whole, 3, mine=False, several=0, kernels=4) == (2e6, 750.0)
+    assert share(OpWork(0.0, 3e3), 3, mine=False, several=0, kernels=2) == (0.0, 3e3)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "products"),
+    [
+        ("volta_sgemm_128x32_nt", True),
+        ("void cutlass::Kernel<cutlass_80_tensorop_s1688gemm_64x64_32x6_tn_align4>(Params)", True),
+        ("Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT256x32x64", True),
+        ("void cudnn::detail::dgrad_engine<float, 512, 6, 5, 3, 3, 3, false>(int)", True),
+        ("void splitKreduce_kernel<32, 16, int, float>(cublasSplitKParams<float>)", False),
+        ("batched_transpose_32x32_half", False),
+        ("void cudnn::winograd_nonfused::winogradForwardData4x4<float, float>(Params)", False),
+        ("SubTensorOpWithScalar1d", False),
+    ],
+)
+def test_names_tell_kernels_that_multiply_from_those_that_turn_layouts(kernel, products):
+    assert multiplies(kernel) == products
+
+
+def test_a_scaled_product_counts_its_first_two_operands():
+    shapes, types = (
+        "[[4, 8], [8, 16], [], []]",
+        '["c10::Float8_e4m3fn", "c10::Float8_e4m3fn", "float", "float"]',
+    )
+    assert op_work("aten::_scaled_mm", shapes, types, "").flop == 2 * 4 * 8 * 16
+
+
+def test_gradients_of_a_convolution_by_cudnn_count_one_product_each():
+    shapes = "[[], [2, 8, 5, 5], [8, 4, 3, 3]]"
+    types = '["ScalarList", "float", "float"]'
+    flop = 2 * 2 * 25 * 8 * 4 * 9
+    assert op_work("aten::cudnn_convolution_backward_input", shapes, types, "").flop == flop
+    shapes = "[[], [2, 8, 5, 5], [2, 4, 5, 5]]"
+    told = '["[8, 4, 3, 3]"]'
+    assert op_work("aten::cudnn_convolution_backward_weight", shapes, types, told).flop == flop

@@ -11,7 +11,7 @@ from ...sim.graph import Label, OpTexts
 from ...sim.ops import Kind
 from ...sim.signature import Signature
 from ..event_columns import Event
-from .op_work import op_work
+from .op_work import OpWork, multiplies, op_work, share
 from .operands import operands
 from .rank_graph import RankGraph
 
@@ -104,25 +104,47 @@ def _signature(graph: RankGraph, key: list[int], texts: OpTexts) -> int:
 def flop_and_bytes(graph: RankGraph) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """(n,) flop and (n,) bytes of each op; NaN where unknown.
 
-    They are unknown for an operator that became several ops, or launched several kernels: nothing
-    says which of them did how much.
+    They are unknown for an operator of a thread that became several ops: nothing says which of
+    them did how much.  Kernels of one operator share its work (``op_work.share``).
     """
     table, provenance = graph.events.table, graph.provenance
     row = np.where(graph.kind == Kind.COMPUTE, graph.event, -1)
     kernel = np.isin(graph.events.kind[row], (Event.KERNEL,)) & (row >= 0)
-    row = np.where(kernel, np.where(provenance.sole[row] > 0, provenance.operator[row], -1), row)
-    once = np.bincount(row[row >= 0], minlength=len(table["name"])) == 1
-    row = np.where((row >= 0) & once[row], row, -1)
-    columns = [table[c][row] for c in ("name", "shapes", "dtypes", "scalars")]
-    rows, inverse = distinct([np.where(row < 0, np.int64(-1), c) for c in columns])
+    own = np.where(kernel, table["name"][row], -1)
+    row = np.where(kernel, provenance.operator[row], row)
+    mine = np.array([multiplies(s) for s in graph.events.trace.strings] + [False])[own] & kernel
+    held = row >= 0
+    whole = np.bincount(row[held], minlength=len(table["name"]))
+    several = np.bincount(row[held & mine], minlength=len(table["name"]))
+    row = np.where(held & ((whole[row] == 1) | kernel), row, -1)
+    columns = [
+        *(np.where(row < 0, np.int64(-1), table[c][row]) for c in WORDS),
+        np.where(row < 0, 0, mine), np.where(row < 0, 0, several[row]),
+        np.where(row < 0, 1, whole[row]),
+    ]  # fmt: skip
+    rows, inverse = distinct(columns)
     strings = (*graph.events.trace.strings, "")
-    works = np.array([op_work(*(strings[i] for i in key)) for key in rows]).reshape(-1, 2)[inverse]
+    works = np.array([_shared(strings, key) for key in rows]).reshape(-1, 2)[inverse]
     copies = np.flatnonzero((graph.kind == Kind.COPY) & (graph.event >= 0))
     recorded = table["bytes"][graph.event[copies]]
     works[copies, 1] = np.where(recorded > 0, recorded, np.nan)
     for c in graph.collectives:
         works[c.work, 1] = c.bytes
     return works[:, 0], works[:, 1]
+
+
+WORDS = ("name", "shapes", "dtypes", "scalars")
+
+
+def _shared(strings: tuple[str, ...], key: list[int]) -> OpWork:
+    """Work of one kernel of an operator, or of an operator that is one op."""
+    name, shapes, dtypes, scalars = (strings[i] for i in key[: len(WORDS)])
+    mine, several, kernels = key[len(WORDS) :]
+    work = op_work(name, shapes, dtypes, scalars)
+    if kernels == 1:
+        return work
+    tensors = sum(bool(o.shape) for o in operands(shapes, dtypes)) + 1
+    return share(work, tensors, bool(mine), several, kernels)
 
 
 def _direction(name: str) -> str:

@@ -4,6 +4,10 @@ Counted are the multiplications and additions of matrix products, convolutions a
 causal mask not deducted, as ``torch.utils.flop_counter`` counts), and the bytes of every tensor,
 read or written once.  Other arithmetic counts as 0 flop: pointwise ops wait for memory.  An
 operator without a rule here, or called with other arguments than its rule knows, is unknown.
+
+Of an operator that launched several kernels (split sums, layouts that are turned, both gradients
+of a convolution) the names say which of them multiply: those share its flop and bytes.  Each of
+the others reads and writes one tensor of middle size, or, where none multiplies, all of them.
 """
 
 from __future__ import annotations
@@ -62,6 +66,56 @@ def op_work(name: str, shapes: str, dtypes: str, scalars: str) -> OpWork:
     return OpWork(float(work.flop), float(work.bytes))
 
 
+TURNS = re.compile(
+    r"transpose|nchw|nhwc|converttensor|subtensor|im2col|col2im|reduce|memset|fill|copy|cast|bias"
+    r"|data4x4|output4x4|delta4x4|filter4x4|elementwise|scale|workspace|offset",
+    re.IGNORECASE,
+)
+MULTIPLIES = re.compile(
+    r"gemm|gemv|gemmk1|cutlass|xmma|mma|conv|cijk|wgrad|dgrad|winograd|scudnn|attention|attn|flash"
+    r"|fmha|xdl|dot_kernel",
+    re.IGNORECASE,
+)
+
+
+def multiplies(kernel: str) -> bool:
+    """Whether a kernel does the products of its operator, by its name.
+
+    >>> multiplies("volta_sgemm_64x64_nt"), multiplies("void splitKreduce_kernel<32, 16>(float)")
+    (True, False)
+    >>> multiplies("igemm_fwd_gtcx3_nhwc_bf16_bx0"), multiplies("batched_transpose_32x32_half")
+    (True, False)
+    """
+    if kernel.startswith(("igemm", "Cijk", "cutlass", "void cutlass")):
+        return True
+    return bool(MULTIPLIES.search(kernel)) and not TURNS.search(kernel.partition("(")[0])
+
+
+def share(work: OpWork, tensors: int, mine: bool, several: int, kernels: int) -> OpWork:
+    """Work of one of several kernels of an operator.
+
+    Parameters
+    ----------
+    work : of the operator
+    tensors : that it reads and writes
+    mine : whether this kernel multiplies
+    several : kernels that do
+    kernels : of the operator
+
+    Examples
+    --------
+    >>> share(OpWork(8e6, 3e3), 3, True, 1, 2), share(OpWork(8e6, 3e3), 3, False, 1, 2)
+    (OpWork(flop=8000000.0, bytes=3000.0), OpWork(flop=0.0, bytes=2000.0))
+    """
+    if work.flop == 0:
+        return OpWork(0.0, work.bytes)
+    if not several:
+        return OpWork(work.flop / kernels, work.bytes / kernels)
+    if mine:
+        return OpWork(work.flop / several, work.bytes / several)
+    return OpWork(0.0 * work.flop, 2 * work.bytes / max(tensors, 2))
+
+
 def _bytes_moved(tensors: Tensors, *written: Operand) -> Bytes:
     """Bytes of operands read and results written."""
     return sum(t.bytes for t in (*tensors, *written))
@@ -75,6 +129,15 @@ def _product(tensors: Tensors, _: Settings) -> OpWork:
         raise ValueError
     out = Operand(a.dtype, (*batch, m, b.shape[-1]))
     return OpWork(2 * k * prod(out.shape), _bytes_moved(tensors, out))
+
+
+def _scaled_product(tensors: Tensors, _: Settings) -> OpWork:
+    """Product of the first two operands, (m, k) by (k, n), which scales follow; bf16 comes out."""
+    a, b = tensors[:2]
+    if b.shape[-2] != a.shape[-1]:
+        raise ValueError
+    out = Operand("bf16", (*a.shape[:-1], b.shape[-1]))
+    return OpWork(2 * a.shape[-1] * prod(out.shape), _bytes_moved(tensors, out))
 
 
 def _linear(tensors: Tensors, _: Settings) -> OpWork:
@@ -148,6 +211,29 @@ def _attention_backward(tensors: Tensors, _: Settings) -> OpWork:
     return OpWork(2 * pairs * (3 * width + 2 * v.shape[3]), _bytes_moved(tensors, q, k, v))
 
 
+def _gradient_of_input(tensors: Tensors, _: Settings) -> OpWork:
+    """Gradient of a convolution's input: (gradient, weight), and the input's shape before."""
+    gradient, weight = [t for t in tensors if len(t.shape) >= 3][:2]
+    flop = _convolution_flop(gradient, weight)
+    return OpWork(flop, 2 * gradient.bytes + weight.bytes)
+
+
+def _gradient_of_weight(tensors: Tensors, settings: Settings) -> OpWork:
+    """Gradient of a convolution's weight: (gradient, input), and the weight's shape before."""
+    gradient, x = [t for t in tensors if len(t.shape) >= 3][:2]
+    weight = Operand(x.dtype, tuple(_numbers(settings[0])))
+    return OpWork(_convolution_flop(gradient, weight), _bytes_moved((gradient, x), weight))
+
+
+def _flash_attention(tensors: Tensors, _: Settings) -> OpWork:
+    """Attention of (query, key, value), each (batch, length, heads, width)."""
+    q, k, v = tensors[:3]
+    b, s, h, width = q.shape
+    pairs = b * h * s * k.shape[1]
+    out = Operand(q.dtype, (b, s, h, v.shape[3]))
+    return OpWork(2 * pairs * (width + v.shape[3]), _bytes_moved((q, k, v), out))
+
+
 def _pointwise(tensors: Tensors, _: Settings) -> OpWork:
     """Operators with one result as large as the largest operand."""
     largest = max(tensors, key=lambda t: prod(t.shape))
@@ -176,11 +262,13 @@ POINTWISE = """
 """.split()  # noqa: SIM905  one word a name
 LIKE_FIRST = """
     _log_softmax _log_softmax_backward_data _softmax _softmax_backward_data native_batch_norm
-    native_batch_norm_backward native_layer_norm native_layer_norm_backward
+    native_batch_norm_backward native_layer_norm native_layer_norm_backward cudnn_batch_norm
+    cudnn_batch_norm_backward miopen_batch_norm miopen_batch_norm_backward
 """.split()  # noqa: SIM905
 
 RULES: dict[str, Rule] = {
     **dict.fromkeys(("mm", "addmm", "bmm", "baddbmm"), _product),
+    "_scaled_mm": _scaled_product,
     "linear": _linear,
     # as ATen's native_functions.yaml orders their arguments
     "mkldnn_convolution": _convolution(3, 4, 5),
@@ -188,10 +276,13 @@ RULES: dict[str, Rule] = {
     "cudnn_convolution": _convolution(2, 3, 4),
     "_slow_conv2d_forward": _convolution(5, 4),
     "convolution_backward": _convolution_backward(10),
+    "cudnn_convolution_backward_input": _gradient_of_input,
+    "cudnn_convolution_backward_weight": _gradient_of_weight,
     "_slow_conv2d_backward": _convolution_backward(6),
     "_scaled_dot_product_flash_attention_for_cpu": _attention,
     "_scaled_dot_product_flash_attention": _attention,
     "_scaled_dot_product_efficient_attention": _attention,
+    "_flash_attention_forward": _flash_attention,
     "_scaled_dot_product_flash_attention_for_cpu_backward": _attention_backward,
     "_scaled_dot_product_flash_attention_backward": _attention_backward,
     "_scaled_dot_product_efficient_attention_backward": _attention_backward,

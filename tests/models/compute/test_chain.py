@@ -79,7 +79,7 @@ def test_a_chain_without_links_is_refused():
         (roofline(), [True, False, False, True]),
         (MeasuredTable.of(TEXTS[2:3], [1.0]), [False, False, True, False]),
         (Families.of({"copy:fill": FittedLine()}), [False, False, False, True]),
-        (Copy(), [False, False, False, False]),
+        (Copy(), [False, False, False, True]),
     ],
 )
 def test_a_backend_knows_what_it_can_answer(backend, known):

@@ -1,0 +1,137 @@
+"""What a kernel does on a GPU: blocks of threads, the steps of each, arithmetic and bytes.
+
+A kernel is a grid of blocks.  A multiprocessor holds some of them at a time, so that a grid takes
+rounds; a block takes its steps one after another, however idle the GPU is.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from ...sim.signature import WIDTH
+from .op_shape import OpShape
+
+FULL = 2048  # threads that a multiprocessor holds (CUDA C++ Programming Guide, 8.0 and 9.0)
+TILE = 128  # queries, and keys, of one step of attention
+LEAST = 16  # rows of the smallest product on tensor cores
+BLOCK = 1024  # threads of a block that takes a row
+
+
+class KernelWork(NamedTuple):
+    """Work of one kernel.
+
+    Parameters
+    ----------
+    blocks : that take as long as the longest
+    threads : of each; ``FULL`` fill a multiprocessor
+    depth : steps that one block takes after another
+    step : flop of a step, on tensor cores; 0 for steps that take cycles
+    flop : of all, where arithmetic does not come in steps
+    bytes : read and written
+    far : B of these that a memory has to give where the caches do not hold them all
+    """
+
+    blocks: float = 0.0
+    threads: float = FULL
+    depth: float = 0.0
+    step: float = 0.0
+    flop: float = 0.0
+    bytes: float = 0.0
+    far: float = 0.0
+
+
+def kernel_work(op: OpShape) -> KernelWork:
+    """Work of the kernel of an op.
+
+    Examples
+    --------
+    >>> from .op_shape import op_shape
+    >>> kernel_work(op_shape("compute:vllm::rms_norm bf16[64x4096] bf16[4096]"))
+    ... # doctest: +NORMALIZE_WHITESPACE
+    KernelWork(blocks=64.0, threads=1024, depth=4, step=0.0, flop=0.0, bytes=1048576.0,
+        far=1048576.0)
+    """
+    width = WIDTH[op.dtype]
+    family = op.family
+    if family == "product":
+        batch, m, n, k = op.axes
+        moved = width * batch * (m * k + k * n) + max(width, 2) * batch * m * n
+        return KernelWork(flop=2 * batch * m * n * k, bytes=moved, far=moved)
+    if family == "convolution":
+        flop, moved = op.axes
+        return KernelWork(flop=flop, bytes=moved, far=moved)
+    if family == "attention":
+        return _attention(op, width)
+    if family == "decode attention":
+        batch, heads, keys = op.axes
+        group, head, _, window = op.exact
+        keys = min(keys, window) if window else keys
+        moved = batch * head * (2 * width * keys * heads / group + 4 * heads)
+        steps = math.ceil(keys / TILE) + 1  # the start of a block is one
+        return KernelWork(batch * heads / group, 256, steps, 0.0, 0.0, moved, moved)
+    if family == "experts":
+        return _experts(op, width)
+    if family in ("norm", "softmax", "layer norm"):
+        rows, wide = op.axes
+        moved = width * (op.exact[0] + 1) * rows * wide
+        threads = min(wide, BLOCK) if family != "layer norm" else 128
+        each = threads if family != "layer norm" else 4 * threads
+        return KernelWork(rows, threads, math.ceil(wide / each), bytes=moved, far=moved)
+    if family == "activation":
+        rows, wide = op.axes
+        moved = 3 * width * rows * wide
+        threads = min(wide, BLOCK)
+        return KernelWork(rows, threads, math.ceil(wide / threads), bytes=moved, far=moved)
+    if family == "rope":
+        rows, query, key = op.axes
+        threads = min(query / 2, 512.0)
+        steps = math.ceil(query / 2 / threads) + math.ceil(key / 2 / threads)
+        moved = 2 * width * rows * (query + key)
+        return KernelWork(rows, threads, steps, bytes=moved, far=moved)
+    if family == "gather of few":
+        return KernelWork(depth=op.axes[0], far=0.0)
+    if family == "gather":
+        rows, wide, _ = op.axes
+        moved = 2 * width * rows * wide
+        return KernelWork(rows * wide / 128, 128, 1, bytes=moved, far=moved / 2)
+    return streamed(sum(op.axes))
+
+
+def streamed(moved: float) -> KernelWork:
+    """Work of a kernel that only moves bytes.
+
+    >>> streamed(64.0).bytes
+    64.0
+    """
+    return KernelWork(moved / 6 / 1024, 128, 1, bytes=moved, far=moved)
+
+
+def _attention(op: OpShape, width: int) -> KernelWork:
+    """Blocks of ``TILE`` queries of one head, which walk over the keys that they may see."""
+    batch, heads, queries, keys = op.axes
+    group, head, causal, window = op.exact
+    high = min(TILE, max(LEAST, 2 ** math.ceil(math.log2(queries))))
+    rows, most = math.ceil(queries / high), math.ceil(keys / TILE)
+    if window:
+        most = min(most, math.ceil(window / TILE) + 1)
+    first = max(most - rows, 0)  # what the first block of a causal mask sees beyond its own
+    mean = (first + most + 1) / 2 if causal and not window else most
+    each = 4.0 * high * min(TILE, max(LEAST, keys)) * head
+    moved = width * batch * head * (2 * heads * queries + 2 * keys * heads / group)
+    return KernelWork(batch * heads * rows * mean / most, FULL, most, each, 0.0, moved, moved)
+
+
+def _experts(op: OpShape, width: int) -> KernelWork:
+    """Two grouped products: rows of each expert in whole tiles, weights of those that get any."""
+    (tokens,) = op.axes
+    hidden, inner, top, here, of, gated = op.exact
+    pairs = tokens * top * here / of
+    reached = here * (1.0 - (1.0 - 1.0 / here) ** pairs) if here > 1 else 1.0
+    sides = 3 if gated else 2
+    each = pairs / max(reached, 1.0)
+    high = LEAST if each <= LEAST else 64 if each <= 64 else TILE
+    filled = reached * math.ceil(each / high) * high
+    weights = width * reached * sides * hidden * inner
+    moved = weights + 2 * tokens * top * (2 * hidden + sides * inner)  # places of others' pairs too
+    return KernelWork(0.0, FULL, 0.0, 0.0, 2 * filled * sides * hidden * inner, moved, weights)

@@ -1,0 +1,141 @@
+"""How long kernels of each family take on a GPU: costs that add up, of starts, steps and bytes.
+
+Constants are in cycles and in shares of what the datasheet says, so that those of one GPU stand
+for another.  They are fitted by ``tools/fit_kernels.py`` to measured ops and kept in
+``models/catalog/kernels``, with the quantiles of their held-out errors.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...sim.errors import BackendError
+from .kernel_work import FULL
+
+FORM = "foretrace-kernels"
+OURS = Path(__file__).parents[1] / "catalog" / "kernels"
+REGIMES = ("launch", "latency", "memory", "arithmetic")
+Floats = NDArray[np.float64]
+
+
+class Chip(NamedTuple):
+    """What a datasheet says of a GPU.
+
+    Parameters
+    ----------
+    processors : multiprocessors, or compute units
+    clock : Hz
+    bandwidth : B/s of its memory
+    cache : B of the cache that all processors share
+    """
+
+    processors: float
+    clock: float
+    bandwidth: float
+    cache: float
+
+
+@dataclass(frozen=True)
+class KernelFamily:
+    """Constants of one family; 0 for what costs nothing.
+
+    Parameters
+    ----------
+    launch : cycles, of any kernel
+    first : cycles of a step, of the first block (of steps on tensor cores: times the peak's)
+    again : cycles of a step, of each round of blocks after the first
+    near : seconds of a byte, over those of memory
+    memory : seconds of a byte that the caches do not hold, on top
+    arithmetic : seconds of a flop, over those at the peak
+    cache : share of the cache that what is touched may fill
+    quantiles : of ln(measured / predicted) of held-out rows, by regime, as ``Doubt`` has them; ""
+        for the others
+    error : median held-out error
+    source : what it was fitted on; "" for what is assumed
+    """
+
+    launch: float = 0.0
+    first: float = 0.0
+    again: float = 0.0
+    near: float = 0.0
+    memory: float = 0.0
+    arithmetic: float = 0.0
+    cache: float = 1.0
+    quantiles: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    error: float = float("nan")
+    source: str = ""
+
+    def parts(self, work: Floats, chip: Chip, peak: Floats) -> Floats:
+        """(4, n) s of launch, latency, memory and arithmetic; their sum is the time.
+
+        Parameters
+        ----------
+        work : (n, 7) one ``KernelWork`` per row
+        peak : (n,) flop/s
+
+        Examples
+        --------
+        >>> from .kernel_work import KernelWork
+        >>> one = np.array([KernelWork(bytes=1e6, far=0.0)])
+        >>> chip = Chip(100, 1e9, 1e12, 1e7)
+        >>> KernelFamily(launch=2e3, near=1.0).parts(one, chip, np.ones(1)).T.round(9).tolist()
+        [[2e-06, 0.0, 1e-06, 0.0]]
+        """
+        blocks, threads, depth, step, flop, moved, far = work.T
+        each = np.where(step > 0, step * chip.processors / peak, 1.0 / chip.clock)
+        chain = depth * each * (self.first + self.again * (_rounds(blocks, threads, chip) - 1))
+        missed = np.maximum(1.0 - self.cache * chip.cache / np.maximum(moved, 1.0), 0.0)
+        moving = (moved * self.near + missed * far * self.memory) / chip.bandwidth
+        starts = np.full(len(work), self.launch / chip.clock)
+        steps = step > 0
+        arithmetic = flop * self.arithmetic / peak + np.where(steps, chain, 0.0)
+        return np.stack([starts, np.where(steps, 0.0, chain), moving, arithmetic])
+
+    def plain(self) -> dict[str, Any]:
+        """What a file holds of it."""
+        return {k: v for k, v in asdict(self).items() if v not in (0.0, "", {}) and v == v}
+
+
+def _rounds(blocks: Floats, threads: Floats, chip: Chip) -> Floats:
+    """(n,) rounds in which blocks find room: whole ones for the GPU, and those of a processor.
+
+    A round of few blocks is quicker than a full one, which whole rounds do not know.
+    """
+    held = np.maximum(np.floor(FULL / threads), 1.0)
+    whole = np.ceil(blocks / (chip.processors * held))
+    own = np.ceil(blocks / chip.processors) / held
+    return np.maximum((np.maximum(whole, 1.0) + np.maximum(own, 1.0)) / 2, 1.0)
+
+
+def load(name: str) -> dict[str, KernelFamily]:
+    """Families by name, from ``models/catalog/kernels`` or a file of one's own.
+
+    Raises
+    ------
+    BackendError
+        There is no such file, or it holds something else.
+
+    Examples
+    --------
+    >>> sorted(load("h100-sxm5-80g"))[:2]
+    ['activation', 'attention']
+    """
+    file = Path(name) if name.endswith(".json") else OURS / f"{name}.json"
+    try:
+        data = json.loads(file.read_text())
+        if data["form"] != FORM:
+            raise ValueError(f"its form is {data['form']!r}")
+        return {n: KernelFamily(**one) for n, one in data["families"].items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        ours = ", ".join(sorted(f.stem for f in OURS.glob("*.json")))
+        raise BackendError(
+            f"{file}: holds no families of kernels ({error}); take one of {ours}, or a file that "
+            "tools/fit_kernels.py wrote"
+        ) from error

@@ -1,0 +1,288 @@
+"""Shape of an op on a GPU, whatever its name: what a measured op must share, and what may differ.
+
+A product by any library is a product of m, n and k.  Databases of ops look up shapes and
+interpolate along their axes; ``kernel_work`` derives what a kernel does from them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import NamedTuple
+
+from ...sim.signature import Operand, Signature, parse
+from .demand import demand
+from .matrix_product import product
+
+Shape = tuple[float, ...]
+
+
+class OpShape(NamedTuple):
+    """Shape of an op.
+
+    Parameters
+    ----------
+    family : ops of one family are kernels of one kind
+    dtype : element type of the first operand
+    exact : what two ops must share for one to tell of the other
+    axes : sizes along which time may be interpolated; ``AXES`` names them
+    """
+
+    family: str
+    dtype: str
+    exact: Shape
+    axes: Shape
+
+
+AXES = {
+    "product": ("batch", "m", "n", "k"),
+    "attention": ("batch", "heads", "queries", "keys"),
+    "decode attention": ("batch", "heads", "keys"),
+    "convolution": ("flop", "bytes"),
+    "experts": ("tokens",),
+    "norm": ("rows", "width"),
+    "layer norm": ("rows", "width"),
+    "softmax": ("rows", "width"),
+    "activation": ("rows", "width"),
+    "rope": ("rows", "query", "key"),
+    "elementwise": ("read", "written"),
+    "reduction": ("read", "written"),
+    "gather": ("rows", "width", "table"),
+    "gather of few": ("rows", "width", "table"),
+    "stream": ("read", "written"),
+}
+"""Axes of each family; ``read`` and ``written`` are bytes.  Exact are, of attention, query heads to
+each key head, width of a head, whether it is causal, window; of experts, hidden and inner size,
+experts to each token, experts here, experts in all, whether gated; of rope, the width of a head."""
+
+FEW = 16  # indices up to which torch walks them one by one (indexSelectSmallIndex, Indexing.cu)
+SDPA = ("scaled_dot_product", "flash_attention", "efficient_attention")
+NORMS = (
+    "rms_norm", "rmsnorm", "fused_add_rms_norm", "add_rmsnorm", "native_batch_norm",
+    "cudnn_batch_norm", "miopen_batch_norm", "native_batch_norm_backward",
+    "cudnn_batch_norm_backward", "miopen_batch_norm_backward", "native_group_norm",
+)  # fmt: skip
+LAYER_NORMS = ("native_layer_norm", "layer_norm", "native_layer_norm_backward")
+SOFTMAXES = (
+    "_softmax", "_log_softmax", "softmax", "log_softmax",
+    "_softmax_backward_data", "_log_softmax_backward_data",
+)  # fmt: skip
+GATED = ("silu_and_mul", "gelu_and_mul", "act_and_mul", "swiglu")
+ROPES = ("rotary_embedding", "apply_rotary", "rope")
+GATHERS = ("embedding", "index_select", "embedding_dense_backward")
+REDUCTIONS = (
+    "sum", "mean", "max", "min", "amax", "amin", "argmax", "argmin", "prod", "norm",
+    "linalg_vector_norm", "any", "all", "nll_loss_forward", "compute_scale",
+)  # fmt: skip
+EXPERTS = ("fused_experts", "fused_moe", "moe")
+POINTWISE = """
+    abs add addcdiv addcmul bitwise_and bitwise_or bitwise_not clamp clamp_min clamp_max cos div
+    dropout native_dropout native_dropout_backward eq exp floor_divide ge gelu gelu_backward gt
+    hardtanh isnan le leaky_relu lerp log logical_and logical_not logical_or lt masked_fill maximum
+    minimum mul ne neg pow reciprocal relu remainder rsqrt rsub scale_matrix sigmoid
+    sigmoid_backward silu silu_backward sin sqrt square sub tanh tanh_backward threshold
+    threshold_backward where copy fill zero to _to_copy clone contiguous cat
+""".split()  # noqa: SIM905  one word a name
+ONLY_WRITTEN = ("fill", "zero", "normal", "uniform", "bernoulli", "arange")
+
+
+@lru_cache(maxsize=1 << 16)
+def op_shape(signature: str) -> OpShape | None:
+    """Shape of an op; None for what is no compute, and for kernels of unknown operands.
+
+    Examples
+    --------
+    >>> op_shape("compute:aten::linear bf16[4x8x16] bf16[32x16]")
+    OpShape(family='product', dtype='bf16', exact=(), axes=(1, 32, 32, 16))
+    >>> op_shape("compute:aten::add bf16[8] bf16[8]").axes  # bytes read and written
+    (32.0, 16.0)
+    >>> op_shape("compute:my::op bf16[8]").family
+    'stream'
+    """
+    parts = parse(signature)
+    if parts.kind != "compute" or not parts.operands:
+        return None
+    whole, _, helper = parts.op.partition("/")
+    name = whole.rpartition("::")[2].removesuffix("_")
+    if helper:
+        return None
+    if "conv" in name:
+        return _convolution(parts, signature)
+    for names, rule in RULES:
+        if name in names:
+            return rule(parts)
+    if any(word in name for word in SDPA):
+        return _attention(parts)
+    return _streamed("stream", parts)
+
+
+def _product(parts: Signature) -> OpShape | None:
+    found = product(parts)
+    return None if found is None else OpShape("product", parts.dtype, (), tuple(found))
+
+
+def _convolution(parts: Signature, signature: str) -> OpShape | None:
+    """Convolution with the stride that its attributes tell, else of stride 1."""
+    asked = demand(signature)
+    if not asked.flop:
+        return None
+    return OpShape("convolution", parts.dtype, (), (asked.flop, asked.footprint))
+
+
+def _streamed(family: str, parts: Signature) -> OpShape:
+    """An op that reads its operands and writes a result as large as the largest."""
+    name = parts.op.rpartition("::")[2]
+    tensors = [o for o in parts.operands if o.shape]
+    sizes = [_touched(o, parts) for o in tensors]
+    largest = max(sizes, default=max((o.bytes for o in parts.operands), default=0))
+    read = sum(sizes) or largest
+    if name.removesuffix("_") in ONLY_WRITTEN:
+        return OpShape(family, parts.dtype, (), (0.0, float(largest)))
+    if name == "copy_" and len(tensors) == 2:
+        return OpShape(family, parts.dtype, (), (float(tensors[1].bytes), float(tensors[0].bytes)))
+    if name == "cat":
+        largest = read
+    return OpShape(family, parts.dtype, (), (float(read), float(largest)))
+
+
+LOOKS_UP = ("lookup", "index", "gather", "scatter", "cache", "prefill")
+ROW = 512  # B that an index touches of a table without rows: 128 numbers of fp32
+TABLE = 4  # times as many rows as there are indices beside it make an operand a table
+
+
+def _touched(operand: Operand, parts: Signature) -> int:
+    """Bytes of an operand that an op touches: of a table beside indices, one row for each."""
+    whole = [o for o in parts.operands if o.dtype.startswith("int") and o.shape]
+    indices = [math.prod(o.shape) for o in whole]
+    most = max(indices, default=0)
+    looks_up = any(word in parts.op for word in LOOKS_UP)
+    if (
+        operand.dtype.startswith("int")
+        or not most
+        or not looks_up
+        or operand.shape[0] <= TABLE * most
+    ):
+        return operand.bytes
+    row = operand.bytes // operand.shape[0] if len(operand.shape) > 1 else ROW
+    return min(operand.bytes, most * row)
+
+
+def _elementwise(parts: Signature) -> OpShape:
+    return _streamed("elementwise", parts)
+
+
+def _reduction(parts: Signature) -> OpShape:
+    return OpShape("reduction", parts.dtype, (), (float(parts.bytes), 0.0))
+
+
+def _rows(family: str, last: int = 1) -> Callable[[Signature], OpShape]:
+    """Rule of ops in which one block of threads takes one row of ``last`` dimensions."""
+
+    def rule(parts: Signature) -> OpShape:
+        shape = max((o.shape for o in parts.operands), key=math.prod)
+        rows = math.prod(shape[:-last]) if len(shape) > last else 1
+        width = math.prod(shape[-last:])
+        tensors = [o for o in parts.operands if math.prod(o.shape) == rows * width]
+        return OpShape(family, parts.dtype, (float(len(tensors)),), (float(rows), float(width)))
+
+    return rule
+
+
+def _norm(parts: Signature) -> OpShape:
+    """Norms of the last dimension; of images, one row a channel over all of them."""
+    found = _rows("norm")(parts)
+    shape = max((o.shape for o in parts.operands), key=math.prod)
+    if len(shape) < 4:
+        return found
+    channels = float(shape[1])
+    return found._replace(axes=(channels, math.prod(shape) / channels))
+
+
+def _activation(parts: Signature) -> OpShape:
+    """Gate and value side by side: the operand is twice as wide as the result."""
+    widest = max(parts.operands, key=lambda o: math.prod(o.shape))
+    rows = math.prod(widest.shape[:-1])
+    return OpShape("activation", parts.dtype, (), (float(rows), widest.shape[-1] / 2))
+
+
+def _rope(parts: Signature) -> OpShape | None:
+    """Rotation of queries and keys, (tokens, heads x width) each; ``head=128`` where it is told."""
+    two = [o for o in parts.operands if len(o.shape) >= 2 and not o.dtype.startswith("int")]
+    if len(two) < 2:
+        return None
+    query, key = two[:2]
+    rows = query.shape[0] if len(query.shape) == 2 else math.prod(query.shape[:-2])
+    width = math.prod(query.shape) / max(rows, 1), math.prod(key.shape) / max(rows, 1)
+    head = float(parts.attributes.get("head", 128 if len(query.shape) == 2 else query.shape[-1]))
+    return OpShape("rope", parts.dtype, (head,), (float(rows), *width))
+
+
+def _gather(parts: Signature) -> OpShape | None:
+    tables = [o for o in parts.operands if len(o.shape) >= 2 and not o.dtype.startswith("int")]
+    indices = [o for o in parts.operands if o.dtype.startswith("int") and o.shape]
+    if not tables or not indices:
+        return None
+    rows = math.prod(max(indices, key=lambda o: math.prod(o.shape)).shape)
+    width, table = tables[0].shape[-1], tables[0].shape[0]
+    family = "gather of few" if rows <= FEW else "gather"
+    return OpShape(family, tables[0].dtype, (), (float(rows), float(width), float(table)))
+
+
+def _attention(parts: Signature) -> OpShape | None:
+    """Attention of (query, key, value), each (batch, heads, length, width).
+
+    Operators of flash-attention itself have the length before the heads.
+    """
+    if "backward" in parts.op:
+        return None
+    four = [o for o in parts.operands if len(o.shape) == 4]
+    if len(four) < 2:
+        return None
+    q, k = _heads_first(parts.op, four[0]), _heads_first(parts.op, four[1])
+    batch, heads, queries, width = q
+    keys, shared = k[2], max(k[1], 1)
+    causal = float(parts.attributes.get("causal", "0") != "0")
+    window = float(parts.attributes.get("window", "0"))
+    exact = (heads / shared, float(width), causal, window)
+    if queries == 1:
+        one = (float(batch), float(heads), float(keys))
+        return OpShape("decode attention", four[1].dtype, (exact[0], exact[1], 0.0, window), one)
+    axes = (float(batch), float(heads), float(queries), float(keys))
+    return OpShape("attention", parts.dtype, exact, axes)
+
+
+def _heads_first(op: str, operand: Operand) -> tuple[int, ...]:
+    b, s, h, d = operand.shape
+    own = "_flash_attention" in op or "flash_attn" in op or op.startswith("xformers")
+    return (b, h, s, d) if own and "scaled_dot" not in op else operand.shape
+
+
+def _experts(parts: Signature) -> OpShape | None:
+    """Fused experts: tokens, both weights, and (tokens, experts to each), as vllm passes them."""
+    if len(parts.operands) < 4:
+        return None
+    x, first, second, chosen = (o.shape for o in parts.operands[:4])
+    if len(first) != 3 or len(second) != 3 or len(x) != 2:
+        return None
+    inner, here = second[2], first[0]
+    of = float(parts.attributes.get("experts", here))
+    gated = float(first[1] == 2 * inner)
+    exact = (float(x[1]), float(inner), float(chosen[-1]), float(here), of, gated)
+    return OpShape("experts", parts.operands[1].dtype, exact, (float(x[0]),))
+
+
+PRODUCTS = ("mm", "addmm", "bmm", "baddbmm", "linear", "_scaled_mm", "matmul")
+Rule = Callable[[Signature], "OpShape | None"]
+RULES: tuple[tuple[tuple[str, ...], Rule], ...] = (
+    (PRODUCTS, _product),
+    (EXPERTS, _experts),
+    (NORMS, _norm),
+    (LAYER_NORMS, _rows("layer norm")),
+    (SOFTMAXES, _rows("softmax")),
+    (GATED, _activation),
+    (ROPES, _rope),
+    (GATHERS, _gather),
+    (REDUCTIONS, _reduction),
+    (tuple(POINTWISE) + ONLY_WRITTEN, _elementwise),
+)
