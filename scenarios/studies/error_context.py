@@ -64,7 +64,7 @@ def reworded(error: SimulationError, scenario: Scenario, gpus: Sequence[str]) ->
 def _busiest_process(submitted: Mapping[str, tuple[int, int]]) -> str:
     """Process that submitted most ops, and their number.
 
-    >>> _busiest({"Policy": (300, 3), "Other": (20, 20)})
+    >>> _busiest_process({"Policy": (300, 3), "Other": (20, 20)})
     'Policy submitted 300 ops in 3 graphs so far'
     """
     who, (ops, graphs) = max(submitted.items(), key=lambda one: one[1])

@@ -21,7 +21,7 @@ from foretrace.sim.errors import ScenarioError
         ("cluster.node.nic.bandwidth", "  like     400 Gb/s"),
         ("cluster.fabric.topology", "  values   fat-tree, rail"),
         ("cluster.override.node0.slowdown", "  type     number"),
-        ("cluster.node.links.via", "  A name of `foretrace catalog link`."),
+        ("cluster.node.links.via", "  The kind of link, a name of `foretrace catalog link`."),
         ("what_if.name", "  Its column in tables."),
         ("iteration_time", "  unit     s"),
         ("nic.utilization", "  unit     ratio"),

@@ -42,7 +42,7 @@ def seconds(*args, **kw):
 def test_a_scenario_predicts_what_the_benchmark_does(ranks):
     """All-reduces alone that all ranks call at once, with the constant of the catalog."""
     message = lab.message_of()
-    known = {lab.op_of(s).size for (s, _) in lab.measured(lab.kept(lab.name_of(ranks)))
+    known = {lab.op_of(s).size for (s, _) in lab.measured(lab.bundled_recording(lab.name_of(ranks)))
              if not lab.op_of(s).buckets}  # fmt: skip
     assert len(known) >= 2
     for size in known:

@@ -147,9 +147,9 @@ def test_the_runs_reach_every_outcome():
 
 def test_a_wrong_engine_is_noticed():
     class Unfair(ReferenceEngine):
-        def _move(self, component):
+        def _grant_slots(self, component):
             self.at[component].queue.reverse()
-            moved = super()._move(component)
+            moved = super()._grant_slots(component)
             self.at[component].queue.reverse()
             return moved
 
