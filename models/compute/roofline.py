@@ -159,8 +159,9 @@ class Roofline(Backend):
         """(n,) whether flop, bytes and the peak of its element type are known."""
         flop, moved = self._asked(ops)
         peaks = np.array([t in self.peaks for t in _types(ops)] + [False])[ops.signature]
-        own = np.array([f is not None for f in self._own(ops)] + [False])[ops.signature]
-        return np.asarray(own | ((flop >= 0) & (moved >= 0) & (peaks | (flop == 0))))
+        return np.asarray(
+            _mine(ops, self._own(ops)) | ((flop >= 0) & (moved >= 0) & (peaks | (flop == 0)))
+        )
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
         """Seconds of each op, and with ``kernels`` the doubt of its family."""
@@ -188,12 +189,12 @@ class Roofline(Backend):
         """
         own = self._own(ops)
         found = np.full((len(REGIMES), len(ops)), np.nan)
-        mine = np.array([f is not None for f in own] + [False])[ops.signature]
+        mine = _mine(ops, own)
         rest = np.flatnonzero(~mine)
         if len(rest):
             found[:, rest] = self._roofs(ops.part(rest))
         rows = np.flatnonzero(mine)
-        for name in {f[0] for f in own if f is not None}:
+        for name in {_name(own[s]) for s in ops.signature[rows].tolist()}:
             at = [r for r in rows.tolist() if _name(own[ops.signature[r]]) == name]
             work = np.array([_work(own[ops.signature[r]]) for r in at], float)
             peak = self._peaks_of(ops.part(np.array(at)))
@@ -253,11 +254,13 @@ class Roofline(Backend):
 
     def _told(self, ops: Ops, parts: Floats) -> tuple[Coded[Doubt], Coded[str]]:
         """Doubt and source of each row."""
-        owned = zip(ops.signatures, self._own(ops), strict=True)
-        names = np.array([*(self._doubted(text, own) for text, own in owned), ROOFLINE])
+        own = self._own(ops)
+        owned = zip(ops.signatures, own, strict=True)
+        names = np.array([*(self._doubted(text, one) for text, one in owned), ROOFLINE])
         streams = (ops.flop == 0) & (ops.kind == Kind.COMPUTE)
         regimes = parts.argmax(axis=0).tolist()
         each = names[ops.signature]
+        each = np.where((each == STREAM) & ~_mine(ops, own), ROOFLINE, each)
         told = np.where((each == ROOFLINE) & streams, STREAM, each).tolist()
         doubts = {key: self._doubt(*key) for key in set(zip(told, regimes, strict=True))}
         sources = {name: self._source(name) for name in set(told)}
@@ -338,6 +341,13 @@ class Roofline(Backend):
             np.arange(len(ops) + 1, dtype=np.int64), np.array(memory, np.int32), np.ones(len(ops))
         )
         return Timing.of(fixed, moved, usage, np.where(idle, np.inf, limit))
+
+
+def _mine(ops: Ops, own: list[tuple[str, KernelWork] | None]) -> NDArray[np.bool_]:
+    """(n,) whether a family answers; what an unknown name does, an op of known flop knows best."""
+    known = np.array([one is not None for one in own] + [False])[ops.signature]
+    stream = np.array([_name(one) == STREAM for one in own] + [False])[ops.signature]
+    return np.asarray(known & ~(stream & ~np.isnan(ops.flop)))
 
 
 def _name(own: tuple[str, KernelWork] | None) -> str:

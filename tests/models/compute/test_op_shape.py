@@ -211,3 +211,14 @@ def test_a_file_that_holds_no_kernels_is_refused(tmp_path):
 def test_kernels_need_the_facts_of_their_gpu():
     with pytest.raises(BackendError, match="need processors, clock and shared_cache"):
         Roofline(bandwidth=1e12, kernels="nvidia")
+
+
+def test_flop_and_bytes_that_an_op_of_unknown_name_has_are_its_own():
+    gpu = h100()
+    texts = ("compute:decode bf16[1]",)
+    known = Ops.of(flop=1e12, bytes=1e6, signature=0, signatures=texts)
+    unknown = Ops.of(signature=0, signatures=texts)
+    assert float(gpu.timing(known).fixed[0]) > 1e-3
+    assert gpu.timing(known).doubt[0].family == "roofline"
+    assert float(gpu.timing(unknown).fixed[0]) < 1e-5
+    assert gpu.timing(unknown).doubt[0].family == "stream"
