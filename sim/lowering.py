@@ -106,6 +106,20 @@ def work_units(
 ) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
     """Work in rate units x ticks, as 128 bits: (high, low).
 
+    Parameters
+    ----------
+    work : (n,) in the component's own unit, which holds 2^k rate units x s
+    k : (n,) exponents
+    per_second : ticks
+    op : (n,) numbers for messages; None for rows
+
+    Raises
+    ------
+    BackendError
+        Work beyond 127 bits.
+
+    Examples
+    --------
     >>> hi, lo = work_units(np.array([3.0, 1e18]), np.array([1, 20]), 10**12)
     >>> [(int(h) << 64) + int(l) == w * 10**12 for h, l, w in zip(hi, lo, (6, 10**18 << 20))]
     [True, True]

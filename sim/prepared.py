@@ -356,8 +356,8 @@ class Submission(NamedTuple):
         return replace(answers, timing=replace(timing, fixed=fixed, work=work, holds=holds))
 
 
-class Repeat(SubmittedRun):
-    """Submission of a prepared graph, with tables made on demand."""
+class PreparedRun(SubmittedRun):
+    """Run of one submission of a prepared graph; its tables are computed when they are read."""
 
     def __init__(self, submission: Submission, first: int, job: int = 0, at: int = 0, by: str = ""):
         ranks = submission.variant.ranks
@@ -365,9 +365,9 @@ class Repeat(SubmittedRun):
 
     submission: Submission
 
-    def alone(self, first: int) -> Repeat:
+    def alone(self, first: int) -> PreparedRun:
         """Submission as it appears in its job's own result, where its first op has id ``first``."""
-        return Repeat(self.submission, first, 0, self.at, self.by)
+        return PreparedRun(self.submission, first, 0, self.at, self.by)
 
     @cached_property
     def graph(self) -> Graph:
@@ -376,7 +376,7 @@ class Repeat(SubmittedRun):
 
     @cached_property
     def answers(self) -> Answers:
-        """Answers of backends."""
+        """What backends answered for the ops of this submission, with its flop and bytes."""
         return self.submission.answers
 
     @cached_property

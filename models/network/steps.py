@@ -108,13 +108,13 @@ class Algorithm:
         return sum(step.times for step in self.steps(*n))
 
     def posts(self, *n: int) -> int:
-        """Most messages that one of ``n`` members sends in one step, the switch left out.
+        """Most messages that one of ``n`` members sends in one step; a switch is no member.
 
-        1 where it is pipelined: a segment is posted while the one before it is on its way.
+        1 for a pipelined algorithm: a segment is posted while the one before it is on its way.
 
         Parameters
         ----------
-        n : members, or members of each level, as of ``steps``
+        n : number of members; of a hierarchical algorithm, one number for each level
         """
         if self.pipelined:
             return 1

@@ -217,7 +217,7 @@ class Join:
     link: Part
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it, as a scenario has it."""
+        """Plain data as a scenario writes it: ``from``, ``to``, ``via``, settings of the link."""
         return {"from": self.from_, "to": self.to, "via": self.link.model, **self.link.settings}
 
 

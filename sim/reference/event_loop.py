@@ -79,7 +79,7 @@ class EventLoop(EngineControl):
         while self._take_round():
             self.round += 1
         if self.medium.stale and (
-            heavy := too_heavy(self.parts, self.medium.uses(), self.open_ops)
+            heavy := too_heavy(self.parts, self.medium.usage_by_flow(), self.open_ops)
         ):
             raise heavy
         soonest = self._next_tick()  # settles the rates of this turn

@@ -93,8 +93,8 @@ class MaxMin:
         used = (f.usage.get(component, 0) * self.rate[op] for op, f in self.flows.items())
         return sum(used) // ONE
 
-    def uses(self) -> dict[int, Mapping[int, int]]:
-        """Usage of every flow."""
+    def usage_by_flow(self) -> dict[int, Mapping[int, int]]:
+        """(weight by component) of every flow, by op."""
         return {op: flow.usage for op, flow in self.flows.items()}
 
     def users(self, component: int) -> int:
