@@ -36,7 +36,7 @@ def command_line(command: str, option: str, value: str = "") -> str:
 def option_value(command: str, path: str) -> str | None:
     """The value that a command gives to a setting with ``--set``; None if it gives none.
 
-    >>> given("foretrace run s.yaml --set a.b=1 --set=a.b=2", "a.b")
+    >>> option_value("foretrace run s.yaml --set a.b=1 --set=a.b=2", "a.b")
     '2'
     """
     values = [s[1] for s in _options(command) if _setting_of_option(s) == path]

@@ -323,7 +323,7 @@ def _rate_limits(limit: NDArray[np.float64], k: NDArray[np.int64]) -> NDArray[np
 
 
 def scale_of_limit(limit: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Scale K of flows that use nothing and are bound by their limit alone.
+    """Exponent K (rate units are 2^-K) of flows without a component, bound by their limit alone.
 
     >>> scale_of_limit(np.array([0.5, 1e9, 1e15])).tolist()
     [48, 28, 8]

@@ -106,14 +106,14 @@ class NumberSet:
         return Numbers.of(self.lowered).copy()
 
     @cached_property
-    def flow(self) -> list[int]:
+    def flow_of_row(self) -> list[int]:
         """(n,) flow of each row; -1 for none."""
         found = np.full(len(self.lowered), -1, np.int64)
         found[self.lowered.flows.op] = np.arange(len(self.lowered.flows))
         return found.tolist()
 
     @cached_property
-    def claim(self) -> list[int]:
+    def claim_of_row(self) -> list[int]:
         """(n,) first claim of each row, or where it would be."""
         rows = np.arange(len(self.lowered))
         first: list[int] = np.searchsorted(self.lowered.claims.op, rows).tolist()
@@ -179,9 +179,9 @@ class Prepared:
         numbers = variant.numbers.copy()
         for row, answer in by_row.items():
             numbers.fixed[row] = answer.ticks
-            for j, amount in enumerate(answer.amounts, variant.claim[row]):
+            for j, amount in enumerate(answer.amounts, variant.claim_of_row[row]):
                 numbers.amount[j] = amount
-            k = variant.flow[row]
+            k = variant.flow_of_row[row]
             if k >= 0:
                 numbers.work_hi[k], numbers.work_lo[k] = answer.work_hi, answer.work_lo
                 numbers.limit[k] = answer.rate_limit

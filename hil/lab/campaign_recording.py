@@ -33,7 +33,7 @@ def record(campaign: Campaign, tell: Callable[[str], None] = log.info) -> Record
 def bundled_recording(name: str) -> Recording:
     """Recording of a campaign that is bundled with foretrace.
 
-    >>> kept("timetravel-10gbit").driver
+    >>> bundled_recording("timetravel-10gbit").driver
     'switch'
     """
     return read(KEPT / f"{name}{SUFFIX}")

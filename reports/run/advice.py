@@ -86,7 +86,7 @@ def _faster_parts_command(command: str, glob: str) -> str:
 def glob_of_kind(kind: str, names: Any) -> str:
     """A glob that matches all components of a kind, from the names of some; "" if there is none.
 
-    >>> named("nic", ["fabric", "node0.nic0.tx"]), named("gpu", ["fabric"])
+    >>> glob_of_kind("nic", ["fabric", "node0.nic0.tx"]), glob_of_kind("gpu", ["fabric"])
     ('node*.nic*', '')
     """
     for name in names:

@@ -89,7 +89,7 @@ def _verdict_tag(point: Point, base: Point, of: Answer) -> str:
 def _interval_text(bounds: Sequence[float]) -> str:
     """Both ends of the interval of a change, where they read differently.
 
-    >>> _between((-0.02, 0.01)), _between((0.0, 1e-9))
+    >>> _interval_text((-0.02, 0.01)), _interval_text((0.0, 1e-9))
     ('-2.0 % to +1.0 %', '')
     """
     low, high = map(change, bounds)

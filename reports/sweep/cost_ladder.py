@@ -208,7 +208,7 @@ def _rung_facts(below: Rung | None, rung: Rung, summary: Summary) -> dict[str, A
 def _amount_text(value: float, unit: str) -> str:
     """A value with its unit; GPU time in hours.
 
-    >>> _amount(42120.0, "s"), _amount(5600.0, "W")
+    >>> _amount_text(42120.0, "s"), _amount_text(5600.0, "W")
     ('11.7 h', '5.6 kW')
     """
     return f"{digits(value / HOUR)} h" if unit == "s" else format_quantity(value, unit)

@@ -73,7 +73,7 @@ def moves(summary: Summary, metric: str) -> dict[str, float]:
 def _points_in_words(count: int) -> str:
     """A count of points in words.
 
-    >>> _many(1), _many(12)
+    >>> _points_in_words(1), _points_in_words(12)
     ('1 point', '12 points')
     """
     return f"{count} point{'s' * (count != 1)}"

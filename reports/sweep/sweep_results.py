@@ -39,7 +39,7 @@ def settings(point: Found, summary: Summary, beside: Found | None = None) -> str
 def _value_text(value: Any, tried: Any) -> str:
     """Text of one value, or of several that are varied together.
 
-    >>> _shown("1 Gb/s, 2 USD/hour", [["1 Gb/s", "2 USD/hour"]])
+    >>> _value_text("1 Gb/s, 2 USD/hour", [["1 Gb/s", "2 USD/hour"]])
     '1 Gb/s (2 USD/hour)'
     """
     first, *rest = _split_values(value, tried) or [value]
@@ -87,7 +87,7 @@ def sets(settings: Mapping[str, Any], vary: Mapping[str, Any]) -> list[str]:
 def _split_values(shown: Any, tried: Any) -> list[Any] | None:
     """Value of each of several settings varied together, from their text; None for a single value.
 
-    >>> _each("1 Gb/s, 2 USD/hour", [["1 Gb/s", "2 USD/hour"], ["3 Gb/s", "4 USD/hour"]])
+    >>> _split_values("1 Gb/s, 2 USD/hour", [["1 Gb/s", "2 USD/hour"], ["3 Gb/s", "4 USD/hour"]])
     ['1 Gb/s', '2 USD/hour']
     """
     lists = [v for v in tried if isinstance(v, list)] if isinstance(tried, list) else []

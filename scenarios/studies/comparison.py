@@ -276,7 +276,7 @@ def _flat_settings(told: dict[str, Any]) -> dict[str, str]:
 def _differing_settings(base: Mapping[str, str], of: Mapping[str, str]) -> Told:
     """Settings in which two runs differ; "" where one has none.
 
-    >>> _differing({"a": "1", "b": "2"}, {"a": "1", "b": "3", "c": "4"})
+    >>> _differing_settings({"a": "1", "b": "2"}, {"a": "1", "b": "3", "c": "4"})
     {'b': ('2', '3'), 'c': ('', '4')}
     """
     paths = [p for p in {**base, **of} if base.get(p) != of.get(p)]

@@ -64,7 +64,7 @@ def reworded(error: SimulationError, scenario: Scenario, gpus: Sequence[str]) ->
 def _busiest_process(submitted: Mapping[str, tuple[int, int]]) -> str:
     """Process that submitted most ops, and their number.
 
-    >>> _busiest({"Policy": (300, 3), "Other": (20, 20)})
+    >>> _busiest_process({"Policy": (300, 3), "Other": (20, 20)})
     'Policy submitted 300 ops in 3 graphs so far'
     """
     who, (ops, graphs) = max(submitted.items(), key=lambda one: one[1])
@@ -84,7 +84,7 @@ def _component_named(error: SimulationError, names: Sequence[str]) -> str:
 def _steering_cures(
     error: SimulationError, scenario: Scenario, gpus: Sequence[str]
 ) -> Iterator[str]:
-    """Processes that were told of a component on which it is stuck."""
+    """Sentence with a cure for each process whose settings name a component of the error."""
     for i, steering in enumerate(scenario.processes):
         given = steering.settings.values()
         names = [v for g in given for v in (g if isinstance(g, tuple | list) else (g,))]

@@ -91,7 +91,7 @@ def _placed_graphs(point: Variant) -> list[Graph]:
 def _split_message(why: str) -> tuple[str, str]:
     """The op of a message, and what is wrong with it.
 
-    >>> _apart("op 3 (compute:mm): flop are unknown")
+    >>> _split_message("op 3 (compute:mm): flop are unknown")
     ('op 3 (compute:mm)', ': flop are unknown')
     """
     found = re.fullmatch(r"(op \d+ \(.*?\))(: .*)", why, re.S)

@@ -76,7 +76,7 @@ def window_of(point: Variant, result: Result) -> Window | None:
 def _join_spans(spans: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     """Spans that meet as one.
 
-    >>> _joined([(5, 9), (0, 3), (2, 4)])
+    >>> _join_spans([(5, 9), (0, 3), (2, 4)])
     ((0, 4), (5, 9))
     """
     found: list[tuple[int, int]] = []

@@ -260,7 +260,7 @@ def _covered_length(
 ) -> NDArray[np.int64]:
     """Length of the union of intervals, sorted by start, between each two marks.
 
-    >>> _covered(np.array([0, 1, 6]), np.array([4, 3, 9]), np.array([0, 2, 7, 10]))
+    >>> _covered_length(np.array([0, 1, 6]), np.array([4, 3, 9]), np.array([0, 2, 7, 10]))
     array([2, 3, 2])
     """
     reach = np.maximum.accumulate(end)

@@ -251,7 +251,7 @@ class EventLoop(EngineControl):
     # What happens to one op.
 
     def _await_release(self, row: OpState) -> None:
-        """Let places arrive whose dependencies ended."""
+        """Let places without open dependencies arrive, not before their op is released."""
         for k, unmet in enumerate(row.unmet):
             if not unmet:
                 self._may_arrive(row, k)

@@ -75,7 +75,10 @@ class MaxMin:
         return None if soonest is None else self.now + soonest
 
     def advance(self, to: int) -> list[int]:
-        """Ops whose work is done at a tick, not beyond ``next``; they are removed."""
+        """Ops whose work is done by tick ``to``, ascending; their flows are removed.
+
+        ``to`` is at most the tick that ``next`` gave: rates are constant until then.
+        """
         for op, rate in self.rate.items():
             self.left[op] -= rate * (to - self.now)
         self.now = to

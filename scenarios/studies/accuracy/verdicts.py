@@ -75,7 +75,7 @@ def _component_and_quantity(
     Examples
     --------
     >>> from ..answers import usual
-    >>> _component("nic.transfer_time", {"node0.nic0": None}, usual())
+    >>> _component_and_quantity("nic.transfer_time", {"node0.nic0": None}, usual())
     ('node0.nic0', 'time')
     """
     for metric in ("bandwidth", "transfer_time", "op_time", "time", ""):

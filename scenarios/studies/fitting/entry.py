@@ -97,7 +97,7 @@ UNITS = {
 def _parameter_text(name: str, value: float) -> str:
     """A parameter as a catalog has it.
 
-    >>> _text("latency", 1.234e-6), _text("bandwidth", 9.87e9)
+    >>> _parameter_text("latency", 1.234e-6), _parameter_text("bandwidth", 9.87e9)
     ('1.234 us', '9.87 GB/s')
     """
     unit = UNITS.get(name, "B/s")

@@ -153,7 +153,10 @@ def fit_corrections(near: Rows, chosen: Sequence[Parameter], spare: int) -> OpCo
 
 
 def _own_number_counts(many: Mapping[str, int], spare: int) -> dict[str, int]:
-    """How many numbers of its own each op gets; that with most groups is what the line is of."""
+    """How many numbers each op gets of its own, by op; the op with most groups gets none.
+
+    That one is described by the line of the family itself.
+    """
     able: dict[str, int] = {}
     for name in sorted(many, key=lambda n: -many[n])[1:]:
         wanted = min(many[name] // GROUPS_A_PARAMETER, 2, spare - sum(able.values()))
