@@ -9,7 +9,7 @@ import statistics
 import sys
 import time
 
-from foretrace.hil.agent.local_agent import started
+from foretrace.hil.agent.local_agent import in_agent_process
 from foretrace.hil.drivers.timer import READERS, cost
 from foretrace.hil.sample import Request
 
@@ -32,7 +32,7 @@ def microseconds(call, n=500):
 
 def main() -> None:
     begin = time.perf_counter()
-    remote = started("host")
+    remote = in_agent_process("host")
     remote.open({})
     ready = time.perf_counter() - begin
     frame = microseconds(remote.describe)

@@ -110,7 +110,10 @@ class EngineControl(SimpyAdapter):
         return grant
 
     def take(self, component: int, amount: int, owner: int = 0) -> bool:
-        """Whether an amount of a capacity was free, and is held from now on."""
+        """Acquire an amount of a capacity at once if possible; whether it is held now.
+
+        Refused where too little is free, somebody waits for the capacity, or it has failed.
+        """
         check_amount(self.parts, component, amount)
         book = self.ledger
         free = self.parts.whole(component) - self.held(component) - book.taken.get(component, 0)

@@ -106,6 +106,20 @@ def work_units(
 ) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
     """Work in rate units x ticks, as 128 bits: (high, low).
 
+    Parameters
+    ----------
+    work : (n,) in the component's own unit, which holds 2^k rate units x s
+    k : (n,) exponents
+    per_second : ticks
+    op : (n,) numbers for messages; None for rows
+
+    Raises
+    ------
+    BackendError
+        Work beyond 127 bits.
+
+    Examples
+    --------
     >>> hi, lo = work_units(np.array([3.0, 1e18]), np.array([1, 20]), 10**12)
     >>> [(int(h) << 64) + int(l) == w * 10**12 for h, l, w in zip(hi, lo, (6, 10**18 << 20))]
     [True, True]
@@ -309,7 +323,7 @@ def _rate_limits(limit: NDArray[np.float64], k: NDArray[np.int64]) -> NDArray[np
 
 
 def scale_of_limit(limit: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Scale K of flows that use nothing and are bound by their limit alone.
+    """Exponent K (rate units are 2^-K) of flows without a component, bound by their limit alone.
 
     >>> scale_of_limit(np.array([0.5, 1e9, 1e15])).tolist()
     [48, 28, 8]

@@ -94,7 +94,7 @@ class Merge:
         return self.sources.setdefault(source, len(self.sources))
 
     def timing(self) -> Timing:
-        """All of it, with every usage written out."""
+        """The merged answers, with the usage of every row written out."""
         n = len(self.fixed)
         usage = None
         if self._usage:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .analysis.periods import counted
+from .analysis.periods import counted_edges
 from .metric import Metric
 from .units import seconds
 from .workload import Samples, Workload
@@ -57,6 +57,6 @@ class Periodic(Workload):
         ValueError
             No iteration is left to count.
         """
-        edges = counted(result, self.warm_up, self.counted)
+        edges = counted_edges(result, self.warm_up, self.counted)
         time = seconds(np.diff(edges), result.tick)
         return {ITERATION_TIME.name: time, **super().measure(result)}

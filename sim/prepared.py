@@ -106,14 +106,14 @@ class NumberSet:
         return Numbers.of(self.lowered).copy()
 
     @cached_property
-    def flow(self) -> list[int]:
+    def flow_of_row(self) -> list[int]:
         """(n,) flow of each row; -1 for none."""
         found = np.full(len(self.lowered), -1, np.int64)
         found[self.lowered.flows.op] = np.arange(len(self.lowered.flows))
         return found.tolist()
 
     @cached_property
-    def claim(self) -> list[int]:
+    def claim_of_row(self) -> list[int]:
         """(n,) first claim of each row, or where it would be."""
         rows = np.arange(len(self.lowered))
         first: list[int] = np.searchsorted(self.lowered.claims.op, rows).tolist()
@@ -179,9 +179,9 @@ class Prepared:
         numbers = variant.numbers.copy()
         for row, answer in by_row.items():
             numbers.fixed[row] = answer.ticks
-            for j, amount in enumerate(answer.amounts, variant.claim[row]):
+            for j, amount in enumerate(answer.amounts, variant.claim_of_row[row]):
                 numbers.amount[j] = amount
-            k = variant.flow[row]
+            k = variant.flow_of_row[row]
             if k >= 0:
                 numbers.work_hi[k], numbers.work_lo[k] = answer.work_hi, answer.work_lo
                 numbers.limit[k] = answer.rate_limit
@@ -356,8 +356,8 @@ class Submission(NamedTuple):
         return replace(answers, timing=replace(timing, fixed=fixed, work=work, holds=holds))
 
 
-class Repeat(SubmittedRun):
-    """Submission of a prepared graph, with tables made on demand."""
+class PreparedRun(SubmittedRun):
+    """Run of one submission of a prepared graph; its tables are computed when they are read."""
 
     def __init__(
         self,
@@ -374,9 +374,9 @@ class Repeat(SubmittedRun):
 
     submission: Submission
 
-    def alone(self, first: int) -> Repeat:
+    def alone(self, first: int) -> PreparedRun:
         """Submission as in the result of its job alone, where its row 0 has another id."""
-        return Repeat(self.submission, first, 0, self.at, self.by, self.which)
+        return PreparedRun(self.submission, first, 0, self.at, self.by, self.which)
 
     @cached_property
     def graph(self) -> Graph:
@@ -385,7 +385,7 @@ class Repeat(SubmittedRun):
 
     @cached_property
     def answers(self) -> Answers:
-        """Answers of backends."""
+        """What backends answered for the ops of this submission, with its flop and bytes."""
         return self.submission.answers
 
     @cached_property

@@ -428,7 +428,7 @@ class Running:
             Other numbers, by row, or one for each row with NaN where it stays.  Backends are
             asked about numbers that they have not seen.
         """
-        self._may_act("submit a graph")
+        self._check_may_act("submit a graph")
         return self._stage.submit(
             graph, self._job, self._who, rank=rank, key=key, flop=flop, bytes=bytes
         )
@@ -451,7 +451,7 @@ class Running:
         processes : sequence of Process
             That go on beside it, as its own.
         """
-        self._may_act("launch a job")
+        self._check_may_act("launch a job")
         return self._stage.launch(Job(name, workload, on), self.job, processes)
 
     def set_rate(self, name: str, rate: float) -> None:
@@ -498,7 +498,7 @@ class Running:
 
     def stop(self, op: int) -> None:
         """Take an op out of its queue, places and components."""
-        self._may_act("stop an op")
+        self._check_may_act("stop an op")
         self._machine.stop(op)
 
     def resume(
@@ -521,7 +521,7 @@ class Running:
         usage : ``{component: weight}`` instead of what it uses
         instead : the GPU that stands in for another of its ranks; slots and routes follow
         """
-        self._may_act("resume an op")
+        self._check_may_act("resume an op")
         if slots is not None and instead is not None:
             raise TypeError("resume() takes slots or instead: where an op queues, or by which GPUs")
         number = self._system.number
@@ -545,7 +545,7 @@ class Running:
 
     def cancel(self, what: int | Submitted) -> None:
         """Remove an op or a whole graph, with all that depends on it."""
-        self._may_act("cancel an op")
+        self._check_may_act("cancel an op")
         if isinstance(what, SupportsIndex):
             self._machine.cancel([int(what)])
         else:
@@ -561,7 +561,7 @@ class Running:
 
     def release_all(self, owner: int) -> None:
         """Give back all that an owner acquired and took, and withdraw its requests."""
-        self._may_act("release what an owner holds")
+        self._check_may_act("release what an owner holds")
         self._machine.release_all(owner)
 
     def emit(self, metric: str, value: float, unit: str = "") -> None:
@@ -574,7 +574,8 @@ class Running:
         """
         self._stage.emissions.add(self._job.number, metric, self.now, float(value), unit)
 
-    def _may_act(self, what: str) -> None:
+    def _check_may_act(self, what: str) -> None:
+        """Refuse an action of a process that declared to touch nothing (``touches = ()``)."""
         if self._touches is not None and not len(self._touches):
             raise SimulationError(
                 "action", f"{self._who}: wants to {what}, but its touches are (); declare them"

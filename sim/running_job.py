@@ -140,7 +140,7 @@ class RunningJob:
         """Event that fires when all its processes and graphs are over."""
         if self._done is None:
             self._done = simpy.Event(self.session.machine.env)
-            self._fire_done_if_over()
+            self._finish_if_over()
         return self._done
 
     @property
@@ -192,15 +192,18 @@ class RunningJob:
 
     def _note_graph_ended(self, index: int) -> None:
         del self._graphs[index]
-        self._fire_done_if_over()
+        self._finish_if_over()
 
     def _note_process_returned(self, process: simpy.Event) -> None:
         del self.processes[cast(simpy.Process, process)]
         self._going -= 1
-        self._fire_done_if_over()
+        self._finish_if_over()
 
-    def _fire_done_if_over(self) -> None:
-        """Fire ``done`` if no process or graph of the job is left."""
+    def _finish_if_over(self) -> None:
+        """Finish the job if no process or graph of it is left.
+
+        Fires ``done``, releases its capacities and disarms the timer that would stop it.
+        """
         if self._going or self._graphs:
             return
         if self._done is not None and not self._done.triggered:

@@ -93,7 +93,7 @@ class Schedule:
 
     @cached_property
     def first_release(self) -> int:
-        """Tick at which the first job arrived."""
+        """Tick at which the earliest job arrived; 0 without jobs."""
         return min((job.arrived for job in self.jobs), default=0)
 
     @property

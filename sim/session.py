@@ -35,7 +35,7 @@ from .job import Job
 from .lowering import answers, claims, flows, lower, ticks_of
 from .ops import Ops
 from .place import place
-from .prepared import Asking, Draw, NumberSet, Prepared, Repeat, Values
+from .prepared import Asking, Draw, NumberSet, Prepared, PreparedRun, Values
 from .relocation import Relocations
 from .result import Result
 from .running_job import RunningJob
@@ -260,7 +260,11 @@ class Session:
         self.machine.run()
 
     def _fold_graph(self, lowered: EngineGraph) -> Quotient | None:
-        """Quotient of a graph, where it is smaller and finding it is likely to pay; else None."""
+        """Quotient of a graph: each group of ops that do the same at the same ticks as one op.
+
+        None where it is not much smaller, for the reference engine, and where fewer than one op in
+        four moves work over shared rates: then looking for groups costs more than it saves.
+        """
         works = np.count_nonzero(lowered.flows.work_hi | lowered.flows.work_lo.astype(np.int64))
         if self.simulation.engine != "core" or SHARING * works < len(lowered):
             return None
@@ -364,21 +368,21 @@ class Session:
         flop: Values | None = None,
         bytes: Values | None = None,
     ) -> Submitted:
-        """Hand a graph to the engine and record it for the result.
+        """Submit a graph to the engine and record it for the result.
 
         Parameters
         ----------
-        job : whose it is; None for ``main``
-        who : process that submits it; "" for none
-        rank : the job's number of its rank 0; None for the numbers of its GPUs
-        key : of its draws; None for how often a graph of its name came before
-        flop, bytes : of rows of a prepared graph that have others
+        job : that the graph is part of; None for ``main``
+        who : name of the process that submits it; empty for none
+        rank : number in the job of the graph's rank 0; None for the numbers of its GPUs
+        key : seeds the draws of durations; None for how often a graph of its name came before
+        flop, bytes : new values, by row, of a prepared graph
 
         Raises
         ------
         SimulationError
-            What its process has submitted fits into memory no more; a graph of another run or
-            job; the job was stopped.
+            What its process has submitted no longer fits into memory; the graph was prepared in
+            another run or job; the job was stopped.
         """
         job = job or self.main
         if job.stopped:
@@ -429,7 +433,9 @@ class Session:
             made = made._replace(numbers=variant.draw(made.numbers, which))
         handle = self.machine.repeat(variant.shape, made.numbers)
         now = int(self.machine.env.now)
-        self.runs.append(Repeat(made, handle.first, job.number, now, self._acting_process, which))
+        self.runs.append(
+            PreparedRun(made, handle.first, job.number, now, self._acting_process, which)
+        )
         job.handed_in(handle)
         return handle
 

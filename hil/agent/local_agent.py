@@ -21,6 +21,6 @@ def agent_command() -> list[str]:
     return [sys.executable, "-P", "-m", "foretrace.hil.agent"]
 
 
-def started(driver: str) -> Remote:
+def in_agent_process(driver: str) -> Remote:
     """Driver in a new agent process on this machine."""
     return Remote(child([*agent_command(), "--stdio"], ONE_THREAD), driver)

@@ -9,7 +9,7 @@ from pathlib import Path
 from ...sim.errors import DriverFault
 from ..measuring.measurement import measure
 from ..measuring.work_list import WorkList
-from .local_agent import started
+from .local_agent import in_agent_process
 
 
 def record(path: Path, out: Path, allow: Sequence[str] = ()) -> Path:
@@ -25,7 +25,7 @@ def record(path: Path, out: Path, allow: Sequence[str] = ()) -> Path:
     work = WorkList.read(path)
     if allow and work.driver not in allow:
         raise DriverFault("denied", f"this agent serves {', '.join(allow)}, not {work.driver!r}")
-    recording = measure(work, lambda: started(work.driver), _print_line)
+    recording = measure(work, lambda: in_agent_process(work.driver), _print_line)
     kept = recording.keep(out)
     _print_line(f"wrote {kept}: {len(recording.samples)} samples{recording.ended and ', partial: '}"
          f"{recording.ended}")  # fmt: skip

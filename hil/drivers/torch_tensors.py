@@ -44,7 +44,17 @@ class TorchOp:
         return [self.tensor(o) for o in self.parts.operands]
 
     def tensor(self, operand: Operand, device: Any = None) -> Any:
-        """Tensor of one operand, on ``device`` or the op's device."""
+        """New tensor of one operand's shape and type: floats in 0.5 to 1.5, integers 0.
+
+        Parameters
+        ----------
+        device : of the tensor; None for the op's
+
+        Raises
+        ------
+        DriverFault
+            Torch has no such element type on the op's device.
+        """
         name = DTYPES.get(operand.dtype)
         if name is None or (operand.dtype == "tf32" and self.device.type != "cuda"):
             raise self.refusal(f"torch has no {operand.dtype} on this device")

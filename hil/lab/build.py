@@ -55,7 +55,7 @@ class BuildStep:
 IN_UML, IN_QEMU = initramfs.RDMA + initramfs.COLLECTIVES, initramfs.RDMA + initramfs.MEMORY
 STEPS: dict[str, tuple[BuildStep, ...]] = {
     "uml": (
-        BuildStep("the programs", (ROOT,), lambda p: initramfs.build(p, IN_UML),
+        BuildStep("the programs", (ROOT,), lambda p: initramfs.build_root(p, IN_UML),
                   lambda: (*IN_UML, initramfs.APPLETS)),
         BuildStep("the kernel, seven minutes of a core", (UML_KERNEL,),
                   kernel.build, kernel.recipe_inputs),

@@ -86,7 +86,7 @@ def _verbs_campaign() -> Campaign:
     return Campaign("icount-verbs", "qemu", work)
 
 
-def _control_campaign() -> Campaign:
+def _control_path_campaign() -> Campaign:
     """Calls of the RDMA control path one by one; memory registration at several sizes."""
     sizes = {"reg-mr": (4096, 65536, 1 << 20)}
     requests = tuple(
@@ -118,7 +118,7 @@ CAMPAIGNS = (
     *map(_incast_campaign, ("10gbit", "1gbit")),
     *(_gloo_campaign(ranks, "10gbit") for ranks in (2, 4, 8)),
     _verbs_campaign(),
-    _control_campaign(),
+    _control_path_campaign(),
     _cxl_campaign(),
 )
 ALL: dict[str, Campaign] = {campaign.name: campaign for campaign in CAMPAIGNS}

@@ -28,7 +28,7 @@ exec /bin/busybox switch_root /new /usr/sbin/lab-start
 
 def build(packages: Packages, names: tuple[str, ...]) -> None:
     """Build kernel, initramfs and disk image from packages; needs mke2fs, not root."""
-    tree = initramfs.build(packages, names, "disk")
+    tree = initramfs.build_root(packages, names, "disk")
     image = _kernel_package(packages)
     unpack([image], tree)
     (kernel,) = sorted((tree / "boot").glob("vmlinuz-*"))[-1:]

@@ -20,8 +20,8 @@ APPLETS = (
 FOLDERS = ("proc", "sys", "dev", "run", "tmp", "mnt", "root", "etc", "var/log")
 
 
-def build(packages: Packages, names: tuple[str, ...], name: str = ROOT) -> Path:
-    """Build a root folder from packages and their dependencies; returns its path."""
+def build_root(packages: Packages, names: tuple[str, ...], name: str = ROOT) -> Path:
+    """Unpack packages and their dependencies into a root folder ``name``; returns its path."""
     fetched = packages.fetch(names)
     with rebuild(name) as into:
         unpack(fetched, into)

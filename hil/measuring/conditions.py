@@ -40,7 +40,7 @@ def record_conditions() -> Iterator[dict[str, Any]]:
         facts["jump"] = round(jump(clocks, after), 6)
         facts["steal"] = _steal_ticks() - stolen
         facts["throttled"] = _throttling_events() - throttled
-        facts |= _current_state()
+        facts |= _machine_state()
 
 
 def jump(before: Mapping[str, float], after: Mapping[str, float]) -> float:
@@ -98,7 +98,8 @@ def _cpu_model() -> str:
     return os.uname().machine
 
 
-def _current_state() -> dict[str, Any]:
+def _machine_state() -> dict[str, Any]:
+    """Load, clock rate of a core (MHz) and temperature (Celsius) of this machine now."""
     core = min(os.sched_getaffinity(0))
     return {
         "load": round(os.getloadavg()[0], 2),

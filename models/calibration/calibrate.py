@@ -128,7 +128,12 @@ def calibrate(
 
 
 def _check_groups(parameters: Sequence[Parameter], counts: tuple[int, int, int]) -> None:
-    """Refuse fewer than five fitted groups per parameter, and no held-out group."""
+    """Refuse fewer than five fitted groups per parameter, and no held-out group.
+
+    Parameters
+    ----------
+    counts : groups of rows that are fitted, held out, and kept for the final judgement
+    """
     fitted_rows, held_rows, _ = counts
     wanted = GROUPS_A_PARAMETER * len(parameters)
     if fitted_rows < wanted:

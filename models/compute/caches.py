@@ -98,7 +98,10 @@ class Caches:
         return seconds_on_top
 
     def _needs_of(self, text: str) -> tuple[str, float, float, dict[Operand, float]]:
-        """Name of an op, s of a cold start, B of footprint, and s of each operand from memory."""
+        """Name of an op, s that cold caches add to its start, B that it touches, s by operand.
+
+        The last is what an operand adds where all of it has to come from memory again.
+        """
         touched = demand(text).footprint
         fits = min(1.0, self.capacity / max(touched, 1.0))  # the rest misses alone, too
         operands = {o: o.bytes * fits / self.rate for o in parse(text).operands}

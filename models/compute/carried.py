@@ -193,13 +193,13 @@ class Carried(Backend):
 
 
 def by_roofline(here: GpuModel, there: GpuModel, ops: Ops) -> Floats:
-    """(n,) ratio of what the models of both GPUs say."""
+    """(n,) time of each op on ``there`` over ``here``, as the models of both GPUs predict it."""
     a, b = (uncontended_seconds(gpu.model.timing(ops), ops) for gpu in (here, there))
     return np.divide(b, a, out=np.ones(len(ops)), where=a > 0)
 
 
 def by_peaks(here: GpuModel, there: GpuModel, ops: Ops) -> Floats:
-    """(n,) ratio of what the datasheets of both GPUs say."""
+    """(n,) time of each op on ``there`` over ``here``, at the peak rates of their datasheets."""
     a, b = (np.maximum(*gpu.roofs(ops)) for gpu in (here, there))
     return np.divide(b, a, out=np.ones(len(ops)), where=a > 0)
 
@@ -228,7 +228,7 @@ def family_of(signature: str) -> str:
 
 @cache
 def judgements() -> Mapping[Key, Judgement]:
-    """Judgements that come with it: of each pair, family and regime, the way that erred least."""
+    """Judgements from the bundled table: the method that erred least, by (GPUs, family, regime)."""
     told: list[dict[str, Any]] = json.loads(JUDGED.read_text())["judged"]
     return {
         (one["here"], one["there"], one["family"], one["regime"]): Judgement(

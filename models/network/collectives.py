@@ -76,7 +76,7 @@ class _Answer:
         self.fixed[rows], self.work[rows] = fixed, work
         if work.any():
             self._limit[rows] = way.limit
-            self._use(rows, way.component, way.weight)
+            self._add_use(rows, way.component, way.weight)
 
     def keep(
         self,
@@ -96,9 +96,11 @@ class _Answer:
         links = np.broadcast_to(way.weight / way.beta / CORE, (len(alone), len(way.weight)))
         share = np.repeat(spent[:, None] / alone[:, None], len(cores), axis=1)
         component = np.concatenate([way.component, np.array(cores, np.int32)])
-        self._use(rows, component, np.hstack([links, share]))
+        self._add_use(rows, component, np.hstack([links, share]))
 
-    def _use(self, rows: NDArray[np.int64], component: NDArray[np.int32], weight: Floats) -> None:
+    def _add_use(
+        self, rows: NDArray[np.int64], component: NDArray[np.int32], weight: Floats
+    ) -> None:
         self._counts[rows] = len(component)
         self._uses.append((rows, component, weight))
 
@@ -294,7 +296,13 @@ class Fabric(Backend):
         return self.copying * laid.algorithm.received(n) / laid.algorithm.volume(n)
 
     def _stretch(self, protocol: str, efficiency: Ratio, copied: float, system: System) -> Floats:
-        """(components,) bytes of occupancy per byte sent."""
+        """(components,) bytes by which each component is busy for each byte that is sent over it.
+
+        Parameters
+        ----------
+        efficiency : share of a component's rate that the protocol reaches
+        copied : bytes that a member copies besides, per byte that it sends; not over wires
+        """
         key = (protocol, efficiency, copied)
         stretch = self._stretches.get(key)
         if stretch is None:

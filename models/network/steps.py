@@ -91,7 +91,7 @@ class Algorithm:
     passes_on: bool = False
 
     def steps(self, *n: int) -> tuple[Step, ...]:
-        """Steps for n members (and, nested, for so many in a node)."""
+        """Steps for ``n`` members; a nested algorithm also takes the number of members per node."""
         return _steps(self.make, n)
 
     def path(self, *n: int) -> list[tuple[int, int]]:
@@ -104,17 +104,17 @@ class Algorithm:
         return [hop for step in self.steps(*n) for hop in _hops(step)]
 
     def latencies(self, *n: int) -> int:
-        """Number of latencies that add up."""
+        """Number of messages that wait for each other, one after the other."""
         return sum(step.times for step in self.steps(*n))
 
     def posts(self, *n: int) -> int:
-        """Most messages that one of ``n`` members sends in one step, the switch left out.
+        """Most messages that one of ``n`` members sends in one step; a switch is no member.
 
-        1 where it is pipelined: a segment is posted while the one before it is on its way.
+        1 for a pipelined algorithm: a segment is posted while the one before it is on its way.
 
         Parameters
         ----------
-        n : members, or members of each level, as of ``steps``
+        n : number of members; of a hierarchical algorithm, one number for each level
         """
         if self.pipelined:
             return 1
@@ -174,7 +174,7 @@ def _flows(make: Steps, n: tuple[int, ...]) -> MemberFlows:
 
 
 def _hops(step: Step) -> Iterable[tuple[int, int]]:
-    """Messages of a step, and of its repetitions, whose latencies add up."""
+    """(sender, receiver) of messages that wait for each other: one for each time of a step."""
     at = 0
     for _ in range(step.times):
         here, there = int(step.source[at]), int(step.target[at])

@@ -98,8 +98,8 @@ def _steps_after_pass(checked: Checked) -> Iterator[Step]:
         yield "Plan with it: the model is as right as was asked.", ""
 
 
-def most_wrong(checked: Checked) -> list[str]:
-    """The op with most of the error, in seconds of a run."""
+def most_wrong_op(checked: Checked) -> list[str]:
+    """Sentence on the op with the largest share of the error in s, over all its calls; or none."""
     wrong = {
         (name, o["signature"]): abs(o["predicted"] - o["measured"]) * o["calls"]
         for name, one in checked["components"].items()

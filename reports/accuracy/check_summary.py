@@ -8,7 +8,7 @@ from typing import Any
 
 from ..blocks import Block, Code, Column, FirstScreen, Line, Span, Table, Tag
 from ..section import section
-from .accuracy_advice import most_wrong, next_steps
+from .accuracy_advice import most_wrong_op, next_steps
 from .error_texts import interval, percent
 from .verdict import OUTCOMES, Checked, sentences
 
@@ -36,7 +36,7 @@ def answer(check: CheckShown) -> Iterable[Block]:
         lead=verdict[:2],
         table=_expectations_table(checked),
         findings=[
-            ("what limits it", [(text, "") for text in (*most_wrong(checked), *verdict[2:])]),
+            ("what limits it", [(text, "") for text in (*most_wrong_op(checked), *verdict[2:])]),
             ("what to do next", next_steps(checked, check.command)),
         ],
         trust=_trust_facts(checked),

@@ -72,7 +72,7 @@ def shares(whole: Any, unit: str) -> list[dict[str, str]]:
 
 
 def break_even(b: Mapping[str, Any]) -> tuple[str, str]:
-    """The error of a component at which the answer changes, as a sentence."""
+    """Name of a component, and a sentence on the error of its times that would flip the answer."""
     if not b["answer"]:
         return b["component"], "nothing could flip: no variant, and nothing expected of its time"
     if b["error"] is None:

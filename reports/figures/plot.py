@@ -36,7 +36,7 @@ def _draw(axes: Any, of: Axes) -> None:
         )
         axes.plot(line, line, color=GREY, lw=1)
     for series in of.series:
-        _series(axes, series)
+        _draw_series(axes, series)
     _scale(axes.set_xscale, axes.set_xlim, axes.xaxis, of.x)
     _scale(axes.set_yscale, axes.set_ylim, axes.yaxis, of.y)
     for at in of.x.rule:
@@ -49,7 +49,7 @@ def _draw(axes: Any, of: Axes) -> None:
         _legend(axes)
 
 
-def _series(axes: Any, of: Series) -> None:
+def _draw_series(axes: Any, of: Series) -> None:
     colour = of.colour or INK
     if of.line == "stalks":
         axes.vlines(of.x, of.low, of.high, color=colour)

@@ -104,7 +104,10 @@ def glob_of_kind(kind: str, names: Any) -> str:
 
 
 def _step_to_measure(summary: Mapping[str, Any], command: str) -> Iterator[Step]:
-    """A step about the unmeasured value with the largest effect; else how to learn it."""
+    """The step "measure this": the unmeasured value whose error changes the answer most.
+
+    Where no effect was computed yet, the command that computes them.
+    """
     provenance, what = summary["provenance"], subject(summary["answer"])
     unsure = [v for v in provenance["values"] if v["kind"] in UNSURE]
     tried = [v for v in unsure if v.get("effect")]

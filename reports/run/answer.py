@@ -208,7 +208,7 @@ def expectation_sentences(summary: Mapping[str, Any]) -> list[str]:
     return [
         f"Not met{'' if name == BASE else f' by {name}'}: {e['that']} "
         + (
-            f"(it is {_threshold_text(e)})."
+            f"(it is {_missed_value_text(e)})."
             if e["value"] is not None
             else "(the run has no such metric)."
         )
@@ -216,8 +216,8 @@ def expectation_sentences(summary: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _threshold_text(e: Mapping[str, Any]) -> str:
-    """The threshold of an expectation, with its unit where that is known."""
+def _missed_value_text(e: Mapping[str, Any]) -> str:
+    """The value that misses an expectation, with its unit where that is known."""
     return (
         format_quantity(e["value"], e["unit"]) if e.get("unit") is not None else f"{e['value']:.4g}"
     )

@@ -34,11 +34,11 @@ def compare(
     json: Json = False,
 ) -> None:
     """Compare saved runs, or the variants of a scenario."""
-    from ..config.condition import change
+    from ..config.condition import change_condition
     from ..studies.comparison import compare as compared
 
     try:
-        conditions = [change(text) for text in fail_if]
+        conditions = [change_condition(text) for text in fail_if]
     except ValueError as error:
         raise ScenarioError(f"--fail-if: {error}") from error
     found = compared(*runs, out=str(out))

@@ -44,7 +44,13 @@ def fit(
 ) -> None:
     """Fit a part to recordings, with whole groups held out."""
     from ..studies.fitting.caches import caches as told_caches
-    from ..studies.fitting.entry import entry, families_file, families_to_dict, fit_to_dict, known
+    from ..studies.fitting.entry import (
+        entry,
+        families_file,
+        families_to_dict,
+        fit_to_dict,
+        settings_before_fit,
+    )
     from ..studies.fitting.families import families
     from ..studies.fitting.rows import FORMS, HOLDOUTS, fitted, measured_rows
 
@@ -62,7 +68,7 @@ def fit(
         file = families_file(parts, data, holdout, today, stated, costs)
         text = jsonlib.dumps(file, indent=1) + "\n"
     else:
-        before = known(component, start, know, catalog)
+        before = settings_before_fit(component, start, know, catalog)
         found = fitted(component, before.values, data.rows(holdout), parameter)
         report = fit_to_dict(component, found, data, holdout, stated)
         text = entry(component, name, before, found, data, holdout, today, stated)

@@ -78,7 +78,7 @@ def _plan_lines(made: Plan) -> Iterator[tuple[str, str]]:
 
 
 def _settings_by_place(paths: list[str]) -> dict[str, list[str]]:
-    """Settings under what they are settings of: all are told, each line short enough to read."""
+    """Last names of dotted paths by what stands before: ``{"a.b": ["c", "d"]}``."""
     found: dict[str, list[str]] = {}
     for path in paths:
         place, _, name = path.rpartition(".")

@@ -29,7 +29,7 @@ VARIABLE = "FORETRACE_CATALOG"
 
 
 @dataclass(frozen=True)
-class Sheet:
+class CatalogFile:
     """A catalog file, read when something in it is asked for."""
 
     file: File
@@ -75,7 +75,7 @@ class Catalog:
     True
     """
 
-    sheets: tuple[Sheet, ...] = ()
+    sheets: tuple[CatalogFile, ...] = ()
     own: TreeNode | None = None
 
     def names(self, kind: str) -> tuple[str, ...]:
@@ -96,7 +96,7 @@ class Catalog:
 
 
 def installed(directories: Iterable[str] = ()) -> Catalog:
-    """Our catalog, those of installed packages, of ``FORETRACE_CATALOG``, the given directories.
+    """Catalog of files: bundled, of packages, of ``FORETRACE_CATALOG``, given; later ones win.
 
     Raises
     ------
@@ -120,13 +120,13 @@ def _packaged_directories() -> tuple[str, ...]:
 
 
 @cache
-def _sheets_in(directory: str) -> tuple[Sheet, ...]:
+def _sheets_in(directory: str) -> tuple[CatalogFile, ...]:
     folder = File(directory)
     if not folder.is_dir():
         message = f"no catalog directory '{directory}'; make it, or correct {VARIABLE}"
         raise InvalidScenarioError([Problem("unreadable", message, Spot(directory))])
     prefix = "foretrace:catalog" if folder == OURS else directory
-    return tuple(Sheet(f, f"{prefix}/{f.name}") for f in sorted(folder.glob("*.yaml")))
+    return tuple(CatalogFile(f, f"{prefix}/{f.name}") for f in sorted(folder.glob("*.yaml")))
 
 
 def faults(tree: TreeNode) -> list[Problem]:

@@ -79,12 +79,12 @@ def condition(text: str) -> Condition:
     return Condition(name, statistic, op, quantity(limit, known.unit), known.unit, text)
 
 
-def change(text: str) -> Condition:
+def change_condition(text: str) -> Condition:
     """Read ``metric.statistic op +quantity %``: a condition on the change against another run.
 
     Examples
     --------
-    >>> change("iteration_time.p50 > +3 %").limit
+    >>> change_condition("iteration_time.p50 > +3 %").limit
     0.03
     """
     metric, op, limit = _split_condition(text, "iteration_time.p50 > +3 %")

@@ -51,12 +51,12 @@ def load(
     set : texts
         ``cluster.nodes=4`` and the like, laid over the file.
     catalogs : directories
-        Of catalog files; theirs win over ours.
+        Of catalog files; an entry of theirs replaces the bundled one of the same name.
 
     Raises
     ------
     InvalidScenarioError
-        Everything that is wrong, with places.
+        Everything that is wrong, with file and line.
     """
     path, shown = located(os.fspath(file))
     return _check_scenario(

@@ -155,7 +155,7 @@ class Part:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it, as a scenario has it."""
+        """Plain data as a scenario writes it."""
         return {"model": self.model, "count": self.count, **self.settings}
 
     def of(self, backend: str) -> dict[str, Any]:
@@ -217,7 +217,7 @@ class Join:
     link: Part
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it, as a scenario has it."""
+        """Plain data as a scenario writes it: ``from``, ``to``, ``via``, settings of the link."""
         return {"from": self.from_, "to": self.to, "via": self.link.model, **self.link.settings}
 
 
@@ -235,7 +235,7 @@ class Override:
     down: bool = False
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it, as a scenario has it."""
+        """Plain data as a scenario writes it."""
         return {"slowdown": self.slowdown, "down": self.down}
 
 

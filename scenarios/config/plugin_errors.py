@@ -11,9 +11,9 @@ PREFIX = "foretrace_plugin_"  # of the modules that files become
 
 
 def _bad_yield_message(error: BaseException) -> str:
-    """A message for a plug-in that yielded something that is no event; "" for none.
+    """Message on a plug-in that yielded something other than an event; empty for other errors.
 
-    SimPy gives the place only as text.
+    File and line are read from the text of SimPy's error, which has them nowhere else.
     """
     said = re.search(r'File "(.+)", line (\d+)(?:.|\n)*Invalid yield value "(.*)"', str(error))
     files = {getattr(m, "__file__", "") for n, m in sys.modules.items() if n.startswith(PREFIX)}

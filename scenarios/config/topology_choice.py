@@ -28,7 +28,7 @@ class Joining:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it, as a scenario has it."""
+        """Plain data as a scenario writes it: ``use`` and the settings."""
         return {"use": self.use, **self.settings}
 
 

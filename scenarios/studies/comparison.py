@@ -70,7 +70,7 @@ class Comparison:
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The headline, and what differs beside it."""
+        """Names of the deciding metric and of the others that differ between the runs."""
         named = {m: [abs(r.changes[m]) for r in self.rows if m in r.changes] for m in METRICS}
         differing = [m for m, c in named.items() if max(c, default=0.0) >= LEAST]
         headline = self.answer["metric"]

@@ -84,7 +84,7 @@ def _component_named(error: SimulationError, names: Sequence[str]) -> str:
 def _steering_cures(
     error: SimulationError, scenario: Scenario, gpus: Sequence[str]
 ) -> Iterator[str]:
-    """Processes that were told of a component on which it is stuck."""
+    """Sentence with a cure for each process whose settings name a component of the error."""
     for i, steering in enumerate(scenario.processes):
         given = steering.settings.values()
         names = [v for g in given for v in (g if isinstance(g, tuple | list) else (g,))]

@@ -43,7 +43,7 @@ def require_writable(out: Path, scenario: Scenario) -> None:
 
 
 @contextmanager
-def whole_folder(target: Path) -> Iterator[Path]:
+def replaced_folder(target: Path) -> Iterator[Path]:
     """New folder to fill, which takes the place of ``target`` once it is whole.
 
     Raises

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.analysis.activity import activities, activity
-from ...sim.analysis.periods import counted
+from ...sim.analysis.periods import counted_edges
 from ...sim.analysis.sensitivity import Change, faster
 from ...sim.periodic import Periodic
 from ...sim.result import Result
@@ -237,7 +237,7 @@ def per_period(of: VariantResults) -> dict[str, NDArray[np.float64]]:
     (only, *others) = of.point.workloads.values()
     if others or not isinstance(only, Periodic):
         return activity(result)
-    edges = counted(result, only.warm_up, only.counted)
+    edges = counted_edges(result, only.warm_up, only.counted)
     return {box: t.mean(axis=0) for box, t in activities(result, edges).items()}
 
 
@@ -312,7 +312,10 @@ def what_if_faster(
 
 
 def differences(base: Scenario, of: Scenario) -> dict[str, tuple[str, str]]:
-    """Settings that differ, as written: ``{path: (base, this)}``."""
+    """Settings that two scenarios have different: (text in ``base``, text in ``of``) by path.
+
+    The text is empty where a scenario lacks the setting; ``what_if`` is left out.
+    """
     a, b = base.origins, of.origins
     paths = [p for p in dict.fromkeys((*a, *b)) if not p.startswith("what_if")]
     return {

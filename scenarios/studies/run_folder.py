@@ -25,7 +25,7 @@ from ..config.hil_settings import journal_name
 from ..config.scenario import Scenario
 from .answers import usual
 from .digests import code_digest, trace_digest
-from .output_folder import ACCURACY, KEY, versions, whole_folder, write_json, write_scenario
+from .output_folder import ACCURACY, KEY, replaced_folder, versions, write_json, write_scenario
 
 if TYPE_CHECKING:
     from .run import Study
@@ -62,7 +62,7 @@ def save(study: Study, out: Path, started: float, command: str) -> Path:
     """
     name = key(study.scenario)
     target = out / study.scenario.name / name
-    with whole_folder(target) as whole:
+    with replaced_folder(target) as whole:
         _fill_folder(whole, study, name, started, command)
     return target
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...sim.analysis.metrics import common
+from ...sim.analysis.metrics import built_in_samples
 from ...sim.errors import ScenarioError
 from ...sim.metric import Metric
 from ...sim.periodic import Periodic
@@ -68,14 +68,18 @@ def samples_of(point: Variant, result: Result) -> dict[str, Samples]:
                 workload, _result_of_job(result, name)
             )
     if several:
-        samples |= {m: s for m, s in common(result).items() if m.rpartition(".")[2] in WHOLE}
+        samples |= {
+            m: s for m, s in built_in_samples(result).items() if m.rpartition(".")[2] in WHOLE
+        }
     for name in result.jobs:
         if name not in (*point.workloads, MAIN):  # who starts others is none of them
             samples |= _with_job_name(_launched_samples(result.of(name)), name)
     return samples | _machine_samples(point, samples)
 
 
-def metrics_of(point: Variant, result: Result, samples: Mapping[str, Samples]) -> dict[str, Metric]:
+def metric_declarations(
+    point: Variant, result: Result, samples: Mapping[str, Samples]
+) -> dict[str, Metric]:
     """Declaration of each metric; of an undeclared one, the unit with which it was emitted."""
     metrics = {}
     for name in samples:
@@ -101,9 +105,9 @@ def _with_job_name(samples: Mapping[str, Samples], job: str) -> dict[str, Sample
 def _common_samples(workload: Workload, result: Result) -> dict[str, Samples]:
     """Samples that every run has, over the periods that count where there are any."""
     if not isinstance(workload, Periodic):
-        return common(result)
+        return built_in_samples(result)
     try:
-        return common(result, workload.warm_up, workload.counted)
+        return built_in_samples(result, workload.warm_up, workload.counted)
     except ValueError as error:
         raise ScenarioError(f"workload.iterations: {error}; take fewer") from error
 

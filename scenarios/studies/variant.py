@@ -75,7 +75,7 @@ class StepVariation:
 
     @cached_property
     def spread(self) -> Spread | None:
-        """Factors around the typical durations."""
+        """Quantiles of recorded durations over typical ones; None if fewer than two steps."""
         return spread(self.ops, self.starts)
 
 

@@ -19,7 +19,7 @@ from .building.price import price
 from .building.system import backends, system
 from .limits import memory, usable
 from .preflight import require_answers
-from .samples import metrics_of, samples_of
+from .samples import metric_declarations, samples_of
 from .variant import Built, Variant
 
 if TYPE_CHECKING:
@@ -115,6 +115,6 @@ def measured(point: Variant, each: MapFunction = map) -> VariantResults:
     numbers = range(wanted) if wanted > 1 else ()
     drawn = tuple(each(lambda k: samples_of(point, draw(k)), numbers))
     samples = samples_of(point, result)
-    metrics = metrics_of(point, result, samples)
+    metrics = metric_declarations(point, result, samples)
     log.info("%s: %s ops, makespan %.6g s", point.name, result.count, result.makespan)
     return VariantResults(point, result, samples, drawn, metrics)

@@ -35,7 +35,7 @@ class Window:
     worst: int = 0
 
     def blame(self, whole: Blame) -> dict[str, float]:
-        """Seconds of the critical path within it by who is charged, largest first."""
+        """Seconds of the critical path inside the window by component charged, largest first."""
         found: dict[str, int] = {}
         for c in whole.path:
             ticks = sum(max(0, min(b, c.end) - max(a, c.start)) for a, b in self.spans)

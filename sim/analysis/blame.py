@@ -31,7 +31,7 @@ from ..run_record import RunRecord
 from ..schedule import SubmittedRun
 from ..units import Seconds, seconds
 from .flow_history import Bound, FlowHistory
-from .holdings import Wait, holders
+from .holdings import CapacityWait, holders
 
 RELEASE, PROCESS, GAP = "release", "process", "gap"
 
@@ -216,7 +216,7 @@ class _Walk:
         found.append(Charge(wait.granted, now, -1, PROCESS))
         return self._charge_wait(wait, found)
 
-    def _charge_wait(self, wait: Wait, found: list[Charge]) -> int:
+    def _charge_wait(self, wait: CapacityWait, found: list[Charge]) -> int:
         """Charge a wait to its capacity; the tick at which it began."""
         asked = max(wait.asked, self.first)
         found.append(Charge(asked, wait.granted, -1, self.result.parts.names[wait.component]))
@@ -306,7 +306,7 @@ class _History:
         component = [run.lowered.claims.component for run in self.result.runs]
         return holders(self.result), np.concatenate([np.empty(0, np.int32), *component])
 
-    def wait(self, op: int) -> Wait | None:
+    def wait(self, op: int) -> CapacityWait | None:
         """Last wait of an op for a capacity, None without one."""
         ops, component = self._capacity_claims
         a, b = np.searchsorted(ops, [op, op + 1])
@@ -314,18 +314,22 @@ class _History:
             return None
         last = a + int(np.argmax(self.result.columns.granted[a:b]))
         asked, granted = self.result.columns.asked[last], self.result.columns.granted[last]
-        return Wait(int(component[last]), int(asked), int(granted)) if asked < granted else None
+        return (
+            CapacityWait(int(component[last]), int(asked), int(granted))
+            if asked < granted
+            else None
+        )
 
     @cached_property
-    def _waits_of_processes(self) -> dict[str, list[Wait]]:
+    def _waits_of_processes(self) -> dict[str, list[CapacityWait]]:
         """Waits of each process for capacities, by their end."""
-        found: dict[str, list[Wait]] = {}
+        found: dict[str, list[CapacityWait]] = {}
         names, waits = self.result.acquired.names, self.result.acquired.waits
         for component, asked, granted, who in waits.tolist():
-            found.setdefault(names[who], []).append(Wait(component, asked, granted))
+            found.setdefault(names[who], []).append(CapacityWait(component, asked, granted))
         return found
 
-    def wait_of(self, process: str, now: int) -> Wait | None:
+    def wait_of(self, process: str, now: int) -> CapacityWait | None:
         """Last wait of a process that had ended by then, None without one."""
         waits = self._waits_of_processes.get(process, [])
         at = bisect_right(waits, now, key=lambda wait: wait.granted)

@@ -23,8 +23,8 @@ class HeldAmounts(NamedTuple):
     share: NDArray[np.float64]
 
 
-class Wait(NamedTuple):
-    """Component that was waited for, and the ticks at which it was asked and granted."""
+class CapacityWait(NamedTuple):
+    """Wait for a capacity: its component, and the ticks of the request and of the grant."""
 
     component: int
     asked: int

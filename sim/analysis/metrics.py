@@ -19,7 +19,7 @@ from ..schedule import SubmittedRun
 from ..units import seconds
 from .activity import activities, exposed
 from .holdings import by_ops, by_processes
-from .periods import counted, period_edges, step_edges
+from .periods import counted_edges, period_edges, step_edges
 
 log = logging.getLogger(__name__)
 
@@ -45,17 +45,31 @@ def measure(result: RunRecord, warm_up: int = 0, count: int | None = None) -> di
     ValueError
         No iteration is left to count.
     """
-    found = common(result, warm_up, count)
+    found = built_in_samples(result, warm_up, count)
     if period_edges(result) is not None:
-        found["iteration_time"] = seconds(np.diff(counted(result, warm_up, count)), result.tick)
+        found["iteration_time"] = seconds(
+            np.diff(counted_edges(result, warm_up, count)), result.tick
+        )
     return found | result.emitted.samples
 
 
-def common(result: RunRecord, warm_up: int = 0, count: int | None = None) -> dict[str, Samples]:
-    """Samples by metric name, built-in metrics only; arguments and errors as of `measure`."""
+def built_in_samples(
+    result: RunRecord, warm_up: int = 0, count: int | None = None
+) -> dict[str, Samples]:
+    """Samples by metric name, of the metrics that every run has; a time is in s.
+
+    Parameters
+    ----------
+    warm_up, count : iterations left out at the start, and counted after it; None for all
+
+    Raises
+    ------
+    ValueError
+        No iteration is left to count.
+    """
     found: dict[str, Samples] = {"makespan": np.array([result.makespan])}
     whole = period_edges(result) is None and not warm_up
-    edges = step_edges(result) if whole else counted(result, warm_up, count)
+    edges = step_edges(result) if whole else counted_edges(result, warm_up, count)
     found |= _box_samples(result, edges, warm_up)
     for name, samples in utilization_windows(result).items():
         found[f"{name}.utilization"] = samples

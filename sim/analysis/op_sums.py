@@ -52,7 +52,7 @@ class _Sums:
         self.ended = self.columns.end != NEVER
         self.given = None if result.written is None else result.written.given
 
-    def _steps(self) -> NDArray[np.int64]:
+    def _ended_periods(self) -> NDArray[np.int64]:
         """(k,) periods with an op that ended, of a run of one job."""
         if len(self.result.jobs) > 1:
             return np.empty(0, np.int64)
@@ -62,7 +62,7 @@ class _Sums:
 
     def kept(self) -> RunAggregates:
         result = self.result
-        steps = self._steps()
+        steps = self._ended_periods()
         in_step = result.ops.period >= 0
         if self.given is not None:
             in_step[self.given :] = False

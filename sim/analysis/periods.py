@@ -10,8 +10,10 @@ from ..engine_api import NEVER
 from ..run_record import RunRecord
 
 
-def counted(result: RunRecord, warm_up: int = 0, count: int | None = None) -> NDArray[np.int64]:
-    """(k + 1,) ticks between which the periods that count lie.
+def counted_edges(
+    result: RunRecord, warm_up: int = 0, count: int | None = None
+) -> NDArray[np.int64]:
+    """(k + 1,) ticks at which the ``count`` periods after ``warm_up`` begin and end.
 
     Raises
     ------
@@ -40,7 +42,7 @@ def step_edges(result: RunRecord) -> NDArray[np.int64]:
 
 
 def period_edges(result: RunRecord) -> NDArray[np.int64] | None:
-    """(k + 1,) ticks as of :func:`step_edges`; None without periods, and for several jobs together.
+    """(k + 1,) ticks where periods begin and end; None without periods, and for several jobs.
 
     They are those of the graph that the run was given, if it was given one.  What is in no period
     and ends before the first does was under way when it began: then the first begins where that

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ..aggregates import BOXES, EXPOSED, RunAggregates, add_ticks
 from ..engine_api import MAX_TICK, NEVER, ComponentTable, Held, State
 from ..ops import Kind
-from ..prepared import Repeat
+from ..prepared import PreparedRun
 from ..schedule import SubmittedRun, ranks_of
 from ..system import System
 from ..units import Seconds, seconds
@@ -314,7 +314,7 @@ class Spans:
 
     @property
     def first(self) -> tuple[int, int]:
-        """First period so far and the tick at which it began; the latest possible without any."""
+        """Lowest period seen so far and its earliest start tick; both ``LATE`` before any."""
         if not self._period_numbers:
             return LATE, LATE
         period = self._period_numbers[0]
@@ -422,7 +422,7 @@ def together(sums: Sequence[StreamingSums], kept: Sequence[RunAggregates]) -> Ru
 
 
 def _add_at(pieces: NDArray[np.int64], at: NDArray[Any], more: NDArray[np.int64]) -> None:
-    """Add (b, m, ranks) ticks to some of the pieces."""
+    """Add ``more``, (boxes, m, ranks) ticks, to the m columns ``at`` of pieces of the run."""
     where: Any = (slice(None), at)
     np.add.at(pieces, where, more)
 
@@ -458,12 +458,14 @@ def _claims(
 
 
 def _claimed_amount(run: SubmittedRun) -> Ticks:
-    return run.submission.numbers.amount if isinstance(run, Repeat) else run.lowered.claims.amount
+    return (
+        run.submission.numbers.amount if isinstance(run, PreparedRun) else run.lowered.claims.amount
+    )
 
 
 def _shape_run(run: SubmittedRun) -> SubmittedRun:
     """Run that stands for all graphs prepared as this one was; the run itself otherwise."""
-    return run.submission.variant.run if isinstance(run, Repeat) else run
+    return run.submission.variant.run if isinstance(run, PreparedRun) else run
 
 
 def _ended_work(
@@ -475,7 +477,7 @@ def _ended_work(
         return None
     found: NDArray[np.float64] = work * fresh[:, : len(work)].sum(axis=0)
     for k, run in enumerate(runs):
-        for row, answer in run.submission.by_row.items() if isinstance(run, Repeat) else ():
+        for row, answer in run.submission.by_row.items() if isinstance(run, PreparedRun) else ():
             if fresh[k, row]:
                 found[row] += answer.work - work[row]
     return found

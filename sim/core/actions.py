@@ -13,9 +13,9 @@ from ..engine_api import NO_LIMIT, Answer, Loss, State, There
 from ..media.max_min.medium import set_rate
 from ..moving import ALL, Left
 from ..validation import wrong_move
-from .capacity import ask, leave_line, let_go, line_moves
+from .capacity import ask, leave_line, let_go, mark_claim_queue
 from .op_end import leave_all
-from .slots import moves
+from .slots import mark_slot_queue
 from .state_layout import (
     ASK,
     BARRED,
@@ -146,9 +146,9 @@ class Actions(StateView):
                 self._bar(c)
         part = int(store.world[PARTS]) + component * PART
         if self.parts.whole(component) < 0:
-            moves(store.world, part)
+            mark_slot_queue(store.world, part)
         else:
-            line_moves(store.world, part)
+            mark_claim_queue(store.world, part)
 
     def _leave(self, c: int) -> None:
         store = self.store
@@ -172,7 +172,7 @@ class Actions(StateView):
 
     def _return(self, component: int, amount: int) -> None:
         self.store.part_table[component, TAKEN] -= amount
-        line_moves(self.store.world, int(self.store.world[PARTS]) + component * PART)
+        mark_claim_queue(self.store.world, int(self.store.world[PARTS]) + component * PART)
 
     def _stop(self, op: int, who: str) -> None:
         if not self._is_over(op):

@@ -75,7 +75,7 @@ def holder(rows: Rows, world: Array, c: Int) -> Int:
 
 @lean
 def grant_amounts(rows: Rows, times: Array, world: Array) -> None:
-    """Enqueue the capacity requests of ops that became ready, then grant from the queues.
+    """Enqueue the capacity requests of ops that became ready, then grant what there is room for.
 
     What is left to arrive in this round are places of ops that hold nothing, and of ops that have
     got the last of what they hold.
@@ -93,7 +93,7 @@ def grant_amounts(rows: Rows, times: Array, world: Array) -> None:
         else:
             append(rows, world, ARRIVING, c)
         c = following
-    move_lines(rows, world)
+    grant_from_queues(rows, world)
 
 
 @lean
@@ -125,11 +125,11 @@ def ask(world: Array, number: Int) -> None:
     else:
         world[world[CLAIMS] + world[part + TAIL] * CLAIM + BEHIND] = number
     world[part + TAIL] = number
-    line_moves(world, part)
+    mark_claim_queue(world, part)
 
 
 @lean
-def line_moves(world: Array, part: Int) -> None:
+def mark_claim_queue(world: Array, part: Int) -> None:
     """Mark the queue of a capacity for a grant attempt in this round."""
     if world[part + MOVES] == UNMOVED:
         world[part + MOVES] = world[LINES]
@@ -137,8 +137,8 @@ def line_moves(world: Array, part: Int) -> None:
 
 
 @lean
-def move_lines(rows: Rows, world: Array) -> None:
-    """Grant amounts while there is room, in the order of each queue."""
+def grant_from_queues(rows: Rows, world: Array) -> None:
+    """Grant the amounts queued at each marked capacity, in order, up to the first without room."""
     part = world[LINES]
     world[LINES] = NONE
     while part != NONE:
@@ -200,7 +200,7 @@ def leave_line(world: Array, number: Int) -> None:
         if world[part + TAIL] == number:
             world[part + TAIL] = before
     world[claim + STANDS] = OUT
-    line_moves(world, part)
+    mark_claim_queue(world, part)
 
 
 @lean

@@ -16,7 +16,7 @@ from .linked_lists import append, sort
 from .op_end import end
 from .op_start import answered, end_soon, start_in_order, work
 from .radix_heap import soonest, take
-from .slots import arrive, come, grant
+from .slots import arrive, come, grant_slots
 from .state_layout import (
     ANSWERED,
     ASKING,
@@ -160,6 +160,6 @@ def take_round(rows: Rows, times: Array, links: Links, world: Array, s: State) -
     if world[CLAIMING] or world[LINES] != NONE:
         grant_amounts(rows, times, world)
     arrive(rows, times, world, s)
-    grant(rows, times, world, s)
+    grant_slots(rows, times, world, s)
     if world[GRANTED] != NONE:
         start_in_order(rows, times, world, s)

@@ -28,7 +28,7 @@ def number(keys: NDArray[Any]) -> tuple[Numbers, Numbers]:
 
 
 def number_rows(table: NDArray[np.int64]) -> tuple[Numbers, Numbers]:
-    """(n,) numbers and first positions as of :func:`number`, with rows of a table as keys.
+    """(n,) number of each row of a table, equal for equal rows, and where each first stands.
 
     >>> numbers, first = number_rows(np.array([[1, 2], [1, 3], [1, 2]]))
     >>> numbers.tolist(), first.tolist()

@@ -11,7 +11,7 @@ from .jit import Int, lean
 from .linked_lists import append, unlink
 from .op_start import flow_of
 from .radix_heap import forget
-from .slots import await_release, moves
+from .slots import await_release, mark_slot_queue
 from .state_layout import (
     BARRIER,
     BEYOND,
@@ -90,7 +90,7 @@ def free(rows: Rows, world: Array, p: Int) -> None:
     if rows[p]["at"] == HELD and rows[p]["slot"] >= 0:
         part = world[PARTS] + rows[p]["slot"] * PART
         world[part + TAKEN] -= 1
-        moves(world, part)
+        mark_slot_queue(world, part)
     rows[p]["at"] = WAITING
 
 

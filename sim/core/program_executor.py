@@ -289,7 +289,10 @@ def _meet(
     w: Int,
     top: Int,
 ) -> Int:
-    """Run a collective whose last member arrived and wake the others; new height of the stack."""
+    """Run collective ``g``, whose last member ``r`` arrived, and push the others on the stack.
+
+    Returns the height of the stack of ranks that go on.
+    """
     words, _, _, answer, answer_at = programs
     program, _, _, bases = ranks_
     _, member_at, member, _, group_row = groups

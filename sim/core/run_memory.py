@@ -441,7 +441,7 @@ class RunMemory:
 
     @property
     def claim_table(self) -> Array:
-        """(claims, fields) view of the world."""
+        """(claims, fields) view of the table of claims inside :attr:`world`."""
         at = int(self.world[CLAIMS])
         return self.world[at : at + self.claims * CLAIM].reshape(-1, CLAIM)
 

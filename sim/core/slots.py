@@ -99,7 +99,7 @@ def has_slot(world: Array, part: Int) -> bool:
 
 
 @lean
-def grant(rows: Rows, times: Array, world: Array, s: State) -> None:
+def grant_slots(rows: Rows, times: Array, world: Array, s: State) -> None:
     """Give freed slots to queued places, first come first served."""
     part = world[MOVING]
     world[MOVING] = NONE
@@ -115,7 +115,7 @@ def grant(rows: Rows, times: Array, world: Array, s: State) -> None:
 
 
 @lean
-def moves(world: Array, part: Int) -> None:
+def mark_slot_queue(world: Array, part: Int) -> None:
     """Mark the slot queue of a component for a grant attempt in this round, unless it is empty."""
     if world[part + HEAD] != NONE and world[part + MOVES] == UNMOVED:
         world[part + MOVES] = world[MOVING]

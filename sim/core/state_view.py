@@ -118,7 +118,7 @@ class StateView(EngineControl):
         return self.rate[component] if whole < 0 else whole
 
     def failed(self, component: int) -> bool:
-        """Whether a component has failed, as the last turn left it."""
+        """Whether a component was failed when the engine's last turn ended."""
         return bool(self.store.part_table[component, FAILED])
 
     def state(self, op: int) -> State:

@@ -72,10 +72,12 @@ def breakdown_of_places(
     edges: NDArray[np.int64],
     ranks: int,
 ) -> NDArray[np.int64]:
-    """(7, windows, ranks) ticks in each box, from the places of a written-out graph.
+    """(7, windows, ranks) ticks in each box of ``activity.py``, from the places of ops.
 
     Parameters
     ----------
+    rank, arrived, start, end : (p,) of each place; ticks
+    edges : (windows + 1,) ticks
     layer : (p,) number of the layer that each keeps busy; -1 for none
 
     Examples

@@ -19,7 +19,7 @@ from ..validation import check_graph, check_op, wrong_move
 from .capacity import Claim
 from .deadlock_state import stuck
 from .event_loop import EventLoop
-from .op_state import HELD, Checked, OpState, SubmittedGraph, columns, held, rows_of
+from .op_state import HELD, Checked, OpState, SubmittedGraph, columns, held, op_states
 
 
 class ReferenceEngine(EventLoop):
@@ -50,7 +50,7 @@ class ReferenceEngine(EventLoop):
     def prepare(self, graph: EngineGraph) -> Checked:
         """Prepare a graph that will be handed in often: checks are made here, once."""
         check_graph(self.parts, graph)
-        rows_of(graph, SubmittedGraph(self.env, 0, 0, len(graph), graph.backends), 0)
+        op_states(graph, SubmittedGraph(self.env, 0, 0, len(graph), graph.backends), 0)
         return Checked(graph)
 
     def repeat(self, shape: Shape, numbers: Numbers) -> SubmittedGraph:
@@ -59,7 +59,7 @@ class ReferenceEngine(EventLoop):
 
     def _hand_in(self, graph: EngineGraph) -> SubmittedGraph:
         batch = SubmittedGraph(self.env, self.submissions, self.count, len(graph), graph.backends)
-        self.rows |= {row.id: row for row in rows_of(graph, batch, self._now)}
+        self.rows |= {row.id: row for row in op_states(graph, batch, self._now)}
         self.batches.append(batch)
         self.submissions += 1
         self.open += len(graph)

@@ -79,7 +79,7 @@ class EventLoop(EngineControl):
         while self._take_round():
             self.round += 1
         if self.medium.stale and (
-            heavy := too_heavy(self.parts, self.medium.uses(), self.open_ops)
+            heavy := too_heavy(self.parts, self.medium.usage_by_flow(), self.open_ops)
         ):
             raise heavy
         soonest = self._next_tick()  # settles the rates of this turn
@@ -251,7 +251,7 @@ class EventLoop(EngineControl):
     # What happens to one op.
 
     def _await_release(self, row: OpState) -> None:
-        """Let places arrive whose dependencies ended."""
+        """Let places without open dependencies arrive, not before their op is released."""
         for k, unmet in enumerate(row.unmet):
             if not unmet:
                 self._may_arrive(row, k)

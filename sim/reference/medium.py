@@ -75,7 +75,10 @@ class MaxMin:
         return None if soonest is None else self.now + soonest
 
     def advance(self, to: int) -> list[int]:
-        """Ops whose work is done at a tick, not beyond ``next``; they are removed."""
+        """Ops whose work is done by tick ``to``, ascending; their flows are removed.
+
+        ``to`` is at most the tick that ``next`` gave: rates are constant until then.
+        """
         for op, rate in self.rate.items():
             self.left[op] -= rate * (to - self.now)
         self.now = to
@@ -93,8 +96,8 @@ class MaxMin:
         used = (f.usage.get(component, 0) * self.rate[op] for op, f in self.flows.items())
         return sum(used) // ONE
 
-    def uses(self) -> dict[int, Mapping[int, int]]:
-        """Usage of every flow."""
+    def usage_by_flow(self) -> dict[int, Mapping[int, int]]:
+        """(weight by component) of every flow, by op."""
         return {op: flow.usage for op, flow in self.flows.items()}
 
     def users(self, component: int) -> int:

@@ -138,7 +138,7 @@ class OpState:
         self.arrived.append(NEVER)
 
 
-def rows_of(graph: EngineGraph, batch: SubmittedGraph, now: int) -> list[OpState]:
+def op_states(graph: EngineGraph, batch: SubmittedGraph, now: int) -> list[OpState]:
     """State of each op of a new graph.
 
     Raises

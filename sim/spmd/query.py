@@ -77,7 +77,7 @@ class Query:
         self.alike = simulation.alike
         self.fabric = system.number(system.fabric) if system.fabric else -1
         if self.fabric >= 0 and self.alike[self.fabric] < 0 and bound[self.fabric] is not None:
-            raise NotUniform(unlike(bound[self.fabric]))
+            raise NotUniform(reason_to_ask_every_op(bound[self.fabric]))
         self._tables: list[Ops] = []
         self._component: list[NDArray[np.int32]] = [np.empty(0, np.int32)]
         self._members: list[Csr] = []
@@ -134,8 +134,8 @@ def alike(simulation: Simulation) -> Numbers:
     return found
 
 
-def unlike(backend: Backend | None) -> str:
-    """Reason why a backend has to be asked about every op; "" for none."""
+def reason_to_ask_every_op(backend: Backend | None) -> str:
+    """Sentence on why the answers of a backend cannot be shared by components that look alike."""
     who = type(backend).__name__
     if backend is not None and backend.online:
         return f"{who} is asked during the run"

@@ -21,7 +21,7 @@ from ..engine_api import ComponentTable
 from ..graph import Graph
 from ..ops import Kind
 from ..roles import NETWORK, ROLE
-from .query import PLAYED, NotUniform, Query, RankAnswers, unlike
+from .query import PLAYED, NotUniform, Query, RankAnswers, reason_to_ask_every_op
 from .spmd_graph import RankProgram, SpmdGraph
 
 if TYPE_CHECKING:
@@ -91,8 +91,8 @@ def classify(simulation: Simulation, graph: Graph, template: SpmdGraph) -> RankC
     )
 
 
-class _Aspect(NamedTuple):
-    """Questions of one program that are asked for some of its ranks.
+class _ProgramQuestions(NamedTuple):
+    """Timing questions of one program that are asked for some of its ranks.
 
     Parameters
     ----------
@@ -123,11 +123,11 @@ class _ProgramClasses:
         lonely = np.isin(self.kind, (Kind.SEND, Kind.RECV)) & (self.family < 0)
         if lonely.any():
             raise NotUniform("it has messages without a family")
-        self.aspects = [
-            *self._own_op_aspects(),
-            *self._recorded_aspects(),
-            *self._collective_aspects(),
-            *self._message_aspects(),
+        self.questions = [
+            *self._own_op_questions(),
+            *self._recorded_questions(),
+            *self._collective_questions(),
+            *self._message_questions(),
         ]
 
     def _stream_holders(self) -> tuple[Numbers, Numbers]:
@@ -149,7 +149,7 @@ class _ProgramClasses:
                 found[i, network & (self.ops.stream == stream)] = number
         return np.array(which, np.int64), found
 
-    def _own_op_aspects(self) -> list[_Aspect]:
+    def _own_op_questions(self) -> list[_ProgramQuestions]:
         """Questions about ops that a component of the rank itself runs."""
         found = []
         for kind, role in ROLE.items():
@@ -161,21 +161,21 @@ class _ProgramClasses:
             if np.any(same < 0):
                 who = self.asking.bound[int(component[np.argmax(same < 0)])]
                 if who is not None:  # else asking says who is missing
-                    raise NotUniform(unlike(who))
+                    raise NotUniform(reason_to_ask_every_op(who))
             which, first = number(same)
             rows = self.asking.add(self.ops.take(of), self.ranks[first], component[first])
-            found.append(_Aspect(of, rows, which))
+            found.append(_ProgramQuestions(of, rows, which))
         return found
 
-    def _recorded_aspects(self) -> list[_Aspect]:
+    def _recorded_questions(self) -> list[_ProgramQuestions]:
         """Delays and gaps, which last as recorded."""
         of = np.flatnonzero(np.isin(self.kind, (Kind.DELAY, Kind.GAP)))
         if not len(of) or not len(self.ranks):
             return []
         rows = self.asking.add(self.ops.take(of), self.ranks[:1], np.array([-1], np.int32))
-        return [_Aspect(of, rows, np.zeros(len(self.ranks), np.int64))]
+        return [_ProgramQuestions(of, rows, np.zeros(len(self.ranks), np.int64))]
 
-    def _collective_aspects(self) -> list[_Aspect]:
+    def _collective_questions(self) -> list[_ProgramQuestions]:
         """Questions about collectives, each as the first member of its group has them."""
         found = []
         for f, (groups, leads) in enumerate(
@@ -191,10 +191,10 @@ class _ProgramClasses:
             members = Csr(indptr, self.asking.gpus[order]).take(groups[self.ranks[leading]])
             number = np.full(self.template.ranks, -1, np.int64)  # of leads that run this program
             number[self.ranks[leading]] = np.arange(len(leading))
-            found.append(self._fabric_aspect(of, self.ranks[leading], members, number[lead]))
+            found.append(self._fabric_questions(of, self.ranks[leading], members, number[lead]))
         return found
 
-    def _message_aspects(self) -> list[_Aspect]:
+    def _message_questions(self) -> list[_ProgramQuestions]:
         """Questions about sends, by pair of GPUs, and recvs, by one."""
         found, every = [], np.arange(len(self.ranks))
         for f, to in enumerate(self.template.peers):
@@ -209,18 +209,24 @@ class _ProgramClasses:
                         raise NotUniform("some of its sends have no peer")
                 gpus = self.asking.gpus[np.stack(ends, axis=1)]
                 indptr = np.arange(len(gpus) + 1) * gpus.shape[1]
-                found.append(self._fabric_aspect(of, self.ranks, Csr(indptr, gpus.ravel()), every))
+                found.append(
+                    self._fabric_questions(of, self.ranks, Csr(indptr, gpus.ravel()), every)
+                )
         return found
 
-    def _fabric_aspect(self, of: Numbers, ranks: Numbers, members: Csr, who: Numbers) -> _Aspect:
+    def _fabric_questions(
+        self, of: Numbers, ranks: Numbers, members: Csr, who: Numbers
+    ) -> _ProgramQuestions:
         """Questions to the fabric, for some of the ranks."""
         fabric = np.full(len(ranks), self.asking.fabric, np.int32)
-        return _Aspect(of, self.asking.add(self.ops.take(of), ranks, fabric, members), who)
+        return _ProgramQuestions(
+            of, self.asking.add(self.ops.take(of), ranks, fabric, members), who
+        )
 
     def classes(self, told: RankAnswers) -> tuple[Numbers, list[Numbers], list[Numbers]]:
         """Class of each rank; answers, and sources by column, of each class."""
         labels = [self.streams]
-        for a in self.aspects:
+        for a in self.questions:
             label, _ = number_rows(told.same[a.rows])
             labels.append(np.where(a.who >= 0, np.append(label, -1)[a.who], -1))
         which, first = number_rows(np.stack(labels, axis=1))
@@ -235,7 +241,7 @@ class _ProgramClasses:
         column = np.where(what > 0, what * 8 + holder, self.kind)
         answers[:, 1] = column << 8
         source = np.full(32, -1, np.int64)
-        for a in self.aspects:
+        for a in self.questions:
             if a.who[i] < 0:
                 continue
             rows = a.rows[a.who[i]]

@@ -78,7 +78,7 @@ def _refine_colours(template: SpmdGraph) -> tuple[Numbers, Numbers]:
     while True:
         finer, one = colour, first
         for family in families:
-            finer, one = number_pairs(finer, family.kinds(colour))
+            finer, one = number_pairs(finer, family.group_classes(colour))
         for ends in (*template.peers, *template.senders):
             finer, one = number_pairs(finer, np.where(ends >= 0, colour[ends], -1))
         if len(one) == len(first):
@@ -105,8 +105,11 @@ class _Family:
             group.astype(np.int64), lead.astype(np.int64), order, begins, np.flatnonzero(size)
         )
 
-    def kinds(self, colour: Numbers) -> Numbers:
-        """(ranks,) class of each rank's group, by the colours of its members and of its lead."""
+    def group_classes(self, colour: Numbers) -> Numbers:
+        """(ranks,) class of the group of each rank.
+
+        Groups are of one class if their members and their lead have the same colours.
+        """
         hashes = np.add.reduceat(bits(colour)[self.order], self.begins[self.filled])
         kind, first = number_pairs(number(hashes)[0], colour[self.lead[self.filled]])
         like = self.filled[first[kind]]
@@ -124,7 +127,7 @@ def _quotient_groups(
     groups = np.empty((len(template.groups), len(first)), np.int32)
     leads = []
     for f, (of, lead) in enumerate(zip(template.groups, template.leads, strict=True)):
-        kinds, one = number(_Family.of(of, lead).kinds(colour)[first])
+        kinds, one = number(_Family.of(of, lead).group_classes(colour)[first])
         groups[f] = kinds
         leads.append(colour[lead[of[first[one]]]].astype(np.int32))
     return groups, tuple(leads)

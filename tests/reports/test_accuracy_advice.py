@@ -1,6 +1,6 @@
 """After a check: mend what failed, measure what nobody could tell, keep real what flips."""
 
-from foretrace.reports.accuracy.accuracy_advice import most_wrong, next_steps
+from foretrace.reports.accuracy.accuracy_advice import most_wrong_op, next_steps
 
 OPS = [
     {"signature": "copy 1 MB", "calls": 10, "predicted": 1.0, "measured": 2.0},
@@ -63,6 +63,6 @@ def test_what_was_not_measured_is_asked_for():
 
 def test_the_op_with_most_of_the_error_is_that_of_most_seconds():
     told = {"components": {"node0.nic0": component()}}
-    assert most_wrong(told) == [
+    assert most_wrong_op(told) == [
         "copy 1 MB of node0.nic0 has 90.9 % of all that is predicted wrong, in seconds."
     ]

@@ -1,7 +1,7 @@
 """``metric.statistic op quantity``."""
 
 import pytest
-from foretrace.scenarios.config.condition import change, condition
+from foretrace.scenarios.config.condition import change_condition, condition
 from foretrace.scenarios.config.metrics import METRICS, metric
 from foretrace.sim.units import UNITS
 
@@ -78,9 +78,9 @@ def test_a_condition_holds_or_not(op, below, equal, above):
 
 
 def test_a_change_is_a_ratio_whatever_the_metric():
-    c = change("iteration_time.p50 > +3 %")
+    c = change_condition("iteration_time.p50 > +3 %")
     assert (c.name, c.op, c.limit, c.relative) == ("iteration_time.p50", ">", 0.03, True)
-    assert change("iteration_time.p50 < -3 %").limit == -0.03
+    assert change_condition("iteration_time.p50 < -3 %").limit == -0.03
 
 
 def test_a_metric_has_one_definition():

@@ -47,7 +47,7 @@ def graph_info(graph: Graph) -> Info:
 
 
 def _places_of_collectives(graph: Graph) -> int:
-    """Number of collectives, counted once for each member, as ranks record them."""
+    """Sum of member counts over all collectives: as many events as their ranks would record."""
     block = graph.explicit
     return int(np.count_nonzero(block.ops.kind[block.op_of_place] == Kind.COLLECTIVE))
 

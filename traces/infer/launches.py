@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ..column_table import Ints
 from ..event_columns import Event
 from .cpu_segments import CutPoints
-from .rank_trace import RankTrace, rows_of
+from .rank_trace import RankTrace, rows_by_lane_and_start
 
 ISSUE = re.compile(r"c10d::(?!.*wait)")
 EARLIER = np.iinfo(np.int64).min
@@ -55,7 +55,7 @@ class Launches(NamedTuple):
 
 def launches(events: RankTrace) -> Launches:
     """Join GPU work and gloo's collectives to the calls that launched them."""
-    row = rows_of(events, events.on_gpu | events.network)
+    row = rows_by_lane_and_start(events, events.on_gpu | events.network)
     call = np.where(events.on_gpu[row], _by_correlation(events, row), -1)
     gloo = np.flatnonzero(events.network[row])
     call[gloo] = _issuing_operators(events, row[gloo])

@@ -132,7 +132,7 @@ def _tracks(values: NDArray[Any]) -> list[int]:
     return [int(t) for t in tracks[np.argsort(-count, kind="stable")]]
 
 
-def rows_of(events: RankTrace, mask: NDArray[np.bool_]) -> Ints:
-    """Rows where `mask` is true, by lane and start."""
+def rows_by_lane_and_start(events: RankTrace, mask: NDArray[np.bool_]) -> Ints:
+    """Rows where `mask` is true, ascending by lane, then by start."""
     rows = np.flatnonzero(mask)
     return rows[np.lexsort((events.end[rows], events.start[rows], events.lanes[rows]))]

@@ -46,11 +46,11 @@ class StreamWaits(NamedTuple):
 def stream_waits(
     events: RankTrace, work: Launches, order: LaunchOrder, collective: NDArray[np.bool_]
 ) -> StreamWaits:
-    """Find which work waited for which work of another stream.
+    """Pairs of GPU work on two streams, where one waited for the other, from wait calls.
 
     Parameters
     ----------
-    collective : (work,) whether each is a collective
+    collective : (work,) whether each piece of work is a collective
     """
     calls = np.flatnonzero((events.kind == Event.RUNTIME) & events.named(STREAM_WAITS))
     if not len(calls):

@@ -57,7 +57,7 @@ class _Words:
         self._numbers: dict[str, dict[str, int]] = {}
 
     def number(self, text: str) -> int:
-        """Number of a text among the new ones."""
+        """Index of a text in the new string table, appended where it is missing."""
         return self.texts.setdefault(text, len(self.texts))
 
     def hide(self, word: str, text: str) -> str:

@@ -219,8 +219,8 @@ class _Insertion:
         values = self.block.successors.values.astype(np.int64)
         return np.where(values < self.base, values, values + len(self.rows))
 
-    def _add(self, kind: Kind, stream: int, step: int, size: float, took: float) -> int:
-        """Add an op and return its row."""
+    def _append_op(self, kind: Kind, stream: int, step: int, size: float, took: float) -> int:
+        """Row of a new op that moves ``size`` B and takes ``took`` s; NaN for a model's answer."""
         signature = len(self.block.ops.signatures) if kind == Kind.COLLECTIVE else -1
         self.rows.append(
             {"kind": kind, "stream": stream, "period": step, "bytes": size, "duration": took,
@@ -238,16 +238,18 @@ class _Insertion:
             rows = own[first:last]
             size = float(self.gradients.bytes[rows].sum())
             at = self._op_at(float(self.gradients.time[rows[-1]]))
-            copied = self._add(Kind.COMPUTE, main, step, 2 * size, 2 * size / self.copy_rate)
+            copied = self._append_op(Kind.COMPUTE, main, step, 2 * size, 2 * size / self.copy_rate)
             self._insert_after(at, copied)
-            op = self._add(Kind.COLLECTIVE, self.network + k % self.in_flight, step, size, np.nan)
+            op = self._append_op(
+                Kind.COLLECTIVE, self.network + k % self.in_flight, step, size, np.nan
+            )
             self.edges.append((copied, op))
             if k >= self.in_flight:
                 self.edges.append((reduced[k - self.in_flight], op))
             reduced.append(op)
             first = last
         size = float(self.gradients.bytes[own].sum())
-        back = self._add(Kind.COMPUTE, main, step, 2 * size, 2 * size / self.copy_rate)
+        back = self._append_op(Kind.COMPUTE, main, step, 2 * size, 2 * size / self.copy_rate)
         self.edges += [(op, back) for op in reduced]
         self._insert_after(self._op_at(float(self.gradients.time[own[-1]])), back)
 

@@ -203,6 +203,7 @@ class _Reader:
             return None
 
     def _spot_of(self, start: Any, end: Any, path: Path) -> Spot:
+        """Place in the file from one YAML mark to another, of the setting at ``path``."""
         text = self.lines[start.line] if start.line < len(self.lines) else ""
         last = end.column if end.line == start.line else len(text.rstrip())
         width = max(0, last - start.column)

@@ -67,7 +67,7 @@ def resolved(tree: TreeNode, used: Used) -> Plain:
 
 
 def origins(tree: TreeNode) -> dict[str, Origin]:
-    """The origin of each value, by dotted path."""
+    """Origin of each value (text, layer, line) by dotted path; the catalog's entries left out."""
     return {dotted(path): _origin_of(node) for path, node in leaves(tree) if path[0] != "catalog"}
 
 

@@ -30,7 +30,7 @@ class Steering:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it, as a scenario has it."""
+        """Plain data as a scenario writes it."""
         return {"use": self.use, **self.settings}
 
     def make(self, graph: Graph | None = None) -> Process:

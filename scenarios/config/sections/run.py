@@ -14,12 +14,12 @@ FORM = re.compile(r"local(?::([1-9]\d{0,3}))?|dask://(local(?::([1-9]\d{0,3}))?|
 
 
 def check_workers(text: str) -> str:
-    """A description of workers, as ``run.workers`` and ``--workers`` have it.
+    """The text of ``run.workers`` or ``--workers`` unchanged, once its form is checked.
 
     Raises
     ------
     ValueError
-        None of the forms.
+        It has none of the known forms.
 
     Examples
     --------

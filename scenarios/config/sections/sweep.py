@@ -36,7 +36,7 @@ class Objective:
     sign: int
 
     def to_dict(self) -> dict[str, str]:
-        """All of it, as a scenario has it."""
+        """Plain data as a scenario writes it."""
         return {"minimize" if self.sign > 0 else "maximize": self.metric}
 
 
@@ -141,7 +141,8 @@ def settings_of_value(paths: str, value: Any) -> dict[str, Any]:
     --------
     >>> settings_of_value("cluster.nodes, workload.scale_to.parallel.data", 8)
     {'cluster.nodes': 8, 'workload.scale_to.parallel.data': 8}
-    >>> settings_of_value("cluster.node.nic.bandwidth, cost.items.1.each", ["25 Gb/s", "0.06 USD/hour"])
+    >>> paths = "cluster.node.nic.bandwidth, cost.items.1.each"
+    >>> settings_of_value(paths, ["25 Gb/s", "0.06 USD/hour"])
     {'cluster.node.nic.bandwidth': '25 Gb/s', 'cost.items.1.each': '0.06 USD/hour'}
     """
     names = split_paths(paths)

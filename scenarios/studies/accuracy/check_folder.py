@@ -15,8 +15,8 @@ from ..output_folder import (
     ACCURACY,
     KEY,
     finite,
+    replaced_folder,
     versions,
-    whole_folder,
     write_json,
     write_scenario,
 )
@@ -35,7 +35,7 @@ def save(scenario: Scenario, found: DeviceCheck, out: Path, command: str) -> Pat
     text = json.dumps({"scenario": scenario.digest(), "told": told}, sort_keys=True)
     key = hashlib.sha256(text.encode()).hexdigest()[:KEY]
     folder = out / scenario.name / f"check-{key}"
-    with whole_folder(folder) as whole:
+    with replaced_folder(folder) as whole:
         write_json(whole / ACCURACY, told)
         write_accuracy(whole / "accuracy.html", told, command, scenario.report.sections)
         write_scenario(whole, scenario)

@@ -21,7 +21,7 @@ from .break_even import break_even
 from .component_errors import component
 from .open_devices import CLASSES
 from .replay import FINE, Replayed, asked_of, coupling_of, replayed
-from .verdicts import expected
+from .verdicts import condition_outcomes
 from .whole_run import whole
 
 log = logging.getLogger(__name__)
@@ -90,7 +90,7 @@ def check(scenario: Scenario, tell: Tell = log.info, beside: Scenario | None = N
     ports = coupling_of(point, hil).ports
     inside = {p.name: partial(_components_in_sample, sorted(p.swap.covers.devices)) for p in ports}
     told["break_even"] = [] if mixed else break_even(every, inside)
-    told["expect"] = expected(scenario, point.answer, told)
+    told["expect"] = condition_outcomes(scenario, point.answer, told)
     return DeviceCheck(told, {one.name: one.recording for one in replays})
 
 

@@ -60,7 +60,7 @@ class Replayed:
 
 
 def coupling_of(point: Variant, hil: Hil) -> Coupling:
-    """The machine of a point with its devices in it, none of them open."""
+    """System and backends of a variant with the devices of ``hil.swap`` in place, none opened."""
     devices = [_unopened_device(hil, swap) for swap in hil.swap]
     return in_place(point.simulation.system, point.simulation.backends, devices).coupling
 

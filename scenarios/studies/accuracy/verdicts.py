@@ -12,10 +12,10 @@ from ..answers import StudyAnswer
 from .score import Score, verdict
 
 
-def expected(
+def condition_outcomes(
     scenario: Scenario, answer: StudyAnswer, errors: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
-    """Each condition on an error, with its outcome.
+    """Each ``expect`` condition on an error of ``hil check`` as plain data, with its outcome.
 
     Parameters
     ----------

@@ -89,7 +89,7 @@ def gpu_chain(there: Part, here: Part | None) -> Chain:
 
 
 def may_chain(scenario: Scenario) -> bool:
-    """Whether a chain may answer for anything: one is bound, or a GPU is not the recording's."""
+    """Whether a chain of backends is in use: one is bound, or a GPU differs from the recorded."""
     if any(binding.links for binding in scenario.backends.values()):
         return True
     parts = [machine.node.parts().get("gpu") for machine in scenario.cluster.machines()]

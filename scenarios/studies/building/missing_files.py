@@ -34,7 +34,7 @@ def missing_files(scenario: Scenario) -> Iterator[Problem]:
 
 
 def _missing_of_backends(one: Scenario, told: set[str]) -> Iterator[Problem]:
-    """Tables, recordings and the like that backends and processes read, or a sweep tries."""
+    """Problem for each file of a backend, a process or a sweep that is missing, once each."""
     for path, name in named(one.plain):
         if path[0] in (*CHOSEN, "sweep") and not content(name):
             message = f"no file '{name}'; correct the path"

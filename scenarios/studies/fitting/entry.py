@@ -24,7 +24,7 @@ from ...config.problems import nearest
 from ...config.reading.tree import Source, TreeNode
 from ...config.settings import unit_of
 from ..accuracy.score import Score, verdict
-from .families import Family, Own
+from .families import Family, OpCorrections
 from .rows import MeasuredRows
 
 
@@ -42,7 +42,9 @@ class Before:
     node: TreeNode | None
 
 
-def known(kind: str, start: str, given: Sequence[str], catalogs: Sequence[Path]) -> Before:
+def settings_before_fit(
+    kind: str, start: str, given: Sequence[str], catalogs: Sequence[Path]
+) -> Before:
     """Settings of a catalog entry, overridden by those that the user gives.
 
     Raises
@@ -224,12 +226,15 @@ def bar_of(name: str, stated: float | None) -> float:
     return BARS.get(name, BAR) if stated is None else stated
 
 
-def _fit_facts(name: str, found: Calibration, bar: float, own: Own | None = None) -> dict[str, Any]:
+def _fit_facts(
+    name: str, found: Calibration, bar: float, own: OpCorrections | None = None
+) -> dict[str, Any]:
     both = {k: getattr(found, k) for k in ("blind", "held", "interpolated", "nearest", "final")}
     return {
         "name": name,
         "groups": found.groups,
-        "parameters": [_parameter_facts(p) for p in found.parameters] + _own_to_dict(own or Own()),
+        "parameters": [_parameter_facts(p) for p in found.parameters]
+        + _own_to_dict(own or OpCorrections()),
         **{k: str(v) if v is not None else "no group" for k, v in both.items()},
         "verdicts": {
             k: verdict_text(judged, bar)
@@ -239,7 +244,7 @@ def _fit_facts(name: str, found: Calibration, bar: float, own: Own | None = None
     }
 
 
-def _own_to_dict(own: Own) -> list[dict[str, Any]]:
+def _own_to_dict(own: OpCorrections) -> list[dict[str, Any]]:
     """Factors and start-up times of single ops as a list of plain parameters."""
     factors = [{"name": n, "value": f, "text": f"{n}: x {f:.3g}"} for n, f in own.factors.items()]
     starts = own.launches.items()

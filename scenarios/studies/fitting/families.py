@@ -22,7 +22,7 @@ from .rows import MeasuredRows
 
 
 @dataclass(frozen=True)
-class Own:
+class OpCorrections:
     """Corrections of single ops of a family: a factor and a start.
 
     Parameters
@@ -40,7 +40,7 @@ class Family:
     """A family that was fitted, with what its ops have of their own."""
 
     calibration: Calibration
-    own: Own
+    own: OpCorrections
 
 
 def families(data: MeasuredRows, holdout: str, draws: int = 20) -> dict[str, Family | str]:
@@ -77,15 +77,17 @@ NO_FAMILY = {
 }
 
 
-def _fit_alternately(rows: Rows) -> tuple[list[Parameter], Own]:
+def _fit_alternately(rows: Rows) -> tuple[list[Parameter], OpCorrections]:
     """Parameters of a family and per-op corrections, fitted alternately."""
-    near, own = rows.fitted(), Own()
+    near, own = rows.fitted(), OpCorrections()
     chosen: list[Parameter] = []
     for _ in range(2):
         chosen = select_parameters(family_model(own), _term_choices(near), rows)
         if not chosen:
             break
-        own = own_of(near, chosen, len(set(near.groups)) // GROUPS_A_PARAMETER - len(chosen))
+        own = fit_corrections(
+            near, chosen, len(set(near.groups)) // GROUPS_A_PARAMETER - len(chosen)
+        )
         if not own.factors:
             break
     return chosen, own
@@ -122,15 +124,20 @@ def _term_choices(near: Rows) -> list[list[Parameter]]:
     return found
 
 
-def own_of(near: Rows, chosen: Sequence[Parameter], spare: int) -> Own:
-    """Per-op corrections of a family's line: factor and start-up time of ops with enough data.
+def fit_corrections(near: Rows, chosen: Sequence[Parameter], spare: int) -> OpCorrections:
+    """Corrections of single ops to a family's line: a factor and a start-up time each.
 
     Fitted in turn with the family's line, on the same rows.  Each number counts as a parameter: a
     factor needs five groups of the op, a start of its own five more; ops with most come first.
+
+    Parameters
+    ----------
+    chosen : parameters of the family's line
+    spare : numbers that may be fitted beside these
     """
     names = [op_name(near.ops.signature_text(i)) for i in range(len(near.ops))]
     many = {n: len({g for g, m in zip(near.groups, names, strict=True) if m == n}) for n in names}
-    able, own = _own_number_counts(many, spare), Own()
+    able, own = _own_number_counts(many, spare), OpCorrections()
     asked = demands(near.ops.signatures)[near.ops.signature]
     for _ in range(TURNS if able else 0):
         line = _fitted_line(near, chosen, own)
@@ -141,12 +148,15 @@ def own_of(near: Rows, chosen: Sequence[Parameter], spare: int) -> Own:
             for n in able
         }
         launches = {n: start for n, (_, start) in each.items() if able[n] > 1}
-        own = Own({n: factor for n, (factor, _) in each.items()}, launches)
+        own = OpCorrections({n: factor for n, (factor, _) in each.items()}, launches)
     return own
 
 
 def _own_number_counts(many: Mapping[str, int], spare: int) -> dict[str, int]:
-    """How many numbers of its own each op gets; that with most groups is what the line is of."""
+    """How many numbers each op gets of its own, by op; the op with most groups gets none.
+
+    That one is described by the line of the family itself.
+    """
     able: dict[str, int] = {}
     for name in sorted(many, key=lambda n: -many[n])[1:]:
         wanted = min(many[name] // GROUPS_A_PARAMETER, 2, spare - sum(able.values()))
@@ -179,7 +189,7 @@ def _own_factor_and_start(
 AROUND = 2.0 ** np.arange(-2, 4.25, 0.25)  # of a family's start: an op's own
 
 
-def _fitted_line(near: Rows, chosen: Sequence[Parameter], own: Own) -> FittedLine:
+def _fitted_line(near: Rows, chosen: Sequence[Parameter], own: OpCorrections) -> FittedLine:
     """The line of a family whose ops have this of their own."""
     free, model = [p.name for p in chosen], family_model(own)
 
@@ -196,8 +206,8 @@ def demands(signatures: tuple[str, ...]) -> NDArray[np.float64]:
     return np.array([demand(s) for s in signatures])
 
 
-def family_model(own: Own) -> Model:
-    """Seconds of ops of one family; a rate of 0 bounds nothing."""
+def family_model(own: OpCorrections) -> Model:
+    """Model of one family: from parameters and ops to (n,) s, single ops corrected by ``own``."""
     kept: dict[tuple[str, ...], tuple[NDArray[np.float64], ...]] = {}
 
     def each(signatures: tuple[str, ...]) -> tuple[NDArray[np.float64], ...]:

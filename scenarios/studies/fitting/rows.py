@@ -52,7 +52,12 @@ class MeasuredRows:
         return [self.ops.signature_text(i) for i in range(len(self.ops))]
 
     def rows(self, holdout: str) -> Rows:
-        """With the groups that are held out together."""
+        """The rows for a fit, each with the group (size, shape, start …) it is held out with.
+
+        Parameters
+        ----------
+        holdout : one of ``HOLDOUTS``
+        """
         texts = self.texts
         groups: dict[str, Callable[[], list[str]]] = {
             "sizes": lambda: [f"{b:.0f} B" for b in self.ops.bytes],
@@ -123,15 +128,15 @@ def _rows_of_recording(
             continue
         for start in sorted({s.start for s in group if s.good}):
             median = by_start([s for s in group if s.start == start])[0] * NANOSECOND
-            told = with_stride(signature, strides.get(signature, 1))
+            told = with_convolution_stride(signature, strides.get(signature, 1))
             found.append((told, median, f"{number}:{start}", recording.date[:10]))
     return found
 
 
-def with_stride(signature: str, stride: int) -> str:
-    """Signature with the stride of its convolution.
+def with_convolution_stride(signature: str, stride: int) -> str:
+    """Signature of a convolution with its stride added; unchanged for a stride of 1.
 
-    >>> with_stride("compute:aten::convolution fp32[1x1x2x2] fp32[1x1x1x1]", 2)
+    >>> with_convolution_stride("compute:aten::convolution fp32[1x1x2x2] fp32[1x1x1x1]", 2)
     'compute:aten::convolution stride=2 fp32[1x1x2x2] fp32[1x1x1x1]'
     """
     parts = parse(signature)
@@ -188,13 +193,18 @@ FORMS = {
 def fitted(
     kind: str, known: Mapping[str, float], rows: Rows, names: Sequence[str] = ()
 ) -> Calibration:
-    """Fit a part of the catalog.
+    """Calibration of the parameters of one kind of part (``link``, ``nic``) to measured rows.
 
     Parameters
     ----------
     kind : of the part
-    known : its settings before, SI
-    names : parameters that may change; all of its form unless said
+    known : its settings before the fit, SI
+    names : parameters that may change; all that its model has, if empty
+
+    Raises
+    ------
+    ScenarioError
+        A parameter that its model lacks, or a setting that is not in ``known``.
     """
     form = FORMS[kind]
     chosen = names or tuple(form.names)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ...config.scenario import Scenario
-from ..output_folder import KEY, versions, whole_folder, write_json, write_scenario
+from ..output_folder import KEY, replaced_folder, versions, write_json, write_scenario
 from .outcomes import OutcomeStore
 from .sweep_summary import Swept, sweep_summary
 from .task import base
@@ -56,7 +56,7 @@ def save(
         The folder cannot be written.
     """
     target = out / swept.scenario.name / name(swept.scenario)
-    with whole_folder(target) as whole:
+    with replaced_folder(target) as whole:
         _fill_folder(whole, swept, kept, {**facts, "wall_seconds": time.monotonic() - started})
     return target
 

@@ -83,7 +83,7 @@ class Sweeping:
 
     @property
     def limits(self) -> tuple[Condition, ...]:
-        """Conditions that a point must meet."""
+        """Conditions on metrics, from ``expect``, that the run of a point must meet."""
         return tuple(e.that for e in self.scenario.expect)
 
     def all(self) -> Swept:

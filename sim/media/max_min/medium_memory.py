@@ -127,7 +127,11 @@ class MaxMinMemory:
         return first
 
     def take(self, flows: int, uses: int) -> tuple[int, int]:
-        """First of newly taken consecutive rows of flows, and of uses."""
+        """Reserve consecutive rows in the tables of flows and of uses; the first row of each.
+
+        A use is one flow on one component.  Rows that were freed as a block of the same length
+        are used again.
+        """
         first, first_use = self._flow_rows.take(flows), self._use_rows.take(uses)
         if self._flow_rows.top > len(self._flows):
             self._flows = _room(self._flows, self._flow_rows.top)
