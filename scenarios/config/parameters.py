@@ -77,7 +77,7 @@ class Values:
     ordered: bool = False
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it, for tables."""
+        """Plain data for tables: the values by their position, ``{"0": ..., "1": ...}``."""
         return {str(i): v for i, v in enumerate(self.values)}
 
     def at(self, share: float) -> Any:
@@ -104,7 +104,7 @@ class Range:
     log: bool = False
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it, for tables."""
+        """Plain data for tables: ``from``, ``to`` and, if it is logarithmic, ``log``."""
         ends = {"from": self.low.of(self.low.number), "to": self.high.of(self.high.number)}
         return {**ends, "log": True} if self.log else ends
 

@@ -10,13 +10,13 @@ from .state_layout import ARRIVED, END, FURTHER, NONE, START, Array, Links, Rows
 
 @lean
 def fill(rows: Rows, times: Array, links: Links, fixed: Array, base: Int, edges: Int) -> None:
-    """Write the first places of a graph's ops, and the common fields of its further places.
+    """Reset the rows of a new graph at the end of the tables, and count unmet dependencies.
 
     Parameters
     ----------
-    fixed : (n,) ticks
-    base : its first cell; the rows end one behind its last
-    edges : where its links begin; `first` holds how many are before it in the graph
+    fixed : (n,) ticks that each op takes besides its work
+    base : row of the graph's first place; the last of the rows is the end mark behind it
+    edges : index in ``links`` of the graph's first link; the field ``first`` counts from it
     """
     for c in range(base, len(rows) - 1):
         rows[c]["next"] = NONE

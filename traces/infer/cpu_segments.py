@@ -105,6 +105,7 @@ _SAME = -2  # what runs stays what it was
 
 
 def _borders(tree: CallTree, cuts: CutPoints, waits: WaitSpans) -> _Borders:
+    """Starts and ends of calls, waits and cut points, in the order of time on each lane."""
     n, m, w = len(tree.row), len(cuts.lane), len(waits.lane)
     lane = np.concatenate([tree.lane, tree.lane, cuts.lane, waits.lane, waits.lane])
     time = np.concatenate([tree.start, tree.end, cuts.time, waits.start, waits.until])
