@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..command_line import command_line, option_value
-from ..headline import Answer, sign, subject, value_of
+from ..headline import Answer, sign, subject
 from ..numbers import change, digits
 from .answer import BASE, SMALL, outcome
 
@@ -45,7 +45,7 @@ def _step_if_unresolved(
     points: Mapping[str, Point], command: str, answer: Answer, jitter: str
 ) -> Iterator[Step]:
     """A step towards an interval where there is none, or where two runs cannot be told apart."""
-    held = {s for p in points.values() for s in value_of(p, answer)["interval_of"]}
+    held = {s for p in points.values() for v in p["metrics"].values() for s in v["interval_of"]}
     if "jitter" not in held and jitter != "unknown":  # more replicas of one time tell nothing
         yield (
             "Ask how sure it is: no interval holds jitter yet.",

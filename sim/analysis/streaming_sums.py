@@ -325,7 +325,8 @@ class Spans:
         rows = [self._row[p] for p in self._period_numbers]
         if not rows:
             return np.array([self.origin])
-        return np.unique(np.append(self._end[rows].max(axis=1), [self.origin, self.first[1]]))
+        first = [self.origin, self.first[1], max(self.origin, self.beside)]
+        return np.unique(np.append(self._end[rows].max(axis=1), first))
 
 
 class RankLane:

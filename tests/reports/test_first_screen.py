@@ -60,7 +60,7 @@ def test_each_outcome_is_said_in_the_sentence_and_the_table(small, plain, value,
 
 def test_a_change_holds_the_errors_of_the_models(small, plain):
     told = plain["points"]["quick"]["change"]
-    assert told["interval_of"] == ["jitter", "model"]
+    assert told["interval_of"] == ["model"]  # the median step is alike in all replicas
     assert told["interval"][0] <= told["value"] <= told["interval"][1]
 
 

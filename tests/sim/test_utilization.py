@@ -2,7 +2,7 @@
 
 import pytest
 from foretrace.reports.figures import schedule
-from foretrace.sim.analysis.metrics import measure, utilization
+from foretrace.sim.analysis.metrics import measure, utilization_windows
 from foretrace.sim.backend import Backend, Timing
 from foretrace.sim.graph import Builder
 from foretrace.sim.ops import Kind
@@ -59,7 +59,7 @@ def test_where_a_run_kept_too_little_to_tell_a_gpu_is_left_out():
 
 def test_the_heat_map_shows_a_gpu_of_many_streams():
     result = run()
-    shares = {GPU: utilization(result)[GPU].tolist()}
+    shares = {GPU: utilization_windows(result)[GPU].tolist()}
     heat = schedule.heat(shares, result.makespan)
     assert heat.rows == [f"{GPU}  60 %"]
     assert heat.bars
