@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
+from ...models.compute.families import Families
 from ...models.compute.recorded import Recorded
+from ...models.compute.roofline import Roofline
+from ...models.compute.table import MeasuredTable
 from ...sim.graph import Graph
 from ...sim.units import Bytes, Seconds
 from ...sim.workload import Size
@@ -28,6 +31,8 @@ SECONDS_PER_POINT = 0.012  # to check its settings and to build its machine
 SENSITIVITY = 2  # simulations for each kind of part: 10 % faster, and free
 ERRORS = 2  # for each source of error: as wrong as it may be, either way
 ALWAYS = frozenset({"host", "fabric", "dma", "memory"})  # parts of nearly every machine
+ROOFLINE = Roofline.registered_name  # says a doubt where its GPU names kernels
+SILENT = {b.registered_name for b in (Recorded, Families, MeasuredTable, Roofline)}  # of doubts
 
 
 @dataclass(frozen=True)
@@ -119,9 +124,12 @@ def _built(scenario: Scenario, held: Bytes | None) -> list[Variant]:
 
 
 def _asks_models(scenario: Scenario) -> bool:
-    """Whether a chain or a model may answer for kernels, which say how wrong they may be."""
-    bound = (one.use for b in scenario.backends.values() for one in b.answering)
-    return may_chain(scenario) or any(use != Recorded.registered_name for use in bound)
+    """Whether a chain may answer, or a backend that may say how wrong it is."""
+    bound = {one.use for binding in scenario.backends.values() for one in binding.answering}
+    gpus = (machine.node.parts().get("gpu") for machine in scenario.cluster.machines())
+    fitted = any(gpu is not None and gpu.settings.get("kernels") for gpu in gpus)
+    silent = SILENT - {ROOFLINE} if fitted else SILENT
+    return may_chain(scenario) or bool(bound - silent)
 
 
 def _chains(built: Iterable[Variant]) -> dict[str, dict[str, Shares]]:
