@@ -54,8 +54,22 @@ class Doubt:
         """
         if not self.quantiles:
             return 0.0, float("inf")
+        return self.factor((1 - level) / 2), self.factor((1 + level) / 2)
+
+    def factor(self, probability: float) -> float:
+        """Factor on an answer below which the measured time lies with this probability.
+
+        Raises
+        ------
+        ValueError
+            Nobody has judged the family.
+
+        Examples
+        --------
+        >>> round(Doubt("gemm", "", (-0.2, 0.0, 0.2)).factor(0.5), 2)
+        1.0
+        """
+        if not self.quantiles:
+            raise ValueError(f"{self.family}: nobody has judged it; its error is unknown")
         q = len(self.quantiles)
-        at = (np.arange(q) + 0.5) / q
-        ends = np.interp([(1 - level) / 2, (1 + level) / 2], at, self.quantiles)
-        low, high = np.exp(ends).tolist()
-        return low, high
+        return float(np.exp(np.interp(probability, (np.arange(q) + 0.5) / q, self.quantiles)))

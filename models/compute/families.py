@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import exp
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from ...sim.backend import Backend, Timing, backend
 from ...sim.errors import BackendError
 from ...sim.ops import Ops, require
 from ...sim.system import System
+from ..value_doubts import from_median
 from .caches import Caches
 from .demand import Demand, demand, family, op_name
 
@@ -168,22 +170,20 @@ class Families(Backend):
     def doubts(self) -> dict[str, tuple[Families, Families]]:
         """Sources of uncertainty by name: a slower and a faster variant of this backend for each.
 
-        Errors within a family are fully correlated: the variants scale it by its held-out
-        error.  For ``caches`` the variants are the modes ``step`` and ``alone``.
+        Errors within a family are fully correlated: the variants scale it to the ends that hold
+        90 %, as its median held-out error tells them.  For ``caches`` the variants are the modes
+        ``step`` and ``alone``.
 
         >>> cpu = Families.of({"memory": FittedLine(byte_rate=2e9, wrong=0.1)})
         >>> ops = Ops.of(signature=0, signatures=("copy:h2h uint8[1000]",))
         >>> slower, quicker = cpu.doubts()["memory"]
-        >>> slower.timing(ops).fixed.tolist(), cpu.timing(ops).fixed.tolist()
-        ([1.1e-06], [1e-06])
+        >>> slower.timing(ops).fixed.round(9).tolist(), cpu.timing(ops).fixed.tolist()
+        ([1.3e-06], [1e-06])
         """
+        ends = {n: from_median(line.wrong) for n, line in self._lines.items() if line.wrong > 0}
         variants = {
-            name: (
-                self._scaled_copy(name, 1 + line.wrong),
-                self._scaled_copy(name, 1 / (1 + line.wrong)),
-            )
-            for name, line in self._lines.items()
-            if line.wrong > 0
+            name: (self._scaled_copy(name, exp(slow)), self._scaled_copy(name, exp(quick)))
+            for name, (quick, slow) in ends.items()
         }
         if self._costs is not None:
             variants["caches"] = self._scaled_copy(caches="step"), self._scaled_copy(caches="alone")

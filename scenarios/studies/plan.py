@@ -5,9 +5,13 @@ Reads what the workload needs and asks its models; runs nothing, opens no device
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
+from ...models.compute.families import Families
+from ...models.compute.recorded import Recorded
+from ...models.compute.roofline import Roofline
+from ...models.compute.table import MeasuredTable
 from ...sim.graph import Graph
 from ...sim.units import Bytes, Seconds
 from ...sim.workload import Size
@@ -17,15 +21,18 @@ from .building.jobs import graphs_of, workloads_of
 from .building.op_rules import changed
 from .chain_shares import Shares
 from .limits import memory, require_memory, usable
-from .uncertainty import kind_of, model_errors
+from .uncertainty import ErrorSources, error_sources, kind_of
+from .variant import Variant
 from .workers.workers import cores
 
 # By benchmarks/sweep.py --cost, the first scenario on 2 to 64 ranks, one core of a Zen 4 VM.
 SECONDS_PER_OP = {"core": 5.0e-7, "reference": 4e-5}  # of one simulation, measured
 SECONDS_PER_POINT = 0.012  # to check its settings and to build its machine
 SENSITIVITY = 2  # simulations for each kind of part: 10 % faster, and free
-ERRORS = 2  # for each kind of part whose error is known: as wrong as that, either way
+ERRORS = 2  # for each source of error: as wrong as it may be, either way
 ALWAYS = frozenset({"host", "fabric", "dma", "memory"})  # parts of nearly every machine
+ROOFLINE = Roofline.registered_name  # says a doubt where its GPU names kernels
+SILENT = {b.registered_name for b in (Recorded, Families, MeasuredTable, Roofline)}  # of doubts
 
 
 @dataclass(frozen=True)
@@ -75,11 +82,14 @@ def plan(scenario: Scenario) -> Plan:
         It cannot be run.
     """
     sizes = {v.variant: size(v) for v in scenario.variants()}
-    each = {v.variant: _count_simulations(v) for v in scenario.variants()}
     sweep = scenario.section("sweep")
     points = sweep.wanted + 1 if sweep else 0
     processes = min(cores(), points) if sweep else 1
     known = {name: s.ops for name, s in sizes.items() if s is not None}
+    held = memory(max(known.values())) if len(known) == len(sizes) else None
+    built = _built(scenario, held)
+    errors = error_sources(scenario.variants(), built)
+    each = {v.variant: _count_simulations(v, errors) for v in scenario.variants()}
     made = Plan(
         ranks={name: s.ranks if s else None for name, s in sizes.items()},
         ops={name: s.ops if s else None for name, s in sizes.items()},
@@ -97,24 +107,36 @@ def plan(scenario: Scenario) -> Plan:
     )
     if len(known) == len(sizes):
         made = _with_time_and_memory(made, scenario, known, each)
-    return replace(made, chains=_chains(scenario, made))
+    return replace(made, chains=_chains(built))
 
 
-def _chains(scenario: Scenario, made: Plan) -> dict[str, dict[str, Shares]]:
-    """Shares of the chains of each variant; of a sweep's first point only.
+def _built(scenario: Scenario, held: Bytes | None) -> list[Variant]:
+    """Variants of which a model is asked something before they run; of a sweep its first point.
 
-    Left out where a run would not fit into memory, and said so by the plan's own numbers.
+    None where a run would not fit into memory, which is said by the plan's own numbers.
     """
-    from .preflight import chains_of
     from .variants import variants
 
     allowed = usable(scenario.run.memory)
-    if made.memory is not None and allowed is not None and made.memory > allowed:
-        return {}
-    if not any(map(may_chain, scenario.variants())):
-        return {}
-    points = variants(scenario)
-    return {p.name: told for p in points if (told := chains_of(p))}
+    if held is not None and allowed is not None and held > allowed:
+        return []
+    return variants(scenario) if any(map(_asks_models, scenario.variants())) else []
+
+
+def _asks_models(scenario: Scenario) -> bool:
+    """Whether a chain may answer, or a backend that may say how wrong it is."""
+    bound = {one.use for binding in scenario.backends.values() for one in binding.answering}
+    gpus = (machine.node.parts().get("gpu") for machine in scenario.cluster.machines())
+    fitted = any(gpu is not None and gpu.settings.get("kernels") for gpu in gpus)
+    silent = SILENT - {ROOFLINE} if fitted else SILENT
+    return may_chain(scenario) or bool(bound - silent)
+
+
+def _chains(built: Iterable[Variant]) -> dict[str, dict[str, Shares]]:
+    """Shares of the chains of each variant."""
+    from .preflight import chains_of
+
+    return {p.name: told for p in built if (told := chains_of(p))}
 
 
 def _with_time_and_memory(
@@ -159,11 +181,11 @@ def ops_of(scenario: Scenario) -> int:
     return found.ops if found else 0
 
 
-def _count_simulations(scenario: Scenario) -> int:
+def _count_simulations(scenario: Scenario, errors: ErrorSources) -> int:
     """Simulations of one variant: as recorded, its replicas, and those that explain it."""
     replicas = scenario.run.replicas
     kinds = {kind_of(f"cluster.{path}.") for path in scenario.cluster.parts()} | ALWAYS
-    explain = SENSITIVITY * len(kinds) + ERRORS * len(model_errors([scenario]))
+    explain = SENSITIVITY * len(kinds) + ERRORS * errors.count
     return 1 + (replicas if replicas > 1 else 0) + explain
 
 

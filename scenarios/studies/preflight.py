@@ -64,6 +64,12 @@ def chains_of(point: Variant) -> dict[str, Shares]:
     return chain_shares(_graphs(point), point.simulation.bound)
 
 
+def known_graphs(point: Variant) -> list[Graph]:
+    """Graphs of a point that are known before it runs, placed, its backends opened."""
+    _open(point)
+    return _graphs(point)
+
+
 def _open(point: Variant) -> None:
     for backend in point.simulation.answerers:
         if not backend.online:

@@ -32,7 +32,7 @@ from .preflight import chains_of
 from .provenance import REPLAY, provenance, replayed
 from .samples import headline
 from .summary import FEWEST, Summary, Value, checked, values
-from .uncertainty import COST, Tried, change, groups, model_errors, with_errors
+from .uncertainty import COST, ErrorSources, Tried, change, error_sources, groups, with_errors
 from .variant import Variant
 from .variants import VariantResults, measured, variants
 from .window import window_of
@@ -107,13 +107,14 @@ def study(
         from ..config.loader import load
 
         scenario = load(scenario)
-    errors = model_errors(scenario.variants())
     where = provenance(scenario)
     under_way = _UnderWay()
     try:
         with executor(threads) as given, time_limit(scenario.run.time_limit):
             with _devices_in_points(scenario) as drive:
-                for one in map(drive, variants(scenario)):
+                points = variants(scenario)
+                errors = error_sources(scenario.variants(), points)
+                for one in map(drive, points):
                     under_way.add(one, errors, given(one), progress)
             if scenario.run.defend and not any(m.point.coupled for m in under_way.results):
                 from .robustness import defended
@@ -144,7 +145,7 @@ class _UnderWay:
     base: Tried | None = None
 
     def add(
-        self, one: Variant, errors: Mapping[str, float], each: MapFunction, progress: Progress
+        self, one: Variant, errors: ErrorSources, each: MapFunction, progress: Progress
     ) -> None:
         """Run one variant, and say why it takes what it takes."""
         progress(f"running {one.name}: {_size_text(one)}")

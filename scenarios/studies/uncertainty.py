@@ -1,7 +1,8 @@
-"""Uncertainty of a run: effects of the errors of its parts on its answer and its changes.
+"""Uncertainty of a run: effects of the errors of its models on its answer and its changes.
 
-The errors of one kind of part are the same in every variant, so that a change is varied as a pair:
-a network that is predicted 10 % too quick is so with and without the other GPUs.
+Each source of error is taken to the two ends that hold 90 %, by running again; what several do is
+added as squares.  A source is the same in every variant, so that a change is varied as a pair: a
+network that is predicted 10 % too quick is so with and without the other GPUs.
 """
 
 from __future__ import annotations
@@ -12,14 +13,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...models.compute.carried import Carried
+from ...models.compute.chain import Chain
 from ...models.compute.families import Families
+from ...models.compute.op_database import OpDatabase
 from ...models.compute.recorded import Recorded
-from ...sim.analysis.sensitivity import altered
+from ...models.compute.roofline import Roofline
+from ...models.compute.table import MeasuredTable
+from ...models.value_doubts import END, Ends, from_median, unjudged
+from ...sim.analysis.erring import doubted_seconds, erring
+from ...sim.analysis.sensitivity import Altered, altered
+from ...sim.backend import Backend
 from ...sim.binding import bind
 from ...sim.simulation import Simulation
+from ..config.hil_settings import coupled
 from ..config.scenario import Scenario
+from .preflight import known_graphs
 from .samples import headline
 from .summary import FEWEST, Value, interval
+from .unmeasured import RATES, blind, blind_ends, blind_gpus, unmeasured
 from .variant import Variant
 from .variants import VariantResults
 
@@ -28,7 +40,76 @@ if TYPE_CHECKING:
 
 COST = "cost_per_million_tokens"
 LEAST = 1e-3  # width of an interval, relative, below which it says nothing
+ALONE = 6  # families of ops that are varied one by one: those of most time; the others together
 Bounds = tuple[float, float]
+Ways = dict[str, tuple[Simulation, Simulation]]  # slower and quicker, by source of error
+
+
+@dataclass(frozen=True)
+class ErrorSources:
+    """Sources of model error, the same in all variants of a scenario.
+
+    Parameters
+    ----------
+    parts : median relative errors by kind of part whose values say one
+    unmeasured : ends of the times of values that nobody measured: see ``unmeasured``
+    families : groups of families of ops that are wrong together; one that is empty holds all
+    blind : whether a GPU is of a datasheet alone
+    """
+
+    parts: Mapping[str, float] = field(default_factory=dict)
+    unmeasured: Mapping[str, Mapping[str, Ends]] = field(default_factory=dict)
+    families: tuple[tuple[str, ...], ...] = ()
+    blind: bool = False
+
+    @property
+    def count(self) -> int:
+        """Number of sources, at most."""
+        return len(self.parts) + len(self.unmeasured) + len(self.families) + self.blind
+
+
+def error_sources(scenarios: Iterable[Scenario], points: Iterable[Variant] = ()) -> ErrorSources:
+    """Sources of error of what was described, and of the doubts that backends of points have."""
+    scenarios = list(scenarios)
+    parts = model_errors(scenarios)
+    return ErrorSources(
+        parts,
+        unmeasured(scenarios, parts),
+        _families(points),
+        "gpu" not in parts and blind_gpus(scenarios),
+    )
+
+
+def _families(points: Iterable[Variant]) -> tuple[tuple[str, ...], ...]:
+    """Families by the time of their ops in all points; all together where ops are not known."""
+    whole: dict[str, float] = {}
+    for point in points:
+        if coupled(point.scenario) or all(map(_undoubted, point.simulation.answerers)):
+            continue
+        graphs = known_graphs(point)
+        if len(graphs) < len(point.built.graphs) or any(g.template is not None for g in graphs):
+            return ((),)
+        for name, seconds in doubted_seconds(graphs, point.simulation.bound).items():
+            whole[name] = whole.get(name, 0.0) + seconds
+    names = sorted(whole, key=lambda name: (-whole[name], name))
+    rest = tuple(names[ALONE:])
+    return (*((name,) for name in names[:ALONE]), *((rest,) if rest else ()))
+
+
+def _undoubted(backend: Backend) -> bool:
+    """Whether it never says a doubt: what lasts as recorded, or as fitted families of ops."""
+    return isinstance(backend, Recorded | Families)
+
+
+def tells_doubts(backend: Backend | None) -> bool:
+    """Whether a backend knows how wrong its answers are, or does not predict by a part's values."""
+    if isinstance(backend, Altered):
+        return tells_doubts(backend.inner)
+    if isinstance(backend, Chain):
+        return all(map(tells_doubts, backend.links))
+    if isinstance(backend, Roofline):
+        return bool(backend.families)
+    return isinstance(backend, Recorded | Families | Carried | OpDatabase | MeasuredTable)
 
 
 @dataclass(frozen=True)
@@ -89,40 +170,62 @@ def widened(
     return value - ((value - a) ** 2 + low) ** 0.5, value + ((b - value) ** 2 + high) ** 0.5
 
 
-def with_errors(of: VariantResults, errors: Mapping[str, float], each: MapFunction) -> Tried:
-    """Run a point again with each kind of part as wrong as it is known to be, either way.
-
-    Fitted families of ops are each wrong by what their fit missed of what it had not seen, and by
-    what they find in the caches, where that is known.
-
-    Parameters
-    ----------
-    errors : relative, by kind of part
-    """
+def with_errors(of: VariantResults, errors: ErrorSources, each: MapFunction) -> Tried:
+    """Run a point again with each source of error at both ends of what is known of it."""
     if of.point.coupled is not None:
         return Tried(of)
     simulation = of.point.simulation
-    kinds = predicted(simulation)
-    ways = {
-        kind: (
-            altered(simulation, kinds[kind], 1 / (1 + e)),
-            altered(simulation, kinds[kind], 1 + e),
-        )
-        for kind, e in errors.items()
-        if kind in kinds
+    kinds = {
+        kind: rows
+        for kind, rows in predicted(simulation).items()
+        if not all(tells_doubts(simulation.bound[i]) for i in rows)
     }
+    ways: Ways = {
+        kind: _ends(simulation, {kind: rows}, {kind: from_median(errors.parts[kind])})
+        for kind, rows in kinds.items()
+        if kind in errors.parts
+    }
+    for source, ends in errors.unmeasured.items():
+        own = {kind: rows for kind, rows in kinds.items() if kind in ends}
+        if own:
+            ways[source] = _ends(simulation, own, ends, rates_only=source == RATES)
+    if errors.blind and (rows := [i for i in kinds.get("gpu", ()) if blind(simulation.bound[i])]):
+        quick, slow = blind_ends()
+        ways["blind"] = altered(simulation, rows, 1 / slow), altered(simulation, rows, 1 / quick)
+    for names in errors.families:
+        slower, quicker = (erring(simulation, names, p, unjudged()) for p in (END, 1 - END))
+        ways[_name(names)] = slower, quicker
     ways |= _perturbed_simulations(simulation)
-    times = [
-        *each(lambda s: _deciding_number(of.point.on(s)), [s for w in ways.values() for s in w])
-    ]
-    return Tried(of, dict(zip(ways, zip(times[::2], times[1::2], strict=True), strict=True)))
+    runs = [simulation for pair in ways.values() for simulation in pair]
+    times = [*each(lambda s: _deciding_number(of.point.on(s)), runs)]
+    pairs = dict(zip(ways, zip(times[::2], times[1::2], strict=True), strict=True))
+    absent = {name for name in map(_name, errors.families) if len(set(pairs[name])) == 1}
+    return Tried(of, {name: pair for name, pair in pairs.items() if name not in absent})
+
+
+def _name(families: Sequence[str]) -> str:
+    return f"family {', '.join(families)}"
+
+
+def _ends(
+    simulation: Simulation,
+    kinds: Mapping[str, Sequence[int]],
+    ends: Mapping[str, Ends],
+    rates_only: bool = False,
+) -> tuple[Simulation, Simulation]:
+    """Simulations, slower and quicker, with kinds of components at the ends of their times."""
+    slow, quick = simulation, simulation
+    for kind, rows in kinds.items():
+        slow = altered(slow, rows, float(np.exp(-ends[kind].slow)), rates_only)
+        quick = altered(quick, rows, float(np.exp(-ends[kind].quick)), rates_only)
+    return slow, quick
 
 
 def _deciding_number(point: Variant) -> float:
     return headline(point, point.run())
 
 
-def _perturbed_simulations(simulation: Simulation) -> dict[str, tuple[Simulation, Simulation]]:
+def _perturbed_simulations(simulation: Simulation) -> Ways:
     """Simulations, slower and quicker, for each uncertain part of fitted families of ops."""
     found: dict[int, dict[str, tuple[Families, Families]]] = {}
     for one in simulation.backends.values():

@@ -163,12 +163,23 @@ def faster(
     ]
 
 
-def altered(simulation: Simulation, chosen: Sequence[int], factor: float) -> Simulation:
-    """Simulation with some components ``factor`` times as fast; infinite is free."""
+def altered(
+    simulation: Simulation, chosen: Sequence[int], factor: float, rates_only: bool = False
+) -> Simulation:
+    """Simulation with some components ``factor`` times as fast; infinite is free.
+
+    Parameters
+    ----------
+    rates_only : latencies, overheads and what backends answer of fixed times stay
+    """
     components = list(simulation.system.components)
     for i in chosen:
-        components[i] = _scaled_component(components[i], factor)
-    made = {id(b): Altered(b, chosen, factor) for b in simulation.backends.values()}
+        part = components[i]
+        quick = _scaled_component(part, factor)
+        kept = replace(quick, latency=part.latency, overhead=part.overhead)
+        components[i] = kept if rates_only else quick
+    own = () if rates_only else chosen
+    made = {id(b): Altered(b, own, factor) for b in simulation.backends.values()}
     return replace(
         simulation,
         system=replace(simulation.system, components=tuple(components)),

@@ -4,6 +4,7 @@ import json
 
 import pytest
 from foretrace.models.compute.families import FORM
+from foretrace.models.value_doubts import from_median
 from foretrace.scenarios.config.loader import load, loads
 from foretrace.scenarios.studies.run import study
 from foretrace.scenarios.studies.uncertainty import COST, model_errors, widened
@@ -21,7 +22,7 @@ def test_the_interval_holds_the_errors_of_what_was_predicted_not_of_what_was_rec
     low, high = value.interval
     assert value.interval_of == ("model",)
     assert low < value.value < high
-    gpu = model_errors([scenario])["gpu"]  # which nobody predicts
+    _, gpu = from_median(model_errors([scenario])["gpu"])  # which nobody predicts
     assert (high - low) / 2 / value.value < gpu / 2
 
 
@@ -76,4 +77,4 @@ def test_the_interval_holds_what_the_fit_of_each_family_missed(tmp_path):
 
     (low, high), (low_half, high_half) = bounds(0.2), bounds(0.1)
     assert high_half / high == pytest.approx(0.5)
-    assert 0.5 < low_half / low < 0.6
+    assert 0.5 < low_half / low < 0.7

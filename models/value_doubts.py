@@ -1,0 +1,60 @@
+"""Doubts of values that nobody measured, by kind of value, and of errors known as a median.
+
+Learnt where a datasheet or another part's value stands beside a measurement: by
+``tools/value_doubts.py``, from the catalog, which says how.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..sim.doubt import QUANTILES, Doubt
+
+# tools/value_doubts.py: 90 % quantile over median of absolute errors, in the median of 136 families
+# and regimes of models/catalog/kernels that were held out
+WIDER = 3.0
+END = 0.95  # probability at the slow end of an interval; 1 - END at the quick one
+
+
+class Ends(NamedTuple):
+    """Logarithms of factors on a time between which it lies with 90 %.
+
+    Parameters
+    ----------
+    quick, slow : ln of the factors
+    """
+
+    quick: float
+    slow: float
+
+
+# tools/value_doubts.py: 11 shares of a datasheet's rate that were reached; 8 and 15 pairs of the
+# same value of two parts
+DATASHEET_RATE = Ends(0.09, 0.35)
+ASSUMED_RATE = Ends(-0.13, 0.13)
+UNMEASURED_TIME = Ends(-0.97, 0.97)
+
+
+def from_median(error: float) -> Ends:
+    """Ends of a time of which only the median of absolute relative errors is known.
+
+    >>> [round(e, 2) for e in from_median(0.1)]
+    [-0.26, 0.26]
+    """
+    slow = float(np.log1p(WIDER * error))
+    return Ends(-slow, slow)
+
+
+def unjudged() -> Doubt:
+    """Doubt of a family that nobody has judged: as of a time that is assumed.
+
+    >>> low, high = unjudged().interval()
+    >>> round(low, 2), round(high, 2)
+    (0.38, 2.64)
+    """
+    at = (np.arange(QUANTILES) + 0.5) / QUANTILES
+    quick, slow = UNMEASURED_TIME
+    line = quick + (slow - quick) * (at - (1 - END)) / (2 * END - 1)
+    return Doubt("", "", tuple(line.tolist()))

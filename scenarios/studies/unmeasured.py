@@ -1,0 +1,128 @@
+"""Values of a scenario that nobody measured, and how wrong such values are.
+
+A datasheet's rate is not what is reached, unless a share that was measured stands beside it; a
+latency that is assumed is one of another part.  What a user writes without a source is the machine
+that is asked about, and has no doubt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from ...models.compute.chain import Chain
+from ...models.compute.kernels import load
+from ...models.compute.roofline import ROOFLINE, Roofline
+from ...models.value_doubts import ASSUMED_RATE, DATASHEET_RATE, END, UNMEASURED_TIME, Ends
+from ...sim.analysis.sensitivity import Altered
+from ...sim.backend import Backend
+from ...sim.doubt import Doubt
+from ..config.scenario import Origin, Scenario
+
+RATES, TIMES = "unmeasured rates", "unmeasured times"
+TRUSTED, UNSURE = ("measured", "fitted"), ("datasheet", "assumed")
+DURATIONS = ("latency", "overhead", "launch", "step", "dispatch")  # the last two: and their kinds
+OTHERS = "other"  # kernels of a GPU of which nothing was fitted
+Settings = Mapping[str, Origin]
+
+
+def unmeasured(
+    scenarios: Iterable[Scenario], known: Iterable[str] = ()
+) -> dict[str, dict[str, Ends]]:
+    """Ends of the times of each kind of component: for its unmeasured rates, and for its latencies.
+
+    The values of one of the two are wrong together.
+
+    Parameters
+    ----------
+    known : kinds of part of which a value says its error, which holds the others
+    """
+    found: dict[str, dict[str, Ends]] = {}
+    for scenario in scenarios:
+        parts = _parts(scenario)
+        library = parts.get("cluster.fabric.library", {})
+        for path, settings in parts.items():
+            kind = _kind(path)
+            if kind in (*known, "gpu"):
+                continue
+            if (ends := _rate(kind, settings, library)) is not None:
+                _widen(found.setdefault(RATES, {}), kind, ends)
+            if any(_unsure_time(name, origin) for name, origin in settings.items()):
+                found.setdefault(TIMES, {})[kind] = UNMEASURED_TIME
+    return found
+
+
+def blind_gpus(scenarios: Iterable[Scenario]) -> bool:
+    """Whether a GPU has peaks of a datasheet, and nobody measured what share of them is reached."""
+    return any(
+        "efficiency" not in settings or settings["efficiency"].source is None
+        or settings["efficiency"].source.kind not in TRUSTED
+        for scenario in scenarios
+        for path, settings in _parts(scenario).items()
+        if _kind(path) == "gpu" and any(
+            o.source is not None and o.source.kind in UNSURE
+            for name, o in settings.items() if name.startswith("peak_")
+        )
+    )  # fmt: skip
+
+
+def blind(backend: Backend | None) -> bool:
+    """Whether a backend predicts kernels by a roofline that was fitted to nothing."""
+    if isinstance(backend, Altered):
+        return blind(backend.inner)
+    if isinstance(backend, Chain):
+        return any(map(blind, backend.links))
+    return isinstance(backend, Roofline) and not backend.families
+
+
+def blind_ends() -> tuple[float, float]:
+    """Factors on a blind roofline's times that hold 90 %, as rooflines of other GPUs err."""
+    doubt = Doubt(ROOFLINE, "", tuple(load(OTHERS)[ROOFLINE].quantiles[""]))
+    return doubt.factor(1 - END), doubt.factor(END)
+
+
+def _parts(scenario: Scenario) -> dict[str, dict[str, Origin]]:
+    """Settings of each part of the cluster, by its path."""
+    found: dict[str, dict[str, Origin]] = {}
+    for path, origin in scenario.origins.items():
+        part, _, name = path.rpartition(".")
+        if path.startswith(("cluster.node.", "cluster.kinds.", "cluster.fabric.")):
+            found.setdefault(part, {})[name] = origin
+    return found
+
+
+def _kind(path: str) -> str:
+    """Kind of component of a part.
+
+    >>> _kind("cluster.node.links.0"), _kind("cluster.kinds.store.nic"), _kind("cluster.node")
+    ('link', 'nic', '')
+    >>> _kind("cluster.fabric.library")
+    'fabric'
+    """
+    parts = path.split(".")
+    own = parts[3 if parts[1] == "kinds" else 2 :]
+    return {"links": "link", "library": "fabric"}.get(own[0], own[0]) if own else ""
+
+
+def _rate(kind: str, settings: Settings, library: Settings) -> Ends | None:
+    """Ends of the time that a part's bandwidth makes; None where it is known or the user's."""
+    source = settings["bandwidth"].source if "bandwidth" in settings else None
+    if source is None or source.kind not in UNSURE:
+        return None
+    own = settings.get("efficiency")
+    if own is not None and own.text not in ("1", "1.0"):
+        share: Origin | None = own
+    else:  # what is not reached is the library's
+        share = library.get("network_efficiency" if kind in ("nic", "switch") else "efficiency")
+    if share is None or share.source is None:
+        return DATASHEET_RATE if source.kind == "datasheet" else ASSUMED_RATE
+    return None if share.source.kind in TRUSTED else ASSUMED_RATE
+
+
+def _unsure_time(name: str, origin: Origin) -> bool:
+    timed = name.partition("_")[0] in DURATIONS and not origin.text.startswith("0 ")
+    return timed and origin.source is not None and origin.source.kind in UNSURE
+
+
+def _widen(found: dict[str, Ends], kind: str, ends: Ends) -> None:
+    own = found.get(kind, ends)
+    found[kind] = Ends(min(own.quick, ends.quick), max(own.slow, ends.slow))

@@ -1,0 +1,121 @@
+"""Effect on a run of how wrong its answers may be, found by running again.
+
+Held-out errors of a family of ops on a machine are mostly one shift that all share, so its ops
+are wrong together: one probability is taken for all of them, and each is multiplied by what its
+doubt says there.  Families are wrong independently of each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from copy import copy
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..backend import Backend, Timing, uncontended_seconds
+from ..binding import questions
+from ..doubt import Doubt
+from ..graph import Graph
+from ..ops import Ops
+from ..simulation import Simulation
+from ..system import System
+
+
+class Erring(Backend):
+    """Backend whose answers about some families are as wrong as their doubts say.
+
+    Like ``Altered`` it asks a copy of the other backend, but for a device.
+
+    Parameters
+    ----------
+    families : of ops; empty for all
+    probability : that a time is no longer than this; 0.95 for slow
+    unjudged : of families that nobody has judged
+    """
+
+    def __init__(
+        self, inner: Backend, families: Iterable[str], probability: float, unjudged: Doubt
+    ):
+        self.inner = inner if inner.online else copy(inner)
+        self.families, self.probability = frozenset(families), probability
+        self.unjudged = unjudged
+        self.online, self.uniform, self.source = inner.online, inner.uniform, inner.source
+
+    def __copy__(self) -> Erring:
+        """Copy, with a copy of the other backend."""
+        return Erring(self.inner, self.families, self.probability, self.unjudged)
+
+    def open(self, system: System) -> None:
+        """Open the other backend."""
+        self.inner.open(system)
+
+    def knows(self, ops: Ops) -> NDArray[np.bool_]:
+        """What the other backend knows."""
+        return self.inner.knows(ops)
+
+    def alike(self, system: System) -> NDArray[np.int64] | None:
+        """Groups of components that the other backend answers alike for."""
+        return self.inner.alike(system)
+
+    def timing(self, ops: Ops, now: float = 0.0) -> Timing:
+        """Answer of the other backend, each time with the error of its family."""
+        said = self.inner.timing(ops, now)
+        if said.doubt is None:
+            return said
+        factors = np.array([*map(self._factor, said.doubt.values), 1.0])[said.doubt.codes]
+        work = None if said.work is None else said.work * factors
+        return replace(said, fixed=said.fixed * factors, work=work)
+
+    def _factor(self, doubt: Doubt) -> float:
+        if self.families and doubt.family not in self.families:
+            return 1.0
+        return (doubt if doubt.quantiles else self.unjudged).factor(self.probability)
+
+
+def erring(
+    simulation: Simulation, families: Iterable[str], probability: float, unjudged: Doubt
+) -> Simulation:
+    """Simulation in which ops of these families take what their doubts say; see ``Erring``.
+
+    Examples
+    --------
+    >>> from foretrace.sim.graph import Builder
+    >>> from foretrace.sim.ops import Kind
+    >>> from foretrace.sim.system import Component
+    >>> class Model(Backend):
+    ...     def timing(self, ops, now=0.0):
+    ...         return Timing.of([1.0] * len(ops), doubt=Doubt("norm", "", (-0.7, 0.7)))
+    >>> build = Builder("one")
+    >>> _ = build.op(Kind.COMPUTE)
+    >>> system = System((Component("node0.gpu0", "gpu", slots=1),), ("node0.gpu0",))
+    >>> simulation = Simulation(system, {"node0.gpu0": Model()}, engine="reference")
+    >>> slow = erring(simulation, ["norm"], 0.95, unjudged=Doubt("", "", (-1.0, 1.0)))
+    >>> round(slow.run(build.graph()).makespan, 2)
+    2.01
+    """
+    backends = simulation.backends
+    made = {id(b): Erring(b, families, probability, unjudged) for b in backends.values()}
+    return replace(simulation, backends={name: made[id(b)] for name, b in backends.items()})
+
+
+def doubted_seconds(graphs: Iterable[Graph], bound: Sequence[Backend | None]) -> dict[str, float]:
+    """Seconds of ops by the family of their doubt, if nothing else runs; others are left out.
+
+    Parameters
+    ----------
+    graphs : placed; those of templates are left out
+    bound : opened backend of each component; those that are asked only when ops start are left out
+    """
+    found: dict[str, float] = {}
+    for graph in (g for g in graphs if g.template is None):
+        for who, _, ops in questions(graph, bound):
+            said = None if who.online else who.timing(ops)
+            if said is None or said.doubt is None:
+                continue
+            took = uncontended_seconds(said, ops)
+            whole = np.bincount(said.doubt.codes + 1, took, len(said.doubt.values) + 1)[1:]
+            for doubt, seconds in zip(said.doubt.values, whole.tolist(), strict=True):
+                found[doubt.family] = found.get(doubt.family, 0.0) + seconds
+    return found
