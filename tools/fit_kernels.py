@@ -391,6 +391,16 @@ MACHINES = {  # part of a trace's path: its GPU
 FEWEST = 20  # kernels of a trace that tell of a family
 
 
+def machine(trace: str) -> str:
+    """GPU of a recorded trace, by its file's name, else its folder's.
+
+    >>> machine("h100-mi300-pairs/bert-small.mi300.json.gz"), machine("ddp-A100x2/rank0.json.gz")
+    ('mi300x-192g', 'a100-sxm4-80g')
+    """
+    folder, _, file = trace.rpartition("/")
+    return next(g for of in (file, folder) for word, g in MACHINES.items() if word in of)
+
+
 def recorded(
     made: dict[str, dict[str, KernelFamily]],
 ) -> dict[tuple[str, str], list[tuple[np.ndarray, np.ndarray]]]:
@@ -400,8 +410,7 @@ def recorded(
     """
     found: dict[tuple[str, str], list] = {}
     for name, aside in traces().items():
-        gpu = next(g for word, g in MACHINES.items() if word in name)
-        roofline = part(gpu)
+        roofline = part(machine(name))
         if aside:
             continue
         roofline.families = made[roofline.kernels]

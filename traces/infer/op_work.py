@@ -91,6 +91,18 @@ def multiplies(kernel: str) -> bool:
     return bool(MULTIPLIES.search(kernel)) and not TURNS.search(kernel.partition("(")[0])
 
 
+PREPARES = re.compile(r"compute\w*OffsetsKernel|generateWinogradTiles")  # of cuDNN
+
+
+def prepares(kernel: str) -> bool:
+    """Whether a kernel only works out where its operator's others read, by its name.
+
+    >>> prepares("cask_cudnn::computeBOffsetsKernel(cask_cudnn::ComputeBOffsetsParams)")
+    True
+    """
+    return bool(PREPARES.search(kernel))
+
+
 def share(work: OpWork, tensors: int, mine: bool, several: int, kernels: int) -> OpWork:
     """Work of one of several kernels of an operator.
 
@@ -153,6 +165,9 @@ def _convolution(padding: int, stride: int, dilation: int | None = None) -> Rule
     def rule(tensors: Tensors, settings: Settings) -> OpWork:
         x, weight = tensors[0], tensors[1]
         filters = weight.shape[2:]
+        if not settings:  # recorded without them: as large as it was, as most are
+            out = Operand(x.dtype, (x.shape[0], weight.shape[0], *x.shape[2:]))
+            return OpWork(_convolution_flop(out, weight), _bytes_moved(tensors[:2], out))
         pad, step = _numbers(settings[padding]), _numbers(settings[stride])
         spread = _numbers(settings[dilation]) if dilation is not None else [1] * len(filters)
         shape = zip(x.shape[2:], filters, pad, step, spread, strict=True)
@@ -219,9 +234,16 @@ def _gradient_of_input(tensors: Tensors, _: Settings) -> OpWork:
 
 
 def _gradient_of_weight(tensors: Tensors, settings: Settings) -> OpWork:
-    """Gradient of a convolution's weight: (gradient, input), and the weight's shape before."""
-    gradient, x = [t for t in tensors if len(t.shape) >= 3][:2]
-    weight = Operand(x.dtype, tuple(_numbers(settings[0])))
+    """Gradient of a convolution's weight: (gradient, input), and the weight's shape before.
+
+    Without that shape, the operands of the operator around it: (input, gradient, weight).
+    """
+    three = [t for t in tensors if len(t.shape) >= 3]
+    if settings:
+        gradient, x = three[:2]
+        weight = Operand(x.dtype, tuple(_numbers(settings[0])))
+    else:
+        x, gradient, weight = three
     return OpWork(_convolution_flop(gradient, weight), _bytes_moved((gradient, x), weight))
 
 
