@@ -11,7 +11,7 @@ from ...sim.graph import Label, OpTexts
 from ...sim.ops import Kind
 from ...sim.signature import Operand, Signature
 from ..event_columns import Event
-from .op_work import OpWork, multiplies, op_work, prepares, share
+from .op_work import OpWork, multiplies, op_work, prepares, share, spared
 from .operands import operands
 from .rank_graph import RankGraph
 
@@ -132,9 +132,12 @@ def flop_and_bytes(graph: RankGraph) -> tuple[NDArray[np.float64], NDArray[np.fl
     row = np.where(kernel, provenance.operator[row], row)
     mine = np.array([multiplies(s) for s in graph.events.trace.strings] + [False])[own] & kernel
     idle = np.array([prepares(s) for s in graph.events.trace.strings] + [False])[own] & kernel
+    fewer = np.array([spared(s) for s in graph.events.trace.strings] + [1.0])[own]
     held = row >= 0
     whole = np.bincount(row[held], minlength=len(table["name"]))
     several = np.bincount(row[held & mine], minlength=len(table["name"]))
+    products = np.ones(len(table["name"]))
+    np.maximum.at(products, row[held], fewer[held])
     row = np.where(held & ((whole[row] == 1) | kernel), row, -1)
     inner = np.array([s in INNER for s in graph.events.trace.strings] + [False])
     inner = inner[table["name"][row]]
@@ -147,9 +150,11 @@ def flop_and_bytes(graph: RankGraph) -> tuple[NDArray[np.float64], NDArray[np.fl
     ]  # fmt: skip
     rows, inverse = distinct(columns)
     strings = (*graph.events.trace.strings, "")
-    works = np.array([_shared(strings, key) for key in rows]).reshape(-1, 2)[inverse]
+    known = _gradients(graph)
+    works = np.array([_shared(strings, key, known) for key in rows]).reshape(-1, 2)[inverse]
     copies = np.flatnonzero((graph.kind == Kind.COPY) & (graph.event >= 0))
     recorded = table["bytes"][graph.event[copies]]
+    works[:, 0] /= np.where(row < 0, 1.0, products[row])
     works[copies, 1] = np.where(recorded > 0, recorded, np.nan)
     for c in graph.collectives:
         works[c.work, 1] = c.bytes
@@ -158,13 +163,34 @@ def flop_and_bytes(graph: RankGraph) -> tuple[NDArray[np.float64], NDArray[np.fl
 
 WORDS = ("name", "shapes", "dtypes", "scalars")
 SHAPED = ("shapes", "dtypes")
+FORWARD, BACKWARD = "aten::cudnn_convolution", "aten::cudnn_convolution_backward"
 INNER = ("aten::cudnn_convolution_backward_weight",)
 """Operators whose own shapes lack what those of the operator around them have: the weight's."""
+Operands = tuple[str, str]  # shapes, element types
+Gradients = dict[tuple[tuple[int, ...], ...], Operands]
 
 
-def _shared(strings: tuple[str, ...], key: list[int]) -> OpWork:
+def _gradients(graph: RankGraph) -> Gradients:
+    """Operands of the gradients of convolutions, by the shapes of their input and weight.
+
+    They tell how large a result was where a trace has no strides.
+    """
+    table, strings = graph.events.table, (*graph.events.trace.strings, "")
+    backward = np.array([s == BACKWARD for s in strings])[table["name"]]
+    found = {}
+    for i, j in {(int(table["shapes"][r]), int(table["dtypes"][r])) for r in np.flatnonzero(backward)}:
+        told = [o.shape for o in operands(strings[i], strings[j])]
+        if len(told) >= 3:
+            found[told[0], told[2]] = strings[i], strings[j]
+    return found
+
+
+def _shared(strings: tuple[str, ...], key: list[int], known: Gradients) -> OpWork:
     """Work of one kernel of an operator, or of an operator that is one op."""
     name, shapes, dtypes, scalars = (strings[i] for i in key[: len(WORDS)])
+    two = tuple(o.shape for o in operands(shapes, dtypes)[:2])
+    if name == FORWARD and not scalars and two in known:  # as much as the weight's gradient
+        name, (shapes, dtypes) = INNER[0], known[two]
     mine, several, kernels, idle = key[len(WORDS) :]
     work = op_work(name, shapes, dtypes, scalars)
     if idle:

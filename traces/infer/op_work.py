@@ -103,6 +103,21 @@ def prepares(kernel: str) -> bool:
     return bool(PREPARES.search(kernel))
 
 
+def spared(kernel: str) -> float:
+    """How many times fewer products an operator needs that has this kernel; 1 for most.
+
+    Tiles of 4 x 4 results of 3 x 3 weights need 36 products for 144 (Winograd; Lavin and Gray
+    2016, arXiv:1509.09308), which a kernel of their own multiplies.  Kernels that turn and multiply
+    at once spend what they spare, and count as others.
+
+    >>> spared("void cudnn::winograd_nonfused::winogradForwardData4x4<float, float>(Params)")
+    4.0
+    >>> spared("volta_scudnn_winograd_128x128_ldg1_ldg4_relu_tile148t_nt_v1")
+    1.0
+    """
+    return 4.0 if "winograd_nonfused" in kernel else 1.0
+
+
 def share(work: OpWork, tensors: int, mine: bool, several: int, kernels: int) -> OpWork:
     """Work of one of several kernels of an operator.
 
@@ -165,7 +180,7 @@ def _convolution(padding: int, stride: int, dilation: int | None = None) -> Rule
     def rule(tensors: Tensors, settings: Settings) -> OpWork:
         x, weight = tensors[0], tensors[1]
         filters = weight.shape[2:]
-        if not settings:  # recorded without them: as large as it was, as most are
+        if not settings:  # recorded without them: its result is what it was, as of most
             out = Operand(x.dtype, (x.shape[0], weight.shape[0], *x.shape[2:]))
             return OpWork(_convolution_flop(out, weight), _bytes_moved(tensors[:2], out))
         pad, step = _numbers(settings[padding]), _numbers(settings[stride])
