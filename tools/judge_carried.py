@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from _kernels import CHIPS, DATA, PEAKS, WRONG, Group
+from _kernels import CHIPS, DATA, PEAKS, WRONG, Group, set_aside
 from fit_kernels import CONSTANTS, FITTED_ON, NAMES, base, fitted, text
 from foretrace.models.compute.carried import WAYS
 from foretrace.models.compute.kernel_work import kernel_work
@@ -92,7 +92,11 @@ def pairs(family: str, here: str, there: str) -> list[Both]:
 @cache
 def unseen(gpu: str, family: str, source: str) -> KernelFamily | None:
     """Constants of a family from all sources but one; None where there is no other."""
-    others = [group(gpu, f, s) for f, s in measured(gpu) if f == family and s != source]
+    others = [
+        group(gpu, f, s)
+        for f, s in measured(gpu)
+        if f == family and s != source and not set_aside(f, s)
+    ]
     others = [g for g in others if len(g.seconds)]
     return fitted(family, others) if others else None
 
@@ -135,10 +139,10 @@ def judged(here: str, there: str) -> list[dict[str, Any]]:
         parts: list[tuple[np.ndarray, dict[str, np.ndarray]]] = []
         for one in pairs(family, here, there):
             a, b = modelled(one.here), modelled(one.there)
-            if a is None or b is None:
+            if a is None or b is None or not one.here.work[:, 5].all():  # a sheet knows bytes only
                 continue
             took = np.log(one.there.seconds / one.here.seconds)
-            by = dict(zip(WAYS, (b / a, sheet(one.there) / sheet(one.here), np.ones(len(a)))))
+            by = dict(zip(WAYS, (b / a, sheet(one.there) / sheet(one.here), np.ones(len(a))), strict=True))
             parts.append((regimes(one.there), {w: took - np.log(r) for w, r in by.items()}))
         for number, regime in enumerate(REGIMES):
             told += cell(parts, number, here=NAMES[here], there=NAMES[there], family=family,
@@ -158,7 +162,7 @@ def cell(
     at = (np.arange(QUANTILES) + 0.5) / QUANTILES
     rng = np.random.default_rng(1)
     drawn = [rng.integers(0, len(one["unchanged"]), MOST) for one in some]
-    wrong = {w: np.concatenate([one[w][d] for one, d in zip(some, drawn)]) for w in WAYS}
+    wrong = {w: np.concatenate([one[w][d] for one, d in zip(some, drawn, strict=True)]) for w in WAYS}
     errors = {w: round(float(np.median(np.abs(np.expm1(-e)))), 4) for w, e in wrong.items()}
     way = min(errors, key=lambda w: errors[w])
     quantiles = np.quantile(wrong[way], at).round(4).tolist()

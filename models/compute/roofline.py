@@ -200,7 +200,7 @@ class Roofline(Backend):
             work = np.array([_work(own[ops.signature[r]]) for r in at], float)
             peak = self._peaks_of(ops.part(np.array(at)))
             found[:, at] = self.families[name].parts(work, self.chip, peak)
-        return found
+        return found * self._levels(ops, own)
 
     def _roofs(self, ops: Ops) -> Floats:
         """(4, n) s of ops without a family of their own; what only streams, like its family."""
@@ -258,16 +258,27 @@ class Roofline(Backend):
         table = np.array([_peak_of(self.peaks, text) or 1.0 for text in ops.signatures])
         return np.asarray(table[ops.signature])
 
-    def _told(self, ops: Ops, parts: Floats) -> tuple[Coded[Doubt], Coded[str]]:
-        """Doubt and source of each row."""
-        own = self._own(ops)
+    def _levels(self, ops: Ops, own: list[tuple[str, KernelWork] | None]) -> Floats:
+        """(n,) level of each op's family."""
+        known = {n: f.level for n, f in self.families.items() if f.level != 1.0}
+        if not known:
+            return np.ones(len(ops))
+        return np.array([known.get(name, 1.0) for name in self._names(ops, own)], float)
+
+    def _names(self, ops: Ops, own: list[tuple[str, KernelWork] | None]) -> list[str]:
+        """Family whose doubt and level each op has."""
         owned = zip(ops.signatures, own, strict=True)
         names = np.array([*(self._doubted(text, one) for text, one in owned), ROOFLINE])
         streams = (ops.flop == 0) & (ops.kind == Kind.COMPUTE)
-        regimes = parts.argmax(axis=0).tolist()
         each = names[ops.signature]
         each = np.where((each == STREAM) & ~_mine(ops, own), ROOFLINE, each)
-        told = np.where((each == ROOFLINE) & streams, STREAM, each).tolist()
+        told: list[str] = np.where((each == ROOFLINE) & streams, STREAM, each).tolist()
+        return told
+
+    def _told(self, ops: Ops, parts: Floats) -> tuple[Coded[Doubt], Coded[str]]:
+        """Doubt and source of each row."""
+        told = self._names(ops, self._own(ops))
+        regimes = parts.argmax(axis=0).tolist()
         doubts = {key: self._doubt(*key) for key in set(zip(told, regimes, strict=True))}
         sources = {name: self._source(name) for name in set(told)}
         return (
@@ -289,6 +300,8 @@ class Roofline(Backend):
 
     def _source(self, name: str) -> str:
         family = self.families.get(name, KernelFamily())
+        if family.level != 1.0:
+            return f"fitted:{self.kernels} {name}, {family.source}"
         if name == ROOFLINE or (not family.launch and family.source):
             return self.source
         if not family.source:
