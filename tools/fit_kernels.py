@@ -109,7 +109,9 @@ def quantiles(found: Found) -> dict[str, tuple[float, ...]]:
     told = {}
     for number, regime in [*enumerate(REGIMES), (-1, "")]:
         some = [e[r == number] if number >= 0 else e for e, r in found]
-        some = [rng.choice(e, 400) for e in some if len(e) >= 20]
+        small = [e for e in some if 0 < len(e) < 20]  # of sources that say little, all together
+        some = [e for e in [*some, *([np.concatenate(small)] if small else [])] if len(e) >= 20]
+        some = [rng.choice(e, 400) for e in some]
         if some:
             errors_ = np.concatenate(some)
             at = (np.arange(QUANTILES) + 0.5) / QUANTILES
@@ -455,15 +457,17 @@ Told = dict[tuple[str, str], Found]
 def with_traces(made: dict[str, dict[str, KernelFamily]], pools: dict, told: Told) -> None:
     """Doubts with the errors on recorded traces beside those on tables, half of each.
 
-    A family that no trace of these GPUs has gets the errors of all families there; a GPU with
-    tables and without a trace, those of the others with tables.
+    A family that neither a trace nor a table of these GPUs has gets the errors of all families
+    there; a GPU with tables and without a trace, those of the others with tables.
     """
     for file, families in made.items():
         near = [file] if any(f == file for f, _ in told) else sorted(NAMES.values())
         whole = [e for (f, _), errors_ in told.items() if f in near for e in errors_]
         for name, family in families.items():
-            some = [e for f in near for e in told.get((f, name), [])] or whole
-            tables = pools.get((file, name)) or supposed(family)
+            some = [e for f in near for e in told.get((f, name), [])]
+            tables = pools.get((file, name), [])
+            if not tables:
+                some, tables = some or whole, supposed(family)
             if some:
                 again = max(round(len(tables) / len(some)), 1)
                 quantiles_ = quantiles([*tables, *some * again])
@@ -487,7 +491,9 @@ def levelled(families: dict[str, KernelFamily], told: Told) -> dict[str, KernelF
 
     A family that no trace has gets the level of all; the doubt stays as wide.
     """
-    of = {n: [float(np.median(e)) for e, _ in found] for (f, n), found in told.items() if f == "other"}
+    of = {
+        n: [float(np.median(e)) for e, _ in found] for (f, n), found in told.items() if f == "other"
+    }
     whole = float(np.mean([v for values in of.values() for v in values]))
     made = {}
     for name, family in families.items():
@@ -497,7 +503,9 @@ def levelled(families: dict[str, KernelFamily], told: Told) -> dict[str, KernelF
         }
         traces_ = len(of.get(name, []))
         source = f"at the level of {traces_ or 'all families of'} recorded traces"
-        made[name] = replace(family, level=round(float(np.exp(by)), 3), quantiles=moved, source=source)
+        made[name] = replace(
+            family, level=round(float(np.exp(by)), 3), quantiles=moved, source=source
+        )
     return made
 
 

@@ -142,7 +142,9 @@ def judged(here: str, there: str) -> list[dict[str, Any]]:
             if a is None or b is None or not one.here.work[:, 5].all():  # a sheet knows bytes only
                 continue
             took = np.log(one.there.seconds / one.here.seconds)
-            by = dict(zip(WAYS, (b / a, sheet(one.there) / sheet(one.here), np.ones(len(a))), strict=True))
+            by = dict(
+                zip(WAYS, (b / a, sheet(one.there) / sheet(one.here), np.ones(len(a))), strict=True)
+            )
             parts.append((regimes(one.there), {w: took - np.log(r) for w, r in by.items()}))
         for number, regime in enumerate(REGIMES):
             told += cell(parts, number, here=NAMES[here], there=NAMES[there], family=family,
@@ -162,7 +164,9 @@ def cell(
     at = (np.arange(QUANTILES) + 0.5) / QUANTILES
     rng = np.random.default_rng(1)
     drawn = [rng.integers(0, len(one["unchanged"]), MOST) for one in some]
-    wrong = {w: np.concatenate([one[w][d] for one, d in zip(some, drawn, strict=True)]) for w in WAYS}
+    wrong = {
+        w: np.concatenate([one[w][d] for one, d in zip(some, drawn, strict=True)]) for w in WAYS
+    }
     errors = {w: round(float(np.median(np.abs(np.expm1(-e)))), 4) for w, e in wrong.items()}
     way = min(errors, key=lambda w: errors[w])
     quantiles = np.quantile(wrong[way], at).round(4).tolist()

@@ -132,7 +132,9 @@ def own(names: list[str]) -> None:
 
 
 def pairs(names: list[str]) -> None:
-    print(f"\n{'pairs: error of the sum':58s}{'answered':>9s}{'chain':>9s}{'copied':>9s}{'peaks':>9s}")
+    print(
+        f"\n{'pairs: error of the sum':58s}{'answered':>9s}{'chain':>9s}{'copied':>9s}{'peaks':>9s}"
+    )
     for here, there in PAIRS.items():
         if here not in names and there not in names:
             continue

@@ -176,12 +176,13 @@ def _gradients(graph: RankGraph) -> Gradients:
     They tell how large a result was where a trace has no strides.
     """
     table, strings = graph.events.table, (*graph.events.trace.strings, "")
-    backward = np.array([s == BACKWARD for s in strings])[table["name"]]
-    found = {}
-    for i, j in {(int(table["shapes"][r]), int(table["dtypes"][r])) for r in np.flatnonzero(backward)}:
-        told = [o.shape for o in operands(strings[i], strings[j])]
+    rows = np.flatnonzero(np.array([s == BACKWARD for s in strings])[table["name"]])
+    texts, _ = distinct([table["shapes"][rows], table["dtypes"][rows]])
+    found: Gradients = {}
+    for shapes, dtypes in texts:
+        told = [o.shape for o in operands(strings[shapes], strings[dtypes])]
         if len(told) >= 3:
-            found[told[0], told[2]] = strings[i], strings[j]
+            found[told[0], told[2]] = strings[shapes], strings[dtypes]
     return found
 
 

@@ -180,9 +180,6 @@ def _convolution(padding: int, stride: int, dilation: int | None = None) -> Rule
     def rule(tensors: Tensors, settings: Settings) -> OpWork:
         x, weight = tensors[0], tensors[1]
         filters = weight.shape[2:]
-        if not settings:  # recorded without them: its result is what it was, as of most
-            out = Operand(x.dtype, (x.shape[0], weight.shape[0], *x.shape[2:]))
-            return OpWork(_convolution_flop(out, weight), _bytes_moved(tensors[:2], out))
         pad, step = _numbers(settings[padding]), _numbers(settings[stride])
         spread = _numbers(settings[dilation]) if dilation is not None else [1] * len(filters)
         shape = zip(x.shape[2:], filters, pad, step, spread, strict=True)

@@ -57,9 +57,16 @@ def test_what_was_not_judged_is_not_carried(why, columns):
     assert Carried.of(QUICK, SLOW, judged("by roofline")).knows(ops()).tolist() == [False]
 
 
-def test_families_are_told_from_signatures():
-    assert [family_of(t) for t in TEXTS] == ["product", "attention", ""]
-    assert family_of("compute:sgl::fused_moe bf16[4x8]") == "experts"
+def test_families_are_those_of_kernels():
+    assert [family_of(t) for t in TEXTS] == ["product", "stream", "reduction"]
+    assert family_of("compute:vllm::rms_norm bf16[64x4096] bf16[4096]") == "norm"
+    assert family_of("compute:my::kernel") == ""
+
+
+def test_norms_and_elementwise_kernels_are_carried_between_gpus_that_have_tables():
+    known = judgements()
+    for family in ("norm", "activation", "rope", "elementwise", "gather"):
+        assert any(key[:3] == ("a100-sxm4-80g", "h100-sxm5-80g", family) for key in known), family
 
 
 def test_each_way_that_comes_with_it_erred_least():
